@@ -1,0 +1,47 @@
+"""The exception tree: everything this package raises on purpose."""
+
+from __future__ import annotations
+
+
+class GraphSearchError(Exception):
+    """Base of every error of this package; its text is one line a person can act on."""
+
+
+class InvalidPositionError(GraphSearchError, ValueError):
+    """A FEN, move list or game that does not describe a legal chess position."""
+
+
+class InvalidParameterError(GraphSearchError, ValueError):
+    """A search parameter or limit with an unknown name or a value out of range."""
+
+
+class ShapeError(GraphSearchError, ValueError):
+    """Arrays whose lengths or types do not fit together."""
+
+
+class EvaluatorError(GraphSearchError):
+    """An evaluator that is unknown, fails, or answers what is not an evaluation."""
+
+
+class StoreError(GraphSearchError):
+    """A graph file that cannot be read, written or created."""
+
+
+class SchemaVersionError(StoreError):
+    """A graph file of a format that this version does not read."""
+
+
+class CorruptRecordError(StoreError, ValueError):
+    """Bytes that are not a record, or a record that breaks an invariant."""
+
+
+class StoreLockedError(StoreError):
+    """A graph file that another process is writing."""
+
+
+class EvaluatorMismatchError(StoreError):
+    """A graph file bound to another evaluator than the one asked for."""
+
+
+class CapacityError(GraphSearchError):
+    """A count, a graph or a wave that does not fit the space or the integer meant for it."""

@@ -1,0 +1,139 @@
+"""What a search is told: parameters, and limits on how long it runs. Both are frozen values."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import InvalidParameterError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchParams:
+    """The parameters of one search; names and defaults follow lc0 where the thing is the same.
+
+    Attributes:
+      cpuct: exploration constant, > 0 (`CPuct`).
+      cpuct_base: `c(N) = CPuct + CPuctFactor * ln((N + CPuctBase) / CPuctBase)`, > 0.
+      cpuct_factor: growth of the exploration constant, >= 0.
+      fpu_value: an unvisited edge counts as `Q - FpuValue * sqrt(sum of visited P)`, >= 0.
+      minibatch_size: leaves gathered for one evaluation, >= 1; 1 is plain sequential PUCT.
+      catch_up_ratio: an edge takes visits without evaluation while its child's N exceeds this
+        many times its own, >= 1; `inf` switches catch-up off.
+      max_wave_share: a wave asks for at most this share of the root's N, in (0, 1].
+    """
+
+    cpuct: float = 1.745
+    cpuct_base: float = 38739.0
+    cpuct_factor: float = 3.894
+    fpu_value: float = 0.33
+    minibatch_size: int = 256
+    catch_up_ratio: float = 1.0
+    max_wave_share: float = 0.25
+
+    def __post_init__(self) -> None:
+        _check(self.cpuct > 0 and math.isfinite(self.cpuct), "CPuct", self.cpuct, "a number above 0")
+        _check(self.cpuct_base > 0, "CPuctBase", self.cpuct_base, "a number above 0")
+        _check(self.cpuct_factor >= 0, "CPuctFactor", self.cpuct_factor, "a number of at least 0")
+        _check(self.fpu_value >= 0, "FpuValue", self.fpu_value, "a number of at least 0")
+        _check(1 <= self.minibatch_size <= MAX_BATCH, "MinibatchSize", self.minibatch_size, f"1 to {MAX_BATCH}")
+        _check(self.catch_up_ratio >= 1, "CatchUpRatio", self.catch_up_ratio, "a number of at least 1")
+        _check(0 < self.max_wave_share <= 1, "MaxWaveShare", self.max_wave_share, "above 0, at most 1")
+
+    @classmethod
+    def from_options(cls, options: Iterable[str] = (), **fields: Any) -> SearchParams:
+        """Returns parameters from `NAME=VALUE` texts, names as in `OPTION_NAMES` (any case).
+
+        Raises:
+          InvalidParameterError: for an unknown name or a value that is no number in range.
+
+        >>> SearchParams.from_options(["CPuct=2", "minibatchsize=64"]).cpuct
+        2.0
+        """
+        for option in options:
+            name, field = _field_of(option)
+            fields[name] = _number(field, option)
+        return cls(**fields)
+
+    def as_dict(self) -> dict[str, float | int]:
+        """Returns `{option name: value}`, as stored with every search."""
+        return {option: getattr(self, name) for option, name in OPTION_NAMES.items()}
+
+
+MAX_BATCH = 1 << 20
+
+OPTION_NAMES: Mapping[str, str] = {
+    "CPuct": "cpuct",
+    "CPuctBase": "cpuct_base",
+    "CPuctFactor": "cpuct_factor",
+    "FpuValue": "fpu_value",
+    "MinibatchSize": "minibatch_size",
+    "CatchUpRatio": "catch_up_ratio",
+    "MaxWaveShare": "max_wave_share",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """When a search stops: at the first limit reached; with none, only when told to.
+
+    Every limit counts what this search adds to what the graph already holds.
+
+    Attributes:
+      visits: root visits to add, >= 1.
+      evaluations: evaluations to pay for, >= 1.
+      seconds: wall time, > 0.
+    """
+
+    visits: int | None = None
+    evaluations: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.visits is None or self.visits >= 1, "visits", self.visits, "a whole number of at least 1")
+        _check(
+            self.evaluations is None or self.evaluations >= 1,
+            "evaluations",
+            self.evaluations,
+            "a whole number of at least 1",
+        )
+        _check(
+            self.seconds is None or (self.seconds > 0 and math.isfinite(self.seconds)),
+            "time",
+            self.seconds,
+            "a number of seconds above 0",
+        )
+
+    def as_dict(self) -> dict[str, float | int]:
+        """Returns the limits that are set, as stored with every search."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
+
+
+def _check(ok: bool, name: str, found: object, expected: str) -> None:
+    if not ok:
+        raise InvalidParameterError(f"{name} must be {expected}, not {found}")
+
+
+def _field_of(option: str) -> tuple[str, str]:
+    name, sign, _ = option.partition("=")
+    for known, field in OPTION_NAMES.items():
+        if sign and known.lower() == name.strip().lower():
+            return field, known
+    if not sign:
+        raise InvalidParameterError(f"a parameter is given as NAME=VALUE, not {option!r}")
+    raise InvalidParameterError(f"unknown parameter {name.strip()!r}; known are {', '.join(OPTION_NAMES)}")
+
+
+def _number(name: str, option: str) -> float | int:
+    text = option.partition("=")[2].strip()
+    whole = OPTION_NAMES[name] == "minibatch_size"
+    try:
+        value = int(text) if whole else float(text)
+    except ValueError:
+        kind = "a whole number" if whole else "a number"
+        raise InvalidParameterError(f"{name} must be {kind}, not {text!r}") from None
+    _check(value == value, name, text, "a number")
+    return value

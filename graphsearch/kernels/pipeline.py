@@ -1,0 +1,79 @@
+"""A compiler pipeline for functions that only kernels call: lower them, and leave the rest to the kernel.
+
+Numba finishes every function it compiles: it optimises the function with all it calls and translates that to machine code,
+at each level of the call graph again. A function inside a kernel needs none of it, since the kernel's own module links
+its code in and optimises the whole. `INNER_OPTIONS` says so to `numba.njit`, through the documented `pipeline_class`;
+where a Numba release has moved the parts this builds on, the options are plain and compiling only takes longer.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+# no wrappers for calls from Python or C
+PLAIN_OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
+def _inner_options() -> dict[str, Any]:
+    if os.environ.get("GRAPHSEARCH_PLAIN_JIT"):  # for comparison
+        return {}
+    try:
+        return {**PLAIN_OPTIONS, "pipeline_class": _make_pipeline()}
+    except (ImportError, AttributeError):
+        return PLAIN_OPTIONS
+
+
+def _make_pipeline() -> Any:
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.compiler import CompilerBase, DefaultPassBuilder
+    from numba.core.compiler_machinery import register_pass
+    from numba.core.typed_passes import NativeLowering
+
+    for name in ("_optimize_functions", "_optimize_final_module", "_finalize_specific", "_raise_if_finalized"):
+        getattr(JITCodeLibrary, name)
+
+    class InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
+        """Code that is linked into a kernel's, not run itself."""
+
+        def _optimize_functions(self, ll_module: Any) -> None:
+            """Leaves the code as it was lowered."""
+
+        def finalize(self) -> None:
+            """Links in the code of callees, without optimising or translating it."""
+            self._raise_if_finalized()
+            for library in self._linking_libraries:
+                self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+            self._finalized = True
+
+    @register_pass(mutates_CFG=True, analysis_only=False)
+    class InnerLowering(NativeLowering):  # type: ignore[misc]
+        """Lowers a function and registers it for callers, without making it executable."""
+
+        _name = "graphsearch_inner_lowering"
+
+        def run_pass(self, state: Any) -> bool:
+            state.flags.no_compile = True
+            state.library = InnerLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+            super().run_pass(state)
+            entry = [].append  # any builtin method: callers look the code up by its identity, nothing calls it
+            state.targetctx.insert_user_function(entry, state["cr"].fndesc, [state.library])
+            state["cr"] = state["cr"]._replace(cfunc=entry)
+            return True
+
+    class InnerCompiler(CompilerBase):  # type: ignore[misc]
+        """Numba's nopython pipeline with the lowering above."""
+
+        def define_pipelines(self) -> list[Any]:
+            pipeline = DefaultPassBuilder.define_nopython_pipeline(self.state)
+            pipeline.passes = [
+                (InnerLowering if step is NativeLowering else step, text) for step, text in pipeline.passes
+            ]
+            pipeline._finalized = False
+            pipeline.finalize()
+            return [pipeline]
+
+    return InnerCompiler
+
+
+INNER_OPTIONS = _inner_options()

@@ -58,7 +58,10 @@ _HOMES = {
 
 
 class _Package(ModuleType):
-    """Keeps `graphsearch.search` and `graphsearch.query` the functions, when modules of that name are imported."""
+    """Keeps `graphsearch.search` and `graphsearch.query` the functions.
+
+    When modules of that name are imported.
+    """
 
     def __setattr__(self, name: str, value: object) -> None:
         if isinstance(value, ModuleType) and _HOMES.get(name) == name:

@@ -39,7 +39,9 @@ class SearchParams:
         _check(self.cpuct_base > 0, "CPuctBase", self.cpuct_base, "a number above 0")
         _check(self.cpuct_factor >= 0, "CPuctFactor", self.cpuct_factor, "a number of at least 0")
         _check(self.fpu_value >= 0, "FpuValue", self.fpu_value, "a number of at least 0")
-        _check(1 <= self.minibatch_size <= MAX_BATCH, "MinibatchSize", self.minibatch_size, f"1 to {MAX_BATCH}")
+        _check(
+            1 <= self.minibatch_size <= MAX_BATCH, "MinibatchSize", self.minibatch_size, f"1 to {MAX_BATCH}"
+        )
         _check(self.catch_up_ratio >= 1, "CatchUpRatio", self.catch_up_ratio, "a number of at least 1")
         _check(0 < self.max_wave_share <= 1, "MaxWaveShare", self.max_wave_share, "above 0, at most 1")
 

@@ -120,13 +120,17 @@ def key_of_words(words: Words) -> int:
 def check(board: chess.Board) -> None:
     """Raises InvalidPositionError, with the reason, unless the position can be searched."""
     if type(board).uci_variant != "chess" or board.chess960:
-        raise InvalidPositionError(f"only standard chess can be searched, not {type(board).uci_variant or 'chess960'}")
+        raise InvalidPositionError(
+            f"only standard chess can be searched, not {type(board).uci_variant or 'chess960'}"
+        )
     status = board.status()
     if status != chess.STATUS_VALID:
         reasons = ", ".join(_reason(s) for s in chess.Status if s & status)
         raise InvalidPositionError(f"illegal position ({reasons}): {board.fen()}")
     if not 0 <= board.halfmove_clock <= MAX_CLOCK:
-        raise InvalidPositionError(f"halfmove clock {board.halfmove_clock} is out of range 0..{MAX_CLOCK}: {board.fen()}")
+        raise InvalidPositionError(
+            f"halfmove clock {board.halfmove_clock} is out of range 0..{MAX_CLOCK}: {board.fen()}"
+        )
 
 
 def _reason(status: chess.Status) -> str:

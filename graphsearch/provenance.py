@@ -25,7 +25,12 @@ class EvaluatorIdentity:
 
     def as_json(self) -> str:
         """Returns the canonical JSON text of the identity; equal identities give equal texts."""
-        parts = {"kind": self.kind, "digest": self.digest, "options": dict(self.options), "mapping": self.mapping}
+        parts = {
+            "kind": self.kind,
+            "digest": self.digest,
+            "options": dict(self.options),
+            "mapping": self.mapping,
+        }
         return json.dumps(parts, sort_keys=True)
 
     @classmethod

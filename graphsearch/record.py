@@ -102,12 +102,13 @@ class NodeRecord:
 
 
 def prior_code(p: float) -> int:
-    """Returns the 6-bit code of a prior: `round(63 * p ** (1/4))`, at least 1.
+    """Returns the 6-bit code of a prior: `round(63 * p ** (1/4))`, at least 1, in single precision.
 
     >>> prior_code(1.0), prior_code(0.05), prior_code(0.0)
     (63, 30, 1)
     """
-    return max(1, int(MAX_CODE * p**0.25 + 0.5))
+    root = np.sqrt(np.sqrt(np.float32(p)))
+    return max(1, int(np.float32(MAX_CODE) * root + np.float32(0.5)))
 
 
 def priors_from_codes(codes: bytes | Sequence[int]) -> list[float]:

@@ -184,7 +184,10 @@ def _emit_pawn_moves(T: Any, s: Any, out: Any, n: Any, targets: Any, pinned: Any
 
 @inner
 def generate_moves(T: Any, s: Any, out: Any) -> Any:
-    """Writes the legal moves of a position to `out` (uint16, room for 256) in canonical order; returns their number."""
+    """Writes the legal moves of a position to `out` (uint16, room for 256) in canonical order.
+
+    Returns their number.
+    """
     stm = int64(s[8] & ONE)
     us = s[6 + stm]
     them = s[7 - stm]

@@ -74,8 +74,8 @@ def kernel(function: _F) -> _F:
 def inner(function: _F) -> _F:
     """Compiles a function that only kernels call.
 
-    It is typed and lowered alone but optimised, once, inside the kernels that reach it; Numba on its own would
-    optimise and translate it again at every level of the call graph (34 s cold instead of 15).
+    It is typed and lowered alone but optimised, once, inside the kernels that reach it; Numba on its own
+    would optimise and translate it again at every level of the call graph (34 s cold instead of 15).
     """
     return cast(_F, numba.njit(nogil=True, error_model="numpy", **INNER_OPTIONS)(function))
 

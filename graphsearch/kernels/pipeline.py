@@ -1,9 +1,10 @@
 """A compiler pipeline for functions that only kernels call: lower them, and leave the rest to the kernel.
 
-Numba finishes every function it compiles: it optimises the function with all it calls and translates that to machine code,
-at each level of the call graph again. A function inside a kernel needs none of it, since the kernel's own module links
-its code in and optimises the whole. `INNER_OPTIONS` says so to `numba.njit`, through the documented `pipeline_class`;
-where a Numba release has moved the parts this builds on, the options are plain and compiling only takes longer.
+Numba finishes every function it compiles: it optimises the function with all it calls and translates that to
+machine code, at each level of the call graph again. A function inside a kernel needs none of it, since the
+kernel's own module links its code in and optimises the whole. `INNER_OPTIONS` says so to `numba.njit`,
+through the documented `pipeline_class`; where a Numba release has moved the parts this builds on, the options
+are plain and compiling only takes longer.
 """
 
 from __future__ import annotations
@@ -30,7 +31,12 @@ def _make_pipeline() -> Any:
     from numba.core.compiler_machinery import register_pass
     from numba.core.typed_passes import NativeLowering
 
-    for name in ("_optimize_functions", "_optimize_final_module", "_finalize_specific", "_raise_if_finalized"):
+    for name in (
+        "_optimize_functions",
+        "_optimize_final_module",
+        "_finalize_specific",
+        "_raise_if_finalized",
+    ):
         getattr(JITCodeLibrary, name)
 
     class InnerLibrary(JITCodeLibrary):  # type: ignore[misc]
@@ -56,7 +62,8 @@ def _make_pipeline() -> Any:
             state.flags.no_compile = True
             state.library = InnerLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
             super().run_pass(state)
-            entry = [].append  # any builtin method: callers look the code up by its identity, nothing calls it
+            # any builtin method will do: callers find the code by its identity, nothing calls it
+            entry: Any = [].append
             state.targetctx.insert_user_function(entry, state["cr"].fndesc, [state.library])
             state["cr"] = state["cr"]._replace(cfunc=entry)
             return True

@@ -1,0 +1,45 @@
+"""`builtin`: this program's own evaluation with quiescence; nothing to install or download."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..kernels.kinds import BUILTIN
+from ..provenance import EvaluatorIdentity
+from .base import Evaluation, PositionBatch, tempered
+from .builtin_weights import load_weights
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# raise when the evaluation's code changes what it answers with the same weights
+REVISION = 1
+MAPPING = "builtin-wdl"
+
+
+class BuiltinEvaluator:
+    """V from a fitted tapered evaluation after quiescence, P from a fitted move model."""
+
+    kernel_kind = BUILTIN
+
+    def __init__(self, temperature: float = 1.0) -> None:
+        self.weights = load_weights()
+        self.temperature = temperature
+        digest = hashlib.sha256(self.weights.tobytes() + bytes([REVISION])).hexdigest()
+        options = {} if temperature == 1.0 else {"PolicyTemperature": temperature}
+        self.identity = EvaluatorIdentity("builtin", digest, options, MAPPING)
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        """Returns WDL and priors, computed by kernels on this thread."""
+        from ..kernels.evaluation import EVALUATION_SCRATCH_WORDS, evaluate_batch
+        from ..kernels.tables import load_tables
+
+        wdl = np.zeros((len(batch), 3), np.float32)
+        priors: NDArray[np.float32] = np.zeros(len(batch.moves), np.float32)
+        scratch = np.zeros(EVALUATION_SCRATCH_WORDS, np.uint64)
+        words = np.ascontiguousarray(batch.words).reshape(-1)
+        evaluate_batch(load_tables(), self.weights, words, batch.moves, batch.offsets, wdl, priors, scratch)
+        return Evaluation(wdl, tempered(batch, priors, self.temperature))

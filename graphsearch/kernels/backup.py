@@ -1,0 +1,219 @@
+"""From the leaves to the root: new records for what was evaluated, then edges, deepest first.
+
+An edge takes its visits and its child's value as it is now (`q_a = -Q(child)`); a node's Q is always
+recomputed from all of its edges, so doing it twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import float32, float64, int32, int64, uint8, uint32
+
+from .heap import grow_block, mark_dirty, new_record, set_best
+from .jit import adv, inner
+from .layout import (
+    AHEAD,
+    CAPACITY,
+    EVALUATIONS,
+    NO_BLOCK,
+    OVERFLOWS,
+    OVERLAY_LENGTH,
+    STALE,
+    VISITS,
+    WIDE,
+    block_class_of,
+    code_bytes,
+    entry_at,
+    header_bytes,
+    move_count,
+    stride_at,
+)
+from .paths import position_key
+from .puct import MAX_VISITS, child_visits, draw_visits, node_draws, node_q, refresh
+from .wave import (
+    DONE,
+    EDGE,
+    HISTORY_DRAW,
+    KIND,
+    LEAVES,
+    MAX_PLIES,
+    NEXT,
+    PARENT,
+    PATH_DRAW,
+    SLOT,
+    check_of,
+    field,
+    set_field,
+    words_of,
+)
+
+CODE_SCALE, HALF = np.float32(63), np.float32(0.5)
+UNPROVEN_FLAGS = 2 << 4  # not terminal, L = -1, H = +1
+MOVE_AND_CODE = 0x3FFFFF  # bits of an entry's third word below the draw share
+
+
+@inner
+def quantise_prior(p: Any) -> Any:
+    """Returns the 6-bit code of a prior: `round(63 * P ** (1/4))`, at least 1, as `record.prior_code`.
+
+    Single precision throughout: the processor then takes 16 priors at a time.
+    """
+    return uint8(max(int32(1), int32(CODE_SCALE * np.sqrt(np.sqrt(p)) + HALF)))
+
+
+@inner
+def expand(T: Any, A: Any, W: Any, evaluator: Any) -> None:
+    """Makes a record of every evaluated leaf: V, D and P codes, quantised here once and for all."""
+    for leaf in range(W.counts[LEAVES]):
+        e = W.leaf_entry[leaf]
+        s = words_of(W, e)
+        begin = W.offsets[leaf]
+        n = W.offsets[leaf + 1] - begin
+        draws = int64(1000.0 * float64(W.values[2 * leaf + 1]) + 0.5)
+        value = W.values[2 * leaf]
+        rec = new_record(
+            A, s, position_key(T, s), check_of(W, e), n, value, draws, int64(UNPROVEN_FLAGS), evaluator
+        )
+        codes = code_bytes(A, rec)
+        for j in range(n):
+            codes[j] = quantise_prior(W.priors[begin + j])
+        set_best(A, rec, adv(W.moves, begin))
+        set_field(W, e, SLOT, rec)
+    A.counters[EVALUATIONS] += W.counts[LEAVES]
+
+
+@inner
+def _count_visits(A: Any, x: Any, done: Any) -> None:
+    """Adds completed visits to an edge.
+
+    Counts that would overflow u32 stay at their maximum and are reported.
+    """
+    n = int64(A.blocks[x]) + done
+    if n > MAX_VISITS:
+        A.counters[OVERFLOWS] += 1
+        n = int64(MAX_VISITS)
+    A.blocks[x] = uint32(n)
+
+
+@inner
+def _count_draw(T: Any, A: Any, s: Any, rec: Any, j: Any) -> None:
+    """Adds a visit that ended in a draw of the path to edge `j`; its child is not touched."""
+    if block_class_of(A, rec) < WIDE:
+        grow_block(T, A, s, rec, A.ints[CAPACITY + block_class_of(A, rec)], True)
+    x = entry_at(A, rec, j)
+    _count_visits(A, x, int64(1))
+    A.blocks[x + 3] += uint32(1)
+
+
+@inner
+def _remember_overlay(A: Any, W: Any, e: Any) -> None:
+    """Notes every edge of a visit that only this game's history made a draw.
+
+    To take it back before saving.
+    """
+    drawn = int64(1)
+    a = int64(e)
+    parent = field(W, a, PARENT)
+    while parent >= 0:
+        i = A.counters[OVERLAY_LENGTH]
+        A.overlay[2 * i] = (field(W, parent, SLOT) << 10) | (field(W, a, EDGE) << 1) | drawn
+        A.overlay[2 * i + 1] = 1
+        A.counters[OVERLAY_LENGTH] = i + 1
+        drawn = int64(0)
+        a = parent
+        parent = field(W, a, PARENT)
+
+
+@inner
+def _refresh_if_stale(A: Any, rec: Any) -> None:
+    if header_bytes(A, rec)[3] & STALE:
+        refresh(A, rec)
+
+
+@inner
+def _set_value(A: Any, x: Any, q: Any, draws: Any) -> None:
+    A.values[x + 1] = q
+    A.blocks[x + 2] = (A.blocks[x + 2] & uint32(MOVE_AND_CODE)) | (uint32(draws) << uint32(22))
+
+
+@inner
+def take_value(A: Any, x: Any, stride: Any, child: Any) -> None:
+    """Sets the q and draw share of the entry at word `x` to its child's, seen from this side.
+
+    A child with fewer visits than the edge was lost and evaluated again: until it has caught up, the visits
+    it lacks keep the value that the edge remembers.
+    """
+    _refresh_if_stale(A, child)
+    q = float32(0.0) - node_q(A, child)
+    draws = node_draws(A, child)
+    valued = int64(A.blocks[x]) - draw_visits(A, x, stride)
+    known = child_visits(A, child) + 1
+    if known < valued and move_count(A, child):
+        A.counters[AHEAD] += 1
+        missing = valued - known
+        q = float32(
+            (float64(missing) * float64(A.values[x + 1]) + float64(known) * float64(q)) / float64(valued)
+        )
+        draws = (missing * int64(A.blocks[x + 2] >> uint32(22)) + known * draws) // valued
+    _set_value(A, x, q, draws)
+
+
+@inner
+def _back_up_entry(T: Any, A: Any, W: Any, e: Any) -> None:
+    done = field(W, e, DONE)
+    parent = field(W, e, PARENT)
+    if done == 0 or parent < 0:
+        return
+    rec = field(W, parent, SLOT)
+    j = field(W, e, EDGE)
+    kind = field(W, e, KIND)
+    if kind == PATH_DRAW or kind == HISTORY_DRAW:
+        _count_draw(T, A, words_of(W, parent), rec, j)
+        if kind == HISTORY_DRAW:
+            _remember_overlay(A, W, e)
+    else:
+        x = entry_at(A, rec, j)
+        _count_visits(A, x, done)
+        take_value(A, x, stride_at(A, rec), field(W, e, SLOT))
+    mark_dirty(A, rec, words_of(W, parent))
+    header_bytes(A, rec)[3] |= uint8(STALE)
+    set_field(W, parent, DONE, field(W, parent, DONE) + done)
+
+
+@inner
+def back_up(T: Any, A: Any, W: Any) -> Any:
+    """Completes every visit of a wave, deepest entries first; returns how many there were."""
+    for up in range(MAX_PLIES):
+        e = W.heads[MAX_PLIES - up]
+        while e >= 0:
+            _back_up_entry(T, A, W, e)
+            e = field(W, e, NEXT)
+    completed = int64(0)
+    e = W.heads[0]
+    while e >= 0:
+        completed += field(W, e, DONE)
+        _refresh_if_stale(A, field(W, e, SLOT))
+        e = field(W, e, NEXT)
+    A.counters[VISITS] += completed
+    return completed
+
+
+@inner
+def apply_overlay(A: Any, sign: Any) -> None:
+    """Takes back (`sign` -1) or gives again (+1) the visits drawn by this game's history.
+
+    The file holds the records without them, so this makes none dirty.
+    """
+    for i in range(A.counters[OVERLAY_LENGTH]):
+        item = A.overlay[2 * i]
+        change = sign * A.overlay[2 * i + 1]
+        rec = item >> 10
+        if block_class_of(A, rec) == NO_BLOCK:
+            continue
+        x = entry_at(A, rec, (item >> 1) & 511)
+        A.blocks[x] = uint32(int64(A.blocks[x]) + change)
+        if item & 1:
+            A.blocks[x + 3] = uint32(int64(A.blocks[x + 3]) + change)
+        refresh(A, rec)

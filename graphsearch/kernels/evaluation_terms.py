@@ -1,0 +1,361 @@
+"""The terms of the built-in evaluator's tapered evaluation: pieces, pawns, kings and threats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import int64
+
+from .board import bishop_attacks, rook_attacks
+from .evaluation_layout import OFFSETS
+from .evaluation_squares import (
+    ALL,
+    FILE_A,
+    beside,
+    distance,
+    pawn_attacks,
+    pawn_pushes,
+    piece_attacks,
+    ranks_ahead,
+    square_index,
+)
+from .jit import ONE, ZERO, U, adv, ctz, inner, popc
+from .tables import KI, KN
+
+DARK = U(0xAA55AA55AA55AA55)
+CENTRE_FILES = U(0x3C3C3C3C3C3C3C3C)
+
+MATERIAL = OFFSETS["material"]
+MOBILITY = OFFSETS["mobility"]
+PASSED = OFFSETS["passed"]
+PASSED_FREE = OFFSETS["passed_free"]
+PASSED_BLOCKED = OFFSETS["passed_blocked"]
+PASSED_OWN_KING = OFFSETS["passed_own_king"]
+PASSED_THEIR_KING = OFFSETS["passed_their_king"]
+PASSED_RUNNER = OFFSETS["passed_runner"]
+CONNECTED = OFFSETS["connected"]
+ISOLATED = OFFSETS["isolated"]
+DOUBLED = OFFSETS["doubled"]
+BACKWARD = OFFSETS["backward"]
+SHIELD = OFFSETS["shield"]
+STORM = OFFSETS["storm"]
+DANGER = OFFSETS["danger"]
+ZONE_ATTACK = OFFSETS["zone_attack"]
+SAFE_CHECK = OFFSETS["safe_check"]
+THREAT_BY_PAWN = OFFSETS["threat_by_pawn"]
+THREAT_BY_MINOR = OFFSETS["threat_by_minor"]
+THREAT_BY_ROOK = OFFSETS["threat_by_rook"]
+THREAT_BY_KING = OFFSETS["threat_by_king"]
+HANGING = OFFSETS["hanging"]
+PUSH_THREAT = OFFSETS["push_threat"]
+BISHOP_PAIR = OFFSETS["bishop_pair"]
+ROOK_FILE = OFFSETS["rook_file"]
+OUTPOST = OFFSETS["outpost"]
+BISHOP_PAWNS = OFFSETS["bishop_pawns"]
+KNIGHT_PAWNS = OFFSETS["knight_pawns"]
+ROOK_PAWNS = OFFSETS["rook_pawns"]
+SPACE = OFFSETS["space"]
+TEMPO = OFFSETS["tempo"]
+
+# What one side attacks: words 0..5 by piece, then all of it, what is attacked twice, and king attack units.
+ATTACKS_ALL, ATTACKS_TWICE, ATTACK_UNITS, INFO_WORDS = 6, 7, 8, 9
+
+PHASE_MAX = 24  # 4 knights and bishops each 1, 4 rooks 2, 2 queens 4
+FULL_SCALE = 64  # of a score that keeps its full weight
+
+
+@inner
+def note_attacks(info: Any, piece: Any, attacks: Any) -> Any:
+    """Adds attacks of one piece to what its side attacks."""
+    info[ATTACKS_TWICE] |= info[ATTACKS_ALL] & attacks
+    info[ATTACKS_ALL] |= attacks
+    info[piece] |= attacks
+
+
+@inner
+def start_info(T: Any, s: Any, side: Any, info: Any) -> Any:
+    """Fills what the king and the pawns of a side attack."""
+    for i in range(INFO_WORDS):
+        info[i] = ZERO
+    own = s[6 + side]
+    note_attacks(info, int64(5), T[KI + ctz(s[5] & own)])
+    note_attacks(info, int64(0), pawn_attacks(s[0] & own, side))
+
+
+@inner
+def one_piece(T: Any, W: Any, s: Any, side: Any, piece: Any, sq: Any, info: Any, theirs: Any) -> Any:
+    """Returns the terms of one knight, bishop, rook or queen that depend on what it attacks."""
+    own, them = s[6 + side], s[7 - side]
+    attacks = piece_attacks(T, piece, sq, (own | them) ^ (s[4] & own))
+    note_attacks(info, piece, attacks)
+    safe = attacks & ~theirs[0] & ~(own & (s[0] | s[5]))
+    score = W[MOBILITY + (piece - 1) * 28 + popc(safe)]
+    zone = theirs[5]
+    hits = popc(attacks & zone)
+    if hits:
+        info[ATTACK_UNITS] += U(hits + 1 + (piece >> 1) + (piece >> 2))
+        score += W[ZONE_ATTACK + piece - 1] * hits
+    return score
+
+
+@inner
+def piece_setting(W: Any, s: Any, side: Any, piece: Any, sq: Any, theirs_ahead: Any) -> Any:
+    """Returns the terms of one piece that depend on the pawns."""
+    pawns = s[0] & s[6 + side]
+    if piece == 3:
+        score = W[ROOK_PAWNS + popc(pawns)]
+        file = FILE_A << U(sq & 7)
+        if not (file & pawns):
+            score += W[ROOK_FILE + (1 if file & s[0] else 0)]
+        return score
+    if piece == 4:
+        return int64(0)
+    if piece == 1:
+        score = W[KNIGHT_PAWNS + popc(pawns)]
+    else:
+        colour = DARK if (DARK >> U(sq)) & ONE else ~DARK
+        score = W[BISHOP_PAWNS + popc(pawns & colour)]
+    bit = ONE << U(sq)
+    rank = (sq >> 3) ^ (7 * side)
+    if rank >= 3 and rank <= 5 and (pawn_attacks(pawns, side) & bit):
+        if not (beside(FILE_A << U(sq & 7)) & theirs_ahead & ranks_ahead(sq, side)):
+            score += W[OUTPOST + piece - 1]
+    return score
+
+
+@inner
+def piece_terms(T: Any, W: Any, s: Any, side: Any, info: Any, theirs: Any) -> Any:
+    """Returns the terms of a side's knights, bishops, rooks and queens; fills what they attack."""
+    own = s[6 + side]
+    score = int64(0)
+    for piece in range(1, 5):
+        left = s[piece] & own
+        while left:
+            sq = ctz(left)
+            left &= left - ONE
+            score += W[MATERIAL + piece] + W[square_index(piece, sq, side)]
+            score += one_piece(T, W, s, side, piece, sq, info, theirs)
+            score += piece_setting(W, s, side, piece, sq, s[0] & s[7 - side])
+    bishops = s[2] & own
+    if (bishops & DARK) and (bishops & ~DARK):
+        score += W[BISHOP_PAIR]
+    return score
+
+
+@inner
+def passed_terms(T: Any, W: Any, s: Any, side: Any, sq: Any, info: Any, theirs: Any) -> Any:
+    """Returns the terms of one passed pawn."""
+    own, them = s[6 + side], s[7 - side]
+    rank = (sq >> 3) ^ (7 * side)
+    stop = sq + 8 - 16 * side
+    bit = ONE << U(stop)
+    score = W[PASSED + rank]
+    if bit & them:
+        score += W[PASSED_BLOCKED + rank]
+    elif not (bit & (own | theirs[ATTACKS_ALL])):
+        score += W[PASSED_FREE + rank]
+    late = 8 if rank >= 4 else 0
+    their_king = ctz(s[5] & them)
+    score += W[PASSED_OWN_KING + late + distance(ctz(s[5] & own), stop)]
+    score += W[PASSED_THEIR_KING + late + distance(their_king, stop)]
+    if not ((s[1] | s[2] | s[3] | s[4]) & them):
+        steps = min(7 - rank, 5) + (1 if int64(s[8] & ONE) != side else 0)
+        goal = (sq & 7) + 56 * (1 - side)
+        if steps < distance(their_king, goal) and not ((FILE_A << U(sq & 7)) & ranks_ahead(sq, side) & own):
+            score += W[PASSED_RUNNER]
+    return score
+
+
+@inner
+def one_pawn(W: Any, own_pawns: Any, their_pawns: Any, side: Any, sq: Any) -> Any:
+    """Returns the terms of one pawn among pawns."""
+    rank = (sq >> 3) ^ (7 * side)
+    file = FILE_A << U(sq & 7)
+    near = beside(file)
+    ahead = ranks_ahead(sq, side)
+    opposed = 1 if file & ahead & their_pawns else 0
+    bit = ONE << U(sq)
+    score = W[MATERIAL] + W[square_index(int64(0), sq, side)]
+    if file & ahead & own_pawns:
+        score += W[DOUBLED + opposed]
+    if not (near & own_pawns):
+        return score + W[ISOLATED + opposed]
+    if beside(bit) & own_pawns:
+        score += W[CONNECTED + rank]
+    if pawn_attacks(own_pawns, side) & bit:
+        score += W[CONNECTED + 8 + rank]
+    elif not (near & own_pawns & ~ahead):
+        if pawn_attacks(their_pawns, 1 - side) & pawn_pushes(bit, side):
+            score += W[BACKWARD + opposed]
+    return score
+
+
+@inner
+def pawn_terms(T: Any, W: Any, s: Any, side: Any, info: Any, theirs: Any) -> Any:
+    """Returns the terms of a side's pawns."""
+    own_pawns, their_pawns = s[0] & s[6 + side], s[0] & s[7 - side]
+    score = int64(0)
+    left = own_pawns
+    while left:
+        sq = ctz(left)
+        left &= left - ONE
+        score += one_pawn(W, own_pawns, their_pawns, side, sq)
+        file = FILE_A << U(sq & 7)
+        if not ((file | beside(file)) & ranks_ahead(sq, side) & their_pawns):
+            score += passed_terms(T, W, s, side, sq, info, theirs)
+    return score
+
+
+@inner
+def nearest_rank(pawns: Any, side: Any) -> Any:
+    """Returns the rank, seen by a side, of the pawn nearest to that side; 0 if there is none."""
+    if pawns == ZERO:
+        return int64(0)
+    if side == 0:
+        return ctz(pawns) >> 3
+    high = pawns
+    while high & (high - ONE):
+        high &= high - ONE
+    return 7 - (ctz(high) >> 3)
+
+
+@inner
+def shelter_terms(W: Any, s: Any, side: Any) -> Any:
+    """Returns the terms of the pawns around a side's king."""
+    own, them = s[6 + side], s[7 - side]
+    sq = ctz(s[5] & own)
+    score = W[MATERIAL + 5] + W[square_index(int64(5), sq, side)]
+    ahead = ranks_ahead(sq, side) if (sq >> 3) != 7 * (1 - side) else ZERO
+    ahead |= U(0xFF) << U(sq & 56)
+    centre = min(max(sq & 7, 1), 6)
+    for file in range(centre - 1, centre + 2):
+        pawns = s[0] & ahead & (FILE_A << U(file))
+        row = 0 if file == (sq & 7) else 8
+        score += W[SHIELD + row + nearest_rank(pawns & own, side)]
+        score += W[STORM + row + nearest_rank(pawns & them, side)]
+    return score
+
+
+@inner
+def danger_terms(T: Any, W: Any, s: Any, side: Any, info: Any, theirs: Any) -> Any:
+    """Returns what a side's attack on the other king is worth."""
+    own, them = s[6 + side], s[7 - side]
+    king = ctz(s[5] & them)
+    weak = info[ATTACKS_ALL] & ~theirs[ATTACKS_TWICE]
+    soft = ~theirs[ATTACKS_ALL] | (weak & info[ATTACKS_TWICE] & (theirs[4] | theirs[5]))
+    safe = soft & ~own
+    occupied = own | them
+    straight = rook_attacks(T, king, occupied ^ (s[4] & them))
+    diagonal = bishop_attacks(T, king, occupied ^ (s[4] & them))
+    score = int64(0)
+    units = int64(info[ATTACK_UNITS]) + popc(theirs[5] & weak)
+    for piece in range(1, 5):
+        line = T[KN + king]
+        if piece > 1:
+            line = (diagonal if piece != 3 else ZERO) | (straight if piece != 2 else ZERO)
+        checks = info[piece] & line & safe
+        if checks:
+            score += W[SAFE_CHECK + piece - 1]
+            units += 3
+    row = 0 if s[4] & own else 48
+    return score + W[DANGER + row + min(units, 47)]
+
+
+@inner
+def threat_terms(W: Any, s: Any, side: Any, info: Any, theirs: Any) -> Any:
+    """Returns the terms of enemy pieces that a side attacks."""
+    own, them = s[6 + side], s[7 - side]
+    loose = ~theirs[0] & ~theirs[ATTACKS_TWICE] | ~theirs[ATTACKS_ALL]
+    minors = info[1] | info[2]
+    score = int64(0)
+    for piece in range(5):
+        targets = s[piece] & them & info[ATTACKS_ALL]
+        if targets == ZERO:
+            continue
+        score += W[THREAT_BY_PAWN + piece] * popc(targets & info[0])
+        score += W[THREAT_BY_MINOR + piece] * popc(targets & minors & (loose if piece < 3 else ALL))
+        score += W[THREAT_BY_ROOK + piece] * popc(targets & info[3] & (loose if piece < 4 else ALL))
+        score += W[THREAT_BY_KING + piece] * popc(targets & info[5] & loose)
+        score += W[HANGING + piece] * popc(targets & ~theirs[ATTACKS_ALL])
+    steps = pawn_pushes(s[0] & own, side) & ~(own | them) & ~theirs[0]
+    steps &= info[ATTACKS_ALL] | ~theirs[ATTACKS_ALL]
+    score += W[PUSH_THREAT] * popc(pawn_attacks(steps, side) & them & ~s[0])
+    home = U(0xFFFFFF00) if side == 0 else U(0x00FFFFFF00000000)
+    score += W[SPACE] * popc(home & CENTRE_FILES & ~s[0] & ~theirs[ATTACKS_ALL])
+    return score
+
+
+@inner
+def phase_of(s: Any) -> Any:
+    """Returns the phase, from 0 (kings and pawns) to 24 (all pieces)."""
+    return min(PHASE_MAX, popc(s[1] | s[2]) + 2 * popc(s[3]) + 4 * popc(s[4]))
+
+
+@inner
+def plain_material(s: Any, side: Any) -> Any:
+    """Returns the pieces of a side in plain points (3, 3, 5, 9), without pawns."""
+    own = s[6 + side]
+    return 3 * popc((s[1] | s[2]) & own) + 5 * popc(s[3] & own) + 9 * popc(s[4] & own)
+
+
+@inner
+def opposite_bishops(s: Any) -> Any:
+    """Returns whether the only bishops are one of each side, on different colours."""
+    bishops = s[2]
+    return popc(bishops) == 2 and popc(bishops & s[6]) == 1 and popc(bishops & DARK) == 1
+
+
+@inner
+def winning_scale(s: Any, strong: Any) -> Any:
+    """Returns how much of its score the better side keeps, in 64ths."""
+    own = s[6 + strong]
+    if not (s[0] & own):
+        mine, theirs = plain_material(s, strong), plain_material(s, 1 - strong)
+        if mine < 5 or (mine == 6 and not (s[2] & own) and not (s[0] & ~own)):
+            return int64(0)
+        if mine - theirs <= 3:
+            return int64(10)
+    if opposite_bishops(s):
+        if not (s[1] | s[3] | s[4]):
+            return int64(32)
+        return int64(54)
+    return int64(FULL_SCALE)
+
+
+@inner
+def tapered(s: Any, packed: Any) -> Any:
+    """Returns the middlegame and endgame halves of a packed score, mixed by phase, seen by White."""
+    middle = (packed << 32) >> 32
+    end = (packed - middle) >> 32
+    phase = phase_of(s)
+    return middle * phase + end * (PHASE_MAX - phase)
+
+
+@inner
+def static_packed(T: Any, W: Any, s: Any, area: Any) -> Any:
+    """Returns the packed sum of all terms, seen by White; `area` holds two sides' attacks."""
+    score = int64(0)
+    for side in range(2):
+        start_info(T, s, side, adv(area, side * INFO_WORDS))
+    for side in range(2):
+        info, theirs = adv(area, side * INFO_WORDS), adv(area, (1 - side) * INFO_WORDS)
+        part = piece_terms(T, W, s, side, info, theirs) + shelter_terms(W, s, side)
+        score += part * (1 - 2 * side)
+    for side in range(2):
+        info, theirs = adv(area, side * INFO_WORDS), adv(area, (1 - side) * INFO_WORDS)
+        part = pawn_terms(T, W, s, side, info, theirs) + threat_terms(W, s, side, info, theirs)
+        part += danger_terms(T, W, s, side, info, theirs)
+        if int64(s[8] & ONE) == side:
+            part += W[TEMPO]
+        score += part * (1 - 2 * side)
+    return score
+
+
+@inner
+def scaled(s: Any, packed: Any) -> Any:
+    """Returns the evaluation of a packed sum in thousandths of a pawn, seen by the side to move."""
+    score = tapered(s, packed)
+    stm = int64(s[8] & ONE)
+    size = abs(score) * winning_scale(s, int64(0) if score > 0 else int64(1)) // (FULL_SCALE * PHASE_MAX)
+    white = size if score > 0 else -size
+    return white * (1 - 2 * stm)

@@ -1,0 +1,206 @@
+"""PUCT on one record: its Q and draw share, the score of its edges, the edge to visit next.
+
+    S_a = E_a + c(N) P_a sqrt(max(1, sum n)) / (1 + n_a + inflight_a)
+    c(N) = CPuct + CPuctFactor ln((N + CPuctBase) / CPuctBase)
+    E_a = ((n_a - r_a) q_a + r_a draw) / n_a,  draw = 0;  FPU = Q - FpuValue sqrt(sum of visited P)
+
+Double precision throughout; the stored numbers are float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import float32, float64, int64, uint8, uint32
+
+from .heap import grow_block
+from .jit import inner, kernel, ptr
+from .layout import (
+    BLOCK_D,
+    BLOCK_HEADER,
+    BLOCK_Q,
+    BLOCK_VISITS,
+    CPUCT,
+    CPUCT_BASE,
+    CPUCT_FACTOR,
+    EXPLORATION,
+    EXPLORATION_ENTRIES,
+    FPU_VALUE,
+    NO_BLOCK,
+    NORM,
+    OVERFLOWS,
+    POWERS,
+    STALE,
+    block_class_of,
+    block_of,
+    draw_word,
+    header_bytes,
+    materialised,
+    move_count,
+    stride_at,
+    value_of,
+)
+
+DRAW_MILLE = 1000
+MAX_VISITS = 0xFFFFFFFF
+
+
+@inner
+def exploration_term(floats: Any, visits: Any) -> Any:
+    """Returns c(N) sqrt(max(1, visits)) for the visits spent below a node, N = visits + 1."""
+    base = floats[CPUCT_BASE]
+    cpuct = floats[CPUCT] + floats[CPUCT_FACTOR] * np.log((float64(visits) + 1.0 + base) / base)
+    return cpuct * np.sqrt(max(1.0, float64(visits)))
+
+
+@inner
+def exploration(A: Any, visits: Any) -> Any:
+    """Returns `exploration_term`, from the arena's table where it reaches."""
+    if visits < EXPLORATION_ENTRIES:
+        return A.floats[EXPLORATION + visits]
+    return exploration_term(A.floats, visits)
+
+
+@kernel
+def fill_exploration(floats: Any) -> None:
+    """Tabulates `exploration_term` for 0, 1, 2... visits."""
+    for visits in range(EXPLORATION_ENTRIES):
+        floats[EXPLORATION + visits] = exploration_term(ptr(floats, 0), visits)
+
+
+@inner
+def power_of(A: Any, x: Any) -> Any:
+    """Returns code ** 4 of the entry at word `x`."""
+    return A.floats[POWERS + int64((A.blocks[x + 2] >> uint32(16)) & uint32(63))]
+
+
+@inner
+def draw_visits(A: Any, x: Any, stride: Any) -> Any:
+    """Returns r of the entry at word `x`."""
+    return int64(A.blocks[x + 3]) if stride == 4 else int64(0)
+
+
+@inner
+def edge_value(A: Any, x: Any, stride: Any, n: Any) -> Any:
+    """Returns E = ((n - r) q + r draw) / n of a visited entry, draw = 0."""
+    r = draw_visits(A, x, stride)
+    if r:
+        return float64(n - r) * float64(A.values[x + 1]) / float64(n)
+    return float64(A.values[x + 1])
+
+
+@inner
+def clamp_to_bounds(A: Any, rec: Any, q: Any) -> Any:
+    """Returns a Q inside the record's proven bounds."""
+    flags = draw_word(A, rec) >> 10
+    lower = float64(((flags >> 2) & 3) - 1)
+    upper = float64(((flags >> 4) & 3) - 1)
+    return min(max(q, lower), upper)
+
+
+@inner
+def refresh(A: Any, rec: Any) -> None:
+    """Recomputes a block's header from its entries.
+
+    Sum of n, Q = clamp(L, H, (V + sum n E) / N), D likewise.
+    """
+    hb = header_bytes(A, rec)
+    hb[3] &= uint8(255 - STALE)
+    if hb[1] == NO_BLOCK:
+        return
+    stride = stride_at(A, rec)
+    block = block_of(A, rec)
+    x = block + BLOCK_HEADER
+    visits = int64(0)
+    draws = draw_word(A, rec) & 1023
+    total = float64(value_of(A, rec))
+    for _ in range(materialised(A, rec)):
+        n = int64(A.blocks[x])
+        if n:
+            r = draw_visits(A, x, stride)
+            visits += n
+            total += float64(n - r) * float64(A.values[x + 1])
+            draws += (n - r) * int64(A.blocks[x + 2] >> uint32(22)) + r * DRAW_MILLE
+        x += stride
+    if visits > MAX_VISITS:
+        A.counters[OVERFLOWS] += 1
+    node_n = visits + 1
+    A.blocks[block + BLOCK_VISITS] = uint32(visits)
+    A.values[block + BLOCK_Q] = float32(clamp_to_bounds(A, rec, total / float64(node_n)))
+    A.blocks[block + BLOCK_D] = uint32((2 * draws + node_n) // (2 * node_n))
+
+
+@inner
+def child_visits(A: Any, rec: Any) -> Any:
+    """Returns the sum of n of a record's edges, node N - 1."""
+    if block_class_of(A, rec) == NO_BLOCK:
+        return int64(0)
+    return int64(A.blocks[block_of(A, rec) + BLOCK_VISITS])
+
+
+@inner
+def node_q(A: Any, rec: Any) -> Any:
+    """Returns node Q, float32; the header must be fresh."""
+    if block_class_of(A, rec) == NO_BLOCK:
+        return value_of(A, rec)
+    return A.values[block_of(A, rec) + BLOCK_Q]
+
+
+@inner
+def node_draws(A: Any, rec: Any) -> Any:
+    """Returns the node's draw share per mille; the header must be fresh."""
+    if block_class_of(A, rec) == NO_BLOCK:
+        return draw_word(A, rec) & 1023
+    return int64(A.blocks[block_of(A, rec) + BLOCK_D])
+
+
+@inner
+def fpu_value(A: Any, rec: Any, visited_powers: Any) -> Any:
+    """Returns FPU = Q - FpuValue sqrt(sum of visited P) of a record with a block."""
+    block = block_of(A, rec)
+    visited = visited_powers * float64(A.values[block + NORM])
+    return float64(A.values[block + BLOCK_Q]) - A.floats[FPU_VALUE] * np.sqrt(visited)
+
+
+@inner
+def select(T: Any, A: Any, s: Any, rec: Any) -> Any:
+    """Returns the entry number of the edge with the highest score (the first of equals).
+
+    Makes the entry if need be.
+    """
+    if block_class_of(A, rec) == NO_BLOCK:
+        grow_block(T, A, s, rec, int64(1), False)
+        return int64(0)
+    m = materialised(A, rec)
+    block = block_of(A, rec)
+    stride = stride_at(A, rec)
+    scale = exploration(A, int64(A.blocks[block + BLOCK_VISITS])) * float64(A.values[block + NORM])
+    best = -1e300
+    chosen = int64(0)
+    unvisited = int64(m)  # the first unvisited entry has the largest P of all that are
+    visited_powers = 0.0
+    x = block + BLOCK_HEADER
+    for j in range(m):
+        n = int64(A.blocks[x])
+        if n:
+            power = power_of(A, x)
+            visited_powers += power
+            score = edge_value(A, x, stride, n) + scale * power / float64(1 + n)
+            if score > best:
+                best = score
+                chosen = int64(j)
+        elif unvisited == m:
+            unvisited = int64(j)
+        x += stride
+    if unvisited < move_count(A, rec):
+        if unvisited < m:
+            power = power_of(A, block + BLOCK_HEADER + unvisited * stride)
+        else:
+            power = A.floats[POWERS + int64(header_bytes(A, rec)[2])]
+        score = fpu_value(A, rec, visited_powers) + scale * power
+        if score > best or (score == best and unvisited < chosen):
+            if unvisited == m:
+                grow_block(T, A, s, rec, m + 1, False)
+            return unvisited
+    return chosen

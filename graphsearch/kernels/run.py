@@ -1,0 +1,163 @@
+"""The search loop around the wave, for evaluators that are kernels themselves.
+
+And its single steps for all others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import float32, float64, int64
+
+from .backup import apply_overlay, back_up, expand
+from .board import PW
+from .evaluation import evaluate_position
+from .gather import gather_one, gather_wave, start_at_root
+from .jit import adv, inner, kernel, ptr
+from .kinds import BUILTIN
+from .layout import (
+    BLOCK_WORDS,
+    DIRTY_NODES,
+    HEADER_WORDS,
+    NODES,
+    OVERLAY_LENGTH,
+    OVERLAY_RESERVED,
+    RECORD_WORDS,
+    TEMPERATURE,
+    WAVES,
+    pointers,
+)
+from .paths import locate, open_leaf
+from .wave import ENTRIES_PER_LEAF, LEAVES, SPARE_ENTRIES, clear_wave, wave_pointers
+
+# why `run` returned
+DONE, NEEDS_SPACE = 0, 1
+
+RECORD_WORDS_PER_LEAF = 3 + 28  # a header and the codes of 218 moves
+SPARE_BLOCK_WORDS = (
+    500 * 897
+)  # every node of the longest path grows to the largest class; waves check by themselves
+OVERLAY_PER_WAVE = 1 << 10  # one longest path; waves check by themselves
+
+
+@inner
+def has_space(A: Any, target: Any) -> Any:
+    """Returns whether a wave of `target` leaves cannot run out of table, record, block or overlay space."""
+    counters = A.counters
+    entries = ENTRIES_PER_LEAF * target + SPARE_ENTRIES  # each may be a terminal
+    if (counters[NODES] + entries) * 20 > int64(A.size) * 17:  # load at most 0.85
+        return False
+    if counters[RECORD_WORDS] + target * RECORD_WORDS_PER_LEAF + entries * HEADER_WORDS > A.record_limit:
+        return False
+    if A.log_size and counters[DIRTY_NODES] + entries > A.log_size:
+        return False
+    if counters[BLOCK_WORDS] + SPARE_BLOCK_WORDS > A.block_limit:
+        return False
+    return counters[OVERLAY_LENGTH] + OVERLAY_PER_WAVE <= A.overlay_size
+
+
+@inner
+def temper(priors: Any, n: Any, temperature: Any) -> None:
+    """Flattens (temperature above 1) or sharpens priors in place: P ** (1 / temperature), normalised."""
+    total = 0.0
+    for j in range(n):
+        priors[j] = float32(float64(priors[j]) ** (1.0 / temperature))
+        total += float64(priors[j])
+    for j in range(n):
+        priors[j] = float32(float64(priors[j]) / total)
+
+
+@inner
+def evaluate_leaves(T: Any, W: Any, weights: Any, kind: Any, temperature: Any) -> None:
+    """Evaluates the leaves of a wave in place: V, D and priors."""
+    for leaf in range(W.counts[LEAVES]):
+        begin = W.offsets[leaf]
+        n = W.offsets[leaf + 1] - begin
+        priors = adv(W.priors, begin)
+        if kind == BUILTIN:
+            q, d = evaluate_position(
+                T, weights, adv(W.leaf_words, leaf * PW), adv(W.moves, begin), n, priors, W.scratch
+            )
+            W.values[2 * leaf] = q
+            W.values[2 * leaf + 1] = d
+            if temperature != 1.0:
+                temper(priors, n, temperature)
+        else:
+            share = float32(1.0 / float32(n))
+            for j in range(n):
+                priors[j] = share
+            W.values[2 * leaf] = float32(0.0)
+            W.values[2 * leaf + 1] = float32(1.0 / 3.0)
+
+
+@inner
+def _gather(T: Any, A: Any, W: Any, root: Any, target: Any, limit: Any) -> None:
+    """Gathers one wave into an empty W; an unknown root becomes its only leaf."""
+    clear_wave(W)
+    A.counters[WAVES] += 1
+    A.counters[OVERLAY_RESERVED] = A.counters[OVERLAY_LENGTH]
+    rec, check = locate(T, A, root)
+    if rec == 0:
+        open_leaf(T, A, W, start_at_root(W, root, int64(1)), check)
+    elif target == 1:
+        gather_one(T, A, W, root)
+    else:
+        gather_wave(T, A, W, root, rec, target, limit)
+
+
+@kernel
+def gather(T: Any, A: Any, W: Any, root: Any, target: Any, limit: Any) -> Any:
+    """Gathers the leaves of one wave; returns their number, or -1 if the arena must grow first."""
+    Ap = pointers(A)
+    Wp = wave_pointers(W)
+    if not has_space(Ap, target):
+        return int64(-1)
+    _gather(ptr(T, 0), Ap, Wp, ptr(root, 0), target, limit)
+    return Wp.counts[LEAVES]
+
+
+@kernel
+def complete(T: Any, A: Any, W: Any, evaluator: Any) -> Any:
+    """Expands the evaluated leaves of a gathered wave and backs it up; returns the completed visits."""
+    Ap = pointers(A)
+    Wp = wave_pointers(W)
+    expand(ptr(T, 0), Ap, Wp, evaluator)
+    return back_up(ptr(T, 0), Ap, Wp)
+
+
+@kernel
+def run(
+    T: Any, A: Any, W: Any, root: Any, weights: Any, kind: Any, evaluator: Any, target: Any, limits: Any
+) -> Any:
+    """Runs waves until `limits` is reached or the arena must grow; returns DONE or NEEDS_SPACE.
+
+    `limits` (int64[3]): visits and evaluations still to do, and waves until the caller wants to look.
+    All three count down.
+    """
+    Ap = pointers(A)
+    Wp = wave_pointers(W)
+    Tp = ptr(T, 0)
+    while limits[0] > 0 and limits[1] > 0 and limits[2] > 0:
+        batch = min(target, min(limits[0], limits[1]))
+        if not has_space(Ap, batch):
+            return NEEDS_SPACE
+        _gather(Tp, Ap, Wp, ptr(root, 0), batch, limits[0])
+        evaluate_leaves(Tp, Wp, ptr(weights, 0), kind, Ap.floats[TEMPERATURE])
+        expand(Tp, Ap, Wp, evaluator)
+        limits[0] -= back_up(Tp, Ap, Wp)
+        limits[1] -= Wp.counts[LEAVES]
+        limits[2] -= 1
+    return DONE
+
+
+@kernel
+def temper_batch(priors: Any, offsets: Any, temperature: Any) -> None:
+    """Calls `temper` on the priors of several positions."""
+    for i in range(offsets.size - 1):
+        temper(ptr(priors, offsets[i]), offsets[i + 1] - offsets[i], temperature)
+
+
+@kernel
+def shift_overlay(A: Any, sign: Any) -> None:
+    """Calls `apply_overlay` on an arena's arrays."""
+    apply_overlay(pointers(A), sign)

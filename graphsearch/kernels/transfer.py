@@ -1,0 +1,192 @@
+"""Records out of the arena, as columns for the store, and back in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import float32, int64, uint8, uint16, uint32
+
+from .board import PW, check_hash, generate_moves
+from .heap import find, grow_block, new_record, set_best
+from .jit import U, adv, inner, kernel, ptr
+from .layout import (
+    BLOCK_WORDS,
+    DIRTY,
+    DIRTY_NODES,
+    FRESH,
+    LOG_WORDS,
+    NODES,
+    RECORD_WORDS,
+    code_bytes,
+    draw_word,
+    entry_at,
+    header_bytes,
+    materialised,
+    move_count,
+    pointers,
+    stride_at,
+    value_of,
+)
+from .paths import position_key
+from .puct import draw_visits, refresh
+
+CLOCK_BITS = U(255 << 12)
+
+
+@kernel
+def list_dirty(A: Any, begin: Any, slots: Any, words: Any) -> Any:
+    """Lists dirty records from place `begin` of the log on, positions as they were evaluated.
+
+    Returns how many are fresh.
+    """
+    Ap = pointers(A)
+    fresh = int64(0)
+    for i in range(slots.size):
+        row = adv(Ap.log, (begin + i) * LOG_WORDS)
+        rec = int64(row[LOG_WORDS - 1])
+        hb = header_bytes(Ap, rec)
+        slots[i] = uint32(rec)
+        for w in range(PW):
+            words[i * PW + w] = row[w]
+        words[i * PW + 8] = (row[8] & ~CLOCK_BITS) | (U(hb[4]) << U(12))
+        if hb[3] & FRESH:
+            fresh += 1
+    return fresh
+
+
+@kernel
+def make_clean(A: Any) -> None:
+    """Notes that the file holds every record as it is."""
+    Ap = pointers(A)
+    for i in range(Ap.counters[DIRTY_NODES]):
+        rec = int64(Ap.log[i * LOG_WORDS + LOG_WORDS - 1])
+        header_bytes(Ap, rec)[3] &= uint8(255 - DIRTY - FRESH)
+    Ap.counters[DIRTY_NODES] = 0
+
+
+@inner
+def _last_visited(A: Any, rec: Any) -> Any:
+    """Returns how many entries of a block reach to the last one with visits."""
+    m = materialised(A, rec)
+    last = int64(0)
+    if m:
+        stride = stride_at(A, rec)
+        x = entry_at(A, rec, int64(0))
+        for j in range(m):
+            if A.blocks[x]:
+                last = int64(j + 1)
+            x += stride
+    return last
+
+
+@kernel
+def measure(A: Any, slots: Any, code_offsets: Any, edge_offsets: Any) -> None:
+    """Fills the offsets of the columns that `copy_out` fills."""
+    Ap = pointers(A)
+    code_offsets[0] = 0
+    edge_offsets[0] = 0
+    for i in range(slots.size):
+        rec = int64(slots[i])
+        code_offsets[i + 1] = code_offsets[i] + move_count(Ap, rec)
+        edge_offsets[i + 1] = edge_offsets[i] + _last_visited(Ap, rec)
+
+
+@kernel
+def copy_out(A: Any, slots: Any, columns: Any) -> None:
+    """Copies records into the columns of a batch (a tuple in the order of `RecordBatch`, without words)."""
+    v, d, evaluator, flags, code_offsets, codes, edge_offsets, n, r, q, edge_d = columns
+    Ap = pointers(A)
+    for i in range(slots.size):
+        rec = int64(slots[i])
+        word = draw_word(Ap, rec)
+        v[i] = value_of(Ap, rec)
+        d[i] = uint16(word & 1023)
+        flags[i] = uint8(word >> 10)
+        evaluator[i] = header_bytes(Ap, rec)[5]
+        source = code_bytes(Ap, rec)
+        begin = code_offsets[i]
+        for j in range(code_offsets[i + 1] - begin):
+            codes[begin + j] = source[j]
+        if edge_offsets[i + 1] == edge_offsets[i]:
+            continue
+        stride = stride_at(Ap, rec)
+        x = entry_at(Ap, rec, int64(0))
+        for k in range(edge_offsets[i], edge_offsets[i + 1]):
+            visits = int64(Ap.blocks[x])
+            drawn = draw_visits(Ap, x, stride)
+            valued = visits > drawn  # what no counted visit supports is not kept
+            n[k] = uint32(visits)
+            r[k] = uint32(drawn)
+            q[k] = Ap.values[x + 1] if valued else float32(0.0)
+            edge_d[k] = uint16(Ap.blocks[x + 2] >> uint32(22)) if valued else uint16(0)
+            x += stride
+
+
+@inner
+def _unmark(A: Any, rec: Any) -> None:
+    """Takes a record that was just made, and so is the last of the log, off it."""
+    hb = header_bytes(A, rec)
+    if hb[3] & DIRTY:
+        A.counters[DIRTY_NODES] -= 1
+    hb[3] &= uint8(255 - DIRTY - FRESH)
+
+
+@inner
+def _fill_edges(
+    T: Any, A: Any, s: Any, rec: Any, begin: Any, end: Any, n: Any, r: Any, q: Any, edge_d: Any
+) -> None:
+    wide = False
+    for k in range(begin, end):
+        if r[k]:
+            wide = True
+    grow_block(T, A, s, rec, end - begin, wide)
+    stride = stride_at(A, rec)
+    x = entry_at(A, rec, int64(0))
+    for k in range(begin, end):
+        A.blocks[x] = n[k]
+        A.values[x + 1] = q[k]
+        A.blocks[x + 2] |= uint32(edge_d[k]) << uint32(22)
+        if stride == 4:
+            A.blocks[x + 3] = r[k]
+        x += stride
+    refresh(A, rec)
+
+
+@kernel
+def copy_in(T: Any, A: Any, words: Any, columns: Any, begin: Any) -> Any:
+    """Enters records from `begin` on, clean; returns (next, misfits): it stops early when space is short.
+
+    Records that are in the arena already are passed over; those whose P codes do not fit the legal moves
+    are misfits and left out.
+    """
+    v, d, evaluator, flags, code_offsets, codes, edge_offsets, n, r, q, edge_d = columns
+    Ap = pointers(A)
+    Tp = ptr(T, 0)
+    misfits = int64(0)
+    for i in range(begin, v.size):
+        counters = Ap.counters
+        if (
+            (counters[NODES] + 1) * 20 > int64(Ap.size) * 17
+            or counters[RECORD_WORDS] + 64 > Ap.record_limit
+            or counters[BLOCK_WORDS] + 2048 > Ap.block_limit
+        ):
+            return int64(i), misfits
+        s = ptr(words, i * PW)
+        key = position_key(Tp, s)
+        check = check_hash(s)
+        if find(Ap, key, check):
+            continue
+        count = code_offsets[i + 1] - code_offsets[i]
+        if count and generate_moves(Tp, s, Ap.moves) != count:
+            misfits += 1
+            continue
+        rec = new_record(Ap, s, key, check, count, v[i], int64(d[i]), int64(flags[i]), int64(evaluator[i]))
+        _unmark(Ap, rec)
+        target = code_bytes(Ap, rec)
+        for j in range(count):
+            target[j] = codes[code_offsets[i] + j]
+        if count:
+            set_best(Ap, rec, Ap.moves)
+        if edge_offsets[i + 1] > edge_offsets[i]:
+            _fill_edges(Tp, Ap, s, rec, edge_offsets[i], edge_offsets[i + 1], n, r, q, edge_d)
+    return int64(v.size), misfits

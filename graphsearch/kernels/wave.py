@@ -1,0 +1,283 @@
+"""The working memory of one wave: entries (edge traversals), leaves, and visits in flight.
+
+An entry is one arrival at a position over one edge; the first of every round is the root. Entries keep
+(parent entry, number of the edge), never addresses: blocks move when they grow. Visits in flight live here
+and not in the records, so a wave that is dropped (evaluator error, Ctrl-C) leaves no trace.
+
+Entry (20 words of 64 bits): 0-9 position | 10 parent entry, -1 none | 11 number of the edge in the parent's
+block | 12 kind | 13 depth | 14 next entry of the same depth, -1 none | 15 in-flight node, or leaf | 16 visits
+asked for | 17 visits done | 18 slot of the record, 0 unknown | 19 check hash
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import int64
+
+from .jit import ONE, ZERO, U, adv, as_i64, inner, ptr
+
+ENTRY_WORDS = 20
+PARENT, EDGE, KIND, DEPTH, NEXT, NODE_OR_LEAF, ASKED, DONE, SLOT, CHECK = (
+    10,
+    11,
+    12,
+    13,
+    14,
+    15,
+    16,
+    17,
+    18,
+    19,
+)
+
+MAX_PLIES = 500  # visits deeper than this end at the value known there
+
+# what an entry turned out to be
+NODE, LEAF, TERMINAL, PATH_DRAW, CATCH_UP, COLLISION, HISTORY_DRAW, CUT, DROPPED = 0, 1, 2, 3, 4, 5, 6, 7, 8
+
+# in-flight node (4 words): where its counts begin | how many it has | visits in flight in all
+# | the one edge of its only visits while it has no counts
+FLIGHT_FIELDS = 4
+AT, ROOM, SUM, SINGLE = 0, 1, 2, 3
+
+# `counts`; from SPLIT on, visits given to the edges of the node at hand
+ENTRIES, LEAVES, NODES_IN_FLIGHT, FLIGHT_USED, HASHED, VISITS_ASKED, CANDIDATES = 0, 1, 2, 3, 4, 5, 6
+SPLIT = 8
+COUNTS = SPLIT + 256
+# `floats`: scratch columns by edge: b, c P, 1 + n + in flight
+BASE, GAIN, MASS = 0, 256, 512
+MOVES_PER_LEAF = 220
+ENTRIES_PER_LEAF = (
+    32  # waves of 1,024 need about 4 on a graph of 10^6 nodes, young graphs with collisions up to 20
+)
+SPARE_ENTRIES = 4 * (MAX_PLIES + 2)
+
+
+class WaveArrays(NamedTuple):
+    """Arrays of a wave; E entries, L leaves."""
+
+    entries: Any  # uint64[E * ENTRY_WORDS]
+    heads: Any  # int64[MAX_PLIES + 2] last entry of each depth, -1 none
+    candidates: Any  # int64[E]
+    leaf_entry: Any  # int64[L]
+    leaf_words: Any  # uint64[L * 10]
+    offsets: Any  # int64[L + 1] into moves and priors
+    moves: Any  # uint16[L * MOVES_PER_LEAF]
+    priors: Any  # float32[L * MOVES_PER_LEAF]
+    values: Any  # float32[L * 2]: q and d of the evaluation
+    hash_keys: Any  # uint64[power of two]
+    hash_items: Any  # int64: in-flight node, or -1 - leaf
+    hash_used: Any  # int64: filled places
+    nodes: Any  # int64[E * FLIGHT_FIELDS]
+    flight: Any  # int64 visits in flight by edge
+    floats: Any  # float64[768] scratch
+    counts: Any  # int64[COUNTS]
+    scratch: Any  # uint64: working space of evaluation kernels
+
+
+class WavePointers(NamedTuple):
+    """Pointers to them, and the limits that are checked."""
+
+    words: Any
+    entries: Any  # the same memory as int64
+    heads: Any
+    candidates: Any
+    leaf_entry: Any
+    leaf_words: Any
+    offsets: Any
+    moves: Any
+    priors: Any
+    values: Any
+    hash_keys: Any
+    hash_items: Any
+    hash_used: Any
+    nodes: Any
+    flight: Any
+    floats: Any
+    counts: Any
+    scratch: Any
+    capacity: Any
+    flight_capacity: Any
+    hash_mask: Any
+
+
+@inner
+def wave_pointers(W: Any) -> Any:
+    """Returns the pointer bundle of a wave's arrays."""
+    return WavePointers(
+        ptr(W.entries, 0),
+        as_i64(ptr(W.entries, 0)),
+        ptr(W.heads, 0),
+        ptr(W.candidates, 0),
+        ptr(W.leaf_entry, 0),
+        ptr(W.leaf_words, 0),
+        ptr(W.offsets, 0),
+        ptr(W.moves, 0),
+        ptr(W.priors, 0),
+        ptr(W.values, 0),
+        ptr(W.hash_keys, 0),
+        ptr(W.hash_items, 0),
+        ptr(W.hash_used, 0),
+        ptr(W.nodes, 0),
+        ptr(W.flight, 0),
+        ptr(W.floats, 0),
+        ptr(W.counts, 0),
+        ptr(W.scratch, 0),
+        int64(W.candidates.size),
+        int64(W.flight.size),
+        U(W.hash_keys.size - 1),
+    )
+
+
+def new_wave(leaves: int, scratch_words: int) -> WaveArrays:
+    """Returns the memory of waves of up to `leaves` leaves; untouched pages cost nothing."""
+    entries = ENTRIES_PER_LEAF * leaves + SPARE_ENTRIES
+    hashed = 1 << (2 * entries - 1).bit_length()
+    return WaveArrays(
+        entries=np.empty(entries * ENTRY_WORDS, np.uint64),
+        heads=np.full(MAX_PLIES + 2, -1, np.int64),
+        candidates=np.empty(entries, np.int64),
+        leaf_entry=np.empty(leaves, np.int64),
+        leaf_words=np.empty(leaves * 10, np.uint64),
+        offsets=np.zeros(leaves + 1, np.int64),
+        moves=np.empty((leaves + 1) * MOVES_PER_LEAF, np.uint16),
+        priors=np.empty((leaves + 1) * MOVES_PER_LEAF, np.float32),
+        values=np.empty(2 * leaves, np.float32),
+        hash_keys=np.zeros(hashed, np.uint64),
+        hash_items=np.empty(hashed, np.int64),
+        hash_used=np.empty(entries + leaves + 1, np.int64),
+        nodes=np.empty(entries * FLIGHT_FIELDS, np.int64),
+        flight=np.empty(16 * entries + 4096, np.int64),
+        floats=np.empty(768, np.float64),
+        counts=np.zeros(COUNTS, np.int64),
+        scratch=np.zeros(scratch_words, np.uint64),
+    )
+
+
+@inner
+def words_of(W: Any, e: Any) -> Any:
+    """Returns the position of an entry."""
+    return adv(W.words, e * ENTRY_WORDS)
+
+
+@inner
+def field(W: Any, e: Any, i: Any) -> Any:
+    """Returns one field of an entry."""
+    return W.entries[e * ENTRY_WORDS + i]
+
+
+@inner
+def set_field(W: Any, e: Any, i: Any, value: Any) -> None:
+    """Sets one field of an entry."""
+    W.entries[e * ENTRY_WORDS + i] = value
+
+
+@inner
+def check_of(W: Any, e: Any) -> Any:
+    """Returns the check hash of an entry's position."""
+    return W.words[e * ENTRY_WORDS + CHECK]
+
+
+@inner
+def clear_wave(W: Any) -> None:
+    """Empties a wave; costs what the last wave used, not what there is room for."""
+    counts = W.counts
+    for i in range(counts[HASHED]):
+        W.hash_keys[W.hash_used[i]] = ZERO
+    for i in range(counts[ENTRIES]):
+        W.heads[field(W, i, DEPTH)] = -1
+    for i in range(SPLIT):
+        counts[i] = 0
+    W.offsets[0] = 0
+
+
+@inner
+def hash_place(W: Any, tag: Any) -> Any:
+    """Returns the place of a position's tag in the wave's hash table, or the empty place for it."""
+    i = (tag ^ (tag >> U(29))) & W.hash_mask
+    while True:
+        found = W.hash_keys[i]
+        if found == tag or found == ZERO:
+            return int64(i)
+        i = (i + ONE) & W.hash_mask
+
+
+@inner
+def hash_put(W: Any, place: Any, tag: Any, item: Any) -> None:
+    """Fills an empty place."""
+    W.hash_keys[place] = tag
+    W.hash_items[place] = item
+    W.hash_used[W.counts[HASHED]] = place
+    W.counts[HASHED] += 1
+
+
+@inner
+def position_tag(key: Any, check: Any) -> Any:
+    """Returns a non-zero tag of a position within a wave, from both of its hashes."""
+    return (key ^ (check * U(0x9E3779B97F4A7C15))) | ONE
+
+
+@inner
+def new_entry(W: Any, parent: Any, edge: Any, asked: Any, depth: Any) -> Any:
+    """Returns a new entry, listed under its depth; its words are still to be written."""
+    e = W.counts[ENTRIES]
+    W.counts[ENTRIES] = e + 1
+    fields = adv(W.entries, e * ENTRY_WORDS)
+    fields[PARENT] = parent
+    fields[EDGE] = edge
+    fields[KIND] = NODE
+    fields[DEPTH] = depth
+    fields[NEXT] = W.heads[depth]
+    fields[NODE_OR_LEAF] = -1
+    fields[ASKED] = asked
+    fields[DONE] = 0
+    fields[SLOT] = 0
+    W.heads[depth] = e
+    return e
+
+
+@inner
+def new_flight(W: Any) -> Any:
+    """Returns a new in-flight node without visits."""
+    node = W.counts[NODES_IN_FLIGHT]
+    W.counts[NODES_IN_FLIGHT] = node + 1
+    fields = adv(W.nodes, node * FLIGHT_FIELDS)
+    fields[AT] = 0
+    fields[ROOM] = 0
+    fields[SUM] = 0
+    fields[SINGLE] = -1
+    return node
+
+
+@inner
+def widen_flight(W: Any, node: Any, room: Any) -> None:
+    """Gives an in-flight node at least `room` counts."""
+    fields = adv(W.nodes, node * FLIGHT_FIELDS)
+    had = fields[ROOM]
+    if had >= room:
+        return
+    old = fields[AT]
+    at = W.counts[FLIGHT_USED]
+    W.counts[FLIGHT_USED] = at + room
+    for j in range(had):
+        W.flight[at + j] = W.flight[old + j]
+    for j in range(had, room):
+        W.flight[at + j] = 0
+    if fields[SINGLE] >= 0:
+        W.flight[at + fields[SINGLE]] = fields[SUM]
+        fields[SINGLE] = -1
+    fields[AT] = at
+    fields[ROOM] = room
+
+
+@inner
+def in_flight(W: Any, node: Any, j: Any) -> Any:
+    """Returns the visits in flight over edge `j` of an in-flight node."""
+    fields = adv(W.nodes, node * FLIGHT_FIELDS)
+    if j < fields[ROOM]:
+        return W.flight[fields[AT] + j]
+    if j == fields[SINGLE]:
+        return fields[SUM]
+    return int64(0)

@@ -1,0 +1,153 @@
+"""Prints how well the built-in evaluator agrees with an engine on a file of reference positions.
+
+    python -m tools.judge_evaluation sf_reference.jsonl.gz [--json]
+
+A line of the file holds `fen`, `wdl` (per mille, side to move), `bestmove` and `moves_depth10`
+(`{uci: {"cp"|"mate": n}}` for every legal move, best first).
+
+Value: Q = win - loss of our evaluator against (w - l) / 1000. Policy: our priors against
+`softmax(Q(move) / temperature)` with Q = 2 / (1 + exp(-0.00368208 cp)) - 1 (lichess's formula), a mate +-1,
+at the temperatures 0.1 and 0.05 and against the best move alone. No policy can have less cross-entropy than
+the target's own entropy, so that is printed beside it. `first_choice_*`: our highest prior is `bestmove`, or
+the first of `moves_depth10`. Speed: complete evaluations (value and all priors) per second of one core,
+compiled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphsearch.evaluators.builtin_weights import load_weights
+from graphsearch.kernels.evaluation import EVALUATION_SCRATCH_WORDS, evaluate_batch
+from graphsearch.kernels.tables import load_tables
+from tools.evaluation_data import Positions, all_moves, policy_target, read_reference, uci
+
+TEMPERATURES = (0.1, 0.05)
+SPEED_EVALUATIONS = 10_000  # at least, when timing
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What the evaluator says: wdl `[B, 3]`; moves and priors `[M]`, position b's from `offsets[b]` on."""
+
+    wdl: NDArray[np.float32]
+    priors: NDArray[np.float32]
+    moves: NDArray[np.uint16]
+    offsets: NDArray[np.int64]
+
+    def of(self, b: int) -> slice:
+        """Returns where the moves of a position are."""
+        return slice(int(self.offsets[b]), int(self.offsets[b + 1]))
+
+    def first_choice(self, b: int) -> str:
+        """Returns the move with the highest prior."""
+        at = self.of(b)
+        return uci(int(self.moves[at][np.argmax(self.priors[at])]))
+
+
+def evaluate(words: NDArray[np.uint64], weights: NDArray[np.int64]) -> Evaluated:
+    """Returns the built-in evaluator's verdict on packed positions."""
+    offsets, moves = all_moves(words)
+    wdl, priors = np.zeros((len(offsets) - 1, 3), np.float32), np.zeros(len(moves), np.float32)
+    scratch = np.zeros(EVALUATION_SCRATCH_WORDS, np.uint64)
+    evaluate_batch(load_tables(), weights, words, moves, offsets, wdl, priors, scratch)
+    return Evaluated(wdl, priors, moves, offsets)
+
+
+def measure_value(positions: Positions, weights: NDArray[np.int64]) -> dict[str, float]:
+    """Returns the correlation and the mean absolute error of Q, and that error of the draw chance."""
+    ours, theirs = evaluate(positions.words, weights).wdl, positions.wdl
+    q, target = ours[:, 0] - ours[:, 2], theirs[:, 0] - theirs[:, 2]
+    return {
+        "q_correlation": float(np.corrcoef(q, target)[0, 1]),
+        "q_mean_absolute_error": float(np.abs(q - target).mean()),
+        "draw_mean_absolute_error": float(np.abs(ours[:, 1] - theirs[:, 1]).mean()),
+    }
+
+
+def measure_policy(
+    positions: Positions, weights: NDArray[np.int64], *temperatures: float
+) -> dict[str, float]:
+    """Returns cross-entropies of the priors and how often the first choice is the engine's."""
+    found = evaluate(positions.words, weights)
+    out: dict[str, float] = {}
+    for temperature in temperatures:
+        crosses, entropies = [], []
+        for b, scores in enumerate(positions.scores):
+            at = found.of(b)
+            target = policy_target(scores or {}, found.moves[at], temperature)
+            crosses.append(-float(target @ np.log(found.priors[at])))
+            entropies.append(-float(target @ np.log(target + 1e-30)))
+        out[f"cross_entropy_t{temperature}"] = float(np.mean(crosses))
+        out[f"target_entropy_t{temperature}"] = float(np.mean(entropies))
+    tops = [max(scores or {}, key=(scores or {}).__getitem__) for scores in positions.scores]
+    choices = [found.first_choice(b) for b in range(len(tops))]
+    out["first_choice_top"] = float(np.mean([c == t for c, t in zip(choices, tops, strict=True)]))
+    return out
+
+
+def measure_best(positions: Positions, best: list[str], weights: NDArray[np.int64]) -> dict[str, float]:
+    """Returns how often the first choice is the engine's best move, and the cross-entropy against it."""
+    found = evaluate(positions.words, weights)
+    choices = [found.first_choice(b) for b in range(len(best))]
+    hits = [
+        found.priors[found.of(b)][[uci(int(m)) for m in found.moves[found.of(b)]].index(move)]
+        for b, move in enumerate(best)
+    ]
+    return {
+        "first_choice_bestmove": float(np.mean([c == m for c, m in zip(choices, best, strict=True)])),
+        "cross_entropy_bestmove": -float(np.log(np.array(hits)).mean()),
+    }
+
+
+def measure_speed(positions: Positions, weights: NDArray[np.int64]) -> float:
+    """Returns complete evaluations per second of one core."""
+    offsets, moves = all_moves(positions.words)
+    wdl, priors = np.zeros((len(offsets) - 1, 3), np.float32), np.zeros(len(moves), np.float32)
+    scratch = np.zeros(EVALUATION_SCRATCH_WORDS, np.uint64)
+    arguments = (load_tables(), weights, positions.words, moves, offsets, wdl, priors, scratch)
+    evaluate_batch(*arguments)
+    turns = -(-SPEED_EVALUATIONS // len(wdl))
+    begin = time.process_time()
+    for _ in range(turns):
+        evaluate_batch(*arguments)
+    return turns * len(wdl) / (time.process_time() - begin)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Returns the command line's parser."""
+    out = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    out.add_argument("reference", type=Path, help="gzip'ed JSON lines")
+    out.add_argument("--json", action="store_true", help="print one JSON object")
+    return out
+
+
+def main() -> int:
+    """Prints the figures; returns the exit code."""
+    options = parser().parse_args()
+    positions, best = read_reference(options.reference)
+    weights = load_weights()
+    figures = {"positions": float(len(best))}
+    figures |= measure_value(positions, weights)
+    figures |= measure_policy(positions, weights, *TEMPERATURES)
+    figures |= measure_best(positions, best, weights)
+    figures["evaluations_per_core_second"] = measure_speed(positions, weights)
+    if options.json:
+        json.dump(figures, sys.stdout)
+        print()
+    else:
+        for name, figure in figures.items():
+            print(f"{name:30s}{figure:12.4f}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,12 @@
+"""The graph file: one SQLite database of sorted runs of node records, and plain tables beside them.
+
+Importing this needs no Numba; what writes or reads in bulk imports the kernels on first use.
+"""
+
+from __future__ import annotations
+
+from .info import StoreInfo, info
+from .store import Store
+from .verify import VerifyReport, verify
+
+__all__ = ["Store", "StoreInfo", "VerifyReport", "info", "verify"]

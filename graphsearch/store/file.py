@@ -1,0 +1,155 @@
+"""Opening the SQLite file: for one writer, or for readers that never disturb it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..errors import CorruptRecordError, SchemaVersionError, StoreError
+from .migrations import FORMAT_VERSION, format_of, migrate
+
+PAGE_BYTES = 16384
+WAL_KEPT_BYTES = 64 << 20  # a longer log is cut back to this after a checkpoint
+CACHE_KIB = 16 << 10
+BUSY_SECONDS = 10.0
+
+
+def real_path(path: str | os.PathLike[str]) -> Path:
+    """Returns the absolute path with links resolved, the one name of a file for its lock."""
+    return Path(os.path.realpath(os.fspath(path)))
+
+
+def file_bytes(path: Path) -> int:
+    """Returns the size of a graph file with its write-ahead log."""
+    wal = path.with_name(path.name + "-wal")
+    return path.stat().st_size + (wal.stat().st_size if wal.exists() else 0)
+
+
+@contextmanager
+def sql_errors(path: Path, doing: str) -> Iterator[None]:
+    """Turns SQLite's errors into a StoreError of one line; every error that leaves it names the file."""
+    try:
+        yield
+    except CorruptRecordError as error:
+        if str(path) in str(error):
+            raise
+        raise CorruptRecordError(f"{path}: {error}") from error
+    except sqlite3.Error as error:
+        raise StoreError(f"{path}: cannot {doing}: {error}{_advice(str(error))}") from error
+
+
+def _advice(text: str) -> str:
+    if "full" in text:
+        return "; free some space and go on, everything before is safe"
+    if "not a database" in text:
+        return "; it is no graph file, choose another one"
+    if "malformed" in text or "disk image" in text:
+        return "; run `graphsearch store verify` on it, or take a backup"
+    if "locked" in text:
+        return "; another program holds it, close that one first"
+    if "readonly" in text or "unable to open" in text:
+        return "; check the permissions of the file and its folder"
+    return ""
+
+
+def check_is_file(path: Path, *, create: bool) -> None:
+    """Raises StoreError unless the path is a non-empty file, or one that may be created."""
+    if path.is_dir():
+        raise StoreError(f"{path} is a folder; name a graph file")
+    if not path.exists():
+        if not create:
+            raise StoreError(f"{path} does not exist; check the name, or let a search create it")
+        if not path.parent.is_dir():
+            raise StoreError(f"{path.parent} does not exist; make this folder first")
+        return
+    if not path.is_file():
+        raise StoreError(f"{path} is not a regular file; name a graph file")
+    if not os.access(path, os.R_OK):
+        raise StoreError(f"{path} cannot be read; check its permissions")
+    if path.stat().st_size == 0 and not create:
+        raise StoreError(f"{path} is empty, not a graph file; remove it or name another")
+
+
+def _connect(path: Path, query: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.as_uri()}?{query}",
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
+def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
+    """Returns a connection for writing, the file made or migrated if need be; the caller holds the lock."""
+    if path.exists() and not os.access(path, os.W_OK):
+        raise StoreError(f"{path} cannot be written; check its permissions or open it for reading")
+    with sql_errors(path, "open it"):
+        connection = _connect(path, "mode=rwc" if create else "mode=rw")
+        try:
+            _prepare_for_writing(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _prepare_for_writing(connection: sqlite3.Connection, path: Path) -> None:
+    execute = connection.execute
+    execute(f"PRAGMA page_size = {PAGE_BYTES}")
+    empty = execute("PRAGMA page_count").fetchone()[0] == 0
+    version = 0 if empty else format_of(connection, path)
+    if version < FORMAT_VERSION:
+        migrate(connection, version)
+    execute("PRAGMA journal_mode = WAL")
+    execute("PRAGMA synchronous = NORMAL")
+    execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
+    execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """Returns a connection that cannot write; also from a folder that cannot be written."""
+    failure: sqlite3.Error = sqlite3.OperationalError("unable to open database file")
+    with sql_errors(path, "read it"):
+        for query in _reading_modes(path):
+            try:
+                return _try_reading(path, query)
+            except sqlite3.OperationalError as error:
+                failure = error
+        raise failure
+
+
+def _try_reading(path: Path, query: str) -> sqlite3.Connection:
+    connection = _connect(path, query)
+    try:
+        connection.execute("PRAGMA query_only = 1")
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        _check_readable(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _reading_modes(path: Path) -> Iterator[str]:
+    """Yields ways to open the file; the later ones serve read-only files and folders.
+
+    The first one could write (but is told not to), so that the last reader to leave tidies up the log.
+    """
+    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+        yield "mode=rw"
+    yield "mode=ro"
+    wal = path.with_name(path.name + "-wal")
+    if not wal.exists() or wal.stat().st_size == 0:
+        yield "mode=ro&immutable=1"
+
+
+def _check_readable(connection: sqlite3.Connection, path: Path) -> None:
+    version = format_of(connection, path)
+    if version < FORMAT_VERSION:
+        raise SchemaVersionError(
+            f"{path} has format {version}, this version reads {FORMAT_VERSION}; open it for writing once"
+        )

@@ -1,0 +1,67 @@
+"""What a graph file is and holds, at a glance."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..provenance import EvaluatorIdentity, RootInfo, RunInfo
+from .file import file_bytes
+from .store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class StoreInfo:
+    """The facts of a graph file.
+
+    Attributes:
+      nodes: distinct records.
+      file_bytes: size on disk, write-ahead log included.
+      roots: positions searched as roots, the last searched first.
+      runs: all searches, oldest first.
+    """
+
+    path: str
+    format_version: int
+    nodes: int
+    file_bytes: int
+    evaluator: EvaluatorIdentity
+    roots: list[RootInfo]
+    runs: list[RunInfo]
+
+    @property
+    def bytes_per_node(self) -> float:
+        """File bytes for each distinct record, 0 if there is none."""
+        return self.file_bytes / self.nodes if self.nodes else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the facts as JSON takes them."""
+        facts = {"path": self.path, "format_version": self.format_version, "nodes": self.nodes}
+        sizes = {"file_bytes": self.file_bytes, "bytes_per_node": self.bytes_per_node}
+        evaluator = {
+            "kind": self.evaluator.kind,
+            "digest": self.evaluator.digest,
+            "options": dict(self.evaluator.options),
+            "mapping": self.evaluator.mapping,
+        }
+        lists = {"roots": [asdict(root) for root in self.roots], "runs": [asdict(run) for run in self.runs]}
+        return {**facts, **sizes, "evaluator": evaluator, **lists}
+
+
+def info(path: str | os.PathLike[str]) -> StoreInfo:
+    """Returns the facts of a graph file.
+
+    Raises:
+      StoreError: as `Store.open` for reading.
+    """
+    with Store.open(path, read_only=True) as store:
+        return StoreInfo(
+            str(store.path),
+            store.format_version,
+            store.node_count,
+            file_bytes(store.path),
+            store.identity,
+            store.roots(),
+            store.runs(),
+        )

@@ -1,0 +1,99 @@
+"""The writer's lock: an advisory lock on `FILE.lock`, which the kernel releases when its holder dies.
+
+It is not on the graph file itself: closing any second descriptor of that file would drop SQLite's own locks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ..errors import StoreError, StoreLockedError
+
+if sys.platform == "win32":  # pragma: no cover
+    import msvcrt
+
+    def _try_lock(descriptor: int) -> bool:
+        os.lseek(descriptor, 1 << 30, os.SEEK_SET)  # a byte past the text, which others may then read
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        finally:
+            os.lseek(descriptor, 0, os.SEEK_SET)
+        return True
+
+    def _unlock(descriptor: int) -> None:
+        os.lseek(descriptor, 1 << 30, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def _try_lock(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _unlock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # explicit, because a forked child may share the descriptor
+
+
+class WriteLock:
+    """The right to write one graph file, held from construction to `release`.
+
+    Raises:
+      StoreLockedError: if another process, or this one, is writing the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._sidecar = path.with_name(path.name + ".lock")
+        self._descriptor = self._acquire(path)
+        self._owner = os.getpid()
+
+    def _acquire(self, path: Path) -> int:
+        while True:
+            try:
+                descriptor = os.open(self._sidecar, os.O_RDWR | os.O_CREAT, 0o644)
+            except OSError as error:
+                raise StoreError(f"{path}: cannot make {self._sidecar.name}: {error.strerror}") from None
+            if not _try_lock(descriptor):
+                os.close(descriptor)
+                raise StoreLockedError(
+                    f"{path} is being written by {self._holder()}; wait for it, or read only"
+                )
+            if self._is_current(descriptor):
+                break
+            os.close(descriptor)  # its last holder has just removed it
+        note = {"pid": os.getpid(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, json.dumps(note).encode())
+        return descriptor
+
+    def _is_current(self, descriptor: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(descriptor), self._sidecar.stat())
+        except FileNotFoundError:
+            return False
+
+    def _holder(self) -> str:
+        try:
+            note = json.loads(self._sidecar.read_text())
+            return f"process {int(note['pid'])} since {note['since']}"
+        except (OSError, ValueError, KeyError, TypeError):
+            return "another process"
+
+    def release(self) -> None:
+        """Gives the right back; a second call does nothing."""
+        if self._descriptor < 0:
+            return
+        if self._owner == os.getpid():
+            self._sidecar.unlink(missing_ok=True)
+            _unlock(self._descriptor)
+        os.close(self._descriptor)
+        self._descriptor = -1

@@ -1,0 +1,115 @@
+"""Merging runs in tiers, one bounded and crash-safe step at a time.
+
+A step moves all records below some sort key from the input runs to the end of the output run and drops
+the blocks it emptied, in one transaction. So a merge needs no spare room, may stop anywhere, and goes on
+from what the file says; lookups need no special case, because the output is ranked above its inputs.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from math import log
+
+from . import order
+from .catalog import Catalog, Segment, signed
+from .codec import BLOCK
+from .runs import CHUNK_BLOCKS, RunCursor, choose_pivot, merge, write_records
+
+FAN_OUT = 8  # runs of one tier that make a run of the next
+BASE_RECORDS = 512  # tier t holds runs of 512 * 8 ** t records and more
+WASTE = 1.5  # superseded versions may take half of the live records' room
+WASTE_FROM = 65_536  # records; below it a rewrite is not worth a thought
+
+STEP_BLOCKS = CHUNK_BLOCKS
+
+
+def tier(records: int) -> int:
+    """Returns the tier of a run.
+
+    >>> tier(1), tier(4095), tier(4096), tier(200_000)
+    (0, 0, 1, 2)
+    """
+    return max(0, int(log(max(records, 1) / BASE_RECORDS, FAN_OUT) + 1e-9))
+
+
+def choose_runs(segments: Sequence[Segment], live: int) -> list[Segment]:
+    """Returns the runs to merge next, neighbours in age, or none.
+
+    Args:
+      segments: newest first, none of them in a merge.
+      live: distinct records of the file.
+    """
+    if len(segments) > 1 and sum(s.records for s in segments) > max(WASTE * live, WASTE_FROM):
+        return list(segments)
+    tiers = [tier(segment.records) for segment in segments]
+    for level in sorted(set(tiers)):
+        first = 0
+        for end in range(len(tiers) + 1):
+            if end == len(tiers) or tiers[end] > level:
+                if tiers[first:end].count(level) >= FAN_OUT:
+                    return list(segments[first:end])
+                first = end + 1
+    return []
+
+
+def is_due(catalog: Catalog, live: int) -> bool:
+    """Returns whether a merge is under way or should start."""
+    return any(s.merged_into for s in catalog.segments) or bool(choose_runs(catalog.segments, live))
+
+
+def step(connection: sqlite3.Connection, catalog: Catalog, live: int) -> bool:
+    """Does one step of the merge under way, or of the next; returns False if none is due."""
+    if not any(segment.merged_into for segment in catalog.segments):
+        runs = choose_runs(catalog.segments, live)
+        if not runs:
+            return False
+        _start(connection, runs)
+        catalog.load()
+    inputs = [segment for segment in catalog.segments if segment.merged_into]
+    output = next(segment for segment in catalog.segments if segment.id == inputs[0].merged_into)
+    _advance(connection, catalog, output, inputs)
+    return True
+
+
+def _start(connection: sqlite3.Connection, runs: Sequence[Segment]) -> None:
+    """Makes the output run: as old as its newest input, and by its greater id ranked just above that."""
+    cursor = connection.execute("INSERT INTO segment (age) VALUES (?)", (runs[0].age,))
+    connection.executemany(
+        "UPDATE segment SET merged_into = ? WHERE id = ?", [(cursor.lastrowid, run.id) for run in runs]
+    )
+
+
+def _advance(
+    connection: sqlite3.Connection, catalog: Catalog, output: Segment, inputs: Sequence[Segment]
+) -> None:
+    cursors = [RunCursor(catalog, segment) for segment in inputs]
+    pivot = choose_pivot(cursors, STEP_BLOCKS, output.frontier)
+    ends = [cursor.blocks_below(pivot) for cursor in cursors]
+    batches = [cursor.read(connection, 0, end) for cursor, end in zip(cursors, ends, strict=True)]
+    for cursor, end, batch in zip(cursors, ends, batches, strict=True):
+        rest = pivot is not None and end and int(order.sort_keys(batch.words[-1:])[0]) >= pivot
+        _drop(connection, cursor, end - 1 if rest else end)
+    write_records(connection, output.id, merge(batches, output.frontier, pivot))
+    if pivot is None:
+        connection.executemany("DELETE FROM segment WHERE id = ?", [(segment.id,) for segment in inputs])
+    connection.execute(
+        "UPDATE segment SET frontier = ? WHERE id = ?", (None if pivot is None else signed(pivot), output.id)
+    )
+
+
+def _drop(connection: sqlite3.Connection, cursor: RunCursor, end: int) -> None:
+    """Removes the first blocks of a run, and its chunks that are empty then."""
+    for span in cursor.spans(0, end):
+        chunk = span.chunk
+        connection.execute(
+            "DELETE FROM block WHERE id BETWEEN ? AND ?",
+            (chunk.block_id(span.first), chunk.block_id(span.last - 1)),
+        )
+        if span.last == chunk.blocks:
+            connection.execute("DELETE FROM chunk WHERE id = ?", (chunk.id,))
+        else:  # all blocks but the last of a chunk are full
+            connection.execute(
+                "UPDATE chunk SET gone = ?, records = records - ? WHERE id = ?",
+                (span.last, BLOCK * (span.last - span.first), chunk.id),
+            )

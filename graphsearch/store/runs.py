@@ -1,0 +1,173 @@
+"""Sorted runs: writing chunks, reading blocks, and walking several runs in step."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import CorruptRecordError
+from ..position import FREE_CLOCK, KEY_WORD, clock_term
+from ..record import RecordBatch
+from . import order
+from .bulk import BlockFault, bloom_of, encode_chunk, take
+from .catalog import Catalog, Chunk, ChunkIndex, Segment, signed
+from .codec import BLOCK
+
+CHUNK_BLOCKS = 2048  # 65,536 records share a code book and a bloom filter
+
+U64s = NDArray[np.uint64]
+OnCorrupt = Callable[[CorruptRecordError], None]
+
+_CLOCK_TERMS = np.array([clock_term(clock) for clock in range(256)], np.uint64)
+assert not _CLOCK_TERMS[: FREE_CLOCK + 1].any()
+
+
+def keys_of(words: U64s) -> U64s:
+    """Returns the keys of packed positions."""
+    return words[:, KEY_WORD] ^ _CLOCK_TERMS[(words[:, 8] >> np.uint64(12) & np.uint64(255)).astype(np.intp)]
+
+
+def write_records(connection: sqlite3.Connection, segment: int, batch: RecordBatch) -> None:
+    """Appends records, sorted and distinct, to a run as new chunks; within a transaction."""
+    size = CHUNK_BLOCKS * BLOCK
+    for first in range(0, len(batch), size):
+        _write_chunk(connection, segment, batch.part(first, min(first + size, len(batch))))
+
+
+def _write_chunk(connection: sqlite3.Connection, segment: int, batch: RecordBatch) -> None:
+    encoded = encode_chunk(batch)
+    first = (connection.execute("SELECT max(id) FROM block").fetchone()[0] or 0) + 1
+    connection.executemany("INSERT INTO block VALUES (?, ?)", enumerate(encoded.blocks, first))
+    keys = order.sort_keys(batch.words[::BLOCK])
+    index = ChunkIndex(keys, encoded.book, bloom_of(batch, keys_of(batch.words)))
+    connection.execute(
+        "INSERT INTO chunk (segment, first_block, blocks, records, first_key, checksum, keys, book, bloom)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            segment,
+            first,
+            len(encoded.blocks),
+            len(batch),
+            signed(int(keys[0])),
+            index.checksum,
+            keys.astype("<u8").tobytes(),
+            encoded.book,
+            index.bloom.tobytes(),
+        ),
+    )
+
+
+def fetch_blocks(connection: sqlite3.Connection, chunk: Chunk, first: int, last: int) -> list[bytes]:
+    """Returns blocks `first` to `last` (exclusive) of a chunk; empty bytes where one is missing."""
+    rows = connection.execute(
+        "SELECT id, data FROM block WHERE id BETWEEN ? AND ? ORDER BY id",
+        (chunk.block_id(first), chunk.block_id(last - 1)),
+    ).fetchall()
+    if len(rows) == last - first:
+        return [row[1] for row in rows]
+    found: dict[int, bytes] = dict(rows)
+    return [found.get(chunk.block_id(i), b"") for i in range(first, last)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Blocks `first` to `last` (exclusive) of a chunk."""
+
+    chunk: Chunk
+    first: int
+    last: int
+
+
+class RunCursor:
+    """The blocks of one run that are still to be read, in order."""
+
+    def __init__(self, catalog: Catalog, segment: Segment) -> None:
+        self.segment = segment
+        self._catalog = catalog
+        self._chunks = [chunk for chunk in segment.chunks if chunk.gone < chunk.blocks]
+        self._starts = np.cumsum([0, *(chunk.blocks - chunk.gone for chunk in self._chunks)])
+        keys = [catalog.index(chunk).keys[chunk.gone :] for chunk in self._chunks]
+        self.keys: U64s = np.concatenate([*keys, np.zeros(0, np.uint64)])
+        self.at = 0  # blocks before this one are done with
+
+    def blocks_below(self, pivot: int | None) -> int:
+        """Returns the end of the blocks that may hold a sort key below the pivot (None: all)."""
+        if pivot is None:
+            return len(self.keys)
+        return int(np.searchsorted(self.keys, np.uint64(pivot), "left"))
+
+    def spans(self, first: int, last: int) -> list[_Span]:
+        """Returns blocks `first` to `last` of the run by chunk."""
+        found = []
+        for chunk, start, end in zip(self._chunks, self._starts, self._starts[1:], strict=False):
+            a, b = max(first, int(start)), min(last, int(end))
+            if a < b:
+                offset = chunk.gone - int(start)
+                found.append(_Span(chunk, a + offset, b + offset))
+        return found
+
+    def read(
+        self, connection: sqlite3.Connection, first: int, last: int, on_corrupt: OnCorrupt | None = None
+    ) -> RecordBatch:
+        """Returns the records of blocks `first` to `last`; unsound blocks are reported, or raise."""
+        batches = []
+        for span in self.spans(first, last):
+            blocks = fetch_blocks(connection, span.chunk, span.first, span.last)
+            batches.append(decode_blocks(self._catalog, span.chunk, span.first, blocks, on_corrupt))
+        return RecordBatch.concat(batches)
+
+
+def decode_blocks(
+    catalog: Catalog, chunk: Chunk, first: int, blocks: Sequence[bytes], on_corrupt: OnCorrupt | None = None
+) -> RecordBatch:
+    """Returns the records of blocks from `first` on of a chunk.
+
+    Raises:
+      CorruptRecordError: naming run and block, unless `on_corrupt` takes it; the block is then left out.
+    """
+    numbered = list(enumerate(blocks, first))
+    while True:
+        try:
+            return catalog.bulk_decoder(chunk).decode([block for _, block in numbered])
+        except BlockFault as fault:
+            number = numbered[fault.index][0]
+            error = CorruptRecordError(f"{catalog.name(chunk, number)}: {fault}")
+        if on_corrupt is None:
+            raise error
+        on_corrupt(error)
+        numbered = [pair for pair in numbered if pair[0] != number]
+
+
+def choose_pivot(cursors: Sequence[RunCursor], blocks: int, low: int | None) -> int | None:
+    """Returns a sort key above `low` with about `blocks` blocks between them; None if there are no more.
+
+    Blocks that begin at or below `low` do not count; if they did, a window could end where it began.
+    """
+    keys = np.concatenate([cursor.keys[cursor.at :] for cursor in cursors])
+    if low is not None:
+        keys = keys[keys > np.uint64(low)]
+    return int(np.partition(keys, blocks)[blocks]) if len(keys) > blocks else None
+
+
+def merge(batches: Sequence[RecordBatch], low: int | None, pivot: int | None) -> RecordBatch:
+    """Returns the newest version of each record with low <= sort key < pivot, in order.
+
+    Args:
+      batches: newest first, each in the order of a run.
+    """
+    parts, keys = [], []
+    for batch in batches:
+        its_keys = order.sort_keys(batch.words)
+        a = 0 if low is None else int(np.searchsorted(its_keys, np.uint64(low), "left"))
+        b = len(batch) if pivot is None else int(np.searchsorted(its_keys, np.uint64(pivot), "left"))
+        if a < b:
+            parts.append(batch.part(a, b))
+            keys.append(its_keys[a:b])
+    if len(parts) < 2:
+        return RecordBatch.concat(parts)
+    together = RecordBatch.concat(parts)
+    return take(together, order.newest_in_order(together.words, np.concatenate(keys)))

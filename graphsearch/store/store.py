@@ -1,0 +1,339 @@
+"""The store: one graph file, opened for one writer or for reading."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import chess
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import CapacityError, EvaluatorMismatchError, StoreError
+from ..position import pack
+from ..provenance import EvaluatorIdentity, RootInfo, RunInfo
+from ..record import NodeRecord, RecordBatch
+from . import lookup, merging, provenance, scanning
+from .catalog import Catalog
+from .file import check_is_file, open_reader, open_writer, real_path, sql_errors
+from .lock import WriteLock
+from .migrations import FORMAT_VERSION
+from .runs import OnCorrupt
+
+MAX_BATCH = 1 << 20  # records of one append; it is sorted in RAM
+
+
+class Store:
+    """A graph file. Use it from one thread at a time, and close it."""
+
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, lock: WriteLock | None, identity: EvaluatorIdentity
+    ) -> None:
+        self.path = path
+        self.identity = identity
+        self._connection = connection
+        self._lock = lock
+        self._owner = os.getpid()
+        self._closed = False
+        self._data_version = self._seen_version()
+        self._catalog = Catalog(connection, path)
+        self._node_count = provenance.node_count(connection)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        identity: EvaluatorIdentity | None = None,
+        create: bool = False,
+        read_only: bool = False,
+    ) -> Store:
+        """Returns the store of a file.
+
+        Args:
+          path: the graph file; links are followed.
+          identity: the evaluator that will be used; None accepts the one that the file is bound to.
+          create: make the file if it is missing; this needs an identity.
+          read_only: never write, lock or create anything; works while a search writes.
+
+        Raises:
+          EvaluatorMismatchError: if the file is bound to another evaluator.
+          SchemaVersionError: if its format is newer than this version.
+          StoreLockedError: if another process is writing it.
+          StoreError: if it cannot be opened, or is no graph file.
+        """
+        real = real_path(path)
+        check_is_file(real, create=create and not read_only)
+        lock = None if read_only else WriteLock(real)
+        try:
+            connection = open_reader(real) if read_only else open_writer(real, create=create)
+            try:
+                with sql_errors(real, "read it"):
+                    return cls(real, connection, lock, _bind(connection, real, identity, create=create))
+            except BaseException:
+                connection.close()
+                raise
+        except BaseException:
+            if lock:
+                lock.release()
+            raise
+
+    def close(self) -> None:
+        """Closes the file; the last one to do so folds the write-ahead log in. A second call does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self._connection.close()
+        if self._lock:
+            self._lock.release()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def format_version(self) -> int:
+        """The format of the file."""
+        return FORMAT_VERSION
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the store was opened for reading only."""
+        return self._lock is None
+
+    @property
+    def node_count(self) -> int:
+        """Distinct records in the file."""
+        self._refresh()
+        return self._node_count
+
+    # -------------------------------------------------------------- writing
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Makes everything inside one flush: all of it reaches the file, or nothing.
+
+        Raises:
+          StoreError: if the file cannot be written; what was there before stays, and the store stays usable.
+        """
+        self._check_writable()
+        if self._connection.in_transaction:
+            raise StoreError(f"{self.path}: a transaction is already open; end it first")
+        try:
+            with sql_errors(self.path, "write to it"):
+                self._connection.execute("BEGIN IMMEDIATE")
+                yield
+                self._connection.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+        with sql_errors(self.path, "read it"):
+            self._load(forget=True)
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """Joins the open transaction, or makes one of its own."""
+        self._check_writable()
+        if self._connection.in_transaction:
+            with sql_errors(self.path, "write to it"):
+                yield self._connection
+        else:
+            with self.transaction():
+                yield self._connection
+
+    def append(self, batch: RecordBatch, *, fresh: int) -> None:
+        """Writes records as one new run; they supersede all earlier versions.
+
+        Args:
+          batch: at most 2**20 records in any order; of two with one position the later one counts.
+          fresh: how many of them are not in the file yet.
+
+        Raises:
+          CorruptRecordError: if a record has no place in the format.
+          CapacityError: if there are too many.
+        """
+        if len(batch) > MAX_BATCH:
+            raise CapacityError(
+                f"{len(batch)} records in one batch, at most {MAX_BATCH} can be appended at once"
+            )
+        if not len(batch):
+            return
+        from .writing import append_run
+
+        with self._writing() as connection:
+            append_run(connection, self._catalog, batch)
+            provenance.add_nodes(connection, fresh)
+            self._load()
+
+    def merge_step(self) -> bool:
+        """Does one bounded step (some 65,000 records) of a merge; returns whether more is due."""
+        self._check_writable()
+        if self._connection.in_transaction:
+            raise StoreError(f"{self.path}: merging inside a transaction; end it first")
+        if not merging.is_due(self._catalog, self._node_count):
+            return False
+        with self.transaction():
+            merging.step(self._connection, self._catalog, self._node_count)
+            self._load()
+        return merging.is_due(self._catalog, self._node_count)
+
+    def begin_run(self, position_fen: str, limits: Mapping[str, Any], params: Mapping[str, Any]) -> int:
+        """Returns the number of a new run (search), recorded as started now."""
+        with self._writing() as connection:
+            return provenance.begin_run(connection, position_fen, limits, params)
+
+    def update_run(self, run: int, visits: int, evaluations: int) -> None:
+        """Records what a run has added so far."""
+        with self._writing() as connection:
+            provenance.update_run(connection, run, visits, evaluations, finished=False)
+
+    def finish_run(self, run: int, visits: int, evaluations: int) -> None:
+        """Records the end of a run and what it has added."""
+        with self._writing() as connection:
+            provenance.update_run(connection, run, visits, evaluations, finished=True)
+
+    def record_root(self, key_hex: str, fen: str, visits: int) -> None:
+        """Records that a position was searched as a root, with its root N."""
+        with self._writing() as connection:
+            provenance.record_root(connection, key_hex, fen, visits)
+
+    def write_top(self, positions: Sequence[Mapping[str, Any]], edges: Sequence[Mapping[str, Any]]) -> None:
+        """Replaces the rows of these positions in the plain tables `top_position` and `top_edge`."""
+        with self._writing() as connection:
+            provenance.write_top(connection, positions, edges)
+
+    # -------------------------------------------------------------- reading
+
+    def scan(self, *, on_corrupt: OnCorrupt | None = None) -> Iterator[RecordBatch]:
+        """Yields every record once, its newest version, in batches of some 16,000 in the order of runs.
+
+        Args:
+          on_corrupt: called for each damaged block, which is then left out; without it the scan raises.
+
+        Raises:
+          CorruptRecordError: naming file, run and block.
+          StoreError: if this store is written to meanwhile.
+        """
+        self._check_open()
+        with sql_errors(self.path, "read it"), self.snapshot():
+            generation = self._catalog.generation
+            for batch in scanning.scan(self._connection, self._catalog, on_corrupt):
+                yield batch
+                if self._catalog.generation != generation:
+                    raise StoreError(f"{self.path} was written to during a scan; start the scan again")
+
+    def read(self, board: chess.Board) -> NodeRecord | None:
+        """Returns the record of a position, or None; without Numba."""
+        self._check_open()
+        words = pack(board)
+        with sql_errors(self.path, "read it"), self.snapshot():
+            return lookup.read_one(self._connection, self._catalog, words)
+
+    def lookup(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
+        """Returns which packed positions (`[K, 10]`) have a record, and the records of those, in order."""
+        self._check_open()
+        with sql_errors(self.path, "read it"), self.snapshot():
+            return lookup.read_many(self._connection, self._catalog, words)
+
+    def runs(self) -> list[RunInfo]:
+        """Returns all searches of this file, oldest first."""
+        self._check_open()
+        with sql_errors(self.path, "read it"):
+            return provenance.runs(self._connection)
+
+    def roots(self) -> list[RootInfo]:
+        """Returns all positions searched as roots, the last searched first."""
+        self._check_open()
+        with sql_errors(self.path, "read it"):
+            return provenance.roots(self._connection)
+
+    # -------------------------------------------------------------- inside
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The connection, for the other modules of the store."""
+        return self._connection
+
+    @property
+    def catalog(self) -> Catalog:
+        """The index of runs, for the other modules of the store."""
+        return self._catalog
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Holds one state of the file for a reader; the writer's own state cannot change under it."""
+        if not self.read_only or self._connection.in_transaction:
+            yield
+            return
+        self._connection.execute("BEGIN")
+        try:
+            self._refresh()
+            yield
+        finally:
+            if not self._closed:  # an unfinished scan may outlive the store
+                self._connection.execute("COMMIT")
+
+    def _refresh(self) -> None:
+        """Reloads the index if another process has written."""
+        self._check_open()
+        if self.read_only and self._seen_version() != self._data_version:
+            with sql_errors(self.path, "read it"):
+                self._data_version = self._seen_version()
+                self._load()
+
+    def _seen_version(self) -> int:
+        self._connection.execute("SELECT 1 FROM segment LIMIT 1").fetchone()
+        return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
+
+    def _load(self, *, forget: bool = False) -> None:
+        self._catalog.load(forget=forget)
+        self._node_count = provenance.node_count(self._connection)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError(f"{self.path} is closed")
+        if self._owner != os.getpid():
+            raise StoreError(f"{self.path} was opened before a fork; open it again in this process")
+
+    def _check_writable(self) -> None:
+        self._check_open()
+        if self.read_only:
+            raise StoreError(f"{self.path} is open for reading only")
+
+
+def _bind(
+    connection: sqlite3.Connection, path: Path, identity: EvaluatorIdentity | None, *, create: bool
+) -> EvaluatorIdentity:
+    """Returns the evaluator identity of the file; a file that is being made takes the given one."""
+    found = provenance.read_identity(connection)
+    if found is None:
+        if identity is None or not create:
+            raise StoreError(f"{path} is not bound to an evaluator; create it with the identity of one")
+        provenance.write_identity(connection, identity)
+        return identity
+    if identity is not None and identity.as_json() != found.as_json():
+        ours, theirs = _differing(found, identity)
+        raise EvaluatorMismatchError(
+            f"{path} holds values of {ours}, not of {theirs}; use that one or another file"
+        )
+    return found
+
+
+def _differing(a: EvaluatorIdentity, b: EvaluatorIdentity) -> tuple[str, str]:
+    """Returns how both are told apart: briefly, or in full if the brief names are equal."""
+    if a.describe() != b.describe():
+        return a.describe(), b.describe()
+    return a.as_json(), b.as_json()

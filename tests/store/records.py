@@ -1,0 +1,146 @@
+"""Records for tests: seeded ones by the hundred, and Hypothesis strategies."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import chess
+import numpy as np
+from hypothesis import strategies as st
+
+from graphsearch.position import NOT_TERMINAL, legal_moves, pack, terminal_kind
+from graphsearch.provenance import EvaluatorIdentity
+from graphsearch.record import TERMINAL_FLAGS, Edge, NodeRecord, RecordBatch
+from graphsearch.store import Store
+
+IDENTITY = EvaluatorIdentity("uniform", "", {}, "")
+
+FENS = (
+    chess.STARTING_FEN,
+    "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
+    "rnbqkbnr/ppp1p1pp/8/3pPp2/8/8/PPPP1PPP/RNBQKBNR w KQkq f6 0 3",
+    "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1",
+    "R6R/3Q4/1Q4Q1/4Q3/2Q4Q/Q4Q2/pp1Q4/kBNN1KB1 w - - 0 1",
+    "rnb1kbnr/pppp1ppp/8/4p3/6Pq/5P2/PPPPP2P/RNBQKBNR w KQkq - 1 3",
+    "7k/5Q2/6K1/8/8/8/8/8 b - - 7 9",
+    "8/8/8/8/8/8/8/K1k5 b - - 99 120",
+    "r3k2r/8/8/8/8/8/8/R3K2R b Kq - 76 90",
+)
+
+
+def float32(x: float) -> float:
+    """Returns the float32 nearest to a number."""
+    return float(np.float32(x))
+
+
+def random_board(rng: random.Random, plies: int = 60) -> chess.Board:
+    """Returns a position of a random game."""
+    board = chess.Board(rng.choice(FENS[:4]))
+    for _ in range(rng.randrange(plies)):
+        moves = list(board.legal_moves)
+        if not moves:
+            break
+        board.push(rng.choice(moves))
+    board.halfmove_clock = min(board.halfmove_clock + rng.choice((0, 0, 0, 70, 120)), 255)
+    return board
+
+
+def record_of(board: chess.Board, rng: random.Random) -> NodeRecord:
+    """Returns a sound record of a position with random numbers."""
+    kind = terminal_kind(board)
+    moves = 0 if kind != NOT_TERMINAL else len(legal_moves(board))
+    codes = bytes(rng.choice((1, 2, 3, 5, 8, 20, 40, 63)) for _ in range(moves))
+    visited = rng.randrange(moves + 1) if moves and rng.random() < 0.4 else 0
+    v, d = _value(rng)
+    words = tuple(int(word) for word in pack(board))
+    return NodeRecord(words, v, d, 1, TERMINAL_FLAGS[kind], codes, tuple(_edge(rng) for _ in range(visited)))
+
+
+def _value(rng: random.Random) -> tuple[float, int]:
+    v = float32(rng.choice((-1.0, 1.0, 0.0, rng.uniform(-1, 1), rng.uniform(-0.1, 0.1))))
+    return v, rng.randint(0, int(1000 * (1 - abs(v))))
+
+
+def _edge(rng: random.Random) -> Edge:
+    n = rng.choice((1, 1, 1, 2, rng.randint(3, 1000), rng.randint(1, (1 << 32) - 1)))
+    r = rng.choice((0, 0, 0, rng.randint(0, n)))
+    return Edge(n, r, *((0.0, 0) if n == r else _value(rng)))
+
+
+def random_records(seed: int, count: int) -> list[NodeRecord]:
+    """Returns sound records of distinct positions."""
+    rng = random.Random(seed)
+    found: dict[tuple[int, ...], NodeRecord] = {}
+    while len(found) < count:
+        record = record_of(random_board(rng), rng)
+        found[identity(record)] = record
+    return list(found.values())
+
+
+def identity(record: NodeRecord) -> tuple[int, ...]:
+    """Returns what tells records apart: the position, and its clock only above 75."""
+    clock = record.words[8] >> 12 & 255
+    return (*record.words[:8], record.words[8] & 0xFFF | (clock << 12 if clock > 75 else 0))
+
+
+def changed(record: NodeRecord, rng: random.Random) -> NodeRecord:
+    """Returns another version of a record: the same position with other numbers."""
+    v, d = _value(rng)
+    visited = min(len(record.codes), rng.randrange(4))
+    return replace(record, v=v, d=d, edges=tuple(_edge(rng) for _ in range(visited)))
+
+
+def batch_of(records: Sequence[NodeRecord]) -> RecordBatch:
+    """Returns records as columns."""
+    return RecordBatch.from_records(records)
+
+
+def contents(store: Store) -> dict[tuple[int, ...], NodeRecord]:
+    """Returns all live records of a store by identity; none may come twice."""
+    found: dict[tuple[int, ...], NodeRecord] = {}
+    for batch in store.scan():
+        for i in range(len(batch)):
+            record = batch.record(i)
+            assert identity(record) not in found, "a record came twice"
+            found[identity(record)] = record
+    return found
+
+
+def filled(path: Path, records: Sequence[NodeRecord], runs: int = 1) -> Path:
+    """Returns the path of a new file with the records in so many runs."""
+    with Store.open(path, create=True, identity=IDENTITY) as store:
+        size = -(-len(records) // runs)
+        for first in range(0, len(records), size):
+            part = records[first : first + size]
+            store.append(batch_of(part), fresh=len(part))
+    return path
+
+
+@st.composite
+def node_records(draw: st.DrawFn) -> NodeRecord:
+    """Sound records, their extremes included."""
+    rng = random.Random(draw(st.integers(0, 1 << 32)))
+    board = chess.Board(draw(st.sampled_from(FENS))) if draw(st.booleans()) else random_board(rng)
+    record = record_of(board, rng)
+    count = draw(st.integers(0, min(len(record.codes), 5)))
+    edges = tuple(draw(edge_values()) for _ in range(count))
+    v, d = draw(values())
+    return replace(record, v=v, d=d, evaluator=draw(st.integers(0, 255)), edges=edges or record.edges)
+
+
+@st.composite
+def values(draw: st.DrawFn) -> tuple[float, int]:
+    """Values in [-1, 1] as float32, with draws that fit."""
+    v = draw(st.floats(-1.0, 1.0, width=32))
+    return v, draw(st.integers(0, int(1000 * (1 - abs(v)))))
+
+
+@st.composite
+def edge_values(draw: st.DrawFn) -> Edge:
+    """Visited edges, counts up to the largest u32."""
+    n = draw(st.integers(1, (1 << 32) - 1) | st.integers(1, 3))
+    r = draw(st.just(0) | st.integers(0, n))
+    return Edge(n, r, *((0.0, 0) if n == r else draw(values())))

@@ -1,0 +1,222 @@
+"""Damage: what a check names, and that nothing damaged is served in silence."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphsearch.errors import CorruptRecordError, StoreError
+from graphsearch.position import unpack
+from graphsearch.record import NodeRecord
+from graphsearch.store import Store, verify
+from graphsearch.store.codec import seal, unseal
+
+from .records import batch_of, contents, filled, identity, random_records
+
+RECORDS = random_records(31, 200)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return filled(tmp_path / "test.graph", RECORDS, runs=2)
+
+
+def execute(path: Path, statement: str, *values: object) -> list[tuple[object, ...]]:
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        return connection.execute(statement, values).fetchall()
+    finally:
+        connection.close()
+
+
+def flip(path: Path, table: str, column: str, row: int, byte: int, bit: int = 0) -> None:
+    """Flips one bit of a BLOB."""
+    (data,) = execute(path, f"SELECT {column} FROM {table} WHERE id = ?", row)[0]
+    assert isinstance(data, bytes)
+    changed = bytearray(data)
+    changed[byte % len(changed)] ^= 1 << bit
+    execute(path, f"UPDATE {table} SET {column} = ? WHERE id = ?", bytes(changed), row)
+
+
+def read_or_error(store: Store, record: NodeRecord) -> NodeRecord | StoreError | None:
+    """Returns what reading a record's position gives, be it an error."""
+    try:
+        return store.read(unpack(record.words))
+    except StoreError as error:
+        return error
+
+
+def test_a_sound_file_is_found_sound(path: Path) -> None:
+    calls: list[tuple[int, int]] = []
+    report = verify(path, lambda done, total: calls.append((done, total)))
+    assert report.ok
+    assert (report.records, report.stored, report.runs, report.problems) == (200, 200, 2, [])
+    assert calls[-1] == (report.blocks, report.blocks)
+    assert report.as_dict()["ok"] is True
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_flipped_bit_in_a_block_is_named_and_its_records_are_not_served(path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    block = rng.choice([row[0] for row in execute(path, "SELECT id FROM block")])
+    assert isinstance(block, int)
+    flip(path, "block", "data", block, rng.randrange(10**6), rng.randrange(8))
+    report = verify(path)
+    assert [f"block {block}: checksum" in problem for problem in report.problems] == [True]
+    assert 168 <= report.records < 200
+    known = {identity(record): record for record in RECORDS}
+    with Store.open(path, read_only=True) as store:
+        with pytest.raises(
+            CorruptRecordError, match=rf"test\.graph: run \d+, chunk \d+, block {block}: checksum"
+        ):
+            contents(store)
+        seen: list[CorruptRecordError] = []
+        left = [batch.record(i) for batch in store.scan(on_corrupt=seen.append) for i in range(len(batch))]
+        assert len(seen) == 1
+        assert len(left) == report.records
+        assert all(known[identity(record)] == record for record in left)
+        failures = 0
+        for record in RECORDS:
+            found = read_or_error(store, record)
+            assert found == record or f"block {block}:" in str(found)
+            failures += found != record
+        assert failures >= 200 - report.records
+
+
+def test_a_damaged_block_stops_a_merge_with_its_name(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphsearch.store.merging.FAN_OUT", 2)
+    flip(path, "block", "data", 3, 50)
+    with Store.open(path) as store:
+        with pytest.raises(CorruptRecordError, match="block 3"):
+            store.merge_step()
+        store.append(batch_of(random_records(32, 5)), fresh=5)  # the store stays usable
+        assert len(store.catalog.segments) == 3
+
+
+@pytest.mark.parametrize("column", ["keys", "book", "bloom"])
+def test_a_flipped_bit_in_an_index_is_named(path: Path, column: str) -> None:
+    flip(path, "chunk", column, 1, 5)
+    report = verify(path)
+    assert any("chunk 1: its index is damaged" in problem for problem in report.problems)
+    with Store.open(path, read_only=True) as store, pytest.raises(CorruptRecordError, match="chunk 1"):
+        contents(store)
+
+
+def resealed(path: Path, change: Callable[[bytearray], None]) -> None:
+    """Changes block 1 and gives it a right checksum."""
+    (data,) = execute(path, "SELECT data FROM block WHERE id = 1")[0]
+    assert isinstance(data, bytes)
+    payload = bytearray(unseal(data))
+    change(payload)
+    execute(path, "UPDATE block SET data = ? WHERE id = 1", seal(bytes(payload)))
+
+
+def test_a_block_with_a_right_checksum_and_wrong_bits_is_named(path: Path) -> None:
+    resealed(path, lambda payload: payload.extend(bytes(9)))
+    assert any("block 1: its bits are no records" in problem for problem in verify(path).problems)
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("DELETE FROM block WHERE id = 2", "block 2"),
+        ("INSERT INTO block VALUES (99, x'00')", "blocks, the runs have"),
+        ("UPDATE store_info SET value = '7' WHERE name = 'nodes'", "200 live records, the file counts 7"),
+        ("UPDATE chunk SET records = 5 WHERE id = 1", "100 records instead of 5"),
+        ("DELETE FROM segment WHERE id = 1", "run 1, which is missing"),
+        ("UPDATE block SET data = (SELECT data FROM block WHERE id = 1) WHERE id = 2", "out of order"),
+        ("DROP TABLE chunk", "no such table"),
+        ("DELETE FROM evaluator", "not bound to an evaluator"),
+        ("UPDATE evaluator SET identity = 'x'", "evaluator"),
+        ("UPDATE store_info SET value = 'many' WHERE name = 'nodes'", "store_info"),
+    ],
+)
+def test_what_does_not_fit_together_is_named(path: Path, statement: str, problem: str) -> None:
+    execute(path, statement)
+    report = verify(path)
+    assert not report.ok
+    assert any(problem in line for line in report.problems), report.problems
+    assert all("\n" not in line for line in report.problems)
+
+
+def test_an_index_that_disagrees_with_its_blocks_is_named(path: Path) -> None:
+    """A consistent checksum over keys or a filter that are not those of the records."""
+    from graphsearch.store.catalog import ChunkIndex
+
+    with Store.open(path) as store:
+        chunk = store.catalog.segments[-1].chunks[0]
+        index = store.catalog.index(chunk)
+    keys = index.keys.copy()
+    keys[1] += np.uint64(1)
+    bloom = np.zeros_like(index.bloom)
+    wrong = ChunkIndex(keys, index.book, bloom)
+    execute(
+        path,
+        "UPDATE chunk SET keys = ?, bloom = ?, checksum = ? WHERE id = ?",
+        keys.astype("<u8").tobytes(),
+        bloom.tobytes(),
+        wrong.checksum,
+        chunk.id,
+    )
+    problems = verify(path).problems
+    assert any("does not begin with the key" in problem for problem in problems)
+    assert sum("missing in the bloom filter" in problem for problem in problems) == chunk.records
+
+
+def broken_records() -> list[tuple[str, NodeRecord]]:
+    record = next(r for r in RECORDS if len(r.codes) > 3 and r.edges and r.words[8] >> 1 & 15 == 0)
+    words = list(record.words)
+    return [
+        ("priors for", replace(record, codes=record.codes + b"\x05")),
+        ("terminal kind 1", replace(record, codes=b"", edges=(), flags=1, v=-1.0, d=0)),
+        ("no interval", replace(record, flags=3 << 2)),
+        ("edge 0 has r", replace(record, edges=(replace(record.edges[0], n=1, r=2),))),
+        ("illegal", replace(record, words=(*words[:8], words[8] | 1 << 1, words[9]))),
+        ("illegal", replace(record, words=(*words[:8], words[8] & 0xFF01F | 30 << 5, words[9]))),
+        ("illegal", replace(record, words=(*words[:8], words[8] ^ 1, words[9]))),
+    ]
+
+
+@pytest.mark.parametrize(("problem", "record"), broken_records()[:6])
+def test_a_record_that_breaks_a_rule_is_named(tmp_path: Path, problem: str, record: NodeRecord) -> None:
+    path = filled(tmp_path / "bad.graph", [record])
+    assert any(problem in line for line in verify(path).problems), verify(path).problems
+
+
+def test_a_side_that_could_take_the_king_is_illegal(tmp_path: Path) -> None:
+    import chess
+
+    from graphsearch.position import pack
+    from graphsearch.record import UNPROVEN
+
+    board = chess.Board("4k3/8/8/8/4R3/8/8/4K3 w - - 0 1")
+    with pytest.raises(ValueError, match="illegal"):
+        pack(board)
+    legal = pack(chess.Board("4k3/8/8/8/4R3/8/8/4K3 b - - 0 1"))
+    legal[8] ^= np.uint64(1)
+    record = NodeRecord(tuple(int(w) for w in legal), 0.0, 0, 1, UNPROVEN, bytes([9] * 15), ())
+    path = filled(tmp_path / "bad.graph", [record])
+    assert any("illegal" in line for line in verify(path).problems)
+
+
+@pytest.mark.parametrize("offset", [0, 20, 100, 16384, 16384 + 8, 3 * 16384])
+def test_overwritten_pages_are_reported(path: Path, offset: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(b"\xa5" * 64)
+    report = verify(path)
+    assert not report.ok
+    with suppress(StoreError), Store.open(path, read_only=True) as store:
+        contents(store)  # any other error fails the test
+
+
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
+    report = verify(tmp_path / "none.graph")
+    assert [("does not exist" in problem) for problem in report.problems] == [True]

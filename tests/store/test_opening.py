@@ -1,0 +1,250 @@
+"""Opening: every way it can fail is one line that names the file, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graphsearch.errors import (
+    EvaluatorMismatchError,
+    SchemaVersionError,
+    StoreError,
+    StoreLockedError,
+)
+from graphsearch.provenance import EvaluatorIdentity
+from graphsearch.store import Store, info, verify
+from graphsearch.store.migrations import FORMAT_VERSION, migrations
+
+from .records import IDENTITY, batch_of, contents, filled, random_records
+
+RECORDS = random_records(21, 40)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "test.graph"
+
+
+def refused(path: Path, kind: type[StoreError] = StoreError, **options: object) -> str:
+    """Returns the message with which opening fails; one line that names the file, and no new files."""
+    before = sorted(path.parent.iterdir()) if path.parent.exists() else []
+    with pytest.raises(kind) as caught:
+        Store.open(path, **options).close()  # type: ignore[arg-type]
+    message = str(caught.value)
+    assert "\n" not in message
+    assert str(path) in message or path.parent.name in message
+    assert (sorted(path.parent.iterdir()) if path.parent.exists() else []) == before
+    assert type(caught.value) is kind
+    return message
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_missing_file_is_not_made(path: Path, read_only: bool) -> None:
+    assert "does not exist" in refused(path, read_only=read_only)
+    assert "does not exist" in refused(path, read_only=True, create=True)
+
+
+def test_a_missing_folder_is_not_made(path: Path) -> None:
+    assert "folder" in refused(path.parent / "none" / "test.graph", create=True, identity=IDENTITY)
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_folder_is_no_graph_file(path: Path, read_only: bool) -> None:
+    path.mkdir()
+    assert "folder" in refused(path, read_only=read_only)
+
+
+@pytest.mark.parametrize("content", [b"", b"PGN text, not a database\n" * 100, b"\0" * 5000])
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_foreign_file_is_left_alone(path: Path, content: bytes, read_only: bool) -> None:
+    path.write_bytes(content)
+    refused(path, read_only=read_only)
+    assert path.read_bytes() == content
+
+
+def test_an_empty_file_may_be_filled(path: Path) -> None:
+    path.touch()
+    filled(path, RECORDS)
+    assert verify(path).ok
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_another_database_is_left_alone(path: Path, read_only: bool) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE t (a)")
+    connection.close()
+    content = path.read_bytes()
+    assert "not a graph" in refused(path, read_only=read_only)
+    assert "not a graph" in refused(path, create=True, identity=IDENTITY)
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_newer_format_says_what_was_found_and_expected(path: Path, read_only: bool) -> None:
+    filled(path, RECORDS)
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA user_version = {FORMAT_VERSION + 6}")
+    connection.close()
+    message = refused(path, SchemaVersionError, read_only=read_only)
+    assert f"format {FORMAT_VERSION + 6}" in message
+    assert f"up to {FORMAT_VERSION}" in message
+
+
+def test_an_older_format_is_migrated_by_a_writer_only(path: Path) -> None:
+    from graphsearch.store.migrations import APPLICATION_ID
+
+    connection = sqlite3.connect(path)
+    connection.executescript(f"PRAGMA application_id = {APPLICATION_ID}; CREATE TABLE older (a);")
+    connection.close()
+    assert "format 0" in refused(path, SchemaVersionError, read_only=True)
+    Store.open(path, create=True, identity=IDENTITY).close()
+    assert info(path).format_version == FORMAT_VERSION
+
+
+def test_migrations_lead_to_the_current_format() -> None:
+    assert sorted(migrations()) == list(range(1, FORMAT_VERSION + 1))
+
+
+def test_a_file_says_what_it_is(path: Path) -> None:
+    filled(path, RECORDS)
+    connection = sqlite3.connect(path)
+    try:
+        marks = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("user_version", "page_size")]
+        assert marks == [1, 16384]
+        assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    finally:
+        connection.close()
+    assert path.read_bytes()[68:72] == b"GrGr"
+
+
+def read_all(path: Path, *, read_only: bool) -> None:
+    with Store.open(path, read_only=read_only) as store:
+        contents(store)
+
+
+@pytest.mark.parametrize("size", [1, 50, 100, 4000, 16384, 40000])
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_truncated_file_fails_in_one_line(path: Path, size: int, read_only: bool) -> None:
+    filled(path, RECORDS)
+    os.truncate(path, size)
+    with pytest.raises(StoreError) as caught:
+        read_all(path, read_only=read_only)
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+    report = verify(path)
+    assert not report.ok
+    assert all(str(path) in problem for problem in report.problems)
+
+
+def test_another_evaluator_is_refused_and_both_are_named(path: Path) -> None:
+    filled(path, RECORDS)
+    other = EvaluatorIdentity("builtin", "1234567890abcdef", {"depth": 3}, "logistic")
+    message = refused(path, EvaluatorMismatchError, identity=other)
+    assert "uniform" in message
+    assert "builtin (12345678; depth=3; logistic)" in message
+    refused(path, EvaluatorMismatchError, identity=other, read_only=True)
+    with Store.open(path, identity=IDENTITY) as store:
+        assert store.identity == IDENTITY
+    with Store.open(path) as store:
+        assert store.identity == IDENTITY
+
+
+def test_evaluators_that_differ_late_in_their_digest_are_told_apart(path: Path) -> None:
+    one, other = (EvaluatorIdentity("net", "12345678" + end) for end in ("a", "b"))
+    Store.open(path, create=True, identity=one).close()
+    message = refused(path, EvaluatorMismatchError, identity=other)
+    assert "12345678a" in message
+    assert "12345678b" in message
+
+
+def test_a_new_file_needs_an_evaluator(path: Path) -> None:
+    with pytest.raises(StoreError, match="not bound to an evaluator"):
+        Store.open(path, create=True)
+    # what is left is completed by the next one
+    filled(path, RECORDS)
+    assert verify(path).ok
+
+
+def test_a_second_writer_is_refused_with_the_holder(path: Path) -> None:
+    filled(path, RECORDS)
+    with Store.open(path) as first:
+        message = refused(path, StoreLockedError)
+        assert f"process {os.getpid()} since 20" in message
+        with Store.open(path, read_only=True) as reader:
+            assert reader.node_count == len(RECORDS)
+        first.append(batch_of(RECORDS), fresh=0)
+    Store.open(path).close()
+
+
+def test_a_link_leads_to_the_same_lock(path: Path) -> None:
+    filled(path, RECORDS)
+    link = path.parent / "link.graph"
+    link.symlink_to(path)
+    with Store.open(link) as store:
+        assert store.path == path.resolve()
+        refused(path, StoreLockedError)
+        with pytest.raises(StoreLockedError, match=r"test\.graph"):
+            Store.open(link)
+
+
+HOLD = """
+import sys, time
+from graphsearch.store import Store
+store = Store.open(sys.argv[1])
+print("open", flush=True)
+time.sleep(60)
+"""
+
+
+def test_the_lock_of_a_killed_writer_is_free(path: Path) -> None:
+    filled(path, RECORDS)
+    holder = subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "open\n"
+    assert f"process {holder.pid} since" in refused(path, StoreLockedError)
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    holder.stdout.close()
+    with Store.open(path) as store:
+        assert len(contents(store)) == len(RECORDS)
+
+
+def test_a_read_only_file_and_folder_can_be_read_only(path: Path) -> None:
+    filled(path, RECORDS)
+    path.chmod(0o444)
+    path.parent.chmod(0o555)
+    try:
+        if os.access(path, os.W_OK):
+            pytest.skip("permissions do not bind this user")
+        with Store.open(path, read_only=True) as store:
+            assert len(contents(store)) == len(RECORDS)
+        assert "cannot" in refused(path)
+    finally:
+        path.parent.chmod(0o755)
+
+
+def test_a_folder_without_room_for_a_log_can_be_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from graphsearch.store import file
+
+    filled(path, RECORDS)
+    # what a read-only file system answers, also to root
+    monkeypatch.setattr(os, "access", lambda target, mode: mode == os.R_OK)
+    with monkeypatch.context() as patch:
+        plain = file._connect
+
+        def connect(target: Path, query: str) -> sqlite3.Connection:
+            if query == "mode=ro":
+                raise sqlite3.OperationalError("unable to open database file")
+            return plain(target, query)
+
+        patch.setattr(file, "_connect", connect)
+        with Store.open(path, read_only=True) as store:
+            assert len(contents(store)) == len(RECORDS)
+    assert sorted(p.name for p in path.parent.iterdir()) == ["test.graph"]
+    assert "cannot be written" in refused(path)

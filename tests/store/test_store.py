@@ -1,0 +1,377 @@
+"""The store: what goes in comes out, the newest version wins, flushes are whole, tables are plain."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import chess
+import numpy as np
+import pytest
+
+from graphsearch.errors import CapacityError, CorruptRecordError, StoreError
+from graphsearch.position import pack, unpack
+from graphsearch.record import NodeRecord, RecordBatch
+from graphsearch.store import Store, info, merging, verify
+
+from .records import IDENTITY, batch_of, changed, contents, filled, identity, random_records
+
+RECORDS = random_records(11, 300)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "test.graph"
+
+
+def new_store(path: Path) -> Store:
+    return Store.open(path, create=True, identity=IDENTITY)
+
+
+def test_what_is_appended_is_scanned_read_and_looked_up(path: Path) -> None:
+    filled(path, RECORDS, runs=3)
+    with Store.open(path, read_only=True) as store:
+        assert contents(store) == {identity(record): record for record in RECORDS}
+        assert store.node_count == len(RECORDS)
+        assert [store.read(unpack(record.words)) for record in RECORDS] == RECORDS
+        words = np.array([record.words for record in RECORDS], np.uint64)
+        found, batch = store.lookup(words)
+        assert found.all()
+        assert [batch.record(i) for i in range(len(batch))] == RECORDS
+
+
+def test_positions_that_are_not_there_are_not_found(path: Path) -> None:
+    filled(path, RECORDS)
+    known = {identity(record) for record in RECORDS}
+    others = [record for record in random_records(12, 200) if identity(record) not in known]
+    with Store.open(path) as store:
+        assert all(store.read(unpack(record.words)) is None for record in others)
+        mixed = [others[0], RECORDS[7], others[1], RECORDS[3]]
+        found, batch = store.lookup(np.array([record.words for record in mixed], np.uint64))
+        assert found.tolist() == [False, True, False, True]
+        assert [batch.record(i) for i in range(2)] == [RECORDS[7], RECORDS[3]]
+        assert store.lookup(np.zeros((0, 10), np.uint64))[0].tolist() == []
+
+
+def test_clocks_up_to_75_share_a_record_and_others_do_not(path: Path) -> None:
+    board = chess.Board()
+    record = next(r for r in random_records(1, 400) if unpack(r.words).board_fen() == board.board_fen())
+    clock = record.words[8] >> 12
+    filled(path, [record])
+    with Store.open(path) as store:
+        board = unpack(record.words)
+        for other in (0, 75, 76, 100):
+            board.halfmove_clock = other
+            shared = other == clock or (clock <= 75 and other <= 75)
+            assert (store.read(board) is not None) == shared
+
+
+def test_a_key_clash_is_not_served(path: Path) -> None:
+    # the same key by decree: the filter lets it pass, the whole position does not
+    one, other = RECORDS[0], RECORDS[1]
+    filled(path, [one])
+    words = np.array([other.words], np.uint64)
+    words[0, 9] = one.words[9]
+    with Store.open(path) as store:
+        assert not store.lookup(words)[0][0]
+
+
+def test_the_newest_version_wins_over_runs_and_within_a_batch(path: Path) -> None:
+    rng = random.Random(0)
+    newer = [changed(record, rng) for record in RECORDS[:50]]
+    newest = [changed(record, rng) for record in RECORDS[:10]]
+    with new_store(path) as store:
+        store.append(batch_of(RECORDS), fresh=len(RECORDS))
+        store.append(batch_of([*newer, *newest]), fresh=0)
+        expected = {identity(record): record for record in [*RECORDS, *newer, *newest]}
+        assert contents(store) == expected
+        assert store.read(unpack(RECORDS[0].words)) == newest[0]
+        assert store.read(unpack(RECORDS[20].words)) == newer[20]
+        assert store.node_count == len(RECORDS)
+
+
+def test_merging_keeps_every_newest_version_and_drops_the_others(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merging, "STEP_BLOCKS", 2)
+    rng = random.Random(0)
+    expected: dict[tuple[int, ...], NodeRecord] = {}
+    with new_store(path) as store:
+        for run in range(merging.FAN_OUT):
+            part = [changed(record, rng) for record in rng.sample(RECORDS, 150)]
+            fresh = sum(identity(record) not in expected for record in part)
+            expected |= {identity(record): record for record in part}
+            store.append(batch_of(part), fresh=fresh)
+            assert not store.merge_step() or run == merging.FAN_OUT - 1
+        steps = 1
+        while store.merge_step():
+            steps += 1
+            assert contents(store) == expected
+            assert store.read(unpack(next(iter(expected.values())).words)) == next(iter(expected.values()))
+        assert steps > 5, "the merge was done in bounded steps"
+        assert contents(store) == expected
+        assert store.catalog.records == len(expected) == store.node_count
+        assert len(store.catalog.segments) == 1
+    assert verify(path).problems == []
+
+
+def test_a_merge_goes_on_after_closing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "STEP_BLOCKS", 2)
+    filled(path, RECORDS, runs=merging.FAN_OUT)
+    steps = 0
+    while True:
+        with Store.open(path) as store:
+            store.append(batch_of(RECORDS[steps : steps + 1]), fresh=0)
+            more = store.merge_step()
+            assert contents(store) == {identity(record): record for record in RECORDS}
+        assert verify(path).problems == []
+        steps += 1
+        if not more:
+            break
+    assert steps > 3
+
+
+def test_superseded_versions_do_not_pile_up(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "WASTE_FROM", 100)
+    with new_store(path) as store:
+        for fresh in (len(RECORDS), 0, 0, 0, 0, 0):
+            store.append(batch_of(RECORDS), fresh=fresh)
+            while store.merge_step():
+                pass
+            assert store.catalog.records <= merging.WASTE * len(RECORDS)
+
+
+def test_a_flush_is_all_or_nothing(path: Path) -> None:
+    with new_store(path) as store:
+        store.append(batch_of(RECORDS[:100]), fresh=100)
+        run = store.begin_run(chess.STARTING_FEN, {"visits": 5}, {})
+        with suppress(KeyError), store.transaction():
+            store.append(batch_of(RECORDS[100:]), fresh=200)
+            store.update_run(run, 7, 7)
+            store.record_root("0" * 16, chess.STARTING_FEN, 9)
+            raise KeyError
+        assert store.node_count == 100
+        assert len(contents(store)) == 100
+        assert (store.runs()[0].visits, store.roots()) == (0, [])
+        with store.transaction():
+            store.append(batch_of(RECORDS[100:]), fresh=200)
+        assert len(contents(store)) == store.node_count == 300
+
+
+def test_a_full_disk_is_one_line_and_loses_nothing(path: Path) -> None:
+    with new_store(path) as store:
+        store.append(batch_of(RECORDS[:100]), fresh=100)
+        pages = store.connection.execute("PRAGMA page_count").fetchone()[0]
+        store.connection.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(StoreError, match="full") as caught, store.transaction():
+            store.append(batch_of(RECORDS[100:]), fresh=200)
+        assert str(path) in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert len(contents(store)) == store.node_count == 100
+        store.connection.execute("PRAGMA max_page_count = 100000")
+        store.append(batch_of(RECORDS[100:]), fresh=200)
+        assert len(contents(store)) == 300
+
+
+def test_a_refused_record_leaves_the_store_usable(path: Path) -> None:
+    with new_store(path) as store:
+        bad = batch_of(RECORDS[:40])
+        bad.d = bad.d + np.uint16(1001)
+        with pytest.raises(CorruptRecordError):
+            store.append(bad, fresh=40)
+        store.append(batch_of(RECORDS[:40]), fresh=40)
+        assert store.node_count == 40
+
+
+def test_an_empty_batch_changes_nothing(path: Path) -> None:
+    with new_store(path) as store:
+        store.append(RecordBatch.empty(0, 0, 0), fresh=0)
+        assert (store.node_count, store.catalog.segments, list(store.scan())) == (0, [], [])
+        assert not store.merge_step()
+
+
+def test_too_large_a_batch_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphsearch.store.store.MAX_BATCH", 10)
+    with new_store(path) as store, pytest.raises(CapacityError, match="11 records"):
+        store.append(batch_of(RECORDS[:11]), fresh=11)
+
+
+def test_merging_inside_a_flush_is_refused(path: Path) -> None:
+    with new_store(path) as store, pytest.raises(StoreError, match="transaction"), store.transaction():
+        store.merge_step()
+
+
+def test_flushes_do_not_nest(path: Path) -> None:
+    with new_store(path) as store, store.transaction():
+        with pytest.raises(StoreError, match="already open"):
+            store.transaction().__enter__()
+        store.append(batch_of(RECORDS), fresh=len(RECORDS))
+    assert info(path).nodes == len(RECORDS)
+
+
+def test_writing_during_a_scan_is_refused_by_the_scan(path: Path) -> None:
+    filled(path, RECORDS)
+    with Store.open(path) as store:
+        scan = store.scan()
+        next(scan)
+        store.append(batch_of(RECORDS[:5]), fresh=0)
+        with pytest.raises(StoreError, match="during a scan"):
+            next(scan)
+
+
+def test_a_batch_of_many_chunks_is_scanned_in_bounded_batches(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphsearch.store.runs.CHUNK_BLOCKS", 2)
+    monkeypatch.setattr("graphsearch.store.scanning.SCAN_BLOCKS", 3)
+    filled(path, RECORDS, runs=2)
+    with Store.open(path) as store:
+        assert max(len(batch) for batch in store.scan()) <= 32 * 5
+        assert contents(store) == {identity(record): record for record in RECORDS}
+        assert [store.read(unpack(record.words)) for record in RECORDS] == RECORDS
+        assert store.lookup(np.array([record.words for record in RECORDS], np.uint64))[0].all()
+    assert verify(path).problems == []
+
+
+def test_a_reader_sees_what_a_writer_commits(path: Path) -> None:
+    with new_store(path) as writer:
+        writer.append(batch_of(RECORDS[:100]), fresh=100)
+        with Store.open(path, read_only=True) as reader:
+            assert reader.node_count == 100
+            scan = reader.scan()
+            seen = len(next(scan))
+            with writer.transaction():
+                writer.append(batch_of(RECORDS[100:]), fresh=200)
+                assert reader.read(unpack(RECORDS[200].words)) is None
+            seen += sum(len(batch) for batch in scan)
+            assert seen == 100, "a scan sees one state"
+            assert reader.node_count == 300
+            assert reader.read(unpack(RECORDS[200].words)) == RECORDS[200]
+
+
+def test_a_reader_cannot_write(path: Path) -> None:
+    filled(path, RECORDS[:40])
+    with Store.open(path, read_only=True) as store:
+        for write in (store.merge_step, lambda: store.append(batch_of(RECORDS), fresh=0)):
+            with pytest.raises(StoreError, match="reading only"):
+                write()
+        with pytest.raises(sqlite3.OperationalError):
+            store.connection.execute("DELETE FROM block")
+
+
+def test_a_closed_store_says_so(path: Path) -> None:
+    store = new_store(path)
+    store.close()
+    store.close()
+    with pytest.raises(StoreError, match="closed"):
+        store.append(batch_of(RECORDS[:1]), fresh=1)
+    with pytest.raises(StoreError, match="closed"):
+        store.read(chess.Board())
+
+
+def test_an_unfinished_scan_may_outlive_its_store(path: Path) -> None:
+    filled(path, RECORDS)
+    with Store.open(path, read_only=True) as store:
+        scan = store.scan()
+        next(scan)
+    del scan
+    Store.open(path).close()
+
+
+def test_closing_folds_the_log_in(path: Path) -> None:
+    filled(path, RECORDS)
+    assert sorted(p.name for p in path.parent.iterdir()) == ["test.graph"]
+
+
+def test_a_forked_child_does_not_use_the_store(path: Path) -> None:
+    with new_store(path) as store:
+        child = os.fork()
+        if not child:
+            try:
+                store.append(batch_of(RECORDS[:1]), fresh=1)
+            except StoreError as error:
+                os._exit(0 if "fork" in str(error) else 2)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_runs_and_roots_are_kept(path: Path) -> None:
+    with new_store(path) as store:
+        first = store.begin_run(chess.STARTING_FEN, {"visits": 100}, {"cpuct": 1.5})
+        store.update_run(first, 10, 9)
+        second = store.begin_run("8/8/8/8/8/8/8/K1k5 w - - 0 1", {}, {})
+        store.finish_run(first, 100, 90)
+        store.record_root("463b96181691fc9c", chess.STARTING_FEN, 100)
+        store.record_root("463b96181691fc9c", chess.STARTING_FEN, 150)
+    facts = info(path)
+    one, two = facts.runs
+    assert (one.id, one.visits, one.evaluations, dict(one.limits)) == (first, 100, 90, {"visits": 100})
+    assert dict(one.params) == {"cpuct": 1.5}
+    assert one.finished is not None
+    assert (two.id, two.finished) == (second, None)
+    assert [(root.key, root.visits) for root in facts.roots] == [("463b96181691fc9c", 150)]
+
+
+def test_info_counts_and_serialises(path: Path) -> None:
+    filled(path, RECORDS)
+    facts = info(path)
+    assert (facts.nodes, facts.format_version, facts.evaluator) == (300, 1, IDENTITY)
+    assert facts.file_bytes == path.stat().st_size
+    assert facts.bytes_per_node == facts.file_bytes / 300
+    assert facts.as_dict()["evaluator"] == {"kind": "uniform", "digest": "", "options": {}, "mapping": ""}
+
+
+def test_top_tables_are_plain_and_replaced_by_key(path: Path) -> None:
+    position = {
+        "key": "00ff",
+        "fen": chess.STARTING_FEN,
+        "n": 5,
+        "q": 0.1,
+        "win": 0.3,
+        "draw": 0.5,
+        "loss": 0.2,
+    }
+    edge = {"key": "00ff", "move": "e2e4", "san": "e4", "n": 3, "p": 0.4, "q": 0.2, "draw": None}
+    with new_store(path) as store:
+        store.write_top([position | {"best_move": "d2d4"}], [edge, edge | {"move": "d2d4", "san": "d4"}])
+        store.write_top([position | {"best_move": "e2e4"}], [edge])
+    connection = sqlite3.connect(path)
+    try:
+        assert connection.execute("SELECT key, best_move FROM top_position").fetchall() == [("00ff", "e2e4")]
+        assert connection.execute("SELECT move, q, draw FROM top_edge").fetchall() == [("e2e4", 0.2, None)]
+    finally:
+        connection.close()
+
+
+def test_a_position_that_cannot_be_searched_cannot_be_read(path: Path) -> None:
+    filled(path, RECORDS[:3])
+    with Store.open(path) as store, pytest.raises(ValueError, match="illegal position"):
+        store.read(chess.Board(None))
+
+
+WITHOUT_NUMBA = """
+import sys
+sys.modules["numba"] = None
+import chess
+from graphsearch.store import Store, info
+with Store.open(sys.argv[1], read_only=True) as store:
+    assert store.read(chess.Board(sys.argv[2])) is not None
+info(sys.argv[1])
+"""
+
+
+def test_reading_one_record_needs_no_numba(path: Path) -> None:
+    record = RECORDS[0]
+    filled(path, RECORDS)
+    command = [sys.executable, "-c", WITHOUT_NUMBA, str(path), unpack(record.words).fen()]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_packed_words_of_records_are_those_of_their_boards() -> None:
+    assert all(tuple(pack(unpack(record.words)).tolist()) == record.words for record in RECORDS)

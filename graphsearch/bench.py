@@ -1,0 +1,159 @@
+"""The figures of `graphsearch bench`: how fast moves, search and file are, per CPU-second of this process."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import chess
+import numpy as np
+
+from .arena import Arena
+from .evaluators import UniformEvaluator
+from .graph import Graph
+from .kernels import evaluation, wave
+from .kernels import run as loop
+from .kernels.bench import expand_many, make_many
+from .kernels.board import perft
+from .kernels.kinds import UNIFORM
+from .params import SearchParams
+from .position import pack
+
+Report = Callable[[str], None]
+
+NODES = 1_000_000
+WAVE = 1024
+PERFT_DEPTH = 6  # 119,060,324 positions
+MIDDLEGAME = "r1bq1rk1/pp2bppp/2n2n2/2pp4/3P4/2NBPN2/PP3PPP/R1BQ1RK1 w - - 0 9"
+REPEATS = 5
+FLUSH = 200_000  # records of one save, as in a search
+VISITS = 1 << 16  # between two looks at the number of nodes
+
+
+def run(report: Report = lambda _: None, *, nodes: int = NODES) -> dict[str, float | int]:
+    """Returns the figures by the names of `graphsearch bench --json`.
+
+    Rates and times are per CPU-second of the process; those of moves are medians of some repeats.
+
+    Args:
+      report: called with what is measured next.
+      nodes: size of the graph that search, RAM and file are measured on.
+    """
+    figures: dict[str, float | int] = {"nodes": nodes}
+    report("moves: perft, expand, make")
+    figures |= _moves()
+    report(f"search one by one to {nodes:,} nodes")
+    figures["visits_per_s_single"] = round(_grown(1, nodes)[1])
+    report(f"search in waves of {WAVE:,} to {nodes:,} nodes")
+    arena, rate = _grown(WAVE, nodes)
+    figures["visits_per_s_wave"] = round(rate)
+    figures["ram_bytes_per_node"] = round(arena.bytes_used / arena.node_count, 1)
+    del arena
+    figures |= _file(report, nodes)
+    return figures
+
+
+def _moves() -> dict[str, float | int]:
+    arena = Arena()
+    start = pack(chess.Board())
+    perft(arena.tables, start, 2)
+    leaves = int(perft(arena.tables, start, PERFT_DEPTH))
+    words = pack(chess.Board(MIDDLEGAME))
+    out = np.zeros(256, np.uint16)
+    child = np.zeros(10, np.uint64)
+    expand_many(arena.tables, words, out, 1)
+    make_many(arena.tables, words, out, child, 1)
+    rounds = 100_000
+    return {
+        "perft_per_s": round(leaves / _median(lambda: perft(arena.tables, start, PERFT_DEPTH))),
+        "expand_ns": round(1e9 * _median(lambda: expand_many(arena.tables, words, out, rounds)) / rounds, 1),
+        "make_ns": round(
+            1e9 * _median(lambda: make_many(arena.tables, words, out, child, rounds)) / rounds, 2
+        ),
+    }
+
+
+def _median(work: Callable[[], object]) -> float:
+    """Returns the median CPU-seconds of some runs."""
+    seconds = []
+    for _ in range(REPEATS):
+        begin = time.process_time()
+        work()
+        seconds.append(time.process_time() - begin)
+    return statistics.median(seconds)
+
+
+def _grown(batch: int, nodes: int, arena: Arena | None = None) -> tuple[Arena, float]:
+    """Returns an arena grown from the start position to `nodes` nodes with `uniform`.
+
+    And visits per CPU-second.
+    """
+    arena = arena or Arena(logged=False)
+    memory = wave.new_wave(batch, evaluation.EVALUATION_SCRATCH_WORDS)
+    params = SearchParams(minibatch_size=batch)
+    arena.set_params(params)
+    _grow(arena, memory, batch, 2 * batch)  # so that nothing is compiled while the clock runs
+    visits = 0
+    begin = time.process_time()
+    while arena.node_count < nodes:
+        visits += _grow(arena, memory, batch, VISITS)
+    return arena, visits / (time.process_time() - begin)
+
+
+def _grow(arena: Arena, memory: wave.WaveArrays, batch: int, visits: int) -> int:
+    root = pack(chess.Board())
+    left = np.array([visits, 1 << 60, 1 << 60], np.int64)
+    while (
+        loop.run(arena.tables, arena.arrays, memory, root, np.zeros(1, np.int64), UNIFORM, 1, batch, left)
+        == loop.NEEDS_SPACE
+    ):
+        arena.make_room(wave.ENTRIES_PER_LEAF * batch + wave.SPARE_ENTRIES)
+    return visits
+
+
+def _file(report: Report, nodes: int) -> dict[str, float | int]:
+    """Returns the figures of saving a graph of `nodes` nodes and loading it again."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "bench.graph"
+        report(f"saving {nodes:,} nodes")
+        _save(path, WAVE)  # compiles, and makes the file
+        path.unlink()
+        saved, saving = _save(path, nodes)
+        size = sum(f.stat().st_size for f in Path(folder).iterdir() if f.name.startswith("bench.graph"))
+        report(f"loading {saved:,} nodes")
+        begin = time.process_time()
+        with Graph.open(path, evaluator=UniformEvaluator()) as graph:
+            loading = time.process_time() - begin
+            assert graph.node_count == saved
+    return {
+        "file_bytes_per_node": round(size / saved, 1),
+        "save_nodes_per_s": round(saved / saving),
+        "load_nodes_per_s": round(saved / loading),
+    }
+
+
+def _save(path: Path, nodes: int) -> tuple[int, float]:
+    """Returns how many nodes were saved, and the CPU-seconds that took, merges included."""
+    with Graph.open(path, evaluator=UniformEvaluator()) as graph:
+        _grown(WAVE, nodes, graph.arena)
+        begin = time.process_time()
+        graph.flush()
+        spent = time.process_time() - begin
+        count = graph.node_count
+    return count, spent
+
+
+def machine() -> str:
+    """Returns what the figures were measured on, for people who compare them."""
+    model = "unknown processor"
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [
+            line.partition(":")[2].strip() for line in info.read_text().splitlines() if "model name" in line
+        ]
+        model = names[0] if names else model
+    return f"{model}, {os.cpu_count()} cores"

@@ -1,0 +1,174 @@
+"""The graph: an arena over a store. It loads, reads, saves and knows what is dirty."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+import chess
+import numpy as np
+from numpy.typing import NDArray
+
+from .arena import Arena
+from .errors import StoreError
+from .evaluators import Evaluator, create
+from .position import key_of, unpack
+from .record import NodeRecord
+from .store import Store
+from .summary import top_rows
+
+Progress = Callable[[int, int], None]
+
+
+class Graph:
+    """Positions and what is known about them, in memory and, if it has one, in a file.
+
+    Make one with `Graph.open`; close it, or use it in a `with` statement, so that all of it is saved.
+    One search at a time; one process writes a file, any number may read it.
+    """
+
+    def __init__(self, evaluator: Evaluator, store: Store | None, *, ram_bytes: int | None = None) -> None:
+        self.evaluator = evaluator
+        self.store = store
+        self.arena = Arena(ram_bytes, logged=store is not None)
+        self.arena.set_temperature(evaluator.temperature)
+        self.misfits = 0
+        self.saved_nodes = 0
+        self._roots: dict[bytes, NDArray[np.uint64]] = {}
+        self._recorded: dict[str, str] = {}
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str] | None,
+        *,
+        evaluator: str | Evaluator = "builtin",
+        on_progress: Progress | None = None,
+        ram_bytes: int | None = None,
+    ) -> Graph:
+        """Returns the graph of a file, loaded, or an empty one.
+
+        Args:
+          path: the graph file, made if it is missing; None keeps the graph in memory only.
+          evaluator: a name (`evaluators.NAMES`) or an Evaluator; a file is bound to the one it was made with.
+          on_progress: called with (records loaded, records in the file).
+          ram_bytes: most bytes that nodes may take; default: 80 % of the machine's memory.
+
+        Raises:
+          EvaluatorError: if the evaluator is unknown.
+          EvaluatorMismatchError: if the file is bound to another one.
+          StoreLockedError: if another process is writing the file.
+          StoreError: if the file cannot be read or made.
+          CapacityError: if it does not fit in memory.
+        """
+        chosen = create(evaluator) if isinstance(evaluator, str) else evaluator
+        if path is None:
+            return cls(chosen, None, ram_bytes=ram_bytes)
+        store = Store.open(path, identity=chosen.identity, create=True)
+        try:
+            graph = cls(chosen, store, ram_bytes=ram_bytes)
+            graph._load(on_progress)
+        except BaseException:
+            store.close()
+            raise
+        return graph
+
+    def _load(self, on_progress: Progress | None) -> None:
+        assert self.store is not None
+        total = self.store.node_count
+        loaded = 0
+        for batch in self.store.scan():
+            self.misfits += self.arena.load(batch)
+            loaded += len(batch)
+            if on_progress:
+                on_progress(loaded, total)
+
+    # -------------------------------------------------------------- reading
+    @property
+    def path(self) -> Path | None:
+        """The graph's file, None if it has none."""
+        return self.store.path if self.store else None
+
+    @property
+    def node_count(self) -> int:
+        """Positions in the graph."""
+        return self.arena.node_count
+
+    def read(self, board: chess.Board) -> NodeRecord | None:
+        """Returns a copy of a position's record, or None if the graph does not know it."""
+        return self.arena.read(board)
+
+    # -------------------------------------------------------------- saving
+    def touch(self, root: NDArray[np.uint64]) -> None:
+        """Notes a root that is searched, to list it in the file."""
+        self._roots.setdefault(root.tobytes(), root)
+
+    def flush(self, note: Callable[[Store], None] | None = None) -> int:
+        """Saves what the file does not hold yet, all of it or nothing; returns how many records that was.
+
+        Args:
+          note: writes what belongs to the same transaction, such as the state of a search.
+
+        Raises:
+          StoreError: if the file cannot be written; nothing is lost, a later flush may succeed.
+        """
+        if self.store is None:
+            return 0
+        saved = self.arena.dirty_count
+        self.arena.take_back_overlay()
+        try:
+            with self.store.transaction():
+                for batch, fresh in self.arena.export_dirty():
+                    self.store.append(batch, fresh=fresh)
+                self._write_tables(note)
+            self.arena.make_clean()
+        finally:
+            self.arena.give_again_overlay()
+        while self.store.merge_step():
+            pass
+        self.saved_nodes += saved
+        return saved
+
+    def _write_tables(self, note: Callable[[Store], None] | None) -> None:
+        assert self.store is not None
+        for words in self._roots.values():
+            board = unpack(words.tolist())
+            record = self.read(board)
+            if record is not None:
+                self.store.record_root(f"{key_of(board):016x}", self._root_fen(board), record.visits)
+                self.store.write_top(*top_rows(self.read, board))
+        if note:
+            note(self.store)
+
+    def name_root(self, board: chess.Board) -> None:
+        """Notes the FEN under which a root is listed: the one that was asked for, with its move number."""
+        self._recorded[f"{key_of(board):016x}"] = board.fen()
+
+    def _root_fen(self, board: chess.Board) -> str:
+        return self._recorded.get(f"{key_of(board):016x}", board.fen())
+
+    def close(self) -> None:
+        """Saves and closes the file. A second call does nothing."""
+        if self.store is None:
+            return
+        store = self.store
+        try:
+            if self.arena.dirty_count:
+                self.flush()
+        finally:
+            self.store = None
+            store.close()
+
+    def __enter__(self) -> Graph:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None or not isinstance(error, StoreError):
+            self.close()
+        elif self.store is not None:  # saving has failed already: say that, not that it fails again
+            self.store.close()
+            self.store = None

@@ -120,9 +120,8 @@ def key_of_words(words: Words) -> int:
 def check(board: chess.Board) -> None:
     """Raises InvalidPositionError, with the reason, unless the position can be searched."""
     if type(board).uci_variant != "chess" or board.chess960:
-        raise InvalidPositionError(
-            f"only standard chess can be searched, not {type(board).uci_variant or 'chess960'}"
-        )
+        found = "Chess960" if board.chess960 else type(board).uci_variant
+        raise InvalidPositionError(f"only standard chess can be searched, not {found}")
     status = board.status()
     if status != chess.STATUS_VALID:
         reasons = ", ".join(_reason(s) for s in chess.Status if s & status)

@@ -144,8 +144,8 @@ def history_keys(board: chess.Board) -> NDArray[np.uint64]:
     >>> board = chess.Board()
     >>> for san in "Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1".split():
     ...     _ = board.push_san(san)
-    >>> len(history_keys(board))
-    2
+    >>> len(history_keys(board))  # the start position, and those after Nf3 and Nf3 Nf6
+    3
     """
     game = board.copy()
     counts: Counter[int] = Counter()
@@ -182,11 +182,12 @@ class _Session:
         self._begin()
         try:
             self._loop(on_progress, interval)
+            node = self._view(None)  # with the draws by this game's history, which are not kept
+            if on_progress:
+                on_progress(self.progress())
         finally:
             self._end()
-        if on_progress:
-            on_progress(self.progress())
-        return self._result()
+        return self._result(node)
 
     def _begin(self) -> None:
         self.arena.set_params(self.params)
@@ -355,9 +356,8 @@ class _Session:
         assert node is not None, "the first wave records the root"
         return node
 
-    def _result(self) -> SearchResult:
+    def _result(self, node: NodeView) -> SearchResult:
         p = self.progress()
-        node = self._view(None)
         return SearchResult(
             self.board.fen(),
             key_of(self.board),

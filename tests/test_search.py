@@ -297,7 +297,9 @@ def test_a_third_occurrence_by_the_game_before_is_a_draw_that_is_not_kept(tmp_pa
         kept = graph.read(board)
     assert kept is not None
     third = next(move for move in drawn.node.moves if move.san == "Ng8")
-    assert third.n == 0
+    assert third.n > 0
+    assert third.q == 0.0
+    assert drawn.visits == 400 > kept.visits
     assert all(edge.r == 0 for edge in kept.edges)
     reread = query(path, board)
     assert reread is not None

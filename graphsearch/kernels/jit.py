@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -80,16 +81,32 @@ def inner(function: _F) -> _F:
     return cast(_F, numba.njit(nogil=True, error_model="numpy", **INNER_OPTIONS)(function))
 
 
-def is_compiled() -> bool:
-    """Returns whether an earlier process compiled these kernels, so that this one starts warm."""
-    return JIT_OFF or (CACHE_FOLDER is not None and (CACHE_FOLDER / "complete").exists())
+def _marker(purpose: str) -> Path | None:
+    """Returns the file that says the kernels of a purpose are compiled, for this installation.
+
+    Numba's cache goes by the path and time of a source file, so a new installation compiles anew.
+    """
+    if CACHE_FOLDER is None:
+        return None
+    here = Path(__file__).parent
+    times = [source.stat().st_mtime_ns for source in sorted(here.glob("*.py"))]
+    digest = hashlib.sha256(repr((str(here), sys.version, times)).encode()).hexdigest()[:16]
+    return CACHE_FOLDER / f"{purpose}-{digest}"
 
 
-def mark_compiled() -> None:
-    """Records that every kernel of a search is compiled, and drops the code of older sources."""
-    if CACHE_FOLDER is None or is_compiled():
-        return
-    (CACHE_FOLDER / "complete").touch()
+def is_compiled(purpose: str = "search") -> bool:
+    """Returns whether an earlier process compiled the kernels of a purpose, so that this one starts warm."""
+    if JIT_OFF:
+        return True
+    marker = _marker(purpose)
+    return marker is not None and marker.exists()
+
+
+def mark_compiled(purpose: str = "search") -> None:
+    """Records that every kernel of a purpose is compiled."""
+    marker = _marker(purpose)
+    if marker is not None and not JIT_OFF:
+        marker.touch()
 
 
 def _pointer_as(target: Any, bits: int, *, floating: bool = False) -> Any:

@@ -1,0 +1,250 @@
+"""`graphsearch analyze`: search a position, show the best lines, save the graph."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import program_name
+from .live import progress_display
+from .options import Evaluator, Game, Json, Moves, Ply, Position, chosen_evaluator, given_position
+from .output import announce_compile, print_json, print_view, say
+from .render import count, node_view, size
+from .signals import StopSignals
+
+if TYPE_CHECKING:
+    import chess
+
+    from graphsearch.evaluators import Evaluator as EvaluatorObject
+    from graphsearch.params import Limits, SearchParams
+    from graphsearch.search import SearchResult
+
+MAX_MOVES = 218  # no position has more
+LONG_LOAD = 500_000  # nodes; fewer are loaded before one wonders
+
+EXAMPLES = """\b
+Examples:
+  graphsearch analyze startpos --time 10 --store first.graph
+  graphsearch analyze startpos --moves "e4 e5 Nf3" --visits 1000 --json
+  graphsearch analyze "8/8/8/8/4k3/8/4P3/4K3 w - - 0 1" --evaluations 5000
+  graphsearch analyze games.pgn --game 2 --ply 30 --time 10 --store first.graph
+"""
+
+Store = Annotated[
+    Path | None,
+    typer.Option(
+        "--store", metavar="FILE", help="The graph file to go on from and save to; made if missing."
+    ),
+]
+Visits = Annotated[
+    int | None, typer.Option("--visits", metavar="N", help="Stop after N more visits of the position.")
+]
+Evaluations = Annotated[
+    int | None, typer.Option("--evaluations", metavar="N", help="Stop after N evaluations.")
+]
+Seconds = Annotated[float | None, typer.Option("--time", metavar="S", help="Stop after S seconds.")]
+Batch = Annotated[
+    int | None, typer.Option("--batch", metavar="N", help="Leaves evaluated together (MinibatchSize).")
+]
+MultiPv = Annotated[
+    int,
+    typer.Option("--multipv", metavar="K", min=0, help="How many moves the table has; 0: all. JSON has all."),
+]
+Param = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--param", metavar="NAME=VALUE", help="A search parameter such as CPuct=2; may be repeated."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The options of one call, under the names that the command line gives them."""
+
+    position: str
+    moves: str | None
+    game: int | None
+    ply: int | None
+    store: Path | None
+    visits: int | None
+    evaluations: int | None
+    time: float | None
+    batch: int | None
+    multipv: int
+    evaluator: str
+    param: tuple[str, ...]
+    json: bool
+
+
+def analyze(
+    position: Position,
+    moves: Moves = None,
+    game: Game = None,
+    ply: Ply = None,
+    store: Store = None,
+    visits: Visits = None,
+    evaluations: Evaluations = None,
+    time: Seconds = None,
+    batch: Batch = None,
+    multipv: MultiPv = 5,
+    evaluator: Evaluator = "builtin",
+    param: Param = None,
+    json: Json = False,
+) -> None:
+    """Search a position and print the best lines; with --store, go on from a graph file and save to it.
+
+    It stops at the first limit reached, or at Ctrl-C. A limit adds to what the file already holds.
+    """
+    request = Request(
+        position=position,
+        moves=moves,
+        game=game,
+        ply=ply,
+        store=store,
+        visits=visits,
+        evaluations=evaluations,
+        time=time,
+        batch=batch,
+        multipv=multipv,
+        evaluator=evaluator,
+        param=tuple(param or ()),
+        json=json,
+    )
+    code = _run(request)
+    if code:
+        raise typer.Exit(code)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a request asks for, checked."""
+
+    evaluator: EvaluatorObject
+    board: chess.Board
+    limits: Limits
+    params: SearchParams
+
+
+def _job(request: Request) -> Job:
+    from graphsearch.params import Limits, SearchParams
+
+    evaluator, others = chosen_evaluator(request.evaluator, list(request.param))
+    batch = [] if request.batch is None else [f"MinibatchSize={request.batch}"]
+    params = SearchParams.from_options([*others, *batch])
+    limits = Limits(visits=request.visits, evaluations=request.evaluations, seconds=request.time)
+    board = given_position(request.position, request.moves, request.game, request.ply)
+    return Job(evaluator, board, limits, params)
+
+
+def _run(request: Request) -> int:
+    """Returns the exit code: 0, or 128 + the signal that ended the search."""
+    with StopSignals() as signals:
+        result = _search(request, _job(request), signals)
+        _print_result(request, result)
+        return signals.exit_code
+
+
+def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
+    """Returns the result of the search, when all of it is saved and the file is closed."""
+    from graphsearch.graph import Graph
+    from graphsearch.search import search
+
+    announce_compile("search")
+    with Graph.open(request.store, evaluator=job.evaluator, on_progress=_Loading()) as graph:
+        _compile(job)
+        if not job.limits.as_dict():
+            say("No limit is set: Ctrl-C ends the search.")
+        signals.arm()
+        with progress_display(request.multipv or MAX_MOVES, signals) as show:
+            return search(graph, job.board, job.limits, job.params, on_progress=show, stop=signals.stop)
+
+
+class _Loading:
+    """Says once that a large file is being loaded."""
+
+    def __init__(self) -> None:
+        self._said = False
+
+    def __call__(self, done: int, total: int) -> None:
+        if total >= LONG_LOAD and not self._said:
+            say(f"Loading {count(total, 'node')}...")
+            self._said = True
+
+
+def _compile(job: Job) -> None:
+    """Searches a little in a graph of its own, so that the one compile ends at Ctrl-C like any program."""
+    from graphsearch.graph import Graph
+    from graphsearch.kernels.jit import is_compiled
+    from graphsearch.params import Limits
+    from graphsearch.search import search
+
+    if not is_compiled():
+        with Graph.open(None, evaluator=job.evaluator) as trial:
+            search(trial, job.board, Limits(visits=2), job.params)
+
+
+def _print_result(request: Request, result: SearchResult) -> None:
+    if request.json:
+        print_json(result.as_dict())
+    else:
+        print_view(lambda width: node_view(result.node, request.multipv, width))
+        print(_totals(result))
+    sys.stdout.flush()
+    for line in _epilogue(request, result):
+        say(line)
+
+
+def _totals(result: SearchResult) -> str:
+    best = [] if result.bestmove is None else [f"bestmove {result.bestmove.uci()}"]
+    first = (*best, f"depth {result.depth}/{result.seldepth}", f"{result.seconds:.1f} s")
+    second = (
+        f"new visits {result.new_visits:,}",
+        f"evaluations {result.evaluations:,}",
+        f"catch-ups {result.catch_ups:,}",
+        f"collisions {result.collisions:,}",
+    )
+    return "\n".join("   ".join(parts) for parts in (first, second))
+
+
+def _epilogue(request: Request, result: SearchResult) -> list[str]:
+    """Returns what to know afterwards: what was saved, whose values these are, and how to go on."""
+    lines = []
+    if result.stop_reason == "memory":
+        lines.append("The search ended because its memory is full.")
+    if request.store is None:
+        lines.append("Nothing was saved; with --store FILE the next search goes on from here.")
+    else:
+        held = size(request.store.stat().st_size)
+        lines.append(f"Saved: {request.store} holds {count(result.nodes, 'node')} ({held}).")
+    if request.evaluator == "builtin":
+        lines.append("Evaluated by the built-in evaluator; stronger ones can be plugged in.")
+    if request.store is not None:
+        lines.append(f"Resume with: {resume_command(request)}")
+    return lines
+
+
+def resume_command(request: Request) -> str:
+    """Returns the command line that goes on with this search, quoted for a shell."""
+    defaults = {"multipv": 5, "evaluator": "builtin", "json": False, "param": ()}
+    words = [*program_name().split(), "analyze", request.position]
+    for option in fields(request):
+        value = getattr(request, option.name)
+        if option.name != "position" and value is not None and value != defaults.get(option.name):
+            words += _option_words(option.name, value)
+    return shlex.join(words)
+
+
+def _option_words(name: str, value: object) -> list[str]:
+    if value is True:
+        return [f"--{name}"]
+    words: list[str] = []
+    for item in value if isinstance(value, tuple) else (value,):
+        text = f"{item:.15g}" if isinstance(item, float) else str(item)
+        words += [f"--{name}={text}"] if text.startswith("-") else [f"--{name}", text]
+    return words

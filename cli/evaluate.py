@@ -1,0 +1,113 @@
+"""`graphsearch evaluate`: what an evaluator says about positions, without a search."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TextIO
+
+import typer
+
+from .options import Evaluator, Json, chosen_evaluator, given_position
+from .output import FAILED, compiling, print_json, say
+from .render import TERMINAL_NAMES, signed, wdl_text
+
+if TYPE_CHECKING:
+    import chess
+
+    from graphsearch import evaluators
+
+CHUNK = 256  # positions read and evaluated together; answers come chunk by chunk
+TOP = 5  # priors that the text shows
+
+EXAMPLES = """\b
+Examples:
+  graphsearch evaluate startpos
+  graphsearch evaluate --fens positions.epd --json
+"""
+
+
+def evaluate(
+    positions: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="POSITION", help="startpos, FENs in quotes, or PGN files.", show_default=False
+        ),
+    ] = None,
+    fens: Annotated[
+        str | None,
+        typer.Option("--fens", metavar="FILE", help="A file with a FEN or EPD a line; - reads stdin."),
+    ] = None,
+    evaluator: Evaluator = "builtin",
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", metavar="NAME=VALUE", help="An option of the evaluator; may be repeated."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Print what an evaluator says about positions: WDL, Q, centipawns and the prior of every move.
+
+    In a file, blank lines and lines that begin with # are passed over; a line that is no position is
+    reported with its number, the others are evaluated, and the exit code is 1.
+    """
+    if bool(positions) == bool(fens):
+        raise typer.BadParameter("give positions, or a file with --fens, one of the two")
+    engine, others = chosen_evaluator(evaluator, param or [])
+    if others:
+        raise typer.BadParameter(f"evaluators have no option {others[0]!r}")
+    boards = list(_given(positions or []))
+    if fens is None:
+        with compiling("evaluation"):
+            _answer(engine, boards, json=json)
+        return
+    with _open(fens) as lines, compiling("evaluation"):
+        good = _answer_lines(engine, lines, json=json)
+    if not good:
+        raise typer.Exit(FAILED)
+
+
+def _given(positions: list[str]) -> Iterator[chess.Board]:
+    for text in positions:
+        yield given_position(text, None, None, None)
+
+
+def _open(name: str) -> nullcontext[TextIO] | TextIO:
+    return nullcontext(sys.stdin) if name == "-" else Path(name).open(encoding="utf-8-sig", errors="replace")
+
+
+def _answer_lines(engine: evaluators.Evaluator, lines: Iterable[str], *, json: bool) -> bool:
+    """Returns whether every line held a position; the answers are printed in the order of the lines."""
+    from graphsearch.notation import read_fen_lines
+
+    good, found = True, read_fen_lines(lines)
+    while chunk := list(islice(found, CHUNK)):
+        boards = []
+        for number, item in chunk:
+            if isinstance(item, Exception):
+                say(f"graphsearch: line {number}: {item}")
+                good = False
+            else:
+                boards.append(item)
+        _answer(engine, boards, json=json)
+    return good
+
+
+def _answer(engine: evaluators.Evaluator, boards: list[chess.Board], *, json: bool) -> None:
+    from graphsearch.evaluators import assess
+
+    for assessment in assess(engine, boards):
+        if json:
+            print_json(assessment.as_dict())
+        else:
+            print(_text(assessment))
+    sys.stdout.flush()
+
+
+def _text(a: evaluators.Assessment) -> str:
+    ended = TERMINAL_NAMES.get(a.terminal)
+    value = ended or f"Q {signed(a.q)}   WDL % {wdl_text(a.wdl)}   cp {a.cp:+d}"
+    priors = "  ".join(f"{move} {100 * p:.1f}%" for move, p in islice(a.priors.items(), TOP))
+    return "\n  ".join(part for part in (a.position, value, priors) if part)

@@ -1,0 +1,142 @@
+"""Where text goes, and what an error becomes: one line on stderr and an exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
+
+import typer
+from typer.core import TyperGroup
+
+from graphsearch.errors import (
+    GraphSearchError,
+    InvalidParameterError,
+    InvalidPositionError,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+PIPE_WIDTH = 160  # columns of a table that goes to a file or a pipe; lines are as short as their content
+
+FAILED, WRONG_USE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # 130 = 128 + SIGINT, 141 = 128 + SIGPIPE
+
+
+class Group(TyperGroup):
+    """A command group whose commands end in one clear line and an exit code, whatever goes wrong."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Returns what the command returns.
+
+        Raises:
+          typer.Exit: with the exit code, after saying what went wrong.
+        """
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise typer.Exit(PIPE_CLOSED) from None
+        except KeyboardInterrupt:
+            say("Interrupted.")
+            raise typer.Exit(INTERRUPTED) from None
+        except Exception as error:
+            if not _is_expected(error):
+                raise
+            say(f"graphsearch: {_describe(error)}")
+            raise typer.Exit(_exit_code(error)) from None
+
+
+def _is_expected(error: Exception) -> bool:
+    """Returns whether an error is the world's, told in one line, and not a defect, told by a traceback."""
+    if isinstance(error, GraphSearchError | OSError | MemoryError):
+        return True
+    return type(error).__module__ == "sqlite3"
+
+
+def _exit_code(error: Exception) -> int:
+    return WRONG_USE if isinstance(error, InvalidPositionError | InvalidParameterError) else FAILED
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error) or type(error).__name__
+
+
+def one_line(text: str) -> str:
+    """Returns a text as one line of printable characters.
+
+    >>> one_line("no file 'a\\nb\\x1b'")
+    "no file 'a b?'"
+    """
+    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
+
+
+def say(message: str) -> None:
+    """Prints one line for the person, on stderr."""
+    if sys.stderr is not None:
+        print(one_line(message), file=sys.stderr, flush=True)
+
+
+def print_json(data: Mapping[str, Any]) -> None:
+    """Prints one JSON object as one line on stdout."""
+    print(json.dumps(data, ensure_ascii=False, allow_nan=False))
+
+
+def console(stream: TextIO) -> Console:
+    """Returns a Rich console that prints texts as they are: no markup, no emoji, no guessed colours."""
+    from rich.console import Console
+
+    width = None if stream.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
+    return Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
+
+
+def print_view(view: Callable[[int | None], RenderableType]) -> None:
+    """Prints on stdout what `view` returns for the terminal's width, or for None if there is none."""
+    out = console(sys.stdout)
+    if out.is_terminal:
+        out.print(view(out.width))
+        return
+    with out.capture() as text:
+        out.print(view(None))
+    print("\n".join(line.rstrip() for line in text.get().splitlines()))
+
+
+def announce_compile(purpose: str) -> None:
+    """Says, where it is so, that the kernels of a purpose (`kernels.jit.is_compiled`) are about to be compiled."""
+    from graphsearch.kernels.jit import is_compiled
+
+    if not is_compiled(purpose):
+        say(f"Compiling the {purpose} kernels; this happens once and takes some seconds...")
+
+
+@contextmanager
+def compiling(purpose: str) -> Iterator[None]:
+    """Announces the compile of a purpose, and records that it is done once the work inside is."""
+    from graphsearch.kernels.jit import mark_compiled
+
+    announce_compile(purpose)
+    yield
+    mark_compiled(purpose)
+
+
+def close_quietly(code: int) -> int:
+    """Returns the exit code after writing out stdout; 141 if nobody reads it any more."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        code = PIPE_CLOSED
+    except OSError as error:
+        say(f"graphsearch: cannot write the output: {_describe(error)}")
+        code = code or FAILED
+    else:
+        return code
+    # what is left in the buffer would be written once more at exit, with an error nobody can act on
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code

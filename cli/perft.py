@@ -1,0 +1,83 @@
+"""`graphsearch perft`: counting positions, the test of every move generator."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from .options import Game, Json, Moves, Ply, Position, given_position
+from .output import compiling, print_json
+
+if TYPE_CHECKING:
+    import chess
+
+EXAMPLES = """\b
+Examples:
+  graphsearch perft startpos 6
+  graphsearch perft startpos 5 --moves "e4 e5" --divide
+"""
+
+_T = TypeVar("_T")
+
+
+def perft(
+    position: Position,
+    depth: Annotated[int, typer.Argument(metavar="DEPTH", min=0, help="Plies to count.", show_default=False)],
+    divide: Annotated[bool, typer.Option("--divide", help="Count below each move separately.")] = False,
+    moves: Moves = None,
+    game: Game = None,
+    ply: Ply = None,
+    json: Json = False,
+) -> None:
+    """Count the positions DEPTH plies below a position."""
+    board = given_position(position, moves, game, ply)
+    with compiling("perft"):
+        parts = interruptible(lambda: _count(board, depth, divide=divide))
+    nodes = sum(parts.values())
+    if json:
+        by_move = {"divide": parts} if divide else {}
+        print_json({"position": board.fen(), "depth": depth, "nodes": nodes, **by_move})
+        return
+    if divide:
+        print(*(f"{move}: {n}" for move, n in parts.items()), "", sep="\n")
+    print(f"nodes: {nodes}")
+
+
+def _count(board: chess.Board, depth: int, *, divide: bool) -> dict[str, int]:
+    """Returns the leaves below each move (UCI), or all of them under the empty name."""
+    from graphsearch.kernels.board import perft as count_leaves
+    from graphsearch.kernels.tables import load_tables
+    from graphsearch.position import pack
+
+    tables = load_tables()
+    if not divide or depth == 0:
+        return {"": int(count_leaves(tables, pack(board), depth))}
+    parts = {}
+    for move in sorted(board.legal_moves, key=str):
+        board.push(move)
+        parts[move.uci()] = int(count_leaves(tables, pack(board), depth - 1))
+        board.pop()
+    return parts
+
+
+def interruptible(work: Callable[[], _T]) -> _T:
+    """Returns `work()`, run in a thread: a kernel does not see Ctrl-C, the waiting main thread does."""
+    results: list[_T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    worker = threading.Thread(target=run, daemon=True)
+    worker.start()
+    while worker.is_alive():
+        worker.join(0.1)
+    if errors:
+        raise errors[0]
+    return results[0]

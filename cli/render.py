@@ -1,0 +1,144 @@
+"""Nodes as tables: the best lines of a search or of a stored node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import chess
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from graphsearch.query import MoveView, NodeView
+    from graphsearch.values import WDL
+
+MAX_PV = 12  # plies of a line that a table shows; JSON has them all
+# column -> the narrowest terminal that has it
+COLUMNS = {"Move": 0, "N": 0, "P": 52, "Q": 0, "WDL %": 66, "cp": 40, "PV": 34}
+TERMINAL_NAMES = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}
+
+
+def moves_table(node: NodeView, multipv: int, width: int | None) -> Table:
+    """Returns the best `multipv` moves of a node (0 for all) as a table, best first.
+
+    `width` is the terminal's, which the lines then fill and never pass; None for as wide as needed.
+    """
+    import chess
+    from rich import box
+    from rich.table import Table
+
+    table = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), expand=width is not None
+    )
+    columns = [name for name, least in COLUMNS.items() if width is None or width >= least]
+    for name in columns:
+        side: Literal["left", "right"] = "left" if name in {"Move", "PV"} else "right"
+        table.add_column(name, justify=side, no_wrap=True, ratio=1 if name == "PV" else None)
+    board = chess.Board(node.position)
+    for move in node.moves[: multipv or None]:
+        cells = _cells(board, move)
+        table.add_row(*(cells[name] for name in columns))
+    return table
+
+
+def _cells(board: chess.Board, move: MoveView) -> dict[str, str]:
+    return {
+        "Move": move.san,
+        "N": f"{move.n:,}",
+        "P": f"{100 * move.p:.1f}%",
+        "Q": "" if move.q is None else signed(move.q),
+        "WDL %": wdl_text(move.wdl),
+        "cp": score(move),
+        "PV": line_of(board, move),
+    }
+
+
+def signed(q: float) -> str:
+    """Returns a Q with its sign and three decimals; what rounds to zero has no sign.
+
+    >>> signed(0.25), signed(-0.0001)
+    ('+0.250', '0.000')
+    """
+    text = f"{q:+.3f}"
+    return "0.000" if float(text) == 0 else text
+
+
+def wdl_text(wdl: WDL | None) -> str:
+    """Returns win, draw and loss in per cent: `45/32/23`."""
+    return "" if wdl is None else "/".join(f"{100 * part:.0f}" for part in wdl.as_list())
+
+
+def score(move: MoveView) -> str:
+    """Returns the move's centipawns, or its proven mate: `+31`, `#5`, `#-3`."""
+    if move.mate is not None:
+        return f"#{move.mate}"
+    return "" if move.cp is None else (f"{move.cp:+d}" if move.cp else "0")
+
+
+def line_of(board: chess.Board, move: MoveView) -> str:
+    """Returns the move's line in SAN: `1. e4 e5 2. Nf3`."""
+    pv: Sequence[chess.Move] = move.pv if move.pv and move.pv[0] == move.move else (move.move, *move.pv)
+    return board.variation_san(pv[:MAX_PV])
+
+
+def node_summary(node: NodeView) -> str:
+    """Returns a node's own numbers in one line, as its side to move sees them."""
+    side = "White" if " w " in node.position else "Black"
+    ended = TERMINAL_NAMES.get(node.terminal)
+    if ended:
+        return f"{side} to move: {ended}"
+    return f"{side} to move   N {node.visits:,}   Q {signed(node.q)}   WDL % {wdl_text(node.wdl)}"
+
+
+def node_view(node: NodeView, multipv: int, width: int | None = None) -> RenderableType:
+    """Returns a node's summary above its best moves; `width` as for `moves_table`."""
+    from rich.console import Group
+    from rich.text import Text
+
+    if not node.moves:
+        return Text(node_summary(node))
+    return Group(Text(node_summary(node)), moves_table(node, multipv, width))
+
+
+def board_text(position: str) -> str:
+    """Returns a small diagram, White below: letters, dots, and the coordinates around them."""
+    import chess
+
+    rows = str(chess.Board(position)).splitlines()
+    return "\n".join([*(f"{8 - i} {row}" for i, row in enumerate(rows)), "  a b c d e f g h"])
+
+
+def count(number: int, noun: str) -> str:
+    """Returns a number with its noun.
+
+    >>> count(1, "node"), count(12345, "node")
+    ('1 node', '12,345 nodes')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def rate(number: float) -> str:
+    """Returns a rate in three figures.
+
+    >>> rate(950.4), rate(81234), rate(1234567)
+    ('950', '81.2k', '1.23M')
+    """
+    for unit, name in ((1e6, "M"), (1e3, "k")):
+        if number >= unit:
+            return f"{number / unit:.3g}{name}"
+    return f"{number:.3g}"
+
+
+def size(number: float) -> str:
+    """Returns a number of bytes for people.
+
+    >>> size(999), size(1234567)
+    ('999 bytes', '1.2 MB')
+    """
+    if number < 1000:
+        return f"{number:.0f} bytes"
+    for unit, name in ((1e9, "GB"), (1e6, "MB")):
+        if number >= unit:
+            return f"{number / unit:.1f} {name}"
+    return f"{number / 1e3:.1f} kB"

@@ -1,0 +1,50 @@
+"""`graphsearch show`: a stored node, without a search and without the compiler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .options import Game, Json, Moves, Ply, Position, given_position
+from .output import FAILED, print_json, print_view, say
+from .render import board_text, node_view
+
+EXAMPLES = """\b
+Examples:
+  graphsearch show startpos --store first.graph
+  graphsearch show startpos --moves "e4 e5" --store first.graph --json
+"""
+
+
+def show(
+    position: Position,
+    store: Annotated[
+        Path, typer.Option("--store", metavar="FILE", help="The graph file.", show_default=False)
+    ],
+    moves: Moves = None,
+    game: Game = None,
+    ply: Ply = None,
+    multipv: Annotated[
+        int, typer.Option("--multipv", metavar="K", min=0, help="How many moves the table has; 0: all.")
+    ] = 0,
+    json: Json = False,
+) -> None:
+    """Print what a graph file holds about a position; searches nothing.
+
+    Exit code 1 if the position is not stored.
+    """
+    from graphsearch.query import query
+
+    board = given_position(position, moves, game, ply)
+    node = query(store, board)
+    if node is None:
+        say(f"graphsearch: {store} does not hold this position: {board.fen()}")
+        raise typer.Exit(FAILED)
+    if json:
+        print_json(node.as_dict())
+        return
+    print(board_text(node.position))
+    print(f"\n{node.position}   key {node.key:016x}\n")
+    print_view(lambda width: node_view(node, multipv, width))

@@ -1,0 +1,77 @@
+"""Ctrl-C, SIGTERM and a closed terminal as requests to stop: the search ends its wave and saves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any
+
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+_FIRST = "Stopping: finishing the wave and saving...\n"
+_SECOND = "Still saving; nothing is lost. Once more aborts, and keeps what was saved before.\n"
+_THIRD = "Aborted; what was saved before is kept.\n"
+
+
+class StopSignals:
+    """A context in which signals set `stop`, once `arm` was called; before that they end the program.
+
+    Attributes:
+      stop: set by the first signal; the search watches it.
+      exit_code: 128 + the first signal's number, 0 if none came.
+      before_message: called in the handler before it writes, to clear what is drawn on the terminal.
+    """
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        self.exit_code = 0
+        self.before_message: Callable[[], None] | None = None
+        self._count = 0
+        self._armed = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> StopSignals:
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                if number == getattr(signal, "SIGHUP", None) and signal.getsignal(number) == signal.SIG_IGN:
+                    continue  # nohup: the program is to outlive its terminal
+                self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def arm(self) -> None:
+        """Lets signals from now on ask the search to stop instead of ending the program."""
+        self._armed = True
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if not self._armed:
+            raise _ending(number)
+        self._count += 1
+        self.exit_code = self.exit_code or 128 + number
+        self.stop.set()
+        if self.before_message is not None:
+            self.before_message()
+        _write((_FIRST, _SECOND, _THIRD)[min(self._count, 3) - 1])
+        if self._count > 2:
+            # like a kill: the file is made for it, while an exception might save a half-finished wave
+            os._exit(self.exit_code)
+
+
+def _ending(number: int) -> BaseException:
+    return KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
+
+
+def _write(text: str) -> None:
+    """Writes past Python's buffers, which a handler must not enter twice."""
+    try:
+        os.write(2, text.encode())
+    except OSError:
+        return  # the terminal is gone

@@ -1,0 +1,186 @@
+"""`graphsearch store`: what a graph file holds, and whether it is sound."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from .options import Json, StoreFile
+from .output import FAILED, Group, console, one_line, print_json, print_view, say
+from .render import count, size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.table import Table
+
+    from graphsearch.provenance import RootInfo, RunInfo
+    from graphsearch.store import StoreInfo, VerifyReport
+
+MAX_ROWS = 20  # searches and roots that the table shows; JSON has them all
+
+app = typer.Typer(
+    cls=Group, no_args_is_help=True, rich_markup_mode=None, help="Look into a graph file and check it."
+)
+
+INFO_EXAMPLES = """\b
+Example:
+  graphsearch store info first.graph
+"""
+
+VERIFY_EXAMPLES = """\b
+Example:
+  graphsearch store verify first.graph --json
+"""
+
+
+@app.command(epilog=INFO_EXAMPLES, short_help="Print what a graph file holds.")
+def info(file: StoreFile, json: Json = False) -> None:
+    """Print what a graph file holds: nodes, bytes, evaluator, roots and every search."""
+    from graphsearch import store
+
+    found = store.info(file)
+    if json:
+        print_json(found.as_dict())
+        return
+    print(_summary(str(file), found))
+    for table in (_roots_table(found.roots), _runs_table(found.runs)):
+        if table.rows:
+            print()
+            _print_table(table)
+
+
+def _print_table(table: Table) -> None:
+    print_view(lambda _: table)
+
+
+def _summary(name: str, found: StoreInfo) -> str:
+    lines = {
+        "File": name,
+        "Format": str(found.format_version),
+        "Evaluator": found.evaluator.describe(),
+        "Nodes": f"{found.nodes:,}",
+        "Size": f"{size(found.file_bytes)} ({found.bytes_per_node:.1f} bytes per node)",
+    }
+    return "\n".join(f"{label + ':':<11}{text}" for label, text in lines.items())
+
+
+def _table(title: str, *columns: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        show_edge=False,
+        title=title,
+        title_justify="left",
+        title_style="bold",
+    )
+    for name in columns:
+        numeric = name in {"N", "Visits", "Evaluations"}
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
+    return table
+
+
+def _title(name: str, total: int) -> str:
+    return (
+        f"{name} ({total})"
+        if total <= MAX_ROWS
+        else f"{name} (the last {MAX_ROWS} of {total}; --json has all)"
+    )
+
+
+def _roots_table(roots: list[RootInfo]) -> Table:
+    table = _table(_title("Roots", len(roots)), "Position", "N", "Last searched (UTC)")
+    for root in roots[:MAX_ROWS]:  # the last searched comes first
+        table.add_row(root.position, f"{root.visits:,}", _moment(root.last_searched))
+    return table
+
+
+def _runs_table(runs: list[RunInfo]) -> Table:
+    table = _table(
+        _title("Searches", len(runs)),
+        "Started (UTC)",
+        "Limits",
+        "Parameters",
+        "Visits",
+        "Evaluations",
+        "Position",
+    )
+    for run in runs[-MAX_ROWS:]:
+        table.add_row(
+            _moment(run.started),
+            _pairs(run.limits) or "none",
+            _changed(run.params),
+            f"{run.visits:,}",
+            f"{run.evaluations:,}",
+            run.position,
+        )
+    return table
+
+
+def _moment(text: str | None) -> str:
+    """Returns an ISO 8601 time to the second: `2025-01-31 12:00:00`."""
+    return (text or "")[:19].replace("T", " ")
+
+
+def _pairs(values: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={value:g}" for name, value in values.items())
+
+
+def _changed(params: Mapping[str, float | int]) -> str:
+    """Returns the parameters that are not this version's defaults."""
+    from graphsearch.params import SearchParams
+
+    defaults = SearchParams().as_dict()
+    return (
+        _pairs({name: value for name, value in params.items() if defaults.get(name) != value}) or "defaults"
+    )
+
+
+@app.command(epilog=VERIFY_EXAMPLES, short_help="Check every record of a graph file.")
+def verify(file: StoreFile, json: Json = False) -> None:
+    """Read every block of a graph file and check the invariants record by record.
+
+    Exit code 1 if anything is wrong.
+    """
+    from graphsearch import store
+
+    with _progress_bar("Checking records") as advance:
+        report = store.verify(file, advance)
+    if json:
+        print_json(report.as_dict())
+    elif not report.ok and not report.runs:  # it could not even be opened
+        say(f"graphsearch: {'; '.join(report.problems)}")
+    else:
+        _print_verdict(str(file), report)
+    if not report.ok:
+        raise typer.Exit(FAILED)
+
+
+def _print_verdict(name: str, report: VerifyReport) -> None:
+    for problem in report.problems:
+        print(one_line(problem))
+    if report.found > len(report.problems):
+        print(f"and {report.found - len(report.problems):,} more")
+    verdict = "sound" if report.ok else f"NOT sound: {count(report.found, 'problem')}"
+    print(f"{name}: {count(report.records, 'record')}, {verdict}")
+
+
+@contextmanager
+def _progress_bar(title: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Yields a callback `(done, total)` that moves a bar on stderr; None where there is no terminal."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console(sys.stderr), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -1,0 +1,99 @@
+"""What several test modules share: the command line in-process and as a process, and shared data."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = ROOT.parent / "shared"
+
+
+def pytest_configure() -> None:
+    """Pins what would make runs differ: one kernel cache for all tests, and plain output."""
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    os.environ.setdefault("GRAPHSEARCH_CACHE_DIR", cache)
+    for name in ("FORCE_COLOR", "COLUMNS", "CLICOLOR_FORCE", "TTY_COMPATIBLE"):
+        os.environ.pop(name, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a command line left: its exit code, stdout and stderr."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The one JSON object on stdout."""
+        data = json.loads(self.out)
+        assert isinstance(data, dict)
+        return data
+
+
+Cli = Callable[..., Outcome]
+
+
+@pytest.fixture
+def cli(capfd: pytest.CaptureFixture[str]) -> Cli:
+    """Runs a command line in this process: `cli("show", "startpos", "--store", path)`."""
+    main = importlib.import_module("graphsearch.cli").main  # cli/, which type checkers do not find there
+
+    def run(*args: object) -> Outcome:
+        capfd.readouterr()
+        code = main([str(arg) for arg in args])
+        captured = capfd.readouterr()
+        return Outcome(code, captured.out, captured.err)
+
+    return run
+
+
+def start(*args: object, **options: Any) -> subprocess.Popen[str]:
+    """Returns the started process `python -m graphsearch ...`, its output in pipes."""
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    command = [sys.executable, "-m", "graphsearch", *map(str, args)]
+    return subprocess.Popen(command, **(pipes | options))
+
+
+def finish(process: subprocess.Popen[str]) -> Outcome:
+    """Returns what a process leaves once it ends."""
+    out, err = process.communicate(timeout=120)
+    return Outcome(process.returncode, out or "", err or "")
+
+
+def shared_data(name: str) -> Path:
+    """Returns a file beside the checkout; skips the test where there is none."""
+    path = SHARED / name
+    if not path.exists():
+        pytest.skip(f"needs {name}, which is not part of the repository")
+    return path
+
+
+@pytest.fixture(scope="session")
+def _filled_graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import chess
+
+    from graphsearch import Graph, Limits, SearchParams, search
+
+    path = tmp_path_factory.mktemp("graph") / "small.graph"
+    with Graph.open(path) as graph:
+        search(graph, chess.Board(), Limits(visits=300), SearchParams())
+    return path
+
+
+@pytest.fixture
+def small_graph(_filled_graph: Path, tmp_path: Path) -> Path:
+    """A copy of a graph file with 300 visits of the start position, by the built-in evaluator."""
+    return Path(shutil.copy(_filled_graph, tmp_path / "small.graph"))

@@ -1,0 +1,117 @@
+"""The arena: what goes in comes out, nothing is lost when it grows, memory is what it says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import chess
+import numpy as np
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, search
+from graphsearch.arena import Arena
+from graphsearch.errors import StoreError
+from graphsearch.kernels import layout
+from graphsearch.record import NodeRecord, RecordBatch, prior_code, problems
+from graphsearch.store import Store
+
+from .graphs import records_below
+from .reference import HashEvaluator
+
+BOARD = chess.Board("r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1")
+
+
+def stored_records(path: Path) -> list[NodeRecord]:
+    with Store.open(path, read_only=True) as store:
+        return [batch.record(i) for batch in store.scan() for i in range(len(batch))]
+
+
+def test_records_loaded_are_the_records_saved(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        search(graph, BOARD, Limits(visits=3000), SearchParams(minibatch_size=32))
+        before = {key: record for key, (_, record) in records_below(graph, BOARD).items()}
+    rows = stored_records(path)
+    assert len(rows) == len(before)
+    arena = Arena()
+    assert arena.load(RecordBatch.from_records(rows)) == 0
+    assert arena.node_count == len(rows)
+    assert arena.dirty_count == 0
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        after = {key: record for key, (_, record) in records_below(graph, BOARD).items()}
+    assert after == before
+    assert all(problems(record) == [] for record in rows)
+
+
+def test_nothing_is_lost_when_table_log_and_blocks_grow(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    with Graph.open(path, evaluator="uniform") as graph:
+        result = search(graph, chess.Board(), Limits(visits=150_000), SearchParams(minibatch_size=256))
+        assert graph.node_count == result.nodes > layout.EXPLORATION_ENTRIES
+        assert len(graph.arena.arrays.table) > 1 << 16
+        assert graph.store is not None
+        assert graph.store.node_count == graph.node_count
+
+
+def test_records_whose_priors_fit_no_legal_moves_are_left_out_and_counted() -> None:
+    good = Graph.open(None, evaluator=HashEvaluator())
+    search(good, BOARD, Limits(visits=1))
+    record = good.read(BOARD)
+    assert record is not None
+    broken = NodeRecord(
+        record.words, record.v, record.d, record.evaluator, record.flags, record.codes[:-1], record.edges
+    )
+    arena = Arena()
+    assert arena.load(RecordBatch.from_records([broken])) == 1
+    assert arena.node_count == 0
+
+
+def test_a_failed_flush_loses_nothing_and_the_next_one_succeeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
+        search(graph, BOARD, Limits(visits=100))
+        append = Store.append
+
+        def fail(self: Store, batch: RecordBatch, *, fresh: int) -> None:
+            append(self, batch, fresh=fresh)
+            raise StoreError("the disk is full")
+
+        with monkeypatch.context() as patch, pytest.raises(StoreError, match="full"):
+            patch.setattr(Store, "append", fail)
+            search(graph, BOARD, Limits(visits=100))
+        assert graph.arena.dirty_count > 0
+        graph.flush()
+        whole = {key: record for key, (_, record) in records_below(graph, BOARD).items()}
+    with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
+        assert {k: r for k, (_, r) in records_below(graph, BOARD).items()} == whole
+        assert graph.store is not None
+        assert graph.store.node_count == graph.node_count
+
+
+def test_a_graph_that_fills_its_memory_stops_saved(tmp_path: Path) -> None:
+    with Graph.open(tmp_path / "a.graph", evaluator="uniform", ram_bytes=6 << 20) as graph:
+        result = search(graph, chess.Board(), Limits(visits=10_000_000))
+        assert result.stop_reason == "memory"
+        assert result.saved_nodes == result.nodes > 10_000
+        assert graph.arena.dirty_count == 0
+
+
+def test_prior_codes_of_kernels_and_records_agree() -> None:
+    from graphsearch.kernels.backup import quantise_prior
+
+    values = np.concatenate([np.float32(10.0) ** np.linspace(-9, 0, 3000, dtype=np.float32), [0.0, 1.0]])
+    codes = [int(quantise_prior.py_func(np.float32(p))) for p in values]
+    assert codes == [prior_code(float(p)) for p in values]
+    assert min(codes) == 1
+    assert max(codes) == 63
+
+
+def test_bytes_per_node_are_what_the_arrays_hold() -> None:
+    with Graph.open(None, evaluator="uniform") as graph:
+        search(graph, chess.Board(), Limits(visits=50_000))
+        arena = graph.arena
+        table, c = arena.arrays.table, arena.counters
+        assert arena.bytes_used == table.nbytes + 8 * c[layout.RECORD_WORDS] + 4 * c[layout.BLOCK_WORDS]
+        entries = np.count_nonzero(table)
+        assert entries == arena.node_count

@@ -108,7 +108,7 @@ def print_view(view: Callable[[int | None], RenderableType]) -> None:
 
 
 def announce_compile(purpose: str) -> None:
-    """Says, where it is so, that the kernels of a purpose (`kernels.jit.is_compiled`) are about to be compiled."""
+    """Says, where it is so, that the kernels of a purpose are about to be compiled."""
     from graphsearch.kernels.jit import is_compiled
 
     if not is_compiled(purpose):

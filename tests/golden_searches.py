@@ -17,7 +17,7 @@ from graphsearch import Graph, Limits, SearchParams, search
 from tests.reference import HashEvaluator
 
 FILE = Path(__file__).parent / "golden" / "searches.json"
-CASES = [  # position, evaluator, visits, parameters
+CASES: list[tuple[str, str, int, dict[str, Any]]] = [  # position, evaluator, visits, parameters
     (chess.STARTING_FEN, "uniform", 3000, {"minibatch_size": 1}),
     (chess.STARTING_FEN, "uniform", 20000, {"minibatch_size": 1024}),
     (chess.STARTING_FEN, "hash", 2000, {"minibatch_size": 1}),

@@ -82,7 +82,12 @@ class Node:
         total = self.d + sum(
             (n - r) * d + 1000 * r for n, r, d in zip(self.n, self.r, self.edge_d, strict=True)
         )
-        return (2 * total + self.visits) // (2 * self.visits)
+        return capped((2 * total + self.visits) // (2 * self.visits), self.mean())
+
+
+def capped(draws: int, q: float) -> int:
+    """Returns a draw share per mille of at most 1 - |Q|."""
+    return min(draws, int(1000 * (1 - abs(q)) + 0.5))
 
 
 class ReferenceSearch:
@@ -141,7 +146,7 @@ class ReferenceSearch:
         order = prior_order(codes)
         zeros = [0] * len(moves)
         return Node(
-            v, int(1000 * d + 0.5), [moves[i] for i in order], [codes[i] for i in order],
+            v, capped(int(1000 * d + 0.5), v), [moves[i] for i in order], [codes[i] for i in order],
             zeros.copy(), zeros.copy(), [0.0] * len(moves), zeros.copy(),
         )  # fmt: skip
 

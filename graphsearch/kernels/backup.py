@@ -31,7 +31,7 @@ from .layout import (
     stride_at,
 )
 from .paths import position_key
-from .puct import MAX_VISITS, child_visits, draw_visits, node_draws, node_q, refresh
+from .puct import MAX_VISITS, cap_draws, child_visits, draw_visits, node_draws, node_q, refresh
 from .wave import (
     DONE,
     EDGE,
@@ -71,8 +71,8 @@ def expand(T: Any, A: Any, W: Any, evaluator: Any) -> None:
         s = words_of(W, e)
         begin = W.offsets[leaf]
         n = W.offsets[leaf + 1] - begin
-        draws = int64(1000.0 * float64(W.values[2 * leaf + 1]) + 0.5)
         value = W.values[2 * leaf]
+        draws = cap_draws(int64(1000.0 * float64(W.values[2 * leaf + 1]) + 0.5), value)
         rec = new_record(
             A, s, position_key(T, s), check_of(W, e), n, value, draws, int64(UNPROVEN_FLAGS), evaluator
         )
@@ -156,7 +156,7 @@ def take_value(A: Any, x: Any, stride: Any, child: Any) -> None:
         q = float32(
             (float64(missing) * float64(A.values[x + 1]) + float64(known) * float64(q)) / float64(valued)
         )
-        draws = (missing * int64(A.blocks[x + 2] >> uint32(22)) + known * draws) // valued
+        draws = cap_draws((missing * int64(A.blocks[x + 2] >> uint32(22)) + known * draws) // valued, q)
     _set_value(A, x, q, draws)
 
 

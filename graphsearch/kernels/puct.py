@@ -100,6 +100,12 @@ def clamp_to_bounds(A: Any, rec: Any, q: Any) -> Any:
 
 
 @inner
+def cap_draws(draws: Any, q: Any) -> Any:
+    """Returns a draw share per mille of at most 1 - |Q|: means of rounded shares drift past it."""
+    return min(int64(draws), int64(float64(DRAW_MILLE) * (1.0 - abs(float64(q))) + 0.5))
+
+
+@inner
 def refresh(A: Any, rec: Any) -> None:
     """Recomputes a block's header from its entries.
 
@@ -127,8 +133,9 @@ def refresh(A: Any, rec: Any) -> None:
         A.counters[OVERFLOWS] += 1
     node_n = visits + 1
     A.blocks[block + BLOCK_VISITS] = uint32(visits)
-    A.values[block + BLOCK_Q] = float32(clamp_to_bounds(A, rec, total / float64(node_n)))
-    A.blocks[block + BLOCK_D] = uint32((2 * draws + node_n) // (2 * node_n))
+    q = float32(clamp_to_bounds(A, rec, total / float64(node_n)))
+    A.values[block + BLOCK_Q] = q
+    A.blocks[block + BLOCK_D] = uint32(cap_draws((2 * draws + node_n) // (2 * node_n), q))
 
 
 @inner

@@ -28,6 +28,8 @@ _LINES = {  # JSON name -> what it is called in the table
     "file_bytes_per_node": "file, bytes per node",
     "save_nodes_per_s": "save, nodes per second",
     "load_nodes_per_s": "load, nodes per second",
+    "builtin_evaluations_per_s": "built-in evaluator, per second",
+    "builtin_file_bytes_per_node": "its file, bytes per node",
 }
 
 

@@ -185,7 +185,9 @@ def _compile(job: Job) -> None:
     from graphsearch.search import search
 
     if not is_compiled():
-        with Graph.open(None, evaluator=job.evaluator) as trial:
+        from graphsearch.warm import file_kernels_compiling
+
+        with file_kernels_compiling(), Graph.open(None, evaluator=job.evaluator) as trial:
             search(trial, job.board, Limits(visits=2), job.params)
 
 

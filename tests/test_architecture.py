@@ -18,7 +18,7 @@ FLOORS = (
     ("params", "position", "provenance", "kernels"),
     ("pgn", "notation", "record", "arena"),
     ("store", "evaluators"),
-    ("query", "summary"),
+    ("query", "summary", "warm"),
     ("graph",),
     ("search",),
     ("bench",),

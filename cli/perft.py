@@ -48,7 +48,7 @@ def perft(
 
 def _count(board: chess.Board, depth: int, *, divide: bool) -> dict[str, int]:
     """Returns the leaves below each move (UCI), or all of them under the empty name."""
-    from graphsearch.kernels.board import perft as count_leaves
+    from graphsearch.kernels.rules import perft as count_leaves
     from graphsearch.kernels.tables import load_tables
     from graphsearch.position import pack
 

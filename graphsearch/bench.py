@@ -18,8 +18,8 @@ from .graph import Graph
 from .kernels import evaluation, wave
 from .kernels import run as loop
 from .kernels.bench import expand_many, make_many
-from .kernels.board import perft
 from .kernels.kinds import UNIFORM
+from .kernels.rules import perft
 from .params import Limits, SearchParams
 from .position import pack
 from .search import search

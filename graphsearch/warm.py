@@ -1,4 +1,4 @@
-"""The one cold compile on two cores: what saves and loads compiles in a process of its own, beside the search."""
+"""The one cold compile on two cores: what saves and loads compiles in its own process, beside the search."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import chess.pgn
 import numpy as np
 import pytest
 
-from graphsearch.kernels import board as kernels
+from graphsearch.kernels import rules as kernels
 from graphsearch.kernels.tables import load_tables
 from graphsearch.position import (
     canonical_rank,

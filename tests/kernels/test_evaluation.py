@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from graphsearch.evaluators.builtin_weights import load_weights, weights_from_groups
-from graphsearch.kernels.board import list_moves
 from graphsearch.kernels.evaluation import EVALUATION_SCRATCH_WORDS, evaluate_batch
 from graphsearch.kernels.evaluation_layout import MOVE_GROUPS, SCALAR_GROUPS, TAPERED_GROUPS
 from graphsearch.kernels.evaluation_search import SEARCH_WORDS, exchange_of, quiescent_score
+from graphsearch.kernels.rules import list_moves
 from graphsearch.kernels.tables import load_tables
 from graphsearch.position import pack
 

@@ -2,6 +2,7 @@
 
 `schema/segment.md` is the reference of the format. The kernels are in `encoding.py` and `decoding.py`;
 `graphsearch/store/codec.py` is the same codec without Numba, and tests hold both to the same bytes.
+`graphsearch/store/compression.py` compresses what they make.
 """
 
 from __future__ import annotations
@@ -14,20 +15,18 @@ from numba import int64
 from .jit import ZERO, U, as_u32, inner, popc, ptr
 
 BLOCK = 32  # records of a block
-HEADER = 4  # bytes before the bit stream of a block
+HEADER = 4  # bytes before everything else
+LOW = 4  # bytes of a value that stand apart: 24 bits of the float, 8 of the draws
 PW = 10  # words of a packed position
-LIMIT = 11  # longest Huffman code
-SLOTS = 1 << LIMIT  # entries of one table of the decoder
-UNUSED = 15 << 8  # decoder entry that no code reaches
 
-# Huffman tables; where one has contexts, the context is added to it
-REF, EMPTIED, EMPTIED_FIRST, EMPTIED_NEXT = 0, 1, 2, 3
-FILLED, FILLED_FIRST, FILLED_NEXT, PIECE = 4, 5, 6, 7  # PIECE + piece that left (12 none)
-META, CLOCK, FLAGS, EVALUATOR, V_HIGH, V_DRAW, MOVES, EDGES = 20, 21, 22, 23, 24, 25, 26, 27
-N_BITS = 28  # + bit length of the edge before, 33 for the first
-Q_HIGH, Q_DRAW, R_BITS, PRIOR = 62, 63, 64, 65  # PRIOR + 9 * moves bucket + code bucket
-TABLES = PRIOR + 8 * 9
-RAW = 224  # + width; above every table
+# columns of one byte per record
+REFERENCE, EMPTIED, FILLED, META, CLOCK, FLAGS, EVALUATOR, V_HIGH, V_DRAW, MOVES, EDGES = range(11)
+FIXED = 11
+Q_HIGH, Q_DRAW = 0, 1  # columns of one byte per edge, behind those
+# columns of any length, behind those; n and r come last
+EN_PASSANT, EMPTIED_SQUARES, FILLED_SQUARES, MEN = range(4)
+VARIABLE = 4
+NO_MAN, MEN_KINDS = 12, 13
 
 MAX_MOVES, MAX_DRAW, MAX_CODE = 218, 1000, 63
 MAGNITUDE, UNIT = 0x7FFFFFFF, 0x3F800000  # of a float32: all but the sign; 1.0
@@ -109,13 +108,3 @@ def man_at(s: Any, bit: Any) -> Any:
     while not s[kind] & bit:
         kind += 1
     return kind + 6 if s[7] & bit else kind
-
-
-@inner
-def bit_length(x: Any) -> Any:
-    """Returns the number of bits of an unsigned integer, 0 for 0."""
-    n = int64(0)
-    while x:
-        x >>= U(1)
-        n += 1
-    return n

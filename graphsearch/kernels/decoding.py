@@ -11,32 +11,32 @@ from .codec import (
     CLOCK,
     EDGES,
     EMPTIED,
+    EMPTIED_SQUARES,
+    EN_PASSANT,
     EVALUATOR,
     FILLED,
+    FILLED_SQUARES,
+    FIXED,
     FLAGS,
     HEADER,
-    LIMIT,
+    LOW,
     MAGNITUDE,
     MAX_CODE,
     MAX_DRAW,
     MAX_MOVES,
+    MEN,
+    MEN_KINDS,
     META,
     MOVES,
-    N_BITS,
-    PIECE,
-    PRIOR,
+    NO_MAN,
     PW,
     Q_DRAW,
     Q_HIGH,
-    R_BITS,
-    REF,
-    SLOTS,
-    TABLES,
+    REFERENCE,
     UNIT,
-    UNUSED,
     V_DRAW,
     V_HIGH,
-    bit_length,
+    VARIABLE,
     is_position,
     man_at,
     pointers,
@@ -44,82 +44,57 @@ from .codec import (
 from .jit import ONE, ZERO, U, adv, ctz, inner, kernel, ptr
 from .tables import ZC, ZO
 
-AT, END, FAILED = 0, 1, 2  # the reader: next bit, first bit after the block, 1 after any fault
+# the reader: cursors of the columns of any length, then
+NUMBERS, END, FAILED, READER = VARIABLE, VARIABLE + 1, VARIABLE + 2, VARIABLE + 3
 
 
 @inner
-def _peek(data: Any, bit: Any) -> Any:
-    """Returns at least 25 bits from `bit` on; the data are padded, so reading past the end is safe."""
-    i = bit >> 3
-    x = int64(data[i]) | (int64(data[i + 1]) << 8) | (int64(data[i + 2]) << 16) | (int64(data[i + 3]) << 24)
-    return x >> (bit & 7)
+def _next(data: Any, reader: Any, column: Any) -> Any:
+    """Returns the next byte of a column of any length; its end has been checked."""
+    at = reader[column]
+    reader[column] = at + 1
+    return int64(data[at])
 
 
 @inner
-def _take_bits(data: Any, reader: Any, width: Any) -> Any:
-    bit = reader[AT]
-    if bit + width > reader[END]:
-        reader[FAILED] = 1
-        return int64(0)
-    reader[AT] = bit + width
-    return _peek(data, bit) & ((int64(1) << width) - 1)
+def _varint(data: Any, reader: Any) -> Any:
+    x = int64(0)
+    for shift in range(0, 35, 7):
+        at = reader[NUMBERS]
+        if at >= reader[END]:
+            break
+        reader[NUMBERS] = at + 1
+        byte = int64(data[at])
+        x |= (byte & 127) << shift
+        if byte < 128 and x >> 32 == 0:
+            return x
+    reader[FAILED] = 1
+    return int64(0)
 
 
 @inner
-def _take_symbol(data: Any, reader: Any, decoder: Any, table: Any) -> Any:
-    bit = reader[AT]
-    entry = int64(decoder[(table << LIMIT) | (_peek(data, bit) & (SLOTS - 1))])
-    after = bit + (entry >> 8)
-    if entry >= UNUSED or after > reader[END]:
-        reader[FAILED] = 1
-        return int64(0)
-    reader[AT] = after
-    return entry & 255
-
-
-@inner
-def _take_number(data: Any, reader: Any, decoder: Any, table: Any) -> Any:
-    length = _take_symbol(data, reader, decoder, table)
-    if length > 32:
-        reader[FAILED] = 1
-        return int64(0)
-    if length < 2:
-        return length
-    top = int64(1) << (length - 1)
-    if length > 17:
-        low = _take_bits(data, reader, int64(16))
-        return top | low | (_take_bits(data, reader, length - 17) << 16)
-    return top | _take_bits(data, reader, length - 1)
-
-
-@inner
-def _take_float(data: Any, reader: Any, decoder: Any, table: Any) -> Any:
-    high = _take_symbol(data, reader, decoder, table)
-    bits = (high << 24) | _take_bits(data, reader, int64(24))
+def _float(reader: Any, data: Any, low: Any, high: Any) -> Any:
+    """Returns the bits of a value in [-1, 1], of three low bytes and a high one."""
+    bits = int64(data[low]) | (int64(data[low + 1]) << 8) | (int64(data[low + 2]) << 16) | (int64(high) << 24)
     if bits & MAGNITUDE > UNIT:
         reader[FAILED] = 1
     return uint32(bits)
 
 
 @inner
-def _take_draw(data: Any, reader: Any, decoder: Any, table: Any) -> Any:
-    high = _take_symbol(data, reader, decoder, table)
-    d = (high << 2) | _take_bits(data, reader, int64(2))
+def _draw(reader: Any, low: Any, high: Any) -> Any:
+    d = int64(low) | (int64(high) << 8)
     if d > MAX_DRAW:
         reader[FAILED] = 1
     return uint16(d)
 
 
 @inner
-def _take_squares(data: Any, reader: Any, decoder: Any, table: Any) -> Any:
-    count = _take_symbol(data, reader, decoder, table)
+def _squares(data: Any, reader: Any, column: Any, count: Any) -> Any:
     squares = ZERO
     square = int64(-1)
-    for k in range(count):
-        if k == 0:
-            square = _take_symbol(data, reader, decoder, table + 1)
-        else:
-            square += 1 + _take_symbol(data, reader, decoder, table + 2)
+    for _ in range(count):
+        square += 1 + _next(data, reader, column)
         if square > 63:
             reader[FAILED] = 1
             return ZERO
@@ -153,153 +128,182 @@ def _meta_key(T: Any, meta: Any) -> Any:
 
 
 @inner
-def _take_position(T: Any, data: Any, reader: Any, decoder: Any, s: Any, base: Any) -> Any:
+def _men(data: Any, reader: Any, s: Any, base: Any, emptied: Any, filled: Any) -> Any:
+    """Puts the men on the filled squares."""
+    while filled:
+        man = man_at(base, emptied & (~emptied + ONE)) if emptied else int64(NO_MAN)
+        emptied &= emptied - ONE
+        x = _next(data, reader, int64(MEN))
+        man += x if x < MEN_KINDS else int64(0)
+        man -= MEN_KINDS if man >= MEN_KINDS else int64(0)
+        if x >= MEN_KINDS or man == NO_MAN:
+            reader[FAILED] = 1
+            return
+        bit = filled & (~filled + ONE)
+        s[man if man < 6 else man - 6] |= bit
+        s[6 if man < 6 else 7] |= bit
+        filled ^= bit
+
+
+@inner
+def _meta(data: Any, reader: Any, x: Any, clock: Any, base: Any) -> Any:
+    meta = ((x >> 1) & 1) | ((((x >> 2) & 15) ^ ((int64(base) >> 1) & 15)) << 1) | (clock << 12)
+    if x > 63:
+        reader[FAILED] = 1
+    if x & 1:
+        square = _next(data, reader, int64(EN_PASSANT))
+        if square > 63:
+            reader[FAILED] = 1
+        meta |= ((square & 63) + 1) << 5
+    return meta
+
+
+@inner
+def _position(T: Any, data: Any, reader: Any, row: Any, size: Any, s: Any, base: Any) -> Any:
     """Reads a position told from `base` into `s`, key included."""
-    emptied = _take_squares(data, reader, decoder, int64(EMPTIED))
-    filled = _take_squares(data, reader, decoder, int64(FILLED))
+    emptied = _squares(data, reader, int64(EMPTIED_SQUARES), int64(row[size * EMPTIED]))
+    filled = _squares(data, reader, int64(FILLED_SQUARES), int64(row[size * FILLED]))
     kept = ~(emptied | filled)
     for w in range(8):
         s[w] = base[w] & kept
-    left = emptied
-    rest = filled
-    while rest:
-        man = man_at(base, left & (~left + ONE)) if left else int64(12)
-        left &= left - ONE
-        symbol = _take_symbol(data, reader, decoder, PIECE + man)
-        if symbol > 11:
-            reader[FAILED] = 1
-            symbol = int64(0)
-        bit = rest & (~rest + ONE)
-        s[symbol if symbol < 6 else symbol - 6] |= bit
-        s[6 if symbol < 6 else 7] |= bit
-        rest ^= bit
-    x = _take_symbol(data, reader, decoder, int64(META))
-    if x > 63:
-        reader[FAILED] = 1
-    meta = ((x >> 1) & 1) | ((((x >> 2) & 15) ^ ((int64(base[8]) >> 1) & 15)) << 1)
-    if x & 1:
-        meta |= (_take_bits(data, reader, int64(6)) + 1) << 5
-    meta |= _take_symbol(data, reader, decoder, int64(CLOCK)) << 12
+    if reader[FAILED]:
+        return
+    _men(data, reader, s, base, emptied, filled)
+    meta = _meta(data, reader, int64(row[size * META]), int64(row[size * CLOCK]), base[8])
     if not is_position(s):
         reader[FAILED] = 1
+        return
     s[8] = U(meta)
     s[9] = base[9] ^ _meta_key(T, int64(base[8])) ^ _meta_key(T, meta)
     s[9] ^= _men_key(T, base, ~kept) ^ _men_key(T, s, ~kept)
 
 
 @inner
-def _take_priors(data: Any, reader: Any, decoder: Any, codes: Any, n: Any) -> Any:
-    """Reads `n` P codes; the position in the bits is a local, because this loop is half of all the time."""
-    table = int64(PRIOR) + 9 * min(n >> 3, int64(7))
-    context = int64(0)
-    bit = reader[AT]
-    wrong = int64(0)
-    end = reader[END]
-    for j in range(n):
-        entry = int64(decoder[((table + context) << LIMIT) | (_peek(data, min(bit, end)) & (SLOTS - 1))])
-        bit += entry >> 8
-        code = entry & 255
-        wrong |= 1 if code < 1 or code > MAX_CODE or entry >= UNUSED else 0
-        context = 1 + ((code & MAX_CODE) >> 3)
-        codes[j] = uint8(code)
-    reader[AT] = bit
-    if wrong or bit > end:
+def _open(data: Any, reader: Any, rows: Any, size: Any, codes: Any, edges: Any) -> Any:
+    """Sets the cursors of the columns of any length; fails if a column ends behind the block."""
+    moves = int64(0)
+    visited = int64(0)
+    ep = int64(0)
+    emptied = int64(0)
+    filled = int64(0)
+    for k in range(rows, rows + size):
+        moves += int64(data[k + size * MOVES])
+        visited += int64(data[k + size * EDGES])
+        ep += int64(data[k + size * META]) & 1
+        emptied += int64(data[k + size * EMPTIED])
+        filled += int64(data[k + size * FILLED])
+    reader[EN_PASSANT] = rows + FIXED * size + 2 * edges
+    reader[EMPTIED_SQUARES] = reader[EN_PASSANT] + ep
+    reader[FILLED_SQUARES] = reader[EMPTIED_SQUARES] + emptied
+    reader[MEN] = reader[FILLED_SQUARES] + filled
+    reader[NUMBERS] = reader[MEN] + filled
+    if moves != codes or visited != edges or reader[NUMBERS] > reader[END]:
         reader[FAILED] = 1
 
 
 @inner
-def _take_edges(data: Any, reader: Any, decoder: Any, c: Any, first: Any, n: Any, drawn: Any) -> Any:
-    context = int64(33)
+def _codes(reader: Any, data: Any, at: Any, out: Any, n: Any) -> Any:
+    wrong = int64(0)
+    for j in range(n):
+        code = int64(data[at + j])
+        wrong |= 1 if code < 1 or code > MAX_CODE else 0
+        out[j] = uint8(code)
+    if wrong:
+        reader[FAILED] = 1
+
+
+@inner
+def _edges(data: Any, reader: Any, c: Any, first: Any, n: Any, low: Any, high: Any, drawn: Any) -> Any:
+    for e in range(n):
+        c.q[first + e] = _float(reader, data, low + LOW * e, data[high + n * Q_HIGH + e])
+        c.edge_d[first + e] = _draw(reader, data[low + LOW * e + 3], data[high + n * Q_DRAW + e])
     for e in range(first, first + n):
-        x = _take_number(data, reader, decoder, N_BITS + context)
-        c.n[e] = uint32(x)
-        context = bit_length(U(x))
-        c.r[e] = uint32(_take_number(data, reader, decoder, int64(R_BITS)) if drawn else 0)
-        c.q[e] = _take_float(data, reader, decoder, int64(Q_HIGH))
-        c.edge_d[e] = _take_draw(data, reader, decoder, int64(Q_DRAW))
+        c.n[e] = uint32(_varint(data, reader))
+    for e in range(first, first + n):
+        c.r[e] = uint32(_varint(data, reader) if drawn else 0)
+
+
+@inner
+def _records(
+    T: Any, data: Any, reader: Any, c: Any, first: Any, size: Any, low: Any, rows: Any, start: Any
+) -> Any:
+    """Reads the records of a block, but for their P codes and edges."""
+    for k in range(size):
+        i = first + k
+        row = adv(data, rows + k)
+        back = int64(row[size * REFERENCE])
+        moves = int64(row[size * MOVES])
+        edges = int64(row[size * EDGES])
+        if back > k or moves > MAX_MOVES or edges > moves:
+            reader[FAILED] = 1
+            return
+        base = adv(c.words, PW * (i - back)) if back else start
+        _position(T, data, reader, row, size, adv(c.words, PW * i), base)
+        if reader[FAILED]:
+            return
+        c.flags[i] = row[size * FLAGS]
+        c.evaluator[i] = row[size * EVALUATOR]
+        c.v[i] = _float(reader, data, low + LOW * k, row[size * V_HIGH])
+        c.d[i] = _draw(reader, data[low + LOW * k + 3], row[size * V_DRAW])
+        c.code_offsets[i + 1] = c.code_offsets[i] + moves
+        c.edge_offsets[i + 1] = c.edge_offsets[i] + edges
 
 
 @inner
 def _decode_block(
-    T: Any, data: Any, reader: Any, decoder: Any, c: Any, first: Any, header: Any, start: Any
+    T: Any, data: Any, reader: Any, c: Any, first: Any, at: Any, header: Any, start: Any
 ) -> Any:
     """Reads one block into the columns from record `first` on; the reader tells whether it was sound."""
-    codes_left = (header >> 5) & 0x1FFF
-    edges_left = (header >> 18) & 0x1FFF
-    for i in range(first, first + (header & 31) + 1):
-        base = start
-        if i > first:
-            back = _take_symbol(data, reader, decoder, int64(REF))
-            if back >= i - first:
-                reader[FAILED] = 1
-                return
-            base = adv(c.words, PW * (i - 1 - back))
-        _take_position(T, data, reader, decoder, adv(c.words, PW * i), base)
-        c.flags[i] = uint8(_take_symbol(data, reader, decoder, int64(FLAGS)))
-        c.evaluator[i] = uint8(_take_symbol(data, reader, decoder, int64(EVALUATOR)))
-        c.v[i] = _take_float(data, reader, decoder, int64(V_HIGH))
-        c.d[i] = _take_draw(data, reader, decoder, int64(V_DRAW))
-        moves = _take_symbol(data, reader, decoder, int64(MOVES))
-        if moves > codes_left or moves > MAX_MOVES:
-            reader[FAILED] = 1
-            return
-        _take_priors(data, reader, decoder, adv(c.codes, c.code_offsets[i]), moves)
-        edges = _take_symbol(data, reader, decoder, int64(EDGES))
-        if edges > edges_left or edges > moves or reader[FAILED]:
-            reader[FAILED] = 1
-            return
-        _take_edges(data, reader, decoder, c, c.edge_offsets[i], edges, header >> 31)
-        c.code_offsets[i + 1] = c.code_offsets[i] + moves
-        c.edge_offsets[i + 1] = c.edge_offsets[i] + edges
-        codes_left -= moves
-        edges_left -= edges
-    if codes_left or edges_left or reader[END] - reader[AT] > 7:
+    size = (header & 31) + 1
+    codes = (header >> 5) & 0x1FFF
+    edges = (header >> 18) & 0x1FFF
+    low = at + HEADER
+    rows = low + LOW * (size + edges) + codes
+    if rows + FIXED * size + 2 * edges > reader[END]:
+        reader[FAILED] = 1
+        return
+    _open(data, reader, rows, size, codes, edges)
+    if reader[FAILED]:
+        return
+    _codes(reader, data, rows - codes, adv(c.codes, c.code_offsets[first]), codes)
+    _records(T, data, reader, c, first, size, low, rows, start)
+    if reader[FAILED]:
+        return
+    high = rows + FIXED * size
+    _edges(data, reader, c, c.edge_offsets[first], edges, low + LOW * size, high, header >> 31)
+    if reader[NUMBERS] != reader[END]:
         reader[FAILED] = 1
 
 
+@inner
+def _header(data: Any) -> Any:
+    return int64(data[0]) | (int64(data[1]) << 8) | (int64(data[2]) << 16) | (int64(data[3]) << 24)
+
+
 @kernel
-def decode(T: Any, data: Any, ends: Any, decoder: Any, start: Any, columns: Any, first: Any) -> Any:
-    """Reads blocks into columns from record `first` on; returns the first unsound block, or their number.
+def decode(T: Any, data: Any, ends: Any, start: Any, columns: Any, first: Any) -> Any:
+    """Decodes blocks into columns from record `first` on; returns the first unsound block, or their number.
 
     Args:
       T: the table of `tables.py`.
-      data: uint8, blocks one after the other without checksums, then 8 spare bytes.
+      data: uint8, blocks one after the other as they were before compression.
       ends: `[blocks]` int64, end of each block in `data`.
-      decoder: `[TABLES << LIMIT]` uint16, from `fill_decoder`. start: as in `tokenize`.
+      start: as in `encode`.
       columns: `Columns` with room for what the headers announce; the offsets at `first` are set.
     """
     c = pointers(columns)
-    reader = np.zeros(3, np.int64)
+    reader = np.zeros(READER, np.int64)
     at = int64(0)
     i = first
     for b in range(len(ends)):
         if ends[b] - at < HEADER:
             return int64(b)
-        header = _peek(ptr(data, 0), at << 3)
-        reader[AT] = (at + HEADER) << 3
-        reader[END] = ends[b] << 3
+        header = _header(adv(ptr(data, 0), at))
+        reader[END] = ends[b]
         reader[FAILED] = 0
-        _decode_block(ptr(T, 0), ptr(data, 0), ptr(reader, 0), ptr(decoder, 0), c, i, header, ptr(start, 0))
+        _decode_block(ptr(T, 0), ptr(data, 0), ptr(reader, 0), c, i, at, header, ptr(start, 0))
         if reader[FAILED]:
             return int64(b)
         i += (header & 31) + 1
         at = ends[b]
     return int64(len(ends))
-
-
-@kernel
-def fill_decoder(lengths: Any, codes: Any, decoder: Any) -> Any:
-    """Fills the decoder from Huffman code lengths and codes, both `[TABLES * 256]`."""
-    for t in range(TABLES):
-        base = t << LIMIT
-        for x in range(SLOTS):
-            decoder[base + x] = uint16(UNUSED)
-        for symbol in range(256):
-            length = int64(lengths[t * 256 + symbol])
-            if length == 15:  # the only symbol of its table takes no bits
-                for x in range(SLOTS):
-                    decoder[base + x] = uint16(symbol)
-            elif length > 0:
-                step = int64(1) << length
-                for x in range(int64(codes[t * 256 + symbol]), SLOTS, step):
-                    decoder[base + x] = uint16(symbol | (length << 8))

@@ -1,14 +1,11 @@
-"""Records to blocks, in bulk: first to tokens, which are counted, then to bits.
-
-A token is `table << 24 | symbol`, or `RAW + width << 24 | bits`.
-"""
+"""Records to blocks, in bulk: the columns of each block, which zstd then compresses one by one."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numba import int64, uint8, uint32
+from numba import int64, uint8
 
 from .codec import (
     BAD_FIELD,
@@ -17,38 +14,40 @@ from .codec import (
     CLOCK,
     EDGES,
     EMPTIED,
+    EMPTIED_SQUARES,
+    EN_PASSANT,
     EVALUATOR,
     FILLED,
+    FILLED_SQUARES,
+    FIXED,
     FLAGS,
     HEADER,
+    LOW,
     MAGNITUDE,
     MAX_CODE,
     MAX_DRAW,
     MAX_MOVES,
+    MEN,
+    MEN_KINDS,
     META,
     MOVES,
-    N_BITS,
+    NO_MAN,
     OK,
-    PIECE,
-    PRIOR,
     PW,
-    Q_DRAW,
-    Q_HIGH,
-    R_BITS,
-    RAW,
-    REF,
+    REFERENCE,
     UNIT,
     V_DRAW,
     V_HIGH,
-    bit_length,
+    VARIABLE,
     is_position,
     man_at,
     pointers,
 )
 from .jit import ONE, U, adv, ctz, inner, kernel, popc, ptr
 
-POSITION_TOKENS = 1 + 2 + 2 * 64 + 12  # reference, counts, squares and men, the single fields
-EDGE_TOKENS = 3 + 3 + 2 + 2  # n, r, q, d
+RECORD_BYTES = LOW + FIXED + 1 + 64 + 64  # one record takes no more, besides its P codes and edges
+EDGE_BYTES = LOW + 2 + 5 + 5
+ROOM = 64 * BLOCK  # bytes for a column of any length
 
 
 @inner
@@ -66,65 +65,6 @@ def _difference(a: Any, b: Any) -> Any:
 
 
 @inner
-def _symbol(tokens: Any, k: Any, counts: Any, table: Any, symbol: Any) -> Any:
-    tokens[k] = uint32((table << 24) | symbol)
-    counts[(table << 8) | symbol] += uint32(1)
-    return k + 1
-
-
-@inner
-def _raw(tokens: Any, k: Any, width: Any, bits: Any) -> Any:
-    tokens[k] = uint32(((RAW + width) << 24) | bits)
-    return k + 1
-
-
-@inner
-def _number(tokens: Any, k: Any, counts: Any, table: Any, x: Any) -> Any:
-    """Appends a u32: its bit length as a symbol, then the bits below the highest one."""
-    length = bit_length(U(x))
-    k = _symbol(tokens, k, counts, table, length)
-    rest = int64(x) & ((int64(1) << max(length - 1, 0)) - 1)
-    if length > 17:  # a token has room for 24 bits
-        k = _raw(tokens, k, int64(16), rest & 0xFFFF)
-        return _raw(tokens, k, length - 17, rest >> 16)
-    if length > 1:
-        k = _raw(tokens, k, length - 1, rest)
-    return k
-
-
-@inner
-def _float(tokens: Any, k: Any, counts: Any, table: Any, bits: Any) -> Any:
-    """Appends a float32: its high byte as a symbol, the other 24 bits as they are."""
-    b = int64(bits)
-    k = _symbol(tokens, k, counts, table, b >> 24)
-    return _raw(tokens, k, int64(24), b & 0xFFFFFF)
-
-
-@inner
-def _draw(tokens: Any, k: Any, counts: Any, table: Any, d: Any) -> Any:
-    """Appends a draw probability: the upper 8 of its 10 bits as a symbol, two bits as they are."""
-    x = int64(d)
-    k = _symbol(tokens, k, counts, table, x >> 2)
-    return _raw(tokens, k, int64(2), x & 3)
-
-
-@inner
-def _squares(tokens: Any, k: Any, counts: Any, table: Any, squares: Any) -> Any:
-    """Appends a set of squares: their number, the first, then the gaps."""
-    k = _symbol(tokens, k, counts, table, popc(squares))
-    last: Any = int64(-1)
-    while squares:
-        square = ctz(squares)
-        squares &= squares - ONE
-        if last < 0:
-            k = _symbol(tokens, k, counts, table + 1, square)
-        else:
-            k = _symbol(tokens, k, counts, table + 2, square - last - 1)
-        last = square
-    return k
-
-
-@inner
 def _best_reference(planes: Any, i: Any) -> Any:
     """Returns which earlier record of the block has the fewest other squares, the nearest at ties."""
     best: Any = int64(65)
@@ -138,59 +78,68 @@ def _best_reference(planes: Any, i: Any) -> Any:
 
 
 @inner
-def _position(tokens: Any, k: Any, counts: Any, s: Any, base: Any, changed: Any) -> Any:
-    """Appends a position as the squares that changed against `base`, then the other parts of it."""
+def _append(columns: Any, sizes: Any, column: Any, x: Any) -> Any:
+    """Appends a byte to a column of any length."""
+    columns[ROOM * column + sizes[column]] = uint8(x)
+    sizes[column] += 1
+
+
+@inner
+def _squares(columns: Any, sizes: Any, column: Any, squares: Any) -> Any:
+    """Appends a set of squares: how many are skipped before each; returns their number."""
+    count = popc(squares)
+    next_one: Any = int64(0)
+    while squares:
+        square = ctz(squares)
+        squares &= squares - ONE
+        _append(columns, sizes, column, square - next_one)
+        next_one = square + 1
+    return count
+
+
+@inner
+def _position(rows: Any, size: Any, columns: Any, sizes: Any, s: Any, base: Any, changed: Any) -> Any:
+    """Writes a position as the squares that changed against `base`, then the other parts of it."""
     men = s[6] | s[7]
     emptied = changed & ~men
     filled = changed & men
-    k = _squares(tokens, k, counts, int64(EMPTIED), emptied)
-    k = _squares(tokens, k, counts, int64(FILLED), filled)
+    rows[size * EMPTIED] = uint8(_squares(columns, sizes, int64(EMPTIED_SQUARES), emptied))
+    rows[size * FILLED] = uint8(_squares(columns, sizes, int64(FILLED_SQUARES), filled))
     while filled:
-        left = man_at(base, emptied & (~emptied + ONE)) if emptied else int64(12)
+        left = man_at(base, emptied & (~emptied + ONE)) if emptied else int64(NO_MAN)
         emptied &= emptied - ONE
-        k = _symbol(tokens, k, counts, PIECE + left, man_at(s, filled & (~filled + ONE)))
+        x = man_at(s, filled & (~filled + ONE)) - left
+        _append(columns, sizes, int64(MEN), x if x >= 0 else x + MEN_KINDS)
         filled &= filled - ONE
     meta = int64(s[8])
     ep = (meta >> 5) & 127
     castling = ((meta ^ int64(base[8])) >> 1) & 15
-    k = _symbol(tokens, k, counts, int64(META), (castling << 2) | ((meta & 1) << 1) | (1 if ep else 0))
+    rows[size * META] = uint8((castling << 2) | ((meta & 1) << 1) | (1 if ep else 0))
     if ep:
-        k = _raw(tokens, k, int64(6), ep - 1)
-    return _symbol(tokens, k, counts, int64(CLOCK), (meta >> 12) & 255)
+        _append(columns, sizes, int64(EN_PASSANT), ep - 1)
+    rows[size * CLOCK] = uint8((meta >> 12) & 255)
 
 
 @inner
-def _evaluation(tokens: Any, k: Any, counts: Any, c: Any, i: Any) -> Any:
-    k = _symbol(tokens, k, counts, int64(FLAGS), int64(c.flags[i]))
-    k = _symbol(tokens, k, counts, int64(EVALUATOR), int64(c.evaluator[i]))
-    k = _float(tokens, k, counts, int64(V_HIGH), c.v[i])
-    return _draw(tokens, k, counts, int64(V_DRAW), c.d[i])
+def _varint(out: Any, at: Any, x: Any) -> Any:
+    """Writes a number in groups of 7 bits, lowest first; returns the end."""
+    while x > 127:
+        out[at] = uint8((x & 127) | 128)
+        x >>= 7
+        at += 1
+    out[at] = uint8(x)
+    return at + 1
 
 
 @inner
-def _priors(tokens: Any, k: Any, counts: Any, codes: Any, n: Any) -> Any:
-    k = _symbol(tokens, k, counts, int64(MOVES), n)
-    table = int64(PRIOR) + 9 * min(n >> 3, int64(7))
-    context: Any = int64(0)
-    for j in range(n):
-        code = int64(codes[j])
-        k = _symbol(tokens, k, counts, table + context, code)
-        context = 1 + (code >> 3)
-    return k
-
-
-@inner
-def _edges(tokens: Any, k: Any, counts: Any, c: Any, first: Any, n: Any, drawn: Any) -> Any:
-    k = _symbol(tokens, k, counts, int64(EDGES), n)
-    context: Any = int64(33)
-    for e in range(first, first + n):
-        k = _number(tokens, k, counts, N_BITS + context, c.n[e])
-        context = bit_length(U(c.n[e]))
-        if drawn:
-            k = _number(tokens, k, counts, int64(R_BITS), c.r[e])
-        k = _float(tokens, k, counts, int64(Q_HIGH), c.q[e])
-        k = _draw(tokens, k, counts, int64(Q_DRAW), c.edge_d[e])
-    return k
+def _low(out: Any, at: Any, value: Any, d: Any) -> Any:
+    """Writes the low bytes of a value and its draws; returns the end."""
+    bits = int64(value)
+    out[at] = uint8(bits & 255)
+    out[at + 1] = uint8((bits >> 8) & 255)
+    out[at + 2] = uint8((bits >> 16) & 255)
+    out[at + 3] = uint8(int64(d) & 255)
+    return at + LOW
 
 
 @inner
@@ -225,105 +174,113 @@ def _any_drawn(c: Any, first: Any, last: Any) -> Any:
 
 
 @inner
-def _tokenize_block(
-    c: Any, first: Any, last: Any, start: Any, tokens: Any, k: Any, counts: Any, planes: Any
-) -> Any:
-    drawn = _any_drawn(c, first, last)
+def _head(c: Any, first: Any, last: Any, out: Any, at: Any) -> Any:
+    """Writes the header, the low bytes of all values and the P codes; returns the end."""
+    codes = c.code_offsets[last] - c.code_offsets[first]
+    edges = c.edge_offsets[last] - c.edge_offsets[first]
+    header = (last - first - 1) | (codes << 5) | (edges << 18) | (_any_drawn(c, first, last) << 31)
+    for byte in range(HEADER):
+        out[at + byte] = uint8((header >> (8 * byte)) & 255)
+    at += HEADER
     for i in range(first, last):
-        s = adv(c.words, PW * i)
-        here = adv(planes, 4 * (i - first))
-        _planes(s, here)
-        if i == first:
-            _planes(start, adv(planes, 4 * BLOCK))
-            k = _position(tokens, k, counts, s, start, _difference(here, adv(planes, 4 * BLOCK)))
-        else:
-            j = _best_reference(planes, i - first)
-            k = _symbol(tokens, k, counts, int64(REF), i - first - 1 - j)
-            base = adv(c.words, PW * (first + j))
-            k = _position(tokens, k, counts, s, base, _difference(here, adv(planes, 4 * j)))
-        k = _evaluation(tokens, k, counts, c, i)
-        o = c.code_offsets[i]
-        k = _priors(tokens, k, counts, adv(c.codes, o), c.code_offsets[i + 1] - o)
-        o = c.edge_offsets[i]
-        k = _edges(tokens, k, counts, c, o, c.edge_offsets[i + 1] - o, drawn)
-    return k
-
-
-@kernel
-def tokenize(columns: Any, start: Any, tokens: Any, ends: Any, headers: Any, counts: Any) -> Any:
-    """Turns records into tokens; returns (OK, number of tokens), or (what is wrong, record).
-
-    Args:
-      columns: `Columns` of arrays, records in the order of the run.
-      start: `[10]` the position that the first record of a block is told from.
-      tokens: `[POSITION_TOKENS * R + codes + EDGE_TOKENS * edges]` uint32, filled.
-      ends: `[blocks]` int64, where the tokens of each block end, filled.
-      headers: `[blocks]` uint32, filled.
-      counts: `[TABLES * 256]` uint32, uses of each symbol, added to.
-    """
-    c = pointers(columns)
-    planes = np.zeros(4 * (BLOCK + 1), np.uint64)
-    total = int64(len(columns.v))
-    k = int64(0)
-    for i in range(total):
-        problem = _fits(c, i)
-        if problem != OK:
-            return problem, int64(i)
-    for b in range((total + BLOCK - 1) // BLOCK):
-        first = b * BLOCK
-        last: Any = min(total, first + BLOCK)
-        k = _tokenize_block(c, first, last, ptr(start, 0), ptr(tokens, 0), k, ptr(counts, 0), ptr(planes, 0))
-        ends[b] = k
-        moves = c.code_offsets[last] - c.code_offsets[first]
-        edges = c.edge_offsets[last] - c.edge_offsets[first]
-        drawn = _any_drawn(c, first, last)
-        headers[b] = uint32((last - first - 1) | (moves << 5) | (edges << 18) | (drawn << 31))
-    return int64(OK), k + int64(planes[0] - planes[0])
-
-
-@inner
-def _emit_tokens(tokens: Any, first: Any, last: Any, codes: Any, lengths: Any, out: Any, at: Any) -> Any:
-    """Writes tokens as bits, lowest first, the last byte filled up with zeros; returns the end."""
-    held = int64(0)
-    width = int64(0)
-    for k in range(first, last):
-        token = int64(tokens[k])
-        table = token >> 24
-        if table >= RAW:
-            held |= (token & 0xFFFFFF) << width
-            width += table - RAW
-        else:
-            symbol = (table << 8) | (token & 255)
-            held |= int64(codes[symbol]) << width
-            width += int64(lengths[symbol])
-        while width >= 8:
-            out[at] = uint8(held & 255)
-            held >>= 8
-            width -= 8
-            at += 1
-    if width:
-        out[at] = uint8(held & 255)
+        at = _low(out, at, c.v[i], c.d[i])
+    for e in range(c.edge_offsets[first], c.edge_offsets[last]):
+        at = _low(out, at, c.q[e], c.edge_d[e])
+    for j in range(c.code_offsets[first], c.code_offsets[last]):
+        out[at] = c.codes[j]
         at += 1
     return at
 
 
+@inner
+def _records(
+    c: Any, first: Any, last: Any, start: Any, rows: Any, columns: Any, sizes: Any, planes: Any
+) -> Any:
+    """Writes the columns of one byte per record, and collects those of any length."""
+    size = last - first
+    _planes(start, adv(planes, 4 * BLOCK))
+    for i in range(first, last):
+        k = i - first
+        s = adv(c.words, PW * i)
+        here = adv(planes, 4 * k)
+        _planes(s, here)
+        j: Any = _best_reference(planes, k) if k else int64(BLOCK)
+        base = adv(c.words, PW * (first + j)) if k else start
+        row = adv(rows, k)
+        row[size * REFERENCE] = uint8(k - j if k else 0)
+        _position(row, size, columns, sizes, s, base, _difference(here, adv(planes, 4 * j)))
+        row[size * FLAGS] = c.flags[i]
+        row[size * EVALUATOR] = c.evaluator[i]
+        row[size * V_HIGH] = uint8(int64(c.v[i]) >> 24)
+        row[size * V_DRAW] = uint8(int64(c.d[i]) >> 8)
+        row[size * MOVES] = uint8(c.code_offsets[i + 1] - c.code_offsets[i])
+        row[size * EDGES] = uint8(c.edge_offsets[i + 1] - c.edge_offsets[i])
+
+
+@inner
+def _edges(c: Any, first: Any, last: Any, out: Any, at: Any) -> Any:
+    """Writes the columns of one byte per edge; returns the end."""
+    for e in range(first, last):
+        out[at + e - first] = uint8(int64(c.q[e]) >> 24)
+        out[at + last - first + e - first] = uint8(int64(c.edge_d[e]) >> 8)
+    return at + 2 * (last - first)
+
+
+@inner
+def _rest(c: Any, first: Any, last: Any, drawn: Any, columns: Any, sizes: Any, out: Any, at: Any) -> Any:
+    """Writes the columns of any length, those of edges `first` to `last` included; returns the end."""
+    for column in range(VARIABLE):
+        for k in range(sizes[column]):
+            out[at] = columns[ROOM * column + k]
+            at += 1
+    for e in range(first, last):
+        at = _varint(out, at, int64(c.n[e]))
+    if drawn:
+        for e in range(first, last):
+            at = _varint(out, at, int64(c.r[e]))
+    return at
+
+
+@inner
+def _block(
+    c: Any, first: Any, last: Any, start: Any, lists: Any, sizes: Any, planes: Any, out: Any, at: Any
+) -> Any:
+    """Writes one block; returns the end."""
+    at = _head(c, first, last, out, at)
+    _records(c, first, last, start, adv(out, at), lists, sizes, planes)
+    at += FIXED * (last - first)
+    a = c.edge_offsets[first]
+    z = c.edge_offsets[last]
+    at = _edges(c, a, z, out, at)
+    return _rest(c, a, z, _any_drawn(c, first, last), lists, sizes, out, at)
+
+
 @kernel
-def emit(tokens: Any, ends: Any, headers: Any, codes: Any, lengths: Any, out: Any, out_ends: Any) -> Any:
-    """Writes blocks (header, then bits) one after the other; returns the number of bytes.
+def encode(columns: Any, start: Any, out: Any, ends: Any) -> Any:
+    """Writes blocks one after the other; returns (OK, number of bytes), or (what is wrong, record).
 
     Args:
-      tokens, ends, headers: what `tokenize` made.
-      codes, lengths: `[TABLES * 256]` uint16 and uint8, Huffman codes, first bit lowest, and their widths.
-      out: uint8, 4 bytes per token and per block are enough; filled. out_ends: `[blocks]` int64, filled.
+      columns: `Columns` of arrays, records in the order of the run.
+      start: `[10]` the position that the first record of a block is told from.
+      out: `[HEADER * blocks + RECORD_BYTES * R + codes + EDGE_BYTES * edges]` uint8, filled.
+      ends: `[blocks]` int64, where each block ends, filled.
     """
+    c = pointers(columns)
+    planes = np.zeros(4 * (BLOCK + 1), np.uint64)
+    lists = np.zeros(ROOM * VARIABLE, np.uint8)
+    sizes = np.zeros(VARIABLE, np.int64)
+    total = int64(len(columns.v))
+    for i in range(total):
+        problem = _fits(c, i)
+        if problem != OK:
+            return problem, int64(i)
     at = int64(0)
-    first = int64(0)
     for b in range(len(ends)):
-        for byte in range(HEADER):
-            out[at + byte] = uint8((int64(headers[b]) >> (8 * byte)) & 255)
-        at = _emit_tokens(
-            ptr(tokens, 0), first, ends[b], ptr(codes, 0), ptr(lengths, 0), ptr(out, 0), at + HEADER
+        first = b * BLOCK
+        last: Any = min(total, first + BLOCK)
+        sizes[:] = 0
+        at = _block(
+            c, first, last, ptr(start, 0), ptr(lists, 0), ptr(sizes, 0), ptr(planes, 0), ptr(out, 0), at
         )
-        first = ends[b]
-        out_ends[b] = at
-    return at
+        ends[b] = at
+    return int64(OK), at + int64(planes[0] - planes[0]) + int64(lists[0] - lists[0])

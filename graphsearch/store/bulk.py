@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from ..errors import CapacityError, CorruptRecordError
 from ..record import RecordBatch
 from .bloom import HASHES, empty_bloom
-from .codec import BLOCK, HEADER_BYTES, seal, unseal
-from .huffman import LIMIT, SINGLE, SYMBOLS, TABLES, CodeBook
+from .codec import BLOCK
+from .compression import HEADER, Dictionaries
 
 if TYPE_CHECKING:
     from ..kernels.codec import Columns
@@ -33,9 +33,9 @@ class BlockFault(Exception):  # noqa: N818  (never leaves the store)
 
 @dataclass(frozen=True, slots=True)
 class EncodedChunk:
-    """The blocks of one chunk (with checksums) and the code book they were written with."""
+    """The blocks of one chunk (with checksums) and the dictionaries they were written with, as stored."""
 
-    book: bytes
+    dictionary: bytes
     blocks: list[bytes]
 
 
@@ -75,30 +75,34 @@ def _columns(batch: RecordBatch) -> Columns:
     return Columns(**{name: owned(getattr(batch, name), kind).reshape(-1) for name, kind in _DTYPES.items()})
 
 
-def encode_chunk(batch: RecordBatch) -> EncodedChunk:
-    """Returns the encoded form of the records of one chunk, in their order.
+def encode_blocks(batch: RecordBatch) -> list[bytes]:
+    """Returns the blocks of some records, in their order, before compression.
 
     Raises:
       CorruptRecordError: if a record has no place in the format.
     """
     from ..kernels.codec import START
-    from ..kernels.encoding import EDGE_TOKENS, POSITION_TOKENS, emit, tokenize
+    from ..kernels.encoding import EDGE_BYTES, RECORD_BYTES, encode
 
     blocks = -(-len(batch) // BLOCK)
-    room = POSITION_TOKENS * len(batch) + len(batch.codes) + EDGE_TOKENS * len(batch.n)
-    tokens = np.empty(room, np.uint32)
-    ends, headers = np.zeros(blocks, np.int64), np.zeros(blocks, np.uint32)
-    counts = np.zeros(TABLES * SYMBOLS, np.uint32)
-    problem, at = tokenize(_columns(batch), START, tokens, ends, headers, counts)
+    room = HEADER * blocks + RECORD_BYTES * len(batch) + len(batch.codes) + EDGE_BYTES * len(batch.n)
+    out, ends = np.empty(room, np.uint8), np.zeros(blocks, np.int64)
+    problem, at = encode(_columns(batch), START, out, ends)
     if problem:
         raise CorruptRecordError(f"record {at} of the batch has {_WHY[problem]}")
-    book = CodeBook.from_counts(counts)
-    out = np.empty(4 * (int(at) + blocks) + HEADER_BYTES, np.uint8)
-    out_ends = np.zeros(blocks, np.int64)
-    widths = np.where(book.lengths == SINGLE, 0, book.lengths).astype(np.uint8)
-    size = emit(tokens, ends, headers, book.codes, widths, out, out_ends)
-    data = out[:size].tobytes()
-    return EncodedChunk(book.to_bytes(), [seal(data[a:b]) for a, b in pairwise([0, *out_ends.tolist()])])
+    data = out[: int(at)].tobytes()
+    return [data[a:b] for a, b in pairwise([0, *ends.tolist()])]
+
+
+def encode_chunk(batch: RecordBatch) -> EncodedChunk:
+    """Returns the stored form of the records of one chunk, in their order.
+
+    Raises:
+      CorruptRecordError: if a record has no place in the format.
+    """
+    blocks = encode_blocks(batch)
+    dictionaries = Dictionaries.train(blocks)
+    return EncodedChunk(dictionaries.to_bytes(), dictionaries.seal(blocks))
 
 
 def bloom_of(batch: RecordBatch, keys: NDArray[np.uint64]) -> NDArray[np.uint8]:
@@ -110,52 +114,47 @@ def bloom_of(batch: RecordBatch, keys: NDArray[np.uint64]) -> NDArray[np.uint8]:
     return bloom
 
 
-class ChunkDecoder:
-    """Decodes blocks of one chunk in bulk."""
+def decode_chunk(dictionaries: Dictionaries, blocks: Sequence[bytes]) -> RecordBatch:
+    """Returns the records of some blocks of a chunk.
 
-    def __init__(self, book: CodeBook) -> None:
-        from ..kernels.decoding import fill_decoder
-
-        self._entries = np.empty(TABLES << LIMIT, np.uint16)
-        fill_decoder(book.lengths, book.codes, self._entries)
-
-    def decode(self, blocks: Sequence[bytes]) -> RecordBatch:
-        """Returns the records of some blocks.
-
-        Raises:
-          BlockFault: for the first block that is not sound.
-        """
-        from ..kernels.codec import START
-        from ..kernels.decoding import decode
-
-        payloads = _unseal_all(blocks)
-        ends = np.cumsum([len(p) for p in payloads], dtype=np.int64)
-        data = np.frombuffer(bytearray(b"".join(payloads) + bytes(8)), np.uint8)
-        batch = _room_for(data, ends)
-        good = decode(board_tables(), data, ends, self._entries, START, _columns(batch), 0)
-        if good < len(blocks):
-            raise BlockFault(int(good), "its bits are no records")
-        return batch
-
-
-def _unseal_all(blocks: Sequence[bytes]) -> list[bytes]:
-    payloads = []
+    Raises:
+      BlockFault: for the first block that is not sound.
+    """
+    opener = dictionaries.opener()
+    plain = []
     for i, block in enumerate(blocks):
         try:
-            payloads.append(unseal(block))
+            plain.append(opener.open(block))
         except CorruptRecordError as error:
             raise BlockFault(i, str(error)) from None
-    return payloads
+    return decode_blocks(plain)
 
 
-def _room_for(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> RecordBatch:
+def decode_blocks(plain: Sequence[bytes]) -> RecordBatch:
+    """Returns the records of some blocks as they were before compression.
+
+    Raises:
+      BlockFault: for the first block that is not sound.
+    """
+    from ..kernels.codec import START
+    from ..kernels.decoding import decode
+
+    ends = np.cumsum([len(block) for block in plain], dtype=np.int64)
+    data = np.frombuffer(bytearray(b"".join(plain) or b"\0"), np.uint8)
+    batch = _room_for(plain)
+    good = decode(board_tables(), data, ends, START, _columns(batch), 0)
+    if good < len(plain):
+        raise BlockFault(int(good), "its bytes are no records")
+    return batch
+
+
+def _room_for(plain: Sequence[bytes]) -> RecordBatch:
     """Returns an empty batch with room for what the headers of the blocks announce."""
-    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
-    headers = data[starts[:, None] + np.arange(HEADER_BYTES)].astype(np.int64) @ (
-        1 << 8 * np.arange(HEADER_BYTES)
+    starts = b"".join(block[:HEADER].ljust(HEADER, b"\0") for block in plain)
+    x = np.frombuffer(starts, "<u4").astype(np.int64)
+    return RecordBatch.empty(
+        int(((x & 31) + 1).sum()), int((x >> 5 & 0x1FFF).sum()), int((x >> 18 & 0x1FFF).sum())
     )
-    records = int(((headers & 31) + 1).sum())
-    return RecordBatch.empty(records, int((headers >> 5 & 0x1FFF).sum()), int((headers >> 18 & 0x1FFF).sum()))
 
 
 def take(batch: RecordBatch, order: NDArray[np.int64]) -> RecordBatch:

@@ -7,22 +7,16 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CorruptRecordError
-from .codec import Decoder
-from .huffman import CodeBook
-
-if TYPE_CHECKING:
-    from .bulk import ChunkDecoder
+from .compression import Dictionaries
 
 _U64 = (1 << 64) - 1
-KEPT_DECODERS = 32  # of bulk decoders, 0.6 MB each
+KEPT_DICTIONARIES = 256  # of chunks, some 60 kB each
 
 U64s = NDArray[np.uint64]
 
@@ -33,30 +27,19 @@ class ChunkIndex:
 
     Attributes:
       keys: `[blocks]` sort key of the first record of each block.
-      book: the code book as stored.
+      dictionary: the dictionaries of its blocks as stored.
       bloom: filter over the keys of all its records.
     """
 
     keys: U64s
-    book: bytes
+    dictionary: bytes
     bloom: NDArray[np.uint8]
-
-    @cached_property
-    def code_book(self) -> CodeBook:
-        """The code book."""
-        return CodeBook.from_bytes(self.book)
-
-    @cached_property
-    def decoder(self) -> Decoder:
-        """The decoder that needs no Numba."""
-        return Decoder(self.code_book)
 
     @property
     def checksum(self) -> int:
-        """CRC-32 over keys, book and bloom filter as stored."""
-        return zlib.crc32(
-            self.bloom.tobytes(), zlib.crc32(self.book, zlib.crc32(self.keys.astype("<u8").tobytes()))
-        )
+        """CRC-32 over keys, dictionary and bloom filter as stored."""
+        keys = self.keys.astype("<u8").tobytes()
+        return zlib.crc32(self.bloom.tobytes(), zlib.crc32(self.dictionary, zlib.crc32(keys)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +88,7 @@ class Catalog:
         self._connection = connection
         self._path = path
         self._indexes: dict[int, ChunkIndex] = {}
-        self._decoders: OrderedDict[int, ChunkDecoder] = OrderedDict()
+        self._dictionaries: OrderedDict[int, Dictionaries] = OrderedDict()
         self.generation = 0  # grows with every load
         self.segments: list[Segment] = []
         self.load()
@@ -127,7 +110,7 @@ class Catalog:
         self.segments = list(by_id.values())
         ids = set() if forget else {chunk.id for segment in self.segments for chunk in segment.chunks}
         self._indexes = {k: v for k, v in self._indexes.items() if k in ids}
-        self._decoders = OrderedDict((k, v) for k, v in self._decoders.items() if k in ids)
+        self._dictionaries = OrderedDict((k, v) for k, v in self._dictionaries.items() if k in ids)
         self.generation += 1
 
     @property
@@ -147,13 +130,16 @@ class Catalog:
         return found
 
     def _read_index(self, chunk: Chunk) -> ChunkIndex:
-        checksum, keys, book, bloom = self._connection.execute(
-            "SELECT checksum, keys, book, bloom FROM chunk WHERE id = ?", (chunk.id,)
+        checksum, keys, dictionary, bloom = self._connection.execute(
+            "SELECT checksum, keys, dictionary, bloom FROM chunk WHERE id = ?", (chunk.id,)
         ).fetchone()
-        if zlib.crc32(bloom, zlib.crc32(book, zlib.crc32(keys))) != checksum or len(keys) != 8 * chunk.blocks:
+        found = zlib.crc32(bloom, zlib.crc32(dictionary, zlib.crc32(keys)))
+        if found != checksum or len(keys) != 8 * chunk.blocks:
             raise CorruptRecordError(f"{self.name(chunk)}: its index is damaged")
         return ChunkIndex(
-            np.frombuffer(keys, "<u8").astype(np.uint64), book, np.frombuffer(bytearray(bloom), np.uint8)
+            np.frombuffer(keys, "<u8").astype(np.uint64),
+            dictionary,
+            np.frombuffer(bytearray(bloom), np.uint8),
         )
 
     def name(self, chunk: Chunk, block: int | None = None) -> str:
@@ -161,17 +147,26 @@ class Catalog:
         where = f"{self._path}: run {chunk.segment}, chunk {chunk.id}"
         return where if block is None else f"{where}, block {chunk.block_id(block)}"
 
-    def bulk_decoder(self, chunk: Chunk) -> ChunkDecoder:
-        """Returns the kernels' decoder of a chunk."""
-        from .bulk import ChunkDecoder
+    def dictionaries(self, chunk: Chunk) -> Dictionaries:
+        """Returns the dictionaries of a chunk, of those last used without loading them again.
 
-        decoder = self._decoders.pop(chunk.id, None)
-        if decoder is None:
-            decoder = ChunkDecoder(self.index(chunk).code_book)
-        self._decoders[chunk.id] = decoder
-        while len(self._decoders) > KEPT_DECODERS:
-            self._decoders.popitem(last=False)
-        return decoder
+        Raises:
+          CorruptRecordError: if they are none.
+        """
+        found = self._dictionaries.pop(chunk.id, None)
+        if found is None:
+            found = self._load_dictionaries(chunk)
+        self._dictionaries[chunk.id] = found
+        while len(self._dictionaries) > KEPT_DICTIONARIES:
+            self._dictionaries.popitem(last=False)
+        return found
+
+    def _load_dictionaries(self, chunk: Chunk) -> Dictionaries:
+        stored = self.index(chunk).dictionary
+        try:
+            return Dictionaries.from_bytes(stored)
+        except CorruptRecordError as error:
+            raise CorruptRecordError(f"{self.name(chunk)}: {error}") from None
 
 
 def _unsigned(x: int | None) -> int | None:

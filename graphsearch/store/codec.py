@@ -1,14 +1,14 @@
-"""The block codec without Numba: records to blocks and back, one symbol at a time.
+"""The block codec without Numba: records to blocks and back, one record at a time.
 
 `schema/segment.md` is the reference of the format. `graphsearch/kernels/codec.py` does the same in bulk and
-must agree byte for byte; this one serves single reads and is its oracle.
+must agree byte for byte before compression; this one serves single reads and is its oracle.
 """
 
 from __future__ import annotations
 
 import struct
-import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
 
 import chess
 import chess.polyglot
@@ -16,48 +16,26 @@ import numpy as np
 
 from ..errors import CorruptRecordError
 from ..position import pack
-from ..record import MAX_CODE, MAX_MOVES, Edge, NodeRecord
+from ..record import MAX_CODE, MAX_MOVES, MAX_VISITS, Edge, NodeRecord
 from ..values import D_SCALE
-from .huffman import LIMIT, SINGLE, SYMBOLS, TABLES, CodeBook
+from .compression import HEADER, Dictionaries, Header
 
 BLOCK = 32  # records of a block
-HEADER_BYTES = 4  # records - 1: 5 bits, P codes: 13, edges: 13, any r: 1
-CHECKSUM_BYTES = 4  # CRC-32 of everything before it
-OVERHEAD = HEADER_BYTES + CHECKSUM_BYTES
 
-REF, EMPTIED, FILLED, PIECE = 0, 1, 4, 7
-META, CLOCK, FLAGS, EVALUATOR, V_HIGH, V_DRAW, MOVES, EDGES = 20, 21, 22, 23, 24, 25, 26, 27
-N_BITS, Q_HIGH, Q_DRAW, R_BITS, PRIOR = 28, 62, 63, 64, 65
-NO_MAN, NO_EDGE = 12, 33
-RAW = 224
-assert PRIOR + 8 * 9 == TABLES
+# columns of one byte per record
+REFERENCE, EMPTIED, FILLED, META, CLOCK, FLAGS, EVALUATOR, V_HIGH, V_DRAW, MOVES, EDGES = range(11)
+FIXED = 11
+# columns of one byte per edge; then those of any length
+Q_HIGH, Q_DRAW = 11, 12
+EN_PASSANT, EMPTIED_SQUARES, FILLED_SQUARES, MEN, N, R = range(13, 19)
+ALL = 19
+NO_MAN, MEN_KINDS = 12, 13
 
 START = tuple(int(word) for word in pack(chess.Board()))
 _U64 = (1 << 64) - 1
 _UNIT = 0x3F800000  # bits of 1.0 in float32
 
 Words = tuple[int, ...]
-Token = tuple[int, int]  # table and symbol, or RAW + width and bits
-
-
-def seal(payload: bytes) -> bytes:
-    """Returns a block: header and bits, then their CRC-32."""
-    return payload + struct.pack("<I", zlib.crc32(payload))
-
-
-def unseal(block: bytes) -> bytes:
-    """Returns header and bits of a block.
-
-    Raises:
-      CorruptRecordError: if the block is too short or its checksum is wrong.
-    """
-    if len(block) < OVERHEAD:
-        raise CorruptRecordError(f"a block of {len(block)} bytes instead of at least {OVERHEAD}")
-    found = int.from_bytes(block[-CHECKSUM_BYTES:], "little")
-    expected = zlib.crc32(memoryview(block)[:-CHECKSUM_BYTES])
-    if found != expected:
-        raise CorruptRecordError(f"checksum {found:08x} instead of {expected:08x}")
-    return block[:-CHECKSUM_BYTES]
 
 
 def is_position(words: Sequence[int]) -> bool:
@@ -96,22 +74,28 @@ def changed_squares(a: Sequence[int], b: Sequence[int]) -> int:
 # ------------------------------------------------------------------ records -> blocks
 
 
-def encode_blocks(records: Sequence[NodeRecord]) -> tuple[CodeBook, list[bytes]]:
-    """Returns the code book and the blocks (with checksums) of the records of one chunk, in their order.
+def encode_blocks(records: Sequence[NodeRecord]) -> tuple[Dictionaries, list[bytes]]:
+    """Returns the dictionaries and the blocks (with checksums) of the records of one chunk, in their order.
 
     Raises:
       CorruptRecordError: if a record has no place in the format.
     """
-    for i, record in enumerate(records):
+    plain = [encode_block(records[k : k + BLOCK], k) for k in range(0, len(records), BLOCK)]
+    dictionaries = Dictionaries.train(plain)
+    return dictionaries, dictionaries.seal(plain)
+
+
+def encode_block(records: Sequence[NodeRecord], first: int = 0) -> bytes:
+    """Returns a block before compression; `first` is the number of its first record in messages."""
+    for i, record in enumerate(records, first):
         _check_fits(i, record)
-    groups = [records[k : k + BLOCK] for k in range(0, len(records), BLOCK)]
-    tokens = [block_tokens(group) for group in groups]
-    counts = np.zeros(TABLES * SYMBOLS, np.uint32)
-    for table, symbol in (token for block in tokens for token in block):
-        if table < RAW:
-            counts[table * SYMBOLS + symbol] += 1
-    book = CodeBook.from_counts(counts)
-    return book, [seal(_header(g) + _bits(t, book)) for g, t in zip(groups, tokens, strict=True)]
+    edges = [edge for record in records for edge in record.edges]
+    codes = b"".join(record.codes for record in records)
+    drawn = any(edge.r for edge in edges)
+    header = Header(len(records), len(codes), len(edges), drawn=drawn).to_bytes()
+    values = [(record.v, record.d) for record in records] + [(edge.q, edge.d) for edge in edges]
+    low = b"".join(struct.pack("<I", _float_bits(x) & 0xFFFFFF | (d & 255) << 24) for x, d in values)
+    return header + low + codes + _columns(records, edges, drawn=drawn)
 
 
 def _check_fits(i: int, record: NodeRecord) -> None:
@@ -128,251 +112,212 @@ def _check_fits(i: int, record: NodeRecord) -> None:
         raise CorruptRecordError(f"record {i} of the batch has a field out of range")
 
 
-def _header(records: Sequence[NodeRecord]) -> bytes:
-    moves = sum(len(record.codes) for record in records)
-    edges = sum(len(record.edges) for record in records)
-    return struct.pack("<I", len(records) - 1 | moves << 5 | edges << 18 | _drawn(records) << 31)
-
-
-def _drawn(records: Sequence[NodeRecord]) -> bool:
-    return any(edge.r for record in records for edge in record.edges)
-
-
-def block_tokens(records: Sequence[NodeRecord]) -> list[Token]:
-    """Returns the tokens of one block."""
-    tokens: list[Token] = []
-    drawn = _drawn(records)
+def _columns(records: Sequence[NodeRecord], edges: Sequence[Edge], *, drawn: bool) -> bytes:
+    columns = [bytearray() for _ in range(ALL)]
     for i, record in enumerate(records):
-        base: Words = START
+        base = START
+        columns[REFERENCE].append(0)
         if i:
             j = min(range(i), key=lambda j: (changed_squares(record.words, records[j].words).bit_count(), -j))
-            tokens.append((REF, i - 1 - j))
+            columns[REFERENCE][-1] = i - j
             base = records[j].words
-        tokens += _position_tokens(record.words, base)
-        tokens += [(FLAGS, record.flags), (EVALUATOR, record.evaluator)]
-        tokens += [*_float_tokens(V_HIGH, record.v), *_draw_tokens(V_DRAW, record.d)]
-        tokens += _prior_tokens(record.codes)
-        tokens += _edge_tokens(record.edges, drawn=drawn)
-    return tokens
+        _append_position(columns, record.words, base)
+        columns[FLAGS].append(record.flags)
+        columns[EVALUATOR].append(record.evaluator)
+        columns[V_HIGH].append(_float_bits(record.v) >> 24)
+        columns[V_DRAW].append(record.d >> 8)
+        columns[MOVES].append(len(record.codes))
+        columns[EDGES].append(len(record.edges))
+    columns[Q_HIGH] += bytes(_float_bits(edge.q) >> 24 for edge in edges)
+    columns[Q_DRAW] += bytes(edge.d >> 8 for edge in edges)
+    columns[N] += b"".join(_varint(edge.n) for edge in edges)
+    columns[R] += b"".join(_varint(edge.r) for edge in edges if drawn)
+    return b"".join(columns)
 
 
-def _position_tokens(words: Words, base: Words) -> Iterable[Token]:
+def _append_position(columns: list[bytearray], words: Words, base: Words) -> None:
     changed = changed_squares(words, base)
     men = words[6] | words[7]
     emptied, filled = (list(chess.scan_forward(changed & mask)) for mask in (~men & _U64, men))
-    yield from _square_tokens(EMPTIED, emptied)
-    yield from _square_tokens(FILLED, filled)
+    columns[EMPTIED].append(len(emptied))
+    columns[FILLED].append(len(filled))
+    columns[EMPTIED_SQUARES] += _gaps(emptied)
+    columns[FILLED_SQUARES] += _gaps(filled)
     for k, square in enumerate(filled):
-        yield PIECE + (man_at(base, emptied[k]) if k < len(emptied) else NO_MAN), man_at(words, square)
+        left = man_at(base, emptied[k]) if k < len(emptied) else NO_MAN
+        columns[MEN].append((man_at(words, square) - left) % MEN_KINDS)
     meta = words[8]
     ep = meta >> 5 & 127
-    yield META, ((meta ^ base[8]) >> 1 & 15) << 2 | (meta & 1) << 1 | (ep > 0)
-    if ep:
-        yield RAW + 6, ep - 1
-    yield CLOCK, meta >> 12 & 255
+    columns[META].append(((meta ^ base[8]) >> 1 & 15) << 2 | (meta & 1) << 1 | (ep > 0))
+    columns[EN_PASSANT] += bytes([ep - 1]) if ep else b""
+    columns[CLOCK].append(meta >> 12 & 255)
 
 
-def _square_tokens(table: int, squares: Sequence[int]) -> Iterable[Token]:
-    yield table, len(squares)
-    for k, square in enumerate(squares):
-        yield (table + 2, square - squares[k - 1] - 1) if k else (table + 1, square)
+def _gaps(squares: Sequence[int]) -> bytes:
+    """Returns how many squares are skipped before each one."""
+    return bytes(b - a - 1 for a, b in pairwise([-1, *squares]))
 
 
-def _prior_tokens(codes: bytes) -> Iterable[Token]:
-    yield MOVES, len(codes)
-    context = 0
-    for code in codes:
-        yield PRIOR + 9 * min(len(codes) >> 3, 7) + context, code
-        context = 1 + (code >> 3)
+def _varint(x: int) -> bytes:
+    """Returns an unsigned number in groups of 7 bits, lowest first; bit 7: more follow."""
+    out = bytearray()
+    while x > 127:
+        out.append(x & 127 | 128)
+        x >>= 7
+    out.append(x)
+    return bytes(out)
 
 
-def _edge_tokens(edges: Sequence[Edge], *, drawn: bool) -> Iterable[Token]:
-    yield EDGES, len(edges)
-    context = NO_EDGE
-    for edge in edges:
-        yield from _number_tokens(N_BITS + context, edge.n)
-        context = edge.n.bit_length()
-        if drawn:
-            yield from _number_tokens(R_BITS, edge.r)
-        yield from _float_tokens(Q_HIGH, edge.q)
-        yield from _draw_tokens(Q_DRAW, edge.d)
-
-
-def _number_tokens(table: int, x: int) -> Iterable[Token]:
-    length = x.bit_length()
-    yield table, length
-    if length > 1:
-        yield RAW + length - 1, x - (1 << (length - 1))
-
-
-def _float_tokens(table: int, x: float) -> Iterable[Token]:
-    bits = int.from_bytes(np.float32(x).tobytes(), "little")
-    yield table, bits >> 24
-    yield RAW + 24, bits & 0xFFFFFF
-
-
-def _draw_tokens(table: int, d: int) -> Iterable[Token]:
-    yield table, d >> 2
-    yield RAW + 2, d & 3
-
-
-def _bits(tokens: Iterable[Token], book: CodeBook) -> bytes:
-    held = width = 0
-    for table, value in tokens:
-        if table >= RAW:
-            held |= value << width
-            width += table - RAW
-        else:
-            length = int(book.lengths[table * SYMBOLS + value])
-            held |= int(book.codes[table * SYMBOLS + value]) << width
-            width += 0 if length == SINGLE else length
-    return held.to_bytes((width + 7) // 8, "little")
+def _float_bits(x: float) -> int:
+    return int.from_bytes(np.float32(x).tobytes(), "little")
 
 
 # ------------------------------------------------------------------ blocks -> records
 
 
-class Decoder:
-    """Reads blocks with one code book."""
+def decode_block(plain: bytes) -> list[NodeRecord]:
+    """Returns the records of a block as it was before compression.
 
-    def __init__(self, book: CodeBook) -> None:
-        self._entries: list[dict[tuple[int, int], int]] = [{} for _ in range(TABLES)]
-        for at in np.nonzero(book.lengths)[0].tolist():
-            length = int(book.lengths[at])
-            key = (0, 0) if length == SINGLE else (length, int(book.codes[at]))
-            self._entries[at // SYMBOLS][key] = at % SYMBOLS
-
-    def decode(self, block: bytes) -> list[NodeRecord]:
-        """Returns the records of a block.
-
-        Raises:
-          CorruptRecordError: if its bytes are no block of this code book.
-        """
-        return _BlockReader(self._entries, unseal(block)).records()
+    Raises:
+      CorruptRecordError: if its bytes are no records.
+    """
+    return _BlockReader(plain).records()
 
 
 class _BlockReader:
-    """One pass over the bits of a block."""
+    """One pass over the columns of a block."""
 
-    def __init__(self, entries: list[dict[tuple[int, int], int]], payload: bytes) -> None:
-        header = int.from_bytes(payload[:HEADER_BYTES], "little")
-        self.count = (header & 31) + 1
-        self.codes_left = header >> 5 & 0x1FFF
-        self.edges_left = header >> 18 & 0x1FFF
-        self.drawn = bool(header >> 31)
-        self._entries = entries
-        self._bits = int.from_bytes(payload[HEADER_BYTES:], "little")
-        self._at = 0
-        self._end = 8 * (len(payload) - HEADER_BYTES)
+    def __init__(self, plain: bytes) -> None:
+        self._header = header = Header.of(plain)
+        codes_at, columns_at = header.parts()
+        if len(plain) < columns_at:
+            raise CorruptRecordError("a block is too short")
+        self._low = np.frombuffer(plain[HEADER:codes_at], "<u4").tolist()
+        self._codes = plain[codes_at:columns_at]
+        self._bytes = plain[columns_at:]
+        self._columns = self._split()
+        self._at = [0] * ALL
+
+    def _split(self) -> list[bytes]:
+        """Returns the columns up to the men; what is left are the varints of n, then r."""
+        header = self._header
+        sizes = [header.records] * FIXED + [header.edges] * 2
+        fixed = sum(sizes)
+        size = header.records
+        count = [self._bytes[size * c : size * (c + 1)] for c in range(FIXED)]
+        emptied, filled = sum(count[EMPTIED]), sum(count[FILLED])
+        sizes += [sum(x & 1 for x in count[META]), emptied, filled, filled]
+        ends = np.cumsum([0, *sizes]).tolist()
+        if len(self._bytes) < max(fixed, ends[-1]):
+            raise CorruptRecordError("a block is too short")
+        if sum(count[MOVES]) != header.codes or sum(count[EDGES]) != header.edges:
+            raise CorruptRecordError("a block does not hold what its header says")
+        columns = [self._bytes[a:b] for a, b in pairwise(ends)]
+        return [*columns, self._bytes[ends[-1] :]]
 
     def records(self) -> list[NodeRecord]:
+        numbers = self._numbers()
         found: list[NodeRecord] = []
-        for _ in range(self.count):
-            found.append(self._record(found))
-        if self.codes_left or self.edges_left or self._end - self._at > 7:
-            raise CorruptRecordError("a block does not hold what its header says")
+        for i in range(self._header.records):
+            found.append(self._record(i, found, numbers))
         return found
 
-    def _record(self, before: list[NodeRecord]) -> NodeRecord:
-        base: Words = START
-        if before:
-            back = self._symbol(REF, len(before) - 1)
-            base = before[-1 - back].words
-        words = self._position(base)
-        flags, evaluator = self._symbol(FLAGS), self._symbol(EVALUATOR)
-        v, d = self._float(V_HIGH), self._draw(V_DRAW)
-        codes = self._priors()
-        return NodeRecord(words, v, d, evaluator, flags, codes, self._edges(len(codes)))
+    def _numbers(self) -> list[tuple[int, int]]:
+        """Returns n and r of all edges."""
+        data, at, found = self._columns[N], 0, []
+        for _ in range(self._header.edges * (1 + self._header.drawn)):
+            x, at = _read_varint(data, at)
+            found.append(x)
+        if at != len(data):
+            raise CorruptRecordError("a block is too long")
+        n = found[: self._header.edges]
+        return list(zip(n, found[len(n) :] or [0] * len(n), strict=True))
 
-    def _position(self, base: Words) -> Words:
-        emptied, filled = self._squares(EMPTIED), self._squares(FILLED)
+    def _record(self, i: int, before: list[NodeRecord], numbers: list[tuple[int, int]]) -> NodeRecord:
+        byte = [column[i] for column in self._columns[:FIXED]]
+        if byte[REFERENCE] > i:
+            raise CorruptRecordError("a record is told from none of its block")
+        base = before[i - byte[REFERENCE]].words if byte[REFERENCE] else START
+        words = self._position(byte, base)
+        codes = self._next(self._codes, MOVES, byte[MOVES])
+        if byte[MOVES] > MAX_MOVES or byte[EDGES] > byte[MOVES]:
+            raise CorruptRecordError(f"{byte[EDGES]} edges of {byte[MOVES]} moves")
+        if any(not 1 <= code <= MAX_CODE for code in codes):
+            raise CorruptRecordError("a prior code is out of range")
+        v, d = _value(self._low[i], byte[V_HIGH], byte[V_DRAW])
+        first = self._at[EDGES]
+        self._at[EDGES] += byte[EDGES]
+        edges = tuple(self._edge(e, *numbers[e]) for e in range(first, self._at[EDGES]))
+        return NodeRecord(words, v, d, byte[EVALUATOR], byte[FLAGS], codes, edges)
+
+    def _edge(self, e: int, n: int, r: int) -> Edge:
+        low = self._low[self._header.records + e]
+        return Edge(n, r, *_value(low, self._columns[Q_HIGH][e], self._columns[Q_DRAW][e]))
+
+    def _position(self, byte: list[int], base: Words) -> Words:
+        emptied = _squares(self._next(self._columns[EMPTIED_SQUARES], EMPTIED, byte[EMPTIED]))
+        filled = _squares(self._next(self._columns[FILLED_SQUARES], FILLED, byte[FILLED]))
         words = list(base)
         for square in (*emptied, *filled):
             words[:8] = (word & ~(1 << square) for word in words[:8])
-        for k, square in enumerate(filled):
-            man = self._symbol(PIECE + (man_at(base, emptied[k]) if k < len(emptied) else NO_MAN), 11)
+        men = self._next(self._columns[MEN], MEN, len(filled))
+        for k, (square, x) in enumerate(zip(filled, men, strict=True)):
+            man = ((man_at(base, emptied[k]) if k < len(emptied) else NO_MAN) + x) % MEN_KINDS
+            if x >= MEN_KINDS or man == NO_MAN:
+                raise CorruptRecordError("a man is of no kind")
             words[man % 6] |= 1 << square
             words[6 + man // 6] |= 1 << square
         if not is_position(words):
             raise CorruptRecordError("a record has an impossible position")
-        words[8] = self._meta(base[8])
+        words[8] = self._meta(byte, base[8])
         words[9] = polyglot_key(words)
         return tuple(words)
 
-    def _meta(self, base: int) -> int:
-        x = self._symbol(META, 63)
-        meta = x >> 1 & 1 | (x >> 2 ^ base >> 1 & 15) << 1
-        if x & 1:
-            meta |= (self._take(6) + 1) << 5
-        return meta | self._symbol(CLOCK) << 12
+    def _meta(self, byte: list[int], base: int) -> int:
+        x = byte[META]
+        meta = x >> 1 & 1 | (x >> 2 ^ base >> 1 & 15) << 1 | byte[CLOCK] << 12
+        ep = self._next(self._columns[EN_PASSANT], META, x & 1)
+        if x > 63 or any(square > 63 for square in ep):
+            raise CorruptRecordError("a square is off the board")
+        return meta | (ep[0] + 1) << 5 if ep else meta
 
-    def _priors(self) -> bytes:
-        moves = self._symbol(MOVES, min(MAX_MOVES, self.codes_left))
-        self.codes_left -= moves
-        codes = bytearray()
-        context = 0
-        for _ in range(moves):
-            code = self._symbol(PRIOR + 9 * min(moves >> 3, 7) + context, MAX_CODE)
-            if not code:
-                raise CorruptRecordError("a prior code is 0")
-            codes.append(code)
-            context = 1 + (code >> 3)
-        return bytes(codes)
+    def _next(self, column: bytes, name: int, count: int) -> bytes:
+        """Returns the next bytes of a column; `name` tells whose place in it is moved on."""
+        first = self._at[name]
+        self._at[name] += count
+        return column[first : self._at[name]]
 
-    def _edges(self, moves: int) -> tuple[Edge, ...]:
-        count = self._symbol(EDGES, min(moves, self.edges_left))
-        self.edges_left -= count
-        edges: list[Edge] = []
-        context = NO_EDGE
-        for _ in range(count):
-            n = self._number(N_BITS + context)
-            r = self._number(R_BITS) if self.drawn else 0
-            edges.append(Edge(n, r, self._float(Q_HIGH), self._draw(Q_DRAW)))
-            context = n.bit_length()
-        return tuple(edges)
 
-    def _squares(self, table: int) -> list[int]:
-        squares: list[int] = []
-        for k in range(self._symbol(table)):
-            square = squares[-1] + 1 + self._symbol(table + 2) if k else self._symbol(table + 1)
-            if square > 63:
-                raise CorruptRecordError("a changed square is off the board")
-            squares.append(square)
-        return squares
+def _squares(gaps: bytes) -> list[int]:
+    squares = [end - 1 for end in accumulate(gap + 1 for gap in gaps)]
+    if squares and squares[-1] > 63:
+        raise CorruptRecordError("a changed square is off the board")
+    return squares
 
-    def _number(self, table: int) -> int:
-        length = self._symbol(table, 32)
-        return length if length < 2 else self._take(length - 1) | 1 << (length - 1)
 
-    def _float(self, table: int) -> float:
-        bits = self._symbol(table) << 24 | self._take(24)
-        if bits & 0x7FFFFFFF > _UNIT:
-            raise CorruptRecordError("a value is outside [-1, 1]")
-        return float(np.uint32(bits).view(np.float32))
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    x = shift = 0
+    while True:
+        if at >= len(data) or shift > 28:
+            raise CorruptRecordError("a number does not end")
+        x |= (data[at] & 127) << shift
+        shift += 7
+        at += 1
+        if data[at - 1] < 128:
+            break
+    if x > MAX_VISITS:
+        raise CorruptRecordError(f"{x} visits")
+    return x, at
 
-    def _draw(self, table: int) -> int:
-        d = self._symbol(table) << 2 | self._take(2)
-        if d > D_SCALE:
-            raise CorruptRecordError(f"draws of {d} per mille")
-        return d
 
-    def _symbol(self, table: int, highest: int = SYMBOLS - 1) -> int:
-        entries = self._entries[table]
-        for length in range(LIMIT + 1):
-            symbol = entries.get((length, self._bits >> self._at & ((1 << length) - 1)))
-            if symbol is not None:
-                self._at += length
-                if symbol > highest or self._at > self._end:
-                    break
-                return symbol
-        raise CorruptRecordError(f"no symbol of table {table} at bit {self._at}")
-
-    def _take(self, width: int) -> int:
-        bits = self._bits >> self._at & ((1 << width) - 1)
-        self._at += width
-        if self._at > self._end:
-            raise CorruptRecordError("a block ends within a record")
-        return bits
+def _value(low: int, high: int, draw: int) -> tuple[float, int]:
+    """Returns a value in [-1, 1] and its draws per mille."""
+    bits, d = high << 24 | low & 0xFFFFFF, draw << 8 | low >> 24
+    if bits & 0x7FFFFFFF > _UNIT:
+        raise CorruptRecordError("a value is outside [-1, 1]")
+    if d > D_SCALE:
+        raise CorruptRecordError(f"draws of {d} per mille")
+    return float(np.uint32(bits).view(np.float32)), d
 
 
 def polyglot_key(words: Sequence[int]) -> int:

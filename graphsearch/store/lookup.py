@@ -13,6 +13,7 @@ from ..record import NodeRecord, RecordBatch
 from . import order
 from .bloom import may_hold, may_hold_each
 from .catalog import Catalog, Chunk, Segment
+from .codec import decode_block
 from .runs import fetch_blocks, keys_of
 
 U64s = NDArray[np.uint64]
@@ -61,8 +62,9 @@ def _decode_one(
     connection: sqlite3.Connection, catalog: Catalog, chunk: Chunk, block: int
 ) -> Sequence[NodeRecord]:
     data = fetch_blocks(connection, chunk, block, block + 1)[0]
+    opener = catalog.dictionaries(chunk).opener()
     try:
-        return catalog.index(chunk).decoder.decode(data)
+        return decode_block(opener.open(data))
     except CorruptRecordError as error:
         raise CorruptRecordError(f"{catalog.name(chunk, block)}: {error}") from None
 

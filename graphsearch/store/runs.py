@@ -13,11 +13,11 @@ from ..errors import CorruptRecordError
 from ..position import FREE_CLOCK, KEY_WORD, clock_term
 from ..record import RecordBatch
 from . import order
-from .bulk import BlockFault, bloom_of, encode_chunk, take
+from .bulk import BlockFault, bloom_of, decode_chunk, encode_chunk, take
 from .catalog import Catalog, Chunk, ChunkIndex, Segment, signed
 from .codec import BLOCK
 
-CHUNK_BLOCKS = 2048  # 65,536 records share a code book and a bloom filter
+CHUNK_BLOCKS = 2048  # 65,536 records share dictionaries and a bloom filter
 
 U64s = NDArray[np.uint64]
 OnCorrupt = Callable[[CorruptRecordError], None]
@@ -43,9 +43,10 @@ def _write_chunk(connection: sqlite3.Connection, segment: int, batch: RecordBatc
     first = (connection.execute("SELECT max(id) FROM block").fetchone()[0] or 0) + 1
     connection.executemany("INSERT INTO block VALUES (?, ?)", enumerate(encoded.blocks, first))
     keys = order.sort_keys(batch.words[::BLOCK])
-    index = ChunkIndex(keys, encoded.book, bloom_of(batch, keys_of(batch.words)))
+    index = ChunkIndex(keys, encoded.dictionary, bloom_of(batch, keys_of(batch.words)))
     connection.execute(
-        "INSERT INTO chunk (segment, first_block, blocks, records, first_key, checksum, keys, book, bloom)"
+        "INSERT INTO chunk"
+        " (segment, first_block, blocks, records, first_key, checksum, keys, dictionary, bloom)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             segment,
@@ -55,7 +56,7 @@ def _write_chunk(connection: sqlite3.Connection, segment: int, batch: RecordBatc
             signed(int(keys[0])),
             index.checksum,
             keys.astype("<u8").tobytes(),
-            encoded.book,
+            encoded.dictionary,
             index.bloom.tobytes(),
         ),
     )
@@ -132,7 +133,7 @@ def decode_blocks(
     numbered = list(enumerate(blocks, first))
     while True:
         try:
-            return catalog.bulk_decoder(chunk).decode([block for _, block in numbered])
+            return decode_chunk(catalog.dictionaries(chunk), [block for _, block in numbered])
         except BlockFault as fault:
             number = numbered[fault.index][0]
             error = CorruptRecordError(f"{catalog.name(chunk, number)}: {fault}")

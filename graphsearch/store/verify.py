@@ -119,7 +119,7 @@ class _Check:
         last: NDArray[np.uint64] | None = None
         for chunk in segment.chunks:
             try:
-                self._catalog.index(chunk).decoder  # noqa: B018 (its code book is read here)
+                self._catalog.dictionaries(chunk)
             except CorruptRecordError as error:
                 self._report.add(str(error))
                 continue

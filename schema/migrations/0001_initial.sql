@@ -72,7 +72,7 @@ CREATE TABLE chunk (
   first_key INTEGER NOT NULL,
   checksum INTEGER NOT NULL,
   keys BLOB NOT NULL,
-  book BLOB NOT NULL,
+  dictionary BLOB NOT NULL,
   bloom BLOB NOT NULL
 );
 

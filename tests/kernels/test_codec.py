@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,10 @@ from hypothesis import strategies as st
 from graphsearch.errors import CorruptRecordError
 from graphsearch.kernels import codec as layout
 from graphsearch.record import NodeRecord, RecordBatch
-from graphsearch.store import bulk, codec, huffman
+from graphsearch.store import bulk, codec, compression
 from graphsearch.store.bloom import HASHES, empty_bloom, may_hold
-from graphsearch.store.bulk import BlockFault, ChunkDecoder, encode_chunk
+from graphsearch.store.bulk import BlockFault, decode_chunk, encode_chunk
+from graphsearch.store.compression import Dictionaries
 
 from ..store.records import batch_of, node_records, random_records
 
@@ -31,31 +33,18 @@ def same(a: RecordBatch, b: RecordBatch) -> bool:
 
 
 def test_both_codecs_agree_on_the_layout() -> None:
-    names: tuple[str, ...] = (
-        "REF",
-        "EMPTIED",
-        "FILLED",
-        "PIECE",
-        "META",
-        "CLOCK",
-        "FLAGS",
-        "EVALUATOR",
-        "V_HIGH",
-        "V_DRAW",
-    )
-    names += ("MOVES", "EDGES", "N_BITS", "Q_HIGH", "Q_DRAW", "R_BITS", "PRIOR", "RAW", "BLOCK")
+    names: tuple[str, ...] = ("REFERENCE", "EMPTIED", "FILLED", "META", "CLOCK", "FLAGS", "EVALUATOR")
+    names += ("V_HIGH", "V_DRAW", "MOVES", "EDGES", "FIXED", "BLOCK", "NO_MAN", "MEN_KINDS")
     assert {name: getattr(layout, name) for name in names} == {name: getattr(codec, name) for name in names}
-    assert (layout.TABLES, layout.LIMIT, layout.HEADER) == (huffman.TABLES, huffman.LIMIT, codec.HEADER_BYTES)
+    assert (layout.HEADER, layout.LOW) == (compression.HEADER, compression.LOW)
     assert tuple(int(word) for word in layout.START) == codec.START
 
 
 @MANY
 @given(st.lists(node_records(), min_size=1, max_size=70))
 def test_kernels_write_the_bytes_of_the_plain_codec(records: list[NodeRecord]) -> None:
-    book, blocks = codec.encode_blocks(records)
-    encoded = encode_chunk(batch_of(records))
-    assert encoded.book == book.to_bytes()
-    assert encoded.blocks == blocks
+    blocks = bulk.encode_blocks(batch_of(records))
+    assert blocks == [codec.encode_block(records[k : k + 32]) for k in range(0, len(records), 32)]
 
 
 @MANY
@@ -63,59 +52,80 @@ def test_kernels_write_the_bytes_of_the_plain_codec(records: list[NodeRecord]) -
 def test_kernels_read_what_they_wrote(records: list[NodeRecord]) -> None:
     batch = batch_of(records)
     encoded = encode_chunk(batch)
-    decoded = ChunkDecoder(huffman.CodeBook.from_bytes(encoded.book)).decode(encoded.blocks)
-    assert same(decoded, batch)
+    assert same(decode_chunk(Dictionaries.from_bytes(encoded.dictionary), encoded.blocks), batch)
 
 
-def outcome(book: huffman.CodeBook, block: bytes) -> list[NodeRecord] | None:
-    """Returns what both codecs make of a block; they must agree."""
+def test_a_large_chunk_comes_back_through_its_dictionaries() -> None:
+    batch = batch_of(random_records(8, 40) * 40)
+    encoded = encode_chunk(batch)
+    assert encoded.dictionary
+    assert same(decode_chunk(Dictionaries.from_bytes(encoded.dictionary), encoded.blocks), batch)
+
+
+def outcome(plain: bytes) -> list[NodeRecord] | None:
+    """Returns what both codecs make of a block as it is before compression; they must agree."""
     try:
-        plain = codec.Decoder(book).decode(block)
+        expected = codec.decode_block(plain)
     except CorruptRecordError:
-        plain = None
+        expected = None
     try:
-        batch = ChunkDecoder(book).decode([block])
+        batch = bulk.decode_blocks([plain])
     except BlockFault:
-        assert plain is None
+        assert expected is None
         return None
-    assert plain == [batch.record(i) for i in range(len(batch))]
-    return plain
+    assert expected == [batch.record(i) for i in range(len(batch))]
+    return expected
 
 
+def opened(block: bytes) -> None:
+    """Opens a stored block, and if that works has both codecs read it."""
+    with suppress(CorruptRecordError):
+        outcome(NONE.opener().open(block))
+
+
+NONE = Dictionaries()
 CHUNK = encode_chunk(batch_of(random_records(5, 64)))
-BOOK = huffman.CodeBook.from_bytes(CHUNK.book)
+PLAIN = bulk.encode_blocks(batch_of(random_records(5, 64)))
+SMALL = bulk.encode_blocks(batch_of(random_records(5, 3)))[0]
 
 
 @MANY
 @given(st.binary(min_size=0, max_size=400))
-def test_random_bytes_decode_alike_or_not_at_all(bits: bytes) -> None:
-    outcome(BOOK, bits)
-    outcome(BOOK, codec.seal(bits))
-    outcome(BOOK, codec.seal(CHUNK.blocks[0][: codec.HEADER_BYTES] + bits))
+def test_random_bytes_decode_alike_or_not_at_all(data: bytes) -> None:
+    outcome(data)
+    outcome(PLAIN[0][: compression.HEADER] + data)
+    opened(data)
+    opened(compression.with_checksum(data))
+    opened(compression.with_checksum(CHUNK.blocks[0][: compression.HEADER] + data))
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_changed_bytes_decode_alike_or_not_at_all(data: st.DataObject) -> None:
+    plain = bytearray(data.draw(st.sampled_from((*PLAIN, SMALL))))
+    columns = compression.Header.of(bytes(plain)).parts()[1]
+    for _ in range(data.draw(st.integers(1, 3))):
+        first = data.draw(st.sampled_from((0, columns)))
+        at = data.draw(st.integers(first, len(plain) - 1))
+        plain[at] = data.draw(st.integers(0, 255) | st.just((plain[at] + 1) & 255))
+    cut = data.draw(st.sampled_from((0, 0, 0, 1, 40)))
+    outcome(bytes(plain[: len(plain) - cut]) + bytes(data.draw(st.sampled_from((0, 0, 0, 1)))))
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.data())
-def test_changed_bits_decode_alike_or_not_at_all(data: st.DataObject) -> None:
-    payload = bytearray(CHUNK.blocks[data.draw(st.integers(0, 1))][: -codec.CHECKSUM_BYTES])
+def test_changed_bits_of_stored_blocks_decode_alike_or_not_at_all(data: st.DataObject) -> None:
+    block = bytearray(CHUNK.blocks[data.draw(st.integers(0, 1))][: -compression.CHECKSUM])
     for _ in range(data.draw(st.integers(1, 3))):
-        payload[data.draw(st.integers(0, len(payload) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+        block[data.draw(st.integers(0, len(block) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     cut = data.draw(st.sampled_from((0, 0, 1, 40)))
-    outcome(BOOK, codec.seal(bytes(payload[: len(payload) - cut])))
-
-
-@settings(max_examples=30, deadline=None)
-@given(st.lists(st.integers(0, 31), min_size=1, max_size=5), st.integers(0, 1 << 32))
-def test_blocks_of_another_code_book_decode_alike_or_not_at_all(pick: list[int], seed: int) -> None:
-    other = codec.encode_blocks(random_records(seed, len(pick)))[0]
-    for block in CHUNK.blocks:
-        outcome(other, block)
+    opened(compression.with_checksum(bytes(block[: len(block) - cut])))
 
 
 def test_a_wrong_checksum_is_named() -> None:
     block = CHUNK.blocks[0][:-1] + bytes([CHUNK.blocks[0][-1] ^ 1])
     with pytest.raises(BlockFault, match="checksum") as caught:
-        ChunkDecoder(BOOK).decode([CHUNK.blocks[1], block])
+        decode_chunk(NONE, [CHUNK.blocks[1], block])
     assert caught.value.index == 1
 
 
@@ -164,12 +174,12 @@ def test_records_are_gathered_in_any_order() -> None:
 
 WITHOUT_COMPILER = """
 import sys, zlib
-from graphsearch.store import bulk, codec, huffman
+from graphsearch.store import bulk, compression
 from tests.store.records import batch_of, random_records
 chunk = bulk.encode_chunk(batch_of(random_records(5, 64)))
-decoded = bulk.ChunkDecoder(huffman.CodeBook.from_bytes(chunk.book)).decode(chunk.blocks)
+decoded = bulk.decode_chunk(compression.Dictionaries(), chunk.blocks)
 assert [decoded.record(i) for i in range(64)] == random_records(5, 64)
-print(zlib.crc32(chunk.book + b"".join(chunk.blocks)))
+print(zlib.crc32(b"".join(chunk.blocks)))
 """
 
 
@@ -183,4 +193,4 @@ def test_kernels_run_without_the_compiler() -> None:
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == zlib.crc32(CHUNK.book + b"".join(CHUNK.blocks))
+    assert int(done.stdout) == zlib.crc32(b"".join(CHUNK.blocks))

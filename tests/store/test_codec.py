@@ -2,55 +2,112 @@
 
 from __future__ import annotations
 
-import re
-from itertools import pairwise
+import struct
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from zstandard import ZstdCompressor
 
 from graphsearch.errors import CorruptRecordError
 from graphsearch.record import NodeRecord
 from graphsearch.store import codec
-from graphsearch.store.huffman import LIMIT, SINGLE, SYMBOLS, TABLES, CodeBook, code_lengths
+from graphsearch.store.compression import (
+    FRAME_START,
+    HEADER,
+    LENGTH,
+    TRAINED_FROM,
+    Dictionaries,
+    Header,
+    with_checksum,
+    without_checksum,
+)
 
 from .formats import example
 from .records import node_records, random_records
+
+NONE = Dictionaries()
+
+
+def decoded(dictionaries: Dictionaries, block: bytes) -> list[NodeRecord]:
+    """Returns the records of a stored block."""
+    return codec.decode_block(dictionaries.opener().open(block))
 
 
 @given(st.lists(node_records(), min_size=1, max_size=40))
 @settings(max_examples=50, deadline=None)
 def test_decoding_gives_the_encoded_records(records: list[NodeRecord]) -> None:
-    book, blocks = codec.encode_blocks(records)
-    decoder = codec.Decoder(CodeBook.from_bytes(book.to_bytes()))
-    assert [record for block in blocks for record in decoder.decode(block)] == records
+    dictionaries, blocks = codec.encode_blocks(records)
+    dictionaries = Dictionaries.from_bytes(dictionaries.to_bytes())
+    assert [record for block in blocks for record in decoded(dictionaries, block)] == records
 
 
-@pytest.mark.parametrize("length", range(12))
-def test_a_block_that_is_too_short_is_refused(length: int) -> None:
-    book, blocks = codec.encode_blocks(random_records(1, 1))
+def test_many_blocks_are_compressed_with_dictionaries() -> None:
+    records = random_records(4, 16) * (2 * TRAINED_FROM)
+    dictionaries, blocks = codec.encode_blocks(records)
+    again = Dictionaries.from_bytes(dictionaries.to_bytes())
+    assert len(dictionaries.to_bytes()) > 500
+    assert [record for block in blocks for record in decoded(again, block)] == records
     with pytest.raises(CorruptRecordError):
-        codec.Decoder(book).decode(blocks[0][:length])
+        decoded(NONE, blocks[0])
+
+
+@pytest.mark.parametrize("length", range(14))
+def test_a_block_that_is_too_short_is_refused(length: int) -> None:
+    _, blocks = codec.encode_blocks(random_records(1, 1))
+    with pytest.raises(CorruptRecordError):
+        decoded(NONE, blocks[0][:length])
+    with pytest.raises(CorruptRecordError):
+        decoded(NONE, with_checksum(blocks[0][:length]))
 
 
 def test_every_flipped_bit_of_a_block_is_refused() -> None:
-    book, blocks = codec.encode_blocks(random_records(2, 3))
-    decoder = codec.Decoder(book)
+    _, blocks = codec.encode_blocks(random_records(2, 3))
     for bit in range(8 * len(blocks[0])):
         damaged = bytearray(blocks[0])
         damaged[bit >> 3] ^= 1 << (bit & 7)
         with pytest.raises(CorruptRecordError, match="checksum"):
-            decoder.decode(bytes(damaged))
+            decoded(NONE, bytes(damaged))
+
+
+def frame(content: bytes) -> bytes:
+    """Returns a frame as blocks store it."""
+    return ZstdCompressor(3, write_content_size=False).compress(content)[len(FRAME_START) :]
+
+
+def test_content_larger_than_announced_is_refused_without_making_room_for_it() -> None:
+    (block,) = codec.encode_blocks(random_records(2, 3))[1]
+    plain = NONE.opener().open(block)
+    low, columns = Header.of(plain).parts()
+    codes, bomb = frame(plain[low:columns]), frame(bytes(1 << 26))
+    for first, second in ((codes, bomb), (bomb, frame(plain[columns:]))):
+        data = plain[:HEADER] + struct.pack("<H", len(first)) + plain[HEADER:low] + first + second
+        with pytest.raises(CorruptRecordError, match="expand"):
+            NONE.opener().open(with_checksum(data))
+
+
+@pytest.mark.parametrize("longer", [1, -1])
+def test_a_wrong_length_of_the_first_frame_is_refused(longer: int) -> None:
+    (block,) = codec.encode_blocks(random_records(2, 3))[1]
+    data = without_checksum(block)
+    length = int.from_bytes(data[HEADER : HEADER + LENGTH], "little") + longer
+    wrong = data[:HEADER] + struct.pack("<H", length) + data[HEADER + LENGTH :]
+    with pytest.raises(CorruptRecordError, match="expand"):
+        NONE.opener().open(with_checksum(wrong))
+
+
+def test_a_block_of_terminal_positions_has_no_frame_of_prior_codes() -> None:
+    records = [record for record in random_records(2, 400) if record.terminal]
+    (block,) = codec.encode_blocks(records)[1]
+    assert block[HEADER : HEADER + LENGTH] == b"\0\0"
+    assert decoded(NONE, block) == records
 
 
 def test_the_worked_example_decodes_to_the_documented_record() -> None:
     shown = example("node_record.md")
-    book = CodeBook.from_bytes(shown["book"])
-    (record,) = codec.Decoder(book).decode(shown["block"])
-    assert record == example_record()
-    encoded_book, blocks = codec.encode_blocks([example_record()])
-    assert blocks == [shown["block"]]
-    assert encoded_book.lengths.tolist() == book.lengths.tolist()
+    assert NONE.opener().open(shown["block"]) == shown["expanded"]
+    assert decoded(NONE, shown["block"]) == [example_record()]
+    assert codec.encode_block([example_record()]) == shown["expanded"]
 
 
 def example_record() -> NodeRecord:
@@ -66,50 +123,22 @@ def example_record() -> NodeRecord:
     return NodeRecord(words, -0.125, 250, 1, UNPROVEN, bytes([20] * 19 + [40]), (Edge(1, 0, 0.25, 300),))
 
 
-@given(st.lists(st.integers(1, 10**6), min_size=2, max_size=256))
-@settings(max_examples=100, deadline=None)
-def test_huffman_codes_fit_their_limit_and_can_be_told_apart(counts: list[int]) -> None:
-    lengths = code_lengths(counts)
-    assert all(1 <= length <= LIMIT for length in lengths)
-    assert sum(2.0**-length for length in lengths) <= 1.0
-    ranked = sorted(zip(counts, lengths, strict=True))
-    assert all(a[1] >= b[1] for a, b in pairwise(ranked) if a[0] < b[0])
-
-
-def test_skewed_counts_are_cut_to_the_limit() -> None:
-    lengths = code_lengths([2**i for i in range(30)])
-    assert max(lengths) == LIMIT
-    assert sum(2.0**-length for length in lengths) <= 1.0
-
-
-def damaged_book(*lengths: tuple[int, int]) -> bytes:
-    """Returns a stored code book whose first table has the given (symbol, length) pairs."""
-    import zlib
-
-    packed = bytearray(TABLES * SYMBOLS // 2)
-    for symbol, length in lengths:
-        packed[symbol // 2] |= length << 4 * (symbol % 2)
-    return zlib.compress(bytes(packed))
-
-
 @pytest.mark.parametrize(
     "data",
-    [
-        b"",
-        b"nonsense",
-        damaged_book()[:-5],
-        damaged_book((0, 12)),
-        damaged_book((0, 1), (1, 1), (2, 5)),
-        damaged_book((0, SINGLE), (1, SINGLE)),
-        damaged_book((0, SINGLE), (1, 3)),
-    ],
+    [b"\0", b"nonsense", b"\0\0abc", b"\x09\0", b"\x03\0abcdef", b"\x08\0\x37\xa4\x30\xec" + bytes(600)],
 )
-def test_what_is_no_code_book_is_refused(data: bytes) -> None:
-    with pytest.raises(CorruptRecordError):
-        CodeBook.from_bytes(data)
+def test_what_is_no_dictionary_is_refused(data: bytes) -> None:
+    with pytest.raises(CorruptRecordError, match="dictionar"):
+        Dictionaries.from_bytes(data)
 
 
-@given(st.binary(max_size=60))
-def test_random_bytes_are_no_code_book(data: bytes) -> None:
-    with pytest.raises(CorruptRecordError, match=re.compile("code book|Huffman")):
-        CodeBook.from_bytes(data)
+@given(st.binary(min_size=1, max_size=600))
+def test_random_bytes_are_no_dictionaries(data: bytes) -> None:
+    with pytest.raises(CorruptRecordError, match="dictionar"):
+        Dictionaries.from_bytes(data)
+
+
+def test_blocks_of_equal_content_need_no_dictionaries() -> None:
+    records = random_records(6, 1) * (32 * TRAINED_FROM)
+    dictionaries, blocks = codec.encode_blocks(records)
+    assert [record for block in blocks for record in decoded(dictionaries, block)] == records

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from graphsearch.errors import CorruptRecordError, StoreError
 from graphsearch.position import unpack
 from graphsearch.record import NodeRecord
 from graphsearch.store import Store, verify
-from graphsearch.store.codec import seal, unseal
+from graphsearch.store.compression import Dictionaries
 
 from .records import batch_of, contents, filled, identity, random_records
 
@@ -100,8 +99,9 @@ def test_a_damaged_block_stops_a_merge_with_its_name(path: Path, monkeypatch: py
         assert len(store.catalog.segments) == 3
 
 
-@pytest.mark.parametrize("column", ["keys", "book", "bloom"])
-def test_a_flipped_bit_in_an_index_is_named(path: Path, column: str) -> None:
+@pytest.mark.parametrize("column", ["keys", "dictionary", "bloom"])
+def test_a_flipped_bit_in_an_index_is_named(tmp_path: Path, column: str) -> None:
+    path = filled(tmp_path / "trained.graph", random_records(33, 1200))
     flip(path, "chunk", column, 1, 5)
     report = verify(path)
     assert any("chunk 1: its index is damaged" in problem for problem in report.problems)
@@ -109,18 +109,25 @@ def test_a_flipped_bit_in_an_index_is_named(path: Path, column: str) -> None:
         contents(store)
 
 
-def resealed(path: Path, change: Callable[[bytearray], None]) -> None:
-    """Changes block 1 and gives it a right checksum."""
+def test_a_block_with_a_right_checksum_and_wrong_content_is_named(path: Path) -> None:
     (data,) = execute(path, "SELECT data FROM block WHERE id = 1")[0]
     assert isinstance(data, bytes)
-    payload = bytearray(unseal(data))
-    change(payload)
-    execute(path, "UPDATE block SET data = ? WHERE id = 1", seal(bytes(payload)))
+    dictionaries = Dictionaries()
+    plain = dictionaries.opener().open(data) + bytes(9)
+    execute(path, "UPDATE block SET data = ? WHERE id = 1", dictionaries.seal([plain])[0])
+    assert any("block 1: its bytes are no records" in problem for problem in verify(path).problems)
 
 
-def test_a_block_with_a_right_checksum_and_wrong_bits_is_named(path: Path) -> None:
-    resealed(path, lambda payload: payload.extend(bytes(9)))
-    assert any("block 1: its bits are no records" in problem for problem in verify(path).problems)
+def test_a_wrong_dictionary_is_named(path: Path) -> None:
+    from graphsearch.store.catalog import ChunkIndex
+
+    with Store.open(path) as store:
+        index = store.catalog.index(store.catalog.segments[-1].chunks[0])
+    wrong = ChunkIndex(index.keys, b"nonsense", index.bloom)
+    execute(path, "UPDATE chunk SET dictionary = ?, checksum = ? WHERE id = 1", b"nonsense", wrong.checksum)
+    assert any("chunk 1: dictionar" in problem for problem in verify(path).problems)
+    with Store.open(path, read_only=True) as store, pytest.raises(CorruptRecordError, match="chunk 1"):
+        contents(store)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +163,7 @@ def test_an_index_that_disagrees_with_its_blocks_is_named(path: Path) -> None:
     keys = index.keys.copy()
     keys[1] += np.uint64(1)
     bloom = np.zeros_like(index.bloom)
-    wrong = ChunkIndex(keys, index.book, bloom)
+    wrong = ChunkIndex(keys, index.dictionary, bloom)
     execute(
         path,
         "UPDATE chunk SET keys = ?, bloom = ?, checksum = ? WHERE id = ?",

@@ -7,7 +7,8 @@ must agree byte for byte before compression; this one serves single reads and is
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
 
 import chess
@@ -15,7 +16,7 @@ import chess.polyglot
 import numpy as np
 
 from ..errors import CorruptRecordError
-from ..position import pack
+from ..position import FREE_CLOCK, pack
 from ..record import MAX_CODE, MAX_MOVES, MAX_VISITS, Edge, NodeRecord
 from ..values import D_SCALE
 from .compression import HEADER, Dictionaries, Header
@@ -181,7 +182,35 @@ def decode_block(plain: bytes) -> list[NodeRecord]:
     Raises:
       CorruptRecordError: if its bytes are no records.
     """
-    return _BlockReader(plain).records()
+    return [_with_key(record) for record in _BlockReader(plain).records()]
+
+
+def find_in_block(plain: bytes, identity: Words) -> NodeRecord | None:
+    """Returns the record of a position in a block as it was before compression, or None.
+
+    Reads no further than that record, whose words alone get their key.
+
+    Args:
+      plain: the block.
+      identity: the position's row of `order.identities`.
+
+    Raises:
+      CorruptRecordError: if the bytes read are no records.
+    """
+    for record in _BlockReader(plain).records():
+        if _identity(record.words) == identity:
+            return _with_key(record)
+    return None
+
+
+def _identity(words: Words) -> Words:
+    """Returns what tells records apart, as `order.identities`."""
+    meta = words[8]
+    return (*words[:8], meta if meta >> 12 > FREE_CLOCK else meta & 0xFFF)
+
+
+def _with_key(record: NodeRecord) -> NodeRecord:
+    return replace(record, words=(*record.words[:9], polyglot_key(record.words)))
 
 
 class _BlockReader:
@@ -215,12 +244,13 @@ class _BlockReader:
         columns = [self._bytes[a:b] for a, b in pairwise(ends)]
         return [*columns, self._bytes[ends[-1] :]]
 
-    def records(self) -> list[NodeRecord]:
+    def records(self) -> Iterator[NodeRecord]:
+        """Yields the records; their words have no key yet."""
         numbers = self._numbers()
         found: list[NodeRecord] = []
         for i in range(self._header.records):
             found.append(self._record(i, found, numbers))
-        return found
+            yield found[-1]
 
     def _numbers(self) -> list[tuple[int, int]]:
         """Returns n and r of all edges."""
@@ -257,9 +287,8 @@ class _BlockReader:
     def _position(self, byte: list[int], base: Words) -> Words:
         emptied = _squares(self._next(self._columns[EMPTIED_SQUARES], EMPTIED, byte[EMPTIED]))
         filled = _squares(self._next(self._columns[FILLED_SQUARES], FILLED, byte[FILLED]))
-        words = list(base)
-        for square in (*emptied, *filled):
-            words[:8] = (word & ~(1 << square) for word in words[:8])
+        kept = ~sum(1 << square for square in {*emptied, *filled})
+        words = [word & kept for word in base[:8]] + [0, 0]
         men = self._next(self._columns[MEN], MEN, len(filled))
         for k, (square, x) in enumerate(zip(filled, men, strict=True)):
             man = ((man_at(base, emptied[k]) if k < len(emptied) else NO_MAN) + x) % MEN_KINDS
@@ -270,7 +299,6 @@ class _BlockReader:
         if not is_position(words):
             raise CorruptRecordError("a record has an impossible position")
         words[8] = self._meta(byte, base[8])
-        words[9] = polyglot_key(words)
         return tuple(words)
 
     def _meta(self, byte: list[int], base: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from ..record import NodeRecord, RecordBatch
 from . import order
 from .bloom import may_hold, may_hold_each
 from .catalog import Catalog, Chunk, Segment
-from .codec import decode_block
+from .codec import find_in_block
 from .runs import fetch_blocks, keys_of
 
 U64s = NDArray[np.uint64]
@@ -37,34 +37,34 @@ def read_one(connection: sqlite3.Connection, catalog: Catalog, words: U64s) -> N
       CorruptRecordError: if a block that may hold it is damaged.
     """
     row = words.reshape(1, -1)
-    wanted = order.identities(row)[0].tolist()
+    wanted = tuple(order.identities(row)[0].tolist())
     sort_key, key = int(order.sort_keys(row)[0]), int(keys_of(row)[0])
     for segment in catalog.segments:
-        for record in _candidates(connection, catalog, segment, sort_key, key):
-            if order.identities(np.array([record.words], np.uint64))[0].tolist() == wanted:
+        for chunk, block in _candidates(catalog, segment, sort_key, key):
+            record = _find_in(connection, catalog, chunk, block, wanted)
+            if record is not None:
                 return record
     return None
 
 
-def _candidates(
-    connection: sqlite3.Connection, catalog: Catalog, segment: Segment, sort_key: int, key: int
-) -> Iterator[NodeRecord]:
+def _candidates(catalog: Catalog, segment: Segment, sort_key: int, key: int) -> Iterator[tuple[Chunk, int]]:
+    """Yields the blocks of a run that may hold a position."""
     for c in _range(_first_keys(segment), sort_key):
         chunk = segment.chunks[c]
         index = catalog.index(chunk)
         if not may_hold(index.bloom, key):
             continue
         for b in _range(index.keys[chunk.gone :], sort_key):
-            yield from _decode_one(connection, catalog, chunk, chunk.gone + b)
+            yield chunk, chunk.gone + b
 
 
-def _decode_one(
-    connection: sqlite3.Connection, catalog: Catalog, chunk: Chunk, block: int
-) -> Sequence[NodeRecord]:
+def _find_in(
+    connection: sqlite3.Connection, catalog: Catalog, chunk: Chunk, block: int, wanted: tuple[int, ...]
+) -> NodeRecord | None:
     data = fetch_blocks(connection, chunk, block, block + 1)[0]
     opener = catalog.dictionaries(chunk).opener()
     try:
-        return decode_block(opener.open(data))
+        return find_in_block(opener.open(data), wanted)
     except CorruptRecordError as error:
         raise CorruptRecordError(f"{catalog.name(chunk, block)}: {error}") from None
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from graphsearch.errors import UnsavedError
+
 from . import program_name
 from .live import progress_display
 from .options import Evaluator, Game, Json, Moves, Ply, Position, chosen_evaluator, given_position
@@ -145,8 +147,15 @@ def _job(request: Request) -> Job:
 def _run(request: Request) -> int:
     """Returns the exit code: 0, or 128 + the signal that ended the search."""
     with StopSignals() as signals:
-        result = _search(request, _job(request), signals)
-        _print_result(request, result)
+        try:
+            result = _search(request, _job(request), signals)
+        except UnsavedError as error:  # what was found is still worth printing
+            if error.result is not None:
+                _print_answer(request, error.result)
+            raise
+        _print_answer(request, result)
+        for line in _epilogue(request, result):
+            say(line)
         return signals.exit_code
 
 
@@ -191,15 +200,14 @@ def _compile(job: Job) -> None:
             search(trial, job.board, Limits(visits=2), job.params)
 
 
-def _print_result(request: Request, result: SearchResult) -> None:
+def _print_answer(request: Request, result: SearchResult) -> None:
     if request.json:
         print_json(result.as_dict())
     else:
         print_view(lambda width: node_view(result.node, request.multipv, width))
         print(_totals(result))
-    sys.stdout.flush()
-    for line in _epilogue(request, result):
-        say(line)
+    if sys.stdout is not None:
+        sys.stdout.flush()
 
 
 def _totals(result: SearchResult) -> str:
@@ -216,13 +224,18 @@ def _totals(result: SearchResult) -> str:
 
 def _epilogue(request: Request, result: SearchResult) -> list[str]:
     """Returns what to know afterwards: what was saved, whose values these are, and how to go on."""
+    from graphsearch.store.file import file_bytes
+
     lines = []
+    if result.unkept_visits:
+        unkept = count(result.unkept_visits, "visit")
+        lines.append(f"{unkept} ended in a draw by this game's repetitions; they are not kept in the graph.")
     if result.stop_reason == "memory":
         lines.append("The search ended because its memory is full.")
     if request.store is None:
         lines.append("Nothing was saved; with --store FILE the next search goes on from here.")
     else:
-        held = size(request.store.stat().st_size)
+        held = size(file_bytes(request.store))
         lines.append(f"Saved: {request.store} holds {count(result.nodes, 'node')} ({held}).")
     if request.evaluator == "builtin":
         lines.append("Evaluated by the built-in evaluator; stronger ones can be plugged in.")

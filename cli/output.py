@@ -92,12 +92,14 @@ def console(stream: TextIO) -> Console:
     """Returns a Rich console that prints texts as they are: no markup, no emoji, no guessed colours."""
     from rich.console import Console
 
-    width = None if stream.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
+    width = None if stream.isatty() else PIPE_WIDTH
     return Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
 
 
 def print_view(view: Callable[[int | None], RenderableType]) -> None:
     """Prints on stdout what `view` returns for the terminal's width, or for None if there is none."""
+    if sys.stdout is None:  # closed by the caller
+        return
     out = console(sys.stdout)
     if out.is_terminal:
         out.print(view(out.width))

@@ -41,7 +41,7 @@ def perft(
         by_move = {"divide": parts} if divide else {}
         print_json({"position": board.fen(), "depth": depth, "nodes": nodes, **by_move})
         return
-    if divide:
+    if divide and depth:
         print(*(f"{move}: {n}" for move, n in parts.items()), "", sep="\n")
     print(f"nodes: {nodes}")
 

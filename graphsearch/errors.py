@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class GraphSearchError(Exception):
     """Base of every error of this package; its text is one line a person can act on."""
@@ -25,6 +27,12 @@ class EvaluatorError(GraphSearchError):
 
 class StoreError(GraphSearchError):
     """A graph file that cannot be read, written or created."""
+
+
+class UnsavedError(StoreError):
+    """A search that could not be saved; `result` is what it found, from memory."""
+
+    result: Any = None
 
 
 class SchemaVersionError(StoreError):

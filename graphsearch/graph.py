@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -35,6 +36,8 @@ class Graph:
         self.arena = Arena(ram_bytes, logged=store is not None)
         self.arena.set_temperature(evaluator.temperature)
         self.misfits = 0
+        self.searching = threading.Lock()
+        self._closed = False
         self.saved_nodes = 0
         self._roots: dict[bytes, NDArray[np.uint64]] = {}
         self._recorded: dict[str, str] = {}
@@ -101,6 +104,11 @@ class Graph:
         return self.arena.read(board)
 
     # -------------------------------------------------------------- saving
+    def check_open(self) -> None:
+        """Raises StoreError if the graph was closed."""
+        if self._closed:
+            raise StoreError("the graph is closed; open it again to search on")
+
     def touch(self, root: NDArray[np.uint64]) -> None:
         """Notes a root that is searched, to list it in the file."""
         self._roots.setdefault(root.tobytes(), root)
@@ -150,7 +158,14 @@ class Graph:
         return self._recorded.get(f"{key_of(board):016x}", board.fen())
 
     def close(self) -> None:
-        """Saves and closes the file. A second call does nothing."""
+        """Saves and closes the file. A second call does nothing.
+
+        Raises:
+          StoreError: if a search is running on it.
+        """
+        if not self._closed and self.searching.locked():
+            raise StoreError("a search is running on this graph; stop it before closing")
+        self._closed = True
         if self.store is None:
             return
         store = self.store

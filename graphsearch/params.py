@@ -35,10 +35,15 @@ class SearchParams:
     max_wave_share: float = 0.25
 
     def __post_init__(self) -> None:
-        _check(self.cpuct > 0 and math.isfinite(self.cpuct), "CPuct", self.cpuct, "a number above 0")
-        _check(self.cpuct_base > 0, "CPuctBase", self.cpuct_base, "a number above 0")
-        _check(self.cpuct_factor >= 0, "CPuctFactor", self.cpuct_factor, "a number of at least 0")
-        _check(self.fpu_value >= 0, "FpuValue", self.fpu_value, "a number of at least 0")
+        for option, name in OPTION_NAMES.items():
+            _check(_is_number(getattr(self, name)), option, getattr(self, name), "a number")
+        _check(0 < self.cpuct <= LARGEST, "CPuct", self.cpuct, f"above 0, at most {LARGEST:.0e}")
+        _check(
+            0 < self.cpuct_base <= LARGEST, "CPuctBase", self.cpuct_base, f"above 0, at most {LARGEST:.0e}"
+        )
+        _check(0 <= self.cpuct_factor <= LARGEST, "CPuctFactor", self.cpuct_factor, f"0 to {LARGEST:.0e}")
+        _check(0 <= self.fpu_value <= LARGEST, "FpuValue", self.fpu_value, f"0 to {LARGEST:.0e}")
+        _check(_is_whole(self.minibatch_size), "MinibatchSize", self.minibatch_size, "a whole number")
         _check(
             1 <= self.minibatch_size <= MAX_BATCH, "MinibatchSize", self.minibatch_size, f"1 to {MAX_BATCH}"
         )
@@ -66,6 +71,8 @@ class SearchParams:
 
 
 MAX_BATCH = 1 << 20
+LARGEST = 1e12  # of a parameter: scores stay far from the end of double precision
+MAX_LIMIT = 10**18  # of visits and evaluations: they are counted in 64 bits
 
 OPTION_NAMES: Mapping[str, str] = {
     "CPuct": "cpuct",
@@ -95,23 +102,24 @@ class Limits:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        _check(self.visits is None or self.visits >= 1, "visits", self.visits, "a whole number of at least 1")
-        _check(
-            self.evaluations is None or self.evaluations >= 1,
-            "evaluations",
-            self.evaluations,
-            "a whole number of at least 1",
-        )
-        _check(
-            self.seconds is None or (self.seconds > 0 and math.isfinite(self.seconds)),
-            "time",
-            self.seconds,
-            "a number of seconds above 0",
-        )
+        for name in ("visits", "evaluations"):
+            value = getattr(self, name)
+            good = value is None or (_is_whole(value) and 1 <= value <= MAX_LIMIT)
+            _check(good, name, value, "a whole number from 1 to 10**18")
+        good = self.seconds is None or (_is_number(self.seconds) and 0 < self.seconds < math.inf)
+        _check(good, "time", self.seconds, "a number of seconds above 0")
 
     def as_dict(self) -> dict[str, float | int]:
         """Returns the limits that are set, as stored with every search."""
         return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _check(ok: bool, name: str, found: object, expected: str) -> None:

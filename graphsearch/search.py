@@ -14,7 +14,7 @@ import chess.polyglot
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import CapacityError
+from .errors import CapacityError, EvaluatorError, GraphSearchError, StoreError, UnsavedError
 from .evaluators import Evaluation, PositionBatch, checked
 from .graph import Graph
 from .kernels import evaluation, layout, run, wave
@@ -25,7 +25,7 @@ from .position import NOT_TERMINAL, key_of, pack, terminal_kind
 from .query import NodeView, view
 from .store import Store
 
-FLUSH_SECONDS = 30.0
+FIRST_FLUSH_SECONDS, FLUSH_SECONDS = 1.0, 30.0  # between two saves; doubled from the first to the second
 FLUSH_NODES = 200_000  # dirty nodes; saving them takes under a second
 SLICE_SECONDS = 0.03  # how long kernels run before the loop looks up
 UNLIMITED = 1 << 60
@@ -68,6 +68,7 @@ class SearchResult:
       bestmove: the most visited move; None if the game is over.
       node: the root with all its moves. nodes: positions in the graph. saved_nodes: records written.
       stop_reason: `visits`, `evaluations`, `time`, `stop`, `memory` or `finished` (no moves).
+      unkept_visits: visits that ended in a draw by this game's repetitions: counted here, not in the file.
     """
 
     position: str
@@ -86,6 +87,7 @@ class SearchResult:
     nodes: int
     saved_nodes: int
     stop_reason: str
+    unkept_visits: int
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch analyze`."""
@@ -130,10 +132,19 @@ def search(
     Raises:
       InvalidPositionError: if the position is not legal.
       EvaluatorError: if the evaluator fails; what was found until then is saved.
-      StoreError: if the file cannot be written.
+      UnsavedError: if the file cannot be written; its `result` is what was found.
+      GraphSearchError: if another search is running on the graph.
     """
-    session = _Session(graph, board, limits or Limits(), params or SearchParams(), stop or threading.Event())
-    return session.run(on_progress, interval)
+    graph.check_open()
+    if not graph.searching.acquire(blocking=False):
+        raise GraphSearchError("a search is running on this graph already; one at a time")
+    try:
+        session = _Session(
+            graph, board, limits or Limits(), params or SearchParams(), stop or threading.Event()
+        )
+        return session.run(on_progress, interval)
+    finally:
+        graph.searching.release()
 
 
 def history_keys(board: chess.Board) -> NDArray[np.uint64]:
@@ -173,6 +184,7 @@ class _Session:
         self.run_id: int | None = None
         self.started = time.monotonic()
         self.last_flush = self.started
+        self.flush_seconds = FIRST_FLUSH_SECONDS
         self.before = self.arena.counters.copy()
         self.saved_before = graph.saved_nodes
         self.stop_reason = ""
@@ -180,14 +192,31 @@ class _Session:
     # ---------------------------------------------------------- the loop
     def run(self, on_progress: Callable[[Progress], None] | None, interval: float) -> SearchResult:
         self._begin()
+        unsaved: StoreError | None = None
+        node: NodeView | None = None
         try:
-            self._loop(on_progress, interval)
+            try:
+                self._know_root()
+                self._loop(on_progress, interval)
+            except StoreError as error:
+                unsaved = error
             node = self._view(None)  # with the draws by this game's history, which are not kept
             if on_progress:
                 on_progress(self.progress())
         finally:
-            self._end()
-        return self._result(node)
+            unsaved = self._end(save=unsaved is None) or unsaved
+        result = self._result(node)
+        if unsaved is None:
+            return result
+        failure = UnsavedError(str(unsaved))
+        failure.result = result
+        raise failure from unsaved
+
+    def _know_root(self) -> None:
+        """Evaluates the root if it is new, whatever the limits: there is always something to show."""
+        if not self.arena.slot(self.board):
+            self._make_room()
+            self._step(visits=1)
 
     def _begin(self) -> None:
         self.arena.set_params(self.params)
@@ -212,6 +241,7 @@ class _Session:
             if self._flush_due(now):
                 self.graph.flush(self._note_run)
                 self.last_flush = time.monotonic()
+                self.flush_seconds = min(2 * self.flush_seconds, FLUSH_SECONDS)
             if on_progress and now - shown >= interval:
                 on_progress(self.progress())
                 shown = now
@@ -241,11 +271,12 @@ class _Session:
         return int(self.arena.counters[counter] - self.before[counter])
 
     # ---------------------------------------------------------- waves
-    def _step(self) -> None:
+    def _step(self, visits: int | None = None) -> None:
+        visits = visits or self._visits_left()
         if self.graph.evaluator.kernel_kind == EXTERNAL:
-            self._external_wave()
+            self._external_wave(visits)
         else:
-            self._kernel_waves()
+            self._kernel_waves(visits)
         if self.arena.counters[layout.OVERFLOWS]:
             raise CapacityError("a visit count has reached 2**32 - 1")
 
@@ -253,11 +284,11 @@ class _Session:
         batch = self.params.minibatch_size
         self.arena.make_room(wave.ENTRIES_PER_LEAF * batch + wave.SPARE_ENTRIES)
 
-    def _kernel_waves(self) -> None:
+    def _kernel_waves(self, visits: int) -> None:
         """Runs a slice of waves inside the kernels, as many as take some 30 ms."""
         evaluator = self.graph.evaluator
         weights = getattr(evaluator, "weights", _NO_WEIGHTS)
-        left = np.array([self._visits_left(), self._evaluations_left(), self.waves_per_slice], np.int64)
+        left = np.array([visits, self._evaluations_left(), self.waves_per_slice], np.int64)
         begin = time.monotonic()
         batch = self.params.minibatch_size
         while (
@@ -281,12 +312,11 @@ class _Session:
         elif spent > SLICE_SECONDS:
             self.waves_per_slice = max(1, self.waves_per_slice // 2)
 
-    def _external_wave(self) -> None:
+    def _external_wave(self, visits: int) -> None:
         """Gathers a wave, has its leaves evaluated outside, and completes it."""
-        target = min(self.params.minibatch_size, self._visits_left(), self._evaluations_left())
-        limit = self._visits_left()
+        target = min(self.params.minibatch_size, visits, self._evaluations_left())
         tables, arrays = self.arena.tables, self.arena.arrays
-        while (leaves := run.gather(tables, arrays, self.wave, self.root, target, limit)) < 0:
+        while (leaves := run.gather(tables, arrays, self.wave, self.root, target, visits)) < 0:
             self._make_room()
             arrays = self.arena.arrays
         if leaves:
@@ -298,33 +328,45 @@ class _Session:
         offsets = w.offsets[: leaves + 1]
         count = int(offsets[-1])
         batch = PositionBatch(
-            w.leaf_words[: 10 * leaves].reshape(leaves, 10).copy(), w.moves[:count].copy(), offsets
+            w.leaf_words[: 10 * leaves].reshape(leaves, 10).copy(), w.moves[:count].copy(), offsets.copy()
         )
-        answer: Evaluation = checked(batch, self.graph.evaluator.evaluate(batch))
+        answer = self._answer(batch)
         w.priors[:count] = answer.priors
         w.values[0 : 2 * leaves : 2] = answer.wdl[:, 0] - answer.wdl[:, 2]
         w.values[1 : 2 * leaves : 2] = answer.wdl[:, 1]
+
+    def _answer(self, batch: PositionBatch) -> Evaluation:
+        """Returns the evaluator's checked answer; what goes wrong in it is an EvaluatorError."""
+        try:
+            return checked(batch, self.graph.evaluator.evaluate(batch))
+        except GraphSearchError:
+            raise
+        except Exception as error:
+            raise EvaluatorError(f"the evaluator failed: {type(error).__name__}: {error}") from error
 
     # ---------------------------------------------------------- saving
     def _flush_due(self, now: float) -> bool:
         if self.graph.store is None:
             return False
-        return self.arena.dirty_count >= FLUSH_NODES or now - self.last_flush >= FLUSH_SECONDS
+        return self.arena.dirty_count >= FLUSH_NODES or now - self.last_flush >= self.flush_seconds
 
     def _note_run(self, store: Store) -> None:
         assert self.run_id is not None
         store.update_run(self.run_id, self._added(layout.VISITS), self._added(layout.EVALUATIONS))
 
-    def _end(self) -> None:
-        """Saves all, and takes back what only this game's history made a draw."""
+    def _end(self, *, save: bool) -> StoreError | None:
+        """Saves all, and takes back what only this game's history made a draw; returns why saving failed."""
         try:
-            if self.graph.store:
+            if self.graph.store and save:
                 self.graph.flush(self._note_end)
             mark_compiled()
+        except StoreError as error:
+            return error
         finally:
             self.arena.take_back_overlay()
             self.arena.forget_overlay()
             self.arena.set_history(np.zeros(0, np.uint64))
+        return None
 
     def _note_end(self, store: Store) -> None:
         assert self.run_id is not None
@@ -356,7 +398,8 @@ class _Session:
         assert node is not None, "the first wave records the root"
         return node
 
-    def _result(self, node: NodeView) -> SearchResult:
+    def _result(self, node: NodeView | None) -> SearchResult:
+        assert node is not None
         p = self.progress()
         return SearchResult(
             self.board.fen(),
@@ -375,6 +418,7 @@ class _Session:
             p.nodes,
             self.graph.saved_nodes - self.saved_before,
             self.stop_reason or "stop",
+            self._added(layout.HISTORY_DRAWS),
         )
 
 

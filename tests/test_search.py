@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import chess
 import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, search
-from graphsearch.errors import EvaluatorError, EvaluatorMismatchError, InvalidPositionError
+from graphsearch.errors import (
+    EvaluatorError,
+    EvaluatorMismatchError,
+    GraphSearchError,
+    InvalidParameterError,
+    InvalidPositionError,
+    StoreError,
+    UnsavedError,
+)
 from graphsearch.evaluators import Evaluation, PositionBatch, TableEntry, TableEvaluator
 from graphsearch.kernels import layout
 from graphsearch.position import key_of
 from graphsearch.query import query
+from graphsearch.store import Store
 
 from .graphs import check_invariants, records_below
 from .reference import HashEvaluator, ReferenceSearch
@@ -428,3 +438,83 @@ def test_a_parent_is_not_dragged_by_visits_it_never_chose() -> None:
         later = search(graph, board, Limits(visits=200), ONE)
     assert later.node.moves[0].move != worst.move
     assert later.visits == 600
+
+
+# --------------------------------------------------------------------------- wrong use
+
+
+def test_a_search_that_ends_before_its_first_wave_still_answers() -> None:
+    stop = threading.Event()
+    stop.set()
+    for limits, event in ((Limits(seconds=1e-300), None), (Limits(), stop)):
+        with Graph.open(None, evaluator="uniform") as graph:
+            result = search(graph, chess.Board(), limits, stop=event)
+        assert result.visits == 1
+        assert result.bestmove is not None
+
+
+def test_a_second_search_on_a_graph_is_refused_while_one_runs() -> None:
+    with Graph.open(None, evaluator="uniform") as graph:
+        refused = []
+
+        def again(_: object) -> None:
+            with pytest.raises(GraphSearchError, match="running"):
+                search(graph, chess.Board(), Limits(visits=1))
+            refused.append(1)
+
+        result = search(graph, chess.Board(), Limits(visits=500), ONE, on_progress=again, interval=0.0)
+        assert refused
+        assert result.visits == 500
+        assert search(graph, chess.Board(), Limits(visits=1), ONE).visits == 501
+
+
+def test_a_closed_graph_is_not_searched(tmp_path: Path) -> None:
+    graph = Graph.open(tmp_path / "a.graph", evaluator="uniform")
+    search(graph, chess.Board(), Limits(visits=10))
+    graph.close()
+    graph.close()
+    with pytest.raises(StoreError, match="closed"):
+        search(graph, chess.Board(), Limits(visits=10))
+
+
+def test_what_could_not_be_saved_is_still_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Graph.open(tmp_path / "a.graph", evaluator="uniform") as graph:
+
+        def fail(self: Store, batch: object, *, fresh: int) -> None:
+            raise StoreError("the disk is full")
+
+        monkeypatch.setattr(Store, "append", fail)
+        with pytest.raises(UnsavedError, match="full") as caught:
+            search(graph, chess.Board(), Limits(visits=100))
+        assert caught.value.result.visits == 100
+        monkeypatch.undo()
+        assert search(graph, chess.Board(), Limits(visits=1)).saved_nodes > 50
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"cpuct_base": float("inf")},
+        {"fpu_value": 1e308},
+        {"cpuct": "2"},
+        {"minibatch_size": 2.5},
+        {"cpuct": True},
+    ],
+)
+def test_parameters_that_would_spoil_a_search_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameterError):
+        SearchParams(**fields)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"visits": 10**30}, {"visits": 10.5}, {"evaluations": "5"}, {"seconds": float("nan")}]
+)
+def test_limits_that_cannot_be_counted_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameterError):
+        Limits(**fields)
+
+
+def test_an_error_inside_an_evaluator_is_an_evaluator_error() -> None:
+    graph = Graph.open(None, evaluator=FailingEvaluator(0, ZeroDivisionError("x / 0")))
+    with graph, pytest.raises(EvaluatorError, match="ZeroDivisionError"):
+        search(graph, chess.Board(), Limits(visits=5))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Callable
@@ -46,15 +47,25 @@ def _sources_digest() -> str:
 def _cache_folder() -> Path | None:
     """Returns a writable folder for compiled code, or None if there is none."""
     base = os.environ.get("GRAPHSEARCH_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    for parent in (Path(base).expanduser(), Path(tempfile.gettempdir()) / f"graphsearch-{os.getuid()}"):
-        folder = parent / "graphsearch" / f"kernels-{_sources_digest()}"
+    own = Path(tempfile.gettempdir()) / f"graphsearch-{getattr(os, 'getuid', lambda: 0)()}"
+    for parent in (Path(base), own):
         try:
+            parent.expanduser().mkdir(mode=0o700, parents=True, exist_ok=True)
+            if parent == own and not _is_private(own):
+                continue
+            folder = parent.expanduser() / "graphsearch" / f"kernels-{_sources_digest()}"
             folder.mkdir(parents=True, exist_ok=True)
-        except OSError:
+        except (OSError, RuntimeError):  # no right to make it, or no home
             continue
         if os.access(folder, os.W_OK):
             return folder
     return None
+
+
+def _is_private(folder: Path) -> bool:
+    """Returns whether nobody else can put code there: compiled code is run when it is loaded."""
+    status = folder.lstat()
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
 CACHE_FOLDER = None if JIT_OFF else _cache_folder()

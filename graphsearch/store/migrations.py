@@ -31,6 +31,8 @@ def format_of(connection: sqlite3.Connection, path: Path) -> int:
       SchemaVersionError: if its format is newer than this version knows.
     """
     application = connection.execute("PRAGMA application_id").fetchone()[0]
+    if application != APPLICATION_ID and not connection.execute("PRAGMA page_count").fetchone()[0]:
+        raise StoreError(f"{path} is an empty file, not a graph; choose another file")
     if application != APPLICATION_ID:
         raise StoreError(f"{path} is an SQLite file but not a graph of graphsearch; choose another file")
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])

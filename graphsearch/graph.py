@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -172,6 +173,8 @@ class Graph:
         try:
             if self.arena.dirty_count:
                 self.flush()
+            with contextlib.suppress(StoreError):  # all is saved; only old versions stay for now
+                store.tidy()
         finally:
             self.store = None
             store.close()

@@ -102,6 +102,8 @@ def _prepare_for_writing(connection: sqlite3.Connection, path: Path) -> None:
     execute(f"PRAGMA page_size = {PAGE_BYTES}")
     empty = execute("PRAGMA page_count").fetchone()[0] == 0
     version = 0 if empty else format_of(connection, path)
+    if empty:
+        execute("PRAGMA auto_vacuum = INCREMENTAL")  # so that `tidy` can shrink the file
     if version < FORMAT_VERSION:
         migrate(connection, version)
     execute("PRAGMA journal_mode = WAL")

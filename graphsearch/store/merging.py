@@ -18,8 +18,11 @@ from .runs import CHUNK_BLOCKS, RunCursor, choose_pivot, merge, write_records
 
 FAN_OUT = 8  # runs of one tier that make a run of the next
 BASE_RECORDS = 512  # tier t holds runs of 512 * 8 ** t records and more
-WASTE = 1.5  # superseded versions may take half of the live records' room
-WASTE_FROM = 65_536  # records; below it a rewrite is not worth a thought
+WASTE = 1.25  # superseded versions may take a quarter of the live records' room
+WASTE_FROM = 16_384  # records; below it a rewrite is not worth a thought
+
+TIDY_WASTE = 1.04  # when a file of moderate size is closed
+TIDY_RECORDS = 1_000_000  # live records of such a file: tidying it takes up to 2 s
 
 STEP_BLOCKS = CHUNK_BLOCKS
 
@@ -33,14 +36,15 @@ def tier(records: int) -> int:
     return max(0, int(log(max(records, 1) / BASE_RECORDS, FAN_OUT) + 1e-9))
 
 
-def choose_runs(segments: Sequence[Segment], live: int) -> list[Segment]:
+def choose_runs(segments: Sequence[Segment], live: int, waste: float = WASTE) -> list[Segment]:
     """Returns the runs to merge next, neighbours in age, or none.
 
     Args:
       segments: newest first, none of them in a merge.
       live: distinct records of the file.
+      waste: how many times their number all runs may hold.
     """
-    if len(segments) > 1 and sum(s.records for s in segments) > max(WASTE * live, WASTE_FROM):
+    if len(segments) > 1 and sum(s.records for s in segments) > max(waste * live, WASTE_FROM):
         return list(segments)
     tiers = [tier(segment.records) for segment in segments]
     for level in sorted(set(tiers)):
@@ -53,15 +57,15 @@ def choose_runs(segments: Sequence[Segment], live: int) -> list[Segment]:
     return []
 
 
-def is_due(catalog: Catalog, live: int) -> bool:
+def is_due(catalog: Catalog, live: int, waste: float = WASTE) -> bool:
     """Returns whether a merge is under way or should start."""
-    return any(s.merged_into for s in catalog.segments) or bool(choose_runs(catalog.segments, live))
+    return any(s.merged_into for s in catalog.segments) or bool(choose_runs(catalog.segments, live, waste))
 
 
-def step(connection: sqlite3.Connection, catalog: Catalog, live: int) -> bool:
+def step(connection: sqlite3.Connection, catalog: Catalog, live: int, waste: float = WASTE) -> bool:
     """Does one step of the merge under way, or of the next; returns False if none is due."""
     if not any(segment.merged_into for segment in catalog.segments):
-        runs = choose_runs(catalog.segments, live)
+        runs = choose_runs(catalog.segments, live, waste)
         if not runs:
             return False
         _start(connection, runs)

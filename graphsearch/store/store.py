@@ -183,12 +183,29 @@ class Store:
         self._check_writable()
         if self._connection.in_transaction:
             raise StoreError(f"{self.path}: merging inside a transaction; end it first")
-        if not merging.is_due(self._catalog, self._node_count):
+        return self._merge_step(merging.WASTE)
+
+    def _merge_step(self, waste: float) -> bool:
+        if not merging.is_due(self._catalog, self._node_count, waste):
             return False
         with self.transaction():
-            merging.step(self._connection, self._catalog, self._node_count)
+            merging.step(self._connection, self._catalog, self._node_count, waste)
             self._load()
-        return merging.is_due(self._catalog, self._node_count)
+        return merging.is_due(self._catalog, self._node_count, waste)
+
+    def tidy(self) -> None:
+        """Drops superseded versions from a file of up to a million nodes, and gives their room back.
+
+        Raises:
+          StoreError: if the file cannot be written; it is whole all the same.
+        """
+        self._check_writable()
+        if self._node_count <= merging.TIDY_RECORDS:
+            while self._merge_step(merging.TIDY_WASTE):
+                pass
+            with sql_errors(self.path, "write to it"):
+                # a script, because it has to be stepped once a page, and `execute` steps once
+                self._connection.executescript("PRAGMA incremental_vacuum")
 
     def begin_run(self, position_fen: str, limits: Mapping[str, Any], params: Mapping[str, Any]) -> int:
         """Returns the number of a new run (search), recorded as started now."""

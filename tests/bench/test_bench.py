@@ -1,0 +1,28 @@
+"""The benchmark runs at a small scale and gives every figure; no figure is judged here."""
+
+from __future__ import annotations
+
+from graphsearch.bench import run
+
+FIGURES = {
+    "nodes",
+    "perft_per_s",
+    "expand_ns",
+    "make_ns",
+    "visits_per_s_single",
+    "visits_per_s_wave",
+    "ram_bytes_per_node",
+    "file_bytes_per_node",
+    "save_nodes_per_s",
+    "load_nodes_per_s",
+    "builtin_evaluations_per_s",
+    "builtin_file_bytes_per_node",
+}
+
+
+def test_the_benchmark_gives_every_figure() -> None:
+    told: list[str] = []
+    figures = run(told.append, nodes=2000)
+    assert set(figures) == FIGURES
+    assert all(value > 0 for value in figures.values())
+    assert len(told) >= 4

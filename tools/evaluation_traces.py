@@ -9,6 +9,7 @@ from numba import int64
 
 from graphsearch.kernels import board as kboard
 from graphsearch.kernels import evaluation as kevaluation
+from graphsearch.kernels import evaluation_moves as kmoves
 from graphsearch.kernels import evaluation_search as ksearch
 from graphsearch.kernels import evaluation_terms as kterms
 from graphsearch.kernels.evaluation_layout import MOVE_COUNT, SCALAR_UNIT, TAPERED_COUNT
@@ -76,7 +77,7 @@ def trace_moves(
             bins = MOVE_COUNT - 2 * kevaluation.LOSS_BINS
             for f in range(0, bins, 2):
                 unit[base + f], unit[base + f + 1] = 1, int64(1) << 32
-                packed = kevaluation.move_terms(t, ptr(unit, 0), s, moves[j], infos, checks, evades)
+                packed = kmoves.move_terms(t, ptr(unit, 0), s, moves[j], infos, checks, evades)
                 counts[j, f] = (packed << 32) >> 32
                 counts[j, f + 1] = (packed - counts[j, f]) >> 32
                 unit[base + f], unit[base + f + 1] = 0, 0

@@ -518,3 +518,16 @@ def test_an_error_inside_an_evaluator_is_an_evaluator_error() -> None:
     graph = Graph.open(None, evaluator=FailingEvaluator(0, ZeroDivisionError("x / 0")))
     with graph, pytest.raises(EvaluatorError, match="ZeroDivisionError"):
         search(graph, chess.Board(), Limits(visits=5))
+
+
+@pytest.mark.parametrize("batch", [1, 64])
+def test_mate_in_two_is_found_without_knowledge(batch: int) -> None:
+    # 1. Ra6 bxa6 2. b7#, or any bishop move 2. Rxa7#
+    board = chess.Board("kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1")
+    with Graph.open(None, evaluator="uniform") as graph:
+        result = search(graph, board, Limits(visits=20_000), SearchParams(minibatch_size=batch))
+        check_invariants(graph, board)
+    best = result.node.moves[0]
+    assert best.san == "Ra6"
+    assert best.q is not None
+    assert best.q > 0.9

@@ -137,10 +137,7 @@ class Arena:
         heap.rehash(self.arrays, old)
 
     def fold_overlay(self) -> None:
-        """Sums up the notes on visits drawn by the game's history.
-
-        And gives them more room if they need it.
-        """
+        """Sums up the notes on visits drawn by the game's history, with more room if they need it."""
         length = int(self.counters[layout.OVERLAY_LENGTH])
         overlay = self.arrays.overlay
         if 4 * length < len(overlay):
@@ -176,10 +173,10 @@ class Arena:
 
     def read(self, board: chess.Board) -> NodeRecord | None:
         """Returns a copy of a position's record, or None."""
-        slot = self.slot(board)
+        words = pack(board)
+        slot = int(heap.find_position(self.tables, self.arrays, words))
         if not slot:
             return None
-        words = pack(board)
         clock = int(self.arrays.records[slot + 2]) >> 32 & MAX_CLOCK  # the one it was evaluated with
         words[8] = int(words[8]) & ~(MAX_CLOCK << 12) | clock << 12
         return self._copy_out(np.array([slot], np.uint32), words.reshape(1, POSITION_WORDS)).record(0)
@@ -226,8 +223,10 @@ class Arena:
         begin, misfits = 0, 0
         while begin < len(batch):
             self.make_room(len(batch) - begin)
-            begin, bad = transfer.copy_in(self.tables, self.arrays, words, columns, begin)
-            misfits += bad
+            reached, bad = transfer.copy_in(self.tables, self.arrays, words, columns, begin)
+            if reached == begin:
+                raise CapacityError(f"no more memory can be had for the graph of {self.node_count} nodes")
+            begin, misfits = reached, misfits + bad
         return misfits
 
 

@@ -34,10 +34,7 @@ EVALUATOR_NUMBER = 1  # of the one evaluator that a file is bound to; 0 is the r
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a search is. Counts are what this search added.
-
-    But `visits` (root N) and `nodes` (in the graph).
-    """
+    """How far a search is: what it added, and by `visits` (root N) and `nodes` what the graph holds now."""
 
     seconds: float
     visits: int
@@ -188,6 +185,7 @@ class _Session:
         self.before = self.arena.counters.copy()
         self.saved_before = graph.saved_nodes
         self.stop_reason = ""
+        self.visits_at_room = -1
 
     # ---------------------------------------------------------- the loop
     def run(self, on_progress: Callable[[Progress], None] | None, interval: float) -> SearchResult:
@@ -215,15 +213,13 @@ class _Session:
     def _know_root(self) -> None:
         """Evaluates the root if it is new, whatever the limits: there is always something to show."""
         if not self.arena.slot(self.board):
-            self._make_room()
             self._step(visits=1)
 
     def _begin(self) -> None:
         self.arena.set_params(self.params)
         self.arena.set_history(history_keys(self.board))
         self.arena.counters[layout.SELDEPTH] = 0
-        self.graph.touch(self.root)
-        self.graph.name_root(self.board)
+        self.graph.note_root(self.board)
         if self.graph.store:
             self.run_id = self.graph.store.begin_run(
                 self.board.fen(), self.limits.as_dict(), self.params.as_dict()
@@ -281,8 +277,12 @@ class _Session:
             raise CapacityError("a visit count has reached 2**32 - 1")
 
     def _make_room(self) -> None:
-        batch = self.params.minibatch_size
-        self.arena.make_room(wave.ENTRIES_PER_LEAF * batch + wave.SPARE_ENTRIES)
+        """Lets the arena grow; fails if nothing was searched since it last did: that did not help then."""
+        visits = int(self.arena.counters[layout.VISITS])
+        self.arena.make_room(wave.ENTRIES_PER_LEAF * self.params.minibatch_size + wave.SPARE_ENTRIES)
+        if visits == self.visits_at_room:
+            raise CapacityError(f"no more memory can be had for the graph of {self.arena.node_count} nodes")
+        self.visits_at_room = visits
 
     def _kernel_waves(self, visits: int) -> None:
         """Runs a slice of waves inside the kernels, as many as take some 30 ms."""

@@ -10,7 +10,7 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, search
 from graphsearch.arena import Arena
-from graphsearch.errors import StoreError
+from graphsearch.errors import CapacityError, StoreError
 from graphsearch.kernels import layout
 from graphsearch.record import NodeRecord, RecordBatch, prior_code, problems
 from graphsearch.store import Store
@@ -96,6 +96,14 @@ def test_a_graph_that_fills_its_memory_stops_saved(tmp_path: Path) -> None:
         assert result.stop_reason == "memory"
         assert result.saved_nodes == result.nodes > 10_000
         assert graph.arena.dirty_count == 0
+
+
+@pytest.mark.parametrize("ram_bytes", [1_000, 600_000, 1_200_000])
+def test_a_memory_too_small_for_one_path_is_refused_and_not_tried_for_ever(ram_bytes: int) -> None:
+    with Graph.open(None, evaluator="uniform", ram_bytes=ram_bytes) as graph:
+        with pytest.raises(CapacityError):
+            search(graph, chess.Board(), Limits(visits=1_000_000))
+        assert graph.node_count == 0
 
 
 def test_prior_codes_of_kernels_and_records_agree() -> None:

@@ -32,7 +32,6 @@ WAVE = 1024
 PERFT_DEPTH = 6  # 119,060,324 positions
 MIDDLEGAME = "r1bq1rk1/pp2bppp/2n2n2/2pp4/3P4/2NBPN2/PP3PPP/R1BQ1RK1 w - - 0 9"
 REPEATS = 5
-FLUSH = 200_000  # records of one save, as in a search
 VISITS = 1 << 16  # between two looks at the number of nodes
 
 
@@ -91,10 +90,7 @@ def _median(work: Callable[[], object]) -> float:
 
 
 def _grown(batch: int, nodes: int, arena: Arena | None = None) -> tuple[Arena, float]:
-    """Returns an arena grown from the start position to `nodes` nodes with `uniform`.
-
-    And visits per CPU-second.
-    """
+    """Returns an arena grown to `nodes` nodes with `uniform`, and visits per CPU-second of that."""
     arena = arena or Arena(logged=False)
     memory = wave.new_wave(batch, evaluation.EVALUATION_SCRATCH_WORDS)
     params = SearchParams(minibatch_size=batch)

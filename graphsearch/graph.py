@@ -10,13 +10,11 @@ from pathlib import Path
 from types import TracebackType
 
 import chess
-import numpy as np
-from numpy.typing import NDArray
 
 from .arena import Arena
 from .errors import StoreError
 from .evaluators import Evaluator, create
-from .position import key_of, unpack
+from .position import key_of
 from .record import NodeRecord
 from .store import Store
 from .summary import top_rows
@@ -40,8 +38,7 @@ class Graph:
         self.searching = threading.Lock()
         self._closed = False
         self.saved_nodes = 0
-        self._roots: dict[bytes, NDArray[np.uint64]] = {}
-        self._recorded: dict[str, str] = {}
+        self._roots: dict[str, chess.Board] = {}
 
     @classmethod
     def open(
@@ -110,9 +107,9 @@ class Graph:
         if self._closed:
             raise StoreError("the graph is closed; open it again to search on")
 
-    def touch(self, root: NDArray[np.uint64]) -> None:
-        """Notes a root that is searched, to list it in the file."""
-        self._roots.setdefault(root.tobytes(), root)
+    def note_root(self, board: chess.Board) -> None:
+        """Notes a position that is searched, to list it in the file by the FEN that was asked for."""
+        self._roots[f"{key_of(board):016x}"] = board.copy(stack=False)
 
     def flush(self, note: Callable[[Store], None] | None = None) -> int:
         """Saves what the file does not hold yet, all of it or nothing; returns how many records that was.
@@ -142,21 +139,13 @@ class Graph:
 
     def _write_tables(self, note: Callable[[Store], None] | None) -> None:
         assert self.store is not None
-        for words in self._roots.values():
-            board = unpack(words.tolist())
+        for key, board in self._roots.items():
             record = self.read(board)
             if record is not None:
-                self.store.record_root(f"{key_of(board):016x}", self._root_fen(board), record.visits)
+                self.store.record_root(key, board.fen(), record.visits)
                 self.store.write_top(*top_rows(self.read, board))
         if note:
             note(self.store)
-
-    def name_root(self, board: chess.Board) -> None:
-        """Notes the FEN under which a root is listed: the one that was asked for, with its move number."""
-        self._recorded[f"{key_of(board):016x}"] = board.fen()
-
-    def _root_fen(self, board: chess.Board) -> str:
-        return self._recorded.get(f"{key_of(board):016x}", board.fen())
 
     def close(self) -> None:
         """Saves and closes the file. A second call does nothing.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import chess
 
-from .position import CHECKMATE, DEAD, STALEMATE, check, key_of, legal_moves
+from .position import check, key_of, legal_moves
 from .record import Edge, NodeRecord, node_value
 from .values import D_SCALE, WDL, cp_from_q, negate, wdl_from_q
 
@@ -124,8 +124,12 @@ def view(read: Reader, board: chess.Board, *, lines: int | None = None) -> NodeV
     if record is None:
         return None
     moves = legal_moves(board) if record.codes else []
-    views = [_move_view(read, board, record, moves, k) for k in ranking(record)[:lines]]
-    views += [_move_view(None, board, record, moves, k) for k in ranking(record)[len(views) :]]
+    order, priors = record.order, record.priors if record.codes else []
+    views: list[MoveView] = []
+    for k in ranking(record):
+        reader = read if lines is None or len(views) < lines else None
+        index = order[k]
+        views.append(_move_view(reader, board, moves[index], edge_of(record, k), priors[index]))
     q, d = node_mean(record)
     return NodeView(
         board.fen(), key_of(board), record.visits, q, wdl_from_q(q, d), record.terminal, tuple(views)
@@ -162,11 +166,8 @@ def best_move(record: NodeRecord, board: chess.Board) -> chess.Move | None:
 
 
 def _move_view(
-    read: Reader | None, board: chess.Board, record: NodeRecord, moves: Sequence[chess.Move], k: int
+    read: Reader | None, board: chess.Board, move: chess.Move, edge: Edge, prior: float
 ) -> MoveView:
-    index = record.order[k]
-    move = moves[index]
-    edge = edge_of(record, k)
     mate, bounds = _proof(board, move)
     q = edge.value if edge.n else None
     draws = ((edge.n - edge.r) * edge.d + edge.r * D_SCALE) / edge.n / D_SCALE if edge.n else 0.0
@@ -174,7 +175,7 @@ def _move_view(
         move,
         board.san(move),
         edge.n,
-        record.priors[index],
+        prior,
         q,
         None if q is None else wdl_from_q(q, draws),
         None if q is None else cp_from_q(q),
@@ -214,6 +215,3 @@ def _line(read: Reader, board: chess.Board, first: chess.Move) -> tuple[chess.Mo
         line.append(move)
         walk.push(move)
     return tuple(line)
-
-
-TERMINAL_TEXT = {CHECKMATE: "checkmate", STALEMATE: "stalemate", DEAD: "insufficient material"}

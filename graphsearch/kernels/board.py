@@ -11,13 +11,12 @@ from typing import Any
 from numba import int64, uint16
 
 from .jit import ONE, ZERO, U, ctz, inner, mum, popc
-from .tables import BE, BM, BT, CR, CT, KI, KN, LN, PA, RE, RM, ZC, ZO
+from .tables import BE, BM, BT, CR, KI, KN, LN, PA, RE, RM, ZC, ZO
 
 PW = 10  # words of a packed position
 FILE_A, FILE_H = U(0x0101010101010101), U(0x8080808080808080)
 RANK_3, RANK_6 = U(0xFF0000), U(0xFF0000000000)
 DARK = U(0xAA55AA55AA55AA55)
-EDGE_RANKS = U(0xFF000000000000FF)
 
 
 @inner
@@ -308,12 +307,6 @@ def make_move(T: Any, s: Any, c: Any, m: Any) -> Any:
 def clock_of(s: Any) -> Any:
     """Returns the halfmove clock."""
     return int64((s[8] >> U(12)) & U(255))
-
-
-@inner
-def key_of_words(T: Any, s: Any) -> Any:
-    """Returns the graph's key: Polyglot's, XOR the clock term."""
-    return s[9] ^ T[CT + clock_of(s)]
 
 
 @inner

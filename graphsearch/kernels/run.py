@@ -1,7 +1,4 @@
-"""The search loop around the wave, for evaluators that are kernels themselves.
-
-And its single steps for all others.
-"""
+"""The search loop around the wave for evaluators that are kernels, and its single steps for all others."""
 
 from __future__ import annotations
 
@@ -34,10 +31,9 @@ from .wave import ENTRIES_PER_LEAF, LEAVES, SPARE_ENTRIES, clear_wave, wave_poin
 DONE, NEEDS_SPACE = 0, 1
 
 RECORD_WORDS_PER_LEAF = 3 + 28  # a header and the codes of 218 moves
-SPARE_BLOCK_WORDS = (
-    500 * 897
-)  # every node of the longest path grows to the largest class; waves check by themselves
-OVERLAY_PER_WAVE = 1 << 10  # one longest path; waves check by themselves
+# Room for one longest path: of grown blocks, of overlay notes. Waves of many visits check as they go.
+SPARE_BLOCK_WORDS = 500 * 897
+OVERLAY_PER_WAVE = 1 << 10
 
 
 @inner
@@ -148,13 +144,6 @@ def run(
         limits[1] -= Wp.counts[LEAVES]
         limits[2] -= 1
     return DONE
-
-
-@kernel
-def temper_batch(priors: Any, offsets: Any, temperature: Any) -> None:
-    """Calls `temper` on the priors of several positions."""
-    for i in range(offsets.size - 1):
-        temper(ptr(priors, offsets[i]), offsets[i + 1] - offsets[i], temperature)
 
 
 @kernel

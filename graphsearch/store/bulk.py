@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CapacityError, CorruptRecordError
+from ..errors import CorruptRecordError
 from ..record import RecordBatch
 from .bloom import HASHES, empty_bloom
 from .codec import BLOCK
@@ -168,9 +168,3 @@ def take(batch: RecordBatch, order: NDArray[np.int64]) -> RecordBatch:
     out = RecordBatch.empty(len(order), int(codes), int(edges))
     gather(_columns(batch), order, _columns(out))
     return out
-
-
-def check_size(batch: RecordBatch, limit: int) -> None:
-    """Raises CapacityError for a batch of more records than fit one call."""
-    if len(batch) > limit:
-        raise CapacityError(f"{len(batch)} records in one batch, at most {limit} can be appended at once")

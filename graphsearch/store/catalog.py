@@ -6,7 +6,7 @@ import sqlite3
 import zlib
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ _U64 = (1 << 64) - 1
 KEPT_DICTIONARIES = 256  # of chunks, some 60 kB each
 
 U64s = NDArray[np.uint64]
+Bits = NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -28,18 +29,23 @@ class ChunkIndex:
     Attributes:
       keys: `[blocks]` sort key of the first record of each block.
       dictionary: the dictionaries of its blocks as stored.
-      bloom: filter over the keys of all its records.
+      bloom: filter over the keys of all its records; empty in an index that is kept without it.
     """
 
     keys: U64s
     dictionary: bytes
-    bloom: NDArray[np.uint8]
+    bloom: Bits
 
     @property
     def checksum(self) -> int:
         """CRC-32 over keys, dictionary and bloom filter as stored."""
         keys = self.keys.astype("<u8").tobytes()
         return zlib.crc32(self.bloom.tobytes(), zlib.crc32(self.dictionary, zlib.crc32(keys)))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes in RAM."""
+        return self.keys.nbytes + len(self.dictionary) + self.bloom.nbytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,37 +87,127 @@ class Segment:
         return sum(chunk.records for chunk in self.chunks)
 
 
+def read_segments(connection: sqlite3.Connection, path: Path) -> list[Segment]:
+    """Returns all runs, newest first, with their chunks.
+
+    Raises:
+      CorruptRecordError: if a chunk belongs to no run.
+    """
+    rows = connection.execute(
+        "SELECT id, age, merged_into, frontier FROM segment ORDER BY age DESC, id DESC"
+    ).fetchall()
+    by_id = {row[0]: Segment(row[0], row[1], row[2], _unsigned(row[3])) for row in rows}
+    for row in connection.execute(
+        "SELECT id, segment, first_block, blocks, gone, records, first_key FROM chunk ORDER BY id"
+    ).fetchall():
+        if row[1] not in by_id:
+            raise CorruptRecordError(f"{path}: chunk {row[0]} belongs to run {row[1]}, which is missing")
+        by_id[row[1]].chunks.append(Chunk.of_row(row))
+    return list(by_id.values())
+
+
+def chunk_name(path: Path, chunk: Chunk, block: int | None = None) -> str:
+    """Returns how messages call a chunk or a block."""
+    where = f"{path}: run {chunk.segment}, chunk {chunk.id}"
+    return where if block is None else f"{where}, block {chunk.block_id(block)}"
+
+
+def read_index(connection: sqlite3.Connection, path: Path, chunk: Chunk) -> ChunkIndex:
+    """Returns the index of a chunk from the file.
+
+    Raises:
+      CorruptRecordError: if it is not what was written.
+    """
+    row = connection.execute(
+        "SELECT checksum, keys, dictionary, bloom FROM chunk WHERE id = ?", (chunk.id,)
+    ).fetchone()
+    if row is not None:
+        checksum, keys, dictionary, bloom = row
+        found = zlib.crc32(bloom, zlib.crc32(dictionary, zlib.crc32(keys)))
+        if found == checksum and len(keys) == 8 * chunk.blocks:
+            words = np.frombuffer(keys, "<u8").astype(np.uint64)
+            return ChunkIndex(words, dictionary, np.frombuffer(bytearray(bloom), np.uint8))
+    raise CorruptRecordError(f"{chunk_name(path, chunk)}: its index is damaged")
+
+
+class Indexes:
+    """Indexes of chunks by id, shared by the writer and the readers of one process.
+
+    Ids are never used twice, so an entry is never wrong; one that is missing is read from the file. Every
+    change is one operation on a dict, which threads may make at once.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[int, ChunkIndex] = {}
+        self._fresh: dict[int, ChunkIndex] = {}  # of the open transaction, seen by the writer alone
+        self.keep_blooms = False  # of new chunks, until a reader has taken them
+        self._committed = 0  # the largest id that no rollback can free to be used again
+
+    def get(self, chunk: Chunk) -> ChunkIndex | None:
+        """Returns the index of a committed chunk, with or without its filter, or None."""
+        return self._kept.get(chunk.id)
+
+    def keep(self, chunk_id: int, index: ChunkIndex, *, bloom: bool = False) -> ChunkIndex:
+        """Keeps an index, without its filter unless told otherwise; returns it as given."""
+        if chunk_id <= self._committed:
+            self._kept[chunk_id] = index if bloom else replace(index, bloom=index.bloom[:0].copy())
+        return index
+
+    def add(self, chunk_id: int, index: ChunkIndex) -> None:
+        """Keeps the index of a chunk that the open transaction writes, for readers once it is committed."""
+        self._fresh[chunk_id] = index
+
+    def fresh(self, chunk: Chunk) -> ChunkIndex | None:
+        """Returns the index of a chunk that the open transaction has written, or None."""
+        return self._fresh.get(chunk.id)
+
+    def forget(self) -> None:
+        """Drops what the transaction wrote: its ids may be used again."""
+        self._fresh = {}
+
+    def commit(self, ids: set[int]) -> None:
+        """Gives what the transaction wrote to the readers; `ids` are the chunks that there are now."""
+        self._committed = max(self._committed, *ids, 0)
+        fresh, self._fresh = self._fresh, {}
+        for chunk_id in fresh.keys() & ids:
+            self.keep(chunk_id, fresh[chunk_id], bloom=self.keep_blooms)
+        for chunk_id in self._kept.keys() - ids:
+            self._kept.pop(chunk_id, None)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all of them take in RAM."""
+        return sum(index.nbytes for index in list(self._kept.values()))
+
+
 class Catalog:
     """All runs, newest first, as of the last `load`."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
         self._path = path
-        self._indexes: dict[int, ChunkIndex] = {}
         self._dictionaries: OrderedDict[int, Dictionaries] = OrderedDict()
+        self.indexes = Indexes()
         self.generation = 0  # grows with every load
         self.segments: list[Segment] = []
         self.load()
+        self.committed()
 
     def load(self, *, forget: bool = False) -> None:
-        """Reads the lists of runs and chunks again; `forget` drops the indexes too (after a rollback)."""
-        rows = self._connection.execute(
-            "SELECT id, age, merged_into, frontier FROM segment ORDER BY age DESC, id DESC"
-        ).fetchall()
-        by_id = {row[0]: Segment(row[0], row[1], row[2], _unsigned(row[3])) for row in rows}
-        for row in self._connection.execute(
-            "SELECT id, segment, first_block, blocks, gone, records, first_key FROM chunk ORDER BY id"
-        ):
-            if row[1] not in by_id:
-                raise CorruptRecordError(
-                    f"{self._path}: chunk {row[0]} belongs to run {row[1]}, which is missing"
-                )
-            by_id[row[1]].chunks.append(Chunk.of_row(row))
-        self.segments = list(by_id.values())
-        ids = set() if forget else {chunk.id for segment in self.segments for chunk in segment.chunks}
-        self._indexes = {k: v for k, v in self._indexes.items() if k in ids}
+        """Reads the lists of runs and chunks again; `forget` drops what a rolled back transaction wrote."""
+        self.segments = read_segments(self._connection, self._path)
+        ids = set() if forget else self._ids()
+        if forget:
+            self.indexes.forget()
         self._dictionaries = OrderedDict((k, v) for k, v in self._dictionaries.items() if k in ids)
         self.generation += 1
+
+    def committed(self) -> None:
+        """Notes that what was loaded is committed: its indexes may be kept, and seen by readers."""
+        self.indexes.commit(self._ids())
+
+    def _ids(self) -> set[int]:
+        return {chunk.id for segment in self.segments for chunk in segment.chunks}
 
     @property
     def records(self) -> int:
@@ -119,33 +215,29 @@ class Catalog:
         return sum(segment.records for segment in self.segments)
 
     def index(self, chunk: Chunk) -> ChunkIndex:
-        """Returns the index of a chunk, read on first use.
+        """Returns the index of a chunk, read on first use and kept; its filter may be missing.
 
         Raises:
           CorruptRecordError: if it is not what was written.
         """
-        found = self._indexes.get(chunk.id)
-        if found is None:
-            found = self._indexes[chunk.id] = self._read_index(chunk)
-        return found
+        found = self.indexes.fresh(chunk) or self.indexes.get(chunk)
+        return found or self.indexes.keep(chunk.id, read_index(self._connection, self._path, chunk))
 
-    def _read_index(self, chunk: Chunk) -> ChunkIndex:
-        checksum, keys, dictionary, bloom = self._connection.execute(
-            "SELECT checksum, keys, dictionary, bloom FROM chunk WHERE id = ?", (chunk.id,)
-        ).fetchone()
-        found = zlib.crc32(bloom, zlib.crc32(dictionary, zlib.crc32(keys)))
-        if found != checksum or len(keys) != 8 * chunk.blocks:
-            raise CorruptRecordError(f"{self.name(chunk)}: its index is damaged")
-        return ChunkIndex(
-            np.frombuffer(keys, "<u8").astype(np.uint64),
-            dictionary,
-            np.frombuffer(bytearray(bloom), np.uint8),
-        )
+    def full_index(self, chunk: Chunk) -> ChunkIndex:
+        """Returns the index of a chunk with its filter, read on first use and kept.
+
+        Raises:
+          CorruptRecordError: if it is not what was written.
+        """
+        found = self.indexes.fresh(chunk) or self.indexes.get(chunk)
+        if found is None or not len(found.bloom):
+            found = read_index(self._connection, self._path, chunk)
+            self.indexes.keep(chunk.id, found, bloom=True)
+        return found
 
     def name(self, chunk: Chunk, block: int | None = None) -> str:
         """Returns how messages call a chunk or a block."""
-        where = f"{self._path}: run {chunk.segment}, chunk {chunk.id}"
-        return where if block is None else f"{where}, block {chunk.block_id(block)}"
+        return chunk_name(self._path, chunk, block)
 
     def dictionaries(self, chunk: Chunk) -> Dictionaries:
         """Returns the dictionaries of a chunk, of those last used without loading them again.

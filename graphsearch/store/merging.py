@@ -94,7 +94,8 @@ def _advance(
     for cursor, end, batch in zip(cursors, ends, batches, strict=True):
         rest = pivot is not None and end and int(order.sort_keys(batch.words[-1:])[0]) >= pivot
         _drop(connection, cursor, end - 1 if rest else end)
-    write_records(connection, output.id, merge(batches, output.frontier, pivot))
+    merged = merge(batches, output.frontier, pivot)
+    write_records(connection, output.id, merged, catalog.indexes)
     if pivot is None:
         connection.executemany("DELETE FROM segment WHERE id = ?", [(segment.id,) for segment in inputs])
     connection.execute(

@@ -14,7 +14,7 @@ from ..position import FREE_CLOCK, KEY_WORD, clock_term
 from ..record import RecordBatch
 from . import order
 from .bulk import BlockFault, bloom_of, decode_chunk, encode_chunk, take
-from .catalog import Catalog, Chunk, ChunkIndex, Segment, signed
+from .catalog import Catalog, Chunk, ChunkIndex, Indexes, Segment, signed
 from .codec import BLOCK
 
 CHUNK_BLOCKS = 2048  # 65,536 records share dictionaries and a bloom filter
@@ -31,20 +31,29 @@ def keys_of(words: U64s) -> U64s:
     return words[:, KEY_WORD] ^ _CLOCK_TERMS[(words[:, 8] >> np.uint64(12) & np.uint64(255)).astype(np.intp)]
 
 
-def write_records(connection: sqlite3.Connection, segment: int, batch: RecordBatch) -> None:
-    """Appends records, sorted and distinct, to a run as new chunks; within a transaction."""
+def write_records(
+    connection: sqlite3.Connection, segment: int, batch: RecordBatch, indexes: Indexes | None = None
+) -> None:
+    """Appends records, sorted and distinct, to a run as new chunks; within a transaction.
+
+    Their indexes are added to `indexes`, if given, so that they need not be read back.
+    """
     size = CHUNK_BLOCKS * BLOCK
     for first in range(0, len(batch), size):
-        _write_chunk(connection, segment, batch.part(first, min(first + size, len(batch))))
+        part = batch.part(first, min(first + size, len(batch)))
+        chunk, index = _write_chunk(connection, segment, part)
+        if indexes:
+            indexes.add(chunk, index)
 
 
-def _write_chunk(connection: sqlite3.Connection, segment: int, batch: RecordBatch) -> None:
+def _write_chunk(connection: sqlite3.Connection, segment: int, batch: RecordBatch) -> tuple[int, ChunkIndex]:
+    """Returns the id and the index of the chunk that it writes."""
     encoded = encode_chunk(batch)
     first = (connection.execute("SELECT max(id) FROM block").fetchone()[0] or 0) + 1
     connection.executemany("INSERT INTO block VALUES (?, ?)", enumerate(encoded.blocks, first))
     keys = order.sort_keys(batch.words[::BLOCK])
     index = ChunkIndex(keys, encoded.dictionary, bloom_of(batch, keys_of(batch.words)))
-    connection.execute(
+    row = connection.execute(
         "INSERT INTO chunk"
         " (segment, first_block, blocks, records, first_key, checksum, keys, dictionary, bloom)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -59,7 +68,9 @@ def _write_chunk(connection: sqlite3.Connection, segment: int, batch: RecordBatc
             encoded.dictionary,
             index.bloom.tobytes(),
         ),
-    )
+    ).lastrowid
+    assert row is not None
+    return row, index
 
 
 def fetch_blocks(connection: sqlite3.Connection, chunk: Chunk, first: int, last: int) -> list[bytes]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import chess
 import numpy as np
@@ -25,6 +25,9 @@ from .lock import WriteLock
 from .migrations import FORMAT_VERSION
 from .runs import OnCorrupt
 
+if TYPE_CHECKING:
+    from .reading import Reader
+
 MAX_BATCH = 1 << 20  # records of one append; it is sorted in RAM
 
 
@@ -40,6 +43,7 @@ class Store:
         self._lock = lock
         self._owner = os.getpid()
         self._closed = False
+        self._readers: list[Reader] = []
         self._data_version = self._seen_version()
         self._catalog = Catalog(connection, path)
         self._node_count = provenance.node_count(connection)
@@ -88,6 +92,8 @@ class Store:
         if self._closed:
             return
         self._closed = True
+        for reader in self._readers:
+            reader.close()
         self._connection.close()
         if self._lock:
             self._lock.release()
@@ -133,6 +139,7 @@ class Store:
                 self._connection.execute("BEGIN IMMEDIATE")
                 yield
                 self._connection.execute("COMMIT")
+            self._catalog.committed()
         except BaseException:
             self._roll_back()
             raise
@@ -260,10 +267,31 @@ class Store:
             return lookup.read_one(self._connection, self._catalog, words)
 
     def lookup(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
-        """Returns which packed positions (`[K, 10]`) have a record, and the records of those, in order."""
+        """Returns which packed positions (`[K, 10]`) have a record, and the records of those, in order.
+
+        What an open transaction has written does not count yet.
+
+        Raises:
+          CorruptRecordError: naming file, run and block.
+        """
+        from .reading import Reader
+
         self._check_open()
-        with sql_errors(self.path, "read it"), self.snapshot():
-            return lookup.read_many(self._connection, self._catalog, words)
+        with Reader(self.path, self._catalog.indexes) as reader:
+            return reader.find(words, strict=True)
+
+    def reader(self) -> Reader:
+        """Returns a reader of batches with a connection of its own, for another thread than the writer's.
+
+        It sees what is committed. Close it; closing the store does so too.
+        """
+        from .reading import Reader
+
+        self._check_open()
+        self._catalog.indexes.keep_blooms = True
+        reader = Reader(self.path, self._catalog.indexes)
+        self._readers = [*(r for r in self._readers if not r.closed), reader]
+        return reader
 
     def runs(self) -> list[RunInfo]:
         """Returns all searches of this file, oldest first."""
@@ -310,6 +338,7 @@ class Store:
             with sql_errors(self.path, "read it"):
                 self._data_version = self._seen_version()
                 self._load()
+                self._catalog.committed()
 
     def _seen_version(self) -> int:
         self._connection.execute("SELECT 1 FROM segment LIMIT 1").fetchone()

@@ -166,7 +166,7 @@ class _Check:
         from .soundness import unsound
 
         keys = keys_of(batch.words)
-        held = may_hold_each(self._catalog.index(chunk).bloom, keys)
+        held = may_hold_each(self._catalog.full_index(chunk).bloom, keys)
         for i in np.nonzero(~held)[0].tolist():
             self._report.add(
                 f"{self._catalog.name(chunk)}: record {keys[i]:016x} is missing in the bloom filter"

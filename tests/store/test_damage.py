@@ -122,7 +122,7 @@ def test_a_wrong_dictionary_is_named(path: Path) -> None:
     from graphsearch.store.catalog import ChunkIndex
 
     with Store.open(path) as store:
-        index = store.catalog.index(store.catalog.segments[-1].chunks[0])
+        index = store.catalog.full_index(store.catalog.segments[-1].chunks[0])
     wrong = ChunkIndex(index.keys, b"nonsense", index.bloom)
     execute(path, "UPDATE chunk SET dictionary = ?, checksum = ? WHERE id = 1", b"nonsense", wrong.checksum)
     assert any("chunk 1: dictionar" in problem for problem in verify(path).problems)
@@ -159,7 +159,7 @@ def test_an_index_that_disagrees_with_its_blocks_is_named(path: Path) -> None:
 
     with Store.open(path) as store:
         chunk = store.catalog.segments[-1].chunks[0]
-        index = store.catalog.index(chunk)
+        index = store.catalog.full_index(chunk)
     keys = index.keys.copy()
     keys[1] += np.uint64(1)
     bloom = np.zeros_like(index.bloom)

@@ -1,0 +1,267 @@
+"""Batches read beside a writer: never a record missed or misread, and damage passed over."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphsearch.errors import CapacityError, CorruptRecordError, StoreError
+from graphsearch.record import NodeRecord
+from graphsearch.store import Store, merging
+from graphsearch.store.reading import Reader
+
+from .records import IDENTITY, batch_of, changed, filled, identity, random_records
+from .test_damage import execute, flip
+
+RECORDS = random_records(61, 400)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "test.graph"
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many chunks, and merges in many steps."""
+    monkeypatch.setattr("graphsearch.store.runs.CHUNK_BLOCKS", 2)
+    monkeypatch.setattr("graphsearch.store.reading.PIECE_BLOCKS", 5)
+    monkeypatch.setattr(merging, "STEP_BLOCKS", 2)
+    monkeypatch.setattr(merging, "FAN_OUT", 3)
+    monkeypatch.setattr(merging, "WASTE_FROM", 100)
+
+
+def new_store(path: Path) -> Store:
+    return Store.open(path, create=True, identity=IDENTITY)
+
+
+def found_by(reader: Reader, asked: list[NodeRecord]) -> list[NodeRecord | None]:
+    """Returns what a reader finds for the positions of some records, None where it finds nothing."""
+    found, batch = reader.find(np.array([record.words for record in asked], np.uint64).reshape(-1, 10))
+    records = iter(batch.record(i) for i in range(len(batch)))
+    return [next(records) if have else None for have in found]
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("read_only", [False, True])
+def test_the_newest_versions_come_in_the_order_asked(path: Path, *, read_only: bool) -> None:
+    rng = random.Random(0)
+    newer = [changed(record, rng) for record in RECORDS[50:150]]
+    with new_store(path) as store:
+        store.append(batch_of(RECORDS[:300]), fresh=300)
+        store.append(batch_of(newer), fresh=0)
+    model = {identity(record): record for record in [*RECORDS[:300], *newer]}
+    asked = rng.sample(RECORDS, 400) + RECORDS[:9]
+    with Store.open(path, read_only=read_only) as store, store.reader() as reader:
+        assert found_by(reader, asked) == [model.get(identity(record)) for record in asked]
+        assert found_by(reader, asked[:1]) == [model.get(identity(asked[0]))]
+        assert found_by(reader, []) == []
+        assert reader.problems == []
+
+
+def test_a_record_of_a_small_clock_serves_all_small_clocks(path: Path) -> None:
+    record = next(r for r in RECORDS if r.words[8] >> 12 <= 75)
+    filled(path, RECORDS)
+    with Store.open(path) as store, store.reader() as reader:
+        for clock, served in ((0, True), (75, True), (76, False)):
+            words = (*record.words[:8], record.words[8] & 0xFFF | clock << 12, record.words[9])
+            assert (found_by(reader, [replace(record, words=words)]) == [record]) == served
+
+
+def test_a_reader_sees_what_is_committed_and_nothing_else(path: Path) -> None:
+    with new_store(path) as store, store.reader() as reader:
+        assert found_by(reader, RECORDS[:5]) == [None] * 5
+        store.append(batch_of(RECORDS[:100]), fresh=100)
+        assert found_by(reader, RECORDS[:100]) == RECORDS[:100]
+        with suppress(KeyError), store.transaction():
+            store.append(batch_of(RECORDS[100:200]), fresh=100)
+            assert found_by(reader, RECORDS[100:102]) == [None, None]
+            raise KeyError
+        assert found_by(reader, RECORDS[100:200]) == [None] * 100
+        store.append(batch_of(RECORDS[200:]), fresh=200)  # may use the ids of what was rolled back
+        assert found_by(reader, RECORDS) == [*RECORDS[:100], *[None] * 100, *RECORDS[200:]]
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_another_process_may_write(path: Path) -> None:
+    with new_store(path) as store, Store.open(path, read_only=True) as other, other.reader() as reader:
+        for first in range(0, 400, 50):
+            store.append(batch_of(RECORDS[first : first + 50]), fresh=50)
+            while store.merge_step():
+                pass
+            assert found_by(reader, RECORDS) == [*RECORDS[: first + 50], *[None] * (350 - first)]
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_a_reader_beside_a_merging_writer_misses_nothing(path: Path) -> None:
+    """One thread appends versions and merges, one reads; `d` is the number of the version."""
+    versions: list[set[tuple[int, ...]]] = []  # what each version wrote
+    state = {"begun": 0, "committed": 0}
+    failed: list[BaseException] = []
+
+    def write(store: Store) -> None:
+        rng = random.Random(8)
+        try:
+            for version in range(80):
+                part = rng.sample(RECORDS, 60)
+                versions.append({identity(record) for record in part})
+                state["begun"] = version + 1
+                fresh = sum(all(identity(r) not in v for v in versions[:-1]) for r in part)
+                batch = batch_of([replace(r, v=0.0, d=version) for r in part])
+                store.append(batch, fresh=fresh)
+                state["committed"] = version + 1
+                while store.merge_step():
+                    pass
+        except BaseException as error:
+            failed.append(error)
+
+    with new_store(path) as store, store.reader() as reader:
+        writer = threading.Thread(target=write, args=(store,))
+        writer.start()
+        rng = random.Random(9)
+        while writer.is_alive():
+            asked = rng.sample(RECORDS, 50)
+            before = state["committed"]
+            answers = found_by(reader, asked)
+            after = state["begun"]
+            for record, answer in zip(asked, answers, strict=True):
+                mine = [v for v in range(after) if identity(record) in versions[v]]
+                newest = max((v for v in mine if v < before), default=None)
+                allowed = [v for v in mine if v >= before or v == newest]
+                assert answer is not None or newest is None
+                if answer is not None:
+                    assert answer.d in allowed
+                    assert answer == replace(record, v=0.0, d=answer.d)
+        writer.join()
+        assert not failed, failed
+        assert state["committed"] == 80
+        assert reader.problems == []
+        assert len(store.catalog.segments) < 10
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_damaged_block_is_passed_over_and_named_once(path: Path, seed: int) -> None:
+    filled(path, RECORDS, runs=2)
+    rng = random.Random(seed)
+    block = rng.choice([row[0] for row in execute(path, "SELECT id FROM block")])
+    assert isinstance(block, int)
+    flip(path, "block", "data", block, rng.randrange(10**6), rng.randrange(8))
+    with Store.open(path) as store, store.reader() as reader:
+        for _ in range(2):
+            answers = found_by(reader, RECORDS)
+            lost = [answer is None for answer in answers]
+            assert 1 <= sum(lost) <= 40  # 32, and where a filter says yes in error
+            assert all(answer in (None, record) for answer, record in zip(answers, RECORDS, strict=True))
+        assert len(reader.problems) == 1
+        assert f"test.graph: run 1, chunk 1, block {block}: checksum" in reader.problems[0].replace(
+            "run 2, chunk 2", "run 1, chunk 1"
+        )
+        with pytest.raises(CorruptRecordError, match=f"block {block}: checksum"):
+            store.lookup(np.array([record.words for record in RECORDS], np.uint64))
+
+
+def test_a_damaged_block_hides_no_other_run_from_other_positions(path: Path) -> None:
+    rng = random.Random(1)
+    with new_store(path) as store:
+        store.append(batch_of(RECORDS), fresh=400)
+        store.append(batch_of([changed(record, rng) for record in RECORDS[:20]]), fresh=0)
+    flip(path, "block", "data", execute(path, "SELECT max(id) FROM block")[0][0], 30)  # type: ignore[arg-type]
+    with Store.open(path) as store, store.reader() as reader:
+        answers = found_by(reader, RECORDS)
+        assert answers[:20] == [None] * 20
+        assert sum(answer is None for answer in answers[20:]) <= 20  # a filter may say yes in error
+        assert len(reader.problems) == 1
+
+
+@pytest.mark.parametrize("column", ["keys", "dictionary", "bloom"])
+def test_a_damaged_index_of_a_chunk_is_passed_over_and_named_once(path: Path, column: str) -> None:
+    records = random_records(33, 1200)
+    with new_store(path) as store:
+        store.append(batch_of(records[:1100]), fresh=1100)
+        store.append(batch_of(records[1100:]), fresh=100)
+    flip(path, "chunk", column, 1, 5)
+    with Store.open(path) as store, store.reader() as reader:
+        for _ in range(2):
+            assert found_by(reader, records) == [*[None] * 1100, *records[1100:]]
+            reader.filter()
+        assert len(reader.problems) == 1
+        assert "chunk 1: its index is damaged" in reader.problems[0]
+
+
+def test_a_missing_block_and_one_that_is_no_records_are_passed_over(path: Path) -> None:
+    from graphsearch.store.compression import Dictionaries
+
+    filled(path, RECORDS)
+    (data,) = execute(path, "SELECT data FROM block WHERE id = 1")[0]
+    assert isinstance(data, bytes)
+    none = Dictionaries()
+    wrong = none.seal([none.opener().open(data) + bytes(9)])[0]
+    execute(path, "UPDATE block SET data = ? WHERE id = 1", wrong)
+    execute(path, "DELETE FROM block WHERE id = 3")
+    with Store.open(path) as store, store.reader() as reader:
+        assert sum(answer is None for answer in found_by(reader, RECORDS)) == 64
+        assert sorted("block 1" in problem for problem in reader.problems) == [False, True]
+
+
+def test_a_file_that_cannot_be_read_at_all_is_an_error(path: Path) -> None:
+    filled(path, RECORDS)
+    with Store.open(path) as store, store.reader() as reader:
+        execute(path, "DROP TABLE chunk")
+        with pytest.raises(StoreError, match="chunk"):
+            found_by(reader, RECORDS)
+
+
+def test_limits_and_wrong_use(path: Path) -> None:
+    filled(path, RECORDS)
+    with Store.open(path) as store:
+        reader = store.reader()
+        with pytest.raises(CapacityError, match="100001 positions"):
+            reader.find(np.zeros((100_001, 10), np.uint64))
+        child = os.fork()
+        if not child:
+            try:
+                reader.filter()
+            except StoreError as error:
+                os._exit(0 if "fork" in str(error) else 2)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    with pytest.raises(StoreError, match="closed"):
+        reader.filter()
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_readers_leave_no_descriptor_open(path: Path) -> None:
+    filled(path, RECORDS[:40])
+    before = descriptors()
+    for _ in range(3):
+        with Store.open(path) as store:
+            for _ in range(3):
+                store.reader().filter()
+            store.lookup(np.zeros((0, 10), np.uint64))
+    assert descriptors() == before
+    assert sorted(p.name for p in path.parent.iterdir()) == ["test.graph"]
+
+
+def test_indexes_just_written_are_not_read_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with new_store(path) as store, store.reader() as reader:
+        monkeypatch.setattr("graphsearch.store.catalog.read_index", None)
+        monkeypatch.setattr("graphsearch.store.reading.read_index", None)
+        monkeypatch.setattr(merging, "FAN_OUT", 2)
+        for first in range(0, 400, 100):
+            store.append(batch_of(RECORDS[first : first + 100]), fresh=100)
+            reader.filter()
+            while store.merge_step():
+                pass
+        assert found_by(reader, RECORDS) == RECORDS
+        assert reader.ram_bytes > 0

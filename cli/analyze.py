@@ -14,7 +14,18 @@ from graphsearch.errors import UnsavedError
 
 from . import program_name
 from .live import progress_display
-from .options import Evaluator, Game, Json, Moves, Ply, Position, chosen_evaluator, given_position
+from .options import (
+    Evaluator,
+    Game,
+    Json,
+    Moves,
+    Ply,
+    Position,
+    Ram,
+    chosen_evaluator,
+    given_position,
+    ram_bytes,
+)
 from .output import announce_compile, print_json, print_view, say
 from .render import count, node_view, size
 from .signals import StopSignals
@@ -27,7 +38,7 @@ if TYPE_CHECKING:
     from graphsearch.search import SearchResult
 
 MAX_MOVES = 218  # no position has more
-LONG_LOAD = 500_000  # nodes; fewer are loaded before one wonders
+MAX_PROBLEMS = 5  # of a damaged file that are shown; `store verify` lists all
 
 EXAMPLES = """\b
 Examples:
@@ -78,6 +89,7 @@ class Request:
     evaluations: int | None
     time: float | None
     batch: int | None
+    ram: str | None
     multipv: int
     evaluator: str
     param: tuple[str, ...]
@@ -94,6 +106,7 @@ def analyze(
     evaluations: Evaluations = None,
     time: Seconds = None,
     batch: Batch = None,
+    ram: Ram = None,
     multipv: MultiPv = 5,
     evaluator: Evaluator = "builtin",
     param: Param = None,
@@ -113,6 +126,7 @@ def analyze(
         evaluations=evaluations,
         time=time,
         batch=batch,
+        ram=ram,
         multipv=multipv,
         evaluator=evaluator,
         param=tuple(param or ()),
@@ -131,6 +145,7 @@ class Job:
     board: chess.Board
     limits: Limits
     params: SearchParams
+    ram_bytes: int | None
 
 
 def _job(request: Request) -> Job:
@@ -141,7 +156,7 @@ def _job(request: Request) -> Job:
     params = SearchParams.from_options([*others, *batch])
     limits = Limits(visits=request.visits, evaluations=request.evaluations, seconds=request.time)
     board = given_position(request.position, request.moves, request.game, request.ply)
-    return Job(evaluator, board, limits, params)
+    return Job(evaluator, board, limits, params, ram_bytes(request.ram))
 
 
 def _run(request: Request) -> int:
@@ -165,25 +180,13 @@ def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
     from graphsearch.search import search
 
     announce_compile("search")
-    with Graph.open(request.store, evaluator=job.evaluator, on_progress=_Loading()) as graph:
+    with Graph.open(request.store, evaluator=job.evaluator, ram_bytes=job.ram_bytes) as graph:
         _compile(job)
         if not job.limits.as_dict():
             say("No limit is set: Ctrl-C ends the search.")
         signals.arm()
         with progress_display(request.multipv or MAX_MOVES, signals) as show:
             return search(graph, job.board, job.limits, job.params, on_progress=show, stop=signals.stop)
-
-
-class _Loading:
-    """Says once that a large file is being loaded."""
-
-    def __init__(self) -> None:
-        self._said = False
-
-    def __call__(self, done: int, total: int) -> None:
-        if total >= LONG_LOAD and not self._said:
-            say(f"Loading {count(total, 'node')}...")
-            self._said = True
 
 
 def _compile(job: Job) -> None:
@@ -232,6 +235,14 @@ def _epilogue(request: Request, result: SearchResult) -> list[str]:
         lines.append(f"{unkept} ended in a draw by this game's repetitions; they are not kept in the graph.")
     if result.stop_reason == "memory":
         lines.append("The search ended because its memory is full.")
+    if result.stop_reason == "reader":
+        lines.append(
+            "The search ended because another program reads an old state of the file, which keeps its "
+            "write-ahead log growing; close that program and go on."
+        )
+    lines += [
+        f"Damaged, and evaluated again where needed: {problem}" for problem in result.problems[:MAX_PROBLEMS]
+    ]
     if request.store is None:
         lines.append("Nothing was saved; with --store FILE the next search goes on from here.")
     else:

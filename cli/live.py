@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from .output import console, say
-from .render import node_view, rate
+from .render import node_view, rate, size
 from .signals import StopSignals
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # without a terminal there is a line after 10 s, 20 s, 40 s, ... and then every 10 minutes
 FIRST_LINE_S, LONGEST_GAP_S = 10.0, 600.0
-FRAME_LINES = 7  # lines of the live display that are not moves
+FRAME_LINES = 8  # lines of the live display that are not moves
 
 
 @contextmanager
@@ -53,7 +53,7 @@ class _RareLines:
     def show(self, progress: Progress) -> None:
         """Says how far the search is, if it is time to."""
         if progress.seconds >= self._next:
-            say(status_line(progress))
+            say(status_line(progress).replace("\n", "   "))
             self._next = progress.seconds + min(progress.seconds, LONGEST_GAP_S)
 
 
@@ -91,8 +91,8 @@ def _frame(progress: Progress, rows: int, width: int) -> RenderableType:
 
 
 def status_line(progress: Progress) -> str:
-    """Returns the counters of a running search in one line."""
-    return "   ".join(
+    """Returns the counters of a running search in one line, a second one if it has a file."""
+    counters = "   ".join(
         (
             clock(progress.seconds),
             f"nodes {progress.nodes:,}",
@@ -102,6 +102,11 @@ def status_line(progress: Progress) -> str:
             f"depth {progress.depth}/{progress.seldepth}",
         )
     )
+    if not progress.stored:
+        return counters
+    share = 100 * progress.resident / max(progress.nodes, 1)
+    memory = f"RAM {share:.0f} % of the nodes ({size(progress.ram_bytes)})"
+    return f"{counters}\n{memory}   read back {progress.read_back:,}   written {progress.written:,}"
 
 
 def clock(seconds: float) -> str:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator
+from dataclasses import dataclass
 
 import chess
 import numpy as np
 from numpy.typing import NDArray
 
 from .errors import CapacityError
-from .kernels import heap, layout, puct, run, transfer
+from .kernels import evict, heap, layout, puct, run, transfer, wave
 from .kernels.tables import load_tables
 from .params import SearchParams
 from .position import MAX_CLOCK, POSITION_WORDS, pack
@@ -26,9 +26,27 @@ Words = NDArray[np.uint64]
 MIN_TABLE = 1 << 16
 TABLE_GROWTH = 1.35  # the table then takes 9.4 to 12.7 bytes a node
 MAX_SLOTS = 1 << 32  # slots and block addresses are 32 bits: 32 GiB of records, 16 GiB of blocks
+SPARE_SLOTS = 1 << 20  # a budget may be passed by what one wave needs
 RAM_SHARE = 0.8  # of the machine's memory; a graph that needs more stops, saved
 EXPORT_CHUNK = 1 << 17
-LOG_ROWS = 1 << 16  # dirty records before the log grows: 5.5 MiB
+LOG_STEP = 1 << 18  # most words that a log grows by at once
+LOG_ROWS = 1 << 13  # dirty records before the log grows
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """Records on their way to the file.
+
+    Attributes:
+      batches: copies of them. fresh: how many are in no version in the file. log: where they are.
+    """
+
+    batches: list[RecordBatch]
+    fresh: int
+    log: Words
+
+    def __len__(self) -> int:
+        return len(self.log) // layout.LOG_WORDS
 
 
 class Arena:
@@ -43,11 +61,12 @@ class Arena:
         """
         self.max_bytes = max_bytes or int(RAM_SHARE * _physical_bytes())
         self.tables = load_tables()
-        slots = min(MAX_SLOTS, self.max_bytes // 8 + 4096)
+        slots = min(MAX_SLOTS, self.max_bytes // 8 + SPARE_SLOTS)
+        self._memory = (_reserve(slots), _reserve(slots))
         self.arrays = layout.ArenaArrays(
             table=np.zeros(MIN_TABLE, np.uint64),
-            records=_reserve(slots).view(np.uint64),
-            blocks=_reserve(slots).view(np.uint32)[: min(MAX_SLOTS, 2 * slots)],
+            records=np.frombuffer(self._memory[0], np.uint64),
+            blocks=np.frombuffer(self._memory[1], np.uint32)[: min(MAX_SLOTS, 2 * slots)],
             counters=np.zeros(layout.COUNTERS, np.int64),
             floats=np.zeros(layout.FLOATS, np.float64),
             ints=np.zeros(layout.INTS, np.int64),
@@ -81,6 +100,11 @@ class Arena:
         return int(self.counters[layout.DIRTY_NODES])
 
     @property
+    def fresh_count(self) -> int:
+        """Nodes that the file holds in no version."""
+        return int(self.counters[layout.FRESH_NODES])
+
+    @property
     def bytes_used(self) -> int:
         """Bytes of table, records and blocks, with everything in them that is free."""
         c = self.counters
@@ -107,34 +131,97 @@ class Arena:
         self.arrays = self.arrays._replace(history=np.array(keys, np.uint64))
 
     # -------------------------------------------------------------- room
-    def make_room(self, nodes: int) -> None:
-        """Grows the table until `nodes` more fit.
+    @property
+    def free_bytes(self) -> int:
+        """Bytes of records and blocks that evicted ones have left."""
+        c = self.counters
+        return int(8 * c[layout.FREED_RECORD_WORDS] + 4 * c[layout.FREED_WORDS])
+
+    @property
+    def log_bytes(self) -> int:
+        """Bytes of the log of dirty records."""
+        return int(self.arrays.log.nbytes)
+
+    @property
+    def room_in_table(self) -> int:
+        """The most nodes that the table takes before it must grow."""
+        return int(0.85 * (len(self.arrays.table) - 64))
+
+    def has_spare_room(self) -> bool:
+        """Returns whether there is address space for some more blocks."""
+        return bool(self.counters[layout.BLOCK_WORDS] + run.SPARE_BLOCK_WORDS < len(self.arrays.blocks))
+
+    def make_room(self, nodes: int, *, strict: bool = True) -> None:
+        """Grows table, log and overlay until `nodes` more nodes fit.
 
         Raises:
-          CapacityError: if the arena's byte limit stands in the way.
+          CapacityError: if the arena's byte limit stands in the way, and is taken strictly.
         """
-        wanted = int((self.node_count + nodes) / 0.85) + 64
-        if wanted > len(self.arrays.table):
-            self._grow_table(max(wanted, int(TABLE_GROWTH * len(self.arrays.table))))
-        if self.bytes_used > self.max_bytes:
+        if strict and not self.fits(nodes):
             raise CapacityError(
                 f"the graph fills its memory: {self.max_bytes >> 20} MiB with {self.node_count} nodes"
             )
+        self._grow_table(nodes)
         self.fold_overlay()
         self._grow_log(nodes)
+
+    def fits(self, nodes: int) -> bool:
+        """Returns whether `nodes` more nodes can be had within the byte limit."""
+        growth = 8 * max(0, self._table_for(nodes) - len(self.arrays.table))
+        return self.bytes_used + growth <= self.max_bytes
+
+    def evict(self, free_bytes: int, nodes: int, pinned: wave.WaveArrays | None = None) -> bool:
+        """Drops clean records until so many bytes are free and at most `nodes` nodes are left.
+
+        Args:
+          free_bytes: half of them for records, half for blocks.
+          pinned: a wave under way, whose records stay.
+
+        Returns:
+          whether enough could be dropped.
+        """
+        if self.counters[layout.OVERLAY_LENGTH]:
+            evict.hold(self.arrays, True)
+        if pinned is not None:
+            evict.pin(self.arrays, pinned, True)
+        try:
+            return bool(evict.evict(self.arrays, free_bytes // 16, free_bytes // 8, nodes))
+        finally:
+            if pinned is not None:
+                evict.pin(self.arrays, pinned, False)
+
+    def reset(self) -> bool:
+        """Gives all memory of records back if there are none; returns whether that was so."""
+        if self.node_count:
+            return False
+        counters = self.counters
+        counters[layout.RECORD_WORDS] = counters[layout.BLOCK_WORDS] = 1
+        counters[layout.HAND] = counters[layout.FREED_WORDS] = counters[layout.FREED_RECORD_WORDS] = 0
+        counters[layout.BLOCK_LISTS :] = 0
+        for memory in self._memory:
+            memory.madvise(mmap.MADV_DONTNEED)
+        return True
 
     def _grow_log(self, nodes: int) -> None:
         log = self.arrays.log
         wanted = (self.dirty_count + nodes) * layout.LOG_WORDS
         if 0 < len(log) < wanted:
-            longer = np.empty(max(wanted, 2 * len(log)), np.uint64)
-            longer[: len(log)] = log
+            longer = np.empty(max(wanted, min(2 * len(log), wanted + LOG_STEP)), np.uint64)
+            used = self.dirty_count * layout.LOG_WORDS
+            longer[:used] = log[:used]
             self.arrays = self.arrays._replace(log=longer)
 
-    def _grow_table(self, size: int) -> None:
+    def _table_for(self, nodes: int) -> int:
+        wanted = int((self.node_count + nodes) / 0.85) + 64
+        size = len(self.arrays.table)
+        return size if wanted <= size else max(wanted, int(TABLE_GROWTH * size))
+
+    def _grow_table(self, nodes: int) -> None:
+        size = self._table_for(nodes)
         old = self.arrays.table
-        self.arrays = self.arrays._replace(table=np.zeros(size, np.uint64))
-        heap.rehash(self.arrays, old)
+        if size > len(old):
+            self.arrays = self.arrays._replace(table=np.zeros(size, np.uint64))
+            heap.rehash(self.arrays, old)
 
     def fold_overlay(self) -> None:
         """Sums up the notes on visits drawn by the game's history, with more room if they need it."""
@@ -164,6 +251,8 @@ class Arena:
 
     def forget_overlay(self) -> None:
         """Ends the session of a game's history; its visits must have been taken back."""
+        if self.counters[layout.OVERLAY_LENGTH]:
+            evict.hold(self.arrays, False)
         self.counters[layout.OVERLAY_LENGTH] = 0
 
     # -------------------------------------------------------------- records
@@ -181,18 +270,29 @@ class Arena:
         words[8] = int(words[8]) & ~(MAX_CLOCK << 12) | clock << 12
         return self._copy_out(np.array([slot], np.uint32), words.reshape(1, POSITION_WORDS)).record(0)
 
-    def export_dirty(self, *, chunk: int = EXPORT_CHUNK) -> Iterator[tuple[RecordBatch, int]]:
-        """Yields the dirty records in chunks, each with how many are in no version in the file."""
-        count = self.dirty_count
-        for begin in range(0, count, chunk):
-            slots = np.zeros(min(chunk, count - begin), np.uint32)
-            words = np.zeros(len(slots) * POSITION_WORDS, np.uint64)
-            fresh = transfer.list_dirty(self.arrays, begin, slots, words)
-            yield self._copy_out(slots, words.reshape(-1, POSITION_WORDS)), int(fresh)
+    def begin_saving(self) -> Saving:
+        """Returns copies of the dirty records, which are clean from now on and stay in memory until saved.
 
-    def make_clean(self) -> None:
-        """Notes that every dirty record is saved."""
-        transfer.make_clean(self.arrays)
+        `end_saving` or `undo_saving` must follow; records may change again meanwhile.
+        """
+        log = np.empty(self.dirty_count * layout.LOG_WORDS, np.uint64)
+        fresh = int(transfer.begin_saving(self.arrays, log))
+        rows = log.reshape(-1, layout.LOG_WORDS)
+        batches = []
+        for begin in range(0, len(rows), EXPORT_CHUNK):
+            some = rows[begin : begin + EXPORT_CHUNK]
+            words = np.ascontiguousarray(some[:, :POSITION_WORDS])
+            batches.append(self._copy_out(some[:, -1].astype(np.uint32), words))
+        return Saving(batches, fresh, log)
+
+    def end_saving(self, saving: Saving) -> None:
+        """Notes that the file holds what was saved."""
+        transfer.end_saving(self.arrays, saving.log, saving.fresh)
+
+    def undo_saving(self, saving: Saving) -> None:
+        """Makes records dirty again that did not reach the file."""
+        self._grow_log(len(saving.log) // layout.LOG_WORDS)
+        transfer.undo_saving(self.arrays, saving.log)
 
     def _copy_out(self, slots: NDArray[np.uint32], words: Words) -> RecordBatch:
         count = len(slots)
@@ -216,13 +316,17 @@ class Arena:
         transfer.copy_out(self.arrays, slots, _columns(batch))
         return batch
 
-    def load(self, batch: RecordBatch) -> int:
-        """Enters records from the file; returns how many were left out because their P fit no legal moves."""
+    def load(self, batch: RecordBatch, *, strict: bool = False) -> int:
+        """Enters records from the file; returns how many were left out because their P fit no legal moves.
+
+        Raises:
+          CapacityError: if there is no more memory, or the byte limit is taken strictly and reached.
+        """
         words = np.ascontiguousarray(batch.words).reshape(-1)
         columns = _columns(batch)
         begin, misfits = 0, 0
         while begin < len(batch):
-            self.make_room(len(batch) - begin)
+            self.make_room(len(batch) - begin, strict=strict)
             reached, bad = transfer.copy_in(self.tables, self.arrays, words, columns, begin)
             if reached == begin:
                 raise CapacityError(f"no more memory can be had for the graph of {self.node_count} nodes")
@@ -265,7 +369,7 @@ def _physical_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _reserve(words: int) -> NDArray[np.uint8]:
+def _reserve(words: int) -> mmap.mmap:
     """Returns zeroed bytes for `words` 64-bit words whose pages are taken only when written to."""
     while True:
         try:
@@ -278,4 +382,4 @@ def _reserve(words: int) -> NDArray[np.uint8]:
             continue
         if hasattr(mmap, "MADV_HUGEPAGE"):
             memory.madvise(mmap.MADV_HUGEPAGE)
-        return np.frombuffer(memory, np.uint8)
+        return memory

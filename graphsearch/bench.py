@@ -19,6 +19,7 @@ from .kernels import evaluation, wave
 from .kernels import run as loop
 from .kernels.bench import expand_many, make_many
 from .kernels.kinds import UNIFORM
+from .kernels.locate import no_filter
 from .kernels.rules import perft
 from .params import Limits, SearchParams
 from .position import pack
@@ -108,8 +109,19 @@ def _grow(arena: Arena, memory: wave.WaveArrays, batch: int, visits: int) -> int
     root = pack(chess.Board())
     left = np.array([visits, 1 << 60, 1 << 60], np.int64)
     while (
-        loop.run(arena.tables, arena.arrays, memory, root, np.zeros(1, np.int64), UNIFORM, 1, batch, left)
-        == loop.NEEDS_SPACE
+        loop.run(
+            arena.tables,
+            arena.arrays,
+            memory,
+            no_filter(),
+            root,
+            np.zeros(1, np.int64),
+            UNIFORM,
+            1,
+            batch,
+            left,
+        )
+        == loop.NO_SPACE
     ):
         arena.make_room(wave.ENTRIES_PER_LEAF * batch + wave.SPARE_ENTRIES)
     return visits

@@ -1,25 +1,31 @@
-"""The graph: an arena over a store. It loads, reads, saves and knows what is dirty."""
+"""The graph: an arena over a store. It reads, evicts, saves and knows what is dirty."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
 import chess
 
-from .arena import Arena
-from .errors import StoreError
+from .arena import Arena, Saving
+from .errors import CapacityError, CorruptRecordError, StoreError
 from .evaluators import Evaluator, create
+from .paging import BYTES_PER_NODE, Pager
 from .position import key_of
 from .record import NodeRecord
+from .saving import Saver
 from .store import Store
 from .summary import top_rows
 
-Progress = Callable[[int, int], None]
+Note = Callable[[Store], None]
+
+TABLES_SECONDS = 10.0  # between two updates of the plain tables while a search goes on
+LOADED_AT_ONCE = 100_000  # nodes of a file that is loaded whole when it is opened: a tenth of a second
 
 
 class Graph:
@@ -34,10 +40,17 @@ class Graph:
         self.store = store
         self.arena = Arena(ram_bytes, logged=store is not None)
         self.arena.set_temperature(evaluator.temperature)
-        self.misfits = 0
+        self._reader = store.reader() if store else None
+        self.pager = Pager(
+            self.arena, self._reader, self.arena.max_bytes, complete=store is None or not store.node_count
+        )
+        self._saver = Saver(store) if store else None
+        self._saving: Saving | None = None
+        self._file_nodes = store.node_count if store else 0
         self.searching = threading.Lock()
         self._closed = False
         self.saved_nodes = 0
+        self._tables_at = 0.0
         self._roots: dict[str, chess.Board] = {}
 
     @classmethod
@@ -46,23 +59,20 @@ class Graph:
         path: str | os.PathLike[str] | None,
         *,
         evaluator: str | Evaluator = "builtin",
-        on_progress: Progress | None = None,
         ram_bytes: int | None = None,
     ) -> Graph:
-        """Returns the graph of a file, loaded, or an empty one.
+        """Returns the graph of a file, or an empty one. What a search needs is read when it needs it.
 
         Args:
           path: the graph file, made if it is missing; None keeps the graph in memory only.
           evaluator: a name (`evaluators.NAMES`) or an Evaluator; a file is bound to the one it was made with.
-          on_progress: called with (records loaded, records in the file).
-          ram_bytes: most bytes that nodes may take; default: 80 % of the machine's memory.
+          ram_bytes: most bytes that the graph may take in memory; default: 80 % of the machine's memory.
 
         Raises:
           EvaluatorError: if the evaluator is unknown.
           EvaluatorMismatchError: if the file is bound to another one.
           StoreLockedError: if another process is writing the file.
           StoreError: if the file cannot be read or made.
-          CapacityError: if it does not fit in memory.
         """
         chosen = create(evaluator) if isinstance(evaluator, str) else evaluator
         if path is None:
@@ -70,21 +80,27 @@ class Graph:
         store = Store.open(path, identity=chosen.identity, create=True)
         try:
             graph = cls(chosen, store, ram_bytes=ram_bytes)
-            graph._load(on_progress)
         except BaseException:
             store.close()
             raise
+        try:
+            graph._load_small()
+        except BaseException:
+            graph._let_go()
+            raise
         return graph
 
-    def _load(self, on_progress: Progress | None) -> None:
+    def _load_small(self) -> None:
+        """Loads a small file whole: then nothing has to be looked up in it."""
         assert self.store is not None
-        total = self.store.node_count
-        loaded = 0
-        for batch in self.store.scan():
-            self.misfits += self.arena.load(batch)
-            loaded += len(batch)
-            if on_progress:
-                on_progress(loaded, total)
+        if not 0 < self.store.node_count <= LOADED_AT_ONCE:
+            return
+        if self.store.node_count * BYTES_PER_NODE > self.pager.budget // 2:
+            return
+        problems: list[CorruptRecordError] = []
+        for batch in self.store.scan(on_corrupt=problems.append):
+            self.pager.misfits += self.arena.load(batch)
+        self.pager.complete = not problems
 
     # -------------------------------------------------------------- reading
     @property
@@ -94,12 +110,32 @@ class Graph:
 
     @property
     def node_count(self) -> int:
-        """Positions in the graph."""
-        return self.arena.node_count
+        """Positions in the graph, in memory or not."""
+        return self._file_nodes + self.arena.fresh_count if self.store else self.arena.node_count
 
     def read(self, board: chess.Board) -> NodeRecord | None:
         """Returns a copy of a position's record, or None if the graph does not know it."""
-        return self.arena.read(board)
+        return self.pager.read(board)
+
+    # -------------------------------------------------------------- room
+    def make_room(self, nodes: int, need: int) -> None:
+        """Makes room in memory for at most `nodes` nodes of `need` bytes, evicting and saving as it must.
+
+        Raises:
+          CapacityError: if there is no room to be had.
+          StoreError: if the file cannot be written.
+        """
+        if self.pager.make_room(nodes, need):
+            return
+        self.settle(wait=True)
+        if self.pager.make_room(nodes, need):
+            return
+        self.flush()
+        if self.pager.make_room(nodes, need):
+            return
+        if not (self.pager.start_over() and self.pager.make_room(nodes, need)):
+            size = self.arena.max_bytes >> 20
+            raise CapacityError(f"{size} MiB are too few for one wave; use a smaller batch or more memory")
 
     # -------------------------------------------------------------- saving
     def check_open(self) -> None:
@@ -111,7 +147,64 @@ class Graph:
         """Notes a position that is searched, to list it in the file by the FEN that was asked for."""
         self._roots[f"{key_of(board):016x}"] = board.copy(stack=False)
 
-    def flush(self, note: Callable[[Store], None] | None = None) -> int:
+    def begin_saving(self, note: Note | None = None, *, tables: bool = False) -> None:
+        """Starts to save what the file does not hold yet; searching may go on, and `settle` must follow.
+
+        Args:
+          note: writes what belongs to the same transaction, such as the state of a search.
+          tables: write the plain tables too; else now and then.
+
+        Raises:
+          StoreError: if what was saved before failed; nothing is lost, it is tried again with the next save.
+        """
+        self.settle(wait=True)
+        if self._saver is None:
+            return
+        tables = tables or time.monotonic() - self._tables_at > TABLES_SECONDS
+        self.arena.take_back_overlay()
+        try:
+            rows = self._tables() if tables else None
+            saving = self.arena.begin_saving()
+        finally:
+            self.arena.give_again_overlay()
+        self._saving = saving
+
+        def work(store: Store) -> None:
+            for i, batch in enumerate(saving.batches):
+                store.append(batch, fresh=0 if i else saving.fresh)
+            if rows:
+                rows(store)
+            if note:
+                note(store)
+
+        self._saver.save(work)
+
+    def settle(self, *, wait: bool) -> bool:
+        """Returns whether nothing is being saved; with `wait` it waits for that.
+
+        Raises:
+          StoreError: if saving or merging failed; nothing is lost, a later save may succeed.
+        """
+        if self._saver is None:
+            return True
+        saving = self._saving
+        if saving is not None:
+            try:
+                if not self._saver.settled(wait=wait):
+                    return False
+            except BaseException:
+                self._saving = None
+                self.arena.undo_saving(saving)
+                raise
+            self._saving = None
+            self.arena.end_saving(saving)
+            self.pager.file_changed()
+            self._file_nodes += saving.fresh
+            self.saved_nodes += len(saving)
+        self._saver.check()
+        return True
+
+    def flush(self, note: Note | None = None) -> int:
         """Saves what the file does not hold yet, all of it or nothing; returns how many records that was.
 
         Args:
@@ -120,32 +213,37 @@ class Graph:
         Raises:
           StoreError: if the file cannot be written; nothing is lost, a later flush may succeed.
         """
-        if self.store is None:
+        if self._saver is None:
             return 0
-        saved = self.arena.dirty_count
-        self.arena.take_back_overlay()
-        try:
-            with self.store.transaction():
-                for batch, fresh in self.arena.export_dirty():
-                    self.store.append(batch, fresh=fresh)
-                self._write_tables(note)
-            self.arena.make_clean()
-        finally:
-            self.arena.give_again_overlay()
-        while self.store.merge_step():
-            pass
-        self.saved_nodes += saved
-        return saved
+        before = self.saved_nodes
+        self.begin_saving(note, tables=True)
+        self.settle(wait=True)
+        return self.saved_nodes - before
 
-    def _write_tables(self, note: Callable[[Store], None] | None) -> None:
-        assert self.store is not None
-        for key, board in self._roots.items():
-            record = self.read(board)
-            if record is not None:
-                self.store.record_root(key, board.fen(), record.visits)
-                self.store.write_top(*top_rows(self.read, board))
-        if note:
-            note(self.store)
+    def _tables(self) -> Note:
+        """Returns what writes the rows of the roots as they are now."""
+        self._tables_at = time.monotonic()
+        roots = [(key, board, self.read(board)) for key, board in self._roots.items()]
+        known = [(key, board.fen(), record.visits) for key, board, record in roots if record]
+        tops = [top_rows(self.read, board) for _, board, record in roots if record]
+
+        def write(store: Store) -> None:
+            for key, fen, visits in known:
+                store.record_root(key, fen, visits)
+            for positions, edges in tops:
+                store.write_top(positions, edges)
+
+        return write
+
+    def call(self, work: Note) -> None:
+        """Has something written to the file by its one writer, and waits for it; without a file, nothing."""
+        if self._saver is not None:
+            self._saver.call(work)
+
+    @property
+    def log_held(self) -> int:
+        """Bytes of a write-ahead log that is too long because of a reader of an old state, else 0."""
+        return self._saver.log_held if self._saver else 0
 
     def close(self) -> None:
         """Saves and closes the file. A second call does nothing.
@@ -158,15 +256,26 @@ class Graph:
         self._closed = True
         if self.store is None:
             return
-        store = self.store
         try:
+            self.settle(wait=True)
             if self.arena.dirty_count:
                 self.flush()
             with contextlib.suppress(StoreError):  # all is saved; only old versions stay for now
-                store.tidy()
+                self.call(Store.tidy)
         finally:
-            self.store = None
-            store.close()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Closes the file as it is."""
+        if self.store is None:
+            return
+        store, self.store = self.store, None
+        self._closed = True
+        if self._saver:
+            self._saver.close()
+        if self._reader:
+            self._reader.close()
+        store.close()
 
     def __enter__(self) -> Graph:
         return self
@@ -176,6 +285,5 @@ class Graph:
     ) -> None:
         if error is None or not isinstance(error, StoreError):
             self.close()
-        elif self.store is not None:  # saving has failed already: say that, not that it fails again
-            self.store.close()
-            self.store = None
+        else:  # saving has failed already: say that, not that it fails again
+            self._let_go()

@@ -14,27 +14,30 @@ import chess.polyglot
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import CapacityError, EvaluatorError, GraphSearchError, StoreError, UnsavedError
-from .evaluators import Evaluation, PositionBatch, checked
+from .errors import CapacityError, GraphSearchError, StoreError, UnsavedError
 from .graph import Graph
-from .kernels import evaluation, layout, run, wave
+from .kernels import layout
 from .kernels.jit import mark_compiled
-from .kernels.kinds import EXTERNAL
+from .paging import BYTES_PER_NODE
 from .params import Limits, SearchParams
 from .position import NOT_TERMINAL, key_of, pack, terminal_kind
 from .query import NodeView, view
 from .store import Store
+from .waves import WaveRunner
 
 FIRST_FLUSH_SECONDS, FLUSH_SECONDS = 1.0, 30.0  # between two saves; doubled from the first to the second
-FLUSH_NODES = 200_000  # dirty nodes; saving them takes under a second
-SLICE_SECONDS = 0.03  # how long kernels run before the loop looks up
+FLUSH_NODES = 200_000  # dirty nodes that are saved at once, at most
+FLUSH_PARTS = 8  # a budget holds so many times what is saved at once
 UNLIMITED = 1 << 60
-EVALUATOR_NUMBER = 1  # of the one evaluator that a file is bound to; 0 is the rules (terminal records)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a search is: what it added, and by `visits` (root N) and `nodes` what the graph holds now."""
+    """How far a search is: what it added, and by `visits` (root N) and `nodes` what the graph holds now.
+
+    With a file (`stored`), `resident` nodes are in memory, which take `ram_bytes`; `read_back` records were
+    read from the file, `written` ones saved to it.
+    """
 
     seconds: float
     visits: int
@@ -43,6 +46,11 @@ class Progress:
     catch_ups: int
     collisions: int
     nodes: int
+    stored: bool
+    resident: int
+    ram_bytes: int
+    read_back: int
+    written: int
     depth: int
     seldepth: int
     visits_per_s: float
@@ -64,8 +72,10 @@ class SearchResult:
       depth: mean plies of a visit. seldepth: most plies. seconds: wall time, saving included.
       bestmove: the most visited move; None if the game is over.
       node: the root with all its moves. nodes: positions in the graph. saved_nodes: records written.
-      stop_reason: `visits`, `evaluations`, `time`, `stop`, `memory` or `finished` (no moves).
+      stop_reason: `visits`, `evaluations`, `time`, `stop`, `memory`, `reader` (another program keeps
+        the file's log from being reused) or `finished` (no moves).
       unkept_visits: visits that ended in a draw by this game's repetitions: counted here, not in the file.
+      read_back: records read from the file. problems: what was found damaged in it and passed over.
     """
 
     position: str
@@ -85,6 +95,8 @@ class SearchResult:
     saved_nodes: int
     stop_reason: str
     unkept_visits: int
+    read_back: int
+    problems: list[str]
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch analyze`."""
@@ -176,16 +188,17 @@ class _Session:
         self.stop = stop
         self.root = pack(board)
         self.arena = graph.arena
-        self.wave = wave.new_wave(params.minibatch_size, evaluation.EVALUATION_SCRATCH_WORDS)
-        self.waves_per_slice = 1
+        self.runner = WaveRunner(graph, self.root, params.minibatch_size)
         self.run_id: int | None = None
         self.started = time.monotonic()
         self.last_flush = self.started
         self.flush_seconds = FIRST_FLUSH_SECONDS
         self.before = self.arena.counters.copy()
         self.saved_before = graph.saved_nodes
+        self.flush_nodes = max(1, min(FLUSH_NODES, graph.pager.budget // (BYTES_PER_NODE * FLUSH_PARTS)))
+        self.finished = terminal_kind(board) != NOT_TERMINAL
+        self.read_before = graph.pager.read_back
         self.stop_reason = ""
-        self.visits_at_room = -1
 
     # ---------------------------------------------------------- the loop
     def run(self, on_progress: Callable[[Progress], None] | None, interval: float) -> SearchResult:
@@ -202,7 +215,7 @@ class _Session:
             if on_progress:
                 on_progress(self.progress())
         finally:
-            unsaved = self._end(save=unsaved is None) or unsaved
+            unsaved = self._end() or unsaved
         result = self._result(node)
         if unsaved is None:
             return result
@@ -212,8 +225,8 @@ class _Session:
 
     def _know_root(self) -> None:
         """Evaluates the root if it is new, whatever the limits: there is always something to show."""
-        if not self.arena.slot(self.board):
-            self._step(visits=1)
+        if self.graph.read(self.board) is None:
+            self.runner.step(1, UNLIMITED)
 
     def _begin(self) -> None:
         self.arena.set_params(self.params)
@@ -221,23 +234,21 @@ class _Session:
         self.arena.counters[layout.SELDEPTH] = 0
         self.graph.note_root(self.board)
         if self.graph.store:
-            self.run_id = self.graph.store.begin_run(
-                self.board.fen(), self.limits.as_dict(), self.params.as_dict()
-            )
+            self.graph.call(self._begin_run)
+
+    def _begin_run(self, store: Store) -> None:
+        self.run_id = store.begin_run(self.board.fen(), self.limits.as_dict(), self.params.as_dict())
 
     def _loop(self, on_progress: Callable[[Progress], None] | None, interval: float) -> None:
         shown = self.started
         while not self._finished():
             try:
-                self._step()
+                self.runner.step(self._visits_left(), self._evaluations_left())
             except CapacityError:
                 self.stop_reason = "memory"
                 return
+            self._save_if_due()
             now = time.monotonic()
-            if self._flush_due(now):
-                self.graph.flush(self._note_run)
-                self.last_flush = time.monotonic()
-                self.flush_seconds = min(2 * self.flush_seconds, FLUSH_SECONDS)
             if on_progress and now - shown >= interval:
                 on_progress(self.progress())
                 shown = now
@@ -252,7 +263,9 @@ class _Session:
             self.stop_reason = "time"
         elif self.stop.is_set():
             self.stop_reason = "stop"
-        elif terminal_kind(self.board) != NOT_TERMINAL and self.arena.slot(self.board):
+        elif self.graph.log_held:
+            self.stop_reason = "reader"
+        elif self.finished:
             self.stop_reason = "finished"
         return bool(self.stop_reason)
 
@@ -266,111 +279,42 @@ class _Session:
     def _added(self, counter: int) -> int:
         return int(self.arena.counters[counter] - self.before[counter])
 
-    # ---------------------------------------------------------- waves
-    def _step(self, visits: int | None = None) -> None:
-        visits = visits or self._visits_left()
-        if self.graph.evaluator.kernel_kind == EXTERNAL:
-            self._external_wave(visits)
-        else:
-            self._kernel_waves(visits)
-        if self.arena.counters[layout.OVERFLOWS]:
-            raise CapacityError("a visit count has reached 2**32 - 1")
-
-    def _make_room(self) -> None:
-        """Lets the arena grow; fails if nothing was searched since it last did: that did not help then."""
-        visits = int(self.arena.counters[layout.VISITS])
-        self.arena.make_room(wave.ENTRIES_PER_LEAF * self.params.minibatch_size + wave.SPARE_ENTRIES)
-        if visits == self.visits_at_room:
-            raise CapacityError(f"no more memory can be had for the graph of {self.arena.node_count} nodes")
-        self.visits_at_room = visits
-
-    def _kernel_waves(self, visits: int) -> None:
-        """Runs a slice of waves inside the kernels, as many as take some 30 ms."""
-        evaluator = self.graph.evaluator
-        weights = getattr(evaluator, "weights", _NO_WEIGHTS)
-        left = np.array([visits, self._evaluations_left(), self.waves_per_slice], np.int64)
-        begin = time.monotonic()
-        batch = self.params.minibatch_size
-        while (
-            run.run(
-                self.arena.tables,
-                self.arena.arrays,
-                self.wave,
-                self.root,
-                weights,
-                evaluator.kernel_kind,
-                EVALUATOR_NUMBER,
-                batch,
-                left,
-            )
-            == run.NEEDS_SPACE
-        ):
-            self._make_room()
-        spent = time.monotonic() - begin
-        if spent < SLICE_SECONDS / 2:
-            self.waves_per_slice *= 2
-        elif spent > SLICE_SECONDS:
-            self.waves_per_slice = max(1, self.waves_per_slice // 2)
-
-    def _external_wave(self, visits: int) -> None:
-        """Gathers a wave, has its leaves evaluated outside, and completes it."""
-        target = min(self.params.minibatch_size, visits, self._evaluations_left())
-        tables, arrays = self.arena.tables, self.arena.arrays
-        while (leaves := run.gather(tables, arrays, self.wave, self.root, target, visits)) < 0:
-            self._make_room()
-            arrays = self.arena.arrays
-        if leaves:
-            self._evaluate(int(leaves))
-        run.complete(tables, arrays, self.wave, EVALUATOR_NUMBER)
-
-    def _evaluate(self, leaves: int) -> None:
-        w = self.wave
-        offsets = w.offsets[: leaves + 1]
-        count = int(offsets[-1])
-        batch = PositionBatch(
-            w.leaf_words[: 10 * leaves].reshape(leaves, 10).copy(), w.moves[:count].copy(), offsets.copy()
-        )
-        answer = self._answer(batch)
-        w.priors[:count] = answer.priors
-        w.values[0 : 2 * leaves : 2] = answer.wdl[:, 0] - answer.wdl[:, 2]
-        w.values[1 : 2 * leaves : 2] = answer.wdl[:, 1]
-
-    def _answer(self, batch: PositionBatch) -> Evaluation:
-        """Returns the evaluator's checked answer; what goes wrong in it is an EvaluatorError."""
-        try:
-            return checked(batch, self.graph.evaluator.evaluate(batch))
-        except GraphSearchError:
-            raise
-        except Exception as error:
-            raise EvaluatorError(f"the evaluator failed: {type(error).__name__}: {error}") from error
-
     # ---------------------------------------------------------- saving
-    def _flush_due(self, now: float) -> bool:
+    def _save_if_due(self) -> None:
+        """Starts to save in the background when it is time; waits only if too much has piled up."""
         if self.graph.store is None:
-            return False
-        return self.arena.dirty_count >= FLUSH_NODES or now - self.last_flush >= self.flush_seconds
+            return
+        dirty = self.arena.dirty_count
+        if not self.graph.settle(wait=dirty > 2 * self.flush_nodes):
+            return
+        now = time.monotonic()
+        if dirty >= self.flush_nodes or now - self.last_flush >= self.flush_seconds:
+            self.graph.begin_saving(self._noted(finished=False))
+            self.last_flush = now
+            self.flush_seconds = min(2 * self.flush_seconds, FLUSH_SECONDS)
 
-    def _note_run(self, store: Store) -> None:
+    def _noted(self, *, finished: bool) -> Callable[[Store], None]:
+        """Returns what writes down the state of this run."""
         assert self.run_id is not None
-        store.update_run(self.run_id, self._added(layout.VISITS), self._added(layout.EVALUATIONS))
+        run, visits, evaluations = self.run_id, self._added(layout.VISITS), self._added(layout.EVALUATIONS)
+        if finished:
+            return lambda store: store.finish_run(run, visits, evaluations)
+        return lambda store: store.update_run(run, visits, evaluations)
 
-    def _end(self, *, save: bool) -> StoreError | None:
+    def _end(self) -> StoreError | None:
         """Saves all, and takes back what only this game's history made a draw; returns why saving failed."""
         try:
-            if self.graph.store and save:
-                self.graph.flush(self._note_end)
+            if self.graph.store:
+                self.graph.flush(self._noted(finished=True))
             mark_compiled()
         except StoreError as error:
             return error
         finally:
+            self.runner.close()
             self.arena.take_back_overlay()
             self.arena.forget_overlay()
             self.arena.set_history(np.zeros(0, np.uint64))
         return None
-
-    def _note_end(self, store: Store) -> None:
-        assert self.run_id is not None
-        store.finish_run(self.run_id, self._added(layout.VISITS), self._added(layout.EVALUATIONS))
 
     # ---------------------------------------------------------- reporting
     def progress(self) -> Progress:
@@ -385,7 +329,12 @@ class _Session:
             evaluations,
             self._added(layout.CATCH_UPS),
             self._added(layout.COLLISIONS),
+            self.graph.node_count,
+            self.graph.store is not None,
             self.arena.node_count,
+            self.arena.bytes_used,
+            self.graph.pager.read_back - self.read_before,
+            self.graph.saved_nodes - self.saved_before,
             round(self._added(layout.PLIES) / visits) if visits else 0,
             int(self.arena.counters[layout.SELDEPTH]),
             visits / seconds if seconds else 0.0,
@@ -419,7 +368,6 @@ class _Session:
             self.graph.saved_nodes - self.saved_before,
             self.stop_reason or "stop",
             self._added(layout.HISTORY_DRAWS),
+            p.read_back,
+            self.graph.pager.problems,
         )
-
-
-_NO_WEIGHTS = np.zeros(1, np.int64)

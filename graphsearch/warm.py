@@ -10,10 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import chess
-import numpy as np
 
 from .arena import Arena
-from .kernels import transfer
 from .position import legal_moves, pack
 from .provenance import EvaluatorIdentity
 from .record import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_code
@@ -50,8 +48,7 @@ def compile_file_kernels() -> None:
             for loaded in store.scan():
                 arena.load(loaded)
     arena.read(board)
-    transfer.list_dirty(arena.arrays, 0, np.zeros(0, np.uint32), np.zeros(0, np.uint64))
-    arena.make_clean()
+    arena.end_saving(arena.begin_saving())
 
 
 if __name__ == "__main__":

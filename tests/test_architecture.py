@@ -18,8 +18,9 @@ FLOORS = (
     ("params", "position", "provenance", "kernels"),
     ("pgn", "notation", "record", "arena"),
     ("store", "evaluators"),
-    ("query", "summary", "warm"),
+    ("query", "summary", "warm", "paging", "saving"),
     ("graph",),
+    ("waves",),
     ("search",),
     ("bench",),
     ("",),  # graphsearch/__init__.py: the names of the public API, resolved when asked for

@@ -20,6 +20,7 @@ from .layout import (
     NO_BLOCK,
     OVERFLOWS,
     OVERLAY_LENGTH,
+    SLOT_SHIFT,
     STALE,
     VISITS,
     WIDE,
@@ -118,7 +119,7 @@ def _remember_overlay(A: Any, W: Any, e: Any) -> None:
     parent = field(W, a, PARENT)
     while parent >= 0:
         i = A.counters[OVERLAY_LENGTH]
-        A.overlay[2 * i] = (field(W, parent, SLOT) << 10) | (field(W, a, EDGE) << 1) | drawn
+        A.overlay[2 * i] = (field(W, parent, SLOT) << SLOT_SHIFT) | (field(W, a, EDGE) << 1) | drawn
         A.overlay[2 * i + 1] = 1
         A.counters[OVERLAY_LENGTH] = i + 1
         drawn = int64(0)
@@ -209,7 +210,7 @@ def apply_overlay(A: Any, sign: Any) -> None:
     for i in range(A.counters[OVERLAY_LENGTH]):
         item = A.overlay[2 * i]
         change = sign * A.overlay[2 * i + 1]
-        rec = item >> 10
+        rec = item >> SLOT_SHIFT
         if block_class_of(A, rec) == NO_BLOCK:
             continue
         x = entry_at(A, rec, (item >> 1) & 511)

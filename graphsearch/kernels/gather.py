@@ -28,6 +28,7 @@ from .layout import (
     block_class_of,
     entry_at,
 )
+from .locate import may_be_stored
 from .paths import end_entry, ends_at_known, ends_by_path, locate, open_leaf, position_key
 from .puct import child_visits, select
 from .wave import (
@@ -41,13 +42,21 @@ from .wave import (
     ENTRIES,
     FLIGHT_FIELDS,
     FLIGHT_USED,
+    IN_LEVEL,
     KIND,
     LEAF,
     LEAVES,
+    LEVEL_BEGIN,
+    LEVEL_END,
+    MISSES,
     NODE_OR_LEAF,
+    NOT_WAITING,
+    ON_PATH,
     PARENT,
+    ROUND,
     SLOT,
     SPLIT,
+    STAGE,
     SUM,
     TERMINAL,
     VISITS_ASKED,
@@ -88,19 +97,37 @@ def _add_child(T: Any, A: Any, W: Any, e: Any, j: Any, asked: Any) -> Any:
 
 
 @inner
-def gather_one(T: Any, A: Any, W: Any, root: Any) -> None:
-    """Walks one visit from the root's words: plain sequential PUCT."""
-    e = start_at_root(W, root, int64(1))
-    while not ends_by_path(T, A, W, e):
+def _miss(W: Any, e: Any) -> None:
+    """Notes that an entry's record may be in the file."""
+    W.misses[W.counts[MISSES]] = e
+    W.counts[MISSES] += 1
+
+
+@inner
+def gather_one(T: Any, A: Any, W: Any, F: Any, root: Any) -> Any:
+    """Walks one visit from the root's words: plain sequential PUCT.
+
+    Returns False if it waits for a record that may be in the file; called again, it goes on from there.
+    """
+    waited = W.counts[STAGE] == ON_PATH
+    e = W.counts[ENTRIES] - 1 if waited else start_at_root(W, root, int64(1))
+    while waited or not ends_by_path(T, A, W, e):
         s = words_of(W, e)
         rec, check = locate(T, A, s)
         set_field(W, e, SLOT, rec)
         if rec == 0:
+            if not waited and may_be_stored(F, s, position_key(T, s)):
+                _miss(W, e)
+                W.counts[STAGE] = ON_PATH
+                return False
             open_leaf(T, A, W, e, check)
-            return
+            break
+        waited = False
         if ends_at_known(A, W, e, int64(1)):
-            return
+            break
         e = _add_child(T, A, W, e, select(T, A, s, rec), int64(1))
+    W.counts[STAGE] = NOT_WAITING
+    return True
 
 
 @inner
@@ -203,24 +230,73 @@ def _has_room(A: Any, W: Any) -> Any:
 
 
 @inner
-def _round(T: Any, A: Any, W: Any, root: Any, budget: Any) -> None:
-    """Sends a budget of visits from the root down to candidates, level by level."""
-    begin = start_at_root(W, root, budget)
-    end = begin + 1
-    while begin < end:
-        _probe_level(T, A, W, begin, end)
-        for e in range(begin, min(end, begin + 8)):
-            _prefetch_block(A, field(W, e, SLOT))
-        for e in range(begin, end):
-            if e + 8 < end:
-                _prefetch_block(A, field(W, e + 8, SLOT))
-            if _goes_on(T, A, W, e):
-                if _has_room(A, W):
-                    _pass_on(T, A, W, e)
-                else:
-                    set_field(W, e, KIND, DROPPED)
-        begin = end
-        end = W.counts[ENTRIES]
+def _list_misses(T: Any, A: Any, W: Any, F: Any, begin: Any, end: Any) -> Any:
+    """Lists the entries of a probed level whose records may be in the file; returns how many there are."""
+    W.counts[MISSES] = 0
+    if F.count == 0:
+        return int64(0)
+    for e in range(begin, end):
+        key = position_key(T, words_of(W, e))
+        rec = field(W, e, SLOT)
+        if rec == 0 or A.records[rec] != key:
+            rec = find(A, key, check_of(W, e))
+            set_field(W, e, SLOT, rec)
+            if rec == 0 and may_be_stored(F, words_of(W, e), key):
+                _miss(W, int64(e))
+    return W.counts[MISSES]
+
+
+@inner
+def _find_misses(T: Any, A: Any, W: Any) -> None:
+    """Looks again for the records of a level that were missing."""
+    for i in range(W.counts[MISSES]):
+        e = W.misses[i]
+        set_field(W, e, SLOT, find(A, position_key(T, words_of(W, e)), check_of(W, e)))
+    W.counts[MISSES] = 0
+
+
+@inner
+def _pass_level(T: Any, A: Any, W: Any, begin: Any, end: Any) -> None:
+    """Ends the entries of a level or splits their visits over the next one."""
+    for e in range(begin, min(end, begin + 8)):
+        _prefetch_block(A, field(W, e, SLOT))
+    for e in range(begin, end):
+        if e + 8 < end:
+            _prefetch_block(A, field(W, e + 8, SLOT))
+        if _goes_on(T, A, W, e):
+            if _has_room(A, W):
+                _pass_on(T, A, W, e)
+            else:
+                set_field(W, e, KIND, DROPPED)
+
+
+@inner
+def _round(T: Any, A: Any, W: Any, F: Any) -> Any:
+    """Sends the visits of a level down to candidates, level by level.
+
+    Returns False if a level waits for records from the file; called again, it goes on with that level.
+    """
+    counts = W.counts
+    while counts[LEVEL_BEGIN] < counts[LEVEL_END]:
+        begin, end = counts[LEVEL_BEGIN], counts[LEVEL_END]
+        if counts[STAGE] == IN_LEVEL:
+            _find_misses(T, A, W)
+            counts[STAGE] = NOT_WAITING
+        else:
+            _probe_level(T, A, W, begin, end)
+            if _list_misses(T, A, W, F, begin, end):
+                counts[STAGE] = IN_LEVEL
+                return False
+        _pass_level(T, A, W, begin, end)
+        counts[LEVEL_BEGIN] = end
+        counts[LEVEL_END] = counts[ENTRIES]
+    return True
+
+
+@inner
+def _start_round(W: Any, root: Any, budget: Any) -> None:
+    W.counts[LEVEL_BEGIN] = start_at_root(W, root, budget)
+    W.counts[LEVEL_END] = W.counts[LEVEL_BEGIN] + 1
 
 
 @inner
@@ -294,18 +370,38 @@ def _next_budget(W: Any, target: Any, allowed: Any) -> Any:
 
 
 @inner
-def gather_wave(T: Any, A: Any, W: Any, root: Any, root_rec: Any, target: Any, limit: Any) -> None:
+def gather_wave(T: Any, A: Any, W: Any, F: Any, root: Any, root_rec: Any, target: Any, limit: Any) -> Any:
     """Fills a batch of up to `target` leaves.
 
-    Asking for at most `limit` visits and a share of the root's N.
+    Asking for at most `limit` visits and a share of the root's N. Returns False if it waits for records from
+    the file; called again with the same arguments, it goes on where it was.
     """
     share = int64(A.floats[WAVE_SHARE] * float64(child_visits(A, root_rec) + 1))
     allowed = min(max(int64(1), share), limit)
-    for _ in range(MAX_ROUNDS):
-        budget = _next_budget(W, target, allowed)
-        if budget <= 0 or W.counts[LEAVES] >= target or not _has_room(A, W):
-            return
-        W.counts[VISITS_ASKED] += budget
-        A.counters[ROUNDS] += 1
-        _round(T, A, W, root, budget)
+    while W.counts[ROUND] < MAX_ROUNDS:
+        if W.counts[STAGE] != IN_LEVEL:
+            budget = _next_budget(W, target, allowed)
+            if budget <= 0 or W.counts[LEAVES] >= target or not _has_room(A, W):
+                break
+            W.counts[VISITS_ASKED] += budget
+            A.counters[ROUNDS] += 1
+            _start_round(W, root, budget)
+        if not _round(T, A, W, F):
+            return False
         _admit(T, A, W, target)
+        W.counts[ROUND] += 1
+    return True
+
+
+@inner
+def gather_ahead(T: Any, A: Any, W: Any, F: Any, root: Any, budget: Any) -> Any:
+    """Sends visits down as the next wave would, the leaves of this one in flight; nothing is admitted.
+
+    It is there to have the next wave's records read while this one is evaluated. Returns False if it waits
+    for them.
+    """
+    if W.counts[STAGE] != IN_LEVEL:
+        if not _has_room(A, W):
+            return True
+        _start_round(W, root, budget)
+    return _round(T, A, W, F)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numba import float32, int64, uint8, uint16, uint32
 
+from .blocks import draws_of, give_block, set_draws, take_block
 from .board import check_hash, clock_of, generate_moves
 from .jit import LOW32, ZERO, U, adv, as_f32, as_u16, inner, kernel, mulhi, prefetch, ptr
 from .layout import (
@@ -14,21 +15,18 @@ from .layout import (
     BLOCK_HEADER,
     BLOCK_Q,
     BLOCK_VISITS,
-    BLOCK_WORDS,
     CAPACITY,
     CLASHES,
     DIRTY,
     DIRTY_NODES,
-    FREE_LISTS,
-    FREED_WORDS,
     FRESH,
-    HEADER_WORDS,
+    FRESH_NODES,
     KEYS,
     LOG_WORDS,
     NO_BLOCK,
     NODES,
     NORM,
-    RECORD_WORDS,
+    USED,
     WIDE,
     block_class_of,
     block_of,
@@ -38,10 +36,12 @@ from .layout import (
     materialised,
     move_count,
     pointers,
+    record_words,
     set_block,
     stride_of,
     value_of,
 )
+from .space import take_words
 from .tables import CT
 
 
@@ -83,6 +83,27 @@ def insert(A: Any, key: Any, check: Any, rec: Any) -> None:
 
 
 @inner
+def remove(A: Any, rec: Any) -> None:
+    """Takes a record out of the table, moving up what stands behind it, as if it had never been there."""
+    last = int64(A.size) - 1
+    gap = table_index(A, A.records[rec])
+    while int64(A.table[gap] & LOW32) != rec:
+        gap = gap + 1 if gap < last else int64(0)
+    i = gap
+    while True:
+        i = i + 1 if i < last else int64(0)
+        word = A.table[i]
+        if word == ZERO:
+            break
+        home = table_index(A, A.records[int64(word & LOW32)])
+        stays = gap < home <= i if gap < i else home > gap or home <= i
+        if not stays:
+            A.table[gap] = word
+            gap = i
+    A.table[gap] = ZERO
+
+
+@inner
 def mark_dirty(A: Any, rec: Any, s: Any) -> None:
     """Notes that the file does not hold a record as it is.
 
@@ -108,9 +129,9 @@ def new_record(
     Dirty and fresh.
     """
     counters = A.counters
-    rec = counters[RECORD_WORDS]
-    counters[RECORD_WORDS] = rec + HEADER_WORDS + ((n + 7) >> 3)
+    rec = take_words(A, record_words(n))
     counters[NODES] += 1
+    counters[FRESH_NODES] += 1
     A.records[rec] = key
     A.records[rec + 1] = ZERO
     A.records[rec + 2] = ZERO
@@ -118,7 +139,7 @@ def new_record(
     hb = header_bytes(A, rec)
     hb[0] = uint8(n)
     hb[1] = uint8(NO_BLOCK)
-    hb[3] = uint8(FRESH)
+    hb[3] = uint8(FRESH | USED)
     hb[4] = uint8(clock_of(s))
     hb[5] = uint8(evaluator)
     as_u16(adv(A.records, rec + 2))[3] = uint16(int64(d) | (int64(flags) << 10))
@@ -151,41 +172,13 @@ def prior_norm(A: Any, rec: Any) -> Any:
 
 
 @inner
-def block_words(A: Any, block_class: Any) -> Any:
-    """Returns the size of a block of a class."""
-    return BLOCK_HEADER + A.ints[CAPACITY + block_class] * stride_of(block_class)
-
-
-@inner
-def take_block(A: Any, block_class: Any) -> Any:
-    """Returns a free block of a class."""
-    words = block_words(A, block_class)
-    free = A.counters[FREE_LISTS + block_class]
-    if free:
-        A.counters[FREE_LISTS + block_class] = int64(A.blocks[free])
-        A.counters[FREED_WORDS] -= words
-        return free
-    block = A.counters[BLOCK_WORDS]
-    A.counters[BLOCK_WORDS] = block + words
-    return block
-
-
-@inner
-def give_block(A: Any, block_class: Any, block: Any) -> None:
-    """Puts a block on its class's free list."""
-    A.blocks[block] = uint32(A.counters[FREE_LISTS + block_class])
-    A.counters[FREE_LISTS + block_class] = block
-    A.counters[FREED_WORDS] += block_words(A, block_class)
-
-
-@inner
 def new_block(A: Any, rec: Any, block_class: Any) -> Any:
     """Gives a record that has none a block without entries; returns it."""
     block = take_block(A, block_class)
     A.values[block + NORM] = prior_norm(A, rec)
     A.blocks[block + BLOCK_VISITS] = uint32(0)
     A.values[block + BLOCK_Q] = value_of(A, rec)
-    A.blocks[block + BLOCK_D] = uint32(draw_word(A, rec) & 1023)
+    set_draws(A, block, draw_word(A, rec) & 1023)
     return block
 
 
@@ -243,8 +236,9 @@ def _sort_edges(A: Any, rec: Any, wanted: Any) -> None:
 @inner
 def _move_entries(A: Any, old: Any, old_class: Any, block: Any, new_class: Any, m: Any) -> None:
     """Copies header and entries to a larger block and frees the old one."""
-    for word in range(BLOCK_HEADER):
+    for word in range(BLOCK_D):
         A.blocks[block + word] = A.blocks[old + word]
+    set_draws(A, block, draws_of(A, old))
     stride = stride_of(new_class)
     old_stride = stride_of(old_class)
     for i in range(m):

@@ -8,10 +8,12 @@ Record (uint64 words; a slot is the index of its first word):
                | 4 clock at evaluation | 5 evaluator | 6-7 D per mille (10 bits), flags (6 bits)
     word 3...  P codes, a byte per move in canonical order
 
+Free words between records: next free slot | the one before << 32, 0 none; number of words; state FREE.
+
 Block (uint32 words): a header of what follows from the entries (recomputed whenever one changes, never
 stored), then entries in descending P, ties in canonical order, always a prefix of that order:
 
-    header  0 1 / sum(code ** 4), float32 | 1 sum of n | 2 node Q, float32 | 3 node D per mille
+    header  0 1 / sum(code ** 4), float32 | 1 sum of n | 2 node Q, float32 | 3 D per mille, tag (`blocks.py`)
     entry   0 n | 1 q, float32 | 2 move (16 bits), P code (6), d per mille (10) | 3 r, only in classes >= WIDE
 """
 
@@ -34,7 +36,9 @@ WIDE = 16  # added to the class of a block whose entries carry r
 NO_BLOCK = 255
 
 # state bits: not yet in the file as it is | in no version in the file | block header out of date
-DIRTY, FRESH, STALE = 1, 2, 4
+# | being written | visited since the clock hand passed | part of a wave under way | noted in the overlay
+# | no record, but free words
+DIRTY, FRESH, STALE, SAVING, USED, PINNED, HELD, FREE = 1, 2, 4, 8, 16, 32, 64, 128
 
 # counters, int64
 NODES, RECORD_WORDS, BLOCK_WORDS, DIRTY_NODES, FREED_WORDS = 0, 1, 2, 3, 4
@@ -51,8 +55,14 @@ PLIES, SELDEPTH, WAVES, ROUNDS, CLASHES, DEPTH_CUTS, OVERLAY_LENGTH, OVERFLOWS =
 )
 AHEAD = 24  # times an edge took the value of a child with fewer visits than itself (a lost one)
 OVERLAY_RESERVED = 23  # overlay places that the visits of the current wave will fill
-FREE_LISTS = 32  # 2 * WIDE list heads, by class
-COUNTERS = FREE_LISTS + 2 * WIDE
+COUNTED = slice(8, 25)  # what visits count
+FREED_RECORD_WORDS, HAND, EVICTED, FRESH_NODES = 25, 26, 27, 28
+SLOT_SHIFT = 10  # of an overlay item: slot << 10 | edge << 1 | is draw
+BLOCK_LISTS = 32  # heads of the lists of free pieces: by words, from EXACT_LISTS on by powers of two
+EXACT_LISTS = 64
+RECORD_LISTS = BLOCK_LISTS + EXACT_LISTS + 8  # LARGEST_LIST + 1 heads, by words; the last: so many or more
+LARGEST_LIST = 63
+COUNTERS = RECORD_LISTS + LARGEST_LIST + 1
 
 # `floats`, float64: code ** 4 by code | parameters | c(N) sqrt(max(1, sum n)) for small sums of n
 POWERS = 0
@@ -152,6 +162,18 @@ def code_bytes(A: Any, rec: Any) -> Any:
 def move_count(A: Any, rec: Any) -> Any:
     """Returns how many legal moves a record has; 0 for a terminal one."""
     return int64(header_bytes(A, rec)[0])
+
+
+@inner
+def record_words(moves: Any) -> Any:
+    """Returns the words of a record of so many moves."""
+    return HEADER_WORDS + ((int64(moves) + 7) >> 3)
+
+
+@inner
+def state_of(A: Any, rec: Any) -> Any:
+    """Returns the state bits of a record."""
+    return int64(header_bytes(A, rec)[3])
 
 
 @inner

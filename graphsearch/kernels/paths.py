@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import float64, int64
+from numba import float64, int64, uint8
 
 from .board import check_hash, clock_of, generate_moves, in_check, is_dead
 from .heap import find, new_record
@@ -23,8 +23,9 @@ from .layout import (
     PLIES,
     SELDEPTH,
     TERMINALS,
+    USED,
     entry_at,
-    move_count,
+    header_bytes,
 )
 from .puct import child_visits
 from .tables import CT
@@ -188,7 +189,10 @@ def child_supports(A: Any, W: Any, e: Any, flying: Any) -> Any:
 @inner
 def ends_at_known(A: Any, W: Any, e: Any, flying: Any) -> Any:
     """Ends an entry at a recorded position if its visits go no further; returns whether it did."""
-    if move_count(A, field(W, e, SLOT)) == 0:
+    hb = header_bytes(A, field(W, e, SLOT))
+    if hb[3] & USED == 0:
+        hb[3] |= uint8(USED)
+    if hb[0] == 0:
         end_entry(A, W, e, TERMINAL, int64(1))
         return True
     if field(W, e, PARENT) >= 0 and child_supports(A, W, e, flying):

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numba import float32, float64, int64, uint8, uint32
 
+from .blocks import draws_of, set_draws
 from .heap import grow_block
 from .jit import inner, kernel, ptr
 from .layout import (
-    BLOCK_D,
     BLOCK_HEADER,
     BLOCK_Q,
     BLOCK_VISITS,
@@ -135,7 +135,7 @@ def refresh(A: Any, rec: Any) -> None:
     A.blocks[block + BLOCK_VISITS] = uint32(visits)
     q = float32(clamp_to_bounds(A, rec, total / float64(node_n)))
     A.values[block + BLOCK_Q] = q
-    A.blocks[block + BLOCK_D] = uint32(cap_draws((2 * draws + node_n) // (2 * node_n), q))
+    set_draws(A, block, cap_draws((2 * draws + node_n) // (2 * node_n), q))
 
 
 @inner
@@ -159,7 +159,7 @@ def node_draws(A: Any, rec: Any) -> Any:
     """Returns the node's draw share per mille; the header must be fresh."""
     if block_class_of(A, rec) == NO_BLOCK:
         return draw_word(A, rec) & 1023
-    return int64(A.blocks[block_of(A, rec) + BLOCK_D])
+    return draws_of(A, block_of(A, rec))
 
 
 @inner

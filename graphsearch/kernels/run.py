@@ -7,9 +7,9 @@ from typing import Any
 from numba import float32, float64, int64
 
 from .backup import apply_overlay, back_up, expand
-from .board import PW
+from .board import PW, check_hash
 from .evaluation import evaluate_position
-from .gather import gather_one, gather_wave, start_at_root
+from .gather import gather_ahead, gather_one, gather_wave, start_at_root
 from .jit import adv, inner, kernel, ptr
 from .kinds import BUILTIN
 from .layout import (
@@ -24,11 +24,29 @@ from .layout import (
     WAVES,
     pointers,
 )
-from .paths import locate, open_leaf
-from .wave import ENTRIES_PER_LEAF, LEAVES, SPARE_ENTRIES, clear_wave, wave_pointers
+from .locate import filter_pointers, may_be_stored
+from .paths import locate, open_leaf, position_key
+from .wave import (
+    AT_ROOT,
+    CANDIDATES,
+    ENTRIES_PER_LEAF,
+    IN_LEVEL,
+    LEAVES,
+    LIMIT,
+    MISSES,
+    NOT_WAITING,
+    SLOT,
+    SPARE_ENTRIES,
+    STAGE,
+    TARGET,
+    clear_wave,
+    drop_entries,
+    field,
+    wave_pointers,
+)
 
-# why `run` returned
-DONE, NEEDS_SPACE = 0, 1
+# why `run` returned, or `gather` in place of the number of leaves
+DONE, NO_SPACE, NO_RECORDS = 0, -1, -2
 
 RECORD_WORDS_PER_LEAF = 3 + 28  # a header and the codes of 218 moves
 # Room for one longest path: of grown blocks, of overlay notes. Waves of many visits check as they go.
@@ -87,29 +105,92 @@ def evaluate_leaves(T: Any, W: Any, weights: Any, kind: Any, temperature: Any) -
 
 
 @inner
-def _gather(T: Any, A: Any, W: Any, root: Any, target: Any, limit: Any) -> None:
-    """Gathers one wave into an empty W; an unknown root becomes its only leaf."""
+def _begin(A: Any, W: Any, target: Any, limit: Any) -> None:
     clear_wave(W)
     A.counters[WAVES] += 1
     A.counters[OVERLAY_RESERVED] = A.counters[OVERLAY_LENGTH]
-    rec, check = locate(T, A, root)
-    if rec == 0:
-        open_leaf(T, A, W, start_at_root(W, root, int64(1)), check)
-    elif target == 1:
-        gather_one(T, A, W, root)
+    W.counts[TARGET] = target
+    W.counts[LIMIT] = limit
+
+
+@inner
+def _find_root(T: Any, A: Any, W: Any, F: Any, root: Any) -> Any:
+    """Returns the root's slot, 0 if it is unknown, -1 if its record may be in the file."""
+    rec, _ = locate(T, A, root)
+    asked = W.counts[STAGE] == AT_ROOT
+    W.counts[STAGE] = NOT_WAITING
+    if asked:
+        drop_entries(W, int64(0))
+        W.counts[MISSES] = 0
+    elif rec == 0 and may_be_stored(F, root, position_key(T, root)):
+        W.misses[0] = start_at_root(W, root, int64(1))
+        W.counts[MISSES] = 1
+        W.counts[STAGE] = AT_ROOT
+        return int64(-1)
+    return rec
+
+
+@inner
+def _gather(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit: Any) -> Any:
+    """Gathers one wave; an unknown root becomes its only leaf.
+
+    Returns False if it waits for records from the file; called again, it goes on with that wave.
+    """
+    if W.counts[STAGE] == NOT_WAITING:
+        _begin(A, W, target, limit)
+    if W.counts[TARGET] == 1:
+        return gather_one(T, A, W, F, root)
+    if W.counts[STAGE] == IN_LEVEL:
+        rec = field(W, int64(0), SLOT)
     else:
-        gather_wave(T, A, W, root, rec, target, limit)
+        rec = _find_root(T, A, W, F, root)
+    if rec < 0:
+        return False
+    if rec == 0:
+        open_leaf(T, A, W, start_at_root(W, root, int64(1)), check_hash(root))
+        return True
+    return gather_wave(T, A, W, F, root, rec, W.counts[TARGET], W.counts[LIMIT])
 
 
 @kernel
-def gather(T: Any, A: Any, W: Any, root: Any, target: Any, limit: Any) -> Any:
-    """Gathers the leaves of one wave; returns their number, or -1 if the arena must grow first."""
+def gather(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit: Any) -> Any:
+    """Gathers the leaves of one wave; returns their number, NO_SPACE or NO_RECORDS.
+
+    After NO_SPACE the arena must grow. After NO_RECORDS those of `misses` that the file has must be entered
+    in it. Then it must be called again.
+    """
     Ap = pointers(A)
     Wp = wave_pointers(W)
-    if not has_space(Ap, target):
-        return int64(-1)
-    _gather(ptr(T, 0), Ap, Wp, ptr(root, 0), target, limit)
+    if Wp.counts[STAGE] == NOT_WAITING and not has_space(Ap, target):
+        return int64(NO_SPACE)
+    if not _gather(ptr(T, 0), Ap, Wp, filter_pointers(F), ptr(root, 0), target, limit):
+        return int64(NO_RECORDS)
     return Wp.counts[LEAVES]
+
+
+@kernel
+def look_ahead(T: Any, A: Any, W: Any, F: Any, root: Any, budget: Any) -> Any:
+    """Passes `budget` more visits down a gathered wave; returns False if that waits for records.
+
+    `end_look_ahead` must follow when it returned True, or when nobody waits for it any more.
+    """
+    return gather_ahead(ptr(T, 0), pointers(A), wave_pointers(W), filter_pointers(F), ptr(root, 0), budget)
+
+
+@kernel
+def end_look_ahead(W: Any, entries: Any) -> None:
+    """Makes a gathered wave what it was before it was looked ahead from, with `entries` entries."""
+    Wp = wave_pointers(W)
+    drop_entries(Wp, entries)
+    Wp.counts[CANDIDATES] = 0
+    Wp.counts[MISSES] = 0
+    Wp.counts[STAGE] = NOT_WAITING
+
+
+@kernel
+def evaluate(T: Any, W: Any, weights: Any, kind: Any, temperature: Any) -> None:
+    """Evaluates the leaves of a gathered wave with an evaluator that is a kernel."""
+    evaluate_leaves(ptr(T, 0), wave_pointers(W), ptr(weights, 0), kind, temperature)
 
 
 @kernel
@@ -123,9 +204,18 @@ def complete(T: Any, A: Any, W: Any, evaluator: Any) -> Any:
 
 @kernel
 def run(
-    T: Any, A: Any, W: Any, root: Any, weights: Any, kind: Any, evaluator: Any, target: Any, limits: Any
+    T: Any,
+    A: Any,
+    W: Any,
+    F: Any,
+    root: Any,
+    weights: Any,
+    kind: Any,
+    evaluator: Any,
+    target: Any,
+    limits: Any,
 ) -> Any:
-    """Runs waves until `limits` is reached or the arena must grow; returns DONE or NEEDS_SPACE.
+    """Runs waves until `limits` is reached; returns DONE, or NO_SPACE or NO_RECORDS as `gather` does.
 
     `limits` (int64[3]): visits and evaluations still to do, and waves until the caller wants to look.
     All three count down.
@@ -133,11 +223,13 @@ def run(
     Ap = pointers(A)
     Wp = wave_pointers(W)
     Tp = ptr(T, 0)
+    Fp = filter_pointers(F)
     while limits[0] > 0 and limits[1] > 0 and limits[2] > 0:
         batch = min(target, min(limits[0], limits[1]))
-        if not has_space(Ap, batch):
-            return NEEDS_SPACE
-        _gather(Tp, Ap, Wp, ptr(root, 0), batch, limits[0])
+        if Wp.counts[STAGE] == NOT_WAITING and not has_space(Ap, batch):
+            return NO_SPACE
+        if not _gather(Tp, Ap, Wp, Fp, ptr(root, 0), batch, limits[0]):
+            return NO_RECORDS
         evaluate_leaves(Tp, Wp, ptr(weights, 0), kind, Ap.floats[TEMPERATURE])
         expand(Tp, Ap, Wp, evaluator)
         limits[0] -= back_up(Tp, Ap, Wp)

@@ -7,16 +7,18 @@ from typing import Any
 from numba import float32, int64, uint8, uint16, uint32
 
 from .board import PW, check_hash, generate_moves
-from .heap import find, grow_block, new_record, set_best
-from .jit import U, adv, inner, kernel, ptr
+from .heap import find, grow_block, mark_dirty, new_record, set_best
+from .jit import LOW32, U, adv, inner, kernel, ptr
 from .layout import (
     BLOCK_WORDS,
     DIRTY,
     DIRTY_NODES,
     FRESH,
+    FRESH_NODES,
     LOG_WORDS,
     NODES,
     RECORD_WORDS,
+    SAVING,
     code_bytes,
     draw_word,
     entry_at,
@@ -30,38 +32,57 @@ from .layout import (
 from .paths import position_key
 from .puct import draw_visits, refresh
 
+META = 8  # the word of a position that holds its clock
 CLOCK_BITS = U(255 << 12)
 
 
 @kernel
-def list_dirty(A: Any, begin: Any, slots: Any, words: Any) -> Any:
-    """Lists dirty records from place `begin` of the log on, positions as they were evaluated.
+def begin_saving(A: Any, log: Any) -> Any:
+    """Moves the log of dirty records to `log` (uint64[LOG_WORDS * dirty]) and marks them as being saved.
 
+    Positions get the clock that they were evaluated with; the last word of a row is slot | fresh << 32.
     Returns how many are fresh.
     """
     Ap = pointers(A)
     fresh = int64(0)
-    for i in range(slots.size):
-        row = adv(Ap.log, (begin + i) * LOG_WORDS)
+    for i in range(Ap.counters[DIRTY_NODES]):
+        row = adv(Ap.log, i * LOG_WORDS)
+        out = ptr(log, i * LOG_WORDS)
         rec = int64(row[LOG_WORDS - 1])
         hb = header_bytes(Ap, rec)
-        slots[i] = uint32(rec)
         for w in range(PW):
-            words[i * PW + w] = row[w]
-        words[i * PW + 8] = (row[8] & ~CLOCK_BITS) | (U(hb[4]) << U(12))
-        if hb[3] & FRESH:
-            fresh += 1
+            out[w] = row[w]
+        out[META] = (row[META] & ~CLOCK_BITS) | (U(hb[4]) << U(12))
+        is_fresh = int64(1) if hb[3] & FRESH else int64(0)
+        out[LOG_WORDS - 1] = U(rec) | (U(is_fresh) << U(32))
+        fresh += is_fresh
+        hb[3] = (hb[3] & uint8(255 - DIRTY - FRESH)) | uint8(SAVING)
+    Ap.counters[DIRTY_NODES] = 0
     return fresh
 
 
 @kernel
-def make_clean(A: Any) -> None:
-    """Notes that the file holds every record as it is."""
+def end_saving(A: Any, log: Any, fresh: Any) -> None:
+    """Notes that the file holds the records of a log of `begin_saving` as they were then."""
     Ap = pointers(A)
-    for i in range(Ap.counters[DIRTY_NODES]):
-        rec = int64(Ap.log[i * LOG_WORDS + LOG_WORDS - 1])
-        header_bytes(Ap, rec)[3] &= uint8(255 - DIRTY - FRESH)
-    Ap.counters[DIRTY_NODES] = 0
+    for i in range(log.size // LOG_WORDS):
+        rec = int64(log[i * LOG_WORDS + LOG_WORDS - 1] & LOW32)
+        header_bytes(Ap, rec)[3] &= uint8(255 - SAVING)
+    Ap.counters[FRESH_NODES] -= fresh
+
+
+@kernel
+def undo_saving(A: Any, log: Any) -> None:
+    """Makes the records of a log of `begin_saving` dirty again: they did not reach the file."""
+    Ap = pointers(A)
+    for i in range(log.size // LOG_WORDS):
+        row = ptr(log, i * LOG_WORDS)
+        rec = int64(row[LOG_WORDS - 1] & LOW32)
+        hb = header_bytes(Ap, rec)
+        hb[3] &= uint8(255 - SAVING)
+        if row[LOG_WORDS - 1] >> U(32):
+            hb[3] |= uint8(FRESH)
+        mark_dirty(Ap, rec, row)
 
 
 @inner
@@ -128,6 +149,7 @@ def _unmark(A: Any, rec: Any) -> None:
     hb = header_bytes(A, rec)
     if hb[3] & DIRTY:
         A.counters[DIRTY_NODES] -= 1
+    A.counters[FRESH_NODES] -= 1
     hb[3] &= uint8(255 - DIRTY - FRESH)
 
 

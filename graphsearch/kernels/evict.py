@@ -1,0 +1,125 @@
+"""Dropping what the file holds: a clock hand over the records, in the order of their addresses.
+
+Whatever was visited since the hand last passed gets another round; what is not in the file as it is, is
+being written, belongs to the wave under way or carries visits that the file never holds, stays.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import int64, uint8
+
+from .blocks import give_block
+from .heap import remove
+from .jit import inner, kernel
+from .layout import (
+    DIRTY,
+    EVICTED,
+    FREE,
+    FREED_RECORD_WORDS,
+    FREED_WORDS,
+    HAND,
+    HELD,
+    NO_BLOCK,
+    NODES,
+    OVERLAY_LENGTH,
+    PINNED,
+    RECORD_WORDS,
+    SAVING,
+    SLOT_SHIFT,
+    USED,
+    block_class_of,
+    block_of,
+    header_bytes,
+    pointers,
+)
+from .space import give_words, piece_words
+from .wave import ENTRIES, SLOT, field, wave_pointers
+
+STAYS = DIRTY | SAVING | PINNED | HELD
+HAND_ROUNDS = 2  # the first may only find what was visited
+
+
+@inner
+def _enough(A: Any, record_words: Any, block_words: Any, nodes: Any) -> Any:
+    counters = A.counters
+    return (
+        counters[FREED_RECORD_WORDS] >= record_words
+        and counters[FREED_WORDS] >= block_words
+        and counters[NODES] <= nodes
+    )
+
+
+@inner
+def _drop(A: Any, rec: Any, words: Any, before: Any) -> Any:
+    """Evicts a record; returns the free piece that it leaves."""
+    remove(A, rec)
+    if block_class_of(A, rec) != NO_BLOCK:
+        give_block(A, block_class_of(A, rec), block_of(A, rec))
+    A.counters[NODES] -= 1
+    A.counters[EVICTED] += 1
+    return give_words(A, rec, words, before)
+
+
+@kernel
+def evict(A: Any, record_words: Any, block_words: Any, nodes: Any) -> Any:
+    """Moves the hand until so many words are free and at most `nodes` are left, or it has gone round twice.
+
+    Returns whether that was reached.
+    """
+    Ap = pointers(A)
+    end = Ap.counters[RECORD_WORDS]
+    hand = Ap.counters[HAND]
+    before = int64(0)  # free piece that ends at the hand
+    left = HAND_ROUNDS * end
+    while left > 0:
+        if _enough(Ap, record_words, block_words, nodes):
+            break
+        if hand < 1 or hand >= end:
+            hand = int64(1)
+            before = int64(0)
+            if end == 1:
+                break
+        words = piece_words(Ap, hand)
+        hb = header_bytes(Ap, hand)
+        if hb[3] & FREE:
+            before = hand
+        elif hb[3] & (STAYS | USED):
+            hb[3] &= uint8(255 - USED)
+            before = int64(0)
+        else:
+            before = _drop(Ap, hand, words, before)
+            words = piece_words(Ap, before) - (hand - before)  # a free neighbour behind has joined
+        hand += words
+        left -= words
+    Ap.counters[HAND] = int64(1) if before == 0 and hand >= end else (before if before else hand)
+    return _enough(Ap, record_words, block_words, nodes)
+
+
+@inner
+def _set_bit(A: Any, rec: Any, bit: Any, on: Any) -> None:
+    hb = header_bytes(A, rec)
+    if on:
+        hb[3] |= uint8(bit)
+    else:
+        hb[3] &= uint8(255 - bit)
+
+
+@kernel
+def pin(A: Any, W: Any, on: Any) -> None:
+    """Pins the records of the wave under way, or lets them go."""
+    Ap = pointers(A)
+    Wp = wave_pointers(W)
+    for e in range(Wp.counts[ENTRIES]):
+        rec = field(Wp, e, SLOT)
+        if rec:
+            _set_bit(Ap, rec, int64(PINNED), on)
+
+
+@kernel
+def hold(A: Any, on: Any) -> None:
+    """Holds the records that the overlay names in memory, or lets them go."""
+    Ap = pointers(A)
+    for i in range(Ap.counters[OVERLAY_LENGTH]):
+        _set_bit(Ap, Ap.overlay[2 * i] >> SLOT_SHIFT, int64(HELD), on)

@@ -1,0 +1,128 @@
+"""Keeping an arena inside a budget: what a wave needs is read back, what nobody visited goes.
+
+A record that is not in memory is in the file as it was, or lost: the arena drops only what was saved. Which
+records are in memory never changes what a search does.
+"""
+
+from __future__ import annotations
+
+import chess
+import numpy as np
+
+from .arena import Arena
+from .errors import CapacityError
+from .kernels.locate import FilterArrays, no_filter
+from .kernels.wave import ENTRY_WORDS, MISSES, WaveArrays
+from .position import POSITION_WORDS, pack
+from .record import NodeRecord
+from .store.reading import Reader
+
+BYTES_PER_NODE = 140  # of a node read back: record, block, place in the table
+FREE_SHARE = 64  # one part of so many of the budget is freed at once
+LEAST_BYTES = 1 << 20
+
+
+class Pager:
+    """The way between an arena and the file it is a part of."""
+
+    def __init__(self, arena: Arena, reader: Reader | None, ram_bytes: int, *, complete: bool) -> None:
+        """Makes a pager.
+
+        Args:
+          reader: None if there is no file: then nothing can be evicted.
+          ram_bytes: the budget of arena, log of dirty records, index and filters.
+          complete: whether the arena holds all that the file holds.
+        """
+        self._arena = arena
+        self._reader = reader
+        self._ram_bytes = ram_bytes
+        self.complete = complete
+        self._no_filter = no_filter()
+        self._filter: FilterArrays | None = None
+        self.read_back = 0
+        self.misfits = 0
+
+    @property
+    def budget(self) -> int:
+        """Bytes that nodes may take: the budget without log, index and filters."""
+        if self._reader is None:
+            return self._ram_bytes
+        return max(LEAST_BYTES, self._ram_bytes - self._arena.log_bytes - self._reader.ram_bytes)
+
+    @property
+    def problems(self) -> list[str]:
+        """What was damaged in the file where it was read."""
+        return list(self._reader.problems) if self._reader else []
+
+    def filter(self) -> FilterArrays:
+        """Returns what tells which positions may be in the file and not in memory."""
+        if self.complete or self._reader is None:
+            return self._no_filter
+        if self._filter is None:
+            self._filter = self._reader.filter()
+        return self._filter
+
+    def file_changed(self) -> None:
+        """Notes that more was saved: from now on it may be evicted."""
+        self._filter = None
+
+    # -------------------------------------------------------------- reading
+    def bring(self, wave: WaveArrays) -> None:
+        """Enters the records that a wave waits for, as far as the file has them.
+
+        Raises:
+          StoreError: if the file cannot be read.
+        """
+        assert self._reader is not None
+        count = int(wave.counts[MISSES])
+        entries = wave.entries.reshape(-1, ENTRY_WORDS)
+        words = np.ascontiguousarray(entries[wave.misses[:count], :POSITION_WORDS])
+        _, batch = self._reader.find(words)
+        self.read_back += len(batch)
+        self.make_room(len(batch), len(batch) * BYTES_PER_NODE, pinned=wave)
+        self.misfits += self._arena.load(batch)
+
+    def read(self, board: chess.Board) -> NodeRecord | None:
+        """Returns a copy of a position's record from memory or the file, or None."""
+        record = self._arena.read(board)
+        if record is not None or self.complete or self._reader is None:
+            return record
+        _, batch = self._reader.find(pack(board).reshape(1, POSITION_WORDS))
+        return batch.record(0) if len(batch) else None
+
+    # -------------------------------------------------------------- room
+    def make_room(self, nodes: int, need: int, pinned: WaveArrays | None = None) -> bool:
+        """Makes room for at most `nodes` nodes of `need` bytes in all, evicting if the budget says so.
+
+        Args:
+          pinned: a wave under way: its records stay, and the budget may be passed for a moment.
+
+        Returns:
+          False if too little could be evicted: save first.
+
+        Raises:
+          CapacityError: if there is no file to evict to.
+        """
+        arena = self._arena
+        arena.max_bytes = self.budget
+        room = arena.fits(nodes)
+        if room and arena.bytes_used + need - arena.free_bytes <= arena.max_bytes:
+            arena.make_room(nodes)
+            return True
+        if self._reader is None:
+            raise CapacityError(
+                f"the graph fills its memory: {arena.max_bytes >> 20} MiB with {arena.node_count} nodes"
+            )
+        self.complete = False
+        over = max(0, arena.bytes_used - arena.max_bytes)  # waste between what is in use
+        free = max(need, arena.max_bytes // FREE_SHARE) + 2 * over
+        enough = arena.evict(free, arena.room_in_table - nodes, pinned)
+        if enough or pinned is not None:
+            arena.make_room(nodes, strict=False)
+        return enough
+
+    def start_over(self) -> bool:
+        """Drops everything that is saved and the waste between records; returns whether that was all."""
+        self.complete = False
+        self._arena.evict(1 << 62, 0)
+        return self._arena.reset()

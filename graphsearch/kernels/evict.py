@@ -34,7 +34,7 @@ from .layout import (
     header_bytes,
     pointers,
 )
-from .space import give_words, piece_words
+from .space import give_words, join_pieces, piece_words
 from .wave import ENTRIES, SLOT, field, wave_pointers
 
 STAYS = DIRTY | SAVING | PINNED | HELD
@@ -84,7 +84,10 @@ def evict(A: Any, record_words: Any, block_words: Any, nodes: Any) -> Any:
         words = piece_words(Ap, hand)
         hb = header_bytes(Ap, hand)
         if hb[3] & FREE:
-            before = hand
+            if before:
+                join_pieces(Ap, before, hand)
+            else:
+                before = hand
         elif hb[3] & (STAYS | USED):
             hb[3] &= uint8(255 - USED)
             before = int64(0)

@@ -106,3 +106,11 @@ def give_words(A: Any, slot: Any, words: Any, before: Any) -> Any:
         end += _unlink(A, end)
     _push(A, begin, end - begin)
     return begin
+
+
+@inner
+def join_pieces(A: Any, first: Any, second: Any) -> None:
+    """Makes one free piece of two that stand side by side."""
+    words = _unlink(A, first)
+    words += _unlink(A, second)
+    _push(A, first, words)

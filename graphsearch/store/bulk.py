@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CorruptRecordError
+from ..position import POSITION_WORDS
 from ..record import RecordBatch
 from .bloom import HASHES, empty_bloom
 from .codec import BLOCK
@@ -19,6 +20,7 @@ from .compression import HEADER, Dictionaries
 
 if TYPE_CHECKING:
     from ..kernels.codec import Columns
+    from .unpacking import Unpacker
 
 _WHY = {1: "an impossible position", 2: "a field out of range"}
 
@@ -120,14 +122,62 @@ def decode_chunk(dictionaries: Dictionaries, blocks: Sequence[bytes]) -> RecordB
     Raises:
       BlockFault: for the first block that is not sound.
     """
-    opener = dictionaries.opener()
-    plain = []
-    for i, block in enumerate(blocks):
-        try:
-            plain.append(opener.open(block))
-        except CorruptRecordError as error:
-            raise BlockFault(i, str(error)) from None
-    return decode_blocks(plain)
+    from .unpacking import own_unpacker
+
+    stored = dictionaries.to_bytes()
+    unpacker = own_unpacker()
+    slots = np.full(len(blocks), unpacker.slot(stored), np.int64)
+    data, ends = joined(blocks)
+    return decode_stored(unpacker, data, ends, slots, lambda _: stored, _refuse)[0]
+
+
+def _refuse(index: int, reason: str) -> None:
+    raise BlockFault(index, reason) from None
+
+
+def joined(blocks: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Returns blocks one behind the other, as kernels take them, and where each ends."""
+    ends = np.fromiter(accumulate(map(len, blocks)), np.int64, len(blocks))
+    return padded(b"".join(blocks)), ends
+
+
+def padded(data: bytes) -> NDArray[np.uint8]:
+    """Returns bytes as kernels take them, which may read a little beyond."""
+    return np.frombuffer(bytearray().join((data, bytes(8))), np.uint8)
+
+
+def decode_stored(
+    unpacker: Unpacker,
+    data: NDArray[np.uint8],
+    ends: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    dictionary_of: Callable[[int], bytes],
+    on_damage: Callable[[int, str], None],
+) -> tuple[RecordBatch, NDArray[np.int64]]:
+    """Returns the records of stored blocks, and how many each has: none if it is damaged.
+
+    Args:
+      unpacker: of this thread.
+      data, ends: the blocks, as `joined` returns them.
+      slots: `[blocks]` what the unpacker calls the dictionaries of each.
+      dictionary_of: returns the dictionaries of a block as stored.
+      on_damage: called with the index of each block that is not sound, and why.
+    """
+    plain, sizes = unpacker.unpack(data, ends, slots, dictionary_of, on_damage)
+    while True:
+        sound = np.nonzero(sizes)[0]
+        its_ends = np.cumsum(sizes[sound])
+        batch, good = _decoded(plain, its_ends)
+        if good == len(sound):
+            break
+        fault = int(sound[good])
+        on_damage(fault, "its bytes are no records")
+        begin, end = int(its_ends[good] - sizes[fault]), int(its_ends[good])
+        plain = owned(np.concatenate([plain[:begin], plain[end:]]), np.uint8)
+        sizes[fault] = 0
+    records = np.zeros(len(sizes), np.int64)
+    records[sound] = (plain[its_ends - sizes[sound]] & np.uint8(31)).astype(np.int64) + 1
+    return batch, records
 
 
 def decode_blocks(plain: Sequence[bytes]) -> RecordBatch:
@@ -136,25 +186,33 @@ def decode_blocks(plain: Sequence[bytes]) -> RecordBatch:
     Raises:
       BlockFault: for the first block that is not sound.
     """
-    from ..kernels.codec import START
-    from ..kernels.decoding import decode
-
-    ends = np.cumsum([len(block) for block in plain], dtype=np.int64)
-    data = np.frombuffer(bytearray(b"".join(plain) or b"\0"), np.uint8)
-    batch = _room_for(plain)
-    good = decode(board_tables(), data, ends, START, _columns(batch), 0)
+    batch, good = _decoded(*joined(plain))
     if good < len(plain):
-        raise BlockFault(int(good), "its bytes are no records")
+        raise BlockFault(good, "its bytes are no records")
     return batch
 
 
-def _room_for(plain: Sequence[bytes]) -> RecordBatch:
-    """Returns an empty batch with room for what the headers of the blocks announce."""
-    starts = b"".join(block[:HEADER].ljust(HEADER, b"\0") for block in plain)
-    x = np.frombuffer(starts, "<u4").astype(np.int64)
-    return RecordBatch.empty(
-        int(((x & 31) + 1).sum()), int((x >> 5 & 0x1FFF).sum()), int((x >> 18 & 0x1FFF).sum())
-    )
+def _decoded(plain: NDArray[np.uint8], ends: NDArray[np.int64]) -> tuple[RecordBatch, int]:
+    """Returns the records of unpacked blocks, and the first unsound one, or their number."""
+    from ..kernels.codec import START
+    from ..kernels.decoding import decode
+    from ..kernels.unpacking import room
+
+    sums = np.zeros(4, np.int64)
+    room(plain, ends, sums)
+    batch = _room_for(*sums[1:].tolist())
+    return batch, int(decode(board_tables(), plain, ends, START, _columns(batch), 0))
+
+
+def _room_for(records: int, codes: int, edges: int) -> RecordBatch:
+    """Returns a batch that is filled next: its arrays hold anything, but the offsets begin at 0."""
+    sizes = {"words": records, "code_offsets": records + 1, "edge_offsets": records + 1, "codes": codes}
+    sizes |= dict.fromkeys(("v", "d", "evaluator", "flags"), records)
+    sizes |= dict.fromkeys(("n", "r", "q", "edge_d"), edges)
+    columns: dict[str, NDArray[Any]] = {name: np.empty(size, _DTYPES[name]) for name, size in sizes.items()}
+    columns["words"] = np.empty((records, POSITION_WORDS), np.uint64)
+    columns["code_offsets"][0] = columns["edge_offsets"][0] = 0
+    return RecordBatch(**columns)
 
 
 def take(batch: RecordBatch, order: NDArray[np.int64]) -> RecordBatch:
@@ -165,6 +223,6 @@ def take(batch: RecordBatch, order: NDArray[np.int64]) -> RecordBatch:
 
     codes = np.diff(batch.code_offsets)[order].sum()
     edges = np.diff(batch.edge_offsets)[order].sum()
-    out = RecordBatch.empty(len(order), int(codes), int(edges))
+    out = _room_for(len(order), int(codes), int(edges))
     gather(_columns(batch), order, _columns(out))
     return out

@@ -16,7 +16,7 @@ from ..errors import CorruptRecordError
 from .compression import Dictionaries
 
 _U64 = (1 << 64) - 1
-KEPT_DICTIONARIES = 256  # of chunks, some 60 kB each
+KEPT_DICTIONARIES = 16  # of chunks, some 60 kB each
 
 U64s = NDArray[np.uint64]
 Bits = NDArray[np.uint8]

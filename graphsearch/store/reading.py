@@ -7,10 +7,9 @@ write-ahead log back. What it knows of runs and chunks is read from that same st
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -23,10 +22,11 @@ from ..kernels.locate import FilterArrays, find_blocks, match
 from ..position import POSITION_WORDS
 from ..record import RecordBatch
 from . import filters
-from .bulk import BlockFault, board_tables, decode_blocks, owned, take
+from .bulk import board_tables, decode_stored, owned, take
 from .catalog import Chunk, ChunkIndex, Indexes, chunk_name, read_index, read_segments
-from .compression import Dictionaries, Opener
+from .fetching import fetch
 from .file import open_reader, sql_errors
+from .unpacking import SLOTS, Unpacker
 
 MAX_ASKED = 100_000  # positions of one batch
 PIECE_BLOCKS = 1024  # blocks that are decoded at once: some 5 MB of records
@@ -51,6 +51,7 @@ class Reader:
         self.closed = False
         self._version: int | None = None
         self._index = filters.no_index()
+        self._unpacker = Unpacker()
         self.problems: list[str] = []
         self._connection = open_reader(path)
 
@@ -102,7 +103,10 @@ class Reader:
             raise CapacityError(f"{len(words)} positions in one batch, at most {MAX_ASKED} can be read")
         on_damage = _raise if strict else self._note
         with self._state(on_damage):
-            return _Search(self._connection, self._path, self._index, self._indexes, on_damage).find(words)
+            search = _Search(
+                self._connection, self._path, self._index, self._indexes, self._unpacker, on_damage
+            )
+            return search.find(words)
 
     def _note(self, error: CorruptRecordError) -> None:
         line = str(error)
@@ -151,12 +155,14 @@ class _Search:
         path: Path,
         index: filters.Index,
         indexes: Indexes,
+        unpacker: Unpacker,
         on_damage: OnDamage,
     ) -> None:
         self._connection = connection
         self._path = path
         self._index = index
         self._indexes = indexes
+        self._unpacker = unpacker
         self._on_damage = on_damage
 
     def find(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
@@ -171,7 +177,7 @@ class _Search:
         left: Places = np.arange(count)
         while len(left):
             asked, blocks, done = self._candidates(flat, left, runs)
-            for part in _pieces(asked, blocks):
+            for part in _pieces(asked, blocks, self._index.owners):
                 batch, hits, misses = self._read(flat, *part)
                 batches.append(batch)
                 found.append(hits)
@@ -209,55 +215,37 @@ class _Search:
 
     def _decoded(self, blocks: Places) -> tuple[RecordBatch, Places]:
         """Returns the records of some blocks, and how many each has: none if it is damaged."""
-        stored = self._fetch(self._index.ids[blocks].tolist())
-        plain: list[bytes] = []
-        sizes = np.zeros(len(blocks), np.int64)
-        openers: dict[int, Opener] = {}
-        for i, (block, data) in enumerate(zip(blocks.tolist(), stored, strict=True)):
-            try:
-                opened = self._opener(block, openers).open(data)
-            except CorruptRecordError as error:
-                self._report(block, str(error))
-                continue
-            plain.append(opened)
-            sizes[i] = (opened[0] & 31) + 1
-        while True:
-            try:
-                return decode_blocks(plain), sizes
-            except BlockFault as fault:
-                at = int(np.nonzero(sizes)[0][fault.index])
-                self._report(int(blocks[at]), str(fault))
-                sizes[at] = 0
-                del plain[fault.index]
+        data, ends = fetch(self._connection, self._index.ids[blocks])
+        owners, which = np.unique(self._index.owners[blocks], return_inverse=True)
+        dictionaries = [self._dictionary(self._index.chunks[owner]) for owner in owners.tolist()]
+        slots = np.array([self._unpacker.slot(dictionary) for dictionary in dictionaries], np.int64)
+        return decode_stored(
+            self._unpacker,
+            data,
+            ends,
+            slots[which],
+            lambda i: dictionaries[which[i]],
+            lambda i, what: self._report(int(blocks[i]), what),
+        )
 
     def _report(self, block: int, what: str) -> None:
         chunk = self._index.chunks[self._index.owners[block]]
         number = int(self._index.ids[block]) - chunk.first_block
         self._on_damage(CorruptRecordError(f"{chunk_name(self._path, chunk, number)}: {what}"))
 
-    def _opener(self, block: int, openers: dict[int, Opener]) -> Opener:
-        chunk = self._index.chunks[self._index.owners[block]]
-        found = openers.get(chunk.id)
-        if found is None:
-            index = self._indexes.get(chunk) or read_index(self._connection, self._path, chunk)
-            found = openers[chunk.id] = Dictionaries.from_bytes(index.dictionary).opener()
-        return found
-
-    def _fetch(self, ids: Sequence[int]) -> list[bytes]:
-        """Returns the data of blocks; empty bytes where one is missing."""
-        rows = self._connection.execute(
-            "SELECT b.id, b.data FROM json_each(?) AS wanted CROSS JOIN block AS b ON b.id = wanted.value",
-            (json.dumps(ids),),
-        ).fetchall()
-        if len(rows) == len(ids):
-            return [row[1] for row in rows]
-        found: dict[int, bytes] = dict(rows)
-        return [found.get(i, b"") for i in ids]
+    def _dictionary(self, chunk: Chunk) -> bytes:
+        index = self._indexes.get(chunk) or read_index(self._connection, self._path, chunk)
+        return index.dictionary
 
 
-def _pieces(asked: Places, blocks: Places) -> Iterator[tuple[Places, Places]]:
-    """Yields positions and their blocks in the order of blocks, a bounded number of these at once."""
+def _pieces(asked: Places, blocks: Places, owners: NDArray[np.int32]) -> Iterator[tuple[Places, Places]]:
+    """Yields positions and their blocks in the order of blocks, not too many blocks and chunks at once."""
     order = np.argsort(blocks, kind="stable")
-    for first in range(0, len(order), PIECE_BLOCKS):
-        part = order[first : first + PIECE_BLOCKS]
-        yield asked[part], blocks[part]
+    asked, blocks = asked[order], blocks[order]
+    changes = np.cumsum(np.diff(owners[blocks], prepend=-1) != 0)
+    first = 0
+    while first < len(blocks):
+        end = int(np.searchsorted(changes, changes[first] + SLOTS, "left"))
+        end = min(end, first + PIECE_BLOCKS)
+        yield asked[first:end], blocks[first:end]
+        first = end

@@ -24,28 +24,33 @@ class Index:
       chunks: their chunks in the order of the arrays, those that cannot be read left out.
       filter: sort keys and bloom filters of the chunks.
       blocks: sort keys of their blocks.
-      ids: `[blocks]` rows of the blocks; owners: `[blocks]` index in `chunks`.
+      shifts: `[chunks]` what leads from the index of a block of the chunk to its row.
+      dictionaries: those of each chunk, as stored.
       lost: ids of the chunks that were left out.
     """
 
     chunks: tuple[Chunk, ...]
     filter: FilterArrays
     blocks: BlockArrays
-    ids: NDArray[np.int64]
-    owners: NDArray[np.int32]
+    shifts: NDArray[np.int64]
+    dictionaries: tuple[bytes, ...]
     lost: frozenset[int]
+
+    def owners(self, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns which chunk each block is of."""
+        return np.searchsorted(self.blocks.starts, blocks, "right") - 1
 
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays take."""
-        arrays = [*self.filter, *self.blocks, self.ids, self.owners]
+        arrays = [*self.filter, *self.blocks, self.shifts]
         return sum(int(array.nbytes) for array in arrays)
 
 
 def no_index() -> Index:
     """Returns the index of an empty file."""
     blocks = BlockArrays(np.zeros(1, np.int64), np.zeros(0, np.uint64))
-    return Index((), no_filter(), blocks, np.zeros(0, np.int64), np.zeros(0, np.int32), frozenset())
+    return Index((), no_filter(), blocks, np.zeros(0, np.int64), (), frozenset())
 
 
 def build(
@@ -112,7 +117,6 @@ def _flat(
     blooms = [filters[chunk.id] for chunk in chunks]
     starts = _offsets([len(part) for part in keys])
     first_ids = np.array([chunk.block_id(chunk.gone) for chunk in chunks], np.int64)
-    owners = np.repeat(np.arange(len(chunks), dtype=np.int32), np.diff(starts))
     return Index(
         tuple(chunks),
         FilterArrays(
@@ -122,8 +126,8 @@ def _flat(
             np.concatenate(blooms) if blooms else np.zeros(1, np.uint8),
         ),
         BlockArrays(starts, np.concatenate(keys) if keys else np.zeros(0, np.uint64)),
-        np.arange(starts[-1]) + (first_ids - starts[:-1])[owners],
-        owners,
+        first_ids - starts[:-1],
+        tuple(index.dictionary for run in kept for _, index in run),
         lost,
     )
 

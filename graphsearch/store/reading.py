@@ -11,6 +11,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -24,12 +25,13 @@ from ..record import RecordBatch
 from . import filters
 from .bulk import board_tables, decode_stored, owned, take
 from .catalog import Chunk, ChunkIndex, Indexes, chunk_name, read_index, read_segments
+from .crew import Crew
 from .fetching import fetch
 from .file import open_reader, sql_errors
 from .unpacking import SLOTS, Unpacker
 
 MAX_ASKED = 100_000  # positions of one batch
-PIECE_BLOCKS = 1024  # blocks that are decoded at once: some 5 MB of records
+PIECE_BLOCKS = 512  # blocks that are decoded at once: some 3 MB of records
 MAX_PROBLEMS = 100  # remembered
 
 Places = NDArray[np.int64]
@@ -44,14 +46,14 @@ class Reader:
       problems: what was found damaged and passed over, one line each, each once, at most 100.
     """
 
-    def __init__(self, path: Path, indexes: Indexes) -> None:
+    def __init__(self, path: Path, indexes: Indexes, threads: int = 1) -> None:
         self._path = path
         self._indexes = indexes
         self._owner = os.getpid()
         self.closed = False
         self._version: int | None = None
         self._index = filters.no_index()
-        self._unpacker = Unpacker()
+        self._crew = Crew(threads)
         self.problems: list[str] = []
         self._connection = open_reader(path)
 
@@ -59,6 +61,7 @@ class Reader:
         """Closes its connection. A second call does nothing."""
         if not self.closed:
             self.closed = True
+            self._crew.close()
             self._connection.close()
 
     def __enter__(self) -> Reader:
@@ -103,10 +106,17 @@ class Reader:
             raise CapacityError(f"{len(words)} positions in one batch, at most {MAX_ASKED} can be read")
         on_damage = _raise if strict else self._note
         with self._state(on_damage):
-            search = _Search(
-                self._connection, self._path, self._index, self._indexes, self._unpacker, on_damage
-            )
-            return search.find(words)
+            search = _Search(self._connection, self._index, words)
+            found = search.find(self._crew)
+            for block, what in search.damage:
+                on_damage(self._fault(block, what))
+            return found
+
+    def _fault(self, block: int, what: str) -> CorruptRecordError:
+        owner = int(self._index.owners(np.array([block]))[0])
+        chunk = self._index.chunks[owner]
+        number = block + int(self._index.shifts[owner]) - chunk.first_block
+        return CorruptRecordError(f"{chunk_name(self._path, chunk, number)}: {what}")
 
     def _note(self, error: CorruptRecordError) -> None:
         line = str(error)
@@ -146,106 +156,118 @@ def _raise(error: CorruptRecordError) -> None:
     raise error
 
 
+@dataclass(frozen=True)
+class _Piece:
+    """Blocks out of the file, and which positions each may hold.
+
+    Attributes:
+      asked: `[n]` positions; place: `[n]` which of the blocks.
+      blocks: their indices in the index. data, ends: they themselves, as `fetch` returns them.
+    """
+
+    asked: Places
+    place: Places
+    blocks: Places
+    data: NDArray[np.uint8]
+    ends: Places
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What a piece holds.
+
+    Attributes:
+      records: those found. hits: their positions. misses: positions that a damaged block may hold.
+      damage: index of each damaged block, and what is wrong.
+    """
+
+    records: RecordBatch
+    hits: Places
+    misses: Places
+    damage: list[tuple[int, str]]
+
+
 class _Search:
     """One batch of positions, looked for in one state of a file."""
 
     def __init__(
-        self,
-        connection: sqlite3.Connection,
-        path: Path,
-        index: filters.Index,
-        indexes: Indexes,
-        unpacker: Unpacker,
-        on_damage: OnDamage,
+        self, connection: sqlite3.Connection, index: filters.Index, words: NDArray[np.uint64]
     ) -> None:
         self._connection = connection
-        self._path = path
         self._index = index
-        self._indexes = indexes
-        self._unpacker = unpacker
-        self._on_damage = on_damage
+        self._words = owned(words, np.uint64).reshape(-1)
+        self._count = len(self._words) // POSITION_WORDS
+        self._have = np.zeros(self._count, bool)
+        self._lost = np.zeros(self._count, bool)
+        self._runs = np.zeros(self._count, np.int64)  # where to look next
+        self._answers: list[_Answer] = []
+        self.damage: list[tuple[int, str]] = []
 
-    def find(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
+    def find(self, crew: Crew) -> tuple[NDArray[np.bool_], RecordBatch]:
         """Returns which positions have a record, and these."""
-        flat = owned(words, np.uint64).reshape(-1)
-        count = len(flat) // POSITION_WORDS
-        have = np.zeros(count, bool)
-        lost = np.zeros(count, bool)  # what a damaged block may have held
-        runs = np.zeros(count, np.int64)  # where to look next
-        found: list[Places] = [np.zeros(0, np.int64)]
-        batches: list[RecordBatch] = []
-        left: Places = np.arange(count)
+        left: Places = np.arange(self._count)
         while len(left):
-            asked, blocks, done = self._candidates(flat, left, runs)
-            for part in _pieces(asked, blocks, self._index.owners):
-                batch, hits, misses = self._read(flat, *part)
-                batches.append(batch)
-                found.append(hits)
-                have[hits] = True
-                lost[misses] = True
-            lost &= ~have
-            more = (runs[left] < len(self._index.filter.runs) - 1) & ~have[left] & ~lost[left]
-            left = left[more | (np.arange(len(left)) >= done)]
-        return have, take(RecordBatch.concat(batches), np.argsort(np.concatenate(found), kind="stable"))
+            asked, blocks, done = self._candidates(left)
+            crew.work(self._fetched(asked, blocks), self._solve, self._note)
+            wanted = ~(self._have | self._lost) & (self._runs < len(self._index.filter.runs) - 1)
+            left = left[wanted[left] | (np.arange(len(left)) >= done)]
+        places = np.concatenate([*(answer.hits for answer in self._answers), np.zeros(0, np.int64)])
+        records = RecordBatch.concat([answer.records for answer in self._answers])
+        return self._have, take(records, np.argsort(places, kind="stable"))
 
-    def _candidates(self, flat: Places, left: Places, runs: Places) -> tuple[Places, Places, int]:
+    def _candidates(self, left: Places) -> tuple[Places, Places, int]:
         """Returns positions, a block each that may hold them, and how many of those left were looked up."""
+        index = self._index
         room = 2 * len(left) + 64
         while True:
             asked, blocks = np.empty(room, np.int64), np.empty(room, np.int64)
             listed, done = find_blocks(
-                board_tables(), self._index.filter, self._index.blocks, flat, left, runs, asked, blocks
+                board_tables(), index.filter, index.blocks, self._words, left, self._runs, asked, blocks
             )
             if done:
                 return asked[:listed], blocks[:listed], int(done)
             room *= 2
 
-    def _read(
-        self, flat: NDArray[np.uint64], asked: Places, blocks: Places
-    ) -> tuple[RecordBatch, Places, Places]:
-        """Returns the records found, their positions, and those of which a damaged block is all there is."""
-        wanted, place = np.unique(blocks, return_inverse=True)
-        batch, sizes = self._decoded(wanted)
-        lasts = np.cumsum(sizes)
-        firsts = lasts - sizes
-        places = np.empty(len(asked), np.int64)
-        match(flat, asked, batch.words.reshape(-1), firsts[place], lasts[place], places)
-        hit = places >= 0
-        return take(batch, places[hit]), asked[hit], asked[sizes[place] == 0]
+    def _fetched(self, asked: Places, blocks: Places) -> Iterator[_Piece]:
+        """Yields blocks in their order, not too many of them and of chunks at once."""
+        order = np.argsort(blocks, kind="stable")
+        asked, blocks = asked[order], blocks[order]
+        owners = self._index.owners(blocks)
+        chunks = np.cumsum(np.diff(owners, prepend=-1) != 0)
+        first = 0
+        while first < len(blocks):
+            end = int(np.searchsorted(chunks, chunks[first] + SLOTS, "left"))
+            end = min(end, first + PIECE_BLOCKS)
+            wanted, place = np.unique(blocks[first:end], return_inverse=True)
+            rows = wanted + self._index.shifts[self._index.owners(wanted)]
+            yield _Piece(asked[first:end], place, wanted, *fetch(self._connection, rows))
+            first = end
 
-    def _decoded(self, blocks: Places) -> tuple[RecordBatch, Places]:
-        """Returns the records of some blocks, and how many each has: none if it is damaged."""
-        data, ends = fetch(self._connection, self._index.ids[blocks])
-        owners, which = np.unique(self._index.owners[blocks], return_inverse=True)
-        dictionaries = [self._dictionary(self._index.chunks[owner]) for owner in owners.tolist()]
-        slots = np.array([self._unpacker.slot(dictionary) for dictionary in dictionaries], np.int64)
-        return decode_stored(
-            self._unpacker,
-            data,
-            ends,
+    def _solve(self, unpacker: Unpacker, piece: _Piece) -> _Answer:
+        """Returns what the blocks of a piece hold of the positions; on any thread."""
+        owners, which = np.unique(self._index.owners(piece.blocks), return_inverse=True)
+        dictionaries = [self._index.dictionaries[owner] for owner in owners.tolist()]
+        slots = np.array([unpacker.slot(dictionary) for dictionary in dictionaries], np.int64)
+        damage: list[tuple[int, str]] = []
+        batch, sizes = decode_stored(
+            unpacker,
+            piece.data,
+            piece.ends,
             slots[which],
             lambda i: dictionaries[which[i]],
-            lambda i, what: self._report(int(blocks[i]), what),
+            lambda i, what: damage.append((int(piece.blocks[i]), what)),
         )
+        lasts = np.cumsum(sizes)
+        firsts = lasts - sizes
+        places = np.empty(len(piece.asked), np.int64)
+        stored = batch.words.reshape(-1)
+        match(self._words, piece.asked, stored, firsts[piece.place], lasts[piece.place], places)
+        hit = places >= 0
+        misses = piece.asked[sizes[piece.place] == 0]
+        return _Answer(take(batch, places[hit]), piece.asked[hit], misses, damage)
 
-    def _report(self, block: int, what: str) -> None:
-        chunk = self._index.chunks[self._index.owners[block]]
-        number = int(self._index.ids[block]) - chunk.first_block
-        self._on_damage(CorruptRecordError(f"{chunk_name(self._path, chunk, number)}: {what}"))
-
-    def _dictionary(self, chunk: Chunk) -> bytes:
-        index = self._indexes.get(chunk) or read_index(self._connection, self._path, chunk)
-        return index.dictionary
-
-
-def _pieces(asked: Places, blocks: Places, owners: NDArray[np.int32]) -> Iterator[tuple[Places, Places]]:
-    """Yields positions and their blocks in the order of blocks, not too many blocks and chunks at once."""
-    order = np.argsort(blocks, kind="stable")
-    asked, blocks = asked[order], blocks[order]
-    changes = np.cumsum(np.diff(owners[blocks], prepend=-1) != 0)
-    first = 0
-    while first < len(blocks):
-        end = int(np.searchsorted(changes, changes[first] + SLOTS, "left"))
-        end = min(end, first + PIECE_BLOCKS)
-        yield asked[first:end], blocks[first:end]
-        first = end
+    def _note(self, answer: _Answer) -> None:
+        self._answers.append(answer)
+        self._have[answer.hits] = True
+        self._lost[answer.misses] = True
+        self.damage += answer.damage

@@ -280,16 +280,19 @@ class Store:
         with Reader(self.path, self._catalog.indexes) as reader:
             return reader.find(words, strict=True)
 
-    def reader(self) -> Reader:
+    def reader(self, *, threads: int = 2) -> Reader:
         """Returns a reader of batches with a connection of its own, for another thread than the writer's.
 
         It sees what is committed. Close it; closing the store does so too.
+
+        Args:
+          threads: how many may work on a large batch, that of the caller included.
         """
         from .reading import Reader
 
         self._check_open()
         self._catalog.indexes.keep_blooms = True
-        reader = Reader(self.path, self._catalog.indexes)
+        reader = Reader(self.path, self._catalog.indexes, threads)
         self._readers = [*(r for r in self._readers if not r.closed), reader]
         return reader
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 
 from .errors import StoreError
-from .store import Store
+from .store import LOG_BYTES, Store
 
 Work = Callable[[Store], object]
 
@@ -142,6 +142,6 @@ class Saver:
 
     def _checkpoint(self) -> None:
         try:
-            self._log_bytes, self._log_held = self._store.checkpoint()
+            self._log_bytes, self._log_held = self._store.checkpoint(over=LOG_BYTES)
         except StoreError as error:
             self._error = error

@@ -1,4 +1,4 @@
-"""A graph with a small memory is the graph with a large one, bit for bit (invariant 4), whatever happens to it."""
+"""A graph with a small memory is the graph with a large one, bit for bit (invariant 4)."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def test_visits_drawn_by_a_games_history_survive_eviction(tmp_path: Path) -> Non
         with Graph.open(path, evaluator=HashEvaluator(), ram_bytes=ram) as graph:
             graph.pager.complete = False
             done = search(graph, board, Limits(visits=6000), SearchParams(minibatch_size=16))
-            results.append((done.unkept_visits, [(m.move, m.n, m.q) for m in done.node.moves]))
-        results[-1] = (*results[-1], stored(path))
+        moves = [(m.move, m.n, m.q) for m in done.node.moves]
+        results.append((done.unkept_visits, moves, stored(path)))
     assert results[0][0] > 0
     assert results[0] == results[1]
 

@@ -7,7 +7,8 @@ from typing import Any
 from numba import int64, uint8
 
 from .codec import PW, pointers
-from .jit import ONE, U, kernel, mulhi
+from .jit import ONE, U, kernel, mulhi, ptr
+from .locate import sort_key
 
 
 @kernel
@@ -49,3 +50,10 @@ def add_to_bloom(keys: Any, bloom: Any, hashes: Any) -> Any:
             at = int64(mulhi(x, bits))
             bloom[at >> 3] |= uint8(1 << (at & 7))
             x += step
+
+
+@kernel
+def fill_sort_keys(words: Any, keys: Any) -> None:
+    """Fills the sort keys of positions, `[10 R]` uint64 flat."""
+    for i in range(len(keys)):
+        keys[i] = sort_key(ptr(words, PW * i))

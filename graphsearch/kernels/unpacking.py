@@ -21,7 +21,7 @@ FIRST_SET = 2  # of a chunk's two; before them: the frame at hand, and the prede
 MOST_LITERALS = 32 * RECORD_BYTES + EDGE_BYTES * 0x1FFF + 0x1FFF  # of a frame
 
 
-def _crc_tables() -> Any:
+def crc_tables() -> Any:
     """Returns `[8 * 256]` uint32: the CRC-32 of a byte that is followed by 0 to 7 zero bytes."""
     table = np.arange(256, dtype=np.uint32)
     for _ in range(8):
@@ -58,7 +58,7 @@ def new_workshop(slots: int, size: int) -> Workshop:
         np.zeros(STATE, np.int64),
         np.zeros(MOST_LITERALS, np.uint8),
         LENGTH_CODES.copy(),
-        _crc_tables(),
+        crc_tables(),
     )
     set_up(workshop, PREDEFINED.copy())
     return workshop
@@ -81,7 +81,8 @@ def enter(workshop: Any, slot: Any, at: Any, middle: Any, end: Any) -> Any:
 
 
 @inner
-def _crc32(data: Any, at: Any, end: Any, table: Any) -> Any:
+def crc32(data: Any, at: Any, end: Any, table: Any) -> Any:
+    """Returns the CRC-32 of `data[at:end]`; `table` points to `crc_tables`."""
     crc = LOW32
     while at + 8 <= end:
         x = word(data, at) ^ crc
@@ -108,7 +109,7 @@ def _unpack(data: Any, at: Any, end: Any, slot: Any, W: Any, out: Any, to: Any) 
     if end - at < HEADER + LENGTH + CHECKSUM or slot < -1:
         return to
     end -= CHECKSUM
-    if _crc32(data, at, end, W.crc) != word(data, end) & LOW32:
+    if crc32(data, at, end, W.crc) != word(data, end) & LOW32:
         return to
     header = int64(word(data, at) & LOW32)
     records = (header & 31) + 1

@@ -5,8 +5,9 @@ Importing this needs no Numba; what writes or reads in bulk imports the kernels 
 
 from __future__ import annotations
 
+from .file import LOG_BYTES
 from .info import StoreInfo, info
 from .store import Store
 from .verify import VerifyReport, verify
 
-__all__ = ["Store", "StoreInfo", "VerifyReport", "info", "verify"]
+__all__ = ["LOG_BYTES", "Store", "StoreInfo", "VerifyReport", "info", "verify"]

@@ -16,7 +16,7 @@ from ..position import POSITION_WORDS
 from ..record import RecordBatch
 from .bloom import HASHES, empty_bloom
 from .codec import BLOCK
-from .compression import HEADER, Dictionaries
+from .compression import HEADER, Dictionaries, sampled
 
 if TYPE_CHECKING:
     from ..kernels.codec import Columns
@@ -35,10 +35,21 @@ class BlockFault(Exception):  # noqa: N818  (never leaves the store)
 
 @dataclass(frozen=True, slots=True)
 class EncodedChunk:
-    """The blocks of one chunk (with checksums) and the dictionaries they were written with, as stored."""
+    """One chunk as it is stored.
+
+    Attributes:
+      dictionary: the dictionaries that its blocks were written with.
+      data: the blocks, with checksums, one behind the other. ends: where each ends.
+    """
 
     dictionary: bytes
-    blocks: list[bytes]
+    data: bytes
+    ends: list[int]
+
+    @property
+    def blocks(self) -> list[bytes]:
+        """The blocks one by one."""
+        return [self.data[a:b] for a, b in pairwise([0, *self.ends])]
 
 
 def owned(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
@@ -83,17 +94,23 @@ def encode_blocks(batch: RecordBatch) -> list[bytes]:
     Raises:
       CorruptRecordError: if a record has no place in the format.
     """
+    plain, ends = _encoded(batch)
+    data = plain.tobytes()
+    return [data[a:b] for a, b in pairwise([0, *ends.tolist()])]
+
+
+def _encoded(batch: RecordBatch) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Returns the blocks of some records before compression, with 8 bytes more, and where each ends."""
     from ..kernels.codec import START
     from ..kernels.encoding import EDGE_BYTES, RECORD_BYTES, encode
 
     blocks = -(-len(batch) // BLOCK)
     room = HEADER * blocks + RECORD_BYTES * len(batch) + len(batch.codes) + EDGE_BYTES * len(batch.n)
-    out, ends = np.empty(room, np.uint8), np.zeros(blocks, np.int64)
+    out, ends = np.empty(room + 8, np.uint8), np.zeros(blocks, np.int64)
     problem, at = encode(_columns(batch), START, out, ends)
     if problem:
         raise CorruptRecordError(f"record {at} of the batch has {_WHY[problem]}")
-    data = out[: int(at)].tobytes()
-    return [data[a:b] for a, b in pairwise([0, *ends.tolist()])]
+    return out[: int(at) + 8], ends
 
 
 def encode_chunk(batch: RecordBatch) -> EncodedChunk:
@@ -102,9 +119,40 @@ def encode_chunk(batch: RecordBatch) -> EncodedChunk:
     Raises:
       CorruptRecordError: if a record has no place in the format.
     """
-    blocks = encode_blocks(batch)
-    dictionaries = Dictionaries.train(blocks)
-    return EncodedChunk(dictionaries.to_bytes(), dictionaries.seal(blocks))
+    from ..kernels.packing import OVERHEAD, seal, split
+
+    plain, ends = _encoded(batch)
+    codes, columns = np.empty(len(ends), np.int64), np.empty(len(ends), np.int64)
+    split(plain, ends, codes, columns)
+    bounds = list(zip([0, *ends.tolist()], codes.tolist(), columns.tolist(), ends.tolist(), strict=False))
+    view = plain.data
+    dictionaries = Dictionaries.train(
+        [bytes(view[bounds[i][0] : bounds[i][3]]) for i in sampled(len(bounds))]
+    )
+    frames, frame_ends = joined(
+        dictionaries.frames((view[a:b] for _, a, b, _ in bounds), (view[b:c] for _, _, b, c in bounds))
+    )
+    low = int((codes - ends).sum() + ends[-1])
+    out = np.empty(low + len(frames) + OVERHEAD * len(ends), np.uint8)
+    sealed = np.empty(len(ends), np.int64)
+    seal(plain, ends, frames, frame_ends, _crc_tables(), out, sealed)
+    return EncodedChunk(dictionaries.to_bytes(), out[: sealed[-1]].tobytes(), sealed.tolist())
+
+
+@cache
+def _crc_tables() -> NDArray[np.uint32]:
+    from ..kernels.unpacking import crc_tables
+
+    return owned(crc_tables(), np.uint32)
+
+
+def sort_keys(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Returns the sort keys of packed positions, as `order.sort_keys`."""
+    from ..kernels.columns import fill_sort_keys
+
+    keys = np.empty(len(words), np.uint64)
+    fill_sort_keys(owned(words, np.uint64).reshape(-1), keys)
+    return keys
 
 
 def bloom_of(batch: RecordBatch, keys: NDArray[np.uint64]) -> NDArray[np.uint8]:

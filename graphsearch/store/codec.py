@@ -19,7 +19,7 @@ from ..errors import CorruptRecordError
 from ..position import FREE_CLOCK, pack
 from ..record import MAX_CODE, MAX_MOVES, MAX_VISITS, Edge, NodeRecord
 from ..values import D_SCALE
-from .compression import HEADER, Dictionaries, Header
+from .compression import HEADER, Dictionaries, Header, sampled
 
 BLOCK = 32  # records of a block
 
@@ -82,7 +82,7 @@ def encode_blocks(records: Sequence[NodeRecord]) -> tuple[Dictionaries, list[byt
       CorruptRecordError: if a record has no place in the format.
     """
     plain = [encode_block(records[k : k + BLOCK], k) for k in range(0, len(records), BLOCK)]
-    dictionaries = Dictionaries.train(plain)
+    dictionaries = Dictionaries.train([plain[i] for i in sampled(len(plain))])
     return dictionaries, dictionaries.seal(plain)
 
 

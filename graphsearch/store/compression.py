@@ -22,11 +22,13 @@ CHECKSUM = 4  # CRC-32 of everything before it
 OVERHEAD = HEADER + LENGTH + CHECKSUM
 LOW = 4  # bytes of a value that are stored as they are
 
-LEVEL = 3
+LEVELS = (1, 2)  # of P codes and of columns: schema/segment.md has the figures
 FRAME_START = bytes.fromhex("28b52ffd0038")  # not stored: no size, no checksum, no id, a window of 128 KiB
+Bytes = bytes | memoryview
+
 RECORD_BYTES, EDGE_BYTES = 128, 12  # no record's and no edge's columns take more
 
-TRAINED = 256  # blocks that dictionaries are trained on, at most
+TRAINED = 64  # blocks that dictionaries are trained on, at most
 TRAINED_FROM = 32  # blocks; fewer get no dictionaries
 DICTIONARY_BYTES = 512
 
@@ -95,36 +97,49 @@ class Dictionaries:
         return found
 
     @classmethod
-    def train(cls, blocks: Sequence[bytes]) -> Dictionaries:
-        """Returns dictionaries for uncompressed blocks, or none for few blocks or such that need none."""
-        if len(blocks) < TRAINED_FROM:
-            return cls()
-        sample = [_split(block) for block in blocks[:: -(-len(blocks) // TRAINED)]]
+    def train(cls, sample: Sequence[bytes]) -> Dictionaries:
+        """Returns dictionaries for the kind of the given uncompressed blocks, or none if they need none.
+
+        Args:
+          sample: the blocks that `sampled` names; none for a chunk that gets no dictionaries.
+        """
+        parts = [_split(block) for block in sample]
         try:
-            return cls(_train(parts[1] for parts in sample), _train(parts[2] for parts in sample))
+            return (
+                cls(_train(part[1] for part in parts), _train(part[2] for part in parts)) if parts else cls()
+            )
         except ZstdError:
             return cls()
 
     def seal(self, blocks: Sequence[bytes]) -> list[bytes]:
-        """Returns blocks compressed, each with its checksum."""
-        codes, columns = self._compressors()
+        """Returns blocks compressed, each with its checksum; `kernels/packing.py` does so in bulk."""
+        parts = [_split(block) for block in blocks]
+        frames = self.frames([part[1] for part in parts], [part[2] for part in parts])
         sealed = []
-        for block in blocks:
-            low, *parts = _split(block)
-            first = _cut(codes.compress(parts[0])) if parts[0] else b""
-            second = _cut(columns.compress(parts[1]))
+        for (low, _, _), codes, columns in zip(parts, frames[::2], frames[1::2], strict=True):
+            first, second = _cut(codes), _cut(columns)
             length = struct.pack("<H", len(first))
             sealed.append(with_checksum(low[:HEADER] + length + low[HEADER:] + first + second))
         return sealed
 
+    def frames(self, codes: Iterable[Bytes], columns: Iterable[Bytes]) -> list[bytes]:
+        """Returns each block's frames as zstd makes them: P codes (empty if there are none), columns."""
+        first, second = (compressor.compress for compressor in self._compressors())
+        frames: list[bytes] = []
+        for its_codes, its_columns in zip(codes, columns, strict=True):
+            frames.append(first(its_codes) if len(its_codes) else b"")
+            frames.append(second(its_columns))
+        return frames
+
     def _compressors(self) -> list[ZstdCompressor]:
-        for loaded in self._loaded:
+        compressors = []
+        for loaded, level in zip(self._loaded, LEVELS, strict=True):
             if loaded:
-                loaded.precompute_compress(level=LEVEL)
-        return [
-            ZstdCompressor(LEVEL, dict_data=loaded, write_content_size=False, write_dict_id=False)
-            for loaded in self._loaded
-        ]
+                loaded.precompute_compress(level=level)
+            compressors.append(
+                ZstdCompressor(level, dict_data=loaded, write_content_size=False, write_dict_id=False)
+            )
+        return compressors
 
     def _decompressors(self) -> list[ZstdDecompressor]:
         try:
@@ -163,6 +178,15 @@ class Opener:
         return b"".join((data[:HEADER], data[HEADER + LENGTH : first], codes, columns))
 
 
+def sampled(blocks: int) -> range:
+    """Returns which of a chunk's blocks its dictionaries are trained on: none if it gets none.
+
+    >>> len(sampled(31)), len(sampled(32)), len(sampled(2048))
+    (0, 32, 64)
+    """
+    return range(0, blocks, -(-blocks // TRAINED)) if blocks >= TRAINED_FROM else range(0)
+
+
 def with_checksum(data: bytes) -> bytes:
     """Returns the bytes with their CRC-32 behind them."""
     return data + struct.pack("<I", zlib.crc32(data))
@@ -195,12 +219,12 @@ def _load(data: bytes) -> ZstdCompressionDict:
 
 def _train(samples: Iterable[bytes]) -> bytes:
     used: list[bytes | bytearray | memoryview[int]] = [sample for sample in samples if sample]
-    return zstandard.train_dictionary(DICTIONARY_BYTES, used, k=64, d=6, level=LEVEL).as_bytes()
+    return zstandard.train_dictionary(DICTIONARY_BYTES, used, k=64, d=6, level=3).as_bytes()
 
 
 def _cut(frame: bytes) -> bytes:
     """Returns a frame without its first bytes, which say nothing new."""
-    assert frame[:5] == FRAME_START[:5]
+    assert not frame or frame[:5] == FRAME_START[:5]
     return frame[len(FRAME_START) :]
 
 

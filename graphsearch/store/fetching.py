@@ -1,9 +1,9 @@
-"""Blocks out of the file: many in one step of SQLite, during which other threads run."""
+"""Blocks out of the file and into it: many in one step of SQLite, during which other threads run."""
 
 from __future__ import annotations
 
 import sqlite3
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,17 @@ _BY_ID = """
 SELECT CAST(group_concat(CAST(b.data AS TEXT), '') AS BLOB), group_concat(length(b.data)), group_concat(b.id)
 FROM json_each(?) AS wanted CROSS JOIN block AS b ON b.id = wanted.value
 """
+
+# likewise; a place is offset << 20 | length
+_INSERT = """
+INSERT INTO block SELECT ? + key, substr(?, (value >> 20) + 1, value & 1048575) FROM json_each(?)
+"""
+
+
+def insert(connection: sqlite3.Connection, first: int, data: bytes, ends: list[int]) -> None:
+    """Writes blocks as the rows from `first` on; `ends` tells where in `data` each ends."""
+    places = ",".join(str(a << 20 | b - a) for a, b in pairwise([0, *ends]))
+    connection.execute(_INSERT, (first, data, f"[{places}]"))
 
 
 def fetch(connection: sqlite3.Connection, ids: Places) -> tuple[NDArray[np.uint8], Places]:

@@ -12,6 +12,7 @@ from ..errors import CorruptRecordError, SchemaVersionError, StoreError
 from .migrations import FORMAT_VERSION, format_of, migrate
 
 PAGE_BYTES = 16384
+LOG_BYTES = 16 << 20  # a longer log is due for a checkpoint
 WAL_KEPT_BYTES = 64 << 20  # a longer log is cut back to this after a checkpoint
 CACHE_KIB = 16 << 10
 BUSY_SECONDS = 10.0
@@ -24,8 +25,34 @@ def real_path(path: str | os.PathLike[str]) -> Path:
 
 def file_bytes(path: Path) -> int:
     """Returns the size of a graph file with its write-ahead log."""
-    wal = path.with_name(path.name + "-wal")
-    return path.stat().st_size + (wal.stat().st_size if wal.exists() else 0)
+    return path.stat().st_size + log_bytes(path)
+
+
+def log_bytes(path: Path) -> int:
+    """Returns the size of the write-ahead log of a graph file."""
+    try:
+        return path.with_name(path.name + "-wal").stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def checkpoint(connection: sqlite3.Connection, path: Path) -> tuple[int, bool]:
+    """Copies the write-ahead log into the file as far as readers let it, and empties it if they do.
+
+    It never waits for a reader, nor makes one wait; readers go on from the state they began with.
+
+    Returns:
+      The size of the log now; whether a reader keeps it from being emptied.
+    """
+    _, frames, copied = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    held = copied < frames
+    if not held and log_bytes(path):
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            held = bool(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {int(1000 * BUSY_SECONDS)}")
+    return log_bytes(path), held
 
 
 @contextmanager
@@ -108,8 +135,10 @@ def _prepare_for_writing(connection: sqlite3.Connection, path: Path) -> None:
         migrate(connection, version)
     execute("PRAGMA journal_mode = WAL")
     execute("PRAGMA synchronous = NORMAL")
+    execute("PRAGMA wal_autocheckpoint = 0")  # a commit never waits for one: see `checkpoint`
     execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
     execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    execute("PRAGMA temp_store = MEMORY")  # what undoes one statement: some MB at most
 
 
 def open_reader(path: Path) -> sqlite3.Connection:

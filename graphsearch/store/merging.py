@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Sequence
 from math import log
 
-from . import order
+from .bulk import sort_keys
 from .catalog import Catalog, Segment, signed
 from .codec import BLOCK
 from .runs import CHUNK_BLOCKS, RunCursor, choose_pivot, merge, write_records
@@ -92,7 +92,7 @@ def _advance(
     ends = [cursor.blocks_below(pivot) for cursor in cursors]
     batches = [cursor.read(connection, 0, end) for cursor, end in zip(cursors, ends, strict=True)]
     for cursor, end, batch in zip(cursors, ends, batches, strict=True):
-        rest = pivot is not None and end and int(order.sort_keys(batch.words[-1:])[0]) >= pivot
+        rest = pivot is not None and end and int(sort_keys(batch.words[-1:])[0]) >= pivot
         _drop(connection, cursor, end - 1 if rest else end)
     merged = merge(batches, output.frontier, pivot)
     write_records(connection, output.id, merged, catalog.indexes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +14,10 @@ from ..errors import CorruptRecordError
 from ..position import FREE_CLOCK, KEY_WORD, clock_term
 from ..record import RecordBatch
 from . import order
-from .bulk import BlockFault, bloom_of, decode_chunk, encode_chunk, take
+from .bulk import BlockFault, bloom_of, decode_chunk, encode_chunk, sort_keys, take
 from .catalog import Catalog, Chunk, ChunkIndex, Indexes, Segment, signed
 from .codec import BLOCK
+from .fetching import fetch, insert
 
 CHUNK_BLOCKS = 2048  # 65,536 records share dictionaries and a bloom filter
 
@@ -50,8 +52,8 @@ def _write_chunk(connection: sqlite3.Connection, segment: int, batch: RecordBatc
     """Returns the id and the index of the chunk that it writes."""
     encoded = encode_chunk(batch)
     first = (connection.execute("SELECT max(id) FROM block").fetchone()[0] or 0) + 1
-    connection.executemany("INSERT INTO block VALUES (?, ?)", enumerate(encoded.blocks, first))
-    keys = order.sort_keys(batch.words[::BLOCK])
+    insert(connection, first, encoded.data, encoded.ends)
+    keys = sort_keys(batch.words[::BLOCK])
     index = ChunkIndex(keys, encoded.dictionary, bloom_of(batch, keys_of(batch.words)))
     row = connection.execute(
         "INSERT INTO chunk"
@@ -60,7 +62,7 @@ def _write_chunk(connection: sqlite3.Connection, segment: int, batch: RecordBatc
         (
             segment,
             first,
-            len(encoded.blocks),
+            len(encoded.ends),
             len(batch),
             signed(int(keys[0])),
             index.checksum,
@@ -75,14 +77,9 @@ def _write_chunk(connection: sqlite3.Connection, segment: int, batch: RecordBatc
 
 def fetch_blocks(connection: sqlite3.Connection, chunk: Chunk, first: int, last: int) -> list[bytes]:
     """Returns blocks `first` to `last` (exclusive) of a chunk; empty bytes where one is missing."""
-    rows = connection.execute(
-        "SELECT id, data FROM block WHERE id BETWEEN ? AND ? ORDER BY id",
-        (chunk.block_id(first), chunk.block_id(last - 1)),
-    ).fetchall()
-    if len(rows) == last - first:
-        return [row[1] for row in rows]
-    found: dict[int, bytes] = dict(rows)
-    return [found.get(chunk.block_id(i), b"") for i in range(first, last)]
+    data, ends = fetch(connection, np.arange(chunk.block_id(first), chunk.block_id(last)))
+    whole = data.tobytes()
+    return [whole[a:b] for a, b in pairwise([0, *ends.tolist()])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +170,7 @@ def merge(batches: Sequence[RecordBatch], low: int | None, pivot: int | None) ->
     """
     parts, keys = [], []
     for batch in batches:
-        its_keys = order.sort_keys(batch.words)
+        its_keys = sort_keys(batch.words)
         a = 0 if low is None else int(np.searchsorted(its_keys, np.uint64(low), "left"))
         b = len(batch) if pivot is None else int(np.searchsorted(its_keys, np.uint64(pivot), "left"))
         if a < b:

@@ -40,7 +40,7 @@ def _rest(batch: RecordBatch, pivot: int) -> RecordBatch:
     """Returns the records at or above the pivot."""
     import numpy as np
 
-    from .order import sort_keys
+    from .bulk import sort_keys
 
     first = int(np.searchsorted(sort_keys(batch.words), np.uint64(pivot), "left"))
     return batch.part(first, len(batch))

@@ -20,7 +20,7 @@ from ..provenance import EvaluatorIdentity, RootInfo, RunInfo
 from ..record import NodeRecord, RecordBatch
 from . import lookup, merging, provenance, scanning
 from .catalog import Catalog
-from .file import check_is_file, open_reader, open_writer, real_path, sql_errors
+from .file import check_is_file, checkpoint, log_bytes, open_reader, open_writer, real_path, sql_errors
 from .lock import WriteLock
 from .migrations import FORMAT_VERSION
 from .runs import OnCorrupt
@@ -200,6 +200,27 @@ class Store:
             self._load()
         return merging.is_due(self._catalog, self._node_count, waste)
 
+    def checkpoint(self, *, over: int = 0) -> tuple[int, bool]:
+        """Copies the write-ahead log into the file, if it is longer than `over` bytes.
+
+        Commits leave that to their caller: call it after a transaction, from the thread that writes, with
+        `over=LOG_BYTES` (16 MiB). It waits for the disk, never for a reader.
+
+        Returns:
+          The size of the log now in bytes; whether a reader of an old state keeps it from being emptied.
+
+        Raises:
+          StoreError: if the file cannot be written; nothing is lost.
+        """
+        self._check_writable()
+        if self._connection.in_transaction:
+            raise StoreError(f"{self.path}: a checkpoint inside a transaction; end it first")
+        size = log_bytes(self.path)
+        if size <= over:
+            return size, False
+        with sql_errors(self.path, "write to it"):
+            return checkpoint(self._connection, self.path)
+
     def tidy(self) -> None:
         """Drops superseded versions from a file of up to a million nodes, and gives their room back.
 
@@ -295,10 +316,6 @@ class Store:
         reader = Reader(self.path, self._catalog.indexes, threads)
         self._readers = [*(r for r in self._readers if not r.closed), reader]
         return reader
-
-    def checkpoint(self) -> tuple[int, bool]:
-        """Returns the bytes of the write-ahead log, and whether a reader keeps it from being reused."""
-        return 0, False
 
     def runs(self) -> list[RunInfo]:
         """Returns all searches of this file, oldest first."""

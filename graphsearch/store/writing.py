@@ -8,7 +8,7 @@ import numpy as np
 
 from ..record import RecordBatch
 from . import order
-from .bulk import take
+from .bulk import sort_keys, take
 from .catalog import Catalog
 from .runs import write_records
 
@@ -16,7 +16,7 @@ from .runs import write_records
 def append_run(connection: sqlite3.Connection, catalog: Catalog, batch: RecordBatch) -> None:
     """Writes records, in any order, as the newest run; of two with one position the later one counts."""
     rank = -np.arange(len(batch))
-    batch = take(batch, order.newest_in_order(batch.words, order.sort_keys(batch.words), rank))
+    batch = take(batch, order.newest_in_order(batch.words, sort_keys(batch.words), rank))
     age = max((segment.age for segment in catalog.segments), default=0) + 1
     segment = connection.execute("INSERT INTO segment (age) VALUES (?)", (age,)).lastrowid
     assert segment is not None

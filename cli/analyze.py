@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -178,6 +179,7 @@ def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
     """Returns the result of the search, when all of it is saved and the file is closed."""
     from graphsearch.graph import Graph
     from graphsearch.search import search
+    from graphsearch.warm import paging_kernels_compiling
 
     announce_compile("search")
     with Graph.open(request.store, evaluator=job.evaluator, ram_bytes=job.ram_bytes) as graph:
@@ -185,7 +187,10 @@ def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
         if not job.limits.as_dict():
             say("No limit is set: Ctrl-C ends the search.")
         signals.arm()
-        with progress_display(request.multipv or MAX_MOVES, signals) as show:
+        with (
+            paging_kernels_compiling() if request.store else nullcontext(),
+            progress_display(request.multipv or MAX_MOVES, signals) as show,
+        ):
             return search(graph, job.board, job.limits, job.params, on_progress=show, stop=signals.stop)
 
 

@@ -1,7 +1,12 @@
-"""The one cold compile on two cores: what saves and loads compiles in its own process, beside the search."""
+"""The one cold compile on two cores: what a search needs later compiles in a process of its own beside it.
+
+What saves and loads is needed after the first second, and waited for; what evicts and reads back only when
+memory is full, so that may still compile while the search runs.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -12,18 +17,21 @@ from pathlib import Path
 import chess
 
 from .arena import Arena
+from .graph import Graph
+from .kernels.jit import is_compiled, mark_compiled
 from .position import legal_moves, pack
 from .provenance import EvaluatorIdentity
 from .record import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_code
 from .store import Store
+from .waves import LOOK_AHEAD_FROM, WaveRunner
+
+FILE, PAGING = "file", "paging"
 
 
 @contextmanager
 def file_kernels_compiling() -> Iterator[None]:
     """Compiles what saves and loads in another process while the body runs, and waits for it then."""
-    command = [sys.executable, "-m", "graphsearch.warm"]
-    quiet = subprocess.DEVNULL
-    process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)  # noqa: S603
+    process = _start(FILE)
     try:
         yield
     except BaseException:
@@ -31,6 +39,26 @@ def file_kernels_compiling() -> Iterator[None]:
         raise
     finally:
         process.wait()  # whatever it left undone is compiled when it is needed
+
+
+@contextmanager
+def paging_kernels_compiling() -> Iterator[None]:
+    """Compiles what evicts and reads back in another process, if need be, until the body ends."""
+    if is_compiled(PAGING):
+        yield
+        return
+    process = _start(PAGING)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _start(what: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "graphsearch.warm", what]
+    quiet = subprocess.DEVNULL
+    return subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)  # noqa: S603
 
 
 def compile_file_kernels() -> None:
@@ -51,5 +79,21 @@ def compile_file_kernels() -> None:
     arena.end_saving(arena.begin_saving())
 
 
+def compile_paging_kernels() -> None:
+    """Searches a little, drops all that it knows, and goes on from the file, which is then thrown away."""
+    os.nice(10)
+    board = chess.Board()
+    with tempfile.TemporaryDirectory() as folder, Graph.open(Path(folder) / "warm.graph") as graph:
+        runner = WaveRunner(graph, pack(board), LOOK_AHEAD_FROM)
+        for _ in range(2):
+            graph.pager.start_over()  # from here on nothing is taken to be in memory
+            for _ in range(8):
+                runner.step(LOOK_AHEAD_FROM, LOOK_AHEAD_FROM)
+            graph.flush()
+        graph.read(board)
+        runner.close()
+    mark_compiled(PAGING)
+
+
 if __name__ == "__main__":
-    compile_file_kernels()
+    compile_paging_kernels() if sys.argv[1:] == [PAGING] else compile_file_kernels()

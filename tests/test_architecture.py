@@ -18,11 +18,11 @@ FLOORS = (
     ("params", "position", "provenance", "kernels"),
     ("pgn", "notation", "record", "arena"),
     ("store", "evaluators"),
-    ("query", "summary", "warm", "paging", "saving"),
+    ("query", "summary", "paging", "saving"),
     ("graph",),
     ("waves",),
     ("search",),
-    ("bench",),
+    ("bench", "warm"),
     ("",),  # graphsearch/__init__.py: the names of the public API, resolved when asked for
     ("cli",),
     ("__main__",),

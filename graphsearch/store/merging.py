@@ -59,25 +59,38 @@ def choose_runs(segments: Sequence[Segment], live: int, waste: float = WASTE) ->
 
 def is_due(catalog: Catalog, live: int, waste: float = WASTE) -> bool:
     """Returns whether a merge is under way or should start."""
-    return any(s.merged_into for s in catalog.segments) or bool(choose_runs(catalog.segments, live, waste))
+    return under_way(catalog) or bool(choose_runs(catalog.segments, live, waste))
+
+
+def under_way(catalog: Catalog) -> bool:
+    """Returns whether a merge was begun and is not at its end."""
+    return any(segment.merged_into for segment in catalog.segments)
 
 
 def step(connection: sqlite3.Connection, catalog: Catalog, live: int, waste: float = WASTE) -> bool:
     """Does one step of the merge under way, or of the next; returns False if none is due."""
-    if not any(segment.merged_into for segment in catalog.segments):
+    if not under_way(catalog):
         runs = choose_runs(catalog.segments, live, waste)
         if not runs:
             return False
-        _start(connection, runs)
+        start(connection, runs)
         catalog.load()
-    inputs = [segment for segment in catalog.segments if segment.merged_into]
-    output = next(segment for segment in catalog.segments if segment.id == inputs[0].merged_into)
-    _advance(connection, catalog, output, inputs)
+    _advance(connection, catalog, *parts_of_merge(catalog))
     return True
 
 
-def _start(connection: sqlite3.Connection, runs: Sequence[Segment]) -> None:
-    """Makes the output run: as old as its newest input, and by its greater id ranked just above that."""
+def parts_of_merge(catalog: Catalog) -> tuple[Segment, list[Segment]]:
+    """Returns the output run and the input runs of the merge that is under way."""
+    inputs = [segment for segment in catalog.segments if segment.merged_into]
+    return next(segment for segment in catalog.segments if segment.id == inputs[0].merged_into), inputs
+
+
+def start(connection: sqlite3.Connection, runs: Sequence[Segment]) -> None:
+    """Makes the output run: as old as its newest input, and by its greater id ranked just above that.
+
+    Args:
+      runs: newest first, neighbours in age, none of them in a merge.
+    """
     cursor = connection.execute("INSERT INTO segment (age) VALUES (?)", (runs[0].age,))
     connection.executemany(
         "UPDATE segment SET merged_into = ? WHERE id = ?", [(cursor.lastrowid, run.id) for run in runs]
@@ -93,9 +106,16 @@ def _advance(
     batches = [cursor.read(connection, 0, end) for cursor, end in zip(cursors, ends, strict=True)]
     for cursor, end, batch in zip(cursors, ends, batches, strict=True):
         rest = pivot is not None and end and int(sort_keys(batch.words[-1:])[0]) >= pivot
-        _drop(connection, cursor, end - 1 if rest else end)
+        drop(connection, cursor, end - 1 if rest else end)
     merged = merge(batches, output.frontier, pivot)
     write_records(connection, output.id, merged, catalog.indexes)
+    set_frontier(connection, output, inputs, pivot)
+
+
+def set_frontier(
+    connection: sqlite3.Connection, output: Segment, inputs: Sequence[Segment], pivot: int | None
+) -> None:
+    """Notes that all below the pivot has moved on to the output; None ends the merge."""
     if pivot is None:
         connection.executemany("DELETE FROM segment WHERE id = ?", [(segment.id,) for segment in inputs])
     connection.execute(
@@ -103,7 +123,7 @@ def _advance(
     )
 
 
-def _drop(connection: sqlite3.Connection, cursor: RunCursor, end: int) -> None:
+def drop(connection: sqlite3.Connection, cursor: RunCursor, end: int) -> None:
     """Removes the first blocks of a run, and its chunks that are empty then."""
     for span in cursor.spans(0, end):
         chunk = span.chunk

@@ -27,6 +27,7 @@ from .runs import OnCorrupt
 
 if TYPE_CHECKING:
     from .reading import Reader
+    from .rewrite import Progress, Transform
 
 MAX_BATCH = 1 << 20  # records of one append; it is sorted in RAM
 
@@ -195,9 +196,8 @@ class Store:
     def _merge_step(self, waste: float) -> bool:
         if not merging.is_due(self._catalog, self._node_count, waste):
             return False
-        with self.transaction():
+        with self.rearranging():
             merging.step(self._connection, self._catalog, self._node_count, waste)
-            self._load()
         return merging.is_due(self._catalog, self._node_count, waste)
 
     def checkpoint(self, *, over: int = 0) -> tuple[int, bool]:
@@ -220,6 +220,25 @@ class Store:
             return size, False
         with sql_errors(self.path, "write to it"):
             return checkpoint(self._connection, self.path)
+
+    def rewrite(self, transform: Transform, *, on_progress: Progress | None = None) -> None:
+        """Passes every record once through `transform`, in bounded steps of one transaction each.
+
+        All runs become one. If this is interrupted, the file is whole, the records so far are as `transform`
+        left them, and an ordinary merge brings the others along as they are.
+
+        Args:
+          transform: gets the newest versions of some 65,000 records in the order of a run; returns them with
+            other values, or fewer of them; never other positions, nor another order.
+          on_progress: called with (records done, records in all); with several runs each record counts twice.
+
+        Raises:
+          CorruptRecordError: naming a damaged block; everything before it is done.
+          StoreError: if the file cannot be written; it is whole all the same.
+        """
+        from .rewrite import rewrite
+
+        rewrite(self, transform, on_progress)
 
     def tidy(self) -> None:
         """Drops superseded versions from a file of up to a million nodes, and gives their room back.
@@ -340,6 +359,13 @@ class Store:
     def catalog(self) -> Catalog:
         """The index of runs, for the other modules of the store."""
         return self._catalog
+
+    @contextmanager
+    def rearranging(self) -> Iterator[None]:
+        """Makes one step of a merge: a transaction, and the index read again at its end."""
+        with self.transaction():
+            yield
+            self._load()
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:

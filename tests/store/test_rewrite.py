@@ -1,0 +1,181 @@
+"""Rewriting: every record once through a function, in steps that may stop anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphsearch.errors import CorruptRecordError, StoreError
+from graphsearch.record import NodeRecord, RecordBatch
+from graphsearch.store import Store, merging, verify
+from graphsearch.store.bulk import take
+
+from .records import IDENTITY, batch_of, contents, filled, identity, random_records
+
+RECORDS = random_records(51, 700)
+
+
+class Stop(Exception):  # noqa: N818
+    """What a test ends a rewrite with."""
+
+
+@pytest.fixture(autouse=True)
+def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "STEP_BLOCKS", 3)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file of five runs with two versions of a fifth of its records, the newer ones with V = 0."""
+    path = filled(tmp_path / "test.graph", RECORDS, runs=4)
+    with Store.open(path) as store:
+        store.append(batch_of([replace(record, v=0.0, d=0) for record in RECORDS[::5]]), fresh=0)
+    return path
+
+
+def expected(change: Callable[[NodeRecord], NodeRecord | None]) -> dict[tuple[int, ...], NodeRecord]:
+    newest = [replace(r, v=0.0, d=0) if i % 5 == 0 else r for i, r in enumerate(RECORDS)]
+    return {identity(r): c for r in newest if (c := change(r)) is not None}
+
+
+def mirrored(batch: RecordBatch) -> RecordBatch:
+    return replace(batch, v=-batch.v)
+
+
+def leaves_dropped(batch: RecordBatch) -> RecordBatch:
+    return take(batch, np.nonzero(np.diff(batch.edge_offsets) > 0)[0])
+
+
+def test_every_newest_version_passes_once(path: Path) -> None:
+    calls: list[tuple[int, int]] = []
+    with Store.open(path) as store:
+        store.rewrite(mirrored, on_progress=lambda done, total: calls.append((done, total)))
+        assert contents(store) == expected(lambda r: replace(r, v=-r.v))
+        assert len(store.catalog.segments) == 1
+        assert store.node_count == len(RECORDS)
+    assert calls == sorted(calls)
+    assert calls[-1] == (840 + 700, 840 + 700)
+    assert verify(path).problems == []
+
+
+def test_dropped_records_are_gone_and_no_longer_counted(path: Path) -> None:
+    with Store.open(path) as store:
+        store.rewrite(leaves_dropped)
+        left = expected(lambda r: r if r.edges else None)
+        assert contents(store) == left
+        assert store.node_count == len(left) < len(RECORDS)
+        store.append(batch_of(RECORDS), fresh=len(RECORDS) - len(left))
+    assert verify(path).problems == []
+
+
+def test_all_may_be_dropped(path: Path) -> None:
+    with Store.open(path) as store:
+        store.rewrite(lambda batch: batch.part(0, 0))
+        assert contents(store) == {}
+        store.rewrite(mirrored)
+        store.append(batch_of(RECORDS), fresh=len(RECORDS))
+    assert verify(path).problems == []
+
+
+def test_an_empty_file_is_left_as_it_is(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "test.graph", create=True, identity=IDENTITY) as store:
+        store.rewrite(mirrored)
+        assert contents(store) == {}
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 5, 7])
+def test_an_interrupted_rewrite_leaves_a_whole_file_that_any_merge_finishes(path: Path, steps: int) -> None:
+    seen: set[tuple[int, ...]] = set()
+
+    left_to_go = iter(range(steps))
+
+    def stopping(batch: RecordBatch) -> RecordBatch:
+        if next(left_to_go, None) is None:
+            raise Stop
+        seen.update(identity(batch.record(i)) for i in range(len(batch)))
+        return leaves_dropped(batch)
+
+    with Store.open(path) as store, pytest.raises(Stop):
+        store.rewrite(stopping)
+    left = expected(lambda r: r if r.edges or identity(r) not in seen else None)
+    assert verify(path).problems == []
+    with Store.open(path) as store:
+        assert contents(store) == left
+        while store.merge_step():
+            assert contents(store) == left
+        assert contents(store) == left
+        assert store.node_count == len(left)
+    assert verify(path).problems == []
+
+
+def test_equal_sort_keys_are_never_torn_apart(tmp_path: Path) -> None:
+    """Positions that differ in rights and clocks only share a sort key."""
+    twins = [r for r in RECORDS if r.words[8] >> 12 & 255 <= 75][:150]
+    versions = [
+        replace(r, words=(*r.words[:8], r.words[8] & 0xFFF | clock << 12, r.words[9]))
+        for r in twins
+        for clock in range(76, 82)
+    ]
+    path = filled(tmp_path / "twins.graph", [*versions, *RECORDS[:50]])
+    with Store.open(path) as store:
+        with pytest.raises(Stop):
+            store.rewrite(drop_and_stop())
+        assert sum(len(batch) for batch in store.scan()) == store.node_count < 950
+    assert verify(path).problems == []
+
+
+def drop_and_stop() -> Callable[[RecordBatch], RecordBatch]:
+    """Returns a function that drops all of the first two batches and stops at the third."""
+    batches: list[RecordBatch] = []
+
+    def drop(batch: RecordBatch) -> RecordBatch:
+        batches.append(batch)
+        if len(batches) > 2:
+            raise Stop
+        return batch.part(0, 0)
+
+    return drop
+
+
+def test_a_merge_under_way_is_finished_first(path: Path) -> None:
+    with Store.open(path) as store:
+        with store.rearranging():
+            merging.start(store.connection, store.catalog.segments[:3])
+        store.merge_step()
+        store.rewrite(mirrored)
+        assert contents(store) == expected(lambda r: replace(r, v=-r.v))
+    assert verify(path).problems == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda batch: take(batch, np.arange(len(batch))[::-1].copy()),
+        lambda batch: RecordBatch.concat([batch, batch]),
+        lambda batch: replace(batch, words=batch.words ^ np.uint64(1 << 20)),
+    ],
+)
+def test_moving_or_adding_records_is_refused(path: Path, wrong: Callable[[RecordBatch], RecordBatch]) -> None:
+    with Store.open(path) as store, pytest.raises(StoreError, match="not move or add"):
+        store.rewrite(wrong)
+    assert verify(path).problems == []
+
+
+def test_a_damaged_block_is_named(path: Path) -> None:
+    import sqlite3
+
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE block SET data = zeroblob(length(data)) WHERE id = 4")
+    connection.commit()
+    connection.close()
+    with Store.open(path) as store, pytest.raises(CorruptRecordError, match="block 4"):
+        store.rewrite(mirrored)
+
+
+def test_a_reader_is_refused(path: Path) -> None:
+    with Store.open(path, read_only=True) as store, pytest.raises(StoreError, match="reading only"):
+        store.rewrite(mirrored)

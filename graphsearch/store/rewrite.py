@@ -1,8 +1,8 @@
 """Passing every record of a file through a function, by a merge of all runs into one.
 
 Two passes, unless there is one run already. The first is an ordinary merge. The second reads the one run in
-steps that end between two blocks: so no block stays behind that holds records from below the frontier, which
-would come back to life if the function had dropped them.
+steps of whole blocks: so no block stays behind that holds records from below the frontier, which would come
+back to life if the function had dropped them.
 """
 
 from __future__ import annotations
@@ -81,7 +81,8 @@ def _step(store: Store, transform: Transform) -> int:
     """Moves the first records of the one input to the output; returns how many that were."""
     output, inputs = merging.parts_of_merge(store.catalog)
     cursor = RunCursor(store.catalog, inputs[0])
-    batch, end = _whole_blocks(store, cursor)
+    end = min(merging.STEP_BLOCKS, len(cursor.keys))
+    batch = cursor.read(store.connection, 0, end)
     pivot = int(cursor.keys[end]) if end < len(cursor.keys) else None
     kept = _checked(store, batch, transform(batch)) if len(batch) else batch
     merging.drop(store.connection, cursor, end)
@@ -89,17 +90,6 @@ def _step(store: Store, transform: Transform) -> int:
     merging.set_frontier(store.connection, output, inputs, pivot)
     provenance.add_nodes(store.connection, len(kept) - len(batch))
     return len(batch)
-
-
-def _whole_blocks(store: Store, cursor: RunCursor) -> tuple[RecordBatch, int]:
-    """Returns the records of the first blocks, and their end: no sort key lies on both sides of it."""
-    blocks = len(cursor.keys)
-    end = min(merging.STEP_BLOCKS, blocks)
-    batch = cursor.read(store.connection, 0, end)
-    while end < blocks and order.sort_keys(batch.words[-1:])[0] >= cursor.keys[end]:
-        batch = RecordBatch.concat([batch, cursor.read(store.connection, end, end + 1)])
-        end += 1
-    return batch, end
 
 
 def _checked(store: Store, before: RecordBatch, after: RecordBatch) -> RecordBatch:

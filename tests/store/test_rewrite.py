@@ -112,7 +112,7 @@ def test_an_interrupted_rewrite_leaves_a_whole_file_that_any_merge_finishes(path
     assert verify(path).problems == []
 
 
-def test_equal_sort_keys_are_never_torn_apart(tmp_path: Path) -> None:
+def test_equal_sort_keys_on_both_sides_of_a_step_are_kept_apart(tmp_path: Path) -> None:
     """Positions that differ in rights and clocks only share a sort key."""
     twins = [r for r in RECORDS if r.words[8] >> 12 & 255 <= 75][:150]
     versions = [

@@ -86,7 +86,7 @@ def _step(store: Store, transform: Transform) -> int:
     pivot = int(cursor.keys[end]) if end < len(cursor.keys) else None
     kept = _checked(store, batch, transform(batch)) if len(batch) else batch
     merging.drop(store.connection, cursor, end)
-    write_records(store.connection, output.id, kept)
+    write_records(store.connection, output.id, kept, store.catalog.indexes)
     merging.set_frontier(store.connection, output, inputs, pivot)
     provenance.add_nodes(store.connection, len(kept) - len(batch))
     return len(batch)

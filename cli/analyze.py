@@ -25,7 +25,6 @@ from .options import (
     Ram,
     chosen_evaluator,
     given_position,
-    ram_bytes,
 )
 from .output import announce_compile, print_json, print_view, say
 from .render import count, node_view, size
@@ -157,7 +156,7 @@ def _job(request: Request) -> Job:
     params = SearchParams.from_options([*others, *batch])
     limits = Limits(visits=request.visits, evaluations=request.evaluations, seconds=request.time)
     board = given_position(request.position, request.moves, request.game, request.ply)
-    return Job(evaluator, board, limits, params, ram_bytes(request.ram))
+    return Job(evaluator, board, limits, params, graph_ram(request.ram))
 
 
 def _run(request: Request) -> int:

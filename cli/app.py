@@ -8,7 +8,7 @@ import typer
 
 from graphsearch.version import __version__
 
-from . import PROGRAM, analyze, bench, evaluate, perft, show, store
+from . import PROGRAM, analyze, bench, evaluate, perft, refresh, show, store
 from .output import Group
 
 _ABOUT = """Search chess positions into a graph that lives in one file, and read it back.
@@ -56,6 +56,7 @@ _COMMANDS = (  # function, its examples, its line in the list of commands
     (show.show, show.EXAMPLES, "Print what a graph file holds about a position."),
     (evaluate.evaluate, evaluate.EXAMPLES, "Print what an evaluator says, without a search."),
     (perft.perft, perft.EXAMPLES, "Count the positions some plies below a position."),
+    (refresh.refresh, refresh.EXAMPLES, "Bring the values of a graph file up to date."),
     (bench.bench, bench.EXAMPLES, "Measure this machine."),
 )
 

@@ -40,8 +40,7 @@ Ram = Annotated[
     typer.Option(
         "--ram",
         metavar="SIZE",
-        help="Memory for the graph, such as 256MB or 4GB; what does not fit stays in the file. "
-        "Default: 80 % of the machine's memory.",
+        help="Most memory to use for the graph, such as 256MB or 4GB; else 80 % of the machine's.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -61,21 +60,32 @@ _UNITS |= {f"{unit}I": 1024**power for power, unit in enumerate("KMGT", 1)}
 LEAST_RAM = 8 * 10**6
 
 
-def ram_bytes(text: str | None) -> int | None:
-    """Returns the bytes of a size such as 256MB, 1.5G or 512MiB; None for None.
+def byte_count(text: str) -> int:
+    """Returns the bytes of a size: a number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, in any case.
 
-    >>> ram_bytes("256MB"), ram_bytes("1.5 GiB"), ram_bytes("16m")
-    (256000000, 1610612736, 16000000)
+    Raises:
+      typer.BadParameter: for anything else.
+
+    >>> byte_count("256MB"), byte_count("1.5 GiB"), byte_count("4096")
+    (256000000, 1610612736, 4096)
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]I?)?B?", text.strip().upper())
+    if not found:
+        raise typer.BadParameter(f"a size is a number of bytes, or such as 512MB or 4GB, not {text!r}")
+    return int(float(found[1]) * _UNITS[found[2] or ""])
+
+
+def graph_ram(text: str | None) -> int | None:
+    """Returns the bytes of `--ram` for a search, None for the default.
+
+    Raises:
+      typer.BadParameter: if it is no size, or less than the few megabytes that a wave takes.
     """
     if text is None:
         return None
-    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kmgt]?i?)b?\s*", text, re.IGNORECASE)
-    unit = _UNITS.get(match[2].upper()) if match else None
-    if match is None or unit is None:
-        raise typer.BadParameter(f"{text!r} is no size; write it as 256MB or 4GB", param_hint="--ram")
-    found = int(float(match[1]) * unit)
+    found = byte_count(text)
     if found < LEAST_RAM:
-        raise typer.BadParameter(f"{text!r} is too little; at least 8MB are needed", param_hint="--ram")
+        raise typer.BadParameter(f"--ram {text} is too little; at least 8MB are needed")
     return found
 
 

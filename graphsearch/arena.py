@@ -369,6 +369,11 @@ def _physical_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
+def default_budget() -> int:
+    """Returns the bytes that a graph may take where nobody says how many."""
+    return int(RAM_SHARE * _physical_bytes())
+
+
 def _reserve(words: int) -> mmap.mmap:
     """Returns zeroed bytes for `words` 64-bit words whose pages are taken only when written to."""
     while True:

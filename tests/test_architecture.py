@@ -19,7 +19,7 @@ FLOORS = (
     ("pgn", "notation", "record", "arena"),
     ("store", "evaluators"),
     ("query", "summary", "paging", "saving"),
-    ("graph",),
+    ("graph", "refresh"),
     ("waves",),
     ("search",),
     ("bench", "warm"),

@@ -214,15 +214,12 @@ def _first_block(A: Any, rec: Any) -> None:
 
 
 @inner
-def _sort_edges(A: Any, rec: Any, wanted: Any) -> None:
-    """Writes the sort keys (code << 8 | 255 - index) of all edges, the best `wanted` in order at the front.
+def rank_codes(codes: Any, n: Any, wanted: Any, keys: Any) -> None:
+    """Writes the sort keys (code << 8 | 255 - index) of P codes, the best `wanted` in order at the front.
 
     Blocks grow by half, so selection costs O(n) per edge ever made; a whole sort would cost more than it
     saves.
     """
-    n = move_count(A, rec)
-    codes = code_bytes(A, rec)
-    keys = adv(A.ints, KEYS)
     for j in range(n):
         keys[j] = (int64(codes[j]) << 8) | (255 - j)
     for a in range(min(wanted, n)):
@@ -277,8 +274,8 @@ def grow_block(T: Any, A: Any, s: Any, rec: Any, wanted: Any, wide: Any) -> None
     if m2 == m:
         return
     generate_moves(T, s, A.moves)
-    _sort_edges(A, rec, m2 + 1)
     keys = adv(A.ints, KEYS)
+    rank_codes(code_bytes(A, rec), n, m2 + 1, keys)
     stride = stride_of(new_class)
     for i in range(m, m2):
         new_entry(A, block + BLOCK_HEADER + i * stride, stride, A.moves[255 - (keys[i] & 255)], keys[i] >> 8)

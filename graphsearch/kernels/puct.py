@@ -91,9 +91,8 @@ def edge_value(A: Any, x: Any, stride: Any, n: Any) -> Any:
 
 
 @inner
-def clamp_to_bounds(A: Any, rec: Any, q: Any) -> Any:
-    """Returns a Q inside the record's proven bounds."""
-    flags = draw_word(A, rec) >> 10
+def clamp_to_bounds(flags: Any, q: Any) -> Any:
+    """Returns a Q inside the proven bounds that a record's flags hold."""
     lower = float64(((flags >> 2) & 3) - 1)
     upper = float64(((flags >> 4) & 3) - 1)
     return min(max(q, lower), upper)
@@ -103,6 +102,19 @@ def clamp_to_bounds(A: Any, rec: Any, q: Any) -> Any:
 def cap_draws(draws: Any, q: Any) -> Any:
     """Returns a draw share per mille of at most 1 - |Q|: means of rounded shares drift past it."""
     return min(int64(draws), int64(float64(DRAW_MILLE) * (1.0 - abs(float64(q))) + 0.5))
+
+
+@inner
+def weighed(n: Any, r: Any, q: Any, draws: Any) -> Any:
+    """Returns what an edge adds to its node's sums of Q and of draws per mille."""
+    return float64(n - r) * float64(q), (n - r) * draws + r * DRAW_MILLE
+
+
+@inner
+def mean(flags: Any, total: Any, draws: Any, node_n: Any) -> Any:
+    """Returns node Q = clamp(L, H, total / N), float32, and the draw share per mille, from its sums."""
+    q = float32(clamp_to_bounds(flags, total / float64(node_n)))
+    return q, cap_draws((2 * draws + node_n) // (2 * node_n), q)
 
 
 @inner
@@ -126,16 +138,16 @@ def refresh(A: Any, rec: Any) -> None:
         if n:
             r = draw_visits(A, x, stride)
             visits += n
-            total += float64(n - r) * float64(A.values[x + 1])
-            draws += (n - r) * int64(A.blocks[x + 2] >> uint32(22)) + r * DRAW_MILLE
+            value, drawn = weighed(n, r, A.values[x + 1], int64(A.blocks[x + 2] >> uint32(22)))
+            total += value
+            draws += drawn
         x += stride
     if visits > MAX_VISITS:
         A.counters[OVERFLOWS] += 1
-    node_n = visits + 1
     A.blocks[block + BLOCK_VISITS] = uint32(visits)
-    q = float32(clamp_to_bounds(A, rec, total / float64(node_n)))
+    q, share = mean(draw_word(A, rec) >> 10, total, draws, visits + 1)
     A.values[block + BLOCK_Q] = q
-    set_draws(A, block, cap_draws((2 * draws + node_n) // (2 * node_n), q))
+    set_draws(A, block, share)
 
 
 @inner

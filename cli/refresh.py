@@ -1,0 +1,87 @@
+"""`graphsearch refresh`: bring every value of a graph file up to date with its children."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .options import Json, Ram, StoreFile, byte_count
+from .output import compiling, console, print_json, say
+from .render import count
+
+if TYPE_CHECKING:
+    from graphsearch.refresh import RefreshProgress, RefreshReport
+
+EXAMPLES = """\b
+Examples:
+  graphsearch refresh first.graph
+  graphsearch refresh first.graph --tolerance 0.0001 --json
+"""
+
+Tolerance = Annotated[
+    float,
+    typer.Option(
+        "--tolerance", metavar="X", help="Of Q: leave alone what is off by less.", show_default=False
+    ),
+]
+
+
+def refresh(file: StoreFile, tolerance: Tolerance = 0.001, ram: Ram = None, json: Json = False) -> None:
+    """Give every move of a graph file the value that its position has now.
+
+    A position that was searched further below one line leaves stale values in the other lines that lead to
+    it; a search mends them when it next passes, this mends all of them. Visits stay as they are. Nothing is
+    written before the values have settled, and Ctrl-C at any moment leaves a whole file.
+    """
+    from graphsearch.refresh import refresh as refresh_file
+
+    limit = None if ram is None else byte_count(ram)
+    with compiling("refresh"), _bar() as show:
+        report = refresh_file(file, tolerance, ram_bytes=limit, on_progress=show)
+    if json:
+        print_json(report.as_dict())
+        return
+    for line in summary(report):
+        print(line)
+    if not report.settled:
+        say(f"The values had not settled after {count(report.sweeps, 'sweep')}; refresh once more to go on.")
+
+
+def summary(report: RefreshReport) -> list[str]:
+    """Returns what a refresh did, line by line."""
+    alone = report.lost + report.missing
+    lines = [
+        f"{count(report.records, 'record')}, {count(report.sweeps, 'sweep')}, {report.seconds:.1f} s;"
+        f" largest change of Q {report.first_change:.5f} in the first, {report.last_change:.5f} in the last",
+        f"{count(report.stale, 'stale edge')}; written: {count(report.changed_edges, 'edge')}"
+        f" of {count(report.changed_records, 'record')}",
+    ]
+    if alone:
+        lines.append(f"left alone: {count(alone, 'edge')} with visits that the file has lost")
+    return lines
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[RefreshProgress], None] | None]:
+    """Yields what draws the progress on stderr; None where there is no terminal."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console(sys.stderr), transient=True) as bar:
+        task = bar.add_task("Reading", total=None)
+        yield lambda now: bar.update(task, description=title(now), completed=now.done, total=now.total)
+
+
+def title(now: RefreshProgress) -> str:
+    """Returns what a refresh is at."""
+    if now.stage != "sweeping":
+        return now.stage.capitalize()
+    change = "" if now.largest is None else f", largest change {now.largest:.5f}"
+    return f"Sweep {now.sweep}{change}"

@@ -25,6 +25,7 @@ from .options import (
     Ram,
     chosen_evaluator,
     given_position,
+    graph_ram,
 )
 from .output import announce_compile, print_json, print_view, say
 from .render import count, node_view, size

@@ -10,9 +10,10 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from ..errors import CorruptRecordError
+from ..errors import CorruptRecordError, EvaluatorMismatchError, StoreError
 from ..provenance import EvaluatorIdentity, RootInfo, RunInfo
 from ..version import __version__
 
@@ -54,6 +55,36 @@ def read_identity(connection: sqlite3.Connection) -> EvaluatorIdentity | None:
         return EvaluatorIdentity.from_json(row[0]) if row else None
     except (ValueError, TypeError):
         raise CorruptRecordError("the table evaluator holds no identity") from None
+
+
+def bind(
+    connection: sqlite3.Connection, path: Path, identity: EvaluatorIdentity | None, *, create: bool
+) -> EvaluatorIdentity:
+    """Returns the evaluator identity of the file; a file that is being made takes the given one.
+
+    Raises:
+      EvaluatorMismatchError: if the file is bound to another one.
+      StoreError: if it is bound to none, and is not being made.
+    """
+    found = read_identity(connection)
+    if found is None:
+        if identity is None or not create:
+            raise StoreError(f"{path} is not bound to an evaluator; create it with the identity of one")
+        write_identity(connection, identity)
+        return identity
+    if identity is not None and identity.as_json() != found.as_json():
+        ours, theirs = _differing(found, identity)
+        raise EvaluatorMismatchError(
+            f"{path} holds values of {ours}, not of {theirs}; use that one or another file"
+        )
+    return found
+
+
+def _differing(a: EvaluatorIdentity, b: EvaluatorIdentity) -> tuple[str, str]:
+    """Returns how both are told apart: briefly, or in full if the brief names are equal."""
+    if a.describe() != b.describe():
+        return a.describe(), b.describe()
+    return a.as_json(), b.as_json()
 
 
 def node_count(connection: sqlite3.Connection) -> int:

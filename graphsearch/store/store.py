@@ -14,7 +14,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CapacityError, EvaluatorMismatchError, StoreError
+from ..errors import CapacityError, StoreError
 from ..position import pack
 from ..provenance import EvaluatorIdentity, RootInfo, RunInfo
 from ..record import NodeRecord, RecordBatch
@@ -79,7 +79,8 @@ class Store:
             connection = open_reader(real) if read_only else open_writer(real, create=create)
             try:
                 with sql_errors(real, "read it"):
-                    return cls(real, connection, lock, _bind(connection, real, identity, create=create))
+                    bound = provenance.bind(connection, real, identity, create=create)
+                    return cls(real, connection, lock, bound)
             except BaseException:
                 connection.close()
                 raise
@@ -408,28 +409,3 @@ class Store:
         self._check_open()
         if self.read_only:
             raise StoreError(f"{self.path} is open for reading only")
-
-
-def _bind(
-    connection: sqlite3.Connection, path: Path, identity: EvaluatorIdentity | None, *, create: bool
-) -> EvaluatorIdentity:
-    """Returns the evaluator identity of the file; a file that is being made takes the given one."""
-    found = provenance.read_identity(connection)
-    if found is None:
-        if identity is None or not create:
-            raise StoreError(f"{path} is not bound to an evaluator; create it with the identity of one")
-        provenance.write_identity(connection, identity)
-        return identity
-    if identity is not None and identity.as_json() != found.as_json():
-        ours, theirs = _differing(found, identity)
-        raise EvaluatorMismatchError(
-            f"{path} holds values of {ours}, not of {theirs}; use that one or another file"
-        )
-    return found
-
-
-def _differing(a: EvaluatorIdentity, b: EvaluatorIdentity) -> tuple[str, str]:
-    """Returns how both are told apart: briefly, or in full if the brief names are equal."""
-    if a.describe() != b.describe():
-        return a.describe(), b.describe()
-    return a.as_json(), b.as_json()

@@ -5,9 +5,28 @@ Importing this needs no Numba; what writes or reads in bulk imports the kernels 
 
 from __future__ import annotations
 
+from .backup import BackupReport, backup
+from .compact import CompactReport, compact
 from .file import LOG_BYTES
 from .info import StoreInfo, info
+from .prune import PruneReport, prune
+from .salvage import SalvageReport, salvage
 from .store import Store
 from .verify import VerifyReport, verify
 
-__all__ = ["LOG_BYTES", "Store", "StoreInfo", "VerifyReport", "info", "verify"]
+__all__ = [
+    "LOG_BYTES",
+    "BackupReport",
+    "CompactReport",
+    "PruneReport",
+    "SalvageReport",
+    "Store",
+    "StoreInfo",
+    "VerifyReport",
+    "backup",
+    "compact",
+    "info",
+    "prune",
+    "salvage",
+    "verify",
+]

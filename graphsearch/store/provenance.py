@@ -163,6 +163,13 @@ def write_top(
     _insert(connection, "top_edge", TOP_EDGE_COLUMNS, edges)
 
 
+def drop_top(connection: sqlite3.Connection, below: int) -> None:
+    """Removes the rows of positions with node N < `below`, except those of roots."""
+    few = "SELECT key FROM top_position WHERE n < ? AND key NOT IN (SELECT key FROM root)"
+    connection.execute(f"DELETE FROM top_edge WHERE key IN ({few})", (below,))  # noqa: S608 (a constant)
+    connection.execute(f"DELETE FROM top_position WHERE key IN ({few})", (below,))  # noqa: S608
+
+
 def _insert(
     connection: sqlite3.Connection, table: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]
 ) -> None:

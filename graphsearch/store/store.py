@@ -280,6 +280,11 @@ class Store:
         with self._writing() as connection:
             provenance.write_top(connection, positions, edges)
 
+    def drop_top(self, below: int) -> None:
+        """Removes positions of less than `below` visits from the plain tables, except roots."""
+        with self._writing() as connection:
+            provenance.drop_top(connection, below)
+
     # -------------------------------------------------------------- reading
 
     def scan(self, *, on_corrupt: OnCorrupt | None = None) -> Iterator[RecordBatch]:

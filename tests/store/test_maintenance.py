@@ -1,0 +1,259 @@
+"""Compacting, pruning and copying a file: what stays, what goes, and that a stop halfway harms nothing."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graphsearch.errors import InvalidParameterError, StoreError, StoreLockedError
+from graphsearch.store import Store, backup, compact, merging, prune, verify
+from graphsearch.store.file import file_bytes
+from graphsearch.store.runs import keys_of
+
+from ..conftest import ROOT
+from .records import IDENTITY, batch_of, changed, contents, filled, identity, random_records
+
+RECORDS = random_records(61, 600)
+NEWER = [changed(record, random.Random(k)) for k, record in enumerate(RECORDS[::2])]
+NEWEST = {identity(record): record for record in [*RECORDS, *NEWER]}
+
+
+class Stop(Exception):  # noqa: N818
+    """What a test ends a maintenance with."""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = filled(tmp_path / "test.graph", RECORDS, runs=6)
+    with Store.open(path) as store:
+        store.append(batch_of(NEWER), fresh=0)
+    return path
+
+
+def test_compacting_keeps_the_newest_versions_and_gives_room_back(path: Path) -> None:
+    size = file_bytes(path)
+    report = compact(path)
+    assert report.as_dict() == {
+        "nodes": 600,
+        "superseded": 300,
+        "runs": 7,
+        "bytes_before": size,
+        "bytes_after": file_bytes(path),
+    }
+    assert report.bytes_after < size
+    assert verify(path).problems == []
+    with Store.open(path) as store:
+        assert contents(store) == NEWEST
+        assert store.connection.execute("PRAGMA freelist_count").fetchone() == (0,)
+    again = compact(path)
+    assert (again.superseded, again.bytes_after) == (0, again.bytes_before)
+
+
+def test_compacting_empties_the_log_while_a_reader_is_there(path: Path) -> None:
+    with Store.open(path, read_only=True) as reader:
+        assert reader.node_count == 600
+        compact(path)
+        assert path.with_name(path.name + "-wal").stat().st_size == 0
+        assert contents(reader) == NEWEST
+
+
+@pytest.mark.parametrize("stop", [1, 2, 5, 9])
+def test_compacting_may_stop_at_any_step(path: Path, monkeypatch: pytest.MonkeyPatch, stop: int) -> None:
+    monkeypatch.setattr(merging, "STEP_BLOCKS", 3)
+    monkeypatch.setattr(sys.modules["graphsearch.store.compact"], "VACUUM_PAGES", 1)
+    calls = iter(range(1, 100))
+
+    def stopping(done: int, total: int) -> None:
+        assert 0 <= done <= total
+        if next(calls) == stop:
+            raise Stop
+
+    with pytest.raises(Stop):
+        compact(path, stopping)
+    assert verify(path).problems == []
+    compact(path)
+    with Store.open(path) as store:
+        assert contents(store) == NEWEST
+
+
+def test_pruning_drops_what_has_few_visits_and_keeps_roots(path: Path) -> None:
+    root = next(record for record in NEWEST.values() if record.visits == 1)
+    key = int(keys_of(batch_of([root]).words)[0])
+    with Store.open(path) as store:
+        store.record_root(f"{key:016x}", "a position", 1)
+        rows = [{**TOP, "key": f"{k:016x}", "n": n} for k, n in ((1, 10), (2, 9), (key, 1))]
+        edges = [
+            {"key": row["key"], "move": "e2e4", "san": "e4", "n": 1, "p": 1.0} | NO_VALUE for row in rows
+        ]
+        store.write_top(rows, edges)
+    expected = {k: r for k, r in NEWEST.items() if r.visits >= 10 or r == root}
+    report = prune(path, 10)
+    assert (report.nodes_before, report.nodes_after) == (600, len(expected))
+    assert report.bytes_after == file_bytes(path) < report.bytes_before
+    with Store.open(path) as store:
+        assert contents(store) == expected
+        kept = {f"{1:016x}", f"{key:016x}"}
+        for table in ("top_position", "top_edge"):
+            assert {row[0] for row in store.connection.execute(f"SELECT key FROM {table}")} == kept
+    assert verify(path).problems == []
+
+
+TOP = {"fen": "a position", "q": 0.0, "win": 0.0, "draw": 1.0, "loss": 0.0, "best_move": None}
+NO_VALUE = {"q": None, "draw": None}
+
+
+@pytest.mark.parametrize("stop", [1, 4, 9, 12])
+def test_pruning_may_stop_at_any_step(path: Path, monkeypatch: pytest.MonkeyPatch, stop: int) -> None:
+    monkeypatch.setattr(merging, "STEP_BLOCKS", 3)
+    calls = iter(range(1, 100))
+
+    def stopping(done: int, total: int) -> None:
+        if next(calls) == stop:
+            raise Stop
+
+    with pytest.raises(Stop):
+        prune(path, 3, stopping)
+    assert verify(path).problems == []
+    with Store.open(path) as store:
+        part = contents(store)
+        assert all(NEWEST[key] == record for key, record in part.items())
+        assert all(key in part for key, record in NEWEST.items() if record.visits >= 3)
+    prune(path, 3)
+    with Store.open(path) as store:
+        assert contents(store) == {k: r for k, r in NEWEST.items() if r.visits >= 3}
+
+
+def test_pruning_below_one_visit_is_refused(path: Path) -> None:
+    with pytest.raises(InvalidParameterError, match="at least 1"):
+        prune(path, 0)
+
+
+def test_a_pruned_graph_is_searched_on(small_graph: Path) -> None:
+    import chess
+
+    from graphsearch import Graph, Limits, SearchParams, search
+
+    report = prune(small_graph, 3)
+    assert report.nodes_after < report.nodes_before / 2
+    with Graph.open(small_graph) as graph:
+        before = graph.read(chess.Board())
+        assert before is not None
+        search(graph, chess.Board(), Limits(visits=400), SearchParams())
+        after = graph.read(chess.Board())
+        assert after is not None
+        assert after.visits >= before.visits + 400
+    assert verify(small_graph).problems == []
+
+
+@pytest.mark.parametrize("maintain", [compact, lambda path: prune(path, 2)])
+def test_a_file_that_is_being_written_is_refused(path: Path, maintain: object) -> None:
+    assert callable(maintain)
+    with Store.open(path), pytest.raises(StoreLockedError, match=f"process {os.getpid()} since"):
+        maintain(path)
+
+
+# -------------------------------------------------------------- backup
+
+WRITER = """
+import sys
+from graphsearch.store import Store
+from tests.store.records import batch_of, random_records
+records = random_records(61, 600)
+with Store.open(sys.argv[1]) as store:
+    while sys.stdin.readline():
+        store.append(batch_of(records[:100]), fresh=0)
+        store.merge_step()
+        print("done", flush=True)
+"""
+
+
+def test_a_copy_is_of_one_moment_while_another_process_writes(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["graphsearch.store.backup"], "STEP_PAGES", 1)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], cwd=ROOT, text=True, **pipes) as writer:
+        calls: list[tuple[int, int]] = []
+        commits = 0
+
+        def commit(done: int, total: int) -> None:
+            """Has the other process commit between any two steps."""
+            nonlocal commits
+            assert writer.stdin is not None
+            assert writer.stdout is not None
+            calls.append((done, total))
+            writer.stdin.write("\n")
+            writer.stdin.flush()
+            commits += writer.stdout.readline() == "done\n"
+
+        report = backup(path, tmp_path / "copy.graph", progress=commit)
+        assert writer.stdin is not None
+        writer.stdin.close()
+    assert commits == len(calls) > 5
+    assert [done for done, _ in calls] == list(range(1, len(calls) + 1)), "never from the start again"
+    assert report.as_dict() == {
+        "path": str(tmp_path / "copy.graph"),
+        "nodes": 600,
+        "bytes": calls[-1][1] * 16384,
+    }
+    assert verify(tmp_path / "copy.graph").problems == []
+    with Store.open(tmp_path / "copy.graph", read_only=True) as store:
+        assert contents(store) == NEWEST
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["copy.graph", "test.graph"]
+    assert verify(path).problems == []
+
+
+def test_a_copy_overwrites_only_when_told_to(path: Path, tmp_path: Path) -> None:
+    copy = filled(tmp_path / "copy.graph", RECORDS[:3])
+    with pytest.raises(StoreError, match="exists already"):
+        backup(path, copy)
+    with Store.open(copy, read_only=True) as store:
+        assert len(contents(store)) == 3
+    for end in ("-wal", "-shm"):  # of a writer that was killed
+        copy.with_name(copy.name + end).write_bytes(b"stale")
+    backup(path, copy, force=True)
+    with Store.open(copy) as store:
+        assert contents(store) == NEWEST
+        with pytest.raises(StoreLockedError):
+            backup(path, copy, force=True)
+
+
+def test_a_copy_needs_another_name_and_a_folder(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "link.graph").symlink_to(path)
+    os.link(path, tmp_path / "hard.graph")
+    for target, what in (
+        (path, "the file itself"),
+        (tmp_path / "link.graph", "the file itself"),
+        (tmp_path / "hard.graph", "the file itself"),
+        (tmp_path, "is a folder"),
+        (tmp_path / "none" / "copy.graph", "does not exist"),
+    ):
+        with pytest.raises(StoreError, match=what):
+            backup(path, target, force=True)
+    with pytest.raises(StoreError, match="does not exist"):
+        backup(tmp_path / "none.graph", tmp_path / "copy.graph")
+
+
+def test_a_copy_that_is_cut_short_leaves_nothing(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "copy.graph.part").write_bytes(b"of a copy that was killed")
+
+    def stopping(done: int, total: int) -> None:
+        raise Stop
+
+    with pytest.raises(Stop):
+        backup(path, tmp_path / "copy.graph", progress=stopping)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["test.graph"]
+
+
+def test_an_empty_graph_is_copied_and_compacted(tmp_path: Path) -> None:
+    path = tmp_path / "test.graph"
+    Store.open(path, create=True, identity=IDENTITY).close()
+    assert backup(path, tmp_path / "copy.graph").nodes == 0
+    assert compact(path).nodes == 0
+    assert prune(path, 5).nodes_after == 0
+    assert verify(path).problems == []

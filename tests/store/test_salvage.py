@@ -1,0 +1,261 @@
+"""Salvage: from any damage, a sound file with everything that is still right."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from graphsearch.errors import EvaluatorMismatchError, StoreError
+from graphsearch.provenance import EvaluatorIdentity
+from graphsearch.record import NodeRecord
+from graphsearch.store import SalvageReport, Store, merging, salvage, verify
+
+from .records import IDENTITY, batch_of, changed, contents, filled, identity, random_records
+from .test_damage import broken_records, execute, flip
+
+OLD = random_records(71, 2400)
+NEW = [changed(record, random.Random(k)) for k, record in enumerate(OLD[:1200])]
+OLDEST, NEWEST = ({identity(r): r for r in records} for records in (OLD, [*OLD, *NEW]))
+PAGE = 16384
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file of three runs with dictionaries and two versions of half of its records."""
+    path = filled(tmp_path_factory.mktemp("sound") / "test.graph", OLD, runs=2)
+    with Store.open(path) as store:
+        store.append(batch_of(NEW), fresh=0)
+        store.finish_run(store.begin_run("a position", {"visits": 3}, {}), 3, 2)
+        for k in range(400):
+            key = f"{k * 0x9E3779B97F4A7C15 % (1 << 64):016x}"
+            store.record_root(key, "a position " * 20, k)
+            store.write_top([{**TOP, "key": key}], [{**EDGE, "key": key}])
+    return path
+
+
+TOP = {"fen": "a position", "n": 5, "q": 0.0, "win": 0.0, "draw": 1.0, "loss": 0.0, "best_move": None}
+EDGE = {"move": "e2e4", "san": "e4", "n": 1, "p": 1.0, "q": None, "draw": None}
+
+
+@pytest.fixture
+def path(sound: Path, tmp_path: Path) -> Path:
+    target = tmp_path / "test.graph"
+    target.write_bytes(sound.read_bytes())
+    return target
+
+
+def saved(path: Path) -> tuple[SalvageReport, dict[tuple[int, ...], NodeRecord]]:
+    """Returns the report and the records of a salvage, after checking that the new file is sound."""
+    before = path.read_bytes()
+    new = path.with_name("new.graph")
+    report = salvage(path, new, force=True)
+    assert path.read_bytes() == before
+    assert sorted(p.name for p in path.parent.iterdir()) == ["new.graph", "test.graph"]
+    assert verify(new).problems == []
+    with Store.open(new, read_only=True) as store:
+        found = contents(store)
+        assert len(store.catalog.segments) <= 1
+    assert report.records == len(found)
+    assert all(record in (OLDEST[key], NEWEST[key]) for key, record in found.items())
+    return report, found
+
+
+def test_a_sound_file_is_saved_whole(path: Path) -> None:
+    report, found = saved(path)
+    assert found == NEWEST
+    assert report.as_dict() == {
+        "complete": True,
+        "records": 2400,
+        "blocks": 114,
+        "blocks_lost": 0,
+        "records_unsound": 0,
+        "tables_lost": [],
+        "problems": [],
+        "found": 0,
+    }
+    for table in ("run", "root", "top_position", "top_edge", "evaluator"):
+        query = f"SELECT * FROM {table} ORDER BY 1"
+        assert execute(path.with_name("new.graph"), query) == execute(path, query)
+    assert dict(execute(path.with_name("new.graph"), "SELECT name, value FROM store_info"))["nodes"] == "2400"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_flipped_bit_in_a_block_costs_that_block(path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    block = rng.randrange(1, 115)
+    flip(path, "block", "data", block, rng.randrange(10**6))
+    report, found = saved(path)
+    assert report.blocks_lost == report.found == 1
+    assert f"block {block}: checksum" in report.problems[0]
+    lost = [key for key in NEWEST if found.get(key) != NEWEST[key]]
+    assert len(lost) <= 32, "those of older versions are not missed"
+    if block > 76:  # of the newest run: the older versions count again
+        assert lost
+        assert all(found[key] == OLDEST[key] for key in lost)
+
+
+@pytest.mark.parametrize("columns", [("keys",), ("bloom",), ("checksum",), ("keys", "bloom")])
+def test_an_index_without_dictionary_is_made_anew(path: Path, columns: tuple[str, ...]) -> None:
+    for column in columns:
+        if column == "checksum":
+            execute(path, "UPDATE chunk SET checksum = (checksum | 64) - (checksum & 64) WHERE id = 2")
+        else:
+            flip(path, "chunk", column, 2, 77, bit=3)
+    report, found = saved(path)
+    assert found == NEWEST
+    assert report.problems == ["run 2, chunk 2: its index is damaged, its blocks are not"]
+    assert report.blocks_lost == 0
+
+
+@pytest.mark.parametrize("byte", [1, 3, 100, 700, 1000])
+def test_blocks_of_a_damaged_dictionary_are_not_trusted(path: Path, byte: int) -> None:
+    flip(path, "chunk", "dictionary", 3, byte)
+    report, found = saved(path)
+    assert found == OLDEST, "the older versions are what is left"
+    assert report.blocks_lost == 38
+
+
+def test_an_index_and_a_block_may_both_be_damaged(path: Path) -> None:
+    flip(path, "chunk", "keys", 2, 77)
+    flip(path, "block", "data", 50, 99)
+    report, found = saved(path)
+    assert report.blocks_lost == 1
+    assert len(found) >= 2400 - 32
+
+
+def test_rows_that_are_missing_cost_their_records_only(path: Path) -> None:
+    execute(path, "DELETE FROM block WHERE id IN (5, 6, 80)")
+    report, found = saved(path)
+    assert report.blocks_lost == 3
+    assert len(found) >= 2400 - 64
+    assert any(found.get(key) != NEWEST[key] for key in NEWEST)
+    execute(path, "DELETE FROM chunk WHERE id = 3")
+    report, found = saved(path)
+    assert report.blocks_lost == 2 + 37
+    assert all(found[key] == OLDEST[key] for key in found)
+
+
+def test_blocks_without_dictionaries_need_no_chunk(tmp_path: Path) -> None:
+    path = filled(tmp_path / "test.graph", OLD[:300])
+    execute(path, "DELETE FROM chunk")
+    report = salvage(path, tmp_path / "new.graph")
+    assert (report.records, report.blocks_lost) == (300, 0)
+
+
+def test_runs_without_a_row_count_as_the_oldest(path: Path) -> None:
+    execute(path, "DELETE FROM segment WHERE id = 3")
+    report, found = saved(path)
+    assert found == OLDEST
+    assert report.tables_lost == ["segment"]
+    execute(path, "DELETE FROM segment")
+    assert saved(path)[1] == NEWEST
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_a_merge_under_way_is_no_damage(path: Path, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "STEP_BLOCKS", 20)
+    with Store.open(path) as store:
+        with store.rearranging():
+            merging.start(store.connection, store.catalog.segments)
+        for _ in range(steps):
+            store.merge_step()
+    report, found = saved(path)
+    assert report.complete
+    assert found == NEWEST
+
+
+def test_records_that_break_a_rule_are_left_out(tmp_path: Path) -> None:
+    bad = [record for _, record in broken_records()[:6]]
+    good = [r for r in OLD[:200] if identity(r) not in {identity(record) for record in bad}]
+    path = filled(tmp_path / "test.graph", [*good, *bad])
+    report = salvage(path, tmp_path / "new.graph")
+    assert (report.records, report.records_unsound) == (len(good), len({identity(r) for r in bad}))
+    assert verify(tmp_path / "new.graph").problems == []
+
+
+@pytest.mark.parametrize("share", [0.2, 0.4, 0.6, 0.8, 0.95])
+def test_of_a_truncated_file_the_rest_is_saved(path: Path, share: float) -> None:
+    os.truncate(path, int(share * path.stat().st_size))
+    report, found = saved(path)
+    assert not report.complete
+    if share > 0.5:
+        assert found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_overwritten_pages_cost_what_was_on_them(path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    (evaluator,) = execute(path, "SELECT rootpage FROM sqlite_master WHERE name = 'evaluator'")[0]
+    pages = [page for page in range(1, path.stat().st_size // PAGE) if page + 1 != evaluator]
+    with path.open("r+b") as file:
+        for page in rng.sample(pages, rng.randrange(1, 4)):
+            file.seek(page * PAGE + rng.randrange(PAGE))
+            file.write(rng.randbytes(rng.choice((1, 40, 4000))))
+    saved(path)
+
+
+def test_an_overwritten_evaluator_is_asked_for(path: Path) -> None:
+    (page,) = execute(path, "SELECT rootpage FROM sqlite_master WHERE name = 'evaluator'")[0]
+    assert isinstance(page, int)
+    with path.open("r+b") as file:
+        file.seek((page - 1) * PAGE)
+        file.write(bytes(PAGE))
+    with pytest.raises(StoreError, match="--evaluator"):
+        saved(path)
+    assert salvage(path, path.with_name("new.graph"), identity=IDENTITY).records == 2400
+
+
+def test_plain_tables_keep_what_makes_sense(path: Path) -> None:
+    execute(path, "UPDATE run SET limits = 'no json'")
+    execute(path, "UPDATE root SET visits = x'00' WHERE visits = 7")
+    execute(path, "DELETE FROM store_info WHERE name = 'created'")
+    report, found = saved(path)
+    assert found == NEWEST
+    assert report.tables_lost == ["store_info", "run", "root"]
+    assert execute(path.with_name("new.graph"), "SELECT count(*) FROM root") == [(399,)]
+
+
+def test_a_file_without_evaluator_needs_one_named(path: Path, tmp_path: Path) -> None:
+    other = EvaluatorIdentity("builtin", "12345678", {}, "")
+    with pytest.raises(EvaluatorMismatchError, match="uniform"):
+        salvage(path, tmp_path / "new.graph", identity=other)
+    execute(path, "UPDATE evaluator SET identity = 'x'")
+    with pytest.raises(StoreError, match="--evaluator"):
+        salvage(path, tmp_path / "new.graph")
+    assert salvage(path, tmp_path / "new.graph", identity=IDENTITY).records == 2400
+
+
+def test_what_is_no_graph_is_refused(tmp_path: Path) -> None:
+    for name, content in (
+        ("text", b"PGN text, not a database\n" * 1000),
+        ("cut", b"SQLite format 3\0" + bytes(50)),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(StoreError, match="first page"):
+            salvage(tmp_path / name, tmp_path / "new.graph")
+    sqlite3.connect(tmp_path / "other").execute("CREATE TABLE t (a)").connection.close()
+    with pytest.raises(StoreError, match="no graph file"):
+        salvage(tmp_path / "other", tmp_path / "new.graph")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["cut", "other", "text"]
+
+
+def test_nothing_is_overwritten_unless_told_to(path: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.graph").touch()
+    with pytest.raises(StoreError, match="exists already"):
+        salvage(path, tmp_path / "new.graph")
+    with pytest.raises(StoreError, match="the damaged file itself"):
+        salvage(path, path, force=True)
+
+
+def test_a_salvage_that_is_cut_short_leaves_nothing(path: Path, tmp_path: Path) -> None:
+    def stopping(done: int, total: int) -> None:
+        if done > 50:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        salvage(path, tmp_path / "new.graph", progress=stopping)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["test.graph"]

@@ -176,8 +176,13 @@ def test_a_copy_is_of_one_moment_while_another_process_writes(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules["graphsearch.store.backup"], "STEP_PAGES", 1)
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], cwd=ROOT, text=True, **pipes) as writer:
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(path)],
+        cwd=ROOT,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as writer:
         calls: list[tuple[int, int]] = []
         commits = 0
 
@@ -187,6 +192,7 @@ def test_a_copy_is_of_one_moment_while_another_process_writes(
             assert writer.stdin is not None
             assert writer.stdout is not None
             calls.append((done, total))
+            assert len(calls) < 1000
             writer.stdin.write("\n")
             writer.stdin.flush()
             commits += writer.stdout.readline() == "done\n"

@@ -1,21 +1,19 @@
-"""`graphsearch store`: what a graph file holds, and whether it is sound."""
+"""`graphsearch store`: what a graph file holds, and whether it is sound; its upkeep is in maintain.py."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from . import maintain
 from .options import Json, StoreFile
-from .output import FAILED, Group, console, one_line, print_json, print_view, say
+from .output import FAILED, Group, one_line, print_json, print_view, say
+from .progress import progress_bar
 from .render import count, size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rich.table import Table
 
     from graphsearch.provenance import RootInfo, RunInfo
@@ -24,7 +22,10 @@ if TYPE_CHECKING:
 MAX_ROWS = 20  # searches and roots that the table shows; JSON has them all
 
 app = typer.Typer(
-    cls=Group, no_args_is_help=True, rich_markup_mode=None, help="Look into a graph file and check it."
+    cls=Group,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Look into a graph file, check it, and keep it in shape.",
 )
 
 INFO_EXAMPLES = """\b
@@ -151,7 +152,7 @@ def verify(file: StoreFile, json: Json = False) -> None:
     """
     from graphsearch import store
 
-    with _progress_bar("Checking records") as advance:
+    with progress_bar("Checking records") as advance:
         report = store.verify(file, advance)
     if json:
         print_json(report.as_dict())
@@ -172,15 +173,5 @@ def _print_verdict(name: str, report: VerifyReport) -> None:
     print(f"{name}: {count(report.records, 'record')}, {verdict}")
 
 
-@contextmanager
-def _progress_bar(title: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Yields a callback `(done, total)` that moves a bar on stderr; None where there is no terminal."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console(sys.stderr), transient=True) as bar:
-        task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+for _function, _examples, _summary_line in maintain.COMMANDS:
+    app.command(epilog=_examples, short_help=_summary_line)(_function)

@@ -32,7 +32,20 @@ def test_the_version_is_printed_on_stdout(cli: Cli) -> None:
     assert cli("--version") == Outcome(0, f"graphsearch {__version__}\n", "")
 
 
-COMMANDS = ["analyze", "show", "store info", "store verify", "evaluate", "perft", "bench"]
+COMMANDS = [
+    "analyze",
+    "show",
+    "store info",
+    "store verify",
+    "store compact",
+    "store prune",
+    "store backup",
+    "store salvage",
+    "store forecast",
+    "evaluate",
+    "perft",
+    "bench",
+]
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
@@ -97,7 +110,11 @@ def test_an_error_stays_on_one_line_and_free_of_control_characters(cli: Cli) -> 
     assert "\x1b" not in outcome.err
 
 
-READERS = [("show", "startpos", "--store"), ("store", "info"), ("store", "verify")]
+READERS = [
+    ("show", "startpos", "--store"),
+    *(("store", name) for name in ("info", "verify", "compact", "forecast")),
+    ("store", "prune", "--min-visits", "2"),
+]
 USERS = [("analyze", "startpos", "--visits", "1", "--store"), *READERS]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from .backup import BackupReport, backup
 from .compact import CompactReport, compact
 from .file import LOG_BYTES
+from .forecast import Forecast, forecast
 from .info import StoreInfo, info
 from .prune import PruneReport, prune
 from .salvage import SalvageReport, salvage
@@ -18,6 +19,7 @@ __all__ = [
     "LOG_BYTES",
     "BackupReport",
     "CompactReport",
+    "Forecast",
     "PruneReport",
     "SalvageReport",
     "Store",
@@ -25,6 +27,7 @@ __all__ = [
     "VerifyReport",
     "backup",
     "compact",
+
     "info",
     "prune",
     "salvage",

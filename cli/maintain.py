@@ -1,0 +1,225 @@
+"""The commands of `graphsearch store` that change, copy, rescue or plan for a graph file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .options import Json, StoreFile
+from .output import one_line, print_json, print_view, say
+from .progress import progress_bar
+from .render import count, size
+from .signals import StopSignals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.table import Table
+
+    from graphsearch.provenance import EvaluatorIdentity
+    from graphsearch.store import Forecast
+
+    Progress = Callable[[int, int], None] | None
+
+COMPACT_EXAMPLES = """\b
+Example:
+  graphsearch store compact first.graph
+"""
+
+PRUNE_EXAMPLES = """\b
+Example:
+  graphsearch store prune first.graph --min-visits 2
+"""
+
+BACKUP_EXAMPLES = """\b
+Example:
+  graphsearch store backup first.graph copy.graph
+"""
+
+SALVAGE_EXAMPLES = """\b
+Example:
+  graphsearch store salvage first.graph rescued.graph
+"""
+
+FORECAST_EXAMPLES = """\b
+Examples:
+  graphsearch store forecast first.graph
+  graphsearch store forecast first.graph --json
+"""
+
+Force = Annotated[bool, typer.Option("--force", help="Replace a file of that name.")]
+Evaluator = Annotated[
+    str | None,
+    typer.Option(
+        "--evaluator",
+        metavar="NAME",
+        help="The evaluator that filled the file, if the file cannot say so any more.",
+    ),
+]
+MinVisits = Annotated[
+    int, typer.Option("--min-visits", metavar="N", min=1, help="Visits that a node must have to stay.")
+]
+Copy = Annotated[Path, typer.Argument(metavar="COPY", help="The copy to write.", show_default=False)]
+New = Annotated[Path, typer.Argument(metavar="NEW", help="The new file to write.", show_default=False)]
+
+
+@contextmanager
+def _working(title: str) -> Iterator[Progress]:
+    """Yields what shows progress; SIGTERM ends the work as Ctrl-C does, with everything closed."""
+    with StopSignals(), progress_bar(title) as advance:
+        yield advance
+
+
+def compact(file: StoreFile, json: Json = False) -> None:
+    """Make a graph file as small as its nodes allow: one run, no superseded versions, no free pages.
+
+    Ctrl-C or a kill harms nothing; repeat the command to go on. A process that writes the file must end
+    first.
+    """
+    from graphsearch import store
+
+    with _working("Compacting") as advance:
+        report = store.compact(file, advance)
+    if json:
+        print_json(report.as_dict())
+        return
+    gone = count(report.superseded, "superseded version")
+    print(f"{file}: {_sizes(report.bytes_before, report.bytes_after)}, {gone} dropped")
+
+
+def _sizes(before: int, after: int) -> str:
+    return f"{size(before)} before, {size(after)} after"
+
+
+def prune(file: StoreFile, min_visits: MinVisits, json: Json = False) -> None:
+    """Drop the nodes of few visits from a graph file, except roots of searches, and compact it.
+
+    Edges that lead to a dropped node keep their visits and values; a search that comes by evaluates it again.
+    Ctrl-C or a kill harms nothing; repeat the command to go on. A process that writes the file must end
+    first.
+    """
+    from graphsearch import store
+
+    with _working("Pruning") as advance:
+        report = store.prune(file, min_visits, advance)
+    if json:
+        print_json(report.as_dict())
+        return
+    nodes = f"{count(report.nodes_before, 'node')} before, {report.nodes_after:,} after"
+    print(f"{file}: {nodes}; {_sizes(report.bytes_before, report.bytes_after)}")
+
+
+def backup(file: StoreFile, copy: Copy, force: Force = False, json: Json = False) -> None:
+    """Copy a graph file as it is at this moment, also while a search writes it.
+
+    The copy appears when it is whole and on the disk, never before.
+    """
+    from graphsearch import store
+
+    with _working("Copying pages") as advance:
+        report = store.backup(file, copy, force=force, progress=advance)
+    if json:
+        print_json(report.as_dict())
+        return
+    print(f"{copy}: {count(report.nodes, 'node')}, {size(report.bytes)}")
+
+
+def salvage(
+    file: StoreFile, new: New, evaluator: Evaluator = None, force: Force = False, json: Json = False
+) -> None:
+    """Write a new, sound file from everything in a damaged one that can still be shown to be right.
+
+    The damaged file is only read. Of each position the newest version that survives counts. What was lost is
+    listed; a search on the new file evaluates it again.
+    """
+    from graphsearch import store
+
+    identity = _identity(evaluator) if evaluator else None
+    with _working("Reading blocks") as advance:
+        report = store.salvage(file, new, identity=identity, force=force, progress=advance)
+    if json:
+        print_json(report.as_dict())
+        return
+    for problem in report.problems:
+        print(one_line(problem))
+    if report.found > len(report.problems):
+        print(f"and {report.found - len(report.problems):,} more")
+    lost = f"{report.blocks_lost:,} of {count(report.blocks, 'block')} lost"
+    tables = f", rows lost in {', '.join(report.tables_lost)}" if report.tables_lost else ""
+    print(f"{new}: {count(report.records, 'record')} kept, {lost}{tables}")
+
+
+def _identity(name: str) -> EvaluatorIdentity:
+    from .options import chosen_evaluator
+
+    return chosen_evaluator(name, [])[0].identity
+
+
+def forecast(file: StoreFile, json: Json = False) -> None:
+    """Print what 10^8 and 10^9 nodes will take in file and memory, from what this file's records take.
+
+    JSON: `file` has the figures of the file, each for one node or record; `predictions` has for each
+    number of `nodes`: `file_bytes`, `file_bytes_compact` (after `store compact`), `ram_all_bytes` (the
+    whole graph in memory), `ram_index_bytes` (the index of the file), `ram_least_bytes` (the index and one
+    node in twenty) and `seconds` (to get there at this file's rate; null if it is unknown).
+    """
+    from graphsearch import store
+
+    found = store.forecast(file)
+    if json:
+        print_json(found.as_dict())
+        return
+    print_view(lambda _: _forecast_table(found))
+    own = found.file
+    each = own.block_bytes + own.index_bytes + own.sqlite_bytes
+    parts = f"{own.block_bytes:.1f} in blocks, {own.index_bytes:.1f} index, {own.sqlite_bytes:.1f} SQLite"
+    print(f"Per node: {each:.1f} bytes of file ({parts}), {own.ram_bytes:.1f} of memory;", end=" ")
+    print(f"{100 * own.superseded_share:.0f} % superseded versions.")
+    if own.nodes_per_run is not None:
+        pace = f", {own.nodes_per_s:,.0f} per second" if own.nodes_per_s else ""
+        print(f"Growth: {own.nodes_per_run:,.0f} nodes per search{pace}.")
+    if not own.reliable:
+        say(f"note: {file} is small; from 65,536 nodes on, a forecast is worth its name")
+
+
+def _forecast_table(found: Forecast) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in ("Nodes", "File", "compact", "RAM, all", "RAM, least", "of it index", "Time"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in found.predictions:
+        amounts = (
+            row.file_bytes,
+            row.file_bytes_compact,
+            row.ram_all_bytes,
+            row.ram_least_bytes,
+            row.ram_index_bytes,
+        )
+        table.add_row(f"{row.nodes:,}", *map(size, amounts), _duration(row.seconds))
+    return table
+
+
+def _duration(seconds: float | None) -> str:
+    """Returns a time for people.
+
+    >>> _duration(5400), _duration(200000), _duration(None)
+    ('1.5 h', '2.3 days', '')
+    """
+    if seconds is None:
+        return ""
+    return f"{seconds / 3600:.1f} h" if seconds < 86400 else f"{seconds / 86400:.1f} days"
+
+
+COMMANDS = (  # function, its examples, its line in the list of commands
+    (compact, COMPACT_EXAMPLES, "Make a graph file as small as it can be."),
+    (prune, PRUNE_EXAMPLES, "Drop nodes of few visits."),
+    (backup, BACKUP_EXAMPLES, "Copy a graph file, also while it is written."),
+    (salvage, SALVAGE_EXAMPLES, "Rescue what is right in a damaged file."),
+    (forecast, FORECAST_EXAMPLES, "Predict file and memory of larger graphs."),
+)

@@ -263,3 +263,25 @@ def test_an_empty_graph_is_copied_and_compacted(tmp_path: Path) -> None:
     assert compact(path).nodes == 0
     assert prune(path, 5).nodes_after == 0
     assert verify(path).problems == []
+
+
+def test_a_clock_that_jumps_back_harms_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from graphsearch.store import forecast, info, provenance
+
+    times = (f"{year}-01-01T00:00:00+00:00" for year in range(2030, 2000, -1))
+    monkeypatch.setattr(provenance, "now", lambda: next(times))
+    with Store.open(path) as store:
+        for k in range(3):
+            run = store.begin_run("a position", {}, {})
+            store.append(batch_of([changed(RECORDS[0], random.Random(k))]), fresh=0)
+            store.record_root("0" * 16, "a position", k)
+            store.finish_run(run, 10, 10)
+        assert [run.id for run in store.runs()] == [1, 2, 3], "searches are listed as they came"
+        assert store.roots()[0].visits == 2
+        assert contents(store)[identity(RECORDS[0])] == changed(RECORDS[0], random.Random(2))
+    assert info(path).nodes == 600
+    assert forecast(path).file.nodes_per_s is None
+    compact(path)
+    with Store.open(path) as store:
+        assert contents(store)[identity(RECORDS[0])] == changed(RECORDS[0], random.Random(2))
+    assert verify(path).problems == []

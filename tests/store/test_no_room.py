@@ -1,0 +1,102 @@
+"""A disk that is full, at any step of any work: one line, a whole file, and on it goes once there is room."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graphsearch.store import Store, compact, prune, verify
+
+from ..conftest import ROOT
+from .records import batch_of, contents, filled, identity, random_records
+
+RECORDS = random_records(81, 900)
+EXPECTED = {identity(record): record for record in RECORDS}
+
+# Does some work with files that may not grow past so many bytes, as on a full disk; prints how it fails.
+LIMITED = """
+import resource, signal, sys
+from graphsearch.errors import StoreError
+from graphsearch.store import Store, backup, compact, merging, prune, salvage
+from tests.store.records import batch_of, random_records
+
+work, path, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
+records = random_records(81, 900)
+batch_of(records)
+merging.STEP_BLOCKS, merging.FAN_OUT, merging.WASTE_FROM = 4, 2, 100
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # the write fails, the process lives
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+def append():
+    with Store.open(path) as store:
+        for first in range(0, 900, 60):
+            store.append(batch_of(records[first : first + 60]), fresh=0)
+            print("appended", flush=True)
+
+def merge():
+    with Store.open(path) as store:
+        while store.merge_step():
+            print("merged", flush=True)
+
+works = {
+    "append": append,
+    "merge": merge,
+    "compact": lambda: compact(path),
+    "prune": lambda: prune(path, 2),
+    "backup": lambda: backup(path, path + ".copy"),
+    "salvage": lambda: salvage(path, path + ".copy"),
+}
+try:
+    works[work]()
+except StoreError as error:
+    print("failed", error, flush=True)
+"""
+
+
+def limited(work: str, path: Path, limit: int) -> list[str]:
+    """Returns what a process prints that does some work within a limit on the size of files."""
+    command = [sys.executable, "-c", LIMITED, work, str(path), str(limit)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return filled(tmp_path / "test.graph", RECORDS, runs=6)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits on the size of files")
+@pytest.mark.parametrize(
+    ("work", "room"),  # bytes a file may have: mostly the log meets it
+    [
+        ("append", 200_000),
+        ("merge", 40_000),
+        ("merge", 200_000),
+        ("compact", 100_000),
+        ("prune", 100_000),
+        ("backup", 40_000),
+        ("salvage", 200_000),
+    ],
+)
+def test_a_full_disk_stops_the_work_with_one_line_and_a_whole_file(path: Path, work: str, room: int) -> None:
+    lines = limited(work, path, room)
+    assert len([line for line in lines if line.startswith("failed")]) == 1
+    assert lines[-1].startswith("failed"), lines
+    assert str(path) in lines[-1]
+    assert not Path(f"{path}.copy").exists()
+    assert not Path(f"{path}.copy.part").exists()
+    assert verify(path).problems == []
+    with Store.open(path) as store:
+        found = contents(store)
+        if work == "prune":
+            assert all(EXPECTED[key] == record for key, record in found.items())
+        else:
+            assert found == EXPECTED
+        store.append(batch_of(RECORDS[:50]), fresh=50 - sum(identity(r) in found for r in RECORDS[:50]))
+    compact(path)
+    prune(path, 2)
+    assert verify(path).problems == []

@@ -74,7 +74,7 @@ def _advice(text: str) -> str:
     if "not a database" in text:
         return "; it is no graph file, choose another one"
     if "malformed" in text or "disk image" in text:
-        return "; the file is damaged, go on from a copy of it, or from what `graphsearch store salvage` rescues"
+        return "; the file is damaged, go on from a copy of it, or rescue it with `graphsearch store salvage`"
     if "locked" in text:
         return "; another program holds it, close that one first"
     if "readonly" in text or "unable to open" in text:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
 
-from .options import Json
+from .options import Json, ram_bytes
 from .output import compiling, print_json, say
 from .perft import interruptible
 from .render import rate
+from .signals import StopSignals
 
 EXAMPLES = """\b
 Examples:
   graphsearch bench
   graphsearch bench --json > figures.json
+  graphsearch bench --offload --json
 """
 
 _LINES = {  # JSON name -> what it is called in the table
@@ -32,23 +35,104 @@ _LINES = {  # JSON name -> what it is called in the table
     "builtin_file_bytes_per_node": "its file, bytes per node",
 }
 
+_OFFLOAD_LINES = {
+    "nodes": "nodes in the graph",
+    "ram_budget": "memory budget",
+    "peak_rss": "most memory of the process within it",
+    "speed_ratio_uniform": "speed, of that in RAM, uniform",
+    "speed_ratio_100us": "speed, of that in RAM, evaluator of 100 us",
+    "file_bytes_per_node": "file, bytes per node",
+    "written_bytes_per_node": "written to grow it, bytes per node",
+    "grow_nodes_per_s": "grown, nodes per second, merges included",
+    "warm_reads_per_s": "random reads per second, file in the page cache",
+    "cold_reads_per_s": "random reads per second, file on disk only",
+    "longest_stall_s": "longest stall of the search, s",
+    "open_s": "open the file, s",
+    "show_s": "show the start position, more than of a tiny file, s",
+}
+_BYTES = ("ram_budget", "peak_rss", "peak_rss_100us", "rss_before_opening", "resident_bytes")
+
 
 def bench(
     nodes: Annotated[
-        int, typer.Option("--nodes", metavar="N", min=1000, help="Size of the graph that is built.")
-    ] = 1_000_000,
+        int | None,
+        typer.Option(
+            "--nodes",
+            metavar="N",
+            min=1000,
+            help="Size of the graph that is built. Default: 1,000,000; with --offload 10,000,000.",
+        ),
+    ] = None,
+    offload: Annotated[
+        bool,
+        typer.Option(
+            "--offload",
+            help="Measure a graph larger than its memory instead, in wall time: searches within --ram "
+            "against "
+            "the same in RAM, growth, reads and opening of the file. By default this takes some 3 GB of RAM "
+            "(for the graph that it is compared with), 2.5 GB of disk in the temporary folder (TMPDIR) and "
+            "about ten minutes.",
+        ),
+    ] = False,
+    ram: Annotated[
+        str | None,
+        typer.Option(
+            "--ram",
+            metavar="SIZE",
+            help="With --offload: memory for the graph, such as 64MB. Default: 256MB.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Measure move generation, search, memory and file, per CPU-second of the process."""
-    from graphsearch.bench import machine, run
-
-    with compiling("benchmark"):
-        figures = interruptible(lambda: run(say, nodes=nodes))
+    if ram is not None and not offload:
+        raise typer.BadParameter("it goes with --offload", param_hint="--ram")
+    figures = _offload(nodes, ram) if offload else _in_memory(nodes)
     if json:
         print_json(figures)
-        return
+    else:
+        _print_table(figures, offload=offload)
+
+
+def _in_memory(nodes: int | None) -> Mapping[str, float | int | None]:
+    from graphsearch.bench import NODES, run
+
+    with compiling("benchmark"):
+        return interruptible(lambda: run(say, nodes=nodes or NODES))
+
+
+def _offload(nodes: int | None, ram: str | None) -> Mapping[str, float | int | None]:
+    from graphsearch.bench_offload import NODES, RAM_BYTES, run
+
+    with StopSignals(), compiling("offload benchmark"):
+        # a signal ends the part that runs, and removes the files
+        return run(say, nodes=nodes or NODES, ram_bytes=ram_bytes(ram) or RAM_BYTES)
+
+
+def _print_table(figures: Mapping[str, float | int | None], *, offload: bool) -> None:
+    from graphsearch.bench import machine
+
     print(machine())
+    if offload:
+        for name, value in figures.items():
+            print(f"{_OFFLOAD_LINES.get(name, name):<56}{_shown(name, value):>13}")
+        return
     for name, value in figures.items():
         counted = name == "nodes" or name.endswith(("_per_s", "_single", "_wave"))
-        shown = rate(value) if counted else f"{value:.1f}"
+        shown = rate(value or 0) if counted else f"{value:.1f}"
         print(f"{_LINES.get(name, name):<36}{shown:>10}")
+
+
+def _shown(name: str, value: float | int | None) -> str:
+    """Returns a figure of `--offload` as a person reads it.
+
+    >>> _shown("peak_rss", 300_000_000), _shown("open_s", 0.1234), _shown("share_waves_uniform", 0.25)
+    ('300 MB', '0.123', '25 %')
+    """
+    if value is None:
+        return "not known"
+    if name in _BYTES:
+        return f"{value / 1e6:.0f} MB"
+    if "share_" in name:
+        return f"{100 * value:.0f} %"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3g}" if value < 10 else f"{value:,.1f}"

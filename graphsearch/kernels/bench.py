@@ -7,7 +7,7 @@ from typing import Any
 from numba import int64
 
 from .board import generate_moves, make_move
-from .jit import kernel, ptr
+from .jit import ONE, U, kernel, ptr
 
 
 @kernel
@@ -31,3 +31,14 @@ def make_many(T: Any, words: Any, moves: Any, child: Any, rounds: Any) -> Any:
         make_move(ptr(T, 0), ptr(words, 0), ptr(child, 0), moves[i % n])
         mixed ^= child[9]
     return mixed
+
+
+@kernel
+def spin(rounds: Any) -> Any:
+    """Keeps a core busy for `rounds` steps of a chain that no compiler shortens; returns where it ends."""
+    x = ONE
+    for _ in range(rounds):
+        x ^= x << U(13)
+        x ^= x >> U(7)
+        x ^= x << U(17)
+    return x

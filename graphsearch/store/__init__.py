@@ -27,7 +27,7 @@ __all__ = [
     "VerifyReport",
     "backup",
     "compact",
-
+    "forecast",
     "info",
     "prune",
     "salvage",

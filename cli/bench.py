@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Json, ram_bytes
+from .options import Json, graph_ram
 from .output import compiling, print_json, say
 from .perft import interruptible
 from .render import rate
@@ -106,7 +106,7 @@ def _offload(nodes: int | None, ram: str | None) -> Mapping[str, float | int | N
 
     with StopSignals(), compiling("offload benchmark"):
         # a signal ends the part that runs, and removes the files
-        return run(say, nodes=nodes or NODES, ram_bytes=ram_bytes(ram) or RAM_BYTES)
+        return run(say, nodes=nodes or NODES, ram_bytes=graph_ram(ram) or RAM_BYTES)
 
 
 def _print_table(figures: Mapping[str, float | int | None], *, offload: bool) -> None:

@@ -61,7 +61,9 @@ def run(
     work; `_whole` is over all of it until the last record was saved. `share_*` is where the wall time of the
     search went: `waves` (the search proper; with `_100us` the evaluator too), `reading` and decoding,
     `entering` and `evicting` records, `copying` out what is saved, `waiting_for_writer`. `written_*` counts
-    what is given to write(), log and merges included.
+    what is given to write(), log and merges included. `search_thread_queued` is the time without a core, for
+    the load of the machine; `*_evaluator_busy_100us` the time in which the evaluator was at work: its loop is
+    of equal length everywhere, and takes longer (`*_us_per_evaluation_100us`) where cores are shared.
 
     Args:
       report: called with what is measured next.
@@ -165,11 +167,16 @@ def _showings(plan: Plan, repeats: int) -> Figures:
 
 
 def _ratios(figures: Figures) -> Figures:
-    """Returns speeds within the budget divided by those in RAM."""
+    """Returns speeds within the budget divided by those in RAM, and how busy both kept the evaluator."""
     found: Figures = {}
     for name, unit in (("uniform", "visits"), ("100us", "evaluations")):
         for suffix in ("", "_whole"):
             ours = figures[f"offload_{unit}_per_s_{name}{suffix}"]
             theirs = figures[f"ram_{unit}_per_s_{name}{suffix}"]
             found[f"speed_ratio_{name}{suffix}"] = round(float(ours or 0) / float(theirs or 1), 4)
+    ours, theirs = (figures[f"{where}_visits_per_cpu_s_uniform"] for where in ("offload", "ram"))
+    found["speed_ratio_uniform_per_cpu_s"] = round(float(ours or 0) / float(theirs or 1), 4)
+    for where in ("ram", "offload"):
+        rate, us = figures[f"{where}_evaluations_per_s_100us"], figures[f"{where}_us_per_evaluation_100us"]
+        found[f"{where}_evaluator_busy_100us"] = round(float(rate or 0) * float(us or 0) / 1e6, 3)
     return found

@@ -52,7 +52,7 @@ def _log_all(arena: Arena, nodes: int) -> None:
 def _save(plan: Plan, graph: Graph) -> Figures:
     """Saves an arena of dirty records as a long search does, merges included."""
     nodes, before, watch = graph.node_count, io_counters(), Stopwatch()
-    saver = _InPieces(plan, watch)
+    saver = _InPieces(watch)
     begin = time.perf_counter()
     with Store.open(plan.file, identity=graph.evaluator.identity, create=True) as store:
         saver.save(store, graph)
@@ -61,7 +61,7 @@ def _save(plan: Plan, graph: Graph) -> Figures:
         free = _pragma(store, "freelist_count") * _pragma(store, "page_size")
         runs = len(store.catalog.segments)
     seconds = time.perf_counter() - begin
-    np.save(plan.sample, saver.shuffled())
+    np.save(plan.sample, _sample(graph.arena.arrays.log, nodes))
     marks = [(0, begin), *saver.marks, (nodes, saved)]
     first = next(mark for mark in marks if mark[0] >= 0.9 * nodes)
     first = marks[max(0, marks.index(first) - (first[0] == nodes))]
@@ -90,10 +90,7 @@ class _InPieces:
       marks: how many nodes were saved and merged, and when.
     """
 
-    def __init__(self, plan: Plan, watch: Stopwatch) -> None:
-        self._plan, self._watch = plan, watch
-        self._random = np.random.default_rng(1)
-        self._sample: list[NDArray[np.uint64]] = []
+    def __init__(self, watch: Stopwatch) -> None:
         self.marks: list[tuple[int, float]] = []
         for method, name in (("_copy", "copying"), ("_append", "appending"), ("_merge", "merging")):
             watch.watch(self, method, name)
@@ -108,7 +105,6 @@ class _InPieces:
             self._append(store, saving)
             self._merge(store)
             self.marks.append((begin + count, time.perf_counter()))
-            self._pick(saving)
         arena.arrays = whole
         _write_tables(store, graph)
 
@@ -131,16 +127,12 @@ class _InPieces:
             store.checkpoint()
         store.checkpoint()
 
-    def _pick(self, saving: Saving) -> None:
-        """Adds this piece's part of the sample."""
-        share = min(1.0, READ_BATCH * READ_BATCHES / self._plan.nodes)
-        words = saving.log.reshape(-1, layout.LOG_WORDS)[:, :POSITION_WORDS]
-        picked = self._random.choice(len(words), int(share * len(words)), replace=False)
-        self._sample.append(words[np.sort(picked)])
 
-    def shuffled(self) -> NDArray[np.uint64]:
-        """Returns the sample of stored positions, `[K, 10]`, in random order."""
-        return self._random.permutation(np.concatenate(self._sample))
+def _sample(log: NDArray[np.uint64], nodes: int) -> NDArray[np.uint64]:
+    """Returns some of the positions of a log in random order, `[K, 10]`."""
+    rows = log.reshape(-1, layout.LOG_WORDS)[:nodes, :POSITION_WORDS]
+    picked = np.random.default_rng(1).choice(nodes, min(nodes, READ_BATCH * READ_BATCHES), replace=False)
+    return rows[picked]
 
 
 def _write_tables(store: Store, graph: Graph) -> None:
@@ -166,6 +158,7 @@ def _in_ram(plan: Plan, graph: Graph) -> Figures:
     return {
         "ram_visits_per_s_uniform": round(uniform.rate()),
         "ram_visits_per_s_uniform_whole": round(uniform.whole_rate()),
+        "ram_visits_per_cpu_s_uniform": round(uniform.cpu_rate()),
         **_of_ram(uniform.figures("uniform")),
         "ram_evaluations_per_s_100us": round(late.rate()),
         "ram_evaluations_per_s_100us_whole": round(late.whole_rate()),
@@ -175,4 +168,6 @@ def _in_ram(plan: Plan, graph: Graph) -> Figures:
 
 
 def _of_ram(figures: Figures) -> Figures:
-    return {f"ram_{name}": value for name, value in figures.items() if name.startswith("cores_used")}
+    """Returns those figures that a search without a file has."""
+    own = ("cores_used", "search_thread_queued")
+    return {f"ram_{name}": value for name, value in figures.items() if name.startswith(own)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import wraps
@@ -26,8 +26,8 @@ SLOW_US = 100.0  # microseconds that the slow evaluator takes for a position
 SLICES = 10  # parts of a measured search, of which the median counts
 LONGEST_WARM_UP = 8  # times the wished-for one, if memory does not fill
 
-_ROUNDS = 2_000_000
-_REPEATS = 9
+_ROUNDS = 500_000
+_REPEATS = 60
 
 
 # ------------------------------------------------------------------ the system's counters
@@ -52,6 +52,17 @@ def io_counters() -> dict[str, int]:
     return _proc("io")
 
 
+def queued_seconds() -> float:
+    """Returns how long this thread has waited for a core, 0.0 where that is not told.
+
+    It tells the load of the machine, which is no fault of the search, from waiting for disk or locks.
+    """
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
 def per(count: int, before: dict[str, int], name: str) -> float | None:
     """Returns by how much a counter of `io_counters` has grown, divided; None where it is not told."""
     now = io_counters()
@@ -62,10 +73,15 @@ def per(count: int, before: dict[str, int], name: str) -> float | None:
 
 # ------------------------------------------------------------------ where time goes
 class Stopwatch:
-    """The seconds that chosen methods take, each without the chosen ones that it calls; for one thread."""
+    """The seconds that chosen methods take, each without the chosen ones that it calls; for one thread.
+
+    Attributes:
+      seconds, calls: by the names that were given to the methods.
+    """
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
+        self.calls: Counter[str] = Counter()
         self._inside: list[float] = []
 
     def watch(self, owner: object, method: str, name: str) -> None:
@@ -74,6 +90,7 @@ class Stopwatch:
 
         @wraps(inner)
         def outer(*args: Any, **kwargs: Any) -> Any:
+            self.calls[name] += 1
             begin = time.perf_counter()
             self._inside.append(0.0)
             try:
@@ -142,18 +159,21 @@ class Moment:
 
     Attributes:
       wall, cpu, thread: seconds of the clock, of the process's CPU time, of this thread's.
-      done: visits or evaluations. nodes: of the graph. parts: a stopwatch's seconds.
+      queued: seconds that this thread has waited for a core.
+      done: visits or evaluations. nodes: of the graph. parts, calls: a stopwatch's.
     """
 
     wall: float
     cpu: float
     thread: float
+    queued: float
     done: int
     visits: int
     nodes: int
     read_back: int
     written: int
     parts: dict[str, float]
+    calls: Counter[str]
 
 
 @dataclass
@@ -182,6 +202,11 @@ class Pace:
         begin, end = self._ends()
         return (end.done - begin.done) / (self.finished - begin.wall)
 
+    def cpu_rate(self) -> float:
+        """Returns the same per second of the process's CPU time, until the last step."""
+        begin, end = self._ends()
+        return (end.done - begin.done) / (end.cpu - begin.cpu)
+
     def longest_gap(self) -> float:
         """Returns the longest time between two steps, of a warm-up too; 0 if there was one step only."""
         return max((b[0] - a[0] for a, b in zip(self.marks, self.marks[1:], strict=False)), default=0.0)
@@ -194,9 +219,11 @@ class Pace:
         found = {
             "new_nodes_per_visit": (b.nodes - a.nodes) / visits,
             "reads_per_visit": (b.read_back - a.read_back) / visits,
+            "records_per_read": (b.read_back - a.read_back) / max(1, (b.calls - a.calls)["reading"]),
             "records_written_per_visit": (b.written - a.written) / visits,
             "cores_used": (b.cpu - a.cpu) / wall,
             "search_thread_busy": (b.thread - a.thread) / wall,
+            "search_thread_queued": (b.queued - a.queued) / wall,
             **{f"share_{name}": share for name, share in parts.items()},
             "share_waves": 1 - sum(parts.values()),
         }
@@ -269,10 +296,12 @@ class PacedSearch:
             self._pace.marks[-1][0],
             time.process_time(),
             time.thread_time(),
+            queued_seconds(),
             done,
             progress.new_visits,
             progress.nodes,
             progress.read_back,
             progress.written,
             dict(self._watch.seconds),
+            self._watch.calls.copy(),
         )

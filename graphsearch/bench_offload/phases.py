@@ -85,6 +85,7 @@ def search_uniform(plan: Plan) -> Figures:
         figures |= {
             "offload_visits_per_s_uniform": round(pace.rate()),
             "offload_visits_per_s_uniform_whole": round(pace.whole_rate()),
+            "offload_visits_per_cpu_s_uniform": round(pace.cpu_rate()),
             "longest_stall_s": round(max(fill, pace.longest_gap()), 3),
             **pace.figures("uniform"),
         }

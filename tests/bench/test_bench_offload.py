@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 import chess
@@ -37,9 +38,12 @@ MAY_BE_ZERO = (
     "file_free_",
     "cold_read_disk_",
     "reads_per_",
+    "records_per_read",
     "evictions",
     "read_back",
     "open_filters",
+    "search_thread_queued",
+    "ram_search_thread_queued",
 )
 
 
@@ -82,13 +86,14 @@ def test_the_slow_evaluator_answers_like_uniform() -> None:
 
 
 def moment(wall: float, done: int) -> Moment:
-    return Moment(wall, 0.0, 0.0, done, done, 0, 0, 0, {})
+    return Moment(wall, 2 * wall, 0.0, 0.0, done, done, 0, 0, 0, {}, Counter())
 
 
 def test_a_pace_is_the_median_of_equal_parts_and_names_the_longest_gap() -> None:
     marks = [(float(i), 100 * i) for i in range(11)] + [(15.0, 1100), (16.0, 1200)]
     pace = Pace(marks, moment(2.0, 200), moment(16.0, 1200), 20.0)
     assert pace.rate() == pytest.approx(100)
+    assert pace.cpu_rate() == pytest.approx(1000 / 28)
     assert pace.whole_rate() == pytest.approx(1000 / 18)
     assert pace.longest_gap() == 5
 
@@ -113,6 +118,7 @@ def test_a_stopwatch_counts_nothing_twice() -> None:
     assert set(watch.seconds) == {"all", "part"}
     assert 0 < whole < watch.seconds["all"]
     assert watch.seconds["part"] > 0
+    assert watch.calls == {"all": 2, "part": 1}
 
 
 def test_a_budget_without_the_offload_benchmark_is_wrong_use(cli: Cli) -> None:

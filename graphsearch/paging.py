@@ -26,7 +26,7 @@ class Pager:
     """The way between an arena and the file it is a part of."""
 
     def __init__(self, arena: Arena, reader: Reader | None, ram_bytes: int, *, complete: bool) -> None:
-        """Makes a pager.
+        """Makes a pager. Its `reserved` bytes are set aside for copies of records on their way to the file.
 
         Args:
           reader: None if there is no file: then nothing can be evicted.
@@ -39,6 +39,7 @@ class Pager:
         self.complete = complete
         self._no_filter = no_filter()
         self._filter: FilterArrays | None = None
+        self.reserved = 0
         self.read_back = 0
         self.misfits = 0
 
@@ -47,7 +48,8 @@ class Pager:
         """Bytes that nodes may take: the budget without log, index and filters."""
         if self._reader is None:
             return self._ram_bytes
-        return max(LEAST_BYTES, self._ram_bytes - self._arena.log_bytes - self._reader.ram_bytes)
+        beside = self._arena.log_bytes + self._reader.ram_bytes + self.reserved
+        return max(LEAST_BYTES, self._ram_bytes - beside)
 
     @property
     def problems(self) -> list[str]:

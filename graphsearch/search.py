@@ -26,7 +26,8 @@ from .store import Store
 from .waves import WaveRunner
 
 FIRST_FLUSH_SECONDS, FLUSH_SECONDS = 1.0, 30.0  # between two saves; doubled from the first to the second
-FLUSH_NODES = 200_000  # dirty nodes that are saved at once, at most
+FLUSH_NODES = 131_072  # dirty nodes that are saved at once, at most
+COPY_BYTES = 250  # of a node while it is written: the copy, and what it is put together in
 FLUSH_PARTS = 8  # a budget holds so many times what is saved at once
 UNLIMITED = 1 << 60
 
@@ -197,6 +198,7 @@ class _Session:
         self.saved_before = graph.saved_nodes
         self.flush_nodes = max(1, min(FLUSH_NODES, graph.pager.budget // (BYTES_PER_NODE * FLUSH_PARTS)))
         self.finished = terminal_kind(board) != NOT_TERMINAL
+        graph.pager.reserved = COPY_BYTES * self.flush_nodes if graph.store else 0
         self.read_before = graph.pager.read_back
         self.stop_reason = ""
 

@@ -18,13 +18,13 @@ from .runs import CHUNK_BLOCKS, RunCursor, choose_pivot, merge, write_records
 
 FAN_OUT = 8  # runs of one tier that make a run of the next
 BASE_RECORDS = 512  # tier t holds runs of 512 * 8 ** t records and more
-WASTE = 1.25  # superseded versions may take a quarter of the live records' room
+WASTE = 1.75  # what all runs may hold, in live records; less would rewrite the whole file too often
 WASTE_FROM = 16_384  # records; below it a rewrite is not worth a thought
 
 TIDY_WASTE = 1.04  # when a file of moderate size is closed
 TIDY_RECORDS = 1_000_000  # live records of such a file: tidying it takes up to 2 s
 
-STEP_BLOCKS = CHUNK_BLOCKS
+STEP_BLOCKS = CHUNK_BLOCKS // 2  # a step takes some 50 MB and a tenth of a second
 
 
 def tier(records: int) -> int:

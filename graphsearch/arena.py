@@ -29,7 +29,7 @@ MAX_SLOTS = 1 << 32  # slots and block addresses are 32 bits: 32 GiB of records,
 SPARE_SLOTS = 1 << 20  # a budget may be passed by what one wave needs
 RAM_SHARE = 0.8  # of the machine's memory; a graph that needs more stops, saved
 EXPORT_CHUNK = 1 << 17
-LOG_STEP = 1 << 18  # most words that a log grows by at once
+LOG_STEP = 1 << 15  # most words that a log grows by at once
 LOG_ROWS = 1 << 13  # dirty records before the log grows
 
 

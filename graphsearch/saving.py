@@ -39,7 +39,6 @@ class _Job:
                 self.work(store)
         except BaseException as error:  # raised again where it is waited for
             self.error = error
-        self.done.set()
 
 
 class Saver:
@@ -126,6 +125,7 @@ class Saver:
             if job.saves and not job.error:
                 self._merging.set()
             self._checkpoint()
+            job.done.set()
 
     def _can_merge(self) -> bool:
         return self._merging.is_set() and not (self._log_held and self._log_bytes > MERGING_LOG_BYTES)

@@ -196,6 +196,7 @@ class _Session:
         self.flush_seconds = FIRST_FLUSH_SECONDS
         self.before = self.arena.counters.copy()
         self.saved_before = graph.saved_nodes
+        graph.pager.reserved = 0
         self.flush_nodes = max(1, min(FLUSH_NODES, graph.pager.budget // (BYTES_PER_NODE * FLUSH_PARTS)))
         self.finished = terminal_kind(board) != NOT_TERMINAL
         graph.pager.reserved = COPY_BYTES * self.flush_nodes if graph.store else 0

@@ -75,6 +75,7 @@ def compile_file_kernels() -> None:
             store.append(batch, fresh=1)
             for loaded in store.scan():
                 arena.load(loaded)
+            store.lookup(batch.words)
     arena.read(board)
     arena.end_saving(arena.begin_saving())
 

@@ -113,8 +113,12 @@ def _encoded(batch: RecordBatch) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     return out[: int(at) + 8], ends
 
 
-def encode_chunk(batch: RecordBatch) -> EncodedChunk:
+def encode_chunk(batch: RecordBatch, dictionary: bytes = b"") -> EncodedChunk:
     """Returns the stored form of the records of one chunk, in their order.
+
+    Args:
+      batch: the records.
+      dictionary: dictionaries as stored, of a chunk of the same kind; without them new ones are trained.
 
     Raises:
       CorruptRecordError: if a record has no place in the format.
@@ -126,9 +130,9 @@ def encode_chunk(batch: RecordBatch) -> EncodedChunk:
     split(plain, ends, codes, columns)
     bounds = list(zip([0, *ends.tolist()], codes.tolist(), columns.tolist(), ends.tolist(), strict=False))
     view = plain.data
-    dictionaries = Dictionaries.train(
-        [bytes(view[bounds[i][0] : bounds[i][3]]) for i in sampled(len(bounds))]
-    )
+    sample = [bytes(view[bounds[i][0] : bounds[i][3]]) for i in sampled(len(bounds))]
+    known = Dictionaries.from_bytes(dictionary) if sample and dictionary else None
+    dictionaries = known or Dictionaries.train(sample)
     frames, frame_ends = joined(
         dictionaries.frames((view[a:b] for _, a, b, _ in bounds), (view[b:c] for _, _, b, c in bounds))
     )

@@ -6,10 +6,17 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
+import numpy as np
+
 from .unpacking import Unpacker
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
+
+
+def _let_hashes_wrap() -> None:
+    """Does for a thread what `kernels/jit.py` does for the first one, where kernels run as plain Python."""
+    np.seterr(over="ignore")
 
 
 class Crew:
@@ -19,7 +26,9 @@ class Crew:
         """Makes a crew of so many threads, the caller's included."""
         self._own = Unpacker()
         self._idle = [Unpacker() for _ in range(threads - 1)]
-        self._pool = ThreadPoolExecutor(threads - 1, "graphsearch-read") if threads > 1 else None
+        self._pool: ThreadPoolExecutor | None = None
+        if threads > 1:
+            self._pool = ThreadPoolExecutor(threads - 1, "graphsearch-read", _let_hashes_wrap)
 
     def close(self) -> None:
         """Ends the helpers."""

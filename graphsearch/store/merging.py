@@ -24,7 +24,8 @@ WASTE_FROM = 16_384  # records; below it a rewrite is not worth a thought
 TIDY_WASTE = 1.04  # when a file of moderate size is closed
 TIDY_RECORDS = 1_000_000  # live records of such a file: tidying it takes up to 2 s
 
-STEP_BLOCKS = CHUNK_BLOCKS // 2  # a step takes some 50 MB and a tenth of a second
+STEP_BLOCKS = CHUNK_BLOCKS // 2  # a step fills one chunk; it takes some 50 MB and a tenth of a second
+CHUNKS_ALIKE = 32  # share dictionaries: a reader of many keeps few at hand, and training takes time
 
 
 def tier(records: int) -> int:
@@ -108,7 +109,7 @@ def _advance(
         rest = pivot is not None and end and int(sort_keys(batch.words[-1:])[0]) >= pivot
         drop(connection, cursor, end - 1 if rest else end)
     merged = merge(batches, output.frontier, pivot)
-    write_records(connection, output.id, merged, catalog.indexes)
+    write_records(connection, output.id, merged, catalog.indexes, _dictionary(catalog, output))
     set_frontier(connection, output, inputs, pivot)
 
 
@@ -121,6 +122,13 @@ def set_frontier(
     connection.execute(
         "UPDATE segment SET frontier = ? WHERE id = ?", (None if pivot is None else signed(pivot), output.id)
     )
+
+
+def _dictionary(catalog: Catalog, output: Segment) -> bytes:
+    """Returns the dictionaries of the output's last chunk, nothing if it is time to train new ones."""
+    count = len(output.chunks)
+    index = catalog.indexes.get(output.chunks[-1]) if count % CHUNKS_ALIKE else None
+    return index.dictionary if index else b""
 
 
 def drop(connection: sqlite3.Connection, cursor: RunCursor, end: int) -> None:

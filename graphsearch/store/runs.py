@@ -34,23 +34,34 @@ def keys_of(words: U64s) -> U64s:
 
 
 def write_records(
-    connection: sqlite3.Connection, segment: int, batch: RecordBatch, indexes: Indexes | None = None
+    connection: sqlite3.Connection,
+    segment: int,
+    batch: RecordBatch,
+    indexes: Indexes | None = None,
+    dictionary: bytes = b"",
 ) -> None:
     """Appends records, sorted and distinct, to a run as new chunks; within a transaction.
 
-    Their indexes are added to `indexes`, if given, so that they need not be read back.
+    Args:
+      segment: the run.
+      batch: the records.
+      indexes: those of the new chunks are added here, if given, so that they need not be read back.
+      dictionary: dictionaries to write with, as stored; the chunks share one pair, trained if none is given.
     """
     size = CHUNK_BLOCKS * BLOCK
     for first in range(0, len(batch), size):
         part = batch.part(first, min(first + size, len(batch)))
-        chunk, index = _write_chunk(connection, segment, part)
+        chunk, index = _write_chunk(connection, segment, part, dictionary)
+        dictionary = index.dictionary
         if indexes:
             indexes.add(chunk, index)
 
 
-def _write_chunk(connection: sqlite3.Connection, segment: int, batch: RecordBatch) -> tuple[int, ChunkIndex]:
+def _write_chunk(
+    connection: sqlite3.Connection, segment: int, batch: RecordBatch, dictionary: bytes
+) -> tuple[int, ChunkIndex]:
     """Returns the id and the index of the chunk that it writes."""
-    encoded = encode_chunk(batch)
+    encoded = encode_chunk(batch, dictionary)
     first = (connection.execute("SELECT max(id) FROM block").fetchone()[0] or 0) + 1
     insert(connection, first, encoded.data, encoded.ends)
     keys = sort_keys(batch.words[::BLOCK])

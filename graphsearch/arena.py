@@ -6,6 +6,8 @@ address space once and take pages as nodes come; only the hash table is replaced
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import mmap
 import os
 from dataclasses import dataclass
@@ -29,6 +31,7 @@ MAX_SLOTS = 1 << 32  # slots and block addresses are 32 bits: 32 GiB of records,
 SPARE_SLOTS = 1 << 20  # a budget may be passed by what one wave needs
 RAM_SHARE = 0.8  # of the machine's memory; a graph that needs more stops, saved
 EXPORT_CHUNK = 1 << 17
+MMAP_THRESHOLD = -3  # mallopt's number for it
 LOG_STEP = 1 << 15  # most words that a log grows by at once
 LOG_ROWS = 1 << 13  # dirty records before the log grows
 
@@ -372,6 +375,15 @@ def _physical_bytes() -> int:
 def default_budget() -> int:
     """Returns the bytes that a graph may take where nobody says how many."""
     return int(RAM_SHARE * _physical_bytes())
+
+
+def return_freed_memory() -> None:
+    """Has freed arrays of a megabyte and more given back to the system at once, where the C library can.
+
+    It would keep up to 32 MB of each kind for later, for each thread; a budget counts them.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 1 << 20)
 
 
 def _reserve(words: int) -> mmap.mmap:

@@ -12,7 +12,7 @@ from types import TracebackType
 
 import chess
 
-from .arena import Arena, Saving
+from .arena import Arena, Saving, return_freed_memory
 from .errors import CapacityError, CorruptRecordError, StoreError
 from .evaluators import Evaluator, create
 from .paging import BYTES_PER_NODE, Pager
@@ -36,6 +36,8 @@ class Graph:
     """
 
     def __init__(self, evaluator: Evaluator, store: Store | None, *, ram_bytes: int | None = None) -> None:
+        if store and ram_bytes:
+            return_freed_memory()
         self.evaluator = evaluator
         self.store = store
         self.arena = Arena(ram_bytes, logged=store is not None)

@@ -39,6 +39,7 @@ class Pager:
         self.complete = complete
         self._no_filter = no_filter()
         self._filter: FilterArrays | None = None
+        self._index_bytes = 0
         self.reserved = 0
         self.read_back = 0
         self.misfits = 0
@@ -48,7 +49,7 @@ class Pager:
         """Bytes that nodes may take: the budget without log, index and filters."""
         if self._reader is None:
             return self._ram_bytes
-        beside = self._arena.log_bytes + self._reader.ram_bytes + self.reserved
+        beside = self._arena.log_bytes + self._index_bytes + self.reserved
         return max(LEAST_BYTES, self._ram_bytes - beside)
 
     @property
@@ -62,6 +63,7 @@ class Pager:
             return self._no_filter
         if self._filter is None:
             self._filter = self._reader.filter()
+            self._index_bytes = self._reader.ram_bytes
         return self._filter
 
     def file_changed(self) -> None:

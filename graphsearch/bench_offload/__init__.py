@@ -25,7 +25,7 @@ Report = Callable[[str], None]
 
 NODES = 10_000_000
 RAM_BYTES = 256_000_000
-LEAST_VISITS, LEAST_EVALUATIONS = 200_000, 20_000
+LEAST_VISITS, LEAST_EVALUATIONS = 200_000, 81_920
 VISITS_SHARE = 20  # one part of so many of the nodes is measured as visits
 DISK_BYTES_PER_NODE = 250  # file, copy, log, and what a merge needs for a while
 REPEATS = 5  # of opening and showing
@@ -77,7 +77,7 @@ def run(
     with tempfile.TemporaryDirectory(prefix="graphsearch-bench-") as folder:
         _check_disk(Path(folder), nodes)
         plan = Plan(folder, nodes, ram_bytes, _visits(nodes), _evaluations(nodes))
-        figures = {"ram_budget": ram_bytes, **_measured(plan, report, repeats)}
+        figures = {"ram_budget": ram_bytes, "wave": plan.wave, **_measured(plan, report, repeats)}
     figures |= _ratios(figures)
     return {name: figures[name] for name in (*FIGURES, *(n for n in figures if n not in FIGURES))}
 

@@ -20,7 +20,7 @@ from ..store import Store
 from ..store.file import file_bytes
 from ..summary import top_rows
 from .instruments import PacedSearch, SlowEvaluator, Stopwatch, io_counters, per
-from .plan import READ_BATCH, READ_BATCHES, WAVE, Figures, Plan
+from .plan import LARGE_WAVE, READ_BATCH, READ_BATCHES, WAVE, Figures, Plan
 
 FLUSH_RECORDS = 200_000  # of one transaction, as in a long search
 GROWN_AT_ONCE = 1 << 18  # visits
@@ -45,7 +45,7 @@ def grow(plan: Plan) -> Figures:
 
 def _log_all(arena: Arena, nodes: int) -> None:
     """Lets an arena log what is dirty, with room for all of it: the log holds the order of creation."""
-    rows = nodes + 4 * (wave.ENTRIES_PER_LEAF * WAVE + wave.SPARE_ENTRIES)
+    rows = nodes + 4 * (wave.ENTRIES_PER_LEAF * LARGE_WAVE + wave.SPARE_ENTRIES)
     arena.arrays = arena.arrays._replace(log=np.zeros(rows * layout.LOG_WORDS, np.uint64))
 
 
@@ -149,7 +149,7 @@ def _write_tables(store: Store, graph: Graph) -> None:
 
 def _in_ram(plan: Plan, graph: Graph) -> Figures:
     """Returns the speeds of searches that go on from here in memory."""
-    options: dict[str, Any] = {"warm_up": plan.visits // 10, "amount": plan.visits, "batch": WAVE}
+    options: dict[str, Any] = {"warm_up": plan.visits // 10, "amount": plan.visits, "batch": plan.wave}
     uniform = PacedSearch(graph, of="new_visits", **options).run()
     slow = SlowEvaluator(plan.rounds)
     graph.evaluator = slow

@@ -80,7 +80,12 @@ def search_uniform(plan: Plan) -> Figures:
     with _budgeted(plan) as (graph, watch, figures):
         fill = _fill(graph, plan)
         pace = PacedSearch(
-            graph, of="new_visits", warm_up=plan.visits // 10, amount=plan.visits, batch=WAVE, watch=watch
+            graph,
+            of="new_visits",
+            warm_up=plan.visits // 10,
+            amount=plan.visits,
+            batch=plan.wave,
+            watch=watch,
         ).run()
         figures |= {
             "offload_visits_per_s_uniform": round(pace.rate()),
@@ -99,7 +104,7 @@ def search_slow(plan: Plan) -> Figures:
         _fill(graph, plan)
         graph.evaluator = slow
         options: dict[str, Any] = {"warm_up": plan.evaluations // 4, "amount": plan.evaluations}
-        pace = PacedSearch(graph, of="evaluations", batch=WAVE, watch=watch, **options).run()
+        pace = PacedSearch(graph, of="evaluations", batch=plan.wave, watch=watch, **options).run()
         found = {
             "offload_evaluations_per_s_100us": round(pace.rate()),
             "offload_evaluations_per_s_100us_whole": round(pace.whole_rate()),
@@ -154,13 +159,13 @@ def _watch(watch: Stopwatch, graph: Graph) -> None:
 def _fill(graph: Graph, plan: Plan) -> float:
     """Searches with `uniform` until memory is full; returns the longest time between two steps."""
     counters = graph.arena.counters
-    warm_up = max(WAVE, plan.visits // 2)
+    warm_up = max(plan.wave, plan.visits // 2)
     filling = PacedSearch(
         graph,
         of="new_visits",
         warm_up=warm_up,
         amount=1,
-        batch=WAVE,
+        batch=plan.wave,
         is_warm=lambda: bool(counters[layout.EVICTED]),
     )
     return filling.run().longest_gap()

@@ -8,7 +8,11 @@ from pathlib import Path
 
 Figures = dict[str, float | int | None]
 
-WAVE = 1024  # leaves
+WAVE, LARGE_WAVE = (
+    1024,
+    4096,
+)  # leaves; large ones read more at once, and take a budget that has room for them
+LARGE_WAVE_FROM = 128_000_000  # bytes of a budget
 READ_BATCH, READ_BATCHES = 4096, 8  # random positions read at once, and how often
 
 
@@ -28,6 +32,11 @@ class Plan:
     visits: int
     evaluations: int
     rounds: int = 0
+
+    @property
+    def wave(self) -> int:
+        """Leaves of the waves that are measured."""
+        return LARGE_WAVE if self.ram_bytes >= LARGE_WAVE_FROM else WAVE
 
     @property
     def file(self) -> Path:

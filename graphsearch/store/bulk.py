@@ -54,6 +54,8 @@ class EncodedChunk:
 
 def owned(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
     """Returns the array, or a copy, contiguous and writable: kernels compile anew for any other kind."""
+    if type(array) is np.ndarray and array.dtype == dtype and array.flags.carray:
+        return array
     return np.require(array, dtype, ["C", "W"])
 
 
@@ -65,19 +67,19 @@ def board_tables() -> NDArray[np.uint64]:
     return owned(load_tables(), np.uint64)
 
 
-_DTYPES = {
-    "words": np.uint64,
-    "v": np.float32,
-    "d": np.uint16,
-    "evaluator": np.uint8,
-    "flags": np.uint8,
-    "code_offsets": np.int64,
-    "codes": np.uint8,
-    "edge_offsets": np.int64,
-    "n": np.uint32,
-    "r": np.uint32,
-    "q": np.float32,
-    "edge_d": np.uint16,
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "words": np.dtype("u8"),
+    "v": np.dtype("f4"),
+    "d": np.dtype("u2"),
+    "evaluator": np.dtype("u1"),
+    "flags": np.dtype("u1"),
+    "code_offsets": np.dtype("i8"),
+    "codes": np.dtype("u1"),
+    "edge_offsets": np.dtype("i8"),
+    "n": np.dtype("u4"),
+    "r": np.dtype("u4"),
+    "q": np.dtype("f4"),
+    "edge_d": np.dtype("u2"),
 }
 
 

@@ -14,7 +14,7 @@ from .migrations import FORMAT_VERSION, format_of, migrate
 PAGE_BYTES = 16384
 LOG_BYTES = 16 << 20  # a longer log is due for a checkpoint
 WAL_KEPT_BYTES = 64 << 20  # a longer log is cut back to this after a checkpoint
-CACHE_KIB = 16 << 10
+CACHE_KIB = 8 << 10
 BUSY_SECONDS = 10.0
 
 

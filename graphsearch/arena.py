@@ -41,15 +41,17 @@ class Saving:
     """Records on their way to the file.
 
     Attributes:
-      batches: copies of them. fresh: how many are in no version in the file. log: where they are.
+      batches: copies of them. fresh: how many are in no version in the file.
+      slots: slot | fresh << 32 of each. words: `[R, 10]` positions, those of the batches.
     """
 
     batches: list[RecordBatch]
     fresh: int
-    log: Words
+    slots: Words
+    words: Words
 
     def __len__(self) -> int:
-        return len(self.log) // layout.LOG_WORDS
+        return len(self.slots)
 
 
 class Arena:
@@ -278,24 +280,23 @@ class Arena:
 
         `end_saving` or `undo_saving` must follow; records may change again meanwhile.
         """
-        log = np.empty(self.dirty_count * layout.LOG_WORDS, np.uint64)
-        fresh = int(transfer.begin_saving(self.arrays, log))
-        rows = log.reshape(-1, layout.LOG_WORDS)
+        count = self.dirty_count
+        slots, words = np.empty(count, np.uint64), np.empty((count, POSITION_WORDS), np.uint64)
+        fresh = int(transfer.begin_saving(self.arrays, slots, words.reshape(-1)))
         batches = []
-        for begin in range(0, len(rows), EXPORT_CHUNK):
-            some = rows[begin : begin + EXPORT_CHUNK]
-            words = np.ascontiguousarray(some[:, :POSITION_WORDS])
-            batches.append(self._copy_out(some[:, -1].astype(np.uint32), words))
-        return Saving(batches, fresh, log)
+        for begin in range(0, count, EXPORT_CHUNK):
+            end = begin + EXPORT_CHUNK
+            batches.append(self._copy_out(slots[begin:end].astype(np.uint32), words[begin:end]))
+        return Saving(batches, fresh, slots, words)
 
     def end_saving(self, saving: Saving) -> None:
         """Notes that the file holds what was saved."""
-        transfer.end_saving(self.arrays, saving.log, saving.fresh)
+        transfer.end_saving(self.arrays, saving.slots, saving.fresh)
 
     def undo_saving(self, saving: Saving) -> None:
         """Makes records dirty again that did not reach the file."""
-        self._grow_log(len(saving.log) // layout.LOG_WORDS)
-        transfer.undo_saving(self.arrays, saving.log)
+        self._grow_log(len(saving))
+        transfer.undo_saving(self.arrays, saving.slots, saving.words.reshape(-1))
 
     def _copy_out(self, slots: NDArray[np.uint32], words: Words) -> RecordBatch:
         count = len(slots)

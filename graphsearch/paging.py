@@ -63,7 +63,7 @@ class Pager:
             return self._no_filter
         if self._filter is None:
             self._filter = self._reader.filter()
-            self._index_bytes = self._reader.ram_bytes
+            self._index_bytes = self._reader.ram_bytes + self._filter.bits.nbytes  # twice, when it is renewed
         return self._filter
 
     def file_changed(self) -> None:

@@ -26,8 +26,10 @@ from .store import Store
 from .waves import WaveRunner
 
 FIRST_FLUSH_SECONDS, FLUSH_SECONDS = 1.0, 30.0  # between two saves; doubled from the first to the second
-FLUSH_NODES = 131_072  # dirty nodes that are saved at once, at most
-COPY_BYTES = 250  # of a node while it is written: the copy, and what it is put together in
+FLUSH_NODES = 65_536  # dirty nodes that are saved at once, at most
+COPY_BYTES = 300  # of a node while it is written: the copy, and what it is put together in
+MERGE_BYTES = 24_000_000  # of a merge step
+RESERVED_PARTS = 6  # a budget is at least so many times what is set aside for both
 FLUSH_PARTS = 8  # a budget holds so many times what is saved at once
 UNLIMITED = 1 << 60
 
@@ -199,7 +201,9 @@ class _Session:
         graph.pager.reserved = 0
         self.flush_nodes = max(1, min(FLUSH_NODES, graph.pager.budget // (BYTES_PER_NODE * FLUSH_PARTS)))
         self.finished = terminal_kind(board) != NOT_TERMINAL
-        graph.pager.reserved = COPY_BYTES * self.flush_nodes if graph.store else 0
+        if graph.store:
+            wanted = COPY_BYTES * self.flush_nodes + MERGE_BYTES
+            graph.pager.reserved = min(wanted, graph.pager.budget // RESERVED_PARTS)
         self.read_before = graph.pager.read_back
         self.stop_reason = ""
 

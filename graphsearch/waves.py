@@ -25,6 +25,7 @@ from .kernels.kinds import BUILTIN, EXTERNAL
 SLICE_SECONDS = 0.03  # how long kernels run before the loop looks up
 EVALUATOR_NUMBER = 1  # of the one evaluator that a file is bound to; 0 is the rules (terminal records)
 BYTES_PER_LEAF = 600  # what a wave takes for each leaf: its record, its parents' blocks, records read back
+LOOK_AHEAD_ROUNDS = 4  # each of half the visits of the one before
 LOOK_AHEAD_FROM = 16  # leaves of a batch that make it worth a thread
 
 _NO_WEIGHTS = np.zeros(1, np.int64)
@@ -189,11 +190,15 @@ class WaveRunner:
         arena, w, pager = self._arena, self._wave, self._graph.pager
         entries, budget = int(w.counts[wave.ENTRIES]), int(w.counts[wave.VISITS_ASKED])
         counted = arena.counters[layout.COUNTED].copy()
+        rounds = LOOK_AHEAD_ROUNDS
         try:
             while not answer.done() and arena.has_spare_room():
-                if run.look_ahead(arena.tables, arena.arrays, w, pager.filter(), self._root, budget):
+                if not run.look_ahead(arena.tables, arena.arrays, w, pager.filter(), self._root, budget):
+                    pager.bring(w)
+                elif rounds := rounds - 1:
+                    budget //= 2
+                else:
                     break
-                pager.bring(w)
         finally:
             run.end_look_ahead(w, entries)
             arena.counters[layout.COUNTED] = counted

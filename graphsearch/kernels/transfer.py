@@ -37,24 +37,28 @@ CLOCK_BITS = U(255 << 12)
 
 
 @kernel
-def begin_saving(A: Any, log: Any) -> Any:
-    """Moves the log of dirty records to `log` (uint64[LOG_WORDS * dirty]) and marks them as being saved.
+def begin_saving(A: Any, slots: Any, words: Any) -> Any:
+    """Lists the dirty records and empties their log; they are being saved from now on.
 
-    Positions get the clock that they were evaluated with; the last word of a row is slot | fresh << 32.
-    Returns how many are fresh.
+    Args:
+      slots: `[R]` uint64, filled with slot | fresh << 32.
+      words: `[10 R]` uint64, filled with positions, with the clock that they were evaluated with.
+
+    Returns:
+      how many are in no version in the file.
     """
     Ap = pointers(A)
     fresh = int64(0)
     for i in range(Ap.counters[DIRTY_NODES]):
         row = adv(Ap.log, i * LOG_WORDS)
-        out = ptr(log, i * LOG_WORDS)
+        out = ptr(words, i * PW)
         rec = int64(row[LOG_WORDS - 1])
         hb = header_bytes(Ap, rec)
         for w in range(PW):
             out[w] = row[w]
         out[META] = (row[META] & ~CLOCK_BITS) | (U(hb[4]) << U(12))
         is_fresh = int64(1) if hb[3] & FRESH else int64(0)
-        out[LOG_WORDS - 1] = U(rec) | (U(is_fresh) << U(32))
+        slots[i] = U(rec) | (U(is_fresh) << U(32))
         fresh += is_fresh
         hb[3] = (hb[3] & uint8(255 - DIRTY - FRESH)) | uint8(SAVING)
     Ap.counters[DIRTY_NODES] = 0
@@ -62,27 +66,25 @@ def begin_saving(A: Any, log: Any) -> Any:
 
 
 @kernel
-def end_saving(A: Any, log: Any, fresh: Any) -> None:
-    """Notes that the file holds the records of a log of `begin_saving` as they were then."""
+def end_saving(A: Any, slots: Any, fresh: Any) -> None:
+    """Notes that the file holds the records that `begin_saving` listed as they were then."""
     Ap = pointers(A)
-    for i in range(log.size // LOG_WORDS):
-        rec = int64(log[i * LOG_WORDS + LOG_WORDS - 1] & LOW32)
-        header_bytes(Ap, rec)[3] &= uint8(255 - SAVING)
+    for i in range(slots.size):
+        header_bytes(Ap, int64(slots[i] & LOW32))[3] &= uint8(255 - SAVING)
     Ap.counters[FRESH_NODES] -= fresh
 
 
 @kernel
-def undo_saving(A: Any, log: Any) -> None:
-    """Makes the records of a log of `begin_saving` dirty again: they did not reach the file."""
+def undo_saving(A: Any, slots: Any, words: Any) -> None:
+    """Makes the records that `begin_saving` listed dirty again: they did not reach the file."""
     Ap = pointers(A)
-    for i in range(log.size // LOG_WORDS):
-        row = ptr(log, i * LOG_WORDS)
-        rec = int64(row[LOG_WORDS - 1] & LOW32)
+    for i in range(slots.size):
+        rec = int64(slots[i] & LOW32)
         hb = header_bytes(Ap, rec)
         hb[3] &= uint8(255 - SAVING)
-        if row[LOG_WORDS - 1] >> U(32):
+        if slots[i] >> U(32):
             hb[3] |= uint8(FRESH)
-        mark_dirty(Ap, rec, row)
+        mark_dirty(Ap, rec, ptr(words, i * PW))
 
 
 @inner

@@ -28,8 +28,8 @@ from .waves import WaveRunner
 FIRST_FLUSH_SECONDS, FLUSH_SECONDS = 1.0, 30.0  # between two saves; doubled from the first to the second
 FLUSH_NODES = 65_536  # dirty nodes that are saved at once, at most
 COPY_BYTES = 300  # of a node while it is written: the copy, and what it is put together in
-MERGE_BYTES = 24_000_000  # of a merge step
-RESERVED_PARTS = 6  # a budget is at least so many times what is set aside for both
+MERGE_BYTES = 60_000_000  # of a merge step, the decompressors, and what the C library keeps
+RESERVED_PARTS = 3  # a budget is at least so many times what is set aside for both
 FLUSH_PARTS = 8  # a budget holds so many times what is saved at once
 UNLIMITED = 1 << 60
 

@@ -381,14 +381,13 @@ def test_packed_words_of_records_are_those_of_their_boards() -> None:
 def test_tidying_drops_old_versions_and_shrinks_the_file(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     with Graph.open(path, evaluator="uniform") as graph:
-        assert graph.store is not None
         for _ in range(4):
             search(graph, chess.Board(), Limits(visits=12_000))
         nodes, before = graph.node_count, info(path)
-        graph.store.tidy()
+        graph.call(Store.tidy)
         after = info(path)
         assert after.nodes == before.nodes == nodes
-        graph.store.tidy()
+        graph.call(Store.tidy)
     assert path.stat().st_size < 0.9 * before.file_bytes
     report = verify(path)
     assert (report.ok, report.records, report.stored) == (True, nodes, nodes)

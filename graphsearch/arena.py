@@ -273,7 +273,7 @@ class Arena:
             return None
         clock = int(self.arrays.records[slot + 2]) >> 32 & MAX_CLOCK  # the one it was evaluated with
         words[8] = int(words[8]) & ~(MAX_CLOCK << 12) | clock << 12
-        return self._copy_out(np.array([slot], np.uint32), words.reshape(1, POSITION_WORDS)).record(0)
+        return self.copy_out(np.array([slot], np.uint32), words.reshape(1, POSITION_WORDS)).record(0)
 
     def begin_saving(self) -> Saving:
         """Returns copies of the dirty records, which are clean from now on and stay in memory until saved.
@@ -286,7 +286,7 @@ class Arena:
         batches = []
         for begin in range(0, count, EXPORT_CHUNK):
             end = begin + EXPORT_CHUNK
-            batches.append(self._copy_out(slots[begin:end].astype(np.uint32), words[begin:end]))
+            batches.append(self.copy_out(slots[begin:end].astype(np.uint32), words[begin:end]))
         return Saving(batches, fresh, slots, words)
 
     def end_saving(self, saving: Saving) -> None:
@@ -298,7 +298,8 @@ class Arena:
         self._grow_log(len(saving))
         transfer.undo_saving(self.arrays, saving.slots, saving.words.reshape(-1))
 
-    def _copy_out(self, slots: NDArray[np.uint32], words: Words) -> RecordBatch:
+    def copy_out(self, slots: NDArray[np.uint32], words: Words) -> RecordBatch:
+        """Returns copies of the records at some slots; `words`, `[R, 10]`, are their positions."""
         count = len(slots)
         code_offsets, edge_offsets = _i64(count + 1), _i64(count + 1)
         transfer.measure(self.arrays, slots, code_offsets, edge_offsets)

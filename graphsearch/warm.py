@@ -1,7 +1,7 @@
 """The one cold compile on two cores: what a search needs later compiles in a process of its own beside it.
 
-What saves and loads is needed after the first second, and waited for; what evicts and reads back only when
-memory is full, so that may still compile while the search runs.
+What saves is needed after the first second, and waited for; what evicts and reads back only when memory is
+full, so that may still compile while the search runs.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import chess
+import numpy as np
 
 from .arena import Arena
 from .graph import Graph
 from .kernels.jit import is_compiled, mark_compiled
-from .position import legal_moves, pack
+from .position import POSITION_WORDS, legal_moves, pack
 from .provenance import EvaluatorIdentity
 from .record import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_code
 from .store import Store
@@ -30,7 +31,7 @@ FILE, PAGING = "file", "paging"
 
 @contextmanager
 def file_kernels_compiling() -> Iterator[None]:
-    """Compiles what saves and loads in another process while the body runs, and waits for it then."""
+    """Compiles what saves in another process while the body runs, and waits for it then."""
     process = _start(FILE)
     try:
         yield
@@ -62,21 +63,20 @@ def _start(what: str) -> subprocess.Popen[bytes]:
 
 
 def compile_file_kernels() -> None:
-    """Saves a record to a file that is then thrown away, and loads it again."""
+    """Saves a record to a file that is then thrown away."""
     board = chess.Board()
     moves = legal_moves(board)
     words = tuple(int(word) for word in pack(board))
     codes = bytes([prior_code(1 / len(moves))] * len(moves))
     batch = RecordBatch.from_records([NodeRecord(words, 0.0, 0, 1, UNPROVEN, codes, (Edge(2, 1),))])
-    arena = Arena()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "warm.graph"
         with Store.open(path, identity=EvaluatorIdentity("warm"), create=True) as store:
-            store.append(batch, fresh=1)
-            for loaded in store.scan():
-                arena.load(loaded)
-            store.lookup(batch.words)
-    arena.read(board)
+            store.append(
+                RecordBatch.concat([batch, batch]), fresh=1
+            )  # of two with one position the later one
+    arena = Arena()
+    arena.copy_out(np.zeros(0, np.uint32), np.zeros((0, POSITION_WORDS), np.uint64))
     arena.end_saving(arena.begin_saving())
 
 

@@ -32,7 +32,7 @@ SPARE_SLOTS = 1 << 20  # a budget may be passed by what one wave needs
 RAM_SHARE = 0.8  # of the machine's memory; a graph that needs more stops, saved
 EXPORT_CHUNK = 1 << 17
 MMAP_THRESHOLD = -3  # mallopt's number for it
-LOG_STEP = 1 << 15  # most words that a log grows by at once
+LOG_STEP = 1 << 13  # most words that a log grows by at once
 LOG_ROWS = 1 << 13  # dirty records before the log grows
 
 
@@ -207,6 +207,10 @@ class Arena:
             memory.madvise(mmap.MADV_DONTNEED)
         return True
 
+    def reserve_log(self, rows: int) -> None:
+        """Gives the log of dirty records room for so many, so that it need not grow later."""
+        self._grow_log(max(0, rows - self.dirty_count))
+
     def _grow_log(self, nodes: int) -> None:
         log = self.arrays.log
         wanted = (self.dirty_count + nodes) * layout.LOG_WORDS
@@ -244,6 +248,11 @@ class Arena:
         self.arrays = self.arrays._replace(overlay=folded)
 
     # -------------------------------------------------------------- overlay
+    @property
+    def has_overlay(self) -> bool:
+        """Whether there are visits that only this game's history made draws."""
+        return bool(self.counters[layout.OVERLAY_LENGTH])
+
     def take_back_overlay(self) -> None:
         """Takes the visits that only this game's history made draws out of the records."""
         if self.counters[layout.OVERLAY_LENGTH]:

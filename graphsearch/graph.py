@@ -127,6 +127,9 @@ class Graph:
           CapacityError: if there is no room to be had.
           StoreError: if the file cannot be written.
         """
+        if self.pager.has_shrunk:
+            self.flush()
+            self.pager.start_over()
         if self.pager.make_room(nodes, need):
             return
         self.settle(wait=True)

@@ -19,6 +19,7 @@ from .store.reading import Reader
 
 BYTES_PER_NODE = 140  # of a node read back: record, block, place in the table
 FREE_SHARE = 64  # one part of so many of the budget is freed at once
+OVER_SHARE = 16  # a budget may be passed by one part of so many
 LEAST_BYTES = 1 << 20
 
 
@@ -119,11 +120,20 @@ class Pager:
             )
         self.complete = False
         over = max(0, arena.bytes_used - arena.max_bytes)  # waste between what is in use
-        free = max(need, arena.max_bytes // FREE_SHARE) + 2 * over
+        free = max(need, arena.max_bytes // FREE_SHARE) + over
         enough = arena.evict(free, arena.room_in_table - nodes, pinned)
         if enough or pinned is not None:
             arena.make_room(nodes, strict=False)
         return enough
+
+    @property
+    def has_shrunk(self) -> bool:
+        """Whether the memory of nodes is too large for what index and log have left of the budget.
+
+        Eviction frees words between others; only starting over gives them back.
+        """
+        over = self._arena.bytes_used - self.budget
+        return self._reader is not None and over > self.budget // OVER_SHARE and not self._arena.has_overlay
 
     def start_over(self) -> bool:
         """Drops everything that is saved and the waste between records; returns whether that was all."""

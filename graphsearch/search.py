@@ -202,6 +202,7 @@ class _Session:
         self.flush_nodes = max(1, min(FLUSH_NODES, graph.pager.budget // (BYTES_PER_NODE * FLUSH_PARTS)))
         self.finished = terminal_kind(board) != NOT_TERMINAL
         if graph.store:
+            self.arena.reserve_log(2 * self.flush_nodes + self.runner.most_nodes)
             wanted = COPY_BYTES * self.flush_nodes + MERGE_BYTES
             graph.pager.reserved = min(wanted, graph.pager.budget // RESERVED_PARTS)
         self.read_before = graph.pager.read_back

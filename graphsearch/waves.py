@@ -68,9 +68,13 @@ class WaveRunner:
             raise CapacityError("a visit count has reached 2**32 - 1")
 
     # ---------------------------------------------------------- room
+    @property
+    def most_nodes(self) -> int:
+        """The most nodes that a wave may make or change."""
+        return wave.ENTRIES_PER_LEAF * self._batch + wave.SPARE_ENTRIES
+
     def _make_room(self, waves: int) -> None:
-        nodes = wave.ENTRIES_PER_LEAF * self._batch + wave.SPARE_ENTRIES
-        self._graph.make_room(nodes, waves * self._batch * BYTES_PER_LEAF)
+        self._graph.make_room(self.most_nodes, waves * self._batch * BYTES_PER_LEAF)
 
     def _make_more_room(self) -> None:
         """Lets the arena grow; fails if nothing was searched since it last did: that did not help then."""

@@ -67,7 +67,7 @@ def outcome(path: Path, ram: int | None, evaluator: Any, fen: str, visits: int, 
     [
         (chess.STARTING_FEN, "uniform", 15_000, 32, 1_100_000),
         (chess.STARTING_FEN, "uniform", 9_000, 1, 800_000),
-        (KIWIPETE, "builtin", 7_500, 16, 950_000),
+        (KIWIPETE, "builtin", 9_000, 16, 900_000),
         (ENDGAME, "hash", 9_000, 16, 900_000),
     ],
     ids=["waves", "one by one", "look ahead", "outside"],

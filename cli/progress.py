@@ -5,17 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from .output import console
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+
+class Advance(Protocol):
+    """Moves a bar, and gives it another title if there is one."""
+
+    def __call__(self, done: int, total: int, title: str | None = None) -> None: ...  # noqa: D102
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Callable[[int, int], None] | None]:
-    """Yields a callback `(done, total)` that moves a bar on stderr; None where there is no terminal."""
+def progress_bar(title: str) -> Iterator[Advance | None]:
+    """Yields what moves a bar on stderr; None where there is no terminal."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
@@ -24,4 +27,8 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None] | None]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console(sys.stderr), transient=True) as bar:
         task = bar.add_task(title, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+        def advance(done: int, total: int, title: str | None = None) -> None:
+            bar.update(task, completed=done, total=total, description=title)
+
+        yield advance

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .options import Json, Ram, StoreFile, byte_count
-from .output import compiling, console, print_json, say
+from .output import compiling, print_json, say
+from .progress import progress_bar
 from .render import count
 
 if TYPE_CHECKING:
@@ -68,15 +68,8 @@ def summary(report: RefreshReport) -> list[str]:
 @contextmanager
 def _bar() -> Iterator[Callable[[RefreshProgress], None] | None]:
     """Yields what draws the progress on stderr; None where there is no terminal."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console(sys.stderr), transient=True) as bar:
-        task = bar.add_task("Reading", total=None)
-        yield lambda now: bar.update(task, description=title(now), completed=now.done, total=now.total)
+    with progress_bar("Reading") as advance:
+        yield None if advance is None else lambda now: advance(now.done, now.total, title(now))
 
 
 def title(now: RefreshProgress) -> str:

@@ -64,7 +64,7 @@ class Arena:
           max_bytes: most bytes that nodes may take; default: a large share of the machine's memory.
           logged: keep a log of dirty records, to save them; without it nothing is ever dirty.
         """
-        self.max_bytes = max_bytes or int(RAM_SHARE * _physical_bytes())
+        self.max_bytes = max_bytes or default_budget()
         self.tables = load_tables()
         slots = min(MAX_SLOTS, self.max_bytes // 8 + SPARE_SLOTS)
         self._memory = (_reserve(slots), _reserve(slots))
@@ -163,12 +163,16 @@ class Arena:
           CapacityError: if the arena's byte limit stands in the way, and is taken strictly.
         """
         if strict and not self.fits(nodes):
-            raise CapacityError(
-                f"the graph fills its memory: {self.max_bytes >> 20} MiB with {self.node_count} nodes"
-            )
+            raise self.full()
         self._grow_table(nodes)
         self.fold_overlay()
         self._grow_log(nodes)
+
+    def full(self) -> CapacityError:
+        """Returns the error that says that the byte limit is reached."""
+        return CapacityError(
+            f"the graph fills its memory: {self.max_bytes >> 20} MiB with {self.node_count} nodes"
+        )
 
     def fits(self, nodes: int) -> bool:
         """Returns whether `nodes` more nodes can be had within the byte limit."""
@@ -185,7 +189,7 @@ class Arena:
         Returns:
           whether enough could be dropped.
         """
-        if self.counters[layout.OVERLAY_LENGTH]:
+        if self.has_overlay:
             evict.hold(self.arrays, True)
         if pinned is not None:
             evict.pin(self.arrays, pinned, True)
@@ -255,17 +259,17 @@ class Arena:
 
     def take_back_overlay(self) -> None:
         """Takes the visits that only this game's history made draws out of the records."""
-        if self.counters[layout.OVERLAY_LENGTH]:
+        if self.has_overlay:
             run.shift_overlay(self.arrays, -1)
 
     def give_again_overlay(self) -> None:
         """Puts them back, to search on."""
-        if self.counters[layout.OVERLAY_LENGTH]:
+        if self.has_overlay:
             run.shift_overlay(self.arrays, 1)
 
     def forget_overlay(self) -> None:
         """Ends the session of a game's history; its visits must have been taken back."""
-        if self.counters[layout.OVERLAY_LENGTH]:
+        if self.has_overlay:
             evict.hold(self.arrays, False)
         self.counters[layout.OVERLAY_LENGTH] = 0
 

@@ -162,7 +162,7 @@ class Graph:
         Raises:
           StoreError: if what was saved before failed; nothing is lost, it is tried again with the next save.
         """
-        self.settle(wait=True)
+        self._settle_saving(wait=True)
         if self._saver is None:
             return
         tables = tables or time.monotonic() - self._tables_at > TABLES_SECONDS
@@ -190,23 +190,28 @@ class Graph:
         Raises:
           StoreError: if saving or merging failed; nothing is lost, a later save may succeed.
         """
-        if self._saver is None:
-            return True
+        settled = self._settle_saving(wait=wait)
+        if self._saver is not None and settled:
+            self._saver.check()
+        return settled
+
+    def _settle_saving(self, *, wait: bool) -> bool:
+        """Does what `settle` says, but leaves alone what may have gone wrong with merging."""
         saving = self._saving
-        if saving is not None:
-            try:
-                if not self._saver.settled(wait=wait):
-                    return False
-            except BaseException:
-                self._saving = None
-                self.arena.undo_saving(saving)
-                raise
+        if self._saver is None or saving is None:
+            return True
+        try:
+            if not self._saver.settled(wait=wait):
+                return False
+        except BaseException:
             self._saving = None
-            self.arena.end_saving(saving)
-            self.pager.file_changed()
-            self._file_nodes += saving.fresh
-            self.saved_nodes += len(saving)
-        self._saver.check()
+            self.arena.undo_saving(saving)
+            raise
+        self._saving = None
+        self.arena.end_saving(saving)
+        self.pager.file_changed()
+        self._file_nodes += saving.fresh
+        self.saved_nodes += len(saving)
         return True
 
     def flush(self, note: Note | None = None) -> int:

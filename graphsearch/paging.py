@@ -10,7 +10,6 @@ import chess
 import numpy as np
 
 from .arena import Arena
-from .errors import CapacityError
 from .kernels.locate import FilterArrays, no_filter
 from .kernels.wave import ENTRY_WORDS, MISSES, WaveArrays
 from .position import POSITION_WORDS, pack
@@ -115,9 +114,7 @@ class Pager:
             arena.make_room(nodes)
             return True
         if self._reader is None:
-            raise CapacityError(
-                f"the graph fills its memory: {arena.max_bytes >> 20} MiB with {arena.node_count} nodes"
-            )
+            raise arena.full()
         self.complete = False
         over = max(0, arena.bytes_used - arena.max_bytes)  # waste between what is in use
         free = max(need, arena.max_bytes // FREE_SHARE) + over

@@ -57,11 +57,6 @@ class Saver:
 
     # ---------------------------------------------------------- for the search
     @property
-    def busy(self) -> bool:
-        """Whether something that `save` was given is not settled yet."""
-        return self._saving is not None
-
-    @property
     def log_held(self) -> int:
         """Bytes of a write-ahead log that is too long because of a reader of an old state, else 0."""
         return self._log_bytes if self._log_held and self._log_bytes > LONGEST_LOG_BYTES else 0

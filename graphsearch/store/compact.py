@@ -69,4 +69,4 @@ def shrink(store: Store, progress: Progress | None = None) -> None:
                 break
             if progress:
                 progress(total - left, total)
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    store.checkpoint()

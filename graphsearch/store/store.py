@@ -251,9 +251,9 @@ class Store:
         if self._node_count <= merging.TIDY_RECORDS:
             while self._merge_step(merging.TIDY_WASTE):
                 pass
-            with sql_errors(self.path, "write to it"):
-                # a script, because it has to be stepped once a page, and `execute` steps once
-                self._connection.executescript("PRAGMA incremental_vacuum")
+            from .compact import shrink
+
+            shrink(self)
 
     def begin_run(self, position_fen: str, limits: Mapping[str, Any], params: Mapping[str, Any]) -> int:
         """Returns the number of a new run (search), recorded as started now."""

@@ -65,6 +65,14 @@ Seconds = Annotated[float | None, typer.Option("--time", metavar="S", help="Stop
 Batch = Annotated[
     int | None, typer.Option("--batch", metavar="N", help="Leaves evaluated together (MinibatchSize).")
 ]
+Gather = Annotated[
+    str | None,
+    typer.Option(
+        "--gather",
+        metavar="NAME",
+        help="How batches are filled: flow (the default), classic, budget or exclude (Gather).",
+    ),
+]
 MultiPv = Annotated[
     int,
     typer.Option("--multipv", metavar="K", min=0, help="How many moves the table has; 0: all. JSON has all."),
@@ -90,6 +98,7 @@ class Request:
     evaluations: int | None
     time: float | None
     batch: int | None
+    gather: str | None
     ram: str | None
     multipv: int
     evaluator: str
@@ -107,6 +116,7 @@ def analyze(
     evaluations: Evaluations = None,
     time: Seconds = None,
     batch: Batch = None,
+    gather: Gather = None,
     ram: Ram = None,
     multipv: MultiPv = 5,
     evaluator: Evaluator = "builtin",
@@ -127,6 +137,7 @@ def analyze(
         evaluations=evaluations,
         time=time,
         batch=batch,
+        gather=gather,
         ram=ram,
         multipv=multipv,
         evaluator=evaluator,
@@ -153,8 +164,10 @@ def _job(request: Request) -> Job:
     from graphsearch.params import Limits, SearchParams
 
     evaluator, others = chosen_evaluator(request.evaluator, list(request.param))
-    batch = [] if request.batch is None else [f"MinibatchSize={request.batch}"]
-    params = SearchParams.from_options([*others, *batch])
+    for name, value in (("MinibatchSize", request.batch), ("Gather", request.gather)):
+        if value is not None:
+            others.append(f"{name}={value}")
+    params = SearchParams.from_options(others)
     limits = Limits(visits=request.visits, evaluations=request.evaluations, seconds=request.time)
     board = given_position(request.position, request.moves, request.game, request.ply)
     return Job(evaluator, board, limits, params, graph_ram(request.ram))

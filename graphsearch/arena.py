@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from .errors import CapacityError
 from .kernels import evict, heap, layout, puct, run, transfer, wave
 from .kernels.tables import load_tables
-from .params import SearchParams
+from .params import GATHERERS, SearchParams
 from .position import MAX_CLOCK, POSITION_WORDS, pack
 from .record import NodeRecord, RecordBatch
 
@@ -126,6 +126,10 @@ class Arena:
         p[layout.CATCH_UP_RATIO] = params.catch_up_ratio
         p[layout.WAVE_SHARE] = params.max_wave_share
         puct.fill_exploration(p)
+        q = self.arrays.ints
+        q[layout.SCHEME] = GATHERERS.index(params.gather)
+        q[layout.COLLISION_EVENTS] = params.max_collision_events
+        q[layout.COLLISION_VISITS] = params.max_collision_visits
 
     def set_temperature(self, temperature: float) -> None:
         """Sets the policy temperature of evaluators inside the kernels."""

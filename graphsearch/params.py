@@ -24,7 +24,12 @@ class SearchParams:
       catch_up_ratio: an edge takes visits without evaluation while its child's N exceeds this
         many times its own, >= 1; `inf` switches catch-up off. From 1 to 5 no difference could be measured
         at equal evaluations (README, tools/measure_catch_up.py); 1 takes over most.
-      max_wave_share: a wave asks for at most this share of the root's N, in (0, 1].
+      max_wave_share: waves in flight ask for at most this share of the root's N, in (0, 1] (`flow`).
+      gather: how a wave is filled: one of `GATHERERS`; with batches of 1 all are the same.
+      max_collision_events: visits that may end at a leaf in flight before a wave of `classic` ends, >= 1.
+      max_collision_visits: what such visits may count in all, by `classic`; by `budget` for every 256
+        leaves of the batch, >= 1.
+      overlap: 1 gathers the next wave while an evaluator outside the kernels has one, 0 waits for it.
     """
 
     cpuct: float = 1.745
@@ -34,22 +39,34 @@ class SearchParams:
     minibatch_size: int = 256
     catch_up_ratio: float = 1.0
     max_wave_share: float = 0.25
+    gather: str = "flow"
+    max_collision_events: int = 32
+    max_collision_visits: int = 9999
+    overlap: int = 1
 
     def __post_init__(self) -> None:
         for option, name in OPTION_NAMES.items():
-            _check(_is_number(getattr(self, name)), option, getattr(self, name), "a number")
+            if name not in TEXTS:
+                _check(_is_number(getattr(self, name)), option, getattr(self, name), "a number")
+        for name in WHOLE_NUMBERS:
+            option = _option_of(name)
+            _check(_is_whole(getattr(self, name)), option, getattr(self, name), "a whole number")
         _check(0 < self.cpuct <= LARGEST, "CPuct", self.cpuct, f"above 0, at most {LARGEST:.0e}")
         _check(
             0 < self.cpuct_base <= LARGEST, "CPuctBase", self.cpuct_base, f"above 0, at most {LARGEST:.0e}"
         )
         _check(0 <= self.cpuct_factor <= LARGEST, "CPuctFactor", self.cpuct_factor, f"0 to {LARGEST:.0e}")
         _check(0 <= self.fpu_value <= LARGEST, "FpuValue", self.fpu_value, f"0 to {LARGEST:.0e}")
-        _check(_is_whole(self.minibatch_size), "MinibatchSize", self.minibatch_size, "a whole number")
         _check(
             1 <= self.minibatch_size <= MAX_BATCH, "MinibatchSize", self.minibatch_size, f"1 to {MAX_BATCH}"
         )
         _check(self.catch_up_ratio >= 1, "CatchUpRatio", self.catch_up_ratio, "a number of at least 1")
         _check(0 < self.max_wave_share <= 1, "MaxWaveShare", self.max_wave_share, "above 0, at most 1")
+        _check(self.gather in GATHERERS, "Gather", self.gather, f"one of {', '.join(GATHERERS)}")
+        for name in ("max_collision_events", "max_collision_visits"):
+            value = getattr(self, name)
+            _check(1 <= value <= MAX_COLLISIONS, _option_of(name), value, f"1 to {MAX_COLLISIONS}")
+        _check(self.overlap in (0, 1), "Overlap", self.overlap, "0 or 1")
 
     @classmethod
     def from_options(cls, options: Iterable[str] = (), **fields: Any) -> SearchParams:
@@ -63,15 +80,17 @@ class SearchParams:
         """
         for option in options:
             name, field = _field_of(option)
-            fields[name] = _number(field, option)
+            fields[name] = _text(option) if name in TEXTS else _number(field, option)
         return cls(**fields)
 
-    def as_dict(self) -> dict[str, float | int]:
+    def as_dict(self) -> dict[str, float | int | str]:
         """Returns `{option name: value}`, as stored with every search."""
         return {option: getattr(self, name) for option, name in OPTION_NAMES.items()}
 
 
+GATHERERS = ("classic", "budget", "exclude", "flow")
 MAX_BATCH = 1 << 20
+MAX_COLLISIONS = 10**9
 LARGEST = 1e12  # of a parameter: scores stay far from the end of double precision
 MAX_LIMIT = 10**18  # of visits and evaluations: they are counted in 64 bits
 
@@ -83,7 +102,13 @@ OPTION_NAMES: Mapping[str, str] = {
     "MinibatchSize": "minibatch_size",
     "CatchUpRatio": "catch_up_ratio",
     "MaxWaveShare": "max_wave_share",
+    "Gather": "gather",
+    "MaxCollisionEvents": "max_collision_events",
+    "MaxCollisionVisits": "max_collision_visits",
+    "Overlap": "overlap",
 }
+WHOLE_NUMBERS = ("minibatch_size", "max_collision_events", "max_collision_visits", "overlap")
+TEXTS = ("gather",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,9 +163,17 @@ def _field_of(option: str) -> tuple[str, str]:
     raise InvalidParameterError(f"unknown parameter {name.strip()!r}; known are {', '.join(OPTION_NAMES)}")
 
 
+def _option_of(field: str) -> str:
+    return next(option for option, name in OPTION_NAMES.items() if name == field)
+
+
+def _text(option: str) -> str:
+    return option.partition("=")[2].strip().lower()
+
+
 def _number(name: str, option: str) -> float | int:
     text = option.partition("=")[2].strip()
-    whole = OPTION_NAMES[name] == "minibatch_size"
+    whole = OPTION_NAMES[name] in WHOLE_NUMBERS
     try:
         value = int(text) if whole else float(text)
     except ValueError:

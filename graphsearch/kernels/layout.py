@@ -79,10 +79,11 @@ EXPLORATION = 72
 EXPLORATION_ENTRIES = 4096
 FLOATS = EXPLORATION + EXPLORATION_ENTRIES
 
-# `ints`, int64: entries by block class | scratch for sorting
+# `ints`, int64: entries by block class | scratch for sorting | the gatherer (`kinds`) and its limits
 CAPACITY = 0
 KEYS = 32
-INTS = KEYS + 256
+SCHEME, COLLISION_EVENTS, COLLISION_VISITS = KEYS + 256, KEYS + 257, KEYS + 258
+INTS = KEYS + 264
 
 
 class ArenaArrays(NamedTuple):

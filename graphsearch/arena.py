@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import mmap
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import chess
@@ -183,25 +184,25 @@ class Arena:
         growth = 8 * max(0, self._table_for(nodes) - len(self.arrays.table))
         return self.bytes_used + growth <= self.max_bytes
 
-    def evict(self, free_bytes: int, nodes: int, pinned: wave.WaveArrays | None = None) -> bool:
+    def evict(self, free_bytes: int, nodes: int, pinned: Sequence[wave.WaveArrays] = ()) -> bool:
         """Drops clean records until so many bytes are free and at most `nodes` nodes are left.
 
         Args:
           free_bytes: half of them for records, half for blocks.
-          pinned: a wave under way, whose records stay.
+          pinned: waves under way, whose records stay.
 
         Returns:
           whether enough could be dropped.
         """
         if self.has_overlay:
             evict.hold(self.arrays, True)
-        if pinned is not None:
-            evict.pin(self.arrays, pinned, True)
+        for w in pinned:
+            evict.pin(self.arrays, w, True)
         try:
             return bool(evict.evict(self.arrays, free_bytes // 16, free_bytes // 8, nodes))
         finally:
-            if pinned is not None:
-                evict.pin(self.arrays, pinned, False)
+            for w in pinned:
+                evict.pin(self.arrays, w, False)
 
     def reset(self) -> bool:
         """Gives all memory of records back if there are none; returns whether that was so."""

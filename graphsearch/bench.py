@@ -34,6 +34,7 @@ WAVE = 1024
 PERFT_DEPTH = 6  # 119,060,324 positions
 MIDDLEGAME = "r1bq1rk1/pp2bppp/2n2n2/2pp4/3P4/2NBPN2/PP3PPP/R1BQ1RK1 w - - 0 9"
 REPEATS = 5
+NOTHING = wave.new_wave(1, 1)  # in flight
 VISITS = 1 << 16  # between two looks at the number of nodes
 
 
@@ -114,6 +115,7 @@ def _grow(arena: Arena, memory: wave.WaveArrays, batch: int, visits: int) -> int
             arena.tables,
             arena.arrays,
             memory,
+            NOTHING,
             no_filter(),
             root,
             np.zeros(1, np.int64),

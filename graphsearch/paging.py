@@ -26,7 +26,10 @@ class Pager:
     """The way between an arena and the file it is a part of."""
 
     def __init__(self, arena: Arena, reader: Reader | None, ram_bytes: int, *, complete: bool) -> None:
-        """Makes a pager. Its `reserved` bytes are set aside for copies of records on their way to the file.
+        """Makes a pager.
+
+        Its `reserved` bytes are set aside for copies of records on their way to the file; the records of
+        waves that are `under_way` stay in memory.
 
         Args:
           reader: None if there is no file: then nothing can be evicted.
@@ -41,6 +44,7 @@ class Pager:
         self._filter: FilterArrays | None = None
         self._index_bytes = 0
         self.reserved = 0
+        self.under_way: tuple[WaveArrays, ...] = ()
         self.read_back = 0
         self.misfits = 0
 
@@ -99,7 +103,8 @@ class Pager:
         """Makes room for at most `nodes` nodes of `need` bytes in all, evicting if the budget says so.
 
         Args:
-          pinned: a wave under way: its records stay, and the budget may be passed for a moment.
+          pinned: a wave that is being gathered: its records stay too, and the budget may be passed for a
+            moment.
 
         Returns:
           False if too little could be evicted: save first.
@@ -118,7 +123,8 @@ class Pager:
         self.complete = False
         over = max(0, arena.bytes_used - arena.max_bytes)  # waste between what is in use
         free = max(need, arena.max_bytes // FREE_SHARE) + over
-        enough = arena.evict(free, arena.room_in_table - nodes, pinned)
+        staying = self.under_way if pinned is None else (*self.under_way, pinned)
+        enough = arena.evict(free, arena.room_in_table - nodes, staying)
         if enough or pinned is not None:
             arena.make_room(nodes, strict=False)
         return enough
@@ -127,13 +133,16 @@ class Pager:
     def has_shrunk(self) -> bool:
         """Whether the memory of nodes is too large for what index and log have left of the budget.
 
-        Eviction frees words between others; only starting over gives them back.
+        Eviction frees words between others; only starting over gives them back, which must wait until no wave
+        is under way.
         """
+        if self._reader is None or self.under_way:
+            return False
         over = self._arena.bytes_used - self.budget
-        return self._reader is not None and over > self.budget // OVER_SHARE and not self._arena.has_overlay
+        return over > self.budget // OVER_SHARE and not self._arena.has_overlay
 
     def start_over(self) -> bool:
         """Drops everything that is saved and the waste between records; returns whether that was all."""
         self.complete = False
-        self._arena.evict(1 << 62, 0)
+        self._arena.evict(1 << 62, 0, self.under_way)
         return self._arena.reset()

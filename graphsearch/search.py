@@ -32,6 +32,7 @@ MERGE_BYTES = 60_000_000  # of a merge step, the decompressors, and what the C l
 RESERVED_PARTS = 3  # a budget is at least so many times what is set aside for both
 FLUSH_PARTS = 8  # a budget holds so many times what is saved at once
 UNLIMITED = 1 << 60
+IDLE_VISITS, IDLE_VISITS_PER_NODE = 1_000_000, 100  # without an evaluation: then nothing is left to find
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,8 @@ class SearchResult:
       bestmove: the most visited move; None if the game is over.
       node: the root with all its moves. nodes: positions in the graph. saved_nodes: records written.
       stop_reason: `visits`, `evaluations`, `time`, `stop`, `memory`, `reader` (another program keeps
-        the file's log from being reused) or `finished` (no moves).
+        the file's log from being reused), `exhausted` (every position that it goes to is known) or
+        `finished` (no moves).
       unkept_visits: visits that ended in a draw by this game's repetitions: counted here, not in the file.
       read_back: records read from the file. problems: what was found damaged in it and passed over.
     """
@@ -191,7 +193,8 @@ class _Session:
         self.stop = stop
         self.root = pack(board)
         self.arena = graph.arena
-        self.runner = WaveRunner(graph, self.root, params.minibatch_size)
+        overlap = bool(params.overlap)
+        self.runner = WaveRunner(graph, self.root, params.minibatch_size, overlap=overlap)
         self.run_id: int | None = None
         self.started = time.monotonic()
         self.last_flush = self.started
@@ -206,6 +209,7 @@ class _Session:
             wanted = COPY_BYTES * self.flush_nodes + MERGE_BYTES
             graph.pager.reserved = min(wanted, graph.pager.budget // RESERVED_PARTS)
         self.read_before = graph.pager.read_back
+        self.evaluated = self.evaluated_at = 0
         self.stop_reason = ""
 
     # ---------------------------------------------------------- the loop
@@ -217,6 +221,7 @@ class _Session:
             try:
                 self._know_root()
                 self._loop(on_progress, interval)
+                self.runner.finish()
             except StoreError as error:
                 unsaved = error
             node = self._view(None)  # with the draws by this game's history, which are not kept
@@ -235,6 +240,7 @@ class _Session:
         """Evaluates the root if it is new, whatever the limits: there is always something to show."""
         if self.graph.read(self.board) is None:
             self.runner.step(1, UNLIMITED)
+            self.runner.finish()
 
     def _begin(self) -> None:
         self.arena.set_params(self.params)
@@ -275,7 +281,17 @@ class _Session:
             self.stop_reason = "reader"
         elif self.finished:
             self.stop_reason = "finished"
+        elif self._is_exhausted():
+            self.stop_reason = "exhausted"
         return bool(self.stop_reason)
+
+    def _is_exhausted(self) -> bool:
+        """Returns whether so many visits in a row found nothing to evaluate that no more will."""
+        evaluations, visits = self._added(layout.EVALUATIONS), self._added(layout.VISITS)
+        if evaluations != self.evaluated:
+            self.evaluated, self.evaluated_at = evaluations, visits
+        idle = visits - self.evaluated_at
+        return idle > IDLE_VISITS and idle > IDLE_VISITS_PER_NODE * self.graph.node_count
 
     def _visits_left(self) -> int:
         return UNLIMITED if self.limits.visits is None else self.limits.visits - self._added(layout.VISITS)

@@ -24,7 +24,7 @@ from .position import POSITION_WORDS, legal_moves, pack
 from .provenance import EvaluatorIdentity
 from .record import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_code
 from .store import Store
-from .waves import LOOK_AHEAD_FROM, WaveRunner
+from .waves import THREAD_FROM, WaveRunner
 
 FILE, PAGING = "file", "paging"
 
@@ -85,11 +85,11 @@ def compile_paging_kernels() -> None:
     os.nice(10)
     board = chess.Board()
     with tempfile.TemporaryDirectory() as folder, Graph.open(Path(folder) / "warm.graph") as graph:
-        runner = WaveRunner(graph, pack(board), LOOK_AHEAD_FROM)
+        runner = WaveRunner(graph, pack(board), THREAD_FROM)
         for _ in range(2):
             graph.pager.start_over()  # from here on nothing is taken to be in memory
             for _ in range(8):
-                runner.step(LOOK_AHEAD_FROM, LOOK_AHEAD_FROM)
+                runner.step(THREAD_FROM, THREAD_FROM)
             graph.flush()
         graph.read(board)
         runner.close()

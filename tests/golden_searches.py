@@ -30,6 +30,10 @@ CASES: list[tuple[str, str, int, dict[str, Any]]] = [  # position, evaluator, vi
     ),
     ("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1", "hash", 3000, {"minibatch_size": 16, "fpu_value": 0.1}),
     ("8/8/4k3/8/8/4K3/4P3/R6r w - - 93 80", "hash", 3000, {"minibatch_size": 1}),
+    (chess.STARTING_FEN, "hash", 3000, {"minibatch_size": 128, "overlap": 0}),
+    (chess.STARTING_FEN, "uniform", 10000, {"minibatch_size": 256, "gather": "classic"}),
+    (chess.STARTING_FEN, "uniform", 10000, {"minibatch_size": 256, "gather": "budget"}),
+    (chess.STARTING_FEN, "uniform", 10000, {"minibatch_size": 256, "gather": "exclude"}),
 ]
 
 

@@ -49,13 +49,15 @@ def stored(path: Path) -> dict[tuple[int, ...], NodeRecord]:
     return {record.words: record for record in records}
 
 
-def outcome(path: Path, ram: int | None, evaluator: Any, fen: str, visits: int, batch: int) -> Any:
+def outcome(
+    path: Path, ram: int | None, evaluator: Any, fen: str, visits: int, fields: dict[str, Any]
+) -> Any:
     """Returns what a search in three parts has found and saved, and how many nodes were evicted."""
     found, evicted = [], 0
     for _ in range(3):
         with Graph.open(path, evaluator=evaluator, ram_bytes=ram) as graph:
             limits = Limits(visits=visits // 3)
-            result = search(graph, chess.Board(fen), limits, SearchParams(minibatch_size=batch))
+            result = search(graph, chess.Board(fen), limits, SearchParams(**fields))
             evicted += int(graph.arena.counters[layout.EVICTED])
             check_arena(graph.arena)
         found.append(result.as_dict() | {"seconds": 0.0, "store": ""} | {"nodes": result.nodes})
@@ -63,21 +65,36 @@ def outcome(path: Path, ram: int | None, evaluator: Any, fen: str, visits: int, 
 
 
 @pytest.mark.parametrize(
-    ("fen", "evaluator", "visits", "batch", "ram"),
+    ("fen", "evaluator", "visits", "ram", "fields"),
     [
-        (chess.STARTING_FEN, "uniform", 15_000, 32, 1_100_000),
-        (chess.STARTING_FEN, "uniform", 9_000, 1, 800_000),
-        (KIWIPETE, "builtin", 9_000, 16, 900_000),
-        (ENDGAME, "hash", 9_000, 16, 900_000),
+        (chess.STARTING_FEN, "uniform", 15_000, 1_100_000, {"minibatch_size": 32}),
+        (chess.STARTING_FEN, "uniform", 9_000, 800_000, {"minibatch_size": 1}),
+        (KIWIPETE, "builtin", 9_000, 900_000, {"minibatch_size": 16}),
+        (ENDGAME, "hash", 9_000, 900_000, {"minibatch_size": 16, "overlap": 0}),
+        (ENDGAME, "hash", 9_000, 1_100_000, {"minibatch_size": 16}),
+        (ENDGAME, "hash", 9_000, 900_000, {"minibatch_size": 16, "gather": "classic"}),
+        (chess.STARTING_FEN, "uniform", 12_000, 1_100_000, {"minibatch_size": 32, "gather": "classic"}),
+        (chess.STARTING_FEN, "uniform", 12_000, 1_100_000, {"minibatch_size": 32, "gather": "budget"}),
+        (chess.STARTING_FEN, "uniform", 12_000, 1_100_000, {"minibatch_size": 32, "gather": "exclude"}),
     ],
-    ids=["waves", "one by one", "look ahead", "outside"],
+    ids=[
+        "waves",
+        "one by one",
+        "look ahead",
+        "outside",
+        "overlap",
+        "overlap classic",
+        "classic",
+        "budget",
+        "exclude",
+    ],
 )
 def test_a_small_memory_finds_and_saves_what_a_large_one_does(
-    tmp_path: Path, fen: str, evaluator: str, visits: int, batch: int, ram: int
+    tmp_path: Path, fen: str, evaluator: str, visits: int, ram: int, fields: dict[str, Any]
 ) -> None:
     chosen = HashEvaluator() if evaluator == "hash" else evaluator
-    large = outcome(tmp_path / "large.graph", None, chosen, fen, visits, batch)
-    small = outcome(tmp_path / "small.graph", ram, chosen, fen, visits, batch)
+    large = outcome(tmp_path / "large.graph", None, chosen, fen, visits, fields)
+    small = outcome(tmp_path / "small.graph", ram, chosen, fen, visits, fields)
     assert small[2] > 100
     assert small[0] == large[0]
     assert small[1] == large[1]
@@ -142,7 +159,7 @@ def test_looking_ahead_changes_memory_only(tmp_path: Path) -> None:
     found = []
     for name, evaluator in (("fast", HashEvaluator()), ("slow", SlowEvaluator())):
         with Graph.open(tmp_path / f"{name}.graph", evaluator=evaluator) as graph:
-            params = SearchParams(minibatch_size=32)
+            params = SearchParams(minibatch_size=32, overlap=0)
             search(graph, chess.Board(), Limits(visits=1500), params)
             graph.pager.start_over()
             result = search(graph, chess.Board(), Limits(visits=1500), params)
@@ -161,7 +178,7 @@ def test_an_evaluator_that_fails_while_looking_ahead_ends_the_search_saved(tmp_p
             return super().evaluate(batch)
 
     with Graph.open(tmp_path / "a.graph", evaluator=Failing()) as graph:
-        params = SearchParams(minibatch_size=16)
+        params = SearchParams(minibatch_size=16, overlap=0)
         search(graph, chess.Board(), Limits(visits=300), params)
         graph.pager.start_over()
         with pytest.raises(Exception, match="no answer"):

@@ -69,7 +69,7 @@ def _page(plan: Plan) -> None:
     with Graph.open(plan.copy, evaluator=UniformEvaluator()) as graph:
         graph.pager.start_over()
         search(graph, chess.Board(), Limits(visits=WAVE), SearchParams(minibatch_size=16))
-        graph.arena.evict(0, 0, new_wave(1, EVALUATION_SCRATCH_WORDS))
+        graph.arena.evict(0, 0, [new_wave(1, EVALUATION_SCRATCH_WORDS)])
         graph.arena.make_room(2 * MIN_TABLE)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numba import float32, float64, int32, int64, uint8, uint32
 
+from .flight import land
 from .heap import grow_block, mark_dirty, new_record, set_best
 from .jit import adv, inner
 from .layout import (
@@ -35,12 +36,17 @@ from .paths import position_key
 from .puct import MAX_VISITS, cap_draws, child_visits, draw_visits, node_draws, node_q, refresh
 from .wave import (
     DONE,
+    EARLY,
     EDGE,
+    ENDED,
+    ENTRIES,
     HISTORY_DRAW,
     KIND,
+    LEAF,
     LEAVES,
     MAX_PLIES,
     NEXT,
+    NODE_OR_LEAF,
     PARENT,
     PATH_DRAW,
     SLOT,
@@ -184,8 +190,53 @@ def _back_up_entry(T: Any, A: Any, W: Any, e: Any) -> None:
 
 
 @inner
+def _land_entry(T: Any, A: Any, W: Any, e: Any) -> None:
+    """Counts what an entry completed, on the edge that led to it; at the root, for the wave."""
+    done = field(W, e, DONE)
+    parent = field(W, e, PARENT)
+    if parent < 0:
+        W.counts[EARLY] += done
+        A.counters[VISITS] += done
+        _refresh_if_stale(A, field(W, e, SLOT))
+    else:
+        _back_up_entry(T, A, W, e)
+    set_field(W, e, DONE, int64(0))
+
+
+@inner
+def settle(T: Any, A: Any, W: Any, first: Any) -> None:
+    """Backs up what a round, whose entries begin at `first`, completed without an evaluation, and lands it.
+
+    Children come after their parents, so from the last entry to the first is deepest first.
+    """
+    if W.counts[ENDED] == 0:
+        return
+    W.counts[ENDED] = 0
+    for down in range(W.counts[ENTRIES] - first):
+        e = W.counts[ENTRIES] - 1 - down
+        done = field(W, e, DONE)
+        if done and field(W, e, KIND) != LEAF:
+            parent = field(W, e, PARENT)
+            if parent >= 0:
+                land(W, field(W, parent, NODE_OR_LEAF), field(W, e, EDGE), done)
+            _land_entry(T, A, W, e)
+
+
+@inner
+def back_up_path(T: Any, A: Any, W: Any, e: Any) -> None:
+    """Backs up a visit that ended at entry `e` without an evaluation and was not in flight."""
+    W.counts[ENDED] = 0
+    while e >= 0:
+        _land_entry(T, A, W, e)
+        e = field(W, e, PARENT)
+
+
+@inner
 def back_up(T: Any, A: Any, W: Any) -> Any:
-    """Completes every visit of a wave, deepest entries first; returns how many there were."""
+    """Completes every visit of a wave, deepest entries first.
+
+    Returns how many there were, with those that were counted while the wave was gathered.
+    """
     for up in range(MAX_PLIES):
         e = W.heads[MAX_PLIES - up]
         while e >= 0:
@@ -198,7 +249,7 @@ def back_up(T: Any, A: Any, W: Any) -> Any:
         _refresh_if_stale(A, field(W, e, SLOT))
         e = field(W, e, NEXT)
     A.counters[VISITS] += completed
-    return completed
+    return completed + W.counts[EARLY]
 
 
 @inner

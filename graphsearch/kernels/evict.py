@@ -113,7 +113,7 @@ def _set_bit(A: Any, rec: Any, bit: Any, on: Any) -> None:
 def pin(A: Any, W: Any, on: Any) -> None:
     """Pins the records of the wave under way, or lets them go."""
     Ap = pointers(A)
-    Wp = wave_pointers(W)
+    Wp = wave_pointers(W, W)
     for e in range(Wp.counts[ENTRIES]):
         rec = field(Wp, e, SLOT)
         if rec:

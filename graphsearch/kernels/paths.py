@@ -38,6 +38,7 @@ from .wave import (
     DEPTH,
     DONE,
     EDGE,
+    ENDED,
     HISTORY_DRAW,
     KIND,
     LEAF,
@@ -121,6 +122,8 @@ def end_entry(A: Any, W: Any, e: Any, kind: Any, done: Any) -> None:
             done = int64(0)
     set_field(W, e, KIND, kind)
     set_field(W, e, DONE, done)
+    if done and kind != LEAF:
+        W.counts[ENDED] += 1
     if kind == PATH_DRAW:
         counters[PATH_DRAWS] += 1
     elif kind == HISTORY_DRAW:

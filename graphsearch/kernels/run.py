@@ -9,7 +9,8 @@ from numba import float32, float64, int64
 from .backup import apply_overlay, back_up, expand
 from .board import PW, check_hash
 from .evaluation import evaluate_position
-from .gather import gather_ahead, gather_one, gather_wave, start_at_root
+from .flow import gather_ahead, gather_flow
+from .gather import gather_one
 from .jit import adv, inner, kernel, ptr
 from .kinds import BUILTIN
 from .layout import (
@@ -24,17 +25,20 @@ from .layout import (
     WAVES,
     pointers,
 )
+from .levels import start_at_root
 from .locate import filter_pointers, may_be_stored
 from .paths import locate, open_leaf, position_key
 from .wave import (
     AT_ROOT,
     CANDIDATES,
+    ENDED,
     ENTRIES_PER_LEAF,
     IN_LEVEL,
     LEAVES,
     LIMIT,
     MISSES,
     NOT_WAITING,
+    ON_PATH,
     SLOT,
     SPARE_ENTRIES,
     STAGE,
@@ -68,6 +72,12 @@ def has_space(A: Any, target: Any) -> Any:
     if counters[BLOCK_WORDS] + SPARE_BLOCK_WORDS > A.block_limit:
         return False
     return counters[OVERLAY_LENGTH] + OVERLAY_PER_WAVE <= A.overlay_size
+
+
+@inner
+def lacks_space(A: Any, W: Any, target: Any) -> Any:
+    """Returns whether there is too little space to begin a wave and complete the one in flight before it."""
+    return W.counts[STAGE] == NOT_WAITING and not has_space(A, target + W.before_counts[LEAVES])
 
 
 @inner
@@ -131,37 +141,43 @@ def _find_root(T: Any, A: Any, W: Any, F: Any, root: Any) -> Any:
 
 
 @inner
-def _gather(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit: Any) -> Any:
-    """Gathers one wave; an unknown root becomes its only leaf.
+def begin_or_resume(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit: Any) -> Any:
+    """Begins to gather a wave, or goes on with one that waited for records.
 
-    Returns False if it waits for records from the file; called again, it goes on with that wave.
+    Returns the slot of the root from which a batch is to be filled, 0 if the wave is complete (of one visit,
+    or with an unknown root as its only leaf), -1 if it waits for records from the file.
     """
     if W.counts[STAGE] == NOT_WAITING:
         _begin(A, W, target, limit)
-    if W.counts[TARGET] == 1:
-        return gather_one(T, A, W, F, root)
-    if W.counts[STAGE] == IN_LEVEL:
-        rec = field(W, int64(0), SLOT)
-    else:
-        rec = _find_root(T, A, W, F, root)
-    if rec < 0:
-        return False
-    if rec == 0:
+    if W.counts[TARGET] == 1 and W.before_counts[LEAVES] == 0:
+        return int64(0) if gather_one(T, A, W, F, root) else int64(-1)
+    if W.counts[STAGE] == IN_LEVEL or W.counts[STAGE] == ON_PATH:
+        return field(W, int64(0), SLOT)
+    rec = _find_root(T, A, W, F, root)
+    if rec == 0 and W.before_counts[LEAVES] == 0:
         open_leaf(T, A, W, start_at_root(W, root, int64(1)), check_hash(root))
-        return True
-    return gather_wave(T, A, W, F, root, rec, W.counts[TARGET], W.counts[LIMIT])
+    return rec
+
+
+@inner
+def _gather(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit: Any) -> Any:
+    """Gathers one wave by `flow`; returns False if it waits for records from the file."""
+    rec = begin_or_resume(T, A, W, F, root, target, limit)
+    if rec <= 0:
+        return rec == 0
+    return gather_flow(T, A, W, F, root, rec, W.counts[TARGET], W.counts[LIMIT])
 
 
 @kernel
-def gather(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit: Any) -> Any:
-    """Gathers the leaves of one wave; returns their number, NO_SPACE or NO_RECORDS.
+def gather(T: Any, A: Any, W: Any, B: Any, F: Any, root: Any, target: Any, limit: Any) -> Any:
+    """Gathers the leaves of one wave by `flow`; returns their number, NO_SPACE or NO_RECORDS.
 
     After NO_SPACE the arena must grow. After NO_RECORDS those of `misses` that the file has must be entered
-    in it. Then it must be called again.
+    in it. Then it must be called again. `B` is the wave that is being evaluated meanwhile, or an empty one.
     """
     Ap = pointers(A)
-    Wp = wave_pointers(W)
-    if Wp.counts[STAGE] == NOT_WAITING and not has_space(Ap, target):
+    Wp = wave_pointers(W, B)
+    if lacks_space(Ap, Wp, target):
         return int64(NO_SPACE)
     if not _gather(ptr(T, 0), Ap, Wp, filter_pointers(F), ptr(root, 0), target, limit):
         return int64(NO_RECORDS)
@@ -174,30 +190,31 @@ def look_ahead(T: Any, A: Any, W: Any, F: Any, root: Any, budget: Any) -> Any:
 
     `end_look_ahead` must follow when it returned True, or when nobody waits for it any more.
     """
-    return gather_ahead(ptr(T, 0), pointers(A), wave_pointers(W), filter_pointers(F), ptr(root, 0), budget)
+    return gather_ahead(ptr(T, 0), pointers(A), wave_pointers(W, W), filter_pointers(F), ptr(root, 0), budget)
 
 
 @kernel
 def end_look_ahead(W: Any, entries: Any) -> None:
     """Makes a gathered wave what it was before it was looked ahead from, with `entries` entries."""
-    Wp = wave_pointers(W)
+    Wp = wave_pointers(W, W)
     drop_entries(Wp, entries)
     Wp.counts[CANDIDATES] = 0
     Wp.counts[MISSES] = 0
+    Wp.counts[ENDED] = 0
     Wp.counts[STAGE] = NOT_WAITING
 
 
 @kernel
 def evaluate(T: Any, W: Any, weights: Any, kind: Any, temperature: Any) -> None:
     """Evaluates the leaves of a gathered wave with an evaluator that is a kernel."""
-    evaluate_leaves(ptr(T, 0), wave_pointers(W), ptr(weights, 0), kind, temperature)
+    evaluate_leaves(ptr(T, 0), wave_pointers(W, W), ptr(weights, 0), kind, temperature)
 
 
 @kernel
 def complete(T: Any, A: Any, W: Any, evaluator: Any) -> Any:
     """Expands the evaluated leaves of a gathered wave and backs it up; returns the completed visits."""
     Ap = pointers(A)
-    Wp = wave_pointers(W)
+    Wp = wave_pointers(W, W)
     expand(ptr(T, 0), Ap, Wp, evaluator)
     return back_up(ptr(T, 0), Ap, Wp)
 
@@ -207,6 +224,7 @@ def run(
     T: Any,
     A: Any,
     W: Any,
+    B: Any,
     F: Any,
     root: Any,
     weights: Any,
@@ -217,16 +235,16 @@ def run(
 ) -> Any:
     """Runs waves until `limits` is reached; returns DONE, or NO_SPACE or NO_RECORDS as `gather` does.
 
-    `limits` (int64[3]): visits and evaluations still to do, and waves until the caller wants to look.
-    All three count down.
+    `B` is an empty wave: nothing is in flight but the wave at hand. `limits` (int64[3]): visits and
+    evaluations still to do, and waves until the caller wants to look. All three count down.
     """
     Ap = pointers(A)
-    Wp = wave_pointers(W)
+    Wp = wave_pointers(W, B)
     Tp = ptr(T, 0)
     Fp = filter_pointers(F)
     while limits[0] > 0 and limits[1] > 0 and limits[2] > 0:
         batch = min(target, min(limits[0], limits[1]))
-        if Wp.counts[STAGE] == NOT_WAITING and not has_space(Ap, batch):
+        if lacks_space(Ap, Wp, batch):
             return NO_SPACE
         if not _gather(Tp, Ap, Wp, Fp, ptr(root, 0), batch, limits[0]):
             return NO_RECORDS

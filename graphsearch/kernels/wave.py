@@ -32,25 +32,41 @@ PARENT, EDGE, KIND, DEPTH, NEXT, NODE_OR_LEAF, ASKED, DONE, SLOT, CHECK = (
     19,
 )
 
+NOT_THERE = 1 << 62
 MAX_PLIES = 500  # visits deeper than this end at the value known there
 
 # what an entry turned out to be
 NODE, LEAF, TERMINAL, PATH_DRAW, CATCH_UP, COLLISION, HISTORY_DRAW, CUT, DROPPED = 0, 1, 2, 3, 4, 5, 6, 7, 8
 
-# in-flight node (4 words): where its counts begin | how many it has | visits in flight in all
-# | the one edge of its only visits while it has no counts
-FLIGHT_FIELDS = 4
-AT, ROOM, SUM, SINGLE = 0, 1, 2, 3
+# in-flight node (6 words): where its counts begin | how many it has | visits in flight in all
+# | the one edge of its only visits while it has no counts | the same position's node in the wave before, -1
+# none | edges that are barred (`exclude`)
+FLIGHT_FIELDS = 6
+AT, ROOM, SUM, SINGLE, OTHER, BARRED = 0, 1, 2, 3, 4, 5
 
 # `counts`; from SPLIT on, visits given to the edges of the node at hand
 ENTRIES, LEAVES, NODES_IN_FLIGHT, FLIGHT_USED, HASHED, VISITS_ASKED, CANDIDATES = 0, 1, 2, 3, 4, 5, 6
 SPLIT = 8
 STAGE, MISSES, LEVEL_BEGIN, LEVEL_END, TARGET, LIMIT, ROUND = 264, 265, 266, 267, 268, 269, 270
-COUNTS = SPLIT + 256 + 8
+# entries that ended with visits to be counted since the last `settle` | visits that were counted without an
+# evaluation | collisions that are still allowed: events, visits | visits that a descent stands for | first
+# entry of the round | collisions since the last leaf
+ENDED, EARLY, EVENTS_LEFT, COLLISIONS_LEFT, RUN, ROUND_BEGIN, IN_VAIN = (
+    271,
+    272,
+    273,
+    274,
+    275,
+    276,
+    277,
+)
+COUNTS = SPLIT + 256 + 16
 # where a gather that waits for records from the file goes on
 NOT_WAITING, AT_ROOT, ON_PATH, IN_LEVEL = 0, 1, 2, 3
-# `floats`: scratch columns by edge: b, c P, 1 + n + in flight
-BASE, GAIN, MASS = 0, 256, 512
+# `floats`: scratch columns by edge: b, c P, 1 + n + in flight | most visits that it may take (`exclude`), or
+# its part of the collisions (`budget`)
+BASE, GAIN, MASS, MOST = 0, 256, 512, 768
+PART = MOST
 MOVES_PER_LEAF = 220
 ENTRIES_PER_LEAF = (
     32  # waves of 1,024 need about 4 on a graph of 10^6 nodes, young graphs with collisions up to 20
@@ -76,7 +92,9 @@ class WaveArrays(NamedTuple):
     hash_used: Any  # int64: filled places
     nodes: Any  # int64[E * FLIGHT_FIELDS]
     flight: Any  # int64 visits in flight by edge
-    floats: Any  # float64[768] scratch
+    barred: Any  # uint8, like `flight`: 1 for an edge that this wave must not take (`exclude`)
+    shares: Any  # int64[E]: collisions allowed below an entry (`budget`), leaves below it (`exclude`)
+    floats: Any  # float64[1024] scratch
     counts: Any  # int64[COUNTS]
     scratch: Any  # uint64: working space of evaluation kernels
 
@@ -100,17 +118,28 @@ class WavePointers(NamedTuple):
     hash_used: Any
     nodes: Any
     flight: Any
+    barred: Any
+    shares: Any
     floats: Any
     counts: Any
     scratch: Any
     capacity: Any
     flight_capacity: Any
     hash_mask: Any
+    before_counts: Any  # of the wave that is being evaluated while this one is gathered
+    before_keys: Any
+    before_items: Any
+    before_nodes: Any
+    before_flight: Any
+    before_mask: Any
 
 
 @inner
-def wave_pointers(W: Any) -> Any:
-    """Returns the pointer bundle of a wave's arrays."""
+def wave_pointers(W: Any, B: Any) -> Any:
+    """Returns the pointer bundle of a wave's arrays and of what the wave `B` before it has in flight.
+
+    `B` is an empty wave if there is none, and does not matter where nothing is gathered.
+    """
     return WavePointers(
         ptr(W.entries, 0),
         as_i64(ptr(W.entries, 0)),
@@ -128,12 +157,20 @@ def wave_pointers(W: Any) -> Any:
         ptr(W.hash_used, 0),
         ptr(W.nodes, 0),
         ptr(W.flight, 0),
+        ptr(W.barred, 0),
+        ptr(W.shares, 0),
         ptr(W.floats, 0),
         ptr(W.counts, 0),
         ptr(W.scratch, 0),
         int64(W.candidates.size),
         int64(W.flight.size),
         U(W.hash_keys.size - 1),
+        ptr(B.counts, 0),
+        ptr(B.hash_keys, 0),
+        ptr(B.hash_items, 0),
+        ptr(B.nodes, 0),
+        ptr(B.flight, 0),
+        U(B.hash_keys.size - 1),
     )
 
 
@@ -157,7 +194,9 @@ def new_wave(leaves: int, scratch_words: int) -> WaveArrays:
         hash_used=np.empty(entries + leaves + 1, np.int64),
         nodes=np.empty(entries * FLIGHT_FIELDS, np.int64),
         flight=np.empty(16 * entries + 4096, np.int64),
-        floats=np.empty(768, np.float64),
+        barred=np.empty(16 * entries + 4096, np.uint8),
+        shares=np.empty(entries, np.int64),
+        floats=np.empty(1024, np.float64),
         counts=np.zeros(COUNTS, np.int64),
         scratch=np.zeros(scratch_words, np.uint64),
     )
@@ -197,9 +236,8 @@ def clear_wave(W: Any) -> None:
         W.heads[field(W, i, DEPTH)] = -1
     for i in range(SPLIT):
         counts[i] = 0
-    counts[STAGE] = NOT_WAITING
-    counts[MISSES] = 0
-    counts[ROUND] = 0
+    for i in range(STAGE, COUNTS):
+        counts[i] = 0
     W.offsets[0] = 0
 
 
@@ -213,6 +251,12 @@ def drop_entries(W: Any, first: Any) -> None:
 
 
 @inner
+def first_place(W: Any, tag: Any) -> Any:
+    """Returns where the search for a tag begins in the wave's hash table."""
+    return int64((tag ^ (tag >> U(29))) & W.hash_mask)
+
+
+@inner
 def hash_place(W: Any, tag: Any) -> Any:
     """Returns the place of a position's tag in the wave's hash table, or the empty place for it."""
     i = (tag ^ (tag >> U(29))) & W.hash_mask
@@ -221,6 +265,19 @@ def hash_place(W: Any, tag: Any) -> Any:
         if found == tag or found == ZERO:
             return int64(i)
         i = (i + ONE) & W.hash_mask
+
+
+@inner
+def item_before(W: Any, tag: Any) -> Any:
+    """Returns the item of a position in the wave before: in-flight node, or -1 - leaf; NOT_THERE if none."""
+    i = (tag ^ (tag >> U(29))) & W.before_mask
+    while True:
+        found = W.before_keys[i]
+        if found == tag:
+            return W.before_items[i]
+        if found == ZERO:
+            return int64(NOT_THERE)
+        i = (i + ONE) & W.before_mask
 
 
 @inner
@@ -255,48 +312,3 @@ def new_entry(W: Any, parent: Any, edge: Any, asked: Any, depth: Any) -> Any:
     fields[SLOT] = 0
     W.heads[depth] = e
     return e
-
-
-@inner
-def new_flight(W: Any) -> Any:
-    """Returns a new in-flight node without visits."""
-    node = W.counts[NODES_IN_FLIGHT]
-    W.counts[NODES_IN_FLIGHT] = node + 1
-    fields = adv(W.nodes, node * FLIGHT_FIELDS)
-    fields[AT] = 0
-    fields[ROOM] = 0
-    fields[SUM] = 0
-    fields[SINGLE] = -1
-    return node
-
-
-@inner
-def widen_flight(W: Any, node: Any, room: Any) -> None:
-    """Gives an in-flight node at least `room` counts."""
-    fields = adv(W.nodes, node * FLIGHT_FIELDS)
-    had = fields[ROOM]
-    if had >= room:
-        return
-    old = fields[AT]
-    at = W.counts[FLIGHT_USED]
-    W.counts[FLIGHT_USED] = at + room
-    for j in range(had):
-        W.flight[at + j] = W.flight[old + j]
-    for j in range(had, room):
-        W.flight[at + j] = 0
-    if fields[SINGLE] >= 0:
-        W.flight[at + fields[SINGLE]] = fields[SUM]
-        fields[SINGLE] = -1
-    fields[AT] = at
-    fields[ROOM] = room
-
-
-@inner
-def in_flight(W: Any, node: Any, j: Any) -> Any:
-    """Returns the visits in flight over edge `j` of an in-flight node."""
-    fields = adv(W.nodes, node * FLIGHT_FIELDS)
-    if j < fields[ROOM]:
-        return W.flight[fields[AT] + j]
-    if j == fields[SINGLE]:
-        return fields[SUM]
-    return int64(0)

@@ -1,0 +1,149 @@
+"""`flow`: a node's whole budget is one allocation, and exploration grows with what is in flight.
+
+        visits so far      ####  ##  #            all edges of a node end at one score, as far as a search
+        in flight          ++    +++ ++  +        that went on alone would have brought them: the wave spreads
+                           ---------------- t     as the search itself would, instead of piling up
+
+A wave may ask for a share of the root's N only (MaxWaveShare): a batch much larger than what the graph can
+justify is waste. What finds no room stays in flight, and the next round goes elsewhere. Unknown positions are
+admitted by the visits sent to them, largest first; breadth-first admission would favour shallow leaves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import float64, int64
+
+from .backup import settle
+from .jit import inner, prefetch
+from .kinds import FLOW
+from .layout import ROUNDS, WAVE_SHARE
+from .levels import LARGEST_SPLIT, admit, has_room, prefetch_place, send_down, start_round
+from .puct import child_visits
+from .wave import (
+    CANDIDATES,
+    CHECK,
+    EARLY,
+    ENTRY_WORDS,
+    IN_LEVEL,
+    LEAVES,
+    ROUND,
+    ROUND_BEGIN,
+    STAGE,
+    VISITS_ASKED,
+)
+
+MAX_ROUNDS = 60
+AHEAD = 8  # candidates whose memory is asked for before they are looked at
+
+
+@inner
+def _sift(keys: Any, i: Any, n: Any) -> None:
+    """Restores the min-heap below place `i`."""
+    while True:
+        child = 2 * i + 1
+        if child >= n:
+            return
+        if child + 1 < n and keys[child + 1] < keys[child]:
+            child += 1
+        if keys[i] <= keys[child]:
+            return
+        keys[i], keys[child] = keys[child], keys[i]
+        i = child
+
+
+@inner
+def sort_descending(keys: Any, n: Any) -> None:
+    """Sorts n distinct integers in place, largest first (heapsort)."""
+    for i in range(n // 2 - 1, -1, -1):
+        _sift(keys, int64(i), n)
+    for last in range(n - 1, 0, -1):
+        keys[0], keys[last] = keys[last], keys[0]
+        _sift(keys, int64(0), int64(last))
+
+
+@inner
+def _candidate(W: Any, i: Any) -> Any:
+    return int64(0xFFFFFFFF) - (W.candidates[i] & 0xFFFFFFFF)
+
+
+@inner
+def _admit_all(T: Any, A: Any, W: Any, target: Any) -> None:
+    """Makes leaves of the candidates, those with most visits first, until the batch is full."""
+    n = W.counts[CANDIDATES]
+    if W.counts[LEAVES] + n > target:
+        sort_descending(W.candidates, n)
+    for i in range(n):
+        if i + 2 * AHEAD < n:
+            e = _candidate(W, i + 2 * AHEAD)
+            prefetch(W.words, e * ENTRY_WORDS)
+            prefetch(W.words, e * ENTRY_WORDS + CHECK)
+        if i + AHEAD < n:
+            prefetch_place(T, A, W, _candidate(W, i + AHEAD))
+        admit(T, A, W, _candidate(W, i), target)
+    W.counts[CANDIDATES] = 0
+
+
+@inner
+def asked_before(W: Any) -> Any:
+    """Returns the visits that the wave before has asked for and that were not counted yet."""
+    if W.before_counts[LEAVES] == 0:
+        return int64(0)
+    return W.before_counts[VISITS_ASKED] - W.before_counts[EARLY]
+
+
+@inner
+def _next_budget(W: Any, target: Any, allowed: Any) -> Any:
+    """Returns the visits of the next round, within `allowed`.
+
+    What the batch lacks: half as much again as that would take at the rate so far; where less than every
+    other visit found a leaf, at least half of all that was asked for.
+    """
+    asked, leaves = W.counts[VISITS_ASKED], W.counts[LEAVES]
+    lacking = target - leaves
+    budget = int64(lacking)
+    if 2 * leaves < asked:
+        budget = max(lacking, asked // 2)
+    elif asked:
+        budget = lacking * 3 * asked // (2 * leaves) + 1
+    return min(budget, allowed - asked)
+
+
+@inner
+def gather_flow(T: Any, A: Any, W: Any, F: Any, root: Any, root_rec: Any, target: Any, limit: Any) -> Any:
+    """Fills a batch of up to `target` leaves with at most `limit` visits and the share of the root's N.
+
+    Returns False if it waits for records from the file; called again with the same arguments, it goes on
+    where it was.
+    """
+    share = int64(A.floats[WAVE_SHARE] * float64(child_visits(A, root_rec) + 1))
+    allowed = min(max(int64(1), share) - asked_before(W), limit)
+    while W.counts[ROUND] < MAX_ROUNDS:
+        if W.counts[STAGE] != IN_LEVEL:
+            budget = _next_budget(W, target, allowed)
+            if budget <= 0 or W.counts[LEAVES] >= target or not has_room(A, W, LARGEST_SPLIT):
+                break
+            W.counts[VISITS_ASKED] += budget
+            A.counters[ROUNDS] += 1
+            start_round(W, root, budget, int64(0))
+        if not send_down(T, A, W, F, int64(FLOW), target):
+            return False
+        _admit_all(T, A, W, target)
+        settle(T, A, W, W.counts[ROUND_BEGIN])
+        W.counts[ROUND] += 1
+    return True
+
+
+@inner
+def gather_ahead(T: Any, A: Any, W: Any, F: Any, root: Any, budget: Any) -> Any:
+    """Sends visits down as the next wave would, the leaves of this one in flight; nothing is admitted.
+
+    It is there to have the next wave's records read while this one is evaluated. Returns False if it waits
+    for them.
+    """
+    if W.counts[STAGE] != IN_LEVEL:
+        if not has_room(A, W, LARGEST_SPLIT):
+            return True
+        start_round(W, root, budget, int64(0))
+    return send_down(T, A, W, F, int64(FLOW), int64(0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -60,13 +60,20 @@ def evaluate(
         raise typer.BadParameter(f"evaluators have no option {others[0]!r}")
     boards = list(_given(positions or []))
     if fens is None:
-        with compiling("evaluation"):
+        with _ready(engine):
             _answer(engine, boards, json=json)
         return
-    with _open(fens) as lines, compiling("evaluation"):
+    with _open(fens) as lines, _ready(engine):
         good = _answer_lines(engine, lines, json=json)
     if not good:
         raise typer.Exit(FAILED)
+
+
+def _ready(engine: evaluators.Evaluator) -> AbstractContextManager[None]:
+    """Returns what announces the compile of an evaluator that is one of the kernels."""
+    from graphsearch.kernels.kinds import BUILTIN
+
+    return compiling("evaluation") if engine.kernel_kind == BUILTIN else nullcontext()
 
 
 def _given(positions: list[str]) -> Iterator[chess.Board]:

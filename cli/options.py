@@ -50,7 +50,8 @@ Evaluator = Annotated[
     typer.Option(
         "--evaluator",
         metavar="NAME",
-        help="builtin: this program's own evaluation; uniform: knows the rules only, for measuring.",
+        help="builtin: this program's own evaluation; uniform: knows the rules only, for measuring; "
+        "lc0:FILE: a Leela Chess Zero network, .pb.gz or .onnx.",
     ),
 ]
 
@@ -102,10 +103,10 @@ def given_position(position: str, moves: str | None, game: int | None, ply: int 
 def chosen_evaluator(name: str, options: list[str]) -> tuple[evaluators.Evaluator, list[str]]:
     """Returns the evaluator of that name, and the `NAME=VALUE` options that are not an evaluator's."""
     from graphsearch import evaluators
-    from graphsearch.errors import EvaluatorError
+    from graphsearch.errors import UnknownEvaluatorError
 
     own, others = evaluators.split_options(options)
     try:
         return evaluators.create(name, own), others
-    except EvaluatorError as error:  # a name that there is not: wrong use
+    except UnknownEvaluatorError as error:  # wrong use; a file that cannot be loaded is a failure
         raise typer.BadParameter(str(error)) from None

@@ -22,7 +22,11 @@ class ShapeError(GraphSearchError, ValueError):
 
 
 class EvaluatorError(GraphSearchError):
-    """An evaluator that is unknown, fails, or answers what is not an evaluation."""
+    """An evaluator that is unknown, cannot be made, fails, or answers what is not an evaluation."""
+
+
+class UnknownEvaluatorError(EvaluatorError, ValueError):
+    """The name of an evaluator that there is not."""
 
 
 class StoreError(GraphSearchError):

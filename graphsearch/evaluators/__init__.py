@@ -8,11 +8,12 @@ from typing import Any
 
 import chess
 
-from ..errors import EvaluatorError, InvalidParameterError
+from ..errors import InvalidParameterError, UnknownEvaluatorError
 from ..position import CHECKMATE, NOT_TERMINAL, check, terminal_kind
 from ..values import WDL, cp_from_q
 from .base import Evaluation, Evaluator, PositionBatch, checked
 from .builtin import BuiltinEvaluator
+from .lc0 import DEFAULT_TEMPERATURE, Lc0Evaluator
 from .table import TableEntry, TableEvaluator
 from .uniform import UniformEvaluator
 
@@ -23,6 +24,7 @@ __all__ = [
     "BuiltinEvaluator",
     "Evaluation",
     "Evaluator",
+    "Lc0Evaluator",
     "PositionBatch",
     "TableEntry",
     "TableEvaluator",
@@ -33,8 +35,10 @@ __all__ = [
     "split_options",
 ]
 
-NAMES = ("builtin", "uniform")
-OPTIONS = ("PolicyTemperature",)  # those of evaluators; search parameters are in params.OPTION_NAMES
+NAMES = ("builtin", "uniform", "lc0:FILE")
+OPTIONS = ("PolicyTemperature", "device", "threads")  # of evaluators; params.OPTION_NAMES has the search's
+
+MAX_THREADS = 1024
 
 ASSESS_BATCH = 256
 
@@ -44,21 +48,34 @@ def create(name: str, options: Mapping[str, str] | None = None) -> Evaluator:
 
     Args:
       name: one of `NAMES`.
-      options: `PolicyTemperature` (builtin): above 1 flattens the priors, below 1 sharpens them.
+      options: `PolicyTemperature` (builtin, lc0): above 1 flattens the priors, below 1 sharpens them.
+        `device` (lc0): `auto`, `cpu`, `cuda`, ... `threads` (lc0): of the CPU, 0 for all cores.
 
     Raises:
-      EvaluatorError: for an unknown name.
+      UnknownEvaluatorError: for an unknown name.
+      EvaluatorError: if the evaluator cannot be made: its file, its packages or its device fail.
       InvalidParameterError: for an option that this evaluator does not have, or a value out of range.
     """
     options = dict(options or {})
+    kind, _, file = name.partition(":")
     if name == "builtin":
-        temperature = _temperature(options.pop("PolicyTemperature", "1"))
+        temperature = _temperature(options, 1.0)
         _none_left(name, options)
         return BuiltinEvaluator(temperature)
     if name == "uniform":
         _none_left(name, options)
         return UniformEvaluator()
-    raise EvaluatorError(f"unknown evaluator {name!r}; known are {', '.join(NAMES)}")
+    if kind == "lc0" and file:
+        return _lc0(file, options)
+    raise UnknownEvaluatorError(f"unknown evaluator {name!r}; known are {', '.join(NAMES)}")
+
+
+def _lc0(file: str, options: dict[str, str]) -> Lc0Evaluator:
+    temperature = _temperature(options, DEFAULT_TEMPERATURE)
+    device = options.pop("device", "auto").lower()
+    threads = _threads(options)
+    _none_left("lc0", options)
+    return Lc0Evaluator(file, temperature=temperature, device=device, threads=threads)
 
 
 def split_options(options: Iterable[str]) -> tuple[dict[str, str], list[str]]:
@@ -79,7 +96,9 @@ def split_options(options: Iterable[str]) -> tuple[dict[str, str], list[str]]:
     return evaluator, others
 
 
-def _temperature(text: str) -> float:
+def _temperature(options: dict[str, str], default: float) -> float:
+    """Takes PolicyTemperature out of the options and returns it."""
+    text = options.pop("PolicyTemperature", str(default))
     try:
         value = float(text)
     except ValueError:
@@ -87,6 +106,14 @@ def _temperature(text: str) -> float:
     if not 0.1 <= value <= 10:
         raise InvalidParameterError(f"PolicyTemperature must be from 0.1 to 10, not {text}")
     return value
+
+
+def _threads(options: dict[str, str]) -> int:
+    """Takes the number of threads out of the options and returns it."""
+    text = options.pop("threads", "0")
+    if not (text.isascii() and text.isdigit() and int(text) <= MAX_THREADS):
+        raise InvalidParameterError(f"threads must be a whole number from 0 to {MAX_THREADS}, not {text!r}")
+    return int(text)
 
 
 def _none_left(name: str, options: Mapping[str, str]) -> None:

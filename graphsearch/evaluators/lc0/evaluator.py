@@ -1,0 +1,131 @@
+"""The evaluator: a network file, its identity, and batches through it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import EvaluatorError
+from ...kernels.kinds import EXTERNAL
+from ...provenance import EvaluatorIdentity
+from ..base import Evaluation, PositionBatch
+from .planes import HISTORY_FILL, input_planes
+from .policy import priors
+from .session import AUTO, Names, Session
+from .weights import GZIP_MAGIC, Network, read_network
+
+DEFAULT_TEMPERATURE = 1.359  # lc0's PolicyTemperature
+MOST_AT_ONCE = 1024  # positions in one run: 29 MB of planes; more do not run faster
+ONNX_SUFFIX = ".onnx"
+
+
+class Lc0Evaluator:
+    """V and P of a network of Leela Chess Zero.
+
+    A network with a WDL head says V as it is; of one that knows Q only, V has no draws. P is the softmax of
+    the policy divided by the temperature, over the legal moves. The moves-left head is not used.
+
+    Attributes:
+      identity: the file's hash and what else decides the answers; the device does not, though devices differ
+        in the last digits.
+      session: the loaded model; `session.device` says where it runs.
+    """
+
+    kernel_kind = EXTERNAL
+    temperature = 1.0  # the priors have their temperature already
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        temperature: float = DEFAULT_TEMPERATURE,
+        device: str = AUTO,
+        threads: int = 0,
+    ) -> None:
+        """Loads a network.
+
+        Args:
+          path: `.pb.gz` or `.pb` as lc0 uses them, or `.onnx` as `lc0 leela2onnx` writes it. The latter does
+            not say which planes it wants; it must be INPUT_CLASSICAL_112_PLANE.
+          temperature: PolicyTemperature; above 1 flattens the priors, below 1 sharpens them.
+          device: `auto` takes a GPU that this onnxruntime supports, else the CPU; or `cpu`, `cuda`, ...
+          threads: of the CPU, 0 for all cores.
+
+        Raises:
+          EvaluatorError: if the file is missing, damaged or not supported, onnxruntime is not installed, or
+            there is no such device.
+        """
+        data = _file_bytes(Path(path).expanduser())
+        label = str(path)
+        self._temperature = temperature
+        self.session = _session(data, label, device, threads)
+        options: dict[str, str | float] = {"HistoryFill": HISTORY_FILL, "PolicyTemperature": temperature}
+        mapping = "wdl" if self.session.has_wdl else "q-without-draws"
+        self.identity = EvaluatorIdentity("lc0", hashlib.sha256(data).hexdigest(), options, mapping)
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        """Returns WDL and priors of every position.
+
+        Raises:
+          EvaluatorError: if onnxruntime fails.
+        """
+        step = self.session.batch or MOST_AT_ONCE
+        parts = [self._some(_slice(batch, begin, begin + step)) for begin in range(0, len(batch), step)]
+        if len(parts) == 1:
+            return parts[0]
+        return Evaluation(
+            np.concatenate([np.zeros((0, 3), np.float32), *(part.wdl for part in parts)]),
+            np.concatenate([np.zeros(0, np.float32), *(part.priors for part in parts)]),
+        )
+
+    def _some(self, batch: PositionBatch) -> Evaluation:
+        outputs = self.session.run(input_planes(batch.words, self.session.dtype))
+        wdl = outputs.value if self.session.has_wdl else wdl_without_draws(outputs.value[:, 0])
+        return Evaluation(wdl, priors(batch, outputs.policy, self._temperature))
+
+
+def wdl_without_draws(q: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Returns `[(1 + q) / 2, 0, (1 - q) / 2]` for each q, `[B, 3]`.
+
+    >>> wdl_without_draws(np.array([0.5], np.float32)).tolist()
+    [[0.75, 0.0, 0.25]]
+    """
+    return np.stack([(1 + q) / 2, np.zeros_like(q), (1 - q) / 2], axis=1)
+
+
+def _slice(batch: PositionBatch, begin: int, end: int) -> PositionBatch:
+    """Returns some of a batch's positions."""
+    offsets = batch.offsets[begin : end + 1]
+    return PositionBatch(batch.words[begin:end], batch.moves[offsets[0] : offsets[-1]], offsets - offsets[0])
+
+
+def _file_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise EvaluatorError(
+            f"the network {path} cannot be read: {error.strerror or error}; expected a .pb.gz or .onnx file"
+        ) from None
+
+
+def _session(data: bytes, label: str, device: str, threads: int) -> Session:
+    """Returns the session of a file, an ONNX model by its name's end, else one of lc0's."""
+    if label.lower().endswith(ONNX_SUFFIX) and data[:2] != GZIP_MAGIC:
+        return Session(data, label, Names(), device=device, threads=threads)
+    network = read_network(data, label)
+    if isinstance(network, Network):
+        from .convert import to_onnx
+
+        return Session(to_onnx(network), label, Names(), device=device, threads=threads)
+    usual = Names()
+    names = Names(
+        network.planes or usual.planes,
+        network.policy or usual.policy,
+        network.wdl or usual.wdl,
+        network.value or usual.value,
+    )
+    return Session(network.model, label, names, device=device, threads=threads)

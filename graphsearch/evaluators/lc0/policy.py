@@ -1,0 +1,118 @@
+"""A network's policy: which of its 1858 outputs a move is, and the priors of the legal moves.
+
+The outputs are the moves seen by the side to move: all that a queen or a knight can make, by from-square
+and to-square, then promotions to queen, rook and bishop from the 7th rank. A promotion to knight is the
+plain move; castling is the king taking its own rook.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base import PositionBatch
+from .planes import black_moves
+
+POLICY_SIZE = 1858
+CONVOLUTION_PLANES = 80  # of a convolutional head, 73 of them used
+CODES = 5 << 12  # move codes of `position.encode_move`
+
+_MIRROR = np.uint16(56 | 56 << 6)  # mirrors the ranks of both squares of a code
+_COMPASS = ((0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1))  # file, rank; clockwise
+_KNIGHT_STEPS = ((1, 2), (2, 1), (2, -1), (1, -2), (-1, -2), (-2, -1), (-2, 1), (-1, 2))
+_PROMOTIONS = {"q": 4, "r": 3, "b": 2}  # as in a move code, in the order of the outputs
+_E1, _CASTLING = 4, {4 | 6 << 6: 4 | 7 << 6, 4 | 2 << 6: 4}  # e1g1 is e1h1, e1c1 is e1a1
+
+Move = tuple[int, int, str]  # from-square, to-square, letter of q, r, b or nothing
+
+
+@cache
+def policy_moves() -> tuple[Move, ...]:
+    """Returns the moves of the outputs, in order.
+
+    >>> moves = policy_moves()
+    >>> len(moves), moves[0], moves[1857]
+    (1858, (0, 1, ''), (55, 63, 'b'))
+    """
+    plain = [(a, b, "") for a, b in product(range(64), repeat=2) if _reaches(a, b)]
+    promoting = [
+        (48 + file, 56 + to, letter)
+        for file in range(8)
+        for to in range(max(0, file - 1), min(7, file + 1) + 1)
+        for letter in _PROMOTIONS
+    ]
+    return (*plain, *promoting)
+
+
+def _step(a: int, b: int) -> tuple[int, int]:
+    return b % 8 - a % 8, b // 8 - a // 8
+
+
+def _reaches(a: int, b: int) -> bool:
+    """Returns whether a queen or a knight gets from one square to the other on an empty board."""
+    dx, dy = (abs(d) for d in _step(a, b))
+    return a != b and (dx == 0 or dy == 0 or dx == dy or {dx, dy} == {1, 2})
+
+
+@cache
+def _output_of_code() -> NDArray[np.int64]:
+    """Returns the output of each move code seen by the side to move, `[2 * CODES]`; -1 where there is none.
+
+    The second half is for positions whose own king stands on e1, where e1g1 and e1c1 are castling.
+    """
+    table = np.full((2, CODES), -1, np.int64)
+    for output, (a, b, letter) in enumerate(policy_moves()):
+        table[:, a | b << 6 | _PROMOTIONS.get(letter, 0) << 12] = output
+        if a // 8 == 6 and b // 8 == 7 and not letter:  # a promotion to knight, too
+            table[:, a | b << 6 | 1 << 12] = output
+    for code, king_takes_rook in _CASTLING.items():
+        table[1, code] = table[1, king_takes_rook]
+    return table.reshape(-1)
+
+
+@cache
+def convolution_outputs() -> NDArray[np.int64]:
+    """Returns where each of the 1858 outputs stands in a flat convolutional head `[80 * 64]`.
+
+    Planes: seven steps of each of eight directions, eight knight's moves, nine promotions (by file step, then
+    rook, bishop, queen); in a plane the from-square.
+    """
+    planes = {(dx * n, dy * n): 7 * i + n - 1 for i, (dx, dy) in enumerate(_COMPASS) for n in range(1, 8)}
+    planes |= {step: 56 + i for i, step in enumerate(_KNIGHT_STEPS)}
+    cells = [
+        (64 + 3 * (_step(a, b)[0] + 1) + "rbq".index(letter) if letter else planes[_step(a, b)]) * 64 + a
+        for a, b, letter in policy_moves()
+    ]
+    return np.array(cells, np.int64)
+
+
+def output_indices(batch: PositionBatch) -> NDArray[np.int64]:
+    """Returns the output of every move of a batch, `[M]`."""
+    black = black_moves(batch.words)
+    ours = np.where(black, batch.words[:, 7], batch.words[:, 6])
+    home = np.where(black, np.uint64(1 << (_E1 + 56)), np.uint64(1 << _E1))
+    at_home = (batch.words[:, 5] & ours & home) != 0
+    lengths = np.diff(batch.offsets)
+    codes = batch.moves ^ np.repeat(np.where(black, _MIRROR, np.uint16(0)), lengths)
+    outputs: NDArray[np.int64] = _output_of_code()[codes + np.repeat(np.where(at_home, CODES, 0), lengths)]
+    return outputs
+
+
+def priors(batch: PositionBatch, logits: NDArray[np.float32], temperature: float) -> NDArray[np.float32]:
+    """Returns the softmax of `logits / temperature` over each position's legal moves, `[M]`.
+
+    Args:
+      batch: the positions; each has at least one move.
+      logits: `[B, 1858]`.
+      temperature: above 1 flattens, below 1 sharpens.
+    """
+    lengths = np.diff(batch.offsets)
+    rows = np.repeat(np.arange(len(batch)), lengths)
+    scaled = logits[rows, output_indices(batch)].astype(np.float64) / temperature
+    begins = batch.offsets[:-1]
+    powers = np.exp(scaled - np.maximum.reduceat(scaled, begins)[rows])
+    result: NDArray[np.float32] = (powers / np.add.reduceat(powers, begins)[rows]).astype(np.float32)
+    return result

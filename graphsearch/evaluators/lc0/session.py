@@ -1,0 +1,201 @@
+"""onnxruntime behind one door: a model, the device it runs on, and planes in, logits and values out."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import EvaluatorError
+from .planes import PLANES
+from .policy import CONVOLUTION_PLANES, POLICY_SIZE, convolution_outputs
+
+PLANES_NAME, POLICY_NAME = "/input/planes", "/output/policy"
+WDL_NAME, VALUE_NAME = "/output/wdl", "/output/value"  # a network has one of them
+
+INSTALL = "pip install 'graphsearch[lc0]'"
+AUTO, CPU = "auto", "cpu"
+AUTO_DEVICES = (
+    "cuda",
+    "rocm",
+    "migraphx",
+    "dml",
+    "coreml",
+)  # `auto` takes them before the CPU
+PROVIDER = "ExecutionProvider"  # how onnxruntime's names of devices end
+FATAL_ONLY = 4  # onnxruntime's log; what goes wrong is an exception, too
+
+_TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
+
+
+def needed(module: str) -> Any:
+    """Returns a module of the extra `lc0`.
+
+    Raises:
+      EvaluatorError: if it is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise EvaluatorError(f"an lc0 network needs the package {module} ({error}): {INSTALL}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a model calls its input and outputs; `wdl` or `value` may be missing from it."""
+
+    planes: str = PLANES_NAME
+    policy: str = POLICY_NAME
+    wdl: str = WDL_NAME
+    value: str = VALUE_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """What a model says: `policy` `[B, 1858]` logits; `value` `[B, 3]` WDL, or `[B, 1]` Q."""
+
+    policy: NDArray[np.float32]
+    value: NDArray[np.float32]
+
+
+class Session:
+    """A model that is ready to run. Calls may come from any thread; they release the GIL.
+
+    Attributes:
+      device: where it runs, such as `cpu` or `cuda`.
+      has_wdl: whether its value is WDL.
+      dtype: of its planes.
+      batch: the only batch size that it takes, None for any.
+      runtime: the onnxruntime session itself.
+      outputs: the names of its policy and its value.
+    """
+
+    def __init__(
+        self, model: bytes, label: str, names: Names, *, device: str = AUTO, threads: int = 0
+    ) -> None:
+        """Loads a model.
+
+        Args:
+          model: an ONNX model.
+          label: what errors call it.
+          names: of its input and outputs.
+          device: `auto`, `cpu`, or another that this onnxruntime was built for, such as `cuda`.
+          threads: on the CPU, 0 for one on each core.
+
+        Raises:
+          EvaluatorError: if onnxruntime is missing, has no such device or cannot load the model, or if the
+            model is not what `lc0 leela2onnx` writes.
+        """
+        ort = needed("onnxruntime")
+        self.runtime = _load(ort, model, label, _providers(ort, device), threads)
+        self.device = _device_of(self.runtime.get_providers()[0])
+        if device not in (AUTO, self.device):
+            raise EvaluatorError(
+                f"{label} could not be loaded on {device}, only on {self.device};"
+                f" check the driver, or leave out device={device}"
+            )
+        self._take_input(label, names)
+        self._take_outputs(label, names)
+
+    def _take_input(self, label: str, names: Names) -> None:
+        found = {node.name: node for node in self.runtime.get_inputs()}
+        node = found.get(names.planes)
+        if node is None or len(found) > 1 or node.shape[1:] != [PLANES, 8, 8] or node.type not in _TYPES:
+            raise EvaluatorError(
+                f"{label} is no network as `lc0 leela2onnx` writes it: expected the one input"
+                f" {names.planes} [batch, {PLANES}, 8, 8] of float32 or float16, found"
+                f" {_described(found.values())}"
+            )
+        self._input = names.planes
+        self.dtype = _TYPES[node.type]
+        self.batch = node.shape[0] if isinstance(node.shape[0], int) else None
+
+    def _take_outputs(self, label: str, names: Names) -> None:
+        found = {node.name: node for node in self.runtime.get_outputs()}
+        policy = _flat_size(found.get(names.policy))
+        self.has_wdl = names.wdl in found
+        value = names.wdl if self.has_wdl else names.value
+        good = policy in (POLICY_SIZE, CONVOLUTION_PLANES * 64)
+        if not good or _flat_size(found.get(value)) != (3 if self.has_wdl else 1):
+            raise EvaluatorError(
+                f"{label} is no network as `lc0 leela2onnx` writes it: expected outputs {names.policy}"
+                f" [batch, {POLICY_SIZE}] and {names.wdl} [batch, 3] or {names.value} [batch, 1], found"
+                f" {_described(found.values())}"
+            )
+        self._is_mapped = policy == POLICY_SIZE
+        self.outputs = [names.policy, value]
+
+    def run(self, planes: NDArray[Any]) -> Outputs:
+        """Returns what the model says of planes `[B, 112, 8, 8]` of its dtype.
+
+        Raises:
+          EvaluatorError: if onnxruntime fails, such as for want of memory on the device.
+        """
+        count = len(planes)
+        if self.batch and count != self.batch:
+            assert count < self.batch, "the caller makes batches of the model's size"
+            planes = np.concatenate([planes, np.zeros((self.batch - count, *planes.shape[1:]), planes.dtype)])
+        try:
+            policy, value = self.runtime.run(self.outputs, {self._input: planes})
+        except Exception as error:
+            raise EvaluatorError(f"onnxruntime failed on {self.device}: {_first_line(error)}") from error
+        policy = policy[:count].reshape(count, -1)
+        policy = policy if self._is_mapped else policy[:, convolution_outputs()]
+        value = value[:count].reshape(count, -1)
+        return Outputs(policy.astype(np.float32, copy=False), value.astype(np.float32, copy=False))
+
+
+def _load(ort: Any, model: bytes, label: str, providers: list[str], threads: int) -> Any:
+    options = ort.SessionOptions()
+    options.log_severity_level = FATAL_ONLY
+    options.intra_op_num_threads = threads
+    ort.set_default_logger_severity(FATAL_ONLY)
+    try:
+        return ort.InferenceSession(model, options, providers=providers)
+    except Exception as error:
+        raise EvaluatorError(
+            f"{label} cannot be loaded: expected an ONNX model that onnxruntime {ort.__version__} runs,"
+            f" which says: {_first_line(error)}"
+        ) from None
+
+
+def _providers(ort: Any, device: str) -> list[str]:
+    """Returns onnxruntime's names of the devices to try, in order."""
+    installed = {_device_of(name): name for name in ort.get_available_providers()}
+    if device == AUTO:
+        return [installed[name] for name in (*AUTO_DEVICES, CPU) if name in installed]
+    if device not in installed:
+        known = ", ".join(sorted(installed))
+        raise EvaluatorError(
+            f"this onnxruntime has no device {device!r}, only {known};"
+            " for an NVIDIA GPU: pip install onnxruntime-gpu in the place of onnxruntime"
+        )
+    return list(dict.fromkeys([installed[device], installed[CPU]]))
+
+
+def _device_of(provider: str) -> str:
+    """Returns a provider's name as a person writes it.
+
+    >>> _device_of("CUDAExecutionProvider")
+    'cuda'
+    """
+    return provider.removesuffix(PROVIDER).lower()
+
+
+def _flat_size(node: Any) -> int:
+    """Returns how many numbers an output has for each position, 0 if that is not known."""
+    shape = node.shape[1:] if node else []
+    return int(np.prod(shape)) if shape and all(isinstance(n, int) for n in shape) else 0
+
+
+def _described(nodes: Any) -> str:
+    found = [f"{node.name} {node.shape} {node.type}" for node in nodes]
+    return ", ".join(found).replace("'", "") or "none"
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -285,9 +286,10 @@ class _Reader:
             gammas, betas = (gammas, betas) if len(betas) else (np.ones(outputs), np.zeros(outputs))
             for part in (means, variances, gammas, betas):
                 self.expect(f"{what}'s normalisation", len(part), outputs)
-            scale = gammas / np.sqrt(variances + EPSILON)
+            with np.errstate(invalid="ignore", divide="ignore"):
+                scale = gammas / np.sqrt(variances + EPSILON)
             kernel, bias = kernel * scale[:, None, None, None], (bias - means) * scale + betas
-        return Convolution(kernel.astype(np.float32), bias.astype(np.float32))
+        return Convolution(self.finite(kernel, what), self.finite(bias, what))
 
     def dense(self, parent: Message, fields: tuple[int, int], inputs: int, what: str) -> Dense:
         """Returns a fully connected layer, its weights and bias being two fields of a message."""
@@ -310,7 +312,18 @@ class _Reader:
                 f"{self.name} is damaged: {what} has {len(raw)} bytes of weights, expected a multiple of"
                 f" {width}; download it again"
             )
-        return _DECODERS[encoding](raw, layer.real(1), layer.real(2))
+        with np.errstate(invalid="ignore", over="ignore"):
+            return self.finite(_DECODERS[encoding](raw, layer.real(1), layer.real(2)), what)
+
+    def finite(self, values: NDArray[np.floating[Any]], what: str) -> Floats:
+        """Returns numbers as float32, if each of them is one."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            floats = values.astype(np.float32, copy=False)
+        if not np.isfinite(floats).all():
+            raise EvaluatorError(
+                f"{self.name} is damaged: {what} has weights that are no finite numbers; download it again"
+            )
+        return floats
 
     def expect(self, what: str, found: int, expected: int) -> None:
         """Raises EvaluatorError unless a layer has as many numbers as it must, and has any."""

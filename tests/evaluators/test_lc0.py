@@ -1,0 +1,513 @@
+"""`lc0:FILE`: what networks answer, how files are read or refused, and searches with them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import shutil
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import chess
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+
+from graphsearch import Graph, Limits, SearchParams, search
+from graphsearch.errors import (
+    EvaluatorError,
+    EvaluatorMismatchError,
+    InvalidParameterError,
+    UnknownEvaluatorError,
+)
+from graphsearch.evaluators import Evaluator, Lc0Evaluator, PositionBatch, checked, create
+from graphsearch.evaluators.lc0.planes import input_planes
+from graphsearch.evaluators.lc0.policy import output_indices
+from graphsearch.evaluators.lc0.weights import read_network
+
+from ..conftest import Cli, shared_data
+from ..graphs import check_invariants
+from ..networks import Tiny, data, net, number, policy_cell, policy_texts, softmax, word
+
+Floats = NDArray[np.float64]
+TOLERANCE = 1e-3
+
+
+def some_boards(count: int = 12) -> list[chess.Board]:
+    """Returns positions of random games, either side to move."""
+    chance = random.Random(5)
+    boards: list[chess.Board] = []
+    while len(boards) < count:
+        board = chess.Board()
+        for _ in range(chance.randrange(60)):
+            if not any(board.legal_moves):
+                break
+            board.push(chance.choice(list(board.legal_moves)))
+        if any(board.legal_moves):
+            boards.append(chess.Board(board.fen()))
+    return boards
+
+
+def softmax_by_position(batch: PositionBatch, logits: Floats, temperature: float) -> Floats:
+    """Returns what priors are by definition."""
+    outputs = output_indices(batch)
+    parts = []
+    for row in range(len(batch)):
+        legal = outputs[batch.offsets[row] : batch.offsets[row + 1]]
+        parts.append(softmax(logits[row, legal] / temperature))
+    return np.concatenate(parts)
+
+
+def check_answers(evaluator: Lc0Evaluator, logits: Floats, wdl: Floats, temperature: float) -> None:
+    """Asserts that an evaluator says of `some_boards` what a network does, to the tolerance."""
+    batch = PositionBatch.from_boards(some_boards())
+    found = checked(batch, evaluator.evaluate(batch))
+    np.testing.assert_allclose(found.wdl, wdl, atol=TOLERANCE)
+    np.testing.assert_allclose(found.priors, softmax_by_position(batch, logits, temperature), atol=TOLERANCE)
+
+
+def written(path: Path, content: bytes) -> Path:
+    path.write_bytes(content)
+    return path
+
+
+# ------------------------------------------------------------------ lc0's files
+SHAPES = {
+    "squeezing, convolutional, WDL": Tiny(22),
+    "plain, classical, Q": Tiny(24, convolutional=False, wdl=False, squeezes=False),
+    "squeezing, classical, WDL": Tiny(4, convolutional=False),
+    "plain, convolutional, Q, Mish": Tiny(9, wdl=False, squeezes=False, mish=True),
+    "squeezing, Mish, one block": Tiny(7, mish=True, blocks=1),
+    "no blocks": Tiny(20, blocks=0),
+    "before heads were named": Tiny(13, convolutional=False, wdl=False, old=True),
+    "before heads were named, plain": Tiny(27, convolutional=False, wdl=False, old=True, squeezes=False),
+    "float16": Tiny(21, encoding=2),
+    "bfloat16": Tiny(22, encoding=3),
+    "float32": Tiny(25, encoding=4),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_network_answers_what_its_weights_define(shape: str, tmp_path: Path) -> None:
+    tiny = SHAPES[shape]
+    evaluator = Lc0Evaluator(written(tmp_path / "tiny.pb.gz", tiny.file), temperature=1.5)
+    planes = input_planes(PositionBatch.from_boards(some_boards()).words).astype(np.float64)
+    logits, value = tiny.answer(planes)
+    if not tiny.wdl:
+        value = np.stack([(1 + value[:, 0]) / 2, 0 * value[:, 0], (1 - value[:, 0]) / 2], axis=1)
+    assert np.ptp(value[:, 0]) > 0.1, "a network that always says the same proves nothing"
+    check_answers(evaluator, logits, value, 1.5)
+
+
+def test_a_file_that_is_not_compressed_is_read_too(tmp_path: Path) -> None:
+    tiny = Tiny(1)
+    batch = PositionBatch.from_boards(some_boards())
+    packed = Lc0Evaluator(written(tmp_path / "tiny.pb.gz", tiny.file)).evaluate(batch)
+    plain = Lc0Evaluator(written(tmp_path / "tiny.pb", tiny.message)).evaluate(batch)
+    assert np.array_equal(packed.priors, plain.priors)
+
+
+def test_more_positions_than_fit_one_run_are_answered_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluator = Lc0Evaluator(written(tmp_path / "tiny.pb.gz", Tiny(1).file))
+    batch = PositionBatch.from_boards(some_boards())
+    whole = evaluator.evaluate(batch)
+    monkeypatch.setattr("graphsearch.evaluators.lc0.evaluator.MOST_AT_ONCE", 5)
+    parts = evaluator.evaluate(batch)
+    np.testing.assert_allclose(parts.wdl, whole.wdl, atol=1e-6)
+    np.testing.assert_allclose(parts.priors, whole.priors, atol=1e-6)
+
+
+def test_threads_may_share_an_evaluator(tmp_path: Path) -> None:
+    evaluator = Lc0Evaluator(written(tmp_path / "tiny.pb.gz", Tiny(1).file))
+    batches = [PositionBatch.from_boards(some_boards()[n:]) for n in range(8)]
+    alone = [evaluator.evaluate(batch) for batch in batches]
+    with ThreadPoolExecutor(4) as threads:
+        together = list(threads.map(evaluator.evaluate, batches * 5))
+    for found, expected in zip(together, alone * 5, strict=True):
+        np.testing.assert_allclose(found.priors, expected.priors, atol=1e-6)
+
+
+def test_no_positions_have_no_answers(tmp_path: Path) -> None:
+    evaluator = Lc0Evaluator(written(tmp_path / "tiny.pb.gz", Tiny(1).file))
+    found = evaluator.evaluate(PositionBatch.from_boards([]))
+    assert found.wdl.shape == (0, 3)
+    assert found.priors.shape == (0,)
+
+
+# ------------------------------------------------------------------ ONNX models
+def linear_model(
+    *, policy: int = 1858, wdl: bool = True, batch: int | str = "batch", dtype: Any = np.float32
+) -> tuple[onnx.ModelProto, Callable[[Floats], tuple[Floats, Floats]]]:
+    """Returns a small ONNX model with lc0's names, and what it answers: linear in the means of the planes."""
+    chance = np.random.default_rng(3)
+    weights = {
+        "p": chance.normal(0, 1, (112, policy)).astype(dtype),
+        "v": chance.normal(0, 1, (112, 3 if wdl else 1)).astype(dtype),
+        "scale": np.full((112, 1, 1), 1 / 16, dtype),
+    }
+    value = "/output/wdl" if wdl else "/output/value"
+    nodes = [
+        helper.make_node("Mul", ["/input/planes", "scale"], ["scaled"]),
+        helper.make_node("GlobalAveragePool", ["scaled"], ["pooled"]),
+        helper.make_node("Flatten", ["pooled"], ["means"]),
+        helper.make_node("MatMul", ["means", "p"], ["/output/policy"]),
+        helper.make_node("MatMul", ["means", "v"], ["raw"]),
+        helper.make_node("Softmax", ["raw"], [value], axis=1)
+        if wdl
+        else helper.make_node("Tanh", ["raw"], [value]),
+    ]
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    graph = helper.make_graph(
+        nodes,
+        "linear",
+        [helper.make_tensor_value_info("/input/planes", kind, [batch, 112, 8, 8])],
+        [
+            helper.make_tensor_value_info("/output/policy", kind, [batch, policy]),
+            helper.make_tensor_value_info(value, kind, [batch, 3 if wdl else 1]),
+        ],
+        [numpy_helper.from_array(array, name) for name, array in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+    def answer(planes: Floats) -> tuple[Floats, Floats]:
+        means = planes.mean((2, 3)) / 16
+        raw = means @ weights["v"].astype(np.float64)
+        logits = means @ weights["p"].astype(np.float64)
+        q = np.tanh(raw[:, 0])
+        return logits, softmax(raw) if wdl else np.stack([(1 + q) / 2, 0 * q, (1 - q) / 2], axis=1)
+
+    return model, answer
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"wdl": False},
+        {"policy": 80 * 64},
+        {"batch": 5},
+        {"batch": 64},
+        {"dtype": np.float16},
+    ],
+    ids=str,
+)
+def test_an_onnx_model_is_run_as_it_is(options: dict[str, Any], tmp_path: Path) -> None:
+    model, answer = linear_model(**options)
+    evaluator = Lc0Evaluator(written(tmp_path / "x.onnx", model.SerializeToString()), temperature=0.5)
+    planes = input_planes(PositionBatch.from_boards(some_boards()).words).astype(np.float64)
+    logits, wdl = answer(planes)
+    if options.get("policy"):  # a convolutional head as it comes
+        logits = logits[:, [plane * 64 + square for plane, square in map(policy_cell, policy_texts())]]
+    check_answers(evaluator, logits, wdl, 0.5)
+
+
+def test_an_onnx_model_inside_an_lc0_file_is_run_by_the_names_that_the_file_gives(tmp_path: Path) -> None:
+    model, answer = linear_model()
+    names = {"/input/planes": "in", "/output/policy": "out/p", "/output/wdl": "out/w"}
+    for node in (*model.graph.node, *model.graph.input, *model.graph.output):
+        for part in ("input", "output"):
+            for i, name in enumerate(getattr(node, part, ())):
+                getattr(node, part)[i] = names.get(name, name)
+        node.name = names.get(node.name, node.name)
+    wrapped = data(1, model.SerializeToString()) + data(3, b"in") + data(5, b"out/w") + data(6, b"out/p")
+    content = net(Tiny().format(network=5, policy=1), data(11, wrapped), version=(0, 28, 0))
+    evaluator = Lc0Evaluator(written(tmp_path / "wrapped.pb.gz", gzip.compress(content)))
+    planes = input_planes(PositionBatch.from_boards(some_boards()).words).astype(np.float64)
+    check_answers(evaluator, *answer(planes), 1.359)
+
+
+# ------------------------------------------------------------------ a real network
+@pytest.mark.parametrize("name", ["maia-1900.pb.gz", "maia-1900.onnx"])
+def test_maia_answers_as_the_reference_does(name: str) -> None:
+    evaluator = create(f"lc0:{shared_data(f'nets/{name}')}", {"PolicyTemperature": "1"})
+    with gzip.open(shared_data("golden/maia-1900_outputs.jsonl.gz"), "rt") as handle:
+        cases = [case for case in map(json.loads, handle) if not case["moves"]]
+    assert len(cases) == 100
+    batch = PositionBatch.from_boards([chess.Board(case["start_fen"]) for case in cases])
+    found = checked(batch, evaluator.evaluate(batch))
+    np.testing.assert_allclose(found.wdl, [case["wdl"] for case in cases], atol=TOLERANCE)
+    for row, ((_, moves), case) in enumerate(zip(batch.boards(), cases, strict=True)):
+        p = found.priors[batch.offsets[row] : batch.offsets[row + 1]]
+        assert {move.uci() for move in moves} == set(case["policy"])
+        np.testing.assert_allclose(p, [case["policy"][move.uci()] for move in moves], atol=TOLERANCE)
+
+
+# ------------------------------------------------------------------ files that are refused
+def tiny_net(
+    *, content: bytes | None = None, version: tuple[int, int, int] = (0, 21, 0), **form: int
+) -> bytes:
+    tiny = Tiny(1)
+    return net(tiny.format(**form), data(10, tiny.weights()) if content is None else content, version=version)
+
+
+def without(name: str) -> bytes:
+    """Returns a network of which one array is empty."""
+    tiny = Tiny(1)
+    found = tiny.weights()
+    gone = {"stem": 1, "policy.first": 11, "policy.last": 3, "value": 6, "value.hidden.w": 7}[name]
+    kept, at = b"", 0
+    while at < len(found):  # fields of one byte of key, then their size
+        size, shift, begin = 0, 0, at + 1
+        while found[begin] > 127:
+            size, shift, begin = size | (found[begin] & 127) << shift, shift + 7, begin + 1
+        size |= found[begin] << shift
+        if found[at] >> 3 != gone:
+            kept += found[at : begin + 1 + size]
+        at = begin + 1 + size
+    return net(tiny.format(), data(10, kept))
+
+
+BAD_FILES: dict[str, tuple[bytes, tuple[str, ...]]] = {
+    "empty": (b"", ("no Lc0 network", "0x1c0", "none")),
+    "a text": (b"Dear reader, this is no network.", ("no Lc0 network", "download")),
+    "truncated": (Tiny(1).file[:-3000], ("damaged", "gzip", "download")),
+    "no gzip inside": (b"\x1f\x8b" + b"\7" * 100, ("damaged", "gzip")),
+    "a flipped bit": (Tiny(1).file[:500] + b"\xff" + Tiny(1).file[501:], ("damaged",)),
+    "truncated, then packed": (
+        gzip.compress(Tiny(1).message[:-1000]),
+        ("no Lc0 network", "bytes", "download"),
+    ),
+    "a text format": (gzip.compress(b"2\n0.1 0.2\n"), ("text format", ".pb.gz")),
+    "another magic": (gzip.compress(word(1, 0x1C1)), ("magic number 0x1c0", "0x1c1")),
+    "a number for the weights": (
+        net(Tiny(1).format(), number(10, 3)),
+        ("no Lc0 network", "field 10 is a number"),
+    ),
+    "a later version": (tiny_net(version=(0, 99, 1)), ("needs lc0 0.99.1", "0.33")),
+    "another encoding": (net(number(1, 7), b""), ("encoding 7", "LINEAR16")),
+    "other planes": (tiny_net(input=5), ("INPUT_112_WITH_CANONICALIZATION_V2", "INPUT_CLASSICAL_112_PLANE")),
+    "unknown planes": (tiny_net(input=77), ("input format is 77", "INPUT_CLASSICAL_112_PLANE")),
+    "a transformer": (tiny_net(network=6), ("NETWORK_ATTENTIONBODY_WITH_HEADFORMAT", "lc0 leela2onnx")),
+    "an attention policy": (tiny_net(policy=3), ("POLICY_ATTENTION", "lc0 leela2onnx")),
+    "an odd value head": (tiny_net(value=3), ("VALUE_PARAM", "VALUE_WDL")),
+    "an odd activation": (tiny_net(activation=9), ("activation is 9", "MISH")),
+    "no weights": (tiny_net(content=b""), ("input convolution has 0 numbers",)),
+    "no policy": (without("policy.last"), ("policy head's last convolution has 0 numbers",)),
+    "no value head": (without("value"), ("value head's convolution has 0 numbers",)),
+    "no value layer": (without("value.hidden.w"), ("value head's first layer has 0 numbers", "640")),
+    "another policy head than it says": (tiny_net(policy=1), ("policy head's convolution has 4320 numbers",)),
+    "another value head than it says": (
+        tiny_net(value=1),
+        ("value head's last layer has 3 numbers, expected 1",),
+    ),
+    "no model inside": (tiny_net(network=5), ("no ONNX model",)),
+    "no sound model inside": (
+        tiny_net(network=5, content=data(11, data(1, b"nonsense"))),
+        ("cannot be loaded", "onnxruntime"),
+    ),
+    "half a number": (
+        net(Tiny(1).format(), data(10, data(1, data(1, data(3, b"123"))))),
+        ("input convolution has 3 bytes", "multiple of 2"),
+    ),
+    "an unknown layer": (
+        net(Tiny(1).format(), data(10, data(1, data(1, number(4, 9) + data(3, b"1234"))))),
+        ("input convolution has the encoding 9",),
+    ),
+    "weights without end": (
+        net(Tiny(1).format(), data(10, data(1, data(1, number(4, 4) + data(3, b"\0\0\x80\x7f"))))),
+        ("input convolution has weights that are no finite numbers",),
+    ),
+}
+
+
+def check_refused(path: Path, words: tuple[str, ...]) -> None:
+    with pytest.raises(EvaluatorError) as refused:
+        create(f"lc0:{path}")
+    text = str(refused.value)
+    assert path.name in text
+    assert "\n" not in text
+    for expected in words:
+        assert expected in text, text
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_bad_file_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
+    content, words = BAD_FILES[name]
+    check_refused(written(tmp_path / "bad.pb.gz", content), words)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda graph: graph.input[0].ClearField("name"), ("cannot be loaded",)),
+        (lambda graph: graph.output.pop(), ("expected outputs", "/output/wdl", "found /output/policy")),
+        (lambda graph: graph.output.pop(0), ("expected outputs", "found /output/wdl")),
+        (
+            lambda graph: graph.input[0].type.tensor_type.shape.dim.pop(),
+            ("expected the one input /input/planes", "found /input/planes [batch, 112, 8]"),
+        ),
+    ],
+)
+def test_an_onnx_model_of_another_form_is_refused(
+    change: Callable[[Any], object], words: tuple[str, ...], tmp_path: Path
+) -> None:
+    model, _ = linear_model()
+    change(model.graph)
+    check_refused(written(tmp_path / "bad.onnx", model.SerializeToString()), words)
+
+
+def test_an_onnx_model_with_another_policy_is_refused(tmp_path: Path) -> None:
+    model, _ = linear_model(policy=4288)
+    check_refused(written(tmp_path / "bad.onnx", model.SerializeToString()), ("1858", "4288"))
+
+
+def test_what_is_no_onnx_model_is_refused(tmp_path: Path) -> None:
+    check_refused(written(tmp_path / "bad.onnx", b"nonsense"), ("cannot be loaded", "ONNX"))
+    check_refused(written(tmp_path / "empty.onnx", b""), ("cannot be loaded", "ONNX"))
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    check_refused(tmp_path / "none.pb.gz", ("No such file",))
+    check_refused(tmp_path, ("directory",))
+
+
+SOUND = Tiny(1, blocks=1).message
+
+
+@given(st.data())
+def test_damaged_bytes_are_read_or_refused_and_nothing_else(draw: st.DataObject) -> None:
+    damaged = bytearray(SOUND[: draw.draw(st.integers(0, len(SOUND)))])
+    for _ in range(draw.draw(st.integers(0, 4))):
+        if damaged:
+            at = draw.draw(
+                st.one_of(st.integers(0, min(80, len(damaged) - 1)), st.integers(0, len(damaged) - 1))
+            )
+            damaged[at] = draw.draw(st.integers(0, 255))
+    try:
+        read_network(bytes(damaged), "damaged")
+    except EvaluatorError as error:
+        assert str(error).startswith("damaged ")  # noqa: PT017  # either outcome is right
+
+
+@pytest.mark.parametrize("package", ["onnxruntime", "onnx"])
+def test_a_missing_package_is_named_with_what_installs_it(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = written(tmp_path / "tiny.pb.gz", Tiny(1).file)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(EvaluatorError, match=rf"{package} .*pip install 'graphsearch\[lc0\]'"):
+        create(f"lc0:{path}")
+
+
+# ------------------------------------------------------------------ options and identity
+@pytest.fixture
+def tiny_file(tmp_path: Path) -> Path:
+    return written(tmp_path / "tiny.pb.gz", Tiny(1).file)
+
+
+def test_the_identity_is_the_file_the_fill_and_the_temperature(tiny_file: Path, tmp_path: Path) -> None:
+    identity = create(f"lc0:{tiny_file}").identity
+    copy = shutil.copy(tiny_file, tmp_path / "copy.pb.gz")
+    assert identity.kind == "lc0"
+    assert len(identity.digest) == 64
+    assert dict(identity.options) == {"HistoryFill": "fen_only", "PolicyTemperature": 1.359}
+    assert create(f"lc0:{copy}", {"threads": "1", "device": "CPU"}).identity == identity
+    assert create(f"lc0:{tiny_file}", {"PolicyTemperature": "1"}).identity != identity
+    other = written(tmp_path / "other.pb.gz", Tiny(2).file)
+    assert create(f"lc0:{other}").identity.digest != identity.digest
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"threads": "-1"}, "threads"),
+        ({"threads": "many"}, "threads"),
+        ({"threads": "9999999"}, "threads"),
+        ({"PolicyTemperature": "0"}, "PolicyTemperature"),
+    ],
+)
+def test_an_option_out_of_range_is_refused(tiny_file: Path, options: dict[str, str], word: str) -> None:
+    with pytest.raises(InvalidParameterError, match=word):
+        create(f"lc0:{tiny_file}", options)
+
+
+def test_a_device_that_is_not_there_is_refused(tiny_file: Path) -> None:
+    with pytest.raises(EvaluatorError, match=r"no device 'abacus', only .*cpu"):
+        create(f"lc0:{tiny_file}", {"device": "abacus"})
+
+
+def test_an_option_of_another_evaluator_is_refused() -> None:
+    with pytest.raises(InvalidParameterError, match="builtin has no option device"):
+        create("builtin", {"device": "cpu"})
+
+
+@pytest.mark.parametrize("name", ["lc0", "lc0:", "lc1:x", "LC0"])
+def test_a_name_without_a_network_is_unknown(name: str) -> None:
+    with pytest.raises(UnknownEvaluatorError, match="lc0:FILE"):
+        create(name)
+
+
+# ------------------------------------------------------------------ searches
+def test_a_search_holds_what_the_network_says(tiny_file: Path, tmp_path: Path) -> None:
+    board, path = chess.Board(), tmp_path / "a.graph"
+    with Graph.open(path, evaluator=f"lc0:{tiny_file}") as graph:
+        result = search(graph, board, Limits(visits=400), SearchParams(minibatch_size=32))
+        check_invariants(graph, board)
+        record = graph.read(board)
+        assert record is not None
+        batch = PositionBatch.from_boards([board])
+        expected = graph.evaluator.evaluate(batch)
+        assert record.v == pytest.approx(float(expected.wdl[0, 0] - expected.wdl[0, 2]), abs=1e-6)
+    assert result.visits >= 400
+    assert result.evaluations > 100
+    with Graph.open(path, evaluator=f"lc0:{tiny_file}") as graph:
+        again = search(graph, board, Limits(visits=100), SearchParams(minibatch_size=32))
+    assert again.visits == result.visits + again.new_visits
+
+
+def test_a_file_refuses_another_network_and_another_temperature(tiny_file: Path, tmp_path: Path) -> None:
+    path, other = tmp_path / "a.graph", written(tmp_path / "other.pb.gz", Tiny(2).file)
+    with Graph.open(path, evaluator=f"lc0:{tiny_file}") as graph:
+        search(graph, chess.Board(), Limits(visits=50))
+    refused: list[str | Evaluator] = [
+        create(f"lc0:{other}"),
+        create(f"lc0:{tiny_file}", {"PolicyTemperature": "1"}),
+        "builtin",
+    ]
+    for evaluator in refused:
+        with pytest.raises(EvaluatorMismatchError, match="lc0"):
+            Graph.open(path, evaluator=evaluator)
+
+
+# ------------------------------------------------------------------ the command line
+def test_the_commands_take_a_network(cli: Cli, tiny_file: Path, tmp_path: Path) -> None:
+    evaluator = ("--evaluator", f"lc0:{tiny_file}", "--param", "policytemperature=1", "--param", "device=cpu")
+    said = cli("evaluate", "startpos", *evaluator, "--json").json
+    assert sum(said["priors"].values()) == pytest.approx(1, abs=1e-5)
+    path = tmp_path / "a.graph"
+    outcome = cli("analyze", "startpos", "--visits", 60, *evaluator, "--store", path)
+    assert outcome.code == 0, outcome.err
+    assert f"--evaluator lc0:{tiny_file}" in outcome.err
+    assert "--param policytemperature=1" in outcome.err
+    info = cli("store", "info", path, "--json").json
+    assert info["evaluator"]["kind"] == "lc0"
+    assert cli("store", "verify", path).code == 0
+    refused = cli("analyze", "startpos", "--visits", 1, "--evaluator", f"lc0:{tiny_file}", "--store", path)
+    assert refused.code == 1
+    assert "PolicyTemperature=1.359" in refused.err
+
+
+def test_evaluating_with_a_network_compiles_nothing(cli: Cli, tiny_file: Path) -> None:
+    outcome = cli("evaluate", "startpos", "--evaluator", f"lc0:{tiny_file}")
+    assert outcome.code == 0
+    assert outcome.err == ""
+
+
+def test_a_bad_network_fails_and_a_bad_name_is_wrong_use(cli: Cli, tmp_path: Path) -> None:
+    bad = written(tmp_path / "bad.pb.gz", b"nonsense")
+    outcome = cli("evaluate", "startpos", "--evaluator", f"lc0:{bad}")
+    assert outcome.code == 1
+    assert outcome.out == ""
+    assert len(outcome.err.splitlines()) == 1
+    assert cli("evaluate", "startpos", "--evaluator", "lc0").code == 2
+    assert cli("analyze", "startpos", "--evaluator", f"lc0:{bad}", "--param", "threads=x").code == 2

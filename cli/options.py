@@ -107,6 +107,9 @@ def chosen_evaluator(name: str, options: list[str]) -> tuple[evaluators.Evaluato
 
     own, others = evaluators.split_options(options)
     try:
-        return evaluators.create(name, own), others
+        made = evaluators.create(name, own)
     except UnknownEvaluatorError as error:  # wrong use; a file that cannot be loaded is a failure
         raise typer.BadParameter(str(error)) from None
+    for note in getattr(made, "notes", ()):
+        say(f"note: {note}")
+    return made, others

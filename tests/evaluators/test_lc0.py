@@ -15,6 +15,7 @@ from typing import Any
 import chess
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -434,6 +435,42 @@ def test_an_option_out_of_range_is_refused(tiny_file: Path, options: dict[str, s
 def test_a_device_that_is_not_there_is_refused(tiny_file: Path) -> None:
     with pytest.raises(EvaluatorError, match=r"no device 'abacus', only .*cpu"):
         create(f"lc0:{tiny_file}", {"device": "abacus"})
+
+
+class BrokenGpu:
+    """An onnxruntime that has a GPU and cannot use it: it fails, or goes to the CPU without a word."""
+
+    __version__ = onnxruntime.__version__
+    SessionOptions = onnxruntime.SessionOptions
+    set_default_logger_severity = staticmethod(onnxruntime.set_default_logger_severity)
+
+    def __init__(self, *, fails: bool) -> None:
+        self.fails = fails
+
+    def get_available_providers(self) -> list[str]:
+        return ["CUDAExecutionProvider", "CPUExecutionProvider"]
+
+    def InferenceSession(self, model: bytes, options: Any, *, providers: list[str], **more: Any) -> Any:
+        assert more == {"enable_fallback": 0}
+        if providers[0] == "CUDAExecutionProvider" and self.fails:
+            raise RuntimeError("no driver\nin many lines")
+        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_gpu_that_fails_is_said_so_and_refused_if_it_was_asked_for(
+    fails: bool, cli: Cli, tiny_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", BrokenGpu(fails=fails))
+    outcome = cli("evaluate", "startpos", "--evaluator", f"lc0:{tiny_file}")
+    assert outcome.code == 0
+    assert outcome.err.startswith("note: ")
+    assert ("no driver" in outcome.err) == fails
+    for expected in (str(tiny_file), "cannot be run on cuda", "runs on cpu"):
+        assert expected in outcome.err
+    assert cli("evaluate", "startpos", "--evaluator", f"lc0:{tiny_file}", "--param", "device=cpu").err == ""
+    with pytest.raises(EvaluatorError, match=r"cannot be run on cuda.* leave out device=cuda"):
+        create(f"lc0:{tiny_file}", {"device": "cuda"})
 
 
 def test_an_option_of_another_evaluator_is_refused() -> None:

@@ -32,7 +32,9 @@ class Lc0Evaluator:
     Attributes:
       identity: the file's hash and what else decides the answers; the device does not, though devices differ
         in the last digits.
+      policy_temperature: of the priors.
       session: the loaded model; `session.device` says where it runs.
+      notes: what to know about that: lines for a person.
     """
 
     kernel_kind = EXTERNAL
@@ -61,8 +63,9 @@ class Lc0Evaluator:
         """
         data = _file_bytes(Path(path).expanduser())
         label = str(path)
-        self._temperature = temperature
+        self.policy_temperature = temperature
         self.session = _session(data, label, device, threads)
+        self.notes = self.session.notes
         options: dict[str, str | float] = {"HistoryFill": HISTORY_FILL, "PolicyTemperature": temperature}
         mapping = "wdl" if self.session.has_wdl else "q-without-draws"
         self.identity = EvaluatorIdentity("lc0", hashlib.sha256(data).hexdigest(), options, mapping)
@@ -85,7 +88,7 @@ class Lc0Evaluator:
     def _some(self, batch: PositionBatch) -> Evaluation:
         outputs = self.session.run(input_planes(batch.words, self.session.dtype))
         wdl = outputs.value if self.session.has_wdl else wdl_without_draws(outputs.value[:, 0])
-        return Evaluation(wdl, priors(batch, outputs.policy, self._temperature))
+        return Evaluation(wdl, priors(batch, outputs.policy, self.policy_temperature))
 
 
 def wdl_without_draws(q: NDArray[np.float32]) -> NDArray[np.float32]:

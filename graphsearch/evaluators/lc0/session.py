@@ -70,6 +70,8 @@ class Session:
       dtype: of its planes.
       batch: the only batch size that it takes, None for any.
       runtime: the onnxruntime session itself.
+      notes: what to know about it: that `auto` had to do without a GPU.
+      planes: the name of its input.
       outputs: the names of its policy and its value.
     """
 
@@ -90,12 +92,16 @@ class Session:
             model is not what `lc0 leela2onnx` writes.
         """
         ort = needed("onnxruntime")
-        self.runtime = _load(ort, model, label, _providers(ort, device), threads)
+        wanted = _providers(ort, device)
+        self.runtime, why = _load_somewhere(ort, model, label, wanted, threads)
         self.device = _device_of(self.runtime.get_providers()[0])
-        if device not in (AUTO, self.device):
-            raise EvaluatorError(
-                f"{label} could not be loaded on {device}, only on {self.device};"
-                f" check the driver, or leave out device={device}"
+        self.notes: tuple[str, ...] = ()
+        if self.device != _device_of(wanted[0]):
+            failure = f"{label} cannot be run on {_device_of(wanted[0])}{why}; check its driver"
+            if device != AUTO:
+                raise EvaluatorError(f"{failure}, or leave out device={device}")
+            self.notes = (
+                f"{failure}. It runs on {self.device}; give device={self.device} if that is meant.",
             )
         self._take_input(label, names)
         self._take_outputs(label, names)
@@ -109,7 +115,7 @@ class Session:
                 f" {names.planes} [batch, {PLANES}, 8, 8] of float32 or float16, found"
                 f" {_described(found.values())}"
             )
-        self._input = names.planes
+        self.planes = names.planes
         self.dtype = _TYPES[node.type]
         self.batch = node.shape[0] if isinstance(node.shape[0], int) else None
 
@@ -139,7 +145,7 @@ class Session:
             assert count < self.batch, "the caller makes batches of the model's size"
             planes = np.concatenate([planes, np.zeros((self.batch - count, *planes.shape[1:]), planes.dtype)])
         try:
-            policy, value = self.runtime.run(self.outputs, {self._input: planes})
+            policy, value = self.runtime.run(self.outputs, {self.planes: planes})
         except Exception as error:
             raise EvaluatorError(f"onnxruntime failed on {self.device}: {_first_line(error)}") from error
         policy = policy[:count].reshape(count, -1)
@@ -148,13 +154,26 @@ class Session:
         return Outputs(policy.astype(np.float32, copy=False), value.astype(np.float32, copy=False))
 
 
+def _load_somewhere(
+    ort: Any, model: bytes, label: str, providers: list[str], threads: int
+) -> tuple[Any, str]:
+    """Returns a session on the first provider that can be had, and why that is not the first of all."""
+    try:
+        return _load(ort, model, label, providers, threads), ""
+    except EvaluatorError as error:
+        if len(providers) == 1:
+            raise
+        return _load(ort, model, label, providers[-1:], threads), f" ({error})"
+
+
 def _load(ort: Any, model: bytes, label: str, providers: list[str], threads: int) -> Any:
     options = ort.SessionOptions()
     options.log_severity_level = FATAL_ONLY
     options.intra_op_num_threads = threads
     ort.set_default_logger_severity(FATAL_ONLY)
     try:
-        return ort.InferenceSession(model, options, providers=providers)
+        # its own fallback prints on stdout
+        return ort.InferenceSession(model, options, providers=providers, enable_fallback=0)
     except Exception as error:
         raise EvaluatorError(
             f"{label} cannot be loaded: expected an ONNX model that onnxruntime {ort.__version__} runs,"
@@ -163,10 +182,10 @@ def _load(ort: Any, model: bytes, label: str, providers: list[str], threads: int
 
 
 def _providers(ort: Any, device: str) -> list[str]:
-    """Returns onnxruntime's names of the devices to try, in order."""
+    """Returns onnxruntime's names of the device to use, and of the CPU for what that cannot run."""
     installed = {_device_of(name): name for name in ort.get_available_providers()}
     if device == AUTO:
-        return [installed[name] for name in (*AUTO_DEVICES, CPU) if name in installed]
+        device = next((name for name in AUTO_DEVICES if name in installed), CPU)
     if device not in installed:
         known = ", ".join(sorted(installed))
         raise EvaluatorError(

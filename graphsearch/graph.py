@@ -71,7 +71,7 @@ class Graph:
           ram_bytes: most bytes that the graph may take in memory; default: 80 % of the machine's memory.
 
         Raises:
-          EvaluatorError: if the evaluator is unknown.
+          EvaluatorError: if the evaluator is unknown or cannot be made.
           EvaluatorMismatchError: if the file is bound to another one.
           StoreLockedError: if another process is writing the file.
           StoreError: if the file cannot be read or made.

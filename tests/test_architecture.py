@@ -22,7 +22,7 @@ FLOORS = (
     ("graph", "refresh"),
     ("waves",),
     ("search",),
-    ("bench", "bench_offload", "warm"),
+    ("bench", "bench_offload", "bench_batches", "warm"),
     ("",),  # graphsearch/__init__.py: the names of the public API, resolved when asked for
     ("cli",),
     ("__main__",),

@@ -1,0 +1,298 @@
+"""`graphsearch bench --batches`: what is asked for, how far it is, and its rows as tables."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from .options import chosen_evaluator
+from .output import compiling, console, print_json, say
+from .render import rate
+from .signals import StopSignals
+
+if TYPE_CHECKING:
+    from graphsearch.bench_batches import Report
+    from graphsearch.bench_batches.plan import Plan
+
+    Row = Mapping[str, Any]
+    Cell = Callable[[Row], str]
+
+SAY_SECONDS = 10.0  # between two lines of progress where there is no terminal
+FULL_SHARE = 0.95  # of a batch that counts as full
+NAME_WIDTH, BATCH_WIDTH = 11, 8
+
+
+def bench_batches(plan: Plan, *, plot: Path | None, json: bool) -> None:
+    """Runs the measurements and prints them; the plot's name and library are checked before."""
+    from graphsearch.bench_batches import run
+
+    if plot is not None:
+        _check_plot(plot)
+    for what in plan.left_out():
+        say(f"left out: {what}")
+    with StopSignals(), compiling("batches benchmark"), _progress() as report:
+        found = run(plan, report)
+    if plot is not None:
+        from graphsearch.bench_batches.plot import draw
+
+        draw(found["rows"], plot)
+        say(f"plotted: {plot}")
+    if json:
+        print_json(found)
+        return
+    print(found["machine"])
+    for line in tables(found["rows"]):
+        print(line)
+
+
+def plan_of(
+    evaluators: Sequence[str], nodes: int | None, reference: Path | None, epd: Path | None, *, full: bool
+) -> Plan:
+    """Returns the plan of the options.
+
+    Raises:
+      typer.BadParameter: for an evaluator that there is not.
+    """
+    for name in evaluators:
+        chosen_evaluator(name, [])
+    from graphsearch.bench_batches import plan
+
+    return plan.Plan(
+        evaluators=tuple(dict.fromkeys(("uniform", "builtin", *evaluators))),
+        nodes=nodes or plan.NODES,
+        efforts=plan.FULL if full else plan.FIVE_MINUTES,
+        reference=reference,
+        epd=epd,
+    )
+
+
+def _check_plot(path: Path) -> None:
+    if path.suffix.lower() != ".png":
+        raise typer.BadParameter(f"a file name that ends in .png is wanted, not {path}", param_hint="--plot")
+    folder = path.parent
+    if not folder.is_dir():
+        raise typer.BadParameter(f"there is no folder {folder}", param_hint="--plot")
+    if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        raise typer.BadParameter(f"{path} cannot be written", param_hint="--plot")
+    from graphsearch.bench_batches.plot import check_library
+
+    check_library()
+
+
+# ------------------------------------------------------------------ progress
+@contextmanager
+def _progress() -> Iterator[Report]:
+    """Yields what shows how far the run is: one line that changes, or a line now and then in a pipe."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield _lines()
+        return
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (BarColumn(20), TextColumn("{task.description}"))
+    with Progress(*columns, console=console(sys.stderr), transient=True) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda share, left, what: bar.update(
+            task, completed=share, description=progress_line(share, left, what)
+        )
+
+
+def _lines() -> Report:
+    last = [-SAY_SECONDS]
+
+    def report(share: float, left: float | None, what: str) -> None:
+        now = time.monotonic()
+        if now - last[0] >= SAY_SECONDS:
+            last[0] = now
+            say(progress_line(share, left, what))
+
+    return report
+
+
+def progress_line(share: float, left: float | None, what: str) -> str:
+    """Returns how far a run is, in one line.
+
+    >>> progress_line(0.25, 190.0, "filling"), progress_line(0.0, None, "compiling")
+    ('25 %, some 3 min left: filling', '0 %: compiling')
+    """
+    if left is None:
+        return f"{100 * share:.0f} %: {what}"
+    time_left = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
+    return f"{100 * share:.0f} %, some {time_left} left: {what}"
+
+
+# ------------------------------------------------------------------ tables
+def tables(rows: Sequence[Row]) -> Iterator[str]:
+    """Yields the lines of all tables: who fills a batch, how, how fast, and what it costs."""
+    for evaluator in dict.fromkeys(row["evaluator"] for row in rows):
+        own = [row for row in rows if row["evaluator"] == evaluator]
+        yield from _smallest(evaluator, own)
+        yield from _table(
+            f"{evaluator}: one wave, medians of {own[0]['graphs']} graphs",
+            [row for row in own if row["batch"] > 1],
+            [
+                ("positions reached", _count("positions_per_batch")),
+                ("rounds", _count("rounds")),
+                ("collisions", _count("collisions")),
+            ],
+        )
+        yield from _table(
+            f"{evaluator}: speed (of a small wave, the call from Python is much of its gather)",
+            own,
+            [("gather, us a position", _time), ("visits/s of whole waves", _rate)],
+        )
+        yield from _price(evaluator, [row for row in own if row["agreement"] is not None])
+
+
+def _smallest(evaluator: str, rows: Sequence[Row]) -> Iterator[str]:
+    """Yields the table of who fills which batch from how many nodes on."""
+    gatherers = _gatherers(rows)
+    yield from ("", f"{evaluator}: nodes from which on {100 * FULL_SHARE:.0f} % of a batch are filled")
+    yield "".join([f"{'batch':>{NAME_WIDTH}}", *(f"{name:>10}" for name in gatherers)])
+    for batch in _values(rows, "batch"):
+        cells = [_from_nodes(rows, gather, batch) for gather in gatherers]
+        yield "".join([f"{batch:>{NAME_WIDTH},}", *(f"{cell:>10}" for cell in cells)])
+
+
+def _from_nodes(rows: Sequence[Row], gather: str, batch: int) -> str:
+    """Returns the size of graph from which on the batch is always filled, `-` if none is."""
+    found = [row for row in rows if row["gather"] == gather and row["batch"] == batch]
+    since = None
+    for row in reversed(found):
+        if row["positions_per_batch"] < FULL_SHARE * batch:
+            break
+        since = row["nodes"]
+    return "-" if since is None else f"{since:,}"
+
+
+def _price(evaluator: str, rows: Sequence[Row]) -> Iterator[str]:
+    """Yields the tables of the price, mean and standard error, of the batches that differ in it."""
+    rows = [row for row in rows if row["batch"] <= _largest_searched(rows, row["nodes"])]
+    if not rows:
+        return
+    counts = " and ".join(f"{row['positions']} at {row['nodes']:,}" for row in _firsts(rows))
+    yield from _table(
+        f"{evaluator}: price at equal evaluations, mean\u00b1standard error over positions ({counts}).\n"
+        "Sequential search has 100 %, 0 and 0 %; larger batches are as the last one",
+        [row for row in rows if row["batch"] > 1],
+        [
+            ("best move as sequential, %", _share("agreement")),
+            ("root L1 distance, 0 to 2", _distance),
+            ("waste, %", _share("waste")),
+        ],
+        first="evaluations",
+    )
+    solved: list[tuple[str, Cell]] = (
+        [("solved", _solved)] if any(row["solved"] is not None for row in rows) else []
+    )
+    if any(row["reference_agreement"] is not None for row in rows):
+        groups: list[tuple[str, Cell]] = [
+            ("best move as reference, %", _share("reference_agreement")),
+            ("less sequential", _share("reference_agreement_vs_sequential", signed=True)),
+        ]
+        yield from _table(
+            f"{evaluator}: against the reference", rows, [*groups, *solved], first="evaluations"
+        )
+    elif solved:
+        yield from _table(f"{evaluator}: problems", rows, solved, first="evaluations")
+
+
+def _largest_searched(rows: Sequence[Row], evaluations: int) -> int:
+    """Returns the smallest batch that takes all evaluations of a search, or else the largest."""
+    batches = _values(rows, "batch")
+    return next((batch for batch in batches if batch >= evaluations), batches[-1])
+
+
+def _table(
+    title: str, rows: Sequence[Row], groups: Sequence[tuple[str, Cell]], first: str = "nodes"
+) -> Iterator[str]:
+    """Yields a table with a line for each graph size and batch, gatherers side by side in every group."""
+    gatherers = _gatherers(rows)
+    columns = [[cell(row) for row in rows] for _, cell in groups]
+    widths = [max(7, *(len(text) for text in column)) for column in columns]
+    spans = [len(gatherers) * (width + 1) for width in widths]
+    yield from ("", *title.split("\n"))
+    heads = (f" {f' {name} ':-^{span - 1}}" for (name, _), span in zip(groups, spans, strict=True))
+    yield " " * (NAME_WIDTH + BATCH_WIDTH) + "  ".join(heads)
+    names = ("".join(f" {gather:>{width}}" for gather in gatherers) for width in widths)
+    yield f"{first:>{NAME_WIDTH}}{'batch':>{BATCH_WIDTH}}" + "  ".join(names)
+    last = None
+    for key, texts in _grouped(rows, columns).items():
+        nodes = f"{key[0]:,}" if key[0] != last else ""
+        if last not in (None, key[0]):
+            yield ""
+        last = key[0]
+        cells = (
+            "".join(f" {text.get(gather, ''):>{width}}" for gather in gatherers)
+            for text, width in zip(texts, widths, strict=True)
+        )
+        yield f"{nodes:>{NAME_WIDTH}}{key[1]:>{BATCH_WIDTH},}" + "  ".join(cells)
+
+
+def _grouped(
+    rows: Sequence[Row], columns: Sequence[Sequence[str]]
+) -> dict[tuple[int, int], list[dict[str, str]]]:
+    """Returns the texts of each group by gatherer, under (nodes, batch)."""
+    found: dict[tuple[int, int], list[dict[str, str]]] = {}
+    for i, row in enumerate(rows):
+        texts = found.setdefault((row["nodes"], row["batch"]), [{} for _ in columns])
+        for text, column in zip(texts, columns, strict=True):
+            text[row["gather"]] = column[i]
+    return found
+
+
+def _gatherers(rows: Sequence[Row]) -> list[str]:
+    return [str(name) for name in dict.fromkeys(row["gather"] for row in rows)]
+
+
+def _values(rows: Sequence[Row], name: str) -> list[int]:
+    return sorted({row[name] for row in rows})
+
+
+def _firsts(rows: Sequence[Row]) -> list[Row]:
+    """Returns the first row of each number of nodes."""
+    return list({row["nodes"]: row for row in reversed(rows)}.values())[::-1]
+
+
+# ------------------------------------------------------------------ cells
+def _count(name: str) -> Cell:
+    return lambda row: "-" if row[name] is None else f"{row[name]:,.0f}"
+
+
+def _time(row: Row) -> str:
+    us = row["gather_us_per_position"]
+    return "-" if us is None else f"{us:.2f}" if us < 100 else f"{us:.0f}"
+
+
+def _rate(row: Row) -> str:
+    return "-" if row["visits_per_s"] is None else rate(row["visits_per_s"])
+
+
+def _share(name: str, *, signed: bool = False) -> Cell:
+    """Returns what shows a share in per cent with its standard error."""
+
+    def cell(row: Row) -> str:
+        value, error = row[name], row[f"{name}_error"]
+        if value is None:
+            return "-"
+        text = f"{100 * value:+.0f}" if signed else f"{100 * value:.0f}"
+        return text if error is None else f"{text}\u00b1{100 * error:.0f}"
+
+    return cell
+
+
+def _distance(row: Row) -> str:
+    value, error = row["root_distance"], row["root_distance_error"]
+    if value is None:
+        return "-"
+    return f"{value:.2f}" if error is None else f"{value:.2f}\u00b1{error:.2f}".replace("0.", ".")
+
+
+def _solved(row: Row) -> str:
+    return "-" if row["solved"] is None else f"{row['solved']}/{row['solved_of']}"

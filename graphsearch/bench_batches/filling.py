@@ -1,0 +1,159 @@
+"""How full a wave is, and what gathering it takes: one wave of each gatherer on the same graph.
+
+    grow (batch 1) -> make room -> copy -> | gather | put back | gather | ... | some whole waves | put back |
+
+A gather may change the graph a little (visits that end at terminals are backed up in it), so all that is in
+use of the arena is copied before and put back after: every gatherer meets the same graph.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import chess
+
+from ..arena import Arena
+from ..graph import Graph
+from ..kernels import layout
+from ..params import Limits, SearchParams
+from ..position import pack
+from ..search import UNLIMITED, search
+from ..waves import BYTES_PER_LEAF, WaveRunner
+from .plan import Effort
+
+MOST_VISITS = 100  # for each node of a graph that grows: where the game tree ends, only visits are left
+SPEED_SECONDS, SPEED_RUNS = 0.04, 9  # whole waves are timed for so long, or so often
+GROWN_SHARE = 4  # each time they add at most one part of so many of the graph, or one wave
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """One wave, and what it took.
+
+    Attributes:
+      positions, rounds, collisions: of one wave.
+      gather_us: CPU time of its gather for each position; None if there is none.
+      visits_per_s: of whole waves, in wall time; None if they were too large to be timed.
+    """
+
+    positions: int
+    rounds: int
+    collisions: int
+    gather_us: float | None
+    visits_per_s: float | None
+
+
+class Snapshot:
+    """A copy of what is in use of an arena; for graphs without a file."""
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+        self._arrays = arena.arrays
+        arrays, counters = arena.arrays, arena.counters
+        parts = (
+            arrays.table,
+            arrays.records[: counters[layout.RECORD_WORDS]],
+            arrays.blocks[: counters[layout.BLOCK_WORDS]],
+            arrays.counters,
+            arrays.floats,
+            arrays.ints,
+        )
+        self._parts = [(part, part.copy()) for part in parts]
+
+    def put_back(self) -> None:
+        """Makes the arena what it was, its parameters included."""
+        for part, copy in self._parts:
+            part[:] = copy
+        self._arena.arrays = self._arrays
+
+
+def grow(graph: Graph, board: chess.Board, nodes: int) -> None:
+    """Searches on one by one until the graph has so many nodes, or the game tree ends."""
+    wanted = nodes - graph.node_count
+    if wanted > 0:
+        limits = Limits(evaluations=wanted, visits=MOST_VISITS * nodes)
+        search(graph, board, limits, SearchParams(minibatch_size=1))
+
+
+def fill(
+    graph: Graph, board: chess.Board, effort: Effort, batches: tuple[int, ...], gatherers: tuple[str, ...]
+) -> Iterator[tuple[str, int, Filled]]:
+    """Yields (gatherer, batch, what one wave is); the graph stays as it is."""
+    for batch in batches:
+        for gather in gatherers:
+            yield gather, batch, _Wave(graph, board, effort, gather, batch).measured()
+
+
+class _Wave:
+    """Waves of one gatherer and batch on one graph."""
+
+    def __init__(self, graph: Graph, board: chess.Board, effort: Effort, gather: str, batch: int) -> None:
+        self._graph = graph
+        self._arena = graph.arena
+        self._effort = effort
+        self._batch = batch
+        self._runner = WaveRunner(graph, pack(board), batch)
+        timed = 2 * max(batch, effort.timed)  # nodes: the table must not grow while the clock runs
+        graph.make_room(self._runner.most_nodes + timed, timed * BYTES_PER_LEAF)
+        self._snapshot = Snapshot(graph.arena)
+        self._params = SearchParams(gather=gather, minibatch_size=batch, overlap=0)
+
+    def measured(self) -> Filled:
+        """Returns what a wave is; its first gather takes the memory that the timed ones use again."""
+        effort = self._effort
+        self._arena.set_params(self._params)
+        try:
+            positions, rounds, collisions = self._counted()
+            seconds = statistics.median(self._timed() for _ in range(effort.repeats))
+            rate = self._rate(positions) if 0 < positions <= effort.largest_wave else None
+        finally:
+            self._runner.close()
+        return Filled(positions, rounds, collisions, 1e6 * seconds / positions if positions else None, rate)
+
+    def _gather(self) -> int:
+        """Gathers one wave and drops it; returns its positions."""
+        return self._runner._gather(self._batch, UNLIMITED)
+
+    def _put_back(self) -> None:
+        self._snapshot.put_back()
+        self._arena.set_params(self._params)
+
+    def _counted(self) -> tuple[int, int, int]:
+        before = self._arena.counters.copy()
+        positions = self._gather()
+        added = self._arena.counters - before
+        self._put_back()
+        return positions, int(added[layout.ROUNDS]), int(added[layout.COLLISIONS])
+
+    def _timed(self) -> float:
+        begin = time.process_time()
+        self._gather()
+        spent = time.process_time() - begin
+        self._put_back()
+        return spent
+
+    def _rate(self, positions: int) -> float:
+        """Returns visits per second of whole waves, the median of some runs on the same graph."""
+        waves = max(1, min(self._effort.timed, self._graph.node_count // GROWN_SHARE) // positions)
+        rates: list[float] = []
+        spent = 0.0
+        while spent < SPEED_SECONDS and len(rates) < SPEED_RUNS:
+            visits, seconds = self._waves(waves * positions)
+            rates.append(visits / seconds)
+            spent += seconds
+        return statistics.median(rates)
+
+    def _waves(self, evaluations: int) -> tuple[int, float]:
+        """Returns the visits and the seconds of waves of so many evaluations in all."""
+        before = self._arena.counters.copy()
+        counters = self._arena.counters
+        begin = time.perf_counter()
+        while (left := evaluations - int(counters[layout.EVALUATIONS] - before[layout.EVALUATIONS])) > 0:
+            self._runner.step(UNLIMITED, left)
+        seconds = time.perf_counter() - begin
+        visits = int(counters[layout.VISITS] - before[layout.VISITS])
+        self._put_back()
+        return visits, seconds

@@ -1,0 +1,106 @@
+"""The rows of the report: medians over graphs, means over positions, and standard errors of them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .crew import Answer
+from .filling import Filled
+from .price import SEQUENTIAL
+
+Row = dict[str, Any]
+Place = tuple[str, int]  # gatherer, batch
+
+FILLING = ("positions_per_batch", "rounds", "collisions", "gather_us_per_position", "visits_per_s")
+MEASURES = ("agreement", "root_distance", "waste", "reference_agreement")
+SOLVED = ("solved", "solved_of", "solved_vs_sequential", "solved_vs_sequential_error")
+
+
+def filling(graphs: Sequence[Filled]) -> Row:
+    """Returns the medians over some graphs of equal size."""
+    rates = [graph.visits_per_s for graph in graphs]
+    return {
+        "graphs": len(graphs),
+        "positions_per_batch": _middle([graph.positions for graph in graphs]),
+        "rounds": _middle([graph.rounds for graph in graphs]),
+        "collisions": _middle([graph.collisions for graph in graphs]),
+        "gather_us_per_position": _median([graph.gather_us for graph in graphs], 4),
+        "visits_per_s": _median(rates, 0),
+    }
+
+
+def _middle(counts: Sequence[int]) -> float:
+    """Returns the median of counts; a whole number where it is one.
+
+    >>> _middle([3, 4]), _middle([3, 5, 4])
+    (3.5, 4)
+    """
+    found = statistics.median(counts)
+    return int(found) if found == int(found) else found
+
+
+def _median(values: Sequence[float | None], digits: int) -> float | None:
+    """Returns the median of times; None if one of them is missing."""
+    known = [value for value in values if value is not None]
+    return round(statistics.median(known), digits) if known and len(known) == len(values) else None
+
+
+def price(answers: Sequence[Answer], place: Place) -> Row:
+    """Returns what one gatherer and batch cost, over the same positions as all others.
+
+    `agreement`, `root_distance` and `waste` are means, `*_vs_classic` differences to `classic` with the same
+    batch, position by position; every figure has its standard error as `*_error`. All are None where nothing
+    was searched.
+    """
+    row: Row = {"positions": len(answers)}
+    for name in MEASURES:
+        values = _values(answers, place, name)
+        row[name], row[f"{name}_error"] = mean(values)
+        base = SEQUENTIAL if name == "reference_agreement" else ("classic", place[1])
+        label = f"{name}_vs_{base[0]}"
+        row[label], row[f"{label}_error"] = mean(_apart(values, _values(answers, base, name)))
+    return row
+
+
+def solved(answers: Sequence[Answer], place: Place) -> Row:
+    """Returns how many problems one gatherer and batch solve, and how many more than sequential search."""
+    if not answers:
+        return dict.fromkeys(SOLVED)
+    values = _values(answers, place, "reference_agreement")
+    more, error = mean(_apart(values, _values(answers, SEQUENTIAL, "reference_agreement")))
+    count = len(values)
+    return {
+        "solved": round(sum(values)),
+        "solved_of": count,
+        "solved_vs_sequential": round((more or 0.0) * count),
+        "solved_vs_sequential_error": None if error is None else round(error * count, 2),
+    }
+
+
+def _values(answers: Sequence[Answer], place: Place, name: str) -> list[float]:
+    """Returns a figure of every position; with batch 1 every gatherer is the sequential search."""
+    field = "good" if name == "reference_agreement" else name
+    key = SEQUENTIAL if place[1] == 1 else place
+    found = [getattr(answer[key], field) for answer in answers if key in answer]
+    return [value for value in found if value is not None]
+
+
+def _apart(values: Sequence[float], base: Sequence[float]) -> list[float]:
+    return [ours - theirs for ours, theirs in zip(values, base, strict=True)] if base else []
+
+
+def mean(values: Sequence[float]) -> tuple[float | None, float | None]:
+    """Returns the mean and its standard error, None where there are too few values.
+
+    >>> mean([1.0, 2.0, 3.0, 4.0]), mean([1.0]), mean([])
+    ((2.5, 0.645497), (1.0, None), (None, None))
+    """
+    if not values:
+        return None, None
+    error = float(np.std(values, ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else None
+    return round(float(np.mean(values)), 6), None if error is None else round(error, 6)

@@ -108,6 +108,16 @@ def bench(
             help="With --batches: measure with one more evaluator than uniform and builtin; may be repeated.",
         ),
     ] = None,
+    positions: Annotated[
+        int | None,
+        typer.Option(
+            "--positions",
+            metavar="N",
+            min=0,
+            help="With --batches: compare searches on at most so many positions, 0 for none: it takes less "
+            "time, and the errors are larger.",
+        ),
+    ] = None,
     reference: Annotated[
         Path | None,
         typer.Option(
@@ -134,14 +144,20 @@ def bench(
     """Measure move generation, search, memory and file, per CPU-second of the process."""
     if ram is not None and not offload:
         raise typer.BadParameter("it goes with --offload", param_hint="--ram")
-    own = {"--full": full, "--plot": plot, "--evaluator": evaluator, "--reference": reference, "--epd": epd}
-    for name, value in own.items():
-        if value and not batches:
+    own = {
+        "--plot": plot,
+        "--evaluator": evaluator or None,
+        "--positions": positions,
+        "--reference": reference,
+    }
+    for name, value in {**own, "--epd": epd, "--full": full or None}.items():
+        if value is not None and not batches:
             raise typer.BadParameter("it goes with --batches", param_hint=name)
     if batches and offload:
         raise typer.BadParameter("it does not go with --offload", param_hint="--batches")
     if batches:
-        bench_batches(plan_of(evaluator or [], nodes, reference, epd, full=full), plot=plot, json=json)
+        plan = plan_of(evaluator or [], nodes, positions, (reference, epd), full=full)
+        bench_batches(plan, plot=plot, json=json)
         return
     figures = _offload(nodes, ram) if offload else _in_memory(nodes)
     if json:

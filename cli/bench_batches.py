@@ -42,7 +42,7 @@ def bench_batches(plan: Plan, *, plot: Path | None, json: bool) -> None:
     if plot is not None:
         from graphsearch.bench_batches.plot import draw
 
-        draw(found["rows"], plot)
+        draw(found["rows"], plot, caption=f"{found['machine']}; error bars: standard errors over positions")
         say(f"plotted: {plot}")
     if json:
         print_json(found)
@@ -53,9 +53,14 @@ def bench_batches(plan: Plan, *, plot: Path | None, json: bool) -> None:
 
 
 def plan_of(
-    evaluators: Sequence[str], nodes: int | None, reference: Path | None, epd: Path | None, *, full: bool
+    evaluators: Sequence[str],
+    nodes: int | None,
+    positions: int | None,
+    files: tuple[Path | None, Path | None],
+    *,
+    full: bool,
 ) -> Plan:
-    """Returns the plan of the options.
+    """Returns the plan of the options; the files are the reference and the problems.
 
     Raises:
       typer.BadParameter: for an evaluator that there is not.
@@ -68,8 +73,9 @@ def plan_of(
         evaluators=tuple(dict.fromkeys(("uniform", "builtin", *evaluators))),
         nodes=nodes or plan.NODES,
         efforts=plan.FULL if full else plan.FIVE_MINUTES,
-        reference=reference,
-        epd=epd,
+        positions=positions,
+        reference=files[0],
+        epd=files[1],
     )
 
 
@@ -155,7 +161,7 @@ def _smallest(evaluator: str, rows: Sequence[Row]) -> Iterator[str]:
     gatherers = _gatherers(rows)
     yield from ("", f"{evaluator}: nodes from which on {100 * FULL_SHARE:.0f} % of a batch are filled")
     yield "".join([f"{'batch':>{NAME_WIDTH}}", *(f"{name:>10}" for name in gatherers)])
-    for batch in _values(rows, "batch"):
+    for batch in _values([row for row in rows if row["batch"] > 1], "batch"):
         cells = [_from_nodes(rows, gather, batch) for gather in gatherers]
         yield "".join([f"{batch:>{NAME_WIDTH},}", *(f"{cell:>10}" for cell in cells)])
 
@@ -183,8 +189,18 @@ def _price(evaluator: str, rows: Sequence[Row]) -> Iterator[str]:
         [row for row in rows if row["batch"] > 1],
         [
             ("best move as sequential, %", _share("agreement")),
-            ("root L1 distance, 0 to 2", _distance),
+            ("root L1 distance, 0 to 2", _distance("root_distance")),
             ("waste, %", _share("waste")),
+        ],
+        first="evaluations",
+    )
+    yield from _table(
+        f"{evaluator}: the same less classic with the same batch, position by position",
+        [row for row in rows if row["batch"] > 1 and row["gather"] != "classic"],
+        [
+            ("best move, %", _share("agreement_vs_classic", signed=True)),
+            ("root L1 distance", _distance("root_distance_vs_classic", signed=True)),
+            ("waste, %", _share("waste_vs_classic", signed=True)),
         ],
         first="evaluations",
     )
@@ -287,11 +303,17 @@ def _share(name: str, *, signed: bool = False) -> Cell:
     return cell
 
 
-def _distance(row: Row) -> str:
-    value, error = row["root_distance"], row["root_distance_error"]
-    if value is None:
-        return "-"
-    return f"{value:.2f}" if error is None else f"{value:.2f}\u00b1{error:.2f}".replace("0.", ".")
+def _distance(name: str, *, signed: bool = False) -> Cell:
+    """Returns what shows a distance with its standard error: `.20±.02`."""
+
+    def cell(row: Row) -> str:
+        value, error = row[name], row[f"{name}_error"]
+        if value is None:
+            return "-"
+        text = f"{value:+.2f}" if signed else f"{value:.2f}"
+        return text if error is None else f"{text}\u00b1{error:.2f}".replace("0.", ".")
+
+    return cell
 
 
 def _solved(row: Row) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -101,7 +101,7 @@ def _guesses(plan: Plan) -> Iterator[float]:
         for size in plan.sizes(evaluator):
             yield effort.graphs * plan.filling_seconds(evaluator, size)
         for size in plan.prices(evaluator):
-            yield effort.positions(size) * plan.price_seconds(evaluator, size, longer=True)
+            yield plan.positions_at(evaluator, size) * plan.price_seconds(evaluator, size, longer=True)
 
 
 # ------------------------------------------------------------------ filling
@@ -140,17 +140,16 @@ def _fill_root(plan: Plan, pace: _Pace, evaluator: str, root: tuple[int, chess.B
 # ------------------------------------------------------------------ price
 def _price_all(plan: Plan, cases: _Cases, pace: _Pace) -> tuple[Answers, Answers]:
     """Returns the answers for the positions and for the problems; the longest searches come first."""
-    tasks = [(task, is_problem) for task, is_problem in _tasks(plan, cases)]
-    tasks.sort(key=lambda pair: -pair[0].evaluations)
+    tasks = sorted(_tasks(plan, cases), key=lambda pair: -pair[0].evaluations)
     found: dict[int, Answer] = {}
     if tasks:
-        pace.next(f"price, {_named(tasks[0])}")
+        pace.next(_named(tasks, 0))
         with Crew(min(plan.workers, len(tasks))) as crew:
             for number, answer in crew.results([task for task, _ in tasks]):
                 found[number] = answer
                 task, _ = tasks[number]
                 pace.done(plan.price_seconds(task.evaluator, task.evaluations, longer=task.longer))
-                pace.next(f"price, {_named(tasks[min(len(found) + 1, len(tasks) - 1)])}")
+                pace.next(_named(tasks, len(found)))
     prices: Answers = defaultdict(list)
     problems: Answers = defaultdict(list)
     for number in sorted(found):
@@ -163,7 +162,7 @@ def _tasks(plan: Plan, cases: _Cases) -> Iterator[tuple[Task, bool]]:
     """Yields the searches of each position, and whether it is a problem."""
     for evaluator in plan.evaluators:
         for size in plan.prices(evaluator):
-            for case in cases.positions(plan.effort(evaluator).positions(size)):
+            for case in cases.positions(plan.positions_at(evaluator, size)):
                 yield _task(plan, evaluator, size, case, longer=True), False
         for size in plan.problems(evaluator):
             for case in cases.problems:
@@ -174,9 +173,13 @@ def _task(plan: Plan, evaluator: str, size: int, case: Case, *, longer: bool) ->
     return Task(evaluator, size, case, plan.gatherers, plan.searched_batches(size), longer)
 
 
-def _named(task: tuple[Task, bool]) -> str:
-    kind = "problems" if task[1] else "positions"
-    return f"{task[0].evaluator}, {task[0].evaluations:,} evaluations, {kind}"
+def _named(tasks: Sequence[tuple[Task, bool]], done: int) -> str:
+    """Returns what the next searches are."""
+    task, is_problem = tasks[min(done, len(tasks) - 1)]
+    kind = "problems" if is_problem else "price"
+    return (
+        f"{kind}, {task.evaluator}, {task.evaluations:,} evaluations; {done} of {len(tasks)} positions done"
+    )
 
 
 # ------------------------------------------------------------------ rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -61,8 +62,8 @@ class Crew:
         for worker in self._workers:
             worker.wait()
             for pipe in (worker.stdin, worker.stdout):
-                if pipe:
-                    pipe.close()
+                with contextlib.suppress(BrokenPipeError):  # what a worker never read
+                    _pipe(pipe).close()
 
     def __enter__(self) -> Crew:
         return self

@@ -63,7 +63,7 @@ FIVE_MINUTES: Mapping[int, Effort] = {
         repeats=3,
         largest_wave=1024,
         timed=300,
-        prices=((1_000, 48), (10_000, 10)),
+        prices=((1_000, 40), (10_000, 8)),
         problems=1_000,
     ),
     EXTERNAL: Effort(
@@ -104,6 +104,7 @@ class Plan:
     Attributes:
       evaluators: names, as `evaluators.create` takes them. nodes: size of the largest graph.
       efforts: by kind of evaluator (`kernels.kinds`).
+      positions: most of them that searches are compared on, whatever the efforts say; None: as they say.
       reference: positions with an engine's best move. epd: problems with their solutions (`bm`).
       workers: processes of the price; timing is done alone.
     """
@@ -111,6 +112,7 @@ class Plan:
     evaluators: tuple[str, ...] = ("uniform", "builtin")
     nodes: int = NODES
     efforts: Mapping[int, Effort] = field(default_factory=lambda: FIVE_MINUTES)
+    positions: int | None = None
     reference: Path | None = None
     epd: Path | None = None
     batches: tuple[int, ...] = BATCHES
@@ -134,10 +136,14 @@ class Plan:
         most = self.effort(evaluator).largest_graph
         return tuple(size for size in self.all_sizes() if size <= most)
 
+    def positions_at(self, evaluator: str, evaluations: int) -> int:
+        """Returns on how many positions searches of so many evaluations are compared."""
+        count = self.effort(evaluator).positions(evaluations)
+        return count if self.positions is None else min(count, self.positions)
+
     def prices(self, evaluator: str) -> tuple[int, ...]:
         """Returns the evaluations at which searches with an evaluator are compared."""
-        effort = self.effort(evaluator)
-        return tuple(size for size in self.sizes(evaluator) if effort.positions(size))
+        return tuple(size for size in self.sizes(evaluator) if self.positions_at(evaluator, size))
 
     def problems(self, evaluator: str) -> tuple[int, ...]:
         """Returns the evaluations at which searches with an evaluator have to solve the EPD problems."""

@@ -39,8 +39,8 @@ def check_library() -> None:
         ) from None
 
 
-def draw(rows: Sequence[Row], path: Path) -> None:
-    """Draws the rows of the report into a PNG file.
+def draw(rows: Sequence[Row], path: Path, *, caption: str = "") -> None:
+    """Draws the rows of the report into a PNG file, with the caption below.
 
     Raises:
       GraphSearchError: if the drawing library is missing.
@@ -50,6 +50,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure = _figure(rows)
+    figure.supxlabel(caption, fontsize=9, color="#555555")
     FigureCanvasAgg(figure)
     figure.savefig(path, format="png", dpi=DPI)
 
@@ -67,6 +68,8 @@ def _figure(rows: Sequence[Row]) -> Figure:
             axes.set_visible(False)
         for axes, panel in zip(axes_line, panels, strict=False):
             panel.draw(axes)
+        if panels[0].log:
+            _align(axes_line[: len(panels)])
     handles = [_handle(gather) for gather in _gatherers(rows)] + [_sequential_handle()]
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False, fontsize=11)
     return figure
@@ -116,6 +119,8 @@ class _Panel:
             return
         top = self.most or axes.get_ylim()[1]
         axes.set_ylim(-0.04 * top, 1.04 * top)
+        if self.name != "root_distance":
+            axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
 
     def _draw_line(self, axes: Axes, gather: str, apart: float) -> None:
         own = [row for row in self.rows if row["gather"] == gather and row[self.name] is not None]
@@ -143,7 +148,8 @@ def _lines(rows: Sequence[Row]) -> Iterator[list[_Panel]]:
         ("gather_us_per_position", "gather, us per position", False),
     ):
         for evaluator in evaluators:
-            sizes = _by_nodes(rows, evaluator)
+            gathered = [row for row in rows if share or row["batch"] > 1]  # one position: mostly the call
+            sizes = _by_nodes(gathered, evaluator)
             yield [
                 _Panel(
                     f"{evaluator}, {nodes:,} nodes", label if first else "", own, name, share, not share, 1.0
@@ -181,6 +187,13 @@ def _gatherers(rows: Sequence[Row]) -> list[str]:
 
 
 # ------------------------------------------------------------------ parts of a panel
+def _align(line: Sequence[Axes]) -> None:
+    """Gives the panels of a line one upright axis."""
+    ends = [axes.get_ylim() for axes in line]
+    for axes in line:
+        axes.set_ylim(min(low for low, _ in ends), max(high for _, high in ends))
+
+
 def _batch_axis(axes: Axes, batches: Sequence[int]) -> None:
     ticks = sorted(set(batches))
     axes.set_xscale("log")

@@ -23,14 +23,14 @@ SOLVED = ("solved", "solved_of", "solved_vs_sequential", "solved_vs_sequential_e
 
 def filling(graphs: Sequence[Filled]) -> Row:
     """Returns the medians over some graphs of equal size."""
-    rates = [graph.visits_per_s for graph in graphs]
+    times = [graph.gather_us for graph in graphs if graph.gather_us is not None]
     return {
         "graphs": len(graphs),
         "positions_per_batch": _middle([graph.positions for graph in graphs]),
         "rounds": _middle([graph.rounds for graph in graphs]),
         "collisions": _middle([graph.collisions for graph in graphs]),
-        "gather_us_per_position": _median([graph.gather_us for graph in graphs], 4),
-        "visits_per_s": _median(rates, 0),
+        "gather_us_per_position": round(statistics.median(times), 4) if times else None,
+        "visits_per_s": _rate([graph.visits_per_s for graph in graphs]),
     }
 
 
@@ -44,10 +44,10 @@ def _middle(counts: Sequence[int]) -> float:
     return int(found) if found == int(found) else found
 
 
-def _median(values: Sequence[float | None], digits: int) -> float | None:
-    """Returns the median of times; None if one of them is missing."""
+def _rate(values: Sequence[float | None]) -> int | None:
+    """Returns the median; None if one is missing, so that it never depends on which ones were timed."""
     known = [value for value in values if value is not None]
-    return round(statistics.median(known), digits) if known and len(known) == len(values) else None
+    return round(statistics.median(known)) if len(known) == len(values) else None
 
 
 def price(answers: Sequence[Answer], place: Place) -> Row:

@@ -55,7 +55,7 @@ def run(plan: Plan, report: Report = lambda *_: None) -> dict[str, Any]:
       OSError: if a file cannot be read.
     """
     cases = _Cases(plan)
-    pace = _Pace(plan, report)
+    pace = _Pace(plan, report, problems=len(cases.problems))
     graphs = _fill_all(plan, pace)
     prices, problems = _price_all(plan, cases, pace)
     found = list(_rows(plan, graphs, prices, problems))
@@ -77,9 +77,9 @@ class _Cases:
 class _Pace:
     """Tells how far a run is, by what its parts were guessed to take and what those done took."""
 
-    def __init__(self, plan: Plan, report: Report) -> None:
+    def __init__(self, plan: Plan, report: Report, *, problems: int) -> None:
         self._report = report
-        self._total = sum(_guesses(plan))
+        self._total = sum(_guesses(plan, problems))
         self._done = 0.0
         self._begin = time.monotonic()
 
@@ -94,7 +94,7 @@ class _Pace:
         self._done += guessed
 
 
-def _guesses(plan: Plan) -> Iterator[float]:
+def _guesses(plan: Plan, problems: int) -> Iterator[float]:
     """Yields the seconds that each part of a run is guessed to take."""
     for evaluator in plan.evaluators:
         effort = plan.effort(evaluator)
@@ -102,6 +102,8 @@ def _guesses(plan: Plan) -> Iterator[float]:
             yield effort.graphs * plan.filling_seconds(evaluator, size)
         for size in plan.prices(evaluator):
             yield plan.positions_at(evaluator, size) * plan.price_seconds(evaluator, size, longer=True)
+        for size in plan.problems(evaluator):
+            yield problems * plan.price_seconds(evaluator, size, longer=False)
 
 
 # ------------------------------------------------------------------ filling

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SAY_SECONDS = 10.0  # between two lines of progress where there is no terminal
 FULL_SHARE = 0.95  # of a batch that counts as full
+LARGE_COUNT = 100_000
 NAME_WIDTH, BATCH_WIDTH = 11, 8
 
 
@@ -278,7 +279,8 @@ def _firsts(rows: Sequence[Row]) -> list[Row]:
 
 # ------------------------------------------------------------------ cells
 def _count(name: str) -> Cell:
-    return lambda row: "-" if row[name] is None else f"{row[name]:,.0f}"
+    """Returns what shows a count, a large one in three figures."""
+    return lambda row: f"{row[name]:,.0f}" if row[name] < LARGE_COUNT else rate(row[name])
 
 
 def _time(row: Row) -> str:

@@ -299,10 +299,20 @@ def _share(name: str, *, signed: bool = False) -> Cell:
         value, error = row[name], row[f"{name}_error"]
         if value is None:
             return "-"
-        text = f"{100 * value:+.0f}" if signed else f"{100 * value:.0f}"
+        text = with_sign(100 * value, 0) if signed else f"{100 * value:.0f}"
         return text if error is None else f"{text}\u00b1{100 * error:.0f}"
 
     return cell
+
+
+def with_sign(value: float, digits: int) -> str:
+    """Returns a number with its sign; what rounds to zero has none.
+
+    >>> with_sign(0.4, 0), with_sign(-3.2, 0), with_sign(-0.001, 2)
+    ('0', '-3', '0.00')
+    """
+    text = f"{value:+.{digits}f}"
+    return text[1:] if float(text) == 0 else text
 
 
 def _distance(name: str, *, signed: bool = False) -> Cell:
@@ -312,7 +322,7 @@ def _distance(name: str, *, signed: bool = False) -> Cell:
         value, error = row[name], row[f"{name}_error"]
         if value is None:
             return "-"
-        text = f"{value:+.2f}" if signed else f"{value:.2f}"
+        text = with_sign(value, 2) if signed else f"{value:.2f}"
         return text if error is None else f"{text}\u00b1{error:.2f}".replace("0.", ".")
 
     return cell

@@ -148,8 +148,7 @@ def _lines(rows: Sequence[Row]) -> Iterator[list[_Panel]]:
         ("gather_us_per_position", "gather, us per position", False),
     ):
         for evaluator in evaluators:
-            gathered = [row for row in rows if share or row["batch"] > 1]  # one position: mostly the call
-            sizes = _by_nodes(gathered, evaluator)
+            sizes = _by_nodes([row for row in rows if row["batch"] > 1], evaluator)
             yield [
                 _Panel(
                     f"{evaluator}, {nodes:,} nodes", label if first else "", own, name, share, not share, 1.0

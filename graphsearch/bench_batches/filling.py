@@ -117,7 +117,9 @@ class _Wave:
 
     def _gather(self) -> int:
         """Gathers one wave and drops it; returns its positions."""
-        return self._runner._gather(self._batch, UNLIMITED)
+        positions = self._runner.gather(UNLIMITED, UNLIMITED)
+        self._runner.drop()
+        return positions
 
     def _put_back(self) -> None:
         self._snapshot.put_back()

@@ -13,7 +13,7 @@ from numba import float32, float64, int32, int64, uint8, uint32
 
 from .flight import land
 from .heap import grow_block, mark_dirty, new_record, set_best
-from .jit import adv, inner
+from .jit import adv, inlined, inner
 from .layout import (
     AHEAD,
     CAPACITY,
@@ -91,7 +91,7 @@ def expand(T: Any, A: Any, W: Any, evaluator: Any) -> None:
     A.counters[EVALUATIONS] += W.counts[LEAVES]
 
 
-@inner
+@inlined
 def _count_visits(A: Any, x: Any, done: Any) -> None:
     """Adds completed visits to an edge.
 
@@ -133,7 +133,7 @@ def _remember_overlay(A: Any, W: Any, e: Any) -> None:
         parent = field(W, a, PARENT)
 
 
-@inner
+@inlined
 def _refresh_if_stale(A: Any, rec: Any) -> None:
     if header_bytes(A, rec)[3] & STALE:
         refresh(A, rec)
@@ -167,7 +167,7 @@ def take_value(A: Any, x: Any, stride: Any, child: Any) -> None:
     _set_value(A, x, q, draws)
 
 
-@inner
+@inlined
 def _back_up_entry(T: Any, A: Any, W: Any, e: Any) -> None:
     done = field(W, e, DONE)
     parent = field(W, e, PARENT)

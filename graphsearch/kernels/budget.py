@@ -13,11 +13,11 @@ from typing import Any
 
 from numba import int64
 
+from .allocate import allocate, divide
 from .backup import settle
 from .jit import inner
-from .kinds import BUDGET
 from .layout import COLLISION_VISITS, ROUNDS
-from .levels import LARGEST_SPLIT, has_room, send_down, start_round
+from .levels import LARGEST_SPLIT, add_child, admit, enter_node, has_room, sender, start_round
 from .wave import (
     ASKED,
     COLLISION,
@@ -28,15 +28,34 @@ from .wave import (
     KIND,
     LEAF,
     LEAVES,
+    PART,
     ROUND,
     ROUND_BEGIN,
+    SLOT,
+    SPLIT,
     STAGE,
     VISITS_ASKED,
     field,
+    words_of,
 )
 
 MAX_ROUNDS = 256
 LEAVES_PER_LIMIT = 256  # leaves of a batch that MaxCollisionVisits is meant for
+
+
+@inner
+def _pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
+    """Splits an entry's visits, and the collisions allowed below it, over its node's edges."""
+    node = enter_node(T, W, e)
+    m = allocate(T, A, W, words_of(W, e), field(W, e, SLOT), node, field(W, e, ASKED), False)
+    divide(W, m, W.shares[e])
+    for j in range(m):
+        if W.counts[SPLIT + j]:
+            child = add_child(T, A, W, e, int64(j), W.counts[SPLIT + j])
+            W.shares[child] = int64(W.floats[PART + j])
+
+
+_send_down = sender(admit, _pass_on)
 
 
 @inner
@@ -77,7 +96,7 @@ def gather_budget(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit:
             counts[VISITS_ASKED] += budget
             A.counters[ROUNDS] += 1
             start_round(W, root, budget, counts[COLLISIONS_LEFT])
-        if not send_down(T, A, W, F, int64(BUDGET), target):
+        if not _send_down(T, A, W, F, target):
             return False
         counts[COLLISIONS_LEFT] -= collisions_of(W, counts[ROUND_BEGIN])
         settle(T, A, W, counts[ROUND_BEGIN])

@@ -18,9 +18,9 @@ from numba import int64
 from .backup import settle
 from .flight import bar, fields_of, land
 from .jit import inner
-from .kinds import EXCLUDE
 from .layout import ROUNDS, materialised, move_count
-from .levels import LARGEST_SPLIT, has_room, send_down, start_round
+from .levels import LARGEST_SPLIT, add_child, admit, enter_node, has_room, sender, start_round
+from .live_edges import split_live
 from .wave import (
     ASKED,
     BARRED,
@@ -40,12 +40,26 @@ from .wave import (
     ROUND,
     ROUND_BEGIN,
     SLOT,
+    SPLIT,
     STAGE,
     VISITS_ASKED,
     field,
+    words_of,
 )
 
 MAX_ROUNDS = 256
+
+
+@inner
+def _pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
+    """Splits an entry's visits over the live edges of its node."""
+    node = enter_node(T, W, e)
+    for j in range(split_live(T, A, W, words_of(W, e), field(W, e, SLOT), node, field(W, e, ASKED))):
+        if W.counts[SPLIT + j]:
+            add_child(T, A, W, e, int64(j), W.counts[SPLIT + j])
+
+
+_send_down = sender(admit, _pass_on)
 
 
 @inner
@@ -100,7 +114,7 @@ def gather_exclude(T: Any, A: Any, W: Any, F: Any, root: Any, root_rec: Any, tar
             counts[VISITS_ASKED] += budget
             A.counters[ROUNDS] += 1
             start_round(W, root, budget, int64(0))
-        if not send_down(T, A, W, F, int64(EXCLUDE), target):
+        if not _send_down(T, A, W, F, target):
             return False
         take_back(A, W, counts[ROUND_BEGIN])
         settle(T, A, W, counts[ROUND_BEGIN])

@@ -54,15 +54,15 @@ def _new_flight(W: Any, tag: Any) -> Any:
 def flight_at(W: Any, tag: Any) -> Any:
     """Returns the in-flight node of a known position, new if this wave has not been there."""
     place = hash_place(W, tag)
-    if W.hash_keys[place] == ZERO:
+    if W.hash[2 * place] == ZERO:
         hash_put(W, place, tag, _new_flight(W, tag))
-    return W.hash_items[place]
+    return W.hash_items[2 * place + 1]
 
 
 @inner
 def is_leaf_in_flight(W: Any, tag: Any) -> Any:
     """Returns whether a position waits for its evaluation, in this wave or the one before."""
-    return W.hash_keys[hash_place(W, tag)] != ZERO or item_before(W, tag) != NOT_THERE
+    return W.hash[2 * hash_place(W, tag)] != ZERO or item_before(W, tag) != NOT_THERE
 
 
 @inner

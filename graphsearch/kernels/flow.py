@@ -15,13 +15,15 @@ from typing import Any
 
 from numba import float64, int64
 
+from .allocate import allocate, allocate_first
 from .backup import settle
+from .flight import all_in_flight
 from .jit import inner, prefetch
-from .kinds import FLOW
 from .layout import ROUNDS, WAVE_SHARE
-from .levels import LARGEST_SPLIT, admit, has_room, prefetch_place, send_down, start_round
+from .levels import LARGEST_SPLIT, add_child, admit, enter_node, has_room, prefetch_place, sender, start_round
 from .puct import child_visits
 from .wave import (
+    ASKED,
     CANDIDATES,
     CHECK,
     EARLY,
@@ -30,8 +32,12 @@ from .wave import (
     LEAVES,
     ROUND,
     ROUND_BEGIN,
+    SLOT,
+    SPLIT,
     STAGE,
     VISITS_ASKED,
+    field,
+    words_of,
 )
 
 MAX_ROUNDS = 60
@@ -86,6 +92,31 @@ def _admit_all(T: Any, A: Any, W: Any, target: Any) -> None:
 
 
 @inner
+def _list_candidate(T: Any, A: Any, W: Any, e: Any, target: Any) -> None:
+    """Lists an entry whose position is unknown, to be admitted by its visits when the round is down."""
+    W.candidates[W.counts[CANDIDATES]] = (min(field(W, e, ASKED), int64(0x7FFFFFFF)) << 32) | (0xFFFFFFFF - e)
+    W.counts[CANDIDATES] += 1
+
+
+@inner
+def _pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
+    """Splits an entry's visits over its node's edges and adds an entry for each edge that gets some."""
+    s = words_of(W, e)
+    rec = field(W, e, SLOT)
+    node = enter_node(T, W, e)
+    asked = field(W, e, ASKED)
+    if asked == 1 and all_in_flight(W, node) == 0:
+        add_child(T, A, W, e, allocate_first(T, A, W, s, rec, node), int64(1))
+        return
+    for j in range(allocate(T, A, W, s, rec, node, asked, True)):
+        if W.counts[SPLIT + j]:
+            add_child(T, A, W, e, int64(j), W.counts[SPLIT + j])
+
+
+_send_down = sender(_list_candidate, _pass_on)
+
+
+@inner
 def asked_before(W: Any) -> Any:
     """Returns the visits that the wave before has asked for and that were not counted yet."""
     if W.before_counts[LEAVES] == 0:
@@ -127,7 +158,7 @@ def gather_flow(T: Any, A: Any, W: Any, F: Any, root: Any, root_rec: Any, target
             W.counts[VISITS_ASKED] += budget
             A.counters[ROUNDS] += 1
             start_round(W, root, budget, int64(0))
-        if not send_down(T, A, W, F, int64(FLOW), target):
+        if not _send_down(T, A, W, F, target):
             return False
         _admit_all(T, A, W, target)
         settle(T, A, W, W.counts[ROUND_BEGIN])
@@ -146,4 +177,4 @@ def gather_ahead(T: Any, A: Any, W: Any, F: Any, root: Any, budget: Any) -> Any:
         if not has_room(A, W, LARGEST_SPLIT):
             return True
         start_round(W, root, budget, int64(0))
-    return send_down(T, A, W, F, int64(FLOW), int64(0))
+    return _send_down(T, A, W, F, int64(0))

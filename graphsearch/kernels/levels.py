@@ -16,19 +16,15 @@ from typing import Any
 
 from numba import int64, uint16
 
-from .allocate import allocate, allocate_first, divide
 from .board import PW, check_hash, make_move
-from .flight import all_in_flight, flight_at, in_flight, is_leaf_in_flight
+from .flight import flight_at, in_flight, is_leaf_in_flight
 from .heap import find, table_index
 from .jit import LOW32, ZERO, U, adv, as_u32, inner, prefetch
-from .kinds import BUDGET, EXCLUDE, FLOW
 from .layout import BLOCK_WORDS, NO_BLOCK, block_class_of, entry_at
-from .live_edges import split_live
 from .locate import may_be_stored
 from .paths import end_entry, ends_at_known, ends_by_path, open_leaf, position_key
 from .wave import (
     ASKED,
-    CANDIDATES,
     CHECK,
     COLLISION,
     DEPTH,
@@ -36,6 +32,8 @@ from .wave import (
     EDGE,
     ENTRIES,
     FLIGHT_USED,
+    HASH_ROOM,
+    HASHED,
     IN_LEVEL,
     KIND,
     LEAF,
@@ -46,10 +44,8 @@ from .wave import (
     NODE_OR_LEAF,
     NOT_WAITING,
     PARENT,
-    PART,
     ROUND_BEGIN,
     SLOT,
-    SPLIT,
     STAGE,
     TERMINAL,
     check_of,
@@ -65,6 +61,7 @@ from .wave import (
 
 PART_OF_LEVEL = 256  # entries
 LARGEST_SPLIT = 224  # edges of one node
+GOES_ON, ENDED_HERE, UNKNOWN = 0, 1, 2
 GROWN_BLOCK = 2048  # words that one node's growth may take, with room to spare
 
 
@@ -106,6 +103,8 @@ def has_room(A: Any, W: Any, entries: Any) -> Any:
     """Returns whether so many more entries can be made, and the nodes on the way passed on from."""
     if W.counts[ENTRIES] + entries >= W.capacity or W.counts[FLIGHT_USED] + entries >= W.flight_capacity:
         return False
+    if W.counts[HASHED] >= W.counts[HASH_ROOM]:
+        return False
     return A.counters[BLOCK_WORDS] + GROWN_BLOCK < A.block_limit
 
 
@@ -133,7 +132,7 @@ def _probe_level(T: Any, A: Any, W: Any, begin: Any, end: Any) -> None:
                 i = int64(0)
         set_field(W, e, SLOT, rec)
         prefetch(A.records, rec)
-        prefetch(W.hash_keys, first_place(W, position_tag(position_key(T, s), check)))
+        prefetch(W.hash, 2 * first_place(W, position_tag(position_key(T, s), check)))
 
 
 @inner
@@ -142,7 +141,7 @@ def prefetch_place(T: Any, A: Any, W: Any, e: Any) -> None:
     key = position_key(T, words_of(W, e))
     tag = position_tag(key, check_of(W, e))
     prefetch(A.table, table_index(A, key))
-    prefetch(W.hash_keys, first_place(W, tag))
+    prefetch(W.hash, 2 * first_place(W, tag))
 
 
 @inner
@@ -189,13 +188,6 @@ def _visits_over(W: Any, e: Any) -> Any:
 
 
 @inner
-def list_candidate(W: Any, e: Any) -> None:
-    """Lists an entry whose position is unknown, to be admitted by its visits when the round is down."""
-    W.candidates[W.counts[CANDIDATES]] = (min(field(W, e, ASKED), int64(0x7FFFFFFF)) << 32) | (0xFFFFFFFF - e)
-    W.counts[CANDIDATES] += 1
-
-
-@inner
 def admit(T: Any, A: Any, W: Any, e: Any, target: Any) -> None:
     """Makes an entry whose position was unknown a leaf of the batch, if that is not full."""
     key = position_key(T, words_of(W, e))
@@ -216,70 +208,25 @@ def admit(T: Any, A: Any, W: Any, e: Any, target: Any) -> None:
 
 
 @inner
-def _goes_on(T: Any, A: Any, W: Any, e: Any, scheme: Any, target: Any) -> Any:
-    """Ends an entry where its path ends, or returns True if it is a node to pass on from."""
+def _goes_on(T: Any, A: Any, W: Any, e: Any) -> Any:
+    """Ends an entry where its path ends or at what is known; returns GOES_ON, ENDED_HERE or UNKNOWN."""
     if ends_by_path(T, A, W, e):
-        return False
+        return ENDED_HERE
     rec = field(W, e, SLOT)
     if rec == 0 or A.records[rec] != position_key(T, words_of(W, e)):
         rec = find(A, position_key(T, words_of(W, e)), check_of(W, e))
         set_field(W, e, SLOT, rec)
     if rec == 0:
-        if scheme == FLOW:
-            list_candidate(W, e)
-        else:
-            admit(T, A, W, e, target)
-        return False
-    return not ends_at_known(A, W, e, _visits_over(W, e))
+        return UNKNOWN
+    return ENDED_HERE if ends_at_known(A, W, e, _visits_over(W, e)) else GOES_ON
 
 
 @inner
-def _pass_on(T: Any, A: Any, W: Any, e: Any, scheme: Any) -> None:
-    """Splits an entry's visits over its node's edges and adds an entry for each edge that gets some."""
-    s = words_of(W, e)
-    rec = field(W, e, SLOT)
+def enter_node(T: Any, W: Any, e: Any) -> Any:
+    """Returns the in-flight node of an entry that is passed on from."""
     node = flight_at(W, tag_of(T, W, e))
     set_field(W, e, NODE_OR_LEAF, node)
-    asked = field(W, e, ASKED)
-    if scheme == EXCLUDE:
-        m = split_live(T, A, W, s, rec, node, asked)
-    elif asked == 1 and all_in_flight(W, node) == 0:
-        child = add_child(T, A, W, e, allocate_first(T, A, W, s, rec, node), int64(1))
-        W.shares[child] = W.shares[e]
-        return
-    else:
-        m = allocate(T, A, W, s, rec, node, asked, scheme == FLOW)
-    if scheme == BUDGET:
-        divide(W, m, W.shares[e])
-    for j in range(m):
-        k = W.counts[SPLIT + j]
-        if k:
-            child = add_child(T, A, W, e, int64(j), k)
-            W.shares[child] = int64(W.floats[PART + j]) if scheme == BUDGET else 0
-
-
-@inner
-def _pass_level(T: Any, A: Any, W: Any, begin: Any, end: Any, scheme: Any, target: Any) -> None:
-    """Ends the entries of a level or splits their visits over the next one."""
-    for e in range(begin, min(end, begin + 8)):
-        _prefetch_block(A, field(W, e, SLOT))
-    for e in range(begin, end):
-        if e + 8 < end:
-            _prefetch_block(A, field(W, e + 8, SLOT))
-        if _goes_on(T, A, W, e, scheme, target):
-            if has_room(A, W, LARGEST_SPLIT):
-                _pass_on(T, A, W, e, scheme)
-            else:
-                set_field(W, e, KIND, DROPPED)
-
-
-@inner
-def _pass_in_parts(T: Any, A: Any, W: Any, begin: Any, end: Any, scheme: Any, target: Any) -> None:
-    """Probes and passes a level in parts, when nothing is read: what was prefetched is still in the cache."""
-    for first in range(begin, end, PART_OF_LEVEL):
-        last = min(end, first + PART_OF_LEVEL)
-        _probe_level(T, A, W, first, last)
-        _pass_level(T, A, W, first, last, scheme, target)
+    return node
 
 
 # ------------------------------------------------------------------ a round
@@ -293,27 +240,55 @@ def start_round(W: Any, root: Any, budget: Any, collisions: Any) -> None:
     W.counts[LEVEL_END] = e + 1
 
 
-@inner
-def send_down(T: Any, A: Any, W: Any, F: Any, scheme: Any, target: Any) -> Any:
-    """Sends the visits of a round down, level by level.
+def sender(open_unknown: Any, pass_on: Any) -> Any:
+    """Returns a gatherer's `send_down`: how the visits of a round go down, level by level.
 
-    Returns False if a level waits for records from the file; called again, it goes on with that level.
+    Args:
+      open_unknown: what to do with an entry whose position is unknown: `(T, A, W, e, target)`.
+      pass_on: splits an entry's visits over its node's edges and adds the entries: `(T, A, W, e)`.
     """
-    counts = W.counts
-    while counts[LEVEL_BEGIN] < counts[LEVEL_END]:
-        begin, end = counts[LEVEL_BEGIN], counts[LEVEL_END]
-        if F.count == 0:
-            _pass_in_parts(T, A, W, begin, end, scheme, target)
-        elif counts[STAGE] == IN_LEVEL:
-            _find_misses(T, A, W)
-            counts[STAGE] = NOT_WAITING
-            _pass_level(T, A, W, begin, end, scheme, target)
-        else:
-            _probe_level(T, A, W, begin, end)
-            if _list_misses(T, A, W, F, begin, end):
-                counts[STAGE] = IN_LEVEL
-                return False
-            _pass_level(T, A, W, begin, end, scheme, target)
-        counts[LEVEL_BEGIN] = end
-        counts[LEVEL_END] = counts[ENTRIES]
-    return True
+
+    @inner
+    def pass_part(T: Any, A: Any, W: Any, begin: Any, end: Any, target: Any) -> None:
+        """Ends the entries of a part of a level or splits their visits over the next one."""
+        for e in range(begin, min(end, begin + 8)):
+            _prefetch_block(A, field(W, e, SLOT))
+        for e in range(begin, end):
+            if e + 8 < end:
+                _prefetch_block(A, field(W, e + 8, SLOT))
+            state = _goes_on(T, A, W, e)
+            if state == UNKNOWN:
+                open_unknown(T, A, W, e, target)
+            elif state == GOES_ON:
+                if has_room(A, W, LARGEST_SPLIT):
+                    pass_on(T, A, W, e)
+                else:
+                    set_field(W, e, KIND, DROPPED)
+
+    @inner
+    def send_down(T: Any, A: Any, W: Any, F: Any, target: Any) -> Any:
+        """Sends the visits of a round down.
+
+        Returns False if a level waits for records from the file; called again, it goes on with that level.
+        """
+        counts = W.counts
+        while counts[LEVEL_BEGIN] < counts[LEVEL_END]:
+            begin, end = counts[LEVEL_BEGIN], counts[LEVEL_END]
+            if counts[STAGE] == IN_LEVEL:
+                _find_misses(T, A, W)
+                counts[STAGE] = NOT_WAITING
+            elif F.count:
+                _probe_level(T, A, W, begin, end)
+                if _list_misses(T, A, W, F, begin, end):
+                    counts[STAGE] = IN_LEVEL
+                    return False
+            for first in range(begin, end, PART_OF_LEVEL):
+                last = min(end, first + PART_OF_LEVEL)
+                if F.count == 0:  # part by part: what was prefetched is still in the cache
+                    _probe_level(T, A, W, first, last)
+                pass_part(T, A, W, first, last, target)
+            counts[LEVEL_BEGIN] = end
+            counts[LEVEL_END] = counts[ENTRIES]
+        return True
+
+    return send_down

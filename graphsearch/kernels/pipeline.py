@@ -36,6 +36,7 @@ def _make_pipeline() -> Any:
         "_optimize_final_module",
         "_finalize_specific",
         "_raise_if_finalized",
+        "_get_module_for_linking",
     ):
         getattr(JITCodeLibrary, name)
 
@@ -46,11 +47,38 @@ def _make_pipeline() -> Any:
             """Leaves the code as it was lowered."""
 
         def finalize(self) -> None:
-            """Links in the code of callees, without optimising or translating it."""
+            """Leaves the code of callees where it is: linked at every level it would be copied each time."""
             self._raise_if_finalized()
-            for library in self._linking_libraries:
-                self._final_module.link_in(library._get_module_for_linking(), preserve=True)
             self._finalized = True
+
+        def _get_module_for_linking(self) -> Any:
+            """Returns this code and all that it reaches, each linked once, for the kernel that calls it."""
+            if self not in whole:
+                module = _own_module(self).clone()
+                for library in self._reached():
+                    module.link_in(_own_module(library), preserve=True)
+                whole[self] = module
+            return whole[self]
+
+        def _reached(self) -> list[Any]:
+            """Returns the libraries that this one calls, directly or not, itself left out."""
+            found: dict[int, Any] = {}
+            waiting = list(self._linking_libraries)
+            while waiting:
+                library = waiting.pop()
+                if id(library) not in found and library is not self:
+                    found[id(library)] = library
+                    if isinstance(library, InnerLibrary):
+                        waiting += library._linking_libraries
+            return list(found.values())
+
+    def _own_module(library: Any) -> Any:
+        """Returns a library's code; that of an inner function without what it calls."""
+        if isinstance(library, InnerLibrary):
+            return JITCodeLibrary._get_module_for_linking(library)
+        return library._get_module_for_linking()
+
+    whole: dict[Any, Any] = {}
 
     @register_pass(mutates_CFG=True, analysis_only=False)
     class InnerLowering(NativeLowering):  # type: ignore[misc]

@@ -46,6 +46,7 @@ from .wave import (
     clear_wave,
     drop_entries,
     field,
+    size_hash,
     wave_pointers,
 )
 
@@ -121,6 +122,8 @@ def _begin(A: Any, W: Any, target: Any, limit: Any) -> None:
     A.counters[OVERLAY_RESERVED] = A.counters[OVERLAY_LENGTH]
     W.counts[TARGET] = target
     W.counts[LIMIT] = limit
+    if target > 1 or W.before_counts[LEAVES] > 0:
+        size_hash(W, target)
 
 
 @inner

@@ -50,8 +50,9 @@ SPLIT = 8
 STAGE, MISSES, LEVEL_BEGIN, LEVEL_END, TARGET, LIMIT, ROUND = 264, 265, 266, 267, 268, 269, 270
 # entries that ended with visits to be counted since the last `settle` | visits that were counted without an
 # evaluation | collisions that are still allowed: events, visits | visits that a descent stands for | first
-# entry of the round | collisions since the last leaf
-ENDED, EARLY, EVENTS_LEFT, COLLISIONS_LEFT, RUN, ROUND_BEGIN, IN_VAIN = (
+# entry of the round | collisions since the last leaf | places of the hash table in use less one | most of
+# them filled before the wave ends
+ENDED, EARLY, EVENTS_LEFT, COLLISIONS_LEFT, RUN, ROUND_BEGIN, IN_VAIN, HASH_MASK, HASH_ROOM = (
     271,
     272,
     273,
@@ -59,8 +60,10 @@ ENDED, EARLY, EVENTS_LEFT, COLLISIONS_LEFT, RUN, ROUND_BEGIN, IN_VAIN = (
     275,
     276,
     277,
+    278,
+    279,
 )
-COUNTS = SPLIT + 256 + 16
+COUNTS = SPLIT + 256 + 24
 # where a gather that waits for records from the file goes on
 NOT_WAITING, AT_ROOT, ON_PATH, IN_LEVEL = 0, 1, 2, 3
 # `floats`: scratch columns by edge: b, c P, 1 + n + in flight | most visits that it may take (`exclude`), or
@@ -68,6 +71,7 @@ NOT_WAITING, AT_ROOT, ON_PATH, IN_LEVEL = 0, 1, 2, 3
 BASE, GAIN, MASS, MOST = 0, 256, 512, 768
 PART = MOST
 MOVES_PER_LEAF = 220
+PLACES_PER_LEAF, LEAST_PLACES = 16, 4096  # of the hash table; a leaf and the nodes above it take 2 to 5
 ENTRIES_PER_LEAF = (
     32  # waves of 1,024 need about 4 on a graph of 10^6 nodes, young graphs with collisions up to 20
 )
@@ -87,8 +91,7 @@ class WaveArrays(NamedTuple):
     moves: Any  # uint16[L * MOVES_PER_LEAF]
     priors: Any  # float32[L * MOVES_PER_LEAF]
     values: Any  # float32[L * 2]: q and d of the evaluation
-    hash_keys: Any  # uint64[power of two]
-    hash_items: Any  # int64: in-flight node, or -1 - leaf
+    hash: Any  # uint64[2 * power of two]: tag, 0 for none; in-flight node, or -1 - leaf
     hash_used: Any  # int64: filled places
     nodes: Any  # int64[E * FLIGHT_FIELDS]
     flight: Any  # int64 visits in flight by edge
@@ -113,8 +116,8 @@ class WavePointers(NamedTuple):
     moves: Any
     priors: Any
     values: Any
-    hash_keys: Any
-    hash_items: Any
+    hash: Any
+    hash_items: Any  # the same memory as int64
     hash_used: Any
     nodes: Any
     flight: Any
@@ -125,13 +128,11 @@ class WavePointers(NamedTuple):
     scratch: Any
     capacity: Any
     flight_capacity: Any
-    hash_mask: Any
     before_counts: Any  # of the wave that is being evaluated while this one is gathered
-    before_keys: Any
+    before_hash: Any
     before_items: Any
     before_nodes: Any
     before_flight: Any
-    before_mask: Any
 
 
 @inner
@@ -152,8 +153,8 @@ def wave_pointers(W: Any, B: Any) -> Any:
         ptr(W.moves, 0),
         ptr(W.priors, 0),
         ptr(W.values, 0),
-        ptr(W.hash_keys, 0),
-        ptr(W.hash_items, 0),
+        ptr(W.hash, 0),
+        as_i64(ptr(W.hash, 0)),
         ptr(W.hash_used, 0),
         ptr(W.nodes, 0),
         ptr(W.flight, 0),
@@ -164,20 +165,26 @@ def wave_pointers(W: Any, B: Any) -> Any:
         ptr(W.scratch, 0),
         int64(W.candidates.size),
         int64(W.flight.size),
-        U(W.hash_keys.size - 1),
         ptr(B.counts, 0),
-        ptr(B.hash_keys, 0),
-        ptr(B.hash_items, 0),
+        ptr(B.hash, 0),
+        as_i64(ptr(B.hash, 0)),
         ptr(B.nodes, 0),
         ptr(B.flight, 0),
-        U(B.hash_keys.size - 1),
     )
+
+
+def hash_places(leaves: int) -> int:
+    """Returns the places of the hash table for batches of so many leaves, a power of two.
+
+    >>> hash_places(256), hash_places(1000)
+    (4096, 16384)
+    """
+    return max(LEAST_PLACES, 1 << (PLACES_PER_LEAF * leaves - 1).bit_length())
 
 
 def new_wave(leaves: int, scratch_words: int) -> WaveArrays:
     """Returns the memory of waves of up to `leaves` leaves; untouched pages cost nothing."""
     entries = ENTRIES_PER_LEAF * leaves + SPARE_ENTRIES
-    hashed = 1 << (2 * entries - 1).bit_length()
     return WaveArrays(
         entries=np.empty(entries * ENTRY_WORDS, np.uint64),
         heads=np.full(MAX_PLIES + 2, -1, np.int64),
@@ -189,8 +196,7 @@ def new_wave(leaves: int, scratch_words: int) -> WaveArrays:
         moves=np.empty((leaves + 1) * MOVES_PER_LEAF, np.uint16),
         priors=np.empty((leaves + 1) * MOVES_PER_LEAF, np.float32),
         values=np.empty(2 * leaves, np.float32),
-        hash_keys=np.zeros(hashed, np.uint64),
-        hash_items=np.empty(hashed, np.int64),
+        hash=np.zeros(2 * hash_places(leaves), np.uint64),
         hash_used=np.empty(entries + leaves + 1, np.int64),
         nodes=np.empty(entries * FLIGHT_FIELDS, np.int64),
         flight=np.empty(16 * entries + 4096, np.int64),
@@ -231,13 +237,17 @@ def clear_wave(W: Any) -> None:
     """Empties a wave; costs what the last wave used, not what there is room for."""
     counts = W.counts
     for i in range(counts[HASHED]):
-        W.hash_keys[W.hash_used[i]] = ZERO
+        W.hash[2 * W.hash_used[i]] = ZERO
     for i in range(counts[ENTRIES]):
         W.heads[field(W, i, DEPTH)] = -1
     for i in range(SPLIT):
         counts[i] = 0
-    for i in range(STAGE, COUNTS):
-        counts[i] = 0
+    counts[STAGE] = NOT_WAITING
+    counts[MISSES] = 0
+    counts[ROUND] = 0
+    counts[ENDED] = 0
+    counts[EARLY] = 0
+    counts[IN_VAIN] = 0
     W.offsets[0] = 0
 
 
@@ -251,40 +261,52 @@ def drop_entries(W: Any, first: Any) -> None:
 
 
 @inner
+def size_hash(W: Any, target: Any) -> None:
+    """Takes as much of the hash table of an empty wave as its batch needs: less memory to reach for."""
+    places = int64(LEAST_PLACES)
+    while places < PLACES_PER_LEAF * target:
+        places *= 2
+    W.counts[HASH_MASK] = places - 1
+    W.counts[HASH_ROOM] = places * 3 // 4 - target
+
+
+@inner
 def first_place(W: Any, tag: Any) -> Any:
     """Returns where the search for a tag begins in the wave's hash table."""
-    return int64((tag ^ (tag >> U(29))) & W.hash_mask)
+    return int64(tag ^ (tag >> U(29))) & W.counts[HASH_MASK]
 
 
 @inner
 def hash_place(W: Any, tag: Any) -> Any:
     """Returns the place of a position's tag in the wave's hash table, or the empty place for it."""
-    i = (tag ^ (tag >> U(29))) & W.hash_mask
+    i = first_place(W, tag)
     while True:
-        found = W.hash_keys[i]
+        found = W.hash[2 * i]
         if found == tag or found == ZERO:
-            return int64(i)
-        i = (i + ONE) & W.hash_mask
+            return i
+        i = (i + 1) & W.counts[HASH_MASK]
 
 
 @inner
 def item_before(W: Any, tag: Any) -> Any:
     """Returns the item of a position in the wave before: in-flight node, or -1 - leaf; NOT_THERE if none."""
-    i = (tag ^ (tag >> U(29))) & W.before_mask
+    if W.before_counts[HASHED] == 0:
+        return int64(NOT_THERE)
+    i = int64(tag ^ (tag >> U(29))) & W.before_counts[HASH_MASK]
     while True:
-        found = W.before_keys[i]
+        found = W.before_hash[2 * i]
         if found == tag:
-            return W.before_items[i]
+            return W.before_items[2 * i + 1]
         if found == ZERO:
             return int64(NOT_THERE)
-        i = (i + ONE) & W.before_mask
+        i = (i + 1) & W.before_counts[HASH_MASK]
 
 
 @inner
 def hash_put(W: Any, place: Any, tag: Any, item: Any) -> None:
     """Fills an empty place."""
-    W.hash_keys[place] = tag
-    W.hash_items[place] = item
+    W.hash[2 * place] = tag
+    W.hash_items[2 * place + 1] = item
     W.hash_used[W.counts[HASHED]] = place
     W.counts[HASHED] += 1
 

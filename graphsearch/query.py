@@ -142,11 +142,12 @@ def edge_of(record: NodeRecord, k: int) -> Edge:
 
 
 def ranking(record: NodeRecord) -> list[int]:
-    """Returns the edges (by place in descending P), best first: most visits, then value, then P."""
+    """Returns the edges, by place in descending P, best first: a certain win, then visits, value and P."""
 
-    def worth(k: int) -> tuple[int, float, int]:
+    def worth(k: int) -> tuple[bool, int, float, int]:
         edge = edge_of(record, k)
-        return (-edge.n, negate(edge.value), k)
+        wins = edge.n > 0 and edge.value == 1.0  # whatever the visits: large waves give a mate few of them
+        return (not wins, -edge.n, negate(edge.value), k)
 
     return sorted(range(len(record.codes)), key=worth)
 

@@ -34,7 +34,7 @@ QUIET_EVERY = (
     64  # overlapped waves before one after which nothing is in flight: then memory can be put in order
 )
 
-_NO_WEIGHTS = np.zeros(1, np.int64)
+NO_WEIGHTS = np.zeros(1, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class WaveRunner:
     def _slice(self, visits: int, evaluations: int) -> None:
         """Runs a slice of waves inside the kernels, as many as take some 30 ms."""
         evaluator, pager = self._graph.evaluator, self._graph.pager
-        weights = getattr(evaluator, "weights", _NO_WEIGHTS)
+        weights = getattr(evaluator, "weights", NO_WEIGHTS)
         self.make_room(self._waves_per_slice)
         left = np.array([visits, evaluations, self._waves_per_slice], np.int64)
         begin = time.monotonic()
@@ -273,7 +273,7 @@ class WaveRunner:
 
     def _by_kernel(self, w: wave.WaveArrays, leaves: int) -> None:
         evaluator = self._graph.evaluator
-        weights = getattr(evaluator, "weights", _NO_WEIGHTS)
+        weights = getattr(evaluator, "weights", NO_WEIGHTS)
         kind, temperature = evaluator.kernel_kind, float(self._arena.arrays.floats[layout.TEMPERATURE])
         run.evaluate(self._arena.tables, w, weights, kind, temperature)
 

@@ -213,6 +213,15 @@ def test_a_terminal_is_backed_up_in_the_gather_and_takes_no_place_in_the_batch(g
 
 
 @pytest.mark.parametrize("gather", GATHERERS)
+@pytest.mark.parametrize("batch", [64, 4096])
+def test_a_mate_is_the_best_move_however_few_visits_large_waves_give_it(gather: str, batch: int) -> None:
+    with Graph.open(None, evaluator="uniform") as graph:
+        params = SearchParams(minibatch_size=batch, gather=gather)
+        result = search(graph, chess.Board(POSITIONS["mate near"]), Limits(evaluations=300), params)
+    assert result.bestmove == chess.Move.from_uci("d1d8")
+
+
+@pytest.mark.parametrize("gather", GATHERERS)
 def test_a_huge_budget_on_a_few_nodes_ends_at_once(gather: str) -> None:
     for name in ("few nodes", "mate near", "start"):
         board = chess.Board(POSITIONS[name])

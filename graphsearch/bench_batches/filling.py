@@ -1,11 +1,11 @@
 """How full a wave is, and what gathering it takes: one wave of each gatherer on the same graph.
 
-    grow (batch 1) -> make room -> copy -> | gather | put back | gather | ... | some whole waves | put back |
+    grow (batch 1) -> make room -> copy -> | one wave | put back | timed waves | put back | whole waves | ...
 
 A gather may change the graph a little (visits that end at terminals are backed up in it), so all that is in
-use of the arena is copied before and put back after: every gatherer meets the same graph. Putting it back
-also takes the graph out of the processor's caches, as evaluating and backing up do in a search: the same
-gather once more would be up to three times as fast, and tell less.
+use of the arena is copied before and put back after: every gatherer meets the same graph. Gathers are timed as
+they come in a search, wave after wave, with everything between them but a real evaluation: the leaves get the
+answers of `uniform`, so that the graph is as warm in the processor's caches as a search keeps it.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ import chess
 
 from ..arena import Arena
 from ..graph import Graph
-from ..kernels import layout
+from ..kernels import layout, run
+from ..kernels.kinds import UNIFORM
 from ..params import Limits, SearchParams
 from ..position import pack
 from ..search import UNLIMITED, search
-from ..waves import BYTES_PER_LEAF, WaveRunner
+from ..waves import BYTES_PER_LEAF, EVALUATOR_NUMBER, NO_WEIGHTS, WaveRunner
 from .plan import Effort
 
 MOST_VISITS = 100  # for each evaluation: where the game tree ends, only visits are left
 SPEED_SECONDS, SPEED_RUNS = 0.04, 9  # whole waves are timed for so long, or so often
+TIMED_POSITIONS, MOST_TIMED = 8192, 64  # gathers are timed until so many positions, in at most so many waves
 GROWN_SHARE = 4  # each time they add at most one part of so many of the graph, or one wave
 
 
@@ -37,7 +39,8 @@ class Filled:
 
     Attributes:
       positions, rounds, collisions: of one wave.
-      gather_us: CPU time of its gather for each position; None if all its visits ended at known results.
+      gather_us: CPU time of a gather for each position, the median of waves in a row; None if all their
+        visits ended at known results.
       visits_per_s: of whole waves, in wall time; None if they were too large to be timed.
     """
 
@@ -98,22 +101,25 @@ class _Wave:
         self._effort = effort
         self._batch = batch
         self._runner = WaveRunner(graph, pack(board), batch)
-        timed = 2 * max(batch, effort.timed)  # nodes: the table must not grow while the clock runs
+        self._timed_waves = max(effort.repeats, min(MOST_TIMED, TIMED_POSITIONS // batch))
+        timed = max(
+            (self._timed_waves + 2) * batch, 2 * effort.timed
+        )  # nodes: the table must not grow while the clock runs
         graph.make_room(self._runner.most_nodes + timed, timed * BYTES_PER_LEAF)
         self._snapshot = Snapshot(graph.arena)
         self._params = SearchParams(gather=gather, minibatch_size=batch, overlap=0)
 
     def measured(self) -> Filled:
-        """Returns what a wave is; its first gather takes the memory that the timed ones use again."""
+        """Returns what a wave is."""
         effort = self._effort
         self._arena.set_params(self._params)
         try:
             positions, rounds, collisions = self._counted()
-            seconds = statistics.median(self._timed() for _ in range(effort.repeats))
+            gather_us = self._timed()
             rate = self._rate(max(1, positions)) if positions <= effort.largest_wave else None
         finally:
             self._runner.close()
-        return Filled(positions, rounds, collisions, 1e6 * seconds / positions if positions else None, rate)
+        return Filled(positions, rounds, collisions, gather_us, rate)
 
     def _gather(self) -> int:
         """Gathers one wave and drops it; returns its positions."""
@@ -132,12 +138,22 @@ class _Wave:
         self._put_back()
         return positions, int(added[layout.ROUNDS]), int(added[layout.COLLISIONS])
 
-    def _timed(self) -> float:
-        begin = time.process_time()
-        self._gather()
-        spent = time.process_time() - begin
+    def _timed(self) -> float | None:
+        """Returns the CPU time of a gather for each position; the first wave takes memory for the others."""
+        found = [self._timed_wave() for _ in range(1 + self._timed_waves)][1:]
         self._put_back()
-        return spent
+        spent = [1e6 * seconds / positions for seconds, positions in found if positions]
+        return statistics.median(spent) if spent else None
+
+    def _timed_wave(self) -> tuple[float, int]:
+        """Returns the CPU time and the positions of one gather; the wave is completed as with `uniform`."""
+        arena, wave = self._arena, self._runner.wave
+        begin = time.process_time()
+        positions = self._runner.gather(UNLIMITED, UNLIMITED)
+        spent = time.process_time() - begin
+        run.evaluate(arena.tables, wave, NO_WEIGHTS, UNIFORM, 1.0)
+        run.complete(arena.tables, arena.arrays, wave, EVALUATOR_NUMBER)
+        return spent, positions
 
     def _rate(self, positions: int) -> float:
         """Returns visits per second of whole waves, the median of some runs on the same graph."""

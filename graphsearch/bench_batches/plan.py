@@ -28,7 +28,7 @@ class Effort:
 
     Attributes:
       largest_graph: nodes. graphs: of each size, from as many roots.
-      repeats: timed gathers of each wave; medians count.
+      repeats: timed gathers of each batch, at least; medians count.
       largest_wave: most positions of a wave that is evaluated to time it as a whole.
       timed: evaluations of the waves that are timed together, at least one wave.
       prices: (most evaluations, positions) in ascending order: a search of so many evaluations is compared

@@ -3,9 +3,9 @@
     grow (batch 1) -> make room -> copy -> | one wave | put back | timed waves | put back | whole waves | ...
 
 A gather may change the graph a little (visits that end at terminals are backed up in it), so all that is in
-use of the arena is copied before and put back after: every gatherer meets the same graph. Gathers are timed as
-they come in a search, wave after wave, with everything between them but a real evaluation: the leaves get the
-answers of `uniform`, so that the graph is as warm in the processor's caches as a search keeps it.
+use of the arena is copied before and put back after: every gatherer meets the same graph. Gathers are timed
+as they come in a search, wave after wave, with everything between them but a real evaluation: the leaves get
+the answers of `uniform`, so that the graph is as warm in the processor's caches as a search keeps it.
 """
 
 from __future__ import annotations

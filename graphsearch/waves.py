@@ -76,7 +76,7 @@ class WaveRunner:
         """Drops what is in flight and ends the thread of the evaluator."""
         self._keep(None)
         if self._thread:
-            self._thread.shutdown(wait=False)
+            self._thread.shutdown(wait=True, cancel_futures=True)  # an evaluator has one caller at a time
 
     def step(self, visits: int, evaluations: int) -> None:
         """Runs a wave, or some 30 ms of them, of at most so many visits and evaluations.

@@ -62,5 +62,7 @@ def check_support(graph: Graph, board: chess.Board, record: NodeRecord) -> None:
         known = graph.read(child)
         if known is None and child.halfmove_clock > FREE_CLOCK:
             continue  # visited on a path with a smaller clock, where the child has the key of that clock
+        if known is not None and child.halfmove_clock > FREE_CLOCK:
+            continue  # the same: it has fewer visits than the edge
         assert known is not None, child.fen()
         assert known.terminal or known.visits >= edge.n - edge.r, child.fen()

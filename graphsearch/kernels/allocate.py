@@ -18,16 +18,14 @@ from typing import Any
 import numpy as np
 from numba import float64, int64
 
-from .flight import all_in_flight, fields_of, in_flight, send, widen_flight
+from .flight import all_in_flight, edges_in_flight, fields_of, in_flight, send, widen_flight
 from .heap import grow_block
 from .jit import adv, inner
 from .layout import (
     BLOCK_VISITS,
     KEYS,
-    NO_BLOCK,
     NORM,
     POWERS,
-    block_class_of,
     block_of,
     code_bytes,
     entry_at,
@@ -271,13 +269,20 @@ def spent_below(A: Any, W: Any, rec: Any, node: Any, k: Any, grows: Any) -> Any:
 
 
 @inner
+def cover_flight(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> Any:
+    """Makes entries for all edges with visits in flight: an evicted record comes back without them."""
+    wanted = max(edges_in_flight(W, node), int64(1))
+    if materialised(A, rec) < wanted:
+        grow_block(T, A, s, rec, wanted, False)
+
+
+@inner
 def columns(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows: Any) -> Any:
     """Loads the scratch columns of a node's entries.
 
     Returns (entries, FPU value, c(N) sqrt(N) / sum of code ** 4).
     """
-    if block_class_of(A, rec) == NO_BLOCK:
-        grow_block(T, A, s, rec, int64(1), False)
+    cover_flight(T, A, W, s, rec, node)
     norm = float64(A.values[block_of(A, rec) + NORM])
     scale = exploration(A, spent_below(A, W, rec, node, k, grows)) * norm
     fpu = fpu_value(A, rec, tried_powers(A, W, rec, node, grows))

@@ -36,6 +36,7 @@ from .paths import position_key
 from .puct import MAX_VISITS, cap_draws, child_visits, draw_visits, node_draws, node_q, refresh
 from .wave import (
     DONE,
+    DRAWN,
     EARLY,
     EDGE,
     ENDED,
@@ -212,6 +213,7 @@ def settle(T: Any, A: Any, W: Any, first: Any) -> None:
     if W.counts[ENDED] == 0:
         return
     W.counts[ENDED] = 0
+    W.counts[DRAWN] = 0
     for down in range(W.counts[ENTRIES] - first):
         e = W.counts[ENTRIES] - 1 - down
         done = field(W, e, DONE)
@@ -226,6 +228,7 @@ def settle(T: Any, A: Any, W: Any, first: Any) -> None:
 def back_up_path(T: Any, A: Any, W: Any, e: Any) -> None:
     """Backs up a visit that ended at entry `e` without an evaluation and was not in flight."""
     W.counts[ENDED] = 0
+    W.counts[DRAWN] = 0
     while e >= 0:
         _land_entry(T, A, W, e)
         e = field(W, e, PARENT)

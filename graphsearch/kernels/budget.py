@@ -4,7 +4,7 @@
      /        |        \\             there are collisions, as all are at a leaf in flight. They stay
 2, 11      3, 17      4, 22           in flight, use up collision budget, and what is left of both
                                      budgets goes back to the root for the next round, until one
-                                     of them is used up. A terminal gives all it was sent back.
+                                     of them is used up. A terminal takes one visit and no place.
 """
 
 from __future__ import annotations

@@ -21,10 +21,19 @@ from .backup import back_up_path
 from .flight import flight_at, in_flight, is_leaf_in_flight, send
 from .heap import grow_block
 from .jit import inner
-from .layout import COLLISION_EVENTS, COLLISION_VISITS, ROUNDS, materialised, move_count
+from .layout import (
+    BLOCK_WORDS,
+    COLLISION_EVENTS,
+    COLLISION_VISITS,
+    DIRTY_NODES,
+    ROUNDS,
+    materialised,
+    move_count,
+)
 from .levels import LARGEST_SPLIT, add_child, has_room, miss, start_at_root, tag_of
 from .locate import may_be_stored
 from .paths import end_entry, ends_at_known, ends_by_path, locate, open_leaf, position_key
+from .run import SPARE_BLOCK_WORDS
 from .wave import (
     CHECK,
     COLLISION,
@@ -186,6 +195,18 @@ def _end_visit(T: Any, A: Any, W: Any, e: Any, first: Any) -> None:
 
 
 @inner
+def _may_descend(A: Any, W: Any) -> Any:
+    """Returns whether there is room for one more visit, however long, and for completing the wave."""
+    counts = W.counts
+    if counts[NODES_IN_FLIGHT] + 2 * MAX_PLIES >= W.capacity or not has_room(A, W, int64(2 * MAX_PLIES)):
+        return False
+    dirty = A.counters[DIRTY_NODES] + counts[ENTRIES] + W.before_counts[ENTRIES] + 2 * MAX_PLIES
+    if A.log_size and dirty >= A.log_size:
+        return False
+    return A.counters[BLOCK_WORDS] + SPARE_BLOCK_WORDS <= A.block_limit
+
+
+@inner
 def gather_classic(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit: Any) -> Any:
     """Fills a batch of up to `target` leaves with at most `limit` visits.
 
@@ -202,8 +223,7 @@ def gather_classic(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit
         and counts[COLLISIONS_LEFT] > 0
         and counts[IN_VAIN] < MOST_IN_VAIN + 2 * counts[LEAVES]
         and counts[EARLY] < OUT_OF_ORDER * target
-        and has_room(A, W, int64(2 * MAX_PLIES))
-        and counts[NODES_IN_FLIGHT] + 2 * MAX_PLIES < W.capacity
+        and _may_descend(A, W)
     ):
         if counts[STAGE] != ON_PATH:
             counts[ROUND] += 1

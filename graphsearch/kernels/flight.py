@@ -109,6 +109,20 @@ def in_flight(W: Any, node: Any, j: Any) -> Any:
 
 
 @inner
+def _covered(nodes: Any, node: Any) -> Any:
+    fields = adv(nodes, node * FLIGHT_FIELDS)
+    return max(fields[ROOM], fields[SINGLE] + 1)
+
+
+@inner
+def edges_in_flight(W: Any, node: Any) -> Any:
+    """Returns how many first edges of a node hold all of its visits in flight."""
+    edges = _covered(W.nodes, node)
+    other = fields_of(W, node)[OTHER]
+    return max(edges, _covered(W.before_nodes, other)) if other >= 0 else edges
+
+
+@inner
 def all_in_flight(W: Any, node: Any) -> Any:
     """Returns the visits in flight over all edges of an in-flight node."""
     fields = fields_of(W, node)

@@ -28,6 +28,7 @@ from .wave import (
     CHECK,
     COLLISION,
     DEPTH,
+    DRAWN,
     DROPPED,
     EDGE,
     ENTRIES,
@@ -62,6 +63,7 @@ from .wave import (
 PART_OF_LEVEL = 256  # entries
 LARGEST_SPLIT = 224  # edges of one node
 GOES_ON, ENDED_HERE, UNKNOWN = 0, 1, 2
+LARGEST_BLOCK = 900  # words: an edge with draws of the path makes its node's entries wider when it is settled
 GROWN_BLOCK = 2048  # words that one node's growth may take, with room to spare
 
 
@@ -105,7 +107,8 @@ def has_room(A: Any, W: Any, entries: Any) -> Any:
         return False
     if W.counts[HASHED] >= W.counts[HASH_ROOM]:
         return False
-    return A.counters[BLOCK_WORDS] + GROWN_BLOCK < A.block_limit
+    drawn = W.counts[DRAWN] * LARGEST_BLOCK
+    return A.counters[BLOCK_WORDS] + GROWN_BLOCK + drawn < A.block_limit
 
 
 # ------------------------------------------------------------------ a level

@@ -12,6 +12,7 @@ from typing import Any
 from numba import float64, int64
 
 from .allocate import (
+    cover_flight,
     give,
     leaders,
     load_unmade,
@@ -22,12 +23,9 @@ from .allocate import (
     visits_above,
 )
 from .flight import fields_of, in_flight, is_barred
-from .heap import grow_block
 from .jit import inner
 from .layout import (
-    NO_BLOCK,
     NORM,
-    block_class_of,
     block_of,
     entry_at,
     materialised,
@@ -201,8 +199,7 @@ def split_live(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any) -> A
     """
     if fields_of(W, node)[BARRED] >= move_count(A, rec):
         return int64(0)
-    if block_class_of(A, rec) == NO_BLOCK:
-        grow_block(T, A, s, rec, int64(1), False)
+    cover_flight(T, A, W, s, rec, node)
     norm = float64(A.values[block_of(A, rec) + NORM])
     live = 1.0 - barred_powers(A, W, rec, node) * norm
     scale = exploration(A, spent_below(A, W, rec, node, k, True)) * norm / max(live, 1e-6)

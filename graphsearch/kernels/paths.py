@@ -37,6 +37,7 @@ from .wave import (
     CUT,
     DEPTH,
     DONE,
+    DRAWN,
     EDGE,
     ENDED,
     HISTORY_DRAW,
@@ -124,6 +125,8 @@ def end_entry(A: Any, W: Any, e: Any, kind: Any, done: Any) -> None:
     set_field(W, e, DONE, done)
     if done and kind != LEAF:
         W.counts[ENDED] += 1
+        if kind == PATH_DRAW or kind == HISTORY_DRAW:
+            W.counts[DRAWN] += 1
     if kind == PATH_DRAW:
         counters[PATH_DRAWS] += 1
     elif kind == HISTORY_DRAW:

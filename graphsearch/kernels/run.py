@@ -31,6 +31,7 @@ from .paths import locate, open_leaf, position_key
 from .wave import (
     AT_ROOT,
     CANDIDATES,
+    DRAWN,
     ENDED,
     ENTRIES_PER_LEAF,
     IN_LEVEL,
@@ -204,6 +205,7 @@ def end_look_ahead(W: Any, entries: Any) -> None:
     Wp.counts[CANDIDATES] = 0
     Wp.counts[MISSES] = 0
     Wp.counts[ENDED] = 0
+    Wp.counts[DRAWN] = 0
     Wp.counts[STAGE] = NOT_WAITING
 
 

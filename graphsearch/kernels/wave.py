@@ -51,8 +51,8 @@ STAGE, MISSES, LEVEL_BEGIN, LEVEL_END, TARGET, LIMIT, ROUND = 264, 265, 266, 267
 # entries that ended with visits to be counted since the last `settle` | visits that were counted without an
 # evaluation | collisions that are still allowed: events, visits | visits that a descent stands for | first
 # entry of the round | collisions since the last leaf | places of the hash table in use less one | most of
-# them filled before the wave ends
-ENDED, EARLY, EVENTS_LEFT, COLLISIONS_LEFT, RUN, ROUND_BEGIN, IN_VAIN, HASH_MASK, HASH_ROOM = (
+# them filled before the wave ends | of the entries that ended, draws of the path
+ENDED, EARLY, EVENTS_LEFT, COLLISIONS_LEFT, RUN, ROUND_BEGIN, IN_VAIN, HASH_MASK, HASH_ROOM, DRAWN = (
     271,
     272,
     273,
@@ -62,6 +62,7 @@ ENDED, EARLY, EVENTS_LEFT, COLLISIONS_LEFT, RUN, ROUND_BEGIN, IN_VAIN, HASH_MASK
     277,
     278,
     279,
+    280,
 )
 COUNTS = SPLIT + 256 + 24
 # where a gather that waits for records from the file goes on
@@ -72,9 +73,7 @@ BASE, GAIN, MASS, MOST = 0, 256, 512, 768
 PART = MOST
 MOVES_PER_LEAF = 220
 PLACES_PER_LEAF, LEAST_PLACES = 16, 4096  # of the hash table; a leaf and the nodes above it take 2 to 5
-ENTRIES_PER_LEAF = (
-    32  # waves of 1,024 need about 4 on a graph of 10^6 nodes, young graphs with collisions up to 20
-)
+ENTRIES_PER_LEAF = 16  # waves need 2 to 6, those with many collisions more; one that runs out of them ends
 SPARE_ENTRIES = 4 * (MAX_PLIES + 2)
 
 
@@ -248,6 +247,7 @@ def clear_wave(W: Any) -> None:
     counts[ENDED] = 0
     counts[EARLY] = 0
     counts[IN_VAIN] = 0
+    counts[DRAWN] = 0
     W.offsets[0] = 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -142,6 +143,33 @@ def test_visits_drawn_by_a_games_history_survive_eviction(tmp_path: Path) -> Non
         results.append((done.unkept_visits, moves, stored(path)))
     assert results[0][0] > 0
     assert results[0] == results[1]
+
+
+def test_visits_in_flight_keep_their_edges_when_their_records_leave_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A collision's path is not pinned: every reading evicts whatever may go, and the search is the same."""
+    bring = graphsearch.paging.Pager.bring
+    params = SearchParams(
+        minibatch_size=64, gather="classic", overlap=0, max_collision_events=1000, catch_up_ratio=math.inf
+    )
+    found = []
+    for forced in (False, True):
+
+        def evict_first(self: Any, wave: Any, forced: bool = forced) -> None:
+            if forced:
+                graph.arena.evict(1 << 62, 0, (*self.under_way, wave))
+            bring(self, wave)
+
+        monkeypatch.setattr(graphsearch.paging.Pager, "bring", evict_first)
+        path = tmp_path / f"{forced}.graph"
+        with Graph.open(path, evaluator=HashEvaluator()) as graph:
+            board = chess.Board("8/8/4k3/8/8/4K3/8/R6r w - - 0 1")
+            search(graph, board, Limits(visits=1000), params)
+            graph.pager.start_over()
+            result = search(graph, board, Limits(visits=400), params)
+        found.append((result.collisions, stored(path)))
+    assert found[0] == found[1]
 
 
 # --------------------------------------------------------------------------- looking ahead

@@ -17,13 +17,20 @@ from . import program_name
 from .live import progress_display
 from .options import (
     Evaluator,
+    EvaluatorChoice,
+    EvaluatorOption,
     Game,
     Json,
     Moves,
     Ply,
+    Policy,
+    Pool,
     Position,
     Ram,
+    SyzygyPath,
+    Value,
     chosen_evaluator,
+    closing,
     given_position,
     graph_ram,
 )
@@ -101,9 +108,19 @@ class Request:
     gather: str | None
     ram: str | None
     multipv: int
-    evaluator: str
+    evaluator: str | None
+    policy: str | None
+    value: str | None
+    evaluator_option: tuple[str, ...]
+    syzygy: str | None
+    pool: str | None
     param: tuple[str, ...]
     json: bool
+
+    @property
+    def choice(self) -> EvaluatorChoice:
+        """The evaluator's options."""
+        return EvaluatorChoice(**{f.name: getattr(self, f.name) for f in fields(EvaluatorChoice)})
 
 
 def analyze(
@@ -119,7 +136,12 @@ def analyze(
     gather: Gather = None,
     ram: Ram = None,
     multipv: MultiPv = 5,
-    evaluator: Evaluator = "builtin",
+    evaluator: Evaluator = None,
+    policy: Policy = None,
+    value: Value = None,
+    evaluator_option: EvaluatorOption = None,
+    syzygy: SyzygyPath = None,
+    pool: Pool = None,
     param: Param = None,
     json: Json = False,
 ) -> None:
@@ -141,6 +163,11 @@ def analyze(
         ram=ram,
         multipv=multipv,
         evaluator=evaluator,
+        policy=policy,
+        value=value,
+        evaluator_option=tuple(evaluator_option or ()),
+        syzygy=syzygy,
+        pool=pool,
         param=tuple(param or ()),
         json=json,
     )
@@ -161,9 +188,19 @@ class Job:
 
 
 def _job(request: Request) -> Job:
+    from graphsearch.evaluators import close
+
+    evaluator, others = chosen_evaluator(request.choice, list(request.param))
+    try:
+        return _checked_job(request, evaluator, others)
+    except BaseException:
+        close(evaluator)
+        raise
+
+
+def _checked_job(request: Request, evaluator: EvaluatorObject, others: list[str]) -> Job:
     from graphsearch.params import Limits, SearchParams
 
-    evaluator, others = chosen_evaluator(request.evaluator, list(request.param))
     for name, value in (("MinibatchSize", request.batch), ("Gather", request.gather)):
         if value is not None:
             others.append(f"{name}={value}")
@@ -195,7 +232,10 @@ def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
     from graphsearch.warm import paging_kernels_compiling
 
     announce_compile("search")
-    with Graph.open(request.store, evaluator=job.evaluator, ram_bytes=job.ram_bytes) as graph:
+    with (
+        closing(job.evaluator),
+        Graph.open(request.store, evaluator=job.evaluator, ram_bytes=job.ram_bytes) as graph,
+    ):
         _compile(job)
         if not job.limits.as_dict():
             say("No limit is set: Ctrl-C ends the search.")
@@ -268,7 +308,7 @@ def _epilogue(request: Request, result: SearchResult) -> list[str]:
     else:
         held = size(file_bytes(request.store))
         lines.append(f"Saved: {request.store} holds {count(result.nodes, 'node')} ({held}).")
-    if request.evaluator == "builtin":
+    if request.evaluator in (None, "builtin") and request.policy is None and request.value is None:
         lines.append("Evaluated by the built-in evaluator; stronger ones can be plugged in.")
     if request.store is not None:
         lines.append(f"Resume with: {resume_command(request)}")
@@ -277,12 +317,12 @@ def _epilogue(request: Request, result: SearchResult) -> list[str]:
 
 def resume_command(request: Request) -> str:
     """Returns the command line that goes on with this search, quoted for a shell."""
-    defaults = {"multipv": 5, "evaluator": "builtin", "json": False, "param": ()}
+    defaults = {"multipv": 5, "json": False, "param": (), "evaluator_option": ()}
     words = [*program_name().split(), "analyze", request.position]
     for option in fields(request):
         value = getattr(request, option.name)
         if option.name != "position" and value is not None and value != defaults.get(option.name):
-            words += _option_words(option.name, value)
+            words += _option_words(option.name.replace("_", "-"), value)
     return shlex.join(words)
 
 

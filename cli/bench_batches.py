@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from .options import chosen_evaluator
+from .options import EvaluatorChoice, chosen_evaluator, closing
 from .output import compiling, console, print_json, say
 from .render import rate
 from .signals import StopSignals
@@ -67,7 +67,9 @@ def plan_of(
       typer.BadParameter: for an evaluator that there is not.
     """
     for name in evaluators:
-        chosen_evaluator(name, [])
+        made, _ = chosen_evaluator(EvaluatorChoice(evaluator=name))
+        with closing(made):
+            pass
     from graphsearch.bench_batches import plan
 
     return plan.Plan(

@@ -11,7 +11,19 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from .options import Evaluator, Json, chosen_evaluator, given_position
+from .options import (
+    Evaluator,
+    EvaluatorChoice,
+    EvaluatorOption,
+    Json,
+    Policy,
+    Pool,
+    SyzygyPath,
+    Value,
+    chosen_evaluator,
+    closing,
+    given_position,
+)
 from .output import FAILED, compiling, print_json, say
 from .render import TERMINAL_NAMES, signed, wdl_text
 
@@ -41,10 +53,15 @@ def evaluate(
         str | None,
         typer.Option("--fens", metavar="FILE", help="A file with a FEN or EPD a line; - reads stdin."),
     ] = None,
-    evaluator: Evaluator = "builtin",
+    evaluator: Evaluator = None,
+    policy: Policy = None,
+    value: Value = None,
+    evaluator_option: EvaluatorOption = None,
+    syzygy: SyzygyPath = None,
+    pool: Pool = None,
     param: Annotated[
         list[str] | None,
-        typer.Option("--param", metavar="NAME=VALUE", help="An option of the evaluator; may be repeated."),
+        typer.Option("--param", metavar="NAME=VALUE", help="PolicyTemperature=X, as for analyze."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -55,18 +72,32 @@ def evaluate(
     """
     if bool(positions) == bool(fens):
         raise typer.BadParameter("give positions, or a file with --fens, one of the two")
-    engine, others = chosen_evaluator(evaluator, param or [])
-    if others:
-        raise typer.BadParameter(f"evaluators have no option {others[0]!r}")
-    boards = list(_given(positions or []))
-    if fens is None:
-        with _ready(engine):
-            _answer(engine, boards, json=json)
-        return
-    with _open(fens) as lines, _ready(engine):
-        good = _answer_lines(engine, lines, json=json)
+    choice = EvaluatorChoice(
+        evaluator=evaluator,
+        policy=policy,
+        value=value,
+        evaluator_option=tuple(evaluator_option or ()),
+        syzygy=syzygy,
+        pool=pool,
+    )
+    engine, others = chosen_evaluator(choice, param)
+    with closing(engine):
+        if others:
+            raise typer.BadParameter(f"{others[0]!r} is not an option that evaluating has")
+        good = _evaluate(engine, positions or [], fens, json=json)
     if not good:
         raise typer.Exit(FAILED)
+
+
+def _evaluate(engine: evaluators.Evaluator, positions: list[str], fens: str | None, *, json: bool) -> bool:
+    """Returns whether every line of the file, if there is one, held a position."""
+    if fens is None:
+        boards = list(_given(positions))
+        with _ready(engine):
+            _answer(engine, boards, json=json)
+        return True
+    with _open(fens) as lines, _ready(engine):
+        return _answer_lines(engine, lines, json=json)
 
 
 def _ready(engine: evaluators.Evaluator) -> AbstractContextManager[None]:

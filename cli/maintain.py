@@ -154,9 +154,11 @@ def salvage(
 
 
 def _identity(name: str) -> EvaluatorIdentity:
-    from .options import chosen_evaluator
+    from .options import EvaluatorChoice, chosen_evaluator, closing
 
-    return chosen_evaluator(name, [])[0].identity
+    made, _ = chosen_evaluator(EvaluatorChoice(evaluator=name))
+    with closing(made):
+        return made.identity
 
 
 def forecast(file: StoreFile, json: Json = False) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,12 +49,43 @@ Ram = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 StoreFile = Annotated[Path, typer.Argument(metavar="FILE", help="The graph file.", show_default=False)]
 Evaluator = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--evaluator",
         metavar="NAME",
-        help="builtin: this program's own evaluation; uniform: knows the rules only, for measuring; "
-        "lc0:FILE: a Leela Chess Zero network, .pb.gz or .onnx.",
+        help="builtin (the default): this program's own evaluation; uniform: knows the rules only, for "
+        "measuring; lc0:FILE: a Leela Chess Zero network, .pb.gz or .onnx; uci:PROGRAM: any UCI engine.",
+    ),
+]
+Policy = Annotated[
+    str | None,
+    typer.Option(
+        "--policy", metavar="NAME", help="Take the priors of this evaluator, the values of another."
+    ),
+]
+Value = Annotated[
+    str | None,
+    typer.Option("--value", metavar="NAME", help="Take the values of this evaluator, the priors of another."),
+]
+EvaluatorOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--evaluator-option",
+        metavar="NAME=VALUE",
+        help="An option of the evaluator, such as nodes=500 or workers=2; with two of them policy.NAME or "
+        "value.NAME. May be repeated.",
+    ),
+]
+SyzygyPath = Annotated[
+    str | None,
+    typer.Option("--syzygy", metavar="DIR", help="Folder of Syzygy tablebases; several as in PATH."),
+]
+Pool = Annotated[
+    str | None,
+    typer.Option(
+        "--pool",
+        metavar="WHERE",
+        help="Where the evaluator's workers=K run: local (processes, the default), ray or ray:ADDRESS.",
     ),
 ]
 
@@ -100,16 +134,52 @@ def given_position(position: str, moves: str | None, game: int | None, ply: int 
     return given.board
 
 
-def chosen_evaluator(name: str, options: list[str]) -> tuple[evaluators.Evaluator, list[str]]:
-    """Returns the evaluator of that name, and the `NAME=VALUE` options that are not an evaluator's."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatorChoice:
+    """The evaluator options of one call, under the names that the command line gives them."""
+
+    evaluator: str | None = None
+    policy: str | None = None
+    value: str | None = None
+    evaluator_option: tuple[str, ...] = ()
+    syzygy: str | None = None
+    pool: str | None = None
+
+
+def chosen_evaluator(
+    choice: EvaluatorChoice, params: list[str] | None = None
+) -> tuple[evaluators.Evaluator, list[str]]:
+    """Returns the evaluator of a choice, and the `NAME=VALUE` texts among `params` that are the search's.
+
+    The caller closes it (`evaluators.close`).
+    """
     from graphsearch import evaluators
     from graphsearch.errors import UnknownEvaluatorError
 
-    own, others = evaluators.split_options(options)
+    own, others = evaluators.split_options(params or [])
+    spec = evaluators.EvaluatorSpec(
+        evaluator=choice.evaluator,
+        policy=choice.policy,
+        value=choice.value,
+        options=(*own.items(), *evaluators.parse_options(choice.evaluator_option)),
+        syzygy=choice.syzygy,
+        pool=choice.pool,
+    )
     try:
-        made = evaluators.create(name, own)
+        made = evaluators.create(spec)
     except UnknownEvaluatorError as error:  # wrong use; a file that cannot be loaded is a failure
         raise typer.BadParameter(str(error)) from None
     for note in getattr(made, "notes", ()):
         say(f"note: {note}")
     return made, others
+
+
+@contextmanager
+def closing(evaluator: evaluators.Evaluator) -> Iterator[None]:
+    """Ends the evaluator's processes afterwards, if it has any."""
+    from graphsearch import evaluators
+
+    try:
+        yield
+    finally:
+        evaluators.close(evaluator)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MAX_PV = 12  # plies of a line that a table shows; JSON has them all
 # column -> the narrowest terminal that has it
 COLUMNS = {"Move": 0, "N": 0, "P": 52, "Q": 0, "WDL %": 66, "cp": 40, "PV": 34}
+RESULTS = {1: "win", 0: "draw", -1: "loss"}
 TERMINAL_NAMES = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}
 
 
@@ -88,7 +89,8 @@ def node_summary(node: NodeView) -> str:
     ended = TERMINAL_NAMES.get(node.terminal)
     if ended:
         return f"{side} to move: {ended}"
-    return f"{side} to move   N {node.visits:,}   Q {signed(node.q)}   WDL % {wdl_text(node.wdl)}"
+    proven = f"   proven: {RESULTS[node.bounds[0]]}" if node.bounds[0] == node.bounds[1] else ""
+    return f"{side} to move   N {node.visits:,}   Q {signed(node.q)}   WDL % {wdl_text(node.wdl)}{proven}"
 
 
 def node_view(node: NodeView, multipv: int, width: int | None = None) -> RenderableType:

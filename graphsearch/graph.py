@@ -14,7 +14,7 @@ import chess
 
 from .arena import Arena, Saving, return_freed_memory
 from .errors import CapacityError, CorruptRecordError, StoreError
-from .evaluators import Evaluator, create
+from .evaluators import Evaluator, EvaluatorSpec, close, create
 from .paging import BYTES_PER_NODE, Pager
 from .position import key_of
 from .record import NodeRecord
@@ -50,6 +50,7 @@ class Graph:
         self._saving: Saving | None = None
         self._file_nodes = store.node_count if store else 0
         self.searching = threading.Lock()
+        self._owns_evaluator = False
         self._closed = False
         self.saved_nodes = 0
         self._tables_at = 0.0
@@ -60,14 +61,15 @@ class Graph:
         cls,
         path: str | os.PathLike[str] | None,
         *,
-        evaluator: str | Evaluator = "builtin",
+        evaluator: str | EvaluatorSpec | Evaluator = "builtin",
         ram_bytes: int | None = None,
     ) -> Graph:
         """Returns the graph of a file, or an empty one. What a search needs is read when it needs it.
 
         Args:
           path: the graph file, made if it is missing; None keeps the graph in memory only.
-          evaluator: a name (`evaluators.NAMES`) or an Evaluator; a file is bound to the one it was made with.
+          evaluator: a name (`evaluators.NAMES`), a specification or an Evaluator; a file is bound to the one
+            it was made with. The graph closes the one that it makes; an Evaluator is the caller's to close.
           ram_bytes: most bytes that the graph may take in memory; default: 80 % of the machine's memory.
 
         Raises:
@@ -76,12 +78,27 @@ class Graph:
           StoreLockedError: if another process is writing the file.
           StoreError: if the file cannot be read or made.
         """
-        chosen = create(evaluator) if isinstance(evaluator, str) else evaluator
+        if isinstance(evaluator, str | EvaluatorSpec):
+            made = create(evaluator)
+            try:
+                graph = cls._opened(path, made, ram_bytes)
+            except BaseException:
+                close(made)
+                raise
+            graph._owns_evaluator = True
+            return graph
+        return cls._opened(path, evaluator, ram_bytes)
+
+    @classmethod
+    def _opened(
+        cls, path: str | os.PathLike[str] | None, evaluator: Evaluator, ram_bytes: int | None
+    ) -> Graph:
+        """Returns the graph of a file with this evaluator."""
         if path is None:
-            return cls(chosen, None, ram_bytes=ram_bytes)
-        store = Store.open(path, identity=chosen.identity, create=True)
+            return cls(evaluator, None, ram_bytes=ram_bytes)
+        store = Store.open(path, identity=evaluator.identity, create=True)
         try:
-            graph = cls(chosen, store, ram_bytes=ram_bytes)
+            graph = cls(evaluator, store, ram_bytes=ram_bytes)
         except BaseException:
             store.close()
             raise
@@ -265,6 +282,7 @@ class Graph:
             raise StoreError("a search is running on this graph; stop it before closing")
         self._closed = True
         if self.store is None:
+            self._let_go()
             return
         try:
             self.settle(wait=True)
@@ -276,7 +294,10 @@ class Graph:
             self._let_go()
 
     def _let_go(self) -> None:
-        """Closes the file as it is."""
+        """Closes the file as it is, and the evaluator if it is the graph's own."""
+        if self._owns_evaluator:
+            self._owns_evaluator = False
+            close(self.evaluator)
         if self.store is None:
             return
         store, self.store = self.store, None

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+Option = str | int | float | bool
+
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorIdentity:
@@ -20,7 +22,7 @@ class EvaluatorIdentity:
 
     kind: str
     digest: str = ""
-    options: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    options: Mapping[str, Option] = field(default_factory=dict)
     mapping: str = ""
 
     def as_json(self) -> str:

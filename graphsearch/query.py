@@ -70,6 +70,7 @@ class NodeView:
       position: FEN. key: the graph's key of it. visits: node N = 1 + sum of edge n.
       q, wdl: node Q and its WDL, seen by the side to move.
       terminal: `position.CHECKMATE`, `STALEMATE`, `DEAD` or `NOT_TERMINAL`.
+      bounds: proven lower and upper result, in -1, 0, 1.
       moves: every legal move, most visits first.
     """
 
@@ -79,6 +80,7 @@ class NodeView:
     q: float
     wdl: WDL
     terminal: int
+    bounds: Bounds
     moves: tuple[MoveView, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -89,6 +91,7 @@ class NodeView:
             "visits": self.visits,
             "q": self.q,
             "wdl": self.wdl.as_list(),
+            "bounds": list(self.bounds),
             "moves": [move.as_dict() for move in self.moves],
         }
 
@@ -132,7 +135,14 @@ def view(read: Reader, board: chess.Board, *, lines: int | None = None) -> NodeV
         views.append(_move_view(reader, board, moves[index], edge_of(record, k), priors[index]))
     q, d = node_mean(record)
     return NodeView(
-        board.fen(), key_of(board), record.visits, q, wdl_from_q(q, d), record.terminal, tuple(views)
+        board.fen(),
+        key_of(board),
+        record.visits,
+        q,
+        wdl_from_q(q, d),
+        record.terminal,
+        record.bounds_at(board.halfmove_clock),
+        tuple(views),
     )
 
 
@@ -155,6 +165,8 @@ def ranking(record: NodeRecord) -> list[int]:
 def node_mean(record: NodeRecord) -> tuple[float, float]:
     """Returns (Q, D) of a node; D is a probability."""
     q = node_value(record.v, record.edges, record.bounds)
+    if record.bounds[0] == record.bounds[1]:
+        return q, 1.0 - abs(q)
     draws = record.d + sum((e.n - e.r) * e.d + e.r * D_SCALE for e in record.edges)
     return q, draws / record.visits / D_SCALE
 
@@ -169,7 +181,7 @@ def best_move(record: NodeRecord, board: chess.Board) -> chess.Move | None:
 def _move_view(
     read: Reader | None, board: chess.Board, move: chess.Move, edge: Edge, prior: float
 ) -> MoveView:
-    mate, bounds = _proof(board, move)
+    mate, bounds = _proof(read, board, move)
     q = edge.value if edge.n else None
     draws = ((edge.n - edge.r) * edge.d + edge.r * D_SCALE) / edge.n / D_SCALE if edge.n else 0.0
     return MoveView(
@@ -186,14 +198,16 @@ def _move_view(
     )
 
 
-def _proof(board: chess.Board, move: chess.Move) -> tuple[int | None, Bounds]:
-    """Returns (moves to mate, bounds) of what the rules alone prove about a move."""
+def _proof(read: Reader | None, board: chess.Board, move: chess.Move) -> tuple[int | None, Bounds]:
+    """Returns (moves to mate, bounds) of what the rules, and the record behind it, prove about a move."""
     board.push(move)
     try:
         if board.is_insufficient_material():
             return None, (0, 0)
         if any(board.generate_legal_moves()):
-            return None, UNPROVEN
+            record = read(board) if read else None
+            lower, upper = record.bounds_at(board.halfmove_clock) if record else UNPROVEN
+            return None, (-upper, -lower)
         return (1, (1, 1)) if board.is_check() else (None, (0, 0))
     finally:
         board.pop()

@@ -85,6 +85,17 @@ class NodeRecord:
         """Proven lower and upper result, in -1, 0, 1."""
         return (self.flags >> LOWER_SHIFT & 3) - 1, (self.flags >> UPPER_SHIFT & 3) - 1
 
+    def bounds_at(self, clock: int) -> tuple[int, int]:
+        """Returns what is proven for a path that reaches the position with this halfmove clock.
+
+        A win or a loss is proven for the clock of the record and those below: later the 50-move rule may come
+        first. A draw, and what ends the game, stay what they are.
+        """
+        lower, upper = self.bounds
+        if self.terminal or clock <= self.words[8] >> 12 & 255:
+            return lower, upper
+        return min(lower, 0), max(upper, 0)
+
     @property
     def visits(self) -> int:
         """Node N = 1 + sum of edge n."""
@@ -99,6 +110,17 @@ class NodeRecord:
     def order(self) -> list[int]:
         """Canonical move indices in descending P: `edges[k]` belongs to move `order[k]`."""
         return prior_order(self.codes)
+
+
+def flags_of(bounds: NDArray[np.int8]) -> NDArray[np.uint8]:
+    """Returns the flags of open positions with these bounds, `[R, 2]`.
+
+    >>> flags_of(np.array([[-1, 1], [0, 0]], np.int8)).tolist()
+    [32, 20]
+    """
+    raised = bounds.astype(np.int64) + 1
+    flags: NDArray[np.uint8] = (raised[:, 0] << LOWER_SHIFT | raised[:, 1] << UPPER_SHIFT).astype(np.uint8)
+    return flags
 
 
 def prior_code(p: float) -> int:

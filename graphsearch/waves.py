@@ -24,6 +24,7 @@ from .evaluators import Evaluation, PositionBatch, checked
 from .graph import Graph
 from .kernels import evaluation, layout, run, schemes, wave
 from .kernels.kinds import BUILTIN, EXTERNAL, FLOW
+from .record import flags_of
 
 SLICE_SECONDS = 0.03  # how long kernels run before the loop looks up
 EVALUATOR_NUMBER = 1  # of the one evaluator that a file is bound to; 0 is the rules (terminal records)
@@ -287,6 +288,7 @@ class WaveRunner:
         w.priors[:count] = answer.priors
         w.values[0 : 2 * leaves : 2] = answer.wdl[:, 0] - answer.wdl[:, 2]
         w.values[1 : 2 * leaves : 2] = answer.wdl[:, 1]
+        w.leaf_flags[:leaves] = wave.UNPROVEN_FLAGS if answer.bounds is None else flags_of(answer.bounds)
 
     def _answer(self, batch: PositionBatch) -> Evaluation:
         """Returns the evaluator's checked answer; what goes wrong in it is an EvaluatorError."""

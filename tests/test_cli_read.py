@@ -49,7 +49,7 @@ def test_perft_of_a_finished_game_is_empty(cli: Cli, depth: int) -> None:
 
 def test_show_prints_the_stored_node(cli: Cli, small_graph: Path) -> None:
     data = cli("show", "startpos", "--store", small_graph, "--json").json
-    assert set(data) == {"position", "key", "visits", "q", "wdl", "moves"}
+    assert set(data) == {"position", "key", "visits", "q", "wdl", "bounds", "moves"}
     assert data["key"] == "463b96181691fc9c"
     assert data["visits"] >= 300
     assert sum(data["wdl"]) == pytest.approx(1)

@@ -45,6 +45,12 @@ class PositionBatch:
             np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]),
         )
 
+    def rows(self, chosen: NDArray[np.bool_]) -> PositionBatch:
+        """Returns the positions that a mask `[B]` chooses, in their order."""
+        lengths = np.diff(self.offsets)
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths[chosen])])
+        return PositionBatch(self.words[chosen], self.moves[np.repeat(chosen, lengths)], offsets)
+
     def boards(self) -> Iterator[tuple[chess.Board, list[chess.Move]]]:
         """Yields every position with its legal moves in canonical order."""
         for i, words in enumerate(self.words):
@@ -59,17 +65,21 @@ class Evaluation:
     Attributes:
       wdl: `[B, 3]` float32 win, draw, loss for the side to move; sums to 1.
       priors: `[M]` float32 in the order of the batch's moves; sums to 1 over each position's moves.
+      bounds: `[B, 2]` int8, the proven lower and upper result for the side to move in -1, 0, 1; None if
+        nothing is proven. It must hold whatever the path to the position, at its clock.
     """
 
     wdl: NDArray[np.float32]
     priors: NDArray[np.float32]
+    bounds: NDArray[np.int8] | None = None
 
 
 class Evaluator(Protocol):
     """Anything that evaluates positions by themselves: no history, no search state.
 
     One whose `kernel_kind` is not EXTERNAL runs inside the search loop; it has its weights there in
-    `weights`.
+    `weights`. One that holds processes or files has a method `close`; one that has something to say about
+    itself has it in `notes`, lines for a person.
     """
 
     @property
@@ -90,6 +100,13 @@ class Evaluator(Protocol):
         Raises:
           EvaluatorError: if it cannot.
         """
+
+
+def close(evaluator: Evaluator) -> None:
+    """Ends the processes and closes the files of an evaluator, if it has any."""
+    ending = getattr(evaluator, "close", None)
+    if ending is not None:
+        ending()
 
 
 def checked(batch: PositionBatch, evaluation: Evaluation) -> Evaluation:
@@ -118,7 +135,21 @@ def checked(batch: PositionBatch, evaluation: Evaluation) -> Evaluation:
             f"the evaluator's answer is no probability: {_first_bad(batch, good, bad_moves)}"
         )
     lengths = np.diff(batch.offsets)
-    return Evaluation(wdl / wdl.sum(axis=1, keepdims=True), priors / np.repeat(sums, lengths))
+    wdl = wdl / wdl.sum(axis=1, keepdims=True)
+    return Evaluation(wdl, priors / np.repeat(sums, lengths), _checked_bounds(batch, evaluation.bounds))
+
+
+def _checked_bounds(batch: PositionBatch, bounds: NDArray[np.int8] | None) -> NDArray[np.int8] | None:
+    if bounds is None:
+        return None
+    bounds = np.asarray(bounds, np.int8)
+    if bounds.shape != (len(batch), 2):
+        raise EvaluatorError(f"the evaluator answered {bounds.shape} bounds to {len(batch)} positions")
+    bad = (bounds[:, 0] > bounds[:, 1]) | (np.abs(bounds) > 1).any(axis=1)
+    if bad.any():
+        fen = unpack(batch.words[int(np.argmax(bad))].tolist()).fen()
+        raise EvaluatorError(f"the evaluator's bounds are no interval within -1 and 1: {fen}")
+    return bounds
 
 
 def _first_bad(batch: PositionBatch, good: NDArray[np.bool_], bad_moves: NDArray[np.bool_]) -> str:

@@ -29,6 +29,7 @@ from .layout import (
     code_bytes,
     entry_at,
     header_bytes,
+    is_exact,
     move_count,
     stride_at,
 )
@@ -51,6 +52,7 @@ from .wave import (
     PARENT,
     PATH_DRAW,
     SLOT,
+    UNPROVEN_FLAGS,
     check_of,
     field,
     set_field,
@@ -58,7 +60,7 @@ from .wave import (
 )
 
 CODE_SCALE, HALF = np.float32(63), np.float32(0.5)
-UNPROVEN_FLAGS = 2 << 4  # not terminal, L = -1, H = +1
+BY_RULE = 0  # the evaluator of what rules or tablebases say
 MOVE_AND_CODE = 0x3FFFFF  # bits of an entry's third word below the draw share
 
 
@@ -81,9 +83,9 @@ def expand(T: Any, A: Any, W: Any, evaluator: Any) -> None:
         n = W.offsets[leaf + 1] - begin
         value = W.values[2 * leaf]
         draws = cap_draws(int64(1000.0 * float64(W.values[2 * leaf + 1]) + 0.5), value)
-        rec = new_record(
-            A, s, position_key(T, s), check_of(W, e), n, value, draws, int64(UNPROVEN_FLAGS), evaluator
-        )
+        flags = int64(W.leaf_flags[leaf])
+        source = evaluator if flags == UNPROVEN_FLAGS else int64(BY_RULE)
+        rec = new_record(A, s, position_key(T, s), check_of(W, e), n, value, draws, flags, source)
         codes = code_bytes(A, rec)
         for j in range(n):
             codes[j] = quantise_prior(W.priors[begin + j])
@@ -158,7 +160,7 @@ def take_value(A: Any, x: Any, stride: Any, child: Any) -> None:
     draws = node_draws(A, child)
     valued = int64(A.blocks[x]) - draw_visits(A, x, stride)
     known = child_visits(A, child) + 1
-    if known < valued and move_count(A, child):
+    if known < valued and move_count(A, child) and not is_exact(A, child):
         A.counters[AHEAD] += 1
         missing = valued - known
         q = float32(

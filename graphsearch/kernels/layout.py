@@ -57,6 +57,7 @@ AHEAD = 24  # times an edge took the value of a child with fewer visits than its
 OVERLAY_RESERVED = 23  # overlay places that the visits of the current wave will fill
 COUNTED = slice(8, 25)  # what visits count
 FREED_RECORD_WORDS, HAND, EVICTED, FRESH_NODES = 25, 26, 27, 28
+DRAWN_BOUND = 1  # a bound of 0, as the flags hold it
 SLOT_SHIFT = 10  # of an overlay item: slot << 10 | edge << 1 | is draw
 BLOCK_LISTS = 32  # heads of the lists of free pieces: by words, from EXACT_LISTS on by powers of two
 EXACT_LISTS = 64
@@ -205,6 +206,25 @@ def value_of(A: Any, rec: Any) -> Any:
 def draw_word(A: Any, rec: Any) -> Any:
     """Returns D per mille | flags << 10."""
     return int64(as_u16(adv(A.records, rec + 2))[3])
+
+
+@inner
+def is_exact(A: Any, rec: Any) -> Any:
+    """Returns whether a record's bounds leave one result."""
+    flags = draw_word(A, rec) >> 10
+    return (flags >> 2) & 3 == (flags >> 4) & 3
+
+
+@inner
+def is_settled(A: Any, rec: Any, clock: Any) -> Any:
+    """Returns whether the result of a position is proven for a path that reaches it with this halfmove clock.
+
+    A win or a loss is proven for the clock of the record and those below; later the 50-move rule may come
+    first. A draw stays one.
+    """
+    if not is_exact(A, rec):
+        return False
+    return clock <= int64(header_bytes(A, rec)[4]) or (draw_word(A, rec) >> 12) & 3 == DRAWN_BOUND
 
 
 @inner

@@ -26,6 +26,7 @@ from .layout import (
     USED,
     entry_at,
     header_bytes,
+    is_settled,
 )
 from .puct import child_visits
 from .tables import CT
@@ -198,10 +199,11 @@ def ends_at_known(A: Any, W: Any, e: Any, flying: Any) -> Any:
     hb = header_bytes(A, field(W, e, SLOT))
     if hb[3] & USED == 0:
         hb[3] |= uint8(USED)
-    if hb[0] == 0:
+    below_root = field(W, e, PARENT) >= 0
+    if hb[0] == 0 or (below_root and is_settled(A, field(W, e, SLOT), clock_of(words_of(W, e)))):
         end_entry(A, W, e, TERMINAL, int64(1))
         return True
-    if field(W, e, PARENT) >= 0 and child_supports(A, W, e, flying):
+    if below_root and child_supports(A, W, e, flying):
         end_entry(A, W, e, CATCH_UP, field(W, e, ASKED))
         return True
     if field(W, e, DEPTH) >= MAX_PLIES:

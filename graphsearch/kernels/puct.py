@@ -114,6 +114,8 @@ def weighed(n: Any, r: Any, q: Any, draws: Any) -> Any:
 def mean(flags: Any, total: Any, draws: Any, node_n: Any) -> Any:
     """Returns node Q = clamp(L, H, total / N), float32, and the draw share per mille, from its sums."""
     q = float32(clamp_to_bounds(flags, total / float64(node_n)))
+    if (flags >> 2) & 3 == (flags >> 4) & 3:
+        return q, int64(0) if q else int64(DRAW_MILLE)
     return q, cap_draws((2 * draws + node_n) // (2 * node_n), q)
 
 

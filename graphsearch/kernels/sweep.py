@@ -135,8 +135,9 @@ def enter(T: Any, table: Any, columns: Any) -> None:
         q, draws, visits = _mean(c, i, adv(as_f32(c.q), begin), adv(c.edge_d, begin))
         place, tag = _place(Tp, t, adv(c.words, i * PW))
         _set_worth(t, place, tag, q, draws)
-        terminal = c.code_offsets[i + 1] == c.code_offsets[i]
-        t.halves[4 * place + 3] = uint32(MAX_VISITS if terminal else min(visits, MAX_VISITS))
+        flags = int64(c.flags[i])
+        ended = c.code_offsets[i + 1] == c.code_offsets[i] or (flags >> 2) & 3 == (flags >> 4) & 3
+        t.halves[4 * place + 3] = uint32(MAX_VISITS if ended else min(visits, MAX_VISITS))
 
 
 @inner

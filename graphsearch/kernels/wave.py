@@ -72,6 +72,7 @@ NOT_WAITING, AT_ROOT, ON_PATH, IN_LEVEL = 0, 1, 2, 3
 BASE, GAIN, MASS, MOST = 0, 256, 512, 768
 PART = MOST
 MOVES_PER_LEAF = 220
+UNPROVEN_FLAGS = 2 << 4  # of a record: not terminal, L = -1, H = +1
 PLACES_PER_LEAF, LEAST_PLACES = 16, 4096  # of the hash table; a leaf and the nodes above it take 2 to 5
 ENTRIES_PER_LEAF = 16  # waves need 2 to 6, those with many collisions more; one that runs out of them ends
 SPARE_ENTRIES = 4 * (MAX_PLIES + 2)
@@ -90,6 +91,7 @@ class WaveArrays(NamedTuple):
     moves: Any  # uint16[L * MOVES_PER_LEAF]
     priors: Any  # float32[L * MOVES_PER_LEAF]
     values: Any  # float32[L * 2]: q and d of the evaluation
+    leaf_flags: Any  # uint8[L]: of their records; what no evaluator has written is UNPROVEN_FLAGS
     hash: Any  # uint64[2 * power of two]: tag, 0 for none; in-flight node, or -1 - leaf
     hash_used: Any  # int64: filled places
     nodes: Any  # int64[E * FLIGHT_FIELDS]
@@ -115,6 +117,7 @@ class WavePointers(NamedTuple):
     moves: Any
     priors: Any
     values: Any
+    leaf_flags: Any
     hash: Any
     hash_items: Any  # the same memory as int64
     hash_used: Any
@@ -152,6 +155,7 @@ def wave_pointers(W: Any, B: Any) -> Any:
         ptr(W.moves, 0),
         ptr(W.priors, 0),
         ptr(W.values, 0),
+        ptr(W.leaf_flags, 0),
         ptr(W.hash, 0),
         as_i64(ptr(W.hash, 0)),
         ptr(W.hash_used, 0),
@@ -195,6 +199,7 @@ def new_wave(leaves: int, scratch_words: int) -> WaveArrays:
         moves=np.empty((leaves + 1) * MOVES_PER_LEAF, np.uint16),
         priors=np.empty((leaves + 1) * MOVES_PER_LEAF, np.float32),
         values=np.empty(2 * leaves, np.float32),
+        leaf_flags=np.full(leaves, UNPROVEN_FLAGS, np.uint8),
         hash=np.zeros(2 * hash_places(leaves), np.uint64),
         hash_used=np.empty(entries + leaves + 1, np.int64),
         nodes=np.empty(entries * FLIGHT_FIELDS, np.int64),

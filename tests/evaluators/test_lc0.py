@@ -468,7 +468,8 @@ def test_a_gpu_that_fails_is_said_so_and_refused_if_it_was_asked_for(
     assert ("no driver" in outcome.err) == fails
     for expected in (str(tiny_file), "cannot be run on cuda", "runs on cpu"):
         assert expected in outcome.err
-    assert cli("evaluate", "startpos", "--evaluator", f"lc0:{tiny_file}", "--param", "device=cpu").err == ""
+    on_cpu = ("--evaluator", f"lc0:{tiny_file}", "--evaluator-option", "device=cpu")
+    assert cli("evaluate", "startpos", *on_cpu).err == ""
     with pytest.raises(EvaluatorError, match=r"cannot be run on cuda.* leave out device=cuda"):
         create(f"lc0:{tiny_file}", {"device": "cuda"})
 
@@ -518,7 +519,8 @@ def test_a_file_refuses_another_network_and_another_temperature(tiny_file: Path,
 
 # ------------------------------------------------------------------ the command line
 def test_the_commands_take_a_network(cli: Cli, tiny_file: Path, tmp_path: Path) -> None:
-    evaluator = ("--evaluator", f"lc0:{tiny_file}", "--param", "policytemperature=1", "--param", "device=cpu")
+    evaluator = ["--evaluator", f"lc0:{tiny_file}", "--param", "policytemperature=1"]
+    evaluator += ["--evaluator-option", "Device=cpu"]
     said = cli("evaluate", "startpos", *evaluator, "--json").json
     assert sum(said["priors"].values()) == pytest.approx(1, abs=1e-5)
     path = tmp_path / "a.graph"
@@ -547,4 +549,5 @@ def test_a_bad_network_fails_and_a_bad_name_is_wrong_use(cli: Cli, tmp_path: Pat
     assert outcome.out == ""
     assert len(outcome.err.splitlines()) == 1
     assert cli("evaluate", "startpos", "--evaluator", "lc0").code == 2
-    assert cli("analyze", "startpos", "--evaluator", f"lc0:{bad}", "--param", "threads=x").code == 2
+    wrong = ("--evaluator", f"lc0:{bad}", "--evaluator-option", "threads=x")
+    assert cli("analyze", "startpos", *wrong).code == 2

@@ -1,0 +1,65 @@
+"""Two evaluators as one: the priors of the first, the values of the second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from ..kernels.kinds import EXTERNAL
+from ..provenance import EvaluatorIdentity, Option
+from .base import Evaluation, Evaluator, PositionBatch, close
+
+KIND = "policy+value"
+
+
+class CombinedEvaluator:
+    """P of one evaluator and V of another, asked at the same time.
+
+    Attributes:
+      policy, value: the two parts.
+      identity: that of both: `policy.kind`, `policy.digest`, `policy.OPTION`, ... `value.kind`, ...
+    """
+
+    kernel_kind = EXTERNAL
+    temperature = 1.0
+
+    def __init__(self, policy: Evaluator, value: Evaluator) -> None:
+        self.policy = policy
+        self.value = value
+        options = {**_parts("policy", policy.identity), **_parts("value", value.identity)}
+        self.identity = EvaluatorIdentity(KIND, "", options, value.identity.mapping)
+        self._thread = ThreadPoolExecutor(1, "graphsearch-value")
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """What to know about both: lines for a person."""
+        for part in (self.policy, self.value):
+            yield from getattr(part, "notes", ())
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        """Returns the WDL of one and the priors of the other.
+
+        Raises:
+          EvaluatorError: if either fails, when both have ended.
+        """
+        answer = self._thread.submit(self.value.evaluate, batch)
+        try:
+            priors = self.policy.evaluate(batch).priors
+        finally:
+            answer.exception()  # an evaluator has one caller at a time: wait for it, whatever happened
+        value = answer.result()
+        return Evaluation(value.wdl, priors, value.bounds)
+
+    def close(self) -> None:
+        """Ends both."""
+        self._thread.shutdown()
+        close(self.policy)
+        close(self.value)
+
+
+def _parts(role: str, identity: EvaluatorIdentity) -> dict[str, Option]:
+    found: dict[str, Option] = {f"{role}.kind": identity.kind}
+    for name, text in (("digest", identity.digest), ("mapping", identity.mapping if role == "value" else "")):
+        if text:
+            found[f"{role}.{name}"] = text
+    return found | {f"{role}.{name}": value for name, value in identity.options.items()}

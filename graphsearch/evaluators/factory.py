@@ -1,0 +1,297 @@
+"""Evaluators by name and options.
+
+--evaluator NAME                                  one evaluator
+--policy NAME --value NAME                        the priors of one, the values of another
+--evaluator-option [policy.|value.]NAME=VALUE     their options
+--syzygy DIR                                      tablebases before them
+workers=K, --pool ray                             in other processes, on other machines
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from ..errors import EvaluatorError, InvalidParameterError, UnknownEvaluatorError
+from .base import Evaluator, close
+from .builtin import BuiltinEvaluator
+from .combined import CombinedEvaluator
+from .lc0 import DEFAULT_TEMPERATURE, Lc0Evaluator
+from .tablebase import Syzygy, TablebaseEvaluator
+from .uniform import UniformEvaluator
+
+NAMES = ("builtin", "uniform", "lc0:FILE")
+DEFAULT = "builtin"
+MAX_THREADS = 1024
+MAX_WORKERS = 1024
+BOTH, POLICY, VALUE = "both", "policy", "value"  # what of an evaluator is used
+WORKERS = "workers"
+SEARCH_OPTIONS = ("PolicyTemperature",)  # options that lc0 counts among those of the search
+
+Options = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatorSpec:
+    """What to make an evaluator from; hashable, and fit to be sent to other processes.
+
+    Attributes:
+      evaluator: one of `NAMES`; default: `builtin`.
+      policy, value: take P of one and V of another; one that is not given is `evaluator`.
+      options: (name, text) pairs; `policy.NAME` and `value.NAME` where both parts have that option.
+      syzygy: folders of tablebases, separated as in PATH.
+      pool: `local`, `ray` or `ray:ADDRESS`; None: this process, unless the option `workers` asks for more.
+    """
+
+    evaluator: str | None = None
+    policy: str | None = None
+    value: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+    syzygy: str | None = None
+    pool: str | None = None
+
+    def describe(self) -> str:
+        """Returns the names of the evaluators: `lc0:net.pb.gz + uci:stockfish`."""
+        return " + ".join(_parts(self).values())
+
+
+def create(which: str | EvaluatorSpec, options: Mapping[str, str] | None = None) -> Evaluator:
+    """Returns an evaluator.
+
+    Args:
+      which: one of `NAMES`, or a specification.
+      options: with a name: `PolicyTemperature` (builtin, lc0): above 1 flattens the priors, below 1 sharpens
+        them. `device` (lc0): `auto`, `cpu`, `cuda`, ... `threads` (lc0): of the CPU, 0 for all cores.
+        `workers`: processes. Those of `uci` are its own and the engine's.
+
+    Raises:
+      UnknownEvaluatorError: for an unknown name.
+      EvaluatorError: if the evaluator cannot be made: its file, its packages or its device fail.
+      InvalidParameterError: for an option that this evaluator does not have, or a value out of range.
+    """
+    spec = EvaluatorSpec(evaluator=which, options=_pairs(options)) if isinstance(which, str) else which
+    tables = None if spec.syzygy is None else Syzygy(spec.syzygy)
+    try:
+        made = _made(spec)
+    except BaseException:
+        if tables:
+            tables.close()
+        raise
+    return TablebaseEvaluator(made, tables) if tables else made
+
+
+def _pairs(options: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
+    return tuple((options or {}).items())
+
+
+def _made(spec: EvaluatorSpec) -> Evaluator:
+    """Returns the evaluator of a specification, tables aside."""
+    parts = _parts(spec)
+    shares = _shares(spec, {role: _kind(name) for role, name in parts.items()})
+    if BOTH in parts:
+        return _part(parts[BOTH], shares[BOTH], BOTH, spec.pool)
+    policy = _part(parts[POLICY], shares[POLICY], POLICY, spec.pool)
+    try:
+        return CombinedEvaluator(policy, _part(parts[VALUE], shares[VALUE], VALUE, spec.pool))
+    except BaseException:
+        close(policy)
+        raise
+
+
+def _parts(spec: EvaluatorSpec) -> dict[str, str]:
+    """Returns the evaluators' names by what of them is used."""
+    rest = DEFAULT if spec.evaluator is None else spec.evaluator
+    if spec.policy is None and spec.value is None:
+        return {BOTH: rest}
+    if None not in (spec.policy, spec.value, spec.evaluator):
+        raise InvalidParameterError("give an evaluator, or a policy and a value, not all three")
+    return {
+        POLICY: rest if spec.policy is None else spec.policy,
+        VALUE: rest if spec.value is None else spec.value,
+    }
+
+
+# -------------------------------------------------------------------- kinds
+Maker = Callable[[str, Options, str], Evaluator]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """A kind of evaluator.
+
+    Attributes:
+      make: of what stands behind the colon, the options, and what of it is used.
+      options: those it has by itself. passes_on: whether it takes others too, for the program behind it.
+      has_workers: whether it splits batches itself.
+    """
+
+    make: Maker
+    options: tuple[str, ...]
+    passes_on: bool = False
+    has_workers: bool = False
+
+
+def _builtin(_: str, options: Options, part: str) -> Evaluator:
+    return BuiltinEvaluator(_temperature(options, 1.0))
+
+
+def _uniform(_: str, options: Options, part: str) -> Evaluator:
+    return UniformEvaluator()
+
+
+def _lc0(file: str, options: Options, part: str) -> Evaluator:
+    temperature = _temperature(options, DEFAULT_TEMPERATURE)
+    device = options.get("device", "auto").lower()
+    return Lc0Evaluator(file, temperature=temperature, device=device, threads=_threads(options))
+
+
+_KINDS = {
+    "builtin": _Kind(_builtin, ("PolicyTemperature",)),
+    "uniform": _Kind(_uniform, ()),
+    "lc0": _Kind(_lc0, ("PolicyTemperature", "device", "threads")),
+}
+
+
+def _kind(name: str) -> _Kind:
+    """Returns the kind of an evaluator's name.
+
+    Raises:
+      UnknownEvaluatorError: if there is none.
+    """
+    kind, colon, rest = name.partition(":")
+    needs_more = any(known.startswith(f"{kind}:") for known in NAMES)
+    if kind not in _KINDS or needs_more != bool(rest) or (colon and not needs_more):
+        raise UnknownEvaluatorError(f"unknown evaluator {name!r}; known are {', '.join(NAMES)}")
+    return _KINDS[kind]
+
+
+def plain(name: str, options: tuple[tuple[str, str], ...], part: str) -> Evaluator:
+    """Returns an evaluator of this process; for workers to call."""
+    return _kind(name).make(name.partition(":")[2], dict(options), part)
+
+
+def _part(name: str, options: Options, part: str, pool: str | None) -> Evaluator:
+    """Returns an evaluator, in other processes if its workers or the pool ask for it."""
+    kind = _kind(name)
+    if kind.has_workers and pool in (None, "local"):
+        return plain(name, _pairs(options), part)
+    workers = _workers(options)
+    options.pop(WORKERS, None)
+    make = partial(plain, name, _pairs(options), part)
+    if pool is None and (workers or 1) == 1:
+        return make()
+    raise EvaluatorError("evaluators in other processes are not supported")
+
+
+# ------------------------------------------------------------------ options
+def _shares(spec: EvaluatorSpec, kinds: Mapping[str, _Kind]) -> dict[str, Options]:
+    """Returns the options of each part.
+
+    Raises:
+      InvalidParameterError: for one that no part has, or more than one.
+    """
+    shares: dict[str, Options] = {role: {} for role in kinds}
+    for given, value in spec.options:
+        role, dot, name = given.partition(".")
+        if dot and role in (POLICY, VALUE):
+            if role not in kinds:
+                raise InvalidParameterError(f"there is no {role} part to give the option {given}")
+            owners = [role]
+        else:
+            name = given
+            owners = _owners(name, kinds)
+        known = _known(name, kinds[owners[0]]) if len(owners) == 1 else None
+        if len(owners) > 1:
+            raise InvalidParameterError(
+                f"both parts have an option {name}: say {POLICY}.{name} or {VALUE}.{name}"
+            )
+        if known is None:
+            raise InvalidParameterError(_unknown(name, spec, kinds))
+        shares[owners[0]][known] = value
+    return shares
+
+
+def _owners(name: str, kinds: Mapping[str, _Kind]) -> list[str]:
+    """Returns the parts that have an option by themselves, else those that pass it on, else any one."""
+    own = [role for role, kind in kinds.items() if _own(name, kind)]
+    return own or [role for role, kind in kinds.items() if kind.passes_on] or list(kinds)[:1]
+
+
+def _own(name: str, kind: _Kind) -> str | None:
+    return {own.lower(): own for own in (*kind.options, WORKERS)}.get(name.lower())
+
+
+def _known(name: str, kind: _Kind) -> str | None:
+    """Returns an option's name as this kind writes it, None if it has none such."""
+    return _own(name, kind) or (name if kind.passes_on else None)
+
+
+def _unknown(name: str, spec: EvaluatorSpec, kinds: Mapping[str, _Kind]) -> str:
+    exist = sorted({option for kind in kinds.values() for option in (*kind.options, WORKERS)}, key=str.lower)
+    return f"the evaluator {spec.describe()} has no option {name}; it has {', '.join(exist)}"
+
+
+def split_options(options: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+    """Returns the evaluator's options among a search's `NAME=VALUE` texts as a dict, and the other texts.
+
+    >>> split_options(["CPuct=2", "policytemperature=1.2"])
+    ({'PolicyTemperature': '1.2'}, ['CPuct=2'])
+    """
+    known = {name.lower(): name for name in SEARCH_OPTIONS}
+    evaluator: dict[str, str] = {}
+    others = []
+    for option in options:
+        name, sign, value = option.partition("=")
+        if sign and name.strip().lower() in known:
+            evaluator[known[name.strip().lower()]] = value.strip()
+        else:
+            others.append(option)
+    return evaluator, others
+
+
+def parse_options(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Returns `NAME=VALUE` texts as pairs.
+
+    Raises:
+      InvalidParameterError: for a text of another form.
+
+    >>> parse_options(["nodes=500", "Skill Level = 3"])
+    (('nodes', '500'), ('Skill Level', '3'))
+    """
+    pairs = []
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip():
+            raise InvalidParameterError(f"an option is given as NAME=VALUE, not {text!r}")
+        pairs.append((name.strip(), value.strip()))
+    return tuple(pairs)
+
+
+def _temperature(options: Options, default: float) -> float:
+    text = options.get("PolicyTemperature", str(default))
+    try:
+        value = float(text)
+    except ValueError:
+        raise InvalidParameterError(f"PolicyTemperature must be a number, not {text!r}") from None
+    if not 0.1 <= value <= 10:
+        raise InvalidParameterError(f"PolicyTemperature must be from 0.1 to 10, not {text}")
+    return value
+
+
+def _threads(options: Options) -> int:
+    return _whole(options, "threads", 0, MAX_THREADS) or 0
+
+
+def _workers(options: Options) -> int | None:
+    return _whole(options, WORKERS, 1, MAX_WORKERS)
+
+
+def _whole(options: Options, name: str, least: int, most: int) -> int | None:
+    """Returns an option that is a whole number, None if it is not given."""
+    text = options.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+        raise InvalidParameterError(f"{name} must be a whole number from {least} to {most}, not {text!r}")
+    return int(text)

@@ -1,0 +1,199 @@
+"""Endgame tablebases in front of an evaluator: what they know is exact, and is not evaluated."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import chess
+import chess.syzygy
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import EvaluatorError
+from ..kernels.kinds import EXTERNAL
+from ..position import unpack
+from ..provenance import EvaluatorIdentity
+from .base import Evaluation, Evaluator, PositionBatch, close
+
+WIN, LOSS = 2, -2  # of WDL tables; a cursed win (1) and a blessed loss (-1) are draws by the 50-move rule
+MAX_CLOCK = 100  # plies without capture or pawn move that make a draw
+UNKNOWN = 9  # no result
+Probe = Callable[[chess.Board], int]
+WDL_FILES, DTZ_FILES = "*.rtbw", "*.rtbz"
+
+
+class Syzygy:
+    """The Syzygy tables of some folders.
+
+    Attributes:
+      folders: where they lie.
+      most_men: of the largest WDL table, kings included.
+      has_dtz: whether there are DTZ tables, which `best_moves` needs.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Opens all tables of a folder, or of several, separated as in PATH.
+
+        Raises:
+          EvaluatorError: if a folder is missing or none holds WDL tables.
+        """
+        self.folders = [Path(part).expanduser() for part in os.fspath(path).split(os.pathsep) if part]
+        self._tables = chess.syzygy.Tablebase()
+        names: list[str] = []
+        for folder in self.folders:
+            if not folder.is_dir():
+                raise EvaluatorError(f"there is no folder {folder} of Syzygy tables")
+            self._tables.add_directory(os.fspath(folder))
+            names += [file.stem for file in folder.glob(WDL_FILES)]
+        if not names:
+            raise EvaluatorError(
+                f"{os.fspath(path)!r} holds no Syzygy tables; expected {WDL_FILES} files"
+                f" and {DTZ_FILES} beside them"
+            )
+        self.most_men = max(len(name) - 1 for name in names)
+        self.has_dtz = any(any(folder.glob(DTZ_FILES)) for folder in self.folders)
+
+    def result(self, board: chess.Board) -> int | None:
+        """Returns 1, 0 or -1 for the side to move under the 50-move rule, as if its clock were 0.
+
+        None if no table knows the position.
+
+        Raises:
+          EvaluatorError: if a table cannot be read.
+        """
+        wdl = self._probe(self._tables.probe_wdl, board)
+        return None if wdl is None else (wdl == WIN) - (wdl == LOSS)
+
+    def best_moves(self, board: chess.Board) -> list[chess.Move] | None:
+        """Returns the moves that keep a position's result and, in a win, reach it soonest.
+
+        By distance to zeroing the clock (DTZ): among winning moves the shortest, among losing ones the
+        longest. The position's clock counts: what wins too late is a draw, though one that is hard to hold,
+        and so preferred to others. A mate is the best of all.
+
+        Returns:
+          at least one move; None if no table knows the position, or it is over.
+        """
+        if not self.has_dtz or board.castling_rights or chess.popcount(board.occupied) > self.most_men:
+            return None
+        ranks: dict[chess.Move, tuple[int, int]] = {}
+        for move in board.legal_moves:
+            rank = self._rank(board, move)
+            if rank is None:
+                return None
+            ranks[move] = rank
+        best = max(ranks.values(), default=None)
+        return None if best is None else [move for move, rank in ranks.items() if rank == best]
+
+    def _rank(self, board: chess.Board, move: chess.Move) -> tuple[int, int] | None:
+        """Returns (result, how soon: the larger the better) of a move, None if no table knows it."""
+        board.push(move)
+        try:
+            if board.is_checkmate():
+                return 1, 0
+            if board.is_stalemate() or board.is_insufficient_material():
+                return 0, 0
+            dtz = self._probe(self._tables.probe_dtz, board)
+            if dtz is None:
+                return None
+            sign = (dtz < 0) - (dtz > 0)
+            if board.halfmove_clock >= MAX_CLOCK:
+                return 0, 0
+            if abs(dtz) + board.halfmove_clock > MAX_CLOCK:
+                return 0, sign
+            return sign, -sign * (abs(dtz) if board.halfmove_clock else 1)
+        finally:
+            board.pop()
+
+    def _probe(self, probe: Probe, board: chess.Board) -> int | None:
+        try:
+            return probe(board)
+        except KeyError:  # chess.syzygy.MissingTableError, for castling rights too
+            return None
+        except Exception as error:  # the library has no error of its own for a damaged table
+            raise EvaluatorError(
+                f"a Syzygy table in {', '.join(map(str, self.folders))} cannot be read for {board.fen()}:"
+                f" {type(error).__name__}: {error}"
+            ) from error
+
+    def close(self) -> None:
+        """Closes the files."""
+        self._tables.close()
+
+
+class TablebaseEvaluator:
+    """An evaluator that asks tables first, for positions with clock 0.
+
+    Their answer is a proof: V and both bounds are the exact result, P is equal for all moves, and a search
+    goes no further there. Tables only say what the rules say, so the identity is that of the evaluator behind
+    them, and a file may be searched with and without.
+
+    Attributes:
+      hits: positions that tables have answered.
+    """
+
+    kernel_kind = EXTERNAL
+    temperature = 1.0
+
+    def __init__(self, inner: Evaluator, tables: Syzygy) -> None:
+        self.inner = inner
+        self.tables = tables
+        self.hits = 0
+
+    @property
+    def identity(self) -> EvaluatorIdentity:
+        """That of the evaluator behind the tables."""
+        return self.inner.identity
+
+    @property
+    def notes(self) -> Iterable[str]:
+        """What to know about the evaluator behind the tables: lines for a person."""
+        return getattr(self.inner, "notes", ())
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        """Returns the exact result of what tables know, and WDL and priors of the rest.
+
+        Raises:
+          EvaluatorError: if a table cannot be read, or the evaluator fails.
+        """
+        results = self._results(batch)
+        known = results != UNKNOWN
+        self.hits += int(known.sum())
+        if not known.any():
+            return self.inner.evaluate(batch)
+        lengths = np.diff(batch.offsets)
+        wdl = np.stack([results == 1, results == 0, results == -1], axis=1).astype(np.float32)
+        priors: NDArray[np.float32] = np.repeat(1 / lengths, lengths).astype(np.float32)
+        bounds = np.tile(np.array([-1, 1], np.int8), (len(batch), 1))
+        bounds[known] = results[known, None]
+        if not known.all():
+            rest = self.inner.evaluate(batch.rows(~known))
+            wdl[~known] = rest.wdl
+            priors[np.repeat(~known, lengths)] = rest.priors
+            if rest.bounds is not None:
+                bounds[~known] = rest.bounds
+        return Evaluation(wdl, priors, bounds)
+
+    def _results(self, batch: PositionBatch) -> NDArray[np.int8]:
+        """Returns the result of every position, UNKNOWN where no table has it."""
+        results = np.full(len(batch), UNKNOWN, np.int8)
+        men = np.bitwise_count(batch.words[:, 6] | batch.words[:, 7])
+        meta = batch.words[:, 8]
+        castling, clock = meta >> np.uint64(1) & np.uint64(15), meta >> np.uint64(12)
+        candidates = (men <= self.tables.most_men) & (castling == 0) & (clock == 0)
+        for row in np.nonzero(candidates)[0].tolist():
+            result = self.tables.result(unpack(batch.words[row].tolist()))
+            if result is not None:
+                results[row] = result
+        return results
+
+    def best_moves(self, board: chess.Board) -> list[chess.Move] | None:
+        """Returns the moves that the tables call best in a position, None if they do not know it."""
+        return self.tables.best_moves(board)
+
+    def close(self) -> None:
+        """Closes the tables, and the evaluator behind them."""
+        self.tables.close()
+        close(self.inner)

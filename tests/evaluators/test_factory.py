@@ -1,0 +1,214 @@
+"""Evaluators by name and options, alone and as policy and value."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from pathlib import Path
+from typing import Any
+
+import chess
+import numpy as np
+import pytest
+
+from graphsearch import Graph, Limits, search
+from graphsearch.errors import (
+    EvaluatorError,
+    EvaluatorMismatchError,
+    InvalidParameterError,
+    UnknownEvaluatorError,
+)
+from graphsearch.evaluators import (
+    BuiltinEvaluator,
+    CombinedEvaluator,
+    Evaluation,
+    EvaluatorSpec,
+    PositionBatch,
+    TableEntry,
+    TableEvaluator,
+    UniformEvaluator,
+    create,
+    parse_options,
+)
+
+BATCH = PositionBatch.from_boards([chess.Board(), chess.Board("4k3/8/8/8/8/8/4P3/4K3 w - - 0 1")])
+
+
+# ----------------------------------------------------------------------- names and options
+@pytest.mark.parametrize("name", ["", "nothing", "builtin:x", "uniform:", "lc0", "lc0:", ":x", "Builtin"])
+def test_an_unknown_name_lists_those_that_there_are(name: str) -> None:
+    with pytest.raises(UnknownEvaluatorError, match=r"known are builtin, uniform, lc0:FILE"):
+        create(name)
+
+
+def test_a_wrong_option_lists_those_that_there_are() -> None:
+    with pytest.raises(
+        InvalidParameterError, match="builtin has no option Temp; it has PolicyTemperature, workers"
+    ):
+        create("builtin", {"Temp": "1"})
+    with pytest.raises(InvalidParameterError, match="uniform has no option PolicyTemperature"):
+        create("uniform", {"PolicyTemperature": "1"})
+
+
+def test_names_of_options_may_be_written_in_any_case() -> None:
+    assert create("builtin", {"policytemperature": "2"}).temperature == 2.0
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "x", "", "1.5", "99999"])
+def test_workers_is_a_whole_number(value: str) -> None:
+    with pytest.raises(InvalidParameterError, match="workers must be a whole number from 1"):
+        create("builtin", {"workers": value})
+
+
+@pytest.mark.parametrize("text", ["nodes", "=5", ""])
+def test_an_option_has_a_name_and_a_value(text: str) -> None:
+    with pytest.raises(InvalidParameterError, match="NAME=VALUE"):
+        parse_options([text])
+
+
+def test_an_option_may_hold_an_equals_sign() -> None:
+    assert parse_options(["Name=a=b"]) == (("Name", "a=b"),)
+
+
+def test_a_specification_can_be_sent_to_another_process() -> None:
+    spec = EvaluatorSpec(policy="uniform", value="builtin", options=(("PolicyTemperature", "2"),))
+    assert pickle.loads(pickle.dumps(spec)) == spec
+    assert hash(spec) == hash(pickle.loads(pickle.dumps(spec)))
+
+
+# ----------------------------------------------------------------------- policy and value
+def test_priors_come_from_one_and_values_from_the_other() -> None:
+    combined = create(EvaluatorSpec(policy="uniform", value="builtin"))
+    builtin, uniform = BuiltinEvaluator().evaluate(BATCH), UniformEvaluator().evaluate(BATCH)
+    answer = combined.evaluate(BATCH)
+    np.testing.assert_array_equal(answer.wdl, builtin.wdl)
+    np.testing.assert_array_equal(answer.priors, uniform.priors)
+    other = create(EvaluatorSpec(policy="builtin", value="uniform")).evaluate(BATCH)
+    np.testing.assert_array_equal(other.wdl, uniform.wdl)
+    np.testing.assert_array_equal(other.priors, builtin.priors)
+
+
+def test_the_part_that_is_not_given_is_the_evaluator() -> None:
+    for spec in (
+        EvaluatorSpec(policy="uniform"),
+        EvaluatorSpec(policy="uniform", evaluator="builtin"),
+        EvaluatorSpec(evaluator="uniform", value="builtin"),
+    ):
+        made = create(spec)
+        assert isinstance(made, CombinedEvaluator)
+        assert isinstance(made.policy, UniformEvaluator)
+        assert isinstance(made.value, BuiltinEvaluator)
+    with pytest.raises(InvalidParameterError, match="not all three"):
+        create(EvaluatorSpec(policy="uniform", value="builtin", evaluator="builtin"))
+
+
+def test_an_option_goes_to_the_part_that_has_it() -> None:
+    made = create(EvaluatorSpec(policy="builtin", value="uniform", options=(("PolicyTemperature", "2"),)))
+    assert isinstance(made, CombinedEvaluator)
+    assert made.policy.temperature == 2.0
+    both = EvaluatorSpec(policy="builtin", value="builtin", options=(("policy.policytemperature", "3"),))
+    made = create(both)
+    assert isinstance(made, CombinedEvaluator)
+    assert (made.policy.temperature, made.value.temperature) == (3.0, 1.0)
+
+
+def test_an_option_that_both_parts_have_must_say_whose() -> None:
+    with pytest.raises(InvalidParameterError, match=r"say policy\.PolicyTemperature or value\."):
+        create(EvaluatorSpec(policy="builtin", value="builtin", options=(("PolicyTemperature", "2"),)))
+    with pytest.raises(InvalidParameterError, match="there is no policy part"):
+        create(EvaluatorSpec(evaluator="builtin", options=(("policy.PolicyTemperature", "2"),)))
+    with pytest.raises(InvalidParameterError, match=r"uniform \+ builtin has no option x"):
+        create(EvaluatorSpec(policy="uniform", value="builtin", options=(("value.x", "2"),)))
+
+
+def test_the_identity_names_both_parts(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    spec = EvaluatorSpec(policy="uniform", value="builtin")
+    with Graph.open(path, evaluator=spec) as graph:
+        search(graph, chess.Board(), Limits(visits=30))
+    identity = create(spec).identity
+    assert identity.options["policy.kind"] == "uniform"
+    assert identity.options["value.kind"] == "builtin"
+    with pytest.raises(EvaluatorMismatchError):
+        Graph.open(path, evaluator="builtin")
+    with pytest.raises(EvaluatorMismatchError):
+        Graph.open(path, evaluator=EvaluatorSpec(policy="builtin", value="uniform"))
+    Graph.open(path, evaluator=spec).close()
+
+
+class Meeting:
+    """An evaluator that answers only when another is asked at the same time."""
+
+    kernel_kind = 0
+    temperature = 1.0
+    identity = UniformEvaluator.identity
+
+    def __init__(self, barrier: threading.Barrier, error: str = "") -> None:
+        self.barrier = barrier
+        self.error = error
+        self.closed = False
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        self.barrier.wait(30)
+        if self.error:
+            raise EvaluatorError(self.error)
+        return UniformEvaluator().evaluate(batch)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_both_are_asked_at_the_same_time_and_closed() -> None:
+    barrier = threading.Barrier(2)
+    parts = Meeting(barrier), Meeting(barrier)
+    combined = CombinedEvaluator(*parts)
+    combined.evaluate(BATCH)
+    combined.close()
+    assert all(part.closed for part in parts)
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_part_that_fails_fails_the_whole(failing: int) -> None:
+    barrier = threading.Barrier(2)
+    combined = CombinedEvaluator(*(Meeting(barrier, "it broke" if i == failing else "") for i in range(2)))
+    for _ in range(2):
+        with pytest.raises(EvaluatorError, match="it broke"):
+            combined.evaluate(BATCH)
+    combined.close()
+
+
+def test_a_graph_closes_the_evaluator_that_it_made_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine = Meeting(threading.Barrier(1))
+    Graph.open(None, evaluator=mine).close()
+    assert not mine.closed
+    monkeypatch.setattr("graphsearch.graph.create", lambda which: mine)
+    Graph.open(None, evaluator="uniform").close()
+    assert mine.closed
+
+
+def test_search_with_both_is_a_search_with_a_table_of_both() -> None:
+    """The combination is nothing but an evaluator: the same search as one that answers the same by itself."""
+    policy = TableEvaluator({}, TableEntry((0.2, 0.5, 0.3), {"e2e4": 0.6}))
+    value = TableEvaluator({}, TableEntry((0.5, 0.3, 0.2), {}))
+    whole = TableEvaluator({}, TableEntry((0.5, 0.3, 0.2), {"e2e4": 0.6}))
+    found: list[Any] = []
+    for evaluator in (CombinedEvaluator(policy, value), whole):
+        with Graph.open(None, evaluator=evaluator) as graph:
+            found.append(search(graph, chess.Board(), Limits(visits=200)).as_dict()["moves"])
+    assert found[0] == found[1]
+
+
+def test_the_command_line_combines_and_says_what_is_wrong(cli: Any, tmp_path: Path) -> None:
+    path = str(tmp_path / "a.graph")
+    both = ("--policy", "uniform", "--value", "builtin")
+    made = cli("analyze", "startpos", "--visits", "20", "--store", path, *both)
+    assert made.code == 0
+    assert "--policy uniform --value builtin" in made.err
+    refused = cli("analyze", "startpos", "--visits", "20", "--store", path)
+    assert refused.code == 1
+    assert len(refused.err.strip().splitlines()) == 1
+    assert cli("evaluate", "startpos", *both).code == 0
+    assert cli("evaluate", "startpos", *both, "--evaluator", "builtin").code == 2
+    assert cli("evaluate", "startpos", "--evaluator-option", "x=1").code == 2
+    assert cli("evaluate", "startpos", "--evaluator-option", "x").code == 2
+    assert cli("evaluate", "startpos", "--policy", "nothing").code == 2

@@ -1,0 +1,189 @@
+"""Tablebases before an evaluator: what they know is exact, proven, and asked of no one else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import chess
+import chess.syzygy
+import numpy as np
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, query, search
+from graphsearch.errors import EvaluatorError
+from graphsearch.evaluators import (
+    BuiltinEvaluator,
+    EvaluatorSpec,
+    PositionBatch,
+    Syzygy,
+    TablebaseEvaluator,
+    TableEntry,
+    TableEvaluator,
+    checked,
+    create,
+)
+from graphsearch.params import GATHERERS
+
+TABLES = Path(__file__).parents[2].parent / "shared" / "syzygy"
+needs_tables = pytest.mark.skipif(not TABLES.is_dir(), reason="the Syzygy tables are not at hand")
+
+EQUAL = TableEntry((0.3, 0.4, 0.3), {})
+
+
+@pytest.fixture
+def tables() -> Any:
+    if not TABLES.is_dir():
+        pytest.skip("the Syzygy tables are not at hand")
+    opened = Syzygy(TABLES)
+    yield opened
+    opened.close()
+
+
+def positions(seed: int, count: int, men: str, clock: int = 0) -> list[chess.Board]:
+    """Legal positions of some men (`KQk`), placed at random, not over."""
+    random = np.random.default_rng(seed)
+    found: list[chess.Board] = []
+    while len(found) < count:
+        board = chess.Board(None)
+        for square, man in zip(random.permutation(64), men, strict=False):
+            board.set_piece_at(int(square), chess.Piece.from_symbol(man))
+        board.turn = bool(random.integers(2))
+        board.halfmove_clock = clock
+        if board.is_valid() and any(board.legal_moves) and not board.is_insufficient_material():
+            found.append(board)
+    return found
+
+
+@pytest.mark.parametrize("men", ["KPk", "KPkp", "KBNk", "KQk", "KRk", "KRkr", "KQkp"])
+def test_what_tables_know_is_exact_and_the_evaluator_is_not_asked(tables: Syzygy, men: str) -> None:
+    inner = TableEvaluator({}, EQUAL)
+    evaluator = TablebaseEvaluator(inner, tables)
+    boards = positions(1, 40, men)
+    batch = PositionBatch.from_boards(boards)
+    answer = checked(batch, evaluator.evaluate(batch))
+    assert not inner.asked
+    assert evaluator.hits == len(boards)
+    assert answer.bounds is not None
+    with chess.syzygy.open_tablebase(str(TABLES)) as oracle:
+        for board, wdl, bounds in zip(boards, answer.wdl.tolist(), answer.bounds.tolist(), strict=True):
+            result = {2: 1, -2: -1}.get(oracle.probe_wdl(board), 0)
+            assert bounds == [result, result]
+            assert wdl == [float(result == 1), float(result == 0), float(result == -1)]
+
+
+def test_the_rest_of_a_batch_goes_to_the_evaluator(tables: Syzygy) -> None:
+    inner = TableEvaluator({}, EQUAL)
+    evaluator = TablebaseEvaluator(inner, tables)
+    known, running = positions(2, 1, "KPk")[0], positions(3, 1, "KPk", clock=7)[0]
+    castling = chess.Board("4k3/8/8/8/8/8/8/4K2R w K - 0 1")
+    boards = [chess.Board(), known, running, castling]
+    batch = PositionBatch.from_boards(boards)
+    answer = checked(batch, evaluator.evaluate(batch))
+    assert inner.asked == [board.epd() for board in (boards[0], running, castling)]
+    assert answer.bounds is not None
+    assert answer.bounds[[0, 2, 3]].tolist() == [[-1, 1]] * 3
+    assert answer.wdl[0].tolist() == pytest.approx([0.3, 0.4, 0.3])
+    assert evaluator.identity == inner.identity
+
+
+@pytest.mark.parametrize("gather", GATHERERS)
+@pytest.mark.parametrize("batch", [1, 32])
+def test_a_search_ends_at_what_is_proven_and_keeps_the_proof(
+    tables: Syzygy, tmp_path: Path, gather: str, batch: int
+) -> None:
+    board = chess.Board("8/8/8/3k4/8/3K4/3P4/7r b - - 4 1")  # ..Rh3+ and so on: wins the pawn or trades
+    inner = TableEvaluator({}, EQUAL)
+    path = tmp_path / "a.graph"
+    with Graph.open(path, evaluator=TablebaseEvaluator(inner, tables)) as graph:
+        params = SearchParams(minibatch_size=batch, gather=gather, overlap=0)
+        search(graph, board, Limits(visits=400), params)
+        seen = [record for chunk in graph.store.scan() for record in map(chunk.record, range(len(chunk)))]  # type: ignore[union-attr]
+    proven = [record for record in seen if not record.terminal and record.bounds[0] == record.bounds[1]]
+    assert proven
+    for record in proven:
+        assert not any(edge.n for edge in record.edges)
+        assert record.v == record.bounds[0]
+        assert record.evaluator == 0
+    assert len(inner.asked) == sum(record.evaluator == 1 for record in seen)
+
+
+def test_a_proven_root_is_searched_and_keeps_its_value(tables: Syzygy, tmp_path: Path) -> None:
+    board = chess.Board("8/8/8/4k3/8/4K3/4P3/8 w - - 0 1")
+    with Graph.open(tmp_path / "a.graph", evaluator=TablebaseEvaluator(BuiltinEvaluator(), tables)) as graph:
+        result = search(graph, board, Limits(visits=300))
+    expected = tables.result(board)
+    assert result.node.bounds == (expected, expected)
+    assert result.node.q == expected
+    assert result.visits == 300
+    node = query(tmp_path / "a.graph", board)
+    assert node is not None
+    assert node.bounds == (expected, expected)
+    assert node.as_dict()["bounds"] == [expected, expected]
+
+
+def test_a_win_is_not_proven_for_a_path_with_a_higher_clock(tables: Syzygy, tmp_path: Path) -> None:
+    won, drawn = (
+        chess.Board("8/8/8/4k3/8/4K3/8/6Q1 w - - 0 1"),
+        chess.Board("8/8/8/8/8/3k4/3p4/3K4 w - - 0 1"),
+    )
+    drawn = chess.Board("3k4/3P4/4K3/8/8/8/8/8 w - - 0 1")
+    with Graph.open(tmp_path / "a.graph", evaluator=TablebaseEvaluator(BuiltinEvaluator(), tables)) as graph:
+        for board in (won, drawn):
+            search(graph, board, Limits(visits=1))
+    for board, later in ((won, (0, 1)), (drawn, None)):
+        result = tables.result(board)
+        moved = board.copy()
+        moved.halfmove_clock = 30
+        node, after = query(tmp_path / "a.graph", board), query(tmp_path / "a.graph", moved)
+        assert node is not None
+        assert after is not None
+        assert node.bounds == (result, result)
+        assert after.bounds == (later or (result, result))
+
+
+def test_best_moves_keep_the_result_and_reach_it_soonest(tables: Syzygy) -> None:
+    """Played out by both sides: every win is won within the 50-move rule, every draw is held."""
+    with chess.syzygy.open_tablebase(str(TABLES)) as oracle:
+        for men in ("KQk", "KRk", "KPk", "KBNk", "KPkp"):
+            for board in positions(5, 4, men):
+                wdl, game = oracle.probe_wdl(board), board.copy()
+                while not game.is_game_over(claim_draw=False) and len(game.move_stack) < 250:
+                    moves = tables.best_moves(game)
+                    if moves is None:
+                        break
+                    assert all(move in game.legal_moves for move in moves)
+                    game.push(moves[0])
+                    if game.is_fifty_moves():
+                        break
+                outcome = game.outcome(claim_draw=True)
+                if abs(wdl) == 2 and outcome is not None:
+                    assert outcome.winner == (board.turn if wdl == 2 else not board.turn), board.fen()
+                elif outcome is not None:
+                    assert outcome.winner is None
+
+
+def test_tables_that_are_missing_or_damaged_are_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(EvaluatorError, match=r"no folder .*nowhere of Syzygy tables"):
+        create(EvaluatorSpec(syzygy=str(tmp_path / "nowhere")))
+    with pytest.raises(EvaluatorError, match=r"holds no Syzygy tables; expected \*\.rtbw"):
+        create(EvaluatorSpec(syzygy=str(tmp_path)))
+    (tmp_path / "KQvK.rtbw").write_bytes(b"rubbish")
+    evaluator = create(EvaluatorSpec(syzygy=str(tmp_path)))
+    assert isinstance(evaluator, TablebaseEvaluator)
+    with pytest.raises(EvaluatorError, match=r"a Syzygy table in .* cannot be read"):
+        evaluator.evaluate(PositionBatch.from_boards(positions(1, 1, "KQk")))
+    evaluator.close()
+
+
+@needs_tables
+def test_a_file_is_searched_with_tables_and_without(tmp_path: Path, cli: Any) -> None:
+    path = str(tmp_path / "a.graph")
+    fen = "8/8/8/4k3/8/4K3/4P3/8 w - - 0 1"
+    with_tables = cli("analyze", fen, "--visits", "50", "--store", path, "--syzygy", str(TABLES))
+    assert with_tables.code == 0
+    assert "proven: win" in with_tables.out or "proven: draw" in with_tables.out
+    assert f"--syzygy {TABLES}" in with_tables.err
+    assert cli("analyze", fen, "--visits", "50", "--store", path).code == 0
+    assert cli("store", "verify", path).code == 0
+    assert cli("analyze", fen, "--visits", "5", "--syzygy", str(tmp_path / "no")).code == 1

@@ -21,6 +21,7 @@ from .layout import (
     NO_BLOCK,
     OVERFLOWS,
     OVERLAY_LENGTH,
+    RUN,
     SLOT_SHIFT,
     STALE,
     VISITS,
@@ -31,6 +32,7 @@ from .layout import (
     header_bytes,
     is_exact,
     move_count,
+    set_source,
     stride_at,
 )
 from .paths import position_key
@@ -84,12 +86,12 @@ def expand(T: Any, A: Any, W: Any, evaluator: Any) -> None:
         value = W.values[2 * leaf]
         draws = cap_draws(int64(1000.0 * float64(W.values[2 * leaf + 1]) + 0.5), value)
         flags = int64(W.leaf_flags[leaf])
-        source = evaluator if flags == UNPROVEN_FLAGS else int64(BY_RULE)
-        rec = new_record(A, s, position_key(T, s), check_of(W, e), n, value, draws, flags, source)
+        rec = new_record(A, s, position_key(T, s), check_of(W, e), n, value, draws, flags)
         codes = code_bytes(A, rec)
         for j in range(n):
             codes[j] = quantise_prior(W.priors[begin + j])
         set_best(A, rec, adv(W.moves, begin))
+        set_source(A, rec, evaluator if flags == UNPROVEN_FLAGS else int64(BY_RULE), A.ints[RUN])
         set_field(W, e, SLOT, rec)
     A.counters[EVALUATIONS] += W.counts[LEAVES]
 

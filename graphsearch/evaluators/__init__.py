@@ -15,6 +15,7 @@ from .base import Evaluation, Evaluator, PositionBatch, checked
 from .builtin import BuiltinEvaluator
 from .lc0 import DEFAULT_TEMPERATURE, Lc0Evaluator
 from .table import TableEntry, TableEvaluator
+from .uci import UciEvaluator, UciSettings
 from .uniform import UniformEvaluator
 
 __all__ = [
@@ -28,6 +29,8 @@ __all__ = [
     "PositionBatch",
     "TableEntry",
     "TableEvaluator",
+    "UciEvaluator",
+    "UciSettings",
     "UniformEvaluator",
     "assess",
     "checked",
@@ -35,7 +38,7 @@ __all__ = [
     "split_options",
 ]
 
-NAMES = ("builtin", "uniform", "lc0:FILE")
+NAMES = ("builtin", "uniform", "lc0:FILE", "uci:PROGRAM")
 OPTIONS = ("PolicyTemperature", "device", "threads")  # of evaluators; params.OPTION_NAMES has the search's
 
 MAX_THREADS = 1024
@@ -50,6 +53,7 @@ def create(name: str, options: Mapping[str, str] | None = None) -> Evaluator:
       name: one of `NAMES`.
       options: `PolicyTemperature` (builtin, lc0): above 1 flattens the priors, below 1 sharpens them.
         `device` (lc0): `auto`, `cpu`, `cuda`, ... `threads` (lc0): of the CPU, 0 for all cores.
+        Of `uci:PROGRAM`: those of `uci.settings` and the engine's own.
 
     Raises:
       UnknownEvaluatorError: for an unknown name.
@@ -67,6 +71,8 @@ def create(name: str, options: Mapping[str, str] | None = None) -> Evaluator:
         return UniformEvaluator()
     if kind == "lc0" and file:
         return _lc0(file, options)
+    if kind == "uci" and file:
+        return UciEvaluator.from_options(file, options)
     raise UnknownEvaluatorError(f"unknown evaluator {name!r}; known are {', '.join(NAMES)}")
 
 

@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...position import CHECKMATE, NOT_TERMINAL, terminal_kind
-from ...values import WDL, negate
+from ...values import WDL
 from .engine import EngineFailureError, UciEngine
-from .scores import Score, best_known, mate_q, parse_score, scores_by_move, wdl_of
+from .scores import Score, a_move_earlier, last_score, policy_q, scores_by_move, wdl_of
 from .settings import UciSettings
 
-NEUTRAL = WDL(0.0, 1.0, 0.0)  # of a part that is not asked for; nobody reads it
+NEUTRAL = WDL(0.0, 1.0, 0.0)  # the value of a part that is not asked for one
+MATES, DRAWS = Score(0, mate=1), Score(0, wdl=(0, 1000, 0))  # moves that end the game
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,11 @@ class Question:
 
     async def _value(self, engine: UciEngine, board: chess.Board, moves: Sequence[chess.Move]) -> WDL:
         score = await self._score(engine, board, self.value_limit)
-        if score is not None:
-            return wdl_of(score)
-        if len(moves) == 1:  # some answer a forced move without a search
-            return await self._after(engine, board, moves[0], self.value_limit)
-        raise EngineFailureError("gave no score")
+        if score is None and len(moves) == 1:  # some answer a forced move without a search
+            score = await self._after(engine, board, moves[0], self.value_limit)
+        if score is None:
+            raise EngineFailureError("gave no score")
+        return wdl_of(score)
 
     @property
     def value_limit(self) -> chess.engine.Limit:
@@ -67,25 +68,24 @@ class Question:
             return chess.engine.Limit(depth=self.settings.depth)
         return chess.engine.Limit(nodes=self.settings.nodes)
 
-    async def _score(
-        self, engine: UciEngine, board: chess.Board, limit: chess.engine.Limit
-    ) -> Score | None:
+    async def _score(self, engine: UciEngine, board: chess.Board, limit: chess.engine.Limit) -> Score | None:
+        """Returns the score of a position from a search with one line."""
         found = await engine.search(board, limit, seconds=self.settings.timeout)
-        return best_known(score for line in found.lines if (score := parse_score(line)))
+        return last_score(found.lines)
 
     async def _after(
         self, engine: UciEngine, board: chess.Board, move: chess.Move, limit: chess.engine.Limit
-    ) -> WDL:
-        """Returns the WDL of a move, from a search of the position after it."""
+    ) -> Score:
+        """Returns the score of a move, from the rules or a search of the position after it."""
         child = board.copy(stack=False)
         child.push(move)
         child.clear_stack()
         if (kind := terminal_kind(child)) != NOT_TERMINAL:
-            return wdl_of(Score(0, mate=1)) if kind == CHECKMATE else NEUTRAL
+            return MATES if kind == CHECKMATE else DRAWS
         score = await self._score(engine, child, limit)
         if score is None:
             raise EngineFailureError(f"gave no score of the position after {move.uci()}")
-        return wdl_of(_a_move_earlier(score))
+        return a_move_earlier(score)
 
     # ---------------------------------------------------------- P
     async def _priors(
@@ -93,10 +93,8 @@ class Question:
     ) -> NDArray[np.float64]:
         if not self.policy or len(moves) == 1:
             return np.full(len(moves), 1 / len(moves))
-        if len(moves) <= engine.most_lines:
-            q = await self.by_lines(engine, board, moves)
-        else:
-            q = await self.by_children(engine, board, moves)
+        by_lines = len(moves) <= engine.most_lines
+        q = await (self.by_lines if by_lines else self.by_children)(engine, board, moves)
         return softmax(q, self.settings.policy_temperature)
 
     async def by_lines(
@@ -106,31 +104,22 @@ class Question:
         limit = chess.engine.Limit(depth=self.settings.policy_depth)
         found = await engine.search(board, limit, seconds=self.settings.timeout, lines=len(moves))
         scores = scores_by_move(found.lines)
-        q = np.empty(len(moves))
-        for i, move in enumerate(moves):
-            score = scores.get(move.uci())
-            wdl = wdl_of(score) if score else await self._after(engine, board, move, self._below(limit))
-            q[i] = wdl.q
-        return q
+        missing = [move for move in moves if move.uci() not in scores]
+        for move in missing:
+            scores[move.uci()] = await self._after(engine, board, move, self._limit_after)
+        return np.array([policy_q(scores[move.uci()]) for move in moves])
 
     async def by_children(
         self, engine: UciEngine, board: chess.Board, moves: Sequence[chess.Move]
     ) -> NDArray[np.float64]:
-        """Returns the Q of every move from a search, one ply less deep, of the position after it."""
-        limit = self._below(chess.engine.Limit(depth=self.settings.policy_depth))
-        return np.array([(await self._after(engine, board, move, limit)).q for move in moves])
+        """Returns the Q of every move from a search of the position after it."""
+        scores = [await self._after(engine, board, move, self._limit_after) for move in moves]
+        return np.array([policy_q(score) for score in scores])
 
-    def _below(self, limit: chess.engine.Limit) -> chess.engine.Limit:
-        return chess.engine.Limit(depth=max(1, (limit.depth or 1) - 1))
-
-
-def _a_move_earlier(score: Score) -> Score:
-    """Returns a score of the position after a move as a score of that move."""
-    mate = score.mate
-    if mate is not None:
-        mate = 1 - mate if mate <= 0 else -mate  # the mating side made one move more
-    wdl = None if score.wdl is None else (score.wdl[2], score.wdl[1], score.wdl[0])
-    return Score(round(negate(score.cp)), mate, wdl, score.kind, score.depth + 1)
+    @property
+    def _limit_after(self) -> chess.engine.Limit:
+        """What ends the search of the position after a move: one ply less than for the moves together."""
+        return chess.engine.Limit(depth=max(1, self.settings.policy_depth - 1))
 
 
 def softmax(q: NDArray[np.float64], temperature: float) -> NDArray[np.float64]:

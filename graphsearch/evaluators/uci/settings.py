@@ -42,8 +42,8 @@ class UciSettings:
 
     nodes: int = 1000
     depth: int = 0
-    policy_depth: int = 4
-    policy_temperature: float = 0.1
+    policy_depth: int = 6
+    policy_temperature: float = 0.08
     timeout: float = 30.0
     workers: int = 1
     reproducible: bool = False

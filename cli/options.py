@@ -51,7 +51,7 @@ Evaluator = Annotated[
         "--evaluator",
         metavar="NAME",
         help="builtin: this program's own evaluation; uniform: knows the rules only, for measuring; "
-        "lc0:FILE: a Leela Chess Zero network, .pb.gz or .onnx.",
+        "lc0:FILE: a Leela Chess Zero network, .pb.gz or .onnx; uci:PROGRAM: an engine that speaks UCI.",
     ),
 ]
 
@@ -105,7 +105,7 @@ def chosen_evaluator(name: str, options: list[str]) -> tuple[evaluators.Evaluato
     from graphsearch import evaluators
     from graphsearch.errors import UnknownEvaluatorError
 
-    own, others = evaluators.split_options(options)
+    own, others = evaluators.split_options(options, name)
     try:
         made = evaluators.create(name, own)
     except UnknownEvaluatorError as error:  # wrong use; a file that cannot be loaded is a failure

@@ -9,6 +9,7 @@ from typing import Any
 import chess
 
 from ..errors import InvalidParameterError, UnknownEvaluatorError
+from ..params import OPTION_NAMES
 from ..position import CHECKMATE, NOT_TERMINAL, check, terminal_kind
 from ..values import WDL, cp_from_q
 from .base import Evaluation, Evaluator, PositionBatch, checked
@@ -84,12 +85,18 @@ def _lc0(file: str, options: dict[str, str]) -> Lc0Evaluator:
     return Lc0Evaluator(file, temperature=temperature, device=device, threads=threads)
 
 
-def split_options(options: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+def split_options(options: Iterable[str], evaluator_name: str = "") -> tuple[dict[str, str], list[str]]:
     """Returns the evaluator's options of some `NAME=VALUE` texts as a dict, and the other texts.
+
+    An engine has options of its own, so of `uci:PROGRAM` all are that are not the search's.
 
     >>> split_options(["CPuct=2", "policytemperature=1.2"])
     ({'PolicyTemperature': '1.2'}, ['CPuct=2'])
+    >>> split_options(["CPuct=2", "Threads=2"], "uci:stockfish")
+    ({'Threads': '2'}, ['CPuct=2'])
     """
+    if evaluator_name.startswith("uci:"):
+        return _split_for_engine(options)
     known = {name.lower(): name for name in OPTIONS}
     evaluator: dict[str, str] = {}
     others = []
@@ -100,6 +107,21 @@ def split_options(options: Iterable[str]) -> tuple[dict[str, str], list[str]]:
         else:
             others.append(option)
     return evaluator, others
+
+
+def _split_for_engine(options: Iterable[str]) -> tuple[dict[str, str], list[str]]:
+    search = {name.lower() for name in OPTION_NAMES}
+    own: dict[str, str] = {}
+    others = []
+    for option in options:
+        name, sign, value = (part.strip() for part in option.partition("="))
+        if not sign or name.lower() in search:
+            others.append(option)
+        elif name in own:
+            raise InvalidParameterError(f"the option {name} is given twice")
+        else:
+            own[name] = value
+    return own, others
 
 
 def _temperature(options: dict[str, str], default: float) -> float:

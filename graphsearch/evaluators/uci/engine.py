@@ -72,6 +72,7 @@ class Channel(chess.engine.UciProtocol):
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
         self.last_words: deque[str] = deque(maxlen=LAST_WORDS)
         self.found: asyncio.Future[Found] | None = None
+        self.exited = asyncio.Event()
 
     def listen(self) -> asyncio.Future[Found]:
         """Returns the future answer to the next `go`."""
@@ -99,6 +100,12 @@ class Channel(chess.engine.UciProtocol):
             self.buffer[fd].clear()
             self._fail("printed a line of more than a megabyte")
 
+    def process_exited(self) -> None:
+        """Notes the end of the process, and ends what it had started, which may hold its pipes open."""
+        self.exited.set()
+        assert self.transport is not None
+        _kill_group(self.transport.get_pid())
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends the answer that will not come."""
         super().connection_lost(exc)
@@ -111,7 +118,9 @@ class Channel(chess.engine.UciProtocol):
     def ending(self) -> str:
         """Returns how the process ended, with its last words."""
         code = self.returncode.result() if self.returncode.done() else None
-        how = "ended" if code is None else f"ended with code {code}" if code >= 0 else f"died of {_name(-code)}"
+        how = (
+            "ended" if code is None else f"ended with code {code}" if code >= 0 else f"died of {_name(-code)}"
+        )
         words = "; ".join(self.last_words)
         return f"{how} ({words})" if words else how
 
@@ -237,7 +246,9 @@ class UciEngine:
                 await channel.analysis(board, limit, info=chess.engine.INFO_NONE, **options)
                 found = await answer
         except TimeoutError:
-            raise EngineFailureError(f"did not answer `go {_words(limit)}` within {seconds:g} seconds") from None
+            raise EngineFailureError(
+                f"did not answer `go {_words(limit)}` within {seconds:g} seconds"
+            ) from None
         except chess.engine.EngineTerminatedError:
             raise EngineFailureError(channel.ending()) from None
         except chess.engine.EngineError as error:
@@ -258,13 +269,20 @@ class UciEngine:
 
     async def kill(self) -> None:
         """Ends the engine and whatever it started."""
-        if not self._channel.returncode.done():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process, signal.SIGKILL)
+        if not self._channel.exited.is_set():  # its number may be another's by now
+            _kill_group(self.process)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(KILL_SECONDS):
+                await self._channel.exited.wait()  # `close` before would reap it: asyncio warns of that
         self._transport.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(KILL_SECONDS):
                 await asyncio.shield(self._channel.returncode)
+
+
+def _kill_group(process: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process, signal.SIGKILL)
 
 
 def _guarded(command: list[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Engine processes side by side: one event loop in a thread of its own, a batch split over them.
 
-    evaluate() ---- the batch ----> loop thread: worker 1 <-> engine     positions in turn, an engine that fails
-    (any thread) <-- the answers -               worker 2 <-> engine     is replaced, its position asked again
+    evaluate() ---- the batch ----> loop's thread: worker 1 <-> engine     positions in turn; an engine that
+    (any thread) <-- the answers -                 worker 2 <-> engine     fails is replaced and asked again
 
 One hand-over to the loop per batch, not per position.
 """
@@ -12,8 +12,8 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Coroutine, Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from typing import Any, TypeVar
 
 import chess
 import chess.engine
@@ -29,14 +29,10 @@ CLOSE_SECONDS = 10.0
 T = TypeVar("T")
 Position = tuple[chess.Board, Sequence[chess.Move]]
 
+Configure = Callable[[UciEngine], chess.engine.ConfigMapping]  # the options to set, of those it declares
+
 log = logging.getLogger(__name__)
 log.addHandler(logging.NullHandler())
-
-
-class Configure(Protocol):
-    """Returns the options to set in an engine, from those that it declares."""
-
-    def __call__(self, engine: UciEngine) -> chess.engine.ConfigMapping: ...
 
 
 class Worker:

@@ -52,7 +52,7 @@ def find_program(text: str) -> Program:
     found = shutil.which(name, path=folders)
     if found is None:
         raise EvaluatorError(
-            f"there is no engine {name!r} on PATH, nor in {' or '.join(GAME_FOLDERS)}; install it or give its path"
+            f"there is no engine {name!r} on PATH, nor in {' or '.join(GAME_FOLDERS)}; expected a UCI engine"
         )
     return Program(text, Path(found).absolute(), arguments)
 

@@ -184,8 +184,8 @@ def policy_q(score: Score) -> float:
 def a_move_earlier(score: Score) -> Score:
     """Returns a score of the position after a move as a score of that move.
 
-    >>> a_move_earlier(Score(30)).cp, a_move_earlier(Score(0, mate=-1)).mate, a_move_earlier(Score(0, mate=3)).mate
-    (-30, 2, -3)
+    >>> a_move_earlier(Score(30)).cp, [a_move_earlier(Score(0, mate=n)).mate for n in (0, -1, 3)]
+    (-30, [1, 2, -3])
     """
     mate = score.mate
     if mate is not None:

@@ -1,4 +1,4 @@
-"""The options of `uci:PROGRAM`: its own, read from texts, and the engine's, checked against what it declares."""
+"""The options of `uci:PROGRAM`: its own, from texts, and the engine's, checked against what it declares."""
 
 from __future__ import annotations
 

@@ -167,7 +167,9 @@ def test_each_move_keeps_its_own_last_exact_score() -> None:
         "info depth 3 multipv 2 score cp -50 upperbound pv e2e4",
         "info depth 3 multipv 3 score cp 70 lowerbound pv a2a3",
     ]
-    assert {move: s.cp for move, s in scores_by_move(lines).items()} == {"e2e4": 10, "d2d4": 20, "a2a3": 70}
+    for count in (3, 20):
+        found = {move: score.cp for move, score in scores_by_move(lines, count).items()}
+        assert found == {"e2e4": 10, "d2d4": 20, "a2a3": 70}
 
 
 def test_bounds_alone_are_taken_as_they_are(tmp_path: Path) -> None:

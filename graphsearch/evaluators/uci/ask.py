@@ -94,27 +94,26 @@ class Question:
         if not self.policy or len(moves) == 1:
             return np.full(len(moves), 1 / len(moves))
         by_lines = len(moves) <= engine.most_lines
-        q = await (self.by_lines if by_lines else self.by_children)(engine, board, moves)
-        return softmax(q, self.settings.policy_temperature)
+        scores = await (self.by_lines if by_lines else self.by_children)(engine, board, moves)
+        return softmax(np.array([policy_q(score) for score in scores]), self.settings.policy_temperature)
 
     async def by_lines(
         self, engine: UciEngine, board: chess.Board, moves: Sequence[chess.Move]
-    ) -> NDArray[np.float64]:
-        """Returns the Q of every move from one search of all lines."""
+    ) -> list[Score]:
+        """Returns the score of every move from one search of all lines; of those left out, from their own."""
         limit = chess.engine.Limit(depth=self.settings.policy_depth)
         found = await engine.search(board, limit, seconds=self.settings.timeout, lines=len(moves))
-        scores = scores_by_move(found.lines)
+        scores = scores_by_move(found.lines, len(moves))
         missing = [move for move in moves if move.uci() not in scores]
         for move in missing:
             scores[move.uci()] = await self._after(engine, board, move, self._limit_after)
-        return np.array([policy_q(scores[move.uci()]) for move in moves])
+        return [scores[move.uci()] for move in moves]
 
     async def by_children(
         self, engine: UciEngine, board: chess.Board, moves: Sequence[chess.Move]
-    ) -> NDArray[np.float64]:
-        """Returns the Q of every move from a search of the position after it."""
-        scores = [await self._after(engine, board, move, self._limit_after) for move in moves]
-        return np.array([policy_q(score) for score in scores])
+    ) -> list[Score]:
+        """Returns the score of every move from a search of the position after it."""
+        return [await self._after(engine, board, move, self._limit_after) for move in moves]
 
     @property
     def _limit_after(self) -> chess.engine.Limit:

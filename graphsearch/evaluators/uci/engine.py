@@ -205,12 +205,19 @@ class UciEngine:
             async with asyncio.timeout(READY_SECONDS):
                 await self._channel.configure(options)
                 await self._channel.ping()
+            self._forget_defaults(options)
         except TimeoutError:
             raise EngineFailureError(f"was not ready within {READY_SECONDS:.0f} seconds") from None
         except chess.engine.EngineTerminatedError:
             raise EngineFailureError(f"{self._channel.ending()} when its options were set") from None
         except chess.engine.EngineError as error:
             raise EngineFailureError(f"did not take its options: {error}") from None
+
+    def _forget_defaults(self, options: chess.engine.ConfigMapping) -> None:
+        """Spares python-chess the comparison of all options with what is set, before every search."""
+        target = self._channel.target_config
+        for name in [name for name in target if name not in options]:
+            del target[name]
 
     # ---------------------------------------------------------- search
     def new_game(self) -> None:

@@ -18,7 +18,7 @@ from ...values import WDL, wdl_from_q
 
 # V of engines without WDL: a win is sigmoid((cp - WIN_CP) / WIN_SCALE), a loss the same of -cp. Fitted by
 # tools/measure_engine.py to reference WDL, from the cp of Toga II 3.0, Glaurung 2.2 and Ethereal 12.00; its
-# cross-entropy is 0.231, that of Stockfish 14's model at move 32 0.244, of lc0's cp with 70 % draws 0.325.
+# cross-entropy is 0.233, that of Stockfish 14's model at move 32 0.246, of lc0's cp with 70 % draws 0.325.
 WIN_CP = 110.0
 WIN_SCALE = 40.0
 
@@ -108,9 +108,13 @@ def best_known(scores: Iterable[Score]) -> Score | None:
     """
     best: Score | None = None
     for score in scores:
-        if best is None or (score.kind == EXACT, score.depth) >= (best.kind == EXACT, best.depth):
+        if best is None or _weight(score) >= _weight(best):
             best = score
     return best
+
+
+def _weight(score: Score) -> tuple[bool, int]:
+    return score.kind == EXACT, score.depth
 
 
 def last_score(lines: Sequence[str]) -> Score | None:
@@ -118,14 +122,26 @@ def last_score(lines: Sequence[str]) -> Score | None:
     return best_known(score for line in lines if (score := parse_score(line)) is not None)
 
 
-def scores_by_move(lines: Iterable[str]) -> dict[str, Score]:
-    """Returns the score that counts of every move that begins a line's pv."""
-    found: dict[str, list[Score]] = {}
-    for line in lines:
-        score = parse_score(line)
-        if score is not None and score.move:
-            found.setdefault(score.move, []).append(score)
-    return {move: best for move, scores in found.items() if (best := best_known(scores)) is not None}
+def scores_by_move(lines: Sequence[str], count: int) -> dict[str, Score]:
+    """Returns the score that counts of every move that begins a line's pv.
+
+    Reads from the end, and no further than to where `count` moves have an exact score of the last depth: an
+    engine's search of 30 lines says some 200 scores, and the last 30 count.
+
+    >>> scores_by_move(["info depth 1 score cp 5 pv e2e4", "info depth 2 score cp 7 pv e2e4 e7e5"], 1)
+    {'e2e4': Score(cp=7, mate=None, wdl=None, kind=0, depth=2, move='e2e4')}
+    """
+    found: dict[str, Score] = {}
+    last_depth, settled = 0, 0
+    for score in filter(None, map(parse_score, reversed(lines))):
+        last_depth = max(last_depth, score.depth)
+        known = found.get(score.move)
+        if score.move and (known is None or _weight(score) > _weight(known)):
+            found[score.move] = score
+            settled += known is None and _weight(score) == (True, last_depth)
+        if settled == count:
+            break
+    return found
 
 
 # ------------------------------------------------------------------ what a score is worth

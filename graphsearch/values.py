@@ -50,7 +50,7 @@ def wdl_from_q(q: float, d: float) -> WDL:
     WDL(win=0.625, draw=0.25, loss=0.125)
     """
     d = min(max(d, 0.0), 1.0 - abs(q))
-    return WDL((1.0 - d + q) / 2, d, (1.0 - d - q) / 2)
+    return WDL(max(0.0, (1.0 - d + q) / 2), d, max(0.0, (1.0 - d - q) / 2))  # not -1e-17 by rounding
 
 
 def cp_from_q(q: float) -> int:

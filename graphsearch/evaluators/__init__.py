@@ -17,6 +17,7 @@ from .factory import NAMES, EvaluatorSpec, create, parse_options, split_options
 from .lc0 import Lc0Evaluator
 from .table import TableEntry, TableEvaluator
 from .tablebase import Syzygy, TablebaseEvaluator
+from .uci import UciEvaluator, UciSettings
 from .uniform import UniformEvaluator
 
 __all__ = [
@@ -33,6 +34,8 @@ __all__ = [
     "TableEntry",
     "TableEvaluator",
     "TablebaseEvaluator",
+    "UciEvaluator",
+    "UciSettings",
     "UniformEvaluator",
     "assess",
     "checked",

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 from ..errors import EvaluatorError, InvalidParameterError, UnknownEvaluatorError
 from .base import Evaluator, close
@@ -19,14 +20,20 @@ from .builtin import BuiltinEvaluator
 from .combined import CombinedEvaluator
 from .lc0 import DEFAULT_TEMPERATURE, Lc0Evaluator
 from .tablebase import Syzygy, TablebaseEvaluator
+from .uci import UciEvaluator
+from .uci.settings import OWN as UCI_OPTIONS
 from .uniform import UniformEvaluator
 
-NAMES = ("builtin", "uniform", "lc0:FILE")
+NAMES = ("builtin", "uniform", "lc0:FILE", "uci:PROGRAM")
 DEFAULT = "builtin"
 MAX_THREADS = 1024
 MAX_WORKERS = 1024
-BOTH, POLICY, VALUE = "both", "policy", "value"  # what of an evaluator is used
+Part = Literal["both", "policy", "value"]  # what of an evaluator is used
+BOTH: Part = "both"
+POLICY: Part = "policy"
+VALUE: Part = "value"
 WORKERS = "workers"
+POLICY_OPTIONS = ("PolicyTemperature", "policy_depth")  # of no effect on values
 SEARCH_OPTIONS = ("PolicyTemperature",)  # options that lc0 counts among those of the search
 
 Options = dict[str, str]
@@ -99,7 +106,7 @@ def _made(spec: EvaluatorSpec) -> Evaluator:
         raise
 
 
-def _parts(spec: EvaluatorSpec) -> dict[str, str]:
+def _parts(spec: EvaluatorSpec) -> dict[Part, str]:
     """Returns the evaluators' names by what of them is used."""
     rest = DEFAULT if spec.evaluator is None else spec.evaluator
     if spec.policy is None and spec.value is None:
@@ -113,7 +120,7 @@ def _parts(spec: EvaluatorSpec) -> dict[str, str]:
 
 
 # -------------------------------------------------------------------- kinds
-Maker = Callable[[str, Options, str], Evaluator]
+Maker = Callable[[str, Options, Part], Evaluator]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,24 +139,29 @@ class _Kind:
     has_workers: bool = False
 
 
-def _builtin(_: str, options: Options, part: str) -> Evaluator:
+def _builtin(_: str, options: Options, part: Part) -> Evaluator:
     return BuiltinEvaluator(_temperature(options, 1.0))
 
 
-def _uniform(_: str, options: Options, part: str) -> Evaluator:
+def _uniform(_: str, options: Options, part: Part) -> Evaluator:
     return UniformEvaluator()
 
 
-def _lc0(file: str, options: Options, part: str) -> Evaluator:
+def _lc0(file: str, options: Options, part: Part) -> Evaluator:
     temperature = _temperature(options, DEFAULT_TEMPERATURE)
     device = options.get("device", "auto").lower()
     return Lc0Evaluator(file, temperature=temperature, device=device, threads=_threads(options))
+
+
+def _uci(program: str, options: Options, part: Part) -> Evaluator:
+    return UciEvaluator.from_options(program, options, part)
 
 
 _KINDS = {
     "builtin": _Kind(_builtin, ("PolicyTemperature",)),
     "uniform": _Kind(_uniform, ()),
     "lc0": _Kind(_lc0, ("PolicyTemperature", "device", "threads")),
+    "uci": _Kind(_uci, tuple(UCI_OPTIONS), passes_on=True, has_workers=True),
 }
 
 
@@ -166,12 +178,12 @@ def _kind(name: str) -> _Kind:
     return _KINDS[kind]
 
 
-def plain(name: str, options: tuple[tuple[str, str], ...], part: str) -> Evaluator:
+def plain(name: str, options: tuple[tuple[str, str], ...], part: Part) -> Evaluator:
     """Returns an evaluator of this process; for workers to call."""
     return _kind(name).make(name.partition(":")[2], dict(options), part)
 
 
-def _part(name: str, options: Options, part: str, pool: str | None) -> Evaluator:
+def _part(name: str, options: Options, part: Part, pool: str | None) -> Evaluator:
     """Returns an evaluator, in other processes if its workers or the pool ask for it."""
     kind = _kind(name)
     if kind.has_workers and pool in (None, "local"):
@@ -185,41 +197,50 @@ def _part(name: str, options: Options, part: str, pool: str | None) -> Evaluator
 
 
 # ------------------------------------------------------------------ options
-def _shares(spec: EvaluatorSpec, kinds: Mapping[str, _Kind]) -> dict[str, Options]:
+def _shares(spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> dict[Part, Options]:
     """Returns the options of each part.
 
     Raises:
-      InvalidParameterError: for one that no part has, or more than one.
+      InvalidParameterError: for one that no part has, or more than one, or that is given twice.
     """
-    shares: dict[str, Options] = {role: {} for role in kinds}
+    shares: dict[Part, Options] = {role: {} for role in kinds}
     for given, value in spec.options:
-        role, dot, name = given.partition(".")
-        if dot and role in (POLICY, VALUE):
-            if role not in kinds:
-                raise InvalidParameterError(f"there is no {role} part to give the option {given}")
-            owners = [role]
-        else:
-            name = given
-            owners = _owners(name, kinds)
-        known = _known(name, kinds[owners[0]]) if len(owners) == 1 else None
-        if len(owners) > 1:
-            raise InvalidParameterError(
-                f"both parts have an option {name}: say {POLICY}.{name} or {VALUE}.{name}"
-            )
+        role, name = _addressed(given, kinds)
+        known = _known(name, kinds[role])
         if known is None:
             raise InvalidParameterError(_unknown(name, spec, kinds))
-        shares[owners[0]][known] = value
+        if known.lower() in {other.lower() for other in shares[role]}:
+            raise InvalidParameterError(f"the option {known} is given twice")
+        shares[role][known] = value
     return shares
 
 
-def _owners(name: str, kinds: Mapping[str, _Kind]) -> list[str]:
+def _addressed(given: str, kinds: Mapping[Part, _Kind]) -> tuple[Part, str]:
+    """Returns which part an option is for, and its name there."""
+    prefix, _, name = given.partition(".")
+    for role in (POLICY, VALUE):
+        if prefix == role and name:
+            if role not in kinds:
+                raise InvalidParameterError(f"there is no {role} part to give the option {given}")
+            return role, name
+    owners = _owners(given, kinds)
+    if len(owners) > 1:
+        raise InvalidParameterError(
+            f"both parts have an option {given}: say {POLICY}.{given} or {VALUE}.{given}"
+        )
+    return owners[0], given
+
+
+def _owners(name: str, kinds: Mapping[Part, _Kind]) -> list[Part]:
     """Returns the parts that have an option by themselves, else those that pass it on, else any one."""
     own = [role for role, kind in kinds.items() if _own(name, kind)]
+    if len(own) > 1 and name.lower() in {option.lower() for option in POLICY_OPTIONS}:
+        return [POLICY]
     return own or [role for role, kind in kinds.items() if kind.passes_on] or list(kinds)[:1]
 
 
 def _own(name: str, kind: _Kind) -> str | None:
-    return {own.lower(): own for own in (*kind.options, WORKERS)}.get(name.lower())
+    return {own.lower(): own for own in {*kind.options, WORKERS}}.get(name.lower())
 
 
 def _known(name: str, kind: _Kind) -> str | None:
@@ -227,7 +248,7 @@ def _known(name: str, kind: _Kind) -> str | None:
     return _own(name, kind) or (name if kind.passes_on else None)
 
 
-def _unknown(name: str, spec: EvaluatorSpec, kinds: Mapping[str, _Kind]) -> str:
+def _unknown(name: str, spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> str:
     exist = sorted({option for kind in kinds.values() for option in (*kind.options, WORKERS)}, key=str.lower)
     return f"the evaluator {spec.describe()} has no option {name}; it has {', '.join(exist)}"
 

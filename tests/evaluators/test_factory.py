@@ -37,7 +37,7 @@ BATCH = PositionBatch.from_boards([chess.Board(), chess.Board("4k3/8/8/8/8/8/4P3
 # ----------------------------------------------------------------------- names and options
 @pytest.mark.parametrize("name", ["", "nothing", "builtin:x", "uniform:", "lc0", "lc0:", ":x", "Builtin"])
 def test_an_unknown_name_lists_those_that_there_are(name: str) -> None:
-    with pytest.raises(UnknownEvaluatorError, match=r"known are builtin, uniform, lc0:FILE"):
+    with pytest.raises(UnknownEvaluatorError, match=r"known are builtin, uniform, lc0:FILE, uci:PROGRAM"):
         create(name)
 
 
@@ -113,8 +113,11 @@ def test_an_option_goes_to_the_part_that_has_it() -> None:
 
 
 def test_an_option_that_both_parts_have_must_say_whose() -> None:
-    with pytest.raises(InvalidParameterError, match=r"say policy\.PolicyTemperature or value\."):
-        create(EvaluatorSpec(policy="builtin", value="builtin", options=(("PolicyTemperature", "2"),)))
+    with pytest.raises(InvalidParameterError, match=r"say policy\.workers or value\.workers"):
+        create(EvaluatorSpec(policy="builtin", value="builtin", options=(("workers", "2"),)))
+    made = create(EvaluatorSpec(policy="builtin", value="builtin", options=(("PolicyTemperature", "2"),)))
+    assert isinstance(made, CombinedEvaluator)
+    assert (made.policy.temperature, made.value.temperature) == (2.0, 1.0)
     with pytest.raises(InvalidParameterError, match="there is no policy part"):
         create(EvaluatorSpec(evaluator="builtin", options=(("policy.PolicyTemperature", "2"),)))
     with pytest.raises(InvalidParameterError, match=r"uniform \+ builtin has no option x"):

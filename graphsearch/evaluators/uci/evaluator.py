@@ -1,0 +1,170 @@
+"""The evaluator: an engine's program, its identity, and batches through its processes."""
+
+from __future__ import annotations
+
+import shlex
+import weakref
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from ...errors import InvalidParameterError
+from ...kernels.kinds import EXTERNAL
+from ...provenance import EvaluatorIdentity
+from ..base import Evaluation, PositionBatch
+from .program import file_digest, find_program, interpreter_of, named_file
+from .settings import UciSettings, engine_options, read_options
+
+if TYPE_CHECKING:
+    import chess.engine
+
+    from .engine import UciEngine
+    from .pool import Configure
+
+Part = Literal["both", "value", "policy"]
+PARTS = ("both", "value", "policy")
+NETWORK_OPTIONS = ("evalfile", "evalfilesmall", "weightsfile")  # name a file that decides the answers
+SHOWN_HEX = 16  # digits of a further file's hash in the identity
+SHOW_WDL = "uci_showwdl"
+OWN_WDL, CP_WDL = "engine-wdl", "cp-logistic"
+MOVE_NUMBER = 32  # in the FEN that an engine gets: a record has none
+
+
+class UciEvaluator:
+    """V and P of any engine that speaks UCI.
+
+    V is the last exact score of a search with one line, as WDL: the engine's own if it has the option
+    UCI_ShowWDL, else by `scores.cp_wdl`. P is the softmax of the Q of all moves. Engines run in `workers`
+    processes, until `close` or the end of the program.
+
+    Attributes:
+      identity: the program's hash, the name that the engine gives itself, and what else decides the answers.
+      settings: how the engine is asked.
+      program: what is run.
+    """
+
+    kernel_kind = EXTERNAL
+    temperature = 1.0  # the priors have their temperature already
+
+    def __init__(
+        self,
+        program: str,
+        *,
+        part: Part = "both",
+        settings: UciSettings | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Starts an engine.
+
+        Args:
+          program: a name on PATH, a path, or a command line.
+          part: `value`: priors are uniform and no search is made for them; `policy`: V is a draw.
+          settings: default: `UciSettings()`.
+          options: of the engine, by its names in any case.
+
+        Raises:
+          EvaluatorError: if the program is missing, cannot be started, or is no UCI engine.
+          InvalidParameterError: for an option that the engine does not have, or a value that is none of it.
+        """
+        from .ask import Question
+        from .pool import EnginePool
+
+        if part not in PARTS:
+            raise InvalidParameterError(f"a part is one of {', '.join(PARTS)}, not {part!r}")
+        self.settings = settings or UciSettings()
+        self.program = find_program(program)
+        self._part = part
+        question = Question(self.settings, value=part != "policy", policy=part != "value")
+        configure = partial(_engine_options, given=dict(options or {}), label=self.program.label)
+        self._pool = EnginePool(self.program, configure, question, self.settings.workers)
+        self._finalizer = weakref.finalize(self, self._pool.close)
+        try:
+            self.identity = self._identity(self._pool.first_engine(), configure)
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def from_options(cls, program: str, options: Mapping[str, str], part: Part = "both") -> UciEvaluator:
+        """Returns an evaluator with options given as texts, its own and the engine's.
+
+        Options of the part that is not asked for are read, checked, and without effect.
+
+        Raises:
+          EvaluatorError: as the constructor does.
+          InvalidParameterError: for a name that neither has, or a value that does not fit.
+        """
+        settings, others = read_options(options)
+        return cls(program, part=part, settings=settings, options=others)
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        """Returns WDL and priors of every position.
+
+        Raises:
+          EvaluatorError: if an engine fails at a position and, restarted, fails again.
+        """
+        positions = list(batch.boards())
+        for board, _ in positions:
+            board.fullmove_number = MOVE_NUMBER
+        answers = self._pool.answers(positions)
+        wdl = np.array([answer.wdl.as_list() for answer in answers], np.float32).reshape(-1, 3)
+        priors = [np.zeros(0), *(answer.priors for answer in answers)]
+        return Evaluation(wdl, np.concatenate(priors).astype(np.float32))
+
+    def processes(self) -> list[int]:
+        """Returns the process ids of the engines that run."""
+        return self._pool.processes()
+
+    def close(self) -> None:
+        """Ends the engines; the evaluator cannot be used any more."""
+        self._finalizer()
+
+    # ---------------------------------------------------------- identity
+    def _identity(self, engine: UciEngine, configure: Configure) -> EvaluatorIdentity:
+        set_options = configure(engine)
+        options = {"engine": engine.name, **self._program_options(engine, set_options), **self._own_options()}
+        options |= {name: value for name, value in set_options.items() if value is not None}
+        wdl = OWN_WDL if any(name.lower() == SHOW_WDL and on for name, on in set_options.items()) else CP_WDL
+        return EvaluatorIdentity("uci", file_digest(self.program.path), options, wdl)
+
+    def _own_options(self) -> dict[str, str | int | float | bool]:
+        """Returns how the engine is asked, as far as that decides what is asked of it."""
+        found: dict[str, str | int | float | bool] = {"reproducible": self.settings.reproducible}
+        if self._part != "both":
+            found["part"] = self._part
+        if self._part != "policy":
+            name = "depth" if self.settings.depth else "nodes"
+            found[name] = getattr(self.settings, name)
+        if self._part != "value":
+            found["policy_depth"] = self.settings.policy_depth
+            found["PolicyTemperature"] = self.settings.policy_temperature
+        return found
+
+    def _program_options(
+        self, engine: UciEngine, set_options: chess.engine.ConfigMapping
+    ) -> dict[str, str | int | float | bool]:
+        """Returns what the program's hash does not cover: its arguments, what runs a script, its network."""
+        program, found = self.program, dict[str, str | int | float | bool]()
+        if program.arguments:
+            found["arguments"] = shlex.join(program.arguments)
+        if interpreter := interpreter_of(program.path):
+            found["interpreter"] = interpreter
+        values = {name: value.rpartition("=")[2] for name, value in enumerated(program.arguments)}
+        declared = {name.lower(): option for name, option in engine.options.items()}
+        for option in (declared[name] for name in NETWORK_OPTIONS if name in declared):
+            values[option.name] = str(set_options.get(option.name, option.default))
+        for name, value in values.items():
+            if (path := named_file(value, program)) is not None:
+                found[f"{name} sha256"] = file_digest(path)[:SHOWN_HEX]
+        return found
+
+
+def enumerated(arguments: Sequence[str]) -> list[tuple[str, str]]:
+    """Returns the arguments with their names: `argument 1`, `argument 2`, ..."""
+    return [(f"argument {number}", text) for number, text in enumerate(arguments, 1)]
+
+
+def _engine_options(engine: UciEngine, given: Mapping[str, str], label: str) -> chess.engine.ConfigMapping:
+    return engine_options(engine.options, given, label)

@@ -1,0 +1,98 @@
+"""Which program is meant: its file, its arguments, and what makes it the same program as another."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import EvaluatorError
+
+GAME_FOLDERS = ("/usr/games", "/usr/local/games")  # where distributions put engines; not on every PATH
+SHEBANG = b"#!"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A program to start: what the user wrote, its file, and the arguments behind it."""
+
+    label: str
+    path: Path
+    arguments: tuple[str, ...]
+
+    @property
+    def command(self) -> list[str]:
+        """The words of the command line."""
+        return [str(self.path), *self.arguments]
+
+
+def find_program(text: str) -> Program:
+    """Returns the program of a command line such as `stockfish` or `"./lc0 --weights=x"`.
+
+    A name without a slash is looked for on PATH, then where distributions put games. Words are split as in
+    a shell, unless all of the text is the path of a file.
+
+    Raises:
+      EvaluatorError: if there is no such file, or it is not executable.
+    """
+    whole = Path(text).expanduser()
+    words = [text] if os.sep in text and whole.is_file() else _split(text)
+    name, arguments = words[0], tuple(words[1:])
+    if os.sep in name:
+        path = Path(name).expanduser()
+        if not path.is_file():
+            raise EvaluatorError(f"there is no engine {path}: expected the path of a UCI engine's program")
+        if not os.access(path, os.X_OK):
+            raise EvaluatorError(f"the engine {path} is not executable: expected a UCI engine's program")
+        return Program(text, path.absolute(), arguments)
+    folders = os.pathsep.join([os.environ.get("PATH", os.defpath), *GAME_FOLDERS])
+    found = shutil.which(name, path=folders)
+    if found is None:
+        raise EvaluatorError(
+            f"there is no engine {name!r} on PATH, nor in {' or '.join(GAME_FOLDERS)}; expected a UCI engine"
+        )
+    return Program(text, Path(found).absolute(), arguments)
+
+
+def _split(text: str) -> list[str]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise EvaluatorError(f"the command {text!r} cannot be read: {error}") from None
+    if not words:
+        raise EvaluatorError("uci: wants the name or the path of an engine, such as uci:stockfish")
+    return words
+
+
+def file_digest(path: Path) -> str:
+    """Returns the SHA-256 of a file, hex.
+
+    Raises:
+      EvaluatorError: if it cannot be read.
+    """
+    try:
+        with path.open("rb") as handle:
+            return hashlib.file_digest(handle, "sha256").hexdigest()
+    except OSError as error:
+        raise EvaluatorError(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def interpreter_of(path: Path) -> str:
+    """Returns what runs a script, from its first line; empty for any other program."""
+    with path.open("rb") as handle:
+        first = handle.readline(256)
+    return first[2:].decode(errors="replace").strip() if first.startswith(SHEBANG) else ""
+
+
+def named_file(value: str, program: Program) -> Path | None:
+    """Returns the file that a value names, seen from here or from the program's folder; None for none."""
+    if not value:
+        return None
+    for folder in (Path(), program.path.resolve().parent):
+        path = folder / Path(value).expanduser()
+        if path.is_file():
+            return path
+    return None

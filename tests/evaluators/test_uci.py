@@ -1,0 +1,766 @@
+"""`uci:PROGRAM`: what is asked of engines, how answers are read, and what happens when an engine fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import chess
+import numpy as np
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, query, search
+from graphsearch.errors import (
+    EvaluatorError,
+    EvaluatorMismatchError,
+    InvalidParameterError,
+    UnknownEvaluatorError,
+)
+from graphsearch.evaluators import Evaluation, PositionBatch, UciEvaluator, checked, create
+from graphsearch.evaluators.uci import UciSettings, engine
+from graphsearch.evaluators.uci.scores import Score, cp_wdl, last_score, policy_q, scores_by_move, wdl_of
+from graphsearch.store import verify
+
+from ..conftest import Cli, finish, start
+from ..engines import cp_of, fake_engine, sent, stockfish
+
+FENS = (
+    chess.STARTING_FEN,
+    "r3r1k1/p4ppp/b1pb1n2/2pp4/8/2NPRN1P/PPP2PP1/R1B3K1 b - - 9 1",
+    "8/P6k/8/8/8/8/p5K1/8 w - - 0 1",
+    "7k/8/6KR/8/8/8/8/8 b - - 0 1",  # one legal move
+    "rnbqkb1r/ppp1pppp/5n2/3pP3/8/8/PPPP1PPP/RNBQKBNR w KQkq d6 0 1",
+    "4k3/8/8/8/8/8/4P3/4K3 w - - 90 1",
+)
+BATCH = PositionBatch.from_boards([chess.Board(fen) for fen in FENS])
+
+
+@pytest.fixture
+def made() -> Iterator[list[UciEvaluator]]:
+    """Evaluators to close after the test."""
+    evaluators: list[UciEvaluator] = []
+    yield evaluators
+    for evaluator in evaluators:
+        evaluator.close()
+
+
+def answers(path: Path | str, **options: str) -> Evaluation:
+    """Returns what an engine says about BATCH."""
+    evaluator = UciEvaluator.from_options(str(path), options)
+    try:
+        return checked(BATCH, evaluator.evaluate(BATCH))
+    finally:
+        evaluator.close()
+
+
+def error_of(path: Path | str, **options: str) -> str:
+    with pytest.raises(EvaluatorError) as caught:
+        answers(path, **options)
+    return str(caught.value)
+
+
+def expected() -> Evaluation:
+    """Returns what a fake engine's scores mean."""
+    wdl, priors = [], []
+    for board, moves in BATCH.boards():
+        wdl.append(cp_wdl(cp_of(board)))
+        q = []
+        for move in moves:
+            child = board.copy()
+            child.push(move)
+            q.append(policy_q(Score(-cp_of(child))))
+        weights = np.exp(np.array(q) / UciSettings().policy_temperature)
+        priors += list(weights / weights.sum())
+    return Evaluation(np.array(wdl, np.float32), np.array(priors, np.float32))
+
+
+def same(a: Evaluation, b: Evaluation) -> None:
+    np.testing.assert_allclose(a.wdl, b.wdl, atol=1e-6)
+    np.testing.assert_allclose(a.priors, b.priors, atol=1e-6)
+
+
+# --------------------------------------------------------------------------- what is asked, what it means
+
+
+def test_v_is_the_score_of_one_line_and_p_the_softmax_of_all(tmp_path: Path) -> None:
+    path = fake_engine(tmp_path)
+    same(answers(path), expected())
+    gos = [line for line in sent(path) if line.startswith("go")]
+    assert gos.count("go nodes 1000") == len(FENS)
+    assert gos.count("go depth 6") == len(FENS) - 1  # a forced move needs no search
+
+
+@pytest.mark.parametrize("most", ["10", "1"])
+def test_an_engine_with_few_lines_is_asked_about_the_position_after_each_move(
+    tmp_path: Path, most: str
+) -> None:
+    path = fake_engine(tmp_path, f'OPTIONS[1] = "MultiPV type spin default 1 min 1 max {most}"')
+    same(answers(path), expected())
+    assert "go depth 5" in sent(path)
+
+
+def test_an_engine_without_multipv_is_asked_about_the_position_after_each_move(tmp_path: Path) -> None:
+    same(answers(fake_engine(tmp_path, "del OPTIONS[1]")), expected())
+
+
+def test_moves_that_an_engine_leaves_out_are_asked_for(tmp_path: Path) -> None:
+    changes = "all_lines = info\ndef info(board, k):\n    return all_lines(board, k)[:3]\n"
+    same(answers(fake_engine(tmp_path, changes)), expected())
+
+
+def test_moves_that_end_the_game_need_no_engine(tmp_path: Path) -> None:
+    path = fake_engine(tmp_path, "del OPTIONS[1]")
+    board = chess.Board("7k/5Q2/6K1/8/8/8/8/8 w - - 0 1")  # mates, and a stalemate
+    batch = PositionBatch.from_boards([board])
+    evaluator = UciEvaluator(str(path))
+    priors = dict(zip((m.uci() for m in board.legal_moves), range(99), strict=False))
+    found = dict(
+        zip([m.uci() for _, ms in batch.boards() for m in ms], evaluator.evaluate(batch).priors, strict=True)
+    )
+    evaluator.close()
+    assert found["f7g7"] == max(found.values()) > 0.1
+    assert len(found) == len(priors)
+
+
+def test_the_wdl_of_an_engine_that_has_one_is_asked_for_and_taken(tmp_path: Path) -> None:
+    changes = """
+OPTIONS.append("UCI_ShowWDL type check default false")
+def info(board, k):
+    shown = " wdl 200 500 300" if values.get("uci_showwdl") == "true" else ""
+    return [f"info depth 3 score cp 900{shown} pv {move}" for move in board.legal_moves]
+"""
+    path = fake_engine(tmp_path / "a", changes)
+    np.testing.assert_allclose(answers(path).wdl, [[0.2, 0.5, 0.3]] * len(FENS), atol=1e-6)
+    without = answers(path, uci_showwdl="false")
+    assert without.wdl[0, 0] > 0.98
+
+
+def test_the_last_exact_score_of_the_greatest_depth_counts() -> None:
+    lines = [
+        "info depth 7 score cp 10 pv e2e4",
+        "info depth 8 score cp 90 lowerbound pv e2e4",
+        "info depth 8 score cp 40 pv e2e4",
+        "info string depth 9 score cp 1",
+        "info depth 9 score cp -300 upperbound nodes 1000",
+        "info depth 9 score cp - pv e2e4",
+        "info depth 6 score cp 5 pv e2e4",
+        "info depth 9 currmove e2e4 currmovenumber 1",
+    ]
+    found = last_score(lines)
+    assert found is not None
+    assert found.cp == 40
+    assert last_score([lines[1]]) == Score(90, None, None, 1, 8, "e2e4")
+    assert last_score(lines[7:]) is None
+
+
+def test_each_move_keeps_its_own_last_exact_score() -> None:
+    lines = [
+        "info depth 2 multipv 1 score cp 10 pv e2e4 e7e5",
+        "info depth 2 multipv 2 score cp 5 pv d2d4",
+        "info depth 3 multipv 1 score cp 20 pv d2d4",
+        "info depth 3 multipv 2 score cp -50 upperbound pv e2e4",
+        "info depth 3 multipv 3 score cp 70 lowerbound pv a2a3",
+    ]
+    for count in (3, 20):
+        found = {move: score.cp for move, score in scores_by_move(lines, count).items()}
+        assert found == {"e2e4": 10, "d2d4": 20, "a2a3": 70}
+
+
+def test_bounds_alone_are_taken_as_they_are(tmp_path: Path) -> None:
+    changes = "def info(board, k):\n    return ['info depth 1 score cp 55 lowerbound']\n"
+    np.testing.assert_allclose(answers(fake_engine(tmp_path, changes)).wdl[0], cp_wdl(55), atol=1e-6)
+
+
+def test_a_shorter_mate_is_better_and_any_mate_better_than_none() -> None:
+    scores = [Score(0, mate=1), Score(0, mate=5), Score(0, mate=300), Score(30000), Score(0), Score(-30000)]
+    scores += [Score(0, mate=-300), Score(0, mate=-2), Score(0, mate=0)]
+    for values in ([wdl_of(s).q for s in scores], [policy_q(s) for s in scores]):
+        assert values == sorted(values, reverse=True)
+        assert len({*values[:3], *values[3:6], *values[6:]}) == len(values)
+    assert wdl_of(Score(0, mate=3)).draw == 0
+    assert wdl_of(Score(0, wdl=(1000, 0, 0))).q < wdl_of(Score(0, mate=90)).q
+
+
+def test_a_forced_move_that_an_engine_answers_without_a_score_is_judged_by_what_follows(
+    tmp_path: Path,
+) -> None:
+    changes = """
+def info(board, k):
+    if board.legal_moves.count() == 1:
+        return []
+    return [f"info depth 1 score cp {cp_of(board)} pv {move}" for move in board.legal_moves]
+"""
+    board = chess.Board(FENS[3])
+    board.push(next(iter(board.legal_moves)))
+    found = answers(fake_engine(tmp_path, changes))
+    np.testing.assert_allclose(found.wdl[3], cp_wdl(-cp_of(board)), atol=1e-6)
+
+
+# --------------------------------------------------------------------------- options and identity
+
+
+def test_options_reach_the_engine_under_its_own_names(tmp_path: Path) -> None:
+    path = fake_engine(tmp_path)
+    answers(path, STYLE="very wild", nodes="77", Policy_Depth="2", hash="4")
+    lines = sent(path)
+    assert "setoption name Style value Very Wild" in lines
+    assert "setoption name Hash value 4" in lines
+    assert "go nodes 77" in lines
+    assert "go depth 2" in lines
+
+
+def test_hash_is_small_and_books_are_off_by_default(tmp_path: Path) -> None:
+    path = fake_engine(tmp_path, 'OPTIONS += ["OwnBook type check default true"]')
+    answers(path)
+    assert "setoption name Hash value 16" in sent(path)
+    assert "setoption name OwnBook value false" in sent(path)
+
+
+def test_depth_takes_the_place_of_nodes(tmp_path: Path) -> None:
+    path = fake_engine(tmp_path)
+    answers(path, depth="9")
+    assert "go depth 9" in sent(path)
+    assert not any(line.startswith("go nodes") for line in sent(path))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"Hash": "65"}, "from 1 to 64, not '65'"),
+        ({"Hash": "much"}, "from 1 to 64, not 'much'"),
+        ({"Style": "Odd"}, "one of Solid, Very Wild, not 'Odd'"),
+        ({"Book Lines": "perhaps"}, "true or false"),
+        ({"Clear Hash": ""}, "is a button"),
+        ({"MultiPV": "2"}, "set by this program"),
+        ({"nodes": "0"}, "nodes must be from 1"),
+        ({"nodes": "1e3"}, "whole number"),
+        ({"nodes": "10", "depth": "2"}, "one of the two"),
+        ({"policy_depth": "0"}, "policy_depth must be"),
+        ({"PolicyTemperature": "0"}, "PolicyTemperature must be"),
+        ({"timeout": "inf"}, "timeout must be"),
+        ({"workers": "0"}, "workers must be"),
+        ({"reproducible": "2"}, "true or false"),
+        ({"Hash": "2", "hash": "3"}, "given twice"),
+        ({"nodes": "2", "NODES": "3"}, "given twice"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_in_one_line(
+    tmp_path: Path, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(InvalidParameterError) as caught:
+        create(f"uci:{fake_engine(tmp_path)}", options)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_option_names_those_that_there_are(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameterError) as caught:
+        create(f"uci:{fake_engine(tmp_path)}", {"Contempt": "1"})
+    for name in ("Contempt", "nodes", "PolicyTemperature", "Style", "Book Lines"):
+        assert name in str(caught.value)
+
+
+def test_the_identity_covers_what_decides_the_answers_and_nothing_else(
+    tmp_path: Path, made: list[UciEvaluator]
+) -> None:
+    path = fake_engine(tmp_path)
+
+    def text(program: object = path, part: str = "both", **options: str) -> str:
+        made.append(UciEvaluator.from_options(str(program), options, part))  # type: ignore[arg-type]
+        return made[-1].identity.as_json()
+
+    plain = text()
+    assert text(workers="2", timeout="9", nodes="1000", hash="16") == plain
+    (tmp_path / "link").symlink_to(path)
+    assert text(tmp_path / "link") == plain
+    changed = [
+        text(nodes="999"),
+        text(depth="5"),
+        text(policy_depth="7"),
+        text(PolicyTemperature="0.2"),
+        text(Style="Very Wild"),
+        text(Hash="17"),
+        text(reproducible="true"),
+        text(f"{path} --fast"),
+        text(fake_engine(tmp_path / "b", 'NAME = "Fake 1.1"')),
+        text(part="value"),
+        text(part="policy"),
+    ]
+    assert len({plain, *changed}) == 1 + len(changed)
+    assert text(part="value", policy_depth="9", PolicyTemperature="1") == text(part="value")
+    assert text(part="policy", nodes="9") == text(part="policy")
+    assert made[0].identity.options["engine"] == "Fake 1.0"
+    assert made[0].identity.options["interpreter"] == sys.executable
+
+
+def test_a_network_that_an_engine_or_its_arguments_name_is_part_of_the_identity(
+    tmp_path: Path, made: list[UciEvaluator]
+) -> None:
+    net = tmp_path / "a.nnue"
+    net.write_bytes(b"one")
+    path = fake_engine(tmp_path, 'OPTIONS += ["EvalFile type string default a.nnue"]')
+    seen = set()
+    for content in (b"one", b"two"):
+        net.write_bytes(content)
+        for program in (f"{path}", f"{path} --weights={net}"):
+            made.append(UciEvaluator(program))
+            seen.add(made[-1].identity.as_json())
+    assert len(seen) == 4
+
+
+def test_the_value_part_searches_no_moves_and_the_policy_part_no_value(
+    tmp_path: Path, made: list[UciEvaluator]
+) -> None:
+    value, policy = fake_engine(tmp_path / "value"), fake_engine(tmp_path / "policy")
+    made += [UciEvaluator(str(value), part="value"), UciEvaluator(str(policy), part="policy")]
+    whole = expected()
+    of_value = checked(BATCH, made[0].evaluate(BATCH))
+    of_policy = checked(BATCH, made[1].evaluate(BATCH))
+    lengths = np.diff(BATCH.offsets)
+    same(of_value, Evaluation(whole.wdl, np.repeat(1 / lengths, lengths).astype(np.float32)))
+    np.testing.assert_allclose(of_policy.priors, whole.priors, atol=1e-6)
+    assert not any("depth" in line for line in sent(value) if line.startswith("go"))
+    assert not any("nodes" in line for line in sent(policy) if line.startswith("go"))
+    with pytest.raises(InvalidParameterError, match="part"):
+        UciEvaluator(str(value), part="all")  # type: ignore[arg-type]
+
+
+def test_a_graph_file_is_bound_to_the_engine(tmp_path: Path, made: list[UciEvaluator]) -> None:
+    file, path = tmp_path / "a.graph", fake_engine(tmp_path)
+    made += [UciEvaluator(str(path)), UciEvaluator.from_options(str(path), {"nodes": "10"})]
+    with Graph.open(file, evaluator=made[0]) as graph:
+        search(graph, chess.Board(), Limits(visits=3))
+    with pytest.raises(EvaluatorMismatchError):
+        Graph.open(file, evaluator=made[1])
+
+
+# --------------------------------------------------------------------------- programs
+
+
+@pytest.fixture
+def short_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "HANDSHAKE_SECONDS", 0.5)
+
+
+@pytest.mark.usefixtures("short_handshake")
+def test_what_is_no_engine_is_refused_in_one_line(tmp_path: Path) -> None:
+    plain, noise = tmp_path / "plain.txt", tmp_path / "noise"
+    plain.write_text("uciok\n")
+    noise.write_text("no program at all")
+    noise.chmod(0o755)
+    cases = {
+        "no-such-engine": "no-such-engine",
+        "/no/such/engine": "/no/such/engine",
+        str(tmp_path): "no engine",
+        str(plain): "not executable",
+        str(noise): "Exec format error",
+        "true": "ended with code 0",
+        "sh -c 'echo oh dear >&2; exit 7'": "ended with code 7 (oh dear)",
+        "cat": "did not answer `uci`",
+        "yes": "did not answer `uci`",
+        "sh -c 'cat /dev/zero'": "UCI engine",
+        "'engine": "cannot be read",
+    }
+    for program, message in cases.items():
+        with pytest.raises(EvaluatorError) as caught:
+            create(f"uci:{program}")
+        assert message in str(caught.value), program
+        assert "\n" not in str(caught.value)
+    with pytest.raises(UnknownEvaluatorError):
+        create("uci:")
+
+
+def test_a_program_may_have_arguments_and_a_path_blanks(tmp_path: Path, made: list[UciEvaluator]) -> None:
+    path = fake_engine(tmp_path / "with blanks", "NAME = ' '.join(sys.argv[1:]) or 'alone'")
+    made += [UciEvaluator(str(path)), UciEvaluator(f"'{path}' -x 'y z'")]
+    assert [m.identity.options["engine"] for m in made] == ["alone", "-x y z"]
+
+
+def test_an_engine_may_be_slow_to_start_and_say_what_it_likes(tmp_path: Path) -> None:
+    changes = """
+time.sleep(0.7)
+quiet = info
+def info(board, k):
+    print("hello", "\\xff\\xfe", file=sys.stderr, flush=True)
+    say("info string score cp bananas")
+    say("")
+    say("info depth x score cp y")
+    say("info score")
+    say("Thinking...")
+    return quiet(board, k)
+"""
+    same(answers(fake_engine(tmp_path, changes)), expected())
+
+
+# --------------------------------------------------------------------------- engines that fail
+
+HANG = "def go(board, words, k):\n    time.sleep(99)\n"
+CRASH = "def go(board, words, k):\n    print('ouch', file=sys.stderr, flush=True)\n    os._exit(3)\n"
+ILLEGAL = "def go(board, words, k):\n    say('info depth 1 score cp 1')\n    say('bestmove e1e9')\n"
+NULL = "def go(board, words, k):\n    say('info depth 1 score cp 1')\n    say('bestmove (none)')\n"
+NO_SCORE = "def info(board, k):\n    return []\n"
+RUBBISH = "def go(board, words, k):\n    say('bestmove')\n"
+FLOOD = "def go(board, words, k):\n    say('info ' + 'x' * 3_000_000)\n    time.sleep(99)\n"
+ENDLESS = "def go(board, words, k):\n    while True:\n        say('info depth 1 score cp 1')\n"
+KILLED = "def go(board, words, k):\n    os.kill(os.getpid(), 11)\n"
+CASES = {
+    "did not answer `go nodes 1000` within 0.6 seconds": HANG,
+    "ended with code 3 (ouch)": CRASH,
+    "'e1e9', which is not legal": ILLEGAL,
+    "'(none)', which is not legal": NULL,
+    "gave no score": NO_SCORE,
+    "answered the move '', which": RUBBISH,
+    "a line of more than a megabyte": FLOOD.replace("\\n", ""),
+    "did not answer `go": ENDLESS,
+    "died of SIGSEGV": KILLED,
+}
+
+
+@pytest.mark.parametrize("message", CASES)
+def test_an_engine_that_fails_twice_is_named_with_the_position_and_what_it_did(
+    tmp_path: Path, message: str
+) -> None:
+    path = fake_engine(tmp_path, CASES[message])
+    text = error_of(path, timeout="0.6")
+    assert message in text
+    assert str(path) in text
+    assert "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq" in text
+    assert "\n" not in text
+    assert sent(path).count("uci") == 2  # once restarted
+
+
+@pytest.mark.parametrize("failing", [HANG, CRASH, ILLEGAL, RUBBISH, KILLED])
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_an_engine_that_fails_in_the_middle_costs_no_position(
+    tmp_path: Path, failing: str, workers: str
+) -> None:
+    changes = f"""
+good_info, good_go, count = info, go, 0
+{failing}
+bad_info, bad_go = info, go
+def go(board, words, k):
+    global count, info
+    count += 1
+    fails = count == 4 and once("failed")
+    info = bad_info if fails else good_info
+    (bad_go if fails else good_go)(board, words, k)
+"""
+    path = fake_engine(tmp_path, changes)
+    same(answers(path, timeout="1.5", workers=workers), expected())
+    assert (tmp_path / "failed").exists()
+    assert sent(path).count("uci") == 1 + int(workers)
+
+
+def test_two_different_failures_are_both_told(tmp_path: Path) -> None:
+    changes = f"""
+{CRASH}
+crash = go
+def go(board, words, k):
+    if once("failed"):
+        crash(board, words, k)
+    say("bestmove a1a1")
+"""
+    text = error_of(fake_engine(tmp_path, changes))
+    assert "ended with code 3" in text
+    assert "'a1a1', which is not legal" in text
+
+
+def test_an_engine_that_will_not_start_again_is_told(tmp_path: Path) -> None:
+    changes = CRASH + "if not once('started'):\n    sys.exit('no more')\n"
+    text = error_of(fake_engine(tmp_path, changes))
+    assert "ended with code 3" in text
+    assert "no more" in text
+
+
+def test_an_engine_that_ends_between_two_batches_is_started_again(
+    tmp_path: Path, made: list[UciEvaluator]
+) -> None:
+    made.append(UciEvaluator(str(fake_engine(tmp_path))))
+    made[0].evaluate(BATCH)
+    (process,) = made[0].processes()
+    os.kill(process, signal.SIGKILL)
+    time.sleep(0.2)
+    same(made[0].evaluate(BATCH), expected())
+    assert made[0].processes() != [process]
+
+
+def test_after_a_failure_the_evaluator_works_on(tmp_path: Path, made: list[UciEvaluator]) -> None:
+    changes = (
+        f"good = go\n{CRASH}\nbad = go\ndef go(*args):\n    (bad if once('a') or once('b') else good)(*args)"
+    )
+    made.append(UciEvaluator(str(fake_engine(tmp_path, changes))))
+    with pytest.raises(EvaluatorError, match="ended with code 3"):
+        made[0].evaluate(BATCH)
+    same(made[0].evaluate(BATCH), expected())
+
+
+# --------------------------------------------------------------------------- workers
+
+
+def test_workers_share_a_batch_and_answers_keep_their_order(tmp_path: Path) -> None:
+    for options in ({}, {"reproducible": "true"}):
+        path = fake_engine(tmp_path / str(len(options)))
+        same(answers(path, workers="3", **options), expected())
+        assert sent(path).count("uci") == 3
+
+
+def test_reproducible_makes_every_position_a_new_game(tmp_path: Path) -> None:
+    path = fake_engine(tmp_path)
+    answers(path, reproducible="true")
+    assert sent(path).count("ucinewgame") == len(FENS)
+    path = fake_engine(tmp_path / "other")
+    answers(path)
+    assert sent(path).count("ucinewgame") == 1
+
+
+REMEMBERS = """
+seen = 0
+plain = cp_of
+def cp_of(board):
+    return plain(board) + seen
+simple = main
+def go(board, words, k):
+    global seen
+    seen += 1
+    for line in info(board, k):
+        say(line)
+    say("bestmove", next(iter(board.legal_moves)))
+class Lines:
+    def __init__(self, stream):
+        self.stream = stream
+    def __iter__(self):
+        global seen
+        for line in self.stream:
+            if line.startswith("ucinewgame"):
+                seen = 0
+            yield line
+sys.stdin = Lines(sys.stdin)
+"""
+
+
+def test_with_reproducible_the_number_of_workers_changes_nothing_for_an_engine_that_remembers(
+    tmp_path: Path,
+) -> None:
+    path = fake_engine(tmp_path, REMEMBERS)
+    one = answers(path, reproducible="true")
+    same(answers(path, reproducible="true", workers="3"), one)
+    with pytest.raises(AssertionError):
+        same(answers(path), one)  # the engine does remember
+
+
+def test_one_evaluator_serves_one_thread_after_another(tmp_path: Path, made: list[UciEvaluator]) -> None:
+    made.append(UciEvaluator.from_options(str(fake_engine(tmp_path)), {"workers": "2"}))
+    found: list[Evaluation] = []
+    for _ in range(3):
+        thread = threading.Thread(target=lambda: found.append(made[0].evaluate(BATCH)))
+        thread.start()
+        thread.join()
+    for evaluation in found:
+        same(evaluation, expected())
+    assert len(found) == 3
+
+
+# --------------------------------------------------------------------------- the end of engines
+
+
+def is_running(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def gone(*processes: int, seconds: float = 10.0) -> bool:
+    """Returns whether processes end within some seconds."""
+    end = time.monotonic() + seconds
+    while any(map(is_running, processes)) and time.monotonic() < end:
+        time.sleep(0.02)
+    return not any(map(is_running, processes))
+
+
+# minds neither quit nor the end of its input
+DEAF = "def main(plain=main):\n    plain()\n    while True:\n        time.sleep(1)\n"
+
+
+def test_close_ends_the_engines_even_those_that_do_not_listen(
+    tmp_path: Path, made: list[UciEvaluator]
+) -> None:
+    for changes in ("", DEAF):
+        made.append(UciEvaluator.from_options(str(fake_engine(tmp_path, changes)), {"workers": "2"}))
+        made[-1].evaluate(BATCH)
+        processes = made[-1].processes()
+        assert len(processes) == 2
+        assert all(map(is_running, processes))
+        made[-1].close()
+        made[-1].close()
+        assert gone(*processes)
+        with pytest.raises(EvaluatorError, match="closed"):
+            made[-1].evaluate(BATCH)
+
+
+def test_an_evaluator_that_is_forgotten_ends_its_engine(tmp_path: Path) -> None:
+    evaluator = UciEvaluator(str(fake_engine(tmp_path)))
+    (process,) = evaluator.processes()
+    del evaluator
+    assert gone(process)
+
+
+HOLDER = """
+import sys, time
+from graphsearch.evaluators import UciEvaluator
+evaluator = UciEvaluator(sys.argv[1])
+print(*evaluator.processes(), flush=True)
+if sys.argv[2] == "wait":
+    time.sleep(99)
+"""
+
+
+@pytest.mark.parametrize("kind", ["fake", "deaf", "stockfish"])
+@pytest.mark.parametrize("ending", ["wait", "end"])
+def test_no_engine_survives_the_program(tmp_path: Path, kind: str, ending: str) -> None:
+    if kind == "deaf" and sys.platform != "linux":
+        pytest.skip("needs Linux's PR_SET_PDEATHSIG")
+    path = stockfish() if kind == "stockfish" else fake_engine(tmp_path, DEAF if kind == "deaf" else "")
+    command = [sys.executable, "-W", "error", "-c", HOLDER, str(path), ending]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stderr is not None
+        process = int(holder.stdout.readline())
+        if ending == "wait":
+            assert is_running(process)
+            holder.kill()
+        holder.wait(30)
+        assert holder.stderr.read() == ""
+    assert gone(process)
+
+
+def test_a_signal_to_the_terminals_group_does_not_reach_the_engines(
+    tmp_path: Path, made: list[UciEvaluator]
+) -> None:
+    made.append(UciEvaluator(str(fake_engine(tmp_path))))
+    (process,) = made[0].processes()
+    assert os.getpgid(process) != os.getpgid(0)
+    assert os.getsid(process) != os.getsid(0)
+
+
+# --------------------------------------------------------------------------- searches
+
+
+def test_an_engine_that_fails_leaves_a_saved_search_that_goes_on(
+    tmp_path: Path, made: list[UciEvaluator]
+) -> None:
+    changes = """
+good = go
+def go(board, words, k):
+    with (HERE.parent / "count").open("a") as count:
+        count.write("x")
+    if (HERE.parent / "count").stat().st_size > 120 and not (HERE.parent / "healed").exists():
+        os._exit(9)
+    good(board, words, k)
+"""
+    path, file = fake_engine(tmp_path, changes), tmp_path / "a.graph"
+    params = SearchParams(minibatch_size=4)
+    made.append(UciEvaluator(str(path)))
+    with (
+        Graph.open(file, evaluator=made[0]) as graph,
+        pytest.raises(EvaluatorError, match="ended with code 9"),
+    ):
+        search(graph, chess.Board(), Limits(visits=500), params)
+    node = query(file, chess.Board())
+    assert node is not None
+    assert 20 <= node.visits <= 80
+    assert verify(file).ok
+    (tmp_path / "healed").touch()
+    with Graph.open(file, evaluator=made[0]) as graph:
+        assert search(graph, chess.Board(), Limits(visits=40), params).visits == node.visits + 40
+    assert verify(file).ok
+
+
+def test_a_search_that_overlaps_with_two_engines_finds_what_one_finds(
+    tmp_path: Path, made: list[UciEvaluator]
+) -> None:
+    path, found = fake_engine(tmp_path), []
+    for workers in ("1", "2"):
+        made.append(UciEvaluator.from_options(str(path), {"workers": workers}))
+        with Graph.open(None, evaluator=made[-1]) as graph:
+            result = search(graph, chess.Board(), Limits(visits=150), SearchParams(minibatch_size=16))
+            found.append([(move.move, move.n, move.q) for move in result.node.moves])
+    assert found[0] == found[1]
+
+
+def test_the_command_line_passes_options_to_the_engine_and_the_rest_to_the_search(
+    tmp_path: Path, cli: Cli
+) -> None:
+    path = fake_engine(tmp_path)
+    common = ["--evaluator", f"uci:{path}", "--evaluator-option", "style=solid"]
+    common += ["--evaluator-option", "Nodes=7"]
+    done = cli("evaluate", "startpos", *common, "--json")
+    assert done.code == 0
+    assert done.json["wdl"] == pytest.approx(cp_wdl(cp_of(chess.Board())), abs=1e-6)
+    assert "go nodes 7" in sent(path)
+    done = cli("analyze", "startpos", "--visits", 8, *common, "--param", "CPuct=2", "--batch", 4, "--json")
+    assert (done.code, done.json["new_visits"]) == (0, 8)
+    wrong = cli("evaluate", "startpos", "--evaluator", f"uci:{path}", "--evaluator-option", "Contempt=1")
+    assert (wrong.code, "Traceback" in wrong.err, "Book Lines" in wrong.err.replace("\n", " ")) == (
+        2,
+        False,
+        True,
+    )
+    missing = cli("evaluate", "startpos", "--evaluator", "uci:no-such-engine")
+    assert (missing.code, "Traceback" in missing.err) == (1, False)
+
+
+def test_ctrl_c_saves_before_the_engines_end(tmp_path: Path) -> None:
+    path = fake_engine(tmp_path, "good = go\ndef go(*args):\n    time.sleep(0.02)\n    good(*args)\n")
+    file = tmp_path / "a.graph"
+    options = ("--batch", "4", "--evaluator-option", "workers=2", "--store", file, "--json")
+    process = start("analyze", "startpos", "--evaluator", f"uci:{path}", *options, start_new_session=True)
+    end = time.monotonic() + 120
+    while not (tmp_path / "log").exists() or sent(path).count("go nodes 1000") < 30:
+        assert time.monotonic() < end
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    done = finish(process)
+    assert done.code == 130, done.err
+    assert sent(path).count("uci") == 2  # none was started again
+    node = query(file, chess.Board())
+    assert node is not None
+    assert node.visits == done.json["visits"] > 4
+
+
+# --------------------------------------------------------------------------- a real engine
+
+
+def test_stockfish_knows_mates_and_good_moves(made: list[UciEvaluator]) -> None:
+    made.append(UciEvaluator.from_options(stockfish(), {"workers": "2", "reproducible": "true"}))
+    boards = [
+        chess.Board("6k1/5ppp/8/8/8/8/8/R3K3 w - - 0 1"),
+        chess.Board("6k1/8/6K1/8/8/8/8/7R b - - 0 1"),
+        chess.Board("rnb1kbnr/pppp1ppp/8/4p1q1/3PP3/8/PPP2PPP/RNBQKBNR w KQkq - 1 3"),
+        chess.Board(),
+    ]
+    batch = PositionBatch.from_boards(boards)
+    found = checked(batch, made[0].evaluate(batch))
+    same(found, checked(batch, made[0].evaluate(batch)))
+    q = found.wdl[:, 0] - found.wdl[:, 2]
+    assert q[0] > 0.999
+    assert q[1] < -0.99
+    assert q[2] > 0.9
+    assert -0.1 < q[3] < 0.4
+    best = []
+    for i, (_, moves) in enumerate(batch.boards()):
+        best.append(moves[int(np.argmax(found.priors[batch.offsets[i] : batch.offsets[i + 1]]))].uci())
+    assert best[0] == "a1a8"
+    assert best[2] == "c1g5"
+
+
+def test_stockfish_by_one_worker_says_what_it_says_by_two(made: list[UciEvaluator]) -> None:
+    path = stockfish()
+    same(answers(path, reproducible="true"), answers(path, reproducible="true", workers="2"))

@@ -14,6 +14,7 @@ from ..values import WDL, cp_from_q
 from .base import Evaluation, Evaluator, PositionBatch, checked
 from .builtin import BuiltinEvaluator
 from .lc0 import DEFAULT_TEMPERATURE, Lc0Evaluator
+from .pool import PooledEvaluator, pooled
 from .table import TableEntry, TableEvaluator
 from .uniform import UniformEvaluator
 
@@ -25,6 +26,7 @@ __all__ = [
     "Evaluation",
     "Evaluator",
     "Lc0Evaluator",
+    "PooledEvaluator",
     "PositionBatch",
     "TableEntry",
     "TableEvaluator",
@@ -32,6 +34,7 @@ __all__ = [
     "assess",
     "checked",
     "create",
+    "pooled",
     "split_options",
 ]
 

@@ -161,6 +161,7 @@ class Dispatcher:
         Raises:
           EvaluatorError: if the evaluator fails, answers in another shape or costs three workers their life.
         """
+        self._check_open()
         self._stirred = time.monotonic()
         job = _Job.of(batch, self.pace.sizes(len(batch), self.crew.size) if len(batch) else [])
         while job.missing:
@@ -183,6 +184,7 @@ class Dispatcher:
             try:
                 self._busy[self.crew.send(number, job.positions(part))] = errand
             except WorkerLostError:  # it ended while it was idle: the part is not to blame
+                self._check_open()
                 job.waiting.appendleft(part)
                 self._greet(number)
 

@@ -3,8 +3,8 @@
 `ProcessPoolExecutor` is the standard library's, and breaks as a whole when one of its processes dies. With
 one process in each executor that costs one worker and its part, and nothing is shared that a killed process
 could leave locked or half-written. Pebble, whose pools replace dead workers and time tasks out by themselves,
-has all workers on one pipe and one lock: one that is killed while it holds the lock stops the others, for good
-(its issue 163) or, in later versions, until the lock times out. Loky's executor breaks as a whole too.
+has all workers on one pipe and one lock: one that is killed while it holds the lock stops the others, for
+good (its issue 163) or, in later versions, until the lock times out. Loky's executor breaks as a whole too.
 
 Processes are spawned, never forked: this one has threads, compiled kernels and an open SQLite file.
 """
@@ -72,7 +72,7 @@ class _Seat:
         try:
             with _signals_blocked():
                 self.reply = self.executor.submit(function, *args)
-        except BrokenExecutor:
+        except (BrokenExecutor, RuntimeError):  # or it was closed by another thread
             raise WorkerLostError(self.end()) from None
         except OSError as error:
             raise EvaluatorError(f"a worker process cannot be started: {error.strerror or error}") from None
@@ -147,7 +147,7 @@ class LocalCrew:
             if seat.reply is not None and not seat.reply.done():
                 seat.kill()
                 continue
-            with contextlib.suppress(WorkerLostError, RuntimeError):  # ended, or closed before
+            with contextlib.suppress(WorkerLostError):
                 leaving.append(seat.ask(_leave))
         wait(leaving, LEAVING_SECONDS)
         for seat in self._seats.values():
@@ -166,12 +166,13 @@ def cores_per_worker(workers: int) -> int:
 @contextlib.contextmanager
 def _signals_blocked() -> Iterator[None]:
     """Starts processes and threads deaf to `SIGNALS`, as they inherit; a process then chooses for itself."""
-    resource_tracker.ensure_running()  # which would unblock them
     if not hasattr(signal, "pthread_sigmask"):  # pragma: no cover
         yield
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
+        resource_tracker.ensure_running()  # which unblocks some if it has to start
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
@@ -182,7 +183,7 @@ _worker: Worker | None = None
 
 
 def _begin(make: Make, threads: int) -> None:
-    """Prepares the process: what signals it ignores, that it ends with its parent, how many threads it has."""
+    """Prepares the process: what it ignores, that it ends with its parent, how many threads it has."""
     global _worker
     for number in SIGNALS:
         # SIGTERM by a handler: ignored, it would be so in an engine that the evaluator starts, for good

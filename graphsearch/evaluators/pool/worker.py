@@ -107,7 +107,7 @@ class Worker:
             evaluator = self._ready()
             with self._compiling_alone(evaluator):
                 begin = time.perf_counter()
-                found = evaluator.evaluate(part)
+                found = evaluator.evaluate(writable(part))
                 seconds = time.perf_counter() - begin
             wdl, priors = np.asarray(found.wdl, np.float32), np.asarray(found.priors, np.float32)
         except BaseException as error:
@@ -135,6 +135,18 @@ class Worker:
         with compiled_once(f"pool-{evaluator.identity.kind}"):
             yield
         self._is_compiled = True
+
+
+def writable(part: PositionBatch) -> PositionBatch:
+    """Returns the part with arrays as every evaluator gets them; what Ray has unpickled is read-only.
+
+    For such arrays a kernel would be compiled anew.
+    """
+    return PositionBatch(
+        np.require(part.words, requirements="CW"),
+        np.require(part.moves, requirements="CW"),
+        np.require(part.offsets, requirements="CW"),
+    )
 
 
 @contextmanager

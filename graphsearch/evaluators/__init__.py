@@ -15,6 +15,7 @@ from .builtin import BuiltinEvaluator
 from .combined import CombinedEvaluator
 from .factory import NAMES, EvaluatorSpec, create, parse_options, split_options
 from .lc0 import Lc0Evaluator
+from .pool import PooledEvaluator, pooled
 from .table import TableEntry, TableEvaluator
 from .tablebase import Syzygy, TablebaseEvaluator
 from .uci import UciEvaluator, UciSettings
@@ -29,6 +30,7 @@ __all__ = [
     "Evaluator",
     "EvaluatorSpec",
     "Lc0Evaluator",
+    "PooledEvaluator",
     "PositionBatch",
     "Syzygy",
     "TableEntry",
@@ -42,5 +44,6 @@ __all__ = [
     "close",
     "create",
     "parse_options",
+    "pooled",
     "split_options",
 ]

@@ -9,16 +9,18 @@ workers=K, --pool ray                             in other processes, on other m
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from ..errors import EvaluatorError, InvalidParameterError, UnknownEvaluatorError
+from ..errors import InvalidParameterError, UnknownEvaluatorError
 from .base import Evaluator, close
 from .builtin import BuiltinEvaluator
 from .combined import CombinedEvaluator
 from .lc0 import DEFAULT_TEMPERATURE, Lc0Evaluator
+from .pool import LOCAL, pooled, threads_per_worker
 from .tablebase import Syzygy, TablebaseEvaluator
 from .uci import UciEvaluator
 from .uci.settings import OWN as UCI_OPTIONS
@@ -48,7 +50,8 @@ class EvaluatorSpec:
       policy, value: take P of one and V of another; one that is not given is `evaluator`.
       options: (name, text) pairs; `policy.NAME` and `value.NAME` where both parts have that option.
       syzygy: folders of tablebases, separated as in PATH.
-      pool: `local`, `ray` or `ray:ADDRESS`; None: this process, unless the option `workers` asks for more.
+      pool: `local`, `ray` or `ray:ADDRESS`, with as many workers as the option `workers` says, or as this
+        machine has cores; None: this process, unless `workers` asks for more.
     """
 
     evaluator: str | None = None
@@ -186,14 +189,16 @@ def plain(name: str, options: tuple[tuple[str, str], ...], part: Part) -> Evalua
 def _part(name: str, options: Options, part: Part, pool: str | None) -> Evaluator:
     """Returns an evaluator, in other processes if its workers or the pool ask for it."""
     kind = _kind(name)
-    if kind.has_workers and pool in (None, "local"):
+    if kind.has_workers and pool in (None, LOCAL):
         return plain(name, _pairs(options), part)
     workers = _workers(options)
     options.pop(WORKERS, None)
-    make = partial(plain, name, _pairs(options), part)
     if pool is None and (workers or 1) == 1:
-        return make()
-    raise EvaluatorError("evaluators in other processes are not supported")
+        return plain(name, _pairs(options), part)
+    workers, where = workers or os.cpu_count() or 1, LOCAL if pool is None else pool
+    if "threads" in kind.options:
+        options.setdefault("threads", str(threads_per_worker(workers, where)))
+    return pooled(partial(plain, name, _pairs(options), part), workers, where)
 
 
 # ------------------------------------------------------------------ options

@@ -1,0 +1,261 @@
+"""Workers as actors of a Ray cluster, on as many machines as it has.
+
+Ray places the actors, tells when one is lost and starts it again wherever there is room, also on machines
+that join later. A part is not left to Ray's retries, which would wait for the same actor: another gets it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import logging
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ...errors import EvaluatorError, InvalidParameterError
+from ..base import PositionBatch
+from .dispatch import WorkerLostError
+from .worker import Make, Worker
+
+PATIENCE = 120.0  # seconds until the first actor is there
+PROBE_SECONDS = 5.0  # for an address to answer; Ray itself tries for minutes
+STORE_BYTES = 100_000_000  # of shared memory: a part takes some 150 bytes a position
+LEAVING_SECONDS = 2.0  # to close evaluators
+
+# Ray's own names. No usage statistics are sent; GPUs stay visible to actors that reserve none.
+ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+
+HTTP2_PREFACE = (
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
+)  # RFC 9113, empty SETTINGS
+SETTINGS = 4  # the type of frame that a server begins with; byte 3 of it
+
+
+class RayCrew:
+    """Actors of a Ray cluster as workers."""
+
+    patience = PATIENCE
+
+    def __init__(self, make: Make, workers: int, address: str, cpus: int) -> None:
+        """Joins a cluster, or starts one on this machine.
+
+        Args:
+          make: makes the evaluator; what it needs has to be on every machine.
+          address: `HOST:PORT` of the cluster, `auto` for the one that runs on this machine; empty: that one
+            if there is one, else a new one.
+          cpus: of a machine, reserved for each worker.
+
+        Raises:
+          EvaluatorError: if Ray is not installed, or there is no such cluster, or none with so many CPUs.
+        """
+        self.size = workers
+        self._ray = _ray()
+        self._joined = _Joined(self._ray, address, workers * cpus)
+        self.is_far = self._joined.is_shared
+        self.advice = "`ray status` says what the cluster has and who uses it"
+        self._make = make
+        options: dict[str, Any] = {
+            "num_cpus": cpus,
+            "max_restarts": -1,
+            "max_task_retries": 0,
+            "scheduling_strategy": "SPREAD",
+        }
+        if self._joined.is_shared:
+            options["runtime_env"] = {"env_vars": ENVIRONMENT}
+        self._kind = self._ray.remote(Worker).options(**options)
+        self._actors: dict[int, Any] = {}
+        self._check_room(cpus)
+
+    def _check_room(self, cpus: int) -> None:
+        most = max(
+            (node["Resources"].get("CPU", 0) for node in self._ray.nodes() if node["Alive"]), default=0
+        )
+        if most < cpus:
+            self.close()
+            raise EvaluatorError(
+                f"no machine of the Ray cluster has {cpus} CPUs for a worker; at most {most:g}"
+            )
+
+    def greet(self, number: int) -> Any:
+        """Starts a worker, or waits for Ray to start it again; the reply is a `Greeting` or `Failure`."""
+        try:
+            if number not in self._actors:
+                self._actors[number] = self._kind.remote(self._make)
+            return self._actors[number].greet.options(max_task_retries=-1).remote()
+        except self._ray.exceptions.RayError as error:
+            raise EvaluatorError(f"Ray cannot start a worker: {_line(error)}") from None
+
+    def send(self, number: int, part: PositionBatch) -> Any:
+        """Gives an idle worker a part; the reply is an `Answer` or `Failure`."""
+        try:
+            return self._actors[number].evaluate.remote(part)
+        except self._ray.exceptions.RayError as error:
+            raise WorkerLostError(_line(error)) from None
+
+    def wait(self, replies: Sequence[Any], seconds: float) -> list[Any]:
+        """Returns some replies that have come; none if none does in so many seconds."""
+        done: list[Any] = self._ray.wait(list(replies), num_returns=1, timeout=seconds)[0]
+        return done
+
+    def take(self, number: int, reply: Any) -> object:
+        """Returns a reply that has come."""
+        exceptions = self._ray.exceptions
+        try:
+            return self._ray.get(reply)
+        except exceptions.RayTaskError as error:
+            raise EvaluatorError(f"a worker of Ray failed: {_line(error)}") from None
+        except exceptions.ActorUnavailableError as error:
+            raise WorkerLostError(_line(error)) from None
+        except exceptions.RayActorError as error:
+            self._actors.pop(number, None)  # Ray does not start this one again
+            raise WorkerLostError(_line(error)) from None
+        except exceptions.RayError as error:  # its answer was on a machine that is gone
+            raise WorkerLostError(_line(error)) from None
+
+    def kill(self, number: int) -> None:
+        """Ends a worker at once; its reply is lost, and Ray starts it again."""
+        self._ray.kill(self._actors[number], no_restart=False)
+
+    def close(self) -> None:
+        """Ends all workers, and leaves the cluster; one that was started here ends."""
+        if self._ray.is_initialized():
+            with contextlib.suppress(self._ray.exceptions.RayError):
+                leaving = [actor.leave.remote() for actor in self._actors.values()]
+                if leaving:
+                    self._ray.wait(leaving, num_returns=len(leaving), timeout=LEAVING_SECONDS)
+                for actor in self._actors.values():
+                    self._ray.kill(actor)
+        self._actors.clear()
+        self._joined.leave()
+
+
+class _Joined:
+    """A cluster that this process has joined. One that it had joined before stays joined at the end."""
+
+    def __init__(self, ray: Any, address: str, cpus: int) -> None:
+        self._ray = ray
+        self.is_shared = True
+        self._is_own = not ray.is_initialized()
+        self._print: Any = None
+        if not self._is_own:
+            return
+        for name, value in ENVIRONMENT.items():
+            os.environ.setdefault(name, value)
+        address = address or os.environ.get("RAY_ADDRESS", "")
+        with _handlers_kept():
+            if address and address != "auto":
+                self._join(_probed(address))
+            elif not self._found() and address:
+                raise EvaluatorError("no Ray cluster runs on this machine; `ray start --head` starts one")
+            elif not ray.is_initialized():
+                self.is_shared = False
+                self._init("local", num_cpus=cpus, include_dashboard=False, object_store_memory=STORE_BYTES)
+        self._silence()
+
+    def _found(self) -> bool:
+        """Joins the cluster that runs on this machine; returns whether there is one."""
+        try:
+            self._init("auto")
+        except ConnectionError:
+            return False
+        return True
+
+    def _join(self, address: str) -> None:
+        try:
+            self._init(address)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise EvaluatorError(
+                f"the Ray cluster {address} cannot be joined: {_line(error)}; this machine has to be part of"
+                f" it: `ray start --address={address}`"
+            ) from None
+
+    def _init(self, address: str, **options: Any) -> None:
+        self._ray.init(
+            address=address,
+            namespace="graphsearch",
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            **options,
+        )
+
+    def _silence(self) -> None:
+        """Keeps what Ray's daemons report off stdout, where results belong; Ray has no switch for that."""
+        module = importlib.import_module("ray._private.worker")
+        self._print = getattr(module, "print_to_stdstream", None)
+        if self._print is not None:
+            setattr(module, "print_to_stdstream", _say_nothing)  # noqa: B010
+
+    def leave(self) -> None:
+        """Leaves the cluster, if this process has joined it here."""
+        if self._is_own and self._ray.is_initialized():
+            self._ray.shutdown()
+        if self._print is not None:
+            setattr(importlib.import_module("ray._private.worker"), "print_to_stdstream", self._print)  # noqa: B010
+            self._print = None
+
+
+def _say_nothing(*args: object, **options: object) -> None:
+    """Prints nothing."""
+
+
+def _ray() -> Any:
+    try:
+        return importlib.import_module("ray")
+    except ImportError:
+        raise EvaluatorError("Ray is not installed: pip install 'graphsearch[ray]'") from None
+
+
+@contextlib.contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Takes signal handlers back afterwards: Ray ends the program at SIGTERM, where a search saves.
+
+    Its C++ part has a handler below Python's, which aborts the process three seconds after a SIGTERM; setting
+    Python's again replaces it. Only the main thread can.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    names = ("SIGINT", "SIGTERM", "SIGHUP")
+    before = {number: signal.getsignal(number) for n in names if (number := getattr(signal, n, None))}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None:  # else it was not set from Python
+                signal.signal(number, handler)
+
+
+def _probed(address: str) -> str:
+    """Returns the address if something there speaks HTTP/2, as a Ray cluster does.
+
+    Raises:
+      InvalidParameterError: if it is no `HOST:PORT`.
+      EvaluatorError: if nothing answers.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or "/" in address or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        raise InvalidParameterError(f"the address of a Ray cluster is HOST:PORT or auto, not {address!r}")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), PROBE_SECONDS) as connection:
+            connection.sendall(HTTP2_PREFACE)
+            found = connection.recv(9)
+    except OSError as error:
+        raise EvaluatorError(f"no Ray cluster answers at {address}: {error.strerror or error}") from None
+    if len(found) < 4 or found[3] != SETTINGS:
+        raise EvaluatorError(f"what answers at {address} is no Ray cluster; its port is usually 6379")
+    return address
+
+
+def _line(error: BaseException) -> str:
+    """Returns the first line of a message, or the last of a traceback in it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if not lines:
+        return type(error).__name__
+    return lines[-1] if "Traceback" in str(error) else lines[0]

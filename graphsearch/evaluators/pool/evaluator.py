@@ -1,0 +1,126 @@
+"""The pool as an evaluator: what one evaluator answers, from several processes or machines at once."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import weakref
+
+from ...errors import EvaluatorError, InvalidParameterError
+from ...kernels.kinds import EXTERNAL
+from ...provenance import EvaluatorIdentity
+from ..base import Evaluation, PositionBatch
+from .dispatch import Crew, Dispatcher
+from .local import LocalCrew, cores_per_worker
+from .worker import Make
+
+LOCAL, RAY = "local", "ray"
+MOST_WORKERS = 1024
+
+
+class PooledEvaluator:
+    """Evaluates with several workers at once; answers, identity and errors are those of one evaluator.
+
+    A batch is split into parts, which go to whoever is free. A worker that dies, or hangs, is replaced, and
+    its part goes to another one; a part that three workers in a row do not survive is an error.
+
+    Attributes:
+      identity: of the evaluator that the workers have; all have the same.
+      notes: what it has to say to a person.
+    """
+
+    kernel_kind = EXTERNAL
+    temperature = 1.0  # the workers have applied it
+
+    def __init__(
+        self, make: Make, *, workers: int, pool: str = LOCAL, timeout: float | None = None, cpus: int = 1
+    ) -> None:
+        """Starts the workers, and waits until the first one is ready.
+
+        With Ray this is best called on the main thread: Ray changes signal handlers, and they are set back.
+
+        Args:
+          make: returns the evaluator, in the worker; a function of a module or a `functools.partial` of one.
+          workers: how many, at least 1.
+          pool: `local`: processes of this machine; `ray`: actors of the Ray cluster that runs on this
+            machine, or of a new one; `ray:HOST:PORT`, `ray:auto`: of a cluster that is there.
+          timeout: seconds after which a worker that has a part counts as hung; None: 60 s or twenty times
+            what such a part takes, whichever is more, and ten minutes for a worker's first part.
+          cpus: with Ray, CPUs of a machine to reserve for a worker.
+
+        Raises:
+          InvalidParameterError: for a number of workers, CPUs or seconds out of range, or an unknown pool.
+          EvaluatorError: if the evaluator cannot be made, or the workers cannot be started.
+        """
+        _check(make, workers, timeout, cpus)
+        crew = _crew(make, workers, pool, cpus)
+        self._dispatcher = Dispatcher(crew, timeout=timeout)
+        self._one_caller = threading.Lock()
+        self._finalizer = weakref.finalize(self, self._dispatcher.close)
+        try:
+            greeting = self._dispatcher.start()
+        except BaseException:
+            self.close()
+            raise
+        self.workers, self.pool = workers, pool
+        self.identity = EvaluatorIdentity.from_json(greeting.identity)
+        self.notes = greeting.notes
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        """Returns WDL and priors of every position.
+
+        Raises:
+          EvaluatorError: if the evaluator fails, no worker can be had, or the pool is closed.
+        """
+        with self._one_caller:
+            return self._dispatcher.run(batch)
+
+    def close(self) -> None:
+        """Ends the workers; a batch under way fails. It may be called from any thread, and again."""
+        self._finalizer()
+
+    def __enter__(self) -> PooledEvaluator:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def pooled(make: Make, workers: int, pool: str = LOCAL) -> PooledEvaluator:
+    """Returns the evaluator that `make` makes, in so many workers; see `PooledEvaluator`."""
+    return PooledEvaluator(make, workers=workers, pool=pool)
+
+
+def threads_per_worker(workers: int, pool: str = LOCAL) -> int:
+    """Returns how many threads an evaluator should use if there are so many of it.
+
+    On this machine that is its share of the cores. An actor of Ray has reserved one CPU (`cpus`).
+
+    >>> threads_per_worker(10_000), threads_per_worker(2, "ray:auto")
+    (1, 1)
+    """
+    return cores_per_worker(workers) if pool == LOCAL else 1
+
+
+def _check(make: Make, workers: int, timeout: float | None, cpus: int) -> None:
+    if not 1 <= workers <= MOST_WORKERS:
+        raise InvalidParameterError(f"workers must be from 1 to {MOST_WORKERS}, not {workers}")
+    if timeout is not None and not timeout > 0:
+        raise InvalidParameterError(f"timeout must be above 0 seconds, not {timeout}")
+    if cpus < 1:
+        raise InvalidParameterError(f"cpus must be at least 1, not {cpus}")
+    try:
+        pickle.dumps(make)
+    except Exception as error:
+        raise EvaluatorError(f"what makes the evaluator cannot be sent to a worker: {error}") from None
+
+
+def _crew(make: Make, workers: int, pool: str, cpus: int) -> Crew:
+    kind, sign, address = pool.partition(":")
+    if pool == LOCAL:
+        return LocalCrew(make, workers)
+    if kind != RAY or (sign and not address):
+        raise InvalidParameterError(f"the pool must be local, ray or ray:ADDRESS, not {pool!r}")
+    from .cluster import RayCrew
+
+    return RayCrew(make, workers, address, cpus)

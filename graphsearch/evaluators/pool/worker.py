@@ -1,0 +1,182 @@
+"""The worker's side of a pool: one evaluator, made when it is first needed, that answers part by part.
+
+What goes wrong travels back as text and becomes an exception there: exceptions with arguments of their own do
+not survive pickling, and one that does not would look like a dead worker.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import errors
+from ...errors import GraphSearchError
+from ...kernels.kinds import EXTERNAL
+from ..base import Evaluator, PositionBatch
+
+Make = Callable[[], Evaluator]
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """A worker that is ready.
+
+    Attributes:
+      place: host name and process, for messages.
+      identity: of its evaluator, as JSON.
+      notes: what its evaluator has to say to a person.
+    """
+
+    place: str
+    identity: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A part's evaluation: WDL `[n, 3]`, priors `[m]`, the seconds it took, and whose it is."""
+
+    wdl: NDArray[np.float32]
+    priors: NDArray[np.float32]
+    seconds: float
+    identity: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What an evaluator raised, and where: the name of a class of `graphsearch.errors`, and the text."""
+
+    kind: str
+    text: str
+    place: str
+
+    def as_error(self, *, placed: bool) -> GraphSearchError:
+        """Returns the exception again, with the place in its text if `placed`.
+
+        >>> Failure("EvaluatorError", "no such network", "pc, process 7").as_error(placed=True)
+        EvaluatorError('no such network (pc, process 7)')
+        """
+        kind: type[GraphSearchError] = getattr(errors, self.kind)
+        return kind(f"{self.text} ({self.place})" if placed else self.text)
+
+
+def failure_of(error: BaseException, place: str) -> Failure:
+    """Returns what stands for an exception on its way to another process.
+
+    >>> failure_of(ZeroDivisionError("division by zero"), "pc, process 7").text
+    'the evaluator failed: ZeroDivisionError: division by zero'
+    """
+    if not isinstance(error, GraphSearchError):
+        return Failure("EvaluatorError", f"the evaluator failed: {type(error).__name__}: {error}", place)
+    ours = next(base for base in type(error).__mro__ if base.__module__ == errors.__name__)
+    return Failure(ours.__name__, str(error), place)
+
+
+class Worker:
+    """One evaluator in a process of its own. It has one caller at a time."""
+
+    def __init__(self, make: Make) -> None:
+        """Takes what makes the evaluator; making it is left to the first call, which can say what fails."""
+        self._make = make
+        self._evaluator: Evaluator | None = None
+        self._identity = ""
+        self._is_compiled = False
+        self._place = f"{platform.node()}, process {os.getpid()}"
+
+    def greet(self) -> Greeting | Failure:
+        """Makes the evaluator, and says which it is."""
+        try:
+            notes = tuple(getattr(self._ready(), "notes", ()))
+        except BaseException as error:  # SystemExit too: the caller must not end for it
+            return failure_of(error, self._place)
+        return Greeting(self._place, self._identity, notes)
+
+    def evaluate(self, part: PositionBatch) -> Answer | Failure:
+        """Evaluates some positions."""
+        try:
+            evaluator = self._ready()
+            with self._compiling_alone(evaluator):
+                begin = time.perf_counter()
+                found = evaluator.evaluate(writable(part))
+                seconds = time.perf_counter() - begin
+            wdl, priors = np.asarray(found.wdl, np.float32), np.asarray(found.priors, np.float32)
+        except BaseException as error:
+            return failure_of(error, self._place)
+        return Answer(wdl, priors, seconds, self._identity, self._place)
+
+    def leave(self) -> None:
+        """Closes an evaluator that can be closed."""
+        close = getattr(self._evaluator, "close", None)
+        if close is not None:
+            close()
+
+    def _ready(self) -> Evaluator:
+        if self._evaluator is None:
+            self._evaluator = self._make()
+            self._identity = self._evaluator.identity.as_json()
+        return self._evaluator
+
+    @contextmanager
+    def _compiling_alone(self, evaluator: Evaluator) -> Iterator[None]:
+        """Lets one process of a machine at a time into its first evaluation, until kernels are compiled."""
+        if self._is_compiled or evaluator.kernel_kind == EXTERNAL:
+            yield
+            return
+        with compiled_once(f"pool-{evaluator.identity.kind}"):
+            yield
+        self._is_compiled = True
+
+
+def writable(part: PositionBatch) -> PositionBatch:
+    """Returns the part with arrays as every evaluator gets them; what Ray has unpickled is read-only.
+
+    For such arrays a kernel would be compiled anew.
+    """
+    return PositionBatch(
+        np.require(part.words, requirements="CW"),
+        np.require(part.moves, requirements="CW"),
+        np.require(part.offsets, requirements="CW"),
+    )
+
+
+@contextmanager
+def compiled_once(purpose: str) -> Iterator[None]:
+    """Has the body compile the kernels of a purpose unless that is done; meanwhile others wait here.
+
+    So workers that start together on a machine do not all compile the same; they share the cache on disk.
+    """
+    from ...kernels.jit import CACHE_FOLDER, is_compiled, mark_compiled
+
+    if CACHE_FOLDER is None or is_compiled(purpose):
+        yield
+        return
+    with _lock(CACHE_FOLDER / f"{purpose}.lock"):
+        if not is_compiled(purpose):
+            yield
+            mark_compiled(purpose)
+            return
+    yield
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Holds a lock that the kernel releases if this process dies; none where there is no flock."""
+    fcntl: Any
+    try:
+        import fcntl
+    except ImportError:  # pragma: no cover
+        yield
+        return
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

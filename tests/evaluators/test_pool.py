@@ -1,0 +1,402 @@
+"""Pools of processes: the answers of one evaluator, whatever happens to its workers."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import chess
+import numpy as np
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, search
+from graphsearch.errors import EvaluatorError, InvalidParameterError
+from graphsearch.evaluators import Evaluation, PooledEvaluator, PositionBatch, create, pooled
+from graphsearch.evaluators.pool import threads_per_worker
+from graphsearch.evaluators.pool.pace import Pace
+from graphsearch.evaluators.pool.worker import compiled_once
+from graphsearch.kernels import jit
+
+from ..conftest import ROOT
+from ..graphs import records_below
+from ..networks import Tiny
+from ..pools import Oracle, children, evaluated, games, in_the_middle, is_alive, run_script, until
+from ..reference import HashEvaluator
+
+BATCH = PositionBatch.from_boards(games(200))
+BAD = games(101)[100].epd()
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets workers import the tests, whose evaluators they make."""
+    monkeypatch.syspath_prepend(ROOT)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    return folder
+
+
+def same(a: Evaluation, b: Evaluation) -> bool:
+    return np.array_equal(a.wdl, b.wdl) and np.array_equal(a.priors, b.priors)
+
+
+def expected(batch: PositionBatch = BATCH) -> Evaluation:
+    return HashEvaluator().evaluate(batch)
+
+
+def names(batch: PositionBatch) -> list[str]:
+    return [board.epd() for board, _ in batch.boards()]
+
+
+# ---------------------------------------------------------- the same answers
+@pytest.mark.parametrize("options", [{}, {"PolicyTemperature": "1.7"}])
+def test_a_pooled_builtin_is_the_builtin_bit_for_bit(options: dict[str, str]) -> None:
+    plain = create("builtin", options)
+    with pooled(partial(create, "builtin", options), 2) as pool:
+        for count in (0, 1, 2, 17, 200):
+            batch = PositionBatch.from_boards(games(count))
+            assert same(pool.evaluate(batch), plain.evaluate(batch))
+        assert pool.identity == plain.identity
+        assert pool.temperature == 1.0
+
+
+def test_a_pooled_network_answers_as_the_network(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.pb.gz"
+    path.write_bytes(Tiny().file)
+    plain = create(f"lc0:{path}", {"threads": "1"})
+    with pooled(partial(create, f"lc0:{path}", {"threads": "1"}), 2) as pool:
+        found, single = pool.evaluate(BATCH), plain.evaluate(BATCH)
+    assert pool.identity == plain.identity
+    assert np.allclose(found.wdl, single.wdl, atol=1e-5)  # its last digits depend on the size of a batch
+    assert np.allclose(found.priors, single.priors, atol=1e-5)
+
+
+def test_every_position_is_evaluated_once_and_by_several_workers(log: Path) -> None:
+    with pooled(Oracle(log, 0.02), 2) as pool:
+        assert same(pool.evaluate(BATCH), expected())
+    assert sorted(evaluated(log)) == sorted(names(BATCH))
+    assert sum(file.name.isdigit() for file in log.iterdir()) == 2
+
+
+def test_the_notes_of_the_evaluator_are_those_of_the_pool(log: Path) -> None:
+    with pooled(Oracle(log), 1) as pool:
+        assert pool.notes == ("a note",)
+
+
+def test_a_search_with_a_pool_stores_the_same_records(log: Path) -> None:
+    plain = searched(HashEvaluator())
+    with pooled(Oracle(log), 2) as pool:
+        assert searched(pool) == plain
+
+
+def searched(evaluator: Any, visits: int = 1500) -> Any:
+    """Returns every record of a search, and what it counted."""
+    with Graph.open(None, evaluator=evaluator) as graph:
+        result = search(graph, chess.Board(), Limits(visits=visits), SearchParams(minibatch_size=64))
+        records = {key: record for key, (_, record) in records_below(graph, chess.Board()).items()}
+        return records, result.evaluations, result.visits
+
+
+# ---------------------------------------------------------- workers that fail
+def test_a_worker_killed_in_the_middle_of_a_search_costs_nothing_but_time(log: Path) -> None:
+    plain = searched(HashEvaluator())
+    killed: list[int] = []
+
+    def kill_one() -> None:
+        killed.append(int(next(file.name for file in log.iterdir())))
+        os.kill(killed[0], signal.SIGKILL)
+
+    with pooled(Oracle(log, 0.001), 2) as pool:
+        thread = in_the_middle(lambda: len(evaluated(log)) > 300, kill_one)
+        found = searched(pool)
+        thread.join()
+        assert not is_alive(killed[0])
+    assert found == plain
+    evaluations = found[1]
+    assert len(set(evaluated(log))) == evaluations  # none is lost
+    assert sum(file.name.isdigit() for file in log.iterdir()) >= 3  # it was replaced
+
+
+def test_a_part_goes_to_another_worker_if_the_first_one_dies_over_it(log: Path, tmp_path: Path) -> None:
+    with pooled(Oracle(log, bad=BAD, how="die", once=tmp_path / "once"), 2) as pool:
+        assert same(pool.evaluate(BATCH), expected())
+    assert sorted(evaluated(log)) == sorted(names(BATCH))
+    assert (tmp_path / "once").exists()
+
+
+def test_a_worker_that_hangs_is_replaced_and_its_part_done_by_another(log: Path, tmp_path: Path) -> None:
+    oracle = Oracle(log, bad=BAD, how="hang", once=tmp_path / "once")
+    with PooledEvaluator(oracle, workers=2, timeout=2.0) as pool:
+        before = set(children(os.getpid()))
+        assert same(pool.evaluate(BATCH), expected())
+        assert len(before & set(children(os.getpid()))) < len(before)
+    assert sorted(evaluated(log)) == sorted(names(BATCH))
+
+
+def test_a_part_that_three_workers_do_not_survive_is_an_error_that_names_its_first_position(
+    log: Path,
+) -> None:
+    with pooled(Oracle(log, bad=BAD, how="die"), 2) as pool:
+        with pytest.raises(
+            EvaluatorError, match=r"3 workers in a row .* begins with (\S+ ){5}\d+: .* signal 9"
+        ):
+            pool.evaluate(BATCH)
+        rest = PositionBatch.from_boards(games(100))
+        assert same(pool.evaluate(rest), expected(rest))  # and the pool is of use still
+
+
+def test_workers_that_died_idle_are_replaced(log: Path) -> None:
+    with pooled(Oracle(log), 2) as pool:
+        pool.evaluate(BATCH)
+        for file in list(log.iterdir()):
+            os.kill(int(file.name), signal.SIGKILL)
+            until(lambda file=file: not is_alive(int(file.name)))  # type: ignore[misc]
+        assert same(pool.evaluate(BATCH), expected())
+
+
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [
+        ("raise", "the evaluator failed: ZeroDivisionError: division by zero"),
+        ("odd", f"engine code 7 at {BAD}"),
+        ("exit", "the evaluator failed: SystemExit: 3"),
+        ("shape", r"the evaluator answered \(\d+, 3\) values"),
+    ],
+)
+def test_what_an_evaluator_raises_arrives_with_its_text(log: Path, how: str, text: str) -> None:
+    with pooled(Oracle(log, bad=BAD, how=how), 2) as pool:
+        with pytest.raises(EvaluatorError, match=text):
+            pool.evaluate(BATCH)
+        assert same(pool.evaluate(PositionBatch.from_boards(games(50))), expected_of(50))
+
+
+def expected_of(count: int) -> Evaluation:
+    return expected(PositionBatch.from_boards(games(count)))
+
+
+def test_an_evaluator_that_cannot_be_made_gives_the_line_that_it_gives_without_a_pool(log: Path) -> None:
+    with pytest.raises(EvaluatorError) as plain:
+        create("lc0:/no/such.pb.gz")
+    with pytest.raises(EvaluatorError) as found:
+        pooled(partial(create, "lc0:/no/such.pb.gz"), 2)
+    assert str(found.value) == str(plain.value)
+    with pytest.raises(InvalidParameterError, match="threads must be"):
+        pooled(partial(create, "lc0:/no/such.pb.gz", {"threads": "many"}), 2)
+
+
+def test_workers_that_die_as_they_start_are_an_error(log: Path) -> None:
+    with pytest.raises(
+        EvaluatorError, match=r"3 workers in a row ended as they started: .* signal 9; .*__main__"
+    ):
+        pooled(Oracle(log, how="die at start"), 2)
+
+
+def test_workers_whose_evaluators_differ_are_refused(log: Path) -> None:
+    pool = pooled(Oracle(log, 0.01, how="differ"), 2)
+    with pool, pytest.raises(EvaluatorError, match="the workers' evaluators differ"):
+        _ = [pool.evaluate(BATCH) for _ in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"workers": 0}, "workers must be from 1"),
+        ({"workers": 2, "pool": "cluster"}, "the pool must be local, ray or ray:ADDRESS"),
+        ({"workers": 2, "pool": "ray:"}, "the pool must be local, ray or ray:ADDRESS"),
+        ({"workers": 2, "timeout": 0.0}, "timeout must be above 0"),
+        ({"workers": 2, "cpus": 0}, "cpus must be at least 1"),
+    ],
+)
+def test_wrong_use_gets_one_clear_line(log: Path, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(InvalidParameterError, match=text):
+        PooledEvaluator(Oracle(log), **options)
+
+
+def test_what_cannot_be_pickled_is_refused_before_any_worker_starts() -> None:
+    before = children(os.getpid())
+    with pytest.raises(EvaluatorError, match="cannot be sent to a worker"):
+        pooled(lambda: create("uniform"), 2)
+    assert children(os.getpid()) == before
+
+
+# ---------------------------------------------------------- the end
+def test_closing_closes_the_evaluators_and_leaves_no_process(log: Path) -> None:
+    before = set(children(os.getpid()))
+    pool = pooled(Oracle(log), 2)
+    pool.evaluate(BATCH)
+    workers = set(children(os.getpid())) - before
+    pool.close()
+    pool.close()
+    until(lambda: not any(int(file.name) in children(os.getpid()) for file in log.glob("[0-9]*")))
+    assert {f"closed-{file.name}" for file in log.glob("[0-9]*")} <= {
+        file.name for file in log.glob("closed-*")
+    }
+    assert workers
+    with pytest.raises(EvaluatorError, match="the pool of workers is closed"):
+        pool.evaluate(BATCH)
+
+
+def test_a_pool_that_is_forgotten_ends_its_workers(log: Path) -> None:
+    pool = pooled(Oracle(log), 2)
+    pool.evaluate(BATCH)
+    workers = [int(file.name) for file in log.iterdir()]
+    del pool
+    gc.collect()
+    until(lambda: not any(is_alive(worker) for worker in workers))
+
+
+def test_closing_from_another_thread_ends_a_batch_that_is_under_way(log: Path) -> None:
+    pool = pooled(Oracle(log, 0.05), 2)
+    thread = in_the_middle(lambda: len(evaluated(log)) > 0, pool.close)
+    with pytest.raises(EvaluatorError, match="the pool of workers is closed"):
+        pool.evaluate(BATCH)
+    thread.join()
+
+
+SCRIPT = """
+import signal, sys
+from pathlib import Path
+from graphsearch.evaluators import PositionBatch, pooled
+from tests.pools import Oracle, games
+
+if __name__ == "__main__":
+    for number in {handled}:
+        signal.signal(number, lambda *_: None)
+    print("ready", flush=True)
+    log = Path(sys.argv[0]).parent / "log"
+    pool = pooled(Oracle(log, {seconds}), 2)
+    batch = PositionBatch.from_boards(games(200))
+    {body}
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path, log: Path) -> Iterator[Any]:
+    """Starts a script that has a pool; what is left of it at the end of the test is killed."""
+    started = []
+
+    def start(body: str, seconds: float = 0.0, handled: tuple[int, ...] = ()) -> Any:
+        text = SCRIPT.format(seconds=seconds, body=body, handled=handled)
+        process = run_script(tmp_path / "script.py", text)
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+
+
+@needs_proc
+def test_workers_vanish_with_a_parent_that_is_killed(script: Any, log: Path) -> None:
+    process = script("pool.evaluate(batch)", 0.05)
+    until(lambda: len(list(log.iterdir())) == 2)
+    found = children(process.pid)
+    assert {int(file.name) for file in log.iterdir()} <= set(found)
+    process.kill()
+    until(lambda: not any(is_alive(child) for child in found))
+
+
+@needs_proc
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_the_whole_group_leaves_the_workers_at_work(
+    script: Any, log: Path, number: signal.Signals
+) -> None:
+    process = script("print(len(pool.evaluate(batch).wdl)); pool.close()", 0.01, (int(number),))
+    for _ in range(40):  # as workers start
+        os.killpg(process.pid, number)
+        time.sleep(0.02)
+    for count in (1, 60, 120):  # in the middle
+        until(lambda count=count: len(evaluated(log)) >= count)  # type: ignore[misc]
+        os.killpg(process.pid, number)
+    out, err = process.communicate(timeout=60)
+    assert (out, err, process.returncode) == ("200\n", "", 0)
+    assert len(evaluated(log)) == 200
+    assert sum(file.name.isdigit() for file in log.iterdir()) == 2
+
+
+@needs_proc
+@pytest.mark.parametrize("body", ["pool.evaluate(batch)", "pool.evaluate(batch); pool.close()", "pass"])
+def test_a_program_ends_quietly_with_or_without_closing_its_pool(script: Any, body: str) -> None:
+    process = script(body)
+    out, err = process.communicate(timeout=60)
+    assert (out, err, process.returncode) == ("", "", 0)
+
+
+# ---------------------------------------------------------- parts
+def test_parts_cover_a_batch_and_none_is_a_crumb() -> None:
+    for per_position in (1e-5, 1e-4, 1e-2, 1.0):
+        for fixed in (0.0, 0.01):
+            for workers in (1, 2, 7):
+                pace = Pace(fixed, per_position, 0.001, 1.0)
+                for count in (1, 2, 64, 1000, 4096):
+                    sizes = pace.sizes(count, workers)
+                    assert sum(sizes) == count
+                    assert min(sizes) > 0
+
+
+def test_slow_evaluators_get_small_parts_and_quick_ones_large() -> None:
+    slow, quick = Pace(0.0, 1.0, 0.001, 1.0), Pace(0.0, 1e-5, 0.001, 1.0)
+    assert max(slow.sizes(256, 2)) <= 2  # seconds of work that a death costs
+    assert quick.sizes(256, 2) == [256]  # sending would take longer
+    assert len(quick.sizes(4096, 2)) >= 2
+
+
+def test_what_takes_long_by_the_call_is_cut_into_equal_shares() -> None:
+    assert Pace(0.05, 1e-4, 0.001, 1.0).sizes(1024, 4) == [256] * 4
+
+
+def test_the_pace_is_a_line_through_parts_of_several_sizes() -> None:
+    pace = Pace()
+    for n in (10, 100, 400, 50, 300, 200):
+        pace.learn(n, 0.02 + 0.001 * n, 0.03 + 0.001 * n)
+    assert pace.fixed == pytest.approx(0.02, rel=0.01)
+    assert pace.per_position == pytest.approx(0.001, rel=0.01)
+    assert pace.overhead == pytest.approx(0.01, rel=0.2)
+
+
+def test_a_worker_has_ample_time() -> None:
+    assert Pace().allowance(32, first=True) == 600
+    assert Pace(0.0, 1e-4, 0.001, 1.0).allowance(32, first=False) == 60
+    assert Pace(0.0, 10.0, 0.001, 1.0).allowance(32, first=False) == 6400
+
+
+def test_workers_share_the_cores_of_the_machine() -> None:
+    assert threads_per_worker(1) >= threads_per_worker(2) >= 1
+    assert threads_per_worker(1000) == 1
+
+
+def test_kernels_are_compiled_by_one_process_while_others_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jit, "CACHE_FOLDER", tmp_path)
+    monkeypatch.setattr(jit, "JIT_OFF", False)
+    order: list[str] = []
+
+    def second() -> None:
+        with compiled_once("test"):
+            order.append("second")
+
+    with compiled_once("test"):
+        thread = in_the_middle(lambda: True, second)
+        time.sleep(0.2)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
+    assert jit.is_compiled("test")

@@ -1,0 +1,232 @@
+"""Pools of Ray's actors: a cluster of two nodes on this machine, one of which is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import chess
+import numpy as np
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, search
+from graphsearch.errors import EvaluatorError, InvalidParameterError
+from graphsearch.evaluators import PooledEvaluator, PositionBatch, create, pooled
+from graphsearch.evaluators.pool import cluster
+from graphsearch.evaluators.pool.cluster import ENVIRONMENT
+
+from ..conftest import ROOT
+from ..graphs import records_below
+from ..pools import Oracle, children, evaluated, games, in_the_middle, is_alive, run_script, until
+from ..reference import HashEvaluator
+
+pytest.importorskip("ray", reason="needs Ray: pip install 'graphsearch[ray]'")
+
+BATCH = PositionBatch.from_boards(games(200))
+NODE: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 80_000_000}
+QUICK = {  # so that a node that is gone is missed within seconds
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 500,
+    "health_check_failure_threshold": 3,
+}
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[Any]:
+    """A cluster of two nodes with two CPUs each; its workers can import the tests."""
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(ROOT))
+        for name, value in ENVIRONMENT.items():
+            patch.setenv(name, value)
+        found = Cluster(
+            initialize_head=True,
+            head_node_args=NODE | {"include_dashboard": False, "_system_config": QUICK},
+        )
+        found.add_node(**NODE)
+        yield found
+        found.shutdown()
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(ROOT)
+    folder = tmp_path / "log"
+    folder.mkdir()
+    return folder
+
+
+def searched(evaluator: Any) -> Any:
+    """Returns every record of a search, and what it counted."""
+    with Graph.open(None, evaluator=evaluator) as graph:
+        result = search(graph, chess.Board(), Limits(visits=1200), SearchParams(minibatch_size=64))
+        records = {key: record for key, (_, record) in records_below(graph, chess.Board()).items()}
+        return records, result.evaluations, result.visits
+
+
+def test_a_node_killed_in_the_middle_of_a_search_costs_nothing_but_time(
+    nodes: Any, log: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    plain = searched(HashEvaluator())
+    victim = nodes.worker_nodes[0] if isinstance(nodes.worker_nodes, list) else next(iter(nodes.worker_nodes))
+    before = signal.getsignal(signal.SIGTERM)
+    with pooled(Oracle(log, 0.005), 4, f"ray:{nodes.address}") as pool:
+        assert signal.getsignal(signal.SIGTERM) == before
+        everyone = PositionBatch.from_boards(games(64))
+        until(lambda: pool.evaluate(everyone) is not None and len(list(log.iterdir())) == 4)
+        workers = [int(file.name) for file in log.iterdir()]
+        for file in log.iterdir():
+            file.unlink()
+        thread = in_the_middle(
+            lambda: len(evaluated(log)) > 200, lambda: nodes.remove_node(victim, allow_graceful=False)
+        )
+        found = searched(pool)
+        thread.join()
+        assert (
+            sum(is_alive(worker) for worker in workers) == 2
+        )  # it was the middle, and they were two of four
+    assert found == plain
+    assert len(set(evaluated(log))) == found[1]  # no result is lost
+    nodes.add_node(**NODE)
+    out, err = capfd.readouterr()
+    assert (out, err) == ("", "")  # Ray says nothing: results belong on stdout
+
+
+def test_an_actor_that_is_killed_is_started_again_and_its_part_done_by_another(nodes: Any, log: Path) -> None:
+    with pooled(Oracle(log, 0.01), 2, f"ray:{nodes.address}") as pool:
+        pool.evaluate(PositionBatch.from_boards(games(64)))
+        first = {int(file.name) for file in log.iterdir()}
+        thread = in_the_middle(lambda: len(evaluated(log)) > 80, lambda: os.kill(min(first), signal.SIGKILL))
+        for _ in range(3):
+            found = pool.evaluate(BATCH)
+            assert np.array_equal(found.wdl, HashEvaluator().evaluate(BATCH).wdl)
+        thread.join()
+        names = {int(file.name) for file in log.iterdir()}
+        until(lambda: pool.evaluate(BATCH) is not None and len(list(log.iterdir())) > len(first))
+        assert names >= first
+
+
+def test_a_pooled_builtin_is_the_builtin_bit_for_bit(nodes: Any, log: Path) -> None:
+    plain = create("builtin")
+    with pooled(partial(create, "builtin"), 2, f"ray:{nodes.address}") as pool:
+        found, single = pool.evaluate(BATCH), plain.evaluate(BATCH)
+    assert pool.identity == plain.identity
+    assert np.array_equal(found.wdl, single.wdl)
+    assert np.array_equal(found.priors, single.priors)
+
+
+def test_an_evaluator_that_cannot_be_made_is_one_line_that_says_where(nodes: Any) -> None:
+    with pytest.raises(EvaluatorError, match=r"^the network /no/such.pb.gz cannot be read.*process \d+\)$"):
+        pooled(partial(create, "lc0:/no/such.pb.gz"), 2, f"ray:{nodes.address}")
+
+
+def test_more_cpus_than_any_machine_has_are_refused_at_once(nodes: Any, log: Path) -> None:
+    with pytest.raises(EvaluatorError, match="no machine of the Ray cluster has 64 CPUs"):
+        PooledEvaluator(Oracle(log), workers=2, pool=f"ray:{nodes.address}", cpus=64)
+
+
+# ---------------------------------------------------------- without a cluster
+def test_an_address_where_nothing_listens_is_refused_within_seconds(log: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+        with pytest.raises(EvaluatorError, match=f"no Ray cluster answers at {address}: Connection refused"):
+            pooled(Oracle(log), 2, f"ray:{address}")
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"", None])
+def test_an_address_where_something_else_listens_is_refused_within_seconds(
+    log: Path, monkeypatch: pytest.MonkeyPatch, answer: bytes | None
+) -> None:
+    monkeypatch.setattr(cluster, "PROBE_SECONDS", 0.5)
+    ended = threading.Event()
+
+    def serve() -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(100)
+            if answer is None:
+                ended.wait(10)
+            else:
+                connection.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(EvaluatorError, match="no Ray cluster"):
+            pooled(Oracle(log), 2, f"ray:127.0.0.1:{server.getsockname()[1]}")
+        ended.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("address", ["nowhere", "host:port", "host:0", "ray://host:10001", ":6379"])
+def test_what_is_no_address_is_wrong_use(log: Path, address: str) -> None:
+    with pytest.raises(InvalidParameterError, match="HOST:PORT or auto"):
+        pooled(Oracle(log), 2, f"ray:{address}")
+
+
+def test_without_ray_one_line_says_how_to_install_it(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ray", None)
+    with pytest.raises(EvaluatorError, match=r"pip install 'graphsearch\[ray\]'"):
+        pooled(Oracle(log), 2, "ray")
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from importlib import import_module
+from graphsearch.evaluators import PositionBatch, pooled
+from tests.pools import Oracle, games
+
+if __name__ == "__main__":
+    log = Path(sys.argv[0]).parent / "log"
+    with import_module("graphsearch.cli.signals").StopSignals() as signals:
+        pool = pooled(Oracle(log, 0.01), 2, "ray")
+        signals.arm()
+        batch = PositionBatch.from_boards(games(64))
+        print(len(pool.evaluate(batch).wdl), flush=True)
+        signals.stop.wait(60)
+        print(len(pool.evaluate(batch).wdl), flush=True)
+        pool.close()
+    print("saved")
+    sys.exit(signals.exit_code)
+"""
+
+
+def test_a_cluster_of_ones_own_survives_ctrl_c_and_ends_with_the_program(tmp_path: Path, log: Path) -> None:
+    process = run_script(tmp_path / "script.py", SCRIPT)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "64\n", process.communicate()
+        started = children(process.pid)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (out, process.returncode) == ("64\nsaved\n", 130)
+    assert err.splitlines() == ["Stopping: finishing the wave and saving..."]
+    until(lambda: not any(is_alive(child) for child in started))
+
+
+def test_sigterm_still_asks_a_search_to_save(tmp_path: Path, log: Path) -> None:
+    process = run_script(
+        tmp_path / "script.py",
+        SCRIPT.replace("saved", "saved late").replace(
+            "pool.close()", "import time; time.sleep(4); pool.close()"
+        ),
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "64\n", process.communicate()
+        process.terminate()
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (out, process.returncode) == ("64\nsaved late\n", 143), err

@@ -85,6 +85,16 @@ Param = Annotated[
 ]
 
 
+SearchMoves = Annotated[
+    str | None,
+    typer.Option(
+        "--searchmoves",
+        metavar="MOVES",
+        help='Search only these moves of the position: "e4 d4" or "e2e4 d2d4".',
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """The options of one call, under the names that the command line gives them."""
@@ -103,6 +113,7 @@ class Request:
     multipv: int
     evaluator: str
     param: tuple[str, ...]
+    searchmoves: str | None
     json: bool
 
 
@@ -121,6 +132,7 @@ def analyze(
     multipv: MultiPv = 5,
     evaluator: Evaluator = "builtin",
     param: Param = None,
+    searchmoves: SearchMoves = None,
     json: Json = False,
 ) -> None:
     """Search a position and print the best lines; with --store, go on from a graph file and save to it.
@@ -142,6 +154,7 @@ def analyze(
         multipv=multipv,
         evaluator=evaluator,
         param=tuple(param or ()),
+        searchmoves=searchmoves,
         json=json,
     )
     code = _run(request)
@@ -158,9 +171,11 @@ class Job:
     limits: Limits
     params: SearchParams
     ram_bytes: int | None
+    searchmoves: tuple[chess.Move, ...]
 
 
 def _job(request: Request) -> Job:
+    from graphsearch.notation import read_moves
     from graphsearch.params import Limits, SearchParams
 
     evaluator, others = chosen_evaluator(request.evaluator, list(request.param))
@@ -170,7 +185,8 @@ def _job(request: Request) -> Job:
     params = SearchParams.from_options(others)
     limits = Limits(visits=request.visits, evaluations=request.evaluations, seconds=request.time)
     board = given_position(request.position, request.moves, request.game, request.ply)
-    return Job(evaluator, board, limits, params, graph_ram(request.ram))
+    listed = None if request.searchmoves is None else tuple(read_moves(board, request.searchmoves))
+    return Job(evaluator, board, limits, params, graph_ram(request.ram), listed or ())
 
 
 def _run(request: Request) -> int:
@@ -204,7 +220,15 @@ def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
             paging_kernels_compiling() if request.store else nullcontext(),
             progress_display(request.multipv or MAX_MOVES, signals) as show,
         ):
-            return search(graph, job.board, job.limits, job.params, on_progress=show, stop=signals.stop)
+            return search(
+                graph,
+                job.board,
+                job.limits,
+                job.params,
+                on_progress=show,
+                stop=signals.stop,
+                searchmoves=job.searchmoves,
+            )
 
 
 def _compile(job: Job) -> None:

@@ -59,6 +59,8 @@ class WaveRunner:
         self._arena = graph.arena
         self._root = root
         self._batch = batch
+        self.most_leaves = batch  # of the next wave that an evaluator outside the kernels gets
+        self.answered = (0, 0.0)  # leaves of the last batch that such an evaluator had, and its seconds
         self._overlaps = overlap and batch >= THREAD_FROM and graph.evaluator.kernel_kind == EXTERNAL
         self.wave = self._new_wave()
         self._spare = self._new_wave() if self._overlaps else None
@@ -194,7 +196,7 @@ class WaveRunner:
     def _gather(self, w: wave.WaveArrays, before: wave.WaveArrays, visits: int, evaluations: int) -> int:
         arena, pager = self._arena, self._graph.pager
         kernel = run.gather if self._batch == 1 or self._scheme == FLOW else schemes.gather_otherwise
-        target = min(self._batch, visits, evaluations)
+        target = min(self._batch, self.most_leaves, visits, evaluations)
         while True:
             leaves = kernel(arena.tables, arena.arrays, w, before, pager.filter(), self._root, target, visits)
             if leaves >= 0:
@@ -283,7 +285,9 @@ class WaveRunner:
         batch = PositionBatch(
             w.leaf_words[: 10 * leaves].reshape(leaves, 10).copy(), w.moves[:count].copy(), offsets.copy()
         )
+        begin = time.monotonic()
         answer = self._answer(batch)
+        self.answered = leaves, time.monotonic() - begin
         w.priors[:count] = answer.priors
         w.values[0 : 2 * leaves : 2] = answer.wdl[:, 0] - answer.wdl[:, 2]
         w.values[1 : 2 * leaves : 2] = answer.wdl[:, 1]

@@ -1,7 +1,7 @@
 """One `go`, from the command to its `bestmove`: given once, in time, by whichever thread can first.
 
-The worker searches and answers when it has had enough. Behind it stands the clock's thread: at the last moment
-it answers from what the worker has shown so far; the late wave is completed for the next search.
+The worker searches and answers when it has had enough. Behind it stands the clock's thread: at the last
+moment it answers from what the worker has shown so far; the late wave is completed for the next search.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ class Answer:
         go, overhead = self.go, self.wish.overhead_ms
         if go.movetime is not None:
             return move_budget(go.movetime, overhead_ms=overhead)
-        left, more = (go.wtime, go.winc) if self.board.turn == chess.WHITE else (go.btime, go.binc)
+        clocks = [(go.wtime, go.winc), (go.btime, go.binc)]
+        own, other = clocks if self.board.turn == chess.WHITE else clocks[::-1]
+        left, more = other if own[0] is None else own
         if left is None:
             return None
         return clock_budget(left, more or 0, go.movestogo, overhead_ms=overhead)
@@ -141,6 +143,10 @@ class Answer:
             self._changed.clear()
 
     # ---------------------------------------------------------- the worker
+    def note(self, record: NodeRecord | None) -> None:
+        """Takes note of what is known before the search begins, for an answer that cannot wait."""
+        self._record = record
+
     def begin(self, report: Report) -> None:
         """Shows what is known before the search begins."""
         self._show(report)
@@ -156,7 +162,8 @@ class Answer:
         if best != self._best:
             self._best, self._best_since = best, elapsed
         self._record = record
-        if not self.is_held and self._is_enough(progress, ranked, elapsed):
+        enough = self.stop.is_set() or self._is_enough(progress, ranked, elapsed)
+        if not self.is_held and enough:
             self._keep(report(progress))
             self.give()
             return
@@ -199,6 +206,8 @@ class Answer:
         if go.movetime is not None:
             return elapsed >= self._budget.planned
         visited = [row for row in ranked if row[1]]
+        if visited and visited[0][2] == 1.0:  # a certain win
+            return True
         best_n, second_n = ([row[1] for row in visited] + [0, 0])[:2]
         agrees = not visited or max(visited, key=lambda row: row[2])[0] == visited[0][0]
         speed = progress.visits_per_s

@@ -16,6 +16,7 @@ INCREMENT_SHARE = 0.8  # of the increment that is spent at once
 LONGER = 2.5  # most time of one move, in planned times
 SHARE_AT_ONCE = 0.5  # of the time left that one move may take at most, when others must follow
 LAST_MOVE_SHARE = 0.85  # of the time left for the last move before a time control
+LEAST_SECONDS = 0.02  # that an answer from what is known takes, if there is twice as much
 LEAST_SHARE = 0.25  # of the time left that is used though the overhead is larger
 UNSURE = 1.6  # planned times while the best move is new, or another one has the better value
 NEW_SHARE = 0.3  # of the time so far: a best move younger than that is new
@@ -49,7 +50,7 @@ def clock_budget(
     moves = MOVES_LEFT if moves_to_go is None else max(1, min(moves_to_go, MOST_MOVES_TO_GO))
     share = LAST_MOVE_SHARE if moves == 1 else SHARE_AT_ONCE
     planned = usable / moves + INCREMENT_SHARE * max(0, increment_ms) / 1000
-    most = min(LONGER * planned, share * usable)
+    most = max(min(LONGER * planned, share * usable), min(LEAST_SECONDS, usable / 2))
     return Budget(min(planned, most), most)
 
 

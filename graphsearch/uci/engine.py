@@ -47,9 +47,11 @@ class Engine:
 
         Raises:
           InvalidParameterError: if one of the defaults is no option, or no value of it.
+          OSError: if the log file cannot be opened.
         """
         self._writer = writer
         self.settings = Settings(defaults)
+        writer.log_to(self.settings.text("LogFile"))
         self._memory = Memory(writer, make)
         self._board = chess.Board()
         self._answer: Answer | None = None  # the last `go`
@@ -207,6 +209,7 @@ class Engine:
         self._give(self._memory.close)
         self._jobs.put(None)
         self._worker.join()
+        self._writer.log_to("")
         return True
 
     # ---------------------------------------------------------- the worker
@@ -281,6 +284,7 @@ class Engine:
             return _values(graph.arena.read, node) if threading.current_thread() is self._worker else {}
 
         answer.verbose_values = values
+        answer.note(graph.read(answer.board))
         known = view(graph.read, answer.board, lines=answer.wish.multipv, first=answer.listed)
         if known is not None:
             answer.begin(Report(known, seconds=time.monotonic() - answer.began))

@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 import chess
 
+CENTRE = 0.01  # pawns that a step nearer to the centre is worth: among equals
 WORTH = {chess.PAWN: 1, chess.KNIGHT: 3, chess.BISHOP: 3, chess.ROOK: 5, chess.QUEEN: 9, chess.KING: 0}
 
 
@@ -30,4 +31,4 @@ def _gain(board: chess.Board, move: chess.Move) -> float:
     board.push(move)
     mates = board.is_checkmate()
     board.pop()
-    return 1000.0 if mates else gain - hung
+    return 1000.0 if mates else gain - hung - CENTRE * chess.square_distance(move.to_square, chess.E4)

@@ -229,14 +229,32 @@ def test_what_is_known_is_shown_at_once_and_counts(tmp_path: Path) -> None:
 
 
 JUNK = [
-    "", "   ", "uci uci", "position", "position startpos moves e9e4", "position fen x", "go", "stop", "stop stop",
-    "setoption", "setoption name", "setoption name MultiPV value", "setoption name MultiPV value 99999",
-    "setoption name Threads value -1", "ponderhit", "go ponder", "go nodes", "go nodes -3", "go wtime", "go depth x",
-    "go movetime 20", "go movetime -20", "go wtime 0 btime 0", "go wtime -5 btime -5 movestogo 1", "go nodes 5", "go mate 0",
-    "isready", "debug on", "register later", "\x00\x01", "é" * 50, "d", "ucinewgame", "go infinite", "joho debug on",
-    "position startpos", "position startpos moves " + "g1f3 g8f6 f3g1 f6g8 " * 30, "go searchmoves", "go searchmoves xx",
-    "setoption name LogFile value /no/such/folder/log", "setoption name CPuct value 1e999", "go nodes 99999999999999999999",
-]  # fmt: skip
+    *(
+        "",
+        "   ",
+        "uci uci",
+        "position",
+        "position fen x",
+        "position startpos moves e9e4",
+        "position startpos",
+    ),
+    "position startpos moves " + "g1f3 g8f6 f3g1 f6g8 " * 30,
+    *("setoption", "setoption name", "setoption name MultiPV value", "setoption name MultiPV value 99999"),
+    *("setoption name Threads value -1", "setoption name CPuct value 1e999"),
+    "setoption name LogFile value /no/such/folder/log",
+    *("stop", "stop stop", "ponderhit", "isready", "debug on", "register later", "d", "ucinewgame"),
+    *("\x00\x01", "é" * 50, "joho debug on"),
+    *("go", "go infinite", "go ponder", "go nodes", "go nodes -3", "go nodes 5", "go depth x", "go mate 0"),
+    "go nodes 99999999999999999999",
+    *(
+        "go wtime",
+        "go wtime 0 btime 0",
+        "go wtime -5 btime -5 movestogo 1",
+        "go movetime 20",
+        "go movetime -20",
+    ),
+    *("go searchmoves", "go searchmoves xx"),
+]
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -24,6 +24,8 @@ from tests.conftest import start
 
 COMMAND = [sys.executable, "-m", "graphsearch", "uci"]
 KIWIPETE = chess.Board("r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1")
+FRENCH = chess.Board("rnbqkbnr/ppp2ppp/4p3/3p4/3PP3/8/PPP2PPP/RNBQKBNR w KQkq - 0 3")
+CARO = chess.Board("rnbqkbnr/pp2pppp/2p5/3p4/3PP3/8/PPP2PPP/RNBQKBNR w KQkq - 0 3")
 TIMEOUT = 120.0
 
 
@@ -61,6 +63,7 @@ def test_every_limit_is_answered_with_a_move(
 ) -> None:
     for board in (chess.Board(), KIWIPETE):
         result = engine.play(board, limit, game=object(), info=chess.engine.INFO_ALL)
+        assert result.move is not None
         assert result.move in board.legal_moves
         if result.ponder:
             after = board.copy()
@@ -70,10 +73,10 @@ def test_every_limit_is_answered_with_a_move(
 
 def test_every_line_of_an_analysis_is_legal_and_in_order(engine: chess.engine.SimpleEngine) -> None:
     engine.configure({"UCI_ShowWDL": True})
-    infos = engine.analyse(KIWIPETE, chess.engine.Limit(nodes=3000), multipv=4)
+    infos = engine.analyse(FRENCH, chess.engine.Limit(nodes=3000), multipv=4)
     assert [info["multipv"] for info in infos] == [1, 2, 3, 4]
     for info in infos:
-        board = KIWIPETE.copy()
+        board = FRENCH.copy()
         assert len(info["pv"]) > 1
         for move in info["pv"]:
             assert move in board.legal_moves
@@ -88,7 +91,7 @@ def test_every_line_of_an_analysis_is_legal_and_in_order(engine: chess.engine.Si
 
 def test_root_moves_restrict_and_a_mate_is_scored(engine: chess.engine.SimpleEngine) -> None:
     only = [chess.Move.from_uci("a2a3")]
-    info = engine.analyse(KIWIPETE, chess.engine.Limit(nodes=3400), root_moves=only)
+    info = engine.analyse(CARO, chess.engine.Limit(nodes=300), root_moves=only)
     assert info["pv"][0] == only[0]
     board = chess.Board("6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1")
     info = engine.analyse(board, chess.engine.Limit(mate=1))
@@ -102,6 +105,7 @@ def test_an_analysis_runs_until_it_is_stopped(engine: chess.engine.SimpleEngine)
                 break
         analysis.stop()
         best = analysis.wait()
+    assert best.move is not None
     assert best.move in chess.Board().legal_moves
 
 

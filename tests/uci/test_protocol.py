@@ -14,23 +14,61 @@ from graphsearch.uci.protocol import parse_go, parse_position, parse_setoption
 from graphsearch.uci.quick import quick_move
 
 WORDS = st.sampled_from(
-    "go wtime btime winc 100 -5 1e9 x searchmoves e2e4 infinite ponder nodes 0 movestogo mate moves".split()
+    [
+        "go",
+        "wtime",
+        "btime",
+        "winc",
+        "100",
+        "-5",
+        "1e9",
+        "x",
+        "searchmoves",
+        "e2e4",
+        "infinite",
+        "ponder",
+        "nodes",
+        "0",
+        "movestogo",
+        "mate",
+        "moves",
+    ]
 )
 
 
 def test_go_reads_every_limit() -> None:
     go = parse_go(
-        "wtime 1 btime 2 winc 3 binc 4 movestogo 5 depth 6 nodes 7 mate 8 movetime 9 ponder".split()
+        [
+            "wtime",
+            "1",
+            "btime",
+            "2",
+            "winc",
+            "3",
+            "binc",
+            "4",
+            "movestogo",
+            "5",
+            "depth",
+            "6",
+            "nodes",
+            "7",
+            "mate",
+            "8",
+            "movetime",
+            "9",
+            "ponder",
+        ]
     )
     values = (go.wtime, go.btime, go.winc, go.binc, go.movestogo, go.depth, go.nodes, go.mate, go.movetime)
     assert values == (1, 2, 3, 4, 5, 6, 7, 8, 9)
     assert go.ponder
     assert not go.notes
-    assert parse_go("searchmoves e2e4 d2d4 infinite".split()).infinite
+    assert parse_go(["searchmoves", "e2e4", "d2d4", "infinite"]).infinite
 
 
 def test_what_go_does_not_understand_is_noted_and_the_rest_counts() -> None:
-    go = parse_go("wtime x binc 4 nodes 0 hurry movetime".split())
+    go = parse_go(["wtime", "x", "binc", "4", "nodes", "0", "hurry", "movetime"])
     assert (go.wtime, go.binc, go.nodes, go.movetime) == (None, 4, None, None)
     assert len(go.notes) >= 4
 
@@ -41,10 +79,10 @@ def test_any_words_make_a_go(words: list[str]) -> None:
 
 
 def test_a_position_ends_where_its_moves_become_illegal() -> None:
-    given = parse_position("startpos moves e2e4 e7e5 e4e5 g1f3".split())
+    given = parse_position(["startpos", "moves", "e2e4", "e7e5", "e4e5", "g1f3"])
     assert len(given.board.move_stack) == 2
     assert "move 3, 'e4e5'" in given.problem
-    assert parse_position("startpos moves e2e4 0000".split()).problem
+    assert parse_position(["startpos", "moves", "e2e4", "0000"]).problem
     assert not parse_position(f"fen {chess.STARTING_FEN} moves e2e4".split()).problem
 
 
@@ -58,13 +96,13 @@ def test_what_is_no_position_is_refused(text: str) -> None:
 
 def test_chess960_is_refused_by_name() -> None:
     with pytest.raises(InvalidPositionError, match="only standard chess"):
-        parse_position("fen nrbkqbrn/pppppppp/8/8/8/8/PPPPPPPP/NRBKQBRN w GBgb - 0 1".split())
+        parse_position(["fen", "nrbkqbrn/pppppppp/8/8/8/8/PPPPPPPP/NRBKQBRN", "w", "GBgb", "-", "0", "1"])
     with pytest.raises(InvalidParameterError, match="only standard chess"):
         Settings().set("UCI_Chess960", "true")
 
 
 def test_castling_by_taking_the_own_rook_is_understood() -> None:
-    given = parse_position("fen r3k2r/8/8/8/8/8/8/R3K2R w HAha - 0 1 moves e1h1".split())
+    given = parse_position(["fen", "r3k2r/8/8/8/8/8/8/R3K2R", "w", "HAha", "-", "0", "1", "moves", "e1h1"])
     assert given.board.move_stack == [chess.Move.from_uci("e1g1")]
 
 

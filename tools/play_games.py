@@ -243,7 +243,7 @@ def endless(openings: list[str]) -> Iterator[str]:
 
 
 def openings_of(path: Path | None, plies: int) -> list[str]:
-    """Returns the first plies of every game of a PGN file in SAN, or the openings that come with this tool."""
+    """Returns the first plies of every game of a PGN file in SAN, or the openings of this tool."""
     if path is None:
         return list(OPENINGS)
     found = []

@@ -149,7 +149,7 @@ def test_a_wrong_option_is_refused_and_changes_nothing(name: str, value: str) ->
 
 
 def test_an_unknown_option_is_answered_with_those_that_exist() -> None:
-    with pytest.raises(InvalidParameterError, match="GraphFile.*MultiPV"):
+    with pytest.raises(InvalidParameterError, match=r"GraphFile.*MultiPV"):
         Settings().set("Hash", "64")
 
 

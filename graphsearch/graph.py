@@ -25,7 +25,7 @@ from .summary import top_rows
 Note = Callable[[Store], None]
 
 TABLES_SECONDS = 10.0  # between two updates of the plain tables while a search goes on
-TABLE_ROOTS = 8  # the last searched, whose well-visited positions are listed: a tenth of a second each
+TABLE_ROOTS = 4  # the last searched, whose well-visited positions are listed: a tenth of a second each
 LOADED_AT_ONCE = 100_000  # nodes of a file that is loaded whole when it is opened: a tenth of a second
 
 

@@ -62,8 +62,8 @@ def search(
       stop: set it, from any thread or a signal handler, to finish the wave, save and return.
       searchmoves: search only these moves of the position; without any, all. The visits that other moves
         have from earlier searches stay.
-      pace: called before each wave with the size of the last batch that an evaluator outside the kernels
-        had and the seconds it took (0, 0.0 at first); returns the most leaves of the next.
+      pace: called before each wave, or slice of waves, with the number of leaves last evaluated and the
+        seconds they took (0, 0.0 at first); returns the most leaves of a wave from now on.
       hurry: wait for the file as little as can be: a search that leaves nothing unsaved for long ends before
         it is saved. `Graph.save_soon`, `begin_saving` or `close` must follow.
 

@@ -59,8 +59,8 @@ class WaveRunner:
         self._arena = graph.arena
         self._root = root
         self._batch = batch
-        self.most_leaves = batch  # of the next wave that an evaluator outside the kernels gets
-        self.answered = (0, 0.0)  # leaves of the last batch that such an evaluator had, and its seconds
+        self.most_leaves = batch  # of the next wave, if fewer than a batch
+        self.answered = (0, 0.0)  # leaves last evaluated at once, or by a slice of waves, and the seconds
         self._overlaps = overlap and batch >= THREAD_FROM and graph.evaluator.kernel_kind == EXTERNAL
         self.wave = self._new_wave()
         self._spare = self._new_wave() if self._overlaps else None
@@ -156,6 +156,7 @@ class WaveRunner:
         weights = getattr(evaluator, "weights", NO_WEIGHTS)
         self.make_room(self._waves_per_slice)
         left = np.array([visits, evaluations, self._waves_per_slice], np.int64)
+        batch = min(self._batch, self.most_leaves)
         begin = time.monotonic()
         while code := run.run(
             self._arena.tables,
@@ -167,11 +168,12 @@ class WaveRunner:
             weights,
             evaluator.kernel_kind,
             EVALUATOR_NUMBER,
-            self._batch,
+            batch,
             left,
         ):
             self._serve(self.wave, int(code))
         spent = time.monotonic() - begin
+        self.answered = evaluations - int(left[1]), spent
         if spent < SLICE_SECONDS / 2 and self._may_lengthen():
             self._waves_per_slice *= 2
         elif spent > SLICE_SECONDS:
@@ -277,7 +279,9 @@ class WaveRunner:
         evaluator = self._graph.evaluator
         weights = getattr(evaluator, "weights", NO_WEIGHTS)
         kind, temperature = evaluator.kernel_kind, float(self._arena.arrays.floats[layout.TEMPERATURE])
+        begin = time.monotonic()
         run.evaluate(self._arena.tables, w, weights, kind, temperature)
+        self.answered = leaves, time.monotonic() - begin
 
     def _by_call(self, w: wave.WaveArrays, leaves: int) -> None:
         offsets = w.offsets[: leaves + 1]

@@ -110,6 +110,11 @@ class Answer:
         left = self.go.nodes - known
         return Limits(visits=left) if left > 0 else None
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the worker is done with it."""
+        return self._ended
+
     # ---------------------------------------------------------- the protocol's thread
     def end_soon(self) -> None:
         """Ends the search at `stop`: it may answer now, and must within a moment."""

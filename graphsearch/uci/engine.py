@@ -20,7 +20,7 @@ from .answer import Answer, Wish
 from .evaluator import make_evaluator
 from .memory import Memory
 from .options import Settings
-from .protocol import Go, parse_go, parse_position, parse_setoption
+from .protocol import Followed, Go, parse_go, parse_position, parse_setoption
 from .report import Report
 from .writer import Writer
 
@@ -54,6 +54,7 @@ class Engine:
         writer.log_to(self.settings.text("LogFile"))
         self._memory = Memory(writer, make)
         self._board = chess.Board()
+        self._followed = Followed()
         self._answer: Answer | None = None  # the last `go`
         self._line: tuple[chess.Board, tuple[chess.Move, ...]] | None = None  # what it expected
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
@@ -129,12 +130,14 @@ class Engine:
         self._give(self._memory.new_game)
 
     def _position(self, line: str) -> None:
+        words = line.split()[1:]
         try:
-            given = parse_position(line.split()[1:])
+            given = self._followed.then(words) or parse_position(words)
         except InvalidPositionError as error:
             self._writer.info(f"ERROR: {error}; the position stays {self._board.fen()}")
             return
         self._board = given.board
+        self._followed = Followed(tuple(words), given)
         if given.problem:
             self._writer.info(f"ERROR: {given.problem}")
 
@@ -220,7 +223,7 @@ class Engine:
     @property
     def _is_searching(self) -> bool:
         """Whether the worker has a search, or a late wave of one that was answered."""
-        return self._answer is not None and self._is_busy
+        return self._answer is not None and not self._answer.is_over
 
     def _give(self, job: Job) -> None:
         with self._count:

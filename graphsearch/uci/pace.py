@@ -1,6 +1,6 @@
 """How large a batch may be, so that it takes a small part of the time there is.
 
-An evaluator outside the kernels takes about a + b n seconds for n leaves. Both are fitted to what it took
+An evaluator takes about a + b n seconds for n leaves. Both are fitted to what it took
 lately; until more is known a batch is at most twice as large as any before, beginning with one leaf.
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import chess
@@ -111,7 +112,12 @@ def parse_position(words: list[str]) -> Given:
         board = _from_fen(setup[1:])
     else:
         raise InvalidPositionError("position is followed by startpos or fen FEN, then moves")
-    for number, word in enumerate(moves, 1):
+    return _played(board, moves, 1)
+
+
+def _played(board: chess.Board, moves: Sequence[str], first: int) -> Given:
+    """Returns what becomes of a board by some moves, the first of which has the number `first`."""
+    for number, word in enumerate(moves, first):
         try:
             move = board.parse_uci(word.lower())
         except ValueError:
@@ -121,6 +127,22 @@ def parse_position(words: list[str]) -> Given:
             return Given(board, f"position: move {number}, {word!r}, is illegal in {fen}; it stays there")
         board.push(move)
     return Given(board)
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The last position with the words that gave it: in a game the next one is only some moves further."""
+
+    words: tuple[str, ...] = ()
+    given: Given = Given(chess.Board())
+
+    def then(self, words: list[str]) -> Given | None:
+        """Returns the position of some words that begin like the last ones; None if they do not."""
+        known = len(self.words)
+        if self.given.problem or "moves" not in self.words or tuple(words[:known]) != self.words:
+            return None
+        played = known - 1 - self.words.index("moves")
+        return _played(self.given.board.copy(), words[known:], played + 1)
 
 
 def _from_fen(fields_of_fen: list[str]) -> chess.Board:

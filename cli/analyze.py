@@ -92,6 +92,16 @@ Param = Annotated[
 ]
 
 
+SearchMoves = Annotated[
+    str | None,
+    typer.Option(
+        "--searchmoves",
+        metavar="MOVES",
+        help='Search only these moves of the position: "e4 d4" or "e2e4 d2d4".',
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """The options of one call, under the names that the command line gives them."""
@@ -115,6 +125,7 @@ class Request:
     syzygy: str | None
     pool: str | None
     param: tuple[str, ...]
+    searchmoves: str | None
     json: bool
 
     @property
@@ -143,6 +154,7 @@ def analyze(
     syzygy: SyzygyPath = None,
     pool: Pool = None,
     param: Param = None,
+    searchmoves: SearchMoves = None,
     json: Json = False,
 ) -> None:
     """Search a position and print the best lines; with --store, go on from a graph file and save to it.
@@ -169,6 +181,7 @@ def analyze(
         syzygy=syzygy,
         pool=pool,
         param=tuple(param or ()),
+        searchmoves=searchmoves,
         json=json,
     )
     code = _run(request)
@@ -185,6 +198,7 @@ class Job:
     limits: Limits
     params: SearchParams
     ram_bytes: int | None
+    searchmoves: tuple[chess.Move, ...]
 
 
 def _job(request: Request) -> Job:
@@ -199,6 +213,7 @@ def _job(request: Request) -> Job:
 
 
 def _checked_job(request: Request, evaluator: EvaluatorObject, others: list[str]) -> Job:
+    from graphsearch.notation import read_moves
     from graphsearch.params import Limits, SearchParams
 
     for name, value in (("MinibatchSize", request.batch), ("Gather", request.gather)):
@@ -207,7 +222,8 @@ def _checked_job(request: Request, evaluator: EvaluatorObject, others: list[str]
     params = SearchParams.from_options(others)
     limits = Limits(visits=request.visits, evaluations=request.evaluations, seconds=request.time)
     board = given_position(request.position, request.moves, request.game, request.ply)
-    return Job(evaluator, board, limits, params, graph_ram(request.ram))
+    listed = None if request.searchmoves is None else tuple(read_moves(board, request.searchmoves))
+    return Job(evaluator, board, limits, params, graph_ram(request.ram), listed or ())
 
 
 def _run(request: Request) -> int:
@@ -244,7 +260,15 @@ def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
             paging_kernels_compiling() if request.store else nullcontext(),
             progress_display(request.multipv or MAX_MOVES, signals) as show,
         ):
-            return search(graph, job.board, job.limits, job.params, on_progress=show, stop=signals.stop)
+            return search(
+                graph,
+                job.board,
+                job.limits,
+                job.params,
+                on_progress=show,
+                stop=signals.stop,
+                searchmoves=job.searchmoves,
+            )
 
 
 def _compile(job: Job) -> None:

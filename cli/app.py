@@ -8,7 +8,7 @@ import typer
 
 from graphsearch.version import __version__
 
-from . import PROGRAM, analyze, bench, evaluate, perft, refresh, show, store
+from . import PROGRAM, analyze, bench, evaluate, perft, refresh, show, store, uci
 from .output import Group
 
 _ABOUT = """Search chess positions into a graph that lives in one file, and read it back.
@@ -57,6 +57,7 @@ _COMMANDS = (  # function, its examples, its line in the list of commands
     (evaluate.evaluate, evaluate.EXAMPLES, "Print what an evaluator says, without a search."),
     (perft.perft, perft.EXAMPLES, "Count the positions some plies below a position."),
     (refresh.refresh, refresh.EXAMPLES, "Bring the values of a graph file up to date."),
+    (uci.uci, uci.EXAMPLES, "Speak UCI: an engine for chess programs, with a memory."),
     (bench.bench, bench.EXAMPLES, "Measure this machine."),
 )
 

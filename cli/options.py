@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from graphsearch.errors import InvalidParameterError
 
 from .output import say
 
@@ -90,24 +91,18 @@ Pool = Annotated[
 ]
 
 
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_UNITS |= {f"{unit}I": 1024**power for power, unit in enumerate("KMGT", 1)}
-LEAST_RAM = 8 * 10**6
-
-
 def byte_count(text: str) -> int:
-    """Returns the bytes of a size: a number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, in any case.
+    """Returns the bytes of a size such as 256MB.
 
     Raises:
-      typer.BadParameter: for anything else.
-
-    >>> byte_count("256MB"), byte_count("1.5 GiB"), byte_count("4096")
-    (256000000, 1610612736, 4096)
+      typer.BadParameter: if it is none.
     """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]I?)?B?", text.strip().upper())
-    if not found:
-        raise typer.BadParameter(f"a size is a number of bytes, or such as 512MB or 4GB, not {text!r}")
-    return int(float(found[1]) * _UNITS[found[2] or ""])
+    from graphsearch import params
+
+    try:
+        return params.byte_count(text)
+    except InvalidParameterError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def graph_ram(text: str | None) -> int | None:
@@ -118,6 +113,8 @@ def graph_ram(text: str | None) -> int | None:
     """
     if text is None:
         return None
+    from graphsearch.params import LEAST_RAM
+
     found = byte_count(text)
     if found < LEAST_RAM:
         raise typer.BadParameter(f"--ram {text} is too little; at least 8MB are needed")

@@ -136,6 +136,13 @@ class Arena:
         """Sets the number of the run that new records carry."""
         self.arrays.ints[layout.RUN] = run
 
+    def set_listed(self, edges: Sequence[int] | None) -> None:
+        """Lets searches take only these edges of the root, counted in descending P; None: all."""
+        q = self.arrays.ints
+        q[layout.RESTRICTED] = edges is not None
+        q[layout.LISTED :] = 0
+        q[[layout.LISTED + k for k in edges or ()]] = 1
+
     def set_temperature(self, temperature: float) -> None:
         """Sets the policy temperature of evaluators inside the kernels."""
         self.arrays.floats[layout.TEMPERATURE] = temperature

@@ -25,6 +25,7 @@ from .summary import top_rows
 Note = Callable[[Store], None]
 
 TABLES_SECONDS = 10.0  # between two updates of the plain tables while a search goes on
+TABLE_ROOTS = 4  # the last searched, whose well-visited positions are listed: a tenth of a second each
 LOADED_AT_ONCE = 100_000  # nodes of a file that is loaded whole when it is opened: a tenth of a second
 
 
@@ -32,7 +33,8 @@ class Graph:
     """Positions and what is known about them, in memory and, if it has one, in a file.
 
     Make one with `Graph.open`; close it, or use it in a `with` statement, so that all of it is saved.
-    One search at a time; one process writes a file, any number may read it.
+    One search at a time; one process writes a file, any number may read it. While `tables_meanwhile` is False
+    the plain tables are written by `flush` and `close` only, never during a search.
     """
 
     def __init__(self, evaluator: Evaluator, store: Store | None, *, ram_bytes: int | None = None) -> None:
@@ -54,7 +56,9 @@ class Graph:
         self._closed = False
         self.saved_nodes = 0
         self._tables_at = 0.0
+        self.tables_meanwhile = True
         self._roots: dict[str, chess.Board] = {}
+        self._notes: list[Note] = []
 
     @classmethod
     def open(
@@ -167,7 +171,9 @@ class Graph:
 
     def note_root(self, board: chess.Board) -> None:
         """Notes a position that is searched, to list it in the file by the FEN that was asked for."""
-        self._roots[f"{key_of(board):016x}"] = board.copy(stack=False)
+        key = f"{key_of(board):016x}"
+        self._roots.pop(key, None)
+        self._roots[key] = board.copy(stack=False)
 
     def begin_saving(self, note: Note | None = None, *, tables: bool = False) -> None:
         """Starts to save what the file does not hold yet; searching may go on, and `settle` must follow.
@@ -182,7 +188,10 @@ class Graph:
         self._settle_saving(wait=True)
         if self._saver is None:
             return
-        tables = tables or time.monotonic() - self._tables_at > TABLES_SECONDS
+        late = len(self._notes)
+        notes = [*self._notes, *([note] if note else [])]
+        due = time.monotonic() - self._tables_at > TABLES_SECONDS
+        tables = tables or (self.tables_meanwhile and due)
         self.arena.take_back_overlay()
         try:
             rows = self._tables() if tables else None
@@ -196,10 +205,31 @@ class Graph:
                 store.append(batch, fresh=0 if i else saving.fresh)
             if rows:
                 rows(store)
-            if note:
-                note(store)
+            for item in notes:
+                item(store)
+            del self._notes[:late]
 
         self._saver.save(work)
+
+    def note_later(self, note: Note) -> None:
+        """Has something written with what is saved next."""
+        self._notes.append(note)
+
+    def save_soon(self) -> bool:
+        """Starts to save in the background what is not in the file, if nothing is being saved; never waits.
+
+        Returns:
+          whether all is saved.
+
+        Raises:
+          StoreError: if the last saving or merging failed; nothing is lost, a later save may succeed.
+        """
+        if not self.settle(wait=False):
+            return False
+        if self._saver is None or not (self.arena.dirty_count or self._notes):
+            return True
+        self.begin_saving()
+        return False
 
     def settle(self, *, wait: bool) -> bool:
         """Returns whether nothing is being saved; with `wait` it waits for that.
@@ -252,7 +282,7 @@ class Graph:
         self._tables_at = time.monotonic()
         roots = [(key, board, self.read(board)) for key, board in self._roots.items()]
         known = [(key, board.fen(), record.visits) for key, board, record in roots if record]
-        tops = [top_rows(self.read, board) for _, board, record in roots if record]
+        tops = [top_rows(self.read, board) for _, board, record in roots[-TABLE_ROOTS:] if record]
 
         def write(store: Store) -> None:
             for key, fen, visits in known:
@@ -286,7 +316,7 @@ class Graph:
             return
         try:
             self.settle(wait=True)
-            if self.arena.dirty_count:
+            if self.arena.dirty_count or self._notes:
                 self.flush()
             with contextlib.suppress(StoreError):  # all is saved; only old versions stay for now
                 self.call(Store.tidy)

@@ -129,6 +129,21 @@ def play_moves(board: chess.Board, text: str) -> None:
         board.push(_parse_move(board, move, number))
 
 
+def read_moves(board: chess.Board, text: str) -> list[chess.Move]:
+    """Returns the moves of a list in SAN or UCI, each of them legal in this position.
+
+    Raises:
+      InvalidPositionError: if the list is empty, or naming the first move that is no legal one.
+
+    >>> [move.uci() for move in read_moves(chess.Board(), "e4, g1f3")]
+    ['e2e4', 'g1f3']
+    """
+    moves = [_parse_move(board, word, number) for number, word in enumerate(_move_words(text), 1)]
+    if not moves:
+        raise InvalidPositionError("the list of moves is empty")
+    return moves
+
+
 def _move_words(text: str) -> Iterator[str]:
     for word in re.split(r"[\s,]+", text):
         move = _MOVE_NUMBER.sub("", word, count=1) if _MOVE_NUMBER.match(word) else word

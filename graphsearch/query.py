@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -116,12 +116,15 @@ def query(source: Graph | str | os.PathLike[str], board: chess.Board) -> NodeVie
     return view(source.read, board)
 
 
-def view(read: Reader, board: chess.Board, *, lines: int | None = None) -> NodeView | None:
+def view(
+    read: Reader, board: chess.Board, *, lines: int | None = None, first: Collection[chess.Move] = ()
+) -> NodeView | None:
     """Returns the view of a position, or None if `read` does not know it.
 
     Args:
       read: returns the record of a position.
       lines: how many of the best moves get a PV beyond the move itself; None: all.
+      first: moves that stand before all others, whatever their visits.
     """
     record = read(board)
     if record is None:
@@ -129,7 +132,10 @@ def view(read: Reader, board: chess.Board, *, lines: int | None = None) -> NodeV
     moves = legal_moves(board) if record.codes else []
     order, priors = record.order, record.priors if record.codes else []
     views: list[MoveView] = []
-    for k in ranking(record):
+    ranked = ranking(record)
+    if first:
+        ranked.sort(key=lambda k: moves[order[k]] not in first)
+    for k in ranked:
         reader = read if lines is None or len(views) < lines else None
         index = order[k]
         views.append(_move_view(reader, board, moves[index], edge_of(record, k), priors[index]))

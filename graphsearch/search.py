@@ -5,25 +5,26 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import chess
 import chess.polyglot
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import CapacityError, GraphSearchError, StoreError, UnsavedError
+from .errors import CapacityError, GraphSearchError, InvalidPositionError, StoreError, UnsavedError
 from .graph import Graph
 from .kernels import layout
 from .kernels.jit import mark_compiled
 from .paging import BYTES_PER_NODE
 from .params import Limits, SearchParams
-from .position import NOT_TERMINAL, key_of, pack, terminal_kind
+from .position import NOT_TERMINAL, key_of, legal_moves, pack, terminal_kind
 from .query import NodeView, view
+from .results import Progress, SearchResult
 from .store import Store
 from .waves import WaveRunner
+
+__all__ = ["Progress", "SearchResult", "history_keys", "search"]
 
 FIRST_FLUSH_SECONDS, FLUSH_SECONDS = 1.0, 30.0  # between two saves; doubled from the first to the second
 FLUSH_NODES = 65_536  # dirty nodes that are saved at once, at most
@@ -32,94 +33,8 @@ MERGE_BYTES = 60_000_000  # of a merge step, the decompressors, and what the C l
 RESERVED_PARTS = 3  # a budget is at least so many times what is set aside for both
 FLUSH_PARTS = 8  # a budget holds so many times what is saved at once
 UNLIMITED = 1 << 60
+Pace = Callable[[int, float], int]
 IDLE_VISITS, IDLE_VISITS_PER_NODE = 1_000_000, 100  # without an evaluation: then nothing is left to find
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a search is: what it added, and by `visits` (root N) and `nodes` what the graph holds now.
-
-    With a file (`stored`), `resident` nodes are in memory, which take `ram_bytes`; `read_back` records were
-    read from the file, `written` ones saved to it.
-    """
-
-    seconds: float
-    visits: int
-    new_visits: int
-    evaluations: int
-    catch_ups: int
-    collisions: int
-    nodes: int
-    stored: bool
-    resident: int
-    ram_bytes: int
-    read_back: int
-    written: int
-    depth: int
-    seldepth: int
-    visits_per_s: float
-    evaluations_per_s: float
-    viewer: Callable[[int | None], NodeView]
-
-    def node(self, multipv: int | None = None) -> NodeView:
-        """Returns the root as it is now, with lines for the best `multipv` moves (None: all)."""
-        return self.viewer(multipv)
-
-
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    """What a search found and added.
-
-    Attributes:
-      position: FEN. key: the graph's key. store: the file, None for memory only.
-      visits: root N now. new_visits, evaluations, catch_ups, collisions: what this search added.
-      depth: mean plies of a visit. seldepth: most plies. seconds: wall time, saving included.
-      bestmove: a certain win, else the most visited move; None if the game is over.
-      node: the root with all its moves. nodes: positions in the graph. saved_nodes: records written.
-      stop_reason: `visits`, `evaluations`, `time`, `stop`, `memory`, `reader` (another program keeps
-        the file's log from being reused), `exhausted` (every position that it goes to is known) or
-        `finished` (no moves).
-      unkept_visits: visits that ended in a draw by this game's repetitions: counted here, not in the file.
-      read_back: records read from the file. problems: what was found damaged in it and passed over.
-    """
-
-    position: str
-    key: int
-    store: str | None
-    visits: int
-    new_visits: int
-    evaluations: int
-    catch_ups: int
-    collisions: int
-    depth: int
-    seldepth: int
-    seconds: float
-    bestmove: chess.Move | None
-    node: NodeView
-    nodes: int
-    saved_nodes: int
-    stop_reason: str
-    unkept_visits: int
-    read_back: int
-    problems: list[str]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch analyze`."""
-        return {
-            "position": self.position,
-            "key": f"{self.key:016x}",
-            "store": self.store,
-            "visits": self.visits,
-            "new_visits": self.new_visits,
-            "evaluations": self.evaluations,
-            "catch_ups": self.catch_ups,
-            "collisions": self.collisions,
-            "depth": self.depth,
-            "seldepth": self.seldepth,
-            "seconds": self.seconds,
-            "bestmove": self.bestmove.uci() if self.bestmove else None,
-            "moves": [move.as_dict() for move in self.node.moves],
-        }
 
 
 def search(
@@ -131,6 +46,9 @@ def search(
     on_progress: Callable[[Progress], None] | None = None,
     interval: float = 0.5,
     stop: threading.Event | None = None,
+    searchmoves: Iterable[chess.Move] = (),
+    pace: Pace | None = None,
+    hurry: bool = False,
 ) -> SearchResult:
     """Searches a position and returns what is known about it then; all of it is saved.
 
@@ -142,9 +60,15 @@ def search(
       on_progress: called about every `interval` seconds, and once at the end.
       interval: seconds between two calls.
       stop: set it, from any thread or a signal handler, to finish the wave, save and return.
+      searchmoves: search only these moves of the position; without any, all, or the best that tablebases
+        know. The visits that other moves have from earlier searches stay.
+      pace: called before each wave, or slice of waves, with the number of leaves last evaluated and the
+        seconds they took (0, 0.0 at first); returns the most leaves of a wave from now on.
+      hurry: wait for the file as little as can be: a search that leaves nothing unsaved for long ends before
+        it is saved. `Graph.save_soon`, `begin_saving` or `close` must follow.
 
     Raises:
-      InvalidPositionError: if the position is not legal.
+      InvalidPositionError: if the position is not legal, or one of `searchmoves` is not.
       EvaluatorError: if the evaluator fails; what was found until then is saved.
       UnsavedError: if the file cannot be written; its `result` is what was found.
       GraphSearchError: if another search is running on the graph.
@@ -156,9 +80,17 @@ def search(
         session = _Session(
             graph, board, limits or Limits(), params or SearchParams(), stop or threading.Event()
         )
+        session.listed = frozenset(searchmoves or moves_of_tables(graph, board))
+        session.pace, session.hurry = pace, hurry
         return session.run(on_progress, interval)
     finally:
         graph.searching.release()
+
+
+def moves_of_tables(graph: Graph, board: chess.Board) -> list[chess.Move]:
+    """Returns the best moves of a position that the evaluator's tablebases know; nothing if they do not."""
+    best_moves = getattr(graph.evaluator, "best_moves", None)
+    return best_moves(board) or [] if best_moves else []
 
 
 def history_keys(board: chess.Board) -> NDArray[np.uint64]:
@@ -191,6 +123,9 @@ class _Session:
         self.limits = limits
         self.params = params
         self.stop = stop
+        self.listed: frozenset[chess.Move] = frozenset()
+        self.pace: Pace | None = None
+        self.hurry = False
         self.root = pack(board)
         self.arena = graph.arena
         overlap = bool(params.overlap)
@@ -220,11 +155,14 @@ class _Session:
         try:
             try:
                 self._know_root()
+                self._restrict()
                 self._loop(on_progress, interval)
                 self.runner.finish()
             except StoreError as error:
                 unsaved = error
-            node = self._view(None)  # with the draws by this game's history, which are not kept
+            node = self._view(
+                1 if self.hurry else None
+            )  # with the draws by this game's history, which are not kept
             if on_progress:
                 on_progress(self.progress())
         finally:
@@ -242,21 +180,36 @@ class _Session:
             self.runner.step(1, UNLIMITED)
             self.runner.finish()
 
+    def _restrict(self) -> None:
+        """Marks the edges that this search may take at the root, if not all."""
+        if not self.listed:
+            return
+        record = self.graph.read(self.board)
+        assert record is not None, "the first wave records the root"
+        moves = legal_moves(self.board)
+        self.arena.set_listed([k for k, i in enumerate(record.order) if moves[i] in self.listed])
+
     def _begin(self) -> None:
+        for move in self.listed:
+            if move not in self.board.legal_moves:
+                raise InvalidPositionError(f"{move.uci()} is not a legal move of {self.board.fen()}")
         self.arena.set_params(self.params)
         self.arena.set_history(history_keys(self.board))
         self.arena.counters[layout.SELDEPTH] = 0
         self.graph.note_root(self.board)
-        if self.graph.store:
+        if self.graph.store and not self.hurry:
             self.graph.call(self._begin_run)
         self.arena.set_run(self.run_id or 0)
 
     def _begin_run(self, store: Store) -> None:
+        """Enters this run in the file; in a hurry that waits for its first save."""
         self.run_id = store.begin_run(self.board.fen(), self.limits.as_dict(), self.params.as_dict())
 
     def _loop(self, on_progress: Callable[[Progress], None] | None, interval: float) -> None:
         shown = self.started
         while not self._finished():
+            if self.pace:
+                self.runner.most_leaves = self.pace(*self.runner.answered)
             try:
                 self.runner.step(self._visits_left(), self._evaluations_left())
             except CapacityError:
@@ -320,22 +273,30 @@ class _Session:
 
     def _noted(self, *, finished: bool) -> Callable[[Store], None]:
         """Returns what writes down the state of this run."""
-        assert self.run_id is not None
-        run, visits, evaluations = self.run_id, self._added(layout.VISITS), self._added(layout.EVALUATIONS)
-        if finished:
-            return lambda store: store.finish_run(run, visits, evaluations)
-        return lambda store: store.update_run(run, visits, evaluations)
+        visits, evaluations = self._added(layout.VISITS), self._added(layout.EVALUATIONS)
+
+        def note(store: Store) -> None:
+            if self.run_id is None:
+                self._begin_run(store)
+            assert self.run_id is not None
+            update = store.finish_run if finished else store.update_run
+            update(self.run_id, visits, evaluations)
+
+        return note
 
     def _end(self) -> StoreError | None:
         """Saves all, and takes back what only this game's history made a draw; returns why saving failed."""
         try:
-            if self.graph.store:
+            if self.graph.store and self.hurry:
+                self.graph.note_later(self._noted(finished=True))
+            elif self.graph.store:
                 self.graph.flush(self._noted(finished=True))
             mark_compiled()
         except StoreError as error:
             return error
         finally:
             self.runner.close()
+            self.arena.set_listed(None)
             self.arena.take_back_overlay()
             self.arena.forget_overlay()
             self.arena.set_history(np.zeros(0, np.uint64))
@@ -368,7 +329,7 @@ class _Session:
         )
 
     def _view(self, lines: int | None) -> NodeView:
-        node = view(self.graph.read, self.board, lines=lines)
+        node = view(self.graph.read, self.board, lines=lines, first=self.listed)
         assert node is not None, "the first wave records the root"
         return node
 

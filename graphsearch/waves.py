@@ -61,6 +61,8 @@ class WaveRunner:
         self._evaluator = graph.store.evaluator_number if graph.store else FIRST_EVALUATOR
         self._root = root
         self._batch = batch
+        self.most_leaves = batch  # of the next wave, if fewer than a batch
+        self.answered = (0, 0.0)  # leaves last evaluated at once, or by a slice of waves, and the seconds
         self._overlaps = overlap and batch >= THREAD_FROM and graph.evaluator.kernel_kind == EXTERNAL
         self.wave = self._new_wave()
         self._spare = self._new_wave() if self._overlaps else None
@@ -156,6 +158,7 @@ class WaveRunner:
         weights = getattr(evaluator, "weights", NO_WEIGHTS)
         self.make_room(self._waves_per_slice)
         left = np.array([visits, evaluations, self._waves_per_slice], np.int64)
+        batch = min(self._batch, self.most_leaves)
         begin = time.monotonic()
         while code := run.run(
             self._arena.tables,
@@ -167,11 +170,12 @@ class WaveRunner:
             weights,
             evaluator.kernel_kind,
             self._evaluator,
-            self._batch,
+            batch,
             left,
         ):
             self._serve(self.wave, int(code))
         spent = time.monotonic() - begin
+        self.answered = evaluations - int(left[1]), spent
         if spent < SLICE_SECONDS / 2 and self._may_lengthen():
             self._waves_per_slice *= 2
         elif spent > SLICE_SECONDS:
@@ -196,7 +200,7 @@ class WaveRunner:
     def _gather(self, w: wave.WaveArrays, before: wave.WaveArrays, visits: int, evaluations: int) -> int:
         arena, pager = self._arena, self._graph.pager
         kernel = run.gather if self._batch == 1 or self._scheme == FLOW else schemes.gather_otherwise
-        target = min(self._batch, visits, evaluations)
+        target = min(self._batch, self.most_leaves, visits, evaluations)
         while True:
             leaves = kernel(arena.tables, arena.arrays, w, before, pager.filter(), self._root, target, visits)
             if leaves >= 0:
@@ -277,7 +281,9 @@ class WaveRunner:
         evaluator = self._graph.evaluator
         weights = getattr(evaluator, "weights", NO_WEIGHTS)
         kind, temperature = evaluator.kernel_kind, float(self._arena.arrays.floats[layout.TEMPERATURE])
+        begin = time.monotonic()
         run.evaluate(self._arena.tables, w, weights, kind, temperature)
+        self.answered = leaves, time.monotonic() - begin
 
     def _by_call(self, w: wave.WaveArrays, leaves: int) -> None:
         offsets = w.offsets[: leaves + 1]
@@ -285,7 +291,9 @@ class WaveRunner:
         batch = PositionBatch(
             w.leaf_words[: 10 * leaves].reshape(leaves, 10).copy(), w.moves[:count].copy(), offsets.copy()
         )
+        begin = time.monotonic()
         answer = self._answer(batch)
+        self.answered = leaves, time.monotonic() - begin
         w.priors[:count] = answer.priors
         w.values[0 : 2 * leaves : 2] = answer.wdl[:, 0] - answer.wdl[:, 2]
         w.values[1 : 2 * leaves : 2] = answer.wdl[:, 1]

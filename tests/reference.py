@@ -98,8 +98,10 @@ class ReferenceSearch:
         self.params = params
         self.nodes: dict[int, Node] = {}
         self.catch_ups = 0
+        self.searchmoves: frozenset[chess.Move] = frozenset()
 
-    def run(self, board: chess.Board, visits: int) -> Node:
+    def run(self, board: chess.Board, visits: int, searchmoves: frozenset[chess.Move] = frozenset()) -> Node:
+        self.searchmoves = searchmoves
         for _ in range(visits):
             self.visit(board)
         return self.nodes[key_of(board)]
@@ -115,7 +117,7 @@ class ReferenceSearch:
             end = node or self.nodes.setdefault(key_of(board), self._evaluate(board))
             if node is None or node.terminal or (path and self._supports(node, *path[-1])):
                 break
-            k = self._select(node)
+            k = self._select(node, frozenset() if path else self.searchmoves)
             path.append((node, k))
             board.push(node.moves[k])
             end = None
@@ -150,7 +152,7 @@ class ReferenceSearch:
             zeros.copy(), zeros.copy(), [0.0] * len(moves), zeros.copy(),
         )  # fmt: skip
 
-    def _select(self, node: Node) -> int:
+    def _select(self, node: Node, searchmoves: frozenset[chess.Move]) -> int:
         p = self.params
         spent = sum(node.n)
         base = p.cpuct_base
@@ -161,6 +163,8 @@ class ReferenceSearch:
         best, chosen = -math.inf, 0
         for k, code in enumerate(node.codes):
             n = node.n[k]
+            if searchmoves and node.moves[k] not in searchmoves:
+                continue
             value = (n - node.r[k]) * node.q[k] / n if n else fpu
             score = value + c * norm * float(code**4) / (1 + n)
             if score > best:

@@ -18,11 +18,12 @@ FLOORS = (
     ("params", "position", "provenance", "kernels"),
     ("pgn", "notation", "record", "arena"),
     ("store", "evaluators"),
-    ("query", "summary", "paging", "saving"),
+    ("query", "results", "summary", "paging", "saving"),
     ("graph", "refresh"),
     ("waves",),
     ("search",),
     ("bench", "bench_offload", "bench_batches", "warm"),
+    ("uci",),
     ("",),  # graphsearch/__init__.py: the names of the public API, resolved when asked for
     ("cli",),
     ("__main__",),

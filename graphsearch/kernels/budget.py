@@ -18,6 +18,7 @@ from .backup import settle
 from .jit import inner
 from .layout import COLLISION_VISITS, ROUNDS
 from .levels import LARGEST_SPLIT, add_child, admit, enter_node, has_room, sender, start_round
+from .listed import allocate_listed, is_restricted
 from .wave import (
     ASKED,
     COLLISION,
@@ -47,7 +48,11 @@ LEAVES_PER_LIMIT = 256  # leaves of a batch that MaxCollisionVisits is meant for
 def _pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
     """Splits an entry's visits, and the collisions allowed below it, over its node's edges."""
     node = enter_node(T, W, e)
-    m = allocate(T, A, W, words_of(W, e), field(W, e, SLOT), node, field(W, e, ASKED), False)
+    s, rec, asked = words_of(W, e), field(W, e, SLOT), field(W, e, ASKED)
+    if is_restricted(A, W, e):
+        m = allocate_listed(T, A, W, s, rec, node, asked, False)
+    else:
+        m = allocate(T, A, W, s, rec, node, asked, False)
     divide(W, m, W.shares[e])
     for j in range(m):
         if W.counts[SPLIT + j]:

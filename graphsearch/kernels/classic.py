@@ -31,6 +31,7 @@ from .layout import (
     move_count,
 )
 from .levels import LARGEST_SPLIT, add_child, has_room, miss, start_at_root, tag_of
+from .listed import choose_listed, is_restricted
 from .locate import may_be_stored
 from .paths import end_entry, ends_at_known, ends_by_path, locate, open_leaf, position_key
 from .run import SPARE_BLOCK_WORDS
@@ -123,7 +124,10 @@ def _step(T: Any, A: Any, W: Any, e: Any) -> Any:
     rec = field(W, e, SLOT)
     node = flight_at(W, tag_of(T, W, e))
     set_field(W, e, NODE_OR_LEAF, node)
-    j, run = choose(T, A, W, s, rec, node)
+    if is_restricted(A, W, e):
+        j, run = choose_listed(T, A, W, s, rec, node)
+    else:
+        j, run = choose(T, A, W, s, rec, node)
     W.counts[RUN] = min(W.counts[RUN], run)
     return add_child(T, A, W, e, j, int64(1))
 

@@ -20,6 +20,7 @@ from .flight import bar, fields_of, land
 from .jit import inner
 from .layout import ROUNDS, materialised, move_count
 from .levels import LARGEST_SPLIT, add_child, admit, enter_node, has_room, sender, start_round
+from .listed import bar_unlisted, is_restricted
 from .live_edges import split_live
 from .wave import (
     ASKED,
@@ -54,6 +55,8 @@ MAX_ROUNDS = 256
 def _pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
     """Splits an entry's visits over the live edges of its node."""
     node = enter_node(T, W, e)
+    if is_restricted(A, W, e):
+        bar_unlisted(T, A, W, words_of(W, e), field(W, e, SLOT), node)
     for j in range(split_live(T, A, W, words_of(W, e), field(W, e, SLOT), node, field(W, e, ASKED))):
         if W.counts[SPLIT + j]:
             add_child(T, A, W, e, int64(j), W.counts[SPLIT + j])

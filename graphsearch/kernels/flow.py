@@ -21,6 +21,7 @@ from .flight import all_in_flight
 from .jit import inner, prefetch
 from .layout import ROUNDS, WAVE_SHARE
 from .levels import LARGEST_SPLIT, add_child, admit, enter_node, has_room, prefetch_place, sender, start_round
+from .listed import allocate_listed, is_restricted
 from .puct import child_visits
 from .wave import (
     ASKED,
@@ -105,10 +106,14 @@ def _pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
     rec = field(W, e, SLOT)
     node = enter_node(T, W, e)
     asked = field(W, e, ASKED)
-    if asked == 1 and all_in_flight(W, node) == 0:
+    if is_restricted(A, W, e):
+        edges = allocate_listed(T, A, W, s, rec, node, asked, True)
+    elif asked == 1 and all_in_flight(W, node) == 0:
         add_child(T, A, W, e, allocate_first(T, A, W, s, rec, node), int64(1))
         return
-    for j in range(allocate(T, A, W, s, rec, node, asked, True)):
+    else:
+        edges = allocate(T, A, W, s, rec, node, asked, True)
+    for j in range(edges):
         if W.counts[SPLIT + j]:
             add_child(T, A, W, e, int64(j), W.counts[SPLIT + j])
 

@@ -8,6 +8,7 @@ from numba import int64
 
 from .jit import inner
 from .levels import add_child, miss, start_at_root
+from .listed import is_restricted, select_listed
 from .locate import may_be_stored
 from .paths import ends_at_known, ends_by_path, locate, open_leaf, position_key
 from .puct import select
@@ -36,6 +37,7 @@ def gather_one(T: Any, A: Any, W: Any, F: Any, root: Any) -> Any:
         waited = False
         if ends_at_known(A, W, e, int64(1)):
             break
-        e = add_child(T, A, W, e, select(T, A, s, rec), int64(1))
+        j = select_listed(T, A, s, rec) if is_restricted(A, W, e) else select(T, A, s, rec)
+        e = add_child(T, A, W, e, j, int64(1))
     W.counts[STAGE] = NOT_WAITING
     return True

@@ -83,12 +83,15 @@ EXPLORATION = 72
 EXPLORATION_ENTRIES = 4096
 FLOATS = EXPLORATION + EXPLORATION_ENTRIES
 
-# `ints`, int64: entries by block class | scratch for sorting | the gatherer (`kinds`) and its limits
+# `ints`, int64: entries by block class | scratch for sorting | the gatherer (`kinds`) and its limits | the
+# root's listed edges (`listed.py`)
 CAPACITY = 0
 KEYS = 32
 SCHEME, COLLISION_EVENTS, COLLISION_VISITS = KEYS + 256, KEYS + 257, KEYS + 258
 RUN = KEYS + 259  # number of the run that new records carry
-INTS = KEYS + 264
+RESTRICTED = KEYS + 260  # 1: the root's edges without a mark in LISTED take no visits of this search
+LISTED = KEYS + 264  # by edge, in descending P
+INTS = LISTED + 256
 CODE = 63  # bits of a P code in its byte
 
 

@@ -1,0 +1,104 @@
+"""`graphsearch uci`: the search as an engine for chess programs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .options import Evaluator, EvaluatorOption, Policy, Pool, Ram, SyzygyPath, Value
+from .signals import StopSignals
+
+EXAMPLES = """\b
+Examples:
+  graphsearch uci --store games.graph
+  graphsearch uci --evaluator lc0:maia-1900.pb.gz --store maia.graph --ram 2GB
+"""
+
+Store = Annotated[
+    Path | None,
+    typer.Option("--store", metavar="FILE", help="The graph file to go on from and save to (GraphFile)."),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE",
+        help="Any other option of the engine, such as MultiPV=3; may be repeated.",
+    ),
+]
+
+
+def uci(
+    store: Store = None,
+    evaluator: Evaluator = None,
+    policy: Policy = None,
+    value: Value = None,
+    evaluator_option: EvaluatorOption = None,
+    syzygy: SyzygyPath = None,
+    pool: Pool = None,
+    ram: Ram = None,
+    option: Set = None,
+) -> None:
+    """Speak UCI on stdin and stdout, for chess programs; they set the options, these are the defaults.
+
+    It remembers: with a graph file, every position that it has searched in any game or analysis is the start
+    of the next search. It ends at quit, at the end of stdin, at Ctrl-C and at SIGTERM, saved each time.
+    """
+    from graphsearch.errors import InvalidParameterError
+    from graphsearch.uci import Engine, Writer
+
+    given = {
+        "Evaluator": evaluator,
+        "Policy": policy,
+        "Value": value,
+        "EvaluatorOptions": ";".join(evaluator_option or []),
+        "SyzygyPath": syzygy,
+        "Pool": pool,
+        "GraphFile": None if store is None else str(store),
+        "RAM": ram,
+    }
+    defaults = {name: text for name, text in given.items() if text is not None}
+    for text in option or []:
+        name, sign, value = text.partition("=")
+        if not sign:
+            raise typer.BadParameter(f"an option is given as NAME=VALUE, not {text!r}")
+        defaults[name.strip()] = value.strip()
+    writer = Writer(_send)
+    try:
+        engine = Engine(writer, defaults)
+    except InvalidParameterError as error:
+        raise typer.BadParameter(str(error)) from None
+    code = 0
+    with StopSignals() as signals:
+        try:
+            _read(engine, writer)
+        except KeyboardInterrupt:
+            code = 130
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else 1
+        signals.arm()
+        closed = engine.close()
+    if not closed:
+        os._exit(code)  # nothing to save, and a compile or a network that is being loaded would keep it
+    if code:
+        raise typer.Exit(code)
+
+
+def _read(engine: object, writer: object) -> None:
+    """Hands every line of stdin to the engine, until quit, the end, or nobody reads the answers."""
+    from graphsearch.uci import Engine, Writer
+
+    assert isinstance(engine, Engine)
+    assert isinstance(writer, Writer)
+    for line in iter(sys.stdin.buffer.readline, b""):
+        if not engine.handle(line.decode("utf-8", "replace")) or writer.gone.is_set():
+            return
+
+
+def _send(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()

@@ -1,0 +1,297 @@
+"""One `go`, from the command to its `bestmove`: given once, in time, by whichever thread can first.
+
+The worker searches and answers when it has had enough. Behind it stands the clock's thread: at the last
+moment it answers from what the worker has shown so far; the late wave is completed for the next search.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import chess
+
+from ..params import Limits, SearchParams
+from ..position import legal_moves
+from ..query import NodeView, Reader, ranking
+from ..record import NodeRecord
+from ..results import Progress
+from .clock import Budget, Standing, clock_budget, may_stop, move_budget
+from .options import Settings
+from .protocol import Go
+from .quick import quick_move
+from .report import Report, info_lines, stats_lines
+from .writer import Writer
+
+INFO_SECONDS = 1.0  # between two reports of the same best move
+NEWS_SECONDS = 0.1  # at least, before a report of another one
+STOP_SECONDS = 0.15  # that a stopped search has to answer with its last word
+
+Board = chess.Board
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How the answer is to look, as the options were when the search began."""
+
+    multipv: int
+    wdl: bool
+    verbose: bool
+    live: bool
+    overhead_ms: int
+    params: SearchParams
+
+    @classmethod
+    def of(cls, settings: Settings) -> Wish:
+        """Returns what some settings ask for."""
+        return cls(
+            settings.number("MultiPV"),
+            settings.is_on("UCI_ShowWDL"),
+            settings.is_on("VerboseMoveStats"),
+            settings.is_on("LogLiveStats"),
+            settings.number("Move Overhead"),
+            settings.params(),
+        )
+
+
+class Answer:
+    """The answer to one `go`. Each method says whose thread it is for."""
+
+    def __init__(
+        self, go: Go, board: Board, listed: Sequence[chess.Move], wish: Wish, writer: Writer, began: float
+    ) -> None:
+        """Begins at `began` (`time.monotonic`), when the command came."""
+        self.go = go
+        self.board = board
+        self.listed = frozenset(listed)
+        self.wish = wish
+        self.writer = writer
+        self.began = began
+        self.stop = threading.Event()
+        self.done = threading.Event()
+        self.is_held = go.infinite or go.ponder or not go.is_limited
+        self.guess: NodeView | None = None  # what the file knew of the position
+        self.expected: tuple[chess.Move, ...] = ()  # what the search before expected from here
+        self.verbose_values: Callable[[NodeView], dict[chess.Move, float]] = lambda node: {}
+        self._budget = self._planned()
+        self._deadline = None if self.is_held or self._budget is None else began + self._budget.most
+        self._changed = threading.Event()
+        self._lock = threading.Lock()
+        self._ended = False
+        self._report: Report | None = None
+        self._reported_at = 0.0
+        self._record: NodeRecord | None = None
+        self._best: chess.Move | None = None
+        self._best_since = 0.0
+
+    def _planned(self) -> Budget | None:
+        """Returns the time for this move, None if time does not limit it."""
+        go, overhead = self.go, self.wish.overhead_ms
+        if go.movetime is not None:
+            return move_budget(go.movetime, overhead_ms=overhead)
+        clocks = [(go.wtime, go.winc), (go.btime, go.binc)]
+        own, other = clocks if self.board.turn == chess.WHITE else clocks[::-1]
+        left, more = other if own[0] is None else own
+        if left is None:
+            return None
+        return clock_budget(left, more or 0, go.movestogo, overhead_ms=overhead)
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds that the search may take, None for as long as it likes."""
+        return None if self.is_held or self._budget is None else self._budget.most
+
+    def limits(self, known: int) -> Limits | None:
+        """Returns the limits of the search itself; None if the visits that are known are enough."""
+        if self.go.nodes is None or self.go.infinite:
+            return Limits()
+        left = self.go.nodes - known
+        return Limits(visits=left) if left > 0 else None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the worker is done with it."""
+        return self._ended
+
+    # ---------------------------------------------------------- the protocol's thread
+    def end_soon(self) -> None:
+        """Ends the search at `stop`: it may answer now, and must within a moment."""
+        self._release(time.monotonic() + STOP_SECONDS)
+        self.stop.set()
+
+    def ponderhit(self) -> None:
+        """Starts the clock of a `go ponder`: the expected move was played."""
+        if self.go.ponder and self.is_held and not self.go.infinite:
+            self.began = time.monotonic()
+            budget = self._budget
+            self._release(None if budget is None else self.began + budget.most)
+
+    def _release(self, deadline: float | None) -> None:
+        self.is_held = False
+        if deadline is not None:
+            self._deadline = min(deadline, self._deadline or deadline)
+        self._changed.set()
+        if self._ended:
+            self.give()
+
+    # ---------------------------------------------------------- the clock's thread
+    def watch(self) -> None:
+        """Answers when the time is up, whatever the search is at. Returns when there is an answer."""
+        while not self.done.is_set():
+            left = None if self._deadline is None else self._deadline - time.monotonic()
+            if left is not None and left <= 0:
+                self.give()
+                return
+            self._changed.wait(left)
+            self._changed.clear()
+
+    # ---------------------------------------------------------- the worker
+    def note(self, record: NodeRecord | None) -> None:
+        """Takes note of what is known before the search begins, for an answer that cannot wait."""
+        self._record = record
+
+    def begin(self, report: Report) -> None:
+        """Shows what is known before the search begins."""
+        self._show(report)
+
+    def update(self, progress: Progress, read: Reader, report: Callable[[Progress], Report]) -> None:
+        """Takes note of how the search stands; answers if that is enough, reports now and then."""
+        record = read(self.board)
+        if record is None or self.done.is_set():
+            return
+        elapsed = time.monotonic() - self.began
+        ranked = self._ranked(record)
+        best = ranked[0][0] if ranked else None
+        if best != self._best:
+            self._best, self._best_since = best, elapsed
+        self._record = record
+        enough = self.stop.is_set() or self._is_enough(progress, ranked, elapsed)
+        if not self.is_held and enough:
+            self._keep(report(progress))
+            self.give()
+            return
+        news = self._report is None or not self._report.node.moves or best != self._report.node.moves[0].move
+        if time.monotonic() - self._reported_at >= (NEWS_SECONDS if news else INFO_SECONDS):
+            self._show(report(progress))
+            if not self.is_held and self._mates():
+                self.give()
+
+    def end(self, report: Report | None) -> None:
+        """Notes that the search has ended; answers unless `stop` has to come first."""
+        if report is not None:
+            self._keep(report)
+        with self._lock:
+            self._ended = True
+        if not self.is_held:
+            self.give()
+        elif report is not None and not self.done.is_set():
+            self._show(report)
+
+    def _ranked(self, record: NodeRecord) -> list[tuple[chess.Move, int, float]]:
+        """Returns (move, visits, value) of the moves that may be played, best first."""
+        moves = legal_moves(self.board) if record.codes else []
+        order = record.order
+        edges = record.edges
+        rows = [
+            (moves[order[k]], edges[k].n, edges[k].value) if k < len(edges) else (moves[order[k]], 0, -2.0)
+            for k in ranking(record)
+        ]
+        return [row for row in rows if not self.listed or row[0] in self.listed]
+
+    def _is_enough(
+        self, progress: Progress, ranked: list[tuple[chess.Move, int, float]], elapsed: float
+    ) -> bool:
+        go = self.go
+        if go.depth is not None and progress.new_visits and progress.depth >= go.depth:
+            return True
+        if self._budget is None:
+            return False
+        if go.movetime is not None:
+            return elapsed >= self._budget.planned
+        visited = [row for row in ranked if row[1]]
+        if visited and visited[0][2] == 1.0:  # a certain win
+            return True
+        best_n, second_n = ([row[1] for row in visited] + [0, 0])[:2]
+        agrees = not visited or max(visited, key=lambda row: row[2])[0] == visited[0][0]
+        speed = progress.visits_per_s
+        at = Standing(elapsed, speed, best_n, second_n, self._best_since, agrees, len(ranked))
+        return may_stop(self._budget, at)
+
+    def _mates(self) -> bool:
+        """Returns whether `go mate N` has its mate."""
+        if self.go.mate is None or self._report is None:
+            return False
+        mates = [move.mate for move in self._report.node.moves if move.mate is not None]
+        return any(0 < mate <= self.go.mate for mate in mates)
+
+    def _keep(self, report: Report) -> None:
+        with self._lock:
+            self._report = report
+
+    def _show(self, report: Report) -> None:
+        """Writes a report, unless the answer has gone out."""
+        lines = self._lines(report, stats=self.wish.live)
+        with self._lock:
+            self._report = report
+            self._reported_at = time.monotonic()
+            if not self.done.is_set():
+                self.writer.line(*lines)
+
+    def _lines(self, report: Report, *, stats: bool) -> list[str]:
+        lines = info_lines(report, multipv=self.wish.multipv, wdl=self.wish.wdl)
+        if stats and report.node.moves:
+            lines += stats_lines(report.node, self.wish.params, self.verbose_values(report.node))
+        return lines
+
+    # ---------------------------------------------------------- any thread
+    def give(self) -> None:
+        """Writes the last report and the best move, once."""
+        with self._lock:
+            if self.done.is_set():
+                return
+            self.done.set()
+            self.writer.line(*self._last_lines())
+        self.stop.set()
+        self._changed.set()
+
+    def _last_lines(self) -> list[str]:
+        report = self._report
+        line = self.best_line()
+        lines: list[str] = []
+        if report is not None:
+            lines = self._lines(report, stats=self.wish.verbose or self.wish.live)
+        elif not any(self.board.legal_moves):
+            lines = [f"info depth 0 score {'mate' if self.board.is_check() else 'cp'} 0"]
+        if not line:
+            return [*lines, "bestmove 0000"]
+        ponder = f" ponder {line[1].uci()}" if len(line) > 1 else ""
+        return [*lines, f"bestmove {line[0].uci()}{ponder}"]
+
+    def best_line(self) -> tuple[chess.Move, ...]:
+        """Returns the move to play and the line expected after it; nothing if the game is over."""
+        nodes = [node for node in (self._report.node if self._report else None, self.guess) if node]
+        best = self._newest() or self._first(nodes)
+        if best is None and self.expected and (not self.listed or self.expected[0] in self.listed):
+            return self.expected
+        if best is None:
+            best = quick_move(self.board, self.listed)
+        for node in nodes:
+            for move in node.moves:
+                if move.move == best:
+                    return move.pv
+        return (best,) if best else ()
+
+    def _newest(self) -> chess.Move | None:
+        if self._record is None:
+            return None
+        ranked = self._ranked(self._record)
+        return ranked[0][0] if ranked else None
+
+    def _first(self, nodes: list[NodeView]) -> chess.Move | None:
+        for node in nodes:
+            for move in node.moves:
+                if not self.listed or move.move in self.listed:
+                    return move.move
+        return None

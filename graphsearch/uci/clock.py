@@ -1,0 +1,103 @@
+"""How long to think: pure functions of the clock, and of how the search stands.
+
+        now      planned           most        time left
+|--------|----------|----------------|------------|       the search ends at `planned`, sooner if no other
+         early stop ^   more if the  ^  the answer        move can overtake, later (up to `most`) while it
+                        choice is open  goes out here     is unsure; at `most` it is answered for it
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MOVES_LEFT = 32  # expected of a game without `movestogo`
+MOST_MOVES_TO_GO = 50  # more are not planned for
+INCREMENT_SHARE = 0.8  # of the increment that is spent at once
+LONGER = 2.5  # most time of one move, in planned times
+SHARE_AT_ONCE = 0.5  # of the time left that one move may take at most, when others must follow
+LAST_MOVE_SHARE = 0.85  # of the time left for the last move before a time control
+LEAST_SECONDS = 0.02  # that an answer from what is known takes, if there is twice as much
+LEAST_SHARE = 0.25  # of the time left that is used though the overhead is larger
+UNSURE = 1.6  # planned times while the best move is new, or another one has the better value
+NEW_SHARE = 0.3  # of the time so far: a best move younger than that is new
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Seconds since the clock runs: when to end the search, and when to answer whatever it is at."""
+
+    planned: float
+    most: float
+
+
+def clock_budget(
+    time_ms: int, increment_ms: int = 0, moves_to_go: int | None = None, *, overhead_ms: int = 0
+) -> Budget:
+    """Returns the time for one move of a game.
+
+    Args:
+      time_ms: left on the clock; may be zero or less: some GUIs go on then.
+      increment_ms: added after the move.
+      moves_to_go: moves until more time is added; None: never.
+      overhead_ms: lost between here and the clock.
+
+    >>> budget = clock_budget(10_000, 100, overhead_ms=100)
+    >>> round(budget.planned, 2), round(budget.most, 2)
+    (0.39, 0.97)
+    """
+    left = max(0, time_ms) / 1000
+    usable = max(left - max(0, overhead_ms) / 1000, LEAST_SHARE * left)
+    moves = MOVES_LEFT if moves_to_go is None else max(1, min(moves_to_go, MOST_MOVES_TO_GO))
+    share = LAST_MOVE_SHARE if moves == 1 else SHARE_AT_ONCE
+    planned = usable / moves + INCREMENT_SHARE * max(0, increment_ms) / 1000
+    most = max(min(LONGER * planned, share * usable), min(LEAST_SECONDS, usable / 2))
+    return Budget(min(planned, most), most)
+
+
+def move_budget(movetime_ms: int, *, overhead_ms: int = 0) -> Budget:
+    """Returns the time for one move of exactly so long, less what the way to the GUI takes.
+
+    >>> move_budget(1000, overhead_ms=100).most
+    0.95
+    """
+    time = max(0, movetime_ms)
+    seconds = (time - min(max(0, overhead_ms) / 2, time / 4)) / 1000
+    return Budget(seconds, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a search stands.
+
+    Attributes:
+      elapsed: seconds. speed: visits per second.
+      best_n, second_n: visits of the two most visited moves that it may play; 0 if there is none.
+      best_since: the elapsed seconds when the best move became that.
+      agrees: whether the most visited move also has the best value.
+      choices: moves that it may play.
+    """
+
+    elapsed: float
+    speed: float
+    best_n: int
+    second_n: int
+    best_since: float = 0.0
+    agrees: bool = True
+    choices: int = 2
+
+
+def may_stop(budget: Budget, at: Standing) -> bool:
+    """Returns whether a move of a game has had enough time.
+
+    >>> may_stop(Budget(1.0, 2.0), Standing(0.5, 1000, best_n=900, second_n=300))
+    True
+    >>> may_stop(Budget(1.0, 2.0), Standing(0.5, 1000, best_n=900, second_n=500))
+    False
+    """
+    if at.choices <= 1:
+        return True
+    is_new = at.elapsed - at.best_since < NEW_SHARE * at.elapsed
+    planned = min(budget.most, (UNSURE if is_new or not at.agrees else 1.0) * budget.planned)
+    if at.elapsed >= planned:
+        return True
+    return at.best_n - at.second_n > at.speed * (planned - at.elapsed)

@@ -1,0 +1,366 @@
+"""The engine: commands in, work for one thread out. Only this module knows which thread does what."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+import chess
+
+from ..errors import GraphSearchError, InvalidParameterError, InvalidPositionError, UnsavedError
+from ..evaluators import Evaluator
+from ..position import key_of
+from ..query import NodeView, Reader, query, view
+from ..results import Progress
+from ..values import negate
+from ..version import __version__
+from .answer import Answer, Wish
+from .evaluator import make_evaluator
+from .memory import Memory
+from .options import Settings
+from .protocol import Followed, Go, parse_go, parse_position, parse_setoption
+from .report import Report
+from .writer import Writer
+
+UPDATE_SECONDS = 0.01  # between two looks at how a search stands
+IDLE_SECONDS = 0.25
+Job = Callable[[], object]
+
+
+class Engine:
+    """A UCI engine without its streams: `handle` takes lines from one thread, `close` ends it."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        defaults: Mapping[str, str] | None = None,
+        *,
+        make: Callable[[Settings], Evaluator] = make_evaluator,
+    ) -> None:
+        """Makes an engine; nothing is opened before it is needed.
+
+        Args:
+          defaults: values of options other than the usual ones.
+          make: what makes an evaluator of the settings.
+
+        Raises:
+          InvalidParameterError: if one of the defaults is no option, or no value of it.
+          OSError: if the log file cannot be opened.
+        """
+        self._writer = writer
+        self.settings = Settings(defaults)
+        writer.log_to(self.settings.text("LogFile"))
+        self._memory = Memory(writer, make)
+        self._board = chess.Board()
+        self._followed = Followed()
+        self._answer: Answer | None = None  # the last `go`
+        self._line: tuple[chess.Board, tuple[chess.Move, ...]] | None = None  # what it expected
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._waiting = 0  # jobs given and not yet ended
+        self._count = threading.Lock()
+        self._worker = threading.Thread(target=self._work, name="graphsearch-uci", daemon=True)
+        self._worker.start()
+        self._commands: dict[str, Callable[[str], None]] = {
+            "uci": self._uci,
+            "isready": self._isready,
+            "setoption": self._setoption,
+            "ucinewgame": self._ucinewgame,
+            "position": self._position,
+            "go": self._go,
+            "stop": self._stop,
+            "ponderhit": self._ponderhit,
+            "debug": self._nothing,
+            "register": self._nothing,
+            "d": self._show,
+            "show": self._show,
+        }
+
+    # ---------------------------------------------------------- commands
+    def handle(self, line: str) -> bool:
+        """Does what a line says; returns False after `quit`."""
+        line = line.strip()
+        self._writer.received(line)
+        words = line.split()
+        if not words:
+            return True
+        name = words[0].lower()
+        if name == "quit":
+            return False
+        command = self._commands.get(name)
+        if command is None:
+            self._writer.info(f"unknown command {words[0]!r}; there are {', '.join(self._commands)}, quit")
+            return True
+        try:
+            command(line)
+        except Exception as error:  # a defect must not end a game
+            self._writer.info(f"ERROR: {name} failed: {type(error).__name__}: {error}")
+        return True
+
+    def _uci(self, line: str) -> None:
+        head = [f"id name graphsearch {__version__}", "id author the graphsearch authors"]
+        self._writer.line(*head, *self.settings.lines(), "uciok")
+        self._give(_import_kernels)
+
+    def _isready(self, line: str) -> None:
+        """Answers at once while the worker is busy with a search: that it is then is the answer."""
+        if self._memory.is_ready(self.settings) or self._is_searching:
+            self._writer.line("readyok")
+        else:
+            self._give(lambda: self._memory.prepare(self.settings))
+            self._give(lambda: self._writer.line("readyok"))
+
+    def _setoption(self, line: str) -> None:
+        name, value = parse_setoption(line)
+        if not name:
+            self._writer.info("ERROR: expected setoption name NAME value VALUE")
+            return
+        try:
+            known = self.settings.set(name, value)
+            if known == "LogFile":
+                self._writer.log_to(self.settings.text("LogFile"))
+        except InvalidParameterError as error:
+            self._writer.info(f"ERROR: {error}")
+        except OSError as error:
+            self._writer.info(f"ERROR: LogFile: {error}")
+
+    def _ucinewgame(self, line: str) -> None:
+        self._line = None
+        self._give(self._memory.new_game)
+
+    def _position(self, line: str) -> None:
+        words = line.split()[1:]
+        try:
+            given = self._followed.then(words) or parse_position(words)
+        except InvalidPositionError as error:
+            self._writer.info(f"ERROR: {error}; the position stays {self._board.fen()}")
+            return
+        self._board = given.board
+        self._followed = Followed(tuple(words), given)
+        if given.problem:
+            self._writer.info(f"ERROR: {given.problem}")
+
+    def _go(self, line: str) -> None:
+        began = time.monotonic()
+        go = parse_go(line.split()[1:])
+        for note in go.notes:
+            self._writer.info(note)
+        if self._answer is not None and not self._answer.done.is_set():
+            self._answer.is_held = False
+            self._answer.give()
+        board = self._board.copy()
+        listed = self._listed(go, board)
+        answer = Answer(go, board, listed, Wish.of(self.settings), self._writer, began)
+        self._answer = answer
+        if self._is_busy:
+            threading.Thread(target=self._look_up, args=(answer,), daemon=True).start()
+        threading.Thread(target=answer.watch, name="graphsearch-clock", daemon=True).start()
+        self._give(lambda: self._search(answer))
+
+    def _listed(self, go: Go, board: chess.Board) -> list[chess.Move]:
+        """Returns the moves of `searchmoves` that are legal."""
+        listed = []
+        for word in go.searchmoves:
+            try:
+                listed.append(board.parse_uci(word.lower()))
+            except ValueError:
+                self._writer.info(f"go: searchmoves: {word!r} is not a legal move of {board.fen()}; ignored")
+        if go.searchmoves and not listed:
+            self._writer.info("go: no move of searchmoves is legal; all moves are searched")
+        return [move for move in listed if move]
+
+    def _stop(self, line: str) -> None:
+        if self._answer is not None:
+            self._answer.end_soon()
+
+    def _ponderhit(self, line: str) -> None:
+        if self._answer is not None:
+            self._answer.ponderhit()
+
+    def _nothing(self, line: str) -> None:
+        """Takes note of what needs no answer."""
+
+    def _show(self, line: str) -> None:
+        """Prints the board, and what the graph knows of it when the worker has the time to look."""
+        board = self._board.copy()
+        self._writer.line(*str(board).splitlines(), f"Fen: {board.fen()}", f"Key: {key_of(board):016X}")
+        if not self._is_searching:
+            self._give(lambda: self._show_known(board))
+
+    def _show_known(self, board: chess.Board) -> None:
+        graph = self._memory.prepare(self.settings)
+        node = view(graph.read, board, lines=1) if graph else None
+        if node is None:
+            self._writer.info("the graph does not know this position")
+            return
+        self._writer.info(f"the graph has {node.visits} visits of this position, Q {node.q:+.5f}")
+        for move in node.moves:
+            if move.n and move.q is not None:
+                self._writer.info(f"{move.san} N {move.n} P {move.p:.2%} Q {move.q:+.5f}")
+
+    def close(self) -> bool:
+        """Ends the search, saves and closes.
+
+        Returns:
+          False if there was nothing to save, and the worker was left at what it does.
+        """
+        if self._answer is not None:
+            self._answer.end_soon()
+        if self._memory.graph is None and self._is_busy:
+            return False  # compiling, or loading a network
+        self._give(self._memory.close)
+        self._jobs.put(None)
+        self._worker.join()
+        self._writer.log_to("")
+        return True
+
+    # ---------------------------------------------------------- the worker
+    @property
+    def _is_busy(self) -> bool:
+        return self._waiting > 0
+
+    @property
+    def _is_searching(self) -> bool:
+        """Whether the worker has a search, or a late wave of one that was answered."""
+        return self._answer is not None and not self._answer.is_over
+
+    def _give(self, job: Job) -> None:
+        with self._count:
+            self._waiting += 1
+        self._jobs.put(job)
+
+    def _work(self) -> None:
+        while True:
+            try:
+                job = self._jobs.get(timeout=IDLE_SECONDS)
+            except queue.Empty:
+                self._try(self._memory.idle)
+                continue
+            if job is None:
+                return
+            self._try(job)
+            with self._count:
+                self._waiting -= 1
+
+    def _try(self, job: Job) -> None:
+        try:
+            job()
+        except Exception as error:  # a defect must not end a game
+            self._writer.info(f"ERROR: {type(error).__name__}: {error}")
+
+    def _search(self, answer: Answer) -> None:
+        """Searches for an answer; whatever goes wrong, there is one."""
+        try:
+            if not answer.done.is_set():
+                self._search_graph(answer)
+        except UnsavedError as error:
+            self._writer.info(f"ERROR: {error}; what was found is in memory")
+        except GraphSearchError as error:
+            self._writer.info(f"ERROR: {error}")
+        finally:
+            answer.end(None)
+            self._remember(answer)
+            self._memory.searched()
+
+    def _search_graph(self, answer: Answer) -> None:
+        graph = self._memory.prepare(self.settings)
+        if self._memory.is_substitute:
+            self._writer.info(f"ERROR: {self._memory.trouble}")
+        if graph is None or answer.done.is_set() or not any(answer.board.legal_moves):
+            return
+        from ..search import moves_of_tables, search
+
+        def report(progress: Progress) -> Report:
+            used = 1000 * progress.ram_bytes // max(1, graph.pager.budget)
+            return Report(
+                progress.node(answer.wish.multipv),
+                progress.depth,
+                progress.seldepth,
+                time.monotonic() - answer.began,
+                progress.visits_per_s,
+                min(1000, used),
+                int(getattr(graph.evaluator, "hits", 0)),
+            )
+
+        def values(node: NodeView) -> dict[chess.Move, float]:
+            return _values(graph.arena.read, node) if threading.current_thread() is self._worker else {}
+
+        if not answer.listed:
+            answer.listed = frozenset(moves_of_tables(graph, answer.board))
+        answer.verbose_values = values
+        answer.note(graph.read(answer.board))
+        known = view(graph.read, answer.board, lines=answer.wish.multipv, first=answer.listed)
+        if known is not None:
+            answer.begin(Report(known, seconds=time.monotonic() - answer.began))
+        limits = answer.limits(known.visits if known else 0)
+        if limits is None or answer.stop.is_set():
+            return
+        self._memory.pace.plan(answer.seconds)
+        last: list[Progress] = []
+
+        def update(progress: Progress) -> None:
+            last[:] = [progress]
+            answer.update(progress, graph.read, report)
+
+        search(
+            graph,
+            answer.board,
+            limits,
+            answer.wish.params,
+            on_progress=update,
+            interval=UPDATE_SECONDS,
+            stop=answer.stop,
+            searchmoves=answer.listed,
+            pace=self._memory.pace,
+            hurry=True,
+        )
+        if last and not answer.done.is_set():
+            answer.end(report(last[0]))
+
+    # ---------------------------------------------------------- when the worker is late
+    def _remember(self, answer: Answer) -> None:
+        """Keeps the line that was expected: the next position may stand in it."""
+        line = answer.best_line()
+        if len(line) > 2:
+            self._line = (answer.board.copy(stack=False), line)
+
+    def _look_up(self, answer: Answer) -> None:
+        """Finds what was known of a position, in the file or in the line expected, for an answer in time."""
+        path = self.settings.text("GraphFile")
+        if path and not self._memory.trouble:
+            try:
+                answer.guess = query(path, answer.board)
+            except (GraphSearchError, OSError):
+                return  # the worker will say what is wrong with it
+        if answer.guess is None and self._line is not None:
+            answer.expected = self._expected(answer.board)
+
+    def _expected(self, board: chess.Board) -> tuple[chess.Move, ...]:
+        """Returns the rest of the line that was expected, if the position stands in it."""
+        assert self._line is not None
+        walk, line = self._line[0].copy(), self._line[1]
+        for k, move in enumerate(line):
+            if key_of(walk) == key_of(board):
+                return line[k:]
+            walk.push(move)
+        return ()
+
+
+def _values(read: Reader, node: NodeView) -> dict[chess.Move, float]:
+    """Returns V of a node, behind the null move, and behind each move whose position is in memory."""
+    board = chess.Board(node.position)
+    own = read(board)
+    found = {} if own is None else {chess.Move.null(): own.v}
+    for move in node.moves:
+        board.push(move.move)
+        record = read(board)
+        board.pop()
+        if record is not None:
+            found[move.move] = negate(record.v)
+    return found
+
+
+def _import_kernels() -> None:
+    """Imports what a search needs while the GUI sets its options."""
+    from .. import search as _  # noqa: F401

@@ -1,0 +1,55 @@
+"""The evaluator that the options ask for."""
+
+from __future__ import annotations
+
+from ..errors import InvalidParameterError
+from ..evaluators import Evaluator, EvaluatorSpec, create, parse_options
+from .options import Settings
+
+
+def make_evaluator(settings: Settings) -> Evaluator:
+    """Returns the evaluator that some settings name.
+
+    Raises:
+      GraphSearchError: if it is unknown or cannot be made, or an option is not one of it.
+    """
+    return create(evaluator_spec(settings))
+
+
+def evaluator_spec(settings: Settings) -> EvaluatorSpec:
+    """Returns what to make the evaluator of some settings from; beside both parts Evaluator has no effect.
+
+    Raises:
+      InvalidParameterError: if EvaluatorOptions is not a list of NAME=VALUE.
+    """
+    policy, value = settings.text("Policy") or None, settings.text("Value") or None
+    evaluator = None if policy and value else settings.text("Evaluator") or None
+    return EvaluatorSpec(
+        evaluator=evaluator,
+        policy=policy,
+        value=value,
+        options=(*_given(settings), *_own(settings, (evaluator, policy, value))),
+        syzygy=settings.text("SyzygyPath") or None,
+        pool=settings.text("Pool") or None,
+    )
+
+
+def _given(settings: Settings) -> tuple[tuple[str, str], ...]:
+    """Returns EvaluatorOptions: separated by semicolons, or by blanks if there is none."""
+    text = settings.text("EvaluatorOptions")
+    words = text.split(";") if ";" in text else text.split()
+    try:
+        return parse_options(word for word in words if word.strip())
+    except InvalidParameterError as error:
+        raise InvalidParameterError(
+            f"EvaluatorOptions: {error}; several are separated by semicolons"
+        ) from None
+
+
+def _own(settings: Settings, names: tuple[str | None, ...]) -> list[tuple[str, str]]:
+    """Returns the evaluator's options that are options of the engine too."""
+    found = [(name, settings.text(name)) for name in ("PolicyTemperature", "Workers") if settings.text(name)]
+    networks = [name for name in names if name and name.startswith("lc0:")]
+    if settings.number("Threads") and len(networks) == 1:
+        found.append(("threads", settings.text("Threads")))
+    return found

@@ -1,0 +1,212 @@
+"""The engine's memory: the graph that the options name, opened when it is needed, saved while nothing waits.
+
+Everything here belongs to the worker's thread.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import chess
+import numpy as np
+
+from ..errors import GraphSearchError, StoreError, StoreLockedError
+from ..evaluators import Evaluation, Evaluator, PositionBatch, close, create
+from ..kernels.kinds import EXTERNAL
+from ..params import Limits
+from ..provenance import EvaluatorIdentity
+from .options import Settings
+from .pace import Pace
+from .writer import Writer
+
+if TYPE_CHECKING:
+    from ..graph import Graph
+
+SAVE_SECONDS = 8.0  # between two saves while searches follow one another
+QUIET_SECONDS = 0.7  # without a search: then all is saved
+Maker = Callable[[Settings], Evaluator]
+
+# what an evaluator's file, packages or device may raise
+FAILURES = (GraphSearchError, OSError, ImportError, MemoryError, RuntimeError, ValueError)
+
+
+class _Idle:
+    """An evaluator outside the kernels that knows nothing: to load what calls one."""
+
+    kernel_kind = EXTERNAL
+    temperature = 1.0
+    identity = EvaluatorIdentity("idle")
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        """Returns even chances everywhere."""
+        lengths = np.diff(batch.offsets)
+        wdl = np.full((len(batch), 3), 1 / 3, np.float32)
+        return Evaluation(wdl, np.repeat(1 / lengths, lengths).astype(np.float32))
+
+
+class Memory:
+    """The graph as it is open now, and why it is not the one that was asked for, if so."""
+
+    def __init__(self, writer: Writer, make: Maker) -> None:
+        self._writer = writer
+        self._make = make
+        self.graph: Graph | None = None
+        self._chosen: Evaluator | None = None
+        self.pace = Pace()
+        self.trouble = ""
+        self.is_substitute = False  # whether another evaluator plays than was asked for
+        self._opened_for: tuple[str, ...] | None = None
+        self._warm: set[tuple[int, bool]] = set()
+        self._saved_at = self._busy_at = time.monotonic()
+
+    def is_ready(self, settings: Settings) -> bool:
+        """Returns whether the graph that some settings name is open, or cannot be."""
+        return self._opened_for == settings.of_the_graph()
+
+    def new_game(self) -> None:
+        """Lets the next `prepare` try again what failed; what is known stays."""
+        if self.trouble:
+            self._opened_for = None
+
+    # ---------------------------------------------------------- opening
+    def prepare(self, settings: Settings) -> Graph | None:
+        """Returns the graph that some settings name, opened if it is not; None if nothing can be had.
+
+        What stands in the way is written as one line, and less is done: without the file the graph is in
+        memory only, without the evaluator the built-in one takes its place, in memory only.
+        """
+        if self.is_ready(settings):
+            return self.graph
+        self.close()
+        wanted = settings.of_the_graph()
+        self.trouble, self.is_substitute = "", False
+        self._chosen = self._evaluator(settings)
+        self.graph = self._open(settings, self._chosen)
+        self._opened_for = wanted
+        return self.graph
+
+    def _evaluator(self, settings: Settings) -> Evaluator:
+        try:
+            evaluator = self._make(settings)
+        except FAILURES as error:
+            self._complain(
+                f"{_text(error)}. Until an option is set right the built-in evaluator plays, in memory only"
+            )
+            evaluator, self.is_substitute = create("builtin"), True
+        for note in getattr(evaluator, "notes", ()):
+            self._writer.info(str(note))
+        return evaluator
+
+    def _open(self, settings: Settings, evaluator: Evaluator) -> Graph | None:
+        path = "" if self.trouble else settings.text("GraphFile")
+        try:
+            self._load_kernels(evaluator, filed=bool(path))
+            from ..graph import Graph
+
+            try:
+                graph = Graph.open(path or None, evaluator=evaluator, ram_bytes=settings.ram_bytes())
+            except StoreLockedError as error:
+                self._complain(f"{_text(error)}. This engine goes on in memory only: nothing is saved")
+            except (StoreError, OSError) as error:
+                self._complain(f"{_text(error)}. Set GraphFile to another file; until then nothing is saved")
+            else:
+                graph.tables_meanwhile = False
+                return graph
+            return Graph.open(None, evaluator=evaluator, ram_bytes=settings.ram_bytes())
+        except FAILURES as error:
+            self._complain(f"{_text(error)}. Moves are played without a search")
+            return None
+
+    def _complain(self, text: str) -> None:
+        self.trouble = text
+        self._writer.info(f"ERROR: {text}")
+
+    def _load_kernels(self, evaluator: Evaluator, *, filed: bool) -> None:
+        """Searches a little in a graph of its own: no clock shall run while kernels compile or load."""
+        from ..graph import Graph
+        from ..kernels.jit import is_compiled
+        from ..search import search
+        from ..warm import file_kernels_compiling
+
+        purpose = (evaluator.kernel_kind, filed)
+        if purpose in self._warm:
+            return
+        cold = not is_compiled()
+        if cold:
+            self._writer.info(
+                "the search kernels are being compiled; this happens once and takes some 20 seconds"
+            )
+        trial = _Idle() if evaluator.kernel_kind == EXTERNAL else evaluator
+        with (
+            file_kernels_compiling() if cold else nullcontext(),
+            _scratch(filed) as path,
+            Graph.open(path, evaluator=trial) as graph,
+        ):
+            search(graph, chess.Board(), Limits(visits=40))
+        self._warm.add(purpose)
+        if cold:
+            self._writer.info("the search kernels are compiled")
+
+    # ---------------------------------------------------------- saving
+    def searched(self) -> None:
+        """Notes that a search has ended; starts to save if that is long ago."""
+        self._busy_at = time.monotonic()
+        if self._busy_at - self._saved_at > SAVE_SECONDS:
+            self._save()
+
+    def idle(self) -> None:
+        """Saves in the background when nothing has been searched for a moment."""
+        now = time.monotonic()
+        if now - self._busy_at > QUIET_SECONDS and now - self._saved_at > QUIET_SECONDS:
+            self._save()
+
+    def _save(self) -> None:
+        if self.graph is None or self.graph.store is None:
+            return
+        try:
+            if self.graph.save_soon():
+                return
+        except (StoreError, OSError) as error:
+            self._writer.info(f"ERROR: {_text(error)}. It is tried again; what was found is in memory")
+        self._saved_at = time.monotonic()
+
+    def close(self) -> None:
+        """Saves everything, closes the file and ends the evaluator."""
+        graph, self.graph, self._opened_for = self.graph, None, None
+        evaluator, self._chosen = self._chosen, None
+        self.pace = Pace()
+        if graph is not None:
+            self._close(graph)
+        if evaluator is not None:
+            close(evaluator)
+
+    def _close(self, graph: Graph) -> None:
+        try:
+            while not graph.save_soon():  # the records first: whoever waits may lose patience
+                graph.settle(wait=True)
+            graph.flush()
+            graph.close()
+        except (StoreError, OSError) as error:
+            self._writer.info(f"ERROR: {_text(error)}. What was not saved is lost")
+
+
+@contextmanager
+def _scratch(filed: bool) -> Iterator[Path | None]:
+    """Yields the path of a file that is thrown away, or None."""
+    if not filed:
+        yield None
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder) / "trial.graph"
+
+
+def _text(error: BaseException) -> str:
+    """Returns what an error says, without a full stop."""
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    return (str(error) or type(error).__name__).rstrip(".")

@@ -1,0 +1,166 @@
+"""The engine's options: what they are called, what they may be, and what they are set to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..errors import InvalidParameterError
+from ..params import GATHERERS, LEAST_RAM, MAX_BATCH, OPTION_NAMES, SearchParams, byte_count
+from ..params import WHOLE_NUMBERS as WHOLE
+
+CHECK, SPIN, STRING, COMBO = "check", "spin", "string", "combo"
+STANDARD_ONLY = ("UCI_Chess960", "UCI_Variant")  # not offered: a GUI then knows, and sends standard chess
+MAX_MULTIPV = 500  # as lc0
+MAX_THREADS = 1024
+MAX_OVERHEAD_MS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option as UCI declares it; `choices` of a combo, `low` and `high` of a spin."""
+
+    name: str
+    kind: str
+    default: str = ""
+    low: int = 0
+    high: int = 0
+    choices: tuple[str, ...] = ()
+
+    def line(self, value: str) -> str:
+        """Returns its declaration with `value` as default."""
+        text = f"option name {self.name} type {self.kind} default {value or '<empty>'}"
+        if self.kind == SPIN:
+            text += f" min {self.low} max {self.high}"
+        return text + "".join(f" var {choice}" for choice in self.choices)
+
+    def checked(self, text: str) -> str:
+        """Returns a value as it is kept.
+
+        Raises:
+          InvalidParameterError: if this option cannot have it.
+        """
+        text = text.strip()
+        if self.kind == CHECK:
+            return self._one_of(text, ("true", "false"))
+        if self.kind == COMBO:
+            return self._one_of(text, self.choices)
+        if self.kind == SPIN:
+            return self._number(text)
+        if self.name == "RAM" and text and byte_count(text) < LEAST_RAM:
+            raise InvalidParameterError(f"RAM must be at least 8MB, not {text}")
+        if self.name in OPTION_NAMES:
+            text = text or self.default
+            SearchParams.from_options([f"{self.name}={text}"])
+        return text
+
+    def _one_of(self, text: str, allowed: tuple[str, ...]) -> str:
+        if text.lower() not in allowed:
+            raise InvalidParameterError(f"{self.name} must be {' or '.join(allowed)}, not {text!r}")
+        return text.lower()
+
+    def _number(self, text: str) -> str:
+        digits = text.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit()) or not self.low <= int(text) <= self.high:
+            wanted = f"a whole number from {self.low} to {self.high}"
+            raise InvalidParameterError(f"{self.name} must be {wanted}, not {text!r}")
+        return str(int(text))
+
+
+def _search_option(option: str) -> Option:
+    default = str(getattr(SearchParams(), OPTION_NAMES[option]))
+    if option == "Gather":
+        return Option(option, COMBO, default, choices=GATHERERS)
+    if OPTION_NAMES[option] in WHOLE:
+        most = {"MinibatchSize": MAX_BATCH, "Overlap": 1}.get(option, 10**9)
+        return Option(option, SPIN, default, 0 if option == "Overlap" else 1, most)
+    return Option(option, STRING, default)
+
+
+OPTIONS = (
+    Option("GraphFile", STRING),
+    Option("RAM", STRING),
+    Option("Evaluator", STRING, "builtin"),
+    Option("EvaluatorOptions", STRING),
+    Option("Policy", STRING),
+    Option("Value", STRING),
+    Option("PolicyTemperature", STRING),
+    Option("SyzygyPath", STRING),
+    Option("Threads", SPIN, "0", 0, MAX_THREADS),
+    Option("Workers", STRING),
+    Option("Pool", STRING),
+    Option("MultiPV", SPIN, "1", 1, MAX_MULTIPV),
+    Option("Ponder", CHECK, "false"),
+    Option("Move Overhead", SPIN, "100", 0, MAX_OVERHEAD_MS),
+    Option("UCI_ShowWDL", CHECK, "false"),
+    Option("UCI_AnalyseMode", CHECK, "false"),
+    Option("VerboseMoveStats", CHECK, "false"),
+    Option("LogLiveStats", CHECK, "false"),
+    Option("LogFile", STRING),
+    *(_search_option(name) for name in OPTION_NAMES),
+    Option("UCI_EngineAbout", STRING, "graphsearch, a chess search whose memory is a file"),
+)
+BY_NAME = {option.name.lower(): option for option in OPTIONS}
+OF_THE_GRAPH = (  # changing one of these opens the graph anew
+    "GraphFile", "RAM", "Evaluator", "EvaluatorOptions", "Policy", "Value", "PolicyTemperature",
+    "SyzygyPath", "Threads", "Workers", "Pool",
+)  # fmt: skip
+
+
+class Settings:
+    """The values of all options. Reading one by another name than those declared is a KeyError."""
+
+    def __init__(self, defaults: Mapping[str, str] | None = None) -> None:
+        """Makes the settings of a fresh engine, with other defaults for some options.
+
+        Raises:
+          InvalidParameterError: for an unknown name or a value that is out of range.
+        """
+        self._values = {option.name: option.default for option in OPTIONS}
+        for name, value in (defaults or {}).items():
+            self.set(name, value)
+
+    def set(self, name: str, value: str) -> str:
+        """Sets an option, named in any case; returns its name as declared.
+
+        Raises:
+          InvalidParameterError: for an unknown name or a value that is out of range.
+        """
+        if name.lower() in (known.lower() for known in STANDARD_ONLY):
+            raise InvalidParameterError(f"{name} is not supported: only standard chess is")
+        option = BY_NAME.get(name.lower())
+        if option is None:
+            known = ", ".join(option.name for option in OPTIONS)
+            raise InvalidParameterError(f"there is no option {name!r}; there are {known}")
+        if option.name != "UCI_EngineAbout":
+            self._values[option.name] = option.checked(value)
+        return option.name
+
+    def lines(self) -> list[str]:
+        """Returns the declarations of all options, with the present values as defaults."""
+        return [option.line(self._values[option.name]) for option in OPTIONS]
+
+    def text(self, name: str) -> str:
+        """Returns an option's value as it was given."""
+        return self._values[name]
+
+    def number(self, name: str) -> int:
+        """Returns the value of a spin."""
+        return int(self._values[name])
+
+    def is_on(self, name: str) -> bool:
+        """Returns the value of a check."""
+        return self._values[name] == "true"
+
+    def params(self) -> SearchParams:
+        """Returns the parameters of a search."""
+        return SearchParams.from_options([f"{name}={self._values[name]}" for name in OPTION_NAMES])
+
+    def of_the_graph(self) -> tuple[str, ...]:
+        """Returns what a graph that is open goes by: another one has to be opened when this changes."""
+        return tuple(self._values[name] for name in OF_THE_GRAPH)
+
+    def ram_bytes(self) -> int | None:
+        """Returns the memory for the graph, None for the default."""
+        text = self._values["RAM"]
+        return byte_count(text) if text else None

@@ -1,0 +1,167 @@
+"""What the commands of a GUI say, as values. What is wrong in one is noted; the rest of it counts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import chess
+
+from ..errors import InvalidPositionError
+from ..notation import board_from_fen
+
+NUMBERS = ("wtime", "btime", "winc", "binc", "movestogo", "depth", "nodes", "mate", "movetime")
+FLAGS = ("ponder", "infinite")
+LARGEST = 10**15  # of a number in `go`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Go:
+    """One `go`: milliseconds, counts and moves as they were given; `notes` on what was passed over."""
+
+    searchmoves: tuple[str, ...] = ()
+    ponder: bool = False
+    infinite: bool = False
+    wtime: int | None = None
+    btime: int | None = None
+    winc: int | None = None
+    binc: int | None = None
+    movestogo: int | None = None
+    depth: int | None = None
+    nodes: int | None = None
+    mate: int | None = None
+    movetime: int | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether anything but `stop` ends it."""
+        limits = (self.wtime, self.btime, self.depth, self.nodes, self.mate, self.movetime)
+        return not self.infinite and any(limit is not None for limit in limits)
+
+
+def parse_go(words: list[str]) -> Go:
+    """Returns the limits of a `go`, from the words after it.
+
+    >>> parse_go("wtime 1000 btime 900 searchmoves e2e4 d2d4 nodes x".split()).searchmoves
+    ('e2e4', 'd2d4')
+    """
+    found: dict[str, int | bool] = {}
+    moves: list[str] = []
+    notes: list[str] = []
+    i = 0
+    while i < len(words):
+        word = words[i].lower()
+        i += 1
+        if word in FLAGS:
+            found[word] = True
+        elif word in NUMBERS:
+            number = _number(words[i]) if i < len(words) else None
+            if number is None:
+                notes.append(f"go: {word} needs a number; it is ignored")
+            else:
+                found[word] = number
+                i += 1
+        elif word == "searchmoves":
+            while i < len(words) and words[i].lower() not in _KEYWORDS:
+                moves.append(words[i])
+                i += 1
+        else:
+            notes.append(f"go: {words[i - 1]!r} is not known; it is ignored")
+    for word in ("depth", "nodes", "mate", "movestogo"):
+        if word in found and found[word] < 1:
+            del found[word]
+            notes.append(f"go: {word} must be at least 1; it is ignored")
+    return Go(searchmoves=tuple(moves), notes=tuple(notes), **found)  # type: ignore[arg-type]
+
+
+_KEYWORDS = {field.name for field in fields(Go)} - {"notes"}
+
+
+def _number(text: str) -> int | None:
+    if not re.fullmatch(r"[+-]?\d{1,30}(\.\d*)?", text):
+        return None
+    return max(-LARGEST, min(LARGEST, int(float(text))))
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A position as far as it could be followed; `problem` says where that ended."""
+
+    board: chess.Board
+    problem: str = ""
+
+
+def parse_position(words: list[str]) -> Given:
+    """Returns the position of a `position` command, from the words after it.
+
+    A move that is illegal ends the list: what stands before it counts.
+
+    Raises:
+      InvalidPositionError: if it does not begin with a legal position.
+
+    >>> parse_position("startpos moves e2e4 e2e4".split()).problem[:31]
+    "position: move 2, 'e2e4', is il"
+    """
+    moves_at = words.index("moves") if "moves" in words else len(words)
+    setup, moves = words[:moves_at], words[moves_at + 1 :]
+    if setup == ["startpos"]:
+        board = chess.Board()
+    elif setup[:1] == ["fen"]:
+        board = _from_fen(setup[1:])
+    else:
+        raise InvalidPositionError("position is followed by startpos or fen FEN, then moves")
+    return _played(board, moves, 1)
+
+
+def _played(board: chess.Board, moves: Sequence[str], first: int) -> Given:
+    """Returns what becomes of a board by some moves, the first of which has the number `first`."""
+    for number, word in enumerate(moves, first):
+        try:
+            move = board.parse_uci(word.lower())
+        except ValueError:
+            move = chess.Move.null()
+        if not move:
+            fen = board.fen()
+            return Given(board, f"position: move {number}, {word!r}, is illegal in {fen}; it stays there")
+        board.push(move)
+    return Given(board)
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """The last position with the words that gave it: in a game the next one is only some moves further."""
+
+    words: tuple[str, ...] = ()
+    given: Given = Given(chess.Board())
+
+    def then(self, words: list[str]) -> Given | None:
+        """Returns the position of some words that begin like the last ones; None if they do not."""
+        known = len(self.words)
+        if self.given.problem or "moves" not in self.words or tuple(words[:known]) != self.words:
+            return None
+        played = known - 1 - self.words.index("moves")
+        return _played(self.given.board.copy(), words[known:], played + 1)
+
+
+def _from_fen(fields_of_fen: list[str]) -> chess.Board:
+    try:
+        return board_from_fen(" ".join(fields_of_fen))
+    except InvalidPositionError as error:
+        if len(fields_of_fen) > 2 and re.search("[A-HJ-PR-Za-hj-pr-z]", fields_of_fen[2]):
+            raise InvalidPositionError(f"only standard chess is supported, no Chess960: {error}") from None
+        raise
+
+
+def parse_setoption(line: str) -> tuple[str, str]:
+    """Returns (name, value) of a `setoption` line; the value is empty if it has none.
+
+    >>> parse_setoption("setoption name Move Overhead value 50")
+    ('Move Overhead', '50')
+    """
+    found = re.match(r"\s*setoption\s+name\s+(.*?)(?:\s+value(?:\s+(.*?))?)?\s*$", line, re.IGNORECASE)
+    if not found:
+        return "", ""
+    value = found[2] or ""
+    return found[1].strip(), "" if value == "<empty>" else value

@@ -1,0 +1,148 @@
+"""What is known of a position as UCI's `info` lines, and as lc0's statistics of every move."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import chess
+
+from ..evaluators.base import PositionBatch
+from ..evaluators.lc0.policy import output_indices
+from ..params import SearchParams
+from ..query import MoveView, NodeView
+from ..values import WDL, cp_from_q
+
+NO_WL, NO_D, NO_M, NO_V = "-.-----", "-.---", "-.-", "-.----"  # as lc0 prints what is unknown
+PER_MILLE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A position as it is now, and the figures of the search that goes on below it.
+
+    Attributes:
+      node: the position; as many of its moves have lines as were asked for.
+      depth, seldepth: mean and most plies of this search's visits; 0 before it made any.
+      seconds, speed: since the search began; visits per second.
+      hashfull: per mille of the memory in use. hits: of tablebases.
+    """
+
+    node: NodeView
+    depth: int = 0
+    seldepth: int = 0
+    seconds: float = 0.0
+    speed: float = 0.0
+    hashfull: int = 0
+    hits: int = 0
+
+
+def info_lines(report: Report, *, multipv: int = 1, wdl: bool = False) -> list[str]:
+    """Returns an `info` line for each of the best moves that were visited; always one."""
+    node = report.node
+    if not node.moves:
+        return [f"info depth 0 {_score(None, node, wdl=wdl)}"]
+    shown = [move for k, move in enumerate(node.moves[:multipv]) if k == 0 or move.n]
+    return [_line(report, k, move, wdl=wdl) for k, move in enumerate(shown, 1)]
+
+
+def _line(report: Report, k: int, move: MoveView, *, wdl: bool) -> str:
+    """Returns one `info` line; before any visit the depth is that of the line that is known."""
+    depth = report.depth or len(move.pv)
+    return (
+        f"info depth {depth} seldepth {max(depth, report.seldepth)} time {round(1000 * report.seconds)}"
+        f" nodes {report.node.visits} {_score(move, report.node, wdl=wdl)} nps {round(report.speed)}"
+        f" hashfull {report.hashfull} tbhits {report.hits} multipv {k}"
+        f" pv {' '.join(step.uci() for step in move.pv)}"
+    )
+
+
+def _score(move: MoveView | None, node: NodeView, *, wdl: bool) -> str:
+    """Returns `score ...` of a move; of the node itself where the move was not visited or there is none."""
+    if move is not None and move.mate is not None:
+        text = f"score mate {move.mate}"
+    elif move is None and node.q <= -1.0:
+        text = "score mate 0"
+    else:
+        cp = move.cp if move is not None and move.cp is not None else cp_from_q(node.q)
+        text = f"score cp {cp}"
+    shares = move.wdl if move is not None and move.wdl is not None else node.wdl
+    return f"{text} wdl {_per_mille(shares)}" if wdl else text
+
+
+def _per_mille(wdl: WDL) -> str:
+    win, loss = round(PER_MILLE * wdl.win), round(PER_MILLE * wdl.loss)
+    return f"{win} {max(0, PER_MILLE - win - loss)} {loss}"
+
+
+# ---------------------------------------------------------------- VerboseMoveStats
+def exploration(params: SearchParams, visits: int) -> float:
+    """Returns c(N) sqrt(max(1, visits)) for the visits spent below a node, as the kernels have it.
+
+    >>> round(exploration(SearchParams(), 0), 4)
+    1.7451
+    """
+    base = params.cpuct_base
+    c = params.cpuct + params.cpuct_factor * math.log((visits + 1.0 + base) / base)
+    return c * math.sqrt(max(1.0, float(visits)))
+
+
+def stats_lines(
+    node: NodeView, params: SearchParams, values: Mapping[chess.Move, float] | None = None
+) -> list[str]:
+    """Returns lc0's VerboseMoveStats: a line for each move, least visited first, and one for the node.
+
+    Args:
+      values: V of the positions behind the moves, as far as they are in memory, and of the node itself behind
+        the null move; seen by the side to move at the node.
+    """
+    board = chess.Board(node.position)
+    indices = _policy_indices(board)
+    spent = node.visits - 1
+    scale = exploration(params, spent)
+    visited = sum(move.p for move in node.moves if move.n)
+    fpu = node.q - params.fpu_value * math.sqrt(visited)
+    rows = []
+    for move in node.moves:
+        u = scale * move.p / (1 + move.n)
+        q = fpu if move.q is None else move.q
+        rows.append(
+            (move.n, q + u, _move_line(move, indices[move.move], q, u, (values or {}).get(move.move)))
+        )
+    rows.sort(key=lambda row: row[:2])
+    return [line for _, _, line in rows] + [_node_line(node, visited, (values or {}).get(chess.Move.null()))]
+
+
+def _policy_indices(board: chess.Board) -> dict[chess.Move, int]:
+    """Returns the place of every legal move among the 1858 outputs of lc0's networks."""
+    from ..position import legal_moves
+
+    outputs = output_indices(PositionBatch.from_boards([board])).tolist()
+    return dict(zip(legal_moves(board), outputs, strict=True))
+
+
+def _head(label: str, index: int, n: int, p: float) -> str:
+    digits = 1 if p >= 0.99995 else 2
+    return f"info string {label:<5} ({index:<4}) N: {n:>7} (+ 0) (P: {100 * p:>5.{digits}f}%) "
+
+
+def _move_line(move: MoveView, index: int, q: float, u: float, v: float | None) -> str:
+    text = _head(move.move.uci(), index, move.n, move.p)
+    if move.q is None or move.wdl is None:
+        text += f"(WL: {NO_WL:>8}) (D: {NO_D:>5}) "
+    else:
+        text += f"(WL: {move.q:>8.5f}) (D: {move.wdl.draw:>5.3f}) "
+    text += f"(M: {NO_M:>4}) (Q: {q:>8.5f}) (U: {u:>6.5f}) (S: {q + u:>8.5f}) "
+    return text + _v(v) + ("(T) " if move.bounds[0] == move.bounds[1] else "")
+
+
+def _node_line(node: NodeView, visited: float, v: float | None) -> str:
+    return (
+        f"{_head('node', len(node.moves), node.visits, visited)}(WL: {node.q:>8.5f})"
+        f" (D: {node.wdl.draw:>5.3f}) (M: {NO_M:>4}) (Q: {node.q:>8.5f}) {_v(v)}"
+    )
+
+
+def _v(v: float | None) -> str:
+    return f"(V: {NO_V:>7}) " if v is None else f"(V: {v:>7.4f}) "

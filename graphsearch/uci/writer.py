@@ -1,0 +1,61 @@
+"""Lines out, one at a time and at once, and a log of both directions."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO
+
+
+class Writer:
+    """Hands every line to `send`, whole and in order, from whatever thread it comes.
+
+    `gone` is set when nobody reads any more.
+    """
+
+    def __init__(self, send: Callable[[str], object]) -> None:
+        self._send = send
+        self._lock = threading.Lock()
+        self._log: TextIO | None = None
+        self.gone = threading.Event()
+
+    def line(self, *lines: str) -> None:
+        """Writes lines that belong together."""
+        with self._lock:
+            for line in lines:
+                self._note("<", line)
+            try:
+                self._send("".join(f"{line}\n" for line in lines))
+            except (OSError, ValueError):  # closed
+                self.gone.set()
+
+    def info(self, text: str) -> None:
+        """Writes a message for the person: one line, whatever is in it."""
+        self.line("info string " + "".join(c if c.isprintable() else "?" for c in " ".join(text.split())))
+
+    def received(self, line: str) -> None:
+        """Logs what came in."""
+        with self._lock:
+            self._note(">", line)
+
+    def log_to(self, path: str) -> None:
+        """Logs to the end of a file from now on; to none if the path is empty.
+
+        Raises:
+          OSError: if the file cannot be opened.
+        """
+        log = Path(path).open("a", encoding="utf-8", buffering=1) if path else None  # noqa: SIM115
+        with self._lock:
+            self._log, before = log, self._log
+        if before:
+            before.close()
+
+    def _note(self, sign: str, line: str) -> None:
+        if self._log is None:
+            return
+        try:
+            self._log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {sign} {line}\n")
+        except (OSError, ValueError):  # a full disk must not end a game
+            self._log = None

@@ -1,0 +1,102 @@
+"""An engine in this process, whose lines can be waited for, and evaluators that hold it up."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from graphsearch.evaluators import Evaluation, Evaluator, PositionBatch
+from graphsearch.uci import Engine, Writer
+from graphsearch.uci.evaluator import make_evaluator
+from graphsearch.uci.options import Settings
+from tests.reference import HashEvaluator
+
+PATIENCE = 60.0
+
+
+class Console:
+    """What a GUI sees: the engine's lines so far."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._news = threading.Condition()
+        self.read = 0
+
+    def send(self, text: str) -> None:
+        with self._news:
+            self.lines += text.splitlines()
+            self._news.notify_all()
+
+    def until(self, begin: str) -> list[str]:
+        """Returns the lines up to the next one that begins so."""
+        end = time.monotonic() + PATIENCE
+        with self._news:
+            while True:
+                for i in range(self.read, len(self.lines)):
+                    if self.lines[i].startswith(begin):
+                        found = self.lines[self.read : i + 1]
+                        self.read = i + 1
+                        return found
+                left = end - time.monotonic()
+                assert left > 0, f"no {begin!r} in {self.lines[self.read :]}"
+                self._news.wait(left)
+
+
+class Played:
+    """An engine and its console, as a context: closed at the end."""
+
+    def __init__(
+        self,
+        defaults: Mapping[str, str] | None = None,
+        make: Callable[[Settings], Evaluator] = make_evaluator,
+    ) -> None:
+        self.console = Console()
+        self.engine = Engine(Writer(self.console.send), defaults, make=make)
+
+    def __enter__(self) -> Played:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.engine.close()
+
+    def ask(self, *lines: str, until: str) -> list[str]:
+        """Sends lines and returns the answer up to a line that begins with `until`."""
+        for line in lines:
+            assert self.engine.handle(line)
+        return self.console.until(until)
+
+    def ready(self) -> Played:
+        self.ask("isready", until="readyok")
+        return self
+
+
+class BlockingEvaluator(HashEvaluator):
+    """Answers like HashEvaluator, but not while it is held up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open = threading.Event()
+        self.open.set()
+        self.waiting = threading.Event()
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        if not self.open.is_set():
+            self.waiting.set()
+            assert self.open.wait(PATIENCE)
+            self.waiting.clear()
+        return super().evaluate(batch)
+
+
+def best_of(lines: list[str]) -> str:
+    """Returns the move of the last `bestmove`."""
+    return lines[-1].split()[1]
+
+
+def field_of(line: str, name: str) -> int:
+    """Returns a number of an `info` line."""
+    found = re.search(rf" {name} (-?\d+)", line)
+    assert found, line
+    return int(found[1])

@@ -1,0 +1,285 @@
+"""The engine in this process: what it answers when things go wrong, and when its evaluator is late."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import chess
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, search
+from graphsearch.errors import EvaluatorError
+from graphsearch.evaluators import Evaluation, Evaluator, PositionBatch
+from graphsearch.uci.options import Settings
+from tests.reference import HashEvaluator
+from tests.uci.engines import BlockingEvaluator, Played, best_of, field_of
+
+START = chess.Board()
+
+
+def is_legal(board: chess.Board, lines: list[str]) -> bool:
+    return board.is_legal(chess.Move.from_uci(best_of(lines)))
+
+
+@pytest.fixture
+def blocking() -> BlockingEvaluator:
+    return BlockingEvaluator()
+
+
+def test_a_late_evaluator_never_keeps_an_answer_back(blocking: BlockingEvaluator) -> None:
+    with Played(make=lambda settings: blocking) as game:
+        game.ready().ask("go nodes 100", until="bestmove")
+        blocking.open.clear()
+        board = chess.Board()
+        for k in range(3):  # the first wave is late, and the next searches find the worker at it
+            lines = game.ask(f"position fen {board.fen()}", "go wtime 400 btime 400", until="bestmove")
+            assert is_legal(board, lines)
+            assert blocking.waiting.wait(30) or k
+            assert not blocking.open.is_set()
+            board.push_uci(best_of(lines))
+        assert game.ask("isready", until="readyok")
+        blocking.open.set()
+        lines = game.ask(f"position fen {board.fen()}", "go nodes 60", until="bestmove")
+        assert is_legal(board, lines)
+        assert field_of(lines[-2], "nodes") >= 60
+
+
+def test_what_was_visited_before_the_delay_decides(blocking: BlockingEvaluator) -> None:
+    with Played(make=lambda settings: blocking) as game:
+        first = game.ready().ask("go nodes 300", until="bestmove")
+        blocking.open.clear()
+        again = game.ask("go wtime 500 btime 500", until="bestmove")
+        assert best_of(again) == best_of(first)
+        assert not blocking.open.is_set()
+        blocking.open.set()
+
+
+def test_the_file_answers_while_the_evaluator_is_late(tmp_path: Path, blocking: BlockingEvaluator) -> None:
+    path = tmp_path / "a.graph"
+    board = chess.Board()
+    board.push_uci("e2e4")
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        known = search(graph, board, Limits(visits=200), SearchParams())
+    with Played({"GraphFile": str(path)}, make=lambda settings: blocking) as game:
+        game.ready()
+        blocking.open.clear()
+        game.ask("go movetime 100", until="bestmove")  # another position: its first wave is late
+        assert blocking.waiting.wait(30)
+        lines = game.ask("position startpos moves e2e4", "go movetime 600", until="bestmove")
+        assert known.bestmove is not None
+        assert best_of(lines) == known.bestmove.uci()
+        blocking.open.set()
+
+
+def test_stop_answers_although_the_evaluator_is_late(blocking: BlockingEvaluator) -> None:
+    with Played(make=lambda settings: blocking) as game:
+        game.ready()
+        blocking.open.clear()
+        assert game.engine.handle("go infinite")
+        assert blocking.waiting.wait(30)
+        assert is_legal(START, game.ask("stop", until="bestmove"))
+        blocking.open.set()
+
+
+class FailingEvaluator(HashEvaluator):
+    """Answers some batches, then fails."""
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        if self.calls >= 4:
+            raise RuntimeError("the device is gone")
+        return super().evaluate(batch)
+
+
+def test_an_evaluator_that_fails_in_a_game_leaves_an_answer() -> None:
+    with Played(make=lambda settings: FailingEvaluator()) as game:
+        lines = game.ready().ask("go nodes 100000", until="bestmove")
+        assert any("ERROR" in line and "the device is gone" in line for line in lines)
+        assert is_legal(START, lines)
+        lines = game.ask("position startpos moves e2e4", "go nodes 10", until="bestmove")
+        assert best_of(lines) != "0000"
+
+
+def unmakeable(settings: Settings) -> Evaluator:
+    raise EvaluatorError("no onnxruntime; pip install 'graphsearch[lc0]'")
+
+
+def test_an_evaluator_that_cannot_be_made_is_said_and_replaced_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    with Played({"GraphFile": str(path)}, make=unmakeable) as game:
+        lines = game.ask("isready", until="readyok")
+        assert any("no onnxruntime" in line for line in lines)
+        lines = game.ask("go nodes 50", until="bestmove")
+        assert any("no onnxruntime" in line for line in lines)  # at every search: its values are others
+        assert is_legal(START, lines)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("Evaluator", "lc0:/no/such/file.pb.gz"),
+        ("Evaluator", "nobody"),
+        ("EvaluatorOptions", "nonsense"),
+        ("PolicyTemperature", "-3"),
+        ("GraphFile", "/no/such/folder/a.graph"),
+    ],
+)
+def test_what_is_missing_is_one_line_and_a_move_is_played(option: str, value: str) -> None:
+    with Played() as game:
+        lines = game.ask(f"setoption name {option} value {value}", "isready", until="readyok")
+        assert len([line for line in lines if "ERROR" in line]) == 1
+        assert is_legal(START, game.ask("go nodes 40", until="bestmove"))
+        lines = game.ask(f"setoption name {option} value", "isready", until="readyok")
+        if option != "Evaluator":
+            assert not any("ERROR" in line for line in lines)
+
+
+def test_a_file_of_another_evaluator_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        search(graph, START, Limits(visits=50))
+    before = path.read_bytes()
+    with Played({"GraphFile": str(path)}) as game:
+        lines = game.ask("isready", until="readyok")
+        assert any("hash" in line and "builtin" in line for line in lines)
+        assert is_legal(START, game.ask("go nodes 50", until="bestmove"))
+    assert path.read_bytes() == before
+
+
+def test_a_finished_game_has_no_best_move() -> None:
+    with Played() as game:
+        mate = game.ask("position fen 7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", "go nodes 10", until="bestmove")
+        assert mate[-2:] == ["info depth 0 score mate 0", "bestmove 0000"]
+        stale = game.ask("position fen 7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", "go movetime 50", until="bestmove")
+        assert stale[-2:] == ["info depth 0 score cp 0", "bestmove 0000"]
+        dead = game.ask(
+            "position fen 7k/8/6K1/8/8/8/8/8 b - - 0 1", "go wtime 900 btime 900", until="bestmove"
+        )
+        assert best_of(dead) == "h8g8"
+
+
+@pytest.mark.parametrize(
+    "fen", ["7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", "7k/8/6K1/8/8/8/8/8 b - - 0 1", chess.STARTING_FEN]
+)
+def test_an_infinite_search_waits_for_stop_whatever_it_has_found(fen: str) -> None:
+    with Played() as game:
+        game.ready()
+        game.ask(f"position fen {fen}", "go infinite", "isready", until="readyok")
+        game.ask("d", until="Key")
+        assert not any(line.startswith("bestmove") for line in game.console.lines)
+        game.ask("stop", until="bestmove")
+
+
+def test_a_game_without_a_move_for_a_repeated_position_goes_on() -> None:
+    """The rules let a game end there; an engine that is asked all the same has to move."""
+    line = "g1f3 g8f6 f3g1 f6g8 g1f3 g8f6 f3g1 f6g8"
+    with Played() as game:
+        lines = game.ask(f"position startpos moves {line}", "go nodes 200", until="bestmove")
+        assert is_legal(START, lines)
+
+
+def test_searchmoves_are_the_only_ones_to_be_played() -> None:
+    with Played({"MultiPV": "5"}) as game:
+        lines = game.ask("go nodes 200 searchmoves a2a3 h2h4 e2e5", until="bestmove")
+        assert any("e2e5" in line and "searchmoves" in line for line in lines)
+        assert best_of(lines) in ("a2a3", "h2h4")
+        found = {line.split(" pv ")[1].split()[0] for line in lines if " pv " in line}
+        assert found == {"a2a3", "h2h4"}
+        lines = game.ask("go nodes 400 searchmoves e2e5", until="bestmove")
+        assert any("all moves are searched" in line for line in lines)
+
+
+def test_a_search_for_mate_ends_when_it_is_proven() -> None:
+    with Played() as game:
+        lines = game.ask("position fen 6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1", "go mate 1", until="bestmove")
+        assert best_of(lines) == "d1d8"
+        assert "score mate 1" in lines[-2]
+
+
+def test_a_depth_ends_a_search() -> None:
+    with Played() as game:
+        lines = game.ask("go depth 4", until="bestmove")
+        assert field_of(lines[-2], "depth") >= 4
+
+
+def test_pondering_ends_at_the_clock_of_the_ponderhit_or_at_stop() -> None:
+    with Played() as game:
+        game.ready()
+        for last in ("ponderhit", "stop"):
+            game.ask("position startpos moves e2e4", "go ponder wtime 300 btime 300", "d", until="Key")
+            assert not any(line.startswith("bestmove") for line in game.console.lines[game.console.read :])
+            assert best_of(game.ask(last, until="bestmove")) != "0000"
+
+
+def test_a_second_go_answers_the_first() -> None:
+    with Played() as game:
+        game.ready().ask("go infinite", "go nodes 50", until="bestmove")
+        game.console.until("bestmove")
+
+
+def test_what_is_known_is_shown_at_once_and_counts(tmp_path: Path) -> None:
+    with Played({"GraphFile": str(tmp_path / "a.graph")}) as game:
+        game.ask("position startpos moves e2e4", "go nodes 300", until="bestmove")
+        game.ask("position startpos moves e2e4 e7e5 g1f3", "go nodes 300", until="bestmove")
+        lines = game.ask("position startpos moves e2e4", "ucinewgame", "go nodes 300", until="bestmove")
+        infos = [line for line in lines if " pv " in line]
+        assert all(field_of(line, "nodes") >= 300 for line in infos)
+        assert field_of(infos[-1], "nps") == 0
+
+
+JUNK = [
+    *(
+        "",
+        "   ",
+        "uci uci",
+        "position",
+        "position fen x",
+        "position startpos moves e9e4",
+        "position startpos",
+    ),
+    "position startpos moves " + "g1f3 g8f6 f3g1 f6g8 " * 30,
+    *("setoption", "setoption name", "setoption name MultiPV value", "setoption name MultiPV value 99999"),
+    *("setoption name Threads value -1", "setoption name CPuct value 1e999"),
+    "setoption name LogFile value /no/such/folder/log",
+    *("stop", "stop stop", "ponderhit", "isready", "debug on", "register later", "d", "ucinewgame"),
+    *("\x00\x01", "é" * 50, "joho debug on"),
+    *("go", "go infinite", "go ponder", "go nodes", "go nodes -3", "go nodes 5", "go depth x", "go mate 0"),
+    "go nodes 99999999999999999999",
+    *(
+        "go wtime",
+        "go wtime 0 btime 0",
+        "go wtime -5 btime -5 movestogo 1",
+        "go movetime 20",
+        "go movetime -20",
+    ),
+    *("go searchmoves", "go searchmoves xx"),
+]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_junk_ends_the_engine_and_every_go_has_its_answer(seed: int) -> None:
+    dice = random.Random(seed)
+    with Played() as game:
+        game.ready()
+        sent = [dice.choice(JUNK) for _ in range(60)]
+        for line in sent:
+            assert game.engine.handle(line)
+        assert game.engine.handle("stop")
+        assert is_legal(
+            START, game.ask("position startpos", "stop", "isready", "go nodes 3", until="bestmove")
+        )
+        while sum(line.startswith("bestmove") for line in game.console.lines) <= sum(
+            line.split()[:1] == ["go"] for line in sent
+        ):
+            game.console.until("bestmove")
+        assert not any("failed:" in line or "Error:" in line for line in game.console.lines)
+
+
+def test_both_directions_are_logged(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    with Played({"LogFile": str(log)}) as game:
+        game.ask("setoption name LogFile value " + str(log), "isready", until="readyok")
+    text = log.read_text()
+    assert "> isready" in text
+    assert "< readyok" in text

@@ -1,0 +1,303 @@
+"""The engine as a program: driven by python-chess's client, and by what other clients send and read."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import chess
+import chess.engine
+import pytest
+
+from graphsearch import SearchParams
+from graphsearch.kernels import layout
+from graphsearch.kernels.puct import fill_exploration
+from graphsearch.query import query
+from graphsearch.store import Store
+from graphsearch.uci.report import exploration
+from tests.conftest import start
+
+COMMAND = [sys.executable, "-m", "graphsearch", "uci"]
+KIWIPETE = chess.Board("r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1")
+FRENCH = chess.Board("rnbqkbnr/ppp2ppp/4p3/3p4/3PP3/8/PPP2PPP/RNBQKBNR w KQkq - 0 3")
+CARO = chess.Board("rnbqkbnr/pp2pppp/2p5/3p4/3PP3/8/PPP2PPP/RNBQKBNR w KQkq - 0 3")
+TIMEOUT = 120.0
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[chess.engine.SimpleEngine]:
+    path = tmp_path_factory.mktemp("uci") / "a.graph"
+    with chess.engine.SimpleEngine.popen_uci(COMMAND, timeout=TIMEOUT) as engine:
+        engine.configure({"GraphFile": str(path), "RAM": "64MB"})
+        engine.ping()
+        yield engine
+
+
+# ---------------------------------------------------------------- python-chess
+def test_it_is_a_uci_engine_with_options(engine: chess.engine.SimpleEngine) -> None:
+    assert engine.id["name"].startswith("graphsearch")
+    assert {"GraphFile", "RAM", "Evaluator", "MultiPV", "UCI_ShowWDL", "SyzygyPath", "CPuct"} <= set(
+        engine.options
+    )
+    assert "UCI_Chess960" not in engine.options
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        chess.engine.Limit(nodes=200),
+        chess.engine.Limit(time=0.2),
+        chess.engine.Limit(depth=3),
+        chess.engine.Limit(white_clock=1, black_clock=1, white_inc=0.1, black_inc=0.1),
+        chess.engine.Limit(white_clock=2, black_clock=2, remaining_moves=3),
+        chess.engine.Limit(white_clock=0.01, black_clock=0.01),
+    ],
+)
+def test_every_limit_is_answered_with_a_move(
+    engine: chess.engine.SimpleEngine, limit: chess.engine.Limit
+) -> None:
+    for board in (chess.Board(), KIWIPETE):
+        result = engine.play(board, limit, game=object(), info=chess.engine.INFO_ALL)
+        assert result.move is not None
+        assert result.move in board.legal_moves
+        if result.ponder:
+            after = board.copy()
+            after.push(result.move)
+            assert result.ponder in after.legal_moves
+
+
+def test_every_line_of_an_analysis_is_legal_and_in_order(engine: chess.engine.SimpleEngine) -> None:
+    engine.configure({"UCI_ShowWDL": True})
+    infos = engine.analyse(FRENCH, chess.engine.Limit(nodes=3000), multipv=4)
+    assert [info["multipv"] for info in infos] == [1, 2, 3, 4]
+    for info in infos:
+        board = FRENCH.copy()
+        assert len(info["pv"]) > 1
+        for move in info["pv"]:
+            assert move in board.legal_moves
+            board.push(move)
+        assert info["nodes"] == 3000
+        assert info["wdl"].pov(chess.WHITE).total() == 1000
+        assert 0 <= info["hashfull"] <= 1000
+        assert info["tbhits"] == 0
+        assert info["seldepth"] >= info["depth"] >= 1
+    assert len({info["pv"][0] for info in infos}) == 4
+
+
+def test_root_moves_restrict_and_a_mate_is_scored(engine: chess.engine.SimpleEngine) -> None:
+    only = [chess.Move.from_uci("a2a3")]
+    info = engine.analyse(CARO, chess.engine.Limit(nodes=300), root_moves=only)
+    assert info["pv"][0] == only[0]
+    board = chess.Board("6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1")
+    info = engine.analyse(board, chess.engine.Limit(mate=1))
+    assert info["score"].white() == chess.engine.Mate(1)
+
+
+def test_an_analysis_runs_until_it_is_stopped(engine: chess.engine.SimpleEngine) -> None:
+    with engine.analysis(chess.Board(), multipv=2) as analysis:
+        for info in analysis:
+            if info.get("nodes", 0) > 2000:
+                break
+        analysis.stop()
+        best = analysis.wait()
+    assert best.move is not None
+    assert best.move in chess.Board().legal_moves
+
+
+def test_pondering_is_taken_over_by_the_next_move(engine: chess.engine.SimpleEngine) -> None:
+    board = chess.Board()
+    game = object()
+    for _ in range(3):
+        limit = chess.engine.Limit(white_clock=1, black_clock=1, white_inc=0.05, black_inc=0.05)
+        result = engine.play(board, limit, game=game, ponder=True)
+        assert result.move is not None
+        board.push(result.move)
+        board.push(result.ponder or next(iter(board.legal_moves)))
+    engine.play(board, chess.engine.Limit(nodes=1), game=game)
+
+
+def test_an_earlier_position_answers_from_memory(engine: chess.engine.SimpleEngine) -> None:
+    board = chess.Board("4k3/8/8/8/8/8/4P3/4K3 w - - 0 1")
+    first = engine.analyse(board, chess.engine.Limit(nodes=500))
+    board.push_uci("e2e4")
+    engine.analyse(board, chess.engine.Limit(nodes=500))
+    board.pop()
+    again = engine.analyse(board, chess.engine.Limit(nodes=1))
+    assert again["nodes"] == first["nodes"] == 500
+
+
+# ---------------------------------------------------------------- bare lines
+class Lines:
+    """A started engine, line by line."""
+
+    def __init__(self, *args: object) -> None:
+        self.process = start("uci", *args, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=1)
+
+    def send(self, *lines: str) -> None:
+        assert self.process.stdin is not None
+        for line in lines:
+            self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def until(self, begin: str) -> list[str]:
+        assert self.process.stdout is not None
+        lines = []
+        for line in self.process.stdout:
+            lines.append(line.rstrip("\n"))
+            if line.startswith(begin):
+                return lines
+        raise AssertionError(f"the engine ended without {begin!r}: {lines}")
+
+    def end(self) -> int:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.stdout.read()
+        self.process.stdout.close()
+        return self.process.wait(TIMEOUT)
+
+
+def nodes_of(path: Path, board: chess.Board) -> int:
+    node = query(path, board)
+    return 0 if node is None else node.visits
+
+
+@pytest.mark.parametrize("ending", ["quit", "eof", "term"])
+def test_every_ending_saves_what_was_searched(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / "a.graph"
+    lines = Lines("--store", path, "--ram", "64MB")
+    lines.send("uci", "isready")
+    lines.until("readyok")
+    lines.send("go infinite", "isready")
+    lines.until("readyok")  # in the middle of a search
+    lines.until("info depth")
+    if ending == "quit":
+        lines.send("quit")
+    if ending == "term":
+        lines.process.send_signal(signal.SIGTERM)
+        lines.process.wait(TIMEOUT)
+    assert lines.end() == (143 if ending == "term" else 0)
+    assert nodes_of(path, chess.Board()) > 1
+    with Store.open(path, read_only=True) as store:
+        runs = store.runs()
+    assert len(runs) == 1
+
+
+def test_after_a_kill_the_file_answers_with_what_it_knew(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    lines = Lines("--store", path, "--ram", "64MB")
+    lines.send("go nodes 700")
+    lines.until("bestmove")
+    for _ in range(100):  # it saves when it is left alone
+        time.sleep(0.1)
+        if path.exists() and nodes_of(path, chess.Board()):
+            break
+    lines.process.kill()
+    lines.end()
+    again = Lines("--store", path, "--ram", "64MB")
+    again.send("go nodes 1")
+    found = again.until("bestmove")
+    assert " nodes 700 " in found[-2]
+    again.send("quit")
+    assert again.end() == 0
+
+
+def test_a_second_engine_on_a_file_goes_on_in_memory_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    first, second = Lines("--store", path, "--ram", "64MB"), Lines("--store", path, "--ram", "64MB")
+    first.send("isready")
+    first.until("readyok")
+    second.send("isready")
+    said = second.until("readyok")
+    assert any("ERROR" in line and "memory only" in line for line in said)
+    second.send("go nodes 20")
+    assert second.until("bestmove")[-1] != "bestmove 0000"
+    for lines in (first, second):
+        lines.send("quit")
+        assert lines.end() == 0
+
+
+def test_uci_is_answered_before_the_compiler_is_loaded() -> None:
+    script = (
+        "import sys\n"
+        "from graphsearch.uci import Engine, Writer\n"
+        "seen = []\n"
+        "engine = Engine(Writer(lambda text: seen.append((text, 'numba' in sys.modules))))\n"
+        "engine._give = lambda job: None\n"
+        "engine.handle('uci')\n"
+        "assert 'uciok' in seen[0][0] and not seen[0][1], seen"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=TIMEOUT)
+
+
+def test_wrong_use_of_the_command_is_one_line_and_exit_code_2() -> None:
+    for args in (
+        ["--option", "MultiPV"],
+        ["--option", "MultiPV=0"],
+        ["--option", "Nothing=1"],
+        ["--ram", "x"],
+    ):
+        done = subprocess.run([*COMMAND, *args], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        assert done.returncode == 2, args
+        assert "Traceback" not in done.stderr
+
+
+# ---------------------------------------------------------------- Nibbler
+FIELDS = ("string", "N:", "(D:", "(U:", "(S:", "(P:", "(Q:", "(V:", "(M:", "(WL:")
+
+
+def read_as_nibbler(line: str) -> dict[str, str]:
+    """Returns the word after each key, which is how Nibbler reads lc0's statistics."""
+    words = line.split()
+    return {key: words[words.index(key) + 1] for key in FIELDS if key in words}
+
+
+def number(text: str) -> float:
+    """Returns what JavaScript's parseFloat makes of a word; NaN if it is none."""
+    found = re.match(r"-?\d+(\.\d+)?", text)
+    return float(found[0]) if found else float("nan")
+
+
+def test_the_statistics_of_every_move_are_what_nibbler_reads() -> None:
+    lines = Lines("--option", "VerboseMoveStats=true", "--option", "MultiPV=500")
+    lines.send("go nodes 400")
+    found = [line for line in lines.until("bestmove") if line.startswith("info string")]
+    lines.send("quit")
+    lines.end()
+    rows = [read_as_nibbler(line) for line in found if line.split()[2] != "node"]
+    board = chess.Board()
+    assert {row["string"] for row in rows} == {move.uci() for move in board.legal_moves}
+    order = [(number(row["N:"]), number(row["(S:"])) for row in rows]
+    assert order == sorted(order)
+    assert sum(n for n, _ in order) == 399
+    assert sum(number(row["(P:"]) for row in rows) == pytest.approx(100, abs=0.2)
+    for row in rows:
+        assert number(row["(Q:"]) + number(row["(U:"]) == pytest.approx(number(row["(S:"]), abs=2e-5)
+        assert (number(row["(V:"]) == number(row["(V:"])) == (row["N:"] != "0")
+    node = found[-1]
+    assert node.split()[2] == "node"
+    assert int(read_as_nibbler(node)["N:"]) == 400
+    shape = r"info string \S{4,5} +\(\d+ *\) N: +\d+ \(\+ \d\) \(P: +[\d.]+%\) \(WL: +\S+\) \(D: +\S+\)"
+    shape += r" \(M: +\S+\) \(Q: +\S+\) \(U: +\S+\) \(S: +\S+\) \(V: +\S+\) (\(T\) )?"
+    for line in found[:-1]:
+        assert re.fullmatch(shape, line), line
+
+
+def test_the_exploration_term_shown_is_the_one_of_the_search() -> None:
+    import numpy as np
+
+    from graphsearch.arena import Arena
+
+    params = SearchParams(cpuct=2.5, cpuct_base=500.0, cpuct_factor=1.5)
+    arena = Arena(1 << 26)
+    arena.set_params(params)
+    fill_exploration(arena.arrays.floats)
+    shown = [exploration(params, visits) for visits in (0, 1, 7, 4095)]
+    assert shown == pytest.approx(
+        np.take(arena.arrays.floats, [layout.EXPLORATION + v for v in (0, 1, 7, 4095)])
+    )

@@ -1,0 +1,89 @@
+"""Games against another engine: no time loss, no illegal move, no crash."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import sys
+from pathlib import Path
+
+import chess
+import chess.pgn
+import pytest
+
+from tools import play_games
+
+STOCKFISH = shutil.which("stockfish") or shutil.which("stockfish", path="/usr/games")
+
+
+@pytest.mark.skipif(STOCKFISH is None, reason="stockfish is not installed")
+def test_a_short_match_with_both_colours_is_played_to_its_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pgn = tmp_path / "games.pgn"
+    code = play_games.main(
+        [
+            *("--games", "2", "--tc", "10+0.1", "--engine", str(STOCKFISH), "--max-plies", "24", "--json"),
+            *("--engine-option", "UCI_LimitStrength=true", "--engine-option", "UCI_Elo=1350"),
+            *("--option", f"GraphFile={tmp_path / 'a.graph'}", "--option", "RAM=64MB", "--pgn", str(pgn)),
+        ]
+    )
+    score = json.loads(capsys.readouterr().out)
+    assert code == 0, score
+    assert score["games"] == 2 == score["wins"] + score["draws"] + score["losses"] + score["broken_off"]
+    assert {result["ours_is_white"] for result in score["results"]} == {True, False}
+    with pgn.open() as stream:
+        games = [chess.pgn.read_game(stream), chess.pgn.read_game(stream)]
+    assert all(game is not None and not game.errors for game in games)
+    assert (tmp_path / "a.graph").exists()
+
+
+LATE = "import time\nfor line in iter(input, 'quit'):\n" + (
+    " if line == 'uci': print('uciok', flush=True)\n"
+    " if line == 'isready': print('readyok', flush=True)\n"
+    " if line.startswith('go'): time.sleep(0.4); print('bestmove %s', flush=True)\n"
+)
+
+
+@pytest.mark.parametrize(("tc", "answer", "fault"), [("0.2", "a2a3", "time"), ("9", "a1a8", "illegal move")])
+def test_the_faults_of_a_player_are_counted(tmp_path: Path, tc: str, answer: str, fault: str) -> None:
+    script = tmp_path / "late.py"
+    script.write_text(LATE % answer)
+    ours, theirs = (
+        play_games.Player(name, [sys.executable, str(script)], {}) for name in ("graphsearch", "opponent")
+    )
+    control = play_games.TimeControl.read(tc)
+    games = list(play_games.match(ours, theirs, control, play_games.endless([""]), 2, 20))
+    ours.end()
+    theirs.end()
+    score = play_games.score_of(games)
+    assert [game.result for game in games] == ["0-1", "0-1"]
+    assert fault in games[0].ending
+    assert (score.wins, score.losses, score.opponent_faults) == (1, 1, 1)
+    assert (score.time_losses, score.illegal_moves) == ((1, 0) if fault == "time" else (0, 1))
+
+
+def test_a_score_has_an_elo_difference_with_its_error() -> None:
+    def game(points: float) -> play_games.Game:
+        result = {1.0: "1-0", 0.5: "1/2-1/2", 0.0: "0-1"}[points]
+        return play_games.Game("", True, chess.Board(), {}, result=result)
+
+    score = play_games.score_of([game(p) for p in (1.0, 1.0, 0.5, 0.0, 0.5, 1.0)])
+    assert (score.wins, score.draws, score.losses) == (3, 2, 1)
+    assert score.elo == pytest.approx(-400 * math.log10(6 / 4 - 1))
+    assert score.elo is not None
+    assert score.elo_low is not None
+    assert score.elo_low < score.elo
+    assert play_games.score_of([game(1.0)]).elo is None
+    assert "+3 =2 -1" in play_games.table(score)
+
+
+def test_openings_come_from_a_pgn_or_from_the_tool(tmp_path: Path) -> None:
+    path = tmp_path / "a.pgn"
+    path.write_text("1. e4 e5 2. Nf3 Nc6 *\n\n1. d4 d5 *\n")
+    assert play_games.openings_of(path, 3) == ["e4 e5 Nf3", "d4 d5"]
+    for line in play_games.openings_of(None, 8):
+        board = chess.Board()
+        for san in line.split():
+            board.push_san(san)

@@ -1,0 +1,188 @@
+"""Commands as values, and options: what is wrong is said, and the rest counts."""
+
+from __future__ import annotations
+
+import chess
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphsearch.errors import InvalidParameterError, InvalidPositionError
+from graphsearch.params import OPTION_NAMES, SearchParams
+from graphsearch.uci.options import OPTIONS, Settings
+from graphsearch.uci.protocol import Followed, parse_go, parse_position, parse_setoption
+from graphsearch.uci.quick import quick_move
+
+WORDS = st.sampled_from(
+    [
+        "go",
+        "wtime",
+        "btime",
+        "winc",
+        "100",
+        "-5",
+        "1e9",
+        "x",
+        "searchmoves",
+        "e2e4",
+        "infinite",
+        "ponder",
+        "nodes",
+        "0",
+        "movestogo",
+        "mate",
+        "moves",
+    ]
+)
+
+
+def test_go_reads_every_limit() -> None:
+    go = parse_go(
+        [
+            "wtime",
+            "1",
+            "btime",
+            "2",
+            "winc",
+            "3",
+            "binc",
+            "4",
+            "movestogo",
+            "5",
+            "depth",
+            "6",
+            "nodes",
+            "7",
+            "mate",
+            "8",
+            "movetime",
+            "9",
+            "ponder",
+        ]
+    )
+    values = (go.wtime, go.btime, go.winc, go.binc, go.movestogo, go.depth, go.nodes, go.mate, go.movetime)
+    assert values == (1, 2, 3, 4, 5, 6, 7, 8, 9)
+    assert go.ponder
+    assert not go.notes
+    assert parse_go(["searchmoves", "e2e4", "d2d4", "infinite"]).infinite
+
+
+def test_what_go_does_not_understand_is_noted_and_the_rest_counts() -> None:
+    go = parse_go(["wtime", "x", "binc", "4", "nodes", "0", "hurry", "movetime"])
+    assert (go.wtime, go.binc, go.nodes, go.movetime) == (None, 4, None, None)
+    assert len(go.notes) >= 4
+
+
+@given(st.lists(WORDS, max_size=12))
+def test_any_words_make_a_go(words: list[str]) -> None:
+    parse_go(words)
+
+
+def test_a_position_ends_where_its_moves_become_illegal() -> None:
+    given = parse_position(["startpos", "moves", "e2e4", "e7e5", "e4e5", "g1f3"])
+    assert len(given.board.move_stack) == 2
+    assert "move 3, 'e4e5'" in given.problem
+    assert parse_position(["startpos", "moves", "e2e4", "0000"]).problem
+    assert not parse_position(f"fen {chess.STARTING_FEN} moves e2e4".split()).problem
+
+
+def test_a_position_some_moves_further_is_the_same_as_from_the_start() -> None:
+    words = ["startpos", "moves", "e2e4", "e7e5", "g1f3", "b8c6", "f1b5", "a7a6", "e5e6"]
+    followed = Followed()
+    for end in (1, 2, 3, 5, 8, 9, 4, 6):
+        given = followed.then(words[:end]) or parse_position(words[:end])
+        whole = parse_position(words[:end])
+        assert (given.board, given.problem) == (whole.board, whole.problem)
+        assert given.board.move_stack == whole.board.move_stack
+        followed = Followed(tuple(words[:end]), given)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "fen", "fen 8/8 w - -", "startpos e2e4", "e2e4", "fen 8/8/8/8/8/8/8/8 w - -"]
+)
+def test_what_is_no_position_is_refused(text: str) -> None:
+    with pytest.raises(InvalidPositionError):
+        parse_position(text.split())
+
+
+def test_chess960_is_refused_by_name() -> None:
+    with pytest.raises(InvalidPositionError, match="only standard chess"):
+        parse_position(["fen", "nrbkqbrn/pppppppp/8/8/8/8/PPPPPPPP/NRBKQBRN", "w", "GBgb", "-", "0", "1"])
+    with pytest.raises(InvalidParameterError, match="only standard chess"):
+        Settings().set("UCI_Chess960", "true")
+
+
+def test_castling_by_taking_the_own_rook_is_understood() -> None:
+    given = parse_position(["fen", "r3k2r/8/8/8/8/8/8/R3K2R", "w", "HAha", "-", "0", "1", "moves", "e1h1"])
+    assert given.board.move_stack == [chess.Move.from_uci("e1g1")]
+
+
+def test_setoption_keeps_blanks_in_names_and_values() -> None:
+    assert parse_setoption("setoption name Move Overhead value 50") == ("Move Overhead", "50")
+    assert parse_setoption("setoption name GraphFile value /a b/c d.graph") == ("GraphFile", "/a b/c d.graph")
+    assert parse_setoption("setoption name GraphFile value <empty>") == ("GraphFile", "")
+    assert parse_setoption("setoption name GraphFile value") == ("GraphFile", "")
+    assert parse_setoption("setoption name Clear Hash") == ("Clear Hash", "")
+    assert parse_setoption("setoption") == ("", "")
+
+
+def test_every_search_parameter_is_an_option_with_its_default() -> None:
+    assert set(OPTION_NAMES) <= {option.name for option in OPTIONS}
+    assert Settings().params() == SearchParams()
+
+
+def test_every_default_may_be_set() -> None:
+    for option in OPTIONS:
+        assert option.checked(option.default) == option.default
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("MultiPV", "0"),
+        ("MultiPV", "x"),
+        ("UCI_ShowWDL", "yes"),
+        ("CPuct", "-1"),
+        ("CPuct", "nan"),
+        ("MinibatchSize", "0"),
+        ("Gather", "best"),
+        ("RAM", "much"),
+        ("RAM", "1kB"),
+        ("MaxWaveShare", "2"),
+        ("NoSuchOption", "1"),
+    ],
+)
+def test_a_wrong_option_is_refused_and_changes_nothing(name: str, value: str) -> None:
+    settings = Settings()
+    with pytest.raises(InvalidParameterError):
+        settings.set(name, value)
+    assert settings.lines() == Settings().lines()
+
+
+def test_an_unknown_option_is_answered_with_those_that_exist() -> None:
+    with pytest.raises(InvalidParameterError, match=r"GraphFile.*MultiPV"):
+        Settings().set("Hash", "64")
+
+
+def test_options_are_named_in_any_case() -> None:
+    settings = Settings()
+    assert settings.set("multipv", "3") == "MultiPV"
+    assert settings.number("MultiPV") == 3
+
+
+@pytest.mark.parametrize(
+    ("fen", "move"),
+    [
+        ("6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1", "d1d8"),
+        ("4k3/8/8/3q4/4P3/8/8/4K3 w - - 0 1", "e4d5"),
+        ("4k3/P7/8/8/8/8/8/4K3 w - - 0 1", "a7a8q"),
+    ],
+)
+def test_a_move_without_search_mates_or_takes(fen: str, move: str) -> None:
+    assert quick_move(chess.Board(fen)) == chess.Move.from_uci(move)
+
+
+def test_a_move_without_search_is_a_listed_one_and_none_where_there_is_none() -> None:
+    listed = [chess.Move.from_uci("a2a3")]
+    assert quick_move(chess.Board(), listed) == listed[0]
+    assert quick_move(chess.Board("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1")) is None

@@ -1,0 +1,380 @@
+"""Plays games between `graphsearch uci` and another UCI engine, with real clocks, and says how they went.
+
+python -m tools.play_games --games 20 --tc 10+0.1 --engine stockfish --engine-option UCI_LimitStrength=true \
+    --engine-option UCI_Elo=1350 --pgn games.pgn
+
+Every opening is played twice, with both colours. A clock that falls below zero loses, however little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import math
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import chess
+import chess.engine
+import chess.pgn
+
+OPENINGS = (
+    "e4 e5 Nf3 Nc6 Bb5 a6",
+    "d4 d5 c4 e6 Nc3 Nf6",
+    "e4 c5 Nf3 d6 d4 cxd4 Nxd4 Nf6 Nc3 a6",
+    "d4 Nf6 c4 g6 Nc3 Bg7 e4 d6",
+    "e4 e6 d4 d5 Nc3 Nf6",
+    "c4 e5 Nc3 Nf6 Nf3 Nc6",
+    "e4 c6 d4 d5 e5 Bf5",
+    "Nf3 d5 g3 Nf6 Bg2 e6",
+    "d4 Nf6 c4 e6 Nc3 Bb4",
+    "e4 e5 Nf3 Nc6 Bc4 Bc5 c3 Nf6",
+)
+OURS, THEIRS = "graphsearch", "opponent"
+SIGNIFICANT = 1.96  # standard errors of a 95 % interval
+
+
+@dataclass(frozen=True, slots=True)
+class TimeControl:
+    """Seconds for the game, and added after each move.
+
+    >>> TimeControl.read("10+0.1")
+    TimeControl(base=10.0, increment=0.1)
+    """
+
+    base: float
+    increment: float = 0.0
+
+    @classmethod
+    def read(cls, text: str) -> TimeControl:
+        """Returns the time control of a text such as `10+0.1`."""
+        base, _, increment = text.partition("+")
+        return cls(float(base), float(increment or 0))
+
+
+@dataclass
+class Player:
+    """An engine by its command line; started when it is needed, again after a crash."""
+
+    name: str
+    command: list[str]
+    options: Mapping[str, str]
+    process: chess.engine.SimpleEngine | None = None
+
+    def engine(self) -> chess.engine.SimpleEngine:
+        """Returns the running engine, with its options set and ready."""
+        if self.process is None:
+            self.process = chess.engine.SimpleEngine.popen_uci(self.command, timeout=120)
+            self.process.configure(dict(self.options))
+            self.process.ping()
+        return self.process
+
+    def end(self) -> None:
+        """Ends the engine, if it runs."""
+        process, self.process = self.process, None
+        if process is not None:
+            with suppress(chess.engine.EngineError, asyncio.TimeoutError):
+                process.quit()
+            process.close()
+
+
+@dataclass
+class Game:
+    """One game as it went; `loss` says why a player lost who was not mated."""
+
+    opening: str
+    ours_is_white: bool
+    board: chess.Board
+    clocks: dict[bool, float]
+    times: list[float] = field(default_factory=list)
+    result: str = "*"
+    ending: str = ""
+    loser: str = ""  # by time, an illegal move or a crash
+
+    @property
+    def points(self) -> float | None:
+        """Our points; None if the game was broken off."""
+        points = {"1-0": 1.0, "0-1": 0.0, "1/2-1/2": 0.5}.get(self.result)
+        return points if points is None or self.ours_is_white else 1.0 - points
+
+
+def play(game: Game, players: Mapping[bool, Player], control: TimeControl, most_plies: int) -> None:
+    """Plays a game to its end; one that is longer than so many plies is broken off."""
+    key = object()
+    for player in players.values():
+        player.engine().ping()
+    while game.result == "*":
+        outcome = game.board.outcome(claim_draw=True)
+        if outcome is not None:
+            game.result, game.ending = outcome.result(), outcome.termination.name.lower()
+        elif len(game.board.move_stack) >= most_plies:
+            game.ending = "broken off"
+            return
+        else:
+            _move(game, players[game.board.turn], control, key)
+
+
+def _move(game: Game, player: Player, control: TimeControl, key: object) -> None:
+    """Has one player move, on its clock."""
+    turn = game.board.turn
+    limit = chess.engine.Limit(
+        white_clock=game.clocks[chess.WHITE],
+        black_clock=game.clocks[chess.BLACK],
+        white_inc=control.increment,
+        black_inc=control.increment,
+    )
+    engine = player.engine()
+    begin = time.monotonic()
+    try:
+        move = engine.play(game.board, limit, game=key).move
+    except chess.engine.EngineTerminatedError:
+        player.end()
+        return _lose(game, player, "crash")
+    except chess.engine.EngineError:
+        return _lose(game, player, "illegal move")
+    except TimeoutError:
+        player.end()
+        return _lose(game, player, "time")
+    spent = time.monotonic() - begin
+    game.times.append(spent)
+    game.clocks[turn] -= spent
+    if game.clocks[turn] < 0:
+        return _lose(game, player, "time")
+    if move is None:
+        return _lose(game, player, "illegal move")
+    game.clocks[turn] += control.increment
+    game.board.push(move)
+    return None
+
+
+def _lose(game: Game, player: Player, reason: str) -> None:
+    game.result = "0-1" if game.board.turn == chess.WHITE else "1-0"
+    game.ending, game.loser = f"{player.name} loses by {reason}", player.name
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A match from our side. Elo differences are None where all or no points were won."""
+
+    games: int
+    wins: int
+    draws: int
+    losses: int
+    broken_off: int
+    elo: float | None
+    elo_low: float | None
+    elo_high: float | None
+    time_losses: int
+    illegal_moves: int
+    crashes: int
+    opponent_faults: int
+
+
+def score_of(games: Iterable[Game]) -> Score:
+    """Returns the score of some games, broken-off ones left out of the points."""
+    played = list(games)
+    points = [game.points for game in played if game.points is not None]
+    ours = [game.ending for game in played if game.loser == OURS]
+    elo = _elo_interval(points)
+    return Score(
+        len(played),
+        points.count(1.0),
+        points.count(0.5),
+        points.count(0.0),
+        len(played) - len(points),
+        *elo,
+        sum("time" in ending for ending in ours),
+        sum("illegal" in ending for ending in ours),
+        sum("crash" in ending for ending in ours),
+        sum(game.loser == THEIRS for game in played),
+    )
+
+
+def elo_of(share: float) -> float | None:
+    """Returns the Elo difference at which a share of the points is expected.
+
+    >>> elo_of(0.5), round(elo_of(0.75) or 0), elo_of(1.0)
+    (0.0, 191, None)
+    """
+    if not 0 < share < 1:
+        return None
+    return 0.0 - 400 * math.log10(1 / share - 1)
+
+
+def _elo_interval(points: list[float]) -> tuple[float | None, float | None, float | None]:
+    """Returns the Elo difference, and the ends of its 95 % interval by the spread of the games' points."""
+    if not points:
+        return None, None, None
+    mean = sum(points) / len(points)
+    spread = math.sqrt(sum((p - mean) ** 2 for p in points) / max(1, len(points) - 1) / len(points))
+    return elo_of(mean), elo_of(mean - SIGNIFICANT * spread), elo_of(mean + SIGNIFICANT * spread)
+
+
+# ---------------------------------------------------------------- the match
+def match(
+    ours: Player, theirs: Player, control: TimeControl, openings: Iterator[str], games: int, plies: int
+) -> Iterator[Game]:
+    """Yields games as they end: each opening twice, with both colours."""
+    opening = ""
+    for number in range(games):
+        if number % 2 == 0:
+            opening = next(openings)
+        ours_is_white = number % 2 == 0
+        board = chess.Board()
+        for san in opening.split():
+            board.push_san(san)
+        game = Game(opening, ours_is_white, board, dict.fromkeys(chess.COLORS, control.base))
+        play(game, {ours_is_white: ours, not ours_is_white: theirs}, control, plies)
+        yield game
+
+
+def endless(openings: list[str]) -> Iterator[str]:
+    """Yields openings again and again."""
+    while True:
+        yield from openings
+
+
+def openings_of(path: Path | None, plies: int) -> list[str]:
+    """Returns the first plies of every game of a PGN file in SAN, or the openings of this tool."""
+    if path is None:
+        return list(OPENINGS)
+    found = []
+    with path.open(encoding="utf-8", errors="replace") as stream:
+        while (game := chess.pgn.read_game(stream)) is not None:
+            board = game.board()
+            sans = []
+            for move in list(game.mainline_moves())[:plies]:
+                sans.append(board.san(move))
+                board.push(move)
+            found.append(" ".join(sans))
+    if not found:
+        raise SystemExit(f"{path} has no games")
+    return found
+
+
+def pgn_of(game: Game, number: int, control: TimeControl, names: Mapping[bool, str]) -> str:
+    """Returns a game as PGN, with the seconds of every move."""
+    node: chess.pgn.GameNode = chess.pgn.Game.from_board(game.board)
+    root = node.game()
+    root.headers.update(
+        Event="graphsearch uci",
+        Round=str(number),
+        White=names[chess.WHITE],
+        Black=names[chess.BLACK],
+        Result=game.result,
+        TimeControl=f"{control.base:g}+{control.increment:g}",
+        Termination=game.ending,
+    )
+    book = len(game.board.move_stack) - len(game.times[: len(game.board.move_stack)])
+    for ply, child in enumerate(root.mainline()):
+        if ply >= book and ply - book < len(game.times):
+            child.comment = f"{game.times[ply - book]:.3f}s"
+    return f"{root}\n\n"
+
+
+def table(score: Score) -> str:
+    """Returns a score as a few lines."""
+    elo = "all points on one side" if score.elo is None else f"{score.elo:+.0f}"
+    if score.elo is not None:
+        ends = ["?" if end is None else f"{end:+.0f}" for end in (score.elo_low, score.elo_high)]
+        elo += f" (95 %: {ends[0]} to {ends[1]})"
+    return (
+        f"games {score.games}: +{score.wins} ={score.draws} -{score.losses}, {score.broken_off} broken off\n"
+        f"Elo difference {elo}\n"
+        f"lost on time {score.time_losses}, illegal moves {score.illegal_moves}, crashes {score.crashes};"
+        f" the opponent's {score.opponent_faults}"
+    )
+
+
+def parser() -> argparse.ArgumentParser:
+    """Returns the command line's parser."""
+    out = argparse.ArgumentParser(description="Play games between graphsearch uci and another UCI engine.")
+    found = shutil.which("stockfish") or shutil.which("stockfish", path="/usr/games")
+    out.add_argument("--games", type=int, default=2, help="how many (default: 2)")
+    out.add_argument("--tc", type=TimeControl.read, default=TimeControl(10, 0.1), help="default: 10+0.1")
+    out.add_argument("--engine", default=found, help="the opponent's command (default: stockfish)")
+    out.add_argument("--engine-option", action="append", default=[], metavar="NAME=VALUE")
+    out.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of graphsearch")
+    out.add_argument("--openings", type=Path, help="a PGN file (default: ten openings of its own)")
+    out.add_argument("--opening-plies", type=int, default=8, help="of that file's games (default: 8)")
+    out.add_argument("--max-plies", type=int, default=600, help="longer games are broken off")
+    out.add_argument("--pgn", type=Path, help="append the games to this file")
+    out.add_argument("--json", action="store_true", help="print the score as JSON")
+    return out
+
+
+def options_of(texts: list[str]) -> dict[str, str]:
+    """Returns `NAME=VALUE` texts as a dict."""
+    pairs = [text.partition("=") for text in texts]
+    return {name: value for name, _, value in pairs}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Plays the match; returns 1 if we lost a game by time, an illegal move or a crash, else 0."""
+    given = parser().parse_args(arguments)
+    if not given.engine:
+        print("no opponent: stockfish is not installed, and --engine is not given", file=sys.stderr)
+        return 2
+    ours = Player(OURS, [sys.executable, "-m", "graphsearch", "uci"], options_of(given.option))
+    theirs = Player(THEIRS, shlex.split(given.engine), options_of(given.engine_option))
+    games: list[Game] = []
+    try:
+        rounds = match(
+            ours,
+            theirs,
+            given.tc,
+            endless(openings_of(given.openings, given.opening_plies)),
+            given.games,
+            given.max_plies,
+        )
+        for game in rounds:
+            games.append(game)
+            _tell(game, len(games), given, theirs)
+    finally:
+        ours.end()
+        theirs.end()
+    score = score_of(games)
+    print(json.dumps(_as_dict(score, games, given)) if given.json else table(score))
+    return 1 if score.time_losses or score.illegal_moves or score.crashes else 0
+
+
+def _tell(game: Game, number: int, given: argparse.Namespace, theirs: Player) -> None:
+    """Says on stderr how a game ended, and writes it down."""
+    colour = "White" if game.ours_is_white else "Black"
+    plies = len(game.board.move_stack)
+    print(f"{number}: {game.result} as {colour}, {plies} plies, {game.ending}", file=sys.stderr, flush=True)
+    if given.pgn:
+        names = {game.ours_is_white: OURS, not game.ours_is_white: Path(theirs.command[0]).name}
+        with given.pgn.open("a", encoding="utf-8") as stream:
+            stream.write(pgn_of(game, number, given.tc, names))
+
+
+def _as_dict(score: Score, games: list[Game], given: argparse.Namespace) -> dict[str, Any]:
+    return {
+        **asdict(score),
+        "tc": f"{given.tc.base:g}+{given.tc.increment:g}",
+        "options": given.option,
+        "engine": given.engine,
+        "engine_options": given.engine_option,
+        "results": [
+            {"result": g.result, "ours_is_white": g.ours_is_white, "ending": g.ending, "clocks": _clocks(g)}
+            for g in games
+        ],
+    }
+
+
+def _clocks(game: Game) -> dict[str, float]:
+    ours = game.clocks[game.ours_is_white]
+    return {"ours": round(ours, 3), "theirs": round(game.clocks[not game.ours_is_white], 3)}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -116,7 +116,8 @@ def test_limits_are_met_exactly_and_add_to_what_is_there(tmp_path: Path, batch: 
 
 
 def test_a_record_keeps_the_run_that_evaluated_it(tmp_path: Path) -> None:
-    board, path, runs = chess.Board(POSITIONS["mate near"]), tmp_path / "a.graph", {}
+    board, path = chess.Board(POSITIONS["mate near"]), tmp_path / "a.graph"
+    runs: dict[int, int] = {}
     for run in (1, 2, 3):
         with Graph.open(path, evaluator="uniform") as graph:
             search(graph, board, Limits(visits=200), SearchParams(minibatch_size=16))

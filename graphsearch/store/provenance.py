@@ -50,11 +50,49 @@ def read_identity(connection: sqlite3.Connection) -> EvaluatorIdentity | None:
     Raises:
       CorruptRecordError: if what is written there is no identity.
     """
-    row = connection.execute("SELECT identity FROM evaluator WHERE id = 1").fetchone()
+    row = connection.execute(
+        "SELECT identity FROM evaluator WHERE id = ?", (evaluator_number(connection),)
+    ).fetchone()
     try:
         return EvaluatorIdentity.from_json(row[0]) if row else None
     except (ValueError, TypeError):
         raise CorruptRecordError("the table evaluator holds no identity") from None
+
+
+def evaluator_number(connection: sqlite3.Connection) -> int:
+    """Returns the id of the evaluator that the file is bound to."""
+    row = connection.execute("SELECT value FROM store_info WHERE name = 'evaluator'").fetchone()
+    return int(row[0]) if row else 1
+
+
+def evaluators(connection: sqlite3.Connection) -> dict[int, EvaluatorIdentity]:
+    """Returns all evaluators of the file by id."""
+    rows = connection.execute("SELECT id, identity FROM evaluator ORDER BY id").fetchall()
+    return {number: EvaluatorIdentity.from_json(text) for number, text in rows}
+
+
+def add_evaluator(connection: sqlite3.Connection, identity: EvaluatorIdentity) -> int:
+    """Returns the id of an evaluator, listed now if it was not."""
+    for number, known in evaluators(connection).items():
+        if known.as_json() == identity.as_json():
+            return number
+    cursor = connection.execute(
+        "INSERT INTO evaluator (kind, digest, options, mapping, identity) VALUES (?, ?, ?, ?, ?)",
+        (
+            identity.kind,
+            identity.digest,
+            json.dumps(dict(identity.options), sort_keys=True),
+            identity.mapping,
+            identity.as_json(),
+        ),
+    )
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
+
+
+def bind_evaluator(connection: sqlite3.Connection, number: int) -> None:
+    """Binds the file to one of its evaluators."""
+    connection.execute("INSERT OR REPLACE INTO store_info VALUES ('evaluator', ?)", (str(number),))
 
 
 def bind(

@@ -8,7 +8,7 @@ import typer
 
 from graphsearch.version import __version__
 
-from . import PROGRAM, analyze, bench, evaluate, perft, refresh, show, store
+from . import PROGRAM, analyze, bench, evaluate, perft, query, reevaluate, refresh, show, store
 from .output import Group
 
 _ABOUT = """Search chess positions into a graph that lives in one file, and read it back.
@@ -57,9 +57,15 @@ _COMMANDS = (  # function, its examples, its line in the list of commands
     (evaluate.evaluate, evaluate.EXAMPLES, "Print what an evaluator says, without a search."),
     (perft.perft, perft.EXAMPLES, "Count the positions some plies below a position."),
     (refresh.refresh, refresh.EXAMPLES, "Bring the values of a graph file up to date."),
+    (
+        reevaluate.reevaluate,
+        reevaluate.EXAMPLES,
+        "Go through a graph file with another evaluator.",
+    ),
     (bench.bench, bench.EXAMPLES, "Measure this machine."),
 )
 
 for _function, _examples, _summary in _COMMANDS:
     app.command(epilog=_examples, short_help=_summary)(_function)
 app.add_typer(store.app, name="store")
+app.add_typer(query.app, name="query")

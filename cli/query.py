@@ -79,7 +79,7 @@ def disagree(
     if found.lost:
         say(f"note: {count(found.lost, 'position')} with an opinion left the file and are not listed")
     if found.rows:
-        say(f"Look at one: {program_name()} show \"{found.rows[0].position}\" --store {file}")
+        say(f'Look at one: {program_name()} show "{found.rows[0].position}" --store {file}')
 
 
 def _table(found: Disagreements) -> Table:

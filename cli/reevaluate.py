@@ -33,7 +33,10 @@ MAX_ROOTS = 20  # changed roots that are shown; JSON has all
 Param = Annotated[
     list[str] | None,
     typer.Option(
-        "--param", metavar="NAME=VALUE", help="A parameter of the evaluator; may be repeated.", show_default=False
+        "--param",
+        metavar="NAME=VALUE",
+        help="A parameter of the evaluator; may be repeated.",
+        show_default=False,
     ),
 ]
 SecondOpinion = Annotated[
@@ -137,9 +140,7 @@ def _beside(
 
     with compiling("reevaluate"), _opinion_bar() as show:
         signals.arm()
-        report = second_opinion(
-            file, evaluator, min_visits=least, stop=signals.stop, on_progress=show
-        )
+        report = second_opinion(file, evaluator, min_visits=least, stop=signals.stop, on_progress=show)
     if json:
         print_json(report.as_dict())
     else:
@@ -180,7 +181,7 @@ def summary(report: ReevaluateReport, name: str) -> list[str]:
         return [f"The file holds the values of {name} already; nothing was evaluated."]
     lines = [
         f"{count(report.records, 'record')}, {count(report.evaluated, 'position')} evaluated"
-        f" ({report.evaluated_now:,} now), {report.seconds:.1f} s;"
+        f" ({report.evaluated_now:,} now){_reused(report.reused)}, {report.seconds:.1f} s;"
         f" change of V: mean {report.mean_change:.4f}, largest {report.largest_change:.4f}"
     ]
     if not report.finished:
@@ -195,6 +196,10 @@ def summary(report: ReevaluateReport, name: str) -> list[str]:
     if len(report.changed) > MAX_ROOTS:
         lines.append(f"  and {len(report.changed) - MAX_ROOTS:,} more; --json has all")
     return lines
+
+
+def _reused(positions: int) -> str:
+    return f", {positions:,} taken over from its second opinion" if positions else ""
 
 
 def opinion_summary(report: OpinionReport) -> list[str]:

@@ -1,7 +1,7 @@
 """Where a second opinion differs most from a file's own evaluator, weighted by visits. Reads only.
 
-    by value    weight = N |V - V of the second|
-    by policy   weight = N TV,  TV = half the sum over the moves of |P - P of the second|, in [0, 1]
+by value    weight = N |V - V of the second|
+by policy   weight = N TV,  TV = half the sum over the moves of |P - P of the second|, in [0, 1]
 """
 
 from __future__ import annotations
@@ -147,9 +147,7 @@ def _is_called(wanted: str, number: int, identity: EvaluatorIdentity) -> bool:
     return wanted == str(number) or identity.describe().startswith(wanted) or identity.digest == wanted
 
 
-def _largest(
-    store: Store, number: int, top: int, min_visits: int, by: str
-) -> tuple[list[Disagreement], int]:
+def _largest(store: Store, number: int, top: int, min_visits: int, by: str) -> tuple[list[Disagreement], int]:
     """Returns the positions of the largest weights, largest first, and how many the file has lost."""
     best: list[tuple[float, int, Disagreement]] = []
     lost = 0

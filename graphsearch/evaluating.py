@@ -1,7 +1,7 @@
 """Records of a file given to an evaluator, batch after batch, in a thread beside their reading and writing.
 
-    here        read | read ahead | take, write | take, write ...
-    evaluator          batch 1 ---|- batch 2 ---|- batch 3 ...
+here        read | read ahead | take, write | take, write ...
+evaluator          batch 1 ---|- batch 2 ---|- batch 3 ...
 """
 
 from __future__ import annotations
@@ -76,9 +76,7 @@ def quantised(records: RecordBatch, evaluation: Evaluation) -> Answer:
     return Answer(records, v, np.minimum(draws, most).astype(np.uint16), codes)
 
 
-def answers(
-    evaluator: Evaluator, portions: Iterable[RecordBatch], stop: threading.Event
-) -> Iterator[Answer]:
+def answers(evaluator: Evaluator, portions: Iterable[RecordBatch], stop: threading.Event) -> Iterator[Answer]:
     """Yields what an evaluator says of all records, in their order.
 
     Args:

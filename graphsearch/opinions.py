@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,10 @@ from numpy.typing import NDArray
 from .errors import EvaluatorError, InvalidParameterError
 from .evaluating import Answer, answers, positions_of
 from .evaluators import Evaluator
-from .position import decode_move, key_of_words, unpack
+from .position import decode_move, unpack
 from .record import RecordBatch
-from .store import LOG_BYTES, Store
+from .saving import shorten_log
+from .store import Store
 from .store import opinions as table
 from .store.bulk import take
 from .store.opinions import Opinion
@@ -174,7 +176,7 @@ class _SecondOpinion:
             found += np.histogram(_visits(batch)[_has_opinions(batch)], limits)[0]
             self._say(COUNTING, read, self._store.node_count)
         self._total = int(found.sum())
-        ranges = list(zip(limits[:-1], limits[1:], strict=True))
+        ranges = list(pairwise(limits))
         return [ranges[k] for k in range(len(ranges) - 1, -1, -1) if found[k]]
 
     def _portions(self) -> Iterator[RecordBatch]:
@@ -194,7 +196,7 @@ class _SecondOpinion:
                     yield from self._lacking(take(batch, wanted))
 
     def _lacking(self, records: RecordBatch) -> Iterator[RecordBatch]:
-        keys = [_key(words) for words in records.words.tolist()]
+        keys = [table.key_text(words) for words in records.words.tolist()]
         rows = table.known(self._store, self._number, keys)
         lacking = [i for i, key in enumerate(keys) if key not in rows]
         visits = _visits(records)
@@ -239,7 +241,7 @@ class _SecondOpinion:
             self._store.update_run(self._run, 0, self._evaluated)
         self._waiting = []
         self._saved_at = time.monotonic()
-        self._store.checkpoint(over=LOG_BYTES)
+        shorten_log(self._store)
 
     # ---------------------------------------------------------- telling
     def _say(self, stage: str, done: int, total: int) -> None:
@@ -270,17 +272,13 @@ def _visits(batch: RecordBatch) -> NDArray[np.int64]:
     return np.asarray(1 + sums[batch.edge_offsets[1:]] - sums[batch.edge_offsets[:-1]])
 
 
-def _key(words: Sequence[int]) -> str:
-    return f"{key_of_words(words):016x}"
-
-
 def _rows(answer: Answer, evaluator: int, run: int) -> Iterator[Opinion]:
     """Yields the rows of an answer."""
     records, visits = answer.records, _visits(answer.records)
     first, second = _first_choices(records, records.codes), _first_choices(records, answer.codes)
     for i, words in enumerate(records.words.tolist()):
         yield Opinion(
-            _key(words),
+            table.key_text(words),
             evaluator,
             run,
             unpack(words).fen(),
@@ -298,8 +296,5 @@ def _rows(answer: Answer, evaluator: int, run: int) -> Iterator[Opinion]:
 def _first_choices(records: RecordBatch, codes: NDArray[np.uint8]) -> list[str]:
     """Returns the move of the largest P of every record, in UCI."""
     moves, offsets = positions_of(records).moves, records.code_offsets
-    best = [
-        int(begin) + int(np.argmax(codes[begin:end]))
-        for begin, end in zip(offsets[:-1], offsets[1:], strict=True)
-    ]
+    best = [begin + int(np.argmax(codes[begin:end])) for begin, end in pairwise(offsets.tolist())]
     return [decode_move(int(moves[i])).uci() for i in best]

@@ -15,7 +15,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,10 +30,13 @@ from .favourites import Favourite, favourites
 from .kernels.relay import relay_edges
 from .record import RecordBatch
 from .refresh import TOLERANCE, RefreshProgress, RefreshReport, settle, table_bytes
-from .store import LOG_BYTES, Store
+from .saving import shorten_log
+from .store import Store, opinions
 from .store.bulk import owned, take
+from .store.opinions import Opinion
 from .store.unfinished import ROOTS, Unfinished
 from .summary import top_rows
+from .values import D_SCALE
 
 EVALUATING, SETTLING, WRITING = "evaluating", "settling", "writing"
 SAVE_SECONDS = 3.0  # of evaluations, at most, that a kill costs
@@ -71,8 +74,9 @@ class ReevaluateReport:
       finished: whether all of it is done; if not, the same call goes on.
       records: in the file. done: of them, those passed so far.
       evaluated: positions that were evaluated. evaluated_now: by this call.
+      reused: positions whose V and P were a second opinion of this evaluator already.
       seconds: of evaluating and settling.
-      mean_change, largest_change: of V, in [0, 2], over all that were evaluated; 0 if none was.
+      mean_change, largest_change: of V, in [0, 2], over all that were replaced; 0 if none was.
       settled: whether every q has followed; `graphsearch refresh` goes on if not.
       kept: edges whose q is still of the old evaluator, because the file has lost what they lead to.
       roots: positions searched as roots that the file holds.
@@ -84,6 +88,7 @@ class ReevaluateReport:
     done: int
     evaluated: int
     evaluated_now: int
+    reused: int
     seconds: float
     mean_change: float
     largest_change: float
@@ -181,7 +186,8 @@ class _Reevaluation:
         self._command = command
         self._started = time.monotonic()
         self._total = store.node_count
-        self._evaluated = 0
+        self._evaluated = self._reused = 0
+        self._has_opinions = False  # of this evaluator, from before
         self._passed = 0  # records read that needed no evaluation, or have got it
         self._waiting: list[RecordBatch] = []  # not yet in the file
         self._saved_at = self._started
@@ -215,6 +221,7 @@ class _Reevaluation:
             self._store.mark_unfinished(self._before)
             self._store.bind_evaluator(self._number)
             self._run = self._store.begin_run("", {}, {}, kind=KIND, evaluator=self._number)
+            self._has_opinions = self._number in opinions.counts(self._store)
             if roots is not None:
                 self._store.write_fact(ROOTS, json.dumps([root.as_json() for root in roots]))
 
@@ -222,9 +229,8 @@ class _Reevaluation:
     def _evaluate(self) -> None:
         for answer in answers(self._evaluator, self._left(), self._stop):
             self._take(answer)
-            if sum(map(len, self._waiting)) >= SAVE_RECORDS or self._due():
-                self._save()
-            self._say(EVALUATING, self._passed)
+            self._evaluated += len(answer.records)
+            self._save_if_due()
 
     def _left(self) -> Iterator[RecordBatch]:
         """Yields the records that are of another evaluator, with nothing but the file's order of them."""
@@ -236,7 +242,19 @@ class _Reevaluation:
             self._passed += int(done.sum())
             self._say(EVALUATING, self._passed)
             if not done.all():
-                yield take(batch, np.nonzero(~done)[0])
+                left = take(batch, np.nonzero(~done)[0])
+                yield self._without_known(left) if self._has_opinions else left
+
+    def _without_known(self, records: RecordBatch) -> RecordBatch:
+        """Returns the records that lack this evaluator's opinion; the others get what it has said already."""
+        found = opinions.said_of(self._store, self._number, records.words)
+        has = np.array([opinion is not None for opinion in found])
+        if has.any():
+            known = [opinion for opinion in found if opinion is not None]
+            self._take(_answer_of(take(records, np.nonzero(has)[0]), known))
+            self._reused += len(known)
+            self._save_if_due()
+        return take(records, np.nonzero(~has)[0])
 
     def _take(self, answer: Answer) -> None:
         """Notes the new version of some records."""
@@ -247,11 +265,13 @@ class _Reevaluation:
             largest=max(self._before.largest, float(change.max())),
         )
         self._waiting.append(reevaluated(answer, self._number, self._run))
-        self._evaluated += len(answer.records)
         self._passed += len(answer.records)
 
-    def _due(self) -> bool:
-        return time.monotonic() - self._saved_at >= SAVE_SECONDS
+    def _save_if_due(self) -> None:
+        late = time.monotonic() - self._saved_at >= SAVE_SECONDS
+        if sum(map(len, self._waiting)) >= SAVE_RECORDS or late:
+            self._save()
+        self._say(EVALUATING, self._passed)
 
     def _save(self, *, finished: bool = False) -> None:
         """Writes what has been evaluated; then brings the file's merges and its log along."""
@@ -268,7 +288,7 @@ class _Reevaluation:
         for _ in range(MERGE_STEPS):
             if not self._store.merge_step():
                 break
-        self._store.checkpoint(over=LOG_BYTES)
+        shorten_log(self._store)
 
     def _mark(self) -> Unfinished:
         """Returns how far it is, this call included."""
@@ -276,6 +296,7 @@ class _Reevaluation:
             self._before,
             done=max(self._before.done, self._passed),
             evaluated=self._before.evaluated + self._evaluated,
+            reused=self._before.reused + self._reused,
             seconds=self._before.seconds + time.monotonic() - self._started,
         )
 
@@ -322,8 +343,9 @@ class _Reevaluation:
             done=mark.done,
             evaluated=mark.evaluated,
             evaluated_now=self._evaluated,
+            reused=mark.reused,
             seconds=mark.seconds,
-            mean_change=mark.change / mark.evaluated if mark.evaluated else 0.0,
+            mean_change=mark.change / max(1, mark.evaluated + mark.reused),
             largest_change=mark.largest,
             settled=settled is None or settled.settled,
             kept=settled.lost + settled.missing if settled else 0,
@@ -338,6 +360,14 @@ class _Reevaluation:
             after = now.get(before.position)
             if after and after.move != before.move:
                 yield ChangedRoot(before.position, before.move, after.move, before.q, after.q)
+
+
+def _answer_of(records: RecordBatch, known: Sequence[Opinion]) -> Answer:
+    """Returns what opinions say of records, as the evaluator's answer would be."""
+    v = np.array([opinion.second_q for opinion in known], np.float32)
+    d = np.array([round(D_SCALE * opinion.second_draw) for opinion in known], np.uint16)
+    codes = np.frombuffer(b"".join(opinion.policy for opinion in known), np.uint8)
+    return Answer(records, v, d, codes)
 
 
 def reevaluated(answer: Answer, evaluator: int, run: int) -> RecordBatch:

@@ -122,9 +122,7 @@ def refresh(
     if max_sweeps < 1:
         raise InvalidParameterError(f"the number of sweeps must be at least 1, not {max_sweeps}")
     with Store.open(path) as store:
-        report = settle(
-            store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress
-        )
+        report = settle(store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress)
         if report.stale:
             with store.transaction():  # the plain tables tell the same values
                 for root in store.roots():

@@ -8,7 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import StoreError
+from ..position import Words, key_of_words
 from .file import sql_errors
 
 if TYPE_CHECKING:
@@ -73,6 +77,25 @@ def known(store: Store, evaluator: int, keys: Sequence[str]) -> dict[str, Opinio
         return {row[0]: Opinion(*row) for row in rows}
 
 
+def said_of(store: Store, evaluator: int, words: NDArray[np.uint64]) -> list[Opinion | None]:
+    """Returns an evaluator's opinion on each packed position (`[K, 10]`), None where there is none.
+
+    One that was given at another halfmove clock does not count.
+    """
+    positions = words.tolist()
+    rows = known(store, evaluator, [key_text(position) for position in positions])
+    found = [rows.get(key_text(position)) for position in positions]
+    return [
+        row if row and int(row.fen.split()[4]) == position[8] >> 12 & 255 else None
+        for row, position in zip(found, positions, strict=True)
+    ]
+
+
+def key_text(words: Words) -> str:
+    """Returns the key of a packed position as the table has it."""
+    return f"{key_of_words(words):016x}"
+
+
 def write(store: Store, opinions: Iterable[Opinion]) -> None:
     """Enters rows, in place of those of the same position and evaluator; within a transaction."""
     marks = ", ".join("?" * len(COLUMNS))
@@ -81,8 +104,11 @@ def write(store: Store, opinions: Iterable[Opinion]) -> None:
 
 
 def counts(store: Store) -> dict[int, int]:
-    """Returns how many opinions there are of each evaluator, by number."""
+    """Returns how many opinions there are of each evaluator, by number; none in a file of format 1."""
     with sql_errors(store.path, "read it"):
+        tables = store.connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'opinion'")
+        if tables.fetchone() is None:
+            return {}
         rows = store.connection.execute("SELECT evaluator, count(*) FROM opinion GROUP BY evaluator")
         return {number: int(count) for number, count in rows}
 
@@ -107,8 +133,9 @@ def ranked(store: Store, evaluator: int, by: str, min_visits: int) -> Iterator[O
 def create(store: Store) -> None:
     """Makes the table in a file of the format that has none."""
     store.connection.execute(
-        "CREATE TABLE IF NOT EXISTS opinion (key TEXT NOT NULL, evaluator INTEGER NOT NULL, run INTEGER NOT NULL,"
-        " fen TEXT NOT NULL, n INTEGER NOT NULL, q REAL NOT NULL, draw REAL NOT NULL, second_q REAL NOT NULL,"
-        " second_draw REAL NOT NULL, best_move TEXT, second_best_move TEXT, policy BLOB,"
+        "CREATE TABLE IF NOT EXISTS opinion (key TEXT NOT NULL, evaluator INTEGER NOT NULL,"
+        " run INTEGER NOT NULL, fen TEXT NOT NULL, n INTEGER NOT NULL, q REAL NOT NULL, draw REAL NOT NULL,"
+        " second_q REAL NOT NULL, second_draw REAL NOT NULL, best_move TEXT,"
+        " second_best_move TEXT, policy BLOB,"
         " PRIMARY KEY (key, evaluator)) WITHOUT ROWID"
     )

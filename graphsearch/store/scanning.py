@@ -38,9 +38,7 @@ def scan(
         low = pivot
 
 
-def portion(
-    connection: sqlite3.Connection, catalog: Catalog, start: int
-) -> tuple[RecordBatch, int | None]:
+def portion(connection: sqlite3.Connection, catalog: Catalog, start: int) -> tuple[RecordBatch, int | None]:
     """Returns the newest versions of the next records from a sort key on, and the key after them.
 
     That is None at the end. Only the chunks around the portion are looked at, so that all portions of a file

@@ -367,7 +367,7 @@ class Store:
                     raise StoreError(f"{self.path} was written to during a scan; start the scan again")
 
     def portion(self, start: int = 0) -> tuple[RecordBatch, int | None]:
-        """Returns some 16,000 records from a sort key on, newest versions in the order of runs, and the next key.
+        """Returns some 16,000 records from a sort key on, newest versions, in order; and the key after them.
 
         Begin with 0 and pass on the key until it is None: that is a scan which lets the file be written
         between two portions. Records that are new or dropped meanwhile are met or not.

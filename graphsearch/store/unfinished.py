@@ -1,4 +1,4 @@
-"""The mark of a file whose records are being given to another evaluator: until that ends, its values are mixed."""
+"""The mark of a file on its way from one evaluator to another: until the end of it, values are mixed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class Unfinished:
     Attributes:
       evaluator: number of the evaluator that the file is on its way to, and bound to.
       done: records passed so far. total: records of the file when it began.
-      evaluated, seconds: what that took. change, largest: sum and maximum of |dV| over those evaluated.
+      evaluated, seconds: what that took. reused: records that took over a second opinion.
+      change, largest: sum and maximum of |dV| over both.
       command: what a person types to go on; empty if nobody said.
     """
 
@@ -28,6 +29,7 @@ class Unfinished:
     done: int = 0
     total: int = 0
     evaluated: int = 0
+    reused: int = 0
     seconds: float = 0.0
     change: float = 0.0
     largest: float = 0.0

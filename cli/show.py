@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .options import Game, Json, Moves, Ply, Position, given_position
-from .output import FAILED, print_json, print_view, say
+from .output import FAILED, print_json, print_view, say, say_if_unfinished
 from .render import board_text, node_view
 
 EXAMPLES = """\b
@@ -42,6 +42,7 @@ def show(
     if node is None:
         say(f"graphsearch: {store} does not hold this position: {board.fen()}")
         raise typer.Exit(FAILED)
+    say_if_unfinished(store)
     if json:
         print_json(node.as_dict())
         return

@@ -21,6 +21,7 @@ from typing import Any
 
 import chess
 import numpy as np
+from numpy.typing import NDArray
 
 from .arena import default_budget
 from .errors import CapacityError
@@ -198,7 +199,7 @@ class _Reevaluation:
     def run(self, ram_bytes: int) -> ReevaluateReport:
         """Does what is left; what was evaluated is in the file whatever ends it."""
         mark = self._store.unfinished
-        if mark is None and self._store.identity.as_json() == self._evaluator.identity.as_json():
+        if mark is None and self._is_of_it_already():
             return self._report(Unfinished(0, self._total), None)
         self._begin(mark)
         try:
@@ -210,6 +211,13 @@ class _Reevaluation:
         return self._settle_and_finish(ram_bytes)
 
     # ---------------------------------------------------------- beginning
+    def _is_of_it_already(self) -> bool:
+        """Returns whether every record is of the evaluator; a file may have lost its mark."""
+        if self._store.identity.as_json() != self._evaluator.identity.as_json():
+            return False
+        number = self._store.evaluator_number
+        return not any(not _is_done(batch, number).all() for batch in self._store.scan())
+
     def _begin(self, mark: Unfinished | None) -> None:
         """Binds the file to the evaluator and marks it, in one transaction."""
         roots = favourites(self._store) if mark is None else None
@@ -237,8 +245,7 @@ class _Reevaluation:
         start: int | None = 0
         while start is not None:
             batch, start = self._store.portion(start)
-            done = (batch.evaluator == self._number) | (batch.evaluator == 0)
-            done |= np.diff(batch.code_offsets) == 0
+            done = _is_done(batch, self._number)
             self._passed += int(done.sum())
             self._say(EVALUATING, self._passed)
             if not done.all():
@@ -360,6 +367,12 @@ class _Reevaluation:
             after = now.get(before.position)
             if after and after.move != before.move:
                 yield ChangedRoot(before.position, before.move, after.move, before.q, after.q)
+
+
+def _is_done(batch: RecordBatch, number: int) -> NDArray[np.bool_]:
+    """Returns which records are of an evaluator already, or of the rules."""
+    ends = np.diff(batch.code_offsets) == 0
+    return np.asarray((batch.evaluator == number) | (batch.evaluator == 0) | ends)
 
 
 def _answer_of(records: RecordBatch, known: Sequence[Opinion]) -> Answer:

@@ -73,14 +73,21 @@ def write(connection: sqlite3.Connection, mark: Unfinished | None) -> None:
     write_fact(connection, MARK, None if mark is None else json.dumps(asdict(mark)))
 
 
-def refuse(connection: sqlite3.Connection, path: Path, identity: EvaluatorIdentity | None) -> None:
-    """Raises UnfinishedError if the file is marked.
+def state(connection: sqlite3.Connection, path: Path, identity: EvaluatorIdentity) -> str:
+    """Returns what is going on with a marked file, and how to go on; empty if it is not marked.
 
     Args:
       identity: of the evaluator that the file is bound to.
     """
     mark = read(connection)
-    if mark is None or identity is None:
-        return
+    if mark is None:
+        return ""
     how = f"`{mark.command}`" if mark.command else "`graphsearch reevaluate`"
-    raise UnfinishedError(f"{path} {mark.describe(identity)}, and its values are mixed; go on with {how}")
+    return f"{path} {mark.describe(identity)}, and its values are mixed; go on with {how}"
+
+
+def refuse(connection: sqlite3.Connection, path: Path, identity: EvaluatorIdentity | None) -> None:
+    """Raises UnfinishedError if the file is marked."""
+    found = state(connection, path, identity) if identity else ""
+    if found:
+        raise UnfinishedError(found)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  graphsearch reevaluate first.graph --evaluator lc0:maia-1900.pb.gz
-  graphsearch reevaluate first.graph --evaluator lc0:maia-1900.pb.gz --second-opinion --min-visits 10
+  graphsearch reevaluate sunday.graph --evaluator uniform
+  graphsearch reevaluate first.graph --evaluator uniform --second-opinion --min-visits 10 --json
 """
 
 MAX_ROOTS = 20  # changed roots that are shown; JSON has all

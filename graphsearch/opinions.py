@@ -147,7 +147,6 @@ class _SecondOpinion:
         self._evaluated = self._updated = self._done = self._total = self._least = 0
         self._change = self._largest = 0.0
         with store.transaction():
-            table.create(store)
             self._number = store.add_evaluator(evaluator.identity)
             self._run = store.begin_run("", {}, {}, kind=KIND, evaluator=self._number)
 

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+BRIEF_DIGEST = 8  # characters of a digest that are shown if they tell it apart
+
 
 @dataclass(frozen=True, slots=True)
 class EvaluatorIdentity:
@@ -44,10 +46,62 @@ class EvaluatorIdentity:
         details = "; ".join(part for part in (self.digest[:8], options, self.mapping) if part)
         return f"{self.kind} ({details})" if details else self.kind
 
+    def fields(self) -> dict[str, object]:
+        """Returns everything that makes the identity, by the name that messages call it."""
+        return {"evaluator": self.kind, "digest": self.digest, "mapping": self.mapping, **_flat(self.options)}
+
+
+def _flat(options: Mapping[str, object], above: str = "") -> dict[str, object]:
+    """Returns options by name, those inside others as `outer.inner`."""
+    flat: dict[str, object] = {}
+    for name, value in sorted(options.items()):
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{above}{name}.")
+        else:
+            flat[above + name] = value
+    return flat
+
+
+def differences(there: EvaluatorIdentity, here: EvaluatorIdentity) -> str:
+    """Returns in what two evaluators differ, field by field, in one line; empty if they are equal.
+
+    >>> one = EvaluatorIdentity("lc0", "1a2b3c4d5e", {"PolicyTemperature": 1.359})
+    >>> differences(one, EvaluatorIdentity("lc0", "5e6f7a8b9c", {"PolicyTemperature": 1.0}))
+    'digest 1a2b3c4d.. there, 5e6f7a8b.. here; PolicyTemperature 1.359 there, 1.0 here'
+    """
+    ours, theirs = there.fields(), here.fields()
+    names = [name for name in dict.fromkeys([*ours, *theirs]) if _text(name, ours) != _text(name, theirs)]
+    return "; ".join(
+        f"{name} {_told(name, ours, theirs)} there, {_told(name, theirs, ours)} here" for name in names
+    )
+
+
+def _text(name: str, fields: Mapping[str, object]) -> str:
+    """Returns the value of a field in full, as JSON."""
+    return json.dumps(fields[name]) if name in fields else "not set"
+
+
+def _told(name: str, fields: Mapping[str, object], others: Mapping[str, object]) -> str:
+    """Returns the value of a field as briefly as tells it from another one."""
+    brief = _brief(name, fields)
+    return brief if brief != _brief(name, others) else _text(name, fields)
+
+
+def _brief(name: str, fields: Mapping[str, object]) -> str:
+    text = str(fields.get(name, "not set"))
+    if name == "digest" and len(text) > BRIEF_DIGEST:
+        return text[:BRIEF_DIGEST] + ".."
+    return (text if text.isprintable() else json.dumps(text)) or "none"
+
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """One search, as `store info` lists it. Times are ISO 8601 in UTC; counts are what it added."""
+    """One search, as `store info` lists it. Times are ISO 8601 in UTC; counts are what it added.
+
+    `kind` is `search`, or another reason to ask an evaluator, such as `reevaluate`; `evaluator` is the number
+    of the one that was asked, a row of the table `evaluator`; `program` is the version that ran, None if
+    unknown.
+    """
 
     id: int
     started: str
@@ -57,6 +111,9 @@ class RunInfo:
     params: Mapping[str, float | int]
     visits: int
     evaluations: int
+    evaluator: int = 1
+    kind: str = "search"
+    program: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from .values import D_SCALE
 MAX_CODE = 63  # priors are stored in 6 bits as round(63 * P ** (1/4)), at least 1
 MAX_VISITS = (1 << 32) - 1  # n and r are u32
 MAX_MOVES = 218  # no legal position has more moves
+MAX_EVALUATOR = 15  # in RAM a record's evaluator has 4 bits,
+MAX_RUN = (1 << 20) - 1  # and its run 20; 0 is unknown
 
 # flags byte: bits 0-1 terminal kind | bits 2-3 lower bound + 1 | bits 4-5 upper bound + 1
 TERMINAL_MASK = 3

@@ -27,7 +27,7 @@ from .kernels import evaluation, layout, run, schemes, wave
 from .kernels.kinds import BUILTIN, EXTERNAL, FLOW
 
 SLICE_SECONDS = 0.03  # how long kernels run before the loop looks up
-EVALUATOR_NUMBER = 1  # of the one evaluator that a file is bound to; 0 is the rules (terminal records)
+FIRST_EVALUATOR = 1  # number of the evaluator of a graph without a file; 0 is the rules (terminal records)
 BYTES_PER_LEAF = 600  # what a wave takes for each leaf: its record, its parents' blocks, records read back
 LOOK_AHEAD_ROUNDS = 4  # each of half the visits of the one before
 THREAD_FROM = 16  # leaves of a batch that make a thread worth it
@@ -58,6 +58,7 @@ class WaveRunner:
         """
         self._graph = graph
         self._arena = graph.arena
+        self._evaluator = graph.store.evaluator_number if graph.store else FIRST_EVALUATOR
         self._root = root
         self._batch = batch
         self._overlaps = overlap and batch >= THREAD_FROM and graph.evaluator.kernel_kind == EXTERNAL
@@ -165,7 +166,7 @@ class WaveRunner:
             self._root,
             weights,
             evaluator.kernel_kind,
-            EVALUATOR_NUMBER,
+            self._evaluator,
             self._batch,
             left,
         ):
@@ -203,7 +204,7 @@ class WaveRunner:
             self._serve(w, int(leaves))
 
     def _complete(self, w: wave.WaveArrays) -> None:
-        run.complete(self._arena.tables, self._arena.arrays, w, EVALUATOR_NUMBER)
+        run.complete(self._arena.tables, self._arena.arrays, w, self._evaluator)
 
     def _lone_wave(self, visits: int, evaluations: int) -> None:
         """Gathers a wave, has its leaves evaluated, and completes it."""

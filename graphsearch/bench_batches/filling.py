@@ -24,7 +24,7 @@ from ..kernels.kinds import UNIFORM
 from ..params import Limits, SearchParams
 from ..position import pack
 from ..search import UNLIMITED, search
-from ..waves import BYTES_PER_LEAF, EVALUATOR_NUMBER, NO_WEIGHTS, WaveRunner
+from ..waves import BYTES_PER_LEAF, FIRST_EVALUATOR, NO_WEIGHTS, WaveRunner
 from .plan import Effort
 
 MOST_VISITS = 100  # for each evaluation: where the game tree ends, only visits are left
@@ -152,7 +152,7 @@ class _Wave:
         positions = self._runner.gather(UNLIMITED, UNLIMITED)
         spent = time.process_time() - begin
         run.evaluate(arena.tables, wave, NO_WEIGHTS, UNIFORM, 1.0)
-        run.complete(arena.tables, arena.arrays, wave, EVALUATOR_NUMBER)
+        run.complete(arena.tables, arena.arrays, wave, FIRST_EVALUATOR)
         return spent, positions
 
     def _rate(self, positions: int) -> float:

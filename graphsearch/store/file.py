@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import CorruptRecordError, SchemaVersionError, StoreError
-from .migrations import FORMAT_VERSION, format_of, migrate
+from .migrations import FORMAT_VERSION, OLDEST_READ, format_of, migrate
 
 PAGE_BYTES = 16384
 LOG_BYTES = 16 << 20  # a longer log is due for a checkpoint
@@ -180,7 +180,8 @@ def _reading_modes(path: Path) -> Iterator[str]:
 
 def _check_readable(connection: sqlite3.Connection, path: Path) -> None:
     version = format_of(connection, path)
-    if version < FORMAT_VERSION:
+    if version < OLDEST_READ:
         raise SchemaVersionError(
-            f"{path} has format {version}, this version reads {FORMAT_VERSION}; open it for writing once"
+            f"{path} has format {version}, this version reads {OLDEST_READ} to {FORMAT_VERSION};"
+            " open it for writing once"
         )

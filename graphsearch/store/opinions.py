@@ -128,14 +128,3 @@ def ranked(store: Store, evaluator: int, by: str, min_visits: int) -> Iterator[O
         yield from (Opinion(*row) for row in store.connection.execute(query, (evaluator, min_visits)))
     except sqlite3.Error as error:
         raise StoreError(f"{store.path}: cannot read it: {error}") from error
-
-
-def create(store: Store) -> None:
-    """Makes the table in a file of the format that has none."""
-    store.connection.execute(
-        "CREATE TABLE IF NOT EXISTS opinion (key TEXT NOT NULL, evaluator INTEGER NOT NULL,"
-        " run INTEGER NOT NULL, fen TEXT NOT NULL, n INTEGER NOT NULL, q REAL NOT NULL, draw REAL NOT NULL,"
-        " second_q REAL NOT NULL, second_draw REAL NOT NULL, best_move TEXT,"
-        " second_best_move TEXT, policy BLOB,"
-        " PRIMARY KEY (key, evaluator)) WITHOUT ROWID"
-    )

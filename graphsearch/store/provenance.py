@@ -14,9 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CorruptRecordError, EvaluatorMismatchError, StoreError
-from ..provenance import EvaluatorIdentity, RootInfo, RunInfo
+from ..provenance import EvaluatorIdentity, RootInfo, RunInfo, differences
+from ..record import MAX_EVALUATOR, MAX_RUN
 from ..version import __version__
 
+FIRST_EVALUATOR = 1  # id of the one that a new file is bound to
+RUN_COLUMNS_1 = ("id", "started", "finished", "position", "limits", "params", "visits", "evaluations")
+RUN_COLUMNS = (*RUN_COLUMNS_1, "evaluator", "kind", "program")
 TOP_POSITION_COLUMNS = ("key", "fen", "n", "q", "win", "draw", "loss", "best_move")
 TOP_EDGE_COLUMNS = ("key", "move", "san", "n", "p", "q", "draw")
 
@@ -29,9 +33,18 @@ def now() -> str:
 def write_identity(connection: sqlite3.Connection, identity: EvaluatorIdentity) -> None:
     """Binds a new file to its evaluator and records its birth; one transaction."""
     connection.execute("BEGIN IMMEDIATE")
+    write_evaluator(connection, evaluator_number(connection), identity)
+    facts = [("created", now()), ("created_by", f"graphsearch {__version__}"), ("nodes", "0")]
+    connection.executemany("INSERT OR REPLACE INTO store_info VALUES (?, ?)", facts)
+    connection.execute("COMMIT")
+
+
+def write_evaluator(connection: sqlite3.Connection, number: int, identity: EvaluatorIdentity) -> None:
+    """Writes a row of `evaluator`."""
     connection.execute(
-        "INSERT INTO evaluator (id, kind, digest, options, mapping, identity) VALUES (1, ?, ?, ?, ?, ?)",
+        "INSERT INTO evaluator (id, kind, digest, options, mapping, identity) VALUES (?, ?, ?, ?, ?, ?)",
         (
+            number,
             identity.kind,
             identity.digest,
             json.dumps(dict(identity.options), sort_keys=True),
@@ -39,9 +52,19 @@ def write_identity(connection: sqlite3.Connection, identity: EvaluatorIdentity) 
             identity.as_json(),
         ),
     )
-    facts = [("created", now()), ("created_by", f"graphsearch {__version__}"), ("nodes", "0")]
-    connection.executemany("INSERT OR REPLACE INTO store_info VALUES (?, ?)", facts)
-    connection.execute("COMMIT")
+
+
+def evaluator_number(connection: sqlite3.Connection) -> int:
+    """Returns the id of the evaluator that the file is bound to.
+
+    Raises:
+      CorruptRecordError: if what is written there is no number.
+    """
+    row = connection.execute("SELECT value FROM store_info WHERE name = 'evaluator'").fetchone()
+    try:
+        return int(row[0]) if row else FIRST_EVALUATOR
+    except ValueError:
+        raise CorruptRecordError("the table store_info holds no number of an evaluator") from None
 
 
 def read_identity(connection: sqlite3.Connection) -> EvaluatorIdentity | None:
@@ -50,49 +73,59 @@ def read_identity(connection: sqlite3.Connection) -> EvaluatorIdentity | None:
     Raises:
       CorruptRecordError: if what is written there is no identity.
     """
-    row = connection.execute(
-        "SELECT identity FROM evaluator WHERE id = ?", (evaluator_number(connection),)
-    ).fetchone()
+    number = evaluator_number(connection)
+    row = connection.execute("SELECT identity FROM evaluator WHERE id = ?", (number,)).fetchone()
+    return _identity(row[0]) if row else None
+
+
+def _identity(text: str) -> EvaluatorIdentity:
     try:
-        return EvaluatorIdentity.from_json(row[0]) if row else None
+        return EvaluatorIdentity.from_json(text)
     except (ValueError, TypeError):
         raise CorruptRecordError("the table evaluator holds no identity") from None
 
 
-def evaluator_number(connection: sqlite3.Connection) -> int:
-    """Returns the id of the evaluator that the file is bound to."""
-    row = connection.execute("SELECT value FROM store_info WHERE name = 'evaluator'").fetchone()
-    return int(row[0]) if row else 1
-
-
 def evaluators(connection: sqlite3.Connection) -> dict[int, EvaluatorIdentity]:
-    """Returns all evaluators of the file by id."""
+    """Returns all evaluators of the file by id.
+
+    Raises:
+      CorruptRecordError: if a row holds no identity.
+    """
     rows = connection.execute("SELECT id, identity FROM evaluator ORDER BY id").fetchall()
-    return {number: EvaluatorIdentity.from_json(text) for number, text in rows}
+    return {number: _identity(text) for number, text in rows}
 
 
 def add_evaluator(connection: sqlite3.Connection, identity: EvaluatorIdentity) -> int:
-    """Returns the id of an evaluator, listed now if it was not."""
-    for number, known in evaluators(connection).items():
-        if known.as_json() == identity.as_json():
+    """Returns the id of an evaluator, which gets a row if it has none.
+
+    Raises:
+      StoreError: if the file knows too many.
+    """
+    known = evaluators(connection)
+    for number, other in known.items():
+        if other.as_json() == identity.as_json():
             return number
-    cursor = connection.execute(
-        "INSERT INTO evaluator (kind, digest, options, mapping, identity) VALUES (?, ?, ?, ?, ?)",
-        (
-            identity.kind,
-            identity.digest,
-            json.dumps(dict(identity.options), sort_keys=True),
-            identity.mapping,
-            identity.as_json(),
-        ),
-    )
-    assert cursor.lastrowid is not None
-    return cursor.lastrowid
+    number = max(known, default=0) + 1
+    if number > MAX_EVALUATOR:
+        raise StoreError(
+            f"the file knows {MAX_EVALUATOR} evaluators already, more have no place in it;"
+            f" use another file for {identity.describe()}"
+        )
+    write_evaluator(connection, number, identity)
+    return number
 
 
-def bind_evaluator(connection: sqlite3.Connection, number: int) -> None:
-    """Binds the file to one of its evaluators."""
+def bind_evaluator(connection: sqlite3.Connection, number: int) -> EvaluatorIdentity:
+    """Binds the file to one of its evaluators, and returns that.
+
+    Raises:
+      StoreError: if there is none of this number.
+    """
+    identity = evaluators(connection).get(number)
+    if identity is None:
+        raise StoreError(f"the file knows no evaluator {number}; add it before binding the file to it")
     connection.execute("INSERT OR REPLACE INTO store_info VALUES ('evaluator', ?)", (str(number),))
+    return identity
 
 
 def bind(
@@ -111,18 +144,16 @@ def bind(
         write_identity(connection, identity)
         return identity
     if identity is not None and identity.as_json() != found.as_json():
-        ours, theirs = _differing(found, identity)
-        raise EvaluatorMismatchError(
-            f"{path} holds values of {ours}, not of {theirs}; use that one or another file"
-        )
+        raise mismatch(path, found, identity)
     return found
 
 
-def _differing(a: EvaluatorIdentity, b: EvaluatorIdentity) -> tuple[str, str]:
-    """Returns how both are told apart: briefly, or in full if the brief names are equal."""
-    if a.describe() != b.describe():
-        return a.describe(), b.describe()
-    return a.as_json(), b.as_json()
+def mismatch(path: Path, there: EvaluatorIdentity, here: EvaluatorIdentity) -> EvaluatorMismatchError:
+    """Returns the error that says how a file's evaluator and another one differ, and what to do about it."""
+    return EvaluatorMismatchError(
+        f"{path} holds values of another evaluator: {differences(there, here)}; use that one, another file,"
+        f" or `graphsearch reevaluate {path} --evaluator ...`"
+    )
 
 
 def node_count(connection: sqlite3.Connection) -> int:
@@ -147,15 +178,34 @@ def add_nodes(connection: sqlite3.Connection, fresh: int) -> None:
 
 
 def begin_run(
-    connection: sqlite3.Connection, fen: str, limits: Mapping[str, Any], params: Mapping[str, Any]
+    connection: sqlite3.Connection,
+    fen: str,
+    limits: Mapping[str, Any],
+    params: Mapping[str, Any],
+    *,
+    kind: str = "search",
+    evaluator: int | None = None,
 ) -> int:
-    """Returns the number of a new row of `run`."""
-    cursor = connection.execute(
-        "INSERT INTO run (started, position, limits, params) VALUES (?, ?, ?, ?)",
-        (now(), fen, json.dumps(dict(limits)), json.dumps(dict(params))),
+    """Returns the number of a new row of `run`.
+
+    Args:
+      evaluator: id of the one that it asks; None: the one that the file is bound to.
+
+    Raises:
+      StoreError: if the file knows too many.
+    """
+    run = int(connection.execute("SELECT coalesce(max(id), 0) FROM run").fetchone()[0]) + 1
+    if run > MAX_RUN:
+        raise StoreError(
+            f"the file knows {MAX_RUN:,} searches already, records have no place for more; use another file"
+        )
+    asked = evaluator_number(connection) if evaluator is None else evaluator
+    connection.execute(
+        "INSERT INTO run (id, started, position, limits, params, evaluator, kind, program)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (run, now(), fen, json.dumps(dict(limits)), json.dumps(dict(params)), asked, kind, __version__),
     )
-    assert cursor.lastrowid is not None
-    return cursor.lastrowid
+    return run
 
 
 def update_run(
@@ -168,14 +218,23 @@ def update_run(
     )
 
 
-def runs(connection: sqlite3.Connection) -> list[RunInfo]:
-    """Returns all runs, oldest first."""
+def run_columns(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """Returns the columns of `run` that the file's format has."""
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    return RUN_COLUMNS if version > 1 else RUN_COLUMNS_1
+
+
+def runs(connection: sqlite3.Connection, number: int | None = None) -> list[RunInfo]:
+    """Returns all runs, oldest first, or the one of a number if there is one."""
+    columns = ", ".join(run_columns(connection))
+    wanted = "" if number is None else "WHERE id = ?"
     rows = connection.execute(
-        "SELECT id, started, finished, position, limits, params, visits, evaluations FROM run ORDER BY id"
+        f"SELECT {columns} FROM run {wanted} ORDER BY id",  # noqa: S608 (constants)
+        () if number is None else (number,),
     )
     return [
-        RunInfo(run, started, finished, fen, json.loads(limits), json.loads(params), visits, evaluations)
-        for run, started, finished, fen, limits, params, visits, evaluations in rows
+        RunInfo(run, started, finished, fen, json.loads(limits), json.loads(params), *rest)
+        for run, started, finished, fen, limits, params, *rest in rows
     ]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import CorruptRecordError, EvaluatorMismatchError, StoreError
+from ..errors import CorruptRecordError, StoreError
 from ..provenance import EvaluatorIdentity
 from ..record import RecordBatch
 from . import provenance
@@ -28,7 +28,7 @@ from .store import Store
 
 MAX_PROBLEMS = 1000  # named one by one; more are only counted
 
-RUN_TYPES = (int, str, str | None, str, str, str, int, int)
+RUN_TYPES = (int, str, str | None, str, str, str, int, int, int, str, str | None)  # of provenance.RUN_COLUMNS
 KEYED: dict[str, tuple[tuple[str, type | UnionType], ...]] = {  # tables whose key is 16 hex digits
     "root": (("key", str), ("position", str), ("visits", int), ("last_searched", str)),
     "top_position": (
@@ -147,7 +147,7 @@ def _identity(damaged: sqlite3.Connection, path: Path, given: EvaluatorIdentity 
     if found is None and given is None:
         raise StoreError(f"{path} cannot say which evaluator it is bound to; name it with --evaluator")
     if found is not None and given is not None and found.as_json() != given.as_json():
-        raise EvaluatorMismatchError(f"{path} holds values of {found.describe()}, not of {given.describe()}")
+        raise provenance.mismatch(path, found, given)
     identity = found or given
     assert identity is not None
     return identity
@@ -219,12 +219,14 @@ def _save_fact(
 
 
 def _save_runs(damaged: sqlite3.Connection, connection: sqlite3.Connection, report: SalvageReport) -> None:
-    columns = "id, started, finished, position, limits, params, visits, evaluations"
+    names = provenance.run_columns(damaged)
+    columns, marks = ", ".join(names), ", ".join("?" * len(names))
     rows, lost = rows_by_id(damaged, "run", columns)
-    good = [row for row in rows if _fits(row, RUN_TYPES) and all(map(_is_json_object, row[4:6]))]
+    kinds = RUN_TYPES[: len(names)]
+    good = [row for row in rows if _fits(row, kinds) and all(map(_is_json_object, row[4:6]))]
     if lost or len(good) < len(rows):
         report.lose("run")
-    connection.executemany(f"INSERT INTO run ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", good)  # noqa: S608
+    connection.executemany(f"INSERT INTO run ({columns}) VALUES ({marks})", good)  # noqa: S608 (constants)
 
 
 def _save_keyed(

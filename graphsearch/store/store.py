@@ -22,7 +22,7 @@ from . import lookup, merging, provenance, scanning, unfinished
 from .catalog import Catalog
 from .file import check_is_file, checkpoint, log_bytes, open_reader, open_writer, real_path, sql_errors
 from .lock import WriteLock
-from .migrations import FORMAT_VERSION
+from .migrations import format_of
 from .runs import OnCorrupt
 from .unfinished import Unfinished
 
@@ -49,6 +49,7 @@ class Store:
         self._data_version = self._seen_version()
         self._catalog = Catalog(connection, path)
         self._node_count = provenance.node_count(connection)
+        self._evaluator_number = provenance.evaluator_number(connection)
 
     @classmethod
     def open(
@@ -116,8 +117,10 @@ class Store:
 
     @property
     def format_version(self) -> int:
-        """The format of the file."""
-        return FORMAT_VERSION
+        """The format of the file: 2; or 1 if it is only read and was never written since."""
+        self._check_open()
+        with sql_errors(self.path, "read it"):
+            return format_of(self._connection, self.path)
 
     @property
     def read_only(self) -> bool:
@@ -157,6 +160,7 @@ class Store:
             self._connection.execute("ROLLBACK")
         with sql_errors(self.path, "read it"):
             self._load(forget=True)
+            self._load_binding()
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -270,9 +274,38 @@ class Store:
         kind: str = "search",
         evaluator: int | None = None,
     ) -> int:
-        """Returns the number of a new run (search), recorded as started now."""
+        """Returns the number of a new run, recorded as started now; records evaluated in it carry it.
+
+        Args:
+          kind: `search`, or another reason to ask an evaluator.
+          evaluator: number of the one that is asked; None: the one that the file is bound to.
+
+        Raises:
+          StoreError: if the file has 1,048,575 runs already.
+        """
         with self._writing() as connection:
-            return provenance.begin_run(connection, position_fen, limits, params)
+            return provenance.begin_run(
+                connection, position_fen, limits, params, kind=kind, evaluator=evaluator
+            )
+
+    def add_evaluator(self, identity: EvaluatorIdentity) -> int:
+        """Returns the number of an evaluator in this file, which lists it from now on.
+
+        Raises:
+          StoreError: if the file lists 15 others already.
+        """
+        with self._writing() as connection:
+            return provenance.add_evaluator(connection, identity)
+
+    def bind_evaluator(self, number: int) -> None:
+        """Binds the file to one of the evaluators that it lists: no other may be used with it then.
+
+        Raises:
+          StoreError: if it lists none of this number.
+        """
+        with self._writing() as connection:
+            self.identity = provenance.bind_evaluator(connection, number)
+            self._evaluator_number = number
 
     def update_run(self, run: int, visits: int, evaluations: int) -> None:
         """Records what a run has added so far."""
@@ -299,17 +332,6 @@ class Store:
         with self._writing() as connection:
             provenance.drop_top(connection, below)
 
-    def add_evaluator(self, identity: EvaluatorIdentity) -> int:
-        """Returns the number of an evaluator in this file, which lists it from now on."""
-        with self._writing() as connection:
-            return provenance.add_evaluator(connection, identity)
-
-    def bind_evaluator(self, number: int) -> None:
-        """Binds the file to another of the evaluators that it lists."""
-        with self._writing() as connection:
-            provenance.bind_evaluator(connection, number)
-        self.identity = self.evaluators()[number]
-
     def write_fact(self, name: str, value: str | None) -> None:
         """Sets a row of the table `store_info`, or removes it."""
         with self._writing() as connection:
@@ -334,19 +356,6 @@ class Store:
         self._check_open()
         with sql_errors(self.path, "read it"):
             return unfinished.read_fact(self._connection, name)
-
-    @property
-    def evaluator_number(self) -> int:
-        """The number that records of the file's evaluator carry."""
-        self._check_open()
-        with sql_errors(self.path, "read it"):
-            return provenance.evaluator_number(self._connection)
-
-    def evaluators(self) -> dict[int, EvaluatorIdentity]:
-        """Returns the evaluators that this file lists, by number."""
-        self._check_open()
-        with sql_errors(self.path, "read it"):
-            return provenance.evaluators(self._connection)
 
     def scan(self, *, on_corrupt: OnCorrupt | None = None) -> Iterator[RecordBatch]:
         """Yields every record once, its newest version, in batches of some 16,000 in the order of runs.
@@ -416,11 +425,28 @@ class Store:
         self._readers = [*(r for r in self._readers if not r.closed), reader]
         return reader
 
+    @property
+    def evaluator_number(self) -> int:
+        """The number of the evaluator that the file is bound to, which new records carry."""
+        return self._evaluator_number
+
+    def evaluators(self) -> dict[int, EvaluatorIdentity]:
+        """Returns the evaluators that this file lists, by number."""
+        self._check_open()
+        with sql_errors(self.path, "read it"):
+            return provenance.evaluators(self._connection)
+
     def runs(self) -> list[RunInfo]:
         """Returns all searches of this file, oldest first."""
         self._check_open()
         with sql_errors(self.path, "read it"):
             return provenance.runs(self._connection)
+
+    def run(self, number: int) -> RunInfo | None:
+        """Returns the run of a number, or None."""
+        self._check_open()
+        with sql_errors(self.path, "read it"):
+            return next(iter(provenance.runs(self._connection, number)), None)
 
     def roots(self) -> list[RootInfo]:
         """Returns all positions searched as roots, the last searched first."""
@@ -468,6 +494,7 @@ class Store:
             with sql_errors(self.path, "read it"):
                 self._data_version = self._seen_version()
                 self._load()
+                self._load_binding()
                 self._catalog.committed()
 
     def _seen_version(self) -> int:
@@ -477,6 +504,13 @@ class Store:
     def _load(self, *, forget: bool = False) -> None:
         self._catalog.load(forget=forget)
         self._node_count = provenance.node_count(self._connection)
+
+    def _load_binding(self) -> None:
+        """Reads again which evaluator the file is bound to."""
+        identity = provenance.read_identity(self._connection)
+        if identity is not None:
+            self.identity = identity
+            self._evaluator_number = provenance.evaluator_number(self._connection)
 
     def _check_open(self) -> None:
         if self._closed:

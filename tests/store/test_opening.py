@@ -116,7 +116,7 @@ def test_a_file_says_what_it_is(path: Path) -> None:
     connection = sqlite3.connect(path)
     try:
         marks = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("user_version", "page_size")]
-        assert marks == [1, 16384]
+        assert marks == [FORMAT_VERSION, 16384]
         assert connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
     finally:
         connection.close()
@@ -146,8 +146,12 @@ def test_another_evaluator_is_refused_and_both_are_named(path: Path) -> None:
     filled(path, RECORDS)
     other = EvaluatorIdentity("builtin", "1234567890abcdef", {"depth": 3}, "logistic")
     message = refused(path, EvaluatorMismatchError, identity=other)
-    assert "uniform" in message
-    assert "builtin (12345678; depth=3; logistic)" in message
+    assert "evaluator uniform there, builtin here" in message
+    assert (
+        "digest none there, 12345678.. here; mapping none there, logistic here; depth not set there, 3 here"
+        in message
+    )
+    assert f"use that one, another file, or `graphsearch reevaluate {path} --evaluator" in message
     refused(path, EvaluatorMismatchError, identity=other, read_only=True)
     with Store.open(path, identity=IDENTITY) as store:
         assert store.identity == IDENTITY

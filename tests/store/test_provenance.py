@@ -1,0 +1,170 @@
+"""Which evaluators and runs a file knows, and how a mismatch is told."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import chess
+import pytest
+
+from graphsearch.errors import EvaluatorMismatchError, StoreError
+from graphsearch.provenance import EvaluatorIdentity, differences
+from graphsearch.record import MAX_EVALUATOR, MAX_RUN
+from graphsearch.store import Store, info, verify
+from graphsearch.version import __version__
+
+from .records import IDENTITY, contents, filled, random_records
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "format1.graph"
+OTHER = EvaluatorIdentity("lc0", "5e6f7a8b9c0d", {"PolicyTemperature": 1.359, "fill": "fen_only"}, "wdl")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file with some records, bound to IDENTITY."""
+    return filled(tmp_path / "a.graph", random_records(5, 40))
+
+
+def test_a_file_lists_evaluators_and_is_bound_to_the_one_that_is_chosen(path: Path) -> None:
+    with Store.open(path) as store:
+        assert (store.evaluator_number, store.evaluators()) == (1, {1: IDENTITY})
+        number = store.add_evaluator(OTHER)
+        assert number == store.add_evaluator(OTHER) == 2
+        assert (store.evaluator_number, store.identity) == (1, IDENTITY)
+        store.bind_evaluator(number)
+        assert (store.evaluator_number, store.identity) == (2, OTHER)
+        assert store.run(store.begin_run("", {}, {})).evaluator == 2  # type: ignore[union-attr]
+    with Store.open(path, identity=OTHER) as store:
+        assert (store.evaluator_number, store.evaluators()) == (2, {1: IDENTITY, 2: OTHER})
+    with pytest.raises(EvaluatorMismatchError, match="evaluator lc0 there, uniform here"):
+        Store.open(path, identity=IDENTITY)
+    assert info(path).evaluator == OTHER
+
+
+def test_a_binding_that_is_rolled_back_is_none(path: Path) -> None:
+    with Store.open(path) as store:
+
+        def bind_and_fail() -> None:
+            with store.transaction():
+                store.bind_evaluator(store.add_evaluator(OTHER))
+                assert store.identity == OTHER
+                store.bind_evaluator(3)
+
+        with pytest.raises(StoreError, match="no evaluator 3"):
+            bind_and_fail()
+        assert (store.evaluator_number, store.identity, store.evaluators()) == (1, IDENTITY, {1: IDENTITY})
+
+
+def test_a_file_is_bound_to_no_evaluator_that_it_does_not_list(path: Path) -> None:
+    with Store.open(path) as store, pytest.raises(StoreError, match="no evaluator 2"):
+        store.bind_evaluator(2)
+
+
+def test_more_evaluators_than_a_record_can_name_are_refused(path: Path) -> None:
+    with Store.open(path) as store:
+        numbers = [store.add_evaluator(EvaluatorIdentity("net", str(i))) for i in range(MAX_EVALUATOR - 1)]
+        assert numbers[-1] == MAX_EVALUATOR
+        with pytest.raises(StoreError, match="15 evaluators already"):
+            store.add_evaluator(OTHER)
+
+
+def test_more_runs_than_a_record_can_name_are_refused(path: Path) -> None:
+    with Store.open(path) as store:
+        first = store.begin_run(chess.STARTING_FEN, {}, {})
+        store.connection.execute("UPDATE run SET id = ? WHERE id = ?", (MAX_RUN - 1, first))
+        assert store.begin_run(chess.STARTING_FEN, {}, {}) == MAX_RUN
+        with pytest.raises(StoreError, match="1,048,575 searches already"):
+            store.begin_run(chess.STARTING_FEN, {}, {})
+
+
+def test_a_run_says_its_kind_evaluator_and_program(path: Path) -> None:
+    with Store.open(path) as store:
+        one = store.begin_run(chess.STARTING_FEN, {"visits": 7}, {})
+        two = store.begin_run("", {}, {}, kind="reevaluate", evaluator=store.add_evaluator(OTHER))
+        runs = store.runs()
+        assert [(run.id, run.kind, run.evaluator, run.program) for run in runs] == [
+            (one, "search", 1, __version__),
+            (two, "reevaluate", 2, __version__),
+        ]
+        assert store.run(two) == runs[1]
+        assert store.run(3) is None
+
+
+def test_a_file_of_format_1_is_read_as_it_is_and_migrated_by_a_writer(tmp_path: Path) -> None:
+    path = Path(shutil.copy(GOLDEN, tmp_path / "old.graph"))
+    before = path.read_bytes()
+    with Store.open(path, read_only=True) as store:
+        assert store.format_version == 1
+        assert [(run.kind, run.evaluator, run.program) for run in store.runs()] == [("search", 1, None)]
+        assert (store.evaluator_number, store.evaluators()) == (1, {1: IDENTITY})
+        old = contents(store)
+    assert verify(path).ok
+    assert path.read_bytes() == before
+    with Store.open(path) as store:
+        assert store.format_version == 2
+        assert [(run.kind, run.evaluator, run.program) for run in store.runs()] == [("search", 1, None)]
+        assert store.begin_run(chess.STARTING_FEN, {}, {}) == 2
+        assert contents(store) == old
+    assert verify(path).ok
+
+
+def test_a_migration_that_is_cut_short_leaves_the_file_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from graphsearch.store import migrations
+
+    path = Path(shutil.copy(GOLDEN, tmp_path / "old.graph"))
+    with monkeypatch.context() as patch:
+        broken = migrations.migrations() | {2: migrations.migrations()[2] + "CREATE TABLE opinion (a);"}
+        patch.setattr(migrations, "migrations", lambda: broken)
+        with pytest.raises(StoreError, match="cannot open it"):
+            Store.open(path)
+    connection = sqlite3.connect(path)
+    try:
+        assert connection.execute("PRAGMA user_version").fetchone()[0] == 1
+        assert "kind" not in [row[1] for row in connection.execute("PRAGMA table_info(run)")]
+    finally:
+        connection.close()
+    Store.open(path).close()
+    assert info(path).format_version == 2
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "told"),
+    [
+        (OTHER, OTHER, ""),
+        (
+            EvaluatorIdentity("lc0", "1a2b3c4d5e", {"PolicyTemperature": 1.359}),
+            EvaluatorIdentity("lc0", "5e6f7a8b9c", {"PolicyTemperature": 1.0}),
+            "digest 1a2b3c4d.. there, 5e6f7a8b.. here; PolicyTemperature 1.359 there, 1.0 here",
+        ),
+        (
+            EvaluatorIdentity("net", "12345678a"),
+            EvaluatorIdentity("net", "12345678b"),
+            'digest "12345678a" there, "12345678b" here',
+        ),
+        (EvaluatorIdentity("a", "", {"x": 1}), EvaluatorIdentity("a"), "x 1 there, not set here"),
+        (EvaluatorIdentity("a", "", {"x": ""}), EvaluatorIdentity("a"), "x none there, not set here"),
+        (
+            EvaluatorIdentity("a", "", {"x": "1"}),
+            EvaluatorIdentity("a", "", {"x": 1}),
+            'x "1" there, 1 here',
+        ),
+        (
+            EvaluatorIdentity("a", "", {"x": "one\ntwo"}, "m"),
+            EvaluatorIdentity("a", "", {"x": "one"}, ""),
+            'mapping m there, none here; x "one\\ntwo" there, one here',
+        ),
+        (
+            EvaluatorIdentity("a", "", {"policy": {"file": "p", "t": 1}}),  # type: ignore[dict-item]
+            EvaluatorIdentity("a", "", {"policy": {"file": "q", "t": 1}}),  # type: ignore[dict-item]
+            "policy.file p there, q here",
+        ),
+    ],
+)
+def test_two_evaluators_are_told_apart_field_by_field(
+    there: EvaluatorIdentity, here: EvaluatorIdentity, told: str
+) -> None:
+    assert differences(there, here) == told

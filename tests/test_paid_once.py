@@ -204,3 +204,20 @@ def test_a_reevaluation_killed_again_and_again_ends_like_one_that_was_not(
     reevaluate(path, CountingEvaluator("other"))
     assert_same(path, whole)
     assert verify(path).problems == []
+
+
+def test_a_file_that_was_left_in_the_middle_of_a_merge_opens_while_that_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from graphsearch.store import merging
+
+    path = searched(tmp_path / "a.graph", chess.STARTING_FEN, "e4", "d4 d5", visits=300)
+    monkeypatch.setattr(merging, "STEP_BLOCKS", 1)
+    for _ in range(5):
+        with Store.open(path) as store:
+            batch = next(store.scan())
+            store.append(batch.part(0, 30), fresh=0)
+            with store.rearranging():
+                merging.start(store.connection, store.catalog.segments)
+        with Graph.open(path, evaluator=CountingEvaluator()) as graph:
+            assert graph.pager.complete

@@ -132,6 +132,10 @@ class Arena:
         q[layout.COLLISION_EVENTS] = params.max_collision_events
         q[layout.COLLISION_VISITS] = params.max_collision_visits
 
+    def set_run(self, run: int) -> None:
+        """Sets the number of the run that new records carry."""
+        self.arrays.ints[layout.RUN] = run
+
     def set_temperature(self, temperature: float) -> None:
         """Sets the policy temperature of evaluators inside the kernels."""
         self.arrays.floats[layout.TEMPERATURE] = temperature
@@ -327,6 +331,7 @@ class Arena:
             np.zeros(count, np.float32),
             np.zeros(count, np.uint16),
             np.zeros(count, np.uint8),
+            np.zeros(count, np.uint32),
             np.zeros(count, np.uint8),
             code_offsets,
             np.zeros(int(code_offsets[-1]), np.uint8),
@@ -362,6 +367,7 @@ def _columns(batch: RecordBatch) -> tuple[NDArray[np.generic], ...]:
         batch.v,
         batch.d,
         batch.evaluator,
+        batch.run,
         batch.flags,
         batch.code_offsets,
         batch.codes,

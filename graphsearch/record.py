@@ -67,6 +67,8 @@ class NodeRecord:
       flags: terminal kind and bounds.
       codes: P codes 1..63 in canonical move order, one per legal move.
       edges: the visited prefix of the edges in descending P (ties in canonical order).
+      run: number of the run of its file in which the evaluator (or the rules) answered, 0..2**20 - 1; 0 if
+        unknown, and in a graph without a file.
     """
 
     words: tuple[int, ...]
@@ -76,6 +78,7 @@ class NodeRecord:
     flags: int
     codes: bytes
     edges: tuple[Edge, ...]
+    run: int = 0
 
     @property
     def terminal(self) -> int:
@@ -135,7 +138,8 @@ class RecordBatch:
 
     Attributes:
       words: `[R, 10]` uint64 packed positions, Polyglot key in the last column.
-      v: `[R]` float32. d: `[R]` uint16 per mille. evaluator: `[R]` uint8. flags: `[R]` uint8.
+      v: `[R]` float32. d: `[R]` uint16 per mille. evaluator: `[R]` uint8. run: `[R]` uint32.
+      flags: `[R]` uint8.
       code_offsets: `[R + 1]` int64; codes: `[sum of moves]` uint8, canonical order.
       edge_offsets: `[R + 1]` int64; n, r: `[sum of edges]` uint32; q: float32; edge_d: uint16;
         edge k of a record is the k-th in descending P, ties in canonical order.
@@ -145,6 +149,7 @@ class RecordBatch:
     v: NDArray[np.float32]
     d: NDArray[np.uint16]
     evaluator: NDArray[np.uint8]
+    run: NDArray[np.uint32]
     flags: NDArray[np.uint8]
     code_offsets: NDArray[np.int64]
     codes: NDArray[np.uint8]
@@ -172,6 +177,7 @@ class RecordBatch:
             int(self.flags[i]),
             codes.tobytes(),
             edges,
+            int(self.run[i]),
         )
 
     @classmethod
@@ -183,6 +189,7 @@ class RecordBatch:
             np.array([r.v for r in records], np.float32),
             np.array([r.d for r in records], np.uint16),
             np.array([r.evaluator for r in records], np.uint8),
+            np.array([r.run for r in records], np.uint32),
             np.array([r.flags for r in records], np.uint8),
             _offsets([len(r.codes) for r in records]),
             np.frombuffer(b"".join(r.codes for r in records), np.uint8),
@@ -201,6 +208,7 @@ class RecordBatch:
             np.zeros(records, np.float32),
             np.zeros(records, np.uint16),
             np.zeros(records, np.uint8),
+            np.zeros(records, np.uint32),
             np.zeros(records, np.uint8),
             np.zeros(records + 1, np.int64),
             np.zeros(codes, np.uint8),
@@ -216,7 +224,7 @@ class RecordBatch:
         """Returns the records of some batches, one after the other."""
         if len(batches) == 1:
             return batches[0]
-        names = ("words", "v", "d", "evaluator", "flags", "codes", "n", "r", "q", "edge_d")
+        names = ("words", "v", "d", "evaluator", "run", "flags", "codes", "n", "r", "q", "edge_d")
         columns = (
             {name: np.concatenate([getattr(b, name) for b in batches]) for name in names} if batches else {}
         )
@@ -234,6 +242,7 @@ class RecordBatch:
             self.v[first:last],
             self.d[first:last],
             self.evaluator[first:last],
+            self.run[first:last],
             self.flags[first:last],
             self.code_offsets[first : last + 1] - self.code_offsets[first],
             self.codes[codes],

@@ -249,6 +249,7 @@ class _Session:
         self.graph.note_root(self.board)
         if self.graph.store:
             self.graph.call(self._begin_run)
+        self.arena.set_run(self.run_id or 0)
 
     def _begin_run(self, store: Store) -> None:
         self.run_id = store.begin_run(self.board.fen(), self.limits.as_dict(), self.params.as_dict())

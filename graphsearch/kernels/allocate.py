@@ -23,6 +23,7 @@ from .heap import grow_block
 from .jit import adv, inner
 from .layout import (
     BLOCK_VISITS,
+    CODE,
     KEYS,
     NORM,
     POWERS,
@@ -72,7 +73,7 @@ def _tally_unmade(A: Any, rec: Any, m: Any) -> Any:
     for code in range(64):
         tally[code] = 0
     for j in range(move_count(A, rec)):
-        tally[int64(codes[j])] += 1
+        tally[int64(codes[j]) & CODE] += 1
     stride = stride_at(A, rec)
     x = entry_at(A, rec, int64(0))
     for _ in range(m):

@@ -21,6 +21,7 @@ from .layout import (
     NO_BLOCK,
     OVERFLOWS,
     OVERLAY_LENGTH,
+    RUN,
     SLOT_SHIFT,
     STALE,
     VISITS,
@@ -30,6 +31,7 @@ from .layout import (
     entry_at,
     header_bytes,
     move_count,
+    set_source,
     stride_at,
 )
 from .paths import position_key
@@ -81,13 +83,12 @@ def expand(T: Any, A: Any, W: Any, evaluator: Any) -> None:
         n = W.offsets[leaf + 1] - begin
         value = W.values[2 * leaf]
         draws = cap_draws(int64(1000.0 * float64(W.values[2 * leaf + 1]) + 0.5), value)
-        rec = new_record(
-            A, s, position_key(T, s), check_of(W, e), n, value, draws, int64(UNPROVEN_FLAGS), evaluator
-        )
+        rec = new_record(A, s, position_key(T, s), check_of(W, e), n, value, draws, int64(UNPROVEN_FLAGS))
         codes = code_bytes(A, rec)
         for j in range(n):
             codes[j] = quantise_prior(W.priors[begin + j])
         set_best(A, rec, adv(W.moves, begin))
+        set_source(A, rec, evaluator, A.ints[RUN])
         set_field(W, e, SLOT, rec)
     A.counters[EVALUATIONS] += W.counts[LEAVES]
 

@@ -24,11 +24,12 @@ REFERENCE, EMPTIED, FILLED, META, CLOCK, FLAGS, EVALUATOR, V_HIGH, V_DRAW, MOVES
 FIXED = 11
 Q_HIGH, Q_DRAW = 0, 1  # columns of one byte per edge, behind those
 # columns of any length, behind those; n and r come last
-EN_PASSANT, EMPTIED_SQUARES, FILLED_SQUARES, MEN = range(4)
-VARIABLE = 4
+EN_PASSANT, EMPTIED_SQUARES, FILLED_SQUARES, MEN, RUNS = range(5)
+VARIABLE = 5
+HAS_RUN = 64  # bit of meta: the record's run is not that of its reference
 NO_MAN, MEN_KINDS = 12, 13
 
-MAX_MOVES, MAX_DRAW, MAX_CODE = 218, 1000, 63
+MAX_MOVES, MAX_DRAW, MAX_CODE, MAX_RUN = 218, 1000, 63, (1 << 20) - 1
 MAGNITUDE, UNIT = 0x7FFFFFFF, 0x3F800000  # of a float32: all but the sign; 1.0
 OK, BAD_POSITION, BAD_FIELD = 0, 1, 2
 
@@ -56,6 +57,7 @@ class Columns(NamedTuple):
     v: Any
     d: Any
     evaluator: Any
+    run: Any
     flags: Any
     code_offsets: Any
     codes: Any
@@ -74,6 +76,7 @@ def pointers(c: Any) -> Any:
         as_u32(ptr(c.v, 0)),
         ptr(c.d, 0),
         ptr(c.evaluator, 0),
+        ptr(c.run, 0),
         ptr(c.flags, 0),
         ptr(c.code_offsets, 0),
         ptr(c.codes, 0),

@@ -23,6 +23,7 @@ def gather(source: Any, order: Any, out: Any) -> Any:
         c.v[k] = a.v[i]
         c.d[k] = a.d[i]
         c.evaluator[k] = a.evaluator[i]
+        c.run[k] = a.run[i]
         c.flags[k] = a.flags[i]
         to = c.code_offsets[k]
         for j in range(a.code_offsets[i], a.code_offsets[i + 1]):

@@ -18,12 +18,14 @@ from .codec import (
     FILLED_SQUARES,
     FIXED,
     FLAGS,
+    HAS_RUN,
     HEADER,
     LOW,
     MAGNITUDE,
     MAX_CODE,
     MAX_DRAW,
     MAX_MOVES,
+    MAX_RUN,
     MEN,
     MEN_KINDS,
     META,
@@ -33,10 +35,10 @@ from .codec import (
     Q_DRAW,
     Q_HIGH,
     REFERENCE,
+    RUNS,
     UNIT,
     V_DRAW,
     V_HIGH,
-    VARIABLE,
     is_position,
     man_at,
     pointers,
@@ -44,8 +46,8 @@ from .codec import (
 from .jit import ONE, ZERO, U, adv, ctz, inner, kernel, ptr
 from .tables import ZC, ZO
 
-# the reader: cursors of the columns of any length, then
-NUMBERS, END, FAILED, READER = VARIABLE, VARIABLE + 1, VARIABLE + 2, VARIABLE + 3
+# the reader: cursors of the columns of any length, of which the last goes on to n and r, then
+NUMBERS, END, FAILED, READER = RUNS, RUNS + 1, RUNS + 2, RUNS + 3
 
 
 @inner
@@ -148,7 +150,7 @@ def _men(data: Any, reader: Any, s: Any, base: Any, emptied: Any, filled: Any) -
 @inner
 def _meta(data: Any, reader: Any, x: Any, clock: Any, base: Any) -> Any:
     meta = ((x >> 1) & 1) | ((((x >> 2) & 15) ^ ((int64(base) >> 1) & 15)) << 1) | (clock << 12)
-    if x > 63:
+    if x >= 2 * HAS_RUN:
         reader[FAILED] = 1
     if x & 1:
         square = _next(data, reader, int64(EN_PASSANT))
@@ -224,6 +226,15 @@ def _edges(data: Any, reader: Any, c: Any, first: Any, n: Any, low: Any, high: A
 
 
 @inner
+def _run(data: Any, reader: Any, meta: Any, base: Any) -> Any:
+    """Returns a record's run: one of its own, or that of its reference."""
+    run = _varint(data, reader) if meta & HAS_RUN else int64(base)
+    if run > MAX_RUN:
+        reader[FAILED] = 1
+    return uint32(run)
+
+
+@inner
 def _records(
     T: Any, data: Any, reader: Any, c: Any, first: Any, size: Any, low: Any, rows: Any, start: Any
 ) -> Any:
@@ -243,6 +254,7 @@ def _records(
             return
         c.flags[i] = row[size * FLAGS]
         c.evaluator[i] = row[size * EVALUATOR]
+        c.run[i] = _run(data, reader, int64(row[size * META]), c.run[i - back] if back else uint32(0))
         c.v[i] = _float(reader, data, low + LOW * k, row[size * V_HIGH])
         c.d[i] = _draw(reader, data[low + LOW * k + 3], row[size * V_DRAW])
         c.code_offsets[i + 1] = c.code_offsets[i] + moves

@@ -21,12 +21,14 @@ from .codec import (
     FILLED_SQUARES,
     FIXED,
     FLAGS,
+    HAS_RUN,
     HEADER,
     LOW,
     MAGNITUDE,
     MAX_CODE,
     MAX_DRAW,
     MAX_MOVES,
+    MAX_RUN,
     MEN,
     MEN_KINDS,
     META,
@@ -35,6 +37,7 @@ from .codec import (
     OK,
     PW,
     REFERENCE,
+    RUNS,
     UNIT,
     V_DRAW,
     V_HIGH,
@@ -45,7 +48,7 @@ from .codec import (
 )
 from .jit import ONE, U, adv, ctz, inner, kernel, popc, ptr
 
-RECORD_BYTES = LOW + FIXED + 1 + 64 + 64  # one record takes no more, besides its P codes and edges
+RECORD_BYTES = LOW + FIXED + 1 + 64 + 64 + 3  # one record takes no more, besides its P codes and edges
 EDGE_BYTES = LOW + 2 + 5 + 5
 ROOM = 64 * BLOCK  # bytes for a column of any length
 
@@ -132,6 +135,14 @@ def _varint(out: Any, at: Any, x: Any) -> Any:
 
 
 @inner
+def _run(meta: Any, columns: Any, sizes: Any, run: Any, base: Any) -> None:
+    """Appends a record's run if it is not that of its reference."""
+    if run != base:
+        meta[0] |= uint8(HAS_RUN)
+        sizes[RUNS] = _varint(adv(columns, ROOM * RUNS), sizes[RUNS], int64(run))
+
+
+@inner
 def _low(out: Any, at: Any, value: Any, d: Any) -> Any:
     """Writes the low bytes of a value and its draws; returns the end."""
     bits = int64(value)
@@ -154,7 +165,7 @@ def _fits(c: Any, i: Any) -> Any:
     edges = c.edge_offsets[i + 1] - c.edge_offsets[i]
     if c.d[i] > MAX_DRAW or moves < 0 or moves > MAX_MOVES or edges < 0 or edges > moves:
         return int64(BAD_FIELD)
-    if int64(c.v[i]) & MAGNITUDE > UNIT:
+    if int64(c.v[i]) & MAGNITUDE > UNIT or c.run[i] > MAX_RUN:
         return int64(BAD_FIELD)
     for j in range(c.code_offsets[i], c.code_offsets[i + 1]):
         if c.codes[j] < 1 or c.codes[j] > MAX_CODE:
@@ -209,6 +220,8 @@ def _records(
         row = adv(rows, k)
         row[size * REFERENCE] = uint8(k - j if k else 0)
         _position(row, size, columns, sizes, s, base, _difference(here, adv(planes, 4 * j)))
+        known = int64(c.run[first + j]) if k else int64(0)
+        _run(adv(row, size * META), columns, sizes, int64(c.run[i]), known)
         row[size * FLAGS] = c.flags[i]
         row[size * EVALUATOR] = c.evaluator[i]
         row[size * V_HIGH] = uint8(int64(c.v[i]) >> 24)

@@ -17,6 +17,7 @@ from .layout import (
     BLOCK_VISITS,
     CAPACITY,
     CLASHES,
+    CODE,
     DIRTY,
     DIRTY_NODES,
     FRESH,
@@ -121,12 +122,10 @@ def mark_dirty(A: Any, rec: Any, s: Any) -> None:
 
 
 @inner
-def new_record(
-    A: Any, s: Any, key: Any, check: Any, n: Any, v: Any, d: Any, flags: Any, evaluator: Any
-) -> Any:
-    """Returns the slot of a new record of `n` moves without codes or block, entered in the table.
+def new_record(A: Any, s: Any, key: Any, check: Any, n: Any, v: Any, d: Any, flags: Any) -> Any:
+    """Returns the slot of a new record of `n` moves without codes, block or source, entered in the table.
 
-    Dirty and fresh.
+    Dirty and fresh. `set_source` must follow.
     """
     counters = A.counters
     rec = take_words(A, record_words(n))
@@ -141,7 +140,6 @@ def new_record(
     hb[1] = uint8(NO_BLOCK)
     hb[3] = uint8(FRESH | USED)
     hb[4] = uint8(clock_of(s))
-    hb[5] = uint8(evaluator)
     as_u16(adv(A.records, rec + 2))[3] = uint16(int64(d) | (int64(flags) << 10))
     mark_dirty(A, rec, s)
     insert(A, key, check, rec)
@@ -154,9 +152,9 @@ def set_best(A: Any, rec: Any, moves: Any) -> None:
     codes = code_bytes(A, rec)
     best = 0
     for j in range(1, move_count(A, rec)):
-        if codes[j] > codes[best]:
+        if codes[j] & CODE > codes[best] & CODE:
             best = j
-    header_bytes(A, rec)[2] = codes[best]
+    header_bytes(A, rec)[2] = codes[best] & CODE
     set_block(A, rec, moves[best])
 
 
@@ -166,7 +164,7 @@ def prior_norm(A: Any, rec: Any) -> Any:
     codes = code_bytes(A, rec)
     total = uint32(0)
     for j in range(move_count(A, rec)):
-        x = uint32(codes[j])
+        x = uint32(codes[j] & CODE)
         total += x * x * x * x
     return float32(1.0 / np.float64(total))
 
@@ -204,10 +202,11 @@ def _first_block(A: Any, rec: Any) -> None:
     seen = 0
     following = uint8(0)
     for j in range(move_count(A, rec)):
-        if codes[j] == code:
+        here = uint8(codes[j] & CODE)
+        if here == code:
             seen += 1
-        elif codes[j] > following:
-            following = codes[j]
+        elif here > following:
+            following = here
     set_block(A, rec, block)
     hb[1] = uint8(0)
     hb[2] = code if seen > 1 else following
@@ -221,7 +220,7 @@ def rank_codes(codes: Any, n: Any, wanted: Any, keys: Any) -> None:
     saves.
     """
     for j in range(n):
-        keys[j] = (int64(codes[j]) << 8) | (255 - j)
+        keys[j] = ((int64(codes[j]) & CODE) << 8) | (255 - j)
     for a in range(min(wanted, n)):
         best = a
         for i in range(a + 1, n):

@@ -5,8 +5,10 @@ Record (uint64 words; a slot is the index of its first word):
     word 0     key
     word 1     low half: word index of the block, or the best move while there is none; high half: V, float32
     word 2     byte 0 moves | 1 block class, 255 none | 2 largest P code beyond the block, 0 none | 3 state
-               | 4 clock at evaluation | 5 evaluator | 6-7 D per mille (10 bits), flags (6 bits)
-    word 3...  P codes, a byte per move in canonical order
+               | 4 clock at evaluation | 5 evaluator (4 bits), run, bits 16-19 | 6-7 D per mille (10 bits),
+               flags (6 bits)
+    word 3...  P codes, 6 bits of a byte per move in canonical order; the two upper bits of all eight bytes of
+               word 3 are bits 0-15 of the run. A record without moves has those in word 1, low half
 
 Free words between records: next free slot | the one before << 32, 0 none; number of words; state FREE.
 
@@ -21,11 +23,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from numba import int64, uint32
+from numba import int64, uint8, uint32
 
 from .jit import U, adv, as_f32, as_u8, as_u16, as_u32, inner, ptr
 
 HEADER_WORDS = 3
+MAX_EVALUATOR, MAX_RUN = 15, (1 << 20) - 1  # what 4 and 20 bits hold, as in record.py
 LOG_WORDS = 11  # 10 of the position, slot
 BLOCK_HEADER = 4
 NORM, BLOCK_VISITS, BLOCK_Q, BLOCK_D = 0, 1, 2, 3
@@ -83,7 +86,9 @@ FLOATS = EXPLORATION + EXPLORATION_ENTRIES
 CAPACITY = 0
 KEYS = 32
 SCHEME, COLLISION_EVENTS, COLLISION_VISITS = KEYS + 256, KEYS + 257, KEYS + 258
+RUN = KEYS + 259  # number of the run that new records carry
 INTS = KEYS + 264
+CODE = 63  # bits of a P code in its byte
 
 
 class ArenaArrays(NamedTuple):
@@ -157,6 +162,51 @@ def header_bytes(A: Any, rec: Any) -> Any:
 def code_bytes(A: Any, rec: Any) -> Any:
     """Returns a record's P codes."""
     return as_u8(adv(A.records, rec + HEADER_WORDS))
+
+
+@inner
+def _spread(run: Any) -> Any:
+    """Returns bits 0-15 of a run as the two upper bits of eight bytes."""
+    x = U(run) & U(0xFFFF)
+    x = (x | (x << U(24))) & U(0x000000FF000000FF)
+    x = (x | (x << U(12))) & U(0x000F000F000F000F)
+    x = (x | (x << U(6))) & U(0x0303030303030303)
+    return x << U(6)
+
+
+@inner
+def _gathered(word: Any) -> Any:
+    """Returns what `_spread` put into a word."""
+    x = (word >> U(6)) & U(0x0303030303030303)
+    x = (x | (x >> U(6))) & U(0x000F000F000F000F)
+    x = (x | (x >> U(12))) & U(0x000000FF000000FF)
+    return int64((x | (x >> U(24))) & U(0xFFFF))
+
+
+@inner
+def set_source(A: Any, rec: Any, evaluator: Any, run: Any) -> None:
+    """Notes where a record comes from; its P codes must be there already, for they share their bytes."""
+    hb = header_bytes(A, rec)
+    hb[5] = uint8(int64(evaluator) | ((int64(run) >> 16) << 4))
+    if hb[0]:
+        word = A.records[rec + HEADER_WORDS] & U(0x3F3F3F3F3F3F3F3F)
+        A.records[rec + HEADER_WORDS] = word | _spread(run)
+    else:
+        set_block(A, rec, int64(run) & 0xFFFF)
+
+
+@inner
+def evaluator_of(A: Any, rec: Any) -> Any:
+    """Returns the number of a record's evaluator."""
+    return int64(header_bytes(A, rec)[5]) & MAX_EVALUATOR
+
+
+@inner
+def run_of(A: Any, rec: Any) -> Any:
+    """Returns the number of the run that a record comes from."""
+    hb = header_bytes(A, rec)
+    low = _gathered(A.records[rec + HEADER_WORDS]) if hb[0] else block_of(A, rec)
+    return ((int64(hb[5]) >> 4) << 16) | low
 
 
 @inner

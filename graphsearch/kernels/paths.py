@@ -21,11 +21,13 @@ from .layout import (
     OVERLAY_RESERVED,
     PATH_DRAWS,
     PLIES,
+    RUN,
     SELDEPTH,
     TERMINALS,
     USED,
     entry_at,
     header_bytes,
+    set_source,
 )
 from .puct import child_visits
 from .tables import CT
@@ -151,7 +153,9 @@ def _record_terminal(T: Any, A: Any, W: Any, e: Any, check: Any, flags: Any) -> 
     value = -1.0 if mate else 0.0
     draws = int64(0) if mate else int64(1000)
     key = position_key(T, s)
-    set_field(W, e, SLOT, new_record(A, s, key, check, int64(0), value, draws, int64(flags), int64(0)))
+    rec = new_record(A, s, key, check, int64(0), value, draws, int64(flags))
+    set_source(A, rec, int64(0), A.ints[RUN])
+    set_field(W, e, SLOT, rec)
 
 
 @inner

@@ -11,21 +11,26 @@ from .heap import find, grow_block, mark_dirty, new_record, set_best
 from .jit import LOW32, U, adv, inner, kernel, ptr
 from .layout import (
     BLOCK_WORDS,
+    CODE,
     DIRTY,
     DIRTY_NODES,
     FRESH,
     FRESH_NODES,
     LOG_WORDS,
+    MAX_EVALUATOR,
     NODES,
     RECORD_WORDS,
     SAVING,
     code_bytes,
     draw_word,
     entry_at,
+    evaluator_of,
     header_bytes,
     materialised,
     move_count,
     pointers,
+    run_of,
+    set_source,
     stride_at,
     value_of,
 )
@@ -117,7 +122,7 @@ def measure(A: Any, slots: Any, code_offsets: Any, edge_offsets: Any) -> None:
 @kernel
 def copy_out(A: Any, slots: Any, columns: Any) -> None:
     """Copies records into the columns of a batch (a tuple in the order of `RecordBatch`, without words)."""
-    v, d, evaluator, flags, code_offsets, codes, edge_offsets, n, r, q, edge_d = columns
+    v, d, evaluator, run, flags, code_offsets, codes, edge_offsets, n, r, q, edge_d = columns
     Ap = pointers(A)
     for i in range(slots.size):
         rec = int64(slots[i])
@@ -125,11 +130,12 @@ def copy_out(A: Any, slots: Any, columns: Any) -> None:
         v[i] = value_of(Ap, rec)
         d[i] = uint16(word & 1023)
         flags[i] = uint8(word >> 10)
-        evaluator[i] = header_bytes(Ap, rec)[5]
+        evaluator[i] = uint8(evaluator_of(Ap, rec))
+        run[i] = uint32(run_of(Ap, rec))
         source = code_bytes(Ap, rec)
         begin = code_offsets[i]
         for j in range(code_offsets[i + 1] - begin):
-            codes[begin + j] = source[j]
+            codes[begin + j] = uint8(source[j] & CODE)
         if edge_offsets[i + 1] == edge_offsets[i]:
             continue
         stride = stride_at(Ap, rec)
@@ -180,10 +186,10 @@ def _fill_edges(
 def copy_in(T: Any, A: Any, words: Any, columns: Any, begin: Any) -> Any:
     """Enters records from `begin` on, clean; returns (next, misfits): it stops early when space is short.
 
-    Records that are in the arena already are passed over; those whose P codes do not fit the legal moves
-    are misfits and left out.
+    Records that are in the arena already are passed over; those whose P codes do not fit the legal moves, or
+    whose evaluator has a number that is none, are misfits and left out.
     """
-    v, d, evaluator, flags, code_offsets, codes, edge_offsets, n, r, q, edge_d = columns
+    v, d, evaluator, run, flags, code_offsets, codes, edge_offsets, n, r, q, edge_d = columns
     Ap = pointers(A)
     Tp = ptr(T, 0)
     misfits = int64(0)
@@ -201,14 +207,15 @@ def copy_in(T: Any, A: Any, words: Any, columns: Any, begin: Any) -> Any:
         if find(Ap, key, check):
             continue
         count = code_offsets[i + 1] - code_offsets[i]
-        if count and generate_moves(Tp, s, Ap.moves) != count:
+        if evaluator[i] > MAX_EVALUATOR or (count and generate_moves(Tp, s, Ap.moves) != count):
             misfits += 1
             continue
-        rec = new_record(Ap, s, key, check, count, v[i], int64(d[i]), int64(flags[i]), int64(evaluator[i]))
+        rec = new_record(Ap, s, key, check, count, v[i], int64(d[i]), int64(flags[i]))
         _unmark(Ap, rec)
         target = code_bytes(Ap, rec)
         for j in range(count):
             target[j] = codes[code_offsets[i] + j]
+        set_source(Ap, rec, evaluator[i], run[i])
         if count:
             set_best(Ap, rec, Ap.moves)
         if edge_offsets[i + 1] > edge_offsets[i]:

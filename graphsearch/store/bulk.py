@@ -72,6 +72,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "v": np.dtype("f4"),
     "d": np.dtype("u2"),
     "evaluator": np.dtype("u1"),
+    "run": np.dtype("u4"),
     "flags": np.dtype("u1"),
     "code_offsets": np.dtype("i8"),
     "codes": np.dtype("u1"),
@@ -261,7 +262,7 @@ def _decoded(plain: NDArray[np.uint8], ends: NDArray[np.int64]) -> tuple[RecordB
 def _room_for(records: int, codes: int, edges: int) -> RecordBatch:
     """Returns a batch that is filled next: its arrays hold anything, but the offsets begin at 0."""
     sizes = {"words": records, "code_offsets": records + 1, "edge_offsets": records + 1, "codes": codes}
-    sizes |= dict.fromkeys(("v", "d", "evaluator", "flags"), records)
+    sizes |= dict.fromkeys(("v", "d", "evaluator", "run", "flags"), records)
     sizes |= dict.fromkeys(("n", "r", "q", "edge_d"), edges)
     columns: dict[str, NDArray[Any]] = {name: np.empty(size, _DTYPES[name]) for name, size in sizes.items()}
     columns["words"] = np.empty((records, POSITION_WORDS), np.uint64)

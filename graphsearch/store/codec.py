@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import CorruptRecordError
 from ..position import FREE_CLOCK, pack
-from ..record import MAX_CODE, MAX_MOVES, MAX_VISITS, Edge, NodeRecord
+from ..record import MAX_CODE, MAX_MOVES, MAX_RUN, MAX_VISITS, Edge, NodeRecord
 from ..values import D_SCALE
 from .compression import HEADER, Dictionaries, Header, sampled
 
@@ -28,8 +28,9 @@ REFERENCE, EMPTIED, FILLED, META, CLOCK, FLAGS, EVALUATOR, V_HIGH, V_DRAW, MOVES
 FIXED = 11
 # columns of one byte per edge; then those of any length
 Q_HIGH, Q_DRAW = 11, 12
-EN_PASSANT, EMPTIED_SQUARES, FILLED_SQUARES, MEN, N, R = range(13, 19)
-ALL = 19
+EN_PASSANT, EMPTIED_SQUARES, FILLED_SQUARES, MEN, RUN, N, R = range(13, 20)
+ALL = 20
+HAS_RUN = 64  # bit of meta: the record's run is not that of its reference
 NO_MAN, MEN_KINDS = 12, 13
 
 START = tuple(int(word) for word in pack(chess.Board()))
@@ -105,7 +106,7 @@ def _check_fits(i: int, record: NodeRecord) -> None:
     moves = len(record.codes)
     if not is_position(record.words) or meta >> 20 or meta >> 5 & 127 > 64:
         raise CorruptRecordError(f"record {i} of the batch has an impossible position")
-    if max(draws) > D_SCALE or not len(record.edges) <= moves <= MAX_MOVES:
+    if max(draws) > D_SCALE or not len(record.edges) <= moves <= MAX_MOVES or not 0 <= record.run <= MAX_RUN:
         raise CorruptRecordError(f"record {i} of the batch has a field out of range")
     if any(not abs(x) <= 1.0 for x in (record.v, *(edge.q for edge in record.edges))):
         raise CorruptRecordError(f"record {i} of the batch has a value outside [-1, 1]")
@@ -116,13 +117,16 @@ def _check_fits(i: int, record: NodeRecord) -> None:
 def _columns(records: Sequence[NodeRecord], edges: Sequence[Edge], *, drawn: bool) -> bytes:
     columns = [bytearray() for _ in range(ALL)]
     for i, record in enumerate(records):
-        base = START
+        base, run = START, 0
         columns[REFERENCE].append(0)
         if i:
             j = min(range(i), key=lambda j: (changed_squares(record.words, records[j].words).bit_count(), -j))
             columns[REFERENCE][-1] = i - j
-            base = records[j].words
+            base, run = records[j].words, records[j].run
         _append_position(columns, record.words, base)
+        if record.run != run:
+            columns[META][-1] |= HAS_RUN
+            columns[RUN] += _varint(record.run)
         columns[FLAGS].append(record.flags)
         columns[EVALUATOR].append(record.evaluator)
         columns[V_HIGH].append(_float_bits(record.v) >> 24)
@@ -228,7 +232,7 @@ class _BlockReader:
         self._at = [0] * ALL
 
     def _split(self) -> list[bytes]:
-        """Returns the columns up to the men; what is left are the varints of n, then r."""
+        """Returns the columns up to the men; what is left are the varints of runs, n, then r."""
         header = self._header
         sizes = [header.records] * FIXED + [header.edges] * 2
         fixed = sum(sizes)
@@ -246,29 +250,35 @@ class _BlockReader:
 
     def records(self) -> Iterator[NodeRecord]:
         """Yields the records; their words have no key yet."""
-        numbers = self._numbers()
+        runs, numbers = self._numbers()
         found: list[NodeRecord] = []
         for i in range(self._header.records):
-            found.append(self._record(i, found, numbers))
+            found.append(self._record(i, found, runs, numbers))
             yield found[-1]
 
-    def _numbers(self) -> list[tuple[int, int]]:
-        """Returns n and r of all edges."""
-        data, at, found = self._columns[N], 0, []
-        for _ in range(self._header.edges * (1 + self._header.drawn)):
+    def _numbers(self) -> tuple[Iterator[int], list[tuple[int, int]]]:
+        """Returns the runs of the records that have one of their own, and n and r of all edges."""
+        runs = sum((x & HAS_RUN) > 0 for x in self._columns[META])
+        data, at, found = self._columns[RUN], 0, []
+        for _ in range(runs + self._header.edges * (1 + self._header.drawn)):
             x, at = _read_varint(data, at)
             found.append(x)
         if at != len(data):
             raise CorruptRecordError("a block is too long")
-        n = found[: self._header.edges]
-        return list(zip(n, found[len(n) :] or [0] * len(n), strict=True))
+        if any(run > MAX_RUN for run in found[:runs]):
+            raise CorruptRecordError("the number of a run is out of range")
+        n, r = found[runs : runs + self._header.edges], found[runs + self._header.edges :]
+        return iter(found[:runs]), list(zip(n, r or [0] * len(n), strict=True))
 
-    def _record(self, i: int, before: list[NodeRecord], numbers: list[tuple[int, int]]) -> NodeRecord:
+    def _record(
+        self, i: int, before: list[NodeRecord], runs: Iterator[int], numbers: list[tuple[int, int]]
+    ) -> NodeRecord:
         byte = [column[i] for column in self._columns[:FIXED]]
         if byte[REFERENCE] > i:
             raise CorruptRecordError("a record is told from none of its block")
-        base = before[i - byte[REFERENCE]].words if byte[REFERENCE] else START
-        words = self._position(byte, base)
+        base = before[i - byte[REFERENCE]] if byte[REFERENCE] else None
+        words = self._position(byte, base.words if base else START)
+        run = next(runs) if byte[META] & HAS_RUN else base.run if base else 0
         codes = self._next(self._codes, MOVES, byte[MOVES])
         if byte[MOVES] > MAX_MOVES or byte[EDGES] > byte[MOVES]:
             raise CorruptRecordError(f"{byte[EDGES]} edges of {byte[MOVES]} moves")
@@ -278,7 +288,7 @@ class _BlockReader:
         first = self._at[EDGES]
         self._at[EDGES] += byte[EDGES]
         edges = tuple(self._edge(e, *numbers[e]) for e in range(first, self._at[EDGES]))
-        return NodeRecord(words, v, d, byte[EVALUATOR], byte[FLAGS], codes, edges)
+        return NodeRecord(words, v, d, byte[EVALUATOR], byte[FLAGS], codes, edges, run)
 
     def _edge(self, e: int, n: int, r: int) -> Edge:
         low = self._low[self._header.records + e]
@@ -303,9 +313,9 @@ class _BlockReader:
 
     def _meta(self, byte: list[int], base: int) -> int:
         x = byte[META]
-        meta = x >> 1 & 1 | (x >> 2 ^ base >> 1 & 15) << 1 | byte[CLOCK] << 12
+        meta = x >> 1 & 1 | (x >> 2 & 15 ^ base >> 1 & 15) << 1 | byte[CLOCK] << 12
         ep = self._next(self._columns[EN_PASSANT], META, x & 1)
-        if x > 63 or any(square > 63 for square in ep):
+        if x >= 2 * HAS_RUN or any(square > 63 for square in ep):
             raise CorruptRecordError("a square is off the board")
         return meta | (ep[0] + 1) << 5 if ep else meta
 

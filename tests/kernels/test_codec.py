@@ -34,7 +34,18 @@ def same(a: RecordBatch, b: RecordBatch) -> bool:
 
 def test_both_codecs_agree_on_the_layout() -> None:
     names: tuple[str, ...] = ("REFERENCE", "EMPTIED", "FILLED", "META", "CLOCK", "FLAGS", "EVALUATOR")
-    names += ("V_HIGH", "V_DRAW", "MOVES", "EDGES", "FIXED", "BLOCK", "NO_MAN", "MEN_KINDS")
+    names += (
+        "V_HIGH",
+        "V_DRAW",
+        "MOVES",
+        "EDGES",
+        "FIXED",
+        "BLOCK",
+        "NO_MAN",
+        "MEN_KINDS",
+        "HAS_RUN",
+        "MAX_RUN",
+    )
     assert {name: getattr(layout, name) for name in names} == {name: getattr(codec, name) for name in names}
     assert (layout.HEADER, layout.LOW) == (compression.HEADER, compression.LOW)
     assert tuple(int(word) for word in layout.START) == codec.START
@@ -131,7 +142,7 @@ def test_a_wrong_checksum_is_named() -> None:
 
 @pytest.mark.parametrize(
     ("column", "value"),
-    [("d", 1001), ("codes", 64), ("codes", 0), ("v", 1.5), ("v", np.nan), ("edge_d", 1001)],
+    [("d", 1001), ("codes", 64), ("codes", 0), ("v", 1.5), ("v", np.nan), ("edge_d", 1001), ("run", 1 << 20)],
 )
 def test_a_record_that_has_no_place_in_the_format_is_refused(column: str, value: float) -> None:
     batch = batch_of(random_records(9, 40))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from graphsearch.position import NOT_TERMINAL, legal_moves, pack, terminal_kind
 from graphsearch.provenance import EvaluatorIdentity
-from graphsearch.record import TERMINAL_FLAGS, Edge, NodeRecord, RecordBatch
+from graphsearch.record import MAX_RUN, TERMINAL_FLAGS, Edge, NodeRecord, RecordBatch
 from graphsearch.store import Store
 
 IDENTITY = EvaluatorIdentity("uniform", "", {}, "")
@@ -128,7 +128,14 @@ def node_records(draw: st.DrawFn) -> NodeRecord:
     count = draw(st.integers(0, min(len(record.codes), 5)))
     edges = tuple(draw(edge_values()) for _ in range(count))
     v, d = draw(values())
-    return replace(record, v=v, d=d, evaluator=draw(st.integers(0, 255)), edges=edges or record.edges)
+    return replace(
+        record, v=v, d=d, evaluator=draw(st.integers(0, 255)), run=draw(runs()), edges=edges or record.edges
+    )
+
+
+def runs() -> st.SearchStrategy[int]:
+    """Numbers of runs, of which some come often."""
+    return st.integers(0, 2) | st.integers(0, MAX_RUN) | st.sampled_from((127, 128, 16_383, 16_384, MAX_RUN))
 
 
 @st.composite

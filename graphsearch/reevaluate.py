@@ -236,7 +236,7 @@ class _Reevaluation:
     # ---------------------------------------------------------- evaluating
     def _evaluate(self) -> None:
         for answer in answers(self._evaluator, self._left(), self._stop):
-            self._take(answer)
+            self._take(answer, np.full(len(answer.records), self._run, np.uint32))
             self._evaluated += len(answer.records)
             self._save_if_due()
 
@@ -258,20 +258,21 @@ class _Reevaluation:
         has = np.array([opinion is not None for opinion in found])
         if has.any():
             known = [opinion for opinion in found if opinion is not None]
-            self._take(_answer_of(take(records, np.nonzero(has)[0]), known))
+            runs = np.array([opinion.run for opinion in known], np.uint32)
+            self._take(_answer_of(take(records, np.nonzero(has)[0]), known), runs)
             self._reused += len(known)
             self._save_if_due()
         return take(records, np.nonzero(~has)[0])
 
-    def _take(self, answer: Answer) -> None:
-        """Notes the new version of some records."""
+    def _take(self, answer: Answer, runs: NDArray[np.uint32]) -> None:
+        """Notes the new version of some records, and in which runs the evaluator was asked about them."""
         change = np.abs(answer.v.astype(np.float64) - answer.records.v)
         self._before = replace(
             self._before,
             change=self._before.change + float(change.sum()),
             largest=max(self._before.largest, float(change.max())),
         )
-        self._waiting.append(reevaluated(answer, self._number, self._run))
+        self._waiting.append(reevaluated(answer, self._number, runs))
         self._passed += len(answer.records)
 
     def _save_if_due(self) -> None:
@@ -383,8 +384,12 @@ def _answer_of(records: RecordBatch, known: Sequence[Opinion]) -> Answer:
     return Answer(records, v, d, codes)
 
 
-def reevaluated(answer: Answer, evaluator: int, run: int) -> RecordBatch:
-    """Returns records with another evaluator's V, D and P; every visited edge keeps what it has, by move."""
+def reevaluated(answer: Answer, evaluator: int, runs: NDArray[np.uint32]) -> RecordBatch:
+    """Returns records with another evaluator's V, D and P; every visited edge keeps what it has, by move.
+
+    Args:
+      answer: what it says. evaluator: its number in the file. runs: `[R]` in which it was asked.
+    """
     old = answer.records
     moves, visited = np.diff(old.code_offsets), np.diff(old.edge_offsets)
     room = int(moves[visited > 0].sum())
@@ -414,6 +419,7 @@ def reevaluated(answer: Answer, evaluator: int, run: int) -> RecordBatch:
         v=answer.v,
         d=answer.d,
         evaluator=np.full(len(old), evaluator, np.uint8),
+        run=runs,
         codes=answer.codes,
         edge_offsets=offsets,
         n=n[:edges],

@@ -29,7 +29,7 @@ from graphsearch.query import edge_of, query
 from graphsearch.record import NodeRecord, RecordBatch, prior_code, problems
 from graphsearch.reevaluate import SETTLING, WRITING, ReevaluateProgress, reevaluate, reevaluated
 from graphsearch.refresh import refresh
-from graphsearch.store import Store, compact, prune, verify
+from graphsearch.store import Store, compact, prune, salvage, verify
 
 from .counting import CountingEvaluator
 from .graphs import check_invariants
@@ -164,7 +164,7 @@ def test_there_and_back_is_where_it_was(cyclic: Path) -> None:
     reevaluate(cyclic, HashEvaluator())
     for key, (board, record) in records_of(cyclic).items():
         was = before[key][1]
-        assert replace(record, edges=()) == replace(was, edges=()), board.fen()
+        assert replace(record, edges=(), run=0) == replace(was, edges=(), run=0), board.fen()
         assert by_move(board, record) == by_move(board, was)
 
 
@@ -265,11 +265,11 @@ def test_edges_are_laid_anew_by_move_whatever_the_new_priors() -> None:
     batch = batch_of(records)
     v, d = np.zeros(len(records), np.float32), np.zeros(len(records), np.uint16)
     flat = np.frombuffer(b"".join(codes), np.uint8)
-    found = reevaluated(Answer(batch, v, d, flat), 7, 3)
+    found = reevaluated(Answer(batch, v, d, flat), 7, np.full(len(records), 3, np.uint32))
     for i, record in enumerate(records):
         new = found.record(i)
         assert problems(new) == []
-        assert (new.codes, new.evaluator, new.v) == (codes[i], 7, 0.0)
+        assert (new.codes, new.evaluator, new.run, new.v) == (codes[i], 7, 3, 0.0)
         old_edges = {index: edge for index, edge in zip(record.order, record.edges, strict=False) if edge.n}
         new_edges = {index: edge for index, edge in zip(new.order, new.edges, strict=False) if edge.n}
         assert new_edges == old_edges
@@ -314,7 +314,7 @@ def assert_same(path: Path, other: Path) -> None:
     assert ours.keys() == theirs.keys()
     for key, (board, record) in ours.items():
         expected = theirs[key][1]
-        unlike = replace(expected, evaluator=record.evaluator, edges=record.edges)
+        unlike = replace(expected, evaluator=record.evaluator, run=record.run, edges=record.edges)
         assert record == unlike, board.fen()
         assert [(e.n, e.r) for e in record.edges] == [(e.n, e.r) for e in expected.edges], board.fen()
         q = [edge.q for edge in expected.edges]
@@ -368,6 +368,44 @@ def test_an_evaluator_that_fails_leaves_what_it_answered(old: Path) -> None:
     report = reevaluate(old, evaluator)
     assert report.finished
     assert len(evaluator.asked) <= report.evaluated + 32
+
+
+def test_a_record_says_who_and_which_run_its_values_come_from(old: Path) -> None:
+    reevaluate(old, CountingEvaluator("other"))
+    with Store.open(old, read_only=True) as store:
+        number, run = store.evaluator_number, store.runs()[-1]
+        assert store.evaluators()[number].kind == "other"
+        assert (run.kind, run.evaluator) == ("reevaluate", number)
+        assert run.finished
+    records = [record for _, record in records_of(old).values() if record.codes]
+    assert {(record.evaluator, record.run) for record in records} == {(number, run.id)}
+    assert run.evaluations == len(records)
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_what_is_salvaged_of_an_unfinished_file_is_unfinished(old: Path) -> None:
+    evaluator = CountingEvaluator("other")
+    stopped(old, evaluator, 60)
+    new = old.with_name("new.graph")
+    salvage(old, new)
+    with pytest.raises(UnfinishedError):
+        Graph.open(new, evaluator=evaluator)
+    report = reevaluate(new, evaluator)
+    assert report.finished
+    assert len(set(evaluator.asked)) == len(evaluator.asked)
+    assert report.roots == 4
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_a_file_that_lost_its_mark_is_told_by_its_records(old: Path) -> None:
+    evaluator = CountingEvaluator("other")
+    done = stopped(old, evaluator, 60)
+    with Store.open(old, resume=True) as store:
+        store.mark_unfinished(None)
+    report = reevaluate(old, evaluator)
+    assert report.finished
+    assert 0 < report.evaluated_now <= report.records - done + 60
+    assert len(set(evaluator.asked)) == len(evaluator.asked)
 
 
 # ------------------------------------------------------------------ the mark

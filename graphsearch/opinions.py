@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from .errors import EvaluatorError, InvalidParameterError
 from .evaluating import Answer, answers, positions_of
 from .evaluators import Evaluator
-from .position import decode_move, unpack
+from .fens import fens
+from .position import decode_move
 from .record import RecordBatch
 from .saving import shorten_log
 from .store import Store
@@ -275,12 +276,12 @@ def _rows(answer: Answer, evaluator: int, run: int) -> Iterator[Opinion]:
     """Yields the rows of an answer."""
     records, visits = answer.records, _visits(answer.records)
     first, second = _first_choices(records, records.codes), _first_choices(records, answer.codes)
-    for i, words in enumerate(records.words.tolist()):
+    for i, (words, fen) in enumerate(zip(records.words.tolist(), fens(records.words), strict=True)):
         yield Opinion(
             table.key_text(words),
             evaluator,
             run,
-            unpack(words).fen(),
+            fen,
             int(visits[i]),
             float(records.v[i]),
             int(records.d[i]) / D_SCALE,

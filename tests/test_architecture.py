@@ -16,7 +16,7 @@ from .conftest import ROOT
 FLOORS = (
     ("version", "errors", "values"),
     ("params", "position", "provenance", "kernels"),
-    ("pgn", "notation", "record", "arena"),
+    ("pgn", "notation", "record", "arena", "fens"),
     ("store", "evaluators"),
     ("query", "summary", "paging", "saving", "evaluating"),
     ("graph", "refresh", "favourites"),

@@ -12,8 +12,9 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, search
 from graphsearch.disagree import disagree
 from graphsearch.errors import EvaluatorError, InvalidParameterError, StoreError, UnfinishedError
+from graphsearch.fens import fens
 from graphsearch.opinions import OpinionProgress, second_opinion
-from graphsearch.position import key_of, legal_moves
+from graphsearch.position import key_of, legal_moves, unpack
 from graphsearch.record import prior_order, priors_from_codes
 from graphsearch.reevaluate import reevaluate
 from graphsearch.store import Store, opinions, prune, verify
@@ -21,6 +22,7 @@ from graphsearch.store.opinions import Opinion
 
 from .counting import CountingEvaluator
 from .reference import HashEvaluator
+from .store.records import batch_of, random_records
 from .test_reevaluate import expected_of, stopped
 from .test_refresh import Records, records_of, searched
 
@@ -62,6 +64,13 @@ def evaluable(records: Records) -> Records:
 def search_more(path: Path, visits: int = 100) -> None:
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
         search(graph, chess.Board(), Limits(visits=visits), SearchParams(minibatch_size=8))
+
+
+def test_fens_in_bulk_are_those_of_python_chess() -> None:
+    words = batch_of(random_records(4, 400)).words
+    assert fens(words) == [unpack(row).fen() for row in words.tolist()]
+    assert any(fen.split()[3] != "-" for fen in fens(words)), "en passant is among them"
+    assert fens(words[:0]) == []
 
 
 # ------------------------------------------------------------------ giving them

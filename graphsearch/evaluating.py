@@ -26,9 +26,9 @@ from .record import MAX_CODE, RecordBatch
 from .store.bulk import board_tables, owned
 from .values import D_SCALE
 
-FIRST_BATCH, LEAST_BATCH, LARGEST_BATCH = 256, 16, 1024  # positions
+FIRST_BATCH, LEAST_BATCH, LARGEST_BATCH = 256, 16, 4096  # positions
 BATCH_SECONDS = 0.5  # a batch takes between half of this and this, if its size lets it
-AHEAD = 2  # batches that the evaluator has, the one it works on included
+AHEAD = 8  # batches that the evaluator has, the one it works on included: saving and merging take seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,11 @@ class Answer:
     Attributes:
       records: those that were asked about.
       v: `[R]` float32 value for the side to move. d: `[R]` uint16 draws per mille.
-      codes: P codes as in `records.codes`.
+      codes: P codes as in `records.codes`. moves: `encode_move` of the move of each.
     """
 
     records: RecordBatch
+    moves: NDArray[np.uint16]
     v: NDArray[np.float32]
     d: NDArray[np.uint16]
     codes: NDArray[np.uint8]
@@ -66,14 +67,14 @@ def positions_of(records: RecordBatch) -> PositionBatch:
     return PositionBatch(words, moves, offsets)
 
 
-def quantised(records: RecordBatch, evaluation: Evaluation) -> Answer:
+def quantised(records: RecordBatch, moves: NDArray[np.uint16], evaluation: Evaluation) -> Answer:
     """Returns an evaluation in the numbers that records hold, the same that a search would have written."""
     v = evaluation.wdl[:, 0] - evaluation.wdl[:, 2]
     draws = np.floor(D_SCALE * evaluation.wdl[:, 1].astype(np.float64) + 0.5)
     most = np.floor(D_SCALE * (1.0 - np.abs(v.astype(np.float64))) + 0.5)
     roots = np.float32(MAX_CODE) * np.sqrt(np.sqrt(evaluation.priors)) + np.float32(0.5)
     codes = np.maximum(roots.astype(np.uint8), np.uint8(1))
-    return Answer(records, v, np.minimum(draws, most).astype(np.uint16), codes)
+    return Answer(records, moves, v, np.minimum(draws, most).astype(np.uint16), codes)
 
 
 def answers(evaluator: Evaluator, portions: Iterable[RecordBatch], stop: threading.Event) -> Iterator[Answer]:
@@ -82,7 +83,7 @@ def answers(evaluator: Evaluator, portions: Iterable[RecordBatch], stop: threadi
     Args:
       evaluator: called from one thread at a time, another than this one.
       portions: records that are not terminal; read on while the evaluator works.
-      stop: once it is set, nothing more is asked; what has been asked is yielded still.
+      stop: once it is set, nothing more is asked; the answer that is waited for is yielded still.
 
     Raises:
       EvaluatorError: if it fails; what it answered before has been yielded.
@@ -95,6 +96,8 @@ def answers(evaluator: Evaluator, portions: Iterable[RecordBatch], stop: threadi
         while True:
             while len(asked) < AHEAD and not stop.is_set() and (piece := next(source, None)) is not None:
                 asked.append(thread.submit(asker.ask, piece))
+            if stop.is_set():
+                asked = deque(future for future in asked if not future.cancel())
             if not asked:
                 return
             try:
@@ -115,7 +118,8 @@ class _Asker:
 
     def ask(self, records: RecordBatch) -> Answer:
         began = time.monotonic()
-        found = quantised(records, answer(self._evaluator, positions_of(records)))
+        positions = positions_of(records)
+        found = quantised(records, positions.moves, answer(self._evaluator, positions))
         self._learn(len(records), time.monotonic() - began)
         return found
 

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -216,7 +217,8 @@ class _SecondOpinion:
             return
         best = row.best_move
         if (row.q, row.draw) != (q, draw):
-            best = _first_choices(records.part(i, i + 1), records.part(i, i + 1).codes)[0]
+            record = records.part(i, i + 1)
+            best = _first_choices(record, positions_of(record).moves, record.codes)[0]
         self._waiting.append(replace(row, n=visits, q=q, draw=draw, best_move=best))
         self._updated += 1
 
@@ -275,7 +277,8 @@ def _visits(batch: RecordBatch) -> NDArray[np.int64]:
 def _rows(answer: Answer, evaluator: int, run: int) -> Iterator[Opinion]:
     """Yields the rows of an answer."""
     records, visits = answer.records, _visits(answer.records)
-    first, second = _first_choices(records, records.codes), _first_choices(records, answer.codes)
+    first = _first_choices(records, answer.moves, records.codes)
+    second = _first_choices(records, answer.moves, answer.codes)
     for i, (words, fen) in enumerate(zip(records.words.tolist(), fens(records.words), strict=True)):
         yield Opinion(
             table.key_text(words),
@@ -293,8 +296,15 @@ def _rows(answer: Answer, evaluator: int, run: int) -> Iterator[Opinion]:
         )
 
 
-def _first_choices(records: RecordBatch, codes: NDArray[np.uint8]) -> list[str]:
-    """Returns the move of the largest P of every record, in UCI."""
-    moves, offsets = positions_of(records).moves, records.code_offsets
-    best = [begin + int(np.argmax(codes[begin:end])) for begin, end in pairwise(offsets.tolist())]
-    return [decode_move(int(moves[i])).uci() for i in best]
+def _first_choices(records: RecordBatch, moves: NDArray[np.uint16], codes: NDArray[np.uint8]) -> list[str]:
+    """Returns the move of the largest P of every record, the first of equals, in UCI."""
+    offsets = records.code_offsets
+    largest = np.repeat(np.maximum.reduceat(codes, offsets[:-1]), np.diff(offsets))
+    places = np.nonzero(codes == largest)[0]
+    first = places[np.searchsorted(places, offsets[:-1])]
+    return [_uci(code) for code in moves[first].tolist()]
+
+
+@cache
+def _uci(code: int) -> str:
+    return decode_move(code).uci()

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from .arena import default_budget
 from .errors import CapacityError
-from .evaluating import Answer, answers
+from .evaluating import Answer, answers, positions_of
 from .evaluators import Evaluator
 from .favourites import Favourite, favourites
 from .kernels.relay import relay_edges
@@ -381,7 +381,7 @@ def _answer_of(records: RecordBatch, known: Sequence[Opinion]) -> Answer:
     v = np.array([opinion.second_q for opinion in known], np.float32)
     d = np.array([round(D_SCALE * opinion.second_draw) for opinion in known], np.uint16)
     codes = np.frombuffer(b"".join(opinion.policy for opinion in known), np.uint8)
-    return Answer(records, v, d, codes)
+    return Answer(records, positions_of(records).moves, v, d, codes)
 
 
 def reevaluated(answer: Answer, evaluator: int, runs: NDArray[np.uint32]) -> RecordBatch:

@@ -265,7 +265,9 @@ def test_edges_are_laid_anew_by_move_whatever_the_new_priors() -> None:
     batch = batch_of(records)
     v, d = np.zeros(len(records), np.float32), np.zeros(len(records), np.uint16)
     flat = np.frombuffer(b"".join(codes), np.uint8)
-    found = reevaluated(Answer(batch, v, d, flat), 7, np.full(len(records), 3, np.uint32))
+    found = reevaluated(
+        Answer(batch, np.zeros(len(flat), np.uint16), v, d, flat), 7, np.full(len(records), 3, np.uint32)
+    )
     for i, record in enumerate(records):
         new = found.record(i)
         assert problems(new) == []

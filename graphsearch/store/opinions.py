@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,6 +37,9 @@ BY_VALUE, BY_POLICY = "value", "policy"
 _ORDER = {BY_VALUE: "n * abs(q - second_q) DESC, n DESC", BY_POLICY: "n DESC"}
 
 
+_row = attrgetter(*COLUMNS)
+
+
 @dataclass(frozen=True, slots=True)
 class Opinion:
     """One row; values are seen by the side to move.
@@ -60,10 +64,6 @@ class Opinion:
     best_move: str
     second_best_move: str
     policy: bytes
-
-    def row(self) -> tuple[object, ...]:
-        """Returns the values of the columns."""
-        return tuple(getattr(self, name) for name in COLUMNS)
 
 
 def known(store: Store, evaluator: int, keys: Sequence[str]) -> dict[str, Opinion]:
@@ -100,7 +100,8 @@ def write(store: Store, opinions: Iterable[Opinion]) -> None:
     """Enters rows, in place of those of the same position and evaluator; within a transaction."""
     marks = ", ".join("?" * len(COLUMNS))
     statement = f"INSERT OR REPLACE INTO opinion ({', '.join(COLUMNS)}) VALUES ({marks})"  # noqa: S608
-    store.connection.executemany(statement, (opinion.row() for opinion in opinions))
+    in_order = sorted(map(_row, opinions))  # of the key: then one page after the other is written
+    store.connection.executemany(statement, in_order)
 
 
 def counts(store: Store) -> dict[int, int]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from . import program_name
 from .options import Json, StoreFile
-from .output import Group, print_json, print_view, say
+from .output import Group, print_json, print_view, say, say_if_unfinished
 from .render import count
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def disagree(
     from graphsearch.disagree import disagree as ask
 
     found = ask(file, evaluator, top=top, min_visits=min_visits, by=by)
+    say_if_unfinished(file)
     if json:
         print_json(found.as_dict())
         return
@@ -79,7 +81,8 @@ def disagree(
     if found.lost:
         say(f"note: {count(found.lost, 'position')} with an opinion left the file and are not listed")
     if found.rows:
-        say(f'Look at one: {program_name()} show "{found.rows[0].position}" --store {file}')
+        look = [*program_name().split(), "show", found.rows[0].position, "--store", str(file)]
+        say(f"Look at one: {shlex.join(look)}")
 
 
 def _table(found: Disagreements) -> Table:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import chess
 
 from graphsearch.graph import Graph
@@ -24,6 +26,11 @@ def records_below(graph: Graph, root: chess.Board) -> Records:
         found[key_of(board)] = (board, record)
         queue += [child for _, child in visited_children(board, record)]
     return found
+
+
+def numbers_below(graph: Graph, root: chess.Board) -> dict[int, NodeRecord]:
+    """Returns the same records by key, as if their runs were unknown: for graphs made in other runs."""
+    return {key: replace(record, run=0) for key, (_, record) in records_below(graph, root).items()}
 
 
 def visited_children(board: chess.Board, record: NodeRecord) -> list[tuple[int, chess.Board]]:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from graphsearch.position import key_of
 from graphsearch.record import NodeRecord
 from graphsearch.store import Store, verify
 from tests.arenas import check_arena
-from tests.graphs import check_invariants, records_below
+from tests.graphs import check_invariants, numbers_below, records_below
 from tests.reference import HashEvaluator
 
 KIWIPETE = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1"
@@ -243,7 +244,7 @@ def test_a_search_goes_on_while_its_records_are_written(tmp_path: Path) -> None:
         with Graph.open(None, evaluator=HashEvaluator()) as whole:
             for visits in (100, 50, 50, 50):
                 search(whole, chess.Board(), Limits(visits=visits), SearchParams(minibatch_size=8))
-            expected = {k: r for k, (_, r) in records_below(whole, chess.Board()).items()}
+            expected = numbers_below(whole, chess.Board())
         from graphsearch.waves import WaveRunner
 
         runner = WaveRunner(graph, graph_root(), 8)
@@ -258,7 +259,7 @@ def test_a_search_goes_on_while_its_records_are_written(tmp_path: Path) -> None:
             assert graph.settle(wait=True)
         step_to(graph, runner, 250)
         graph.flush()
-        assert {k: r for k, (_, r) in records_below(graph, chess.Board()).items()} == expected
+        assert numbers_below(graph, chess.Board()) == expected
         count = graph.node_count
     with Store.open(tmp_path / "a.graph", read_only=True) as store:
         assert store.node_count == count == len(expected)
@@ -322,6 +323,8 @@ class MemoryMachine(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "machine.graph"
         self.model: dict[int, tuple[chess.Board, NodeRecord]] = {}
+        self.runs: dict[int, int] = {}
+        self.searches = 0
         self.plain = Graph.open(None, evaluator=HashEvaluator())
         self.graph = Graph.open(self.path, evaluator=HashEvaluator())
 
@@ -338,6 +341,8 @@ class MemoryMachine(RuleBasedStateMachine):
         ]
         assert results[0] == results[1]
         self.model |= records_below(self.plain, board)
+        self.searches += 1
+        self.runs = dict.fromkeys(self.model, self.searches) | self.runs
 
     @rule(share=st.integers(1, 16))
     def evict(self, share: int) -> None:
@@ -369,7 +374,7 @@ class MemoryMachine(RuleBasedStateMachine):
             assert self.graph.node_count == self.plain.node_count
             for key, (board, record) in self.model.items():
                 assert key_of(board) == key
-                assert self.graph.read(board) == record
+                assert self.graph.read(board) == replace(record, run=self.runs[key])
 
     def teardown(self) -> None:
         graphsearch.graph.LOADED_AT_ONCE = self.before

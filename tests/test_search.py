@@ -26,7 +26,7 @@ from graphsearch.position import key_of
 from graphsearch.query import query
 from graphsearch.store import Store
 
-from .graphs import check_invariants, records_below
+from .graphs import check_invariants, numbers_below, records_below
 from .reference import HashEvaluator, ReferenceSearch
 
 KIWIPETE = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1"
@@ -115,18 +115,39 @@ def test_limits_are_met_exactly_and_add_to_what_is_there(tmp_path: Path, batch: 
         assert search(graph, chess.Board(), Limits(visits=1), params).visits == before.visits + 1
 
 
+def test_a_record_keeps_the_run_that_evaluated_it(tmp_path: Path) -> None:
+    board, path = chess.Board(POSITIONS["mate near"]), tmp_path / "a.graph"
+    runs: dict[int, int] = {}
+    for run in (1, 2, 3):
+        with Graph.open(path, evaluator="uniform") as graph:
+            search(graph, board, Limits(visits=200), SearchParams(minibatch_size=16))
+            found = records_below(graph, board)
+        for key, (_, record) in found.items():
+            assert record.run == runs.setdefault(key, run)
+            assert record.evaluator == (0 if record.terminal else 1)
+        board.push(next(iter(board.legal_moves)))
+    assert set(runs.values()) == {1, 2, 3}
+    assert any(record.terminal and record.run for _, record in found.values())
+
+
+def test_a_graph_without_a_file_knows_no_runs() -> None:
+    with Graph.open(None, evaluator="uniform") as graph:
+        search(graph, chess.Board(), Limits(visits=50))
+        assert {record.run for _, record in records_below(graph, chess.Board()).values()} == {0}
+
+
 @pytest.mark.parametrize("name", ["kiwipete", "bare rooks", "clock runs out"])
 def test_stopped_and_resumed_is_one_run_at_batch_one(tmp_path: Path, name: str) -> None:
     board = chess.Board(POSITIONS[name])
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
         search(graph, board, Limits(visits=900), ONE)
-        whole = records_below(graph, board)
+        whole = numbers_below(graph, board)
     for visits in (1, 299, 500, 100):
         with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
             search(graph, board, Limits(visits=visits), ONE)
     with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
-        parts = records_below(graph, board)
-    assert {k: r for k, (_, r) in parts.items()} == {k: r for k, (_, r) in whole.items()}
+        parts = numbers_below(graph, board)
+    assert parts == whole
 
 
 class StoppingEvaluator(HashEvaluator):
@@ -149,15 +170,15 @@ def test_stopped_at_any_wave_and_resumed_is_one_run(tmp_path: Path, waves: int) 
     board, params, limit = chess.Board(KIWIPETE), SearchParams(minibatch_size=48, overlap=0), 2000
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
         search(graph, board, Limits(visits=limit), params)
-        whole = records_below(graph, board)
+        whole = numbers_below(graph, board)
     stop = threading.Event()
     with Graph.open(tmp_path / "a.graph", evaluator=StoppingEvaluator(stop, waves)) as graph:
         first = search(graph, board, Limits(visits=limit), params, stop=stop)
         assert first.stop_reason == "stop"
     with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
         search(graph, board, Limits(visits=limit - first.visits), params)
-        parts = records_below(graph, board)
-    assert {k: r for k, (_, r) in parts.items()} == {k: r for k, (_, r) in whole.items()}
+        parts = numbers_below(graph, board)
+    assert parts == whole
 
 
 @pytest.mark.parametrize(
@@ -290,7 +311,7 @@ def test_saving_in_the_middle_keeps_the_session_of_a_game(tmp_path: Path) -> Non
         board.push_san(san)
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
         search(graph, board, Limits(visits=300), ONE)
-        whole = {k: r for k, (_, r) in records_below(graph, board).items()}
+        whole = numbers_below(graph, board)
     with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
         seen = []
 
@@ -298,7 +319,7 @@ def test_saving_in_the_middle_keeps_the_session_of_a_game(tmp_path: Path) -> Non
             seen.append(graph.flush())
 
         search(graph, board, Limits(visits=300), ONE, on_progress=save, interval=0.0)
-        parts = {k: r for k, (_, r) in records_below(graph, board).items()}
+        parts = numbers_below(graph, board)
     assert len(seen) > 100
     assert parts == whole
 

@@ -129,7 +129,7 @@ def _figures(store: Store) -> FileFigures:
     block_bytes = sampled_bytes / max(len(batch), 1)
     index = _index_bytes(store)
     rest = _used_bytes(store) - index - block_bytes * stored
-    runs = store.runs()
+    runs = [run for run in store.runs() if run.kind == "search"]  # others add no nodes
     return FileFigures(
         nodes=store.node_count,
         superseded_share=max(stored / store.node_count - 1, 0.0),

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from types import UnionType
 from typing import Any
 
 import numpy as np
 
-from ..errors import CorruptRecordError, StoreError
+from ..errors import StoreError
 from ..provenance import EvaluatorIdentity
 from ..record import RecordBatch
 from . import provenance, unfinished
 from .backup import new_file
 from .chunks import DamagedChunk, damaged_chunks
 from .compact import shrink
-from .damaged import open_damaged, rows_by_id, rows_by_key
+from .damaged import open_damaged, rows_by_key
 from .file import check_is_file, real_path
 from .rewrite import Advance, Progress, merge_all
+from .sources import Sources, fits, read_sources
 from .store import Store
 
 MAX_PROBLEMS = 1000  # named one by one; more are only counted
 
-RUN_TYPES = (int, str, str | None, str, str, str, int, int, int, str, str | None)  # of provenance.RUN_COLUMNS
 KEYED: dict[str, tuple[tuple[str, type | UnionType], ...]] = {  # tables whose key is 16 hex digits
     "root": (("key", str), ("position", str), ("visits", int), ("last_searched", str)),
     "top_position": (
@@ -49,6 +46,20 @@ KEYED: dict[str, tuple[tuple[str, type | UnionType], ...]] = {  # tables whose k
         ("p", float),
         ("q", float | None),
         ("draw", float | None),
+    ),
+    "opinion": (
+        ("key", str),
+        ("evaluator", int),
+        ("run", int),
+        ("fen", str),
+        ("n", int),
+        ("q", float),
+        ("draw", float | None),
+        ("second_q", float),
+        ("second_draw", float),
+        ("best_move", str | None),
+        ("second_best_move", str | None),
+        ("policy", bytes),
     ),
 }
 
@@ -124,40 +135,28 @@ def salvage(
         raise StoreError(f"{target} is the damaged file itself; name another one")
     report = SalvageReport()
     with closing(open_damaged(source)) as damaged:
-        bound = _identity(damaged, source, identity)
+        sources = read_sources(damaged, source, identity)
         with (
             new_file(target, force=force) as part,
-            Store.open(part, create=True, identity=bound) as store,
+            Store.open(part, create=True, identity=sources.evaluators[sources.bound]) as store,
         ):
-            _save_blocks(damaged, store, report, progress)
+            for table in sources.lost:
+                report.lose(table)
+            _save_blocks(damaged, store, sources, report, progress)
             merge_all(store, Advance(progress, store.catalog.records))
             _count_nodes(store)
-            _save_tables(damaged, store, report)
+            _save_tables(damaged, store, sources, report)
             shrink(store)
             report.records = store.node_count
     return report
 
 
-def _identity(damaged: sqlite3.Connection, path: Path, given: EvaluatorIdentity | None) -> EvaluatorIdentity:
-    """Returns the evaluator of the damaged file; the given one if it does not say."""
-    try:
-        found = provenance.read_identity(damaged)
-    except (sqlite3.Error, CorruptRecordError):
-        found = None
-    if found is None and given is None:
-        raise StoreError(f"{path} cannot say which evaluator it is bound to; name it with --evaluator")
-    if found is not None and given is not None and found.as_json() != given.as_json():
-        raise provenance.mismatch(path, found, given)
-    identity = found or given
-    assert identity is not None
-    return identity
-
-
-# -------------------------------------------------------------- records
-
-
 def _save_blocks(
-    damaged: sqlite3.Connection, store: Store, report: SalvageReport, progress: Progress | None
+    damaged: sqlite3.Connection,
+    store: Store,
+    sources: Sources,
+    report: SalvageReport,
+    progress: Progress | None,
 ) -> None:
     """Appends all sound records, oldest run first, so that the newest version of each counts."""
     chunks, lost_tables = damaged_chunks(damaged)
@@ -166,7 +165,7 @@ def _save_blocks(
     report.blocks = sum(chunk.blocks - chunk.gone for chunk in chunks)
     advance = Advance(progress, report.blocks)
     for chunk in chunks:
-        store.append(_sound_records(damaged, chunk, report), fresh=0)
+        store.append(sources.fitted(_sound_records(damaged, chunk, report)), fresh=0)
         advance(chunk.blocks - chunk.gone)
 
 
@@ -195,16 +194,19 @@ def _count_nodes(store: Store) -> None:
 # -------------------------------------------------------------- plain tables
 
 
-def _save_tables(damaged: sqlite3.Connection, store: Store, report: SalvageReport) -> None:
+def _save_tables(damaged: sqlite3.Connection, store: Store, sources: Sources, report: SalvageReport) -> None:
     """Copies the rows of the plain tables that can be read and make sense."""
     with store.transaction():
         for fact in ("created", "created_by"):
             _save_fact(damaged, store.connection, fact, report)
         for fact in (unfinished.MARK, unfinished.ROOTS):
             _save_fact(damaged, store.connection, fact, report, optional=True)
-        _save_runs(damaged, store.connection, report)
+        sources.write(store)
         for table, columns in KEYED.items():
-            _save_keyed(damaged, store.connection, table, columns, report)
+            if table != "opinion" or "kind" in sources.columns:  # format 1 has none
+                _save_keyed(damaged, store.connection, table, columns, report)
+    for problem in sources.problems():
+        report.add(problem)
 
 
 def _save_fact(
@@ -227,17 +229,6 @@ def _save_fact(
         report.lose("store_info")
 
 
-def _save_runs(damaged: sqlite3.Connection, connection: sqlite3.Connection, report: SalvageReport) -> None:
-    names = provenance.run_columns(damaged)
-    columns, marks = ", ".join(names), ", ".join("?" * len(names))
-    rows, lost = rows_by_id(damaged, "run", columns)
-    kinds = RUN_TYPES[: len(names)]
-    good = [row for row in rows if _fits(row, kinds) and all(map(_is_json_object, row[4:6]))]
-    if lost or len(good) < len(rows):
-        report.lose("run")
-    connection.executemany(f"INSERT INTO run ({columns}) VALUES ({marks})", good)  # noqa: S608 (constants)
-
-
 def _save_keyed(
     damaged: sqlite3.Connection,
     connection: sqlite3.Connection,
@@ -248,21 +239,10 @@ def _save_keyed(
     names = ", ".join(name for name, _ in columns)
     marks = ", ".join("?" * len(columns))
     for rows, lost in rows_by_key(damaged, table, names):
-        good = [row for row in rows if _fits(row, [kind for _, kind in columns])]
+        good = [row for row in rows if fits(row, [kind for _, kind in columns])]
         if lost or len(good) < len(rows):
             report.lose(table)
         connection.executemany(
             f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})",  # noqa: S608 (constants)
             good,
         )
-
-
-def _fits(row: Sequence[object], kinds: Sequence[type | UnionType]) -> bool:
-    return all(isinstance(value, kind) for value, kind in zip(row, kinds, strict=True))
-
-
-def _is_json_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except ValueError:
-        return False

@@ -104,11 +104,13 @@ class _Check:
         self._report = report
         self._progress = progress
         self._done = 0
+        self._runs = self._evaluators = np.zeros(0, np.int64)  # numbers that there are
         self._damaged: set[int] = set()  # chunks with a block that could not be read
         self._total = sum(chunk.blocks - chunk.gone for s in self._catalog.segments for chunk in s.chunks)
 
     def all(self) -> None:
         with self._store.snapshot():
+            self._runs, self._evaluators = (self._ids(table) for table in ("run", "evaluator"))
             for segment in self._catalog.segments:
                 self._report.runs += 1
                 self._segment(segment)
@@ -173,6 +175,23 @@ class _Check:
             )
         for i, what in unsound(batch):
             self._report.add(f"{self._catalog.name(chunk)}: record {keys[i]:016x}: {what}")
+        self._check_sources(chunk, batch, keys)
+
+    def _check_sources(self, chunk: Chunk, batch: RecordBatch, keys: NDArray[np.uint64]) -> None:
+        """Reports records whose run or evaluator the file does not list; 0 is none of either."""
+        for name, numbers, known in (
+            ("run", batch.run, self._runs),
+            ("evaluator", batch.evaluator, self._evaluators),
+        ):
+            for i in np.nonzero((numbers > 0) & ~np.isin(numbers, known))[0].tolist():
+                self._report.add(
+                    f"{self._catalog.name(chunk)}: record {keys[i]:016x}: it is of {name} {numbers[i]}, which"
+                    f" the table {name} does not list"
+                )
+
+    def _ids(self, table: str) -> NDArray[np.int64]:
+        rows = self._connection.execute(f"SELECT id FROM {table}").fetchall()  # noqa: S608 (constants)
+        return np.array([row[0] for row in rows], np.int64)
 
     def _check_order(
         self, chunk: Chunk, batch: RecordBatch, last: NDArray[np.uint64] | None

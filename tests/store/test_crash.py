@@ -23,7 +23,7 @@ from .records import IDENTITY, contents, filled, identity, random_records
 KILLS = 50 if os.environ.get("GRAPHSEARCH_FULL") else 4  # of each kind of work
 RECORDS = random_records(41, 400)
 BATCH = 40  # records
-KEPT, MARK = 3, 250  # visits that pruning asks for; the evaluator that rewriting enters
+KEPT, MARK = 3, 2  # visits that pruning asks for; the evaluator that rewriting enters
 
 # Forks a child for every line `WORK PATH`, so that imports and compiler are paid for once, and says when it
 # ended. The child appends batches for ever, tells each once it is committed, and does its work in tiny steps.
@@ -32,6 +32,7 @@ import os, sys
 from dataclasses import replace
 import numpy as np
 from graphsearch.store import Store, compact, merging, prune
+from graphsearch.provenance import EvaluatorIdentity
 from tests.store.records import IDENTITY, batch_of, random_records
 from tests.store.test_crash import BATCH, KEPT, MARK, RECORDS, part
 
@@ -42,6 +43,7 @@ def append(store, k):
     batch = batch_of(part(k))
     found, _ = store.lookup(batch.words)
     with store.transaction():
+        assert store.begin_run("a position", {}, {}) == k + 1
         store.append(batch, fresh=int((~found).sum()))
         store.record_root(f"{k:016x}", "a position", k)
 
@@ -60,6 +62,7 @@ def work_for_ever(work, path):
             while work == "merge" and store.merge_step():
                 pass
             if work == "rewrite":
+                assert store.add_evaluator(EvaluatorIdentity("other")) == MARK
                 store.rewrite(marked)
         if work == "compact":
             compact(path)
@@ -80,8 +83,8 @@ for line in sys.stdin:
 
 
 def part(k: int) -> list[NodeRecord]:
-    """Returns the records of batch `k`, whose evaluator tells them from earlier versions."""
-    return [replace(RECORDS[(7 * k + i) % len(RECORDS)], evaluator=k % MARK) for i in range(BATCH)]
+    """Returns the records of batch `k`, whose run tells them from earlier versions."""
+    return [replace(RECORDS[(7 * k + i) % len(RECORDS)], run=k + 1) for i in range(BATCH)]
 
 
 @dataclass(slots=True)

@@ -142,6 +142,8 @@ def test_a_wrong_dictionary_is_named(path: Path) -> None:
         ("DROP TABLE chunk", "no such table"),
         ("DELETE FROM evaluator", "not bound to an evaluator"),
         ("UPDATE evaluator SET identity = 'x'", "evaluator"),
+        ("UPDATE evaluator SET id = 2", "not bound to an evaluator"),
+        ("UPDATE store_info SET name = 'evaluator', value = 'x' WHERE name = 'created'", "store_info"),
         ("UPDATE store_info SET value = 'many' WHERE name = 'nodes'", "store_info"),
     ],
 )

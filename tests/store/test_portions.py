@@ -58,7 +58,8 @@ def test_each_record_is_met_once_although_all_are_written_anew_meanwhile(tmp_pat
     path = filled(tmp_path / "a.graph", RECORDS, runs=5)
     rng = random.Random(2)
     with Store.open(path, identity=IDENTITY) as store:
-        met, expected, start = [], {}, 0
+        met: list[tuple[int, ...]] = []
+        expected: dict[tuple[int, ...], NodeRecord] = {}
         following: int | None = 0
         while following is not None:
             start = following

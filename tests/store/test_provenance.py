@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import chess
@@ -129,6 +130,24 @@ def test_a_migration_that_is_cut_short_leaves_the_file_as_it_was(
         connection.close()
     Store.open(path).close()
     assert info(path).format_version == 2
+
+
+def test_records_of_unlisted_runs_and_evaluators_are_named(tmp_path: Path) -> None:
+    records = [replace(r, run=k % 3, evaluator=k % 2) for k, r in enumerate(random_records(6, 30))]
+    path = filled(tmp_path / "a.graph", records)
+    with Store.open(path) as store:
+        store.begin_run(chess.STARTING_FEN, {}, {})
+    found = verify(path).problems
+    assert len(found) == 10
+    assert all("is of run 2, which the table run does not list" in problem for problem in found)
+    with Store.open(path) as store:
+        store.begin_run(chess.STARTING_FEN, {}, {})
+        store.add_evaluator(OTHER)
+        store.bind_evaluator(2)
+        store.connection.execute("DELETE FROM evaluator WHERE id = 1")
+    found = verify(path).problems
+    assert len(found) == 15
+    assert all("is of evaluator 1, which the table evaluator does not list" in problem for problem in found)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -215,8 +216,81 @@ def test_plain_tables_keep_what_makes_sense(path: Path) -> None:
     execute(path, "DELETE FROM store_info WHERE name = 'created'")
     report, found = saved(path)
     assert found == NEWEST
-    assert report.tables_lost == ["store_info", "run", "root"]
+    assert report.tables_lost == ["run", "store_info", "root"]
     assert execute(path.with_name("new.graph"), "SELECT count(*) FROM root") == [(399,)]
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    """A file of two evaluators and runs, bound to the second, with second opinions."""
+    path = tmp_path / "test.graph"
+    with Store.open(path, create=True, identity=IDENTITY) as store:
+        store.begin_run("a position", {}, {})
+        store.bind_evaluator(store.add_evaluator(OTHER))
+        store.begin_run("a position", {}, {}, kind="reevaluate")
+        rows = [replace(r, evaluator=1 + k % 2, run=k % 3) for k, r in enumerate(OLD[:300])]
+        store.append(batch_of(rows), fresh=300)
+        opinion = ("00" * 8, 1, 1, "a position", 7, 0.5, None, 0.25, 0.5, None, "e2e4", b"abc")
+        store.connection.execute(f"INSERT INTO opinion VALUES ({', '.join('?' * 12)})", opinion)
+    assert verify(path).problems == []
+    return path
+
+
+OTHER = EvaluatorIdentity("net", "1234", {"t": 1.5}, "wdl")
+TWO = {identity(r): replace(r, evaluator=1 + k % 2, run=k % 3) for k, r in enumerate(OLD[:300])}
+
+
+def saved_of_two(
+    path: Path, given: EvaluatorIdentity | None = None
+) -> tuple[SalvageReport, dict[tuple[int, ...], NodeRecord]]:
+    """Returns the report and the records of a salvage of `two`, after checking that the new file is sound."""
+    report = salvage(path, path.with_name("new.graph"), force=True, identity=given)
+    assert verify(path.with_name("new.graph")).problems == []
+    with Store.open(path.with_name("new.graph"), read_only=True) as store:
+        assert store.identity == OTHER
+        return report, contents(store)
+
+
+def test_sources_of_records_are_saved(two: Path) -> None:
+    report, found = saved_of_two(two)
+    assert (report.complete, found) == (True, TWO)
+    for table in ("run", "evaluator", "opinion", "store_info"):
+        query = f"SELECT * FROM {table} ORDER BY 1"
+        assert execute(two.with_name("new.graph"), query) == execute(two, query)
+
+
+def test_records_of_a_run_whose_row_is_lost_cannot_say_it(two: Path) -> None:
+    execute(two, "UPDATE run SET limits = 'no json' WHERE id = 2")
+    report, found = saved_of_two(two)
+    assert found == {key: replace(r, run=r.run % 2) for key, r in TWO.items()}
+    assert report.tables_lost == ["run"]
+    assert "table run: 100 records cannot say their run, whose row is lost" in report.problems
+
+
+def test_an_evaluator_whose_row_is_lost_is_told_from_others(two: Path) -> None:
+    execute(two, "UPDATE evaluator SET identity = 'x' WHERE id = 1")
+    report, found = saved_of_two(two)
+    assert found == TWO
+    assert report.tables_lost == ["evaluator"]
+    assert "table evaluator: 150 records are of evaluator 1, whose row is lost" in report.problems
+    with Store.open(two.with_name("new.graph")) as store:
+        assert [identity.kind for identity in store.evaluators().values()] == ["lost", "net"]
+        assert store.add_evaluator(IDENTITY) == 3
+
+
+def test_a_binding_that_is_lost_is_told_by_the_evaluator_that_is_named(two: Path) -> None:
+    for number in ("x", "99"):
+        execute(two, f"UPDATE store_info SET value = '{number}' WHERE name = 'evaluator'")
+        with pytest.raises(StoreError, match="--evaluator"):
+            salvage(two, two.with_name("new.graph"))
+        assert saved_of_two(two, OTHER)[1] == TWO
+
+
+def test_a_damaged_file_of_format_1_is_saved(tmp_path: Path) -> None:
+    path = tmp_path / "test.graph"
+    path.write_bytes((Path(__file__).parents[1] / "golden" / "format1.graph").read_bytes())
+    assert salvage(path, tmp_path / "new.graph").complete
+    assert verify(tmp_path / "new.graph").problems == []
 
 
 def test_a_file_without_evaluator_needs_one_named(path: Path, tmp_path: Path) -> None:

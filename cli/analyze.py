@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
@@ -13,7 +12,6 @@ import typer
 
 from graphsearch.errors import UnsavedError
 
-from . import program_name
 from .live import progress_display
 from .options import (
     Evaluator,
@@ -36,6 +34,7 @@ from .options import (
 )
 from .output import announce_compile, print_json, print_view, say
 from .render import count, node_view, size
+from .resume import command_line
 from .signals import StopSignals
 
 if TYPE_CHECKING:
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from graphsearch.search import SearchResult
 
 MAX_MOVES = 218  # no position has more
+DEFAULT_MULTIPV = 5
 MAX_PROBLEMS = 5  # of a damaged file that are shown; `store verify` lists all
 
 EXAMPLES = """\b
@@ -146,7 +146,7 @@ def analyze(
     batch: Batch = None,
     gather: Gather = None,
     ram: Ram = None,
-    multipv: MultiPv = 5,
+    multipv: MultiPv = DEFAULT_MULTIPV,
     evaluator: Evaluator = None,
     policy: Policy = None,
     value: Value = None,
@@ -341,20 +341,7 @@ def _epilogue(request: Request, result: SearchResult) -> list[str]:
 
 def resume_command(request: Request) -> str:
     """Returns the command line that goes on with this search, quoted for a shell."""
-    defaults = {"multipv": 5, "json": False, "param": (), "evaluator_option": ()}
-    words = [*program_name().split(), "analyze", request.position]
-    for option in fields(request):
-        value = getattr(request, option.name)
-        if option.name != "position" and value is not None and value != defaults.get(option.name):
-            words += _option_words(option.name.replace("_", "-"), value)
-    return shlex.join(words)
-
-
-def _option_words(name: str, value: object) -> list[str]:
-    if value is True:
-        return [f"--{name}"]
-    words: list[str] = []
-    for item in value if isinstance(value, tuple) else (value,):
-        text = f"{item:.15g}" if isinstance(item, float) else str(item)
-        words += [f"--{name}={text}"] if text.startswith("-") else [f"--{name}", text]
-    return words
+    options = {f.name: getattr(request, f.name) for f in fields(request) if f.name != "position"}
+    if request.multipv == DEFAULT_MULTIPV:
+        del options["multipv"]
+    return command_line("analyze", request.position, options)

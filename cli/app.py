@@ -8,7 +8,7 @@ import typer
 
 from graphsearch.version import __version__
 
-from . import PROGRAM, analyze, bench, evaluate, perft, refresh, show, store, uci
+from . import PROGRAM, analyze, bench, evaluate, perft, query, reevaluate, refresh, show, store, uci
 from .output import Group
 
 _ABOUT = """Search chess positions into a graph that lives in one file, and read it back.
@@ -57,6 +57,11 @@ _COMMANDS = (  # function, its examples, its line in the list of commands
     (evaluate.evaluate, evaluate.EXAMPLES, "Print what an evaluator says, without a search."),
     (perft.perft, perft.EXAMPLES, "Count the positions some plies below a position."),
     (refresh.refresh, refresh.EXAMPLES, "Bring the values of a graph file up to date."),
+    (
+        reevaluate.reevaluate,
+        reevaluate.EXAMPLES,
+        "Go through a graph file with another evaluator.",
+    ),
     (uci.uci, uci.EXAMPLES, "Speak UCI: an engine for chess programs, with a memory."),
     (bench.bench, bench.EXAMPLES, "Measure this machine."),
 )
@@ -64,3 +69,4 @@ _COMMANDS = (  # function, its examples, its line in the list of commands
 for _function, _examples, _summary in _COMMANDS:
     app.command(epilog=_examples, short_help=_summary)(_function)
 app.add_typer(store.app, name="store")
+app.add_typer(query.app, name="query")

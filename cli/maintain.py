@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .options import Json, StoreFile
-from .output import one_line, print_json, print_view, say
+from .output import one_line, print_json, print_view, say, say_if_unfinished
 from .progress import progress_bar
 from .render import count, size
 from .signals import StopSignals
@@ -122,6 +122,7 @@ def backup(file: StoreFile, copy: Copy, force: Force = False, json: Json = False
 
     with _working("Copying pages") as advance:
         report = store.backup(file, copy, force=force, progress=advance)
+    say_if_unfinished(copy)
     if json:
         print_json(report.as_dict())
         return

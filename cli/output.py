@@ -83,6 +83,15 @@ def say(message: str) -> None:
         print(one_line(message), file=sys.stderr, flush=True)
 
 
+def say_if_unfinished(path: str | os.PathLike[str]) -> None:
+    """Says so if a graph file is on its way to another evaluator, and how to go on with that."""
+    from graphsearch.store import unfinished_state
+
+    state = unfinished_state(path)
+    if state:
+        say(f"note: {state}")
+
+
 def print_json(data: Mapping[str, Any]) -> None:
     """Prints one JSON object as one line on stdout."""
     print(json.dumps(data, ensure_ascii=False, allow_nan=False))

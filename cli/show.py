@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .options import Game, Json, Moves, Ply, Position, given_position
-from .output import FAILED, print_json, print_view, say
+from .output import FAILED, print_json, print_view, say, say_if_unfinished
 from .render import board_text, node_view, origin_line
 
 EXAMPLES = """\b
@@ -47,6 +47,7 @@ def show(
         say(f"graphsearch: {store} does not hold this position: {board.fen()}")
         raise typer.Exit(FAILED)
     source = origin(store, node)
+    say_if_unfinished(store)
     if json:
         print_json(node.as_dict() | source.as_dict())
         return

@@ -25,7 +25,9 @@ class StopSignals:
       before_message: called in the handler before it writes, to clear what is drawn on the terminal.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first: str = _FIRST) -> None:
+        """Makes one that answers the first signal with a line; by default that of a search."""
+        self._first = first
         self.stop = threading.Event()
         self.exit_code = 0
         self.before_message: Callable[[], None] | None = None
@@ -59,7 +61,7 @@ class StopSignals:
         self.stop.set()
         if self.before_message is not None:
             self.before_message()
-        _write((_FIRST, _SECOND, _THIRD)[min(self._count, 3) - 1])
+        _write((self._first, _SECOND, _THIRD)[min(self._count, 3) - 1])
         if self._count > 2:
             # like a kill: the file is made for it, while an exception might save a half-finished wave
             os._exit(self.exit_code)

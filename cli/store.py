@@ -9,7 +9,7 @@ import typer
 
 from . import maintain
 from .options import Json, StoreFile
-from .output import FAILED, Group, one_line, print_json, print_view, say
+from .output import FAILED, Group, one_line, print_json, print_view, say, say_if_unfinished
 from .progress import progress_bar
 from .render import count, moment, size
 
@@ -50,6 +50,7 @@ def info(file: StoreFile, json: Json = False) -> None:
     from graphsearch import store
 
     found = store.info(file)
+    say_if_unfinished(file)
     if json:
         print_json(found.as_dict())
         return
@@ -168,6 +169,7 @@ def verify(file: StoreFile, json: Json = False) -> None:
         _print_verdict(str(file), report)
     if not report.ok:
         raise typer.Exit(FAILED)
+    say_if_unfinished(file)
 
 
 def _print_verdict(name: str, report: VerifyReport) -> None:

@@ -55,5 +55,9 @@ class EvaluatorMismatchError(StoreError):
     """A graph file bound to another evaluator than the one asked for."""
 
 
+class UnfinishedError(StoreError):
+    """A graph file that is on its way from one evaluator to another; its values are mixed."""
+
+
 class CapacityError(GraphSearchError):
     """A count, a graph or a wave that does not fit the space or the integer meant for it."""

@@ -79,6 +79,7 @@ class Graph:
         Raises:
           EvaluatorError: if the evaluator is unknown or cannot be made.
           EvaluatorMismatchError: if the file is bound to another one.
+          UnfinishedError: if it is on its way to another one (`reevaluate`).
           StoreLockedError: if another process is writing the file.
           StoreError: if the file cannot be read or made.
         """
@@ -115,13 +116,16 @@ class Graph:
 
     def _load_small(self) -> None:
         """Loads a small file whole: then nothing has to be looked up in it."""
-        assert self.store is not None
-        if not 0 < self.store.node_count <= LOADED_AT_ONCE:
+        assert self._saver is not None
+        if not 0 < self._file_nodes <= LOADED_AT_ONCE:
             return
-        if self.store.node_count * BYTES_PER_NODE > self.pager.budget // 2:
+        if self._file_nodes * BYTES_PER_NODE > self.pager.budget // 2:
             return
+        self._saver.call(self._load_all)  # which may have begun to merge the file
+
+    def _load_all(self, store: Store) -> None:
         problems: list[CorruptRecordError] = []
-        for batch in self.store.scan(on_corrupt=problems.append):
+        for batch in store.scan(on_corrupt=problems.append):
             self.pager.misfits += self.arena.load(batch)
         self.pager.complete = not problems
 

@@ -112,6 +112,7 @@ def refresh(
     Raises:
       InvalidParameterError: if the tolerance or the number of sweeps is out of range.
       CapacityError: if the table would need more than `ram_bytes`.
+      UnfinishedError: if the file is on its way to another evaluator, which ends with a refresh.
       StoreLockedError: if another process is writing the file.
       CorruptRecordError: if a block is damaged; nothing is written then.
       StoreError: if the file cannot be read or written.
@@ -121,8 +122,26 @@ def refresh(
     if max_sweeps < 1:
         raise InvalidParameterError(f"the number of sweeps must be at least 1, not {max_sweeps}")
     with Store.open(path) as store:
-        limit = default_budget() if ram_bytes is None else ram_bytes
-        return _Refresh(store, tolerance, limit, on_progress or (lambda progress: None)).run(max_sweeps)
+        report = settle(store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress)
+        if report.stale:
+            with store.transaction():  # the plain tables tell the same values
+                for root in store.roots():
+                    store.write_top(*top_rows(store.read, chess.Board(root.position)))
+            store.tidy()
+        return report
+
+
+def settle(
+    store: Store,
+    tolerance: float = TOLERANCE,
+    *,
+    ram_bytes: int | None = None,
+    max_sweeps: int = MAX_SWEEPS,
+    on_progress: OnProgress | None = None,
+) -> RefreshReport:
+    """Brings every q in the records of an open store up to date, as `refresh` does; not the plain tables."""
+    limit = default_budget() if ram_bytes is None else ram_bytes
+    return _Refresh(store, tolerance, limit, on_progress or (lambda progress: None)).run(max_sweeps)
 
 
 def table_bytes(records: int) -> int:
@@ -213,10 +232,6 @@ class _Refresh:
             self._say(WRITING, done, len(self._changes), total)
 
         self._store.rewrite(self._freshened, on_progress=say)
-        with self._store.transaction():  # the plain tables tell the same values
-            for root in self._store.roots():
-                self._store.write_top(*top_rows(self._store.read, chess.Board(root.position)))
-        self._store.tidy()
 
     def _freshened(self, batch: RecordBatch) -> RecordBatch:
         """Returns records with the values that the table has for their children."""

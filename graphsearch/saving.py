@@ -21,6 +21,20 @@ MERGING_LOG_BYTES = 256 << 20  # merging pauses while a reader of an old state k
 LONGEST_LOG_BYTES = 1 << 30  # then no more is saved, except once at the end
 
 
+def shorten_log(store: Store) -> None:
+    """Copies a long write-ahead log into the file, for those who write without a `Saver`.
+
+    Raises:
+      StoreError: if it has become too long, because another program reads an old state of the file.
+    """
+    size, held = store.checkpoint(over=LOG_BYTES)
+    if held and size > LONGEST_LOG_BYTES:
+        raise StoreError(
+            f"{store.path}: another program reads an old state of it, which keeps its write-ahead log growing"
+            f" ({size >> 20} MiB); close that program and go on, everything before is saved"
+        )
+
+
 class _Job:
     """Something to do with the store, and how it went."""
 

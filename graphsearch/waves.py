@@ -19,8 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import CapacityError, EvaluatorError, GraphSearchError
-from .evaluators import Evaluation, PositionBatch, checked
+from .errors import CapacityError
+from .evaluators import PositionBatch
+from .evaluators.asking import answer as ask
 from .graph import Graph
 from .kernels import evaluation, layout, run, schemes, wave
 from .kernels.kinds import BUILTIN, EXTERNAL, FLOW
@@ -292,21 +293,12 @@ class WaveRunner:
             w.leaf_words[: 10 * leaves].reshape(leaves, 10).copy(), w.moves[:count].copy(), offsets.copy()
         )
         begin = time.monotonic()
-        answer = self._answer(batch)
+        answer = ask(self._graph.evaluator, batch)
         self.answered = leaves, time.monotonic() - begin
         w.priors[:count] = answer.priors
         w.values[0 : 2 * leaves : 2] = answer.wdl[:, 0] - answer.wdl[:, 2]
         w.values[1 : 2 * leaves : 2] = answer.wdl[:, 1]
         w.leaf_flags[:leaves] = wave.UNPROVEN_FLAGS if answer.bounds is None else flags_of(answer.bounds)
-
-    def _answer(self, batch: PositionBatch) -> Evaluation:
-        """Returns the evaluator's checked answer; what goes wrong in it is an EvaluatorError."""
-        try:
-            return checked(batch, self._graph.evaluator.evaluate(batch))
-        except GraphSearchError:
-            raise
-        except Exception as error:
-            raise EvaluatorError(f"the evaluator failed: {type(error).__name__}: {error}") from error
 
     # ---------------------------------------------------------- looking ahead
     @property

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import chess
 import numpy as np
 
-from graphsearch.evaluators import Evaluation, PositionBatch
+from graphsearch.evaluators import Evaluation, Evaluator, PositionBatch
 from graphsearch.kernels.kinds import EXTERNAL
 from graphsearch.params import SearchParams
 from graphsearch.position import DEAD, NOT_TERMINAL, STALEMATE, key_of, legal_moves, terminal_kind
@@ -93,7 +93,7 @@ def capped(draws: int, q: float) -> int:
 class ReferenceSearch:
     """Plain sequential PUCT with transpositions, catch-up and draws of the path."""
 
-    def __init__(self, evaluator: HashEvaluator, params: SearchParams) -> None:
+    def __init__(self, evaluator: Evaluator, params: SearchParams) -> None:
         self.evaluator = evaluator
         self.params = params
         self.nodes: dict[int, Node] = {}

@@ -9,7 +9,7 @@ from .backup import BackupReport, backup
 from .compact import CompactReport, compact
 from .file import LOG_BYTES
 from .forecast import Forecast, forecast
-from .info import StoreInfo, info
+from .info import StoreInfo, info, unfinished_state
 from .prune import PruneReport, prune
 from .salvage import SalvageReport, salvage
 from .store import Store
@@ -31,5 +31,6 @@ __all__ = [
     "info",
     "prune",
     "salvage",
+    "unfinished_state",
     "verify",
 ]

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..provenance import EvaluatorIdentity, RootInfo, RunInfo
+from . import unfinished
 from .file import file_bytes
 from .store import Store
 
@@ -76,3 +77,13 @@ def info(path: str | os.PathLike[str]) -> StoreInfo:
             store.runs(),
             store.evaluators(),
         )
+
+
+def unfinished_state(path: str | os.PathLike[str]) -> str:
+    """Returns how far a graph file is on its way to another evaluator, and how to go on; empty if on none.
+
+    Raises:
+      StoreError: as `Store.open` for reading.
+    """
+    with Store.open(path, read_only=True) as store:
+        return unfinished.state(store.connection, store.path, store.identity)

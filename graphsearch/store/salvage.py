@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import StoreError
 from ..provenance import EvaluatorIdentity
 from ..record import RecordBatch
-from . import provenance
+from . import provenance, unfinished
 from .backup import new_file
 from .chunks import DamagedChunk, damaged_chunks
 from .compact import shrink
@@ -199,6 +199,8 @@ def _save_tables(damaged: sqlite3.Connection, store: Store, sources: Sources, re
     with store.transaction():
         for fact in ("created", "created_by"):
             _save_fact(damaged, store.connection, fact, report)
+        for fact in (unfinished.MARK, unfinished.ROOTS):
+            _save_fact(damaged, store.connection, fact, report, optional=True)
         sources.write(store)
         for table, columns in KEYED.items():
             if table != "opinion" or "kind" in sources.columns:  # format 1 has none
@@ -208,12 +210,19 @@ def _save_tables(damaged: sqlite3.Connection, store: Store, sources: Sources, re
 
 
 def _save_fact(
-    damaged: sqlite3.Connection, connection: sqlite3.Connection, name: str, report: SalvageReport
+    damaged: sqlite3.Connection,
+    connection: sqlite3.Connection,
+    name: str,
+    report: SalvageReport,
+    *,
+    optional: bool = False,
 ) -> None:
     try:
         row = damaged.execute("SELECT value FROM store_info WHERE name = ?", (name,)).fetchone()
     except sqlite3.DatabaseError:
-        row = None
+        row, optional = None, False
+    if row is None and optional:
+        return
     if row and isinstance(row[0], str):
         connection.execute("INSERT OR REPLACE INTO store_info VALUES (?, ?)", (name, row[0]))
     else:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+from bisect import bisect_left
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..record import RecordBatch
-from .catalog import Catalog
+from .catalog import Catalog, Segment
 from .runs import OnCorrupt, RunCursor, choose_pivot, merge
 
 SCAN_BLOCKS = 512  # of all runs together: some 16,000 records
@@ -34,6 +36,34 @@ def scan(
             return
         held = [_rest(batch, pivot) for batch in held]
         low = pivot
+
+
+def portion(connection: sqlite3.Connection, catalog: Catalog, start: int) -> tuple[RecordBatch, int | None]:
+    """Returns the newest versions of the next records from a sort key on, and the key after them.
+
+    That is None at the end. Only the chunks around the portion are looked at, so that all portions of a file
+    together cost what a scan does, and the file may be written between two of them.
+    """
+    cursors = [RunCursor(catalog, _around(catalog, segment, start)) for segment in catalog.segments]
+    if not cursors:
+        return RecordBatch.empty(0, 0, 0), None
+    pivot = choose_pivot(cursors, SCAN_BLOCKS, start)
+    batches = []
+    for cursor in cursors:  # the block before the first one from `start` on may reach into it
+        first = max(0, cursor.blocks_below(start) - 1)
+        batches.append(cursor.read(connection, first, cursor.blocks_below(pivot)))
+    return merge(batches, start, pivot), pivot
+
+
+def _around(catalog: Catalog, segment: Segment, start: int) -> Segment:
+    """Returns a run with only those chunks that may hold the first `SCAN_BLOCKS` blocks after a sort key."""
+    first = max(0, bisect_left(segment.chunks, start, key=lambda chunk: chunk.first_key) - 1)
+    last, blocks = first, 0
+    while last < len(segment.chunks) and blocks <= SCAN_BLOCKS:
+        chunk = segment.chunks[last]
+        blocks += int((catalog.index(chunk).keys[chunk.gone :] > start).sum())
+        last += 1
+    return replace(segment, chunks=segment.chunks[first:last])
 
 
 def _rest(batch: RecordBatch, pivot: int) -> RecordBatch:

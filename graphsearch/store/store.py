@@ -18,12 +18,13 @@ from ..errors import CapacityError, StoreError
 from ..position import pack
 from ..provenance import EvaluatorIdentity, RootInfo, RunInfo
 from ..record import NodeRecord, RecordBatch
-from . import lookup, merging, provenance, scanning
+from . import lookup, merging, provenance, scanning, unfinished
 from .catalog import Catalog
 from .file import check_is_file, checkpoint, log_bytes, open_reader, open_writer, real_path, sql_errors
 from .lock import WriteLock
 from .migrations import format_of
 from .runs import OnCorrupt
+from .unfinished import Unfinished
 
 if TYPE_CHECKING:
     from .reading import Reader
@@ -58,6 +59,7 @@ class Store:
         identity: EvaluatorIdentity | None = None,
         create: bool = False,
         read_only: bool = False,
+        resume: bool = False,
     ) -> Store:
         """Returns the store of a file.
 
@@ -66,8 +68,10 @@ class Store:
           identity: the evaluator that will be used; None accepts the one that the file is bound to.
           create: make the file if it is missing; this needs an identity.
           read_only: never write, lock or create anything; works while a search writes.
+          resume: open a file for writing that is on its way to another evaluator, to go on with that.
 
         Raises:
+          UnfinishedError: if the file is on its way to another evaluator, unless it is only read.
           EvaluatorMismatchError: if the file is bound to another evaluator.
           SchemaVersionError: if its format is newer than this version.
           StoreLockedError: if another process is writing it.
@@ -80,6 +84,8 @@ class Store:
             connection = open_reader(real) if read_only else open_writer(real, create=create)
             try:
                 with sql_errors(real, "read it"):
+                    if not read_only and not resume:
+                        unfinished.refuse(connection, real, provenance.read_identity(connection))
                     bound = provenance.bind(connection, real, identity, create=create)
                     return cls(real, connection, lock, bound)
             except BaseException:
@@ -326,7 +332,30 @@ class Store:
         with self._writing() as connection:
             provenance.drop_top(connection, below)
 
+    def write_fact(self, name: str, value: str | None) -> None:
+        """Sets a row of the table `store_info`, or removes it."""
+        with self._writing() as connection:
+            unfinished.write_fact(connection, name, value)
+
+    def mark_unfinished(self, mark: Unfinished | None) -> None:
+        """Marks the file as being on its way to another evaluator, or as finished."""
+        with self._writing() as connection:
+            unfinished.write(connection, mark)
+
     # -------------------------------------------------------------- reading
+
+    @property
+    def unfinished(self) -> Unfinished | None:
+        """How far the file is on its way to another evaluator, None if it is on none."""
+        self._check_open()
+        with sql_errors(self.path, "read it"):
+            return unfinished.read(self._connection)
+
+    def read_fact(self, name: str) -> str | None:
+        """Returns a row of the table `store_info`, None if there is none."""
+        self._check_open()
+        with sql_errors(self.path, "read it"):
+            return unfinished.read_fact(self._connection, name)
 
     def scan(self, *, on_corrupt: OnCorrupt | None = None) -> Iterator[RecordBatch]:
         """Yields every record once, its newest version, in batches of some 16,000 in the order of runs.
@@ -345,6 +374,19 @@ class Store:
                 yield batch
                 if self._catalog.generation != generation:
                     raise StoreError(f"{self.path} was written to during a scan; start the scan again")
+
+    def portion(self, start: int = 0) -> tuple[RecordBatch, int | None]:
+        """Returns some 16,000 records from a sort key on, newest versions, in order; and the key after them.
+
+        Begin with 0 and pass on the key until it is None: that is a scan which lets the file be written
+        between two portions. Records that are new or dropped meanwhile are met or not.
+
+        Raises:
+          CorruptRecordError: naming file, run and block.
+        """
+        self._check_open()
+        with sql_errors(self.path, "read it"), self.snapshot():
+            return scanning.portion(self._connection, self._catalog, start)
 
     def read(self, board: chess.Board) -> NodeRecord | None:
         """Returns the record of a position, or None; without Numba."""

@@ -1,0 +1,115 @@
+"""`graphsearch query`: questions to a whole graph file."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import program_name
+from .options import Json, StoreFile
+from .output import Group, print_json, print_view, say, say_if_unfinished
+from .render import count
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from graphsearch.disagree import Disagreement, Disagreements
+
+app = typer.Typer(
+    cls=Group,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Ask a whole graph file.",
+)
+
+DISAGREE_EXAMPLES = """\b
+Examples:
+  graphsearch query disagree first.graph
+  graphsearch query disagree first.graph --by policy --top 50 --min-visits 100 --json
+"""
+
+Second = Annotated[
+    str | None,
+    typer.Option(
+        "--evaluator",
+        metavar="NAME",
+        help="Whose second opinion, by name or number, if the file has several.",
+        show_default=False,
+    ),
+]
+Top = Annotated[int, typer.Option("--top", metavar="K", min=1, help="How many positions.")]
+MinVisits = Annotated[
+    int, typer.Option("--min-visits", metavar="N", min=1, help="Of positions with N visits or more.")
+]
+By = Annotated[
+    str,
+    typer.Option(
+        "--by",
+        metavar="WHAT",
+        help="value: visits times the difference of V; policy: visits times that of the priors, which is"
+        " half the sum of |P - P'|.",
+    ),
+]
+
+
+@app.command(epilog=DISAGREE_EXAMPLES, short_help="List where two evaluators differ most.")
+def disagree(
+    file: StoreFile,
+    evaluator: Second = None,
+    top: Top = 20,
+    min_visits: MinVisits = 1,
+    by: By = "value",
+    json: Json = False,
+) -> None:
+    """List the positions where a second opinion differs most from the file's evaluator, weighted by visits.
+
+    `graphsearch reevaluate FILE --second-opinion` writes the opinions. V and the first choice of each
+    evaluator are shown for the side to move; visits are as they are now.
+    """
+    from graphsearch.disagree import disagree as ask
+
+    found = ask(file, evaluator, top=top, min_visits=min_visits, by=by)
+    say_if_unfinished(file)
+    if json:
+        print_json(found.as_dict())
+        return
+    print(f"1: {found.first.describe()}")
+    print(f"2: {found.second.describe()}, {count(found.opinions, 'opinion')}")
+    print_view(lambda _: _table(found))
+    if found.lost:
+        say(f"note: {count(found.lost, 'position')} with an opinion left the file and are not listed")
+    if found.rows:
+        look = [*program_name().split(), "show", found.rows[0].position, "--store", str(file)]
+        say(f"Look at one: {shlex.join(look)}")
+
+
+def _table(found: Disagreements) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in ("Weight", "N", "V 1", "V 2", "cp 1", "cp 2", "P", "Best 1", "Best 2", "Position"):
+        if name != "P":
+            left = name.startswith(("Best", "Position"))
+            table.add_column(name, justify="left" if left else "right", no_wrap=not left, overflow="fold")
+        elif found.by == "policy":
+            table.add_column("TV", justify="right", no_wrap=True)
+    for row in found.rows:
+        table.add_row(*_cells(row, found.by))
+    return table
+
+
+def _cells(row: Disagreement, by: str) -> list[str]:
+    cells = [
+        f"{row.weight:,.1f}",
+        f"{row.n:,}",
+        f"{row.q:+.3f}",
+        f"{row.second_q:+.3f}",
+        f"{row.cp:+d}",
+        f"{row.second_cp:+d}",
+    ]
+    if by == "policy":
+        cells.append(f"{row.difference:.3f}")
+    return [*cells, row.best_move, row.second_best_move, row.position]

@@ -22,7 +22,7 @@ from .evaluators.asking import answer
 from .kernels.legality import ROOM
 from .kernels.relay import list_moves
 from .position import key_of_words
-from .record import MAX_CODE, RecordBatch
+from .record import MAX_CODE, UNPROVEN, RecordBatch, flags_of
 from .store.bulk import board_tables, owned
 from .values import D_SCALE
 
@@ -39,6 +39,7 @@ class Answer:
       records: those that were asked about.
       v: `[R]` float32 value for the side to move. d: `[R]` uint16 draws per mille.
       codes: P codes as in `records.codes`. moves: `encode_move` of the move of each.
+      flags: `[R]` uint8 bounds, as records hold them: exact where tablebases know the result.
     """
 
     records: RecordBatch
@@ -46,6 +47,12 @@ class Answer:
     v: NDArray[np.float32]
     d: NDArray[np.uint16]
     codes: NDArray[np.uint8]
+    flags: NDArray[np.uint8]
+
+    @property
+    def is_exact(self) -> NDArray[np.bool_]:
+        """Which results are proven, so that no evaluator stands behind them."""
+        return np.asarray(self.flags != UNPROVEN)
 
 
 def positions_of(records: RecordBatch) -> PositionBatch:
@@ -74,7 +81,13 @@ def quantised(records: RecordBatch, moves: NDArray[np.uint16], evaluation: Evalu
     most = np.floor(D_SCALE * (1.0 - np.abs(v.astype(np.float64))) + 0.5)
     roots = np.float32(MAX_CODE) * np.sqrt(np.sqrt(evaluation.priors)) + np.float32(0.5)
     codes = np.maximum(roots.astype(np.uint8), np.uint8(1))
-    return Answer(records, moves, v, np.minimum(draws, most).astype(np.uint16), codes)
+    flags = open_flags(len(records)) if evaluation.bounds is None else flags_of(evaluation.bounds)
+    return Answer(records, moves, v, np.minimum(draws, most).astype(np.uint16), codes, flags)
+
+
+def open_flags(count: int) -> NDArray[np.uint8]:
+    """Returns the flags of so many records of which nothing is proven."""
+    return np.full(count, UNPROVEN, np.uint8)
 
 
 def answers(evaluator: Evaluator, portions: Iterable[RecordBatch], stop: threading.Event) -> Iterator[Answer]:

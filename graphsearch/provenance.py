@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 Option = str | int | float | bool
+BY_RULE = 0  # the evaluator of what rules or tablebases say
 BRIEF_DIGEST = 8  # characters of a digest that are shown if they tell it apart
 
 

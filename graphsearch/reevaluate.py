@@ -25,10 +25,11 @@ from numpy.typing import NDArray
 
 from .arena import default_budget
 from .errors import CapacityError
-from .evaluating import Answer, answers, positions_of
+from .evaluating import Answer, answers, open_flags, positions_of
 from .evaluators import Evaluator
 from .favourites import Favourite, favourites
 from .kernels.relay import relay_edges
+from .provenance import BY_RULE
 from .record import RecordBatch
 from .refresh import TOLERANCE, RefreshProgress, RefreshReport, settle, table_bytes
 from .saving import shorten_log
@@ -373,7 +374,7 @@ class _Reevaluation:
 def _is_done(batch: RecordBatch, number: int) -> NDArray[np.bool_]:
     """Returns which records are of an evaluator already, or of the rules."""
     ends = np.diff(batch.code_offsets) == 0
-    return np.asarray((batch.evaluator == number) | (batch.evaluator == 0) | ends)
+    return np.asarray((batch.evaluator == number) | (batch.evaluator == BY_RULE) | ends)
 
 
 def _answer_of(records: RecordBatch, known: Sequence[Opinion]) -> Answer:
@@ -381,7 +382,7 @@ def _answer_of(records: RecordBatch, known: Sequence[Opinion]) -> Answer:
     v = np.array([opinion.second_q for opinion in known], np.float32)
     d = np.array([round(D_SCALE * opinion.second_draw) for opinion in known], np.uint16)
     codes = np.frombuffer(b"".join(opinion.policy for opinion in known), np.uint8)
-    return Answer(records, positions_of(records).moves, v, d, codes)
+    return Answer(records, positions_of(records).moves, v, d, codes, open_flags(len(records)))
 
 
 def reevaluated(answer: Answer, evaluator: int, runs: NDArray[np.uint32]) -> RecordBatch:
@@ -418,7 +419,8 @@ def reevaluated(answer: Answer, evaluator: int, runs: NDArray[np.uint32]) -> Rec
         old,
         v=answer.v,
         d=answer.d,
-        evaluator=np.full(len(old), evaluator, np.uint8),
+        evaluator=np.where(answer.is_exact, BY_RULE, evaluator).astype(np.uint8),
+        flags=answer.flags,
         run=runs,
         codes=answer.codes,
         edge_offsets=offsets,

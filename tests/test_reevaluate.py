@@ -22,7 +22,7 @@ from graphsearch.errors import (
     StoreLockedError,
     UnfinishedError,
 )
-from graphsearch.evaluating import Answer, positions_of
+from graphsearch.evaluating import Answer, open_flags, positions_of
 from graphsearch.evaluators import Evaluation, Evaluator, PositionBatch, checked, create
 from graphsearch.position import key_of, legal_moves
 from graphsearch.query import edge_of, query
@@ -266,7 +266,9 @@ def test_edges_are_laid_anew_by_move_whatever_the_new_priors() -> None:
     v, d = np.zeros(len(records), np.float32), np.zeros(len(records), np.uint16)
     flat = np.frombuffer(b"".join(codes), np.uint8)
     found = reevaluated(
-        Answer(batch, np.zeros(len(flat), np.uint16), v, d, flat), 7, np.full(len(records), 3, np.uint32)
+        Answer(batch, np.zeros(len(flat), np.uint16), v, d, flat, open_flags(len(records))),
+        7,
+        np.full(len(records), 3, np.uint32),
     )
     for i, record in enumerate(records):
         new = found.record(i)

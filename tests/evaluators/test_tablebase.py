@@ -187,3 +187,17 @@ def test_a_file_is_searched_with_tables_and_without(tmp_path: Path, cli: Any) ->
     assert cli("analyze", fen, "--visits", "50", "--store", path).code == 0
     assert cli("store", "verify", path).code == 0
     assert cli("analyze", fen, "--visits", "5", "--syzygy", str(tmp_path / "no")).code == 1
+
+
+@needs_tables
+def test_a_reevaluation_with_tables_writes_their_proofs(tmp_path: Path, cli: Any) -> None:
+    path = str(tmp_path / "a.graph")
+    fen = "8/8/8/4k3/8/4K3/4P3/8 w - - 0 1"
+    assert cli("analyze", fen, "--visits", "300", "--store", path).code == 0
+    for _ in range(2):  # the second time there is nothing left to do
+        done = cli("reevaluate", path, "--evaluator", "uniform", "--syzygy", str(TABLES), "--json")
+        assert done.code == 0
+    node = query(path, chess.Board(fen))
+    assert node is not None
+    assert (node.bounds[0], node.evaluator) == (node.bounds[1], 0)
+    assert cli("store", "verify", path).code == 0

@@ -604,6 +604,28 @@ def test_close_ends_the_engines_even_those_that_do_not_listen(
             made[-1].evaluate(BATCH)
 
 
+def test_close_ends_a_batch_that_is_under_way(tmp_path: Path, made: list[UciEvaluator]) -> None:
+    made.append(UciEvaluator(str(fake_engine(tmp_path, HANG))))
+    (process,) = made[0].processes()
+    caught: list[Exception] = []
+
+    def evaluate() -> None:
+        try:
+            made[0].evaluate(BATCH)
+        except EvaluatorError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=evaluate)
+    thread.start()
+    while "go nodes 1000" not in sent(tmp_path / "engine"):
+        time.sleep(0.02)
+    made[0].close()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert "closed" in str(caught[0])
+    assert gone(process)
+
+
 def test_an_evaluator_that_is_forgotten_ends_its_engine(tmp_path: Path) -> None:
     evaluator = UciEvaluator(str(fake_engine(tmp_path)))
     (process,) = evaluator.processes()

@@ -104,7 +104,7 @@ class Channel(chess.engine.UciProtocol):
         """Notes the end of the process, and ends what it had started, which may hold its pipes open."""
         self.exited.set()
         assert self.transport is not None
-        _kill_group(self.transport.get_pid())
+        _kill_group(self.transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends the answer that will not come."""
@@ -253,9 +253,7 @@ class UciEngine:
                 await channel.analysis(board, limit, info=chess.engine.INFO_NONE, **options)
                 found = await answer
         except TimeoutError:
-            raise EngineFailureError(
-                f"did not answer `go {_words(limit)}` within {seconds:g} seconds"
-            ) from None
+            raise EngineFailureError(_silence(limit, seconds)) from None
         except chess.engine.EngineTerminatedError:
             raise EngineFailureError(channel.ending()) from None
         except chess.engine.EngineError as error:
@@ -277,7 +275,7 @@ class UciEngine:
     async def kill(self) -> None:
         """Ends the engine and whatever it started."""
         if not self._channel.exited.is_set():  # its number may be another's by now
-            _kill_group(self.process)
+            _kill_group(self._transport)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(KILL_SECONDS):
                 await self._channel.exited.wait()  # `close` before would reap it: asyncio warns of that
@@ -287,9 +285,13 @@ class UciEngine:
                 await asyncio.shield(self._channel.returncode)
 
 
-def _kill_group(process: int) -> None:
+def _kill_group(transport: asyncio.SubprocessTransport) -> None:
+    """Kills a process and what it started; where there are no process groups, the process alone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process, signal.SIGKILL)
+        if hasattr(os, "killpg"):
+            os.killpg(transport.get_pid(), signal.SIGKILL)
+        else:
+            transport.kill()
 
 
 def _guarded(command: list[str]) -> list[str]:
@@ -299,8 +301,10 @@ def _guarded(command: list[str]) -> list[str]:
     return command
 
 
-def _words(limit: chess.engine.Limit) -> str:
-    return f"nodes {limit.nodes}" if limit.nodes is not None else f"depth {limit.depth}"
+def _silence(limit: chess.engine.Limit, seconds: float) -> str:
+    if limit.nodes is None:
+        return f"did not answer `go depth {limit.depth}` within {seconds:g} seconds"
+    return f"did not answer `go nodes {limit.nodes}` within {seconds:g} seconds (some engines want depth=)"
 
 
 def _check_move(board: chess.Board, text: str) -> None:

@@ -172,6 +172,18 @@ def test_each_move_keeps_its_own_last_exact_score() -> None:
         assert found == {"e2e4": 10, "d2d4": 20, "a2a3": 70}
 
 
+def test_moves_may_be_written_in_capitals() -> None:
+    assert scores_by_move(["info depth 1 score cp 3 pv a7a8Q"], 1)["a7a8q"].cp == 3
+
+
+def test_a_batch_without_positions_has_an_answer_without_rows(
+    tmp_path: Path, made: list[UciEvaluator]
+) -> None:
+    made.append(UciEvaluator(str(fake_engine(tmp_path))))
+    found = made[0].evaluate(PositionBatch.from_boards([]))
+    assert (found.wdl.shape, found.priors.shape) == ((0, 3), (0,))
+
+
 def test_bounds_alone_are_taken_as_they_are(tmp_path: Path) -> None:
     changes = "def info(board, k):\n    return ['info depth 1 score cp 55 lowerbound']\n"
     np.testing.assert_allclose(answers(fake_engine(tmp_path, changes)).wdl[0], cp_wdl(55), atol=1e-6)
@@ -404,6 +416,7 @@ HANG = "def go(board, words, k):\n    time.sleep(99)\n"
 CRASH = "def go(board, words, k):\n    print('ouch', file=sys.stderr, flush=True)\n    os._exit(3)\n"
 ILLEGAL = "def go(board, words, k):\n    say('info depth 1 score cp 1')\n    say('bestmove e1e9')\n"
 NULL = "def go(board, words, k):\n    say('info depth 1 score cp 1')\n    say('bestmove (none)')\n"
+PASS = "def go(board, words, k):\n    say('info depth 1 score cp 1')\n    say('bestmove 0000')\n"
 NO_SCORE = "def info(board, k):\n    return []\n"
 RUBBISH = "def go(board, words, k):\n    say('bestmove')\n"
 FLOOD = "def go(board, words, k):\n    say('info ' + 'x' * 3_000_000)\n    time.sleep(99)\n"
@@ -414,6 +427,7 @@ CASES = {
     "ended with code 3 (ouch)": CRASH,
     "'e1e9', which is not legal": ILLEGAL,
     "'(none)', which is not legal": NULL,
+    "'0000', which is not legal": PASS,
     "gave no score": NO_SCORE,
     "answered the move '', which": RUBBISH,
     "a line of more than a megabyte": FLOOD.replace("\\n", ""),

@@ -3,7 +3,7 @@
     UciEngine.start -> uci, uciok, setoption ..., isready, readyok
     UciEngine.search -> [ucinewgame, isready, readyok,] position, go -> the lines with a score, and the move
 
-python-chess parses every `info` line into moves and objects, which for 30 lines a depth takes longer than the
+python-chess parses every `info` line into moves and objects, which for 30 lines a depth takes as long as the
 engine thinks. So it is told to parse none; `Channel` keeps the lines as text, and `scores.py` reads those few
 that count.
 """
@@ -309,10 +309,10 @@ def _silence(limit: chess.engine.Limit, seconds: float) -> str:
 
 def _check_move(board: chess.Board, text: str) -> None:
     """Raises EngineFailureError unless a text is a legal move."""
-    try:
-        board.parse_uci(text.lower())
-    except ValueError:
-        raise EngineFailureError(f"answered the move {text!r}, which is not legal") from None
+    with contextlib.suppress(ValueError):
+        if board.parse_uci(text.lower()):  # the null move is none
+            return
+    raise EngineFailureError(f"answered the move {text!r}, which is not legal")
 
 
 def failure(program: Program, what: str) -> EvaluatorError:

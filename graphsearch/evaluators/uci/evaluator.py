@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -151,19 +151,16 @@ class UciEvaluator:
             found["arguments"] = shlex.join(program.arguments)
         if interpreter := interpreter_of(program.path):
             found["interpreter"] = interpreter
-        values = {name: value.rpartition("=")[2] for name, value in enumerated(program.arguments)}
-        declared = {name.lower(): option for name, option in engine.options.items()}
-        for option in (declared[name] for name in NETWORK_OPTIONS if name in declared):
-            values[option.name] = str(set_options.get(option.name, option.default))
-        for name, value in values.items():
-            if (path := named_file(value, program)) is not None:
-                found[f"{name} sha256"] = file_digest(path)[:SHOWN_HEX]
+        files = {
+            f"argument {number}": named_file(text.rpartition("=")[2], program, given=True)
+            for number, text in enumerate(program.arguments, 1)
+        }
+        for name, option in engine.options.items():
+            if name.lower() in NETWORK_OPTIONS:
+                value = str(set_options.get(name, option.default))
+                files[name] = named_file(value, program, given=name in set_options)
+        found |= {f"{name} sha256": file_digest(path)[:SHOWN_HEX] for name, path in files.items() if path}
         return found
-
-
-def enumerated(arguments: Sequence[str]) -> list[tuple[str, str]]:
-    """Returns the arguments with their names: `argument 1`, `argument 2`, ..."""
-    return [(f"argument {number}", text) for number, text in enumerate(arguments, 1)]
 
 
 def _engine_options(engine: UciEngine, given: Mapping[str, str], label: str) -> chess.engine.ConfigMapping:

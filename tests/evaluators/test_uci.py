@@ -308,6 +308,7 @@ def test_the_identity_covers_what_decides_the_answers_and_nothing_else(
     assert text(part="value", policy_depth="9", PolicyTemperature="1") == text(part="value")
     assert text(part="policy", nodes="9") == text(part="policy")
     assert made[0].identity.options["engine"] == "Fake 1.0"
+    assert made[0].identity.mapping == "cp-logistic-110-40, policy-lichess-cp"
     assert made[0].identity.options["interpreter"] == sys.executable
 
 
@@ -490,6 +491,12 @@ def test_an_engine_that_will_not_start_again_is_told(tmp_path: Path) -> None:
     text = error_of(fake_engine(tmp_path, changes))
     assert "ended with code 3" in text
     assert "no more" in text
+
+
+def test_an_engine_that_comes_back_as_another_is_not_mixed_in(tmp_path: Path) -> None:
+    changes = "if not once('started'):\n    NAME = 'Fake 2.0'\n" + CRASH
+    text = error_of(fake_engine(tmp_path, changes))
+    assert "calls itself 'Fake 2.0' now, not 'Fake 1.0'" in text
 
 
 def test_an_engine_that_ends_between_two_batches_is_started_again(

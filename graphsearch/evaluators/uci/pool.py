@@ -98,7 +98,9 @@ class EnginePool:
 
     def __init__(self, program: Program, configure: Configure, question: Question, workers: int) -> None:
         self._program = program
-        self._workers = [Worker(program, configure, question) for _ in range(workers)]
+        self._configure = configure
+        self._name: str | None = None
+        self._workers = [Worker(program, self._options, question) for _ in range(workers)]
         self._any_order = question.settings.reproducible
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(_note)
@@ -108,6 +110,17 @@ class EnginePool:
         self._gate = threading.Lock()  # held while work is handed over, so that none comes after the end
         self._work: asyncio.Task[Any] | None = None
         self._closed = False
+
+    def _options(self, engine: UciEngine) -> chess.engine.ConfigMapping:
+        """Returns the options to set in an engine that was just started, after a look at its name.
+
+        Raises:
+          EngineFailureError: if it is not what the others were: its answers must not be mixed with theirs.
+        """
+        self._name = self._name or engine.name
+        if engine.name != self._name:
+            raise EngineFailureError(f"calls itself {engine.name!r} now, not {self._name!r} as before")
+        return self._configure(engine)
 
     def first_engine(self) -> UciEngine:
         """Returns the first worker's engine, started.

@@ -38,10 +38,14 @@ LAST_WORDS = 3  # lines of stderr that an error shows
 # that does not mind the end of its input. Between fork and exec itself (`preexec_fn`) nothing is safe while
 # other threads run. Python ignores some signals, and that would be inherited.
 GUARD = """
-import ctypes, os, signal, sys
+import os, signal, sys
 for name in ("SIGPIPE", "SIGXFSZ"):
     signal.signal(getattr(signal, name), signal.SIG_DFL)
-ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+try:
+    import ctypes
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+except (ImportError, OSError, AttributeError):
+    pass  # the end of its input must do
 try:
     os.execv(sys.argv[1], sys.argv[1:])
 except OSError as error:
@@ -296,7 +300,7 @@ def _kill_group(transport: asyncio.SubprocessTransport) -> None:
 
 def _guarded(command: list[str]) -> list[str]:
     """Returns the command line that ends with this process, where that can be had."""
-    if sys.platform == "linux" and sys.executable:
+    if sys.platform == "linux" and sys.executable and not getattr(sys, "frozen", False):
         return [sys.executable, "-I", "-S", "-c", GUARD, *command]
     return command
 

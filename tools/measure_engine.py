@@ -49,7 +49,7 @@ F64 = NDArray[np.float64]
 
 NODES = (100, 300, 1000, 3000, 10_000)
 LINE_DEPTHS = range(2, 9)
-CHILD_DEPTHS = range(2, 8)  # of the moves: their positions are searched one ply less deep
+CHILD_DEPTHS = range(1, 7)
 TEMPERATURES = (0.02, 0.03, 0.04, 0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.12, 0.15, 0.2, 0.3)
 TARGET_TEMPERATURE = 0.1
 SECONDS = 60.0  # for one search
@@ -166,7 +166,8 @@ async def policy_scores(
     engine: UciEngine, cases: Sequence[Case], method: str, depth: int
 ) -> tuple[list[list[Score]], float]:
     """Returns the scores of all moves of every position, and the seconds that one position took."""
-    question = Question(UciSettings(policy_depth=depth, timeout=SECONDS))
+    policy_depth = depth + (method == "children")  # which searches the positions one ply less deep
+    question = Question(UciSettings(policy_depth=policy_depth, timeout=SECONDS))
     ask = question.by_lines if method == "lines" else question.by_children
     begin, scores = time.perf_counter(), []
     for case in cases:

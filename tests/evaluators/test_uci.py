@@ -172,6 +172,18 @@ def test_each_move_keeps_its_own_last_exact_score() -> None:
         assert found == {"e2e4": 10, "d2d4": 20, "a2a3": 70}
 
 
+def test_moves_may_be_written_in_capitals() -> None:
+    assert scores_by_move(["info depth 1 score cp 3 pv a7a8Q"], 1)["a7a8q"].cp == 3
+
+
+def test_a_batch_without_positions_has_an_answer_without_rows(
+    tmp_path: Path, made: list[UciEvaluator]
+) -> None:
+    made.append(UciEvaluator(str(fake_engine(tmp_path))))
+    found = made[0].evaluate(PositionBatch.from_boards([]))
+    assert (found.wdl.shape, found.priors.shape) == ((0, 3), (0,))
+
+
 def test_bounds_alone_are_taken_as_they_are(tmp_path: Path) -> None:
     changes = "def info(board, k):\n    return ['info depth 1 score cp 55 lowerbound']\n"
     np.testing.assert_allclose(answers(fake_engine(tmp_path, changes)).wdl[0], cp_wdl(55), atol=1e-6)
@@ -296,6 +308,7 @@ def test_the_identity_covers_what_decides_the_answers_and_nothing_else(
     assert text(part="value", policy_depth="9", PolicyTemperature="1") == text(part="value")
     assert text(part="policy", nodes="9") == text(part="policy")
     assert made[0].identity.options["engine"] == "Fake 1.0"
+    assert made[0].identity.mapping == "cp-logistic-110-40, policy-lichess-cp"
     assert made[0].identity.options["interpreter"] == sys.executable
 
 
@@ -343,12 +356,15 @@ def test_a_graph_file_is_bound_to_the_engine(tmp_path: Path, made: list[UciEvalu
 # --------------------------------------------------------------------------- programs
 
 
-@pytest.fixture
-def short_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("program", ["cat", "yes", "sh -c 'sleep 99'"])
+def test_a_program_that_does_not_speak_uci_is_refused_when_the_time_is_up(
+    program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(engine, "HANDSHAKE_SECONDS", 0.5)
+    with pytest.raises(EvaluatorError, match="did not answer `uci` within"):
+        create(f"uci:{program}")
 
 
-@pytest.mark.usefixtures("short_handshake")
 def test_what_is_no_engine_is_refused_in_one_line(tmp_path: Path) -> None:
     plain, noise = tmp_path / "plain.txt", tmp_path / "noise"
     plain.write_text("uciok\n")
@@ -362,9 +378,6 @@ def test_what_is_no_engine_is_refused_in_one_line(tmp_path: Path) -> None:
         str(noise): "Exec format error",
         "true": "ended with code 0",
         "sh -c 'echo oh dear >&2; exit 7'": "ended with code 7 (oh dear)",
-        "cat": "did not answer `uci`",
-        "yes": "did not answer `uci`",
-        "sh -c 'cat /dev/zero'": "UCI engine",
         "'engine": "cannot be read",
     }
     for program, message in cases.items():
@@ -404,6 +417,7 @@ HANG = "def go(board, words, k):\n    time.sleep(99)\n"
 CRASH = "def go(board, words, k):\n    print('ouch', file=sys.stderr, flush=True)\n    os._exit(3)\n"
 ILLEGAL = "def go(board, words, k):\n    say('info depth 1 score cp 1')\n    say('bestmove e1e9')\n"
 NULL = "def go(board, words, k):\n    say('info depth 1 score cp 1')\n    say('bestmove (none)')\n"
+PASS = "def go(board, words, k):\n    say('info depth 1 score cp 1')\n    say('bestmove 0000')\n"
 NO_SCORE = "def info(board, k):\n    return []\n"
 RUBBISH = "def go(board, words, k):\n    say('bestmove')\n"
 FLOOD = "def go(board, words, k):\n    say('info ' + 'x' * 3_000_000)\n    time.sleep(99)\n"
@@ -414,6 +428,7 @@ CASES = {
     "ended with code 3 (ouch)": CRASH,
     "'e1e9', which is not legal": ILLEGAL,
     "'(none)', which is not legal": NULL,
+    "'0000', which is not legal": PASS,
     "gave no score": NO_SCORE,
     "answered the move '', which": RUBBISH,
     "a line of more than a megabyte": FLOOD.replace("\\n", ""),
@@ -427,7 +442,7 @@ def test_an_engine_that_fails_twice_is_named_with_the_position_and_what_it_did(
     tmp_path: Path, message: str
 ) -> None:
     path = fake_engine(tmp_path, CASES[message])
-    text = error_of(path, timeout="0.6")
+    text = error_of(path, timeout="0.6" if "did not answer" in message else "30")
     assert message in text
     assert str(path) in text
     assert "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq" in text
@@ -452,7 +467,7 @@ def go(board, words, k):
     (bad_go if fails else good_go)(board, words, k)
 """
     path = fake_engine(tmp_path, changes)
-    same(answers(path, timeout="1.5", workers=workers), expected())
+    same(answers(path, timeout="3" if failing == HANG else "30", workers=workers), expected())
     assert (tmp_path / "failed").exists()
     assert sent(path).count("uci") == 1 + int(workers)
 
@@ -476,6 +491,12 @@ def test_an_engine_that_will_not_start_again_is_told(tmp_path: Path) -> None:
     text = error_of(fake_engine(tmp_path, changes))
     assert "ended with code 3" in text
     assert "no more" in text
+
+
+def test_an_engine_that_comes_back_as_another_is_not_mixed_in(tmp_path: Path) -> None:
+    changes = "if not once('started'):\n    NAME = 'Fake 2.0'\n" + CRASH
+    text = error_of(fake_engine(tmp_path, changes))
+    assert "calls itself 'Fake 2.0' now, not 'Fake 1.0'" in text
 
 
 def test_an_engine_that_ends_between_two_batches_is_started_again(
@@ -602,6 +623,28 @@ def test_close_ends_the_engines_even_those_that_do_not_listen(
         assert gone(*processes)
         with pytest.raises(EvaluatorError, match="closed"):
             made[-1].evaluate(BATCH)
+
+
+def test_close_ends_a_batch_that_is_under_way(tmp_path: Path, made: list[UciEvaluator]) -> None:
+    made.append(UciEvaluator(str(fake_engine(tmp_path, HANG))))
+    (process,) = made[0].processes()
+    caught: list[Exception] = []
+
+    def evaluate() -> None:
+        try:
+            made[0].evaluate(BATCH)
+        except EvaluatorError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=evaluate)
+    thread.start()
+    while "go nodes 1000" not in sent(tmp_path / "engine"):
+        time.sleep(0.02)
+    made[0].close()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert "closed" in str(caught[0])
+    assert gone(process)
 
 
 def test_an_evaluator_that_is_forgotten_ends_its_engine(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
     UciEngine.start -> uci, uciok, setoption ..., isready, readyok
     UciEngine.search -> [ucinewgame, isready, readyok,] position, go -> the lines with a score, and the move
 
-python-chess parses every `info` line into moves and objects, which for 30 lines a depth takes longer than the
+python-chess parses every `info` line into moves and objects, which for 30 lines a depth takes as long as the
 engine thinks. So it is told to parse none; `Channel` keeps the lines as text, and `scores.py` reads those few
 that count.
 """
@@ -38,10 +38,14 @@ LAST_WORDS = 3  # lines of stderr that an error shows
 # that does not mind the end of its input. Between fork and exec itself (`preexec_fn`) nothing is safe while
 # other threads run. Python ignores some signals, and that would be inherited.
 GUARD = """
-import ctypes, os, signal, sys
+import os, signal, sys
 for name in ("SIGPIPE", "SIGXFSZ"):
     signal.signal(getattr(signal, name), signal.SIG_DFL)
-ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+try:
+    import ctypes
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+except (ImportError, OSError, AttributeError):
+    pass  # the end of its input must do
 try:
     os.execv(sys.argv[1], sys.argv[1:])
 except OSError as error:
@@ -104,7 +108,7 @@ class Channel(chess.engine.UciProtocol):
         """Notes the end of the process, and ends what it had started, which may hold its pipes open."""
         self.exited.set()
         assert self.transport is not None
-        _kill_group(self.transport.get_pid())
+        _kill_group(self.transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Ends the answer that will not come."""
@@ -253,9 +257,7 @@ class UciEngine:
                 await channel.analysis(board, limit, info=chess.engine.INFO_NONE, **options)
                 found = await answer
         except TimeoutError:
-            raise EngineFailureError(
-                f"did not answer `go {_words(limit)}` within {seconds:g} seconds"
-            ) from None
+            raise EngineFailureError(_silence(limit, seconds)) from None
         except chess.engine.EngineTerminatedError:
             raise EngineFailureError(channel.ending()) from None
         except chess.engine.EngineError as error:
@@ -277,7 +279,7 @@ class UciEngine:
     async def kill(self) -> None:
         """Ends the engine and whatever it started."""
         if not self._channel.exited.is_set():  # its number may be another's by now
-            _kill_group(self.process)
+            _kill_group(self._transport)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(KILL_SECONDS):
                 await self._channel.exited.wait()  # `close` before would reap it: asyncio warns of that
@@ -287,28 +289,34 @@ class UciEngine:
                 await asyncio.shield(self._channel.returncode)
 
 
-def _kill_group(process: int) -> None:
+def _kill_group(transport: asyncio.SubprocessTransport) -> None:
+    """Kills a process and what it started; where there are no process groups, the process alone."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process, signal.SIGKILL)
+        if hasattr(os, "killpg"):
+            os.killpg(transport.get_pid(), signal.SIGKILL)
+        else:
+            transport.kill()
 
 
 def _guarded(command: list[str]) -> list[str]:
     """Returns the command line that ends with this process, where that can be had."""
-    if sys.platform == "linux" and sys.executable:
+    if sys.platform == "linux" and sys.executable and not getattr(sys, "frozen", False):
         return [sys.executable, "-I", "-S", "-c", GUARD, *command]
     return command
 
 
-def _words(limit: chess.engine.Limit) -> str:
-    return f"nodes {limit.nodes}" if limit.nodes is not None else f"depth {limit.depth}"
+def _silence(limit: chess.engine.Limit, seconds: float) -> str:
+    if limit.nodes is None:
+        return f"did not answer `go depth {limit.depth}` within {seconds:g} seconds"
+    return f"did not answer `go nodes {limit.nodes}` within {seconds:g} seconds (some engines want depth=)"
 
 
 def _check_move(board: chess.Board, text: str) -> None:
     """Raises EngineFailureError unless a text is a legal move."""
-    try:
-        board.parse_uci(text.lower())
-    except ValueError:
-        raise EngineFailureError(f"answered the move {text!r}, which is not legal") from None
+    with contextlib.suppress(ValueError):
+        if board.parse_uci(text.lower()):  # the null move is none
+            return
+    raise EngineFailureError(f"answered the move {text!r}, which is not legal")
 
 
 def failure(program: Program, what: str) -> EvaluatorError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -15,6 +15,7 @@ from ...kernels.kinds import EXTERNAL
 from ...provenance import EvaluatorIdentity
 from ..base import Evaluation, PositionBatch
 from .program import file_digest, find_program, interpreter_of, named_file
+from .scores import WIN_CP, WIN_SCALE
 from .settings import UciSettings, engine_options, read_options
 
 if TYPE_CHECKING:
@@ -28,8 +29,12 @@ PARTS = ("both", "value", "policy")
 NETWORK_OPTIONS = ("evalfile", "evalfilesmall", "weightsfile")  # name a file that decides the answers
 SHOWN_HEX = 16  # digits of a further file's hash in the identity
 SHOW_WDL = "uci_showwdl"
-OWN_WDL, CP_WDL = "engine-wdl", "cp-logistic"
 MOVE_NUMBER = 32  # in the FEN that an engine gets: a record has none
+
+# names of the maps from scores to V and to P; a map that changes needs another name
+OWN_WDL = f"engine-wdl-at-move-{MOVE_NUMBER}"
+CP_WDL = f"cp-logistic-{WIN_CP:g}-{WIN_SCALE:g}"
+POLICY = "policy-lichess-cp"
 
 
 class UciEvaluator:
@@ -126,8 +131,10 @@ class UciEvaluator:
         set_options = configure(engine)
         options = {"engine": engine.name, **self._program_options(engine, set_options), **self._own_options()}
         options |= {name: value for name, value in set_options.items() if value is not None}
-        wdl = OWN_WDL if any(name.lower() == SHOW_WDL and on for name, on in set_options.items()) else CP_WDL
-        return EvaluatorIdentity("uci", file_digest(self.program.path), options, wdl)
+        shows_wdl = any(name.lower() == SHOW_WDL and on for name, on in set_options.items())
+        value = OWN_WDL if shows_wdl else CP_WDL
+        mapping = {"value": value, "policy": POLICY, "both": f"{value}, {POLICY}"}[self._part]
+        return EvaluatorIdentity("uci", file_digest(self.program.path), options, mapping)
 
     def _own_options(self) -> dict[str, str | int | float | bool]:
         """Returns how the engine is asked, as far as that decides what is asked of it."""
@@ -151,19 +158,16 @@ class UciEvaluator:
             found["arguments"] = shlex.join(program.arguments)
         if interpreter := interpreter_of(program.path):
             found["interpreter"] = interpreter
-        values = {name: value.rpartition("=")[2] for name, value in enumerated(program.arguments)}
-        declared = {name.lower(): option for name, option in engine.options.items()}
-        for option in (declared[name] for name in NETWORK_OPTIONS if name in declared):
-            values[option.name] = str(set_options.get(option.name, option.default))
-        for name, value in values.items():
-            if (path := named_file(value, program)) is not None:
-                found[f"{name} sha256"] = file_digest(path)[:SHOWN_HEX]
+        files = {
+            f"argument {number}": named_file(text.rpartition("=")[2], program, given=True)
+            for number, text in enumerate(program.arguments, 1)
+        }
+        for name, option in engine.options.items():
+            if name.lower() in NETWORK_OPTIONS:
+                value = str(set_options.get(name, option.default))
+                files[name] = named_file(value, program, given=name in set_options)
+        found |= {f"{name} sha256": file_digest(path)[:SHOWN_HEX] for name, path in files.items() if path}
         return found
-
-
-def enumerated(arguments: Sequence[str]) -> list[tuple[str, str]]:
-    """Returns the arguments with their names: `argument 1`, `argument 2`, ..."""
-    return [(f"argument {number}", text) for number, text in enumerate(arguments, 1)]
 
 
 def _engine_options(engine: UciEngine, given: Mapping[str, str], label: str) -> chess.engine.ConfigMapping:

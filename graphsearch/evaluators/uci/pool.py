@@ -13,12 +13,12 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from concurrent.futures import CancelledError
 from typing import Any, TypeVar
 
 import chess
 import chess.engine
 
-from ...errors import EvaluatorError
 from .ask import Answer, Question
 from .engine import EngineFailureError, UciEngine, failure
 from .program import Program
@@ -98,14 +98,29 @@ class EnginePool:
 
     def __init__(self, program: Program, configure: Configure, question: Question, workers: int) -> None:
         self._program = program
-        self._workers = [Worker(program, configure, question) for _ in range(workers)]
+        self._configure = configure
+        self._name: str | None = None
+        self._workers = [Worker(program, self._options, question) for _ in range(workers)]
         self._any_order = question.settings.reproducible
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(_note)
         self._thread = threading.Thread(target=self._loop.run_forever, name="graphsearch-uci", daemon=True)
         self._thread.start()
-        self._lock = threading.Lock()
+        self._turn = threading.Lock()  # held over a batch
+        self._gate = threading.Lock()  # held while work is handed over, so that none comes after the end
+        self._work: asyncio.Task[Any] | None = None
         self._closed = False
+
+    def _options(self, engine: UciEngine) -> chess.engine.ConfigMapping:
+        """Returns the options to set in an engine that was just started, after a look at its name.
+
+        Raises:
+          EngineFailureError: if it is not what the others were: its answers must not be mixed with theirs.
+        """
+        self._name = self._name or engine.name
+        if engine.name != self._name:
+            raise EngineFailureError(f"calls itself {engine.name!r} now, not {self._name!r} as before")
+        return self._configure(engine)
 
     def first_engine(self) -> UciEngine:
         """Returns the first worker's engine, started.
@@ -157,25 +172,39 @@ class EnginePool:
         return [iter(range(first, count, workers)) for first in range(workers)]
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Returns the result of a coroutine on the loop; cancels it if the wait for it is interrupted."""
-        with self._lock:
-            if self._closed:
-                work.close()
-                raise EvaluatorError(f"the engine {self._program.label} was closed")
-            future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        """Returns the result of a coroutine on the loop; cancels it if the wait for it is interrupted.
+
+        Raises:
+          EvaluatorError: if the pool is closed, before or meanwhile.
+        """
+        with self._turn:
+            with self._gate:
+                if self._closed:
+                    work.close()
+                    raise failure(self._program, "was closed")
+                future = asyncio.run_coroutine_threadsafe(self._noted(work), self._loop)
             try:
                 return future.result()
+            except CancelledError:
+                raise failure(self._program, "was closed") from None
             except BaseException:
                 future.cancel()
                 raise
 
+    async def _noted(self, work: Coroutine[Any, Any, T]) -> T:
+        self._work = asyncio.current_task()
+        try:
+            return await work
+        finally:
+            self._work = None
+
     def close(self) -> None:
-        """Ends all engines and the thread; does nothing the second time."""
-        with self._lock:
+        """Ends all engines and the thread, whatever they are at; does nothing the second time."""
+        with self._gate:
             if self._closed:
                 return
             self._closed = True
-        future = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
+            future = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
         with contextlib.suppress(TimeoutError):
             future.result(CLOSE_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -184,6 +213,9 @@ class EnginePool:
             self._loop.close()
 
     async def _end(self) -> None:
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.wait([self._work])
         await asyncio.gather(*(worker.close() for worker in self._workers), return_exceptions=True)
 
 

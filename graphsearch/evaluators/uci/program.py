@@ -87,11 +87,16 @@ def interpreter_of(path: Path) -> str:
     return first[2:].decode(errors="replace").strip() if first.startswith(SHEBANG) else ""
 
 
-def named_file(value: str, program: Program) -> Path | None:
-    """Returns the file that a value names, seen from here or from the program's folder; None for none."""
+def named_file(value: str, program: Program, *, given: bool) -> Path | None:
+    """Returns the file that a value names; None for none.
+
+    A value that the user gave is seen from here or from the program's folder; a default from there alone, or
+    the identity would depend on where the user stands.
+    """
     if not value:
         return None
-    for folder in (Path(), program.path.resolve().parent):
+    beside = program.path.resolve().parent
+    for folder in (Path(), beside) if given else (beside,):
         path = folder / Path(value).expanduser()
         if path.is_file():
             return path

@@ -80,7 +80,7 @@ def parse_score(line: str) -> Score | None:
             _wdl(head),
             LOWER if "lowerbound" in head else UPPER if "upperbound" in head else EXACT,
             int(head[head.index("depth") + 1]) if "depth" in head else 0,
-            words[end + 1] if end + 1 < len(words) else "",
+            words[end + 1].lower() if end + 1 < len(words) else "",  # some write e7e8Q
         )
     except (ValueError, IndexError):
         return None

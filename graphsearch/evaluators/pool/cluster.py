@@ -173,7 +173,7 @@ class _Joined:
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise EvaluatorError(
                 f"the Ray cluster {address} cannot be joined: {_line(error)}; this machine has to be part of"
-                f" it: `ray start --address={address}`"
+                f" it (`ray start --address={address}`), and one with a token wants RAY_AUTH_MODE=token"
             ) from None
 
     def _init(self, address: str, **options: Any) -> None:

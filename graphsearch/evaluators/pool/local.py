@@ -59,7 +59,8 @@ class _Seat:
 
     def __init__(self, make: Make, threads: int) -> None:
         self.context = _Context()
-        self.executor = ProcessPoolExecutor(1, self.context, _begin, (make, threads))
+        with _signals_blocked():  # it may start a process that counts semaphores
+            self.executor = ProcessPoolExecutor(1, self.context, _begin, (make, threads))
         self.reply: Reply | None = None
 
     def ask(self, function: Any, *args: object) -> Reply:
@@ -171,7 +172,7 @@ def _signals_blocked() -> Iterator[None]:
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
-        resource_tracker.ensure_running()  # which unblocks some if it has to start
+        resource_tracker.ensure_running()  # which unblocks some when it starts
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         yield
     finally:

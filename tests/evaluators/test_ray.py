@@ -47,7 +47,7 @@ def nodes() -> Iterator[Any]:
         patch.setenv("PYTHONPATH", str(ROOT))
         for name, value in QUIET.items():
             patch.setenv(name, value)
-        found = Cluster(
+        found: Any = Cluster(
             initialize_head=True,
             head_node_args=NODE | {"include_dashboard": False, "_system_config": QUICK},
         )

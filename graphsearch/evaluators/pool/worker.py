@@ -143,9 +143,9 @@ def writable(part: PositionBatch) -> PositionBatch:
     For such arrays a kernel would be compiled anew.
     """
     return PositionBatch(
-        np.require(part.words, requirements="CW"),
-        np.require(part.moves, requirements="CW"),
-        np.require(part.offsets, requirements="CW"),
+        np.require(part.words, requirements=["C", "W"]),
+        np.require(part.moves, requirements=["C", "W"]),
+        np.require(part.offsets, requirements=["C", "W"]),
     )
 
 

@@ -4,9 +4,9 @@
 
 For each size of batch, a round evaluates the same positions of random games by the evaluator itself in this
 process and by pools; figures are medians of some rounds, in positions a second, and ratios to the evaluator
-itself in the same round. `overhead_ms` is what a batch costs if evaluating costs nothing: `uniform` in a pool of
-one worker, less `uniform` itself. `search` is `builtin` inside the search's kernels, for comparison: evaluations
-a second of a search with such batches.
+itself in the same round. `overhead_ms` is what a batch costs if evaluating costs nothing: `uniform` in a pool
+of one worker, less `uniform` itself. `search_...` are evaluations a second of a search of the start position
+with such batches: alone `builtin` runs inside the search's kernels, in a pool it does not.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ from graphsearch.evaluators import Evaluator, PositionBatch, create, pooled
 from tools.measure_network import random_positions, seconds
 
 BATCHES = (64, 256, 1024, 4096)
+NOTHING = {"nothing", "nothing_pooled"}  # evaluators that measure what a pool costs
 WARM_UP = 5  # rounds that do not count: workers load their kernels, and the pool learns their pace
-SEARCH_EVALUATIONS = 20_000
+SEARCH_EVALUATIONS = 10_000
 MOST_SECONDS = 20.0  # for the rounds of one size
 
 
-def evaluations_per_second(batch: int) -> float:
-    """Returns how fast a search with the built-in evaluator evaluates, inside its kernels."""
-    with Graph.open(None) as graph:
+def evaluations_per_second(evaluator: Evaluator, batch: int) -> int:
+    """Returns how fast a search evaluates, once its graph fills the batches."""
+    with Graph.open(None, evaluator=evaluator) as graph:
         params = SearchParams(minibatch_size=batch)
         search(graph, chess.Board(), Limits(evaluations=SEARCH_EVALUATIONS // 4), params)
         found = search(graph, chess.Board(), Limits(evaluations=SEARCH_EVALUATIONS), params)
-        return found.evaluations / found.seconds
+        return round(found.evaluations / found.seconds)
 
 
 def rounds_of(works: dict[str, Callable[[], object]], rounds: int) -> list[dict[str, float]]:
@@ -59,9 +60,9 @@ def figures_of(
     found = rounds_of(works, rounds)
     row: dict[str, float | int | str] = {"batch": len(batch)}
     for name in works:
-        if name not in {"nothing", "nothing_pooled"}:
+        if name not in NOTHING:
             row[name] = round(len(batch) / median(times[name] for times in found))
-    for name in row.keys() - {"batch", "alone"}:
+    for name in [name for name in row if name not in {"batch", "alone"}]:
         row[f"{name}_ratio"] = round(median(times["alone"] / times[name] for times in found), 3)
     row["overhead_ms"] = round(
         1000 * median(times["nothing_pooled"] - times["nothing"] for times in found), 2
@@ -80,8 +81,8 @@ def measure(args: argparse.Namespace) -> list[dict[str, float | int | str]]:
         evaluators["nothing_pooled"] = pools.enter_context(pooled(partial(create, "uniform"), 1, args.pool))
         for size in args.batches:
             row = figures_of(random_positions(size), evaluators, args.rounds)
-            if args.evaluator == "builtin":
-                row["search"] = round(evaluations_per_second(size))
+            for name in [name for name in evaluators if name not in NOTHING]:
+                row[f"search_{name}"] = evaluations_per_second(evaluators[name], size)
             rows.append(row)
     return rows
 

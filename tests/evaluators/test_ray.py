@@ -130,6 +130,25 @@ def test_an_actor_that_is_killed_is_started_again_and_its_part_done_by_another(n
         assert names >= first
 
 
+def test_a_worker_that_hangs_is_replaced_and_its_part_done_by_another(
+    nodes: Any, log: Path, tmp_path: Path
+) -> None:
+    bad = games(101)[100].epd()
+    oracle = Oracle(log, bad=bad, how="hang", once=tmp_path / "once")
+    with PooledEvaluator(oracle, workers=2, pool=f"ray:{nodes.address}", timeout=2.0) as pool:
+        found = pool.evaluate(BATCH)
+    assert np.array_equal(found.wdl, HashEvaluator().evaluate(BATCH).wdl)
+    assert (tmp_path / "once").exists()
+
+
+def test_closing_from_another_thread_ends_a_batch_that_is_under_way(nodes: Any, log: Path) -> None:
+    pool = pooled(Oracle(log, 0.05), 2, f"ray:{nodes.address}")
+    thread = in_the_middle(lambda: len(evaluated(log)) > 0, pool.close)
+    with pytest.raises(EvaluatorError, match="the pool of workers is closed"):
+        pool.evaluate(BATCH)
+    thread.join()
+
+
 def test_a_pooled_builtin_is_the_builtin_bit_for_bit(nodes: Any, log: Path) -> None:
     plain = create("builtin")
     with pooled(partial(create, "builtin"), 2, f"ray:{nodes.address}") as pool:

@@ -30,6 +30,7 @@ pytest.importorskip("ray", reason="needs Ray: pip install 'graphsearch[ray]'")
 
 BATCH = PositionBatch.from_boards(games(200))
 NODE: dict[str, Any] = {"num_cpus": 2, "object_store_memory": 80_000_000}
+QUIET = ENVIRONMENT | {"RAY_AUTH_MODE": "disabled"}  # no token in the home folder
 QUICK = {  # so that a node that is gone is missed within seconds
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 500,
@@ -44,9 +45,9 @@ def nodes() -> Iterator[Any]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT))
-        for name, value in ENVIRONMENT.items():
+        for name, value in QUIET.items():
             patch.setenv(name, value)
-        found = Cluster(
+        found: Any = Cluster(
             initialize_head=True,
             head_node_args=NODE | {"include_dashboard": False, "_system_config": QUICK},
         )
@@ -58,45 +59,61 @@ def nodes() -> Iterator[Any]:
 @pytest.fixture
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.syspath_prepend(ROOT)
+    for name, value in QUIET.items():
+        monkeypatch.setenv(name, value)
     folder = tmp_path / "log"
     folder.mkdir()
     return folder
 
 
+# ---------------------------------------------------------- a cluster of one's own
+SCRIPT = """
+import sys, time
+from pathlib import Path
+from importlib import import_module
+from graphsearch.evaluators import PositionBatch, pooled
+from tests.pools import Oracle, games
+
+if __name__ == "__main__":
+    log = Path(sys.argv[0]).parent / "log"
+    with import_module("graphsearch.cli.signals").StopSignals() as signals:
+        pool = pooled(Oracle(log, 0.01), 2, "ray")
+        signals.arm()
+        batch = PositionBatch.from_boards(games(64))
+        print(len(pool.evaluate(batch).wdl), flush=True)
+        signals.stop.wait(60)
+        print(len(pool.evaluate(batch).wdl), flush=True)
+        time.sleep(4)  # Ray would abort a process three seconds after SIGTERM
+        pool.close()
+    print("saved")
+    sys.exit(signals.exit_code)
+"""
+
+
+def test_a_cluster_of_ones_own_survives_signals_and_ends_with_the_program(tmp_path: Path, log: Path) -> None:
+    process = run_script(tmp_path / "script.py", SCRIPT)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "64\n", process.communicate()
+        started = children(process.pid)
+        process.terminate()  # alone: no group of processes survives this one
+        assert process.stdout.readline() == "64\n", process.communicate()
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (out, process.returncode) == ("saved\n", 143)
+    assert [line.split(":")[0].split(";")[0] for line in err.splitlines()] == ["Stopping", "Still saving"]
+    until(lambda: not any(is_alive(child) for child in started))
+
+
+# ---------------------------------------------------------- two nodes
 def searched(evaluator: Any) -> Any:
     """Returns every record of a search, and what it counted."""
     with Graph.open(None, evaluator=evaluator) as graph:
-        result = search(graph, chess.Board(), Limits(visits=1200), SearchParams(minibatch_size=64))
+        result = search(graph, chess.Board(), Limits(visits=800), SearchParams(minibatch_size=64))
         records = {key: record for key, (_, record) in records_below(graph, chess.Board()).items()}
         return records, result.evaluations, result.visits
-
-
-def test_a_node_killed_in_the_middle_of_a_search_costs_nothing_but_time(
-    nodes: Any, log: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    plain = searched(HashEvaluator())
-    victim = nodes.worker_nodes[0] if isinstance(nodes.worker_nodes, list) else next(iter(nodes.worker_nodes))
-    before = signal.getsignal(signal.SIGTERM)
-    with pooled(Oracle(log, 0.005), 4, f"ray:{nodes.address}") as pool:
-        assert signal.getsignal(signal.SIGTERM) == before
-        everyone = PositionBatch.from_boards(games(64))
-        until(lambda: pool.evaluate(everyone) is not None and len(list(log.iterdir())) == 4)
-        workers = [int(file.name) for file in log.iterdir()]
-        for file in log.iterdir():
-            file.unlink()
-        thread = in_the_middle(
-            lambda: len(evaluated(log)) > 200, lambda: nodes.remove_node(victim, allow_graceful=False)
-        )
-        found = searched(pool)
-        thread.join()
-        assert (
-            sum(is_alive(worker) for worker in workers) == 2
-        )  # it was the middle, and they were two of four
-    assert found == plain
-    assert len(set(evaluated(log))) == found[1]  # no result is lost
-    nodes.add_node(**NODE)
-    out, err = capfd.readouterr()
-    assert (out, err) == ("", "")  # Ray says nothing: results belong on stdout
 
 
 def test_an_actor_that_is_killed_is_started_again_and_its_part_done_by_another(nodes: Any, log: Path) -> None:
@@ -111,6 +128,25 @@ def test_an_actor_that_is_killed_is_started_again_and_its_part_done_by_another(n
         names = {int(file.name) for file in log.iterdir()}
         until(lambda: pool.evaluate(BATCH) is not None and len(list(log.iterdir())) > len(first))
         assert names >= first
+
+
+def test_a_worker_that_hangs_is_replaced_and_its_part_done_by_another(
+    nodes: Any, log: Path, tmp_path: Path
+) -> None:
+    bad = games(101)[100].epd()
+    oracle = Oracle(log, bad=bad, how="hang", once=tmp_path / "once")
+    with PooledEvaluator(oracle, workers=2, pool=f"ray:{nodes.address}", timeout=2.0) as pool:
+        found = pool.evaluate(BATCH)
+    assert np.array_equal(found.wdl, HashEvaluator().evaluate(BATCH).wdl)
+    assert (tmp_path / "once").exists()
+
+
+def test_closing_from_another_thread_ends_a_batch_that_is_under_way(nodes: Any, log: Path) -> None:
+    pool = pooled(Oracle(log, 0.05), 2, f"ray:{nodes.address}")
+    thread = in_the_middle(lambda: len(evaluated(log)) > 0, pool.close)
+    with pytest.raises(EvaluatorError, match="the pool of workers is closed"):
+        pool.evaluate(BATCH)
+    thread.join()
 
 
 def test_a_pooled_builtin_is_the_builtin_bit_for_bit(nodes: Any, log: Path) -> None:
@@ -130,6 +166,33 @@ def test_an_evaluator_that_cannot_be_made_is_one_line_that_says_where(nodes: Any
 def test_more_cpus_than_any_machine_has_are_refused_at_once(nodes: Any, log: Path) -> None:
     with pytest.raises(EvaluatorError, match="no machine of the Ray cluster has 64 CPUs"):
         PooledEvaluator(Oracle(log), workers=2, pool=f"ray:{nodes.address}", cpus=64)
+
+
+def test_a_node_killed_in_the_middle_of_a_search_costs_nothing_but_time(
+    nodes: Any, log: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    plain = searched(HashEvaluator())
+    victim = nodes.worker_nodes[0] if isinstance(nodes.worker_nodes, list) else next(iter(nodes.worker_nodes))
+    before = signal.getsignal(signal.SIGTERM)
+    with pooled(Oracle(log, 0.005), 4, f"ray:{nodes.address}") as pool:
+        assert signal.getsignal(signal.SIGTERM) == before
+        everyone = PositionBatch.from_boards(games(64))
+        until(lambda: pool.evaluate(everyone) is not None and len(list(log.iterdir())) == 4)
+        workers = [int(file.name) for file in log.iterdir()]
+        for file in log.iterdir():
+            file.unlink()
+        thread = in_the_middle(
+            lambda: len(evaluated(log)) > 150, lambda: nodes.remove_node(victim, allow_graceful=False)
+        )
+        found = searched(pool)
+        thread.join()
+        assert (
+            sum(is_alive(worker) for worker in workers) == 2
+        )  # it was the middle, and they were two of four
+    assert found == plain
+    assert len(set(evaluated(log))) == found[1]  # no result is lost
+    out, err = capfd.readouterr()
+    assert (out, err) == ("", "")  # Ray says nothing: results belong on stdout
 
 
 # ---------------------------------------------------------- without a cluster
@@ -176,57 +239,3 @@ def test_without_ray_one_line_says_how_to_install_it(log: Path, monkeypatch: pyt
     monkeypatch.setitem(__import__("sys").modules, "ray", None)
     with pytest.raises(EvaluatorError, match=r"pip install 'graphsearch\[ray\]'"):
         pooled(Oracle(log), 2, "ray")
-
-
-SCRIPT = """
-import sys
-from pathlib import Path
-from importlib import import_module
-from graphsearch.evaluators import PositionBatch, pooled
-from tests.pools import Oracle, games
-
-if __name__ == "__main__":
-    log = Path(sys.argv[0]).parent / "log"
-    with import_module("graphsearch.cli.signals").StopSignals() as signals:
-        pool = pooled(Oracle(log, 0.01), 2, "ray")
-        signals.arm()
-        batch = PositionBatch.from_boards(games(64))
-        print(len(pool.evaluate(batch).wdl), flush=True)
-        signals.stop.wait(60)
-        print(len(pool.evaluate(batch).wdl), flush=True)
-        pool.close()
-    print("saved")
-    sys.exit(signals.exit_code)
-"""
-
-
-def test_a_cluster_of_ones_own_survives_ctrl_c_and_ends_with_the_program(tmp_path: Path, log: Path) -> None:
-    process = run_script(tmp_path / "script.py", SCRIPT)
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "64\n", process.communicate()
-        started = children(process.pid)
-        os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert (out, process.returncode) == ("64\nsaved\n", 130)
-    assert err.splitlines() == ["Stopping: finishing the wave and saving..."]
-    until(lambda: not any(is_alive(child) for child in started))
-
-
-def test_sigterm_still_asks_a_search_to_save(tmp_path: Path, log: Path) -> None:
-    process = run_script(
-        tmp_path / "script.py",
-        SCRIPT.replace("saved", "saved late").replace(
-            "pool.close()", "import time; time.sleep(4); pool.close()"
-        ),
-    )
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "64\n", process.communicate()
-        process.terminate()
-        out, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert (out, process.returncode) == ("64\nsaved late\n", 143), err

@@ -19,7 +19,7 @@ from typing import Any
 from ...errors import EvaluatorError, InvalidParameterError
 from ..base import PositionBatch
 from .dispatch import WorkerLostError
-from .worker import Make, Worker
+from .worker import Failure, Make, Worker
 
 PATIENCE = 120.0  # seconds until the first actor is there
 PROBE_SECONDS = 5.0  # for an address to answer; Ray itself tries for minutes
@@ -110,7 +110,7 @@ class RayCrew:
         try:
             return self._ray.get(reply)
         except exceptions.RayTaskError as error:
-            raise EvaluatorError(f"a worker of Ray failed: {_line(error)}") from None
+            return Failure("EvaluatorError", f"a worker of Ray failed: {_line(error)}", "")
         except exceptions.ActorUnavailableError as error:
             raise WorkerLostError(_line(error)) from None
         except exceptions.RayActorError as error:
@@ -123,8 +123,8 @@ class RayCrew:
         """Ends a worker at once; its reply is lost, and Ray starts it again."""
         self._ray.kill(self._actors[number], no_restart=False)
 
-    def close(self) -> None:
-        """Ends all workers, and leaves the cluster; one that was started here ends."""
+    def stop(self) -> None:
+        """Ends all workers, busy ones at once, the others when they have closed their evaluators."""
         if self._ray.is_initialized():
             with contextlib.suppress(self._ray.exceptions.RayError):
                 leaving = [actor.leave.remote() for actor in self._actors.values()]
@@ -132,6 +132,9 @@ class RayCrew:
                     self._ray.wait(leaving, num_returns=len(leaving), timeout=LEAVING_SECONDS)
                 for actor in self._actors.values():
                     self._ray.kill(actor)
+
+    def close(self) -> None:
+        """Leaves the cluster; one that was started here ends."""
         self._actors.clear()
         self._joined.leave()
 
@@ -173,7 +176,7 @@ class _Joined:
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise EvaluatorError(
                 f"the Ray cluster {address} cannot be joined: {_line(error)}; this machine has to be part of"
-                f" it: `ray start --address={address}`"
+                f" it (`ray start --address={address}`), and one with a token wants RAY_AUTH_MODE=token"
             ) from None
 
     def _init(self, address: str, **options: Any) -> None:

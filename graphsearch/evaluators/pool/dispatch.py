@@ -6,6 +6,7 @@ what, how often and how long is decided here, for both.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
@@ -23,6 +24,7 @@ from .pace import Pace
 from .worker import Answer, Failure, Greeting
 
 MOST_LOST = 3  # workers in a row over one part, or at their start
+CLOSING_SECONDS = 10.0  # for a batch under way to fail
 
 
 class WorkerLostError(Exception):
@@ -60,8 +62,11 @@ class Crew(Protocol):
     def kill(self, number: int) -> None:
         """Ends a worker at once; its reply is lost."""
 
+    def stop(self) -> None:
+        """Ends all workers, busy ones at once, the others when they have closed their evaluators."""
+
     def close(self) -> None:
-        """Ends all workers."""
+        """Gives back what is left, once nobody waits for replies any more."""
 
 
 @dataclass(slots=True)
@@ -134,6 +139,7 @@ class Dispatcher:
         self.crew = crew
         self.pace = Pace()
         self.closed = False
+        self._running = threading.Lock()
         self.greeting: Greeting | None = None
         self._timeout = timeout
         self._idle: list[int] = []
@@ -164,14 +170,18 @@ class Dispatcher:
         self._check_open()
         self._stirred = time.monotonic()
         job = _Job.of(batch, self.pace.sizes(len(batch), self.crew.size) if len(batch) else [])
-        while job.missing:
-            self._hand_out(job)
-            self._listen(job)
+        with self._running:
+            while job.missing:
+                self._hand_out(job)
+                self._listen(job)
         return Evaluation(job.wdl, job.priors)
 
     def close(self) -> None:
         """Ends all workers; a batch under way fails."""
         self.closed = True
+        self.crew.stop()
+        if self._running.acquire(timeout=CLOSING_SECONDS):  # its caller has noticed
+            self._running.release()
         self.crew.close()
 
     # ---------------------------------------------------------- sending

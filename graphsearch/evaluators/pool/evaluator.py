@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import threading
 import weakref
 
 from ...errors import EvaluatorError, InvalidParameterError
@@ -55,7 +54,6 @@ class PooledEvaluator:
         _check(make, workers, timeout, cpus)
         crew = _crew(make, workers, pool, cpus)
         self._dispatcher = Dispatcher(crew, timeout=timeout)
-        self._one_caller = threading.Lock()
         self._finalizer = weakref.finalize(self, self._dispatcher.close)
         try:
             greeting = self._dispatcher.start()
@@ -72,8 +70,7 @@ class PooledEvaluator:
         Raises:
           EvaluatorError: if the evaluator fails, no worker can be had, or the pool is closed.
         """
-        with self._one_caller:
-            return self._dispatcher.run(batch)
+        return self._dispatcher.run(batch)
 
     def close(self) -> None:
         """Ends the workers; a batch under way fails. It may be called from any thread, and again."""

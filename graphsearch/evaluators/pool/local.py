@@ -32,7 +32,7 @@ from typing import Any
 from ...errors import EvaluatorError
 from ..base import PositionBatch
 from .dispatch import WorkerLostError
-from .worker import Answer, Failure, Greeting, Make, Worker
+from .worker import Answer, Failure, Greeting, Make, Worker, failure_of
 
 # of a terminal or a supervisor, which send them to all processes of a group: the search saves and ends, and
 # needs its workers until then
@@ -40,6 +40,8 @@ SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP"
 
 PATIENCE = 600.0  # seconds for the first worker: it may load a large network
 LEAVING_SECONDS = 5.0  # to close evaluators
+
+ADVICE = "a script that makes a pool needs `if __name__ == '__main__':`"
 
 Reply = Future[Any]
 
@@ -59,7 +61,8 @@ class _Seat:
 
     def __init__(self, make: Make, threads: int) -> None:
         self.context = _Context()
-        self.executor = ProcessPoolExecutor(1, self.context, _begin, (make, threads))
+        with _signals_blocked():  # it may start a process that counts semaphores
+            self.executor = ProcessPoolExecutor(1, self.context, _begin, (make, threads))
         self.reply: Reply | None = None
 
     def ask(self, function: Any, *args: object) -> Reply:
@@ -72,7 +75,9 @@ class _Seat:
         try:
             with _signals_blocked():
                 self.reply = self.executor.submit(function, *args)
-        except (BrokenExecutor, RuntimeError):  # or it was closed by another thread
+        except RuntimeError as error:  # the executor is broken, or was closed by another thread
+            if self.reply is None and not isinstance(error, BrokenExecutor):
+                raise EvaluatorError(f"a worker process cannot be started; {ADVICE}") from None
             raise WorkerLostError(self.end()) from None
         except OSError as error:
             raise EvaluatorError(f"a worker process cannot be started: {error.strerror or error}") from None
@@ -102,10 +107,7 @@ class LocalCrew:
     """Processes of this machine as workers."""
 
     patience = PATIENCE
-    advice = (
-        "what the processes wrote to stderr says more; a script that makes a pool needs"
-        " `if __name__ == '__main__':`"
-    )
+    advice = f"what the processes wrote to stderr says more; {ADVICE}"
     is_far = False
 
     def __init__(self, make: Make, workers: int) -> None:
@@ -135,13 +137,15 @@ class LocalCrew:
             return reply.result()
         except (BrokenExecutor, CancelledError):
             raise WorkerLostError(self._seats[number].end()) from None
+        except Exception as error:  # a part or an answer that does not survive the way
+            return failure_of(error, "")
 
     def kill(self, number: int) -> None:
         """Ends a worker at once; its reply is lost."""
         self._seats[number].kill()
 
-    def close(self) -> None:
-        """Ends all workers: busy ones at once, the others when they have closed their evaluators."""
+    def stop(self) -> None:
+        """Ends all workers, busy ones at once, the others when they have closed their evaluators."""
         leaving: list[Reply] = []
         for seat in self._seats.values():
             if seat.reply is not None and not seat.reply.done():
@@ -153,6 +157,10 @@ class LocalCrew:
         for seat in self._seats.values():
             if seat.reply is not None and not seat.reply.done():
                 seat.kill()
+
+    def close(self) -> None:
+        """Waits until all processes have ended."""
+        for seat in self._seats.values():
             seat.executor.shutdown(wait=True, cancel_futures=True)
 
 
@@ -171,7 +179,7 @@ def _signals_blocked() -> Iterator[None]:
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
-        resource_tracker.ensure_running()  # which unblocks some if it has to start
+        resource_tracker.ensure_running()  # which unblocks some when it starts
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         yield
     finally:

@@ -67,7 +67,7 @@ class Failure:
         EvaluatorError('no such network (pc, process 7)')
         """
         kind: type[GraphSearchError] = getattr(errors, self.kind)
-        return kind(f"{self.text} ({self.place})" if placed else self.text)
+        return kind(f"{self.text} ({self.place})" if placed and self.place else self.text)
 
 
 def failure_of(error: BaseException, place: str) -> Failure:

@@ -6,7 +6,8 @@ For each size of batch, a round evaluates the same positions of random games by 
 process and by pools; figures are medians of some rounds, in positions a second, and ratios to the evaluator
 itself in the same round. `overhead_ms` is what a batch costs if evaluating costs nothing: `uniform` in a pool
 of one worker, less `uniform` itself. `search_...` are evaluations a second of a search of the start position
-with such batches: alone `builtin` runs inside the search's kernels, in a pool it does not.
+with such batches: alone `builtin` runs inside the search's kernels, in a pool it does not. All pools run
+at once: for Ray `ray start --head --num-cpus=8` first.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from graphsearch.query import MoveView, NodeView
+    from graphsearch.query import MoveView, NodeView, Origin
     from graphsearch.values import WDL
 
 MAX_PV = 12  # plies of a line that a table shows; JSON has them all
@@ -89,6 +89,24 @@ def node_summary(node: NodeView) -> str:
     if ended:
         return f"{side} to move: {ended}"
     return f"{side} to move   N {node.visits:,}   Q {signed(node.q)}   WDL % {wdl_text(node.wdl)}"
+
+
+def moment(text: str | None) -> str:
+    """Returns an ISO 8601 time to the second: `2025-01-31 12:00:00`."""
+    return (text or "")[:19].replace("T", " ")
+
+
+def origin_line(origin: Origin) -> str:
+    """Returns where V and P of a node come from, in one line."""
+    if origin.run is None:
+        return f"V and P of {origin.description}; the file does not know of which run"
+    if origin.search is None:
+        return f"V and P of {origin.description}, in run {origin.run}, which the file does not list"
+    root = f" of {origin.search.position}" if origin.search.position else ""
+    return (
+        f"V and P of {origin.description}, in run {origin.run}:"
+        f" {origin.search.kind}{root}, {moment(origin.search.started)} UTC"
+    )
 
 
 def node_view(node: NodeView, multipv: int, width: int | None = None) -> RenderableType:

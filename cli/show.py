@@ -9,7 +9,7 @@ import typer
 
 from .options import Game, Json, Moves, Ply, Position, given_position
 from .output import FAILED, print_json, print_view, say, say_if_unfinished
-from .render import board_text, node_view
+from .render import board_text, node_view, origin_line
 
 EXAMPLES = """\b
 Examples:
@@ -34,8 +34,12 @@ def show(
     """Print what a graph file holds about a position; searches nothing.
 
     Exit code 1 if the position is not stored.
+
+    JSON: `evaluator` (its number in the file, kind and description) is the one whose V and P these are,
+    number 0 the rules; `run` is where it was asked (number, kind, started, and the position that was
+    searched), null if the file does not know.
     """
-    from graphsearch.query import query
+    from graphsearch.query import origin, query
 
     board = given_position(position, moves, game, ply)
     node = query(store, board)
@@ -43,9 +47,11 @@ def show(
         say(f"graphsearch: {store} does not hold this position: {board.fen()}")
         raise typer.Exit(FAILED)
     say_if_unfinished(store)
+    source = origin(store, node)
     if json:
-        print_json(node.as_dict())
+        print_json(node.as_dict() | source.as_dict())
         return
     print(board_text(node.position))
-    print(f"\n{node.position}   key {node.key:016x}\n")
+    print(f"\n{node.position}   key {node.key:016x}")
+    print(f"{origin_line(source)}\n")
     print_view(lambda width: node_view(node, multipv, width))

@@ -11,12 +11,12 @@ from . import maintain
 from .options import Json, StoreFile
 from .output import FAILED, Group, one_line, print_json, print_view, say, say_if_unfinished
 from .progress import progress_bar
-from .render import count, size
+from .render import count, moment, size
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from graphsearch.provenance import RootInfo, RunInfo
+    from graphsearch.provenance import RootInfo
     from graphsearch.store import StoreInfo, VerifyReport
 
 MAX_ROWS = 20  # searches and roots that the table shows; JSON has them all
@@ -41,7 +41,12 @@ Example:
 
 @app.command(epilog=INFO_EXAMPLES, short_help="Print what a graph file holds.")
 def info(file: StoreFile, json: Json = False) -> None:
-    """Print what a graph file holds: nodes, bytes, evaluator, roots and every search."""
+    """Print what a graph file holds: nodes, bytes, evaluators, roots and every run.
+
+    JSON: `evaluator` is the one that the file is bound to, `evaluators` are all that anything in it comes
+    from, by number. Of `runs`, `evaluator` is the number of the one that was asked, `kind` why (search, or
+    another), `program` the version that ran (null if unknown).
+    """
     from graphsearch import store
 
     found = store.info(file)
@@ -50,7 +55,7 @@ def info(file: StoreFile, json: Json = False) -> None:
         print_json(found.as_dict())
         return
     print(_summary(str(file), found))
-    for table in (_roots_table(found.roots), _runs_table(found.runs)):
+    for table in (_roots_table(found.roots), _runs_table(found)):
         if table.rows:
             print()
             _print_table(table)
@@ -65,6 +70,7 @@ def _summary(name: str, found: StoreInfo) -> str:
         "File": name,
         "Format": str(found.format_version),
         "Evaluator": found.evaluator.describe(),
+        **_others(found),
         "Nodes": f"{found.nodes:,}",
         "Size": f"{size(found.file_bytes)} ({found.bytes_per_node:.1f} bytes per node)",
     }
@@ -84,7 +90,7 @@ def _table(title: str, *columns: str) -> Table:
         title_style="bold",
     )
     for name in columns:
-        numeric = name in {"N", "Visits", "Evaluations"}
+        numeric = name in {"N", "Run", "Evaluator", "Visits", "Evaluations"}
         table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
     return table
 
@@ -100,35 +106,35 @@ def _title(name: str, total: int) -> str:
 def _roots_table(roots: list[RootInfo]) -> Table:
     table = _table(_title("Roots", len(roots)), "Position", "N", "Last searched (UTC)")
     for root in roots[:MAX_ROWS]:  # the last searched comes first
-        table.add_row(root.position, f"{root.visits:,}", _moment(root.last_searched))
+        table.add_row(root.position, f"{root.visits:,}", moment(root.last_searched))
     return table
 
 
-def _runs_table(runs: list[RunInfo]) -> Table:
-    table = _table(
-        _title("Searches", len(runs)),
-        "Started (UTC)",
-        "Limits",
-        "Parameters",
-        "Visits",
-        "Evaluations",
-        "Position",
-    )
-    for run in runs[-MAX_ROWS:]:
-        table.add_row(
-            _moment(run.started),
-            _pairs(run.limits) or "none",
-            _changed(run.params),
-            f"{run.visits:,}",
-            f"{run.evaluations:,}",
-            run.position,
-        )
+def _others(found: StoreInfo) -> dict[str, str]:
+    """Returns the evaluators that the file knows, by number, if it knows several."""
+    if len(found.evaluators) < 2:
+        return {}
+    return {f"  {number}": identity.describe() for number, identity in found.evaluators.items()}
+
+
+def _runs_table(found: StoreInfo) -> Table:
+    kinds = {run.kind for run in found.runs} - {"search"}
+    columns = {
+        "Run": lambda run: str(run.id),
+        "Kind": (lambda run: run.kind) if kinds else None,
+        "Evaluator": (lambda run: str(run.evaluator)) if len(found.evaluators) > 1 else None,
+        "Started (UTC)": lambda run: moment(run.started),
+        "Limits": lambda run: _pairs(run.limits) or "none",
+        "Parameters": lambda run: _changed(run.params),
+        "Visits": lambda run: f"{run.visits:,}",
+        "Evaluations": lambda run: f"{run.evaluations:,}",
+        "Position": lambda run: run.position,
+    }
+    shown = {name: cell for name, cell in columns.items() if cell}
+    table = _table(_title("Runs" if kinds else "Searches", len(found.runs)), *shown)
+    for run in found.runs[-MAX_ROWS:]:
+        table.add_row(*(cell(run) for cell in shown.values()))
     return table
-
-
-def _moment(text: str | None) -> str:
-    """Returns an ISO 8601 time to the second: `2025-01-31 12:00:00`."""
-    return (text or "")[:19].replace("T", " ")
 
 
 def _pairs(values: Mapping[str, Any]) -> str:

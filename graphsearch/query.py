@@ -15,6 +15,7 @@ from .values import D_SCALE, WDL, cp_from_q, negate, wdl_from_q
 
 if TYPE_CHECKING:
     from .graph import Graph
+    from .provenance import EvaluatorIdentity, RunInfo
 
 Reader = Callable[[chess.Board], NodeRecord | None]
 Bounds = tuple[int, int]
@@ -71,6 +72,8 @@ class NodeView:
       q, wdl: node Q and its WDL, seen by the side to move.
       terminal: `position.CHECKMATE`, `STALEMATE`, `DEAD` or `NOT_TERMINAL`.
       moves: every legal move, most visits first.
+      evaluator: number, in the file, of the evaluator whose V and P these are; 0: the rules.
+      run: number of the run of the file in which it was asked; None if that is unknown, or there is no file.
     """
 
     position: str
@@ -80,9 +83,11 @@ class NodeView:
     wdl: WDL
     terminal: int
     moves: tuple[MoveView, ...]
+    evaluator: int
+    run: int | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch show`."""
+        """Returns the JSON object of `graphsearch show`, but for `evaluator` and `run` (`Origin.as_dict`)."""
         return {
             "position": self.position,
             "key": f"{self.key:016x}",
@@ -91,6 +96,39 @@ class NodeView:
             "wdl": self.wdl.as_list(),
             "moves": [move.as_dict() for move in self.moves],
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where V and P of a node come from.
+
+    Attributes:
+      evaluator: number of the evaluator in its file; 0: the rules.
+      identity: of that evaluator; None for the rules, and for one that the file does not list.
+      run: number of the run in which it was asked; None if unknown.
+      search: that run; None if unknown, and for one that the file does not list.
+    """
+
+    evaluator: int
+    identity: EvaluatorIdentity | None
+    run: int | None
+    search: RunInfo | None
+
+    @property
+    def description(self) -> str:
+        """The evaluator as a person reads it."""
+        if self.identity:
+            return self.identity.describe()
+        return f"evaluator {self.evaluator}, which the file does not list" if self.evaluator else "the rules"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns `evaluator` and `run` of the JSON object of `graphsearch show`."""
+        kind = self.identity.kind if self.identity else None if self.evaluator else "rules"
+        evaluator = {"number": self.evaluator, "kind": kind, "description": self.description}
+        if self.run is None:
+            return {"evaluator": evaluator, "run": None}
+        known = {name: getattr(self.search, name, None) for name in ("kind", "started", "position")}
+        return {"evaluator": evaluator, "run": {"number": self.run, **known}}
 
 
 def query(source: Graph | str | os.PathLike[str], board: chess.Board) -> NodeView | None:
@@ -113,6 +151,19 @@ def query(source: Graph | str | os.PathLike[str], board: chess.Board) -> NodeVie
     return view(source.read, board)
 
 
+def origin(path: str | os.PathLike[str], node: NodeView) -> Origin:
+    """Returns where V and P of a node that was read from a file come from.
+
+    Raises:
+      StoreError: if the file cannot be read.
+    """
+    from .store import Store
+
+    with Store.open(path, read_only=True) as store:
+        run = None if node.run is None else store.run(node.run)
+        return Origin(node.evaluator, store.evaluators().get(node.evaluator), node.run, run)
+
+
 def view(read: Reader, board: chess.Board, *, lines: int | None = None) -> NodeView | None:
     """Returns the view of a position, or None if `read` does not know it.
 
@@ -132,7 +183,15 @@ def view(read: Reader, board: chess.Board, *, lines: int | None = None) -> NodeV
         views.append(_move_view(reader, board, moves[index], edge_of(record, k), priors[index]))
     q, d = node_mean(record)
     return NodeView(
-        board.fen(), key_of(board), record.visits, q, wdl_from_q(q, d), record.terminal, tuple(views)
+        board.fen(),
+        key_of(board),
+        record.visits,
+        q,
+        wdl_from_q(q, d),
+        record.terminal,
+        tuple(views),
+        record.evaluator,
+        record.run or None,
     )
 
 

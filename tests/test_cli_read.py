@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from pathlib import Path
 
 import chess
 import pytest
+
+from graphsearch.provenance import EvaluatorIdentity
+from graphsearch.store import Store
+from graphsearch.version import __version__
 
 from .bench.test_bench import FIGURES
 from .conftest import Cli, finish, shared_data, start
@@ -49,13 +54,46 @@ def test_perft_of_a_finished_game_is_empty(cli: Cli, depth: int) -> None:
 
 def test_show_prints_the_stored_node(cli: Cli, small_graph: Path) -> None:
     data = cli("show", "startpos", "--store", small_graph, "--json").json
-    assert set(data) == {"position", "key", "visits", "q", "wdl", "moves"}
+    assert set(data) == {"position", "key", "visits", "q", "wdl", "moves", "evaluator", "run"}
     assert data["key"] == "463b96181691fc9c"
     assert data["visits"] >= 300
     assert sum(data["wdl"]) == pytest.approx(1)
     assert len(data["moves"]) == 20
     assert data["visits"] == 1 + sum(move["n"] for move in data["moves"])
     assert set(data["moves"][0]) == {"move", "san", "n", "p", "q", "wdl", "cp", "mate", "bounds", "pv"}
+
+
+def test_show_says_evaluator_and_run_of_the_position(cli: Cli, small_graph: Path) -> None:
+    there = ("startpos", "--moves", "a3 h5 a4 h4 Ra3", "--store", small_graph)
+    cli("analyze", *there, "--visits", 20)
+    runs = cli("store", "info", small_graph, "--json").json["runs"]
+    data = cli("show", *there, "--json").json
+    assert data["run"]["number"] == 2
+    assert set(data["evaluator"]) == {"number", "kind", "description"}
+    assert (data["evaluator"]["number"], data["evaluator"]["kind"]) == (1, "builtin")
+    run = runs[data["run"]["number"] - 1]
+    assert data["run"] == {"number": run["id"]} | {k: run[k] for k in ("kind", "started", "position")}
+    text = cli("show", "startpos", "--store", small_graph).out
+    assert f"V and P of {data['evaluator']['description']}, in run 1: search of {chess.STARTING_FEN}," in text
+
+
+def test_a_file_that_does_not_know_a_run_says_so(cli: Cli, tmp_path: Path) -> None:
+    path = Path(shutil.copy(Path(__file__).parent / "golden" / "format1.graph", tmp_path / "old.graph"))
+    data = cli("show", "startpos", "--store", path, "--json").json
+    assert (data["run"], data["evaluator"]["kind"]) == (None, "uniform")
+    assert "does not know of which run" in cli("show", "startpos", "--store", path).out
+    assert cli("store", "info", path, "--json").json["format_version"] == 1
+
+
+def test_what_the_rules_decide_is_of_no_evaluator(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    mate = ("startpos", "--moves", "f3 e5 g4 Qh4#", "--store", path)
+    start = ("startpos", "--moves", "f3 e5 g4", "--store", path)
+    cli("analyze", *start, "--visits", 200, "--evaluator", "uniform")
+    data = cli("show", *mate, "--json").json
+    assert data["evaluator"] == {"number": 0, "kind": "rules", "description": "the rules"}
+    assert data["run"]["number"] == 1
+    assert "V and P of the rules, in run 1" in cli("show", *mate).out
 
 
 def test_show_draws_the_board_and_a_row_for_every_move(cli: Cli, small_graph: Path) -> None:
@@ -87,10 +125,26 @@ def test_info_tells_what_the_file_holds(cli: Cli, small_graph: Path) -> None:
     assert data["file_bytes"] == small_graph.stat().st_size
     assert [run["visits"] for run in data["runs"]] == [data["roots"][0]["visits"]]
     assert data["runs"][0]["limits"] == {"visits": 300}
+    assert [(run["kind"], run["evaluator"], run["program"]) for run in data["runs"]] == [
+        ("search", 1, __version__)
+    ]
+    assert data["evaluators"] == [{"number": 1} | data["evaluator"]]
     text = cli("store", "info", small_graph).out
     assert f"{data['nodes']:,}" in text
     assert "builtin" in text
     assert "visits=300" in text
+
+
+def test_info_lists_evaluators_and_kinds_of_runs(cli: Cli, small_graph: Path) -> None:
+    with Store.open(small_graph) as store:
+        number = store.add_evaluator(EvaluatorIdentity("net", "1234", {"t": 1.5}))
+        store.begin_run("", {}, {}, kind="reevaluate", evaluator=number)
+    data = cli("store", "info", small_graph, "--json").json
+    assert [(run["kind"], run["evaluator"]) for run in data["runs"]] == [("search", 1), ("reevaluate", 2)]
+    assert [evaluator["kind"] for evaluator in data["evaluators"]] == ["builtin", "net"]
+    text = cli("store", "info", small_graph).out
+    assert "net (1234; t=1.5)" in text
+    assert "reevaluate" in text
 
 
 def test_verify_finds_a_sound_file_sound(cli: Cli, small_graph: Path) -> None:
@@ -123,9 +177,11 @@ def flip_a_block(path: Path) -> None:
     ]
     blobs = []
     for table in tables:
-        for column in [
-            row[1] for row in db.execute(f"pragma table_info('{table}')") if row[2].upper() == "BLOB"
-        ]:
+        for column in (
+            [row[1] for row in db.execute(f"pragma table_info('{table}')") if row[2].upper() == "BLOB"]
+            if table in ("block", "chunk")
+            else []
+        ):
             for rowid, blob in db.execute(f"select rowid, {column} from {table} where {column} is not null"):
                 blobs.append((len(blob), table, column, rowid, bytes(blob)))
     _, table, column, rowid, blob = max(blobs)

@@ -19,8 +19,10 @@ class StoreInfo:
     Attributes:
       nodes: distinct records.
       file_bytes: size on disk, write-ahead log included.
+      evaluator: the one that the file is bound to.
       roots: positions searched as roots, the last searched first.
-      runs: all searches, oldest first.
+      runs: all runs, oldest first.
+      evaluators: all that anything in the file comes from, by number.
     """
 
     path: str
@@ -30,6 +32,7 @@ class StoreInfo:
     evaluator: EvaluatorIdentity
     roots: list[RootInfo]
     runs: list[RunInfo]
+    evaluators: dict[int, EvaluatorIdentity]
 
     @property
     def bytes_per_node(self) -> float:
@@ -40,14 +43,21 @@ class StoreInfo:
         """Returns the facts as JSON takes them."""
         facts = {"path": self.path, "format_version": self.format_version, "nodes": self.nodes}
         sizes = {"file_bytes": self.file_bytes, "bytes_per_node": self.bytes_per_node}
-        evaluator = {
-            "kind": self.evaluator.kind,
-            "digest": self.evaluator.digest,
-            "options": dict(self.evaluator.options),
-            "mapping": self.evaluator.mapping,
+        lists = {
+            "roots": [asdict(root) for root in self.roots],
+            "runs": [asdict(run) for run in self.runs],
+            "evaluators": [{"number": n} | _parts(identity) for n, identity in self.evaluators.items()],
         }
-        lists = {"roots": [asdict(root) for root in self.roots], "runs": [asdict(run) for run in self.runs]}
-        return {**facts, **sizes, "evaluator": evaluator, **lists}
+        return {**facts, **sizes, "evaluator": _parts(self.evaluator), **lists}
+
+
+def _parts(identity: EvaluatorIdentity) -> dict[str, Any]:
+    return {
+        "kind": identity.kind,
+        "digest": identity.digest,
+        "options": dict(identity.options),
+        "mapping": identity.mapping,
+    }
 
 
 def info(path: str | os.PathLike[str]) -> StoreInfo:
@@ -65,6 +75,7 @@ def info(path: str | os.PathLike[str]) -> StoreInfo:
             store.identity,
             store.roots(),
             store.runs(),
+            store.evaluators(),
         )
 
 

@@ -111,6 +111,7 @@ class _Check:
     def all(self) -> None:
         with self._store.snapshot():
             self._runs, self._evaluators = (self._ids(table) for table in ("run", "evaluator"))
+            self._store.evaluators()  # each row holds an identity
             for segment in self._catalog.segments:
                 self._report.runs += 1
                 self._segment(segment)

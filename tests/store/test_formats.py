@@ -1,4 +1,4 @@
-"""The descriptions of the formats against the code, and the golden file of format 1."""
+"""The descriptions of the formats against the code, and the golden files of all formats."""
 
 from __future__ import annotations
 
@@ -7,47 +7,101 @@ import json
 import re
 import shutil
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import chess
+import pytest
 
+from graphsearch.graph import Graph
+from graphsearch.params import Limits
 from graphsearch.position import pack
+from graphsearch.provenance import EvaluatorIdentity
 from graphsearch.record import MAX_CODE, MAX_MOVES
+from graphsearch.search import search
 from graphsearch.store import Store, info, verify
 from graphsearch.store.catalog import signed
 from graphsearch.store.order import sort_keys
 
 from .formats import SCHEMA, example
-from .records import IDENTITY, contents, filled, identity, random_records
+from .records import IDENTITY, batch_of, contents, filled, identity, random_records, record_of
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "format1.graph"
+FOLDER = Path(__file__).resolve().parents[1] / "golden"
+GOLDEN = [FOLDER / f"format{number}.graph" for number in (1, 2)]
+NEWEST = GOLDEN[-1]
+OTHER = EvaluatorIdentity("net", "1a2b3c4d", {"PolicyTemperature": 1.5}, "wdl")
 
 
-def digest(store: Store) -> str:
-    """Returns a hash over all live records, independent of how they are stored."""
+def digest(store: Store, *, sources: bool = True) -> str:
+    """Returns a hash over all live records, with runs or without, however they are stored."""
     lines = []
     for record in contents(store).values():
         edges = [(edge.n, edge.r, edge.q.hex(), edge.d) for edge in record.edges]
         numbers = [record.v.hex(), record.d, record.evaluator, record.flags, record.codes.hex()]
+        numbers += [record.run] if sources else []
         lines.append(json.dumps([list(record.words), numbers, edges]))
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
 
 
-def test_the_golden_file_of_format_1_is_read_as_ever(tmp_path: Path) -> None:
-    path = Path(shutil.copy(GOLDEN, tmp_path / "old.graph"))
-    facts = json.loads(GOLDEN.with_suffix(".json").read_text())
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
+def test_golden_files_are_read_as_ever(tmp_path: Path, golden: Path) -> None:
+    path = Path(shutil.copy(golden, tmp_path / "old.graph"))
+    facts = json.loads(golden.with_suffix(".json").read_text())
+    number = int(golden.stem[-1])
     assert verify(path).problems == []
-    assert info(path).nodes == facts["nodes"]
+    assert (info(path).nodes, info(path).format_version) == (facts["nodes"], number)
     assert [run.position for run in info(path).runs] == facts["runs"]
     with Store.open(path, read_only=True) as store:
-        assert digest(store) == facts["sha256"]
+        assert digest(store, sources=number > 1) == facts["sha256"]
         record = store.read(chess.Board())
         assert record is not None
         assert [record.v.hex(), record.visits] == facts["start"]
+    assert path.read_bytes() == golden.read_bytes()
 
 
-def test_the_golden_file_has_blocks_with_and_without_dictionaries() -> None:
-    connection = sqlite3.connect(f"{GOLDEN.as_uri()}?mode=ro&immutable=1", uri=True)
+def test_the_golden_file_of_format_2_has_records_of_several_runs_and_evaluators(tmp_path: Path) -> None:
+    path = Path(shutil.copy(NEWEST, tmp_path / "new.graph"))
+    facts = json.loads(NEWEST.with_suffix(".json").read_text())
+    with Store.open(path, read_only=True) as store:
+        records = contents(store).values()
+        assert {str(run): sum(r.run == run for r in records) for run in range(5)} == facts["records_by_run"]
+        assert min(facts["records_by_run"].values()) > 0
+        assert [(run.kind, run.evaluator) for run in store.runs()] == [tuple(pair) for pair in facts["kinds"]]
+        assert store.evaluators() == {1: IDENTITY, 2: OTHER}
+
+
+def test_blocks_of_format_1_stay_as_they_are_beside_new_ones(tmp_path: Path) -> None:
+    path = Path(shutil.copy(GOLDEN[0], tmp_path / "old.graph"))
+    facts = json.loads(GOLDEN[0].with_suffix(".json").read_text())
+    before = stored_blocks(path)
+    with Graph.open(path, evaluator="uniform") as graph:
+        assert graph.store is not None
+        assert graph.store.format_version == 2
+        with Store.open(path, read_only=True) as store:
+            assert digest(store, sources=False) == facts["sha256"], "a migration rewrites no record"
+        graph.store.append(batch_of([replace(r, run=0) for r in random_records(8, 5)]), fresh=5)
+        assert stored_blocks(path) >= before
+        for _ in range(2):
+            search(graph, chess.Board("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1"), Limits(visits=100))
+    assert verify(path).problems == []
+    with Store.open(path, read_only=True) as store:
+        records = list(contents(store).values())
+        assert {record.run for record in records} == {0, 2, 3}
+        assert sum(record.run == 0 for record in records) >= facts["nodes"]
+        assert info(path).format_version == 2
+
+
+def stored_blocks(path: Path) -> set[bytes]:
+    connection = sqlite3.connect(path)
+    try:
+        return {row[0] for row in connection.execute("SELECT data FROM block")}
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
+def test_golden_files_have_blocks_with_and_without_dictionaries(golden: Path) -> None:
+    connection = sqlite3.connect(f"{golden.as_uri()}?mode=ro&immutable=1", uri=True)
     try:
         sizes = [row[0] for row in connection.execute("SELECT length(dictionary) FROM chunk")]
     finally:
@@ -91,35 +145,40 @@ def test_unsigned_words_keep_their_bits_in_sqlite() -> None:
 
 
 def make_golden() -> None:
-    """Writes the golden file; run it only for a new format."""
+    """Writes the golden file of the newest format; run it only for a new one."""
     import random
 
     from graphsearch.store import compression
 
-    from .records import batch_of, record_of
-
     compression.TRAINED_FROM = 8  # small enough to keep
-    GOLDEN.unlink(missing_ok=True)
+    NEWEST.unlink(missing_ok=True)
     start_record = record_of(chess.Board(), random.Random(1))
     records = [r for r in random_records(1, 320) if identity(r) != identity(start_record)]
-    records.append(start_record)
-    filled(GOLDEN, records)
-    with Store.open(GOLDEN) as store:
-        store.finish_run(store.begin_run(chess.STARTING_FEN, {"visits": 7}, {"cpuct": 1.745}), 7, 6)
-        store.append(batch_of(records[::7]), fresh=0)
+    records = [replace(r, run=(k // 3) % 4) for k, r in enumerate([*records, start_record])]
+    filled(NEWEST, records)
+    with Store.open(NEWEST) as store:
+        for k in range(3):
+            run = store.begin_run(chess.STARTING_FEN, {"visits": 7}, {"cpuct": 1.745})
+            store.finish_run(run, 7 + k, 6)
+        other = store.add_evaluator(OTHER)
+        store.finish_run(store.begin_run("", {}, {}, kind="reevaluate", evaluator=other), 0, 46)
+        store.append(batch_of([replace(r, run=4, evaluator=other) for r in records[::7]]), fresh=0)
         start = store.read(chess.Board())
         assert start is not None
+        found = contents(store).values()
         facts = {
             "nodes": store.node_count,
-            "runs": [chess.STARTING_FEN],
+            "runs": [run.position for run in store.runs()],
+            "kinds": [[run.kind, run.evaluator] for run in store.runs()],
+            "records_by_run": {str(run): sum(r.run == run for r in found) for run in range(5)},
             "sha256": digest(store),
             "start": [start.v.hex(), start.visits],
         }
-    connection = sqlite3.connect(GOLDEN, isolation_level=None)
+    connection = sqlite3.connect(NEWEST, isolation_level=None)
     for statement in ("journal_mode = DELETE", "page_size = 4096"):  # small enough to keep
         connection.execute(f"PRAGMA {statement}")
     connection.execute("VACUUM")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.close()
-    GOLDEN.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n")
-    assert info(GOLDEN).evaluator == IDENTITY
+    NEWEST.with_suffix(".json").write_text(json.dumps(facts, indent=1) + "\n")
+    assert info(NEWEST).evaluator == IDENTITY

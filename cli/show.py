@@ -46,8 +46,8 @@ def show(
     if node is None:
         say(f"graphsearch: {store} does not hold this position: {board.fen()}")
         raise typer.Exit(FAILED)
-    source = origin(store, node)
     say_if_unfinished(store)
+    source = origin(store, node)
     if json:
         print_json(node.as_dict() | source.as_dict())
         return

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,9 @@ from .errors import CorruptRecordError
 from .evaluators import Evaluation, Evaluator, PositionBatch
 from .evaluators.asking import answer
 from .kernels.legality import ROOM
-from .kernels.relay import list_moves
+from .kernels.relay import list_moves, relay_edges
 from .position import key_of_words
+from .provenance import BY_RULE
 from .record import MAX_CODE, UNPROVEN, RecordBatch, flags_of
 from .store.bulk import board_tables, owned
 from .values import D_SCALE
@@ -151,3 +152,49 @@ def _pieces(portions: Iterable[RecordBatch], asker: _Asker) -> Iterator[RecordBa
             last = min(len(portion), first + asker.size)
             yield portion.part(first, last)
             first = last
+
+
+def reevaluated(answer: Answer, evaluator: int, runs: NDArray[np.uint32]) -> RecordBatch:
+    """Returns records with another evaluator's V, D and P; every visited edge keeps what it has, by move.
+
+    Args:
+      answer: what it says. evaluator: its number in the file. runs: `[R]` in which it was asked.
+    """
+    old = answer.records
+    moves, visited = np.diff(old.code_offsets), np.diff(old.edge_offsets)
+    room = int(moves[visited > 0].sum())
+    offsets = np.zeros(len(old) + 1, np.int64)
+    n, r = np.empty(room, np.uint32), np.empty(room, np.uint32)
+    q, edge_d = np.empty(room, np.float32), np.empty(room, np.uint16)
+    edges = int(
+        relay_edges(
+            owned(old.codes, np.uint8),
+            owned(answer.codes, np.uint8),
+            owned(old.code_offsets, np.int64),
+            owned(old.edge_offsets, np.int64),
+            owned(old.n, np.uint32),
+            owned(old.r, np.uint32),
+            owned(old.q, np.float32),
+            owned(old.edge_d, np.uint16),
+            offsets,
+            n,
+            r,
+            q,
+            edge_d,
+            np.zeros(512, np.int64),
+        )
+    )
+    return replace(
+        old,
+        v=answer.v,
+        d=answer.d,
+        evaluator=np.where(answer.is_exact, BY_RULE, evaluator).astype(np.uint8),
+        flags=answer.flags,
+        run=runs,
+        codes=answer.codes,
+        edge_offsets=offsets,
+        n=n[:edges],
+        r=r[:edges],
+        q=q[:edges],
+        edge_d=edge_d[:edges],
+    )

@@ -25,16 +25,15 @@ from numpy.typing import NDArray
 
 from .arena import default_budget
 from .errors import CapacityError
-from .evaluating import Answer, answers, open_flags, positions_of
+from .evaluating import Answer, answers, open_flags, positions_of, reevaluated
 from .evaluators import Evaluator
 from .favourites import Favourite, favourites
-from .kernels.relay import relay_edges
 from .provenance import BY_RULE
 from .record import RecordBatch
 from .refresh import TOLERANCE, RefreshProgress, RefreshReport, settle, table_bytes
 from .saving import shorten_log
 from .store import Store, opinions
-from .store.bulk import owned, take
+from .store.bulk import take
 from .store.opinions import Opinion
 from .store.unfinished import ROOTS, Unfinished
 from .summary import top_rows
@@ -383,49 +382,3 @@ def _answer_of(records: RecordBatch, known: Sequence[Opinion]) -> Answer:
     d = np.array([round(D_SCALE * opinion.second_draw) for opinion in known], np.uint16)
     codes = np.frombuffer(b"".join(opinion.policy for opinion in known), np.uint8)
     return Answer(records, positions_of(records).moves, v, d, codes, open_flags(len(records)))
-
-
-def reevaluated(answer: Answer, evaluator: int, runs: NDArray[np.uint32]) -> RecordBatch:
-    """Returns records with another evaluator's V, D and P; every visited edge keeps what it has, by move.
-
-    Args:
-      answer: what it says. evaluator: its number in the file. runs: `[R]` in which it was asked.
-    """
-    old = answer.records
-    moves, visited = np.diff(old.code_offsets), np.diff(old.edge_offsets)
-    room = int(moves[visited > 0].sum())
-    offsets = np.zeros(len(old) + 1, np.int64)
-    n, r = np.empty(room, np.uint32), np.empty(room, np.uint32)
-    q, edge_d = np.empty(room, np.float32), np.empty(room, np.uint16)
-    edges = int(
-        relay_edges(
-            owned(old.codes, np.uint8),
-            owned(answer.codes, np.uint8),
-            owned(old.code_offsets, np.int64),
-            owned(old.edge_offsets, np.int64),
-            owned(old.n, np.uint32),
-            owned(old.r, np.uint32),
-            owned(old.q, np.float32),
-            owned(old.edge_d, np.uint16),
-            offsets,
-            n,
-            r,
-            q,
-            edge_d,
-            np.zeros(512, np.int64),
-        )
-    )
-    return replace(
-        old,
-        v=answer.v,
-        d=answer.d,
-        evaluator=np.where(answer.is_exact, BY_RULE, evaluator).astype(np.uint8),
-        flags=answer.flags,
-        run=runs,
-        codes=answer.codes,
-        edge_offsets=offsets,
-        n=n[:edges],
-        r=r[:edges],
-        q=q[:edges],
-        edge_d=edge_d[:edges],
-    )

@@ -22,12 +22,12 @@ from graphsearch.errors import (
     StoreLockedError,
     UnfinishedError,
 )
-from graphsearch.evaluating import Answer, open_flags, positions_of
+from graphsearch.evaluating import Answer, open_flags, positions_of, reevaluated
 from graphsearch.evaluators import Evaluation, Evaluator, PositionBatch, checked, create
 from graphsearch.position import key_of, legal_moves
 from graphsearch.query import edge_of, query
 from graphsearch.record import NodeRecord, RecordBatch, prior_code, problems
-from graphsearch.reevaluate import SETTLING, WRITING, ReevaluateProgress, reevaluate, reevaluated
+from graphsearch.reevaluate import SETTLING, WRITING, ReevaluateProgress, reevaluate
 from graphsearch.refresh import refresh
 from graphsearch.store import Store, compact, prune, salvage, verify
 

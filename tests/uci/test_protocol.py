@@ -87,7 +87,7 @@ def test_a_position_ends_where_its_moves_become_illegal() -> None:
 
 
 def test_a_position_some_moves_further_is_the_same_as_from_the_start() -> None:
-    words = "startpos moves e2e4 e7e5 g1f3 b8c6 f1b5 a7a6 e5e6".split()
+    words = ["startpos", "moves", "e2e4", "e7e5", "g1f3", "b8c6", "f1b5", "a7a6", "e5e6"]
     followed = Followed()
     for end in (1, 2, 3, 5, 8, 9, 4, 6):
         given = followed.then(words[:end]) or parse_position(words[:end])

@@ -110,8 +110,9 @@ class Engine:
         self._give(_import_kernels)
 
     def _isready(self, line: str) -> None:
-        """Answers at once while the worker is busy with a search: that it is then is the answer."""
-        if self._memory.is_ready(self.settings) or self._is_searching:
+        """Answers at once during a search; else when the graph that the options name is open."""
+        answer = self._answer
+        if self._memory.is_ready(self.settings) or (answer is not None and not answer.done.is_set()):
             self._writer.line("readyok")
         else:
             self._give(lambda: self._memory.prepare(self.settings))

@@ -321,3 +321,11 @@ def test_every_go_of_a_hasty_gui_gets_one_answer(count: int) -> None:
                 moves.append(best_of(lines))
                 board.push_uci(moves[-1])
         assert sum(line.startswith("bestmove") for line in game.console.lines) == count
+
+
+def test_ready_means_that_changed_options_are_in_force(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    with Played() as game:
+        game.ready().ask("go nodes 30", until="bestmove")
+        game.ask(f"setoption name GraphFile value {path}", "isready", until="readyok")
+        assert path.exists()

@@ -259,8 +259,7 @@ class Engine:
     def _search(self, answer: Answer) -> None:
         """Searches for an answer; whatever goes wrong, there is one."""
         try:
-            if not answer.done.is_set():
-                self._search_graph(answer)
+            self._search_graph(answer)
         except UnsavedError as error:
             self._writer.info(f"ERROR: {error}; what was found is in memory")
         except GraphSearchError as error:
@@ -271,7 +270,10 @@ class Engine:
             self._memory.searched()
 
     def _search_graph(self, answer: Answer) -> None:
-        """Searches for an answer in the graph, as far as what is known is not enough."""
+        """Searches for an answer in the graph, as far as what is known is not enough.
+
+        The graph is opened even if the clock has answered meanwhile: for the next search.
+        """
         graph = self._memory.prepare(self.settings)
         if self._memory.is_substitute:
             self._writer.info(f"ERROR: {self._memory.trouble}")

@@ -24,7 +24,7 @@ from .results import Progress, SearchResult
 from .store import Store
 from .waves import WaveRunner
 
-__all__ = ["Progress", "SearchResult", "history_keys", "search"]
+__all__ = ["Pace", "Progress", "SearchResult", "history_keys", "search"]
 
 FIRST_FLUSH_SECONDS, FLUSH_SECONDS = 1.0, 30.0  # between two saves; doubled from the first to the second
 FLUSH_NODES = 65_536  # dirty nodes that are saved at once, at most

@@ -153,8 +153,10 @@ class Answer:
         self._record = record
 
     def begin(self, report: Report) -> None:
-        """Shows what is known before the search begins."""
+        """Shows what is known before the search begins; that may be the mate that was asked for."""
         self._show(report)
+        if not self.is_held and self._mates():
+            self.give()
 
     def update(self, progress: Progress, read: Reader, report: Callable[[Progress], Report]) -> None:
         """Takes note of how the search stands; answers if that is enough, reports now and then."""

@@ -6,11 +6,14 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import chess
 
 from ..errors import GraphSearchError, InvalidParameterError, InvalidPositionError, UnsavedError
 from ..evaluators import Evaluator
+from ..params import Limits
 from ..position import key_of
 from ..query import NodeView, Reader, query, view
 from ..results import Progress
@@ -24,7 +27,10 @@ from .protocol import Followed, Go, parse_go, parse_position, parse_setoption
 from .report import Report
 from .writer import Writer
 
-UPDATE_SECONDS = 0.01  # between two looks at how a search stands
+if TYPE_CHECKING:
+    from ..graph import Graph
+
+UPDATE_SECONDS, LAZY_SECONDS = 0.01, 0.1  # between two looks at how a search stands: on a clock, or not
 IDLE_SECONDS = 0.25
 Job = Callable[[], object]
 
@@ -104,8 +110,9 @@ class Engine:
         self._give(_import_kernels)
 
     def _isready(self, line: str) -> None:
-        """Answers at once while the worker is busy with a search: that it is then is the answer."""
-        if self._memory.is_ready(self.settings) or self._is_searching:
+        """Answers at once during a search; else when the graph that the options name is open."""
+        answer = self._answer
+        if self._memory.is_ready(self.settings) or (answer is not None and not answer.done.is_set()):
             self._writer.line("readyok")
         else:
             self._give(lambda: self._memory.prepare(self.settings))
@@ -252,8 +259,7 @@ class Engine:
     def _search(self, answer: Answer) -> None:
         """Searches for an answer; whatever goes wrong, there is one."""
         try:
-            if not answer.done.is_set():
-                self._search_graph(answer)
+            self._search_graph(answer)
         except UnsavedError as error:
             self._writer.info(f"ERROR: {error}; what was found is in memory")
         except GraphSearchError as error:
@@ -264,59 +270,57 @@ class Engine:
             self._memory.searched()
 
     def _search_graph(self, answer: Answer) -> None:
+        """Searches for an answer in the graph, as far as what is known is not enough.
+
+        The graph is opened even if the clock has answered meanwhile: for the next search.
+        """
         graph = self._memory.prepare(self.settings)
         if self._memory.is_substitute:
             self._writer.info(f"ERROR: {self._memory.trouble}")
         if graph is None or answer.done.is_set() or not any(answer.board.legal_moves):
             return
-        from ..search import moves_of_tables, search
-
-        def report(progress: Progress) -> Report:
-            used = 1000 * progress.ram_bytes // max(1, graph.pager.budget)
-            return Report(
-                progress.node(answer.wish.multipv),
-                progress.depth,
-                progress.seldepth,
-                time.monotonic() - answer.began,
-                progress.visits_per_s,
-                min(1000, used),
-                int(getattr(graph.evaluator, "hits", 0)),
-            )
-
-        def values(node: NodeView) -> dict[chess.Move, float]:
-            return _values(graph.arena.read, node) if threading.current_thread() is self._worker else {}
-
         if not answer.listed:
+            from ..search import moves_of_tables
+
             answer.listed = frozenset(moves_of_tables(graph, answer.board))
-        answer.verbose_values = values
         answer.note(graph.read(answer.board))
+        answer.verbose_values = lambda node: self._values(graph, node)
         known = view(graph.read, answer.board, lines=answer.wish.multipv, first=answer.listed)
         if known is not None:
             answer.begin(Report(known, seconds=time.monotonic() - answer.began))
         limits = answer.limits(known.visits if known else 0)
-        if limits is None or answer.stop.is_set():
-            return
-        self._memory.pace.plan(answer.seconds)
+        if limits is not None and not answer.stop.is_set():
+            self._run(graph, answer, limits)
+
+    def _run(self, graph: Graph, answer: Answer, limits: Limits) -> None:
+        """Runs one search and ends its answer with the last word of it."""
+        from ..search import search
+
         last: list[Progress] = []
 
         def update(progress: Progress) -> None:
             last[:] = [progress]
-            answer.update(progress, graph.read, report)
+            answer.update(progress, graph.read, lambda found: _report(graph, answer, found))
 
+        self._memory.pace.plan(answer.seconds)
         search(
             graph,
             answer.board,
             limits,
             answer.wish.params,
             on_progress=update,
-            interval=UPDATE_SECONDS,
+            interval=LAZY_SECONDS if answer.seconds is None else UPDATE_SECONDS,
             stop=answer.stop,
             searchmoves=answer.listed,
             pace=self._memory.pace,
             hurry=True,
         )
         if last and not answer.done.is_set():
-            answer.end(report(last[0]))
+            answer.end(_report(graph, answer, last[0]))
+
+    def _values(self, graph: Graph, node: NodeView) -> dict[chess.Move, float]:
+        """Returns V of a node and behind its moves, as far as memory has them; only the worker may look."""
+        return _values(graph.arena.read, node) if threading.current_thread() is self._worker else {}
 
     # ---------------------------------------------------------- when the worker is late
     def _remember(self, answer: Answer) -> None:
@@ -329,10 +333,8 @@ class Engine:
         """Finds what was known of a position, in the file or in the line expected, for an answer in time."""
         path = self.settings.text("GraphFile")
         if path and not self._memory.trouble:
-            try:
+            with suppress(GraphSearchError, OSError):  # the worker will say what is wrong with it
                 answer.guess = query(path, answer.board)
-            except (GraphSearchError, OSError):
-                return  # the worker will say what is wrong with it
         if answer.guess is None and self._line is not None:
             answer.expected = self._expected(answer.board)
 
@@ -345,6 +347,20 @@ class Engine:
                 return line[k:]
             walk.push(move)
         return ()
+
+
+def _report(graph: Graph, answer: Answer, progress: Progress) -> Report:
+    """Returns how a search stands, as it is shown."""
+    used = 1000 * progress.ram_bytes // max(1, graph.pager.budget)
+    return Report(
+        progress.node(answer.wish.multipv),
+        progress.depth,
+        progress.seldepth,
+        time.monotonic() - answer.began,
+        progress.visits_per_s,
+        min(1000, used),
+        int(getattr(graph.evaluator, "hits", 0)),
+    )
 
 
 def _values(read: Reader, node: NodeView) -> dict[chess.Move, float]:

@@ -9,8 +9,10 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, search
-from graphsearch.errors import EvaluatorError
+from graphsearch.errors import EvaluatorError, StoreError
 from graphsearch.evaluators import Evaluation, Evaluator, PositionBatch
+from graphsearch.query import query
+from graphsearch.store import Store
 from graphsearch.uci.options import Settings
 from tests.reference import HashEvaluator
 from tests.uci.engines import BlockingEvaluator, Played, best_of, field_of
@@ -283,3 +285,47 @@ def test_both_directions_are_logged(tmp_path: Path) -> None:
     text = log.read_text()
     assert "> isready" in text
     assert "< readyok" in text
+
+
+def test_a_file_that_cannot_be_written_costs_no_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.graph"
+
+    def full(*_: object, **__: object) -> None:
+        raise StoreError("the disk is full")
+
+    with Played({"GraphFile": str(path)}) as game:
+        game.ready()
+        with monkeypatch.context() as broken:
+            broken.setattr(Store, "append", full)
+            assert is_legal(START, game.ask("go movetime 1500", until="bestmove"))
+            game.console.until("info string ERROR: the disk is full")
+            assert is_legal(START, game.ask("go nodes 1", until="bestmove"))
+        visits = field_of(game.ask("go nodes 1", until="bestmove")[-2], "nodes")
+    node = query(path, START)  # saved when there was room again
+    assert node is not None
+    assert node.visits == visits
+
+
+@pytest.mark.parametrize("count", [40])
+def test_every_go_of_a_hasty_gui_gets_one_answer(count: int) -> None:
+    with Played({"MultiPV": "500", "VerboseMoveStats": "true", "LogLiveStats": "true"}) as game:
+        game.ready()
+        moves: list[str] = []
+        board = chess.Board()
+        for k in range(count):
+            lines = game.ask(
+                f"position startpos moves {' '.join(moves)}", "go infinite", "stop", until="bestmove"
+            )
+            assert is_legal(board, lines)
+            if k % 3:
+                moves.append(best_of(lines))
+                board.push_uci(moves[-1])
+        assert sum(line.startswith("bestmove") for line in game.console.lines) == count
+
+
+def test_ready_means_that_changed_options_are_in_force(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    with Played() as game:
+        game.ready().ask("go nodes 30", until="bestmove")
+        game.ask(f"setoption name GraphFile value {path}", "isready", until="readyok")
+        assert path.exists()

@@ -185,6 +185,7 @@ def _load(path: Path) -> int:
 def _save(path: Path, nodes: int) -> tuple[int, float]:
     """Returns how many nodes were saved, and the CPU-seconds that took, merges included."""
     with Graph.open(path, evaluator=UniformEvaluator()) as graph:
+        graph.arena.set_run(1)  # as a search does
         _grown(WAVE, nodes, graph.arena)
         begin = time.process_time()
         graph.flush()

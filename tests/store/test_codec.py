@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -24,7 +25,7 @@ from graphsearch.store.compression import (
 )
 
 from .formats import example
-from .records import node_records, random_records
+from .records import identity, node_records, random_records
 
 NONE = Dictionaries()
 
@@ -120,7 +121,32 @@ def example_record() -> NodeRecord:
     board = chess.Board()
     board.push_san("e4")
     words = tuple(int(word) for word in pack(board))
-    return NodeRecord(words, -0.125, 250, 1, UNPROVEN, bytes([20] * 19 + [40]), (Edge(1, 0, 0.25, 300),))
+    edges = (Edge(1, 0, 0.25, 300),)
+    return NodeRecord(words, -0.125, 250, 1, UNPROVEN, bytes([20] * 19 + [40]), edges, run=300)
+
+
+def test_a_block_without_runs_is_one_of_format_1() -> None:
+    block = bytes.fromhex(
+        "80020400 0c00 000000fa0000802c 4d000018141428 010033c002"
+        " 890000 00010102002001be0014013e010c1c0001 50a1fcd5"
+    )
+    assert decoded(NONE, block) == [replace(example_record(), run=0)]
+    assert codec.encode_blocks([replace(example_record(), run=0)])[1] == [block]
+
+
+def test_a_record_has_the_run_of_its_reference_unless_it_says_another() -> None:
+    records = [replace(r, run=run) for r, run in zip(random_records(3, 6), (7, 7, 300, 7, 0, 0), strict=True)]
+    plain = codec.encode_block(records)
+    assert codec.decode_block(plain) == records
+    alike = codec.encode_block([replace(r, run=7) for r in records])
+    assert len(alike) == len(codec.encode_block([replace(r, run=0) for r in records])) + 1
+
+
+def test_the_run_of_a_record_is_found_without_reading_all_of_its_block() -> None:
+    records = [replace(r, run=run) for r, run in zip(random_records(3, 6), (7, 7, 300, 7, 0, 0), strict=True)]
+    plain = codec.encode_block(records)
+    for record in records:
+        assert codec.find_in_block(plain, identity(record)) == record
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -98,15 +98,35 @@ def _pairs(options: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
 def _made(spec: EvaluatorSpec) -> Evaluator:
     """Returns the evaluator of a specification, tables aside."""
     parts = _parts(spec)
-    shares = _shares(spec, {role: _kind(name) for role, name in parts.items()})
+    kinds = {role: _kind(name) for role, name in parts.items()}
+    has_own = BOTH in kinds and kinds[BOTH].has_workers and spec.pool == LOCAL
+    if spec.pool is not None and not has_own:
+        return _in_pool(spec, kinds)
+    shares = _shares(spec, kinds)
     if BOTH in parts:
-        return _part(parts[BOTH], shares[BOTH], BOTH, spec.pool)
-    policy = _part(parts[POLICY], shares[POLICY], POLICY, spec.pool)
+        return _part(parts[BOTH], shares[BOTH], BOTH)
+    policy = _part(parts[POLICY], shares[POLICY], POLICY)
     try:
-        return CombinedEvaluator(policy, _part(parts[VALUE], shares[VALUE], VALUE, spec.pool))
+        return CombinedEvaluator(policy, _part(parts[VALUE], shares[VALUE], VALUE))
     except BaseException:
         close(policy)
         raise
+
+
+def _in_pool(spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> Evaluator:
+    """Returns workers that each have the whole evaluator, both parts of it if there are two."""
+    assert spec.pool is not None
+    numbers = [text for name, text in spec.options if name.lower() == WORKERS]
+    if len(numbers) > 1:
+        raise InvalidParameterError(f"the option {WORKERS} is given twice")
+    workers = (_workers({WORKERS: numbers[0]}) if numbers else None) or os.cpu_count() or 1
+    rest = tuple(pair for pair in spec.options if pair[0].lower() != WORKERS)
+    inner = replace(spec, options=rest, syzygy=None, pool=None)
+    shares = _shares(inner, kinds)  # what is wrong is said before anything is started
+    threads = str(threads_per_worker(workers, spec.pool))
+    missing = [role for role, kind in kinds.items() if {"threads"} & {*kind.options} - {*shares[role]}]
+    more = tuple(("threads" if role == BOTH else f"{role}.threads", threads) for role in missing)
+    return pooled(partial(create, replace(inner, options=rest + more)), workers, spec.pool)
 
 
 def _parts(spec: EvaluatorSpec) -> dict[Part, str]:
@@ -186,19 +206,16 @@ def plain(name: str, options: tuple[tuple[str, str], ...], part: Part) -> Evalua
     return _kind(name).make(name.partition(":")[2], dict(options), part)
 
 
-def _part(name: str, options: Options, part: Part, pool: str | None) -> Evaluator:
-    """Returns an evaluator, in other processes if its workers or the pool ask for it."""
+def _part(name: str, options: Options, part: Part) -> Evaluator:
+    """Returns an evaluator, in other processes if its option `workers` asks for it."""
     kind = _kind(name)
-    if kind.has_workers and pool in (None, LOCAL):
+    workers = 1 if kind.has_workers else _workers(options) or 1
+    if workers == 1:
         return plain(name, _pairs(options), part)
-    workers = _workers(options)
-    options.pop(WORKERS, None)
-    if pool is None and (workers or 1) == 1:
-        return plain(name, _pairs(options), part)
-    workers, where = workers or os.cpu_count() or 1, LOCAL if pool is None else pool
+    del options[WORKERS]
     if "threads" in kind.options:
-        options.setdefault("threads", str(threads_per_worker(workers, where)))
-    return pooled(partial(plain, name, _pairs(options), part), workers, where)
+        options.setdefault("threads", str(threads_per_worker(workers)))
+    return pooled(partial(plain, name, _pairs(options), part), workers)
 
 
 # ------------------------------------------------------------------ options

@@ -98,6 +98,21 @@ def test_workers_evaluate_in_other_processes_what_one_would_here() -> None:
     np.testing.assert_array_equal(answer.priors, expected.priors)
 
 
+def test_a_pools_workers_have_both_parts() -> None:
+    spec = EvaluatorSpec(
+        policy="uniform", value="builtin", pool="local", options=(("workers", "2"), ("value.workers", "1"))
+    )
+    made, expected = create(spec), create(EvaluatorSpec(policy="uniform", value="builtin"))
+    assert isinstance(made, PooledEvaluator)
+    assert made.identity == expected.identity
+    np.testing.assert_array_equal(made.evaluate(BATCH).wdl, expected.evaluate(BATCH).wdl)
+    made.close()
+    with pytest.raises(InvalidParameterError, match="workers is given twice"):
+        create(EvaluatorSpec(pool="local", options=(("workers", "2"), ("Workers", "2"))))
+    with pytest.raises(InvalidParameterError, match="no option nodes"):
+        create(EvaluatorSpec(pool="local", options=(("nodes", "2"),)))
+
+
 @pytest.mark.parametrize("pool", ["", "remote", "local:1", "ray:"])
 def test_an_unknown_pool_names_those_that_there_are(pool: str) -> None:
     with pytest.raises(InvalidParameterError, match="pool must be local, ray or ray:ADDRESS"):

@@ -129,7 +129,8 @@ class Worker:
     @contextmanager
     def _compiling_alone(self, evaluator: Evaluator) -> Iterator[None]:
         """Lets one process of a machine at a time into its first evaluation, until kernels are compiled."""
-        if self._is_compiled or evaluator.kernel_kind == EXTERNAL:
+        parts = (evaluator, getattr(evaluator, "policy", None), getattr(evaluator, "value", None))
+        if self._is_compiled or all(part is None or part.kernel_kind == EXTERNAL for part in parts):
             yield
             return
         with compiled_once(f"pool-{evaluator.identity.kind}"):

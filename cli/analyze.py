@@ -244,7 +244,7 @@ def _run(request: Request) -> int:
 def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
     """Returns the result of the search, when all of it is saved and the file is closed."""
     from graphsearch.graph import Graph
-    from graphsearch.search import search
+    from graphsearch.search import moves_of_tables, search
     from graphsearch.warm import paging_kernels_compiling
 
     announce_compile("search")
@@ -253,6 +253,8 @@ def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
         Graph.open(request.store, evaluator=job.evaluator, ram_bytes=job.ram_bytes) as graph,
     ):
         _compile(job)
+        if not request.searchmoves and moves_of_tables(graph, job.board):
+            say("Tablebases know this position: only the moves that they call best are searched.")
         if not job.limits.as_dict():
             say("No limit is set: Ctrl-C ends the search.")
         signals.arm()

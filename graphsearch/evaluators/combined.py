@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,6 +11,7 @@ from ..provenance import EvaluatorIdentity, Option
 from .base import Evaluation, Evaluator, PositionBatch, close
 
 KIND = "policy+value"
+SHOWN_HEX = 16  # digits of each part's digest in the options; the digest is that of both in full
 
 
 class CombinedEvaluator:
@@ -27,7 +29,9 @@ class CombinedEvaluator:
         self.policy = policy
         self.value = value
         options = {**_parts("policy", policy.identity), **_parts("value", value.identity)}
-        self.identity = EvaluatorIdentity(KIND, "", options, value.identity.mapping)
+        both = policy.identity.digest + "+" + value.identity.digest
+        digest = hashlib.sha256(both.encode()).hexdigest()
+        self.identity = EvaluatorIdentity(KIND, digest, options, value.identity.mapping)
         self._thread = ThreadPoolExecutor(1, "graphsearch-value")
 
     @property
@@ -59,7 +63,6 @@ class CombinedEvaluator:
 
 def _parts(role: str, identity: EvaluatorIdentity) -> dict[str, Option]:
     found: dict[str, Option] = {f"{role}.kind": identity.kind}
-    for name, text in (("digest", identity.digest), ("mapping", identity.mapping if role == "value" else "")):
-        if text:
-            found[f"{role}.{name}"] = text
+    if identity.digest:
+        found[f"{role}.digest"] = identity.digest[:SHOWN_HEX]
     return found | {f"{role}.{name}": value for name, value in identity.options.items()}

@@ -13,7 +13,7 @@ import pytest
 from graphsearch.errors import EvaluatorMismatchError, StoreError
 from graphsearch.provenance import EvaluatorIdentity, differences
 from graphsearch.record import MAX_EVALUATOR, MAX_RUN
-from graphsearch.store import Store, info, verify
+from graphsearch.store import Store, backup, compact, info, prune, verify
 from graphsearch.version import __version__
 
 from .records import IDENTITY, contents, filled, random_records
@@ -148,6 +148,23 @@ def test_records_of_unlisted_runs_and_evaluators_are_named(tmp_path: Path) -> No
     found = verify(path).problems
     assert len(found) == 15
     assert all("is of evaluator 1, which the table evaluator does not list" in problem for problem in found)
+
+
+def test_upkeep_keeps_the_sources_of_records(tmp_path: Path) -> None:
+    path = Path(shutil.copy(GOLDEN.with_name("format2.graph"), tmp_path / "a.graph"))
+    with Store.open(path, read_only=True) as store:
+        expected = contents(store)
+    assert {(record.evaluator, record.run) for record in expected.values()} >= {(1, 1), (2, 4)}
+    copy = tmp_path / "copy.graph"
+    compact(path)
+    prune(path, 1)
+    backup(path, copy)
+    for file in (path, copy):
+        assert verify(file).problems == []
+        with Store.open(file) as store:
+            assert contents(store) == expected
+            store.rewrite(lambda batch: batch)
+            assert contents(store) == expected
 
 
 @pytest.mark.parametrize(

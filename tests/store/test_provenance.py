@@ -59,7 +59,10 @@ def test_a_binding_that_is_rolled_back_is_none(path: Path) -> None:
 
 
 def test_a_file_is_bound_to_no_evaluator_that_it_does_not_list(path: Path) -> None:
-    with Store.open(path) as store, pytest.raises(StoreError, match="no evaluator 2"):
+    with (
+        Store.open(path) as store,
+        pytest.raises(StoreError, match=r"a.graph: the file knows no evaluator 2"),
+    ):
         store.bind_evaluator(2)
 
 
@@ -67,7 +70,7 @@ def test_more_evaluators_than_a_record_can_name_are_refused(path: Path) -> None:
     with Store.open(path) as store:
         numbers = [store.add_evaluator(EvaluatorIdentity("net", str(i))) for i in range(MAX_EVALUATOR - 1)]
         assert numbers[-1] == MAX_EVALUATOR
-        with pytest.raises(StoreError, match="15 evaluators already"):
+        with pytest.raises(StoreError, match=r"a.graph: .* 15 evaluators already"):
             store.add_evaluator(OTHER)
 
 
@@ -76,7 +79,7 @@ def test_more_runs_than_a_record_can_name_are_refused(path: Path) -> None:
         first = store.begin_run(chess.STARTING_FEN, {}, {})
         store.connection.execute("UPDATE run SET id = ? WHERE id = ?", (MAX_RUN - 1, first))
         assert store.begin_run(chess.STARTING_FEN, {}, {}) == MAX_RUN
-        with pytest.raises(StoreError, match="1,048,575 searches already"):
+        with pytest.raises(StoreError, match=r"a.graph: .* 1,048,575 searches already"):
             store.begin_run(chess.STARTING_FEN, {}, {})
 
 

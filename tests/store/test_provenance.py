@@ -61,7 +61,7 @@ def test_a_binding_that_is_rolled_back_is_none(path: Path) -> None:
 def test_a_file_is_bound_to_no_evaluator_that_it_does_not_list(path: Path) -> None:
     with (
         Store.open(path) as store,
-        pytest.raises(StoreError, match=r"a.graph: the file knows no evaluator 2"),
+        pytest.raises(StoreError, match=r"a.graph: .* no evaluator 2"),
     ):
         store.bind_evaluator(2)
 

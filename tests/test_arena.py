@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+from dataclasses import replace
 from pathlib import Path
 
 import chess
@@ -12,11 +15,14 @@ from graphsearch import Graph, Limits, SearchParams, search
 from graphsearch.arena import Arena
 from graphsearch.errors import CapacityError, StoreError
 from graphsearch.kernels import layout
-from graphsearch.record import NodeRecord, RecordBatch, prior_code, problems
+from graphsearch.position import unpack
+from graphsearch.record import MAX_RUN, NodeRecord, RecordBatch, prior_code, problems
 from graphsearch.store import Store
 
+from .arenas import check_arena
 from .graphs import records_below
 from .reference import HashEvaluator
+from .store.records import identity, random_records, record_of
 
 BOARD = chess.Board("r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1")
 
@@ -51,6 +57,30 @@ def test_nothing_is_lost_when_table_log_and_blocks_grow(tmp_path: Path) -> None:
         assert len(graph.arena.arrays.table) > 1 << 16
         assert graph.store is not None
         assert graph.store.node_count == graph.node_count
+
+
+def test_records_keep_every_evaluator_and_run_in_memory() -> None:
+    numbers = (0, 1, 15), (0, 1, 255, 256, 0xFFFF, 0x10000, 0x5A5A5, MAX_RUN)
+    pairs = itertools.cycle(itertools.product(*numbers))
+    rows = {identity(r): r for r in random_records(17, 400)}
+    few = "7k/8/6K1/8/8/8/8/8 b - - 0 1", "7k/5Q2/6K1/8/8/8/8/8 b - - 7 9", "k7/8/1K6/8/8/8/8/7R b - - 0 1"
+    for fen in few:  # none, one or two moves: fewer P codes than the bytes of a word
+        record = record_of(chess.Board(fen), random.Random(1))
+        rows[identity(record)] = record
+    records = [replace(r, evaluator=e, run=run) for r, (e, run) in zip(rows.values(), pairs, strict=False)]
+    assert {len(r.codes) % 8 for r in records} == set(range(8))
+    arena = Arena()
+    assert arena.load(RecordBatch.from_records(records)) == 0
+    check_arena(arena)
+    for record in records:
+        found = arena.read(unpack(record.words))
+        assert found is not None
+        assert (found.codes, found.evaluator, found.run) == (record.codes, record.evaluator, record.run)
+
+
+def test_records_of_an_evaluator_that_no_file_has_are_left_out_and_counted() -> None:
+    record = replace(random_records(17, 1)[0], evaluator=16)
+    assert Arena().load(RecordBatch.from_records([record])) == 1
 
 
 def test_records_whose_priors_fit_no_legal_moves_are_left_out_and_counted() -> None:

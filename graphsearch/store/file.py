@@ -68,6 +68,17 @@ def sql_errors(path: Path, doing: str) -> Iterator[None]:
         raise StoreError(f"{path}: cannot {doing}: {error}{_advice(str(error))}") from error
 
 
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Puts the file's name before a StoreError that does not know it."""
+    try:
+        yield
+    except StoreError as error:
+        if str(path) in str(error):
+            raise
+        raise type(error)(f"{path}: {error}") from None
+
+
 def _advice(text: str) -> str:
     if "full" in text:
         return "; free some space and go on, everything before is safe"

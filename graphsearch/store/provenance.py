@@ -7,6 +7,7 @@ the tables.
 from __future__ import annotations
 
 import json
+import shlex
 import sqlite3
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -152,7 +153,7 @@ def mismatch(path: Path, there: EvaluatorIdentity, here: EvaluatorIdentity) -> E
     """Returns the error that says how a file's evaluator and another one differ, and what to do about it."""
     return EvaluatorMismatchError(
         f"{path} holds values of another evaluator: {differences(there, here)}; use that one, another file,"
-        f" or `graphsearch reevaluate {path} --evaluator ...`"
+        f" or `graphsearch reevaluate {shlex.quote(str(path))} --evaluator ...`"
     )
 
 

@@ -20,7 +20,7 @@ from ..provenance import EvaluatorIdentity, RootInfo, RunInfo
 from ..record import NodeRecord, RecordBatch
 from . import lookup, merging, provenance, scanning, unfinished
 from .catalog import Catalog
-from .file import check_is_file, checkpoint, log_bytes, open_reader, open_writer, real_path, sql_errors
+from .file import check_is_file, checkpoint, log_bytes, named, open_reader, open_writer, real_path, sql_errors
 from .lock import WriteLock
 from .migrations import format_of
 from .runs import OnCorrupt
@@ -283,7 +283,7 @@ class Store:
         Raises:
           StoreError: if the file has 1,048,575 runs already.
         """
-        with self._writing() as connection:
+        with self._writing() as connection, named(self.path):
             return provenance.begin_run(
                 connection, position_fen, limits, params, kind=kind, evaluator=evaluator
             )
@@ -294,7 +294,7 @@ class Store:
         Raises:
           StoreError: if the file lists 15 others already.
         """
-        with self._writing() as connection:
+        with self._writing() as connection, named(self.path):
             return provenance.add_evaluator(connection, identity)
 
     def bind_evaluator(self, number: int) -> None:
@@ -303,7 +303,7 @@ class Store:
         Raises:
           StoreError: if it lists none of this number.
         """
-        with self._writing() as connection:
+        with self._writing() as connection, named(self.path):
             self.identity = provenance.bind_evaluator(connection, number)
             self._evaluator_number = number
 

@@ -13,7 +13,7 @@ import pytest
 from graphsearch.errors import EvaluatorMismatchError, StoreError
 from graphsearch.provenance import EvaluatorIdentity, differences
 from graphsearch.record import MAX_EVALUATOR, MAX_RUN
-from graphsearch.store import Store, info, verify
+from graphsearch.store import Store, backup, compact, info, prune, verify
 from graphsearch.version import __version__
 
 from .records import IDENTITY, contents, filled, random_records
@@ -59,7 +59,10 @@ def test_a_binding_that_is_rolled_back_is_none(path: Path) -> None:
 
 
 def test_a_file_is_bound_to_no_evaluator_that_it_does_not_list(path: Path) -> None:
-    with Store.open(path) as store, pytest.raises(StoreError, match="no evaluator 2"):
+    with (
+        Store.open(path) as store,
+        pytest.raises(StoreError, match=r"a.graph: .* no evaluator 2"),
+    ):
         store.bind_evaluator(2)
 
 
@@ -67,7 +70,7 @@ def test_more_evaluators_than_a_record_can_name_are_refused(path: Path) -> None:
     with Store.open(path) as store:
         numbers = [store.add_evaluator(EvaluatorIdentity("net", str(i))) for i in range(MAX_EVALUATOR - 1)]
         assert numbers[-1] == MAX_EVALUATOR
-        with pytest.raises(StoreError, match="15 evaluators already"):
+        with pytest.raises(StoreError, match=r"a.graph: .* 15 evaluators already"):
             store.add_evaluator(OTHER)
 
 
@@ -76,7 +79,7 @@ def test_more_runs_than_a_record_can_name_are_refused(path: Path) -> None:
         first = store.begin_run(chess.STARTING_FEN, {}, {})
         store.connection.execute("UPDATE run SET id = ? WHERE id = ?", (MAX_RUN - 1, first))
         assert store.begin_run(chess.STARTING_FEN, {}, {}) == MAX_RUN
-        with pytest.raises(StoreError, match="1,048,575 searches already"):
+        with pytest.raises(StoreError, match=r"a.graph: .* 1,048,575 searches already"):
             store.begin_run(chess.STARTING_FEN, {}, {})
 
 
@@ -148,6 +151,23 @@ def test_records_of_unlisted_runs_and_evaluators_are_named(tmp_path: Path) -> No
     found = verify(path).problems
     assert len(found) == 15
     assert all("is of evaluator 1, which the table evaluator does not list" in problem for problem in found)
+
+
+def test_upkeep_keeps_the_sources_of_records(tmp_path: Path) -> None:
+    path = Path(shutil.copy(GOLDEN.with_name("format2.graph"), tmp_path / "a.graph"))
+    with Store.open(path, read_only=True) as store:
+        expected = contents(store)
+    assert {(record.evaluator, record.run) for record in expected.values()} >= {(1, 1), (2, 4)}
+    copy = tmp_path / "copy.graph"
+    compact(path)
+    prune(path, 1)
+    backup(path, copy)
+    for file in (path, copy):
+        assert verify(file).problems == []
+        with Store.open(file) as store:
+            assert contents(store) == expected
+            store.rewrite(lambda batch: batch)
+            assert contents(store) == expected
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import chess
 import numpy as np
@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 
 from ..errors import CapacityError, StoreError
 from ..position import pack
-from ..provenance import EvaluatorIdentity, RootInfo, RunInfo
+from ..provenance import EvaluatorIdentity
 from ..record import NodeRecord, RecordBatch
 from . import lookup, merging, provenance, scanning, unfinished
 from .catalog import Catalog
-from .file import check_is_file, checkpoint, log_bytes, named, open_reader, open_writer, real_path, sql_errors
+from .file import check_is_file, checkpoint, log_bytes, open_reader, open_writer, real_path, sql_errors
 from .lock import WriteLock
 from .migrations import format_of
 from .runs import OnCorrupt
-from .unfinished import Unfinished
+from .tables import PlainTables
 
 if TYPE_CHECKING:
     from .reading import Reader
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 MAX_BATCH = 1 << 20  # records of one append; it is sorted in RAM
 
 
-class Store:
+class Store(PlainTables):
     """A graph file. Use it from one thread at a time, and close it."""
 
     def __init__(
@@ -265,97 +265,7 @@ class Store:
 
             shrink(self)
 
-    def begin_run(
-        self,
-        position_fen: str,
-        limits: Mapping[str, Any],
-        params: Mapping[str, Any],
-        *,
-        kind: str = "search",
-        evaluator: int | None = None,
-    ) -> int:
-        """Returns the number of a new run, recorded as started now; records evaluated in it carry it.
-
-        Args:
-          kind: `search`, or another reason to ask an evaluator.
-          evaluator: number of the one that is asked; None: the one that the file is bound to.
-
-        Raises:
-          StoreError: if the file has 1,048,575 runs already.
-        """
-        with self._writing() as connection, named(self.path):
-            return provenance.begin_run(
-                connection, position_fen, limits, params, kind=kind, evaluator=evaluator
-            )
-
-    def add_evaluator(self, identity: EvaluatorIdentity) -> int:
-        """Returns the number of an evaluator in this file, which lists it from now on.
-
-        Raises:
-          StoreError: if the file lists 15 others already.
-        """
-        with self._writing() as connection, named(self.path):
-            return provenance.add_evaluator(connection, identity)
-
-    def bind_evaluator(self, number: int) -> None:
-        """Binds the file to one of the evaluators that it lists: no other may be used with it then.
-
-        Raises:
-          StoreError: if it lists none of this number.
-        """
-        with self._writing() as connection, named(self.path):
-            self.identity = provenance.bind_evaluator(connection, number)
-            self._evaluator_number = number
-
-    def update_run(self, run: int, visits: int, evaluations: int) -> None:
-        """Records what a run has added so far."""
-        with self._writing() as connection:
-            provenance.update_run(connection, run, visits, evaluations, finished=False)
-
-    def finish_run(self, run: int, visits: int, evaluations: int) -> None:
-        """Records the end of a run and what it has added."""
-        with self._writing() as connection:
-            provenance.update_run(connection, run, visits, evaluations, finished=True)
-
-    def record_root(self, key_hex: str, fen: str, visits: int) -> None:
-        """Records that a position was searched as a root, with its root N."""
-        with self._writing() as connection:
-            provenance.record_root(connection, key_hex, fen, visits)
-
-    def write_top(self, positions: Sequence[Mapping[str, Any]], edges: Sequence[Mapping[str, Any]]) -> None:
-        """Replaces the rows of these positions in the plain tables `top_position` and `top_edge`."""
-        with self._writing() as connection:
-            provenance.write_top(connection, positions, edges)
-
-    def drop_top(self, below: int) -> None:
-        """Removes positions of less than `below` visits from the plain tables, except roots."""
-        with self._writing() as connection:
-            provenance.drop_top(connection, below)
-
-    def write_fact(self, name: str, value: str | None) -> None:
-        """Sets a row of the table `store_info`, or removes it."""
-        with self._writing() as connection:
-            unfinished.write_fact(connection, name, value)
-
-    def mark_unfinished(self, mark: Unfinished | None) -> None:
-        """Marks the file as being on its way to another evaluator, or as finished."""
-        with self._writing() as connection:
-            unfinished.write(connection, mark)
-
     # -------------------------------------------------------------- reading
-
-    @property
-    def unfinished(self) -> Unfinished | None:
-        """How far the file is on its way to another evaluator, None if it is on none."""
-        self._check_open()
-        with sql_errors(self.path, "read it"):
-            return unfinished.read(self._connection)
-
-    def read_fact(self, name: str) -> str | None:
-        """Returns a row of the table `store_info`, None if there is none."""
-        self._check_open()
-        with sql_errors(self.path, "read it"):
-            return unfinished.read_fact(self._connection, name)
 
     def scan(self, *, on_corrupt: OnCorrupt | None = None) -> Iterator[RecordBatch]:
         """Yields every record once, its newest version, in batches of some 16,000 in the order of runs.
@@ -424,35 +334,6 @@ class Store:
         reader = Reader(self.path, self._catalog.indexes, threads)
         self._readers = [*(r for r in self._readers if not r.closed), reader]
         return reader
-
-    @property
-    def evaluator_number(self) -> int:
-        """The number of the evaluator that the file is bound to, which new records carry."""
-        return self._evaluator_number
-
-    def evaluators(self) -> dict[int, EvaluatorIdentity]:
-        """Returns the evaluators that this file lists, by number."""
-        self._check_open()
-        with sql_errors(self.path, "read it"):
-            return provenance.evaluators(self._connection)
-
-    def runs(self) -> list[RunInfo]:
-        """Returns all searches of this file, oldest first."""
-        self._check_open()
-        with sql_errors(self.path, "read it"):
-            return provenance.runs(self._connection)
-
-    def run(self, number: int) -> RunInfo | None:
-        """Returns the run of a number, or None."""
-        self._check_open()
-        with sql_errors(self.path, "read it"):
-            return next(iter(provenance.runs(self._connection, number)), None)
-
-    def roots(self) -> list[RootInfo]:
-        """Returns all positions searched as roots, the last searched first."""
-        self._check_open()
-        with sql_errors(self.path, "read it"):
-            return provenance.roots(self._connection)
 
     # -------------------------------------------------------------- inside
 

@@ -87,7 +87,7 @@ OPTIONS = (
     Option("PolicyTemperature", STRING),
     Option("SyzygyPath", STRING),
     Option("Threads", SPIN, "0", 0, MAX_THREADS),
-    Option("Workers", STRING),
+    Option("Workers", STRING),  # empty: what the evaluator does by itself
     Option("Pool", STRING),
     Option("MultiPV", SPIN, "1", 1, MAX_MULTIPV),
     Option("Ponder", CHECK, "false"),

@@ -533,7 +533,7 @@ def test_the_commands_take_a_network(cli: Cli, tiny_file: Path, tmp_path: Path) 
     assert cli("store", "verify", path).code == 0
     refused = cli("analyze", "startpos", "--visits", 1, "--evaluator", f"lc0:{tiny_file}", "--store", path)
     assert refused.code == 1
-    assert "PolicyTemperature=1.359" in refused.err
+    assert "PolicyTemperature 1.0 there, 1.359 here" in refused.err
 
 
 def test_evaluating_with_a_network_compiles_nothing(cli: Cli, tiny_file: Path) -> None:

@@ -152,8 +152,8 @@ def bind(
 def mismatch(path: Path, there: EvaluatorIdentity, here: EvaluatorIdentity) -> EvaluatorMismatchError:
     """Returns the error that says how a file's evaluator and another one differ, and what to do about it."""
     return EvaluatorMismatchError(
-        f"{path} holds values of another evaluator ({there.kind}): {differences(there, here)}; use that one, another file,"
-        f" or `graphsearch reevaluate {shlex.quote(str(path))} --evaluator ...`"
+        f"{path} holds values of another evaluator ({there.kind}): {differences(there, here)};"
+        f" use that one, another file, or `graphsearch reevaluate {shlex.quote(str(path))} --evaluator ...`"
     )
 
 

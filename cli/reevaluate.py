@@ -23,9 +23,9 @@ from .options import (
     StoreFile,
     SyzygyPath,
     Value,
-    byte_count,
     chosen_evaluator,
     closing,
+    graph_ram,
 )
 from .output import compiling, print_json, say
 from .progress import progress_bar
@@ -95,7 +95,7 @@ def reevaluate(
     )
     if (evaluator, policy, value) == (None, None, None):
         raise typer.BadParameter("say with which evaluator: --evaluator NAME")
-    limit = None if ram is None else byte_count(ram)
+    limit = graph_ram(ram)
     rest = {"second_opinion": second_opinion, "min_visits": min_visits, "ram": ram, "json": json}
     command = command_line("reevaluate", str(file), asdict(choice) | rest)
     chosen, _ = chosen_evaluator(choice)
@@ -176,7 +176,8 @@ def _beside(
 
 def summary(report: ReevaluateReport, name: str) -> list[str]:
     """Returns what a reevaluation did, line by line."""
-    if report.finished and not report.evaluated and report.done == report.records and not report.roots:
+    nothing = not report.evaluated and not report.reused
+    if report.finished and nothing and report.done == report.records and not report.roots:
         return [f"The file holds the values of {name} already; nothing was evaluated."]
     lines = [
         f"{count(report.records, 'record')}, {count(report.evaluated, 'position')} evaluated"

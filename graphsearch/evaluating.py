@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -128,12 +128,20 @@ class _Asker:
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
+        self._has_failed = False
         self.size = FIRST_BATCH
 
     def ask(self, records: RecordBatch) -> Answer:
+        """Returns what is said of some records; nothing is asked after a failure: nobody takes the answer."""
+        if self._has_failed:
+            raise CancelledError
         began = time.monotonic()
-        positions = positions_of(records)
-        found = quantised(records, positions.moves, answer(self._evaluator, positions))
+        try:
+            positions = positions_of(records)
+            found = quantised(records, positions.moves, answer(self._evaluator, positions))
+        except BaseException:
+            self._has_failed = True
+            raise
         self._learn(len(records), time.monotonic() - began)
         return found
 

@@ -275,11 +275,13 @@ def _visits(batch: RecordBatch) -> NDArray[np.int64]:
 
 
 def _rows(answer: Answer, evaluator: int, run: int) -> Iterator[Opinion]:
-    """Yields the rows of an answer."""
-    records, visits = answer.records, _visits(answer.records)
+    """Yields the rows of an answer, but for positions where tablebases spoke in the evaluator's place."""
+    records, visits, exact = answer.records, _visits(answer.records), answer.is_exact.tolist()
     first = _first_choices(records, answer.moves, records.codes)
     second = _first_choices(records, answer.moves, answer.codes)
     for i, (words, fen) in enumerate(zip(records.words.tolist(), fens(records.words), strict=True)):
+        if exact[i]:
+            continue
         yield Opinion(
             table.key_text(words),
             evaluator,

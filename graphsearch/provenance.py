@@ -44,7 +44,7 @@ class EvaluatorIdentity:
 
     def describe(self) -> str:
         """Returns the identity as a person reads it: `builtin (1a2b3c4d)`."""
-        options = ", ".join(f"{k}={v}" for k, v in sorted(self.options.items()))
+        options = ", ".join(f"{k}={_shown(k, v)}" for k, v in sorted(self.options.items()))
         details = "; ".join(part for part in (self.digest[:8], options, self.mapping) if part)
         return f"{self.kind} ({details})" if details else self.kind
 
@@ -89,9 +89,18 @@ def _told(name: str, fields: Mapping[str, object], others: Mapping[str, object])
     return brief if brief != _brief(name, others) else _text(name, fields)
 
 
+def _is_digest(name: str) -> bool:
+    """Returns whether a field is a digest, also that of a part: `policy.digest`."""
+    return name.rpartition(".")[2] == "digest"
+
+
+def _shown(name: str, value: Option) -> Option:
+    return str(value)[:BRIEF_DIGEST] if _is_digest(name) else value
+
+
 def _brief(name: str, fields: Mapping[str, object]) -> str:
     text = str(fields.get(name, "not set"))
-    if name == "digest" and len(text) > BRIEF_DIGEST:
+    if _is_digest(name) and len(text) > BRIEF_DIGEST:
         return text[:BRIEF_DIGEST] + ".."
     return (text if text.isprintable() else json.dumps(text)) or "none"
 

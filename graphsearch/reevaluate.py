@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from .arena import default_budget
 from .errors import CapacityError
 from .evaluating import Answer, answers, open_flags, positions_of, reevaluated
-from .evaluators import Evaluator
+from .evaluators import Evaluator, TablebaseEvaluator
 from .favourites import Favourite, favourites
 from .provenance import BY_RULE
-from .record import RecordBatch
+from .record import UNPROVEN, RecordBatch
 from .refresh import TOLERANCE, RefreshProgress, RefreshReport, settle, table_bytes
 from .saving import shorten_log
 from .store import Store, opinions
@@ -216,7 +216,7 @@ class _Reevaluation:
         if self._store.identity.as_json() != self._evaluator.identity.as_json():
             return False
         number = self._store.evaluator_number
-        return not any(not _is_done(batch, number).all() for batch in self._store.scan())
+        return not any(not _is_done(batch, number, self._evaluator).all() for batch in self._store.scan())
 
     def _begin(self, mark: Unfinished | None) -> None:
         """Binds the file to the evaluator and marks it, in one transaction."""
@@ -245,7 +245,7 @@ class _Reevaluation:
         start: int | None = 0
         while start is not None:
             batch, start = self._store.portion(start)
-            done = _is_done(batch, self._number)
+            done = _is_done(batch, self._number, self._evaluator)
             self._passed += int(done.sum())
             self._say(EVALUATING, self._passed)
             if not done.all():
@@ -370,10 +370,17 @@ class _Reevaluation:
                 yield ChangedRoot(before.position, before.move, after.move, before.q, after.q)
 
 
-def _is_done(batch: RecordBatch, number: int) -> NDArray[np.bool_]:
-    """Returns which records are of an evaluator already, or of the rules."""
+def _is_done(batch: RecordBatch, number: int, evaluator: Evaluator) -> NDArray[np.bool_]:
+    """Returns which records are of an evaluator already, or of the rules.
+
+    Those are not of which nothing is proven although the evaluator's tablebases know the result.
+    """
     ends = np.diff(batch.code_offsets) == 0
-    return np.asarray((batch.evaluator == number) | (batch.evaluator == BY_RULE) | ends)
+    done = (batch.evaluator == number) | (batch.evaluator == BY_RULE) | ends
+    if isinstance(evaluator, TablebaseEvaluator):
+        unproven = np.nonzero(done & ~ends & (batch.flags == UNPROVEN))[0]
+        done[unproven[evaluator.knows(batch.words[unproven])]] = False
+    return np.asarray(done)
 
 
 def _answer_of(records: RecordBatch, known: Sequence[Opinion]) -> Answer:

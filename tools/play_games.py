@@ -57,7 +57,10 @@ class TimeControl:
     def read(cls, text: str) -> TimeControl:
         """Returns the time control of a text such as `10+0.1`."""
         base, _, increment = text.partition("+")
-        return cls(float(base), float(increment or 0))
+        found = cls(float(base), float(increment or 0))
+        if not (0 < found.base < math.inf and 0 <= found.increment < math.inf):
+            raise ValueError(f"{text} is no time control")
+        return found
 
 
 @dataclass
@@ -298,17 +301,31 @@ def parser() -> argparse.ArgumentParser:
     """Returns the command line's parser."""
     out = argparse.ArgumentParser(description="Play games between graphsearch uci and another UCI engine.")
     found = shutil.which("stockfish") or shutil.which("stockfish", path="/usr/games")
-    out.add_argument("--games", type=int, default=2, help="how many (default: 2)")
+    out.add_argument("--games", type=_positive, default=2, help="how many (default: 2)")
     out.add_argument("--tc", type=TimeControl.read, default=TimeControl(10, 0.1), help="default: 10+0.1")
     out.add_argument("--engine", default=found, help="the opponent's command (default: stockfish)")
-    out.add_argument("--engine-option", action="append", default=[], metavar="NAME=VALUE")
-    out.add_argument("--option", action="append", default=[], metavar="NAME=VALUE", help="of graphsearch")
+    out.add_argument("--engine-option", type=_option, action="append", default=[], metavar="NAME=VALUE")
+    out.add_argument(
+        "--option", type=_option, action="append", default=[], metavar="NAME=VALUE", help="of graphsearch"
+    )
     out.add_argument("--openings", type=Path, help="a PGN file (default: ten openings of its own)")
     out.add_argument("--opening-plies", type=int, default=8, help="of that file's games (default: 8)")
     out.add_argument("--max-plies", type=int, default=600, help="longer games are broken off")
     out.add_argument("--pgn", type=Path, help="append the games to this file")
     out.add_argument("--json", action="store_true", help="print the score as JSON")
     return out
+
+
+def _positive(text: str) -> int:
+    if int(text) < 1:
+        raise ValueError(f"{text} is not above 0")
+    return int(text)
+
+
+def _option(text: str) -> str:
+    if "=" not in text:
+        raise argparse.ArgumentTypeError(f"an option is NAME=VALUE, not {text!r}")
+    return text
 
 
 def options_of(texts: list[str]) -> dict[str, str]:
@@ -327,6 +344,8 @@ def main(arguments: list[str] | None = None) -> int:
     theirs = Player(THEIRS, shlex.split(given.engine), options_of(given.engine_option))
     games: list[Game] = []
     try:
+        if given.pgn:
+            given.pgn.open("a", encoding="utf-8").close()  # before anything is played
         rounds = match(
             ours,
             theirs,
@@ -338,6 +357,9 @@ def main(arguments: list[str] | None = None) -> int:
         for game in rounds:
             games.append(game)
             _tell(game, len(games), given, theirs)
+    except (TimeoutError, OSError, chess.engine.EngineError) as error:
+        print(f"play_games: {error or type(error).__name__}", file=sys.stderr)
+        return 2
     finally:
         ours.end()
         theirs.end()

@@ -163,7 +163,7 @@ class _Kind:
 
 
 def _builtin(_: str, options: Options, part: Part) -> Evaluator:
-    return BuiltinEvaluator(_temperature(options, 1.0))
+    return BuiltinEvaluator(_temperature(options, 1.0) if part != VALUE else 1.0)
 
 
 def _uniform(_: str, options: Options, part: Part) -> Evaluator:
@@ -172,6 +172,8 @@ def _uniform(_: str, options: Options, part: Part) -> Evaluator:
 
 def _lc0(file: str, options: Options, part: Part) -> Evaluator:
     temperature = _temperature(options, DEFAULT_TEMPERATURE)
+    if part == VALUE:
+        temperature = DEFAULT_TEMPERATURE  # of no effect, so files do not differ by it
     device = options.get("device", "auto").lower()
     return Lc0Evaluator(file, temperature=temperature, device=device, threads=_threads(options))
 
@@ -230,7 +232,7 @@ def _shares(spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> dict[Part, Opti
         role, name = _addressed(given, kinds)
         known = _known(name, kinds[role])
         if known is None:
-            raise InvalidParameterError(_unknown(name, spec, kinds))
+            raise InvalidParameterError(_unknown(name, spec, kinds if name == given else {role: kinds[role]}))
         if known.lower() in {other.lower() for other in shares[role]}:
             raise InvalidParameterError(f"the option {known} is given twice")
         shares[role][known] = value
@@ -271,8 +273,9 @@ def _known(name: str, kind: _Kind) -> str | None:
 
 
 def _unknown(name: str, spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> str:
+    where = "" if BOTH in kinds or len(kinds) > 1 else f"{next(iter(kinds))} part of the "
     exist = sorted({option for kind in kinds.values() for option in (*kind.options, WORKERS)}, key=str.lower)
-    return f"the evaluator {spec.describe()} has no option {name}; it has {', '.join(exist)}"
+    return f"the {where}evaluator {spec.describe()} has no option {name}; it has {', '.join(exist)}"
 
 
 def split_options(options: Iterable[str]) -> tuple[dict[str, str], list[str]]:

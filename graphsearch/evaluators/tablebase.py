@@ -66,6 +66,24 @@ class Syzygy:
         wdl = self._probe(self._tables.probe_wdl, board)
         return None if wdl is None else (wdl == WIN) - (wdl == LOSS)
 
+    def safe_moves(self, board: chess.Board) -> list[chess.Move] | None:
+        """Returns the moves that keep a position's result, the 50-move rule aside; None as for `best_moves`.
+
+        That takes a tenth of the time of `best_moves`.
+        """
+        if board.castling_rights or chess.popcount(board.occupied) > self.most_men:
+            return None
+        results: dict[chess.Move, int] = {}
+        for move in board.legal_moves:
+            board.push(move)
+            result = self.result(board)
+            board.pop()
+            if result is None:
+                return None
+            results[move] = result
+        least = min(results.values(), default=0)  # for the side to move then
+        return [move for move, result in results.items() if result == least] or None
+
     def best_moves(self, board: chess.Board) -> list[chess.Move] | None:
         """Returns the moves that keep a position's result and, in a win, reach it soonest.
 
@@ -76,10 +94,10 @@ class Syzygy:
         Returns:
           at least one move; None if no table knows the position, or it is over.
         """
-        if not self.has_dtz or board.castling_rights or chess.popcount(board.occupied) > self.most_men:
+        if not self.has_dtz:
             return None
         ranks: dict[chess.Move, tuple[int, int]] = {}
-        for move in board.legal_moves:
+        for move in self.safe_moves(board) or ():
             rank = self._rank(board, move)
             if rank is None:
                 return None
@@ -124,7 +142,7 @@ class Syzygy:
 
 
 class TablebaseEvaluator:
-    """An evaluator that asks tables first, for positions with clock 0.
+    """An evaluator that asks tables first: for positions with clock 0, and for draws, which no clock undoes.
 
     Their answer is a proof: V and both bounds are the exact result, P is equal for all moves, and a search
     goes no further there. Tables only say what the rules say, so the identity is that of the evaluator behind
@@ -158,7 +176,7 @@ class TablebaseEvaluator:
         Raises:
           EvaluatorError: if a table cannot be read, or the evaluator fails.
         """
-        results = self._results(batch)
+        results = self._results(batch.words)
         known = results != UNKNOWN
         self.hits += int(known.sum())
         if not known.any():
@@ -176,16 +194,18 @@ class TablebaseEvaluator:
                 bounds[~known] = rest.bounds
         return Evaluation(wdl, priors, bounds)
 
-    def _results(self, batch: PositionBatch) -> NDArray[np.int8]:
-        """Returns the result of every position, UNKNOWN where no table has it."""
-        results = np.full(len(batch), UNKNOWN, np.int8)
-        men = np.bitwise_count(batch.words[:, 6] | batch.words[:, 7])
-        meta = batch.words[:, 8]
-        castling, clock = meta >> np.uint64(1) & np.uint64(15), meta >> np.uint64(12)
-        candidates = (men <= self.tables.most_men) & (castling == 0) & (clock == 0)
-        for row in np.nonzero(candidates)[0].tolist():
-            result = self.tables.result(unpack(batch.words[row].tolist()))
-            if result is not None:
+    def knows(self, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Returns which packed positions, `[R, 10]`, the tables would answer."""
+        return np.asarray(self._results(words) != UNKNOWN)
+
+    def _results(self, words: NDArray[np.uint64]) -> NDArray[np.int8]:
+        """Returns the result of every position, UNKNOWN where no table has it for its clock."""
+        results = np.full(len(words), UNKNOWN, np.int8)
+        men = np.bitwise_count(words[:, 6] | words[:, 7])
+        castling, clock = words[:, 8] >> np.uint64(1) & np.uint64(15), words[:, 8] >> np.uint64(12)
+        for row in np.nonzero((men <= self.tables.most_men) & (castling == 0))[0].tolist():
+            result = self.tables.result(unpack(words[row].tolist()))
+            if result == 0 or (result is not None and not clock[row]):
                 results[row] = result
         return results
 

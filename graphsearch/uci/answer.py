@@ -27,6 +27,10 @@ from .writer import Writer
 
 INFO_SECONDS = 1.0  # between two reports of the same best move
 NEWS_SECONDS = 0.1  # at least, before a report of another one
+IDLE_VISITS, IDLE_TIMES = (
+    50_000,
+    10,
+)  # visits without a greater depth, of those until then, that end `go depth`
 STOP_SECONDS = 0.15  # that a stopped search has to answer with its last word
 
 Board = chess.Board
@@ -64,7 +68,8 @@ class Answer:
     ) -> None:
         """Begins at `began` (`time.monotonic`), when the command came."""
         self.go = go
-        self.board = board
+        self._board = board.copy()
+        self._moves = tuple(legal_moves(self._board))
         self.listed = frozenset(listed)
         self.wish = wish
         self.writer = writer
@@ -85,6 +90,12 @@ class Answer:
         self._record: NodeRecord | None = None
         self._best: chess.Move | None = None
         self._best_since = 0.0
+        self._depth = self._deepened_at = 0
+
+    @property
+    def board(self) -> Board:
+        """Returns a copy of the position with its game: several threads look, and make moves on it."""
+        return self._board.copy()
 
     def _planned(self) -> Budget | None:
         """Returns the time for this move, None if time does not limit it."""
@@ -92,7 +103,7 @@ class Answer:
         if go.movetime is not None:
             return move_budget(go.movetime, overhead_ms=overhead)
         clocks = [(go.wtime, go.winc), (go.btime, go.binc)]
-        own, other = clocks if self.board.turn == chess.WHITE else clocks[::-1]
+        own, other = clocks if self._board.turn == chess.WHITE else clocks[::-1]
         left, more = other if own[0] is None else own
         if left is None:
             return None
@@ -193,7 +204,7 @@ class Answer:
 
     def _ranked(self, record: NodeRecord) -> list[tuple[chess.Move, int, float]]:
         """Returns (move, visits, value) of the moves that may be played, best first."""
-        moves = legal_moves(self.board) if record.codes else []
+        moves = self._moves if record.codes else ()
         order = record.order
         edges = record.edges
         rows = [
@@ -206,7 +217,7 @@ class Answer:
         self, progress: Progress, ranked: list[tuple[chess.Move, int, float]], elapsed: float
     ) -> bool:
         go = self.go
-        if go.depth is not None and progress.new_visits and progress.depth >= go.depth:
+        if go.depth is not None and self._is_deep(progress, ranked, go.depth):
             return True
         if self._budget is None:
             return False
@@ -220,6 +231,16 @@ class Answer:
         speed = progress.visits_per_s
         at = Standing(elapsed, speed, best_n, second_n, self._best_since, agrees, len(ranked))
         return may_stop(self._budget, at)
+
+    def _is_deep(self, progress: Progress, ranked: list[tuple[chess.Move, int, float]], depth: int) -> bool:
+        """Returns whether visits are long enough, or will not become so: the game ends before."""
+        if progress.depth > self._depth:
+            self._depth, self._deepened_at = progress.depth, progress.new_visits
+        if not progress.new_visits:
+            return False
+        certain = bool(ranked) and ranked[0][1] > 0 and ranked[0][2] == 1.0
+        idle = progress.new_visits > IDLE_VISITS + IDLE_TIMES * self._deepened_at
+        return progress.depth >= depth or certain or len(ranked) == 1 or idle
 
     def _mates(self) -> bool:
         """Returns whether `go mate N` has its mate."""
@@ -242,7 +263,8 @@ class Answer:
                 self.writer.line(*lines)
 
     def _lines(self, report: Report, *, stats: bool) -> list[str]:
-        lines = info_lines(report, multipv=self.wish.multipv, wdl=self.wish.wdl)
+        shown = min(self.wish.multipv, len(self.listed) or self.wish.multipv)
+        lines = info_lines(report, multipv=shown, wdl=self.wish.wdl)
         if stats and report.node.moves:
             lines += stats_lines(report.node, self.wish.params, self.verbose_values(report.node))
         return lines
@@ -254,7 +276,13 @@ class Answer:
             if self.done.is_set():
                 return
             self.done.set()
-            self.writer.line(*self._last_lines())
+            try:
+                lines = self._last_lines()
+            except Exception as error:  # a defect must not leave a game without a move
+                best = quick_move(self.board, self.listed)
+                lines = [f"info string ERROR: {type(error).__name__}: {error}"]
+                lines += [f"bestmove {best.uci() if best else '0000'}"]
+            self.writer.line(*lines)
         self.stop.set()
         self._changed.set()
 
@@ -264,8 +292,8 @@ class Answer:
         lines: list[str] = []
         if report is not None:
             lines = self._lines(report, stats=self.wish.verbose or self.wish.live)
-        elif not any(self.board.legal_moves):
-            lines = [f"info depth 0 score {'mate' if self.board.is_check() else 'cp'} 0"]
+        elif not self._moves:
+            lines = [f"info depth 0 score {'mate' if self._board.is_check() else 'cp'} 0"]
         if not line:
             return [*lines, "bestmove 0000"]
         ponder = f" ponder {line[1].uci()}" if len(line) > 1 else ""

@@ -54,6 +54,9 @@ def clock_budget(
     return Budget(min(planned, most), most)
 
 
+LAST_WORD_SECONDS = 0.03  # before the time is up, for the search to say what it has found
+
+
 def move_budget(movetime_ms: int, *, overhead_ms: int = 0) -> Budget:
     """Returns the time for one move of exactly so long, less what the way to the GUI takes.
 
@@ -62,7 +65,7 @@ def move_budget(movetime_ms: int, *, overhead_ms: int = 0) -> Budget:
     """
     time = max(0, movetime_ms)
     seconds = (time - min(max(0, overhead_ms) / 2, time / 4)) / 1000
-    return Budget(seconds, seconds)
+    return Budget(max(seconds / 2, seconds - LAST_WORD_SECONDS), seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import chess
 
 from ..errors import GraphSearchError, InvalidParameterError, InvalidPositionError, UnsavedError
-from ..evaluators import Evaluator
+from ..evaluators import Evaluator, TablebaseEvaluator
 from ..params import Limits
 from ..position import key_of
 from ..query import NodeView, Reader, query, view
@@ -279,18 +279,23 @@ class Engine:
             self._writer.info(f"ERROR: {self._memory.trouble}")
         if graph is None or answer.done.is_set() or not any(answer.board.legal_moves):
             return
-        if not answer.listed:
-            from ..search import moves_of_tables
-
-            answer.listed = frozenset(moves_of_tables(graph, answer.board))
         answer.note(graph.read(answer.board))
         answer.verbose_values = lambda node: self._values(graph, node)
+        if not answer.listed:
+            self._ask_tables(graph, answer)
         known = view(graph.read, answer.board, lines=answer.wish.multipv, first=answer.listed)
         if known is not None:
             answer.begin(Report(known, seconds=time.monotonic() - answer.began))
         limits = answer.limits(known.visits if known else 0)
         if limits is not None and not answer.stop.is_set():
             self._run(graph, answer, limits)
+
+    def _ask_tables(self, graph: Graph, answer: Answer) -> None:
+        """Lists the moves that tablebases call best: first, at once, those that keep the result."""
+        evaluator = graph.evaluator
+        if isinstance(evaluator, TablebaseEvaluator):
+            answer.listed = frozenset(evaluator.tables.safe_moves(answer.board) or ())
+            answer.listed = frozenset(evaluator.best_moves(answer.board) or answer.listed)
 
     def _run(self, graph: Graph, answer: Answer, limits: Limits) -> None:
         """Runs one search and ends its answer with the last word of it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +16,9 @@ import chess
 import numpy as np
 
 from ..errors import GraphSearchError, StoreError, StoreLockedError
-from ..evaluators import Evaluation, Evaluator, PositionBatch, close, create
+from ..evaluators import Evaluation, Evaluator, PooledEvaluator, PositionBatch, close, create
 from ..kernels.kinds import EXTERNAL
-from ..params import Limits
+from ..params import Limits, SearchParams
 from ..provenance import EvaluatorIdentity
 from .options import Settings
 from .pace import Pace
@@ -61,7 +61,8 @@ class Memory:
         self.trouble = ""
         self.is_substitute = False  # whether another evaluator plays than was asked for
         self._opened_for: tuple[str, ...] | None = None
-        self._warm: set[tuple[int, bool]] = set()
+        self._warm: set[tuple[int, bool, str]] = set()
+        self._background = ExitStack()  # what compiles while nothing needs it yet
         self._saved_at = self._busy_at = time.monotonic()
 
     def is_ready(self, settings: Settings) -> bool:
@@ -105,7 +106,7 @@ class Memory:
     def _open(self, settings: Settings, evaluator: Evaluator) -> Graph | None:
         path = "" if self.trouble else settings.text("GraphFile")
         try:
-            self._load_kernels(evaluator, filed=bool(path))
+            self._load_kernels(evaluator, settings.params(), filed=bool(path))
             from ..graph import Graph
 
             try:
@@ -126,14 +127,14 @@ class Memory:
         self.trouble = text
         self._writer.info(f"ERROR: {text}")
 
-    def _load_kernels(self, evaluator: Evaluator, *, filed: bool) -> None:
+    def _load_kernels(self, evaluator: Evaluator, params: SearchParams, *, filed: bool) -> None:
         """Searches a little in a graph of its own: no clock shall run while kernels compile or load."""
         from ..graph import Graph
         from ..kernels.jit import is_compiled
         from ..search import search
-        from ..warm import file_kernels_compiling
+        from ..warm import file_kernels_compiling, paging_kernels_compiling
 
-        purpose = (evaluator.kernel_kind, filed)
+        purpose = (evaluator.kernel_kind, filed, params.gather)
         if purpose in self._warm:
             return
         cold = not is_compiled()
@@ -142,12 +143,16 @@ class Memory:
                 "the search kernels are being compiled; this happens once and takes some 20 seconds"
             )
         trial = _Idle() if evaluator.kernel_kind == EXTERNAL else evaluator
-        with (
-            file_kernels_compiling() if cold else nullcontext(),
-            _scratch(filed) as path,
-            Graph.open(path, evaluator=trial) as graph,
-        ):
-            search(graph, chess.Board(), Limits(visits=40))
+        with file_kernels_compiling() if cold else nullcontext(), _scratch(filed) as path:
+            for _ in range(1 + filed):  # the second time what was saved is loaded
+                with Graph.open(path, evaluator=trial) as graph:
+                    search(graph, _repeated(), Limits(visits=40), params)
+        if _has_kernels(evaluator):
+            with suppress(*FAILURES):  # a search will say what is wrong
+                evaluator.evaluate(PositionBatch.from_boards([chess.Board()]))
+        if filed:
+            self._background.close()
+            self._background.enter_context(paging_kernels_compiling())
         self._warm.add(purpose)
         if cold:
             self._writer.info("the search kernels are compiled")
@@ -179,6 +184,7 @@ class Memory:
         """Saves everything, closes the file and ends the evaluator."""
         graph, self.graph, self._opened_for = self.graph, None, None
         evaluator, self._chosen = self._chosen, None
+        self._background.close()
         self.pace = Pace()
         if graph is not None:
             self._close(graph)
@@ -193,6 +199,22 @@ class Memory:
             graph.close()
         except (StoreError, OSError) as error:
             self._writer.info(f"ERROR: {_text(error)}. What was not saved is lost")
+
+
+def _repeated() -> chess.Board:
+    """Returns a game whose positions have stood three times: a search from there meets draws by history."""
+    board = chess.Board()
+    for move in 2 * ("g1f3", "g8f6", "f3g1", "f6g8"):
+        board.push_uci(move)
+    return board
+
+
+def _has_kernels(evaluator: Evaluator) -> bool:
+    """Returns whether an evaluator outside the search calls kernels, here or in workers."""
+    if isinstance(evaluator, PooledEvaluator):
+        return True
+    parts = (getattr(evaluator, name, None) for name in ("inner", "policy", "value"))
+    return any(part is not None and part.kernel_kind != EXTERNAL for part in parts)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..errors import InvalidParameterError
 from ..params import GATHERERS, LEAST_RAM, MAX_BATCH, OPTION_NAMES, SearchParams, byte_count
@@ -49,6 +50,8 @@ class Option:
             return self._number(text)
         if self.name == "RAM" and text and byte_count(text) < LEAST_RAM:
             raise InvalidParameterError(f"RAM must be at least 8MB, not {text}")
+        if self.name in ("GraphFile", "LogFile") and text:
+            return str(Path(text).expanduser())
         if self.name in OPTION_NAMES:
             text = text or self.default
             SearchParams.from_options([f"{self.name}={text}"])
@@ -103,7 +106,7 @@ OPTIONS = (
 BY_NAME = {option.name.lower(): option for option in OPTIONS}
 OF_THE_GRAPH = (  # changing one of these opens the graph anew
     "GraphFile", "RAM", "Evaluator", "EvaluatorOptions", "Policy", "Value", "PolicyTemperature",
-    "SyzygyPath", "Threads", "Workers", "Pool",
+    "SyzygyPath", "Threads", "Workers", "Pool", "Gather",
 )  # fmt: skip
 
 

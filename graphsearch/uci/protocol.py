@@ -149,7 +149,7 @@ def _from_fen(fields_of_fen: list[str]) -> chess.Board:
     try:
         return board_from_fen(" ".join(fields_of_fen))
     except InvalidPositionError as error:
-        if len(fields_of_fen) > 2 and re.search("[A-HJ-PR-Za-hj-pr-z]", fields_of_fen[2]):
+        if len(fields_of_fen) > 2 and re.search("[A-Ha-h]", fields_of_fen[2]):
             raise InvalidPositionError(f"only standard chess is supported, no Chess960: {error}") from None
         raise
 

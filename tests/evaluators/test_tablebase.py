@@ -75,7 +75,7 @@ def test_what_tables_know_is_exact_and_the_evaluator_is_not_asked(tables: Syzygy
 def test_the_rest_of_a_batch_goes_to_the_evaluator(tables: Syzygy) -> None:
     inner = TableEvaluator({}, EQUAL)
     evaluator = TablebaseEvaluator(inner, tables)
-    known, running = positions(2, 1, "KPk")[0], positions(3, 1, "KPk", clock=7)[0]
+    known, running = positions(2, 1, "KPk")[0], chess.Board("8/8/8/4k3/8/4K3/8/6Q1 w - - 7 1")
     castling = chess.Board("4k3/8/8/8/8/8/8/4K2R w K - 0 1")
     boards = [chess.Board(), known, running, castling]
     batch = PositionBatch.from_boards(boards)
@@ -142,6 +142,31 @@ def test_a_win_is_not_proven_for_a_path_with_a_higher_clock(tables: Syzygy, tmp_
         assert after.bounds == (later or (result, result))
 
 
+def test_a_draw_is_known_whatever_the_clock(tables: Syzygy) -> None:
+    inner = TableEvaluator({}, EQUAL)
+    drawn = chess.Board("3k4/3P4/4K3/8/8/8/8/8 w - - 30 1")
+    batch = PositionBatch.from_boards([drawn])
+    answer = TablebaseEvaluator(inner, tables).evaluate(batch)
+    assert answer.bounds is not None
+    assert answer.bounds.tolist() == [[0, 0]]
+    assert not inner.asked
+
+
+def test_safe_moves_keep_the_result(tables: Syzygy) -> None:
+    for men in ("KQk", "KPk", "KPkp", "KRkr"):
+        for board in positions(7, 10, men):
+            safe, result = tables.safe_moves(board), tables.result(board)
+            assert safe is not None
+            assert result is not None
+            for move in board.legal_moves:
+                board.push(move)
+                assert (move in safe) == (tables.result(board) == -result)
+                board.pop()
+            best = tables.best_moves(board)
+            assert best is not None
+            assert set(best) <= set(safe)
+
+
 def test_best_moves_keep_the_result_and_reach_it_soonest(tables: Syzygy) -> None:
     """Played out by both sides: every win is won within the 50-move rule, every draw is held."""
     with chess.syzygy.open_tablebase(str(TABLES)) as oracle:
@@ -201,3 +226,29 @@ def test_a_reevaluation_with_tables_writes_their_proofs(tmp_path: Path, cli: Any
     assert node is not None
     assert (node.bounds[0], node.evaluator) == (node.bounds[1], 0)
     assert cli("store", "verify", path).code == 0
+
+
+@needs_tables
+def test_tables_are_brought_into_a_file_by_reevaluating_it_with_its_own_evaluator(
+    tmp_path: Path, cli: Any
+) -> None:
+    path = str(tmp_path / "a.graph")
+    fen = "6k1/5p2/8/8/8/8/4PR2/4K3 w - - 0 1"
+    assert cli("analyze", fen, "--visits", "400", "--store", path).code == 0
+    first = cli("reevaluate", path, "--evaluator", "builtin", "--syzygy", str(TABLES), "--json").json
+    second = cli("reevaluate", path, "--evaluator", "builtin", "--syzygy", str(TABLES), "--json").json
+    assert first["evaluated"] > 0
+    assert second["evaluated"] == 0
+
+
+@needs_tables
+def test_what_tables_say_is_no_opinion_of_the_evaluator(tmp_path: Path, cli: Any) -> None:
+    path = str(tmp_path / "a.graph")
+    fen = "6k1/5p2/8/8/8/8/4PR2/4K3 w - - 0 1"
+    assert cli("analyze", fen, "--visits", "400", "--store", path).code == 0
+    common = ("reevaluate", path, "--evaluator", "uniform")
+    assert cli(*common, "--second-opinion", "--syzygy", str(TABLES)).code == 0
+    assert cli(*common).code == 0
+    with Graph.open(path, evaluator="uniform") as graph:
+        seen = [record for chunk in graph.store.scan() for record in map(chunk.record, range(len(chunk)))]  # type: ignore[union-attr]
+    assert all(record.v == 0 for record in seen if not record.terminal)

@@ -18,6 +18,9 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, search
+from graphsearch.errors import EvaluatorError
+from graphsearch.evaluators import Evaluation, PositionBatch
+from graphsearch.opinions import second_opinion
 from graphsearch.position import key_of
 from graphsearch.reevaluate import reevaluate
 from graphsearch.store import Store, verify
@@ -70,6 +73,37 @@ def test_a_search_with_little_memory_pays_once(tmp_path: Path) -> None:
             for _ in range(3):
                 search(graph, chess.Board(), Limits(visits=300), SearchParams(minibatch_size=16))
                 graph.pager.start_over()
+    assert_paid_once(evaluator)
+
+
+class Failing(CountingEvaluator):
+    """One that fails at every third batch, before it has done any work."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        self.calls += 1
+        if self.calls % 3 == 0:
+            raise EvaluatorError("it fails at every third batch")
+        return super().evaluate(batch)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_an_evaluator_that_fails_is_paid_once_for_what_it_answered(tmp_path: Path, beside: bool) -> None:
+    path, evaluator = tmp_path / "a.graph", Failing()
+    with Graph.open(path, evaluator="uniform") as graph:
+        search(graph, chess.Board(), Limits(visits=3000))
+    while True:
+        try:
+            if beside:
+                second_opinion(path, evaluator)
+            else:
+                reevaluate(path, evaluator)
+        except EvaluatorError:
+            continue
+        break
     assert_paid_once(evaluator)
 
 

@@ -122,7 +122,7 @@ def test_an_unfinished_file_is_refused_by_a_search_and_shown_with_a_note(cli: Cl
         (["--evaluator", "nobody"], 2, "unknown evaluator"),
         (["--evaluator", "uniform", "--evaluator-option", "CPuct=2"], 2, "has no option CPuct"),
         (["--evaluator", "uniform", "--min-visits", "3"], 2, "--min-visits is for --second-opinion"),
-        (["--evaluator", "uniform", "--ram", "10B"], 1, "allow more"),
+        (["--evaluator", "uniform", "--ram", "10B"], 2, "too little"),
         (["--evaluator", "builtin", "--second-opinion"], 1, "that of another evaluator"),
     ],
 )

@@ -20,7 +20,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
 SET_UP = [
     "pip install . && graphsearch analyze startpos --time 10 --store first.graph",
-    "pip install -e '.[test]' && pytest -n auto --dist loadfile",
+    "pip install -e '.[test]' && pytest -n 2 --dist loadfile",
 ]
 GAMES = """[White "A"]
 

@@ -253,7 +253,8 @@ def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
         Graph.open(request.store, evaluator=job.evaluator, ram_bytes=job.ram_bytes) as graph,
     ):
         _compile(job)
-        if not request.searchmoves and moves_of_tables(graph, job.board):
+        listed = job.searchmoves or tuple(moves_of_tables(graph, job.board))
+        if listed and not job.searchmoves:
             say("Tablebases know this position: only the moves that they call best are searched.")
         if not job.limits.as_dict():
             say("No limit is set: Ctrl-C ends the search.")
@@ -269,7 +270,7 @@ def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
                 job.params,
                 on_progress=show,
                 stop=signals.stop,
-                searchmoves=job.searchmoves,
+                searchmoves=listed,
             )
 
 

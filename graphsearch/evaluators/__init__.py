@@ -10,7 +10,7 @@ assess.py      what one says about positions, without any search
 """
 
 from .assess import Assessment, assess
-from .base import Evaluation, Evaluator, PositionBatch, checked, close
+from .base import Evaluation, Evaluator, PositionBatch, calls_kernels, checked, close
 from .builtin import BuiltinEvaluator
 from .combined import CombinedEvaluator
 from .factory import NAMES, EvaluatorSpec, create, parse_options, split_options
@@ -40,6 +40,7 @@ __all__ = [
     "UciSettings",
     "UniformEvaluator",
     "assess",
+    "calls_kernels",
     "checked",
     "close",
     "create",

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import EvaluatorError
+from ..kernels.kinds import EXTERNAL
 from ..position import POSITION_WORDS, decode_move, encode_move, legal_moves, pack, unpack
 from ..provenance import EvaluatorIdentity
 
@@ -107,6 +108,12 @@ def close(evaluator: Evaluator) -> None:
     ending = getattr(evaluator, "close", None)
     if ending is not None:
         ending()
+
+
+def calls_kernels(evaluator: Evaluator) -> bool:
+    """Returns whether an evaluator is one of the kernels, or has one as a part in this process."""
+    parts = (getattr(evaluator, name, None) for name in ("inner", "policy", "value"))
+    return any(part is not None and part.kernel_kind != EXTERNAL for part in (evaluator, *parts))
 
 
 def checked(batch: PositionBatch, evaluation: Evaluation) -> Evaluation:

@@ -13,10 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import chess
-import numpy as np
 
 from ..errors import GraphSearchError, StoreError, StoreLockedError
-from ..evaluators import Evaluation, Evaluator, PooledEvaluator, PositionBatch, close, create
+from ..evaluators import (
+    Evaluator,
+    PooledEvaluator,
+    PositionBatch,
+    UniformEvaluator,
+    calls_kernels,
+    close,
+    create,
+)
 from ..kernels.kinds import EXTERNAL
 from ..params import Limits, SearchParams
 from ..provenance import EvaluatorIdentity
@@ -35,18 +42,11 @@ Maker = Callable[[Settings], Evaluator]
 FAILURES = (GraphSearchError, OSError, ImportError, MemoryError, RuntimeError, ValueError)
 
 
-class _Idle:
+class _Idle(UniformEvaluator):
     """An evaluator outside the kernels that knows nothing: to load what calls one."""
 
     kernel_kind = EXTERNAL
-    temperature = 1.0
     identity = EvaluatorIdentity("idle")
-
-    def evaluate(self, batch: PositionBatch) -> Evaluation:
-        """Returns even chances everywhere."""
-        lengths = np.diff(batch.offsets)
-        wdl = np.full((len(batch), 3), 1 / 3, np.float32)
-        return Evaluation(wdl, np.repeat(1 / lengths, lengths).astype(np.float32))
 
 
 class Memory:
@@ -142,12 +142,13 @@ class Memory:
             self._writer.info(
                 "the search kernels are being compiled; this happens once and takes some 20 seconds"
             )
-        trial = _Idle() if evaluator.kernel_kind == EXTERNAL else evaluator
+        is_outside = evaluator.kernel_kind == EXTERNAL
+        trial = _Idle() if is_outside else evaluator
         with file_kernels_compiling() if cold else nullcontext(), _scratch(filed) as path:
             for _ in range(1 + filed):  # the second time what was saved is loaded
                 with Graph.open(path, evaluator=trial) as graph:
                     search(graph, _repeated(), Limits(visits=40), params)
-        if _has_kernels(evaluator):
+        if is_outside and (isinstance(evaluator, PooledEvaluator) or calls_kernels(evaluator)):
             with suppress(*FAILURES):  # a search will say what is wrong
                 evaluator.evaluate(PositionBatch.from_boards([chess.Board()]))
         if filed:
@@ -207,14 +208,6 @@ def _repeated() -> chess.Board:
     for move in 2 * ("g1f3", "g8f6", "f3g1", "f6g8"):
         board.push_uci(move)
     return board
-
-
-def _has_kernels(evaluator: Evaluator) -> bool:
-    """Returns whether an evaluator outside the search calls kernels, here or in workers."""
-    if isinstance(evaluator, PooledEvaluator):
-        return True
-    parts = (getattr(evaluator, name, None) for name in ("inner", "policy", "value"))
-    return any(part is not None and part.kernel_kind != EXTERNAL for part in parts)
 
 
 @contextmanager

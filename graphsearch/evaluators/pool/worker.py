@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from ... import errors
 from ...errors import GraphSearchError
-from ...kernels.kinds import EXTERNAL
-from ..base import Evaluator, PositionBatch
+from ..base import Evaluator, PositionBatch, calls_kernels, close
 
 Make = Callable[[], Evaluator]
 
@@ -116,9 +115,8 @@ class Worker:
 
     def leave(self) -> None:
         """Closes an evaluator that can be closed."""
-        close = getattr(self._evaluator, "close", None)
-        if close is not None:
-            close()
+        if self._evaluator is not None:
+            close(self._evaluator)
 
     def _ready(self) -> Evaluator:
         if self._evaluator is None:
@@ -129,8 +127,7 @@ class Worker:
     @contextmanager
     def _compiling_alone(self, evaluator: Evaluator) -> Iterator[None]:
         """Lets one process of a machine at a time into its first evaluation, until kernels are compiled."""
-        parts = (evaluator, getattr(evaluator, "policy", None), getattr(evaluator, "value", None))
-        if self._is_compiled or all(part is None or part.kernel_kind == EXTERNAL for part in parts):
+        if self._is_compiled or not calls_kernels(evaluator):
             yield
             return
         with compiled_once(f"pool-{evaluator.identity.kind}"):

@@ -49,6 +49,7 @@ def search(
     searchmoves: Iterable[chess.Move] = (),
     pace: Pace | None = None,
     hurry: bool = False,
+    run: int | None = None,
 ) -> SearchResult:
     """Searches a position and returns what is known about it then; all of it is saved.
 
@@ -66,6 +67,8 @@ def search(
         seconds they took (0, 0.0 at first); returns the most leaves of a wave from now on.
       hurry: wait for the file as little as can be: a search that leaves nothing unsaved for long ends before
         it is saved. `Graph.save_soon`, `begin_saving` or `close` must follow.
+      run: the search is a part of this run of the file, which the caller began and will finish; its root
+        is not listed in the file. None: it is a run of its own.
 
     Raises:
       InvalidPositionError: if the position is not legal, or one of `searchmoves` is not.
@@ -81,7 +84,7 @@ def search(
             graph, board, limits or Limits(), params or SearchParams(), stop or threading.Event()
         )
         session.listed = frozenset(searchmoves or moves_of_tables(graph, board))
-        session.pace, session.hurry = pace, hurry
+        session.pace, session.hurry, session.joined = pace, hurry, run
         return session.run(on_progress, interval)
     finally:
         graph.searching.release()
@@ -126,6 +129,7 @@ class _Session:
         self.listed: frozenset[chess.Move] = frozenset()
         self.pace: Pace | None = None
         self.hurry = False
+        self.joined: int | None = None
         self.root = pack(board)
         self.arena = graph.arena
         overlap = bool(params.overlap)
@@ -196,9 +200,12 @@ class _Session:
         self.arena.set_params(self.params)
         self.arena.set_history(history_keys(self.board))
         self.arena.counters[layout.SELDEPTH] = 0
-        self.graph.note_root(self.board)
-        if self.graph.store and not self.hurry:
-            self.graph.call(self._begin_run)
+        if self.joined is not None:
+            self.run_id = self.joined
+        else:
+            self.graph.note_root(self.board)
+            if self.graph.store and not self.hurry:
+                self.graph.call(self._begin_run)
         self.arena.set_run(self.run_id or 0)
 
     def _begin_run(self, store: Store) -> None:
@@ -272,10 +279,12 @@ class _Session:
             self.flush_seconds = min(2 * self.flush_seconds, FLUSH_SECONDS)
 
     def _noted(self, *, finished: bool) -> Callable[[Store], None]:
-        """Returns what writes down the state of this run."""
+        """Returns what writes down the state of this run; nothing if it is the caller's."""
         visits, evaluations = self._added(layout.VISITS), self._added(layout.EVALUATIONS)
 
         def note(store: Store) -> None:
+            if self.joined is not None:
+                return
             if self.run_id is None:
                 self._begin_run(store)
             assert self.run_id is not None
@@ -287,9 +296,9 @@ class _Session:
     def _end(self) -> StoreError | None:
         """Saves all, and takes back what only this game's history made a draw; returns why saving failed."""
         try:
-            if self.graph.store and self.hurry:
+            if self.graph.store and self.hurry and self.joined is None:
                 self.graph.note_later(self._noted(finished=True))
-            elif self.graph.store:
+            elif self.graph.store and not self.hurry:
                 self.graph.flush(self._noted(finished=True))
             mark_compiled()
         except StoreError as error:

@@ -20,9 +20,11 @@ FLOORS = (
     ("store", "evaluators"),
     ("query", "results", "summary", "paging", "saving", "evaluating"),
     ("graph", "refresh", "favourites"),
-    ("reevaluate", "opinions", "disagree"),
+    ("reevaluate", "opinions", "disagree", "queries"),
     ("waves",),
     ("search",),
+    ("exchange",),
+    ("book",),
     ("bench", "bench_offload", "bench_batches", "warm"),
     ("uci",),
     ("",),  # graphsearch/__init__.py: the names of the public API, resolved when asked for

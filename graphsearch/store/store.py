@@ -117,7 +117,7 @@ class Store(PlainTables):
 
     @property
     def format_version(self) -> int:
-        """The format of the file: 2; or 1 if it is only read and was never written since."""
+        """The format of the file: the newest; an older one if it is only read and was not written since."""
         self._check_open()
         with sql_errors(self.path, "read it"):
             return format_of(self._connection, self.path)

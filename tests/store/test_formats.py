@@ -21,6 +21,7 @@ from graphsearch.record import MAX_CODE, MAX_MOVES
 from graphsearch.search import search
 from graphsearch.store import Store, info, verify
 from graphsearch.store.catalog import signed
+from graphsearch.store.migrations import FORMAT_VERSION
 from graphsearch.store.order import sort_keys
 
 from .formats import SCHEMA, example
@@ -76,7 +77,7 @@ def test_blocks_of_format_1_stay_as_they_are_beside_new_ones(tmp_path: Path) -> 
     before = stored_blocks(path)
     with Graph.open(path, evaluator="uniform") as graph:
         assert graph.store is not None
-        assert graph.store.format_version == 2
+        assert graph.store.format_version == FORMAT_VERSION
         with Store.open(path, read_only=True) as store:
             assert digest(store, sources=False) == facts["sha256"], "a migration rewrites no record"
         graph.store.append(batch_of([replace(r, run=0) for r in random_records(8, 5)]), fresh=5)
@@ -88,7 +89,7 @@ def test_blocks_of_format_1_stay_as_they_are_beside_new_ones(tmp_path: Path) -> 
         records = list(contents(store).values())
         assert {record.run for record in records} == {0, 2, 3}
         assert sum(record.run == 0 for record in records) >= facts["nodes"]
-        assert info(path).format_version == 2
+        assert info(path).format_version == FORMAT_VERSION
 
 
 def stored_blocks(path: Path) -> set[bytes]:

@@ -14,6 +14,7 @@ from graphsearch.errors import EvaluatorMismatchError, StoreError
 from graphsearch.provenance import EvaluatorIdentity, differences
 from graphsearch.record import MAX_EVALUATOR, MAX_RUN
 from graphsearch.store import Store, backup, compact, info, prune, verify
+from graphsearch.store.migrations import FORMAT_VERSION
 from graphsearch.version import __version__
 
 from .records import IDENTITY, contents, filled, random_records
@@ -107,7 +108,7 @@ def test_a_file_of_format_1_is_read_as_it_is_and_migrated_by_a_writer(tmp_path: 
     assert verify(path).ok
     assert path.read_bytes() == before
     with Store.open(path) as store:
-        assert store.format_version == 2
+        assert store.format_version == FORMAT_VERSION
         assert [(run.kind, run.evaluator, run.program) for run in store.runs()] == [("search", 1, None)]
         assert store.begin_run(chess.STARTING_FEN, {}, {}) == 2
         assert contents(store) == old
@@ -132,7 +133,7 @@ def test_a_migration_that_is_cut_short_leaves_the_file_as_it_was(
     finally:
         connection.close()
     Store.open(path).close()
-    assert info(path).format_version == 2
+    assert info(path).format_version == FORMAT_VERSION
 
 
 def test_records_of_unlisted_runs_and_evaluators_are_named(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from graphsearch.errors import CapacityError, CorruptRecordError, StoreError
 from graphsearch.position import pack, unpack
 from graphsearch.record import NodeRecord, RecordBatch
 from graphsearch.store import Store, info, merging, verify
+from graphsearch.store.migrations import FORMAT_VERSION
 
 from .records import IDENTITY, batch_of, changed, contents, filled, identity, random_records
 
@@ -321,7 +322,7 @@ def test_runs_and_roots_are_kept(path: Path) -> None:
 def test_info_counts_and_serialises(path: Path) -> None:
     filled(path, RECORDS)
     facts = info(path)
-    assert (facts.nodes, facts.format_version, facts.evaluator) == (300, 2, IDENTITY)
+    assert (facts.nodes, facts.format_version, facts.evaluator) == (300, FORMAT_VERSION, IDENTITY)
     assert facts.file_bytes == path.stat().st_size
     assert facts.bytes_per_node == facts.file_bytes / 300
     assert facts.as_dict()["evaluator"] == {"kind": "uniform", "digest": "", "options": {}, "mapping": ""}

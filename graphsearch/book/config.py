@@ -1,0 +1,141 @@
+"""What a book is to be: its roots, its side, what it takes in, and how it is searched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import chess
+
+from ..evaluators import EvaluatorSpec
+
+Side = Literal["white", "black", "both"]
+Policy = Literal["puct", "dropout", "cost"]
+Backup = Literal["minimax", "q"]
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A position where the book begins.
+
+    Attributes:
+      board: the position; its ply is that of its move number (`board.ply()`).
+      origin: what put it there, for a person: `root 1`, `root 2: games.pgn, game 7`.
+    """
+
+    board: chess.Board
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """Which moves a book takes in, at some plies. A move is taken in if one of the tests admits it.
+
+    Own moves are those of the book's side (of both sides, if it is `both`), replies those of the other.
+
+    Attributes:
+      first, last: plies of the positions, inclusive; None: no end.
+      own_cp: own moves that lose at most so many centipawns against the best one.
+      own_moves: of these, at most so many, the best ones; None: all.
+      reply_p: replies with at least this prior; None: the test admits none.
+      reply_cp: replies that lose at most so many centipawns against the best one; None: none but the best.
+      reply_games: replies that stand in at least so many imported games; None: the test admits none.
+      reply_moves: of all these, at most so many, the best ones; None: all.
+    """
+
+    first: int = 0
+    last: int | None = None
+    own_cp: float = 0.0
+    own_moves: int | None = 1
+    reply_p: float | None = None
+    reply_cp: float | None = None
+    reply_games: int | None = None
+    reply_moves: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expansion:
+    """Which leaf is next. Losses are in pawns, for the side that moves.
+
+    Attributes:
+      policy: `puct`: visits from the root, as in a search; `dropout`: Lincke's drop-out expansion; `cost`:
+        in the order of the cost of the way from the root.
+      value: how values go up: `minimax` of what is stored, or `q`, their mean by visits.
+      cpuct: of `puct`. alpha: of `dropout`, plies that a pawn of loss is worth.
+      per_ply, per_loss, per_log_p, per_move: of `cost`: what a ply costs, a pawn of loss, one of -ln P, and
+        each move that the position has in the book before this one.
+    """
+
+    policy: Policy = "dropout"
+    value: Backup = "minimax"
+    cpuct: float = 1.745
+    alpha: float = 10.0
+    per_ply: float = 1.0
+    per_loss: float = 10.0
+    per_log_p: float = 0.5
+    per_move: float = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaf:
+    """How a position of the book is searched.
+
+    Attributes:
+      evaluations, visits: of each search; None: no such limit. One of them is given.
+      params: (name, value text) pairs of the search's parameters, such as `("MinibatchSize", "32")`.
+    """
+
+    evaluations: int | None = 1000
+    visits: int | None = None
+    params: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruling:
+    """What a person decided about a position.
+
+    Attributes:
+      board: the position, wherever in the book it comes up.
+      moves: UCI moves that are taken in whatever the window says (forced), or never (excluded).
+      only: of forced ones: no other move is taken in there.
+      line: of BOOK.toml, where it stands.
+    """
+
+    board: chess.Board
+    moves: tuple[chess.Move, ...]
+    only: bool = False
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BookConfig:
+    """A whole BOOK.toml, checked.
+
+    Attributes:
+      text: the file as it was read. name: of the book. side: whose moves are own ones.
+      max_ply: positions at this ply are not searched any more, and no move of theirs is taken in.
+    """
+
+    text: str
+    name: str
+    side: Side
+    max_ply: int
+    roots: tuple[Root, ...]
+    windows: tuple[Window, ...] = (Window(),)
+    expansion: Expansion = field(default_factory=Expansion)
+    leaf: Leaf = field(default_factory=Leaf)
+    forced: tuple[Ruling, ...] = ()
+    excluded: tuple[Ruling, ...] = ()
+    evaluator: EvaluatorSpec = field(default_factory=EvaluatorSpec)
+
+    def is_own(self, turn: chess.Color) -> bool:
+        """Returns whether the moves of this colour are the book's own."""
+        return self.side == "both" or (self.side == "white") == turn
+
+    def window_at(self, ply: int) -> Window | None:
+        """Returns the last window that covers a ply; None: nothing is taken in there but what is forced."""
+        found = None
+        for window in self.windows:
+            if window.first <= ply and (window.last is None or ply <= window.last):
+                found = window
+        return found

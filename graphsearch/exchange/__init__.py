@@ -1,0 +1,1 @@
+"""Games, books and positions into a graph file, and out of it again."""

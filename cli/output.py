@@ -45,7 +45,8 @@ class Group(TyperGroup):
         except Exception as error:
             if not _is_expected(error):
                 raise
-            say(f"graphsearch: {_describe(error)}")
+            for text in getattr(error, "problems", [_describe(error)]):
+                say(f"graphsearch: {text}")
             raise typer.Exit(_exit_code(error)) from None
 
 

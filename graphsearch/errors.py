@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -15,6 +16,14 @@ class InvalidPositionError(GraphSearchError, ValueError):
 
 class InvalidParameterError(GraphSearchError, ValueError):
     """A search parameter or limit with an unknown name or a value out of range."""
+
+
+class BookConfigError(InvalidParameterError):
+    """A BOOK.toml that is no description of a book; `problems` has a line for each fault, with its place."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
 
 
 class ShapeError(GraphSearchError, ValueError):

@@ -6,7 +6,9 @@ A search of the wrong position is worse than none, so here whatever it would dro
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -96,6 +98,74 @@ def read_pgn(
     where = f"game {number} of {path}"
     notes = [f"{path} holds more games; this is the first (--game chooses another)"] if more else []
     return _position_of(found, _move_text(lines.lines), where, ply, notes), tuple(notes)
+
+
+@dataclass(frozen=True, slots=True)
+class GamePosition:
+    """What a game of a PGN file gives.
+
+    Attributes:
+      game: its number in the file, from 1.
+      board: the position, its move stack the game up to there; None: it could not be read.
+      notes: what the person should know. problem: why there is no position.
+      length: plies of its mainline that could be read; 0 where there is no position.
+    """
+
+    game: int
+    board: chess.Board | None
+    notes: tuple[str, ...] = ()
+    problem: str = ""
+    length: int = 0
+
+
+def read_games(
+    path: Path, *, ply: int | None = None, only: Collection[int] | None = None
+) -> Iterator[GamePosition]:
+    """Yields the position after at most `ply` half-moves of each game's mainline, game by game.
+
+    A game that breaks off before that is a problem; one that ends before that gives its last position.
+
+    Args:
+      only: numbers of games; None: all.
+
+    Raises:
+      InvalidPositionError: if the file cannot be read, or is none.
+    """
+    try:
+        _refuse_other_files(path)
+        with path.open(encoding="utf-8-sig", errors="replace") as handle:
+            yield from _games(handle, path, ply, only)
+    except OSError as error:
+        raise InvalidPositionError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def _games(
+    handle: TextIO, path: Path, ply: int | None, only: Collection[int] | None
+) -> Iterator[GamePosition]:
+    last = max(only, default=0) if only is not None else None
+    for number in itertools.count(1):
+        if last is not None and number > last:
+            return
+        if only is not None and number not in only:
+            if not chess.pgn.skip_game(handle):
+                return
+            continue
+        lines = _Lines(handle)
+        found = chess.pgn.read_game(lines, Visitor=_MainlineReader)  # type: ignore[call-overload]
+        if found is None:
+            return
+        yield _position_in(found, _move_text(lines.lines), number, path, ply)
+
+
+def _position_in(game: _Game, text: str, number: int, path: Path, ply: int | None) -> GamePosition:
+    notes: list[str] = []
+    length = game.plies
+    wanted = ply if ply is None or game.error else min(ply, length)
+    try:
+        board = _position_of(game, text, f"game {number} of {path}", wanted, notes)
+    except InvalidPositionError as error:
+        return GamePosition(number, None, tuple(notes), str(error))
+    return GamePosition(number, board, tuple(notes), length=length)
 
 
 def _refuse_other_files(path: Path) -> None:

@@ -34,7 +34,7 @@ class Window:
     Own moves are those of the book's side (of both sides, if it is `both`), replies those of the other.
 
     Attributes:
-      first, last: plies of the positions, inclusive; None: no end.
+      first, last: plies of the positions, inclusive; None: no end. Where windows overlap, the last counts.
       own_cp: own moves that lose at most so many centipawns against the best one.
       own_moves: of these, at most so many, the best ones; None: all.
       reply_p: replies with at least this prior; None: the test admits none.
@@ -95,8 +95,8 @@ class Ruling:
     """What a person decided about a position.
 
     Attributes:
-      board: the position, wherever in the book it comes up.
-      moves: UCI moves that are taken in whatever the window says (forced), or never (excluded).
+      board: the position, wherever in the book it comes up; no other ruling of this kind has it.
+      moves: moves that are taken in whatever the window says (forced), or never (excluded).
       only: of forced ones: no other move is taken in there.
       line: of BOOK.toml, where it stands.
     """
@@ -114,6 +114,8 @@ class BookConfig:
     Attributes:
       text: the file as it was read. name: of the book. side: whose moves are own ones.
       max_ply: positions at this ply are not searched any more, and no move of theirs is taken in.
+      roots: distinct positions before `max_ply`.
+      notes: what its author should know, a line each.
     """
 
     text: str
@@ -127,6 +129,7 @@ class BookConfig:
     forced: tuple[Ruling, ...] = ()
     excluded: tuple[Ruling, ...] = ()
     evaluator: EvaluatorSpec = field(default_factory=EvaluatorSpec)
+    notes: tuple[str, ...] = ()
 
     def is_own(self, turn: chess.Color) -> bool:
         """Returns whether the moves of this colour are the book's own."""

@@ -13,7 +13,7 @@ from .assess import Assessment, assess
 from .base import Evaluation, Evaluator, PositionBatch, calls_kernels, checked, close
 from .builtin import BuiltinEvaluator
 from .combined import CombinedEvaluator
-from .factory import NAMES, EvaluatorSpec, create, parse_options, split_options
+from .factory import NAMES, EvaluatorSpec, check, create, parse_options, split_options
 from .lc0 import Lc0Evaluator
 from .pool import PooledEvaluator, pooled
 from .table import TableEntry, TableEvaluator
@@ -41,6 +41,7 @@ __all__ = [
     "UniformEvaluator",
     "assess",
     "calls_kernels",
+    "check",
     "checked",
     "close",
     "create",

@@ -20,10 +20,11 @@ from .base import Evaluator, close
 from .builtin import BuiltinEvaluator
 from .combined import CombinedEvaluator
 from .lc0 import DEFAULT_TEMPERATURE, Lc0Evaluator
-from .pool import LOCAL, pooled, threads_per_worker
+from .pool import LOCAL, check_place, pooled, threads_per_worker
 from .tablebase import Syzygy, TablebaseEvaluator
 from .uci import UciEvaluator
 from .uci.settings import OWN as UCI_OPTIONS
+from .uci.settings import read_options
 from .uniform import UniformEvaluator
 
 NAMES = ("builtin", "uniform", "lc0:FILE", "uci:PROGRAM")
@@ -91,6 +92,33 @@ def create(which: str | EvaluatorSpec, options: Mapping[str, str] | None = None)
     return TablebaseEvaluator(made, tables) if tables else made
 
 
+def check(spec: EvaluatorSpec) -> None:
+    """Raises what `create` would about names, options and their values, without opening or starting anything.
+
+    What an engine or a network behind a name may refuse is not known before it is there.
+
+    Raises:
+      UnknownEvaluatorError: for an unknown name.
+      InvalidParameterError: for an option that this evaluator does not have, or a value out of range.
+    """
+    kinds = {role: _kind(name) for role, name in _parts(spec).items()}
+    if spec.pool is not None:
+        check_place(spec.pool)
+    if spec.pool is not None and not _has_own_pool(spec, kinds):
+        _, spec = _without_workers(spec)
+    for role, options in _shares(spec, kinds).items():
+        if kinds[role].passes_on:
+            read_options(options)
+        else:
+            _temperature(options, 1.0)
+            _threads(options)
+            _workers(options)
+
+
+def _has_own_pool(spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> bool:
+    return BOTH in kinds and kinds[BOTH].has_workers and spec.pool == LOCAL
+
+
 def _pairs(options: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
     return tuple((options or {}).items())
 
@@ -99,8 +127,7 @@ def _made(spec: EvaluatorSpec) -> Evaluator:
     """Returns the evaluator of a specification, tables aside."""
     parts = _parts(spec)
     kinds = {role: _kind(name) for role, name in parts.items()}
-    has_own = BOTH in kinds and kinds[BOTH].has_workers and spec.pool == LOCAL
-    if spec.pool is not None and not has_own:
+    if spec.pool is not None and not _has_own_pool(spec, kinds):
         return _in_pool(spec, kinds)
     shares = _shares(spec, kinds)
     if BOTH in parts:
@@ -116,17 +143,23 @@ def _made(spec: EvaluatorSpec) -> Evaluator:
 def _in_pool(spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> Evaluator:
     """Returns workers that each have the whole evaluator, both parts of it if there are two."""
     assert spec.pool is not None
-    numbers = [text for name, text in spec.options if name.lower() == WORKERS]
-    if len(numbers) > 1:
-        raise InvalidParameterError(f"the option {WORKERS} is given twice")
-    workers = (_workers({WORKERS: numbers[0]}) if numbers else None) or os.cpu_count() or 1
-    rest = tuple(pair for pair in spec.options if pair[0].lower() != WORKERS)
-    inner = replace(spec, options=rest, syzygy=None, pool=None)
+    given, inner = _without_workers(spec)
+    workers = given or os.cpu_count() or 1
     shares = _shares(inner, kinds)  # what is wrong is said before anything is started
     threads = str(threads_per_worker(workers, spec.pool))
     missing = [role for role, kind in kinds.items() if {"threads"} & {*kind.options} - {*shares[role]}]
     more = tuple(("threads" if role == BOTH else f"{role}.threads", threads) for role in missing)
-    return pooled(partial(create, replace(inner, options=rest + more)), workers, spec.pool)
+    return pooled(partial(create, replace(inner, options=inner.options + more)), workers, spec.pool)
+
+
+def _without_workers(spec: EvaluatorSpec) -> tuple[int | None, EvaluatorSpec]:
+    """Returns how many workers a pool is to have, None if that is not said, and what each of them makes."""
+    numbers = [text for name, text in spec.options if name.lower() == WORKERS]
+    if len(numbers) > 1:
+        raise InvalidParameterError(f"the option {WORKERS} is given twice")
+    workers = _workers({WORKERS: numbers[0]}) if numbers else None
+    rest = tuple(pair for pair in spec.options if pair[0].lower() != WORKERS)
+    return workers, replace(spec, options=rest, syzygy=None, pool=None)
 
 
 def _parts(spec: EvaluatorSpec) -> dict[Part, str]:

@@ -112,12 +112,18 @@ def _check(make: Make, workers: int, timeout: float | None, cpus: int) -> None:
         raise EvaluatorError(f"what makes the evaluator cannot be sent to a worker: {error}") from None
 
 
-def _crew(make: Make, workers: int, pool: str, cpus: int) -> Crew:
+def check_place(pool: str) -> None:
+    """Raises InvalidParameterError unless a text says where a pool is: `local`, `ray` or `ray:ADDRESS`."""
     kind, sign, address = pool.partition(":")
+    if pool != LOCAL and (kind != RAY or (sign and not address)):
+        raise InvalidParameterError(f"the pool must be local, ray or ray:ADDRESS, not {pool!r}")
+
+
+def _crew(make: Make, workers: int, pool: str, cpus: int) -> Crew:
+    check_place(pool)
     if pool == LOCAL:
         return LocalCrew(make, workers)
-    if kind != RAY or (sign and not address):
-        raise InvalidParameterError(f"the pool must be local, ray or ray:ADDRESS, not {pool!r}")
+    address = pool.partition(":")[2]
     from .cluster import RayCrew
 
     return RayCrew(make, workers, address, cpus)

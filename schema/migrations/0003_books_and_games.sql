@@ -99,6 +99,7 @@ CREATE TABLE book_position (
   value REAL,
   outside REAL,
   outside_move TEXT,
+  rest REAL,
   priority REAL,
   book_run INTEGER NOT NULL,
   PRIMARY KEY (book, key)
@@ -113,9 +114,12 @@ CREATE TABLE book_move (
   rule TEXT NOT NULL,
   p REAL NOT NULL,
   n INTEGER NOT NULL,
+  q REAL,
   value REAL,
   loss INTEGER,
   games INTEGER NOT NULL DEFAULT 0,
+  visits INTEGER NOT NULL DEFAULT 0,
+  place INTEGER NOT NULL DEFAULT 0,
   book_run INTEGER NOT NULL,
   PRIMARY KEY (book, key, move)
 ) WITHOUT ROWID;

@@ -68,6 +68,5 @@ _COMMANDS = (  # function, its examples, its line in the list of commands
 
 for _function, _examples, _summary in _COMMANDS:
     app.command(epilog=_examples, short_help=_summary)(_function)
-app.add_typer(book.app, name="book")
-app.add_typer(store.app, name="store")
-app.add_typer(query.app, name="query")
+for _name, _group in (("book", book), ("query", query), ("store", store)):
+    app.add_typer(_group.app, name=_name)

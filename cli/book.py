@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import program_name
+from . import book_queue, book_todo, program_name
 from .book_live import build_display
 from .book_views import position_lines, report_lines, runs_table, status_lines, verdicts_table
 from .options import Game, Json, Moves, Ply, Position, Ram, given_position, graph_ram
@@ -174,3 +174,7 @@ def why(
             print_view(lambda width: verdicts_table(found, width))
     if not found.found:
         raise typer.Exit(FAILED)
+
+
+app.command(epilog=book_todo.EXAMPLES, short_help="List what a book needs next.")(book_todo.todo)
+app.add_typer(book_queue.app, name="queue")

@@ -20,8 +20,9 @@ from typing import Any, Protocol
 
 import chess
 
-from ..errors import GraphSearchError, InvalidParameterError
+from ..errors import GraphSearchError, InvalidParameterError, InvalidPositionError
 from ..evaluators import Evaluator, EvaluatorSpec, close, create
+from ..notation import board_from_fen
 from ..store import Store, games
 from . import queue, rows
 from .config import BookConfig
@@ -360,12 +361,16 @@ class _Build:
             for item in items:
                 self._enter(item)
         for item, state, note in self.requests.advance():
-            self._desk.note(partial(queue.set_state, item=item.id, state=state, note=note))
+            self._desk.note(partial(_set_state, item.id, state, note))
 
     def _enter(self, item: QueueItem) -> None:
         if self.requests.knows(item):
             return
-        board = chess.Board(item.fen)
+        try:
+            board = board_from_fen(item.fen)
+        except InvalidPositionError as error:
+            self.requests.refuse(item, str(error))
+            return
         if hex_key(board) not in self.tree.positions and board.ply() < self._config.max_ply:
             self.enter_root(board, f"queue {item.id}")
             self._note_roots()
@@ -525,6 +530,11 @@ class _Build:
         best = max(known, key=lambda move: known[move], default=None)
         san = position.moves[best].san if best else None
         return RootValue(position.fen, self._origins[key], position.value, san)
+
+
+def _set_state(number: int, state: queue.State, note: str, store: Store) -> None:
+    """Writes what became of an item of the queue."""
+    queue.set_state(store, number, state, note)
 
 
 def searches_left(tree: BookTree, max_ply: int) -> float:

@@ -1,36 +1,294 @@
-"""Temporary."""
+"""What a person or a script wants a book to look at first: the table `book_queue`, which a builder reads.
+
+It is changed by short transactions of connections of their own, without the lock of the writer of records, so
+that a to-do list can be changed while a builder runs.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, get_args
 
+import chess
+
+from ..errors import InvalidParameterError, StoreError, StoreLockedError
 from ..store import Store
+from ..store.file import check_is_file, open_beside, open_reader, real_path, sql_errors
+from ..store.migrations import format_of
 from ..store.provenance import now
 
-WAITING, DONE, REFUSED, DROPPED = "waiting", "done", "refused", "dropped"
+State = Literal["waiting", "done", "refused", "dropped"]
+STATES: tuple[State, ...] = get_args(State)
+WAITING: State = "waiting"
+DROPPED: State = "dropped"
+FORMAT = 3  # the first with a queue
+WAIT_SECONDS = 60.0  # for a transaction of another process
+ROWS = 500  # of one transaction, which others wait for
+_COLUMNS = "id, book, fen, moves, origin, added, state, note, changed"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is to be added: a position, or a line.
+
+    Attributes:
+      fen: where the line begins.
+      moves: UCI moves from there; each position of the line is meant. Empty: the position alone.
+      origin: where it comes from, for a person.
+    """
+
+    fen: str
+    moves: tuple[str, ...] = ()
+    origin: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueItem:
+    """A row of the queue.
+
+    Attributes:
+      book: name of the book that it is for; None: whichever is built next.
+      fen, moves, origin: as of an `Entry`.
+      added, changed: times in ISO 8601; `changed` is None while it waits.
+      note: what was done with it, or why it was refused.
+    """
+
     id: int
     book: str | None
     fen: str
-    moves: str
+    moves: tuple[str, ...]
     origin: str
     added: str
-    state: str
+    state: State
     note: str | None
     changed: str | None
 
+    def boards(self) -> Iterator[chess.Board]:
+        """Yields the positions of its line in their order, without history.
 
-def waiting(store: Store, book: str) -> list[QueueItem]:
-    rows = store.connection.execute(
-        "SELECT * FROM book_queue WHERE state = 'waiting' AND (book IS NULL OR book = ?) ORDER BY id", (book,)
+        Raises:
+          ValueError: if the row holds what is no position, or a move that is not legal.
+        """
+        board = chess.Board(self.fen)
+        yield board.copy(stack=False)
+        for move in self.moves:
+            board.push_uci(move)
+            yield board.copy(stack=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the object of `graphsearch book queue list --json`."""
+        return asdict(self) | {"moves": list(self.moves)}
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What became of entries: ids of the new rows, and those that wait already, with the id of that row."""
+
+    ids: tuple[int, ...]
+    duplicates: tuple[tuple[Entry, int], ...]
+
+
+# ---------------------------------------------------------------- for people
+def add(path: str | os.PathLike[str], entries: Iterable[Entry], *, book: str | None = None) -> Added:
+    """Returns what became of entries; those that wait already, for the same book, are not added again.
+
+    Entries are taken one after the other, so they may be many; a failure keeps those that were added.
+
+    Raises:
+      StoreError: if the file cannot be written, or has no queue and another process writes it.
+    """
+    ids: list[int] = []
+    duplicates: list[tuple[Entry, int]] = []
+    rest = iter(entries)
+    with _opened(path) as (connection, real):
+        while rows := list(islice(rest, ROWS)):
+            with _transaction(connection, real):
+                for entry in rows:
+                    same = _same(connection, entry, book)
+                    if same is None:
+                        ids.append(_insert(connection, entry, book))
+                    else:
+                        duplicates.append((entry, same))
+    return Added(tuple(ids), tuple(duplicates))
+
+
+def drop(path: str | os.PathLike[str], ids: Sequence[int]) -> list[QueueItem]:
+    """Returns those of some rows that were not waiting any more, and so were left alone; drops the others.
+
+    Raises:
+      InvalidParameterError: if there is no row of an id; nothing is dropped then.
+      StoreError: if the file cannot be written.
+    """
+    with _opened(path) as (connection, real), _transaction(connection, real):
+        left = []
+        for number in dict.fromkeys(ids):
+            row = connection.execute(f"SELECT {_COLUMNS} FROM book_queue WHERE id = ?", (number,))  # noqa: S608
+            found = row.fetchone()
+            if found is None:
+                raise InvalidParameterError(f"{real}: the queue has no item {number}")
+            if not _set(connection, number, DROPPED, None):
+                left.append(_item(found))
+        return left
+
+
+def drop_all(path: str | os.PathLike[str], *, book: str | None = None) -> int:
+    """Returns how many rows were waiting and are dropped now: those of a book, or all.
+
+    Raises:
+      StoreError: if the file cannot be written.
+    """
+    with _opened(path) as (connection, real), _transaction(connection, real):
+        of_book = "" if book is None else " AND book = ?"
+        statement = f"UPDATE book_queue SET state = ?, changed = ? WHERE state = 'waiting'{of_book}"  # noqa: S608
+        values = (DROPPED, now(), *([] if book is None else [book]))
+        return connection.execute(statement, values).rowcount
+
+
+def items(
+    path: str | os.PathLike[str], *, state: State | None = None, book: str | None = None
+) -> Iterator[QueueItem]:
+    """Yields the rows of a state (None: all) and a book (None: all), in the order in which they were added.
+
+    Raises:
+      StoreError: if the file cannot be read.
+    """
+    real = real_path(path)
+    check_is_file(real, create=False)
+    connection = open_reader(real)
+    try:
+        with sql_errors(real, "read it"):
+            if has_queue(connection):
+                yield from _rows(connection, state, book)
+    finally:
+        connection.close()
+
+
+# --------------------------------------------------------------- for builders
+def waiting(store: Store, book: str, *, limit: int = -1) -> list[QueueItem]:
+    """Returns what waits for a book, or for whichever is built, first added first.
+
+    Args:
+      limit: at most so many; negative: all.
+
+    Raises:
+      StoreError: if the file cannot be read.
+    """
+    query = (
+        f"SELECT {_COLUMNS} FROM book_queue WHERE state = 'waiting' AND (book IS NULL OR book = ?)"  # noqa: S608
+        " ORDER BY id LIMIT ?"
     )
-    return [QueueItem(*row) for row in rows]
+    with sql_errors(store.path, "read it"):
+        return [_item(row) for row in store.connection.execute(query, (book, limit))]
 
 
-def set_state(store: Store, item: int, state: str, note: str) -> None:
-    store.connection.execute(
-        "UPDATE book_queue SET state = ?, note = ?, changed = ? WHERE id = ?", (state, note, now(), item)
-    )
+def set_state(store: Store | sqlite3.Connection, number: int, state: State, note: str | None = None) -> bool:
+    """Returns whether a row was waiting still, and has another state now; if it was not, it stays as it is.
+
+    It joins the transaction that is open, if there is one.
+
+    Raises:
+      InvalidParameterError: for an unknown state.
+      StoreError: if the file cannot be written.
+    """
+    if state not in STATES:
+        raise InvalidParameterError(f"a state of the queue is one of {', '.join(STATES)}, not {state!r}")
+    if isinstance(store, sqlite3.Connection):
+        return _set(store, number, state, note)
+    if store.read_only:
+        raise StoreError(f"{store.path} is open for reading only")
+    with sql_errors(store.path, "write to it"):
+        return _set(store.connection, number, state, note)
+
+
+# --------------------------------------------------------------------- inside
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[sqlite3.Connection, Path]]:
+    """Yields a connection to a file that has a queue, and the file's path."""
+    real = real_path(path)
+    check_is_file(real, create=False)
+    connection = open_beside(real, wait=WAIT_SECONDS)
+    try:
+        with sql_errors(real, "read it"):
+            has_one = has_queue(connection)
+        if not has_one:
+            connection.close()
+            _bring_up_to_date(real)
+            connection = open_beside(real, wait=WAIT_SECONDS)
+        yield connection, real
+    finally:
+        connection.close()
+
+
+def has_queue(connection: sqlite3.Connection) -> bool:
+    """Returns whether a file is of a format with a queue."""
+    found = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'book_queue'")
+    return found.fetchone() is not None
+
+
+def _bring_up_to_date(path: Path) -> None:
+    """Brings a file of an older format to the present one, which takes the lock of a writer."""
+    try:
+        with Store.open(path):
+            return
+    except StoreLockedError as error:
+        connection = open_reader(path)
+        found = format_of(connection, path)
+        connection.close()
+        raise StoreLockedError(
+            f"{path} has format {found}, which has no queue (format {FORMAT} has), and it is brought up to"
+            f" date only while nothing writes it: {error}"
+        ) from None
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
+    try:
+        with sql_errors(path, "write to it"):
+            connection.execute("BEGIN IMMEDIATE")
+            yield
+            connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _same(connection: sqlite3.Connection, entry: Entry, book: str | None) -> int | None:
+    """Returns the id of a waiting row with the same line for the same book."""
+    query = "SELECT min(id) FROM book_queue WHERE state = 'waiting' AND fen = ? AND moves = ? AND book IS ?"
+    found = connection.execute(query, (entry.fen, " ".join(entry.moves), book)).fetchone()[0]
+    return None if found is None else int(found)
+
+
+def _insert(connection: sqlite3.Connection, entry: Entry, book: str | None) -> int:
+    statement = "INSERT INTO book_queue (book, fen, moves, origin, added) VALUES (?, ?, ?, ?, ?)"
+    values = (book, entry.fen, " ".join(entry.moves), entry.origin, now())
+    return int(connection.execute(statement, values).lastrowid or 0)
+
+
+def _set(connection: sqlite3.Connection, number: int, state: State, note: str | None) -> bool:
+    statement = "UPDATE book_queue SET state = ?, note = ?, changed = ? WHERE id = ? AND state = 'waiting'"
+    changed = None if state == WAITING else now()
+    return connection.execute(statement, (state, note, changed, number)).rowcount == 1
+
+
+def _rows(connection: sqlite3.Connection, state: State | None, book: str | None) -> Iterator[QueueItem]:
+    conditions, values = ["1"], []
+    for column, value in (("state", state), ("book", book)):
+        if value is not None:
+            conditions.append(f"{column} = ?")
+            values.append(value)
+    query = f"SELECT {_COLUMNS} FROM book_queue WHERE {' AND '.join(conditions)} ORDER BY id"  # noqa: S608
+    for row in connection.execute(query, values):
+        yield _item(row)
+
+
+def _item(row: Sequence[Any]) -> QueueItem:
+    number, book, fen, moves, *rest = row
+    return QueueItem(int(number), book, fen, tuple(moves.split()), *rest)

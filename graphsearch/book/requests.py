@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 import chess
 
+from ..notation import board_from_fen
 from .config import BookConfig
 from .growth import Growth, hex_key
-from .queue import DONE, REFUSED, QueueItem
+from .queue import QueueItem, State
 from .tree import END, LEAF, BookTree, Position, Way
 
-Ending = tuple[QueueItem, str, str]  # an item, its state, a note for a person
+DONE: State = "done"
+REFUSED: State = "refused"
+Ending = tuple[QueueItem, State, str]  # an item, its state, a note for a person
 
 
 @dataclass(slots=True)
@@ -64,12 +67,12 @@ class Requests:
     def take(self, item: QueueItem) -> None:
         """Takes up an item whose first position is in the book, if it can be."""
         self._taken.add(item.id)
-        board = chess.Board(item.fen)
-        line = _Line(item, [hex_key(board)], item.moves.split(), [])
+        board = board_from_fen(item.fen)
+        line = _Line(item, [hex_key(board)], list(item.moves), [])
         for text in line.moves:
-            move = chess.Move.from_uci(text)
-            if move not in board.legal_moves:
-                self._endings.append((item, REFUSED, f"{text} is not a legal move of {board.fen()}"))
+            move = _legal(board, text)
+            if move is None:
+                self.refuse(item, f"{text} is not a legal move of {board.fen()}")
                 return
             line.sans.append(board.san(move))
             board.push(move)
@@ -77,6 +80,11 @@ class Requests:
         for key, text in zip(line.keys, line.moves, strict=False):
             self._growth.wanted.setdefault(key, set()).add(text)
         self._lines.append(line)
+
+    def refuse(self, item: QueueItem, reason: str) -> None:
+        """Ends an item that cannot be taken up."""
+        self._taken.add(item.id)
+        self._endings.append((item, REFUSED, reason))
 
     def next_way(self) -> Way | None:
         """Returns the way to a position that is to be searched for the queue, None if there is none now."""
@@ -110,7 +118,7 @@ class Requests:
         yield from self._endings
         self._endings = []
 
-    def _advance(self, line: _Line) -> tuple[str, str] | None:
+    def _advance(self, line: _Line) -> tuple[State, str] | None:
         """Returns state and note of a line that has ended; else brings it to what must be searched."""
         while True:
             position = self._tree.positions.get(line.key)
@@ -137,7 +145,7 @@ class Requests:
             self._growth.settle()
         return move in position.moves or position.state == LEAF
 
-    def _ended(self, line: _Line, position: Position) -> tuple[str, str]:
+    def _ended(self, line: _Line, position: Position) -> tuple[State, str]:
         left = len(line.moves) - line.place
         if not left or line.searched:
             return _done(line)
@@ -146,6 +154,14 @@ class Requests:
         return REFUSED, f"the game is decided in {position.fen}"
 
 
-def _done(line: _Line) -> tuple[str, str]:
+def _done(line: _Line) -> tuple[State, str]:
     count = line.searched
     return DONE, f"{count} position{'' if count == 1 else 's'} searched"
+
+
+def _legal(board: chess.Board, text: str) -> chess.Move | None:
+    """Returns the legal move of a UCI text, None if it is none."""
+    try:
+        return board.parse_uci(text)
+    except ValueError:
+        return None

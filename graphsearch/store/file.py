@@ -152,6 +152,30 @@ def _prepare_for_writing(connection: sqlite3.Connection, path: Path) -> None:
     execute("PRAGMA temp_store = MEMORY")  # what undoes one statement: some MB at most
 
 
+def open_beside(path: Path, *, wait: float) -> sqlite3.Connection:
+    """Returns a connection for short transactions in tables that no writer of records touches.
+
+    It needs no lock of ours, so that it works while a process writes records; that process waits for a
+    transaction as for a reader's.
+
+    Args:
+      wait: seconds to wait for a transaction of another process.
+    """
+    if not os.access(path, os.W_OK):
+        raise StoreError(f"{path} cannot be written; check its permissions")
+    with sql_errors(path, "open it"):
+        connection = _connect(path, "mode=rw")
+        try:
+            format_of(connection, path)
+            connection.execute(f"PRAGMA busy_timeout = {int(1000 * wait)}")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA wal_autocheckpoint = 0")  # that is the writer's
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
 def open_reader(path: Path) -> sqlite3.Connection:
     """Returns a connection that cannot write; also from a folder that cannot be written."""
     failure: sqlite3.Error = sqlite3.OperationalError("unable to open database file")

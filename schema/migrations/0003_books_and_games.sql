@@ -138,6 +138,8 @@ CREATE TABLE book_queue (
   changed TEXT
 );
 
+CREATE INDEX book_queue_waiting ON book_queue (fen, moves) WHERE state = 'waiting';
+
 CREATE TABLE book_lease (
   book INTEGER NOT NULL,
   key TEXT NOT NULL,

@@ -17,7 +17,7 @@ from typing import Any
 import chess
 import pytest
 
-from graphsearch.book import queue, rows
+from graphsearch.book import rows
 from graphsearch.book.build import BuildLimits, BuildProgress, BuildReport, build, numbered, searches_left
 from graphsearch.book.config import BookConfig, Expansion, Leaf, Root, Ruling, Window
 from graphsearch.book.growth import hex_key
@@ -339,12 +339,3 @@ def test_moves_are_numbered() -> None:
 def test_a_time_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(GraphSearchError, match="time must be"):
         build(tmp_path / "a.graph", config(), limits=BuildLimits(seconds=0.0), evaluator=CountingEvaluator())
-
-
-def test_the_queue_module_has_the_states() -> None:
-    assert (queue.WAITING, queue.DONE, queue.REFUSED, queue.DROPPED) == (
-        "waiting",
-        "done",
-        "refused",
-        "dropped",
-    )

@@ -1,0 +1,287 @@
+"""`graphsearch book queue`: what a book should look at first; it may be changed while a builder runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, get_args
+
+import typer
+
+from .options import Json
+from .output import FAILED, Group, print_json, print_view, say
+from .render import count, moment
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from graphsearch.book.entries import Given
+    from graphsearch.book.queue import Added, Entry, QueueItem
+
+STDIN = "-"
+TOLD = 5  # duplicates that are named one by one
+ALL_STATES = "all"
+
+app = typer.Typer(
+    cls=Group,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Say what a book should look at first.",
+)
+
+ADD_EXAMPLES = """\b
+Examples:
+  graphsearch book queue add startpos --moves "1. d4 d5 2. c4" --store first.graph
+  graphsearch book queue add games.pgn --game 2 --ply 12 --store first.graph
+"""
+
+LIST_EXAMPLES = """\b
+Examples:
+  graphsearch book queue list --store first.graph
+  graphsearch book queue list --store first.graph --state all --json
+"""
+
+DROP_EXAMPLES = """\b
+Examples:
+  graphsearch book queue drop 1 --store first.graph
+  graphsearch book queue drop --all --store first.graph
+"""
+
+StoreOption = Annotated[
+    Path, typer.Option("--store", metavar="FILE", help="The graph file.", show_default=False)
+]
+Book = Annotated[
+    str | None,
+    typer.Option("--book", metavar="NAME", help="For this book; else for whichever is built next."),
+]
+OfBook = Annotated[str | None, typer.Option("--book", metavar="NAME", help="Only what is for this book.")]
+
+
+# ------------------------------------------------------------------------ add
+@app.command(epilog=ADD_EXAMPLES, short_help="Add positions, lines or games.")
+def add(
+    positions: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="POSITION...",
+            help="startpos, FENs in quotes, PGN files (the first game of each), or - for stdin: on every line"
+            " a FEN, an EPD line, moves from the start position, or POSITION moves LIST.",
+            show_default=False,
+        ),
+    ],
+    store: StoreOption,
+    moves: Annotated[
+        str | None,
+        typer.Option(
+            "--moves", metavar="MOVES", help='A line from there, SAN or UCI: "d4 d5 c4". All of it is added.'
+        ),
+    ] = None,
+    game: Annotated[
+        int | None,
+        typer.Option("--game", metavar="K", min=1, help="Which game of a PGN file, from 1; else the first."),
+    ] = None,
+    all_games: Annotated[bool, typer.Option("--all", help="All games of a PGN file, each an item.")] = False,
+    ply: Annotated[
+        int | None,
+        typer.Option("--ply", metavar="P", min=0, help="Only so many half-moves of a game; else all."),
+    ] = None,
+    book: Book = None,
+    json: Json = False,
+) -> None:
+    """Add positions, lines and games to what a book looks at first, also while it is being built.
+
+    Every position of a line or a game goes into the book, as far as its maximum ply. What waits already is
+    not added again. What cannot be read, in a file or on stdin, is reported, the rest is added, and the exit
+    code is 1.
+
+    JSON: `added` are the new items' numbers; `duplicates` were waiting already, under the number `id`;
+    `problems` could not be read.
+    """
+    from graphsearch.book import queue
+
+    if game is not None and all_games:
+        raise typer.BadParameter("give --game or --all, not both")
+    if moves is not None and len(positions) > 1:
+        raise typer.BadParameter("--moves goes with one position")
+    reading = _Reading(moves, game, ply, all_games)
+    added = queue.add(store, reading.entries(positions), book=book)
+    _note_new_book(store, book)
+    if json:
+        print_json(_as_dict(added, reading.problems))
+    else:
+        _tell(added)
+    if reading.problems:
+        raise typer.Exit(FAILED)
+
+
+class _Reading:
+    """Reads what is to be added, says what should be known, and remembers what could not be read."""
+
+    def __init__(self, moves: str | None, game: int | None, ply: int | None, all_games: bool) -> None:
+        self.problems: list[str] = []
+        self._moves = moves
+        self._game = game
+        self._ply = ply
+        self._all = all_games
+
+    def entries(self, positions: list[str]) -> Iterator[Entry]:
+        """Yields the entries of all positions, one after the other."""
+        for text in positions:
+            for given in self._given(text):
+                for note in given.notes:
+                    say(f"note: {note}")
+                if given.entry:
+                    yield given.entry
+                else:
+                    self.problems.append(given.problem)
+                    say(f"graphsearch: {given.problem}")
+
+    def _given(self, text: str) -> Iterable[Given]:
+        from graphsearch.book import entries
+
+        if text == STDIN:
+            self._refuse_options("stdin")
+            return entries.from_lines(_lines())
+        path = Path(text)
+        if not path.exists():
+            if self._game is not None or self._ply is not None or self._all:
+                raise typer.BadParameter("--game, --all and --ply go with a PGN file")
+            return [entries.from_text(text, moves=self._moves)]
+        if self._moves is not None:
+            raise typer.BadParameter("--moves goes with startpos or a FEN; --ply cuts a game off")
+        only = None if self._all else [self._game or 1]
+        return entries.from_games(path, ply=self._ply, only=only)
+
+    def _refuse_options(self, where: str) -> None:
+        given = {"--moves": self._moves, "--game": self._game, "--ply": self._ply, "--all": self._all or None}
+        for name, value in given.items():
+            if value is not None:
+                raise typer.BadParameter(f"{name} does not go with {where}")
+
+
+def _lines() -> Iterator[str]:
+    if sys.stdin is not None:  # closed by the caller
+        for line in sys.stdin.buffer:
+            yield line.decode("utf-8", errors="replace")
+
+
+def _note_new_book(store: Path, book: str | None) -> None:
+    """Says so if there is no book of this name yet: it may be misspelt."""
+    if book is None:
+        return
+    from graphsearch.book.todo import book_names
+
+    names = book_names(store)
+    if book not in names:
+        known = f"it has {', '.join(names)}" if names else "it has none"
+        say(f"note: {store} has no book {book!r} yet; {known}")
+
+
+def _as_dict(added: Added, problems: list[str]) -> dict[str, object]:
+    duplicates = [
+        {"id": number, "fen": entry.fen, "moves": list(entry.moves), "origin": entry.origin}
+        for entry, number in added.duplicates
+    ]
+    return {"added": list(added.ids), "duplicates": duplicates, "problems": problems}
+
+
+def _tell(added: Added) -> None:
+    for entry, number in added.duplicates[:TOLD]:
+        say(f"note: not added again, it waits as item {number}: {line_text(entry.fen, entry.moves)}")
+    if len(added.duplicates) > TOLD:
+        say(f"note: and {count(len(added.duplicates) - TOLD, 'other')} that wait already")
+    numbers = f": {added.ids[0]}" if len(added.ids) == 1 else ""
+    numbers = f": {added.ids[0]} to {added.ids[-1]}" if len(added.ids) > 1 else numbers
+    print(f"Added {count(len(added.ids), 'item')} to the queue{numbers}")
+
+
+def line_text(fen: str, moves: tuple[str, ...]) -> str:
+    """Returns a line as people write it: its moves behind where it begins, unless that is the start."""
+    import chess
+
+    board = chess.Board(fen)
+    if not moves:
+        return fen
+    try:
+        san = board.variation_san([chess.Move.from_uci(move) for move in moves])
+    except ValueError:  # not a line of ours: it is shown as it stands there
+        san = " ".join(moves)
+    return san if fen == chess.STARTING_FEN else f"{fen}: {san}"
+
+
+# ----------------------------------------------------------------- list, drop
+@app.command("list", epilog=LIST_EXAMPLES, short_help="Print what waits, or what was done with it.")
+def list_items(
+    store: StoreOption,
+    state: Annotated[
+        str,
+        typer.Option("--state", metavar="STATE", help="waiting, done, refused, dropped or all."),
+    ] = "waiting",
+    book: OfBook = None,
+    json: Json = False,
+) -> None:
+    """Print the items of the queue in the order in which they were added.
+
+    JSON: `items`, each with the columns of the table `book_queue` (`schema/store.md`), `moves` a list.
+    """
+    from graphsearch.book import queue
+
+    chosen = next((known for known in get_args(queue.State) if known == state), None)
+    if chosen is None and state != ALL_STATES:
+        names = ", ".join([*queue.STATES, ALL_STATES])
+        raise typer.BadParameter(f"a state is one of {names}, not {state!r}", param_hint="'--state'")
+    found = list(queue.items(store, state=chosen, book=book))
+    if json:
+        print_json({"items": [item.as_dict() for item in found]})
+        return
+    if found:
+        print_view(lambda _: _table(found))
+    else:
+        say("The queue is empty." if chosen is None else f"No item is {chosen}.")
+
+
+def _table(found: list[QueueItem]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in ("Item", "State", "Book", "Added (UTC)", "From", "Line", "Note"):
+        narrow = name in ("Item", "State", "Added (UTC)")
+        table.add_column(name, justify="right" if name == "Item" else "left", no_wrap=narrow, overflow="fold")
+    for item in found:
+        line = line_text(item.fen, item.moves)
+        cells = (str(item.id), item.state, item.book or "any", moment(item.added), item.origin, line)
+        table.add_row(*cells, item.note or "")
+    return table
+
+
+@app.command(epilog=DROP_EXAMPLES, short_help="Take items out of the queue.")
+def drop(
+    store: StoreOption,
+    items: Annotated[
+        list[int] | None,
+        typer.Argument(metavar="ITEM...", help="Numbers, as `list` prints them.", show_default=False),
+    ] = None,
+    all_items: Annotated[bool, typer.Option("--all", help="Everything that waits.")] = False,
+    book: OfBook = None,
+    json: Json = False,
+) -> None:
+    """Take items out of the queue that wait; what a builder has begun stays.
+
+    JSON: `dropped` is how many; `left` are items that were not waiting any more.
+    """
+    from graphsearch.book import queue
+
+    if bool(items) == all_items:
+        raise typer.BadParameter("give numbers of items, or --all, one of the two")
+    if book is not None and not all_items:
+        raise typer.BadParameter("--book goes with --all")
+    left = [] if items is None or all_items else queue.drop(store, items)
+    dropped = queue.drop_all(store, book=book) if all_items else len(set(items or ())) - len(left)
+    if json:
+        print_json({"dropped": dropped, "left": [item.as_dict() for item in left]})
+        return
+    for item in left:
+        say(f"note: item {item.id} is {item.state} already; it stays as it is")
+    print(f"Dropped {count(dropped, 'item')}")

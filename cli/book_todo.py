@@ -1,0 +1,161 @@
+"""`graphsearch book todo`: what a book needs next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .options import Json
+from .output import print_json, print_view, say, say_if_unfinished
+from .render import count, signed
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from graphsearch.book.todo import Leaf, MissingReply, Todo, Verdict
+
+EXAMPLES = """\b
+Examples:
+  graphsearch book todo white --store white.graph
+  graphsearch book todo white --kind gaps --min-p 0.1 --top 50 --queue --store white.graph
+  graphsearch book todo white --kind bottlenecks --change 0.3 --json --store white.graph
+"""
+
+EMPTY = {
+    "leaves": "Every position of the book was searched.",
+    "gaps": "No likely or popular reply is without an answer.",
+    "bottlenecks": "No root's move can be overtaken by a change of few leaves.",
+}
+
+
+def todo(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The book's name.", show_default=False)],
+    store: Annotated[
+        Path, typer.Option("--store", metavar="FILE", help="The graph file.", show_default=False)
+    ],
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--kind",
+            metavar="KIND",
+            help="leaves: positions without a search; gaps: likely or popular replies without an answer;"
+            " bottlenecks: the fewest leaves that carry the choice of a root's move.",
+        ),
+    ] = "leaves",
+    top: Annotated[int, typer.Option("--top", metavar="K", min=0, help="How many; 0: all.")] = 20,
+    min_p: Annotated[
+        float,
+        typer.Option("--min-p", metavar="P", min=0, max=1, help="Gaps: replies with this prior or more."),
+    ] = 0.05,
+    min_games: Annotated[
+        int,
+        typer.Option("--min-games", metavar="N", min=1, help="Gaps: or with so many imported games."),
+    ] = 20,
+    change: Annotated[
+        float,
+        typer.Option(
+            "--change", metavar="X", help="Bottlenecks: how far a leaf's V may move; 2: to either end."
+        ),
+    ] = 2.0,
+    queue: Annotated[bool, typer.Option("--queue", help="Put them into the book's queue too.")] = False,
+    json: Json = False,
+) -> None:
+    """List what a book needs next, the most urgent first; works while the book is built.
+
+    Leaves come in the builder's order. A gap is ranked by how likely the book gets there: the product of
+    the replies' shares of the imported games along the line (of P, where fewer than 20 are known), own moves
+    counting 1; own positions without a move are gaps too. A bottleneck is the smallest set of leaves that, at
+    other values, would make another move of a root as good as its best one; best moves outside the book
+    count as leaves of their positions. Of sets of one size, that whose values have to change least comes
+    first.
+
+    JSON: `items`; values are seen by the side to move at their position.
+    """
+    from graphsearch.book.todo import KINDS
+    from graphsearch.book.todo import todo as find
+
+    chosen = next((known for known in KINDS if known == kind), None)
+    if chosen is None:
+        raise typer.BadParameter(f"a kind is one of {', '.join(KINDS)}, not {kind!r}", param_hint="'--kind'")
+    found = find(store, name, chosen, top=top, min_p=min_p, min_games=min_games, change=change)
+    say_if_unfinished(store)
+    for note in found.notes:
+        say(f"note: {note}")
+    if json:
+        print_json(found.as_dict())
+    elif found.rows:
+        print_view(lambda _: _table(found))
+    else:
+        say(EMPTY[found.kind])
+    if queue:
+        _queue(store, found)
+
+
+def _queue(store: Path, found: Todo) -> None:
+    from graphsearch.book import queue
+
+    added = queue.add(store, found.entries(), book=found.book)
+    there = f"; {count(len(added.duplicates), 'item')} waited already" if added.duplicates else ""
+    say(f"Added {count(len(added.ids), 'item')} to the queue{there}")
+
+
+def _table(found: Todo) -> Table:
+    from graphsearch.book.todo import Leaf, MissingReply, Verdict
+
+    if found.kind == "leaves":
+        rows = [_leaf(row) for row in found.rows if isinstance(row, Leaf)]
+        return _filled(("Priority", "Ply", "Line", "Position"), rows)
+    if found.kind == "gaps":
+        rows = [_gap(row) for row in found.rows if isinstance(row, MissingReply)]
+        return _filled(("Reach %", "P %", "Games", "Line", "Position"), rows)
+    rows = [cells for row in found.rows if isinstance(row, Verdict) for cells in _verdict(row)]
+    names = ("Leaves", "Change", "Best", "V", "Rival", "V of it", "Leaf", "V here", "V needed")
+    return _filled(names, rows)
+
+
+def _filled(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in names:
+        wide = name in ("Line", "Position", "Leaf", "Best", "Rival")
+        table.add_column(name, justify="left" if wide else "right", no_wrap=not wide, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _leaf(row: Leaf) -> tuple[str, ...]:
+    priority = "" if row.priority is None else f"{row.priority:.3f}"
+    return (priority, str(row.place.ply), row.place.line, row.place.position)
+
+
+def _gap(row: MissingReply) -> tuple[str, ...]:
+    p = "" if row.p is None else f"{100 * row.p:.1f}"
+    line = row.place.line if row.place.move else f"{row.place.line}, no move yet"
+    return (f"{100 * row.reach:.2f}", p, f"{row.games:,}" if row.games else "", line, row.place.position)
+
+
+def _verdict(row: Verdict) -> list[tuple[str, ...]]:
+    """Returns a line of the table for each leaf of a bottleneck."""
+    rival = f"{row.rival_san} (outside)" if row.outside else row.rival_san
+    head = (
+        str(len(row.leaves)),
+        f"{row.change:.3f}",
+        row.best_san,
+        signed(row.best_value),
+        rival,
+        signed(row.rival_value),
+    )
+    if not row.leaves:
+        return [(*head, "none: it is as good already", "", "")]
+    lines: list[tuple[str, ...]] = []
+    for leaf in row.leaves:
+        text = f"{leaf.place.line} (outside)" if leaf.place.move else leaf.place.line
+        lines.append((*head, text, signed(leaf.value), signed(leaf.needed)))
+        head = ("",) * 6
+    return lines

@@ -1,0 +1,238 @@
+"""Bottlenecks of a book: the fewest leaves whose change makes another move of a root as good as its best."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ..values import negate
+from .conspiracy import Minimax, Option, Steps, all_of
+from .shape import Shape
+
+Goal = tuple[
+    int, bool, float
+]  # position, whether its value is to be at least the target (or at most), target
+Cost = tuple[int, float]  # (leaves, sum of what their values must change by)
+NOTHING: Cost = (0, 0.0)
+NEVER: Cost = (1 << 60, math.inf)
+ROUNDING = 1e-9  # of sums and differences of values
+LOOKED_AT = 200  # duels of which the sets are found, at least
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A leaf that changes.
+
+    Attributes:
+      position: its number. outside: whether it is not the position, but the best move outside the book there.
+      value, needed: what it has, and what it would need; for the side to move at the position.
+    """
+
+    position: int
+    outside: bool
+    value: float
+    needed: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bottleneck:
+    """A rival of a root's best move, and the fewest leaves that keep it from being as good.
+
+    Attributes:
+      root: number of the position.
+      best, rival: the root's best move in the book, and another one, or the best one outside the book, whose
+        own value stays as it is. Their values are the minimax, for the side to move at the root.
+      changes: the leaves; if they had the values that they need, the rival would be as good as every move
+        of the book. Empty: it is already.
+    """
+
+    root: int
+    best: Option
+    rival: Option
+    changes: tuple[Change, ...]
+
+    @property
+    def total(self) -> float:
+        """The sum of what the values must change by."""
+        return sum(abs(change.needed - change.value) for change in self.changes)
+
+
+@dataclass(frozen=True, slots=True)
+class Bottlenecks:
+    """Bottlenecks, those of the fewest leaves and the smallest change first.
+
+    Attributes:
+      safe: how many rivals need more leaves than `MOST_LEAVES`, or cannot be made as good at all.
+      alone: how many roots have no two moves to compare.
+    """
+
+    rows: list[Bottleneck]
+    safe: int
+    alone: int
+
+
+def find_bottlenecks(shape: Shape, *, change: float = 2.0, top: int = 0) -> Bottlenecks:
+    """Returns the bottlenecks of a book, at most `top` (0: all).
+
+    Args:
+      change: how far the value of a leaf may move; 2 lets it move to either end.
+    """
+    minimax = Minimax(shape, change=change)
+    by_root = [duels(minimax, root) for root in shape.roots]
+    found = [duel for of_root in by_root for duel in of_root]
+    near = sorted((duel for duel in found if duel.targets), key=lambda duel: (duel.leaves, duel.margin))
+    if top:  # by what the values must change is known once the set is: some more than wanted are looked at
+        near = near[: max(4 * top, LOOKED_AT)]
+    rows = [Bottleneck(duel.root, duel.best, duel.rival, changes_of(minimax, duel)) for duel in near]
+    rows.sort(key=lambda row: (len(row.changes), row.total, row.root, row.rival.move))
+    safe = sum(not duel.targets for duel in found)
+    return Bottlenecks(rows[: top or None], safe, sum(not of_root for of_root in by_root))
+
+
+# ---------------------------------------------------------------------- duels
+@dataclass(frozen=True, slots=True)
+class Duel:
+    """A root's best move against a rival.
+
+    Attributes:
+      leaves: how few make the rival as good as every move of the book.
+      targets: values at which they may meet with that number of leaves; empty: too many, or none can.
+    """
+
+    root: int
+    best: Option
+    rival: Option
+    leaves: int
+    targets: tuple[float, ...]
+
+    @property
+    def margin(self) -> float:
+        """By how much the best move is better."""
+        return self.best.value - self.rival.value
+
+
+def duels(minimax: Minimax, root: int) -> list[Duel]:
+    """Returns the duels of a root: its best move in the book against every other one, and that outside."""
+    options = minimax.options[root]
+    book = [option for option in options if not option.outside]
+    if not book:
+        return []
+    best = max(book, key=lambda option: option.value)
+    return [_duel(minimax, root, best, rival, book) for rival in options if rival is not best]
+
+
+def _duel(minimax: Minimax, root: int, best: Option, rival: Option, book: list[Option]) -> Duel:
+    rises: Steps = ((0, rival.value),) if rival.outside else minimax.steps(rival, up=True)
+    falls = all_of([minimax.steps(other, up=False) for other in book if other is not rival], minimax.most)
+    meetings = [(up + down, high, low) for up, high in rises for down, low in falls if high >= low]
+    fewest = min((count for count, _, _ in meetings), default=0)
+    targets = {
+        min(max(value, rival.value), best.value)
+        for count, high, low in meetings
+        if count == fewest
+        for value in (high, low)
+    }
+    return Duel(root, best, rival, fewest, tuple(sorted(targets)) if fewest <= minimax.most else ())
+
+
+def changes_of(minimax: Minimax, duel: Duel) -> tuple[Change, ...]:
+    """Returns the set of leaves of a duel: the fewest, of such sets one with a small change of their values.
+
+    All of them change to the one value at which both moves meet. So a leaf that both moves share does its
+    part for both, and the set does what it should also where lines transpose.
+    """
+    found = (_Meeting(minimax, duel, target).changes() for target in duel.targets)
+    return min(found, key=lambda changes: (len(changes), sum(abs(c.needed - c.value) for c in changes)))
+
+
+class _Meeting:
+    """Finds the leaves that lift the rival to a target, and press the other moves of the book to it.
+
+    `up` is whether the value of a position is to be at least the target (or at most it), both seen by the
+    side to move there.
+    """
+
+    def __init__(self, minimax: Minimax, duel: Duel, target: float) -> None:
+        self._minimax = minimax
+        self._duel = duel
+        self._target = target
+        self._costs: dict[tuple[int, bool], Cost] = {}
+
+    def changes(self) -> tuple[Change, ...]:
+        """Returns the leaves, in the order of their positions."""
+        duel, goals = self._duel, []
+        for option in self._minimax.options[duel.root]:
+            if option.child is not None:
+                goals.append((option.child, option is not duel.rival, negate(self._target)))
+        self._fill(goals)
+        return self._collected(goals)
+
+    def _fill(self, goals: list[Goal]) -> None:
+        """Finds the cost of all goals: from above what matters, then from below what it costs."""
+        needed: dict[tuple[int, bool], float] = {}
+        stack = list(goals)
+        while stack:
+            number, up, target = stack.pop()
+            if (number, up) not in needed and self._is_missed(number, up, target):
+                needed[number, up] = target
+                stack += self._below(number, up, target)
+        for number, up in sorted(needed, reverse=True):
+            self._costs[number, up] = self._cost(number, up, needed[number, up])
+
+    def _is_missed(self, number: int, up: bool, target: float) -> bool:
+        value = self._minimax.values[number]
+        return value < target if up else value > target
+
+    def _below(self, number: int, up: bool, target: float) -> list[Goal]:
+        """Returns what the moves of a position have to reach: one of them to lift it, all to press it."""
+        return [
+            (option.child, not up, negate(target))
+            for option in self._minimax.options[number]
+            if option.child is not None and (up or option.value > target)
+        ]
+
+    def _cost(self, number: int, up: bool, target: float) -> Cost:
+        options = self._minimax.options[number]
+        if not options:
+            return self._of_leaf(self._minimax.values[number], target, self._minimax.fixed[number])
+        costs = [self._of_option(option, up, target) for option in options]
+        if up:
+            return min(costs)
+        return sum(count for count, _ in costs), sum(change for _, change in costs)
+
+    def _of_option(self, option: Option, up: bool, target: float) -> Cost:
+        if option.value >= target if up else option.value <= target:
+            return NOTHING
+        if option.child is None:
+            return self._of_leaf(option.value, target, option.fixed)
+        return self._costs.get((option.child, not up), NOTHING)
+
+    def _of_leaf(self, value: float, target: float, fixed: bool) -> Cost:
+        change = abs(target - value)
+        return NEVER if fixed or change > self._minimax.change + ROUNDING else (1, change)
+
+    def _collected(self, goals: list[Goal]) -> tuple[Change, ...]:
+        """Returns the leaves of the cheapest way to all goals."""
+        found: dict[tuple[int, bool], Change] = {}
+        stack, seen = list(goals), set()
+        while stack:
+            number, up, target = stack.pop()
+            if (number, up) in seen or not self._is_missed(number, up, target):
+                continue
+            seen.add((number, up))
+            options = self._minimax.options[number]
+            if not options:
+                found[number, False] = Change(number, False, self._minimax.values[number], target)
+            for option in self._chosen(number, up, target):
+                if option.child is not None:
+                    stack.append((option.child, not up, negate(target)))
+                else:
+                    found[number, True] = Change(number, True, option.value, target)
+        return tuple(found[place] for place in sorted(found))
+
+    def _chosen(self, number: int, up: bool, target: float) -> list[Option]:
+        """Returns the moves of a position that change: to lift it the cheapest one, else all too good."""
+        options = self._minimax.options[number]
+        if not up:
+            return [option for option in options if option.value > target]
+        return [min(options, key=lambda option: self._of_option(option, up, target))] if options else []

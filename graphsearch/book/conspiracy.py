@@ -1,0 +1,164 @@
+"""How few leaves of a book carry the choice of a root's move: conspiracy numbers (McAllester, 1988).
+
+A leaf is a position of the book without moves in it, or the best move outside the book of one that has some;
+what the rules decide, and what is proven (V = +-1), never changes. For every position two step functions
+tell the largest and the smallest minimax value that a change of k leaves can give it: for the largest, one
+move that becomes good is enough; for the smallest, the changes of all moves add up. Positions are passed
+once, children first. Where lines transpose, a leaf that two moves share is counted for each: then a number is
+an upper bound.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import chess
+
+from ..position import terminal_kind
+from ..values import negate
+from .shape import END, LEAF, Shape
+
+Step = tuple[int, float]  # (changed leaves, value that can be had with them)
+Steps = tuple[Step, ...]  # from no change on, each better than the one before
+MOST_LEAVES = 32  # of one set: what takes more is no bottleneck
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What a side to move can have: a move of the book, or the best one outside it.
+
+    Attributes:
+      move, san: UCI and SAN; `san` is empty for the best move outside the book.
+      child: number of the position after it; None: a value that stands for itself.
+      value: for the side to move. fixed: whether it can never change; of one with a child, that tells itself.
+    """
+
+    move: str
+    san: str
+    child: int | None
+    value: float
+    fixed: bool = False
+
+    @property
+    def outside(self) -> bool:
+        """Whether it is the best move outside the book."""
+        return not self.san
+
+
+class Minimax:
+    """The minimax of a book, and what a change of few leaves makes of it.
+
+    Args:
+      change: how far the value of a leaf may move; 2 lets it move to either end.
+    """
+
+    def __init__(self, shape: Shape, *, change: float = 2.0, most: int = MOST_LEAVES) -> None:
+        self.shape = shape
+        self.change = change
+        self.most = most
+        count = len(shape.positions)
+        self.values: list[float] = [0.0] * count
+        self.fixed: list[bool] = [False] * count
+        self.options: list[tuple[Option, ...]] = [()] * count
+        self.highest: list[Steps] = [()] * count
+        self.lowest: list[Steps] = [()] * count
+        self._known = _values_of_leaves(shape)
+        for number in reversed(range(count)):  # children first
+            self._fill(number)
+
+    def _fill(self, number: int) -> None:
+        options = self.options[number] = tuple(self._options(number))
+        if not options:
+            value = self.values[number] = self._known[number]
+            self.fixed[number] = abs(value) >= 1.0 or self._is_over(number)
+            self.highest[number] = self.leaf_steps(value, up=True, fixed=self.fixed[number])
+            self.lowest[number] = self.leaf_steps(value, up=False, fixed=self.fixed[number])
+            return
+        self.values[number] = max(option.value for option in options)
+        self.highest[number] = best_of(self.steps(option, up=True) for option in options)
+        self.lowest[number] = all_of([self.steps(option, up=False) for option in options], self.most)
+
+    def _options(self, number: int) -> Iterator[Option]:
+        position = self.shape.positions[number]
+        if position.state in (LEAF, END):
+            return
+        for edge in position.edges:
+            if edge.child is not None and edge.forward:
+                yield Option(edge.move, edge.san, edge.child, negate(self.values[edge.child]))
+            elif edge.child is not None:  # a line that leads back: as the book has it, and never changed
+                yield Option(edge.move, edge.san, None, negate(self._known[edge.child]), fixed=True)
+            elif edge.value is not None:
+                yield Option(edge.move, edge.san, None, edge.value, fixed=True)
+        if position.outside is not None:
+            proven = abs(position.outside) >= 1.0
+            yield Option(position.outside_move or "", "", None, position.outside, fixed=proven)
+
+    def _is_over(self, number: int) -> bool:
+        """Returns whether the game is over at a leaf; only such can have these values for certain."""
+        position = self.shape.positions[number]
+        decided = position.state == END and self.values[number] == 0.0
+        return decided and terminal_kind(chess.Board(position.fen)) != 0
+
+    def leaf_steps(self, value: float, *, up: bool, fixed: bool) -> Steps:
+        """Returns what a change of one leaf can give it."""
+        if fixed:
+            return ((0, value),)
+        moved = min(1.0, value + self.change) if up else max(-1.0, value - self.change)
+        return ((0, value), (1, moved)) if moved != value else ((0, value),)
+
+    def steps(self, option: Option, *, up: bool) -> Steps:
+        """Returns what changes of leaves can give an option, for the side to move."""
+        if option.child is None:
+            return self.leaf_steps(option.value, up=up, fixed=option.fixed)
+        theirs = self.lowest[option.child] if up else self.highest[option.child]
+        return tuple((count, negate(value)) for count, value in theirs)
+
+
+def best_of(functions: Iterable[Steps]) -> Steps:
+    """Returns the largest value that changes in one of several options give.
+
+    >>> best_of([((0, 0.1), (2, 0.9)), ((0, 0.3), (1, 0.5), (3, 0.7))])
+    ((0, 0.3), (1, 0.5), (2, 0.9))
+    """
+    found: list[Step] = []
+    for count, value in sorted((step for steps in functions for step in steps), key=lambda s: (s[0], -s[1])):
+        if not found or value > found[-1][1]:
+            found.append((count, value))
+    return tuple(found)
+
+
+def all_of(functions: Sequence[Steps], most: int) -> Steps:
+    """Returns the smallest value of the best of several options, when all of them that are too good change.
+
+    >>> all_of([((0, 0.5), (1, -1.0)), ((0, 0.3), (1, -1.0)), ((0, -0.2),)], 8)
+    ((0, 0.5), (1, 0.3), (2, -0.2))
+    """
+    tops = [(-steps[0][1], place, 0) for place, steps in enumerate(functions)]
+    heapq.heapify(tops)
+    count, found = 0, [(0, -tops[0][0])]
+    while True:
+        _, place, at = tops[0]
+        steps = functions[place]
+        if at + 1 == len(steps):
+            return tuple(found)
+        count += steps[at + 1][0] - steps[at][0]
+        if count > most:
+            return tuple(found)
+        heapq.heapreplace(tops, (-steps[at + 1][1], place, at + 1))
+        if -tops[0][0] < found[-1][1]:
+            found.append((count, -tops[0][0]))
+
+
+def _values_of_leaves(shape: Shape) -> list[float]:
+    """Returns the value of each position in the tables; without one, that of the move that leads there."""
+    by_move: dict[int, float] = {}
+    for position in shape.positions:
+        for edge in position.edges:
+            if edge.child is not None and edge.value is not None:
+                by_move.setdefault(edge.child, negate(edge.value))
+    return [
+        by_move.get(number, 0.0) if position.value is None else position.value
+        for number, position in enumerate(shape.positions)
+    ]

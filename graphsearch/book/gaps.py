@@ -1,0 +1,198 @@
+"""Gaps of a book: likely or popular replies without an answer, and positions of its own without a move."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import chess
+
+from ..position import key_of, legal_moves
+from ..store import Store
+from ..store.file import sql_errors
+from .shape import BOTH, LEAF, OPEN, Edge, Shape
+
+TRUSTED_GAMES = 20  # at a position: from so many on, shares of games count instead of P
+
+Games = Mapping[str, Mapping[str, int]]  # key -> move -> imported games
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A reply that the book does not have, or a position of its own that has no answer.
+
+    Attributes:
+      position: number of the position. reply, san: the missing reply; None: the position itself waits.
+      reach: how likely the book gets there, the reply included: the largest product along a line from a root
+        of the replies' shares of games, or P where fewer than 20 games are known; own moves count 1.
+      p: prior of the reply in the graph; None: the graph does not know the position.
+      games: imported games with the reply.
+    """
+
+    position: int
+    reply: str | None
+    san: str | None
+    reach: float
+    p: float | None
+    games: int
+
+
+def find_gaps(store: Store, shape: Shape, *, min_p: float, min_games: int, top: int) -> Reached:
+    """Returns the gaps, the likeliest first, at most `top` (0: all), and the ways there.
+
+    A reply is one if its P is at least `min_p`, or if at least `min_games` imported games have it. In a book
+    of both sides every move is an own one and a reply. Replies that BOOK.toml excludes are none.
+    """
+    games = imported_games(store, shape)
+    reach, parents = reaches(shape, games)
+    searcher = _Searcher(store, shape, games, min_p, min_games)
+    found: list[Gap] = []
+    bar = 0.0  # what is less likely than this is not among the `top` best
+    for number in sorted(reach, key=lambda number: (-reach[number], number)):
+        if reach[number] < bar:
+            break
+        found += searcher.gaps_at(number, reach[number])
+        if top and len(found) >= 2 * top:
+            found = sorted(found, key=_rank)[:top]
+            bar = found[-1].reach
+    return Reached(sorted(found, key=_rank)[: top or None], parents)
+
+
+def _rank(gap: Gap) -> tuple[float, int, str]:
+    return (-gap.reach, gap.position, gap.reply or "")
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Gaps, and where the likeliest way to every position comes from."""
+
+    gaps: list[Gap]
+    parents: dict[int, tuple[int, Edge]]
+
+
+def imported_games(store: Store, shape: Shape) -> Games:
+    """Returns the imported games by position of the book and move."""
+    query = (
+        "SELECT game_move.key, move, white + draws + black + unknown FROM game_move JOIN"
+        " (SELECT key FROM book_position JOIN book ON book.id = book_position.book WHERE name = ?) AS own"
+        " ON own.key = game_move.key"
+    )
+    found: dict[str, dict[str, int]] = {}
+    with sql_errors(store.path, "read it"):
+        for key, move, number in store.connection.execute(query, (shape.name,)):
+            found.setdefault(key, {})[move] = number
+    return found
+
+
+def reaches(shape: Shape, games: Games) -> tuple[dict[int, float], dict[int, tuple[int, Edge]]]:
+    """Returns how likely each position is reached, and where the likeliest way there comes from."""
+    found = dict.fromkeys(shape.roots, 1.0)
+    parents: dict[int, tuple[int, Edge]] = {}
+    for number, position in enumerate(shape.positions):  # parents come before their children
+        here = found.get(number)
+        if here is None:
+            continue
+        certain = shape.side != BOTH and shape.is_own(position.turn)
+        counts = games.get(position.key, {})
+        for edge in position.edges:
+            if edge.child is None or not edge.forward:
+                continue
+            there = here if certain else here * share(counts, edge.move, edge.p)
+            if there > found.get(edge.child, -1.0):
+                found[edge.child] = there
+                parents[edge.child] = (number, edge)
+    return found, parents
+
+
+def share(counts: Mapping[str, int], move: str, p: float | None) -> float:
+    """Returns how likely a reply is: its share of the games here if they are 20 or more, else its P.
+
+    >>> share({"e7e5": 15, "c7c5": 5}, "c7c5", 0.4), share({"e7e5": 1}, "c7c5", 0.4)
+    (0.25, 0.4)
+    """
+    total = sum(counts.values())
+    if total >= TRUSTED_GAMES:
+        return counts.get(move, 0) / total
+    return p or 0.0
+
+
+class _Searcher:
+    """Finds the gaps of one position after the other."""
+
+    def __init__(self, store: Store, shape: Shape, games: Games, min_p: float, min_games: int) -> None:
+        self._store = store
+        self._shape = shape
+        self._games = games
+        self._min_p = min_p
+        self._min_games = min_games
+        self._rulings = _Rulings(shape.config)
+
+    def gaps_at(self, number: int, reach: float) -> list[Gap]:
+        """Returns the gaps at a position, which is reached as likely as that."""
+        position = self._shape.positions[number]
+        own = self._shape.is_own(position.turn)
+        if own and position.state == LEAF:
+            return [Gap(number, None, None, reach, None, 0)]
+        if (own and self._shape.side != BOTH) or position.state != OPEN:
+            return []
+        max_ply = self._rulings.max_ply
+        if position.key in self._rulings.only or (max_ply is not None and position.ply + 1 >= max_ply):
+            return []
+        return self._missing(number, reach)
+
+    def _missing(self, number: int, reach: float) -> list[Gap]:
+        position = self._shape.positions[number]
+        board = chess.Board(position.fen)
+        counts = self._games.get(position.key, {})
+        left_out = {edge.move for edge in position.edges} | self._rulings.excluded.get(position.key, set())
+        gaps = []
+        for move, p in self._replies(board):
+            name, games = move.uci(), counts.get(move.uci(), 0)
+            if name not in left_out and ((p or 0.0) >= self._min_p or games >= self._min_games):
+                likely = reach * share(counts, name, p)
+                gaps.append(Gap(number, name, board.san(move), likely, p, games))
+        return gaps
+
+    def _replies(self, board: chess.Board) -> list[tuple[chess.Move, float | None]]:
+        moves, record = legal_moves(board), self._store.read(board)
+        if record is None or len(record.codes) != len(moves):
+            return [(move, None) for move in moves]
+        return list(zip(moves, record.priors, strict=True))
+
+
+class _Rulings:
+    """What a book's TOML text leaves out on purpose: excluded replies, and all but forced ones."""
+
+    def __init__(self, config: str) -> None:
+        from .toml_lines import lines_of
+
+        self.excluded: dict[str, set[str]] = {}
+        self.only: set[str] = set()
+        self.max_ply: int | None = None
+        try:
+            data = tomllib.loads(config)
+        except tomllib.TOMLDecodeError:  # of another version: then nothing is known to be left out
+            return
+        self._read(data, lines_of(config))
+
+    def _read(self, data: dict[str, object], lines: Mapping[tuple[str | int, ...], int]) -> None:
+        from .toml import KEYS
+        from .toml_roots import read_ruling
+        from .toml_table import Faults, Table
+
+        faults = Faults("", lines)
+        self.max_ply = Table("[book]", data.get("book", {}), ("book",), KEYS["book"], faults).whole(
+            "max_ply", 1, 10**6
+        )
+        for kind in ("force", "exclude"):
+            tables = data.get(kind, [])
+            for place, table in enumerate(tables if isinstance(tables, list) else []):
+                ruling = read_ruling(Table(kind, table, (kind, place), KEYS[kind], faults), None)
+                if ruling is None:
+                    continue
+                key = f"{key_of(ruling.board):016x}"
+                if kind == "exclude":
+                    self.excluded.setdefault(key, set()).update(move.uci() for move in ruling.moves)
+                elif ruling.only:
+                    self.only.add(key)

@@ -1,7 +1,7 @@
 """What was imported: counts of games by position and move, and the files that they came from.
 
-Writing functions work inside `Store.transaction`. A file of an older format, which has none of the tables, is a
-file into which nothing was imported. Keys are 16 hex digits, moves UCI; `schema/store.md` describes the tables.
+Writing functions work inside `Store.transaction`. A file of an older format, which has none of the tables, is
+one into which nothing was imported. Keys are 16 hex digits, moves UCI. `schema/store.md` has the tables.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def imported(store: Store) -> Imported:
 
 
 def known_source(store: Store, kind: str, digest: str, options: Mapping[str, Any]) -> Source | None:
-    """Returns the last import of the same bytes with the same options, finished or not; None if there is none."""
+    """Returns the last import of the same bytes with the same options, finished or not; else None."""
     same = [s for s in sources(store) if (s.kind, s.digest, s.options) == (kind, digest, dict(options))]
     return same[-1] if same else None
 
@@ -172,7 +172,7 @@ def begin_source(store: Store, kind: str, name: str, digest: str, options: Mappi
 
 
 def update_source(store: Store, source: Source, *, taken: int, skipped: int, finished: bool) -> Source:
-    """Records how far an import is; write it in the transaction with what was taken, and nothing counts twice."""
+    """Records how far an import is, in the transaction with what was taken: so nothing counts twice."""
     ended = now() if finished else None
     store.connection.execute(
         "UPDATE source SET taken = ?, skipped = ?, finished = coalesce(?, finished) WHERE id = ?",

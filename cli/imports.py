@@ -14,7 +14,6 @@ import typer
 from .options import Json
 from .output import FAILED, Group, print_json, say
 from .progress import progress_bar
-from .render import count
 from .signals import StopSignals
 
 if TYPE_CHECKING:
@@ -104,6 +103,48 @@ def pgn(
     _run(files, store, work, "game", json=json)
 
 
+POLYGLOT_EXAMPLES = """\b
+Example:
+  graphsearch import polyglot performance.bin --store first.graph
+"""
+
+EPD_EXAMPLES = """\b
+Example:
+  graphsearch import epd positions.epd --store first.graph --json
+"""
+
+
+@app.command(epilog=POLYGLOT_EXAMPLES, short_help="Take in the entries of Polyglot books.")
+def polyglot(files: Files, store: IntoStore, again: Again = False, json: Json = False) -> None:
+    """Take every entry of Polyglot books into a graph file, as it stands.
+
+    A book knows positions by their keys only. Their FENs are looked up in the graph file, and found along the
+    moves of the book and over single moves that it leaves out, from there and from the start of the game. It
+    is told how many are known, and what is odd: moves that are illegal, entries out of order or of weight 0, a
+    book that is cut short.
+    """
+    from graphsearch.exchange.polyglot_import import import_polyglot
+
+    def work(given: list[Given], stop: threading.Event, show: OnProgress | None) -> list[FileReport]:
+        return import_polyglot(store, given, again=again, stop=stop, on_progress=show)
+
+    _run(files, store, work, "entry", json=json)
+
+
+@app.command(epilog=EPD_EXAMPLES, short_help="Take in the positions of EPD files.")
+def epd(files: Files, store: IntoStore, again: Again = False, json: Json = False) -> None:
+    """Take the positions of EPD files into a graph file, with their operations.
+
+    A line that cannot be read is told with its reason and left out.
+    """
+    from graphsearch.exchange.epd_import import import_epd
+
+    def work(given: list[Given], stop: threading.Event, show: OnProgress | None) -> list[FileReport]:
+        return import_epd(store, given, again=again, stop=stop, on_progress=show)
+
+    _run(files, store, work, "position", json=json)
+
+
 def _run(files: list[str], store: Path, work: Work, noun: str, *, json: bool) -> None:
     """Does the work and tells about it; ends with the exit code of what happened."""
     given = [_given(name) for name in files]
@@ -125,6 +166,19 @@ def _run(files: list[str], store: Path, work: Work, noun: str, *, json: bool) ->
         raise typer.Exit(signals.exit_code)
     if any(report.failed for report in reports):
         raise typer.Exit(FAILED)
+
+
+def count(number: int, noun: str) -> str:
+    """Returns a number with its noun.
+
+    >>> count(1, "entry"), count(2, "entry"), count(2, "game")
+    ('1 entry', '2 entries', '2 games')
+    """
+    return (
+        f"{number:,} {noun}"
+        if number == 1
+        else f"{number:,} {noun.removesuffix('y')}{'ies' if noun.endswith('y') else 's'}"
+    )
 
 
 def _given(name: str) -> Given:

@@ -64,7 +64,7 @@ class Desk:
         """Whether the person wants to end; save then, and return."""
         return self._stop.is_set()
 
-    def save(self, write: Callable[[Store], None], *, finished: bool = False) -> None:
+    def save(self, write: tables.Write, *, finished: bool = False) -> None:
         """Writes rows and how far the import is, all of it or nothing.
 
         Raises:
@@ -78,14 +78,14 @@ class Desk:
             )
         self.store.checkpoint(over=LOG_BYTES)
 
-    def say(self, stage: str = "Importing") -> None:
-        """Tells how far it is, now and then."""
+    def say(self, stage: str = "Importing", count: int | None = None) -> None:
+        """Tells how far it is, now and then; `count` if it is not of the games or entries that are done."""
         now = time.monotonic()
         if self._on_progress is None or now - self._said_at < SAY_SECONDS:
             return
         self._said_at = now
-        done = self.report.done
-        rate = (done - self.before) / max(now - self._started, 1e-9)
+        done = self.report.done - self.before if count is None else count
+        rate = done / max(now - self._started, 1e-9)
         size = self._given.size
         self._on_progress(ImportProgress(stage, self._given.name, self._given.position, size, done, rate))
 

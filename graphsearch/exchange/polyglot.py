@@ -2,8 +2,8 @@
 
     key u64, raw move u16, weight u16, learn u32
 
-A raw move has from bit 0 three bits each for the file and rank it goes to, the file and rank it comes from, and the
-promotion (0 none, 1-4 knight to queen). Castling is written as the king taking its own rook: e1h1, e1a1, e8h8, e8a8.
+A raw move has from bit 0 three bits each for the file and rank it goes to, the file and rank it comes from,
+and the promotion (0 none, 1-4 knight to queen). Castling is the king taking its own rook, such as e1h1.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache, reduce
+from operator import xor
 
 import chess
 import chess.polyglot
@@ -28,6 +30,7 @@ _CASTLING = {  # from and to as they are written, and the square the king goes t
 }
 _WRITTEN = {(source, king): rook for (source, rook), king in _CASTLING.items()}
 _RANDOM = chess.polyglot.POLYGLOT_RANDOM_ARRAY
+_TURN = _RANDOM[780]
 _HASHER = chess.polyglot.ZobristHasher(_RANDOM)
 
 
@@ -83,7 +86,7 @@ def written_move(raw: int) -> chess.Move | None:
 
 
 def legal_move(board: chess.Board, raw: int) -> chess.Move | None:
-    """Returns the move that a raw move means in a position, castling as e1g1; None if it is not legal there."""
+    """Returns the move that a raw move is in a position, castling as e1g1; None if it is not legal there."""
     move = written_move(raw)
     if move is None:
         return None
@@ -92,36 +95,43 @@ def legal_move(board: chess.Board, raw: int) -> chess.Move | None:
         castling = chess.Move(move.from_square, king)
         if board.is_castling(castling) and board.is_legal(castling):
             return castling
-    if board.is_castling(move):  # as e1g1, which some programs write
-        return move if board.is_legal(move) else None
     return move if board.is_legal(move) else None
 
 
-def key_of_child(board: chess.Board, move: chess.Move, key: int) -> int:
-    """Returns the Polyglot key after a pseudo-legal move from the key before it, without making the move."""
-    source, target, turn = move.from_square, move.to_square, board.turn
-    if board.is_castling(move) or (move.promotion is None and board.is_en_passant(move)):
-        return _key_after(board, move)
-    kind = board.piece_type_at(source)
-    assert kind is not None
-    placed = move.promotion or kind
-    key ^= _piece(kind, turn, source) ^ _piece(placed, turn, target) ^ _RANDOM[780]
-    taken = board.piece_type_at(target)
-    if taken:
-        key ^= _piece(taken, not turn, target)
-    if board.ep_square is not None:
-        key ^= _HASHER.hash_ep_square(board)
-    rights = board.clean_castling_rights()
-    touched = chess.BB_SQUARES[source] | chess.BB_SQUARES[target]
-    if rights and (touched & rights or kind == chess.KING):
-        return _key_after(board, move)
-    if kind == chess.PAWN and abs(target - source) == 16:
-        key ^= _double_push(board, target)
-    return key
+def child_keys(board: chess.Board, moves: Iterable[chess.Move], key: int) -> Iterator[tuple[chess.Move, int]]:
+    """Yields pseudo-legal moves of a position, each with the Polyglot key after it; no move is made for most.
+
+    Args:
+      key: of the position itself.
+    """
+    base = key ^ _TURN ^ (_HASHER.hash_ep_square(board) if board.ep_square is not None else 0)
+    rights, turn = board.clean_castling_rights(), board.turn
+    castling, first_rank = _castling_key(rights), chess.BB_RANK_1 if turn else chess.BB_RANK_8
+    own, other = 64 * turn - 128, 64 * (not turn) - 128
+    for move in moves:
+        source, target = move.from_square, move.to_square
+        kind = board.piece_type_at(source) or 0
+        taken = board.piece_type_at(target)
+        is_pawn = kind == chess.PAWN
+        if (chess.BB_SQUARES[source] | chess.BB_SQUARES[target]) & careful or (
+            is_pawn and not taken and (source - target) % 8
+        ):  # castling, what ends a right to it, and en passant
+            yield move, _key_after(board, move)
+            continue
+        found = (
+            base ^ _RANDOM[128 * kind + own + source] ^ _RANDOM[128 * (move.promotion or kind) + own + target]
+        )
+        if taken:
+            found ^= _RANDOM[128 * taken + other + target]
+        if is_pawn and abs(target - source) == 16:
+            found ^= _double_push(board, target)
+        yield move, found
 
 
-def _piece(kind: int, colour: chess.Color, square: int) -> int:
-    return _RANDOM[64 * (2 * (kind - 1) + colour) + square]
+@cache
+def _castling_key(rights: int) -> int:
+    corners = (chess.BB_H1, chess.BB_A1, chess.BB_H8, chess.BB_A8)
+    return reduce(xor, (_RANDOM[768 + i] for i, corner in enumerate(corners) if rights & corner), 0)
 
 
 def _key_after(board: chess.Board, move: chess.Move) -> int:
@@ -131,9 +141,11 @@ def _key_after(board: chess.Board, move: chess.Move) -> int:
 
 
 def _double_push(board: chess.Board, target: int) -> int:
-    """Returns what a pawn that went two squares adds to the key: something if an enemy pawn stands beside it."""
+    """Returns what a pawn's double step adds to the key: something if an enemy pawn stands beside it now."""
     file = chess.square_file(target)
-    beside = (chess.BB_SQUARES[target - 1] if file > 0 else 0) | (chess.BB_SQUARES[target + 1] if file < 7 else 0)
+    beside = (chess.BB_SQUARES[target - 1] if file > 0 else 0) | (
+        chess.BB_SQUARES[target + 1] if file < 7 else 0
+    )
     enemies = board.pawns & board.occupied_co[not board.turn]
     return _RANDOM[772 + file] if beside & enemies else 0
 

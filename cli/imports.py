@@ -120,8 +120,8 @@ def polyglot(files: Files, store: IntoStore, again: Again = False, json: Json = 
 
     A book knows positions by their keys only. Their FENs are looked up in the graph file, and found along the
     moves of the book and over single moves that it leaves out, from there and from the start of the game. It
-    is told how many are known, and what is odd: moves that are illegal, entries out of order or of weight 0, a
-    book that is cut short.
+    is told how many are known, and what is odd: moves that are illegal, entries out of order or of weight 0,
+    a book that is cut short.
     """
     from graphsearch.exchange.polyglot_import import import_polyglot
 

@@ -54,7 +54,7 @@ class BookKeys:
         return len(self._keys)
 
     def filter(self) -> bytearray:
-        """Returns flags by the last bits of a key, a power of two of them; where it is 0 no key is of the book."""
+        """Returns flags by the last bits of keys, a power of two of them; where it is 0 no key ends so."""
         flags = bytearray(1 << (8 * self.distinct).bit_length())
         for key in self._keys:
             flags[key & (len(flags) - 1)] = 1

@@ -88,9 +88,8 @@ def _take_line(desk: Desk, number: int, text: str, rows: list[tables.EpdRow]) ->
 
 
 def _save(desk: Desk, rows: list[tables.EpdRow], *, finished: bool = False) -> None:
-    some = list(rows)
+    desk.save(lambda store: tables.add_epd(store, rows), finished=finished)
     rows.clear()
-    desk.save(lambda store: tables.add_epd(store, some), finished=finished)
 
 
 def _decoded(line: str, *, first: bool) -> str:

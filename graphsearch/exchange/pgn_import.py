@@ -107,8 +107,8 @@ class _PgnImport:
             self._strays += len(game.strays)
 
     def _save(self, *, finished: bool = False) -> None:
-        tally, self._tally = self._tally, Tally()
-        self._desk.save(tally.write, finished=finished)
+        self._desk.save(self._tally.write, finished=finished)
+        self._tally = Tally()  # if that failed, these counts go with the next save
 
     def _add_notes(self) -> None:
         strays = self._strays + len(self._reader.strays)

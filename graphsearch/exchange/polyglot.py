@@ -113,16 +113,18 @@ def child_keys(board: chess.Board, moves: Iterable[chess.Move], key: int) -> Ite
         kind = board.piece_type_at(source) or 0
         taken = board.piece_type_at(target)
         is_pawn = kind == chess.PAWN
-        if (chess.BB_SQUARES[source] | chess.BB_SQUARES[target]) & careful or (
-            is_pawn and not taken and (source - target) % 8
-        ):  # castling, what ends a right to it, and en passant
+        if (is_pawn and not taken and (source - target) % 8) or (
+            kind == chess.KING and abs(source - target) == 2
+        ):  # en passant, castling
             yield move, _key_after(board, move)
             continue
-        found = (
-            base ^ _RANDOM[128 * kind + own + source] ^ _RANDOM[128 * (move.promotion or kind) + own + target]
-        )
+        placed = move.promotion or kind
+        found = base ^ _RANDOM[128 * kind + own + source] ^ _RANDOM[128 * placed + own + target]
         if taken:
             found ^= _RANDOM[128 * taken + other + target]
+        if rights:
+            lost = first_rank if kind == chess.KING else chess.BB_SQUARES[source]
+            found ^= castling ^ _castling_key(rights & ~(lost | chess.BB_SQUARES[target]))
         if is_pawn and abs(target - source) == 16:
             found ^= _double_push(board, target)
         yield move, found

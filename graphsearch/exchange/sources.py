@@ -90,13 +90,20 @@ class Input:
         with self._readable():
             buffered = io.BufferedReader(cast(io.RawIOBase, self._plain), PIECE)
             self._refuse_other_files(buffered.peek(4096)[:4096])
-            number = 0
             text = io.TextIOWrapper(buffered, encoding="latin-1", newline=None)
-            while line := text.readline(LONGEST_LINE):
-                number += 1
-                if len(line) == LONGEST_LINE:
-                    raise ImportFileError(f"{self.name}, line {number}: it is too long to be text")
-                yield line
+            try:
+                yield from self._lines(text)
+            finally:  # else they would close the file, which is not theirs
+                text.detach()
+                buffered.detach()
+
+    def _lines(self, text: io.TextIOWrapper) -> Iterator[str]:
+        number = 0
+        while line := text.readline(LONGEST_LINE):
+            number += 1
+            if len(line) == LONGEST_LINE:
+                raise ImportFileError(f"{self.name}, line {number}: it is too long to be text")
+            yield line
 
     def _refuse_other_files(self, head: bytes) -> None:
         if head.startswith(_SQLITE):

@@ -14,6 +14,7 @@ import chess.polyglot
 
 from ..store import Store
 from ..store import games as tables
+from .naming import Names
 from .polyglot import child_keys
 
 
@@ -71,10 +72,11 @@ class BookKeys:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A position of the book that was found, and its Polyglot key."""
+    """A position of the book that was found, its Polyglot key, and its FEN."""
 
     board: chess.Board
     key: int
+    fen: str
 
 
 class Finder:
@@ -89,6 +91,7 @@ class Finder:
         self._keys = keys
         self._seen = bytearray(keys.distinct)
         self._ready: deque[Known] = deque()
+        self._names = Names()
         self._filter = keys.filter()
         self._mask = len(self._filter) - 1
         self._around: deque[str] = deque()  # positions of which any move may lead to one of the book
@@ -114,20 +117,20 @@ class Finder:
         for move, key in child_keys(known.board, moves, known.key):
             if not self._take(known.board, move, key) and self._keys.place(key) < 0:
                 self._pass(key, _after(known.board, move))
-        self._around.append(known.board.fen())
+        self._around.append(known.fen)
 
     def _pass(self, key: int, board: chess.Board) -> None:
         """Notes a position that is none of the book, but may have some of it around."""
         if key not in self._passed:
             self._passed.add(key)
-            self._around.append(board.fen())
+            self._around.append(self._names.name(board)[1])
 
     def _start(self, board: chess.Board) -> None:
         """Takes in a position that is known by itself."""
         key = chess.polyglot.zobrist_hash(board)
         place = self._keys.place(key)
         if place >= 0 and not self._seen[place]:
-            self._add(place, Known(board, key))
+            self._add(place, board, key)
         elif place < 0:
             self._pass(key, board)
 
@@ -144,13 +147,13 @@ class Finder:
         place = self._keys.place(key)
         if place < 0 or self._seen[place] or not board.is_legal(move):
             return False
-        self._add(place, Known(_after(board, move), key))
+        self._add(place, _after(board, move), key)
         return True
 
-    def _add(self, place: int, known: Known) -> None:
+    def _add(self, place: int, board: chess.Board, key: int) -> None:
         self._seen[place] = 1
         self.found += 1
-        self._ready.append(known)
+        self._ready.append(Known(board, key, self._names.name(board)[1]))
 
 
 def _after(board: chess.Board, move: chess.Move) -> chess.Board:

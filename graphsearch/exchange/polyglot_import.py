@@ -128,7 +128,7 @@ class _PolyglotImport:
 
     def _name(self, known: Known, finder: Finder) -> None:
         """Names the moves of a position, and has the finder follow them."""
-        fen, key, source = known.board.fen(), f"{known.key:016x}", self._desk.source.id
+        fen, key, source = known.fen, f"{known.key:016x}", self._desk.source.id
         moves: list[chess.Move] = []
         for place, raw in tables.entries_of(self._desk.store, source, key):
             move = legal_move(known.board, raw)

@@ -88,14 +88,9 @@ class Input:
           ImportFileError: if it is no text, or packed bytes are damaged or cut short.
         """
         with self._readable():
-            buffered = io.BufferedReader(cast(io.RawIOBase, self._plain), PIECE)
+            buffered = io.BufferedReader(_Borrowed(self._plain), PIECE)
             self._refuse_other_files(buffered.peek(4096)[:4096])
-            text = io.TextIOWrapper(buffered, encoding="latin-1", newline=None)
-            try:
-                yield from self._lines(text)
-            finally:  # else they would close the file, which is not theirs
-                text.detach()
-                buffered.detach()
+            yield from self._lines(io.TextIOWrapper(buffered, encoding="latin-1", newline=None))
 
     def _lines(self, text: io.TextIOWrapper) -> Iterator[str]:
         number = 0
@@ -185,6 +180,21 @@ def _unpacked(raw: BinaryIO) -> BinaryIO:
     if head == _ZSTD or (head[1:] == b"\x2a\x4d\x18" and 0x50 <= head[0] <= 0x5F):  # or a skippable frame
         return cast(BinaryIO, _ZstdFrames(raw))
     return raw
+
+
+class _Borrowed(io.RawIOBase):
+    """The bytes of a file that stays open when this is closed."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        piece = self._file.read(len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)
 
 
 class _ZstdFrames(io.RawIOBase):

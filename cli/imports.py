@@ -40,7 +40,7 @@ app = typer.Typer(
 PGN_EXAMPLES = """\b
 Examples:
   graphsearch import pgn games.pgn --store first.graph
-  graphsearch import pgn twic.pgn.zst club.pgn.gz --store games.graph --max-ply 40 --json
+  graphsearch import pgn games.pgn --store games.graph --variations --max-ply 40 --json
 """
 
 Files = Annotated[
@@ -105,7 +105,7 @@ def pgn(
 
 POLYGLOT_EXAMPLES = """\b
 Example:
-  graphsearch import polyglot performance.bin --store first.graph
+  graphsearch import polyglot book.bin --store first.graph
 """
 
 EPD_EXAMPLES = """\b

@@ -8,7 +8,21 @@ import typer
 
 from graphsearch.version import __version__
 
-from . import PROGRAM, analyze, bench, book, evaluate, perft, query, reevaluate, refresh, show, store, uci
+from . import (
+    PROGRAM,
+    analyze,
+    bench,
+    book,
+    evaluate,
+    imports,
+    perft,
+    query,
+    reevaluate,
+    refresh,
+    show,
+    store,
+    uci,
+)
 from .output import Group
 
 _ABOUT = """Search chess positions into a graph that lives in one file, and read it back.
@@ -68,5 +82,10 @@ _COMMANDS = (  # function, its examples, its line in the list of commands
 
 for _function, _examples, _summary in _COMMANDS:
     app.command(epilog=_examples, short_help=_summary)(_function)
-for _name, _group in (("book", book), ("query", query), ("store", store)):
+for _name, _group in (
+    ("book", book),
+    ("import", imports),
+    ("query", query),
+    ("store", store),
+):
     app.add_typer(_group.app, name=_name)

@@ -128,18 +128,18 @@ def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
     with sql_errors(path, "open it"):
         connection = _connect(path, "mode=rwc" if create else "mode=rw")
         try:
-            _prepare_for_writing(connection, path)
+            _prepare_for_writing(connection, path, create=create)
         except BaseException:
             connection.close()
             raise
         return connection
 
 
-def _prepare_for_writing(connection: sqlite3.Connection, path: Path) -> None:
+def _prepare_for_writing(connection: sqlite3.Connection, path: Path, *, create: bool) -> None:
     execute = connection.execute
     execute(f"PRAGMA page_size = {PAGE_BYTES}")
     empty = execute("PRAGMA page_count").fetchone()[0] == 0
-    version = 0 if empty else format_of(connection, path)
+    version = 0 if empty and create else format_of(connection, path)
     if empty:
         execute("PRAGMA auto_vacuum = INCREMENTAL")  # so that `tidy` can shrink the file
     if version < FORMAT_VERSION:

@@ -1,14 +1,15 @@
 """What was imported: counts of games by position and move, and the files that they came from.
 
 Writing functions work inside `Store.transaction`. A file of an older format, which has none of the tables, is
-one into which nothing was imported. Keys are 16 hex digits, moves UCI; see `schema/store.md`.
+one into which nothing was imported. Keys are 16 hex digits, moves UCI. `schema/store.md` has the tables.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from typing import Any
 
 from .file import sql_errors
@@ -21,6 +22,7 @@ ASKED_AT_ONCE = 500  # keys of one statement; SQLite takes 32,766 values, more g
 PositionRow = tuple[str, str, int]  # key, FEN, ply
 MoveRow = tuple[str, str, str, int, int, int, int, int]  # key, then as GameMove
 EntryRow = tuple[str, str, int, int, int, int, int]  # key, move, source, place, raw_move, weight, learn
+Write = Callable[[Store], object]
 EpdRow = tuple[int, int, str, str, str]  # source, place, key, FEN, operations
 
 _MOVE_COLUMNS = "move, san, white, draws, black, unknown, variations"
@@ -222,3 +224,33 @@ def name_entries(store: Store, rows: Iterable[tuple[str, str, str | None, str, i
 def add_epd(store: Store, rows: Iterable[EpdRow]) -> None:
     """Adds positions of an EPD file."""
     store.connection.executemany("INSERT INTO epd_position VALUES (?, ?, ?, ?, ?)", rows)
+
+
+def entries_of(store: Store, source: int, key: str) -> list[tuple[int, int]]:
+    """Returns the entries of a book in a position: (place, raw move) each."""
+    return store.connection.execute(
+        "SELECT place, raw_move FROM polyglot_entry WHERE key = ? AND source = ? ORDER BY place",
+        (key, source),
+    ).fetchall()
+
+
+def known_roots(store: Store) -> list[str]:
+    """Returns the FENs of the positions that searches and books of this file begin with."""
+    return [
+        fen
+        for (fen,) in store.connection.execute("SELECT position FROM root UNION SELECT fen FROM book_root")
+    ]
+
+
+def known_fens(store: Store, keys: Iterable[str]) -> Iterator[str]:
+    """Yields a FEN for each of these keys under which a table of this file has one."""
+    wanted = iter(keys)
+    tables = ("game_position", "top_position", "epd_position", "polyglot_entry")
+    statement = " UNION ALL ".join(
+        f"SELECT key, fen FROM {table} WHERE fen IS NOT NULL AND key IN ({{marks}})"  # noqa: S608 (constants)
+        for table in tables
+    )
+    while some := list(islice(wanted, ASKED_AT_ONCE)):
+        marks = ", ".join("?" * len(some))
+        found = dict(store.connection.execute(statement.format(marks=marks), some * len(tables)).fetchall())
+        yield from found.values()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..errors import CapacityError, StoreError
 from ..position import pack
-from ..provenance import EvaluatorIdentity
+from ..provenance import UNBOUND, EvaluatorIdentity
 from ..record import NodeRecord, RecordBatch
 from . import lookup, merging, provenance, scanning, unfinished
 from .catalog import Catalog
@@ -58,6 +58,7 @@ class Store(PlainTables):
         *,
         identity: EvaluatorIdentity | None = None,
         create: bool = False,
+        unbound: bool = False,
         read_only: bool = False,
         resume: bool = False,
     ) -> Store:
@@ -65,8 +66,10 @@ class Store(PlainTables):
 
         Args:
           path: the graph file; links are followed.
-          identity: the evaluator that will be used; None accepts the one that the file is bound to.
-          create: make the file if it is missing; this needs an identity.
+          identity: the evaluator that will be used, to which a file that is bound to none is bound; None
+            accepts the one that the file is bound to, or none.
+          create: make the file if it is missing; this needs an identity, unless `unbound` is given.
+          unbound: a file that is made is bound to no evaluator; it takes no records until it is.
           read_only: never write, lock or create anything; works while a search writes.
           resume: open a file for writing that is on its way to another evaluator, to go on with that.
 
@@ -86,7 +89,9 @@ class Store(PlainTables):
                 with sql_errors(real, "read it"):
                     if not read_only and not resume:
                         unfinished.refuse(connection, real, provenance.read_identity(connection))
-                    bound = provenance.bind(connection, real, identity, create=create)
+                    bound = provenance.bind(
+                        connection, real, identity, create=create, unbound=unbound, write=not read_only
+                    )
                     return cls(real, connection, lock, bound)
             except BaseException:
                 connection.close()
@@ -126,6 +131,11 @@ class Store(PlainTables):
     def read_only(self) -> bool:
         """Whether the store was opened for reading only."""
         return self._lock is None
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the file is bound to an evaluator; one that holds imported games only may not be yet."""
+        return self.identity != UNBOUND
 
     @property
     def node_count(self) -> int:
@@ -183,7 +193,10 @@ class Store(PlainTables):
         Raises:
           CorruptRecordError: if a record has no place in the format.
           CapacityError: if there are too many.
+          StoreError: if the file is bound to no evaluator, or cannot be written.
         """
+        if not self.is_bound:
+            raise StoreError(f"{self.path} is bound to no evaluator; open it with the identity of one")
         if len(batch) > MAX_BATCH:
             raise CapacityError(
                 f"{len(batch)} records in one batch, at most {MAX_BATCH} can be appended at once"

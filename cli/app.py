@@ -8,7 +8,7 @@ import typer
 
 from graphsearch.version import __version__
 
-from . import PROGRAM, analyze, bench, evaluate, perft, query, reevaluate, refresh, show, store, uci
+from . import PROGRAM, analyze, bench, evaluate, exports, perft, query, reevaluate, refresh, show, store, uci
 from .output import Group
 
 _ABOUT = """Search chess positions into a graph that lives in one file, and read it back.
@@ -70,3 +70,4 @@ for _function, _examples, _summary in _COMMANDS:
     app.command(epilog=_examples, short_help=_summary)(_function)
 app.add_typer(store.app, name="store")
 app.add_typer(query.app, name="query")
+app.add_typer(exports.app, name="export")

@@ -61,3 +61,7 @@ class UnfinishedError(StoreError):
 
 class CapacityError(GraphSearchError):
     """A count, a graph or a wave that does not fit the space or the integer meant for it."""
+
+
+class ExportError(GraphSearchError):
+    """An export that finds nothing to write, or no place to write it to."""

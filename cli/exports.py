@@ -17,7 +17,7 @@ from .render import count
 from .signals import StopSignals
 
 if TYPE_CHECKING:
-    from graphsearch.exchange.report import ExportReport
+    from graphsearch.exchange.export_report import ExportReport
     from graphsearch.exchange.selection import Selection
 
 STDOUT = "-"
@@ -61,9 +61,7 @@ StoreOption = Annotated[
 ]
 Output = Annotated[
     str,
-    typer.Option(
-        "-o", "--output", metavar="OUT", help="What to write; - for stdout.", show_default=False
-    ),
+    typer.Option("-o", "--output", metavar="OUT", help="What to write; - for stdout.", show_default=False),
 ]
 BookOutput = Annotated[
     str, typer.Option("-o", "--output", metavar="OUT", help="The book to write.", show_default=False)
@@ -80,7 +78,9 @@ Root = Annotated[
 ]
 Book = Annotated[
     str | None,
-    typer.Option("--book", metavar="NAME", help="Only the positions and moves of this book, with its values."),
+    typer.Option(
+        "--book", metavar="NAME", help="Only the positions and moves of this book, with its values."
+    ),
 ]
 Side = Annotated[
     str | None,
@@ -133,7 +133,7 @@ def polyglot(
     """Write a Polyglot opening book (.bin): entries by key, their weights scaled into 16 bits per position.
 
     With --weights games or imported (and no --book) the moves are those of the imported games or entries,
-    whether the graph knows them or not; --min-visits counts games, or weight, then. Without --root and limits,
+    whether the graph knows them or not; --min-visits counts games, or weight, then. Without --root and limits
     imported entries go out as they came in, those of unknown positions too.
 
     JSON: `scaled` are moves whose weight did not fit 16 bits, `merged` entries that became one, `left_out`
@@ -161,10 +161,10 @@ def pgn(
 ) -> None:
     """Write one game tree per root as PGN: the best line first, every position expanded once.
 
-    Where a line reaches a position that is expanded elsewhere, a comment says where. Comments have [%eval] (pawns for
-    White, #1 for a mate), N, Q (for the side that moves) and P. ?!, ? and ?? mark moves of 10 visits or more
-    that lose 0.1, 0.2 or 0.3 in Q against the best. With --side and without --max-moves: the best move of
-    that side against all replies.
+    Where a line reaches a position that is expanded elsewhere, a comment says where. Comments have [%eval]
+    (pawns for White, #1 for a mate), N, Q (for the side that moves) and P. ?!, ? and ?? mark moves of 10
+    visits or more that lose 0.1, 0.2 or 0.3 in Q against the best. With --side and without --max-moves: the
+    best move of that side against all replies.
     """
     from graphsearch.exchange.pgn_export import export_pgn
 
@@ -183,10 +183,11 @@ def epd(
     max_moves: MaxMoves = None,
     json: Json = False,
 ) -> None:
-    """Write one line of EPD per position: ce (centipawns for the side to move), acn (visits), bm, pv and acd (its length).
+    """Write one line of EPD per position: ce, acn, bm, pv and more.
 
-    id is the key of the position, c0 has Q and WDL, c1 what is proven, hmvc and fmvn are the clocks. With --side:
-    positions where that side moves.
+    ce is in centipawns for the side to move, acn are visits, acd is the length of pv, id the key of the
+    position; c0 has Q and WDL, c1 what is proven, hmvc and fmvn are the clocks. With --side: positions where
+    that side moves.
     """
     from graphsearch.exchange.epd_export import export_epd
 
@@ -207,8 +208,8 @@ def jsonl(
 ) -> None:
     """Write one JSON object per position, with all its moves: what the records hold.
 
-    Moves without visits are there unless --min-visits or --max-moves is given. With --side: positions where that
-    side moves. README.md lists the fields.
+    Moves without visits are there unless --min-visits or --max-moves is given. With --side: positions where
+    that side moves. README.md lists the fields.
     """
     from graphsearch.exchange.rows_export import export_jsonl
 
@@ -257,7 +258,13 @@ def _selection(
 
 
 def _run(
-    export: Callable[..., ExportReport], store: Path, output: str, selection: Selection, *, json: bool, **more: Any
+    export: Callable[..., ExportReport],
+    store: Path,
+    output: str,
+    selection: Selection,
+    *,
+    json: bool,
+    **more: Any,
 ) -> None:
     """Runs an export and tells what it did: on stdout, or on stderr if that has the data."""
     if json and output == STDOUT:
@@ -302,7 +309,9 @@ def summary(report: ExportReport) -> list[str]:
         f" {report.seconds:.1f} s"
     ]
     if report.transpositions:
-        lines.append(f"{count(report.transpositions, 'move')} end in a reference to a position expanded elsewhere")
+        lines.append(
+            f"{count(report.transpositions, 'move')} end in a reference to a position expanded elsewhere"
+        )
     if report.scaled:
         lines.append(f"scaled: {count(report.scaled, 'move')} of positions whose weights did not fit 16 bits")
     if report.merged:

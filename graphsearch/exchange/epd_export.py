@@ -1,9 +1,9 @@
 """One EPD line per position: its value, visits, best move and best line.
 
-    acd   plies of `pv`          acn   node N            bm, pv   SAN; the line of the most visits
-    ce    centipawns for the side to move (of the book, else of node Q); 32767 less the plies to a mate
-    dm    moves to a mate        hmvc, fmvn  the clocks  id       the key, 16 hex digits
-    c0    Q and the chances to win, draw and lose; c1  what is proven
+acd   plies of `pv`          acn   node N            bm, pv   SAN; the line of the most visits
+ce    centipawns for the side to move (of the book, else of node Q); 32767 less the plies to a mate
+dm    moves to a mate        hmvc, fmvn  the clocks  id       the key, 16 hex digits
+c0    Q and the chances to win, draw and lose; c1  what is proven
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ..record import NodeRecord
 from ..store import Store
 from ..store.reading import Reader
 from ..values import cp_from_q, wdl_from_q
+from .export_report import ExportReport
 from .output import Target
-from .report import ExportReport
 from .scratch import identity_of
 from .selection import Selection
 from .steps import MoveList, move_lists, positions_after, sans

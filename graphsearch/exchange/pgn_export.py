@@ -20,12 +20,12 @@ import chess
 from ..errors import ExportError
 from ..fens import fens
 from ..store import Store
+from .candidates import source_of
+from .export_report import ExportReport
 from .output import Target, new_output, scratch_path
-from .pgn_text import MoveText, eval_text, header, line, mistake, number
-from .report import ExportReport
+from .pgn_writing import MoveText, eval_text, header, line, mistake, number
 from .scratch import Met, Scratch
 from .selection import Selection, plan, with_one_move
-from .sources import source_of
 from .walk import OnProgress, Walk
 
 NAMES_KEPT = 1 << 16  # positions whose way up is remembered
@@ -149,7 +149,8 @@ class _Writer:
             "SELECT id FROM node WHERE parent IS NULL AND value IS NOT NULL ORDER BY id"
         ).fetchall()
         self._games = {row[0]: k for k, row in enumerate(rows, 1)}
-        for root, self._game in self._games.items():
+        for root, game in self._games.items():
+            self._game = game
             self._write_game(root)
         self._report.games = len(self._games)
 
@@ -189,7 +190,7 @@ class _Writer:
             elif isinstance(task, _Move):
                 self._write_move(task)
             else:
-                tasks.extend(reversed(self._expanded(*task)))  # type: ignore[misc]
+                tasks.extend(reversed(self._expanded(*task)))
 
     def _expanded(self, node: int, ply: int) -> list[_Task]:
         """Returns what is to be written at a position: best move, variations, what follows the best move."""

@@ -26,12 +26,12 @@ from ..errors import ExportError, InvalidParameterError
 from ..store import Store
 from ..values import cp_from_q
 from . import tables
+from .candidates import Weights, source_of
+from .export_report import ExportReport
 from .output import new_output, scratch_path
 from .polyglot_format import ENTRY, MAX_WEIGHT, raw_move
-from .report import ExportReport
 from .scratch import KEY_BYTES, KeptEdge, Scratch
 from .selection import Plan, Selection, plan
-from .sources import Weights, source_of
 from .walk import OnProgress, Walk
 
 WEIGHTS: tuple[Weights, ...] = ("n", "q", "minimax", "games", "imported")
@@ -75,7 +75,9 @@ def export_polyglot(
       StoreError: if the graph file cannot be read.
     """
     if weights not in WEIGHTS:
-        raise InvalidParameterError(f"weights are {', '.join(WEIGHTS[:-1])} or {WEIGHTS[-1]}, not {weights!r}")
+        raise InvalidParameterError(
+            f"weights are {', '.join(WEIGHTS[:-1])} or {WEIGHTS[-1]}, not {weights!r}"
+        )
     chosen = selection or Selection()
     started = time.monotonic()
     with Store.open(path, read_only=True) as store, new_output(target, store=store.path) as out:
@@ -225,10 +227,10 @@ def _write_position(
 
 
 def spread_minimax(scratch: Scratch) -> None:
-    """Replaces the value of every kept move by the minimax of the values below it, from the deepest positions up.
+    """Replaces the value of every kept move by the minimax of the values below it, deepest positions first.
 
-    A position that has no moves there keeps its own value. A move to a position that is no deeper than its own
-    keeps the stored value too: that cuts the cycles.
+    A position that has no moves there keeps its own value. A move to a position that is no deeper than its
+    own keeps the stored value too: that cuts the cycles.
     """
     execute = scratch.connection.execute
     execute("UPDATE node SET value = NULL WHERE EXISTS (SELECT 1 FROM edge WHERE node = id)")
@@ -236,7 +238,9 @@ def spread_minimax(scratch: Scratch) -> None:
     first = scratch.met
     for depth in range(deepest, -1, -1):
         last = first
-        first = execute("SELECT coalesce(max(id), 0) FROM node WHERE depth < ? AND id <= ?", (depth, last)).fetchone()[0]
+        first = execute(
+            "SELECT coalesce(max(id), 0) FROM node WHERE depth < ? AND id <= ?", (depth, last)
+        ).fetchone()[0]
         execute(_FROM_CHILDREN, (first, last))
         execute(_FROM_MOVES, (first, last))
 
@@ -293,5 +297,7 @@ def _merged(lines: Iterable[_Line]) -> Iterator[_Line]:
     found: dict[int, _Line] = {}
     for line in lines:
         old = found.get(line.raw)
-        found[line.raw] = line if old is None else _Line(line.raw, old.weight + line.weight, old.learn or line.learn)
+        found[line.raw] = (
+            line if old is None else _Line(line.raw, old.weight + line.weight, old.learn or line.learn)
+        )
     yield from found.values()

@@ -21,18 +21,32 @@ from ..store import Store
 from ..store.reading import Reader
 from ..values import cp_from_q, wdl_from_q
 from . import tables
+from .candidates import edge_draws, edges_by_move
+from .export_report import ExportReport
 from .output import Target
-from .report import ExportReport
 from .selection import Selection
-from .sources import edge_draws, edges_by_move
 from .steps import positions_after, uci_of
 from .streaming import Render, export_stream
 from .walk import TERMINALS, OnProgress, Stop
 
-COLUMNS = (
-    ("key", "fen", "ply", "depth", "node_n", "node_q", "node_draw", "v", "v_draw", "lower", "upper", "terminal")
-    + ("evaluator", "run", "move", "san", "n", "r", "p", "q", "draw", "cp", "mate", "child")
-)
+NODE_COLUMNS = [
+    "key",
+    "fen",
+    "ply",
+    "depth",
+    "node_n",
+    "node_q",
+    "node_draw",
+    "v",
+    "v_draw",
+    "lower",
+    "upper",
+    "terminal",
+    "evaluator",
+    "run",
+]
+MOVE_COLUMNS = ["move", "san", "n", "r", "p", "q", "draw", "cp", "mate", "child"]
+COLUMNS = (*NODE_COLUMNS, *MOVE_COLUMNS)
 
 
 def export_jsonl(
@@ -53,7 +67,7 @@ def export_csv(
     *,
     on_progress: OnProgress | None = None,
 ) -> ExportReport:
-    """Writes one row per move as RFC 4180 has it, one for a position without moves; else as `export_jsonl`."""
+    """Writes a row per move as RFC 4180 has it, one for a position without moves; else as `export_jsonl`."""
     head = csv_text([dict(zip(COLUMNS, COLUMNS, strict=True))])
     return export_stream(path, target, selection, "csv", _csv_rows, head=head, on_progress=on_progress)
 
@@ -113,7 +127,13 @@ def node_of(stop: Stop, fen: str) -> dict[str, Any]:
 def _flat(node: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the columns of a position."""
     wdl, bounds = node["wdl"] or (None, None, None), node["bounds"] or (None, None)
-    special = {"node_n": node["n"], "node_q": node["q"], "node_draw": wdl[1], "lower": bounds[0], "upper": bounds[1]}
+    special = {
+        "node_n": node["n"],
+        "node_q": node["q"],
+        "node_draw": wdl[1],
+        "lower": bounds[0],
+        "upper": bounds[1],
+    }
     same = ("key", "fen", "ply", "depth", "v", "v_draw", "terminal", "evaluator", "run")
     return {name: node[name] for name in same} | special
 

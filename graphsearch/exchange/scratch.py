@@ -182,7 +182,8 @@ class Scratch:
             for e, identity in edges
         ]
         self.connection.executemany(
-            "INSERT INTO edge VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT id FROM node WHERE identity = ?))",
+            "INSERT INTO edge"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT id FROM node WHERE identity = ?))",
             rows,
         )
 

@@ -12,6 +12,7 @@ import chess
 from ..errors import ExportError, InvalidParameterError, InvalidPositionError
 from ..notation import START_WORD, play_moves, read_position
 from ..position import check, key_of
+from ..provenance import RootInfo
 from ..store import Store
 from . import tables
 
@@ -43,7 +44,9 @@ class Selection:
     def __post_init__(self) -> None:
         """Raises InvalidParameterError if a number or the side is out of range."""
         if self.side not in (None, *SIDES):
-            raise InvalidParameterError(f"the side is {', '.join(SIDES[:-1])} or {SIDES[-1]}, not {self.side!r}")
+            raise InvalidParameterError(
+                f"the side is {', '.join(SIDES[:-1])} or {SIDES[-1]}, not {self.side!r}"
+            )
         for name, least in (("depth", 0), ("min_visits", 0), ("max_moves", 1)):
             value = getattr(self, name)
             if value is not None and value < least:
@@ -85,16 +88,17 @@ def plan(store: Store, selection: Selection) -> Plan:
     """
     book = tables.book(store, selection.book) if selection.book is not None else None
     side = selection.side or (book.side if book else "both")
+    number = book.id if book else None
     if selection.roots:
-        return Plan(selection, _distinct(selection.roots), False, side, book and book.id)
+        return Plan(selection, _distinct(selection.roots), False, side, number)
     fens = tables.book_roots(store, book.id) if book else [root.position for root in _most_visited(store)]
     if book and not fens:
         raise ExportError(f"{store.path}: the book {book.name!r} has no roots; say --root")
     boards = [chess.Board(fen) for fen in fens or [chess.STARTING_FEN]]
-    return Plan(selection, _distinct(boards), book is None, side, book and book.id)
+    return Plan(selection, _distinct(boards), book is None, side, number)
 
 
-def _most_visited(store: Store) -> Iterator[tables.RootInfo]:
+def _most_visited(store: Store) -> Iterator[RootInfo]:
     yield from sorted(store.roots(), key=lambda root: (-root.visits, root.key))
 
 

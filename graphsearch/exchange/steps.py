@@ -51,7 +51,9 @@ def move_lists(words: Words) -> list[MoveList]:
     ]
 
 
-def positions_after(words: Words, of: Sequence[int], codes: Sequence[int]) -> tuple[Words, NDArray[np.uint64]]:
+def positions_after(
+    words: Words, of: Sequence[int], codes: Sequence[int]
+) -> tuple[Words, NDArray[np.uint64]]:
     """Returns the positions after legal moves, `[K, 10]`, and their keys, `[K]`.
 
     Args:

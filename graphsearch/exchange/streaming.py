@@ -13,12 +13,12 @@ from ..errors import ExportError
 from ..fens import fens
 from ..store import Store
 from ..store.reading import Reader
+from .candidates import source_of
+from .export_report import ExportReport
 from .output import Target, new_output, scratch_path
 from .pgn_export import target_name
-from .report import ExportReport
 from .scratch import Scratch
 from .selection import Selection, plan
-from .sources import source_of
 from .walk import OnProgress, Stop, Walk
 
 # the text of some positions, whose FENs are given; what it adds to the report's moves

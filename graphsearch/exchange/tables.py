@@ -1,4 +1,4 @@
-"""What an export reads of the plain tables: books, imported games and entries. Files of older formats have none."""
+"""What an export reads of the plain tables: books, imported games, entries. Old formats have none of them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ import chess
 
 from ..errors import InvalidParameterError
 from ..position import encode_move
-from ..provenance import RootInfo
 from ..store import Store
 from ..store.file import sql_errors
-
-__all__ = ["RootInfo"]
 
 PAGE = 10_000  # entries read in one statement, so that no transaction stays open for long
 
@@ -122,8 +119,11 @@ def book_roots(store: Store, number: int) -> list[str]:
 def book_position(store: Store, number: int, key: str) -> Mapping[str, Any] | None:
     """Returns a row of `book_position` by column, without those that identify it; None if there is none."""
     names = ("ply", "state", "searches", "n", "value", "outside", "outside_move", "priority")
+    columns = ", ".join(names)
     rows = _rows(
-        store, f"SELECT {', '.join(names)} FROM book_position WHERE book = ? AND key = ?", (number, key)  # noqa: S608 # fixed names
+        store,
+        f"SELECT {columns} FROM book_position WHERE book = ? AND key = ?",  # noqa: S608 # fixed names
+        (number, key),
     )
     return dict(zip(names, rows[0], strict=True)) if rows else None
 
@@ -185,7 +185,8 @@ def all_entries(store: Store) -> Iterator[Entry]:
 
 def _entry(row: Any) -> Entry:
     turn = None if row[7] is None else row[7].split()[1] == "w"
-    return Entry(*row[:7], turn)
+    key, source, place, move, raw_move, weight, learn, _ = row
+    return Entry(key, source, place, move, raw_move, weight, learn, turn)
 
 
 assert sqlite3.sqlite_version_info >= (3, 15), "row values"

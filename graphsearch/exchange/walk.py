@@ -16,10 +16,10 @@ from ..position import pack
 from ..record import NodeRecord
 from ..store import Store
 from ..store.reading import Reader
-from .report import ExportReport
+from .candidates import Candidates, Choice, Seen, Source
+from .export_report import ExportReport
 from .scratch import KeptEdge, Met, Scratch, Way, Words, identity_of
 from .selection import Plan
-from .sources import Candidates, Choice, Seen, Source
 from .steps import MoveList, move_lists, positions_after, sans
 
 BATCH = 1000  # positions that are visited together
@@ -170,7 +170,7 @@ class Walk:
         return kept
 
     def _follow(self, stops: Sequence[Stop]) -> None:
-        """Meets the positions behind the moves of some positions, and keeps those moves if they are wanted."""
+        """Meets the positions behind the moves of some positions, and keeps the moves if they are wanted."""
         limit = self._limits.depth
         steps = [
             (i, rank, choice)

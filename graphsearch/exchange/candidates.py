@@ -214,7 +214,7 @@ def _known(record: NodeRecord | None) -> tuple[int | None, float | None]:
 
 
 def book_source(store: Store, book: int, weigh: Weigh | None = None) -> Source:
-    """Returns the moves of a book, best first by its values, with weights from elsewhere if they are wanted."""
+    """Returns the moves of a book, best first by its values, with weights from elsewhere if wanted."""
 
     def choices(seen: Seen) -> Candidates | None:
         position = tables.book_position(store, book, seen.key)

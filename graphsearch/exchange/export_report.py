@@ -16,7 +16,10 @@ LEFT_OUT = {
     "at_depth": ("position at the depth limit", "positions at the depth limit"),
     "moves_few_visits": ("move with too few visits", "moves with too few visits"),
     "moves_beyond": ("move beyond --max-moves", "moves beyond --max-moves"),
-    "moves_illegal": ("move that is not legal in its position", "moves that are not legal in their positions"),
+    "moves_illegal": (
+        "move that is not legal in its position",
+        "moves that are not legal in their positions",
+    ),
     "moves_scored_nothing": ("move that scored nothing", "moves that scored nothing"),
     "moves_scaled_away": ("move whose weight became 0", "moves whose weight became 0"),
     "clashes": ("position with the key of another one", "positions with the key of another one"),

@@ -20,28 +20,32 @@ class MoveText:
         self._out = out
         self._column = 0
         self._opening = ""
+        self._last = ""  # not written yet: a parenthesis may follow
 
     def word(self, text: str) -> None:
         """Writes a word, after a blank or a line end."""
-        text = self._opening + text
+        self._write_last()
+        self._last = self._opening + text
         self._opening = ""
-        if self._column and self._column + 1 + len(text) > COLUMNS - 1:
-            self._out.write(b"\n")
-            self._column = 0
-        elif self._column:
-            self._out.write(b" ")
-            self._column += 1
-        self._out.write(text.encode())
-        self._column += len(text)
 
     def open(self) -> None:
         """Begins a variation: the next word stands behind the parenthesis."""
         self._opening = "("
 
     def close(self) -> None:
-        """Ends a variation; the parenthesis follows the last word, which has room for it."""
-        self._out.write(b")")
-        self._column += 1
+        """Ends a variation; the parenthesis follows the last word."""
+        self._last += ")"
+
+    def _write_last(self) -> None:
+        if not self._last:
+            return
+        if self._column:
+            fits = self._column + 1 + len(self._last) <= COLUMNS
+            self._out.write(b" " if fits else b"\n")
+            self._column = self._column + 1 if fits else 0
+        self._out.write(self._last.encode())
+        self._column += len(self._last)
+        self._last = ""
 
     def comment(self, parts: Iterable[str]) -> None:
         """Writes a comment; each part stays in one piece."""
@@ -53,6 +57,7 @@ class MoveText:
 
     def end(self) -> None:
         """Ends the line."""
+        self._write_last()
         self._out.write(b"\n")
         self._column = 0
 

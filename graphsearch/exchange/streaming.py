@@ -60,7 +60,9 @@ def export_stream(
         for stops in walk.run():
             own = [stop for stop in stops if stop.own]
             report.left_out["other_side"] += len(stops) - len(own)
-            if own and not report.positions:
+            if not own:
+                continue
+            if not report.positions:
                 out.write(head)
             _write(out, own, render(own, fens_of(own), lines), report)
         if not report.positions:

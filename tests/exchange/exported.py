@@ -1,4 +1,4 @@
-"""Graphs to export, and what an export of them has to hold, found by another way: python-chess and recursion."""
+"""Graphs to export, and what an export of them has to hold, found another way: python-chess, recursion."""
 
 from __future__ import annotations
 
@@ -118,14 +118,16 @@ def add_games(path: Path, games: Mapping[str, tuple[int, int, int]]) -> None:
 
 
 def add_book(path: Path, name: str, side: str, fens: Sequence[str], lines: Mapping[str, float]) -> None:
-    """Writes a book: its roots, and lines in SAN with the value of the position behind each, for its mover."""
+    """Writes a book: its roots, and lines in SAN each with the value of the position behind it."""
     execute(
         path,
         "INSERT INTO book (id, name, side, config, created, updated) VALUES (1, ?, ?, '', '', '')",
         [(name, side)],
     )
     boards = [chess.Board(fen) for fen in fens]
-    positions = {f"{key_of(b):016x}": (b.fen(), b.ply(), None) for b in boards}
+    positions: dict[str, tuple[str, int, float | None]] = {
+        f"{key_of(b):016x}": (b.fen(), b.ply(), None) for b in boards
+    }
     execute(
         path,
         "INSERT INTO book_root (book, key, fen, origin) VALUES (1, ?, ?, ?)",
@@ -142,7 +144,8 @@ def add_book(path: Path, name: str, side: str, fens: Sequence[str], lines: Mappi
         positions[f"{key_of(board):016x}"] = (board.fen(), board.ply(), value)
     execute(
         path,
-        "INSERT INTO book_position (book, key, fen, ply, value, state, book_run) VALUES (1, ?, ?, ?, ?, 'open', 1)",
+        "INSERT INTO book_position (book, key, fen, ply, value, state, book_run)"
+        " VALUES (1, ?, ?, ?, ?, 'open', 1)",
         [(key, *row) for key, row in positions.items()],
     )
     execute(

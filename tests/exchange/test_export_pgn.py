@@ -6,6 +6,7 @@ import io
 import random
 import re
 import shutil
+from itertools import pairwise
 from pathlib import Path
 
 import chess
@@ -180,7 +181,7 @@ def test_comments_have_the_numbers_of_the_records(lines: Path, tmp_path: Path) -
     assert games[0].comment == f"N {root.visits} Q {node_mean(root)[0]:+.3f} for White"
     for key, node in tree_of(games).items():
         board, record = known[key]
-        values = {move: edge for move, edge in edges(board, record)}
+        values = dict(edges(board, record))
         best = legal_moves(board)[record.order[ranking(record)[0]]]
         moves = [child.move for child in node.variations]
         assert moves[0] == best
@@ -262,10 +263,8 @@ def long_line(plies: int) -> list[chess.Board]:
 
 def test_a_line_may_be_longer_than_pythons_stack(tmp_path: Path) -> None:
     boards = long_line(1500)
-    moves = [
-        next(m for m in a.legal_moves if key_of(after(a, m)) == key_of(b)) for a, b in zip(boards, boards[1:])
-    ]
-    records = [made_record(a, {a.san(m): (3, 0.0)}) for a, m in zip(boards, moves)]
+    moves = [next(m for m in a.legal_moves if key_of(after(a, m)) == key_of(b)) for a, b in pairwise(boards)]
+    records = [made_record(a, {a.san(m): (3, 0.0)}) for a, m in zip(boards[:-1], moves, strict=True)]
     path = filled(tmp_path / "long.graph", [*records, made_record(boards[-1], {})])
     report = export_pgn(path, tmp_path / "out.pgn", Selection(roots=(boards[0],)))
     assert report.moves == 1499

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 import chess
@@ -231,11 +232,7 @@ def test_a_performance_book_comes_out_as_it_went_in(tmp_path: Path) -> None:
     book = shared_data("data/performance.bin")
     path = filled(tmp_path / "book.graph", [made_record(chess.Board(), {"e4": (1, 0.0)})])
     rows = [(f"{e[0]:016x}", uci(e[1]), 1, k, *e[1:]) for k, e in enumerate(entries(book))]
-    execute(
-        path,
-        "INSERT INTO polyglot_entry (key, move, source, place, raw_move, weight, learn) VALUES (?,?,?,?,?,?,?)",
-        rows,
-    )
+    add_entries(path, rows)
     out = tmp_path / "again.bin"
     report = export_polyglot(path, out, weights="imported")
     assert out.read_bytes() == book.read_bytes()
@@ -245,6 +242,11 @@ def test_a_performance_book_comes_out_as_it_went_in(tmp_path: Path) -> None:
         found = read_book(out, [chess.Board()])[key_of(chess.Board())]
         assert sorted(found) == sorted((e.move.uci(), e.weight) for e in reader.find_all(chess.Board()))
     assert 10 < part.moves < len(rows) / 10
+
+
+def add_entries(path: Path, rows: Sequence[Sequence[object]]) -> None:
+    columns = "key, move, source, place, raw_move, weight, learn"
+    execute(path, f"INSERT INTO polyglot_entry ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
 
 def uci(raw: int) -> str:
@@ -262,11 +264,7 @@ def test_entries_of_two_books_for_one_move_become_one(tmp_path: Path) -> None:
         (key, "e2e4", 2, 0, e4, 30_000, 7),
         (key, "d2d4", 2, 1, d4, 10, 0),
     ]
-    execute(
-        path,
-        "INSERT INTO polyglot_entry (key, move, source, place, raw_move, weight, learn) VALUES (?,?,?,?,?,?,?)",
-        rows,
-    )
+    add_entries(path, rows)
     report = export_polyglot(path, tmp_path / "book.bin", weights="imported")
     assert entries(tmp_path / "book.bin") == [(int(key, 16), e4, 65535, 5), (int(key, 16), d4, 7, 0)]
     assert (report.merged, report.scaled) == (1, 2)

@@ -114,7 +114,8 @@ def test_python_chess_reads_every_line_of_epd(graph: tuple[Path, str], tmp_path:
     lines = (tmp_path / "out.epd").read_text().splitlines()
     assert len(lines) == len(known)
     for line in lines:
-        board, found = chess.Board.from_epd(line)
+        board, read = chess.Board.from_epd(line)
+        found: dict[str, Any] = dict(read)
         assert found["id"] == f"{key_of(board):016x}"
         _, record = known[key_of(board)]
         assert found["acn"] == record.visits

@@ -118,7 +118,7 @@ def test_wrong_use_is_one_line_and_exit_code_2(cli: Cli, small_graph: Path, tmp_
     assert cli("store", "verify", small_graph).code == 0
     for wrong in ({"depth": -1}, {"max_moves": 0}, {"min_visits": -1}, {"side": "red"}):
         with pytest.raises(InvalidParameterError):
-            Selection(**wrong)  # type: ignore[arg-type]
+            Selection(**wrong)
 
 
 def test_a_root_is_a_position_a_game_or_a_line(tmp_path: Path) -> None:

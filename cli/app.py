@@ -14,6 +14,7 @@ from . import (
     bench,
     book,
     evaluate,
+    exports,
     imports,
     perft,
     query,
@@ -84,6 +85,7 @@ for _function, _examples, _summary in _COMMANDS:
     app.command(epilog=_examples, short_help=_summary)(_function)
 for _name, _group in (
     ("book", book),
+    ("export", exports),
     ("import", imports),
     ("query", query),
     ("store", store),

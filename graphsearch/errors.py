@@ -74,3 +74,7 @@ class ImportFileError(GraphSearchError):
 
 class CapacityError(GraphSearchError):
     """A count, a graph or a wave that does not fit the space or the integer meant for it."""
+
+
+class ExportError(GraphSearchError):
+    """An export that finds nothing to write, or no place to write it to."""

@@ -59,5 +59,9 @@ class UnfinishedError(StoreError):
     """A graph file that is on its way from one evaluator to another; its values are mixed."""
 
 
+class UnknownPositionError(GraphSearchError):
+    """A position that a graph file does not hold."""
+
+
 class CapacityError(GraphSearchError):
     """A count, a graph or a wave that does not fit the space or the integer meant for it."""

@@ -1,4 +1,4 @@
-"""`graphsearch query`: questions to a whole graph file."""
+"""`graphsearch query`: questions to a graph file; `disagree` is here, the others in query_*.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import program_name
+from . import program_name, query_find, query_lines, query_moves, query_ways
 from .options import Json, StoreFile
 from .output import Group, print_json, print_view, say, say_if_unfinished
 from .render import count
@@ -21,7 +21,7 @@ app = typer.Typer(
     cls=Group,
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Ask a whole graph file.",
+    help="Ask a graph file; nothing is searched or written, and a search may write it meanwhile.",
 )
 
 DISAGREE_EXAMPLES = """\b
@@ -113,3 +113,8 @@ def _cells(row: Disagreement, by: str) -> list[str]:
     if by == "policy":
         cells.append(f"{row.difference:.3f}")
     return [*cells, row.best_move, row.second_best_move, row.position]
+
+
+for _module in (query_moves, query_lines, query_ways, query_find):
+    for _name, _function, _examples, _summary in _module.COMMANDS:
+        app.command(_name, epilog=_examples, short_help=_summary)(_function)

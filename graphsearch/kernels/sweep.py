@@ -66,12 +66,14 @@ class _Table(NamedTuple):
 
 @inner
 def table_of(table: Any) -> Any:
+    """Returns pointers to a table, which the caller keeps alive."""
     words = ptr(table, 0)
     return _Table(words, as_u32(words), as_f32(words), U(table.size // PLACE_WORDS))
 
 
 @inner
 def scratch_of(s: Any) -> Any:
+    """Returns pointers to the arrays of a scratch."""
     return Scratch(ptr(s.moves, 0), ptr(s.keys, 0), ptr(s.child, 0), ptr(s.q, 0), ptr(s.draws, 0))
 
 

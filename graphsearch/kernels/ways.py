@@ -1,7 +1,7 @@
 """Counting the visited edges that lead to each position of a file, with the table of `sweep.py`.
 
-Of its two words a place, the second holds other numbers here: the portion of the file that the record stands in,
-plus 1, in the upper half (0 in an empty place), the ways in in the lower half.
+Of its two words a place, the second holds other numbers here: the portion of the file that the record stands
+in, plus 1, in the upper half (0 in an empty place), the ways in in the lower half.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Questions to a stored graph beyond one node: lines, trees, ways in, games, SQL. Reading only.
 
-One module a question; each is a function of a file's path and a position that returns a dataclass with `as_dict`:
+One module a question; each is a function of a file's path and a position that returns a dataclass with
+`as_dict`:
 
     moves.moves          every move, with what the record behind it says
     pv.pv                lines that follow the most visits or the best value, and why they end
@@ -13,6 +14,6 @@ One module a question; each is a function of a file's path and a position that r
     games.games          imported games against the search
     sql.Sql              read-only SQL with functions that know records
 
-A file is read as of one state for the length of an answer, also while a search writes it, except by `find` and
-`count_all`, which take a state for each portion of the file.
+A file is read as of one state for the length of an answer, also while a search writes it, except by `find`
+and `count_all`, which take a state for each portion of the file.
 """

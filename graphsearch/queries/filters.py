@@ -52,7 +52,8 @@ class PieceCount:
 def read_pieces(text: str) -> tuple[PieceCount, ...]:
     """Returns the conditions of a text such as `P<=4, Q=0`, or of a signature such as `KRPkrp`.
 
-    Letters are those of a FEN, White's in capitals; `men` counts all. A signature lists all men of both sides.
+    Letters are those of a FEN, White's in capitals; `men` counts all. A signature lists all men of both
+    sides.
 
     Raises:
       InvalidParameterError: if it is neither, naming what is wrong.
@@ -88,9 +89,9 @@ class Filters:
       pieces: of `read_pieces`. side: `w` or `b`, the side to move.
       in_games: whether it stands in the table `game_position`.
       in_book: a book's name, or an empty text for any book: whether it stands in `book_position` of it.
-      min_ply, max_ply: fewest half-moves from the start of a game, as the tables of games and books have it (the
-        smaller of both). A record has no ply of its own, as many lines lead to it: positions that stand in
-        neither table do not pass.
+      min_ply, max_ply: fewest half-moves from the start of a game, as the tables of games and books have it
+        (the smaller of both). A record has no ply of its own, as many lines lead to it: positions that stand
+        in neither table do not pass.
     """
 
     min_n: int | None = None
@@ -114,12 +115,16 @@ class Filters:
             ("n", self.min_n, self.max_n), ("q", self.min_q, self.max_q), ("ply", self.min_ply, self.max_ply)
         ):  # fmt: skip
             if low is not None and high is not None and low > high:
-                raise InvalidParameterError(f"min_{name} {low} is above max_{name} {high}; nothing fulfils that")
+                raise InvalidParameterError(
+                    f"min_{name} {low} is above max_{name} {high}; nothing fulfils that"
+                )
 
     @property
     def asks_tables(self) -> bool:
         """Whether tables of games or books have to be asked."""
-        return self.in_games or self.in_book is not None or self.min_ply is not None or self.max_ply is not None
+        return (
+            self.in_games or self.in_book is not None or self.min_ply is not None or self.max_ply is not None
+        )
 
     def mask(self, batch: RecordBatch) -> Mask:
         """Returns which records fulfil what records can say, `[R]`."""
@@ -164,4 +169,5 @@ def values_of(batch: RecordBatch) -> NDArray[np.float64]:
     sums = np.concatenate([np.zeros(1), np.cumsum(weighed)])
     total = batch.v + sums[batch.edge_offsets[1:]] - sums[batch.edge_offsets[:-1]]
     bounds = bounds_of(batch)
-    return np.clip(total / visits_of(batch), bounds[:, 0], bounds[:, 1])
+    found: NDArray[np.float64] = np.clip(total / visits_of(batch), bounds[:, 0], bounds[:, 1])
+    return found

@@ -162,7 +162,9 @@ class _Tables:
         """Returns which positions pass, with their ply if a table has it."""
         wanted = json.dumps(list(keys))
         games = dict(
-            self._ask("SELECT key, ply FROM game_position WHERE key IN (SELECT value FROM json_each(?))", (wanted,))
+            self._ask(
+                "SELECT key, ply FROM game_position WHERE key IN (SELECT value FROM json_each(?))", (wanted,)
+            )
         )
         books = dict(
             self._ask(

@@ -78,7 +78,8 @@ class GameMove:
         """Returns the move as an object of the list `moves`; the counts stand in it under their names."""
         fields = asdict(self)
         results = fields.pop("results")
-        return {"move": fields.pop("move"), "san": fields.pop("san"), "games": self.results.games} | results | fields
+        head = {"move": fields.pop("move"), "san": fields.pop("san"), "games": self.results.games}
+        return {**head, **results, **fields}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +177,14 @@ def _row(
         edge = edge_of(record, record.order.index(legal_moves(board).index(move)))
     q = edge.value if edge and edge.n else None
     spent = record.visits - 1 if record else 0
+    percents = [100 * x / known if known else None for x in (results.white, results.draws, results.black)]
     return GameMove(
-        move.uci(),
-        board.san(move),
-        results,
-        *(100 * x / known if known else None for x in (results.white, results.draws, results.black)),
+        move=move.uci(),
+        san=board.san(move),
+        results=results,
+        white_percent=percents[0],
+        draw_percent=percents[1],
+        black_percent=percents[2],
         share=results.games / total.games if total.games else None,
         score=score,
         n=edge.n if edge else None,

@@ -20,7 +20,8 @@ class StoredMove:
     """One legal move; values are seen by the side to move at the position.
 
     Attributes:
-      view: the edge: move, SAN, N, P, Q, WDL, cp, mate, bounds (those that the record behind it proves included).
+      view: the edge: move, SAN, N, P, Q, WDL, cp, mate, bounds (those that the record behind it proves
+        included).
       child_n: node N of the position behind the move; None if the file does not hold it.
       child_q: minus the Q of that position, so that it compares with the edge's.
       stale: child_q less the edge's Q; None where one of them is missing.

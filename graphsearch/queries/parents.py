@@ -1,7 +1,7 @@
 """The stored positions that have a move to a given one. Reads only.
 
-Moves are taken back (`unmoves.py`); the file's filters reject most of the positions before, python-chess judges
-those that are left, and the few that stand are read.
+Moves are taken back (`unmoves.py`); the file's filters reject most of the positions before, python-chess
+judges those that are left, and the few that stand are read.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Parents:
 
     Attributes:
       position: FEN. visits: its node N; None if the file does not hold it.
-      candidates: positions that were thought of. parents: those that are stored, most visits of the edge first.
+      candidates: positions that were thought of. parents: those that are stored, most visits of the edge
+        first.
     """
 
     position: str
@@ -117,7 +118,8 @@ def _filtered(source: Source, tried: Sequence[Predecessor]) -> list[tuple[Predec
     """Returns the candidates that the file may hold, with the clocks that they may have there."""
     words = _structures([candidate.board for candidate in tried])
     keys = np.array([plain_key(candidate.board) for candidate in tried], np.uint64)
-    places, clocks = [], []
+    places: list[int] = []
+    clocks: list[int] = []
     for place, candidate in enumerate(tried):
         places += [place] * len(candidate.clocks)
         clocks += candidate.clocks

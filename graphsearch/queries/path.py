@@ -1,7 +1,7 @@
 """How a position is reached: the shortest line of visited moves, and the most visited one. Reads only.
 
-The search goes forward from the roots. `reach.Target` leaves out positions from which the wanted one cannot come
-any more, and guides the rest (A*), so that of millions of positions some hundred are read.
+The search goes forward from the roots. `reach.Target` leaves out positions from which the wanted one cannot
+come any more, and guides the rest (A*), so that of millions of positions some hundred are read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class RouteStep:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A line of visited moves from a root (FEN); `least_n` is the smallest edge N on it, None without moves."""
+    """A line of visited moves from a root (FEN); `least_n` is the smallest edge N on it, None without
+    moves."""
 
     root: str
     steps: tuple[RouteStep, ...]
@@ -50,8 +51,8 @@ class Path:
     Attributes:
       position: FEN. roots: FENs of the positions that lines were looked for from.
       shortest: the line of the fewest moves; None if there is none, or none was found.
-      most_visited: the line whose least visited move has the most visits, of those at most 2 plies longer than
-        the shortest; of equal ones the shortest.
+      most_visited: the line whose least visited move has the most visits, of those at most 2 plies longer
+        than the shortest; of equal ones the shortest.
       complete: whether the lines are certainly these, or there is certainly none; False if the limit was met.
       read: how many positions were read.
     """

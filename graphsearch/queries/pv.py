@@ -75,9 +75,7 @@ class Lines:
 Choice = Callable[[NodeRecord, chess.Board], list[Step]]
 
 
-def pv(
-    path: str | os.PathLike[str], board: chess.Board, *, lines: int = 1, by: str = BY_VISITS
-) -> Lines:
+def pv(path: str | os.PathLike[str], board: chess.Board, *, lines: int = 1, by: str = BY_VISITS) -> Lines:
     """Returns the lines of a position's best moves.
 
     Args:
@@ -128,9 +126,7 @@ def _line(source: Source, board: chess.Board, first: Step, choice: Choice) -> Li
     return Line(tuple(plies), end, walk.fen())
 
 
-def _next(
-    source: Source, walk: chess.Board, seen: set[str], choice: Choice
-) -> tuple[Step | None, str]:
+def _next(source: Source, walk: chess.Board, seen: set[str], choice: Choice) -> tuple[Step | None, str]:
     """Returns the next step of a line, or None and why there is none."""
     ended = ended_by_rule(walk)
     if ended or walk.epd() in seen:

@@ -12,7 +12,9 @@ _UP_TO = [sum(chess.BB_RANKS[: r + 1]) for r in range(8)]  # ranks 1 to r + 1
 _DOWN_TO = [sum(chess.BB_RANKS[r:]) for r in range(8)]
 
 
-Men = tuple[int, int, int, int, int, int, int]  # of one side: pawns, knights, bishops, rooks, queens, kings, all
+Men = tuple[
+    int, int, int, int, int, int, int
+]  # of one side: pawns, knights, bishops, rooks, queens, kings, all
 
 
 def _men(board: chess.Board, color: chess.Color) -> Men:
@@ -66,7 +68,8 @@ class Target:
         return plies + ((plies + (board.turn != self._turn)) & 1)
 
     def _pawns_can(self, pawns: int, color: chess.Color, captures: bool) -> bool:
-        """Returns whether pawns that only go forward, and leave their file by captures only, can get there."""
+        """Returns whether pawns that only go forward, and leave their file by captures only, can get
+        there."""
         known = self._pawns.get((pawns, color, captures))
         if known is None:
             goal = (self._white if color == chess.WHITE else self._black)[0]

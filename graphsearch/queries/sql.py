@@ -1,4 +1,5 @@
-"""Read-only SQL over the plain tables and views of a graph file, with functions that know positions and records.
+"""Read-only SQL over the plain tables and views of a graph file, with functions that know positions and
+records.
 
     record(fen)        JSON text of the record of a position, as `graphsearch show --json` has it; NULL if unknown
     key(fen)           key of a position, 16 hex digits, as the columns `key` have it
@@ -24,7 +25,7 @@ from typing import Any
 import chess
 
 from ..errors import GraphSearchError, InvalidParameterError
-from ..notation import play_moves, read_moves, read_position
+from ..notation import START_WORD, board_from_fen, play_moves, read_moves
 from ..position import key_of
 from ..query import view
 from ..store import Store
@@ -44,6 +45,9 @@ _FAILURES = {  # of the file, not of the statement
     sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM,
 }  # fmt: skip
 _COMMENT = re.compile(r"\s+|--[^\n]*(?:\n|$)|/\*.*?\*/|\(|;", re.DOTALL)
+
+
+Value = str | int | float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +149,10 @@ class _Functions:
         ):
             connection.create_function(name, arguments, self._kept(name, function), deterministic=fixed)
 
-    def _kept(self, name: str, function: Callable[..., object]) -> Callable[..., object]:
+    def _kept(self, name: str, function: Callable[..., Value]) -> Callable[..., Value]:
         """Returns the function, NULL for NULL, its errors remembered."""
 
-        def call(*values: object) -> object:
+        def call(*values: object) -> Value:
             if any(value is None for value in values):
                 return None
             try:
@@ -211,7 +215,7 @@ def _reason(error: sqlite3.Error) -> str:
 def _board(fen: object) -> chess.Board:
     if not isinstance(fen, str):
         raise ValueError(f"a position is a FEN, not {fen!r}")
-    return read_position(fen).board
+    return chess.Board() if fen == START_WORD else board_from_fen(fen)
 
 
 def _key(fen: object) -> str:

@@ -1,7 +1,7 @@
 """The positions with the most ways in: visited edges that lead to them. Reads only.
 
-`transpositions` looks at the best-visited part of the graph, without the compiler; `count_all` at all of it, in two
-passes over the file with a table of 20 bytes a node.
+`transpositions` looks at the best-visited part of the graph, without the compiler; `count_all` at all of it,
+in two passes over the file with a table of 20 bytes a node.
 """
 
 from __future__ import annotations

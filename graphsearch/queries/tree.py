@@ -25,11 +25,12 @@ class Branch:
 
     Attributes:
       move, san: the move; None for the root.
-      n, p, q: edge N, P and Q of that move, q seen by the side that plays it; node N, None and node Q (seen by the
-        side to move) at the root.
+      n, p, q: edge N, P and Q of that move, q seen by the side that plays it; node N, None and node Q (seen
+        by the side to move) at the root.
       position: FEN.
       visits: node N; None if the file does not hold the position, or the tree does not look that deep.
-      transposes_to: moves in SAN from the root to the place where this position is expanded, if that is elsewhere.
+      transposes_to: moves in SAN from the root to the place where this position is expanded, if that is
+        elsewhere.
       branches: the moves that are followed, most visits first.
       hidden: how many visited moves are not shown here; 0 where nothing was expanded.
     """
@@ -119,6 +120,9 @@ def tree(
         return _Growing(source, depth, least, width).tree(board, record)
 
 
+Place = tuple[Branch, chess.Board, tuple[str, ...]]  # with its position, and the line to it in SAN
+
+
 class _Growing:
     """One tree while it grows, level by level."""
 
@@ -132,16 +136,14 @@ class _Growing:
 
     def tree(self, board: chess.Board, record: NodeRecord) -> Tree:
         root = Branch(None, None, record.visits, None, node_mean(record)[0], board.fen())
-        level = deque([(root, board.copy(stack=False), ())])
+        level: deque[Place] = deque([(root, board.copy(stack=False), ())])
         while level:
             branch, position, line = level.popleft()
             level.extend(self._expand(branch, position, line))
         shown = len(self._places)
         return Tree(self._depth, self._least, self._width, shown, self._transpositions, root)
 
-    def _expand(
-        self, branch: Branch, board: chess.Board, line: tuple[str, ...]
-    ) -> list[tuple[Branch, chess.Board, tuple[str, ...]]]:
+    def _expand(self, branch: Branch, board: chess.Board, line: tuple[str, ...]) -> list[Place]:
         """Gives a branch its moves; returns these with their positions and lines."""
         key = key_of(board)
         if key in self._places:

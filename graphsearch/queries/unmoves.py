@@ -4,8 +4,8 @@ The generator works on squares and yields positions that may be predecessors; py
 it must be legal, and so must the move, which must lead to exactly this position.
 
 Clocks: positions whose clock is at most 75 share a key, higher clocks have keys of their own. So before a
-capture or a pawn move any clock may have stood (one position for all up to 75, one for each above), and before
-another move the clock less one.
+capture or a pawn move any clock may have stood (one position for all up to 75, one for each above), and
+before another move the clock less one.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Predecessor:
 def predecessors(board: chess.Board) -> Iterator[Predecessor]:
     """Yields every legal position from which a legal move leads to this one, each (position, move) once.
 
-    Positions are told apart as in the graph: by men, turn, castling rights, a possible capture en passant, and
-    the clock if it is above 75. Clocks of 100 and more are left out before captures and pawn moves, as no search
-    goes on there.
+    Positions are told apart as in the graph: by men, turn, castling rights, a possible capture en passant,
+    and the clock if it is above 75. Clocks of 100 and more are left out before captures and pawn moves, as no
+    search goes on there.
 
     >>> after_e4 = chess.Board("rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1")
     >>> sorted({p.move.uci() for p in predecessors(after_e4)})
@@ -76,7 +76,8 @@ def leads_to(candidate: Predecessor, board: chess.Board) -> bool:
 
 
 def candidates(board: chess.Board) -> Iterator[Predecessor]:
-    """Yields positions and moves among which all predecessors are; most of them are illegal or lead elsewhere."""
+    """Yields positions and moves among which all predecessors are; most of them are illegal or lead
+    elsewhere."""
     for before, move, quiet in _without_state(board):
         clocks = _clocks_before(board, quiet)
         if not clocks:

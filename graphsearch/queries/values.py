@@ -26,12 +26,12 @@ class LinePoint:
       n: node N; None if the file does not hold the position, and then no other number is known.
       q, cp: node Q and its centipawns, from White's view.
       move, san: the move that was played; None at the last position.
-      played_n, played_q: N of that move, and the value that it has now, from White's view: of the position behind
-        it, else of the edge; None if neither is known.
+      played_n, played_q: N of that move, and the value that it has now, from White's view: of the position
+        behind it, else of the edge; None if neither is known.
       best, best_san: the best move, as `query.ranking` has it; None if none was visited.
       best_q: its value, from White's view.
-      loss, loss_cp: how much the played move is worse than the best one, as Q and in centipawns, at least 0; None
-        if one of the values is unknown.
+      loss, loss_cp: how much the played move is worse than the best one, as Q and in centipawns, at least 0;
+        None if one of the values is unknown.
     """
 
     ply: int
@@ -54,7 +54,8 @@ class LinePoint:
 
 @dataclass(frozen=True, slots=True)
 class LineValues:
-    """The answer to `values`: where the line begins (FEN), its positions, and how many of them are not stored."""
+    """The answer to `values`: where the line begins (FEN), its positions, and how many of them are not
+    stored."""
 
     position: str
     points: tuple[LinePoint, ...]
@@ -95,7 +96,12 @@ def values(path: str | os.PathLike[str], board: chess.Board) -> LineValues:
 def _point(source: Source, board: chess.Board, ply: int, move: chess.Move | None) -> LinePoint:
     turn = "w" if board.turn else "b"
     san = board.san(move) if move else None
-    point = {"ply": ply, "number": board.fullmove_number, "turn": turn, "position": board.fen()}
+    point: dict[str, Any] = {
+        "ply": ply,
+        "number": board.fullmove_number,
+        "turn": turn,
+        "position": board.fen(),
+    }
     point |= {"move": move.uci() if move else None, "san": san}
     record = source.read(board)
     if record is None:
@@ -105,9 +111,7 @@ def _point(source: Source, board: chess.Board, ply: int, move: chess.Move | None
     return LinePoint(**point, **_moves(source, board, record, move))
 
 
-def _moves(
-    source: Source, board: chess.Board, record: NodeRecord, move: chess.Move | None
-) -> dict[str, Any]:
+def _moves(source: Source, board: chess.Board, record: NodeRecord, move: chess.Move | None) -> dict[str, Any]:
     """Returns what is known of the played move and the best one."""
     steps = steps_of(record, board)
     found: dict[str, Any] = {}

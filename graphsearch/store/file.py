@@ -157,7 +157,8 @@ def open_reader(path: Path, *, tidy: bool = True) -> sqlite3.Connection:
 
     Args:
       path: the file.
-      tidy: fold the log in if this is the last one to leave; without it SQLite itself opens the file read-only.
+      tidy: fold the log in if this is the last one to leave; without it SQLite itself opens the file
+        read-only.
     """
     failure: sqlite3.Error = sqlite3.OperationalError("unable to open database file")
     with sql_errors(path, "read it"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,14 +34,20 @@ def read_one(connection: sqlite3.Connection, catalog: Catalog, words: U64s) -> N
     row = words.reshape(1, -1)
     wanted = tuple(order.identities(row)[0].tolist())
     sort_key, key = int(order.sort_keys(row)[0]), int(keys_of(row)[0])
+    for chunk, block in _candidates(catalog, sort_key, key):
+        record = _find_in(connection, catalog, chunk, block, wanted)
+        if record is not None:
+            return record
+    return None
+
+
+def _candidates(catalog: Catalog, sort_key: int, key: int) -> Iterator[tuple[Chunk, int]]:
+    """Yields the blocks that may hold a position, those of the newest run first."""
     for chunk in catalog.directory.around(sort_key):
         index = catalog.full_index(chunk)
         if may_hold(index.bloom, key):
             for b in _range(index.keys[chunk.gone :], sort_key):
-                record = _find_in(connection, catalog, chunk, chunk.gone + b, wanted)
-                if record is not None:
-                    return record
-    return None
+                yield chunk, chunk.gone + b
 
 
 def _find_in(

@@ -73,8 +73,8 @@ MinPly = Annotated[
         "--min-ply",
         metavar="P",
         min=0,
-        help="P or more half-moves from the start of a game, the fewest of all imported games and books; others"
-        " have no ply and are not found.",
+        help="P or more half-moves from the start of a game, the fewest of all imported games and books;"
+        " others have no ply and are not found.",
     ),
 ]
 MaxPly = Annotated[int | None, typer.Option("--max-ply", metavar="P", min=0, help="P or fewer, likewise.")]

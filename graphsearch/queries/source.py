@@ -150,8 +150,7 @@ def key_after(board: chess.Board, plain: int, move: chess.Move) -> int:
         or move.promotion
         or board.kings & chess.BB_SQUARES[move.from_square]
         or board.castling_rights & (chess.BB_SQUARES[move.from_square] | chess.BB_SQUARES[move.to_square])
-        or board.pawns & chess.BB_SQUARES[move.from_square]
-        and abs(move.to_square - move.from_square) == 16
+        or (board.pawns & chess.BB_SQUARES[move.from_square] and abs(move.to_square - move.from_square) == 16)
     )
     if special:
         return key_of(after(board, move))

@@ -43,7 +43,7 @@ _FAILURES = {  # of the file, not of the statement
     sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM,
 }  # fmt: skip
-_COMMENT = re.compile(r"\s+|--[^\n]*(?:\n|$)|/\*.*?\*/|\(|;", re.DOTALL)
+_COMMENT = re.compile(r"\s+|--[^\n]*(?:\n|$)|/\*.*?\*/|;", re.DOTALL)
 
 
 Value = str | int | float | None
@@ -84,7 +84,12 @@ def sql(path: str | os.PathLike[str], statement: str, *, limit: int | None = Non
     check_statement(statement)
     real = real_path(path)
     check_is_file(real, create=False)
-    connection = open_reader(real, tidy=False)
+    keeper = open_reader(real)  # leaves last, and tidies up the log, which one that is read-only cannot
+    try:
+        connection = open_reader(real, tidy=False)
+    except BaseException:
+        keeper.close()
+        raise
     try:
         with _Functions(path) as functions:
             functions.add_to(connection)
@@ -96,6 +101,7 @@ def sql(path: str | os.PathLike[str], statement: str, *, limit: int | None = Non
             yield Result(columns, functions.rows(cursor, real, limit))
     finally:
         connection.close()
+        keeper.close()
 
 
 def check_statement(statement: str) -> None:
@@ -116,6 +122,8 @@ def _authorize(action: int, first: str | None, second: str | None, *_: str | Non
     """Returns whether SQLite may do what a statement asks for."""
     if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() == "load_extension":
         return sqlite3.SQLITE_DENY
+    if action == sqlite3.SQLITE_UPDATE and first == "sqlite_master":
+        return sqlite3.SQLITE_OK  # so SQLite declares json_each and the like; the schema itself is guarded
     if action in _READING:
         return sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_PRAGMA and (first or "").lower() in _PRAGMAS:

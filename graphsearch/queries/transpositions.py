@@ -30,7 +30,7 @@ class Transposition:
       position: FEN. ways: visited edges that lead to it, of those that were looked at.
       n: the visits of these edges together; None where all edges were counted without them.
       visits, q: node N and Q, seen by the side to move; None if the file does not hold it.
-      line: moves in SAN from where the search for it began; None where there is no such place.
+      root, line: where the look at it began (FEN), and the moves from there in SAN; None where all were counted.
     """
 
     position: str
@@ -38,6 +38,7 @@ class Transposition:
     n: int | None
     visits: int | None
     q: float | None
+    root: str | None
     line: tuple[str, ...] | None
 
 
@@ -105,7 +106,8 @@ class _Met:
 
     before: chess.Board
     move: chess.Move | None
-    line: tuple[str, ...]  # to `before`
+    root: chess.Board
+    line: tuple[str, ...]  # from the root to `before`
     ways: int = 0
     n: int = 0
 
@@ -126,7 +128,7 @@ class _Looking:
         self._done = 0
         self._edges = 0
         self._roots = roots
-        starts = {key_of(root): _Met(root.copy(stack=False), None, ()) for root in roots}
+        starts = {key_of(root): _Met(root.copy(stack=False), None, root, ()) for root in roots}
         self._met |= starts
         self._heap = [(0, number, met) for number, met in enumerate(starts.values())]
         self._number = count(len(starts))
@@ -157,7 +159,7 @@ class _Looking:
             key = key_after(board, plain, move)
             child = self._met.get(key)
             if child is None:
-                child = self._met[key] = _Met(board, move, line)
+                child = self._met[key] = _Met(board, move, met.root, line)
                 heapq.heappush(self._heap, (-edge.n, next(self._number), child))
             child.ways += 1
             child.n += edge.n
@@ -167,4 +169,4 @@ class _Looking:
         board = met.board()
         record = self._source.read(board)
         visits, q = (record.visits, node_mean(record)[0]) if record else (None, None)
-        return Transposition(board.fen(), met.ways, met.n, visits, q, met.full_line())
+        return Transposition(board.fen(), met.ways, met.n, visits, q, met.root.fen(), met.full_line())

@@ -131,5 +131,5 @@ class _Counting:
             record = batch.record(i)
             fen = fens(batch.words[i : i + 1])[0]
             found[int(places[i])] = Transposition(
-                fen, wanted[int(places[i])], None, record.visits, node_mean(record)[0], None
+                fen, wanted[int(places[i])], None, record.visits, node_mean(record)[0], None, None
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-
 from pathlib import Path
 
 import chess
@@ -59,5 +58,3 @@ def ways_in(records: Iterable[tuple[chess.Board, NodeRecord]]) -> dict[int, set[
             move = moves[record.order[k]].uci()
             found.setdefault(key_of(child), set()).add((key_of(board), move))
     return found
-
-

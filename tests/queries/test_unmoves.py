@@ -110,5 +110,3 @@ def test_keys_behind_moves_are_those_of_the_positions() -> None:
             before.halfmove_clock = clock
             for move in before.legal_moves:
                 assert key_after(before, plain, move) == key_of(after(before, move)), (before.fen(), move)
-
-

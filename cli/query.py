@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from . import program_name, query_find, query_lines, query_moves, query_ways
-from .options import Json, StoreFile
+from .options import Json
 from .output import Group, print_json, print_view, say, say_if_unfinished
 from .render import count
 
@@ -30,6 +31,11 @@ Examples:
   graphsearch query disagree first.graph --by policy --top 50 --min-visits 100 --json
 """
 
+SomeFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="The graph file.", show_default=False)]
+SomeStore = Annotated[
+    Path | None,
+    typer.Option("--store", metavar="FILE", help="The graph file, as the other questions take it."),
+]
 Second = Annotated[
     str | None,
     typer.Option(
@@ -56,7 +62,8 @@ By = Annotated[
 
 @app.command(epilog=DISAGREE_EXAMPLES, short_help="List where two evaluators differ most.")
 def disagree(
-    file: StoreFile,
+    file: SomeFile = None,
+    store: SomeStore = None,
     evaluator: Second = None,
     top: Top = 20,
     min_visits: MinVisits = 1,
@@ -70,6 +77,10 @@ def disagree(
     """
     from graphsearch.disagree import disagree as ask
 
+    if (file is None) == (store is None):
+        raise typer.BadParameter("name the graph file once, as FILE or by --store")
+    file = file or store
+    assert file is not None
     found = ask(file, evaluator, top=top, min_visits=min_visits, by=by)
     say_if_unfinished(file)
     if json:

@@ -30,7 +30,7 @@ class Transposition:
       position: FEN. ways: visited edges that lead to it, of those that were looked at.
       n: the visits of these edges together; None where all edges were counted without them.
       visits, q: node N and Q, seen by the side to move; None if the file does not hold it.
-      root, line: where the look at it began (FEN), and the moves from there in SAN; None where all were counted.
+      root, line: where the look began (FEN), and the moves from there in SAN; None where all were counted.
     """
 
     position: str

@@ -130,7 +130,7 @@ REFUSED = {
     "WITH x AS (SELECT 1) INSERT INTO root SELECT 1, 2, 3, 4": "not authorized",
     "EXPLAIN DELETE FROM run": "not authorized",
     "SELECT load_extension('x')": "not authorized",
-    "SELECT * FROM pragma_journal_mode('delete')": "not authorized|no such table",
+    "SELECT * FROM pragma_journal_mode": "not authorized|no such table",
     "SELECT * FROM nowhere": "no such table: nowhere",
     "SELECT nought FROM run": "no such column: nought",
     "SELECT": "incomplete|syntax",
@@ -154,9 +154,9 @@ def test_what_does_not_read_or_is_wrong_is_refused_in_one_line(file: Path, state
 
 
 def test_an_error_in_a_later_row_is_told_when_it_comes(file: Path) -> None:
-    with sql(file, "SELECT key(column1) FROM (VALUES ('startpos'), ('nonsense'))") as result:
-        with pytest.raises(InvalidParameterError, match=r"key\(\)"):
-            list(result.rows)
+    statement = "SELECT key(column1) FROM (VALUES ('startpos'), ('nonsense'))"
+    with sql(file, statement) as result, pytest.raises(InvalidParameterError, match=r"key\(\)"):
+        list(result.rows)
 
 
 def test_a_limit_must_be_at_least_one(file: Path) -> None:

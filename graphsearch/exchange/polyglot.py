@@ -17,6 +17,8 @@ from operator import xor
 import chess
 import chess.polyglot
 
+from ..position import encode_move
+
 ENTRY = struct.Struct(">QHHI")  # key, raw move, weight, learn
 ENTRY_BYTES = 8 + 2 + 2 + 4
 MAX_WEIGHT = (1 << 16) - 1
@@ -28,7 +30,6 @@ _CASTLING = {  # from and to as they are written, and the square the king goes t
     (chess.E8, chess.H8): chess.G8,
     (chess.E8, chess.A8): chess.C8,
 }
-_WRITTEN = {(source, king): rook for (source, rook), king in _CASTLING.items()}
 _RANDOM = chess.polyglot.POLYGLOT_RANDOM_ARRAY
 _TURN = _RANDOM[780]
 _HASHER = chess.polyglot.ZobristHasher(_RANDOM)
@@ -58,6 +59,21 @@ def unpack(data: bytes) -> Iterator[Entry]:
         yield Entry(*row)
 
 
+def raw_move(code: int, *, castling: bool) -> int:
+    """Returns a move as a book writes it.
+
+    Args:
+      code: as `position.encode_move`.
+
+    >>> raw_move(4 | 6 << 6, castling=True) == 7 | 4 << 6
+    True
+    """
+    origin, target = code & 63, code >> 6 & 63
+    if castling:
+        target = (origin & ~7) + (7 if target > origin else 0)
+    return target | origin << 6 | code & 7 << 12
+
+
 def raw_move_of(board: chess.Board, move: chess.Move) -> int:
     """Returns a legal move of a position as a book writes it.
 
@@ -65,11 +81,7 @@ def raw_move_of(board: chess.Board, move: chess.Move) -> int:
     >>> raw_move_of(board, chess.Move.from_uci("e1g1")) == chess.E1 << 6 | chess.H1
     True
     """
-    target = move.to_square
-    if board.is_castling(move):
-        target = _WRITTEN.get((move.from_square, target), target)
-    promotion = move.promotion - 1 if move.promotion else 0
-    return promotion << 12 | move.from_square << 6 | target
+    return raw_move(encode_move(move), castling=board.is_castling(move))
 
 
 def written_move(raw: int) -> chess.Move | None:

@@ -29,7 +29,7 @@ from . import tables
 from .candidates import Weights, source_of
 from .export_report import ExportReport
 from .output import new_output, scratch_path
-from .polyglot_format import ENTRY, MAX_WEIGHT, raw_move
+from .polyglot import ENTRY, MAX_WEIGHT, raw_move
 from .scratch import KEY_BYTES, KeptEdge, Scratch
 from .selection import Plan, Selection, plan
 from .walk import OnProgress, Walk

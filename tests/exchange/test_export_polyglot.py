@@ -15,8 +15,8 @@ import chess.polyglot
 import pytest
 
 from graphsearch.errors import ExportError, InvalidParameterError
+from graphsearch.exchange.polyglot import ENTRY, MAX_WEIGHT
 from graphsearch.exchange.polyglot_export import export_polyglot, loss_weight, scaled
-from graphsearch.exchange.polyglot_format import ENTRY, MAX_WEIGHT
 from graphsearch.exchange.selection import Selection
 from graphsearch.position import key_of
 from graphsearch.record import node_value

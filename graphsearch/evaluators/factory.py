@@ -122,11 +122,24 @@ def _in_pool(spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> Evaluator:
     workers = (_workers({WORKERS: numbers[0]}) if numbers else None) or os.cpu_count() or 1
     rest = tuple(pair for pair in spec.options if pair[0].lower() != WORKERS)
     inner = replace(spec, options=rest, syzygy=None, pool=None)
-    shares = _shares(inner, kinds)  # what is wrong is said before anything is started
-    threads = str(threads_per_worker(workers, spec.pool))
+    _shares(inner, kinds)  # what is wrong is said before anything is started
+    threads = threads_per_worker(workers, spec.pool)
+    return pooled(partial(create, with_threads(inner, threads)), workers, spec.pool)
+
+
+def with_threads(spec: EvaluatorSpec, threads: int) -> EvaluatorSpec:
+    """Returns a specification whose evaluators use so many threads, unless it says how many itself.
+
+    Raises:
+      UnknownEvaluatorError: for an unknown name.
+      InvalidParameterError: for an option that no evaluator has.
+    """
+    kinds = {role: _kind(name) for role, name in _parts(spec).items()}
+    plain_options = tuple(pair for pair in spec.options if pair[0].lower() != WORKERS)
+    shares = _shares(replace(spec, options=plain_options), kinds)
     missing = [role for role, kind in kinds.items() if {"threads"} & {*kind.options} - {*shares[role]}]
-    more = tuple(("threads" if role == BOTH else f"{role}.threads", threads) for role in missing)
-    return pooled(partial(create, replace(inner, options=rest + more)), workers, spec.pool)
+    more = tuple(("threads" if role == BOTH else f"{role}.threads", str(threads)) for role in missing)
+    return replace(spec, options=spec.options + more)
 
 
 def _parts(spec: EvaluatorSpec) -> dict[Part, str]:

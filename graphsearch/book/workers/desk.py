@@ -6,76 +6,77 @@ import atexit
 import os
 import threading
 import time
-from collections import deque
-from dataclasses import dataclass
 from functools import partial
 
 import chess
 
 from ...arena import default_budget
-from ...errors import EvaluatorError, GraphSearchError, InvalidParameterError, StoreError
+from ...errors import InvalidParameterError, StoreError
 from ...evaluators import EvaluatorSpec, create
 from ...evaluators.factory import with_threads
 from ...evaluators.pool import threads_per_worker
-from ...evaluators.pool.worker import Failure, Make
+from ...evaluators.pool.worker import Make
 from ...params import LEAST_RAM
-from ...provenance import EvaluatorIdentity, differences
 from ...record import NodeRecord, RecordBatch
 from ...store import Store
 from ..desk import Note, Outcome, Task
 from . import leases
-from .ledger import Ledger
+from .crew import Crew
 from .leases import LEASE_SECONDS, Lease
-from .messages import Errand, Finished, Leave, Ready, Stop
-from .seats import ENDING_SECONDS, Seat
+from .ledger import Ledger
+from .seats import ENDING_SECONDS
 from .worker import Setup
 from .writer import Writer
 
 MOST_WORKERS = 256
-MOST_LOST = 3  # workers in a row over one task, or at their start
-TICK_SECONDS = 0.25  # between two looks at what hangs
+TICK_SECONDS, REST_SECONDS = 0.25, 0.05  # between two looks at what hangs, at most and at least
 SILENT_SECONDS = 60.0  # without a sign of life until a worker counts as hung
 CLOSING_SECONDS = 60.0  # for the waves under way
 COORDINATOR_SHARE = 8  # one part of so many of the memory is for what is shared out here
-ADVICE = "what the processes wrote to stderr says more; a script needs `if __name__ == '__main__':`"
 
 
-@dataclass(eq=False)
-class _Assignment:
-    """A task on its way, and what workers that had it have left: how many there were, what they paid for."""
+class _Office:
+    """The file of a desk, for its crew: what is written, and what went wrong with that."""
 
-    task: Task
-    lost: int = 0
-    paid: int = 0
+    def __init__(self, book: int) -> None:
+        self._book = book
+        self.writer: Writer | None = None
+        self.wanted = threading.Event()
+        self.error: StoreError | None = None
 
+    def open(self, writer: Writer) -> None:
+        """Takes the writer, as soon as there is one; nobody is given a task before."""
+        self.writer = writer
+        self._note(leases.drop(self._book))
 
-@dataclass(eq=False)
-class _Place:
-    """A worker's number, whichever process has it.
+    def commit(self, batches: list[RecordBatch]) -> int:
+        assert self.writer is not None
+        try:
+            self.writer.commit(batches)
+        except StoreError as error:
+            self.error = error
+            raise
+        return self.writer.log_held
 
-    Attributes:
-      seat: the process. is_ready: whether that has said that it has its evaluator.
-      assignment: what it works on. paid: evaluations of the tasks that it has finished.
-      lost_at_start: processes in a row that ended before they were ready.
-      error: why nobody works here any more.
-    """
+    def leased(self, lease: Lease) -> None:
+        self._note(leases.take(self._book, lease))
 
-    number: int
-    seat: Seat | None = None
-    is_ready: bool = False
-    assignment: _Assignment | None = None
-    paid: int = 0
-    lost_at_start: int = 0
-    error: GraphSearchError | None = None
+    def returned(self, key: str) -> None:
+        self._note(leases.drop(self._book, key))
+
+    def extend(self, held: list[Lease]) -> None:
+        self._note(leases.extend(self._book, held))
+
+    def _note(self, note: Note) -> None:
+        assert self.writer is not None
+        self.writer.note(note)
+        self.wanted.set()
 
 
 class WorkerDesk:
     """Has tasks searched by several processes, and is the one writer of the file. See `desk.Desk`.
 
     Its methods are for one thread. Use it in a `with` statement, or close it.
-
-    Attributes:
-      notes: what the evaluator has to say to a person.
     """
 
     def __init__(
@@ -108,58 +109,42 @@ class WorkerDesk:
           EvaluatorMismatchError: if the file is bound to another evaluator.
           StoreError: if the file cannot be opened for writing.
         """
-        self._book, self._run = book, run
-        self._silent = silent
         self._setup = _setup(path, spec, workers, ram_bytes)
+        self._book, self._silent = book, silent
         self._ledger = Ledger(timeout=timeout)
-        self._places = [_Place(number) for number in range(workers)]
-        self._queue: deque[_Assignment] = deque()
-        self._outcomes: deque[Outcome] = deque()
-        self._changed = threading.Condition()
-        self._error: StoreError | None = None
-        self._identity: EvaluatorIdentity | None = None
-        self._is_stopping = self._is_closed = False
-        self._wanted, self._ended = threading.Event(), threading.Event()
+        self._office = _Office(book)
+        self._crew = Crew(self._setup, workers, run, self._ledger, self._office)
+        self._is_closed = False
+        self._ended = threading.Event()
         self._extended = time.monotonic()
-        self.notes: tuple[str, ...] = ()
-        atexit.register(self._kill)
+        atexit.register(self._crew.kill)  # before multiprocessing waits for them
         try:
-            self._start_all()
-            self._writer = Writer(Store.open(path, identity=self._first_identity(), create=True))
+            identity = self._crew.start()
+            self._writer = Writer(Store.open(path, identity=identity, create=True))
         except BaseException:
-            self._is_closed = True
-            self._kill()
-            atexit.unregister(self._kill)
+            self._crew.kill()
+            atexit.unregister(self._crew.kill)
             raise
-        self._note(leases.drop(book))
+        self._office.open(self._writer)
         self._keeper = threading.Thread(target=self._keep, name="graphsearch-keeper", daemon=True)
         self._keeper.start()
 
-    def _start_all(self) -> None:
-        with self._changed:
-            for place in self._places:
-                self._start(place)
-
-    def _first_identity(self) -> EvaluatorIdentity:
-        """Returns the identity of the evaluator that was made first."""
-        with self._changed:
-            while self._identity is None:
-                self._check_workers()
-                self._changed.wait()
-            return self._identity
-
     # ---------------------------------------------------------- for the builder
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the evaluator has to say to a person."""
+        return self._crew.notes
+
     @property
     def capacity(self) -> int:
         """How many tasks it works on at once."""
-        return max(1, sum(place.error is None for place in self._places))
+        return max(1, self._crew.size)
 
     @property
     def open_tasks(self) -> int:
-        """How many it has that have no outcome yet, or one that was not taken."""
-        with self._changed:
-            busy = sum(place.assignment is not None for place in self._places)
-            return len(self._queue) + busy + len(self._outcomes)
+        """How many it has whose outcome was not taken yet."""
+        with self._crew.changed:
+            return self._crew.open_tasks + len(self._crew.outcomes)
 
     @property
     def evaluations(self) -> int:
@@ -174,20 +159,17 @@ class WorkerDesk:
     @property
     def processes(self) -> list[int]:
         """The process of each worker that has one."""
-        seats = [place.seat for place in self._places if place.seat is not None]
-        return [seat.process.pid for seat in seats if seat.process.pid is not None]
+        return self._crew.processes
 
     def submit(self, task: Task) -> None:
         """Takes a task; one whose position is being searched waits for that.
 
         Raises:
-          StoreError: if the desk is closed.
+          StoreError: if the workers have been stopped.
         """
-        with self._changed:
-            if self._is_closed or self._is_stopping:
-                raise StoreError(f"{self._setup.path}: its workers have been stopped")
-            self._queue.append(_Assignment(task))
-            self._hand_out()
+        if self._is_closed or self._crew.is_over:
+            raise StoreError(f"{self._setup.path}: its workers have been stopped")
+        self._crew.submit(task)
 
     def finished(self, timeout: float) -> list[Outcome]:
         """Returns outcomes, waiting up to `timeout` seconds for the first; what they found can be read then.
@@ -199,19 +181,24 @@ class WorkerDesk:
           GraphSearchError: if no worker is left.
         """
         end = time.monotonic() + timeout
-        with self._changed:
-            while True:
+        crew = self._crew
+        with crew.changed:
+            while not crew.outcomes and crew.open_tasks:
                 self._raise_store_error()
-                if self._outcomes or not self.open_tasks:
-                    break
-                self._check_workers()
+                crew.check()
                 left = end - time.monotonic()
                 if left <= 0:
                     break
-                self._changed.wait(left)
-            found = list(self._outcomes)
-            self._outcomes.clear()
+                crew.changed.wait(left)
+            self._raise_store_error()
+            found = list(crew.outcomes)
+            crew.outcomes.clear()
             return found
+
+    def _raise_store_error(self) -> None:
+        error, self._office.error = self._office.error, None
+        if error is not None:
+            raise error
 
     def read(self, board: chess.Board) -> NodeRecord | None:
         """Returns the record of a position as it is in the file, None if the graph does not know it."""
@@ -232,7 +219,7 @@ class WorkerDesk:
         if wait:
             self._writer.commit()
         else:
-            self._wanted.set()
+            self._office.wanted.set()
 
     def call(self, work: Note) -> None:
         """Has something done with the file at once, in a transaction of its own, and waits for it."""
@@ -243,13 +230,7 @@ class WorkerDesk:
 
         Their outcomes come by `finished`, until `open_tasks` is 0.
         """
-        with self._changed:
-            self._is_stopping = True
-            self._queue.clear()
-            for place in self._places:
-                if place.seat is not None:
-                    place.seat.send(Stop())
-            self._changed.notify_all()
+        self._crew.stop()
 
     def close(self) -> None:
         """Stops what is running, saves what it found, and closes the file. A second call does nothing.
@@ -259,18 +240,15 @@ class WorkerDesk:
         Raises:
           StoreError: if what is left cannot be written.
         """
-        with self._changed:
-            if self._is_closed:
-                return
-            self._is_closed = True
-            self._queue.clear()
-            for place in self._places:
-                self._dismiss(place)
+        if self._is_closed:
+            return
+        self._is_closed = True
         try:
-            self._wait_for_all(CLOSING_SECONDS)
+            self._crew.dismiss()
+            self._crew.wait(CLOSING_SECONDS)
         finally:
-            self._kill()
-            self._wait_for_all(ENDING_SECONDS)
+            self._crew.kill()
+            self._crew.wait(ENDING_SECONDS)
             self._end()
 
     def __enter__(self) -> WorkerDesk:
@@ -279,34 +257,11 @@ class WorkerDesk:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    # ---------------------------------------------------------- ending
-    def _dismiss(self, place: _Place) -> None:
-        """Lets a worker go; one that is not ready yet has nothing to save."""
-        if place.seat is not None and place.is_ready:
-            place.seat.send(Leave())
-        elif place.seat is not None:
-            place.seat.kill()
-
-    def _wait_for_all(self, seconds: float) -> None:
-        """Waits until all processes have ended and what they sent is taken in."""
-        end = time.monotonic() + seconds
-        with self._changed:
-            while any(place.seat is not None for place in self._places):
-                left = end - time.monotonic()
-                if left <= 0:
-                    return
-                self._changed.wait(left)
-
-    def _kill(self) -> None:
-        for place in self._places:
-            if place.seat is not None:
-                place.seat.kill()
-
     def _end(self) -> None:
         """Writes what is left, and closes the file."""
-        atexit.unregister(self._kill)
+        atexit.unregister(self._crew.kill)
         self._ended.set()
-        self._wanted.set()
+        self._office.wanted.set()
         self._keeper.join()
         try:
             self._writer.note(leases.drop(self._book))
@@ -314,182 +269,30 @@ class WorkerDesk:
         finally:
             self._writer.close()
 
-    # ---------------------------------------------------------- what workers say
-    def heard(self, seat: Seat, message: object) -> None:
-        """Takes in what a worker says of its tasks."""
-        with self._changed:
-            place = self._places[seat.number]
-            if isinstance(message, Ready):
-                self._greet(place, message)
-            elif isinstance(message, Failure):
-                place.error = message.as_error(placed=False)
-            elif isinstance(message, Finished):
-                self._finish(place, message)
-            else:
-                return
-            self._hand_out()
-            self._changed.notify_all()
-
-    def _greet(self, place: _Place, ready: Ready) -> None:
-        identity = EvaluatorIdentity.from_json(ready.identity)
-        if self._identity is None:
-            self._identity, self.notes = identity, ready.notes
-        if identity.as_json() != self._identity.as_json():
-            place.error = EvaluatorError(
-                f"the workers' evaluators differ: {differences(self._identity, identity)}; did a file change?"
-            )
-            self._dismiss(place)
-            return
-        place.is_ready, place.lost_at_start = True, 0
-
-    def _finish(self, place: _Place, message: Finished) -> None:
-        """Makes an outcome of what a worker has done."""
-        assignment = self._take_back(place)
-        if assignment is None:
-            return
-        place.paid += message.evaluations
-        paid = assignment.paid + message.evaluations
-        self._outcomes.append(Outcome(assignment.task, message.visits, paid, message.error))
-
-    def _take_back(self, place: _Place) -> _Assignment | None:
-        """Returns what a worker had, which it has no more."""
-        assignment, place.assignment = place.assignment, None
-        if assignment is not None:
-            assert place.seat is not None
-            self._ledger.ends(place.seat.holder)
-            self._note(leases.drop(self._book, assignment.task.key))
-        return assignment
-
-    def commit(self, seat: Seat, batches: list[RecordBatch]) -> int:
-        """Commits what a worker has found."""
-        try:
-            self._writer.commit(batches)
-        except StoreError as error:
-            self._fail(error)
-            raise
-        return self._writer.log_held
-
-    def lost(self, seat: Seat, how: str) -> None:
-        """Replaces a worker that has ended, and has its task done by another one."""
-        with self._changed:
-            place = self._places[seat.number]
-            assignment = self._take_back(place)
-            was_ready, place.is_ready, place.seat = place.is_ready, False, None
-            paid, place.paid = seat.holder.paid - place.paid, 0
-            if assignment is not None:
-                self._give_again(assignment, paid, how)
-            if not was_ready:
-                self._lost_at_start(place, how)
-            if not self._is_closed and place.error is None:
-                self._start(place)
-            self._hand_out()
-            self._changed.notify_all()
-
-    def _give_again(self, assignment: _Assignment, paid: int, how: str) -> None:
-        assignment.lost += 1
-        assignment.paid += paid
-        if self._is_closed or self._is_stopping:
-            self._outcomes.append(Outcome(assignment.task, 0, assignment.paid, how))
-        elif assignment.lost >= MOST_LOST:
-            error = f"{MOST_LOST} workers in a row ended over {assignment.task.fen}: {how}"
-            self._outcomes.append(Outcome(assignment.task, 0, assignment.paid, error))
-        else:
-            self._queue.appendleft(assignment)
-
-    def _lost_at_start(self, place: _Place, how: str) -> None:
-        place.lost_at_start += 1
-        if place.lost_at_start >= MOST_LOST and place.error is None:
-            place.error = EvaluatorError(
-                f"{MOST_LOST} workers in a row ended as they started: {how}; {ADVICE}"
-            )
-
-    # ---------------------------------------------------------- handing out
-    def _start(self, place: _Place) -> None:
-        try:
-            place.seat = Seat.started(place.number, self._setup, self, self._ledger)
-        except EvaluatorError as error:
-            place.error = error
-
-    def _hand_out(self) -> None:
-        """Gives tasks to idle workers; none whose position another one searches."""
-        for place in self._places:
-            if not place.is_ready or place.assignment is not None or self._is_closed or self._is_stopping:
-                continue
-            assignment = self._next()
-            if assignment is None:
-                return
-            seat = place.seat
-            assert seat is not None
-            place.assignment = assignment
-            self._note(leases.take(self._book, self._lease(place)))
-            seat.send(Errand(assignment.task, self._run, self._ledger.begins(seat.holder)))
-
-    def _next(self) -> _Assignment | None:
-        busy = {place.assignment.task.key for place in self._places if place.assignment is not None}
-        for assignment in self._queue:
-            if assignment.task.key not in busy:
-                self._queue.remove(assignment)
-                return assignment
-        return None
-
-    def _lease(self, place: _Place) -> Lease:
-        assert place.seat is not None
-        assert place.assignment is not None
-        return Lease(place.assignment.task.key, place.number, place.seat.process.pid or 0)
-
-    def _note(self, note: Note) -> None:
-        self._writer.note(note)
-        self._wanted.set()
-
-    # ---------------------------------------------------------- what goes wrong
-    def _fail(self, error: StoreError) -> None:
-        with self._changed:
-            self._error = error
-            self._changed.notify_all()
-
-    def _raise_store_error(self) -> None:
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
-
-    def _check_workers(self) -> None:
-        """Raises what ended all workers."""
-        errors = [place.error for place in self._places]
-        if all(errors):
-            assert errors[0] is not None
-            raise errors[0]
-
     # ---------------------------------------------------------- the keeper's thread
     def _keep(self) -> None:
         """Ends what hangs, extends leases, and saves what waits for that."""
         while not self._ended.is_set():
-            is_wanted = self._wanted.wait(TICK_SECONDS)
-            self._wanted.clear()
-            self._kill_what_hangs()
+            is_wanted = self._office.wanted.wait(TICK_SECONDS)
+            self._office.wanted.clear()
+            self._crew.kill_what_hangs(self._silent)
+            self._extend()
             try:
                 self._writer.check()
-                self._extend()
                 if is_wanted and not self._ended.is_set():
                     self._writer.commit()
             except StoreError as error:
-                self._fail(error)
-
-    def _kill_what_hangs(self) -> None:
-        hung = self._ledger.hung()
-        now = time.monotonic()
-        with self._changed:
-            for place in self._places:
-                seat = place.seat
-                if seat is not None and (seat.holder in hung or now - seat.last_heard > self._silent):
-                    seat.kill()
+                self._office.error = error
+                with self._crew.changed:
+                    self._crew.changed.notify_all()
+            self._ended.wait(REST_SECONDS)
 
     def _extend(self) -> None:
         if time.monotonic() - self._extended < LEASE_SECONDS / 3:
             return
         self._extended = time.monotonic()
-        with self._changed:
-            held = [self._lease(place) for place in self._places if place.assignment is not None]
-        self._note(leases.extend(self._book, held))
+        with self._crew.changed:
+            self._office.extend(self._crew.leases)
 
 
 def _setup(

@@ -62,7 +62,7 @@ class _Answer:
 
     @property
     def wdl(self) -> NDArray[np.float32]:
-        return self.source.wdl[self.row]
+        return self.source.wdl[self.row]  # type: ignore[no-any-return]
 
     @property
     def priors(self) -> NDArray[np.float32]:

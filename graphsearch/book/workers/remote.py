@@ -26,9 +26,7 @@ class SharedStore(Store):
     _log_held = 0
 
     @classmethod
-    def joined(
-        cls, path: str | os.PathLike[str], identity: EvaluatorIdentity, records: Pipe
-    ) -> SharedStore:
+    def joined(cls, path: str | os.PathLike[str], identity: EvaluatorIdentity, records: Pipe) -> SharedStore:
         """Returns the store of a file whose writer listens at the other end of a pipe.
 
         Raises:

@@ -28,7 +28,7 @@ class Ears(Protocol):
     def heard(self, seat: Seat, message: object) -> None:
         """Takes in what came by the pipe `tasks`."""
 
-    def commit(self, seat: Seat, batches: list[RecordBatch]) -> int:
+    def commit(self, batches: list[RecordBatch]) -> int:
         """Commits records; returns the size of a write-ahead log that is held, or 0.
 
         Raises:
@@ -145,7 +145,7 @@ class Seat:
         batches: list[RecordBatch] = self.pipes.records.recv()
         reply: Saved | Failure
         try:
-            reply = Saved(self.ears.commit(self, batches))
+            reply = Saved(self.ears.commit(batches))
         except GraphSearchError as error:
             reply = failure_of(error, "")
         else:

@@ -20,7 +20,7 @@ from ...params import Limits, SearchParams
 from ...position import check
 from ...search import search
 from ..desk import Task
-from .messages import Beat, Errand, Finished, Leave, Pipes, Ready, Stop
+from .messages import Beat, Errand, Finished, Leave, Pipes, Ready
 from .remote import SharedStore
 from .shared import SharedEvaluator
 
@@ -152,7 +152,11 @@ class _Worker:
         )
 
     def _look(self, graph: Graph, *, afresh: bool) -> None:
-        """Has the next search see what is saved: `afresh` what others have changed of what is in memory, too."""
+        """Has the next search see what is saved.
+
+        Args:
+          afresh: others have saved something, maybe of records that are in memory: these are read again.
+        """
         graph.settle(wait=True)
         store = graph.store
         assert isinstance(store, SharedStore)

@@ -50,9 +50,9 @@ class Writer:
             self._saver.check()
         if self.log_held:
             raise StoreError(
-                f"{self.path}: another program reads an old state of it, which keeps its write-ahead log growing"
-                f" ({LONGEST_LOG_BYTES >> 20} MiB and more); close that program and go on, everything before"
-                " is saved"
+                f"{self.path}: another program reads an old state of it, which keeps its write-ahead log"
+                f" growing ({LONGEST_LOG_BYTES >> 20} MiB and more); close that program and go on, everything"
+                " before is saved"
             )
 
     def read(self, board: chess.Board) -> NodeRecord | None:

@@ -121,7 +121,7 @@ def test_one_worker_finds_what_a_search_in_this_process_finds(
 ) -> None:
     path, run = file
     tasks = [task(params=PLAIN), task("d3d4", evaluations=None, visits=500, params=PLAIN)]
-    tasks.append(task("e2e4", params=PLAIN, moves=("d6d5", "d6e6")))
+    tasks.append(task("e2e4", params=PLAIN, moves=("d6c5", "d6e6")))
     with WorkerDesk(path, Oracle(log), 1, book=1, run=run) as desk:
         for one in tasks:
             outcome = done(desk, one)[one.fen]

@@ -18,6 +18,7 @@ from .messages import Errand, Failure, Finished, Leave, Ready, Stop
 from .seats import Seat
 from .worker import Setup
 
+START_SECONDS = 600.0  # until a worker has its evaluator: it may load a large network
 MOST_LOST = 3  # workers in a row over one task, or at their start
 ADVICE = "what the processes wrote to stderr says more; a script needs `if __name__ == '__main__':`"
 
@@ -183,8 +184,9 @@ class Crew:
         now = time.monotonic()
         with self.changed:
             for place in self._places:
+                patience = silent if place.is_ready else START_SECONDS
                 seat = place.seat
-                if seat is not None and (seat.holder in hung or now - seat.last_heard > silent):
+                if seat is not None and (seat.holder in hung or now - seat.last_heard > patience):
                     seat.kill()
 
     # ---------------------------------------------------------- what workers say

@@ -79,7 +79,8 @@ def done(desk: WorkerDesk, *tasks: Task, seconds: float = 60.0) -> dict[str, Out
 
 
 def taken(desk: WorkerDesk, seconds: float = 60.0) -> dict[str, Outcome]:
-    end, found = time.monotonic() + seconds, {}
+    end = time.monotonic() + seconds
+    found: dict[str, Outcome] = {}
     while desk.open_tasks:
         assert time.monotonic() < end, "no outcome came"
         found |= {outcome.task.fen: outcome for outcome in desk.finished(1.0)}
@@ -258,7 +259,7 @@ def test_what_no_worker_can_start_with_is_said_at_once(file: tuple[Path, int], l
         WorkerDesk(path, Oracle(log), 4, book=1, run=run, ram_bytes=10**7)
     with pytest.raises(InvalidParameterError, match="no option"):
         WorkerDesk(path, EvaluatorSpec(options=(("nonsense", "1"),)), 1, book=1, run=run)
-    with Store.open(path), pytest.raises(StoreError, match="locked|writ"):
+    with Store.open(path), pytest.raises(StoreError, match=r"locked|writ"):
         WorkerDesk(path, Oracle(log), 1, book=1, run=run)
     assert children(os.getpid()) == [] or all(_is_tracker(one) for one in children(os.getpid()))
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from graphsearch.book.workers.ledger import Holder, Ledger
-from graphsearch.book.workers.merging import merged, tightened, visits_of
-from graphsearch.book.workers.messages import Answers, Ask, Publish
+from graphsearch.book.workers.merging import Merged, merged, tightened, visits_of
+from graphsearch.book.workers.messages import Answers, Ask, News, Publish
 from graphsearch.evaluators import Evaluation, PositionBatch
 from graphsearch.position import legal_moves, pack
 from graphsearch.record import UNPROVEN, Edge, NodeRecord, RecordBatch
@@ -183,15 +183,15 @@ def test_what_an_ended_worker_has_saved_is_let_go_as_well() -> None:
     assert len(ledger) == 3, "three of it were never saved: they are kept"
 
 
-def test_a_task_is_stale_if_others_have_saved_since_the_last_one() -> None:
+def test_what_one_saves_is_news_for_the_others_and_what_beat_it_for_itself() -> None:
     ledger = Ledger()
-    one, two = ledger.enter(0), ledger.enter(1)
-    ledger.begins(one)
-    ledger.committed(one, [])
-    assert not ledger.begins(one)
-    ledger.committed(two, [])
-    assert ledger.begins(one)
-    assert not ledger.begins(one)
+    one, two = searching(ledger, 0), searching(ledger, 1)
+    boards = games(2)
+    written, better = (RecordBatch.from_records([record(board, 3)]) for board in boards)
+    ledger.committed(one, [written.words, better.words], Merged(written, 1, better))
+    assert ledger.news(two) == News([written], 1)
+    assert ledger.news(two) == News([], 1)
+    assert ledger.news(one) == News([better], 1)
 
 
 def test_one_who_publishes_nothing_for_too_long_counts_as_hung() -> None:
@@ -225,7 +225,7 @@ def test_the_record_with_more_visits_stays_and_the_older_one_of_equals(store: St
         sent = [record(board, n, v=0.5) for board, n in zip(boards, (6, 8, 7, 1), strict=True)]
         with store.reader() as reader:
             found = merged(RecordBatch.from_records(sent), reader)
-        assert (found.fresh, found.dropped) == (1, 2)
+        assert (found.fresh, len(found.better)) == (1, 2)
         assert [found.records.record(i) for i in range(len(found.records))] == [sent[0], sent[3]]
         assert visits_of(found.records).tolist() == [7, 2]
 
@@ -254,7 +254,7 @@ def test_bounds_that_contradict_each_other_leave_a_record_as_it_is() -> None:
 def test_nothing_is_merged_from_nothing(store: Store) -> None:
     with store, store.reader() as reader:
         found = merged(RecordBatch.empty(0, 0, 0), reader)
-    assert (len(found.records), found.fresh, found.dropped) == (0, 0, 0)
+    assert (len(found.records), found.fresh, len(found.better)) == (0, 0, 0)
 
 
 def test_an_answer_that_comes_late_is_kept() -> None:

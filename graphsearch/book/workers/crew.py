@@ -14,6 +14,7 @@ from ...record import RecordBatch
 from ..desk import Outcome, Task
 from .leases import Lease
 from .ledger import Ledger
+from .merging import Merged
 from .messages import Errand, Failure, Finished, Leave, Ready, Stop
 from .seats import Seat
 from .worker import Setup
@@ -26,8 +27,11 @@ ADVICE = "what the processes wrote to stderr says more; a script needs `if __nam
 class Office(Protocol):
     """Who keeps the file for a crew. Calls come from any thread."""
 
-    def commit(self, batches: list[RecordBatch]) -> int:
-        """Writes what a worker has found; returns the size of a write-ahead log that is held, or 0.
+    def commit(self, batches: list[RecordBatch]) -> tuple[Merged | None, int]:
+        """Writes what a worker has found.
+
+        Returns:
+          what has become of it; the size of a write-ahead log that is held, or 0.
 
         Raises:
           StoreError: if the file cannot be written.
@@ -205,7 +209,7 @@ class Crew:
             self._hand_out()
             self.changed.notify_all()
 
-    def commit(self, batches: list[RecordBatch]) -> int:
+    def commit(self, batches: list[RecordBatch]) -> tuple[Merged | None, int]:
         """Writes what a worker has found."""
         return self._office.commit(batches)
 
@@ -294,8 +298,8 @@ class Crew:
             assert place.seat is not None
             place.assignment = assignment
             self._office.leased(self._lease(place))
-            is_stale = self._ledger.begins(place.seat.holder)
-            place.seat.send(Errand(assignment.task, self._run, is_stale))
+            self._ledger.begins(place.seat.holder)
+            place.seat.send(Errand(assignment.task, self._run))
 
     def _next(self) -> _Assignment | None:
         busy = {place.assignment.task.key for place in self._places if place.assignment is not None}

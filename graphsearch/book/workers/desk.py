@@ -24,6 +24,7 @@ from . import leases
 from .crew import Crew
 from .leases import LEASE_SECONDS, Lease
 from .ledger import Ledger
+from .merging import Merged
 from .seats import ENDING_SECONDS
 from .worker import Setup
 from .writer import Writer
@@ -49,14 +50,14 @@ class _Office:
         self.writer = writer
         self._note(leases.drop(self._book))
 
-    def commit(self, batches: list[RecordBatch]) -> int:
+    def commit(self, batches: list[RecordBatch]) -> tuple[Merged | None, int]:
         assert self.writer is not None
         try:
-            self.writer.commit(batches)
+            found = self.writer.commit(batches)
         except StoreError as error:
             self.error = error
             raise
-        return self.writer.log_held
+        return found, self.writer.log_held
 
     def leased(self, lease: Lease) -> None:
         self._note(leases.take(self._book, lease))

@@ -21,9 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...evaluators.pool.pace import Pace
+from ...record import RecordBatch
 from ...store.order import identities
-from .messages import Answers, Ask, Publish, Words
+from .merging import Merged
+from .messages import Answers, Ask, News, Publish, Words
 
+MOST_NEWS = 200_000  # records kept for a worker, some 50 MB, which all workers share
 LOOK_SECONDS = 1.0  # between two looks of one who waits, whether its worker still runs
 CLOCK_SHIFT, CLOCK_MASK = np.uint64(12), np.uint64(255)
 
@@ -37,7 +40,7 @@ class Holder:
       deadline: when it counts as hung, by `time.monotonic`; `inf` while it has nothing to evaluate.
       seen: number of the last commit that its search sees; None: it searches nothing.
       is_gone: whether it has ended. is_fresh: whether it has published nothing yet.
-      commits: how many of the commits were its own. others: how many were not when it last began a task.
+      news: what others have saved since it last asked; None: too much. waiting: records of these.
       committed: answers to drop when all see them, by number of the commit.
     """
 
@@ -48,8 +51,8 @@ class Holder:
     seen: int | None = None
     is_gone: bool = False
     is_fresh: bool = True
-    commits: int = 0
-    others: int = -1
+    news: list[RecordBatch] | None = field(default_factory=list)
+    waiting: int = 0
     committed: deque[tuple[int, list[bytes]]] = field(default_factory=deque)
 
 
@@ -112,16 +115,10 @@ class Ledger:
             self._holders.add(holder)
         return holder
 
-    def begins(self, holder: Holder) -> bool:
-        """Notes that a worker gets a task: its search sees what is committed now.
-
-        Returns:
-          whether others have committed anything since its last task.
-        """
+    def begins(self, holder: Holder) -> None:
+        """Notes that a worker gets a task: its search sees what is committed now."""
         with self._changed:
-            before, holder.others = holder.others, self.commits - holder.commits
             holder.seen = self.commits
-            return holder.others != before
 
     def ends(self, holder: Holder) -> None:
         """Notes that a worker has finished a task, and holds nothing that only it knows."""
@@ -216,14 +213,23 @@ class Ledger:
             self._changed.notify_all()
 
     # ---------------------------------------------------------- what is in the file
-    def committed(self, holder: Holder, words: Iterable[Words]) -> None:
-        """Notes that records of a worker are in the file now."""
+    def committed(self, holder: Holder, words: Iterable[Words], found: Merged | None = None) -> None:
+        """Notes that records of a worker are in the file now, and what became of them."""
         with self._changed:
             self.commits += 1
-            holder.commits += 1
             names = [name for some in words for name in names_of(some) if name in self._entries]
             holder.committed.append((self.commits, names))
             self._forget()
+            if found is not None:
+                for other in self._holders:
+                    _tell(other, found.better if other is holder else found.records)
+
+    def news(self, holder: Holder) -> News:
+        """Returns what a worker has to take in to have its records as they are in the file."""
+        with self._changed:
+            found = News(holder.news, self.commits)
+            holder.news, holder.waiting = [], 0
+            return found
 
     def _forget(self) -> None:
         """Drops the answers that every worker finds in the file.
@@ -244,6 +250,16 @@ class Ledger:
             for name in committed.popleft()[1]:
                 if isinstance(self._entries.get(name), _Answer):
                     del self._entries[name]
+
+
+def _tell(holder: Holder, batch: RecordBatch) -> None:
+    """Keeps records for a worker until it asks, if they are not too many."""
+    if holder.news is None or not len(batch):
+        return
+    holder.news.append(batch)
+    holder.waiting += len(batch)
+    if holder.waiting > MOST_NEWS:
+        holder.news = None
 
 
 def names_of(words: Words) -> list[bytes]:

@@ -17,11 +17,16 @@ Flags = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Records to write, how many of them are in no version in the file, and how many were dropped."""
+    """What becomes of the records that a worker sends.
+
+    Attributes:
+      records: to write. fresh: how many of them are in no version in the file.
+      better: those of the file that have won; what the worker has of these positions was dropped.
+    """
 
     records: RecordBatch
     fresh: int
-    dropped: int
+    better: RecordBatch
 
 
 def visits_of(batch: RecordBatch) -> I64:
@@ -58,7 +63,8 @@ def merged(batch: RecordBatch, reader: Reader) -> Merged:
         for first in range(0, len(batch), MAX_ASKED)
     ]
     records = RecordBatch.concat([part.records for part in parts])
-    return Merged(records, sum(part.fresh for part in parts), sum(part.dropped for part in parts))
+    better = RecordBatch.concat([part.better for part in parts])
+    return Merged(records, sum(part.fresh for part in parts), better)
 
 
 def _merged(batch: RecordBatch, reader: Reader) -> Merged:
@@ -70,13 +76,10 @@ def _merged(batch: RecordBatch, reader: Reader) -> Merged:
     flags[places] = tightened(batch.flags[places], _clocks(batch)[places], stored.flags, _clocks(stored))
     ours = take(replace(batch, flags=flags), np.nonzero(wins)[0])
     others = tightened(stored.flags, _clocks(stored), batch.flags[places], _clocks(batch)[places])
-    better = ~wins[places] & (others != stored.flags)
-    theirs = take(replace(stored, flags=others), np.nonzero(better)[0])
-    return Merged(
-        RecordBatch.concat([part for part in (ours, theirs) if len(part)]),
-        len(batch) - len(places),
-        int((~wins).sum()),
-    )
+    stored, proven = replace(stored, flags=others), others != stored.flags
+    theirs = take(stored, np.nonzero(~wins[places] & proven)[0])
+    records = RecordBatch.concat([part for part in (ours, theirs) if len(part)])
+    return Merged(records, len(batch) - len(places), take(stored, np.nonzero(~wins[places])[0]))
 
 
 def _clocks(batch: RecordBatch) -> I64:

@@ -2,6 +2,7 @@
 
 tasks      Errand, Stop, Leave ->    <- Ready or Failure; Beat; Finished
 ledger     Answers ->                <- Ask, which waits for them; Publish, GiveBack, which do not
+           News ->                   <- Catchup, which waits for it
 records    Saved or Failure ->       <- list[RecordBatch], which waits for it
 """
 
@@ -14,17 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...evaluators.pool.worker import Failure
+from ...record import RecordBatch
 from ..desk import Task
 
 __all__ = [
     "Answers",
     "Ask",
     "Beat",
+    "Catchup",
     "Errand",
     "Failure",
     "Finished",
     "GiveBack",
     "Leave",
+    "News",
     "Pipes",
     "Publish",
     "Ready",
@@ -58,16 +62,10 @@ class Pipes:
 # ------------------------------------------------------------------ tasks
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """A task for a worker.
-
-    Attributes:
-      run: of the file, that its records carry.
-      is_stale: whether others have saved something since this worker's last task.
-    """
+    """A task for a worker, and the run of the file that its records carry."""
 
     task: Task
     run: int
-    is_stale: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +159,24 @@ class GiveBack:
     """Positions that the evaluator has failed to evaluate."""
 
     words: Words
+
+
+@dataclass(frozen=True, slots=True)
+class Catchup:
+    """Asks what others have saved since it was last asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What others have saved.
+
+    Attributes:
+      batches: records as they are in the file, later ones newer; None: too many, read them from there.
+      commits: how many commits there were.
+    """
+
+    batches: list[RecordBatch] | None
+    commits: int
 
 
 # ------------------------------------------------------------------ records

@@ -15,7 +15,8 @@ from ...evaluators.pool.process import how_it_ended, signals_blocked
 from ...evaluators.pool.worker import failure_of
 from ...record import RecordBatch
 from .ledger import Holder, Ledger
-from .messages import Ask, Failure, GiveBack, Pipes, Publish, Saved
+from .merging import Merged
+from .messages import Ask, Catchup, Failure, GiveBack, Pipes, Publish, Saved
 from .worker import Setup, work
 
 ENDING_SECONDS = 10.0  # for what an ended process has sent to be taken in
@@ -28,8 +29,8 @@ class Ears(Protocol):
     def heard(self, seat: Seat, message: object) -> None:
         """Takes in what came by the pipe `tasks`."""
 
-    def commit(self, batches: list[RecordBatch]) -> int:
-        """Commits records; returns the size of a write-ahead log that is held, or 0.
+    def commit(self, batches: list[RecordBatch]) -> tuple[Merged | None, int]:
+        """Commits records; returns what has become of them, and the size of a log that is held, or 0.
 
         Raises:
           StoreError: if the file cannot be written.
@@ -138,6 +139,8 @@ class Seat:
             self.pipes.ledger.send(self.ledger.ask(self.holder, message))
         elif isinstance(message, Publish):
             self.ledger.publish(self.holder, message)
+        elif isinstance(message, Catchup):
+            self.pipes.ledger.send(self.ledger.news(self.holder))
         elif isinstance(message, GiveBack):
             self.ledger.give_back(self.holder, message.words)
 
@@ -145,9 +148,10 @@ class Seat:
         batches: list[RecordBatch] = self.pipes.records.recv()
         reply: Saved | Failure
         try:
-            reply = Saved(self.ears.commit(batches))
+            found, held = self.ears.commit(batches)
         except GraphSearchError as error:
             reply = failure_of(error, "")
         else:
-            self.ledger.committed(self.holder, [batch.words for batch in batches])
+            self.ledger.committed(self.holder, [batch.words for batch in batches], found)
+            reply = Saved(held)
         self.pipes.records.send(reply)

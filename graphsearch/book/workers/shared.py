@@ -11,13 +11,13 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import EvaluatorError
+from ...errors import EvaluatorError, StoreError
 from ...evaluators import Evaluation, Evaluator, PositionBatch, calls_kernels, checked, close
 from ...evaluators.pool.pace import Pace
 from ...evaluators.pool.worker import compiled_once
 from ...kernels.kinds import EXTERNAL
 from ...provenance import EvaluatorIdentity
-from .messages import Answers, Ask, GiveBack, Pipe, Publish
+from .messages import Answers, Ask, Catchup, GiveBack, News, Pipe, Publish
 
 PIECE_SECONDS = 2.0  # of evaluations until they are published: what is lost with a worker, and waited for
 
@@ -88,6 +88,21 @@ class SharedEvaluator:
         assert isinstance(answers, Answers)
         self.commits = answers.commits
         return answers
+
+    def catch_up(self) -> News:
+        """Returns what others have saved since this was last asked.
+
+        Raises:
+          StoreError: if the other process is gone.
+        """
+        try:
+            with self._speaking:
+                self._ledger.send(Catchup())
+                news = self._ledger.recv()
+        except (OSError, EOFError) as error:
+            raise StoreError("the process that writes the file is gone") from error
+        assert isinstance(news, News)
+        return news
 
     def _tell(self, message: Publish | GiveBack) -> None:
         try:

@@ -137,7 +137,8 @@ class _Worker:
         task = errand.task
         board = board_of(task)
         params = SearchParams.from_options(f"{name}={value}" for name, value in task.params)
-        self._look(graph, afresh=errand.is_stale)
+        graph.settle(wait=True)
+        catch_up(graph, self._evaluator)
         look = _Look(graph, self._evaluator, params.minibatch_size)
         search(
             graph,
@@ -151,19 +152,17 @@ class _Worker:
             run=errand.run,
         )
 
-    def _look(self, graph: Graph, *, afresh: bool) -> None:
-        """Has the next search see what is saved.
 
-        Args:
-          afresh: others have saved something, maybe of records that are in memory: these are read again.
-        """
-        graph.settle(wait=True)
-        store = graph.store
-        assert isinstance(store, SharedStore)
-        store.look()
-        graph.pager.file_changed()
-        if afresh:
-            graph.pager.start_over()
+def catch_up(graph: Graph, evaluator: SharedEvaluator) -> int:
+    """Has the waves to come see what others have saved; returns how many commits that are."""
+    news = evaluator.catch_up()
+    store = graph.store
+    assert isinstance(store, SharedStore)
+    store.look()
+    graph.pager.file_changed()
+    if news.batches is None or not all(graph.pager.renew(batch) for batch in news.batches):
+        graph.pager.start_over()
+    return news.commits
 
 
 class _Look:
@@ -185,8 +184,7 @@ class _Look:
         self._evaluator.seen = self._seen
         now = time.monotonic()
         if now - self._at >= LOOK_SECONDS and self._evaluator.commits > self._seen:
-            self._at, self._seen = now, self._evaluator.commits
-            self._graph.pager.file_changed()
+            self._at, self._seen = now, catch_up(self._graph, self._evaluator)
         return self._batch
 
 

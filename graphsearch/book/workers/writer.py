@@ -14,7 +14,7 @@ from ...saving import LONGEST_LOG_BYTES, Saver
 from ...store import Store
 from ...store.store import MAX_BATCH
 from ..desk import Note
-from .merging import merged
+from .merging import Merged, merged
 
 
 class Writer:
@@ -64,8 +64,11 @@ class Writer:
         """Has something written with what is committed next."""
         self._notes.append(note)
 
-    def commit(self, batches: Sequence[RecordBatch] = ()) -> None:
+    def commit(self, batches: Sequence[RecordBatch] = ()) -> Merged | None:
         """Writes records and all notes in one transaction, and waits for it.
+
+        Returns:
+          what has become of the records; None if there are none.
 
         Raises:
           StoreError: if the file cannot be written; nothing of this is in it, and the notes are kept.
@@ -73,30 +76,33 @@ class Writer:
         with self._turn:
             late = len(self._notes)
             notes = self._notes[:late]
+            found: Merged | None = None
             if not (batches or notes):
-                return
-            dropped = 0
+                return found
 
             def work(store: Store) -> None:
-                nonlocal dropped
-                dropped = self._append(store, RecordBatch.concat(batches))
+                nonlocal found
+                if batches:
+                    found = self._append(store, RecordBatch.concat(batches))
                 for note in notes:
                     note(store)
 
             self._saver.save(work)
             self._saver.settled(wait=True)
-            self.dropped += dropped
             del self._notes[:late]
+            if found is not None:
+                self.dropped += len(found.better)
+            return found
 
-    def _append(self, store: Store, batch: RecordBatch) -> int:
-        """Writes what the file has not, or with fewer visits; returns how many records that leaves out."""
+    def _append(self, store: Store, batch: RecordBatch) -> Merged:
+        """Writes what the file has not, or with fewer visits."""
         found = merged(batch, self._merging)
         fresh = found.fresh
         for first in range(0, len(found.records), MAX_BATCH):
             last = min(first + MAX_BATCH, len(found.records))
             store.append(found.records.part(first, last), fresh=fresh)
             fresh = 0
-        return found.dropped
+        return found
 
     def call(self, note: Note) -> None:
         """Has something done with the store at once, in a transaction of its own, and waits for it."""

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import chess
 
 from ..errors import GraphSearchError, InvalidParameterError, InvalidPositionError
-from ..evaluators import Evaluator, EvaluatorSpec, close, create
+from ..evaluators import Evaluator, close, create
 from ..notation import board_from_fen
 from ..store import Store, games
 from . import queue, rows
@@ -154,7 +154,7 @@ def build(
       limits: when to end; without any, when nothing is left to search.
       workers: processes that search; 1: this one.
       ram_bytes: most memory of the graph, of all workers together.
-      evaluator: instead of that of the configuration, for one worker; the caller closes it.
+      evaluator: instead of that of the configuration, in this process alone; the caller closes it.
       stop: set it, from any thread or a signal handler, to save and return.
       on_progress: called about twice a second.
 
@@ -164,19 +164,23 @@ def build(
       StoreLockedError: if another process is writing the file.
       StoreError: if it cannot be read or written.
     """
-    stop = stop or threading.Event()
+    stop, limits = stop or threading.Event(), limits or BuildLimits()
     made = evaluator or create(config.evaluator)
     try:
         with Store.open(path, identity=made.identity, create=True) as store:
             started = rows.start(store, config, workers)
-        if workers == 1:
+        if workers == 1 or evaluator is not None:
             desk: Desk = LocalDesk(path, made, run=started.run, ram_bytes=ram_bytes, stop=stop)
-        else:
-            desk = _workers(path, config.evaluator, workers, started, ram_bytes, stop)
-        return build_at(path, config, started, desk, limits or BuildLimits(), stop, on_progress)
+            return build_at(path, config, started, desk, limits, stop, on_progress)
     finally:
         if evaluator is None:
             close(made)
+    from .workers import WorkerDesk
+
+    crew = WorkerDesk(
+        path, config.evaluator, workers, book=started.book, run=started.run, ram_bytes=ram_bytes
+    )
+    return build_at(path, config, started, crew, limits, stop, on_progress)
 
 
 def build_at(
@@ -572,15 +576,3 @@ def numbered(sans: list[str], ply: int) -> str:
         else:
             words.append(f"{i // 2 + 1}... {san}" if i == ply else san)
     return " ".join(words)
-
-
-def _workers(
-    path: str | os.PathLike[str],
-    spec: EvaluatorSpec,
-    workers: int,
-    started: rows.Started,
-    ram_bytes: int | None,
-    stop: threading.Event,
-) -> Desk:
-    """Returns a desk of several processes."""
-    raise NotImplementedError

@@ -20,14 +20,13 @@ from typing import Any, Protocol
 
 import chess
 
-from ..errors import GraphSearchError, InvalidParameterError, InvalidPositionError
+from ..errors import GraphSearchError, InvalidParameterError
 from ..evaluators import Evaluator, close, create
-from ..notation import board_from_fen
 from ..store import Store, games
 from . import queue, rows
 from .config import BookConfig
 from .desk import Desk, Outcome, Task
-from .growth import Growth, hex_key
+from .growth import Growth
 from .local import LocalDesk
 from .order import order_of
 from .queue import QueueItem
@@ -368,17 +367,14 @@ class _Build:
             self._desk.note(partial(_set_state, item.id, state, note))
 
     def _enter(self, item: QueueItem) -> None:
+        """Takes up an item; a line that meets the book nowhere begins a root of its own."""
         if self.requests.knows(item):
             return
-        try:
-            board = board_from_fen(item.fen)
-        except InvalidPositionError as error:
-            self.requests.refuse(item, str(error))
+        board = self.requests.take(item)
+        if board is None or board.ply() >= self._config.max_ply:
             return
-        if hex_key(board) not in self.tree.positions and board.ply() < self._config.max_ply:
-            self.enter_root(board, f"queue {item.id}")
-            self._note_roots()
-        self.requests.take(item)
+        self.enter_root(board, f"queue {item.id}")
+        self._note_roots()
 
     # -------------------------------------------------------------- searching
     def _hand_out(self) -> bool:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import chess
 
-from ..notation import board_from_fen
+from ..errors import InvalidPositionError
+from ..position import check
 from .config import BookConfig
 from .growth import Growth, hex_key
 from .queue import QueueItem, State
@@ -64,22 +65,27 @@ class Requests:
         """Forgets items that are not in the queue any more: somebody has dropped them."""
         self._lines = [line for line in self._lines if line.item.id in ids]
 
-    def take(self, item: QueueItem) -> None:
-        """Takes up an item whose first position is in the book, if it can be."""
+    def take(self, item: QueueItem) -> chess.Board | None:
+        """Takes up an item, if it can be; returns where it begins if that has to become a root of the book.
+
+        Of a line only what comes after its first position in the book counts.
+        """
         self._taken.add(item.id)
-        board = board_from_fen(item.fen)
-        line = _Line(item, [hex_key(board)], list(item.moves), [])
-        for text in line.moves:
-            move = _legal(board, text)
-            if move is None:
-                self.refuse(item, f"{text} is not a legal move of {board.fen()}")
-                return
-            line.sans.append(board.san(move))
-            board.push(move)
-            line.keys.append(hex_key(board))
-        for key, text in zip(line.keys, line.moves, strict=False):
-            self._growth.wanted.setdefault(key, set()).add(text)
-        self._lines.append(line)
+        try:
+            boards = list(item.boards())
+            check(boards[0])
+        except (ValueError, InvalidPositionError) as error:
+            self.refuse(item, f"it cannot be read: {error}")
+            return None
+        keys = [hex_key(board) for board in boards]
+        first = next((i for i, key in enumerate(keys) if key in self._tree.positions), None)
+        start = first or 0
+        moves = list(item.moves[start:])
+        sans = [board.san(chess.Move.from_uci(m)) for board, m in zip(boards[start:], moves, strict=False)]
+        for key, move in zip(keys[start:], moves, strict=False):
+            self._growth.wanted.setdefault(key, set()).add(move)
+        self._lines.append(_Line(item, keys[start:], moves, sans))
+        return boards[0] if first is None else None
 
     def refuse(self, item: QueueItem, reason: str) -> None:
         """Ends an item that cannot be taken up."""
@@ -157,11 +163,3 @@ class Requests:
 def _done(line: _Line) -> tuple[State, str]:
     count = line.searched
     return DONE, f"{count} position{'' if count == 1 else 's'} searched"
-
-
-def _legal(board: chess.Board, text: str) -> chess.Move | None:
-    """Returns the legal move of a UCI text, None if it is none."""
-    try:
-        return board.parse_uci(text)
-    except ValueError:
-        return None

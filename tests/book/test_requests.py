@@ -11,7 +11,7 @@ import pytest
 
 from graphsearch.book import queue
 from graphsearch.book.build import BuildLimits, BuildReport, build
-from graphsearch.book.config import Ruling
+from graphsearch.book.config import Root, Ruling
 from graphsearch.book.growth import hex_key
 from graphsearch.book.queue import Entry
 from graphsearch.evaluators import Evaluation, PositionBatch
@@ -73,6 +73,17 @@ def test_a_position_outside_the_book_becomes_a_root_for_good(path: Path) -> None
     assert hex_key(board) in tree_of_file(path, config()).roots
 
 
+def test_a_line_from_before_the_book_joins_it_where_they_meet(tmp_path: Path) -> None:
+    path, root = tmp_path / "a.graph", board_after("e2e4")
+    roots = (Root(root, "root 1"),)
+    built(path, config(max_ply=8, roots=roots), 20)
+    queue.add(path, [Entry(START, ("e2e4", "a7a5", "a2a3"))])
+    report = built(path, config(max_ply=8, roots=roots), 60)
+    assert states(path) == {1: ("done", "2 positions searched")}
+    assert [found.origin for found in report.roots] == ["root 1"]
+    assert tree_of_file(path, config()).positions[hex_key(root)].moves["a7a5"].rule == "queue"
+
+
 def test_what_cannot_be_done_is_refused_with_a_reason(path: Path) -> None:
     late = chess.Board("4k3/8/8/8/8/8/4P3/4K3 w - - 0 40")
     queue.add(path, [Entry(START, ("e2e4",)), Entry(late.fen()), Entry(START, ("d2d4", "d7d5"))])
@@ -89,8 +100,8 @@ def test_what_cannot_be_done_is_refused_with_a_reason(path: Path) -> None:
     assert [state for state, _ in found.values()] == ["refused"] * 4
     assert "e4 is excluded" in (found[1][1] or "")
     assert "max_ply" in (found[2][1] or "")
-    assert "d2d5 is not a legal move" in (found[3][1] or "")
-    assert "FEN" in (found[4][1] or "")
+    assert "d2d5" in (found[3][1] or "")
+    assert "cannot be read" in (found[4][1] or "")
 
 
 def test_a_line_beyond_the_last_ply_says_so(path: Path) -> None:

@@ -9,10 +9,11 @@ import chess
 import pytest
 
 from graphsearch.book.config import BookConfig, Expansion, Leaf, Window
-from graphsearch.book.toml import parse_config, read_config
+from graphsearch.book.toml import KEYS, parse_config, read_config
+from graphsearch.book.toml_windows import NUMBERS
 from graphsearch.errors import BookConfigError, InvalidParameterError
 
-from ..conftest import shared_data
+from ..conftest import ROOT, shared_data
 
 HEAD = '[book]\nside = "white"\nmax_ply = 24\n'
 HERE = Path("/nowhere")
@@ -393,3 +394,30 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 
 def test_a_text_nested_without_end_is_refused() -> None:
     assert "nested too deeply" in faults("x = " + "[" * 100_000)[0]
+
+
+# ------------------------------------------------------------ documentation
+def test_every_key_and_its_default_is_documented() -> None:
+    text = (ROOT / "docs" / "books.md").read_text(encoding="utf-8")
+    for section, keys in KEYS.items():
+        part = text.partition(f"### `[{section}]`")[2] or text.partition(f"### `[[{section}]]`")[2]
+        part = part.partition("\n### ")[0]
+        assert part, section
+        for key in keys:
+            assert f"| `{key}`" in part, f"{section}.{key}"
+    for name in NUMBERS:
+        assert f"| `{name}` | {getattr(Expansion(), name):g} |" in text
+
+
+def examples(name: str) -> list[str]:
+    return re.findall(r"^```toml\n(.*?)^```", (ROOT / name).read_text(encoding="utf-8"), re.M | re.S)
+
+
+@pytest.mark.parametrize("name", ["docs/books.md", "README.md"])
+def test_the_documented_examples_are_books(name: str, games: Path) -> None:
+    found = [text for text in examples(name) if "[book]" in text]
+    assert len(found) == 3
+    books = [parse_config(text, games, f"book{i}.toml") for i, text in enumerate(found)]
+    assert [book.side for book in books] == ["white", "black", "both"]
+    assert [book.notes for book in books[:2]] == [(), ()]
+    assert all("left out of 4 games" in note or "another gave" in note for note in books[2].notes)

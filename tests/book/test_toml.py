@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from pathlib import Path
 
@@ -394,6 +395,43 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 
 def test_a_text_nested_without_end_is_refused() -> None:
     assert "nested too deeply" in faults("x = " + "[" * 100_000)[0]
+
+
+ODD = ["-1", "0", "1e400", "nan", "true", '""', '" "', "[]", "[1]", "{}", "{ a = 1 }", '"1. e4"', '[["e4"]]',
+    "1979-05-27", '"~nobody-here/x"', '"a\\u0000b"', "9" * 5000, '"uci:~nobody-here/x"', '"lc0:\\u0000"',
+    '"uci:./\\u0000 x"', "[99999999999999999999]", '"."', '"startpos"', '"""\n"""']  # fmt: skip
+
+
+def mutated(text: str, rng: random.Random) -> str:
+    """Returns a text with some lines changed, lost, doubled or broken."""
+    lines = text.splitlines()
+    for _ in range(rng.randrange(1, 4)):
+        place = rng.randrange(len(lines))
+        key = lines[place].partition(" = ")[0]
+        lines[place : place + 1] = rng.choice(
+            [
+                [f"{key} = {rng.choice(ODD)}"],
+                [f"{rng.choice(sum(KEYS.values(), ()))} = {rng.choice(ODD)}"],
+                [lines[place], rng.choice(lines)],
+                [lines[place].replace(rng.choice('[]"=e1 '), rng.choice('[]"=e1 '), 1)],
+                [""],
+            ]
+        )
+    return "\n".join(lines)
+
+
+def test_whatever_is_written_is_a_book_or_is_refused_line_by_line(games: Path) -> None:
+    rng, refused = random.Random(1), 0
+    problems: list[str] = []
+    texts = [text for text in examples("docs/books.md") if "[book]" in text]
+    for _ in range(400):
+        try:
+            parse_config(mutated(rng.choice(texts), rng), games, "b.toml")
+        except BookConfigError as error:
+            refused += 1
+            problems += error.problems
+    assert all(re.match(r"b\.toml(:\d+)?: [^\n]+$", problem) for problem in problems)
+    assert 200 < refused < 400
 
 
 # ------------------------------------------------------------ documentation

@@ -8,7 +8,22 @@ import typer
 
 from graphsearch.version import __version__
 
-from . import PROGRAM, analyze, bench, book, evaluate, perft, query, reevaluate, refresh, show, store, uci
+from . import (
+    PROGRAM,
+    analyze,
+    bench,
+    book,
+    evaluate,
+    exports,
+    imports,
+    perft,
+    query,
+    reevaluate,
+    refresh,
+    show,
+    store,
+    uci,
+)
 from .output import Group
 
 _ABOUT = """Search chess positions into a graph that lives in one file, and read it back.
@@ -68,6 +83,11 @@ _COMMANDS = (  # function, its examples, its line in the list of commands
 
 for _function, _examples, _summary in _COMMANDS:
     app.command(epilog=_examples, short_help=_summary)(_function)
-app.add_typer(store.app, name="store")
-app.add_typer(query.app, name="query")
-app.add_typer(book.app, name="book")
+for _name, _group in (
+    ("book", book),
+    ("export", exports),
+    ("import", imports),
+    ("query", query),
+    ("store", store),
+):
+    app.add_typer(_group.app, name=_name)

@@ -49,6 +49,9 @@ Ram = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 StoreFile = Annotated[Path, typer.Argument(metavar="FILE", help="The graph file.", show_default=False)]
+StoreOption = Annotated[
+    Path, typer.Option("--store", metavar="FILE", help="The graph file.", show_default=False)
+]
 Evaluator = Annotated[
     str | None,
     typer.Option(

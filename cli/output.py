@@ -119,6 +119,15 @@ def print_view(view: Callable[[int | None], RenderableType]) -> None:
     print("\n".join(line.rstrip() for line in text.get().splitlines()))
 
 
+def speaks_unicode() -> bool:
+    """Returns whether stdout takes lines and dots beyond ASCII."""
+    try:
+        "\u28ff\u2500\u2192".encode(getattr(sys.stdout, "encoding", None) or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
 def announce_compile(purpose: str) -> None:
     """Says, where it is so, that the kernels of a purpose are about to be compiled."""
     from graphsearch.kernels.jit import is_compiled

@@ -17,15 +17,22 @@ class Advance(Protocol):
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Advance | None]:
-    """Yields what moves a bar on stderr; None where there is no terminal."""
+def progress_bar(title: str, *, streaming: bool = False) -> Iterator[Advance | None]:
+    """Yields what moves a bar on stderr; None where there is no terminal.
+
+    Args:
+      title: stands before the bar.
+      streaming: data is printed meanwhile; on the same terminal it then goes above the bar.
+    """
     if sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console(sys.stderr), transient=True) as bar:
+    above = not streaming or (sys.stdout is not None and sys.stdout.isatty())
+    out = console(sys.stderr)
+    with Progress(*columns, console=out, transient=True, redirect_stdout=above) as bar:
         task = bar.add_task(title, total=None)
 
         def advance(done: int, total: int, title: str | None = None) -> None:

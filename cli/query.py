@@ -1,14 +1,15 @@
-"""`graphsearch query`: questions to a whole graph file."""
+"""`graphsearch query`: questions to a graph file; `disagree` is here, the others in query_*.py."""
 
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import program_name
-from .options import Json, StoreFile
+from . import program_name, query_find, query_lines, query_moves, query_ways
+from .options import Json
 from .output import Group, print_json, print_view, say, say_if_unfinished
 from .render import count
 
@@ -21,7 +22,7 @@ app = typer.Typer(
     cls=Group,
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Ask a whole graph file.",
+    help="Ask a graph file; nothing is searched or written, and a search may write it meanwhile.",
 )
 
 DISAGREE_EXAMPLES = """\b
@@ -30,6 +31,11 @@ Examples:
   graphsearch query disagree first.graph --by policy --top 50 --min-visits 100 --json
 """
 
+SomeFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="The graph file.", show_default=False)]
+SomeStore = Annotated[
+    Path | None,
+    typer.Option("--store", metavar="FILE", help="The graph file, as the other questions take it."),
+]
 Second = Annotated[
     str | None,
     typer.Option(
@@ -56,7 +62,8 @@ By = Annotated[
 
 @app.command(epilog=DISAGREE_EXAMPLES, short_help="List where two evaluators differ most.")
 def disagree(
-    file: StoreFile,
+    file: SomeFile = None,
+    store: SomeStore = None,
     evaluator: Second = None,
     top: Top = 20,
     min_visits: MinVisits = 1,
@@ -70,6 +77,10 @@ def disagree(
     """
     from graphsearch.disagree import disagree as ask
 
+    if (file is None) == (store is None):
+        raise typer.BadParameter("name the graph file once, as FILE or by --store")
+    file = file or store
+    assert file is not None
     found = ask(file, evaluator, top=top, min_visits=min_visits, by=by)
     say_if_unfinished(file)
     if json:
@@ -113,3 +124,8 @@ def _cells(row: Disagreement, by: str) -> list[str]:
     if by == "policy":
         cells.append(f"{row.difference:.3f}")
     return [*cells, row.best_move, row.second_best_move, row.position]
+
+
+for _module in (query_moves, query_lines, query_ways, query_find):
+    for _name, _function, _examples, _summary in _module.COMMANDS:
+        app.command(_name, epilog=_examples, short_help=_summary)(_function)

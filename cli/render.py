@@ -129,13 +129,13 @@ def board_text(position: str) -> str:
     return "\n".join([*(f"{8 - i} {row}" for i, row in enumerate(rows)), "  a b c d e f g h"])
 
 
-def count(number: int, noun: str) -> str:
-    """Returns a number with its noun.
+def count(number: int, noun: str, plural: str = "") -> str:
+    """Returns a number with its noun, whose plural has an s unless it is given.
 
-    >>> count(1, "node"), count(12345, "node")
-    ('1 node', '12,345 nodes')
+    >>> count(1, "node"), count(12345, "node"), count(2, "leaf", "leaves")
+    ('1 node', '12,345 nodes', '2 leaves')
     """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def rate(number: float) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from graphsearch.provenance import RootInfo
     from graphsearch.store import StoreInfo, VerifyReport
+    from graphsearch.store.games import Imported, Source
 
 MAX_ROWS = 20  # searches and roots that the table shows; JSON has them all
 
@@ -45,7 +46,8 @@ def info(file: StoreFile, json: Json = False) -> None:
 
     JSON: `evaluator` is the one that the file is bound to, `evaluators` are all that anything in it comes
     from, by number. Of `runs`, `evaluator` is the number of the one that was asked, `kind` why (search, or
-    another), `program` the version that ran (null if unknown).
+    another), `program` the version that ran (null if unknown). `evaluator` is null while the file is bound to
+    none. `imported` counts what `graphsearch import` took in, file by file in `sources`.
     """
     from graphsearch import store
 
@@ -55,7 +57,7 @@ def info(file: StoreFile, json: Json = False) -> None:
         print_json(found.as_dict())
         return
     print(_summary(str(file), found))
-    for table in (_roots_table(found.roots), _runs_table(found)):
+    for table in (_roots_table(found.roots), _runs_table(found), _imports_table(found.imported.sources)):
         if table.rows:
             print()
             _print_table(table)
@@ -69,12 +71,43 @@ def _summary(name: str, found: StoreInfo) -> str:
     lines = {
         "File": name,
         "Format": str(found.format_version),
-        "Evaluator": found.evaluator.describe(),
+        "Evaluator": found.evaluator.describe() if found.evaluators else "none yet; the first search decides",
         **_others(found),
         "Nodes": f"{found.nodes:,}",
-        "Size": f"{size(found.file_bytes)} ({found.bytes_per_node:.1f} bytes per node)",
+        "Size": _size(found),
+        **_imported(found.imported),
     }
     return "\n".join(f"{label + ':':<11}{text}" for label, text in lines.items())
+
+
+def _size(found: StoreInfo) -> str:
+    each = f" ({found.bytes_per_node:.1f} bytes per node)" if found.nodes else ""
+    return size(found.file_bytes) + each
+
+
+def _imported(found: Imported) -> dict[str, str]:
+    """Returns what was imported, line by line; nothing if nothing was."""
+    kinds = {source.kind for source in found.sources}
+    games = (
+        f"{count(found.games, 'game')}, {count(found.positions, 'position')}, {count(found.moves, 'move')}"
+    )
+    lines = {"Games": games} if "pgn" in kinds else {}
+    if "polyglot" in kinds:
+        lines["Polyglot"] = f"{found.entries:,} entries"
+    if "epd" in kinds:
+        lines["EPD"] = count(found.epd_positions, "position")
+    return lines
+
+
+def _imports_table(sources: list[Source]) -> Table:
+    table = _table(
+        _title("Imports", len(sources)), "Kind", "Started (UTC)", "Taken", "Skipped", "State", "File"
+    )
+    for source in sources[-MAX_ROWS:]:
+        state = "complete" if source.finished else "broken off"
+        numbers = f"{source.taken:,}", f"{source.skipped:,}"
+        table.add_row(source.kind, moment(source.started), *numbers, state, source.name)
+    return table
 
 
 def _table(title: str, *columns: str) -> Table:
@@ -90,7 +123,7 @@ def _table(title: str, *columns: str) -> Table:
         title_style="bold",
     )
     for name in columns:
-        numeric = name in {"N", "Run", "Evaluator", "Visits", "Evaluations"}
+        numeric = name in {"N", "Run", "Evaluator", "Visits", "Evaluations", "Taken", "Skipped"}
         table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
     return table
 

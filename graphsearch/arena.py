@@ -215,6 +215,19 @@ class Arena:
             for w in pinned:
                 evict.pin(self.arrays, w, False)
 
+    def forget(self, words: Words, pinned: Sequence[wave.WaveArrays] = ()) -> int:
+        """Drops the clean records of some positions, `[R, 10]`; returns how many there were."""
+        if self.has_overlay:
+            evict.hold(self.arrays, True)
+        for w in pinned:
+            evict.pin(self.arrays, w, True)
+        try:
+            flat = np.require(words, np.uint64, ["C", "W"]).reshape(-1)
+            return int(evict.forget(self.tables, self.arrays, flat))
+        finally:
+            for w in pinned:
+                evict.pin(self.arrays, w, False)
+
     def reset(self) -> bool:
         """Gives all memory of records back if there are none; returns whether that was so."""
         if self.node_count:

@@ -68,5 +68,17 @@ class UnfinishedError(StoreError):
     """A graph file that is on its way from one evaluator to another; its values are mixed."""
 
 
+class ImportFileError(GraphSearchError):
+    """A file of games, a book or a list of positions that cannot be read, or holds nothing of its kind."""
+
+
+class UnknownPositionError(GraphSearchError):
+    """A position that a graph file does not hold."""
+
+
 class CapacityError(GraphSearchError):
     """A count, a graph or a wave that does not fit the space or the integer meant for it."""
+
+
+class ExportError(GraphSearchError):
+    """An export that finds nothing to write, or no place to write it to."""

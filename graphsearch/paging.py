@@ -13,7 +13,7 @@ from .arena import Arena
 from .kernels.locate import FilterArrays, no_filter
 from .kernels.wave import ENTRY_WORDS, MISSES, WaveArrays
 from .position import POSITION_WORDS, pack
-from .record import NodeRecord
+from .record import NodeRecord, RecordBatch
 from .store.reading import Reader
 
 BYTES_PER_NODE = 140  # of a node read back: record, block, place in the table
@@ -97,6 +97,20 @@ class Pager:
             return record
         _, batch = self._reader.find(pack(board).reshape(1, POSITION_WORDS))
         return batch.record(0) if len(batch) else None
+
+    def renew(self, batch: RecordBatch) -> bool:
+        """Takes in newer versions of records, as they are in the file now, and forgets the older ones.
+
+        What is not saved yet, or belongs to a wave under way, stays as it is. No wave may be gathered now.
+
+        Returns:
+          False if there is no room for them: then only the older ones are forgotten.
+        """
+        self._arena.forget(batch.words, self.under_way)
+        if not self.make_room(len(batch), len(batch) * BYTES_PER_NODE):
+            return False
+        self.misfits += self._arena.load(batch)
+        return True
 
     # -------------------------------------------------------------- room
     def make_room(self, nodes: int, need: int, pinned: WaveArrays | None = None) -> bool:

@@ -53,6 +53,9 @@ class EvaluatorIdentity:
         return {"evaluator": self.kind, "digest": self.digest, "mapping": self.mapping, **_flat(self.options)}
 
 
+UNBOUND = EvaluatorIdentity("none")  # of a file that no evaluator has filled yet
+
+
 def _flat(options: Mapping[str, object], above: str = "") -> dict[str, object]:
     """Returns options by name, those inside others as `outer.inner`."""
     flat: dict[str, object] = {}

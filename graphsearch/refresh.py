@@ -210,7 +210,7 @@ class _Refresh:
                     f"{self._store.path} holds more records than it counts ({self._total});"
                     " see what `graphsearch store verify` says"
                 )
-            sweep.enter(self._tables, self._table, _columns(batch))
+            sweep.enter(self._tables, self._table, columns_of(batch))
             self._say(READING, done)
 
     def _sweep(self) -> float:
@@ -220,7 +220,7 @@ class _Refresh:
         number = len(self._changes) + 1
         for batch in self._store.scan():
             change = sweep.sweep(
-                self._tables, self._table, _columns(batch), self._scratch, self._tolerance, self._counts
+                self._tables, self._table, columns_of(batch), self._scratch, self._tolerance, self._counts
             )
             largest = max(largest, float(change))
             done += len(batch)
@@ -236,7 +236,7 @@ class _Refresh:
     def _freshened(self, batch: RecordBatch) -> RecordBatch:
         """Returns records with the values that the table has for their children."""
         fresh = replace(batch, q=batch.q.copy(), edge_d=batch.edge_d.copy())
-        sweep.freshen(self._tables, self._table, _columns(fresh), self._scratch, self._counts)
+        sweep.freshen(self._tables, self._table, columns_of(fresh), self._scratch, self._counts)
         return fresh
 
     def _say(self, stage: str, done: int, number: int = 0, total: int | None = None) -> None:
@@ -246,7 +246,7 @@ class _Refresh:
         )
 
 
-def _columns(batch: RecordBatch) -> Columns:
+def columns_of(batch: RecordBatch) -> Columns:
     """Returns the batch as the kernels take it, words flat; columns that are owned are not copied."""
     return Columns(
         **{

@@ -16,7 +16,7 @@ from .conftest import ROOT
 FLOORS = (
     ("version", "errors", "values"),
     ("params", "position", "provenance", "kernels"),
-    ("pgn", "notation", "record", "arena", "fens"),
+    ("pgn_text", "pgn", "notation", "record", "arena", "fens"),
     ("store", "evaluators"),
     ("query", "results", "summary", "paging", "saving", "evaluating"),
     ("graph", "refresh", "favourites"),

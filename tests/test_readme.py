@@ -60,6 +60,7 @@ def sandbox(tmp_path: Path) -> dict[str, str]:
     program.chmod(0o755)
     (tmp_path / "games.pgn").write_text(GAMES)
     small_book().write(tmp_path / "white.graph")
+    (tmp_path / "book.bin").write_bytes(bytes.fromhex("463b96181691fc9c031c000700000000"))
     (tmp_path / "positions.epd").write_text("4k3/8/8/8/8/8/4P3/4K3 w - - bm e4;\n")
     return os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}"}
 

@@ -11,7 +11,7 @@ import chess
 from ..record import NodeRecord
 from ..store import Store
 
-Note = Callable[[Store], object]
+Note = Callable[[Store], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,17 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a task: what its search added; or, if `error` is not empty, why there is nothing."""
+    """What became of a task: what its search added; or, if `error` is not empty, why there is nothing.
+
+    Attributes:
+      is_whole: whether the search came to its limit; else it was stopped.
+    """
 
     task: Task
     visits: int = 0
     evaluations: int = 0
     error: str = ""
+    is_whole: bool = True
 
 
 class Desk(Protocol):

@@ -82,7 +82,25 @@ def parse_config(text: str, folder: Path, name: str) -> BookConfig:
     Raises:
       BookConfigError: with a line for every fault: file, line, what was found and what is allowed.
     """
-    data = _loaded(text, name)
+    return _parsed(_loaded(text, name), text, folder, name)
+
+
+def stored_config(text: str, name: str) -> BookConfig:
+    """Returns what decides in a book whose TOML text was kept in its graph file: not its roots and evaluator.
+
+    The files that those name need not be there any more.
+
+    Args:
+      name: of the book.
+
+    Raises:
+      BookConfigError: if the text cannot be read: it is of another version of this program.
+    """
+    data = {key: value for key, value in _loaded(text, name).items() if key not in ("root", "evaluator")}
+    return _parsed(data, text, Path(), name)
+
+
+def _parsed(data: dict[str, Any], text: str, folder: Path, name: str) -> BookConfig:
     faults = Faults(name, lines_of(text))
     _refuse_unknown(data, faults)
     config = _Reader(data, folder, faults).config(text, Path(name).stem)

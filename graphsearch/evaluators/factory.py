@@ -145,11 +145,9 @@ def _in_pool(spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> Evaluator:
     assert spec.pool is not None
     given, inner = _without_workers(spec)
     workers = given or os.cpu_count() or 1
-    shares = _shares(inner, kinds)  # what is wrong is said before anything is started
-    threads = str(threads_per_worker(workers, spec.pool))
-    missing = [role for role, kind in kinds.items() if {"threads"} & {*kind.options} - {*shares[role]}]
-    more = tuple(("threads" if role == BOTH else f"{role}.threads", threads) for role in missing)
-    return pooled(partial(create, replace(inner, options=inner.options + more)), workers, spec.pool)
+    _shares(inner, kinds)  # what is wrong is said before anything is started
+    threads = threads_per_worker(workers, spec.pool)
+    return pooled(partial(create, with_threads(inner, threads)), workers, spec.pool)
 
 
 def _without_workers(spec: EvaluatorSpec) -> tuple[int | None, EvaluatorSpec]:
@@ -160,6 +158,21 @@ def _without_workers(spec: EvaluatorSpec) -> tuple[int | None, EvaluatorSpec]:
     workers = _workers({WORKERS: numbers[0]}) if numbers else None
     rest = tuple(pair for pair in spec.options if pair[0].lower() != WORKERS)
     return workers, replace(spec, options=rest, syzygy=None, pool=None)
+
+
+def with_threads(spec: EvaluatorSpec, threads: int) -> EvaluatorSpec:
+    """Returns a specification whose evaluators use so many threads, unless it says how many itself.
+
+    Raises:
+      UnknownEvaluatorError: for an unknown name.
+      InvalidParameterError: for an option that no evaluator has.
+    """
+    kinds = {role: _kind(name) for role, name in _parts(spec).items()}
+    _, bare = _without_workers(spec)
+    shares = _shares(bare, kinds)
+    missing = [role for role, kind in kinds.items() if {"threads"} & {*kind.options} - {*shares[role]}]
+    more = tuple(("threads" if role == BOTH else f"{role}.threads", str(threads)) for role in missing)
+    return replace(spec, options=spec.options + more)
 
 
 def _parts(spec: EvaluatorSpec) -> dict[Part, str]:

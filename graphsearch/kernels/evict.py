@@ -11,8 +11,9 @@ from typing import Any
 from numba import int64, uint8
 
 from .blocks import give_block
-from .heap import remove
-from .jit import inner, kernel
+from .board import PW, check_hash
+from .heap import find, remove
+from .jit import inner, kernel, ptr
 from .layout import (
     DIRTY,
     EVICTED,
@@ -34,6 +35,7 @@ from .layout import (
     header_bytes,
     pointers,
 )
+from .paths import position_key
 from .space import give_words, join_pieces, piece_words
 from .wave import ENTRIES, SLOT, field, wave_pointers
 
@@ -98,6 +100,25 @@ def evict(A: Any, record_words: Any, block_words: Any, nodes: Any) -> Any:
         left -= words
     Ap.counters[HAND] = int64(1) if before == 0 and hand >= end else (before if before else hand)
     return _enough(Ap, record_words, block_words, nodes)
+
+
+@kernel
+def forget(T: Any, A: Any, words: Any) -> Any:
+    """Drops the records of some positions, `uint64[10 R]`, unless they have to stay; returns how many.
+
+    The hand begins anew: it may have stood at a piece that has joined another one.
+    """
+    Ap = pointers(A)
+    Tp = ptr(T, 0)
+    dropped = int64(0)
+    for i in range(words.size // PW):
+        s = ptr(words, i * PW)
+        rec = find(Ap, position_key(Tp, s), check_hash(s))
+        if rec and not header_bytes(Ap, rec)[3] & STAYS:
+            _drop(Ap, int64(rec), piece_words(Ap, rec), int64(0))
+            dropped += 1
+    Ap.counters[HAND] = int64(1)
+    return dropped
 
 
 @inner

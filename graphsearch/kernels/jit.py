@@ -98,6 +98,9 @@ def inlined(function: _F) -> _F:
     return cast(_F, numba.njit(nogil=True, error_model="numpy", **options)(function))
 
 
+_MARKED: set[str] = set()  # by this process
+
+
 def _marker(purpose: str) -> Path | None:
     """Returns the file that says the kernels of a purpose are compiled, for this installation.
 
@@ -120,10 +123,13 @@ def is_compiled(purpose: str = "search") -> bool:
 
 
 def mark_compiled(purpose: str = "search") -> None:
-    """Records that every kernel of a purpose is compiled."""
+    """Records that every kernel of a purpose is compiled; once is enough."""
+    if JIT_OFF or purpose in _MARKED:
+        return
     marker = _marker(purpose)
-    if marker is not None and not JIT_OFF:
+    if marker is not None:
         marker.touch()
+        _MARKED.add(purpose)
 
 
 def _pointer_as(target: Any, bits: int, *, floating: bool = False) -> Any:

@@ -65,29 +65,31 @@ class _Table(NamedTuple):
 
 
 @inner
-def _table(table: Any) -> Any:
+def table_of(table: Any) -> Any:
+    """Returns pointers to a table, which the caller keeps alive."""
     words = ptr(table, 0)
     return _Table(words, as_u32(words), as_f32(words), U(table.size // PLACE_WORDS))
 
 
 @inner
-def _scratch(s: Any) -> Any:
+def scratch_of(s: Any) -> Any:
+    """Returns pointers to the arrays of a scratch."""
     return Scratch(ptr(s.moves, 0), ptr(s.keys, 0), ptr(s.child, 0), ptr(s.q, 0), ptr(s.draws, 0))
 
 
 @inner
-def _known_visits(t: Any, place: Any) -> Any:
+def known(t: Any, place: Any) -> Any:
     """Returns the node N at a place, 0 if it is empty."""
     return int64(t.halves[4 * place + 3])
 
 
 @inner
-def _place(T: Any, t: Any, s: Any) -> Any:
+def place_of(T: Any, t: Any, s: Any) -> Any:
     """Returns the place of a position, or the empty one where it belongs, and its tag."""
     key = position_key(T, s)
     tag = (check_hash(s) << U(32)) | ((key & KEY_BITS) << U(10))
     i = int64(mulhi(key, t.size))
-    while _known_visits(t, i) and (t.words[PLACE_WORDS * i] & ~SHARE) != tag:
+    while known(t, i) and (t.words[PLACE_WORDS * i] & ~SHARE) != tag:
         i += 1
         if i == int64(t.size):
             i = int64(0)
@@ -128,12 +130,12 @@ def enter(T: Any, table: Any, columns: Any) -> None:
       T: the table of `tables.py`. table: `[places * 2]` uint64. columns: a batch, as `codec.Columns`.
     """
     Tp = ptr(T, 0)
-    t = _table(table)
+    t = table_of(table)
     c = pointers(columns)
     for i in range(columns.v.size):
         begin = c.edge_offsets[i]
         q, draws, visits = _mean(c, i, adv(as_f32(c.q), begin), adv(c.edge_d, begin))
-        place, tag = _place(Tp, t, adv(c.words, i * PW))
+        place, tag = place_of(Tp, t, adv(c.words, i * PW))
         _set_worth(t, place, tag, q, draws)
         flags = int64(c.flags[i])
         ended = c.code_offsets[i + 1] == c.code_offsets[i] or (flags >> 2) & 3 == (flags >> 4) & 3
@@ -162,10 +164,10 @@ def _take_from_children(T: Any, t: Any, c: Any, i: Any, x: Any, tolerance: Any, 
         if valued == 0:
             continue
         make_move(T, s, x.child, x.moves[255 - (x.keys[k] & 255)])
-        place = _place(T, t, x.child)[0]
-        if _known_visits(t, place) == 0:
+        place = place_of(T, t, x.child)[0]
+        if known(t, place) == 0:
             counts[MISSING] += 1
-        elif _known_visits(t, place) < valued:
+        elif known(t, place) < valued:
             counts[LOST] += 1
         else:
             q = float32(0.0) - t.values[4 * place + 2]
@@ -187,9 +189,9 @@ def sweep(T: Any, table: Any, columns: Any, scratch: Any, tolerance: Any, counts
       tolerance: an edge is stale if it differs from its child by more. counts: `[COUNTS]` int64, added to.
     """
     Tp = ptr(T, 0)
-    t = _table(table)
+    t = table_of(table)
     c = pointers(columns)
-    x = _scratch(scratch)
+    x = scratch_of(scratch)
     largest = 0.0
     for i in range(columns.v.size):
         if c.edge_offsets[i] == c.edge_offsets[i + 1]:
@@ -197,7 +199,7 @@ def sweep(T: Any, table: Any, columns: Any, scratch: Any, tolerance: Any, counts
         if not _take_from_children(Tp, t, c, i, x, tolerance, ptr(counts, 0)):
             continue
         q, draws, _ = _mean(c, i, x.q, x.draws)
-        place, tag = _place(Tp, t, adv(c.words, i * PW))
+        place, tag = place_of(Tp, t, adv(c.words, i * PW))
         largest = max(largest, abs(float64(q) - float64(t.values[4 * place + 2])))
         _set_worth(t, place, tag, q, draws)
     return largest
@@ -210,9 +212,9 @@ def freshen(T: Any, table: Any, columns: Any, scratch: Any, counts: Any) -> None
     Args: as for `sweep`; `q` and `edge_d` of the columns are written.
     """
     Tp = ptr(T, 0)
-    t = _table(table)
+    t = table_of(table)
     c = pointers(columns)
-    x = _scratch(scratch)
+    x = scratch_of(scratch)
     for i in range(columns.v.size):
         begin = c.edge_offsets[i]
         edges = c.edge_offsets[i + 1] - begin

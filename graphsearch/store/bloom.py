@@ -38,7 +38,7 @@ def bit_places(key: int, bits: int) -> Iterator[int]:
 
 def may_hold(bloom: Bits, key: int) -> bool:
     """Returns False only if the key was never added."""
-    return all(bloom[place >> 3] >> (place & 7) & 1 for place in bit_places(key, 8 * len(bloom)))
+    return all(bloom.item(place >> 3) >> (place & 7) & 1 for place in bit_places(key, 8 * len(bloom)))
 
 
 def may_hold_each(bloom: Bits, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -180,6 +180,28 @@ class Indexes:
         return sum(index.nbytes for index in list(self._kept.values()))
 
 
+class Directory:
+    """The chunks of all runs, newest run first, by the sort keys that they may hold."""
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self._chunks = [chunk for segment in segments for chunk in segment.chunks]
+        firsts = [[chunk.first_key for chunk in segment.chunks] for segment in segments]
+        self._firsts = np.array([key for run in firsts for key in run], np.uint64)
+        # a chunk may end in the sort key that the next one of its run begins with
+        following = [key for run in firsts for key in [*run[1:], *([_U64] if run else [])]]
+        self._following = np.array(following, np.uint64)
+
+    def around(self, sort_key: int) -> Iterator[Chunk]:
+        """Yields the chunks that may hold a sort key, those of the newest run first."""
+        key = np.uint64(sort_key)
+        for place in np.nonzero((self._firsts <= key) & (key <= self._following))[0].tolist():
+            yield self._chunks[place]
+
+    def __iter__(self) -> Iterator[tuple[Chunk, np.uint64, np.uint64]]:
+        """Yields every chunk with the least and the largest sort key that it may hold."""
+        return zip(self._chunks, self._firsts, self._following, strict=True)
+
+
 class Catalog:
     """All runs, newest first, as of the last `load`."""
 
@@ -190,6 +212,7 @@ class Catalog:
         self.indexes = Indexes()
         self.generation = 0  # grows with every load
         self.segments: list[Segment] = []
+        self._directory: Directory | None = None
         self.load()
         self.committed()
 
@@ -201,6 +224,7 @@ class Catalog:
             self.indexes.forget()
         self._dictionaries = OrderedDict((k, v) for k, v in self._dictionaries.items() if k in ids)
         self.generation += 1
+        self._directory = None
 
     def committed(self) -> None:
         """Notes that what was loaded is committed: its indexes may be kept, and seen by readers."""
@@ -208,6 +232,13 @@ class Catalog:
 
     def _ids(self) -> set[int]:
         return {chunk.id for segment in self.segments for chunk in segment.chunks}
+
+    @property
+    def directory(self) -> Directory:
+        """Which chunks may hold a sort key."""
+        if self._directory is None:
+            self._directory = Directory(self.segments)
+        return self._directory
 
     @property
     def records(self) -> int:

@@ -192,7 +192,7 @@ def decode_block(plain: bytes) -> list[NodeRecord]:
 def find_in_block(plain: bytes, identity: Words) -> NodeRecord | None:
     """Returns the record of a position in a block as it was before compression, or None.
 
-    Reads no further than that record, whose words alone get their key.
+    Reads no further than that record, and of those before it only where their men stand.
 
     Args:
       plain: the block.
@@ -201,10 +201,8 @@ def find_in_block(plain: bytes, identity: Words) -> NodeRecord | None:
     Raises:
       CorruptRecordError: if the bytes read are no records.
     """
-    for record in _BlockReader(plain).records():
-        if _identity(record.words) == identity:
-            return _with_key(record)
-    return None
+    record = _BlockReader(plain).find(identity)
+    return None if record is None else _with_key(record)
 
 
 def _identity(words: Words) -> Words:
@@ -256,29 +254,55 @@ class _BlockReader:
             found.append(self._record(i, found, runs, numbers))
             yield found[-1]
 
+    def find(self, identity: Words) -> NodeRecord | None:
+        """Returns the record of a position, without its key, or None."""
+        words: list[Words] = []
+        run_of: list[int] = []  # which of the runs that the block lists is each record's, from 1; 0: none
+        listed = 0
+        for i in range(self._header.records):
+            byte = [column[i] for column in self._columns[:FIXED]]
+            base = self._base(i, byte)
+            words.append(self._position(byte, START if base is None else words[base]))
+            own = byte[META] & HAS_RUN
+            listed += own > 0
+            run_of.append(listed if own else 0 if base is None else run_of[base])
+            if _identity(words[i]) == identity:
+                runs, numbers = self._numbers()
+                return self._filled(i, byte, words[i], ([0, *runs])[run_of[i]], numbers)
+            self._at[MOVES] += byte[MOVES]
+            self._at[EDGES] += byte[EDGES]
+        return None
+
     def _numbers(self) -> tuple[Iterator[int], list[tuple[int, int]]]:
         """Returns the runs of the records that have one of their own, and n and r of all edges."""
         runs = sum((x & HAS_RUN) > 0 for x in self._columns[META])
-        data, at, found = self._columns[RUN], 0, []
-        for _ in range(runs + self._header.edges * (1 + self._header.drawn)):
-            x, at = _read_varint(data, at)
-            found.append(x)
-        if at != len(data):
-            raise CorruptRecordError("a block is too long")
+        wanted = runs + self._header.edges * (1 + self._header.drawn)
+        found = _read_varints(self._columns[RUN], wanted)
         if any(run > MAX_RUN for run in found[:runs]):
             raise CorruptRecordError("the number of a run is out of range")
         n, r = found[runs : runs + self._header.edges], found[runs + self._header.edges :]
         return iter(found[:runs]), list(zip(n, r or [0] * len(n), strict=True))
 
+    def _base(self, i: int, byte: list[int]) -> int | None:
+        """Returns the record that record `i` is told from, None for the start position."""
+        if byte[REFERENCE] > i:
+            raise CorruptRecordError("a record is told from none of its block")
+        return i - byte[REFERENCE] if byte[REFERENCE] else None
+
     def _record(
         self, i: int, before: list[NodeRecord], runs: Iterator[int], numbers: list[tuple[int, int]]
     ) -> NodeRecord:
         byte = [column[i] for column in self._columns[:FIXED]]
-        if byte[REFERENCE] > i:
-            raise CorruptRecordError("a record is told from none of its block")
-        base = before[i - byte[REFERENCE]] if byte[REFERENCE] else None
+        place = self._base(i, byte)
+        base = None if place is None else before[place]
         words = self._position(byte, base.words if base else START)
         run = next(runs) if byte[META] & HAS_RUN else base.run if base else 0
+        return self._filled(i, byte, words, run, numbers)
+
+    def _filled(
+        self, i: int, byte: list[int], words: Words, run: int, numbers: list[tuple[int, int]]
+    ) -> NodeRecord:
+        """Returns record `i`, whose position and run are known."""
         codes = self._next(self._codes, MOVES, byte[MOVES])
         if byte[MOVES] > MAX_MOVES or byte[EDGES] > byte[MOVES]:
             raise CorruptRecordError(f"{byte[EDGES]} edges of {byte[MOVES]} moves")
@@ -333,19 +357,22 @@ def _squares(gaps: bytes) -> list[int]:
     return squares
 
 
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    x = shift = 0
-    while True:
-        if at >= len(data) or shift > 28:
-            raise CorruptRecordError("a number does not end")
-        x |= (data[at] & 127) << shift
-        shift += 7
-        at += 1
-        if data[at - 1] < 128:
-            break
-    if x > MAX_VISITS:
-        raise CorruptRecordError(f"{x} visits")
-    return x, at
+def _read_varints(data: bytes, wanted: int) -> list[int]:
+    """Returns the numbers that fill the data, lowest groups of 7 bits first."""
+    groups = np.frombuffer(data, np.uint8)
+    ends = np.nonzero(groups < 128)[0] + 1
+    lengths = np.diff(ends, prepend=0)
+    if len(ends) < wanted or (lengths > 5).any():
+        raise CorruptRecordError("a number does not end")
+    if len(ends) > wanted or (wanted and ends[-1] != len(data)) or (not wanted and len(data)):
+        raise CorruptRecordError("a block is too long")
+    if not wanted:
+        return []
+    shifts = np.arange(len(data)) - np.repeat(ends - lengths, lengths)
+    found = np.add.reduceat((groups & np.uint8(127)).astype(np.int64) << 7 * shifts, ends - lengths)
+    if int(found.max()) > MAX_VISITS:
+        raise CorruptRecordError(f"{found.max()} visits")
+    return found.tolist()  # type: ignore[no-any-return]
 
 
 def _value(low: int, high: int, draw: int) -> tuple[float, int]:

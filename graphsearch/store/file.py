@@ -128,18 +128,18 @@ def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
     with sql_errors(path, "open it"):
         connection = _connect(path, "mode=rwc" if create else "mode=rw")
         try:
-            _prepare_for_writing(connection, path)
+            _prepare_for_writing(connection, path, create=create)
         except BaseException:
             connection.close()
             raise
         return connection
 
 
-def _prepare_for_writing(connection: sqlite3.Connection, path: Path) -> None:
+def _prepare_for_writing(connection: sqlite3.Connection, path: Path, *, create: bool) -> None:
     execute = connection.execute
     execute(f"PRAGMA page_size = {PAGE_BYTES}")
     empty = execute("PRAGMA page_count").fetchone()[0] == 0
-    version = 0 if empty else format_of(connection, path)
+    version = 0 if empty and create else format_of(connection, path)
     if empty:
         execute("PRAGMA auto_vacuum = INCREMENTAL")  # so that `tidy` can shrink the file
     if version < FORMAT_VERSION:
@@ -176,11 +176,17 @@ def open_beside(path: Path, *, wait: float) -> sqlite3.Connection:
         return connection
 
 
-def open_reader(path: Path) -> sqlite3.Connection:
-    """Returns a connection that cannot write; also from a folder that cannot be written."""
+def open_reader(path: Path, *, tidy: bool = True) -> sqlite3.Connection:
+    """Returns a connection that cannot write; also from a folder that cannot be written.
+
+    Args:
+      path: the file.
+      tidy: fold the log in if this is the last one to leave; without it SQLite itself opens the file
+        read-only.
+    """
     failure: sqlite3.Error = sqlite3.OperationalError("unable to open database file")
     with sql_errors(path, "read it"):
-        for query in _reading_modes(path):
+        for query in _reading_modes(path, tidy):
             try:
                 return _try_reading(path, query)
             except sqlite3.OperationalError as error:
@@ -200,12 +206,12 @@ def _try_reading(path: Path, query: str) -> sqlite3.Connection:
     return connection
 
 
-def _reading_modes(path: Path) -> Iterator[str]:
+def _reading_modes(path: Path, tidy: bool) -> Iterator[str]:
     """Yields ways to open the file; the later ones serve read-only files and folders.
 
     The first one could write (but is told not to), so that the last reader to leave tidies up the log.
     """
-    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+    if tidy and os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
         yield "mode=rw"
     yield "mode=ro"
     wal = path.with_name(path.name + "-wal")

@@ -6,9 +6,10 @@ import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..provenance import EvaluatorIdentity, RootInfo, RunInfo
-from . import unfinished
+from ..provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo
+from . import games, unfinished
 from .file import file_bytes
+from .games import Imported
 from .store import Store
 
 
@@ -19,10 +20,11 @@ class StoreInfo:
     Attributes:
       nodes: distinct records.
       file_bytes: size on disk, write-ahead log included.
-      evaluator: the one that the file is bound to.
+      evaluator: the one that the file is bound to; `provenance.UNBOUND` if it is bound to none yet.
       roots: positions searched as roots, the last searched first.
       runs: all runs, oldest first.
       evaluators: all that anything in the file comes from, by number.
+      imported: games, books and positions that were imported.
     """
 
     path: str
@@ -33,6 +35,7 @@ class StoreInfo:
     roots: list[RootInfo]
     runs: list[RunInfo]
     evaluators: dict[int, EvaluatorIdentity]
+    imported: Imported
 
     @property
     def bytes_per_node(self) -> float:
@@ -47,8 +50,10 @@ class StoreInfo:
             "roots": [asdict(root) for root in self.roots],
             "runs": [asdict(run) for run in self.runs],
             "evaluators": [{"number": n} | _parts(identity) for n, identity in self.evaluators.items()],
+            "imported": self.imported.as_dict(),
         }
-        return {**facts, **sizes, "evaluator": _parts(self.evaluator), **lists}
+        evaluator = None if self.evaluator == UNBOUND else _parts(self.evaluator)
+        return {**facts, **sizes, "evaluator": evaluator, **lists}
 
 
 def _parts(identity: EvaluatorIdentity) -> dict[str, Any]:
@@ -76,6 +81,7 @@ def info(path: str | os.PathLike[str]) -> StoreInfo:
             store.roots(),
             store.runs(),
             store.evaluators(),
+            games.imported(store),
         )
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from ..errors import CorruptRecordError
 from ..record import NodeRecord
 from . import order
-from .bloom import may_hold
-from .catalog import Catalog, Chunk, Segment
+from .bloom import may_hold, may_hold_each
+from .catalog import Catalog, Chunk
 from .codec import find_in_block
 from .runs import fetch_blocks, keys_of
 
@@ -25,10 +25,6 @@ def _range(keys: U64s, key: int) -> range:
     return range(max(first, 0), int(np.searchsorted(keys, np.uint64(key), "right")))
 
 
-def _first_keys(segment: Segment) -> U64s:
-    return np.array([chunk.first_key for chunk in segment.chunks], np.uint64)
-
-
 def read_one(connection: sqlite3.Connection, catalog: Catalog, words: U64s) -> NodeRecord | None:
     """Returns the newest record of a packed position, whole positions compared, or None.
 
@@ -38,23 +34,20 @@ def read_one(connection: sqlite3.Connection, catalog: Catalog, words: U64s) -> N
     row = words.reshape(1, -1)
     wanted = tuple(order.identities(row)[0].tolist())
     sort_key, key = int(order.sort_keys(row)[0]), int(keys_of(row)[0])
-    for segment in catalog.segments:
-        for chunk, block in _candidates(catalog, segment, sort_key, key):
-            record = _find_in(connection, catalog, chunk, block, wanted)
-            if record is not None:
-                return record
+    for chunk, block in _candidates(catalog, sort_key, key):
+        record = _find_in(connection, catalog, chunk, block, wanted)
+        if record is not None:
+            return record
     return None
 
 
-def _candidates(catalog: Catalog, segment: Segment, sort_key: int, key: int) -> Iterator[tuple[Chunk, int]]:
-    """Yields the blocks of a run that may hold a position."""
-    for c in _range(_first_keys(segment), sort_key):
-        chunk = segment.chunks[c]
+def _candidates(catalog: Catalog, sort_key: int, key: int) -> Iterator[tuple[Chunk, int]]:
+    """Yields the blocks that may hold a position, those of the newest run first."""
+    for chunk in catalog.directory.around(sort_key):
         index = catalog.full_index(chunk)
-        if not may_hold(index.bloom, key):
-            continue
-        for b in _range(index.keys[chunk.gone :], sort_key):
-            yield chunk, chunk.gone + b
+        if may_hold(index.bloom, key):
+            for b in _range(index.keys[chunk.gone :], sort_key):
+                yield chunk, chunk.gone + b
 
 
 def _find_in(
@@ -66,3 +59,17 @@ def _find_in(
         return find_in_block(opener.open(data), wanted)
     except CorruptRecordError as error:
         raise CorruptRecordError(f"{catalog.name(chunk, block)}: {error}") from None
+
+
+def may_be_stored(catalog: Catalog, sort_keys: U64s, keys: U64s) -> NDArray[np.bool_]:
+    """Returns which positions some run may hold, `[K]`; those that are False are in none.
+
+    Args:
+      sort_keys, keys: `[K]` of the positions, as `order.sort_keys` and `position.key_of` return them.
+    """
+    found = np.zeros(len(keys), bool)
+    for chunk, first, following in catalog.directory:
+        asked = np.nonzero(~found & (first <= sort_keys) & (sort_keys <= following))[0]
+        if len(asked):
+            found[asked] = may_hold_each(catalog.full_index(chunk).bloom, keys[asked])
+    return found

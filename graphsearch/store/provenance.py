@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import CorruptRecordError, EvaluatorMismatchError, StoreError
-from ..provenance import EvaluatorIdentity, RootInfo, RunInfo, differences
+from ..provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo, differences
 from ..record import MAX_EVALUATOR, MAX_RUN
 from ..version import __version__
 
@@ -32,12 +32,17 @@ def now() -> str:
 
 
 def write_identity(connection: sqlite3.Connection, identity: EvaluatorIdentity) -> None:
-    """Binds a new file to its evaluator and records its birth; one transaction."""
+    """Binds a file that is bound to none to its evaluator, and records its birth; one transaction."""
     connection.execute("BEGIN IMMEDIATE")
     write_evaluator(connection, evaluator_number(connection), identity)
-    facts = [("created", now()), ("created_by", f"graphsearch {__version__}"), ("nodes", "0")]
-    connection.executemany("INSERT OR REPLACE INTO store_info VALUES (?, ?)", facts)
+    _write_birth(connection)
     connection.execute("COMMIT")
+
+
+def _write_birth(connection: sqlite3.Connection) -> None:
+    """Records when the file was made and by whom, unless that is known."""
+    facts = [("created", now()), ("created_by", f"graphsearch {__version__}"), ("nodes", "0")]
+    connection.executemany("INSERT OR IGNORE INTO store_info VALUES (?, ?)", facts)
 
 
 def write_evaluator(connection: sqlite3.Connection, number: int, identity: EvaluatorIdentity) -> None:
@@ -130,23 +135,46 @@ def bind_evaluator(connection: sqlite3.Connection, number: int) -> EvaluatorIden
 
 
 def bind(
-    connection: sqlite3.Connection, path: Path, identity: EvaluatorIdentity | None, *, create: bool
+    connection: sqlite3.Connection,
+    path: Path,
+    identity: EvaluatorIdentity | None,
+    *,
+    create: bool,
+    unbound: bool,
+    write: bool,
 ) -> EvaluatorIdentity:
-    """Returns the evaluator identity of the file; a file that is being made takes the given one.
+    """Returns the evaluator identity of the file; one that is bound to none takes the given one.
+
+    Without a given one it stays UNBOUND, if nothing in it is of an evaluator.
+
+    Args:
+      create, unbound: as `Store.open` has them. write: whether the file may be written.
 
     Raises:
       EvaluatorMismatchError: if the file is bound to another one.
-      StoreError: if it is bound to none, and is not being made.
+      StoreError: if it cannot say to which, or is made for an evaluator without naming one.
     """
     found = read_identity(connection)
-    if found is None:
-        if identity is None or not create:
-            raise StoreError(f"{path} is not bound to an evaluator; create it with the identity of one")
+    if found is not None:
+        if identity is not None and identity.as_json() != found.as_json():
+            raise mismatch(path, found, identity)
+        return found
+    if identity is not None and write and (create or is_blank(connection)):
         write_identity(connection, identity)
         return identity
-    if identity is not None and identity.as_json() != found.as_json():
-        raise mismatch(path, found, identity)
-    return found
+    if identity is not None or not is_blank(connection) or (create and not unbound):
+        raise StoreError(f"{path} is not bound to an evaluator; create it with the identity of one")
+    if write:
+        _write_birth(connection)
+    return UNBOUND
+
+
+def is_blank(connection: sqlite3.Connection) -> bool:
+    """Returns whether nothing in the file is of an evaluator: no records, and none is listed."""
+    return not any(
+        connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()  # noqa: S608 (constants)
+        for table in ("evaluator", "segment")
+    )
 
 
 def mismatch(path: Path, there: EvaluatorIdentity, here: EvaluatorIdentity) -> EvaluatorMismatchError:

@@ -6,7 +6,6 @@ import os
 import sqlite3
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
-from types import UnionType
 from typing import Any
 
 import numpy as np
@@ -14,54 +13,17 @@ import numpy as np
 from ..errors import StoreError
 from ..provenance import EvaluatorIdentity
 from ..record import RecordBatch
-from . import provenance, unfinished
+from . import plain, provenance, unfinished
 from .backup import new_file
 from .chunks import DamagedChunk, damaged_chunks
 from .compact import shrink
-from .damaged import open_damaged, rows_by_key
+from .damaged import open_damaged
 from .file import check_is_file, real_path
 from .rewrite import Advance, Progress, merge_all
-from .sources import Sources, fits, read_sources
+from .sources import Sources, read_sources
 from .store import Store
 
 MAX_PROBLEMS = 1000  # named one by one; more are only counted
-
-KEYED: dict[str, tuple[tuple[str, type | UnionType], ...]] = {  # tables whose key is 16 hex digits
-    "root": (("key", str), ("position", str), ("visits", int), ("last_searched", str)),
-    "top_position": (
-        ("key", str),
-        ("fen", str),
-        ("n", int),
-        ("q", float),
-        ("win", float),
-        ("draw", float),
-        ("loss", float),
-        ("best_move", str | None),
-    ),
-    "top_edge": (
-        ("key", str),
-        ("move", str),
-        ("san", str),
-        ("n", int),
-        ("p", float),
-        ("q", float | None),
-        ("draw", float | None),
-    ),
-    "opinion": (
-        ("key", str),
-        ("evaluator", int),
-        ("run", int),
-        ("fen", str),
-        ("n", int),
-        ("q", float),
-        ("draw", float | None),
-        ("second_q", float),
-        ("second_draw", float),
-        ("best_move", str | None),
-        ("second_best_move", str | None),
-        ("policy", bytes),
-    ),
-}
 
 
 @dataclass(slots=True)
@@ -138,7 +100,7 @@ def salvage(
         sources = read_sources(damaged, source, identity)
         with (
             new_file(target, force=force) as part,
-            Store.open(part, create=True, identity=sources.evaluators[sources.bound]) as store,
+            Store.open(part, create=True, identity=sources.identity, unbound=True) as store,
         ):
             for table in sources.lost:
                 report.lose(table)
@@ -202,9 +164,10 @@ def _save_tables(damaged: sqlite3.Connection, store: Store, sources: Sources, re
         for fact in (unfinished.MARK, unfinished.ROOTS):
             _save_fact(damaged, store.connection, fact, report, optional=True)
         sources.write(store)
-        for table, columns in KEYED.items():
-            if table != "opinion" or "kind" in sources.columns:  # format 1 has none
-                _save_keyed(damaged, store.connection, table, columns, report)
+        there = plain.tables_of_format(int(damaged.execute("PRAGMA user_version").fetchone()[0]))
+        for table in plain.plain_tables(store.connection):
+            if table.name in there and plain.copy_table(damaged, store.connection, table):
+                report.lose(table.name)
     for problem in sources.problems():
         report.add(problem)
 
@@ -227,22 +190,3 @@ def _save_fact(
         connection.execute("INSERT OR REPLACE INTO store_info VALUES (?, ?)", (name, row[0]))
     else:
         report.lose("store_info")
-
-
-def _save_keyed(
-    damaged: sqlite3.Connection,
-    connection: sqlite3.Connection,
-    table: str,
-    columns: tuple[tuple[str, type | UnionType], ...],
-    report: SalvageReport,
-) -> None:
-    names = ", ".join(name for name, _ in columns)
-    marks = ", ".join("?" * len(columns))
-    for rows, lost in rows_by_key(damaged, table, names):
-        good = [row for row in rows if fits(row, [kind for _, kind in columns])]
-        if lost or len(good) < len(rows):
-            report.lose(table)
-        connection.executemany(
-            f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})",  # noqa: S608 (constants)
-            good,
-        )

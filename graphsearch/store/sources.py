@@ -29,7 +29,7 @@ class Sources:
     """Evaluators and runs of a damaged file.
 
     Attributes:
-      bound: number of the evaluator that the file is bound to.
+      bound: number of the evaluator that the file is bound to; there may be none of it.
       evaluators: by number, those that can be read, and the bound one.
       runs: rows of the table `run` that can be read, by `columns`.
       lost: tables of which at least one row could not be read.
@@ -44,6 +44,11 @@ class Sources:
     lost: list[str]
     nameless: dict[int, int] = field(default_factory=dict)
     forgotten: int = 0
+
+    @property
+    def identity(self) -> EvaluatorIdentity | None:
+        """The evaluator that the file is bound to; None if it is bound to none."""
+        return self.evaluators.get(self.bound)
 
     def fitted(self, batch: RecordBatch) -> RecordBatch:
         """Returns records that name no run whose row is lost."""
@@ -97,13 +102,21 @@ def read_sources(damaged: sqlite3.Connection, path: Path, given: EvaluatorIdenti
     bound = _bound(damaged, evaluators, given)
     found = evaluators.get(bound)
     identity = found or given
-    if identity is None:
+    if identity is None and not _is_blank(damaged):
         raise StoreError(f"{path} cannot say which evaluator it is bound to; name it with --evaluator")
     if found is not None and given is not None and found.as_json() != given.as_json():
         raise provenance.mismatch(path, found, given)
     runs, columns, runs_lost = _runs(damaged)
     tables = [table for table, bad in (("evaluator", lost), ("run", runs_lost)) if bad]
-    return Sources(bound, {**evaluators, bound: identity}, runs, columns, tables)
+    known = evaluators if identity is None else {**evaluators, bound: identity}
+    return Sources(bound, known, runs, columns, tables)
+
+
+def _is_blank(damaged: sqlite3.Connection) -> bool:
+    try:
+        return provenance.is_blank(damaged)
+    except sqlite3.DatabaseError:
+        return False
 
 
 def _evaluators(damaged: sqlite3.Connection) -> tuple[dict[int, EvaluatorIdentity], bool]:

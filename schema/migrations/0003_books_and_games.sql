@@ -99,6 +99,7 @@ CREATE TABLE book_position (
   value REAL,
   outside REAL,
   outside_move TEXT,
+  rest REAL,
   priority REAL,
   book_run INTEGER NOT NULL,
   PRIMARY KEY (book, key)
@@ -113,9 +114,12 @@ CREATE TABLE book_move (
   rule TEXT NOT NULL,
   p REAL NOT NULL,
   n INTEGER NOT NULL,
+  q REAL,
   value REAL,
   loss INTEGER,
   games INTEGER NOT NULL DEFAULT 0,
+  visits INTEGER NOT NULL DEFAULT 0,
+  place INTEGER NOT NULL DEFAULT 0,
   book_run INTEGER NOT NULL,
   PRIMARY KEY (book, key, move)
 ) WITHOUT ROWID;
@@ -145,3 +149,109 @@ CREATE TABLE book_lease (
   expires TEXT NOT NULL,
   PRIMARY KEY (book, key)
 ) WITHOUT ROWID;
+
+-- Views for people and tools: no functions but SQLite's own, FEN first, keys last.
+
+CREATE VIEW runs AS
+SELECT
+  run.id,
+  run.kind,
+  run.started,
+  run.finished,
+  run.position AS fen,
+  run.visits,
+  run.evaluations,
+  evaluator.kind AS evaluator,
+  run.program
+FROM run
+LEFT JOIN evaluator ON evaluator.id = run.evaluator;
+
+CREATE VIEW position_moves AS
+SELECT
+  top_position.fen,
+  top_position.n,
+  top_position.q,
+  top_position.best_move,
+  top_edge.move,
+  top_edge.san,
+  top_edge.n AS move_n,
+  CASE WHEN top_position.n > 1 THEN 1.0 * top_edge.n / (top_position.n - 1) END AS share,
+  top_edge.p,
+  top_edge.q AS move_q,
+  top_edge.draw,
+  top_position.key
+FROM top_position
+JOIN top_edge ON top_edge.key = top_position.key;
+
+CREATE VIEW game_moves AS
+SELECT
+  fen,
+  ply,
+  move,
+  san,
+  white + draws + black + unknown AS games,
+  white,
+  draws,
+  black,
+  unknown,
+  variations,
+  100.0 * white / (white + draws + black) AS white_percent,
+  100.0 * draws / (white + draws + black) AS draw_percent,
+  100.0 * black / (white + draws + black) AS black_percent,
+  (CASE WHEN instr(fen, ' w ') > 0 THEN white ELSE black END + draws / 2.0) / (white + draws + black) AS score,
+  game_position.key
+FROM game_position
+JOIN game_move ON game_move.key = game_position.key;
+
+CREATE VIEW games_against_search AS
+SELECT
+  game_moves.fen,
+  game_moves.ply,
+  game_moves.move,
+  game_moves.san,
+  game_moves.games,
+  game_moves.score,
+  top_edge.n,
+  CASE WHEN top_position.n > 1 THEN 1.0 * top_edge.n / (top_position.n - 1) END AS share,
+  top_edge.q,
+  2 * game_moves.score - 1 - top_edge.q AS difference,
+  game_moves.key
+FROM game_moves
+JOIN top_position ON top_position.key = game_moves.key
+JOIN top_edge ON top_edge.key = game_moves.key AND top_edge.move = game_moves.move;
+
+CREATE VIEW book_lines AS
+SELECT
+  book.name AS book,
+  book_position.fen,
+  book_position.ply,
+  book_move.move,
+  book_move.san,
+  book_move.rule,
+  book_move.p,
+  book_move.n,
+  book_move.value,
+  book_move.loss,
+  book_move.games,
+  behind.state,
+  behind.value AS value_after,
+  book_position.key,
+  book_move.child
+FROM book_move
+JOIN book ON book.id = book_move.book
+JOIN book_position ON book_position.book = book_move.book AND book_position.key = book_move.key
+LEFT JOIN book_position AS behind ON behind.book = book_move.book AND behind.key = book_move.child;
+
+CREATE VIEW book_leaves AS
+SELECT
+  book.name AS book,
+  book_position.fen,
+  book_position.ply,
+  book_position.priority,
+  book_position.value,
+  book_position.n,
+  book_position.searches,
+  book_position.key
+FROM book_position
+JOIN book ON book.id = book_position.book
+WHERE book_position.state = 'leaf';

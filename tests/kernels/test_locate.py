@@ -72,7 +72,7 @@ def may_be_stored(arrays: locate.FilterArrays, words: Words) -> list[bool]:
 def by_the_catalog(catalog: Catalog, words: Words) -> list[bool]:
     """Returns whether there is any block to look into, as single reads say."""
     return [
-        any(any(_candidates(catalog, segment, int(order), int(key))) for segment in catalog.segments)
+        any(_candidates(catalog, int(order), int(key)))
         for order, key in zip(sort_keys(words), keys_of(words), strict=True)
     ]
 

@@ -10,7 +10,8 @@ from ...kernels.kinds import EXTERNAL
 from ...provenance import EvaluatorIdentity
 from ..base import Evaluation, PositionBatch
 from .dispatch import Crew, Dispatcher
-from .local import LocalCrew, cores_per_worker
+from .local import LocalCrew
+from .process import cores_per_worker
 from .worker import Make
 
 LOCAL, RAY = "local", "ray"

@@ -12,11 +12,7 @@ Processes are spawned, never forked: this one has threads, compiled kernels and 
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
-import os
-import signal
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
     BrokenExecutor,
@@ -25,18 +21,14 @@ from concurrent.futures import (
     ProcessPoolExecutor,
     wait,
 )
-from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any
 
 from ...errors import EvaluatorError
 from ..base import PositionBatch
 from .dispatch import WorkerLostError
+from .process import cores_per_worker, how_it_ended, prepare, signals_blocked
 from .worker import Answer, Failure, Greeting, Make, Worker, failure_of
-
-# of a terminal or a supervisor, which send them to all processes of a group: the search saves and ends, and
-# needs its workers until then
-SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 PATIENCE = 600.0  # seconds for the first worker: it may load a large network
 LEAVING_SECONDS = 5.0  # to close evaluators
@@ -61,7 +53,7 @@ class _Seat:
 
     def __init__(self, make: Make, threads: int) -> None:
         self.context = _Context()
-        with _signals_blocked():  # it may start a process that counts semaphores
+        with signals_blocked():  # it may start a process that counts semaphores
             self.executor = ProcessPoolExecutor(1, self.context, _begin, (make, threads))
         self.reply: Reply | None = None
 
@@ -73,7 +65,7 @@ class _Seat:
           EvaluatorError: if no process can be started.
         """
         try:
-            with _signals_blocked():
+            with signals_blocked():
                 self.reply = self.executor.submit(function, *args)
         except RuntimeError as error:  # the executor is broken, or was closed by another thread
             if self.reply is None and not isinstance(error, BrokenExecutor):
@@ -94,13 +86,7 @@ class _Seat:
         process = self.context.process
         if process is None:
             return "a worker process ended"
-        with contextlib.suppress(ValueError, AssertionError):
-            process.join(1)
-            if process.exitcode is not None and process.exitcode < 0:
-                return f"a worker process was ended by signal {-process.exitcode}"
-            if process.exitcode is not None:
-                return f"a worker process ended with exit code {process.exitcode}"
-        return "a worker process ended"
+        return how_it_ended(process)
 
 
 class LocalCrew:
@@ -164,59 +150,15 @@ class LocalCrew:
             seat.executor.shutdown(wait=True, cancel_futures=True)
 
 
-def cores_per_worker(workers: int) -> int:
-    """Returns how many of this process's cores each of some workers may use, at least 1."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return max(1, cores // workers)
-
-
-@contextlib.contextmanager
-def _signals_blocked() -> Iterator[None]:
-    """Starts processes and threads deaf to `SIGNALS`, as they inherit; a process then chooses for itself."""
-    if not hasattr(signal, "pthread_sigmask"):  # pragma: no cover
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
-        resource_tracker.ensure_running()  # which unblocks some when it starts
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 # ---------------------------------------------------------- in the worker's process
 _worker: Worker | None = None
 
 
 def _begin(make: Make, threads: int) -> None:
-    """Prepares the process: what it ignores, that it ends with its parent, how many threads it has."""
+    """Prepares the process and what answers in it."""
     global _worker
-    for number in SIGNALS:
-        # SIGTERM by a handler: ignored, it would be so in an engine that the evaluator starts, for good
-        signal.signal(number, _ignore if number == signal.SIGTERM else signal.SIG_IGN)
-    if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    threading.Thread(target=_follow_parent, name="graphsearch-parent", daemon=True).start()
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
-        os.environ.setdefault(name, str(threads))
+    prepare(threads)
     _worker = Worker(make)
-
-
-def _ignore(number: int, frame: object) -> None:
-    """Does nothing."""
-
-
-def _follow_parent() -> None:
-    """Ends this process when its parent is gone, however that ended: the executor would wait for ever.
-
-    Linux's death signal is no substitute: it comes when the thread ends that started the process.
-    """
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
 
 
 def _greet() -> Greeting | Failure:

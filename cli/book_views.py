@@ -1,0 +1,168 @@
+"""Books as a person reads them: lines and tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .render import count, signed
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from graphsearch.book.build import BuildReport
+    from graphsearch.book.status import RunRow, Status
+    from graphsearch.book.why import Why
+
+ENDED = {
+    "complete": "nothing is left to search",
+    "stop": "stopped",
+    "time": "its time was over",
+    "evaluations": "its evaluations were spent",
+    "failed": "it failed",
+}
+STATES = {"leaf": "not searched yet", "open": "searched", "end": "an end: nothing goes on here"}
+
+
+def value_text(value: float | None) -> str:
+    """Returns a value for the side to move as Q and centipawns: `+0.120 (+17 cp)`."""
+    from graphsearch.values import cp_from_q
+
+    return "unknown" if value is None else f"{signed(value)} ({cp_from_q(value):+d} cp)"
+
+
+def duration(seconds: float) -> str:
+    """Returns a time as a person says it.
+
+    >>> duration(42.4), duration(3700), duration(200_000)
+    ('42 s', '1 h 02 min', '2 d 7 h')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    if whole < 48 * 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def report_lines(report: BuildReport) -> list[str]:
+    """Returns what a build did, line by line."""
+    lines = [
+        f"Book {report.book}: {count(report.positions, 'position')},"
+        f" {count(report.leaves, 'leaf', 'leaves')} to search; {ENDED[report.ended]}",
+        f"This run: {count(report.searched, 'position')} searched, {report.added:,} added,"
+        f" {count(report.evaluations, 'evaluation')}, {duration(report.seconds)}",
+    ]
+    for root in report.roots[:20]:
+        best = f", best {root.best}" if root.best else ""
+        lines.append(f"{root.origin}: {value_text(root.value)}{best}   {root.position}")
+    if len(report.roots) > 20:
+        lines.append(f"and {len(report.roots) - 20:,} more roots; --json has all")
+    return lines
+
+
+def status_lines(found: Status) -> list[str]:
+    """Returns how far a book is, line by line."""
+    total = found.open + found.leaf + found.end
+    lines = [
+        f"Book {found.name} ({found.side}): {count(total, 'position')}, {count(found.moves, 'move')};"
+        f" {found.open:,} searched, {found.leaf:,} to search, {count(found.end, 'end')}",
+        f"Begun {found.created}, last built {found.updated}",
+    ]
+    for root in found.roots[:20]:
+        best = f", best {root.best}" if root.best else ""
+        lines.append(f"{root.origin}: {value_text(root.value)}{best}   {root.position}")
+    if len(found.roots) > 20:
+        lines.append(f"and {len(found.roots) - 20:,} more roots; --json has all")
+    if found.queue:
+        lines.append("Queue: " + ", ".join(f"{n:,} {state}" for state, n in sorted(found.queue.items())))
+    lines += [f"Worker {lease.worker} (pid {lease.pid}) searches {lease.position}" for lease in found.leases]
+    return [*lines, "", *_plies(found)]
+
+
+def _plies(found: Status) -> list[str]:
+    """Returns a row of a bar chart for each ply: # searched, . to search, - ends."""
+    most = max((row.open + row.leaf + row.end for row in found.plies), default=1)
+    lines = ["Ply  searched  to search      ends"]
+    for row in found.plies:
+        parts = ((row.open, "#"), (row.leaf, "."), (row.end, "-"))
+        bar = "".join(sign * (-(-30 * number // most)) for number, sign in parts)
+        lines.append(f"{row.ply:>3}{row.open:>10,}{row.leaf:>11,}{row.end:>10,}  {bar}")
+    return lines
+
+
+def runs_table(found: Status) -> Table:
+    """Returns the runs of a book as a table."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in ("Run", "Started", "Time", "Workers", "Searched", "Added", "Evaluations", "Ended"):
+        table.add_column(name, justify="left" if name in ("Started", "Ended") else "right")
+    for run in found.runs:
+        table.add_row(*_run_cells(run))
+    return table
+
+
+def _run_cells(run: RunRow) -> list[str]:
+    return [
+        str(run.number),
+        run.started,
+        duration(run.seconds),
+        str(run.workers),
+        f"{run.searched:,}",
+        f"{run.positions:,}",
+        f"{run.evaluations:,}",
+        "running, or killed" if run.ended is None else ENDED.get(run.ended, run.ended),
+    ]
+
+
+def position_lines(found: Why) -> list[str]:
+    """Returns what a book knows of a position, line by line."""
+    lines = [f"{found.position}   key {found.key}"]
+    if not found.found:
+        lines.append(f"Not in the book {found.book}.")
+        if found.left_at:
+            left = found.left_at
+            where = f"after {left.line}" if left.line else "at a root"
+            lines.append(f"The game leaves it {where}: {left.move} is not taken in.")
+            reason = left.verdict.reason if left.verdict else f"that position is {STATES[left.state]}"
+            lines.append(f"Why: {reason}.")
+        return lines
+    assert found.state is not None
+    times = "" if not found.searches else f" {count(found.searches, 'time')}, N {found.n:,}"
+    lines.append(f"Book {found.book}, ply {found.ply}: {STATES[found.state]}{times}")
+    lines.append(f"Line: {found.line or 'a root'}")
+    lines.append(f"Value: {value_text(found.value)}")
+    if found.outside is not None:
+        lines.append(f"Best outside the book: {found.outside_san} {value_text(found.outside)}")
+    if found.rank is not None and found.priority is not None:
+        lines.append(
+            f"To search: number {found.rank:,} of {found.leaves:,} leaves, cost {found.priority:.2f}"
+        )
+    return lines
+
+
+def verdicts_table(found: Why, width: int | None) -> Table:
+    """Returns every legal move with what was decided, best value first."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, expand=width is not None)
+    has_games = any(verdict.candidate.games for verdict in found.verdicts)
+    names = ["Move", "", "P", "N", "Value", "Loss", *(["Games"] if has_games else []), "Run", "Why"]
+    for name in names:
+        table.add_column(
+            name, justify="left" if name in ("Move", "", "Why") else "right", no_wrap=name != "Why"
+        )
+    for verdict in found.verdicts:
+        move = verdict.candidate
+        cells = [move.san, "in" if verdict.rule else "out", f"{100 * move.p:.1f}%", f"{move.n:,}"]
+        cells.append("" if move.value is None else signed(move.value))
+        cells.append("" if verdict.loss is None else str(verdict.loss))
+        if has_games:
+            cells.append(f"{move.games:,}")
+        since = found.since.get(move.move)
+        table.add_row(*cells, "" if since is None else str(since), verdict.reason)
+    return table

@@ -1,0 +1,319 @@
+"""`graphsearch export`: a graph file, or a book in it, in the formats of other programs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .options import Json
+from .output import FAILED, Group, compiling, print_json, say, say_if_unfinished
+from .progress import progress_bar
+from .render import count
+from .signals import StopSignals
+
+if TYPE_CHECKING:
+    from graphsearch.exchange.export_report import ExportReport
+    from graphsearch.exchange.selection import Selection
+
+STDOUT = "-"
+
+app = typer.Typer(
+    cls=Group,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help="Write a graph, or a book in it, in the formats of other programs.",
+)
+
+POLYGLOT_EXAMPLES = """\b
+Examples:
+  graphsearch export polyglot --store first.graph -o first.bin --weights q --depth 6
+  graphsearch export polyglot --store first.graph -o white.bin --side white --max-moves 2 --json
+"""
+
+PGN_EXAMPLES = """\b
+Examples:
+  graphsearch export pgn --store first.graph -o first.pgn --root startpos --min-visits 10
+  graphsearch export pgn --store first.graph -o white.pgn --root startpos --side white --depth 8
+"""
+
+EPD_EXAMPLES = """\b
+Example:
+  graphsearch export epd --store first.graph -o first.epd --root "1. e4 e5" --depth 4
+"""
+
+JSONL_EXAMPLES = """\b
+Example:
+  graphsearch export jsonl --store first.graph -o - --root startpos --depth 1
+"""
+
+CSV_EXAMPLES = """\b
+Example:
+  graphsearch export csv --store first.graph -o first.csv --min-visits 2
+"""
+
+StoreOption = Annotated[
+    Path, typer.Option("--store", metavar="FILE", help="The graph file.", show_default=False)
+]
+Output = Annotated[
+    str,
+    typer.Option("-o", "--output", metavar="OUT", help="What to write; - for stdout.", show_default=False),
+]
+BookOutput = Annotated[
+    str, typer.Option("-o", "--output", metavar="OUT", help="The book to write.", show_default=False)
+]
+Root = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--root",
+        metavar="POSITION",
+        help='Where to begin: startpos, a FEN in quotes, a PGN file, a line such as "1. e4 e5", or POSITION'
+        " moves LINE. May be repeated. Else the roots of the book, those that were searched, or the start"
+        " position.",
+    ),
+]
+Book = Annotated[
+    str | None,
+    typer.Option(
+        "--book", metavar="NAME", help="Only the positions and moves of this book, with its values."
+    ),
+]
+Side = Annotated[
+    str | None,
+    typer.Option(
+        "--side",
+        metavar="SIDE",
+        help="Whose moves: white, black or both; else the book's side, or both.",
+    ),
+]
+Depth = Annotated[
+    int | None, typer.Option("--depth", metavar="PLIES", min=0, help="So many plies below a root; else all.")
+]
+MinVisits = Annotated[
+    int,
+    typer.Option("--min-visits", metavar="N", min=0, help="Positions and moves with N visits or more."),
+]
+MaxMoves = Annotated[
+    int | None,
+    typer.Option(
+        "--max-moves",
+        metavar="K",
+        min=1,
+        help="At most the K best moves of the side in a position; replies of the other side are not limited.",
+    ),
+]
+Weights = Annotated[
+    str,
+    typer.Option(
+        "--weights",
+        metavar="POLICY",
+        help="n: visits; q: half for every 25 centipawns lost against the best move; minimax: the same by"
+        " minimax over what is exported; games: 2 wins + draws of imported games; imported: as imported.",
+    ),
+]
+
+
+@app.command(epilog=POLYGLOT_EXAMPLES, short_help="Write a Polyglot opening book.")
+def polyglot(
+    store: StoreOption,
+    output: BookOutput,
+    root: Root = None,
+    book: Book = None,
+    side: Side = None,
+    depth: Depth = None,
+    min_visits: MinVisits = 0,
+    max_moves: MaxMoves = None,
+    weights: Weights = "n",
+    json: Json = False,
+) -> None:
+    """Write a Polyglot opening book (.bin): entries by key, their weights scaled into 16 bits per position.
+
+    With --weights games or imported (and no --book) the moves are those of the imported games or entries,
+    whether the graph knows them or not; --min-visits counts games, or weight, then. Without --root and limits
+    imported entries go out as they came in, those of unknown positions too.
+
+    JSON: `scaled` are moves whose weight did not fit 16 bits, `merged` entries that became one, `left_out`
+    what is not in the book, by reason.
+    """
+    if output == STDOUT:
+        raise typer.BadParameter("a Polyglot book is no text; name a file with -o")
+    from graphsearch.exchange.polyglot_export import export_polyglot
+
+    selection = _selection(root, book, side, depth, min_visits, max_moves)
+    _run(export_polyglot, store, output, selection, json=json, weights=weights)
+
+
+@app.command(epilog=PGN_EXAMPLES, short_help="Write game trees as PGN.")
+def pgn(
+    store: StoreOption,
+    output: Output,
+    root: Root = None,
+    book: Book = None,
+    side: Side = None,
+    depth: Depth = None,
+    min_visits: MinVisits = 0,
+    max_moves: MaxMoves = None,
+    json: Json = False,
+) -> None:
+    """Write one game tree per root as PGN: the best line first, every position expanded once.
+
+    Where a line reaches a position that is expanded elsewhere, a comment says where. Comments have [%eval]
+    (pawns for White, #1 for a mate), N, Q (for the side that moves) and P. ?!, ? and ?? mark moves of 10
+    visits or more that lose 0.1, 0.2 or 0.3 in Q against the best. With --side and without --max-moves: the
+    best move of that side against all replies.
+    """
+    from graphsearch.exchange.pgn_export import export_pgn
+
+    _run(export_pgn, store, output, _selection(root, book, side, depth, min_visits, max_moves), json=json)
+
+
+@app.command(epilog=EPD_EXAMPLES, short_help="Write positions as EPD.")
+def epd(
+    store: StoreOption,
+    output: Output,
+    root: Root = None,
+    book: Book = None,
+    side: Side = None,
+    depth: Depth = None,
+    min_visits: MinVisits = 0,
+    max_moves: MaxMoves = None,
+    json: Json = False,
+) -> None:
+    """Write one line of EPD per position: ce, acn, bm, pv and more.
+
+    ce is in centipawns for the side to move, acn are visits, acd is the length of pv, id the key of the
+    position; c0 has Q and WDL, c1 what is proven, hmvc and fmvn are the clocks. With --side: positions where
+    that side moves.
+    """
+    from graphsearch.exchange.epd_export import export_epd
+
+    _run(export_epd, store, output, _selection(root, book, side, depth, min_visits, max_moves), json=json)
+
+
+@app.command(epilog=JSONL_EXAMPLES, short_help="Write positions as JSON lines.")
+def jsonl(
+    store: StoreOption,
+    output: Output,
+    root: Root = None,
+    book: Book = None,
+    side: Side = None,
+    depth: Depth = None,
+    min_visits: MinVisits = 0,
+    max_moves: MaxMoves = None,
+    json: Json = False,
+) -> None:
+    """Write one JSON object per position, with all its moves: what the records hold.
+
+    Moves without visits are there unless --min-visits or --max-moves is given. With --side: positions where
+    that side moves. README.md lists the fields.
+    """
+    from graphsearch.exchange.rows_export import export_jsonl
+
+    _run(export_jsonl, store, output, _selection(root, book, side, depth, min_visits, max_moves), json=json)
+
+
+@app.command(name="csv", epilog=CSV_EXAMPLES, short_help="Write moves as CSV.")
+def csv_(
+    store: StoreOption,
+    output: Output,
+    root: Root = None,
+    book: Book = None,
+    side: Side = None,
+    depth: Depth = None,
+    min_visits: MinVisits = 0,
+    max_moves: MaxMoves = None,
+    json: Json = False,
+) -> None:
+    """Write one row per move, and one for a position without moves, as CSV (RFC 4180) with a header.
+
+    What is in it is as for `export jsonl`.
+    """
+    from graphsearch.exchange.rows_export import export_csv
+
+    _run(export_csv, store, output, _selection(root, book, side, depth, min_visits, max_moves), json=json)
+
+
+def _selection(
+    root: list[str] | None,
+    book: str | None,
+    side: str | None,
+    depth: int | None,
+    min_visits: int,
+    max_moves: int | None,
+) -> Selection:
+    from graphsearch.exchange.selection import Selection, read_root
+
+    return Selection(
+        roots=tuple(read_root(text) for text in root or ()),
+        book=book,
+        side=side,  # type: ignore[arg-type] # checked there
+        depth=depth,
+        min_visits=min_visits,
+        max_moves=max_moves,
+    )
+
+
+def _run(
+    export: Callable[..., ExportReport],
+    store: Path,
+    output: str,
+    selection: Selection,
+    *,
+    json: bool,
+    **more: Any,
+) -> None:
+    """Runs an export and tells what it did: on stdout, or on stderr if that has the data."""
+    if json and output == STDOUT:
+        raise typer.BadParameter("--json prints a report on stdout, where the data goes; name a file with -o")
+    say_if_unfinished(store)
+    # signals are not armed: Ctrl-C and SIGTERM end the export, and nothing of it is left
+    with StopSignals(), compiling("export"), _bar() as show, _target(output) as target:
+        report = export(store, target, selection, on_progress=show, **more)
+    if json:
+        print_json(report.as_dict())
+    else:
+        for line in summary(report):
+            say(line) if output == STDOUT else print(line)
+    for problem in report.problems:
+        say(f"damaged: {problem}")
+    if report.problems:
+        say(f"graphsearch: {store} is damaged; what could be read was exported")
+        raise typer.Exit(FAILED)
+
+
+@contextmanager
+def _target(output: str) -> Iterator[Any]:
+    if output != STDOUT:
+        yield Path(output)
+        return
+    yield sys.stdout.buffer
+    sys.stdout.buffer.flush()
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[int, int], None] | None]:
+    """Yields what draws the progress on stderr; None where there is no terminal."""
+    with progress_bar("Positions") as advance:
+        yield None if advance is None else lambda done, met: advance(done, met)
+
+
+def summary(report: ExportReport) -> list[str]:
+    """Returns what an export did, line by line."""
+    games = f"{count(report.games, 'game tree')}, " if report.games else ""
+    lines = [
+        f"{report.path}: {games}{count(report.positions, 'position')}, {count(report.moves, 'move')},"
+        f" {report.seconds:.1f} s"
+    ]
+    if report.transpositions:
+        lines.append(
+            f"{count(report.transpositions, 'move')} end in a reference to a position expanded elsewhere"
+        )
+    if report.scaled:
+        lines.append(f"scaled: {count(report.scaled, 'move')} of positions whose weights did not fit 16 bits")
+    if report.merged:
+        lines.append(f"merged: {count(report.merged, 'entry' if report.merged == 1 else 'entrie')}")
+    return lines + report.left_out_lines()

@@ -1,0 +1,189 @@
+"""`graphsearch query find` and `sql`: questions to all of a file."""
+
+from __future__ import annotations
+
+import json as json_text
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from .options import Json, StoreOption
+from .output import compiling, print_json, say, say_if_unfinished
+from .progress import progress_bar
+from .render import RESULTS, count, signed
+from .tables import streamed
+
+if TYPE_CHECKING:
+    from graphsearch.queries.find import Found
+
+FIND_EXAMPLES = """\b
+Examples:
+  graphsearch query find --min-n 100 --min-q 0.1 --side w --store first.graph
+  graphsearch query find --pieces "P<=7, p<=7" --limit 5 --store first.graph
+  graphsearch query find --bounds proven --store first.graph --json
+"""
+
+SQL_EXAMPLES = """\b
+Examples:
+  graphsearch query sql "SELECT san, move_n, move_q FROM position_moves LIMIT 5" --store first.graph
+  graphsearch query sql "SELECT fen, n, cp(q) AS cp FROM top_position ORDER BY n DESC" --limit 3 --store
+  first.graph graphsearch query sql "SELECT json_extract(record(position), '$.visits') AS n FROM root" --store
+  first.graph --json
+"""
+
+
+MinN = Annotated[int | None, typer.Option("--min-n", metavar="N", min=1, help="Node N of N or more.")]
+MaxN = Annotated[int | None, typer.Option("--max-n", metavar="N", min=1, help="Node N of N or less.")]
+MinQ = Annotated[
+    float | None,
+    typer.Option(
+        "--min-q", metavar="Q", min=-1, max=1, help="Node Q, seen by the side to move, of Q or more."
+    ),
+]
+MaxQ = Annotated[
+    float | None, typer.Option("--max-q", metavar="Q", min=-1, max=1, help="Node Q of Q or less.")
+]
+Bounds = Annotated[
+    str | None,
+    typer.Option(
+        "--bounds",
+        metavar="WHAT",
+        help="Proven: win, draw or loss for the side to move; proven: any of them.",
+    ),
+]
+Pieces = Annotated[
+    str | None,
+    typer.Option(
+        "--pieces",
+        metavar="WHAT",
+        help='How many men of a kind, White\'s in capitals: "P<=4, q=0", "men<=6" for all of them; or all men'
+        " of both sides: KRPkrp.",
+    ),
+]
+Side = Annotated[str | None, typer.Option("--side", metavar="w|b", help="The side to move.")]
+InGames = Annotated[bool, typer.Option("--in-games", help="That stood in an imported game.")]
+InBook = Annotated[
+    str | None,
+    typer.Option("--in-book", metavar="NAME", help="That stand in the book of this name; any: in any."),
+]
+MinPly = Annotated[
+    int | None,
+    typer.Option(
+        "--min-ply",
+        metavar="P",
+        min=0,
+        help="P or more half-moves from the start of a game, the fewest of all imported games and books;"
+        " others have no ply and are not found.",
+    ),
+]
+MaxPly = Annotated[int | None, typer.Option("--max-ply", metavar="P", min=0, help="P or fewer, likewise.")]
+Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="End after N.")]
+Statement = Annotated[
+    str, typer.Argument(metavar="STATEMENT", help="SELECT, WITH, VALUES or EXPLAIN.", show_default=False)
+]
+
+
+def find(
+    store: StoreOption,
+    min_n: MinN = None,
+    max_n: MaxN = None,
+    min_q: MinQ = None,
+    max_q: MaxQ = None,
+    bounds: Bounds = None,
+    pieces: Pieces = None,
+    side: Side = None,
+    in_games: InGames = False,
+    in_book: InBook = None,
+    min_ply: MinPly = None,
+    max_ply: MaxPly = None,
+    limit: Limit = None,
+    json: Json = False,
+) -> None:
+    """List the positions whose records fulfil all conditions, as they are found.
+
+    The whole file is read once, in its order. A record has no ply, as many lines lead to it: --min-ply and
+    --max-ply go by the tables of imported games and of books.
+
+    JSON: one object for each position, on a line of its own.
+    """
+    from graphsearch.queries.filters import Filters, read_pieces
+    from graphsearch.queries.find import find as ask
+
+    filters = Filters(
+        min_n=min_n,
+        max_n=max_n,
+        min_q=min_q,
+        max_q=max_q,
+        bounds=bounds,
+        pieces=read_pieces(pieces) if pieces is not None else (),
+        side=side,
+        in_games=in_games,
+        in_book="" if in_book == "any" else in_book,
+        min_ply=min_ply,
+        max_ply=max_ply,
+    )
+    say_if_unfinished(store)
+    with compiling("query"), progress_bar("Reading", streaming=True) as advance:
+        found = ask(store, filters, limit=limit, on_progress=advance)
+        number = _print_found(found, json)
+    if not json:
+        say(count(number, "position"))
+
+
+def _print_found(found: Iterable[Found], json: bool) -> int:
+    """Prints positions as they come; returns how many."""
+    number = 0
+    for number, row in enumerate(found, 1):
+        if json:
+            print_json(row.as_dict())
+            continue
+        if number == 1:
+            print(f"{'N':>12}  {'Q':>6}  {'Proven':<7}  {'Best':<7}  Position")
+        print(_found_line(row), flush=number % 64 == 0)
+    return number
+
+
+def _found_line(row: Found) -> str:
+    lower, upper = row.bounds
+    proven = RESULTS[lower] if lower == upper else ""
+    ply = "" if row.ply is None else f"  ply {row.ply}"
+    return f"{row.n:>12,}  {signed(row.q):>6}  {proven:<7}  {row.best_move or '':<7}  {row.position}{ply}"
+
+
+def sql(statement: Statement, store: StoreOption, limit: Limit = None, json: Json = False) -> None:
+    """Run one reading SQL statement over the tables and views of a graph file; `schema/store.md` describes
+    them.
+
+    Views: runs, position_moves, game_moves, games_against_search, book_lines, book_leaves. Functions:
+    record(fen), the record of a position as JSON text, as `show --json` has it, NULL if it is not stored;
+    key(fen); after(fen, moves); san(fen, move); cp(q).
+
+    JSON: `columns` is the list of names, `rows` a list of lists of values; BLOBs are hex text.
+    """
+    from graphsearch.queries.sql import sql as ask
+
+    with ask(store, statement, limit=limit) as result:
+        if json:
+            _print_rows_as_json(result.columns, result.rows)
+        else:
+            for text in streamed(result.columns, result.rows):
+                print(text)
+
+
+def _print_rows_as_json(columns: tuple[str, ...], rows: Iterator[tuple[Any, ...]]) -> None:
+    """Prints one object, its rows as they come."""
+    from graphsearch.queries.sql import json_value
+
+    head = json_text.dumps({"columns": columns}, ensure_ascii=False)
+    print(head[:-1] + ', "rows": [', end="")
+    for number, row in enumerate(rows):
+        values = json_text.dumps([json_value(value) for value in row], ensure_ascii=False)
+        print(", " * (number > 0) + values, end="")
+    print("]}")
+
+
+COMMANDS = (  # name, function, its examples, its line in the list of commands
+    ("find", find, FIND_EXAMPLES, "List positions by N, Q, bounds, men and more."),
+    ("sql", sql, SQL_EXAMPLES, "Run SQL that reads."),
+)

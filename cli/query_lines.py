@@ -1,0 +1,248 @@
+"""`graphsearch query pv`, `tree` and `line`: what comes after a position, and along a game."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .options import Game, Json, Moves, Ply, Position, StoreOption, given_position
+from .output import PIPE_WIDTH, print_json, print_view, say, say_if_unfinished, speaks_unicode
+from .render import count, signed
+from .tables import LEFT, RIGHT, table
+
+if TYPE_CHECKING:
+    from rich.tree import Tree as Drawing
+
+    from graphsearch.queries.pv import Line
+    from graphsearch.queries.tree import Branch, Tree
+    from graphsearch.queries.values import LinePoint, LineValues
+
+PV_EXAMPLES = """\b
+Examples:
+  graphsearch query pv startpos --lines 3 --store first.graph
+  graphsearch query pv startpos --moves "e4 e5" --by value --store first.graph --json
+"""
+
+TREE_EXAMPLES = """\b
+Examples:
+  graphsearch query tree startpos --depth 3 --min-visits 20 --store first.graph
+  graphsearch query tree startpos --depth 4 --width 2 --store first.graph --json
+"""
+
+LINE_EXAMPLES = """\b
+Examples:
+  graphsearch query line startpos --moves "e4 e5 Nf3 Nc6" --store first.graph
+  graphsearch query line games.pgn --game 2 --store first.graph --json
+"""
+
+ENDS = {
+    "unvisited": "no move was visited there",
+    "unknown": "the file does not hold that position",
+    "repetition": "that position stood on the board before",
+    "clock": "draw by the 50-move rule",
+    "checkmate": "checkmate",
+    "stalemate": "stalemate",
+    "dead": "draw by insufficient material",
+    "length": "200 plies",
+}
+
+Lines = Annotated[int, typer.Option("--lines", metavar="K", min=1, help="How many lines.")]
+By = Annotated[
+    str,
+    typer.Option(
+        "--by",
+        metavar="WHAT",
+        help="visits: the most visited move at every ply; value: that of the highest Q.",
+    ),
+]
+Depth = Annotated[int, typer.Option("--depth", metavar="D", min=1, help="How many plies deep.")]
+MinVisits = Annotated[
+    int | None,
+    typer.Option(
+        "--min-visits",
+        metavar="N",
+        min=1,
+        help="Follow moves with N visits or more; else a fiftieth of the position's visits.",
+    ),
+]
+Width = Annotated[
+    int | None, typer.Option("--width", metavar="K", min=1, help="Follow at most K moves of a position.")
+]
+
+
+def pv(
+    position: Position,
+    store: StoreOption,
+    moves: Moves = None,
+    game: Game = None,
+    ply: Ply = None,
+    lines: Lines = 1,
+    by: By = "visits",
+    json: Json = False,
+) -> None:
+    """Print the lines of the best moves, N and Q of every move of them, and why they end.
+
+    Q is seen by the side to move at POSITION, all along the line.
+
+    JSON: `end` of a line is unvisited, unknown (not in the file), repetition, clock (50-move rule),
+    checkmate, stalemate, dead (insufficient material) or length (200 plies); `last` is its last position.
+    """
+    from graphsearch.queries.pv import pv as ask
+
+    board = given_position(position, moves, game, ply)
+    found = ask(store, board, lines=lines, by=by)
+    say_if_unfinished(store)
+    if json:
+        print_json(found.as_dict())
+        return
+    side = "White" if board.turn else "Black"
+    print(f"{found.position}\nN {found.visits:,}   Q as {side} sees it")
+    if not found.lines:
+        say("note: no move of this position was visited")
+    for line in found.lines:
+        print()
+        _print_line(found.position, line)
+
+
+def _print_line(position: str, line: Line) -> None:
+    import chess
+
+    board = chess.Board(position)
+    rows = []
+    for ply in line.plies:
+        number = f"{board.fullmove_number}{'.' if board.turn else '...'}"
+        rows.append([f"{number} {ply.san}", f"{ply.n:,}", signed(ply.q)])
+        board.push_uci(ply.move)
+    print_view(lambda _: table({"Move": LEFT, "N": RIGHT, "Q": RIGHT}, rows))
+    print(f"ends after {count(len(line.plies), 'move')}: {ENDS[line.end]}")
+
+
+def tree(
+    position: Position,
+    store: StoreOption,
+    moves: Moves = None,
+    game: Game = None,
+    ply: Ply = None,
+    depth: Depth = 3,
+    min_visits: MinVisits = None,
+    width: Width = None,
+    json: Json = False,
+) -> None:
+    """Draw the well-visited moves below a position as a tree, every position expanded once.
+
+    N and Q are those of the move, Q as the side that plays it sees it. Where lines meet, the position is
+    expanded in the shortest of them, and the others say where.
+
+    JSON: `tree` is nested by `branches`; of a position that is expanded elsewhere, `transposes_to` has the
+    moves to that place; `hidden` counts the visited moves that are not followed.
+    """
+    from graphsearch.queries.tree import tree as ask
+
+    board = given_position(position, moves, game, ply)
+    found = ask(store, board, depth=depth, min_visits=min_visits, width=width)
+    say_if_unfinished(store)
+    if json:
+        print_json(found.as_dict())
+        return
+    print(found.root.position)
+    print_view(lambda _: _drawing(found))
+    print(
+        f"{count(found.positions, 'position')}, {count(found.transpositions, 'transposition')};"
+        f" depth {found.depth}, moves with N {found.min_visits:,} or more"
+    )
+
+
+def _drawing(found: Tree) -> Drawing:
+    from rich.text import Text
+    from rich.tree import Tree as Drawing
+
+    root = found.root
+    drawing = Drawing(Text(f"N {root.n:,}  Q {signed(root.q)}"))
+    stack = [(drawing, root, 0)]
+    while stack:
+        above, branch, level = stack.pop()
+        for child in branch.branches:
+            stack.append((above.add(Text(_label(child, root.position, level))), child, level + 1))
+        if branch.hidden and branch.branches:
+            above.add(Text(f"{branch.hidden} more"))
+    return drawing
+
+
+def _label(branch: Branch, root: str, level: int) -> str:
+    white = (" w " in root) == (level % 2 == 0)
+    first = int(root.split()[5])
+    number = first + (level + (" b " in root)) // 2
+    text = f"{number}{'.' if white else '...'} {branch.san}  N {branch.n:,}  Q {signed(branch.q)}"
+    if branch.transposes_to is None:
+        return text
+    arrow = "\u2192" if speaks_unicode() else "->"
+    return f"{text}  {arrow} {' '.join(branch.transposes_to) or 'the root'}"
+
+
+def line(
+    position: Position,
+    store: StoreOption,
+    moves: Moves = None,
+    game: Game = None,
+    ply: Ply = None,
+    json: Json = False,
+) -> None:
+    """Print the values along a line or a game as a curve and as a table, from White's view.
+
+    The line is the game of a PGN file, or the moves of --moves. Q and N are those of the positions; `Loss`
+    is what the move played is worse than the best one, in centipawns, as both are valued now. Positions that
+    the file does not hold are gaps.
+
+    JSON: `points`, one for each position; null is what is unknown.
+    """
+    from graphsearch.queries.values import values as ask
+
+    found = ask(store, given_position(position, moves, game, ply))
+    say_if_unfinished(store)
+    if json:
+        print_json(found.as_dict())
+        return
+    _print_values(found)
+
+
+def _print_values(found: LineValues) -> None:
+    from .plot import curve
+
+    numbers = [(point.number, point.turn == "w") for point in found.points]
+    for text in curve([point.q for point in found.points], numbers, _width(), unicode=speaks_unicode()):
+        print(text)
+    print("\nQ on the left, pawns on the right, from White's view")
+    if found.unknown:
+        say(f"note: the file does not hold {count(found.unknown, 'position')} of this line")
+    columns = {"Ply": RIGHT, "Move": LEFT, "N": RIGHT, "Q": RIGHT, "cp": RIGHT, "Best": LEFT, "Loss": RIGHT}
+    print_view(lambda _: table(columns, map(_point_cells, found.points)))
+
+
+def _width() -> int:
+    if sys.stdout is None or not sys.stdout.isatty():
+        return min(80, PIPE_WIDTH)
+    from .output import console
+
+    return console(sys.stdout).width
+
+
+def _point_cells(point: LinePoint) -> list[str]:
+    number = f"{point.number}{'.' if point.turn == 'w' else '...'}"
+    return [
+        str(point.ply),
+        f"{number} {point.san}" if point.san else "(end)",
+        "not stored" if point.n is None else f"{point.n:,}",
+        "" if point.q is None else signed(point.q),
+        "" if point.cp is None else f"{point.cp:+d}" if point.cp else "0",
+        point.best_san or "",
+        "" if point.loss_cp is None else str(point.loss_cp),
+    ]
+
+
+COMMANDS = (  # name, function, its examples, its line in the list of commands
+    ("pv", pv, PV_EXAMPLES, "Print lines, and why they end."),
+    ("tree", tree, TREE_EXAMPLES, "Draw the well-visited part below a position."),
+    ("line", line, LINE_EXAMPLES, "Draw the values along a line or a game."),
+)

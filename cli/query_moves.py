@@ -1,0 +1,166 @@
+"""`graphsearch query moves` and `games`: the moves of one position."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .options import Game, Json, Moves, Ply, Position, StoreOption, given_position
+from .output import print_json, print_view, say, say_if_unfinished
+from .render import RESULTS, node_summary, score, signed, wdl_text
+from .tables import LEFT, RIGHT, table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from graphsearch.queries.games import GameMove, Games
+    from graphsearch.queries.moves import Moves as Answer
+    from graphsearch.queries.moves import StoredMove
+
+MOVES_EXAMPLES = """\b
+Examples:
+  graphsearch query moves startpos --store first.graph
+  graphsearch query moves startpos --moves "e4 e5" --store first.graph --json
+"""
+
+GAMES_EXAMPLES = """\b
+Example:
+  graphsearch query games startpos --store first.graph
+"""
+
+
+def moves_of(
+    position: Position,
+    store: StoreOption,
+    moves: Moves = None,
+    game: Game = None,
+    ply: Ply = None,
+    json: Json = False,
+) -> None:
+    """Print every move of a position, with what the position behind it says of itself.
+
+    `Child N` and `Child Q` are node N and minus node Q of the position behind the move: where Child Q
+    differs from Q, the edge is stale, and `graphsearch refresh` mends it. A `+` after Child N: that position
+    was visited over other moves too, or searched by itself. Games are those imported with the move.
+
+    JSON: as `show`, without lines; each move has `child_n`, `child_q`, `stale` (child_q less q),
+    `transposition` and `games` (null if the file has no tables of games).
+    """
+    from graphsearch.queries.moves import moves as ask
+
+    found = ask(store, given_position(position, moves, game, ply))
+    say_if_unfinished(store)
+    if json:
+        print_json(found.as_dict())
+        return
+    print(found.node.position)
+    print(node_summary(found.node))
+    if found.moves:
+        print_view(lambda _: _moves_table(found))
+
+
+def _moves_table(found: Answer) -> Table:
+    games = any(move.games for move in found.moves)
+    proven = any(_proof(move) for move in found.moves)
+    columns = {"Move": LEFT, "N": RIGHT, "P": RIGHT, "Q": RIGHT, "WDL %": RIGHT, "cp": RIGHT}
+    columns |= {"Child N": RIGHT, "Child Q": RIGHT}
+    columns |= {"Games": RIGHT} if games else {}
+    columns |= {"Proven": LEFT} if proven else {}
+    cells = [_move_cells(move) for move in found.moves]
+    return table(columns, ([row[name] for name in columns] for row in cells))
+
+
+def _move_cells(move: StoredMove) -> dict[str, str]:
+    edge = move.view
+    child = "" if move.child_n is None else f"{move.child_n:,} {'+' if move.transposition else ' '}"
+    return {
+        "Move": edge.san,
+        "N": f"{edge.n:,}",
+        "P": f"{100 * edge.p:.1f}%",
+        "Q": "" if edge.q is None else signed(edge.q),
+        "WDL %": wdl_text(edge.wdl),
+        "cp": score(edge),
+        "Child N": child,
+        "Child Q": "" if move.child_q is None else signed(move.child_q),
+        "Games": f"{move.games:,}" if move.games else "",
+        "Proven": _proof(move),
+    }
+
+
+def _proof(move: StoredMove) -> str:
+    lower, upper = move.bounds
+    if lower == upper:
+        return RESULTS[lower]
+    return "no loss" if lower == 0 else "no win" if upper == 0 else ""
+
+
+def games_of(
+    position: Position,
+    store: StoreOption,
+    moves: Moves = None,
+    game: Game = None,
+    ply: Ply = None,
+    json: Json = False,
+) -> None:
+    """Print what imported games say of the moves of a position, against N and Q of the search.
+
+    Score is the mean result for the side to move, in per cent; Diff is that as a value in [-1, 1] less Q, so
+    above 0 the move did better in games than the search thinks. `N %` is its share of all visits here.
+
+    JSON: `score` in [0, 1], `share` and `n_share` likewise; what is unknown is null.
+    """
+    from graphsearch.queries.games import games as ask
+
+    found = ask(store, given_position(position, moves, game, ply))
+    say_if_unfinished(store)
+    if json:
+        print_json(found.as_dict())
+        return
+    print(found.position)
+    print(_summary(found))
+    if not found.results.games:
+        say("note: no imported game went on from this position; `graphsearch import pgn` adds games")
+    if found.moves:
+        print_view(lambda _: _games_table(found))
+
+
+def _games_table(found: Games) -> Table:
+    columns = {"Move": LEFT}
+    if found.results.games:
+        columns |= dict.fromkeys(("Games", "White", "Draw", "Black", "Score"), RIGHT)
+    if found.n is not None:
+        columns |= dict.fromkeys(("N", "N %", "Q"), RIGHT)
+    columns |= {"Diff": RIGHT} if any(move.difference is not None for move in found.moves) else {}
+    cells = [_game_cells(move) for move in found.moves]
+    return table(columns, ([row[name] for name in columns] for row in cells))
+
+
+def _summary(found: Games) -> str:
+    side = "White" if " w " in found.position else "Black"
+    searched = "" if found.n is None or found.q is None else f"   N {found.n:,}   Q {signed(found.q)}"
+    mean = "" if found.score is None else f"   score {100 * found.score:.1f} %"
+    return f"{side} to move   games {found.results.games:,}{mean}{searched}"
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.1f}"
+
+
+def _game_cells(move: GameMove) -> dict[str, str]:
+    return {
+        "Move": move.san,
+        "Games": f"{move.results.games:,}" if move.results.games else "",
+        "White": _percent(move.white_percent),
+        "Draw": _percent(move.draw_percent),
+        "Black": _percent(move.black_percent),
+        "Score": _percent(None if move.score is None else 100 * move.score),
+        "N": "" if move.n is None else f"{move.n:,}",
+        "N %": _percent(None if move.n_share is None else 100 * move.n_share),
+        "Q": "" if move.q is None else signed(move.q),
+        "Diff": "" if move.difference is None else signed(move.difference),
+    }
+
+
+COMMANDS = (  # name, function, its examples, its line in the list of commands
+    ("moves", moves_of, MOVES_EXAMPLES, "Print all moves, and where they are stale."),
+    ("games", games_of, GAMES_EXAMPLES, "Compare imported games with the search."),
+)

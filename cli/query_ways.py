@@ -1,0 +1,240 @@
+"""`graphsearch query path`, `parents` and `transpositions`: the ways to a position."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .options import Game, Json, Moves, Ply, Position, Ram, StoreOption, byte_count, given_position
+from .output import FAILED, compiling, print_json, print_view, say, say_if_unfinished
+from .progress import progress_bar
+from .render import count, signed
+from .tables import LEFT, RIGHT, table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from graphsearch.queries.path import Route
+    from graphsearch.queries.transpositions import Transpositions
+
+PATH_EXAMPLES = """\b
+Examples:
+  graphsearch query path startpos --moves "Nf3 e5 e4" --store first.graph
+  graphsearch query path startpos --moves "e4 e5" --from startpos --store first.graph --json
+"""
+
+PARENTS_EXAMPLES = """\b
+Example:
+  graphsearch query parents startpos --moves "e4 e5 Nf3" --store first.graph
+"""
+
+TRANSPOSITIONS_EXAMPLES = """\b
+Examples:
+  graphsearch query transpositions --store first.graph
+  graphsearch query transpositions startpos --top 5 --store first.graph
+  graphsearch query transpositions --all --store first.graph --json
+"""
+
+From = Annotated[
+    str | None,
+    typer.Option(
+        "--from", metavar="ROOT", help="Where lines begin: startpos or a FEN; else any root of the file."
+    ),
+]
+Limit = Annotated[
+    int,
+    typer.Option("--limit", metavar="N", min=1, help="Read at most N positions for each of the two lines."),
+]
+Top = Annotated[int, typer.Option("--top", metavar="K", min=1, help="How many positions.")]
+Look = Annotated[
+    int, typer.Option("--look", metavar="N", min=1, help="Look at the N best-visited positions.")
+]
+All = Annotated[
+    bool,
+    typer.Option(
+        "--all", help="Count the edges of the whole file; takes 20 bytes of memory for each position."
+    ),
+]
+SomePosition = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="POSITION",
+        help="Where to begin: startpos, a FEN in quotes, or a PGN file; else the file's roots.",
+        show_default=False,
+    ),
+]
+
+
+def path(
+    position: Position,
+    store: StoreOption,
+    moves: Moves = None,
+    game: Game = None,
+    ply: Ply = None,
+    root: From = None,
+    limit: Limit = 2000,
+    json: Json = False,
+) -> None:
+    """Print how a position is reached over visited moves: the shortest line, and the most visited one.
+
+    The most visited line is the one whose least visited move has the most visits (edge N), of those at most
+    2 plies longer than the shortest. Exit code 1 if no line is found.
+
+    JSON: `complete` is false if the limit was met; then there may be others. `least_n` is the smallest edge
+    N of a line.
+    """
+    from graphsearch.notation import read_position
+    from graphsearch.queries.path import path as ask
+
+    board = given_position(position, moves, game, ply)
+    start = None if root is None else read_position(root).board
+    found = ask(store, board, start, limit=limit)
+    say_if_unfinished(store)
+    if not found.complete:
+        say(f"note: the limit of {count(limit, 'position')} was met; --limit N looks further")
+    if json:
+        print_json(found.as_dict())
+    elif found.shortest and found.most_visited:
+        same = found.shortest == found.most_visited
+        _print_route("Shortest and most visited" if same else "Shortest", found.shortest)
+        if not same:
+            print()
+            _print_route("Most visited", found.most_visited)
+    if found.shortest is None:
+        say(f"graphsearch: no line of visited moves to this position was found: {found.position}")
+        raise typer.Exit(FAILED)
+
+
+def _print_route(title: str, route: Route) -> None:
+    import chess
+
+    board = chess.Board(route.root)
+    least = "" if route.least_n is None else f", least visited move N {route.least_n:,}"
+    print(f"{title}: {count(len(route.steps), 'move')} from {route.root}{least}")
+    rows = []
+    for step in route.steps:
+        number = f"{board.fullmove_number}{'.' if board.turn else '...'}"
+        rows.append([f"{number} {step.san}", f"{step.n:,}", signed(step.q)])
+        board.push_uci(step.move)
+    if rows:
+        print_view(lambda _: table({"Move": LEFT, "N": RIGHT, "Q": RIGHT}, rows))
+
+
+def parents(
+    position: Position,
+    store: StoreOption,
+    moves: Moves = None,
+    game: Game = None,
+    ply: Ply = None,
+    json: Json = False,
+) -> None:
+    """List the stored positions that have a move to a position, visited or not.
+
+    They are found by taking moves back, so the position itself need not be stored. N and Q are those of the
+    move, `Node N` that of the parent.
+
+    JSON: `ways` counts the visited moves; `candidates` the positions that were thought of.
+    """
+    from graphsearch.queries.parents import parents as ask
+
+    found = ask(store, given_position(position, moves, game, ply))
+    say_if_unfinished(store)
+    if json:
+        print_json(found.as_dict())
+        return
+    print(found.position)
+    known = "not stored" if found.visits is None else f"N {found.visits:,}"
+    print(f"{known}   {count(len(found.parents), 'parent')} stored, {count(found.ways, 'visited way')} in")
+    if found.parents:
+        columns = {"Move": LEFT, "N": RIGHT, "P": RIGHT, "Q": RIGHT, "Node N": RIGHT, "Position": LEFT}
+        rows = [
+            [
+                parent.san,
+                f"{parent.n:,}",
+                f"{100 * parent.p:.1f}%",
+                "" if parent.q is None else signed(parent.q),
+                f"{parent.visits:,}",
+                parent.position,
+            ]
+            for parent in found.parents
+        ]
+        print_view(lambda _: table(columns, rows))
+
+
+def transpositions(
+    store: StoreOption,
+    position: SomePosition = None,
+    moves: Moves = None,
+    game: Game = None,
+    ply: Ply = None,
+    top: Top = 20,
+    look: Look = 250,
+    everything: All = False,
+    ram: Ram = None,
+    json: Json = False,
+) -> None:
+    """List the positions with the most ways in: visited moves of other positions that lead to them.
+
+    Without --all the best-visited positions below POSITION, or below the file's roots, are looked at, so the
+    ways that are counted are those from there; N are the visits of these moves together. With --all every
+    position of the file counts, in two passes over it.
+
+    JSON: `looked_at` positions of `total`, `edges` visited edges, `shared` positions with several ways in.
+    """
+    from graphsearch.queries.transpositions import transpositions as ask
+
+    if everything:
+        if position is not None:
+            raise typer.BadParameter("--all counts the whole file; it takes no POSITION")
+        found = _count_all(store, top, ram)
+    else:
+        if position is None and (moves is not None or game is not None or ply is not None):
+            raise typer.BadParameter("--moves, --game and --ply go with a POSITION")
+        board = None if position is None else given_position(position, moves, game, ply)
+        found = ask(store, board, top=top, look=look)
+    say_if_unfinished(store)
+    if json:
+        print_json(found.as_dict())
+        return
+    _print_transpositions(found)
+
+
+def _count_all(store: Path, top: int, ram: str | None) -> Transpositions:
+    from graphsearch.queries.ways import count_all
+
+    limit = None if ram is None else byte_count(ram)
+    with compiling("query"), progress_bar("Counting edges") as advance:
+        return count_all(store, top=top, ram_bytes=limit, on_progress=advance)
+
+
+def _print_transpositions(found: Transpositions) -> None:
+    looked = f"{found.looked_at:,} of {count(found.total, 'position')} looked at"
+    shared = f"{count(found.shared, 'position')} with several ways in"
+    print(f"{looked}: {count(found.edges, 'visited edge')}, {shared}")
+    if not found.positions:
+        return
+    lines = any(row.line for row in found.positions)
+    columns = {"Ways": RIGHT, "N in": RIGHT} if lines else {"Ways": RIGHT}
+    columns |= {"Node N": RIGHT, "Q": RIGHT}
+    columns |= {"Line": LEFT} if lines else {}
+    columns |= {"Position": LEFT}
+    rows = []
+    for row in found.positions:
+        cells = {
+            "Ways": f"{row.ways:,}",
+            "N in": "" if row.n is None else f"{row.n:,}",
+            "Node N": "" if row.visits is None else f"{row.visits:,}",
+            "Q": "" if row.q is None else signed(row.q),
+            "Line": " ".join(row.line or ()),
+            "Position": row.position,
+        }
+        rows.append([cells[name] for name in columns])
+    print_view(lambda _: table(columns, rows))
+
+
+COMMANDS = (  # name, function, its examples, its line in the list of commands
+    ("path", path, PATH_EXAMPLES, "Print how a position is reached."),
+    ("parents", parents, PARENTS_EXAMPLES, "List the positions that lead to one."),
+    ("transpositions", transpositions, TRANSPOSITIONS_EXAMPLES, "List positions with many ways in."),
+)

@@ -1,0 +1,578 @@
+"""Building a book: search the next leaf, take in what its windows admit, and so on, for as long as one likes.
+
+    queue -> urgent leaves \\
+    policy -> next leaf ----> desk (searches) -> record -> decisions, values -> rows -> file
+
+Records and rows reach the file in the same transactions, so whatever ends a build leaves a book that goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+import chess
+
+from ..errors import GraphSearchError, InvalidParameterError, InvalidPositionError
+from ..evaluators import Evaluator, close, create
+from ..notation import board_from_fen
+from ..store import Store, games
+from . import queue, rows
+from .config import BookConfig
+from .desk import Desk, Outcome, Task
+from .growth import Growth, hex_key
+from .local import LocalDesk
+from .order import order_of
+from .queue import QueueItem
+from .requests import Requests
+from .tree import END, LEAF, OPEN, BookTree, Position, Way
+
+SAVE_SECONDS = 5.0  # between two savings: what a kill costs at most, beside the searches that run
+POLL_SECONDS = 1.0  # between two looks at the queue
+WAIT_SECONDS = 0.2  # for workers, so that a signal is answered soon
+SHOW_SECONDS = 0.5
+LINE_SECONDS = 0.1  # a line that is about to be searched for long is shown
+COMPLETE, STOPPED, TIME, EVALUATIONS, FAILED = "complete", "stop", "time", "evaluations", "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildLimits:
+    """When a build ends, beside when nothing is left to search.
+
+    Attributes:
+      seconds: of wall time.
+      evaluations: no search begins that might go beyond so many; there is at least one.
+      forever: when nothing is left, wait for the queue.
+    """
+
+    seconds: float | None = None
+    evaluations: int | None = None
+    forever: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BuildProgress:
+    """How far a build is.
+
+    Attributes:
+      stage: `loading`, `checking` or `building`. seconds: since it began.
+      searched, added, visits, evaluations: by this build.
+      positions, leaves: of the book. waiting: items of the queue.
+      line: what is searched now, in SAN. ply: of it.
+      left: seconds until nothing is left to search, by the branching so far; None if that cannot be said.
+    """
+
+    stage: str
+    seconds: float
+    searched: int
+    added: int
+    visits: int
+    evaluations: int
+    positions: int
+    leaves: int
+    waiting: int
+    line: str
+    ply: int
+    left: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RootValue:
+    """What a book says of one of its roots.
+
+    Attributes:
+      position: FEN. origin: what put it there.
+      value: for the side to move, None: not searched yet. best: SAN.
+    """
+
+    position: str
+    origin: str
+    value: float | None
+    best: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class BuildReport:
+    """What a build did.
+
+    Attributes:
+      book: its name. ended: `complete`, `stop`, `time` or `evaluations`.
+      positions, leaves: of the book now. searched, added, visits, evaluations, seconds: of this build.
+      failed: positions that could not be searched, and why.
+      roots: what the book says of them.
+    """
+
+    book: str
+    ended: str
+    positions: int
+    leaves: int
+    searched: int
+    added: int
+    visits: int
+    evaluations: int
+    seconds: float
+    failed: tuple[tuple[str, str], ...]
+    roots: tuple[RootValue, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch book build`."""
+        failed = [{"position": fen, "error": error} for fen, error in self.failed]
+        return asdict(self) | {"roots": [asdict(root) for root in self.roots], "failed": failed}
+
+
+OnProgress = Callable[[BuildProgress], None]
+
+
+class DeskMaker(Protocol):
+    """Opens a desk on a file that is bound to its evaluator already."""
+
+    def __call__(self, started: rows.Started) -> Desk: ...  # noqa: D102
+
+
+def build(
+    path: str | os.PathLike[str],
+    config: BookConfig,
+    *,
+    limits: BuildLimits | None = None,
+    workers: int = 1,
+    ram_bytes: int | None = None,
+    evaluator: Evaluator | None = None,
+    stop: threading.Event | None = None,
+    on_progress: OnProgress | None = None,
+) -> BuildReport:
+    """Builds on a book, and returns what that did; all of it is in the file.
+
+    Args:
+      path: the graph file, made if it is missing.
+      limits: when to end; without any, when nothing is left to search.
+      workers: processes that search; 1: this one.
+      ram_bytes: most memory of the graph, of all workers together.
+      evaluator: instead of that of the configuration, in this process alone; the caller closes it.
+      stop: set it, from any thread or a signal handler, to save and return.
+      on_progress: called about twice a second.
+
+    Raises:
+      EvaluatorError: if the evaluator fails; what was found until then is saved.
+      EvaluatorMismatchError: if the file is bound to another one.
+      StoreLockedError: if another process is writing the file.
+      StoreError: if it cannot be read or written.
+    """
+    stop, limits = stop or threading.Event(), limits or BuildLimits()
+    made = evaluator or create(config.evaluator)
+    try:
+        with Store.open(path, identity=made.identity, create=True) as store:
+            started = rows.start(store, config, workers)
+        if workers == 1 or evaluator is not None:
+            desk: Desk = LocalDesk(path, made, run=started.run, ram_bytes=ram_bytes, stop=stop)
+            return build_at(path, config, started, desk, limits, stop, on_progress)
+    finally:
+        if evaluator is None:
+            close(made)
+    from .workers import WorkerDesk
+
+    crew = WorkerDesk(
+        path, config.evaluator, workers, book=started.book, run=started.run, ram_bytes=ram_bytes
+    )
+    return build_at(path, config, started, crew, limits, stop, on_progress)
+
+
+def build_at(
+    path: str | os.PathLike[str],
+    config: BookConfig,
+    started: rows.Started,
+    desk: Desk,
+    limits: BuildLimits,
+    stop: threading.Event,
+    on_progress: OnProgress | None = None,
+) -> BuildReport:
+    """Builds with a desk, which is closed at the end."""
+    timer = None
+    if limits.seconds is not None:
+        if not limits.seconds > 0:
+            raise InvalidParameterError(f"time must be a number of seconds above 0, not {limits.seconds}")
+        timer = threading.Timer(limits.seconds, stop.set)
+        timer.daemon = True
+        timer.start()
+    try:
+        with Store.open(path, read_only=True) as tables:
+            return _Build(tables, config, started, desk, limits, stop, on_progress).run()
+    finally:
+        if timer:
+            timer.cancel()
+        desk.close()
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What a build has done so far."""
+
+    searched: int = 0
+    visits: int = 0
+    evaluations: int = 0
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+class _Build:
+    """One build, on an open desk."""
+
+    def __init__(
+        self,
+        tables: Store,
+        config: BookConfig,
+        started: rows.Started,
+        desk: Desk,
+        limits: BuildLimits,
+        stop: threading.Event,
+        on_progress: OnProgress | None,
+    ) -> None:
+        self._tables = tables
+        self._config = config
+        self._started = started
+        self._desk = desk
+        self._limits = limits
+        self._stop = stop
+        self._on_progress = on_progress
+        self._began = time.monotonic()
+        self._saved_at = self._shown_at = self._began
+        self._polled_at = 0.0
+        self._counts = _Counts()
+        self._ways: dict[str, Way] = {}
+        self._now = ""
+        self._now_ply = 0
+        self._estimate: tuple[float, float | None] = (0.0, None)
+        self.tree = BookTree(config.expansion.value, order_of(config.expansion))
+        self.growth = Growth(config, self.tree, started.book_run, desk.read, self._games)
+        self.requests = Requests(self.tree, self.growth, config)
+        self._origins: dict[str, str] = {}
+
+    # -------------------------------------------------------------- the whole
+    def run(self) -> BuildReport:
+        """Builds until it ends; what was found is saved whatever ends it."""
+        self._load()
+        self._save(wait=True)
+        try:
+            ended = self._loop()
+        except BaseException:
+            with contextlib.suppress(GraphSearchError):  # what has failed already is the error to tell
+                self._finish(FAILED)
+            raise
+        self._finish(ended)
+        return self._report(ended)
+
+    def _loop(self) -> str:
+        while True:
+            if self._stop.is_set():
+                return self._why_stopped()
+            self._poll()
+            has_room = self._hand_out()
+            if not self._desk.open_tasks:
+                if not has_room:
+                    return EVALUATIONS
+                if not self._limits.forever:
+                    return COMPLETE
+                self._now = "nothing left to search; waiting for the queue"
+                self._stop.wait(POLL_SECONDS)
+            for outcome in self._desk.finished(WAIT_SECONDS):
+                self._take(outcome)
+            self._save_if_due()
+            self._show()
+
+    def _why_stopped(self) -> str:
+        seconds = self._limits.seconds
+        return TIME if seconds is not None and time.monotonic() - self._began >= seconds else STOPPED
+
+    def _finish(self, ended: str) -> None:
+        """Writes the end of this build; what searches still run is lost to the book, not to the graph."""
+        costs = self.tree.costs()
+        leaves = [(key, cost) for key, cost in costs.items() if self.tree.positions[key].state == LEAF]
+        book, counts = self._started.book, self._numbers()
+        self._note_rows()
+        self._desk.note(lambda store: rows.write_priorities(store, book, leaves))
+        self._desk.note(lambda store: rows.write_run(store, self._started, counts, ended))
+        self._desk.save(wait=True)
+
+    # -------------------------------------------------------------- beginning
+    def _load(self) -> None:
+        """Reads the book, brings it in line with the configuration, and enters its roots."""
+        tree = self.tree
+        rows.load(self._tables, self._started.book, tree)
+        self._say("loading")
+        for key, fen, origin in rows.roots(self._tables, self._started.book):
+            if origin.startswith("queue") and key in tree.positions:
+                self.enter_root(chess.Board(fen), origin)
+        for root in self._config.roots:
+            self.enter_root(root.board.copy(stack=False), root.origin)
+        for position in tree.positions.values():
+            self._fit(position)
+        tree.update(tree.positions)
+        if self._must_check():
+            self._check_all()
+        tree.unsettled.clear()
+        self._note_roots()
+
+    def _fit(self, position: Position) -> None:
+        """Fits a position that was read to the last ply, which may have changed."""
+        if position.state in (LEAF, END):
+            self.growth.fit_ply(position)
+
+    def _must_check(self) -> bool:
+        """Returns whether what was decided may have to be decided anew: by other rules, or other games."""
+        counts_games = any(window.reply_games is not None for window in self._config.windows)
+        since = self._started.built
+        newer = any(
+            source.finished is None or source.finished >= since for source in games.sources(self._tables)
+        )
+        return self._started.before not in ("", self._config.text) or (counts_games and newer)
+
+    def _check_all(self) -> None:
+        """Decides anew everywhere."""
+        self.tree.unsettled.clear()
+        searched = [p for p in self.tree.positions.values() if p.state == OPEN]
+        for position in sorted(searched, key=lambda p: (-p.ply, p.key)):
+            self.growth.redecide(position)
+            self._say("checking")
+            if self._stop.is_set():
+                return
+        self.growth.settle()
+
+    def enter_root(self, board: chess.Board, origin: str) -> None:
+        """Makes a position a root of the book."""
+        position = self.growth.add(board, board.ply())
+        if position.key not in self.tree.roots:
+            self.tree.roots.append(position.key)
+        self._origins[position.key] = origin
+
+    def _note_roots(self) -> None:
+        found = [(key, self.tree.positions[key].fen, self._origins[key]) for key in self.tree.roots]
+        book = self._started.book
+        self._desk.note(lambda store: rows.write_roots(store, book, found))
+
+    # -------------------------------------------------------------- the queue
+    def _poll(self) -> None:
+        """Looks for what was put into the queue, now and then, and goes on with what came from it."""
+        now = time.monotonic()
+        if now - self._polled_at >= POLL_SECONDS:
+            self._polled_at = now
+            items = queue.waiting(self._tables, self._config.name)
+            self.requests.keep({item.id for item in items})
+            for item in items:
+                self._enter(item)
+        for item, state, note in self.requests.advance():
+            self._desk.note(partial(_set_state, item.id, state, note))
+
+    def _enter(self, item: QueueItem) -> None:
+        if self.requests.knows(item):
+            return
+        try:
+            board = board_from_fen(item.fen)
+        except InvalidPositionError as error:
+            self.requests.refuse(item, str(error))
+            return
+        if hex_key(board) not in self.tree.positions and board.ply() < self._config.max_ply:
+            self.enter_root(board, f"queue {item.id}")
+            self._note_roots()
+        self.requests.take(item)
+
+    # -------------------------------------------------------------- searching
+    def _hand_out(self) -> bool:
+        """Gives the desk what it has room for; returns whether the limit of evaluations lets it have more."""
+        while self._desk.open_tasks < self._desk.capacity:
+            if not self._may_search():
+                return False
+            way = self.requests.next_way() or self.tree.next_way()
+            if way is None:
+                return True
+            key = way.keys[-1]
+            self._ways[key] = way
+            self._tell_way(way)
+            self.tree.lease(key, leased=True)
+            self._desk.submit(self._task(self.tree.positions[key]))
+            self._show(LINE_SECONDS)
+        return True
+
+    def _may_search(self) -> bool:
+        limit, each = self._limits.evaluations, self._config.leaf.evaluations or self._config.leaf.visits or 1
+        if limit is None or not (self._counts.searched or self._desk.open_tasks):
+            return True
+        return self._counts.evaluations + each * (self._desk.open_tasks + 1) <= limit
+
+    def _task(self, position: Position) -> Task:
+        leaf = self._config.leaf
+        return Task(
+            position.key,
+            position.fen,
+            evaluations=leaf.evaluations,
+            visits=leaf.visits,
+            params=leaf.params,
+        )
+
+    def _take(self, outcome: Outcome) -> None:
+        """Takes in what a search found."""
+        key = outcome.task.key
+        position, way = self.tree.positions[key], self._ways.pop(key)
+        self._counts.visits += outcome.visits
+        self._counts.evaluations += outcome.evaluations
+        if outcome.error:  # stays leased: it is not tried again in this run
+            self._counts.failed[position.fen] = outcome.error
+            self.requests.give_up(key, outcome.error)
+            return
+        if outcome.is_whole:
+            board = chess.Board(position.fen)
+            record = self._desk.read(board)
+            if record is None:
+                raise GraphSearchError(f"a search of {position.fen} left no record")
+            position.searches += 1
+            self._counts.searched += 1
+            self.tree.count_visit(way)
+            self.growth.learn(position, board, record)
+            self.requests.searched(key)
+        self.tree.lease(key, leased=False)
+
+    def _games(self, key: str) -> Mapping[str, int]:
+        found = games.counts(self._tables, [key]).get(key, [])
+        return {move.move: move.games for move in found}
+
+    # -------------------------------------------------------------- saving
+    def _save_if_due(self) -> None:
+        if time.monotonic() - self._saved_at >= SAVE_SECONDS:
+            self._save(wait=False)
+
+    def _save(self, *, wait: bool) -> None:
+        self._note_rows()
+        counts = self._numbers()
+        self._desk.note(lambda store: rows.write_run(store, self._started, counts, None))
+        self._desk.save(wait=wait)
+        self._saved_at = time.monotonic()
+
+    def _note_rows(self) -> None:
+        """Has the rows of what has changed written with what is saved next."""
+        tree = self.tree
+        changed = tree.changed | {key for k in tree.changed for key in tree.positions[k].parents}
+        positions, moves = rows.position_rows(tree, self._started.book, changed)
+        tree.changed.clear()
+        self._desk.note(lambda store: rows.write_positions(store, positions, moves))
+
+    def _numbers(self) -> tuple[int, int, int, int, float]:
+        counts, seconds = self._counts, time.monotonic() - self._began
+        return self.growth.added, counts.searched, counts.visits, counts.evaluations, seconds
+
+    # -------------------------------------------------------------- telling
+    def _tell_way(self, way: Way) -> None:
+        tree = self.tree
+        sans = [tree.positions[key].moves[m].san for key, m in zip(way.keys, way.moves, strict=False)]
+        position = tree.positions[way.keys[-1]]
+        self._now = numbered(sans, tree.positions[way.keys[0]].ply) or position.fen
+        self._now_ply = position.ply
+
+    def _show(self, after: float = SHOW_SECONDS) -> None:
+        if time.monotonic() - self._shown_at >= after:
+            self._shown_at = time.monotonic()
+            self._say("building")
+
+    def _say(self, stage: str) -> None:
+        if self._on_progress is None:
+            return
+        seconds = time.monotonic() - self._began
+        counts = self._counts
+        self._on_progress(
+            BuildProgress(
+                stage,
+                seconds,
+                counts.searched,
+                self.growth.added,
+                counts.visits,
+                counts.evaluations,
+                len(self.tree.positions),
+                self._leaves(),
+                self.requests.waiting,
+                self._now,
+                self._now_ply,
+                self._left(seconds),
+            )
+        )
+
+    def _leaves(self) -> int:
+        return sum(p.state == LEAF for p in self.tree.positions.values())
+
+    def _left(self, seconds: float) -> float | None:
+        """Returns seconds until nothing is left, if the book goes on branching as it has so far."""
+        at, found = self._estimate
+        if seconds - at > 5.0 or not at:
+            found = None
+            if self._counts.searched:
+                found = searches_left(self.tree, self._config.max_ply) * seconds / self._counts.searched
+            self._estimate = (seconds, found)
+        return found
+
+    def _report(self, ended: str) -> BuildReport:
+        counts = self._counts
+        return BuildReport(
+            self._config.name,
+            ended,
+            len(self.tree.positions),
+            self._leaves(),
+            counts.searched,
+            self.growth.added,
+            counts.visits,
+            counts.evaluations,
+            time.monotonic() - self._began,
+            tuple(counts.failed.items()),
+            tuple(self._root_value(key) for key in self.tree.roots),
+        )
+
+    def _root_value(self, key: str) -> RootValue:
+        position = self.tree.positions[key]
+        values = self.tree.values(position)
+        known = {move: value for move, value in values.items() if value is not None}
+        best = max(known, key=lambda move: known[move], default=None)
+        san = position.moves[best].san if best else None
+        return RootValue(position.fen, self._origins[key], position.value, san)
+
+
+def _set_state(number: int, state: queue.State, note: str, store: Store) -> None:
+    """Writes what became of an item of the queue."""
+    queue.set_state(store, number, state, note)
+
+
+def searches_left(tree: BookTree, max_ply: int) -> float:
+    """Returns how many searches are left, if leaves branch as the positions at their plies have so far."""
+    opened: Counter[int] = Counter()
+    waiting: Counter[int] = Counter()
+    below: Counter[int] = Counter()
+    for position in tree.positions.values():
+        opened[position.ply] += position.state == OPEN
+        waiting[position.ply] += position.state == LEAF
+        below[position.ply] += position.state != END
+    total, ratio = 0.0, {0: 1.0, 1: 1.0}
+    for ply in range(min(below, default=0), max_ply):
+        if opened[ply]:
+            ratio[ply & 1] = below[ply + 1] / opened[ply]
+    arriving = 0.0
+    for ply in range(min(below, default=0), max_ply):
+        here = waiting[ply] + arriving
+        total += here
+        own = below[ply + 1] / opened[ply] if opened[ply] else ratio[ply & 1]
+        arriving = here * own
+    return total
+
+
+def numbered(sans: list[str], ply: int) -> str:
+    """Returns moves with their numbers.
+
+    >>> numbered(["e5", "Nf3"], 1)
+    '1... e5 2. Nf3'
+    """
+    words = []
+    for i, san in enumerate(sans, ply):
+        if i % 2 == 0:
+            words.append(f"{i // 2 + 1}. {san}")
+        else:
+            words.append(f"{i // 2 + 1}... {san}" if i == ply else san)
+    return " ".join(words)

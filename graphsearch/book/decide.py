@@ -1,0 +1,191 @@
+"""What a book takes in at a position, and why: a pure function of the configuration and of what is known.
+
+The best move is always taken in; further own moves by `own_cp` and `own_moves`, further replies by
+`reply_cp`, `reply_p` and `reply_games`, the best `reply_moves` of them. A move without visits has no value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import chess
+
+from .config import BookConfig, Window
+from .tree import loss_of
+
+FORCED, QUEUE, BEST, OWN_CP = "forced", "queue", "best", "own_cp"
+REPLY_CP, REPLY_P, REPLY_GAMES = "reply_cp", "reply_p", "reply_games"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A legal move as it is known when something is decided.
+
+    Attributes:
+      move: UCI. san: as people write it. p: prior. n: edge N.
+      q: edge Q, None while n = 0; value: of the book if it has the move, else q; for the side that plays it.
+      games: imported games with it. rule: why the book has it already; empty: it has not.
+    """
+
+    move: str
+    san: str
+    p: float
+    n: int
+    q: float | None
+    value: float | None
+    games: int = 0
+    rule: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of a candidate.
+
+    Attributes:
+      loss: centipawns against the best move; None if unknown.
+      rule: why the book takes or has it; empty: it stays outside.
+      reason: the same in words, with the numbers.
+    """
+
+    candidate: Candidate
+    loss: int | None
+    rule: str
+    reason: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the verdict as an object of the JSON of `graphsearch book why`."""
+        found = self.candidate
+        return {
+            "move": found.move,
+            "san": found.san,
+            "in_book": bool(self.rule),
+            "rule": self.rule or None,
+            "reason": self.reason,
+            "p": found.p,
+            "n": found.n,
+            "q": found.q,
+            "value": found.value,
+            "loss_cp": self.loss,
+            "games": found.games,
+        }
+
+
+def decide(
+    config: BookConfig, board: chess.Board, ply: int, known: Sequence[Candidate], wanted: Collection[str] = ()
+) -> list[Verdict]:
+    """Returns a verdict on every legal move of a position, best value first.
+
+    Args:
+      ply: of the position in the book.
+      known: all legal moves.
+      wanted: UCI moves that a person put in by the queue.
+    """
+    ranked = sorted(known, key=_place)
+    best = ranked[0].value if ranked else None
+    forced = {m.uci() for ruling in _of(config.forced, board) for m in ruling.moves}
+    excluded = {m.uci() for ruling in _of(config.excluded, board) for m in ruling.moves}
+    is_alone = any(ruling.only for ruling in _of(config.forced, board))
+    window = None if ply >= config.max_ply else config.window_at(ply)
+    tests = _Tests(window, is_own=config.is_own(board.turn))
+    verdicts = []
+    for found in ranked:
+        loss = loss_of(best, found.value)
+        if found.move in excluded:
+            rule, reason = "", "excluded by the configuration"
+        elif found.move in forced:
+            rule, reason = FORCED, "forced by the configuration"
+        elif found.move in wanted:
+            rule, reason = QUEUE, "put in by the queue"
+        elif is_alone:
+            rule, reason = "", "only forced moves are taken in here"
+        else:
+            rule, reason = tests.of(found, loss)
+        if found.rule and not rule and found.move not in excluded:
+            rule, reason = found.rule, f"taken in before; now {reason}"
+        verdicts.append(Verdict(found, loss, rule, reason))
+    return verdicts
+
+
+def _place(found: Candidate) -> tuple[bool, float, bool, int, float, str]:
+    """Returns what candidates are sorted by: value, then those of the book, then visits and prior."""
+    value = 0.0 if found.value is None else found.value
+    return (found.value is None, -value, not found.rule, -found.n, -found.p, found.move)
+
+
+def _of(rulings: Sequence[Any], board: chess.Board) -> list[Any]:
+    """Returns the rulings on a position."""
+    epd = board.epd()
+    return [ruling for ruling in rulings if ruling.board.epd() == epd]
+
+
+class _Tests:
+    """The tests of a window, asked about moves in the order of their value."""
+
+    def __init__(self, window: Window | None, *, is_own: bool) -> None:
+        self._window = window
+        self._is_own = is_own
+        self._admitted = 0
+        self._has_best = False
+
+    def of(self, found: Candidate, loss: int | None) -> tuple[str, str]:
+        """Returns the rule that admits a move, or "", and why."""
+        if self._window is None:
+            return "", "no window covers this ply"
+        rule, reason = self._own(found, loss) if self._is_own else self._reply(found, loss)
+        most = self._window.own_moves if self._is_own else self._window.reply_moves
+        if rule and most is not None and self._admitted >= most:
+            return "", f"{reason}, but {most} better {'is' if most == 1 else 'are'} enough"
+        self._admitted += bool(rule)
+        return rule, reason
+
+    def _own(self, found: Candidate, loss: int | None) -> tuple[str, str]:
+        assert self._window is not None
+        if loss is None:
+            return "", "not visited"
+        if not self._has_best:
+            self._has_best = True
+            return BEST, "the best move"
+        most = self._window.own_cp
+        if loss <= most:
+            return OWN_CP, f"loses {loss} cp, at most {most:g}"
+        return "", f"loses {loss} cp, more than {most:g}"
+
+    def _reply(self, found: Candidate, loss: int | None) -> tuple[str, str]:
+        assert self._window is not None
+        window = self._window
+        if loss is not None and not self._has_best:
+            self._has_best = True
+            return BEST, "the best reply"
+        missed = []
+        if window.reply_cp is not None:
+            if loss is not None and loss <= window.reply_cp:
+                return REPLY_CP, f"loses {loss} cp, at most {window.reply_cp:g}"
+            missed.append(
+                "not visited" if loss is None else f"loses {loss} cp, more than {window.reply_cp:g}"
+            )
+        if window.reply_p is not None:
+            if found.p >= window.reply_p:
+                return REPLY_P, f"P {found.p:.3f}, at least {window.reply_p:g}"
+            missed.append(f"P {found.p:.3f}, below {window.reply_p:g}")
+        if window.reply_games is not None:
+            if found.games >= window.reply_games:
+                return REPLY_GAMES, f"{found.games:,} games, at least {window.reply_games:,}"
+            missed.append(f"{found.games:,} games, below {window.reply_games:,}")
+        return "", "; ".join(missed) or "only the best reply is taken in"
+
+
+def admits_by_value(window: Window | None, loss: int | None, better: int, *, is_own: bool) -> bool:
+    """Returns whether a window admits, by its value alone, a move outside the book.
+
+    Args:
+      loss: centipawns against the best move. better: moves of the book with at least its value.
+    """
+    if window is None or loss is None:
+        return False
+    most = window.own_moves if is_own else window.reply_moves
+    if most is not None and better >= most:
+        return False
+    limit = window.own_cp if is_own else window.reply_cp
+    return better == 0 or (limit is not None and loss <= limit)

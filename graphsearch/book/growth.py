@@ -1,0 +1,220 @@
+"""How a book grows by one position: what its record says goes into the tree, and moves are taken in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import chess
+
+from ..position import CHECKMATE, NOT_TERMINAL, key_of, legal_moves, terminal_kind
+from ..query import edge_of
+from ..record import NodeRecord
+from .config import BookConfig
+from .decide import Candidate, Verdict, admits_by_value, decide
+from .tree import END, LEAF, OPEN, BookMove, BookTree, Position, loss_of
+
+Read = Callable[[chess.Board], NodeRecord | None]
+Games = Callable[[str], Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A legal move in a record: prior, edge N, and edge Q (None while n = 0) for the side that plays it."""
+
+    move: str
+    p: float
+    n: int
+    q: float | None
+
+
+def hex_key(board: chess.Board) -> str:
+    """Returns the key of a position as the tables hold it."""
+    return f"{key_of(board):016x}"
+
+
+def known_moves(board: chess.Board, record: NodeRecord) -> list[Known]:
+    """Returns the legal moves of a position with what its record says of them."""
+    if not record.codes:
+        return []
+    moves, priors = legal_moves(board), record.priors
+    found = []
+    for k, i in enumerate(record.order):
+        edge = edge_of(record, k)
+        found.append(Known(moves[i].uci(), priors[i], edge.n, edge.value if edge.n else None))
+    return found
+
+
+def candidates(
+    tree: BookTree, position: Position | None, known: Sequence[Known], games: Mapping[str, int]
+) -> list[Candidate]:
+    """Returns the moves of a position as they are decided on; without SAN, which takes long."""
+    found = []
+    for move in known:
+        taken = position.moves.get(move.move) if position else None
+        value = tree.value_of(position, taken) if position and taken else move.q
+        rule = taken.rule if taken else ""
+        found.append(Candidate(move.move, "", move.p, move.n, move.q, value, games.get(move.move, 0), rule))
+    return found
+
+
+class Growth:
+    """Takes in positions and moves, by the configuration."""
+
+    def __init__(self, config: BookConfig, tree: BookTree, since: int, read: Read, games: Games) -> None:
+        """Makes one.
+
+        Args:
+          since: number of this run of the book. read: returns the record of a position.
+          games: returns the imported games of each move of a position, by its key; only where they matter.
+        """
+        self._config = config
+        self._tree = tree
+        self._since = since
+        self._read = read
+        self._games = games
+        self.wanted: dict[str, set[str]] = {}
+        self.added = 0
+
+    def add(self, board: chess.Board, ply: int) -> Position:
+        """Returns the book's position on a board; a new one if it has none."""
+        key = hex_key(board)
+        position = self._tree.positions.get(key)
+        if position is None:
+            position = Position(key, board.fen(), ply, self._since)
+            kind = terminal_kind(board)
+            if kind != NOT_TERMINAL:
+                position.state, position.value = END, -1.0 if kind == CHECKMATE else 0.0
+            elif ply >= self._config.max_ply:
+                position.state = END
+            self.added += 1
+            self._tree.add(position)
+            self._tree.update([key])
+        elif ply < position.ply:
+            self._tree.add(Position(key, "", ply, self._since))
+        return position
+
+    def learn(self, position: Position, board: chess.Board, record: NodeRecord) -> None:
+        """Takes in what the record of a searched position says, and the moves that its window admits."""
+        position.n, position.since = record.visits, self._since
+        lower, upper = record.bounds_at(board.halfmove_clock)
+        if lower == upper:
+            position.state, position.value = END, float(lower)
+            self._tree.changed.add(position.key)
+            self._tree.unsettled.add(position.key)
+            self._tree.update([position.key, *position.parents])
+        else:
+            position.state = OPEN
+            self._decide(position, board, record)
+        self.settle()
+
+    def redecide(self, position: Position) -> None:
+        """Decides anew on a position that was searched before, from its record.
+
+        If the file has lost that, the position is a leaf once more.
+        """
+        board = chess.Board(position.fen)
+        record = self._read(board)
+        if record is not None:
+            self._decide(position, board, record)
+            return
+        position.state = LEAF
+        self._tree.changed.add(position.key)
+        self._tree.update([position.key])
+
+    def _decide(self, position: Position, board: chess.Board, record: NodeRecord) -> None:
+        known = known_moves(board, record)
+        self._note_record(position, known)
+        for verdict in self.verdicts(position, board, known):
+            name = verdict.candidate.move
+            if verdict.rule and name not in position.moves:
+                self._take_in(position, board, verdict)
+            elif not verdict.rule and name in position.moves:
+                self._tree.unlink(position, name)
+        self._note_outside(position, known, record)
+        self._tree.changed.add(position.key)
+        self._tree.update([position.key])
+
+    def verdicts(self, position: Position, board: chess.Board, known: Sequence[Known]) -> list[Verdict]:
+        """Returns what the configuration says now on every legal move of a position."""
+        found = candidates(self._tree, position, known, self._games(position.key))
+        wanted = self.wanted.get(position.key, ())
+        return decide(self._config, board, position.ply, found, wanted)
+
+    def _note_record(self, position: Position, known: Sequence[Known]) -> None:
+        for move in known:
+            taken = position.moves.get(move.move)
+            if taken:
+                taken.p, taken.n, taken.q = move.p, move.n, move.q
+
+    def _take_in(self, position: Position, board: chess.Board, verdict: Verdict) -> None:
+        found = verdict.candidate
+        move = chess.Move.from_uci(found.move)
+        san = board.san(move)
+        board.push(move)
+        child = self.add(board, position.ply + 1)
+        board.pop()
+        taken = BookMove(
+            found.move, san, child.key, verdict.rule, found.p, found.n, found.q, verdict.loss, found.games,
+            self._since,
+        )  # fmt: skip
+        self._tree.link(position, taken)
+
+    def _note_outside(self, position: Position, known: Sequence[Known], record: NodeRecord) -> None:
+        """Keeps the value of what stays outside the book, so that no line looks better than it is."""
+        outside = [move for move in known if move.move not in position.moves]
+        visited = [move for move in outside if move.q is not None]
+        best = max(visited, key=lambda move: (move.q or 0.0, move.n), default=None)
+        position.outside, position.outside_move = (best.q, best.move) if best else (None, None)
+        position.rest = record.v + sum(move.n * (move.q or 0.0) for move in visited)
+
+    # -------------------------------------------------------------- values that change decisions
+    def settle(self) -> None:
+        """Takes in moves outside the book that a window admits since the values of others have changed."""
+        tree = self._tree
+        while tree.unsettled:
+            changed = [tree.positions[key] for key in tree.unsettled]
+            tree.unsettled.clear()
+            near = {position.key for position in changed} | {key for p in changed for key in p.parents}
+            for key in sorted(near):
+                if self._has_more(tree.positions[key]):
+                    self.redecide(tree.positions[key])
+        self._revive()
+
+    def _has_more(self, position: Position) -> bool:
+        """Returns whether the best move outside the book belongs into it by its value."""
+        if position.state != OPEN or position.outside is None:
+            return False
+        values = [v for v in self._tree.values(position).values() if v is not None]
+        better = sum(value >= position.outside for value in values)
+        loss = loss_of(self._tree.best(position), position.outside)
+        window = None if position.ply >= self._config.max_ply else self._config.window_at(position.ply)
+        turn = position.fen.split()[1] == "w"
+        if not admits_by_value(window, loss, better, is_own=self._config.is_own(turn)):
+            return False
+        board = chess.Board(position.fen)
+        assert position.outside_move is not None
+        return not self._is_barred(board, position.outside_move)
+
+    def _is_barred(self, board: chess.Board, move: str) -> bool:
+        """Returns whether the configuration keeps a move out whatever its value."""
+        epd = board.epd()
+        here = [r for r in self._config.excluded if r.board.epd() == epd]
+        alone = any(r.only for r in self._config.forced if r.board.epd() == epd)
+        return alone or any(move == m.uci() for r in here for m in r.moves)
+
+    def _revive(self) -> None:
+        """Makes leaves of positions that stood beyond the last ply until a shorter way to them was found."""
+        for key in self._tree.lowered:
+            self.fit_ply(self._tree.positions[key])
+        self._tree.lowered.clear()
+
+    def fit_ply(self, position: Position) -> None:
+        """Makes a position that was never searched a leaf or an end, by its ply."""
+        if position.searches or position.n or position.value is not None:
+            return
+        state = LEAF if position.ply < self._config.max_ply else END
+        if state != position.state:
+            position.state = state
+            self._tree.changed.add(position.key)
+            self._tree.update([position.key])

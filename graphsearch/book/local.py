@@ -1,0 +1,98 @@
+"""Positions searched in this process, one after the other."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+
+import chess
+
+from ..evaluators import Evaluator
+from ..graph import Graph
+from ..notation import board_from_fen
+from ..params import Limits, SearchParams
+from ..record import NodeRecord
+from ..search import search
+from .desk import Note, Outcome, Task
+
+UNFINISHED = ("time", "stop", "memory", "reader")  # what ends a search before it has had its budget
+
+
+class LocalDesk:
+    """One graph, searched in the calling thread while `finished` is called."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        evaluator: Evaluator,
+        *,
+        run: int,
+        ram_bytes: int | None = None,
+        stop: threading.Event | None = None,
+    ) -> None:
+        """Opens the file.
+
+        Args:
+          run: of the file's table `run`, which everything that is found here belongs to.
+          stop: ends the search that is running, with what it has found.
+
+        Raises:
+          StoreError: if the file cannot be opened for writing.
+        """
+        self._stop = stop or threading.Event()
+        self._run = run
+        self._tasks: deque[Task] = deque()
+        self._graph = Graph.open(path, evaluator=evaluator, ram_bytes=ram_bytes)
+
+    @property
+    def capacity(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def open_tasks(self) -> int:
+        """How many were submitted and not searched."""
+        return len(self._tasks)
+
+    def submit(self, task: Task) -> None:
+        """Takes a task."""
+        self._tasks.append(task)
+
+    def finished(self, timeout: float) -> list[Outcome]:
+        """Returns the outcome of the oldest task after searching it, however long that takes."""
+        if not self._tasks:
+            return []
+        task = self._tasks.popleft()
+        board = board_from_fen(task.fen)
+        result = search(
+            self._graph,
+            board,
+            Limits(visits=task.visits, evaluations=task.evaluations),
+            SearchParams.from_options(f"{name}={text}" for name, text in task.params),
+            stop=self._stop,
+            searchmoves=[chess.Move.from_uci(move) for move in task.moves],
+            hurry=True,
+            run=self._run,
+        )
+        is_whole = result.stop_reason not in UNFINISHED
+        return [Outcome(task, result.new_visits, result.evaluations, is_whole=is_whole)]
+
+    def read(self, board: chess.Board) -> NodeRecord | None:
+        """Returns the record of a position."""
+        return self._graph.read(board)
+
+    def note(self, note: Note) -> None:
+        """Has something written with what is saved next."""
+        self._graph.note_later(note)
+
+    def save(self, *, wait: bool) -> None:
+        """Saves what is not in the file."""
+        if wait:
+            self._graph.flush()
+        else:
+            self._graph.save_soon()
+
+    def close(self) -> None:
+        """Saves what is left, and closes the file."""
+        self._graph.close()

@@ -1,0 +1,107 @@
+"""Policies of expansion: which leaf of the book is next.
+
+- `dropout`: Lincke's drop-out expansion (Strategies for the Automatic Construction of Opening Books, 2000). A
+  leaf costs a ply for every move that leads to it, and `alpha` plies for every pawn that these moves lose.
+- `cost`: in the manner of KataGo's book builder. Every move costs something by itself, by what it loses, by
+  how unlikely it is (-ln P), and by how many moves its position has in the book before it.
+- `puct`: from the root, as a search does: every search of the book is a visit of the moves that lead to it.
+
+The first two take the leaf of the cheapest way; that is a shortest path, computed from the leaves upwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from .config import Expansion
+    from .tree import BookMove
+
+LEAST_P = 1e-6
+Step = tuple["BookMove", float, float]  # a move, its cost, its child's reach
+
+
+class Order(Protocol):
+    """A policy of expansion."""
+
+    @property
+    def counts_visits(self) -> bool:
+        """Whether roots are taken in turn, by their searches so far."""
+
+    def cost(self, p: float, loss: float, rank: int) -> float:
+        """Returns what a move costs by prior, loss in pawns, and how many moves are in the book before it."""
+
+    def choose(
+        self, steps: Sequence[Step], values: Mapping[str, float | None], visits: int, q: float
+    ) -> BookMove:
+        """Returns the move to take.
+
+        Args:
+          steps: the moves with a leaf behind them, at least one.
+          values: of the moves, for the side to move. visits: searches here and below.
+          q: the position's value.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class CheapestWay:
+    """Takes the leaf whose way costs least."""
+
+    per_ply: float
+    per_loss: float
+    per_log_p: float = 0.0
+    per_move: float = 0.0
+    counts_visits: bool = False
+
+    def cost(self, p: float, loss: float, rank: int) -> float:
+        """Returns `per_ply + per_loss * loss - per_log_p * ln p + per_move * rank`."""
+        return (
+            self.per_ply
+            + self.per_loss * loss
+            - self.per_log_p * math.log(max(p, LEAST_P))
+            + (self.per_move * rank)
+        )
+
+    def choose(
+        self, steps: Sequence[Step], values: Mapping[str, float | None], visits: int, q: float
+    ) -> BookMove:
+        """Returns the first move of the cheapest way; of equal ones the likelier."""
+        return min(steps, key=lambda step: (step[1] + step[2], -step[0].p, step[0].move))[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Puct:
+    """Takes the move of the largest Q + U; a visit is a search of the book."""
+
+    cpuct: float
+    counts_visits: bool = True
+
+    def cost(self, p: float, loss: float, rank: int) -> float:
+        """Returns -ln p: by it leaves are listed, the likeliest first; the choice does not depend on it."""
+        return -math.log(max(p, LEAST_P))
+
+    def choose(
+        self, steps: Sequence[Step], values: Mapping[str, float | None], visits: int, q: float
+    ) -> BookMove:
+        """Returns the move of the largest Q + U; an unknown Q is that of the position."""
+        root = math.sqrt(max(1, visits))
+
+        def score(step: Step) -> tuple[float, float, str]:
+            move = step[0]
+            value = values[move.move]
+            u = self.cpuct * move.p * root / (1 + move.visits)
+            return (-((q if value is None else value) + u), -move.p, move.move)
+
+        return min(steps, key=score)[0]
+
+
+def order_of(expansion: Expansion) -> Order:
+    """Returns the policy that a configuration names."""
+    if expansion.policy == "puct":
+        return Puct(expansion.cpuct)
+    if expansion.policy == "dropout":
+        return CheapestWay(1.0, expansion.alpha)
+    return CheapestWay(expansion.per_ply, expansion.per_loss, expansion.per_log_p, expansion.per_move)

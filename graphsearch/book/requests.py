@@ -1,0 +1,167 @@
+"""What the queue asks for: lines that are put into the book, and searched before anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import chess
+
+from ..notation import board_from_fen
+from .config import BookConfig
+from .growth import Growth, hex_key
+from .queue import QueueItem, State
+from .tree import END, LEAF, BookTree, Position, Way
+
+DONE: State = "done"
+REFUSED: State = "refused"
+Ending = tuple[QueueItem, State, str]  # an item, its state, a note for a person
+
+
+@dataclass(slots=True)
+class _Line:
+    """An item on its way into the book.
+
+    Attributes:
+      keys: of its positions, one more than moves. sans: of its moves.
+      place: which of the positions is next. searched: how many were.
+    """
+
+    item: QueueItem
+    keys: list[str]
+    moves: list[str]
+    sans: list[str]
+    place: int = 0
+    searched: int = 0
+
+    @property
+    def key(self) -> str:
+        """The position that is next."""
+        return self.keys[self.place]
+
+
+class Requests:
+    """The items of the queue that a build has taken up."""
+
+    def __init__(self, tree: BookTree, growth: Growth, config: BookConfig) -> None:
+        self._tree = tree
+        self._growth = growth
+        self._config = config
+        self._taken: set[int] = set()
+        self._lines: list[_Line] = []
+        self._endings: list[Ending] = []
+
+    @property
+    def waiting(self) -> int:
+        """How many are not done."""
+        return len(self._lines)
+
+    def knows(self, item: QueueItem) -> bool:
+        """Returns whether an item was taken up before."""
+        return item.id in self._taken
+
+    def keep(self, ids: Collection[int]) -> None:
+        """Forgets items that are not in the queue any more: somebody has dropped them."""
+        self._lines = [line for line in self._lines if line.item.id in ids]
+
+    def take(self, item: QueueItem) -> None:
+        """Takes up an item whose first position is in the book, if it can be."""
+        self._taken.add(item.id)
+        board = board_from_fen(item.fen)
+        line = _Line(item, [hex_key(board)], list(item.moves), [])
+        for text in line.moves:
+            move = _legal(board, text)
+            if move is None:
+                self.refuse(item, f"{text} is not a legal move of {board.fen()}")
+                return
+            line.sans.append(board.san(move))
+            board.push(move)
+            line.keys.append(hex_key(board))
+        for key, text in zip(line.keys, line.moves, strict=False):
+            self._growth.wanted.setdefault(key, set()).add(text)
+        self._lines.append(line)
+
+    def refuse(self, item: QueueItem, reason: str) -> None:
+        """Ends an item that cannot be taken up."""
+        self._taken.add(item.id)
+        self._endings.append((item, REFUSED, reason))
+
+    def next_way(self) -> Way | None:
+        """Returns the way to a position that is to be searched for the queue, None if there is none now."""
+        for line in self._lines:
+            position = self._tree.positions.get(line.key)
+            if position is not None and not position.leased:
+                return self._tree.way_to(line.key) or Way((line.key,), ())
+        return None
+
+    def searched(self, key: str) -> None:
+        """Notes that a position was searched."""
+        for line in self._lines:
+            line.searched += line.key == key
+
+    def give_up(self, key: str, error: str) -> None:
+        """Ends what asks for a position that cannot be searched."""
+        lost = [line for line in self._lines if line.key == key]
+        self._endings += [(line.item, REFUSED, error) for line in lost]
+        self._lines = [line for line in self._lines if line not in lost]
+
+    def advance(self) -> Iterator[Ending]:
+        """Goes on with every line as far as its positions are searched; yields those that have ended."""
+        going = []
+        for line in self._lines:
+            ending = self._advance(line)
+            if ending is None:
+                going.append(line)
+            else:
+                self._endings.append((line.item, *ending))
+        self._lines = going
+        yield from self._endings
+        self._endings = []
+
+    def _advance(self, line: _Line) -> tuple[State, str] | None:
+        """Returns state and note of a line that has ended; else brings it to what must be searched."""
+        while True:
+            position = self._tree.positions.get(line.key)
+            if position is None:
+                return REFUSED, f"ply {self._config.max_ply} is the last of the book (max_ply)"
+            if position.state == END:
+                return self._ended(line, position)
+            if position.state == LEAF:
+                return None
+            if line.place == len(line.moves):
+                return _done(line) if line.searched else None  # known: it is searched once more
+            if not self._has_next(line, position):
+                san = line.sans[line.place]
+                return REFUSED, f"{san} is excluded by the configuration in {position.fen}"
+            if position.state == LEAF:  # the file has lost its record
+                return None
+            line.place += 1
+
+    def _has_next(self, line: _Line, position: Position) -> bool:
+        """Returns whether the next move of a line is in the book, after taking it in if that may be."""
+        move = line.moves[line.place]
+        if move not in position.moves:
+            self._growth.redecide(position)
+            self._growth.settle()
+        return move in position.moves or position.state == LEAF
+
+    def _ended(self, line: _Line, position: Position) -> tuple[State, str]:
+        left = len(line.moves) - line.place
+        if not left or line.searched:
+            return _done(line)
+        if position.ply >= self._config.max_ply:
+            return REFUSED, f"it goes on after ply {self._config.max_ply}, the last of the book (max_ply)"
+        return REFUSED, f"the game is decided in {position.fen}"
+
+
+def _done(line: _Line) -> tuple[State, str]:
+    count = line.searched
+    return DONE, f"{count} position{'' if count == 1 else 's'} searched"
+
+
+def _legal(board: chess.Board, text: str) -> chess.Move | None:
+    """Returns the legal move of a UCI text, None if it is none."""
+    try:
+        return board.parse_uci(text)
+    except ValueError:
+        return None

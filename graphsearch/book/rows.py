@@ -1,0 +1,186 @@
+"""A book's rows in its graph file (`schema/store.md`): read when a build begins, written as it goes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import StoreError
+from ..store import Store
+from ..store.file import sql_errors
+from ..store.provenance import now
+from .config import BookConfig
+from .tree import BookMove, BookTree, Position
+
+Row = tuple[Any, ...]
+KIND = "book"  # of the row in the table `run`
+
+
+@dataclass(frozen=True, slots=True)
+class BookRow:
+    """A row of the table `book`."""
+
+    id: int
+    name: str
+    side: str
+    config: str
+    created: str
+    updated: str
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What a build is in its file.
+
+    Attributes:
+      book: number of the book. run: of the table `run`. book_run: of the table `book_run`.
+      before, built: the configuration that the book was last built with, and when; empty if it is new.
+    """
+
+    book: int
+    run: int
+    book_run: int
+    before: str
+    built: str
+
+
+def has_books(connection: sqlite3.Connection) -> bool:
+    """Returns whether the file's format has the tables of books."""
+    return bool(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'book'").fetchone())
+
+
+def books(store: Store) -> list[BookRow]:
+    """Returns the books of a file, by name."""
+    with sql_errors(store.path, "read it"):
+        if not has_books(store.connection):
+            return []
+        return [BookRow(*row) for row in store.connection.execute("SELECT * FROM book ORDER BY name")]
+
+
+def book_named(store: Store, name: str | None) -> BookRow:
+    """Returns the book of a name, or the only one.
+
+    Raises:
+      StoreError: if there is no such book, or the name is needed.
+    """
+    found = books(store)
+    if not found:
+        raise StoreError(f"{store.path} holds no book; `graphsearch book build` makes one")
+    names = ", ".join(book.name for book in found)
+    if name is None and len(found) > 1:
+        raise StoreError(f"{store.path} holds several books ({names}); say which with --book")
+    for book in found:
+        if name in (None, book.name):
+            return book
+    raise StoreError(f"{store.path} holds no book {name!r}; it has {names}")
+
+
+def start(store: Store, config: BookConfig, workers: int) -> Started:
+    """Enters a build in a file that is open for writing, and returns its numbers."""
+    time = now()
+    with store.transaction():
+        connection = store.connection
+        query = "SELECT id, config, updated FROM book WHERE name = ?"
+        row = connection.execute(query, (config.name,)).fetchone()
+        book, before, built = row or (None, "", "")
+        if book is None:
+            values = (config.name, config.side, config.text, time, time)
+            insert = "INSERT INTO book (name, side, config, created, updated) VALUES (?, ?, ?, ?, ?)"
+            book = connection.execute(insert, values).lastrowid
+        else:
+            update = "UPDATE book SET side = ?, config = ?, updated = ? WHERE id = ?"
+            connection.execute(update, (config.side, config.text, time, book))
+        connection.execute("DELETE FROM book_lease WHERE book = ?", (book,))  # of a build that was killed
+        run = store.begin_run("", {}, {"book": config.name}, kind=KIND)
+        insert = "INSERT INTO book_run (book, run, started, config, workers) VALUES (?, ?, ?, ?, ?)"
+        book_run = connection.execute(insert, (book, run, time, config.text, workers)).lastrowid
+    assert book is not None
+    assert book_run is not None
+    return Started(int(book), run, int(book_run), before, built)
+
+
+def write_roots(store: Store, book: int, roots: Sequence[tuple[str, str, str]]) -> None:
+    """Replaces the roots of a book: (key, FEN, origin)."""
+    store.connection.execute("DELETE FROM book_root WHERE book = ?", (book,))
+    rows = [(book, *root) for root in roots]
+    store.connection.executemany("INSERT OR REPLACE INTO book_root VALUES (?, ?, ?, ?)", rows)
+
+
+def position_rows(tree: BookTree, book: int, keys: Iterable[str]) -> tuple[list[Row], list[Row]]:
+    """Returns the rows of positions, and those of their moves, as they are now."""
+    positions, moves = [], []
+    for key in sorted(keys):
+        p = tree.positions[key]
+        numbers = (p.state, p.searches, p.n, p.value, p.outside, p.outside_move, p.rest)
+        positions.append((book, key, p.fen, p.ply, *numbers, p.since))
+        for place, m in enumerate(p.moves.values()):
+            found = (m.p, m.n, m.q, tree.value_of(p, m), m.loss, m.games, m.visits)
+            moves.append((book, key, m.move, m.san, m.child, m.rule, *found, place, m.since))
+    return positions, moves
+
+
+def write_positions(store: Store, positions: Sequence[Row], moves: Sequence[Row]) -> None:
+    """Writes positions, and their moves in the place of those that were there."""
+    connection = store.connection
+    connection.executemany("DELETE FROM book_move WHERE book = ? AND key = ?", [row[:2] for row in positions])
+    columns = "book, key, fen, ply, state, searches, n, value, outside, outside_move, rest, book_run"
+    connection.executemany(
+        f"INSERT OR REPLACE INTO book_position ({columns}) VALUES ({_marks(12)})",  # noqa: S608 (constants)
+        positions,
+    )
+    columns = "book, key, move, san, child, rule, p, n, q, value, loss, games, visits, place, book_run"
+    connection.executemany(f"INSERT INTO book_move ({columns}) VALUES ({_marks(15)})", moves)  # noqa: S608
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
+
+
+def write_priorities(store: Store, book: int, priorities: Sequence[tuple[str, float]]) -> None:
+    """Replaces the priorities of a book by those of its leaves."""
+    store.connection.execute("UPDATE book_position SET priority = NULL WHERE book = ?", (book,))
+    update = "UPDATE book_position SET priority = ? WHERE book = ? AND key = ?"
+    store.connection.executemany(update, [(cost, book, key) for key, cost in priorities])
+
+
+def write_run(
+    store: Store, started: Started, counts: tuple[int, int, int, int, float], ended: str | None
+) -> None:
+    """Writes what a build has done: positions added, positions searched, visits, evaluations, seconds."""
+    update = (
+        "UPDATE book_run SET positions = ?, searched = ?, visits = ?, evaluations = ?, seconds = ?,"
+        " ended = ?, finished = ? WHERE id = ?"
+    )
+    finished = now() if ended else None
+    store.connection.execute(update, (*counts, ended, finished, started.book_run))
+    visits, evaluations = counts[2], counts[3]
+    (store.finish_run if ended else store.update_run)(started.run, visits, evaluations)
+
+
+def load(store: Store, book: int, tree: BookTree) -> None:
+    """Fills a tree with the positions and moves of a book; its roots, values above and reach are not set."""
+    with sql_errors(store.path, "read it"):
+        columns = "key, fen, ply, book_run, state, searches, n, value, outside, outside_move"
+        columns += ", coalesce(rest, 0.0)"
+        query = f"SELECT {columns} FROM book_position WHERE book = ?"  # noqa: S608 (constants)
+        for row in store.connection.execute(query, (book,)):
+            tree.positions[row[0]] = Position(*row)
+        columns = "key, move, san, child, rule, p, n, q, loss, games, book_run, visits"
+        query = f"SELECT {columns} FROM book_move WHERE book = ? ORDER BY key, place"  # noqa: S608 (constants)
+        for key, *rest in store.connection.execute(query, (book,)):
+            position, move = tree.positions.get(key), BookMove(*rest)
+            if position is None or move.child not in tree.positions:
+                raise StoreError(
+                    f"{store.path}: the rows of the book do not fit together ({key} {move.move})"
+                )
+            position.moves[move.move] = move
+            tree.positions[move.child].parents.add(key)
+
+
+def roots(store: Store, book: int) -> list[tuple[str, str, str]]:
+    """Returns the roots of a book: (key, FEN, origin)."""
+    with sql_errors(store.path, "read it"):
+        found = store.connection.execute("SELECT key, fen, origin FROM book_root WHERE book = ?", (book,))
+        return sorted(found.fetchall(), key=lambda root: root[2])

@@ -1,0 +1,158 @@
+"""How far the books of a file are, and what was done in each run."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..store import Store
+from ..store.file import sql_errors
+from ..store.provenance import now
+from . import rows
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One build on a book; `finished` and `ended` are None while it runs, and if it was killed.
+
+    Attributes:
+      number: of the table `book_run`. workers: processes. positions: added to the book. searched: of it.
+      seconds: as last saved.
+    """
+
+    number: int
+    started: str
+    finished: str | None
+    workers: int
+    positions: int
+    searched: int
+    visits: int
+    evaluations: int
+    seconds: float
+    ended: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlyRow:
+    """How many positions of each state stand at a ply."""
+
+    ply: int
+    open: int
+    leaf: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class RootRow:
+    """A root: the book's value for the side to move, and the move of the book that is best by it, in SAN."""
+
+    position: str
+    origin: str
+    value: float | None
+    best: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRow:
+    """What a worker of a running build is searching."""
+
+    worker: int
+    pid: int
+    position: str
+    since: str
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One book.
+
+    Attributes:
+      name, side, created, updated: of the table `book`.
+      open, leaf, end: positions by state. moves: of the book.
+      queue: items of the queue that are for it, by state.
+    """
+
+    name: str
+    side: str
+    created: str
+    updated: str
+    open: int
+    leaf: int
+    end: int
+    moves: int
+    roots: tuple[RootRow, ...]
+    plies: tuple[PlyRow, ...]
+    runs: tuple[RunRow, ...]
+    queue: dict[str, int]
+    leases: tuple[LeaseRow, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the book as an object of the JSON of `graphsearch book status`."""
+        return asdict(self)
+
+
+def status(path: str | os.PathLike[str], name: str | None = None) -> list[Status]:
+    """Returns how far the books of a file are; only reads it, also while one is built.
+
+    Args:
+      name: of one book; None: all of them.
+
+    Raises:
+      StoreError: if the file holds no book, or none of that name, or cannot be read.
+    """
+    with Store.open(path, read_only=True) as store:
+        wanted = [rows.book_named(store, name)] if name else rows.books(store)
+        if not wanted:
+            rows.book_named(store, None)
+        with sql_errors(store.path, "read it"), store.snapshot():
+            return [_status(store, book) for book in wanted]
+
+
+def _status(store: Store, book: rows.BookRow) -> Status:
+    ask = store.connection.execute
+    by_ply: dict[int, dict[str, int]] = {}
+    query = "SELECT ply, state, count(*) FROM book_position WHERE book = ? GROUP BY ply, state"
+    for ply, state, number in ask(query, (book.id,)):
+        by_ply.setdefault(ply, {})[state] = number
+    plies = [
+        PlyRow(p, s.get("open", 0), s.get("leaf", 0), s.get("end", 0)) for p, s in sorted(by_ply.items())
+    ]
+    query = (
+        "SELECT id, started, finished, workers, positions, searched, visits, evaluations, seconds, ended"
+        " FROM book_run WHERE book = ? ORDER BY id"
+    )
+    runs = [RunRow(*row) for row in ask(query, (book.id,))]
+    query = "SELECT state, count(*) FROM book_queue WHERE book IS NULL OR book = ? GROUP BY state"
+    queue = dict(ask(query, (book.name,)).fetchall())
+    query = (
+        "SELECT l.worker, l.pid, p.fen, l.since FROM book_lease AS l JOIN book_position AS p"
+        " ON p.book = l.book AND p.key = l.key WHERE l.book = ? AND l.expires > ? ORDER BY l.worker"
+    )
+    leases = [LeaseRow(*row) for row in ask(query, (book.id, now()))]
+    moves = ask("SELECT count(*) FROM book_move WHERE book = ?", (book.id,)).fetchone()[0]
+    return Status(
+        book.name,
+        book.side,
+        book.created,
+        book.updated,
+        sum(row.open for row in plies),
+        sum(row.leaf for row in plies),
+        sum(row.end for row in plies),
+        moves,
+        tuple(_roots(store, book.id)),
+        tuple(plies),
+        tuple(runs),
+        queue,
+        tuple(leases),
+    )
+
+
+def _roots(store: Store, book: int) -> list[RootRow]:
+    query = (
+        "SELECT r.fen, r.origin, p.value, (SELECT san FROM book_move AS m WHERE m.book = r.book"
+        " AND m.key = r.key AND m.value IS NOT NULL ORDER BY m.value DESC LIMIT 1)"
+        " FROM book_root AS r LEFT JOIN book_position AS p ON p.book = r.book AND p.key = r.key"
+        " WHERE r.book = ? ORDER BY r.origin"
+    )
+    return [RootRow(*row) for row in store.connection.execute(query, (book,))]

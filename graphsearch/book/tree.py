@@ -1,0 +1,329 @@
+"""The book in memory: its positions, their values, and what each way to a leaf costs.
+
+A position's moves lead to positions of the book. Plies make this a graph without cycles: a move to a position
+that stands at no larger ply (a tempo was lost, or a line came back) counts with its own edge's value, and no
+way to a leaf goes over it.
+
+    value = best of -(child's value) and of the moves outside the book          (backup `minimax`)
+    value = (rest + sum n * -(child's value)) / N                                (backup `q`)
+    reach = min over moves of cost(move) + (child's reach); a leaf has 0
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from ..values import cp_from_q, negate
+from .config import Backup
+from .order import Order
+
+LEAF, OPEN, END = "leaf", "open", "end"
+MAX_LOSS = 10_000  # centipawns, so that a lost mate does not count more than everything else together
+
+
+@dataclass(slots=True)
+class BookMove:
+    """A move that the book has; values are seen by the side that plays it.
+
+    Attributes:
+      move: UCI. san: as people write it. child: key of the position after it. rule: why it was taken in.
+      p, n, q: prior, edge N and edge Q (None while n = 0) in the record, as of the position's last search.
+      loss, games: when it was taken in: centipawns against the best move, imported games with it.
+      visits: searches of the book that went through it.
+      since: number of the book's run in which it was taken in.
+    """
+
+    move: str
+    san: str
+    child: str
+    rule: str
+    p: float
+    n: int
+    q: float | None
+    loss: int | None
+    games: int
+    since: int
+    visits: int = 0
+
+
+@dataclass(slots=True)
+class Position:
+    """A position of the book; values are seen by the side to move.
+
+    Attributes:
+      key: 16 hex digits. fen: the position. ply: fewest half-moves to it. state: `leaf`, `open` or `end`.
+      searches: how often it was searched to its budget. n: node N after the last time.
+      value: of the book; None before the first search.
+      outside, outside_move: best value among visited moves outside the book, and that move; None: no such.
+      rest: V + sum n * E over the moves outside the book.
+      moves: those of the book, by UCI move. parents: keys of positions with a move to this one.
+      reach: cost of the cheapest way to a leaf that may be searched; None: there is none.
+      leased: somebody searches it.
+      since: number of the book's run in which it was last searched, or added.
+    """
+
+    key: str
+    fen: str
+    ply: int
+    since: int
+    state: str = LEAF
+    searches: int = 0
+    n: int = 0
+    value: float | None = None
+    outside: float | None = None
+    outside_move: str | None = None
+    rest: float = 0.0
+    moves: dict[str, BookMove] = field(default_factory=dict)
+    parents: set[str] = field(default_factory=set)
+    reach: float | None = None
+    leased: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way from a root to a position: the keys of the positions, the root first, and the moves between."""
+
+    keys: tuple[str, ...]
+    moves: tuple[str, ...]
+
+
+class BookTree:
+    """The positions of one book.
+
+    Attributes:
+      positions: by key. roots: keys, in the order of the configuration.
+      changed: keys of positions whose rows are not written yet.
+      unsettled: keys of positions whose value changed since this was last emptied.
+      lowered: keys of positions to which a shorter way was found since this was last emptied.
+    """
+
+    def __init__(self, backup: Backup, order: Order) -> None:
+        self.backup = backup
+        self.order = order
+        self.positions: dict[str, Position] = {}
+        self.roots: list[str] = []
+        self.changed: set[str] = set()
+        self.unsettled: set[str] = set()
+        self.lowered: set[str] = set()
+
+    # -------------------------------------------------------------- growing
+    def add(self, position: Position) -> Position:
+        """Returns the book's position of that key: this one if it is new, else the one that is there."""
+        known = self.positions.setdefault(position.key, position)
+        if known is position:
+            self.changed.add(position.key)
+        elif position.ply < known.ply:
+            self._lower(known, position.ply)
+        return known
+
+    def link(self, position: Position, move: BookMove) -> None:
+        """Gives a position a move; the child must be in the book."""
+        position.moves[move.move] = move
+        child = self.positions[move.child]
+        child.parents.add(position.key)
+        self.changed.add(position.key)
+        if child.ply > position.ply + 1:
+            self._lower(child, position.ply + 1)
+
+    def unlink(self, position: Position, move: str) -> None:
+        """Takes a move out of the book; the position after it stays."""
+        gone = position.moves.pop(move)
+        self.changed.add(position.key)
+        if not any(other.child == gone.child for other in position.moves.values()):
+            self.positions[gone.child].parents.discard(position.key)
+
+    def _lower(self, position: Position, ply: int) -> None:
+        """Notes a shorter way to a position, and to all that follows."""
+        waiting = [(position, ply)]
+        touched: set[str] = set()
+        while waiting:
+            found, shorter = waiting.pop()
+            if shorter >= found.ply:
+                continue
+            found.ply = shorter
+            self.changed.add(found.key)
+            self.lowered.add(found.key)
+            touched |= {found.key, *found.parents}
+            waiting += [(self.positions[move.child], shorter + 1) for move in found.moves.values()]
+        self.update(touched)
+
+    # -------------------------------------------------------------- values
+    def goes_on(self, position: Position, move: BookMove) -> bool:
+        """Returns whether a move leads on, and not back or across to what may lead here."""
+        return self.positions[move.child].ply > position.ply
+
+    def value_of(self, position: Position, move: BookMove) -> float | None:
+        """Returns the value of a move for the side that plays it: the child's, or its own edge's."""
+        child = self.positions[move.child]
+        if child.value is not None and (child.ply > position.ply or child.state == END):
+            return negate(child.value)
+        return move.q
+
+    def values(self, position: Position) -> dict[str, float | None]:
+        """Returns the values of a position's moves, by UCI move."""
+        return {move.move: self.value_of(position, move) for move in position.moves.values()}
+
+    def best(self, position: Position) -> float | None:
+        """Returns the best value of any move, in the book or not; None if none is known."""
+        known = [value for value in self.values(position).values() if value is not None]
+        return max([*known, *([] if position.outside is None else [position.outside])], default=None)
+
+    def update(self, keys: Iterable[str]) -> None:
+        """Computes positions anew, and all above them that this changes, the deepest first."""
+        waiting = {key for key in keys if key in self.positions}
+        heap = [(-self.positions[key].ply, key) for key in waiting]
+        heapq.heapify(heap)
+        while heap:
+            _, key = heapq.heappop(heap)
+            if key not in waiting:
+                continue
+            waiting.discard(key)
+            position = self.positions[key]
+            if not self._compute(position):
+                continue
+            for parent in position.parents - waiting:
+                above = self.positions[parent]
+                if above.ply < position.ply:
+                    waiting.add(parent)
+                    heapq.heappush(heap, (-above.ply, parent))
+
+    def _compute(self, position: Position) -> bool:
+        """Computes value and reach from the moves; returns whether one of them changed."""
+        if position.state == OPEN:
+            values = self.values(position)
+            value = self._value(position, values)
+            reach = self._reach(position, values)
+        else:
+            value = position.value
+            reach = 0.0 if position.state == LEAF and not position.leased else None
+        if value != position.value:
+            self.unsettled.add(position.key)
+            self.changed.add(position.key)
+        has_changed = (value, reach) != (position.value, position.reach)
+        position.value, position.reach = value, reach
+        return has_changed
+
+    def _value(self, position: Position, values: dict[str, float | None]) -> float | None:
+        if self.backup == "minimax":
+            known = [value for value in values.values() if value is not None]
+            return max([*known, *([] if position.outside is None else [position.outside])], default=None)
+        total = position.rest
+        for name, value in values.items():
+            total += position.moves[name].n * (0.0 if value is None else value)
+        return max(-1.0, min(1.0, total / max(1, position.n)))
+
+    def _reach(self, position: Position, values: dict[str, float | None]) -> float | None:
+        return min((cost + reach for _, cost, reach in self._steps(position, values)), default=None)
+
+    def _steps(
+        self, position: Position, values: dict[str, float | None]
+    ) -> Iterator[tuple[BookMove, float, float]]:
+        """Yields the moves with a leaf behind them: (move, its cost, the child's reach)."""
+        known = [value for value in values.values() if value is not None]
+        best = max([*known, *([] if position.outside is None else [position.outside])], default=None)
+        for rank, move in enumerate(position.moves.values()):
+            child = self.positions[move.child]
+            if child.reach is not None and child.ply > position.ply:
+                lost = loss_of(best, values[move.move]) or 0
+                yield move, self.order.cost(move.p, lost / 100.0, rank), child.reach
+
+    # -------------------------------------------------------------- the next leaf
+    @property
+    def has_leaf(self) -> bool:
+        """Whether a leaf may be searched."""
+        return any(self.positions[root].reach is not None for root in self.roots)
+
+    def next_way(self) -> Way | None:
+        """Returns the way to the leaf that is next by the policy of expansion; None: there is none."""
+        roots = [self.positions[root] for root in self.roots if self.positions[root].reach is not None]
+        if not roots:
+            return None
+        position = min(roots, key=self._worth_of_root)
+        keys, moves = [position.key], []
+        while position.state == OPEN:
+            values = self.values(position)
+            steps = list(self._steps(position, values))
+            move = self.order.choose(steps, values, self._visits(position), position.value or 0.0)
+            moves.append(move.move)
+            position = self.positions[move.child]
+            keys.append(position.key)
+        return Way(tuple(keys), tuple(moves))
+
+    def _worth_of_root(self, position: Position) -> tuple[float, int]:
+        worth = self._visits(position) if self.order.counts_visits else position.reach or 0.0
+        return worth, self.roots.index(position.key)
+
+    def _visits(self, position: Position) -> int:
+        return position.searches + sum(move.visits for move in position.moves.values())
+
+    def count_visit(self, way: Way) -> None:
+        """Counts a search on the moves that led to it."""
+        for key, move in zip(way.keys, way.moves, strict=False):
+            self.positions[key].moves[move].visits += 1
+            self.changed.add(key)
+
+    def lease(self, key: str, *, leased: bool) -> None:
+        """Notes that somebody searches a position, or no longer does."""
+        self.positions[key].leased = leased
+        self.update([key])
+
+    # -------------------------------------------------------------- what is there
+    def costs(self) -> dict[str, float]:
+        """Returns the cost of the cheapest way from a root to every position that can be reached."""
+        found: dict[str, float] = {}
+        heap = [(self.positions[root].ply, root, 0.0) for root in self.roots]
+        best = dict.fromkeys(self.roots, 0.0)
+        heapq.heapify(heap)
+        while heap:  # by ply, so that every way to a position is known when its turn comes
+            ply, key, _ = heapq.heappop(heap)
+            position = self.positions[key]
+            if key in found or ply != position.ply:
+                continue
+            found[key] = best[key]
+            for move, cost in self._costs_of(position):
+                child = self.positions[move.child]
+                if best[key] + cost < best.get(child.key, float("inf")):
+                    best[child.key] = best[key] + cost
+                    heapq.heappush(heap, (child.ply, child.key, best[child.key]))
+        return found
+
+    def _costs_of(self, position: Position) -> Iterator[tuple[BookMove, float]]:
+        values = self.values(position)
+        best = self.best(position)
+        for rank, move in enumerate(position.moves.values()):
+            if self.goes_on(position, move):
+                lost = loss_of(best, values[move.move]) or 0
+                yield move, self.order.cost(move.p, lost / 100.0, rank)
+
+    def way_to(self, key: str) -> Way | None:
+        """Returns a shortest way from a root to a position; None if none leads there."""
+        keys, moves = [key], []
+        while keys[-1] not in self.roots:
+            found = self._shorter(self.positions[keys[-1]])
+            if found is None:
+                return None
+            keys.append(found[0].key)
+            moves.append(found[1])
+        return Way(tuple(reversed(keys)), tuple(reversed(moves)))
+
+    def _shorter(self, position: Position) -> tuple[Position, str] | None:
+        """Returns a parent at a smaller ply, the nearest to a root, and its move to the position."""
+        above = [self.positions[key] for key in position.parents]
+        above = [parent for parent in above if parent.ply < position.ply]
+        if not above:
+            return None
+        parent = min(above, key=lambda found: (found.ply, found.key))
+        return parent, next(m.move for m in parent.moves.values() if m.child == position.key)
+
+
+def loss_of(best: float | None, value: float | None) -> int | None:
+    """Returns by how many centipawns a value is below the best one, at most 10,000; None if one is unknown.
+
+    >>> loss_of(0.5, 0.25), loss_of(0.5, None)
+    (52, None)
+    """
+    if best is None or value is None:
+        return None
+    return max(0, min(MAX_LOSS, cp_from_q(best) - cp_from_q(value)))

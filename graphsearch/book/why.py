@@ -1,0 +1,209 @@
+"""Why a book has what it has: every legal move of a position with what was decided, and by which numbers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import chess
+
+from ..position import check
+from ..store import Store, games
+from . import rows
+from .build import numbered
+from .config import BookConfig
+from .decide import Verdict
+from .growth import Growth, hex_key, known_moves
+from .order import order_of
+from .toml import stored_config
+from .tree import OPEN, BookTree, Position
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What a book knows of a position.
+
+    Attributes:
+      book: its name. position: FEN. key: 16 hex digits.
+      found: whether the book has it. state: `leaf`, `open` or `end`; None if it has not.
+      ply: in the book; None if it has it not. line: a shortest line from a root, in SAN; empty for a root.
+      searches, n: how often it was searched, node N then. value: of the book, for the side to move.
+      outside, outside_san: best value among the moves outside the book, and that move.
+      priority, rank, leaves: of a leaf: its cost, its place in that order from 1, how many leaves there are.
+      verdicts: on every legal move as of now, best value first; empty if nothing was searched here.
+      since: by UCI move of the book, the number of the run in which it was taken in.
+      left_at: if the game given leaves the book: the last position of the book, and the verdict on the move
+        that leaves it (None: that position was not searched, or is an end).
+    """
+
+    book: str
+    position: str
+    key: str
+    found: bool
+    state: str | None
+    ply: int | None
+    line: str
+    searches: int
+    n: int
+    value: float | None
+    outside: float | None
+    outside_san: str | None
+    priority: float | None
+    rank: int | None
+    leaves: int
+    verdicts: tuple[Verdict, ...]
+    since: dict[str, int]
+    left_at: LeftAt | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch book why`."""
+        names = (
+            "book",
+            "position",
+            "key",
+            "found",
+            "state",
+            "ply",
+            "line",
+            "searches",
+            "n",
+            "value",
+            "outside",
+        )
+        found = {name: getattr(self, name) for name in names}
+        found |= {"outside_move": self.outside_san, "priority": self.priority, "rank": self.rank}
+        moves = [v.as_dict() | {"since_run": self.since.get(v.candidate.move)} for v in self.verdicts]
+        left = self.left_at.as_dict() if self.left_at else None
+        return found | {"leaves": self.leaves, "moves": moves, "left_at": left}
+
+
+@dataclass(frozen=True, slots=True)
+class LeftAt:
+    """Where a game leaves a book.
+
+    Attributes:
+      position: FEN of the last position of the book. move: SAN of the one that leaves it.
+      line: from a root to that position. verdict: on the move; None if nothing was decided there.
+      state: of that position.
+    """
+
+    position: str
+    move: str
+    line: str
+    state: str
+    verdict: Verdict | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object."""
+        reason = self.verdict.reason if self.verdict else None
+        return {
+            "position": self.position,
+            "move": self.move,
+            "line": self.line,
+            "state": self.state,
+            "reason": reason,
+        }
+
+
+def why(path: str | os.PathLike[str], board: chess.Board, name: str | None = None) -> Why:
+    """Returns what a book decided on a position, and why; only reads the file, also while it is built.
+
+    Args:
+      board: the position; of its moves before, those from the book on tell where a game leaves it.
+      name: of the book; None: the only one of the file.
+
+    Raises:
+      InvalidPositionError: if the position is not legal.
+      StoreError: if the file has no such book, or cannot be read.
+    """
+    check(board)
+    with Store.open(path, read_only=True) as store:
+        return _Asked(store, rows.book_named(store, name)).why(board)
+
+
+class _Asked:
+    """One book of an open file."""
+
+    def __init__(self, store: Store, book: rows.BookRow) -> None:
+        self._store = store
+        self._name = book.name
+        self.config: BookConfig = stored_config(book.config, book.name)
+        self.tree = BookTree(self.config.expansion.value, order_of(self.config.expansion))
+        rows.load(store, book.id, self.tree)
+        found = rows.roots(store, book.id)
+        self.tree.roots = [key for key, _, _ in found if key in self.tree.positions]
+        self._plies = {key: chess.Board(fen).ply() for key, fen, _ in found}
+        self.tree.update(self.tree.positions)
+        self._growth = Growth(self.config, self.tree, 0, store.read, self._games)
+
+    def _games(self, key: str) -> dict[str, int]:
+        return {move.move: move.games for move in games.counts(self._store, [key]).get(key, [])}
+
+    def why(self, board: chess.Board) -> Why:
+        """Returns the answer."""
+        key = hex_key(board)
+        position = self.tree.positions.get(key)
+        costs = self._leaf_costs()
+        place = sorted(costs.values()).index(costs[key]) + 1 if key in costs else None
+        outside = position.outside_move if position else None
+        return Why(
+            self._name,
+            board.fen(),
+            key,
+            position is not None,
+            position.state if position else None,
+            position.ply if position else None,
+            self._line(key) if position else "",
+            position.searches if position else 0,
+            position.n if position else 0,
+            position.value if position else None,
+            position.outside if position else None,
+            board.san(chess.Move.from_uci(outside)) if outside else None,
+            costs.get(key),
+            place,
+            len(costs),
+            tuple(self._verdicts(position, board)) if position else (),
+            {m.move: m.since for m in position.moves.values()} if position else {},
+            None if position else self._left_at(board),
+        )
+
+    def _leaf_costs(self) -> dict[str, float]:
+        """Returns the costs of all leaves that can be reached."""
+        costs = self.tree.costs()
+        return {key: cost for key, cost in costs.items() if self.tree.positions[key].reach == 0.0}
+
+    def _verdicts(self, position: Position, board: chess.Board) -> Sequence[Verdict]:
+        if position.state != OPEN:
+            return ()
+        record = self._store.read(board)
+        if record is None:
+            return ()
+        found = self._growth.verdicts(position, board, known_moves(board, record))
+        return [_with_san(verdict, board) for verdict in found]
+
+    def _line(self, key: str) -> str:
+        way = self.tree.way_to(key)
+        if way is None:
+            return ""
+        positions = self.tree.positions
+        sans = [positions[k].moves[m].san for k, m in zip(way.keys, way.moves, strict=False)]
+        return numbered(sans, self._plies.get(way.keys[0], positions[way.keys[0]].ply))
+
+    def _left_at(self, board: chess.Board) -> LeftAt | None:
+        """Returns where the game of a board leaves the book; None if it was never there."""
+        game = board.copy()
+        while game.move_stack:
+            move = game.pop()
+            position = self.tree.positions.get(hex_key(game))
+            if position is not None:
+                found = [v for v in self._verdicts(position, game) if v.candidate.move == move.uci()]
+                line = self._line(position.key)
+                return LeftAt(game.fen(), game.san(move), line, position.state, found[0] if found else None)
+        return None
+
+
+def _with_san(verdict: Verdict, board: chess.Board) -> Verdict:
+    san = board.san(chess.Move.from_uci(verdict.candidate.move))
+    return replace(verdict, candidate=replace(verdict.candidate, san=san))

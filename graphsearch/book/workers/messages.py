@@ -1,0 +1,187 @@
+"""What a worker and the process that it works for say to each other, over three pipes.
+
+tasks      Errand, Stop, Leave ->    <- Ready or Failure; Beat; Finished
+ledger     Answers ->                <- Ask, which waits for them; Publish, GiveBack, which do not
+           News ->                   <- Catchup, which waits for it
+records    Saved or Failure ->       <- list[RecordBatch], which waits for it
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...evaluators.pool.worker import Failure
+from ...record import RecordBatch
+from ..desk import Task
+
+__all__ = [
+    "Answers",
+    "Ask",
+    "Beat",
+    "Catchup",
+    "Errand",
+    "Failure",
+    "Finished",
+    "GiveBack",
+    "Leave",
+    "News",
+    "Pipes",
+    "Publish",
+    "Ready",
+    "Saved",
+    "Stop",
+]
+
+Words = NDArray[np.uint64]
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+    Pipe = Connection[Any, Any]
+else:  # no generic at run time
+    Pipe = object
+
+
+@dataclass(frozen=True, slots=True)
+class Pipes:
+    """One side of the three pipes."""
+
+    tasks: Pipe
+    ledger: Pipe
+    records: Pipe
+
+    def close(self) -> None:
+        """Closes this side."""
+        for pipe in (self.tasks, self.ledger, self.records):
+            pipe.close()
+
+
+# ------------------------------------------------------------------ tasks
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """A task for a worker, and the run of the file that its records carry."""
+
+    task: Task
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Asks a worker to end its search after the wave. No task follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Asks a worker to end its search after the wave, to save and to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A worker that has its evaluator: identity as JSON, and what that has to say to a person."""
+
+    identity: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """A sign of life."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The end of a task: visits that it added, evaluations that it paid for, and what went wrong, if so."""
+
+    visits: int
+    evaluations: int
+    error: str = ""
+
+
+# ------------------------------------------------------------------ ledger
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Asks who evaluates some positions.
+
+    Attributes:
+      words: `[B, 10]`.
+      seen: number of the last commit that this worker's search sees; what was saved until then it finds.
+      waits: answer only when one of them at least is known, or leased to this worker.
+    """
+
+    words: Words
+    seen: int
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What becomes of the positions of an `Ask`: those that are neither mine nor known are waited for.
+
+    Attributes:
+      mine: `[B]` bool, leased to the worker that asked: it evaluates them and publishes.
+      known: `[K]` int64, indices of those that others have evaluated.
+      wdl, priors, bounds: of these, as in `Evaluation`; bounds only if any is proven.
+      commits: how many commits there were.
+    """
+
+    mine: NDArray[np.bool_]
+    known: NDArray[np.int64]
+    wdl: NDArray[np.float32]
+    priors: NDArray[np.float32]
+    bounds: NDArray[np.int8] | None
+    commits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """What a worker has evaluated, as the evaluator said it.
+
+    Attributes:
+      words: `[B, 10]`. moves, offsets: as in `PositionBatch`.
+      wdl, priors, bounds: as in `Evaluation`.
+      seconds: that it took.
+    """
+
+    words: Words
+    moves: NDArray[np.uint16]
+    offsets: NDArray[np.int64]
+    wdl: NDArray[np.float32]
+    priors: NDArray[np.float32]
+    bounds: NDArray[np.int8] | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class GiveBack:
+    """Positions that the evaluator has failed to evaluate."""
+
+    words: Words
+
+
+@dataclass(frozen=True, slots=True)
+class Catchup:
+    """Asks what others have saved since it was last asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What others have saved.
+
+    Attributes:
+      batches: records as they are in the file, later ones newer; None: too many, read them from there.
+      commits: how many commits there were.
+    """
+
+    batches: list[RecordBatch] | None
+    commits: int
+
+
+# ------------------------------------------------------------------ records
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What was sent is in the file; size of its write-ahead log if a reader keeps that too long, else 0."""
+
+    log_held: int

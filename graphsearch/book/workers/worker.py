@@ -1,0 +1,214 @@
+"""The worker's process: one evaluator, one graph over the shared file, one task after the other."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from dataclasses import dataclass
+
+import chess
+
+from ...errors import GraphSearchError, InvalidPositionError
+from ...evaluators import Evaluator, UniformEvaluator, close
+from ...evaluators.pool.process import end_at_once, prepare
+from ...evaluators.pool.worker import Make, compiled_once, failure_of
+from ...graph import Graph
+from ...kernels import layout
+from ...kernels.kinds import EXTERNAL
+from ...params import Limits, SearchParams
+from ...position import check
+from ...search import search
+from ..desk import Task
+from .messages import Beat, Errand, Finished, Leave, Pipes, Ready
+from .remote import SharedStore
+from .shared import SharedEvaluator
+
+LITTLE_BYTES = 64 << 20
+BEAT_SECONDS = 1.0  # between two signs of life
+LOOK_SECONDS = 2.0  # between two looks at what others have saved, while a task goes on
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a worker is made from: the file, what makes its evaluator, its share of memory and of cores."""
+
+    path: str
+    make: Make
+    ram_bytes: int | None
+    threads: int
+
+
+def work(setup: Setup, pipes: Pipes) -> None:
+    """Works until it is told to leave; the process's main function."""
+    prepare(setup.threads)
+    try:
+        evaluator = setup.make()
+        ready = Ready(evaluator.identity.as_json(), tuple(getattr(evaluator, "notes", ())))
+    except BaseException as error:  # SystemExit too: the reason must get through
+        pipes.tasks.send(failure_of(error, ""))
+        return
+    try:
+        pipes.tasks.send(ready)
+        _Worker(setup, pipes, evaluator).run()
+    finally:
+        close(evaluator)
+
+
+class _Worker:
+    """Takes tasks in, sends what comes of them."""
+
+    def __init__(self, setup: Setup, pipes: Pipes, evaluator: Evaluator) -> None:
+        self._setup = setup
+        self._pipes = pipes
+        self._evaluator = SharedEvaluator(evaluator, pipes.ledger)
+        self._graph: Graph | None = None
+        self._stop = threading.Event()
+        self._errands: queue.SimpleQueue[Errand | None] = queue.SimpleQueue()
+        self._speaking = threading.Lock()
+        for task in (self._listen, self._beat):
+            threading.Thread(target=task, name=f"graphsearch{task.__name__}", daemon=True).start()
+
+    def run(self) -> None:
+        """Does one task after the other until there is to be no more, then saves."""
+        try:
+            while (errand := self._errands.get()) is not None:
+                self._send(self._done(errand))
+        finally:
+            if self._graph is not None:
+                self._graph.close()
+
+    # ---------------------------------------------------------- threads
+    def _listen(self) -> None:
+        """Takes in what comes; if the other side is gone, there is nobody to work for."""
+        try:
+            while True:
+                message = self._pipes.tasks.recv()
+                if isinstance(message, Errand):
+                    self._errands.put(message)
+                    continue
+                self._stop.set()
+                if isinstance(message, Leave):
+                    self._errands.put(None)
+        except (EOFError, OSError):
+            end_at_once()
+
+    def _beat(self) -> None:
+        while True:
+            self._send(Beat())
+            time.sleep(BEAT_SECONDS)
+
+    def _send(self, message: Finished | Beat) -> None:
+        try:
+            with self._speaking:
+                self._pipes.tasks.send(message)
+        except OSError:
+            end_at_once()
+
+    # ---------------------------------------------------------- one task
+    def _done(self, errand: Errand) -> Finished:
+        """Searches a position, and returns what came of it when that is in the file."""
+        paid, visits, error = self._evaluator.paid, 0, ""
+        try:
+            graph = self._opened()
+            before = int(graph.arena.counters[layout.VISITS])
+            try:
+                self._search(graph, errand)
+            finally:
+                visits = int(graph.arena.counters[layout.VISITS]) - before
+                graph.flush()
+        except GraphSearchError as failed:
+            error = str(failed)
+        return Finished(visits, self._evaluator.paid - paid, error)
+
+    def _opened(self) -> Graph:
+        """Returns the graph; the file is there as soon as there is a task."""
+        if self._graph is None:
+            with compiled_once("search"):
+                _search_a_little()
+            identity = self._evaluator.identity
+            store = SharedStore.joined(self._setup.path, identity, self._pipes.records)
+            self._graph = Graph(self._evaluator, store, ram_bytes=self._setup.ram_bytes)
+            self._graph.pager.complete = False  # others write this file too
+        return self._graph
+
+    def _search(self, graph: Graph, errand: Errand) -> None:
+        """Searches the position of a task."""
+        task = errand.task
+        board = board_of(task)
+        params = SearchParams.from_options(f"{name}={value}" for name, value in task.params)
+        graph.settle(wait=True)
+        catch_up(graph, self._evaluator)
+        look = _Look(graph, self._evaluator, params.minibatch_size)
+        search(
+            graph,
+            board,
+            Limits(visits=task.visits, evaluations=task.evaluations),
+            params,
+            stop=self._stop,
+            searchmoves=[chess.Move.from_uci(text) for text in task.moves],
+            pace=look,
+            hurry=True,
+            run=errand.run,
+        )
+
+
+def catch_up(graph: Graph, evaluator: SharedEvaluator) -> int:
+    """Has the waves to come see what others have saved; returns how many commits that are."""
+    news = evaluator.catch_up()
+    store = graph.store
+    assert isinstance(store, SharedStore)
+    store.look()
+    graph.pager.file_changed()
+    if news.batches is None or not all(graph.pager.renew(batch) for batch in news.batches):
+        graph.pager.start_over()
+    return news.commits
+
+
+class _Look:
+    """Called before each wave: now and then it lets the waves to come see what others have saved.
+
+    A wave in flight was gathered before that, so the ledger hears of it one wave later: only then is there
+    none that asks for what is in the file already.
+    """
+
+    def __init__(self, graph: Graph, evaluator: SharedEvaluator, batch: int) -> None:
+        self._graph = graph
+        self._evaluator = evaluator
+        self._batch = batch
+        self._seen = evaluator.seen
+        self._at = time.monotonic()
+
+    def __call__(self, leaves: int, seconds: float) -> int:
+        """Returns the size of a batch, as it always was."""
+        self._evaluator.seen = self._seen
+        now = time.monotonic()
+        if now - self._at >= LOOK_SECONDS and self._evaluator.commits > self._seen:
+            self._at, self._seen = now, catch_up(self._graph, self._evaluator)
+        return self._batch
+
+
+def board_of(task: Task) -> chess.Board:
+    """Returns the position of a task.
+
+    Raises:
+      InvalidPositionError: if it is none, or cannot be searched.
+    """
+    try:
+        board = chess.Board(task.fen)
+    except ValueError as error:
+        raise InvalidPositionError(f"no FEN: {task.fen!r} ({error})") from None
+    check(board)
+    return board
+
+
+class _Unknowing(UniformEvaluator):
+    """An evaluator outside the kernels that takes no time."""
+
+    kernel_kind = EXTERNAL
+
+
+def _search_a_little() -> None:
+    """Has the kernels of a search compiled, or loaded."""
+    with Graph.open(None, evaluator=_Unknowing(), ram_bytes=LITTLE_BYTES) as graph:
+        search(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=32))

@@ -1,0 +1,85 @@
+"""What processes of this machine have in common that work for this one: signals, threads, how they end.
+
+They are spawned, never forked: this process has threads, compiled kernels and an open SQLite file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from multiprocessing import resource_tracker
+from multiprocessing.process import BaseProcess
+
+# of a terminal or a supervisor, which send them to all processes of a group: the search saves and ends, and
+# needs its workers until then
+SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+def cores_per_worker(workers: int) -> int:
+    """Returns how many of this process's cores each of some workers may use, at least 1."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    return max(1, cores // workers)
+
+
+@contextlib.contextmanager
+def signals_blocked() -> Iterator[None]:
+    """Starts processes and threads deaf to `SIGNALS`, as they inherit; a process then chooses for itself."""
+    if not hasattr(signal, "pthread_sigmask"):  # pragma: no cover
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        resource_tracker.ensure_running()  # which unblocks some when it starts
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def how_it_ended(process: BaseProcess) -> str:
+    """Returns how a process ended, for a message."""
+    with contextlib.suppress(ValueError, AssertionError):
+        process.join(1)
+        if process.exitcode is not None and process.exitcode < 0:
+            return f"a worker process was ended by signal {-process.exitcode}"
+        if process.exitcode is not None:
+            return f"a worker process ended with exit code {process.exitcode}"
+    return "a worker process ended"
+
+
+# ---------------------------------------------------------- in the worker's process
+def prepare(threads: int) -> None:
+    """Prepares this process: what it ignores, that it ends with its parent, how many threads it has."""
+    for number in SIGNALS:
+        # SIGTERM by a handler: ignored, it would be so in an engine that the evaluator starts, for good
+        signal.signal(number, _ignore if number == signal.SIGTERM else signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    threading.Thread(target=_follow_parent, name="graphsearch-parent", daemon=True).start()
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        os.environ.setdefault(name, str(threads))
+
+
+def _ignore(number: int, frame: object) -> None:
+    """Does nothing."""
+
+
+def _follow_parent() -> None:
+    """Ends this process when its parent is gone, however that ended: the executor would wait for ever.
+
+    Linux's death signal is no substitute: it comes when the thread ends that started the process.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        end_at_once()
+
+
+def end_at_once() -> None:
+    """Ends this process, as nobody waits for it any more."""
+    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))

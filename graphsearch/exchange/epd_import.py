@@ -1,0 +1,201 @@
+"""Positions of EPD files into the tables of a graph file, with their operations."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import chess
+
+from ..errors import InvalidPositionError
+from ..position import check, key_of
+from ..store import games as tables
+from .importing import Desk, Job, OnProgress, import_files, open_for_import
+from .report import FileReport, Problem
+from .sources import Given, Input
+
+KIND = "epd"
+LINES_AT_ONCE = 10_000  # of one transaction
+MOVE_LISTS = frozenset({"am", "bm", "pv"})
+MAX_MOVE_NUMBER = 1 << 15
+
+_NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
+_MATE = re.compile(r"#[-+]?\d+", re.ASCII)
+_OPERATION = re.compile(r"""\s*([A-Za-z]\w*)(?:\s+((?:"(?:[^"\\]|\\.)*"|[^";])*))?\s*(;|$)""", re.ASCII)
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+
+Operations = dict[str, Any]
+
+
+def import_epd(
+    path: str | os.PathLike[str],
+    files: Sequence[Given],
+    *,
+    again: bool = False,
+    stop: threading.Event | None = None,
+    on_progress: OnProgress | None = None,
+) -> list[FileReport]:
+    """Takes the positions of EPD files into a graph file, which is made if it is missing.
+
+    Args:
+      again: take in files that were imported before once more.
+      stop: set it, from any thread or a signal handler, to save and return.
+
+    Raises:
+      StoreError: if the graph file cannot be written; what was saved before stays.
+    """
+    with open_for_import(path) as store:
+        job = Job(kind=KIND, take=_take, options={}, again=again)
+        return import_files(store, files, job, stop=stop, on_progress=on_progress)
+
+
+def _take(desk: Desk, given: Input) -> None:
+    """Takes the lines of a file that were not taken yet."""
+    report, rows, passed = desk.report, list[tables.EpdRow](), 0
+    finished = False
+    try:
+        for number, line in enumerate(given.lines(), start=1):
+            text = _decoded(line, first=number == 1).strip()
+            passed += bool(text)
+            if text and passed > desk.before:
+                _take_line(desk, number, text, rows)
+            if len(rows) >= LINES_AT_ONCE:
+                _save(desk, rows)
+            desk.say()
+            if desk.stopped:
+                return
+        finished = True
+    finally:
+        _save(desk, rows, finished=finished)
+        if not report.done:
+            report.notes.append("it holds no positions")
+
+
+def _take_line(desk: Desk, number: int, text: str, rows: list[tables.EpdRow]) -> None:
+    try:
+        board, operations = read_epd(text)
+    except InvalidPositionError as error:
+        desk.report.problems.append(Problem(number, str(error)))
+        desk.report.skipped += 1
+        return
+    key = f"{key_of(board):016x}"
+    rows.append((desk.source.id, number, key, board.fen(), json.dumps(operations, ensure_ascii=False)))
+    desk.report.taken += 1
+
+
+def _save(desk: Desk, rows: list[tables.EpdRow], *, finished: bool = False) -> None:
+    desk.save(lambda store: tables.add_epd(store, rows), finished=finished)
+    rows.clear()
+
+
+def _decoded(line: str, *, first: bool) -> str:
+    """Returns a line that was read as Latin-1; as UTF-8 if it is that."""
+    if first:
+        line = line.removeprefix("\xef\xbb\xbf")
+    if line.isascii():
+        return line
+    try:
+        return line.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return line
+
+
+def read_epd(text: str) -> tuple[chess.Board, Operations]:
+    """Returns the position of an EPD line, its clocks from `hmvc` and `fmvn`, and its operations.
+
+    Moves of `bm`, `am` and `pv` are lists of UCI; an operand that is one number, or one string in quotes, is
+    that; other operands stay text, also the mates that some files have as `bm #3`; an operation without one
+    is None. The four fields may be followed by the two clocks of a FEN.
+
+    Raises:
+      InvalidPositionError: if any of it cannot be read.
+
+    >>> board, operations = read_epd('4k3/8/8/8/8/8/4P3/4K3 w - - bm e4 Kd2; ce 31; id "a";')
+    >>> operations
+    {'bm': ['e2e4', 'e1d2'], 'ce': 31, 'id': 'a'}
+    """
+    fields = text.split(None, 4)
+    if len(fields) < 4:
+        raise InvalidPositionError(
+            f"an EPD line has four fields of a position, not {len(fields)}: {text[:60]}"
+        )
+    rest = fields[4] if len(fields) > 4 else ""
+    clocks = re.match(r"(\d+)\s+(\d+)(?=\s|;|$)\s*;?", rest, re.ASCII)
+    if clocks:
+        rest = rest[clocks.end() :]
+    board = _board(" ".join(fields[:4]), (clocks[1], clocks[2]) if clocks else ("0", "1"))
+    operations = {name: _value(board, name, operand) for name, operand in _split(rest)}
+    _set_clocks(board, operations)
+    check(board)
+    return board, operations
+
+
+def _board(position: str, clocks: tuple[str, str]) -> chess.Board:
+    try:
+        board = chess.Board(" ".join((position, *clocks)))
+    except ValueError as error:
+        raise InvalidPositionError(f"{error}: {position}") from None
+    if board.has_chess960_castling_rights():
+        raise InvalidPositionError(f"only standard chess can be searched, not Chess960: {position}")
+    check(board)
+    return board
+
+
+def _split(rest: str) -> list[tuple[str, str | None]]:
+    """Returns the operations of a line, name and operand each."""
+    found: list[tuple[str, str | None]] = []
+    at = 0
+    while rest[at:].strip(" \t;"):
+        match = _OPERATION.match(rest, at)
+        if match is None:
+            raise InvalidPositionError(f"what is no operation: {rest[at:].strip()[:60]}")
+        name, operand = match[1], match[2]
+        if any(name == other for other, _ in found):
+            raise InvalidPositionError(f"the operation {name} stands there twice")
+        found.append((name, operand.strip() if operand and operand.strip() else None))
+        at = match.end()
+    return found
+
+
+def _value(board: chess.Board, name: str, operand: str | None) -> object:
+    if name in MOVE_LISTS and not (operand and _MATE.fullmatch(operand)):
+        return _moves(board, name, (operand or "").split())
+    if operand is None:
+        return None
+    if operand.startswith('"'):
+        found = _STRING.fullmatch(operand)
+        return re.sub(r"\\(.)", r"\1", found[1]) if found else operand
+    if _NUMBER.fullmatch(operand) and len(operand) <= 18:
+        return float(operand) if re.search(r"[.eE]", operand) else int(operand)
+    return operand
+
+
+def _moves(board: chess.Board, name: str, words: list[str]) -> list[str]:
+    """Returns moves in UCI; those of a `pv` follow each other."""
+    at, found = board.copy(stack=False), []
+    for word in words:
+        try:
+            move = at.parse_san(word)
+        except ValueError as error:
+            raise InvalidPositionError(f"{name}: {error}") from None
+        if not move:
+            raise InvalidPositionError(f"{name}: a null move ({word})")
+        found.append(move.uci())
+        if name == "pv":
+            at.push(move)
+    return found
+
+
+def _set_clocks(board: chess.Board, operations: Mapping[str, Any]) -> None:
+    for name, low in (("hmvc", 0), ("fmvn", 1)):
+        value = operations.get(name, low)
+        if not isinstance(value, int) or not low <= value < MAX_MOVE_NUMBER:
+            raise InvalidPositionError(f"{name} must be a number from {low} on, not {value}")
+        if name in operations and name == "hmvc":
+            board.halfmove_clock = value
+        elif name in operations:
+            board.fullmove_number = value

@@ -1,0 +1,175 @@
+"""What all imports share: file by file into a graph file, in transactions that say how far they are."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import ImportFileError
+from ..store import LOG_BYTES, Store
+from ..store import games as tables
+from ..store.games import Source
+from .report import FileReport
+from .sources import Given, Input, opened
+
+SAY_SECONDS = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class ImportProgress:
+    """How far a file is: bytes, of how many; games, entries or positions so far, and how many a second."""
+
+    stage: str
+    name: str
+    done: int
+    total: int
+    count: int = 0
+    rate: float = 0.0
+
+
+OnProgress = Callable[[ImportProgress], object]
+
+
+class Desk:
+    """Where an import stands in one file, and what writes that down.
+
+    Attributes:
+      source: its row in the file. report: what is told in the end. before: how much an earlier import did.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        source: Source,
+        report: FileReport,
+        given: Input,
+        stop: threading.Event,
+        on_progress: OnProgress | None,
+    ) -> None:
+        self.store = store
+        self.source = source
+        self.report = report
+        self.before = report.done
+        self._given = given
+        self._stop = stop
+        self._on_progress = on_progress
+        self._started = self._said_at = time.monotonic()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the person wants to end; save then, and return."""
+        return self._stop.is_set()
+
+    def save(self, write: tables.Write, *, finished: bool = False) -> None:
+        """Writes rows and how far the import is, all of it or nothing.
+
+        Raises:
+          StoreError: if the file cannot be written; what was saved before stays.
+        """
+        report = self.report
+        with self.store.transaction():
+            write(self.store)
+            self.source = tables.update_source(
+                self.store, self.source, taken=report.taken, skipped=report.skipped, finished=finished
+            )
+        self.store.checkpoint(over=LOG_BYTES)
+
+    def say(self, stage: str = "Importing", count: int | None = None) -> None:
+        """Tells how far it is, now and then; `count` if it is not of the games or entries that are done."""
+        now = time.monotonic()
+        if self._on_progress is None or now - self._said_at < SAY_SECONDS:
+            return
+        self._said_at = now
+        done = self.report.done - self.before if count is None else count
+        rate = done / max(now - self._started, 1e-9)
+        size = self._given.size
+        self._on_progress(ImportProgress(stage, self._given.name, self._given.position, size, done, rate))
+
+
+Take = Callable[[Desk, Input], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """How files of one kind are taken in: the options that change what is taken, and the function."""
+
+    kind: str
+    take: Take  # takes in one file; passes over what was taken before, and ends with `Desk.save`
+    options: Mapping[str, Any]
+    again: bool = False
+
+
+def import_files(
+    store: Store,
+    files: Iterable[Given],
+    job: Job,
+    *,
+    stop: threading.Event | None = None,
+    on_progress: OnProgress | None = None,
+) -> list[FileReport]:
+    """Takes files into an open store, one after the other; one that cannot be read stops no other.
+
+    Raises:
+      StoreError: if the store cannot be written.
+    """
+    stop = stop or threading.Event()
+    reports: list[FileReport] = []
+    for given in files:
+        if stop.is_set():
+            break
+        reports.append(_import_one(store, given, job, stop, on_progress))
+    return reports
+
+
+def _import_one(
+    store: Store, given: Given, job: Job, stop: threading.Event, on_progress: OnProgress | None
+) -> FileReport:
+    report = FileReport(given.name, job.kind)
+    started = time.monotonic()
+
+    def on_bytes(done: int, total: int) -> None:
+        if on_progress:
+            on_progress(ImportProgress("Reading", given.name, done, total))
+
+    try:
+        with opened(given, store.path.parent, on_bytes) as file:
+            report.digest = file.digest
+            source = _begin(store, file, job, report)
+            if report.state != "known":
+                desk = Desk(store, source, report, file, stop, on_progress)
+                job.take(desk, file)
+                report.state = "stopped" if stop.is_set() and not desk.source.finished else report.state
+    except ImportFileError as error:
+        report.error = str(error)
+        report.state = "failed"
+    report.new_taken += report.taken
+    report.new_skipped += report.skipped
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def _begin(store: Store, file: Input, job: Job, report: FileReport) -> Source:
+    """Returns the row of a file: a new one, or that of an import that was broken off."""
+    known = None if job.again else tables.known_source(store, job.kind, file.digest, job.options)
+    if known is None:
+        with store.transaction():
+            known = tables.begin_source(store, job.kind, file.name, file.digest, job.options)
+        report.state = "imported"
+    else:
+        report.state = "known" if known.finished else "continued"
+    report.source, report.taken, report.skipped = known.id, known.taken, known.skipped
+    report.new_taken, report.new_skipped = -known.taken, -known.skipped
+    return known
+
+
+def open_for_import(path: str | os.PathLike[str]) -> Store:
+    """Returns the store that files are imported into; one that does not exist is made, bound to no evaluator.
+
+    Raises:
+      StoreError: as `Store.open`.
+    """
+    return Store.open(path, create=True, unbound=True)

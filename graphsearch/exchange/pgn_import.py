@@ -1,0 +1,179 @@
+"""Games of PGN files into the tables of a graph file: counts and results by position and move."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..errors import InvalidParameterError
+from ..pgn_text import GameReader, PgnGame
+from ..store import Store
+from ..store import games as tables
+from .importing import Desk, Job, OnProgress, import_files, open_for_import
+from .playing import BrokenGameError, Played, Player, VariantError
+from .report import FileReport, Problem
+from .sources import Given, Input
+
+KIND = "pgn"
+GAMES_AT_ONCE = 5000  # of one transaction, unless
+MOVES_AT_ONCE = 100_000  # so many different moves come together first: some 60 MB
+
+WHITE, DRAWS, BLACK, UNKNOWN, VARIATIONS = range(5)  # columns of a count
+_RESULTS = {"1-0": WHITE, "0-1": BLACK, "1/2-1/2": DRAWS, "1/2": DRAWS}
+
+
+def import_pgn(
+    path: str | os.PathLike[str],
+    files: Sequence[Given],
+    *,
+    variations: bool = False,
+    max_ply: int | None = None,
+    again: bool = False,
+    stop: threading.Event | None = None,
+    on_progress: OnProgress | None = None,
+) -> list[FileReport]:
+    """Counts the games of PGN files (plain, gzip or zstd) in a graph file, which is made if it is missing.
+
+    A game counts once for each of its (position, move), however often it repeats them. A broken game counts
+    nothing. A file that was imported before, as its bytes say, counts no second time; one that was broken off
+    goes on after the games that were taken.
+
+    Args:
+      variations: count moves of variations too, in a column of their own.
+      max_ply: count moves from positions below this ply only; what follows is not read.
+      again: count the files even if they were imported before.
+      stop: set it, from any thread or a signal handler, to save and return.
+
+    Raises:
+      InvalidParameterError: if `max_ply` is below 1.
+      StoreError: if the graph file cannot be written; what was saved before stays.
+    """
+    if max_ply is not None and max_ply < 1:
+        raise InvalidParameterError(f"max_ply is {max_ply}; it must be at least 1")
+    options: dict[str, Any] = {"variations": variations, "max_ply": max_ply}
+
+    def take(desk: Desk, given: Input) -> None:
+        _PgnImport(desk, given, variations, max_ply).run()
+
+    job = Job(kind=KIND, take=take, options=options, again=again)
+    with open_for_import(path) as store:
+        return import_files(store, files, job, stop=stop, on_progress=on_progress)
+
+
+class _PgnImport:
+    """One file."""
+
+    def __init__(self, desk: Desk, given: Input, variations: bool, max_ply: int | None) -> None:
+        self._desk = desk
+        self._report = desk.report
+        self._reader = GameReader(given.lines(), variations=variations)
+        self._player = Player(max_ply)
+        self._tally = Tally()
+        self._strays = self._at_odds = 0
+
+    def run(self) -> None:
+        """Takes the games that were not taken yet; what is counted is saved whatever ends it."""
+        finished = False
+        try:
+            for number, game in enumerate(self._reader, start=1):
+                if number > self._desk.before:
+                    self._take(game)
+                if self._tally.is_full:
+                    self._save()
+                self._desk.say()
+                if self._desk.stopped:
+                    return
+            finished = True
+        finally:
+            self._save(finished=finished)
+            self._add_notes()
+
+    def _take(self, game: PgnGame) -> None:
+        try:
+            played = self._player.play(game)
+        except BrokenGameError as error:
+            self._report.problems.append(Problem(error.line, error.reason))
+            self._report.skipped += 1
+        except VariantError as error:
+            self._report.variants[str(error)] += 1
+            self._report.skipped += 1
+        else:
+            result, at_odds = result_of(game)
+            self._tally.add(played, result)
+            self._report.taken += 1
+            self._at_odds += at_odds
+            self._strays += len(game.strays)
+
+    def _save(self, *, finished: bool = False) -> None:
+        self._desk.save(self._tally.write, finished=finished)
+        self._tally = Tally()  # if that failed, these counts go with the next save
+
+    def _add_notes(self) -> None:
+        strays = self._strays + len(self._reader.strays)
+        for number, what in (
+            (self._at_odds, "games whose Result contradicts their ending, counted as without result"),
+            (strays, "words that are no moves, passed over"),
+            (self._player.cut_variations, "variations that were read up to a null move (--) only"),
+        ):
+            if number:
+                self._report.notes.append(f"{what}: {number:,}")
+        if not self._report.done:
+            self._report.notes.append("it holds no games")
+
+
+class Tally:
+    """Counts of some games, until they are written."""
+
+    def __init__(self) -> None:
+        self._positions: dict[str, tuple[str, int]] = {}
+        self._moves: dict[tuple[str, str], tuple[str, list[int]]] = {}
+        self._games = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to write it."""
+        return self._games >= GAMES_AT_ONCE or len(self._moves) >= MOVES_AT_ONCE
+
+    def add(self, played: Iterable[Played], result: int) -> None:
+        """Counts one game: each (position, move) once, moves of variations as often as they stand there."""
+        seen: set[tuple[str, str]] = set()
+        for one in played:
+            node, step = one.node, one.step
+            known = self._positions.get(node.key)
+            if known is None or node.ply < known[1]:
+                self._positions[node.key] = (node.fen, node.ply)
+            if step is None:
+                continue
+            place = (node.key, step.uci)
+            if not one.variation and place in seen:
+                continue
+            seen.add(place) if not one.variation else None
+            counts = self._moves.get(place)
+            if counts is None:
+                counts = self._moves[place] = (step.san, [0, 0, 0, 0, 0])
+            counts[1][VARIATIONS if one.variation else result] += 1
+        self._games += 1
+
+    def write(self, store: Store) -> None:
+        """Adds the counts to those of the file, in the order of keys."""
+        tables.add_games(
+            store,
+            ((key, *position) for key, position in sorted(self._positions.items())),
+            ((key, move, san, *counts) for (key, move), (san, counts) in sorted(self._moves.items())),  # type: ignore[misc]
+        )
+
+
+def result_of(game: PgnGame) -> tuple[int, bool]:
+    """Returns the column of a game's result, and whether its header and its ending contradict each other.
+
+    >>> [result_of(PgnGame(1, {"Result": "1-0"}, marker=marker)) for marker in ("1-0", "*", "0-1")]
+    [(0, False), (0, False), (3, True)]
+    """
+    header = _RESULTS.get(game.headers.get("Result", "").strip())
+    ending = _RESULTS.get(game.marker)
+    if header is not None and ending is not None and header != ending:
+        return UNKNOWN, True
+    found = header if ending is None else ending
+    return (UNKNOWN if found is None else found), False

@@ -1,0 +1,119 @@
+"""PGN as text: lines of 80 columns, move numbers, comments, and marks of bad moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+from ..values import cp_from_q
+
+COLUMNS = 80
+# least loss of Q against the best move, in [-1, 1], and the NAG: ?!, ?, ??
+MISTAKES = ((0.3, 4), (0.2, 2), (0.1, 6))
+JUDGED_VISITS = 10  # of a move, before it is called a mistake
+
+
+class MoveText:
+    """Writes words to a stream, in lines of at most 80 columns unless a word is longer."""
+
+    def __init__(self, out: BinaryIO) -> None:
+        self._out = out
+        self._column = 0
+        self._opening = ""
+        self._last = ""  # not written yet: a parenthesis may follow
+
+    def word(self, text: str) -> None:
+        """Writes a word, after a blank or a line end."""
+        self._write_last()
+        self._last = self._opening + text
+        self._opening = ""
+
+    def open(self) -> None:
+        """Begins a variation: the next word stands behind the parenthesis."""
+        self._opening = "("
+
+    def close(self) -> None:
+        """Ends a variation; the parenthesis follows the last word."""
+        self._last += ")"
+
+    def _write_last(self) -> None:
+        if not self._last:
+            return
+        if self._column:
+            fits = self._column + 1 + len(self._last) <= COLUMNS
+            self._out.write(b" " if fits else b"\n")
+            self._column = self._column + 1 if fits else 0
+        self._out.write(self._last.encode())
+        self._column += len(self._last)
+        self._last = ""
+
+    def comment(self, parts: Iterable[str]) -> None:
+        """Writes a comment; each part stays in one piece."""
+        words = list(parts)
+        words[0] = "{" + words[0]
+        words[-1] += "}"
+        for word in words:
+            self.word(word)
+
+    def end(self) -> None:
+        """Ends the line."""
+        self._write_last()
+        self._out.write(b"\n")
+        self._column = 0
+
+
+def header(name: str, value: str) -> bytes:
+    r"""Returns a line of headers.
+
+    >>> header("Event", 'the "b"')
+    b'[Event "the \\"b\\""]\n'
+    """
+    text = "".join(c if c.isprintable() else "?" for c in value).replace("\\", "\\\\").replace('"', '\\"')
+    return f'[{name} "{text}"]\n'.encode()
+
+
+def number(ply: int, *, first: bool = True) -> str:
+    """Returns the number before a move at a ply; without `first`, none for Black.
+
+    >>> number(0), number(3), number(3, first=False)
+    ('1.', '2...', '')
+    """
+    if ply & 1:
+        return f"{ply // 2 + 1}..." if first else ""
+    return f"{ply // 2 + 1}."
+
+
+def line(sans: Iterable[str], ply: int) -> Iterator[str]:
+    """Yields the words of a line that begins at a ply.
+
+    >>> " ".join(line(["e5", "Nf3", "Nc6"], 1))
+    '1... e5 2. Nf3 Nc6'
+    """
+    for k, san in enumerate(sans):
+        before = number(ply + k, first=k == 0)
+        if before:
+            yield before
+        yield san
+
+
+def eval_text(value: float, *, white: bool) -> str:
+    """Returns the `[%eval]` of a value seen by the side that has moved: pawns, seen by White.
+
+    >>> eval_text(0.5, white=True), eval_text(0.5, white=False), eval_text(-0.001, white=True)
+    ('[%eval 0.89]', '[%eval -0.89]', '[%eval 0.00]')
+    """
+    cp = cp_from_q(value if white else -value)
+    return f"[%eval {cp / 100:.2f}]"
+
+
+def mistake(best: float, value: float, visits: int) -> int | None:
+    """Returns the NAG of a move that is clearly worse than the best one, None if it is not.
+
+    ?! (6), ? (2) and ?? (4) from a loss of 0.1, 0.2 and 0.3 in Q on, for moves with 10 visits or more.
+
+    >>> mistake(0.1, -0.15, 50), mistake(0.1, -0.15, 9), mistake(0.1, 0.05, 50), mistake(0.0, -0.9, 10)
+    (2, None, None, 4)
+    """
+    if visits < JUDGED_VISITS:
+        return None
+    return next((nag for loss, nag in MISTAKES if best - value >= loss - 1e-9), None)

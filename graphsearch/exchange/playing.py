@@ -1,0 +1,224 @@
+"""Playing the games of PGN files: from words to positions and moves, each looked at once for many games."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import chess
+
+from ..errors import InvalidPositionError
+from ..pgn_text import CLOSE, NULL_MOVES, OPEN, PgnGame, variant_of
+from ..position import FREE_CLOCK, check
+from .naming import Names
+
+MAX_NODES = 60_000  # positions that are remembered: some 60 MB
+NEW_NODES = 16  # of one game: its opening is met again, its endgame is not
+MAX_STARTS = 1000
+
+
+class BrokenGameError(Exception):
+    """A game that cannot be read: the line and the reason."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.line = line
+        self.reason = reason
+
+
+class VariantError(Exception):
+    """A game of a variant, by its name."""
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A position that games passed, with the moves from it that were read already, by their words."""
+
+    key: str
+    fen: str
+    ply: int
+    steps: dict[str, Step] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """A move, in UCI and as people write it, and where it leads."""
+
+    move: chess.Move
+    uci: str
+    san: str
+    child: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A move of a game; `step` is None for the position at its end."""
+
+    node: Node
+    step: Step | None
+    variation: bool
+
+
+class Player:
+    """Plays games strictly, one at a time.
+
+    Args:
+      max_ply: moves from positions of this ply on are passed over, unread; None: none are.
+    """
+
+    def __init__(self, max_ply: int | None = None) -> None:
+        self._max_ply = max_ply
+        self._nodes: dict[str, Node] = {}
+        self._starts: dict[str, tuple[Node, chess.Board]] = {}
+        self._fresh = 0
+        self._names = Names()
+        self._board = chess.Board()
+        self._start = chess.Board()
+        self._moves: list[chess.Move] = []  # that lead to the present position
+        self._pushed = 0  # how many of them are on the board; -1: the board is in another line
+        self.cut_variations = 0
+
+    def play(self, game: PgnGame) -> list[Played]:
+        """Returns the moves of a game, those of its variations too where it has them.
+
+        Raises:
+          BrokenGameError: if any of it cannot be read.
+          VariantError: if it is no standard chess.
+        """
+        variant = variant_of(game.headers)
+        if variant:
+            raise VariantError(variant)
+        if game.error:
+            raise BrokenGameError(game.error_line, game.error)
+        node, self._start = self._begin(game)
+        self._board = self._start.copy(stack=False)
+        self._moves, self._pushed, self._fresh = [], 0, 0
+        return list(self._played(game, node))
+
+    # -------------------------------------------------------------- beginning
+    def _begin(self, game: PgnGame) -> tuple[Node, chess.Board]:
+        """Returns where a game starts."""
+        fen = game.headers.get("FEN", "")
+        if not fen and game.headers.get("SetUp") == "1":
+            raise BrokenGameError(game.line, "SetUp is 1, but there is no FEN")
+        found = self._starts.get(fen)
+        if found is None:
+            if len(self._starts) >= MAX_STARTS:
+                self._starts.clear()
+            board = _start_board(game, fen)
+            self._board, self._start = board, board
+            found = self._starts[fen] = (self._node(board.ply()), board)
+        return found
+
+    # -------------------------------------------------------------- moves
+    def _played(self, game: PgnGame, node: Node) -> Iterator[Played]:
+        before: list[tuple[Node, list[chess.Move], Node]] = []  # around each open variation
+        last = node  # from where the last move was made
+        skipped = 0  # depth in a part of the game that is not read
+        for word, line in zip(game.moves, game.lines, strict=True):
+            if skipped:
+                skipped += (word == OPEN) - (word == CLOSE)
+                if skipped or not before:
+                    continue
+            if word == OPEN:
+                if node is last:
+                    raise BrokenGameError(line, "a variation without a move before it")
+                before.append((node, self._moves, last))
+                self._jump(self._moves[:-1])
+                node = last
+            elif word == CLOSE:
+                yield Played(node, None, bool(before))
+                node, moves, last = before.pop()
+                self._jump(moves)
+            elif self._max_ply is not None and self._ply() >= self._max_ply:
+                if not before:
+                    break
+                skipped = 1
+            elif word in NULL_MOVES and before:
+                self.cut_variations += 1
+                skipped = 1
+            else:
+                step = self._step(node, word, line)
+                yield Played(node, step, bool(before))
+                last, node = node, step.child
+        yield Played(node, None, bool(before))
+
+    def _jump(self, moves: list[chess.Move]) -> None:
+        self._moves = list(moves)
+        self._pushed = -1
+
+    def _step(self, node: Node, word: str, line: int) -> Step:
+        """Returns the move that a word means here."""
+        step = node.steps.get(word) if self._is_free() else None
+        if step is not None and self._ply() + 1 >= step.child.ply:
+            self._moves.append(step.move)
+            return step
+        self._catch_up()
+        move = self._read(word, line)
+        san = self._board.san(move)
+        self._board.push(move)
+        self._moves.append(move)
+        self._pushed += 1
+        child = self._node(self._ply())
+        step = Step(move, move.uci(), san, child)
+        if node.key in self._nodes and child.key in self._nodes:
+            node.steps[word] = step
+        return step
+
+    def _ply(self) -> int:
+        return self._start.ply() + len(self._moves)
+
+    def _is_free(self) -> bool:
+        """Whether the clock can have no part in the next position's key, however the game came here."""
+        return self._start.halfmove_clock + len(self._moves) < FREE_CLOCK
+
+    def _read(self, word: str, line: int) -> chess.Move:
+        if word in NULL_MOVES:
+            raise BrokenGameError(line, "a null move (--), which no game contains")
+        try:
+            return self._board.parse_san(word)
+        except ValueError as error:
+            raise BrokenGameError(line, str(error)) from None
+
+    def _catch_up(self) -> None:
+        """Brings the board to the present position."""
+        if self._pushed < 0:
+            self._board = self._start.copy(stack=False)
+            self._pushed = 0
+        for move in self._moves[self._pushed :]:
+            self._board.push(move)
+        self._pushed = len(self._moves)
+
+    def _node(self, ply: int) -> Node:
+        """Returns the node of the board, at the fewest half-moves after which a game stood there."""
+        key, fen = self._names.name(self._board)
+        node = self._nodes.get(key)
+        if node is None:
+            node = Node(key, fen, ply)
+            self._keep(node)
+        elif ply < node.ply:
+            node.fen, node.ply = fen, ply
+        return node
+
+    def _keep(self, node: Node) -> None:
+        if self._fresh >= NEW_NODES or self._board.halfmove_clock > FREE_CLOCK:
+            return  # its key depends on the clock
+        if len(self._nodes) >= MAX_NODES:
+            self._nodes.clear()
+            self._starts.clear()
+        self._fresh += 1
+        self._nodes[node.key] = node
+
+
+def _start_board(game: PgnGame, fen: str) -> chess.Board:
+    try:
+        board = chess.Board(fen or chess.STARTING_FEN)
+    except ValueError as error:
+        raise BrokenGameError(game.line, f"its FEN cannot be read: {error}: {fen}") from None
+    if board.has_chess960_castling_rights():
+        raise VariantError("Chess960")
+    try:
+        check(board)
+    except InvalidPositionError as error:
+        raise BrokenGameError(game.line, str(error)) from None
+    return board

@@ -1,0 +1,145 @@
+"""What an export takes: from which roots, whose moves, how deep, how many. The same for every format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import chess
+
+from ..errors import ExportError, InvalidParameterError, InvalidPositionError
+from ..notation import START_WORD, play_moves, read_position
+from ..position import check, key_of
+from ..provenance import RootInfo
+from ..store import Store
+from . import tables
+
+Side = Literal["white", "black", "both"]
+SIDES = ("white", "black", "both")
+MOVES_WORD = " moves "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What is exported.
+
+    Attributes:
+      roots: where to begin; empty: the roots of the book, else those of the file, else the start position.
+      book: name of the book whose positions and moves alone are taken; None: those of the graph.
+      side: whose book it is; None: the book's own side, else both. Moves of the other side are replies.
+      depth: moves up to so many plies below a root; None: all.
+      min_visits: positions with so many visits (node N), and moves with so many (edge N).
+      max_moves: own moves per position, the best ones; None: all. Replies are not limited.
+    """
+
+    roots: tuple[chess.Board, ...] = ()
+    book: str | None = None
+    side: Side | None = None
+    depth: int | None = None
+    min_visits: int = 0
+    max_moves: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raises InvalidParameterError if a number or the side is out of range."""
+        if self.side not in (None, *SIDES):
+            raise InvalidParameterError(
+                f"the side is {', '.join(SIDES[:-1])} or {SIDES[-1]}, not {self.side!r}"
+            )
+        for name, least in (("depth", 0), ("min_visits", 0), ("max_moves", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InvalidParameterError(f"{name} must be at least {least}, not {value}")
+        for root in self.roots:
+            check(root)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A selection as one file understands it.
+
+    Attributes:
+      roots: at least one. soft: they were not asked for, so one below another needs no tree of its own.
+      side: never None. book: the book, None without one. number: of the book.
+    """
+
+    selection: Selection
+    roots: tuple[chess.Board, ...]
+    soft: bool
+    side: Side
+    book: int | None
+
+    def is_own(self, turn: chess.Color) -> bool:
+        """Returns whether the moves of this colour are own ones.
+
+        >>> Plan(Selection(), (), False, "both", None).is_own(chess.BLACK)
+        True
+        """
+        return self.side == "both" or (self.side == "white") == turn
+
+
+def plan(store: Store, selection: Selection) -> Plan:
+    """Returns what a selection means for a file.
+
+    Raises:
+      InvalidParameterError: if the file has no book of that name.
+      ExportError: if the book has no roots.
+    """
+    book = tables.book(store, selection.book) if selection.book is not None else None
+    side = selection.side or (book.side if book else "both")
+    number = book.id if book else None
+    if selection.roots:
+        return Plan(selection, _distinct(selection.roots), False, side, number)
+    fens = tables.book_roots(store, book.id) if book else [root.position for root in _most_visited(store)]
+    if book and not fens:
+        raise ExportError(f"{store.path}: the book {book.name!r} has no roots; say --root")
+    boards = [chess.Board(fen) for fen in fens or [chess.STARTING_FEN]]
+    return Plan(selection, _distinct(boards), book is None, side, number)
+
+
+def _most_visited(store: Store) -> Iterator[RootInfo]:
+    yield from sorted(store.roots(), key=lambda root: (-root.visits, root.key))
+
+
+def _distinct(boards: Sequence[chess.Board]) -> tuple[chess.Board, ...]:
+    """Returns boards without their games, each position once."""
+    return tuple({key_of(board): board.copy(stack=False) for board in reversed(boards)}.values())[::-1]
+
+
+def read_root(text: str) -> chess.Board:
+    """Returns the position of `startpos`, a FEN, a PGN file, a line from the start, or `POSITION moves LINE`.
+
+    Raises:
+      InvalidPositionError: if it is none of these.
+
+    >>> read_root("1. e4 e5").fen() == read_root("startpos moves e2e4 e7e5").fen()
+    True
+    """
+    position, found, line = text.partition(MOVES_WORD)
+    if found:
+        return read_position(position, moves=line).board
+    try:
+        return read_position(text).board
+    except InvalidPositionError as error:
+        if Path(text).exists() or "/" in text or text.strip() == START_WORD:
+            raise
+        board = chess.Board()
+        try:
+            play_moves(board, text)
+        except InvalidPositionError as other:
+            raise InvalidPositionError(f"{error}; nor is it a line from the start: {other}") from None
+        if not board.move_stack:
+            raise
+        return board
+
+
+def with_one_move(selection: Selection) -> Selection:
+    """Returns the selection of a repertoire: the best own move only, unless it says otherwise.
+
+    A book has made its choice, and without a side no moves are own ones more than others.
+    """
+    one_side = selection.side in ("white", "black")
+    if selection.book is None and selection.max_moves is None and one_side:
+        return replace(selection, max_moves=1)
+    return selection

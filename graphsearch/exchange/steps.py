@@ -1,0 +1,130 @@
+"""Moves and the positions behind them, for a batch of packed positions; SAN without a board."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels.steps import CHECK, MATE, MOST_MOVES
+from ..kernels.steps import list_moves as _list_moves
+from ..kernels.steps import make_steps as _make_steps
+from ..position import POSITION_WORDS
+from ..store.bulk import board_tables, owned
+
+Words = NDArray[np.uint64]
+
+_FILES, _PIECES, _PROMOTIONS = "abcdefgh", "PNBRQK", ("", "=N", "=B", "=R", "=Q")
+_PAWN, _KING = 0, 5
+
+
+@dataclass(frozen=True, slots=True)
+class MoveList:
+    """The legal moves of a position in canonical order.
+
+    Attributes:
+      codes: as `position.encode_move`. marks: CHECK or CHECK | MATE where a move gives it, else 0.
+    """
+
+    codes: tuple[int, ...]
+    marks: tuple[int, ...]
+
+    @property
+    def mating(self) -> int | None:
+        """Index of a move that mates, None if there is none."""
+        return next((i for i, mark in enumerate(self.marks) if mark & MATE), None)
+
+
+def move_lists(words: Words) -> list[MoveList]:
+    """Returns the legal moves of packed positions, `[R, 10]`."""
+    rows = len(words)
+    counts = np.zeros(rows, np.int16)
+    moves = np.zeros((rows, MOST_MOVES), np.uint16)
+    marks = np.zeros((rows, MOST_MOVES), np.uint8)
+    flat = owned(words, np.uint64).reshape(-1)
+    _list_moves(board_tables(), flat, counts, moves.reshape(-1), marks.reshape(-1))
+    return [
+        MoveList(tuple(moves[i, :n].tolist()), tuple(marks[i, :n].tolist()))
+        for i, n in enumerate(counts.tolist())
+    ]
+
+
+def positions_after(
+    words: Words, of: Sequence[int], codes: Sequence[int]
+) -> tuple[Words, NDArray[np.uint64]]:
+    """Returns the positions after legal moves, `[K, 10]`, and their keys, `[K]`.
+
+    Args:
+      words: `[R, 10]`. of: which of them each move is played in. codes: the moves.
+    """
+    children = np.zeros((len(of), POSITION_WORDS), np.uint64)
+    keys = np.zeros(len(of), np.uint64)
+    flat = owned(words, np.uint64).reshape(-1)
+    where, moves = np.array(of, np.int64), np.array(codes, np.uint16)
+    _make_steps(board_tables(), flat, where, moves, children.reshape(-1), keys)
+    return children, keys
+
+
+def square_name(square: int) -> str:
+    """Returns the name of a square.
+
+    >>> square_name(0), square_name(63)
+    ('a1', 'h8')
+    """
+    return f"{_FILES[square & 7]}{(square >> 3) + 1}"
+
+
+def uci_of(code: int) -> str:
+    """Returns a move code as UCI.
+
+    >>> uci_of(20016)
+    'a7a8q'
+    """
+    return f"{square_name(code & 63)}{square_name(code >> 6 & 63)}{' nbrq'[code >> 12].strip()}"
+
+
+def is_castling(words: Sequence[int], code: int) -> bool:
+    """Returns whether a move of a packed position castles: the king goes two files."""
+    return bool(words[_KING] >> (code & 63) & 1) and abs((code & 7) - (code >> 6 & 7)) == 2
+
+
+def sans(words: Sequence[int], moves: MoveList) -> list[str]:
+    """Returns all legal moves of a packed position in SAN, with the signs of check and mate."""
+    kinds = [_kind_at(words, code & 63) for code in moves.codes]
+    rivals: dict[tuple[int, int], list[int]] = {}
+    for kind, code in zip(kinds, moves.codes, strict=True):
+        rivals.setdefault((kind, code >> 6 & 63), []).append(code & 63)
+    occupied = words[6] | words[7]
+    texts = []
+    for kind, code, mark in zip(kinds, moves.codes, moves.marks, strict=True):
+        text = _plain_san(words, occupied, kind, code, rivals[kind, code >> 6 & 63])
+        texts.append(text + ("#" if mark & MATE else "+" if mark & CHECK else ""))
+    return texts
+
+
+def _kind_at(words: Sequence[int], square: int) -> int:
+    return next(kind for kind in range(6) if words[kind] >> square & 1)
+
+
+def _plain_san(words: Sequence[int], occupied: int, kind: int, code: int, origins: list[int]) -> str:
+    origin, target = code & 63, code >> 6 & 63
+    if kind == _KING and is_castling(words, code):
+        return "O-O" if target > origin else "O-O-O"
+    if kind == _PAWN:
+        start = f"{_FILES[origin & 7]}x" if (origin ^ target) & 7 else ""
+        return f"{start}{square_name(target)}{_PROMOTIONS[code >> 12]}"
+    capture = "x" if occupied >> target & 1 else ""
+    return f"{_PIECES[kind]}{_which(origin, origins)}{capture}{square_name(target)}"
+
+
+def _which(origin: int, origins: list[int]) -> str:
+    """Returns what tells a piece from others of its kind that reach the same square."""
+    others = [other for other in origins if other != origin]
+    if not others:
+        return ""
+    name = square_name(origin)
+    same_file = any(other & 7 == origin & 7 for other in others)
+    same_rank = any(other >> 3 == origin >> 3 for other in others)
+    return name if same_file and same_rank else name[1] if same_file else name[0]

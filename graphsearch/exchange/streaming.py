@@ -1,0 +1,91 @@
+"""What EPD, JSON lines and CSV share: one record of text after the other, as the walk visits positions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from ..errors import ExportError
+from ..fens import fens
+from ..store import Store
+from ..store.reading import Reader
+from .candidates import source_of
+from .export_report import ExportReport
+from .output import Target, new_output, scratch_path
+from .pgn_export import target_name
+from .scratch import Scratch
+from .selection import Selection, plan
+from .walk import OnProgress, Stop, Walk
+
+# the text of some positions, whose FENs are given; what it adds to the report's moves
+Render = Callable[[list[Stop], list[str], Reader], Iterable[tuple[bytes, int]]]
+Prepare = Callable[[Store, int | None], Render]  # of a file and the number of the book
+
+
+def export_stream(
+    path: str | Path,
+    target: Target,
+    selection: Selection | None,
+    form: str,
+    prepare: Prepare,
+    *,
+    head: bytes = b"",
+    on_progress: OnProgress | None = None,
+) -> ExportReport:
+    """Writes the text of every position of a selection, and returns what was written.
+
+    Of one side, positions where that side moves are written, and only those.
+
+    Raises:
+      InvalidParameterError: if there is no such book.
+      ExportError: if there is nothing to write, or no place for it.
+      StoreError: if the graph file cannot be read.
+    """
+    started = time.monotonic()
+    report = ExportReport(form, target_name(target))
+    with (
+        Store.open(path, read_only=True) as store,
+        new_output(target, store=store.path) as out,
+        Scratch(scratch_path(target)) as scratch,
+        store.reader() as lines,
+    ):
+        chosen = plan(store, selection or Selection())
+        render = prepare(store, chosen.book)
+        source = source_of(store, chosen.book)
+        walk = Walk(store, chosen, source, scratch, report, leaves=True, on_progress=on_progress)
+        for stops in walk.run():
+            own = [stop for stop in stops if stop.own]
+            report.left_out["other_side"] += len(stops) - len(own)
+            if not own:
+                continue
+            if not report.positions:
+                out.write(head)
+            _write(out, own, render(own, fens_of(own), lines), report)
+        if not report.positions:
+            raise ExportError(f"{store.path}: nothing to export; it holds no position of this selection")
+        report.problems += [line for line in lines.problems if line not in report.problems]
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def _write(
+    out: BinaryIO, stops: list[Stop], texts: Iterable[tuple[bytes, int]], report: ExportReport
+) -> None:
+    for _, (text, moves) in zip(stops, texts, strict=True):
+        out.write(text)
+        report.positions += 1
+        report.moves += moves
+
+
+def fens_of(stops: list[Stop]) -> list[str]:
+    """Returns the FENs of visited positions, with their move numbers."""
+    if not stops:
+        return []
+    texts = fens(np.array([stop.met.words for stop in stops], np.uint64))
+    return [
+        f"{text.rpartition(' ')[0]} {stop.met.ply // 2 + 1}" for text, stop in zip(texts, stops, strict=True)
+    ]

@@ -1,0 +1,192 @@
+"""What an export reads of the plain tables: books, imported games, entries. Old formats have none of them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import chess
+
+from ..errors import InvalidParameterError
+from ..position import encode_move
+from ..store import Store
+from ..store.file import sql_errors
+
+PAGE = 10_000  # entries read in one statement, so that no transaction stays open for long
+
+
+@dataclass(frozen=True, slots=True)
+class BookInfo:
+    """A row of the table `book`."""
+
+    id: int
+    name: str
+    side: Literal["white", "black", "both"]
+
+
+@dataclass(frozen=True, slots=True)
+class BookMove:
+    """A move of a book.
+
+    Attributes:
+      code: as `encode_move`. child_value: of the position after it, for the side to move there; None before
+        it was searched. value: of the move when it was taken in.
+    """
+
+    code: int
+    p: float
+    value: float | None
+    child_value: float | None
+    rule: str
+    loss: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GameCounts:
+    """A row of `game_move`: games with the move by result."""
+
+    move: str
+    san: str
+    white: int
+    draws: int
+    black: int
+    unknown: int
+    variations: int
+
+    @property
+    def games(self) -> int:
+        """In how many games the move was played."""
+        return self.white + self.draws + self.black + self.unknown
+
+    def score(self, turn: chess.Color) -> int:
+        """Returns two points for a win of the side that plays it, one for a draw, as Polyglot counts."""
+        return 2 * (self.white if turn else self.black) + self.draws
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A row of `polyglot_entry`; `turn` is that of the position, None where it is not known."""
+
+    key: str
+    source: int
+    place: int
+    move: str
+    raw_move: int
+    weight: int
+    learn: int
+    turn: chess.Color | None
+
+
+def _rows(store: Store, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
+    with sql_errors(store.path, "read it"):
+        return store.connection.execute(sql, values).fetchall()
+
+
+def _has(store: Store, table: str) -> bool:
+    return bool(_rows(store, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)))
+
+
+def book(store: Store, name: str) -> BookInfo:
+    """Returns the book of a name.
+
+    Raises:
+      InvalidParameterError: naming those that there are, if there is none of this name.
+    """
+    rows = _rows(store, "SELECT id, name, side FROM book ORDER BY name") if _has(store, "book") else []
+    found = next((BookInfo(*row) for row in rows if row[1] == name), None)
+    if found is None:
+        names = ", ".join(repr(row[1]) for row in rows)
+        known = f"it has {names}" if names else "it has none"
+        raise InvalidParameterError(f"{store.path} has no book {name!r}; {known}")
+    return found
+
+
+def book_roots(store: Store, number: int) -> list[str]:
+    """Returns the FENs where a book begins, the first plies first."""
+    return [
+        row[0]
+        for row in _rows(
+            store,
+            "SELECT r.fen FROM book_root r LEFT JOIN book_position p ON p.book = r.book AND p.key = r.key"
+            " WHERE r.book = ? ORDER BY p.ply, r.origin, r.key",
+            (number,),
+        )
+    ]
+
+
+def book_position(store: Store, number: int, key: str) -> Mapping[str, Any] | None:
+    """Returns a row of `book_position` by column, without those that identify it; None if there is none."""
+    names = ("ply", "state", "searches", "n", "value", "outside", "outside_move", "priority")
+    columns = ", ".join(names)
+    rows = _rows(
+        store,
+        f"SELECT {columns} FROM book_position WHERE book = ? AND key = ?",  # noqa: S608 # fixed names
+        (number, key),
+    )
+    return dict(zip(names, rows[0], strict=True)) if rows else None
+
+
+def book_moves(store: Store, number: int, key: str) -> list[BookMove]:
+    """Returns the moves of a book in a position."""
+    rows = _rows(
+        store,
+        "SELECT m.move, m.p, m.value, c.value, m.rule, m.loss FROM book_move m"
+        " LEFT JOIN book_position c ON c.book = m.book AND c.key = m.child WHERE m.book = ? AND m.key = ?",
+        (number, key),
+    )
+    return [BookMove(encode_move(chess.Move.from_uci(row[0])), *row[1:]) for row in rows]
+
+
+def has_games(store: Store) -> bool:
+    """Returns whether games were imported into a file."""
+    return _has(store, "game_move") and bool(_rows(store, "SELECT 1 FROM game_move LIMIT 1"))
+
+
+def games(store: Store, key: str) -> list[GameCounts]:
+    """Returns the moves of imported games in a position, the most played first."""
+    rows = _rows(
+        store,
+        "SELECT move, san, white, draws, black, unknown, variations FROM game_move WHERE key = ?"
+        " ORDER BY white + draws + black + unknown DESC, move",
+        (key,),
+    )
+    return [GameCounts(*row) for row in rows]
+
+
+def has_entries(store: Store) -> bool:
+    """Returns whether Polyglot books were imported into a file."""
+    return _has(store, "polyglot_entry") and bool(_rows(store, "SELECT 1 FROM polyglot_entry LIMIT 1"))
+
+
+_ENTRY = "SELECT key, source, place, move, raw_move, weight, learn, fen FROM polyglot_entry"
+
+
+def entries(store: Store, key: str) -> list[Entry]:
+    """Returns the imported entries of a Polyglot key."""
+    return [_entry(row) for row in _rows(store, f"{_ENTRY} WHERE key = ? ORDER BY source, place", (key,))]
+
+
+def all_entries(store: Store) -> Iterator[Entry]:
+    """Yields all imported entries by key, source and place; the file may be written to meanwhile."""
+    last: tuple[str, int, int] = ("", 0, 0)
+    while True:
+        rows = _rows(
+            store,
+            f"{_ENTRY} WHERE (key, source, place) > (?, ?, ?) ORDER BY key, source, place LIMIT {PAGE}",
+            last,
+        )
+        yield from (_entry(row) for row in rows)
+        if len(rows) < PAGE:
+            return
+        last = (rows[-1][0], rows[-1][1], rows[-1][2])
+
+
+def _entry(row: Any) -> Entry:
+    turn = None if row[7] is None else row[7].split()[1] == "w"
+    key, source, place, move, raw_move, weight, learn, _ = row
+    return Entry(key, source, place, move, raw_move, weight, learn, turn)
+
+
+assert sqlite3.sqlite_version_info >= (3, 15), "row values"

@@ -1,0 +1,292 @@
+"""The text of PGN files, game by game, strictly read: what python-chess would drop is an error here, or kept.
+
+Nothing is played here; words that have the form of a move stand in `PgnGame.moves`. Only ASCII matters, so
+any encoding that extends it will do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import Enum
+
+import chess
+import chess.pgn
+
+MAX_WORDS = 100_000  # of one game; the longest possible one has some 12,000 half-moves
+MAX_CACHED_WORDS = 50_000
+NULL_MOVES = frozenset({"--", "Z0"})
+OPEN, CLOSE = "(", ")"  # stand for themselves among the moves
+
+_MOVE = r"[PNBRQK]?[a-h]?[1-8]?[-x]?[a-h][1-8](?:=?[nbrqkNBRQK])?|O-O(?:-O)?|0-0(?:-0)?|--|Z0"
+_WORD = re.compile(rf"(?:\d+\.*|\.+)?({_MOVE})?(?:e\.?p\.?)?[+#]*(?:[!?]|\$\d+)*|\W+", re.ASCII)
+_RESULT = re.compile(r"\*|1-0|0-1|1/2(?:-1/2)?")
+_MAYBE_MOVE = re.compile(r".*\d.*|[oO0]-[oO0].*|[KQRBN]?[a-h]?x?[a-h][+#]?", re.ASCII)
+_PIECE = re.compile(r"[{}();]|[^\s{}();]+", re.ASCII)
+_SPECIAL = re.compile(r"[{}();]")
+_TAG = re.compile(r'\[\s*([A-Za-z0-9][\w+#=:-]*)\s+"((?:[^"\\]|\\.)*)"\s*\]\s*', re.ASCII)
+_LOOSE_TAG = re.compile(r'\[\s*([A-Za-z0-9][\w+#=:-]*)\s+"(.*)"\s*\]\s*', re.ASCII)
+_EVENT = re.compile(r'\[\s*Event\s+"')
+_BLANK = " \t\r\n\f\v"
+
+
+class Kind(Enum):
+    """What a word of the movetext is."""
+
+    NOTHING = 0  # a move number, a glyph
+    MOVE = 1
+    RESULT = 2
+    STRAY = 3  # passed over
+    BAD = 4  # unreadable, and may have been a move
+
+
+@dataclass(slots=True)
+class PgnGame:
+    """One game as it is written.
+
+    Attributes:
+      line: where it begins, from 1.
+      headers: by name.
+      moves: words of the form of a move, without numbers and glyphs; with variations, each of them stands
+        between OPEN and CLOSE behind the move that it replaces.
+      lines: the line of each of them.
+      marker: the result that ends it; empty if it is missing.
+      strays: words that were passed over, such as `resigns`.
+      error, error_line: what is wrong with the text, and where; empty if nothing is.
+    """
+
+    line: int
+    headers: dict[str, str] = field(default_factory=dict)
+    moves: list[str] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+    marker: str = ""
+    strays: list[str] = field(default_factory=list)
+    error: str = ""
+    error_line: int = 0
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether it has neither headers nor moves, nor anything that might be one."""
+        return not (self.headers or self.moves or self.error)
+
+    def fail(self, line: int, error: str) -> None:
+        """Notes the first thing that is wrong."""
+        if not self.error:
+            self.error, self.error_line = error, line
+
+
+def kind_of(word: str) -> tuple[Kind, str]:
+    """Returns what a word of the movetext is, and the move in it if there is one.
+
+    >>> kind_of("12.Nxe4+!?"), kind_of("1/2-1/2")[0], kind_of("resigns")[0], kind_of("Nf9")[0]
+    ((<Kind.MOVE: 1>, 'Nxe4'), <Kind.RESULT: 2>, <Kind.STRAY: 3>, <Kind.BAD: 4>)
+    """
+    if _RESULT.fullmatch(word):
+        return Kind.RESULT, word
+    found = _WORD.fullmatch(word)
+    if found:
+        return (Kind.MOVE, found[1]) if found[1] else (Kind.NOTHING, "")
+    return (Kind.BAD if _MAYBE_MOVE.fullmatch(word) else Kind.STRAY), word
+
+
+class GameReader:
+    """Yields the games of a text, one after the other; a broken one costs no other.
+
+    Args:
+      lines: with or without line ends.
+      variations: keep them among the moves.
+    """
+
+    def __init__(self, lines: Iterable[str], *, variations: bool = False) -> None:
+        self._lines = lines
+        self._variations = variations
+        self._kinds: dict[str, tuple[Kind, str]] = {}
+        self._number = 0
+        self._comment = 0  # line where the open comment began
+        self._opened: list[int] = []  # lines where the open variations began
+        self._blank = True  # whether the line before was empty
+        self._in_moves = False
+        self._game: PgnGame | None = None
+        self._ready: list[PgnGame] = []
+        self.strays: list[str] = []  # words before, between and behind the games
+
+    def __iter__(self) -> Iterator[PgnGame]:
+        for line in self._lines:
+            self._number += 1
+            if self._number == 1:
+                line = line.removeprefix("\ufeff").removeprefix("\xef\xbb\xbf")
+            self._take(line)
+            if self._ready:
+                yield from self._ready
+                self._ready.clear()
+        self._end()
+        yield from self._ready
+
+    # -------------------------------------------------------------- lines
+    def _take(self, line: str) -> None:
+        if line[:1] == "[" and self._is_header(line):
+            self._take_header(line.strip(_BLANK))
+        elif self._comment:
+            self._blank = not line.strip(_BLANK)
+            end = line.find("}")
+            if end >= 0:
+                self._comment = 0
+                self._take_moves(line, end + 1)
+        elif line[:1] != "%":
+            self._blank = not line.strip(_BLANK)
+            if not self._blank:
+                self._take_moves(line, 0)
+
+    def _is_header(self, line: str) -> bool:
+        """Returns whether a line that begins with a bracket is one of headers.
+
+        An open comment or variation ends where the next game plainly begins: else it would swallow the rest.
+        """
+        if self._comment or self._opened:
+            return self._blank and bool(_EVENT.match(line))
+        return True
+
+    def _take_header(self, line: str) -> None:
+        tags = _tags(line)
+        again = self._game is not None and (
+            self._in_moves or (self._blank and any(name in self._game.headers for name, _ in tags))
+        )
+        if again:
+            self._end()
+        self._blank = False
+        game = self._current()
+        if not tags:
+            game.fail(self._number, f"a header that cannot be read: {line[:60]}")
+        for name, value in tags:
+            game.headers.setdefault(name, value)
+
+    # -------------------------------------------------------------- moves
+    def _take_moves(self, line: str, start: int) -> None:
+        if not start and not _SPECIAL.search(line):
+            for word in line.split():
+                self._take_word(word)
+            return
+        position = start
+        while position < len(line):
+            found = _PIECE.search(line, position)
+            if found is None or found[0] == ";":
+                return
+            position = found.end()
+            if found[0] == "{":
+                position = line.find("}", position) + 1
+                if not position:
+                    self._comment = self._number
+                    return
+            else:
+                self._take_piece(found[0])
+
+    def _take_piece(self, piece: str) -> None:
+        if piece == OPEN:
+            self._opened.append(self._number)
+            self._add(piece)
+        elif piece == CLOSE and self._opened:
+            self._add(piece)
+            self._opened.pop()
+        elif piece in (CLOSE, "}"):
+            self._current().fail(self._number, f"a {piece} that closes nothing")
+        else:
+            self._take_word(piece)
+
+    def _take_word(self, word: str) -> None:
+        found = self._kinds.get(word)
+        if found is None:
+            if len(self._kinds) > MAX_CACHED_WORDS:
+                self._kinds.clear()
+            found = self._kinds[word] = kind_of(word)
+        kind, text = found
+        if kind is Kind.MOVE:
+            self._add(text)
+        elif kind is Kind.NOTHING or (self._opened and not self._variations):
+            return
+        elif kind is Kind.RESULT:
+            self._take_result(text)
+        elif kind is Kind.BAD:
+            self._current().fail(self._number, f"the word {shown(word)}, which is no move")
+        else:
+            self._take_stray(word)
+
+    def _take_result(self, text: str) -> None:
+        if not self._opened:
+            if self._game is not None:
+                self._game.marker = text
+            self._end()
+
+    def _take_stray(self, word: str) -> None:
+        where = self.strays if self._game is None else self._game.strays
+        if len(where) < MAX_WORDS:
+            where.append(shown(word))
+
+    def _add(self, word: str) -> None:
+        if self._opened and not self._variations:
+            return
+        game = self._current()
+        self._in_moves = True
+        if len(game.moves) < MAX_WORDS:
+            game.moves.append(word)
+            game.lines.append(self._number)
+        else:
+            game.fail(self._number, f"more than {MAX_WORDS:,} moves")
+
+    # -------------------------------------------------------------- games
+    def _current(self) -> PgnGame:
+        if self._game is None:
+            self._game = PgnGame(self._number)
+            self._in_moves = False
+        return self._game
+
+    def _end(self) -> None:
+        """Ends the game; what stands open then is an error of it."""
+        if self._comment:
+            self._current().fail(self._comment, "a comment that does not end")
+        if self._opened:
+            self._current().fail(self._opened[-1], "a variation that does not end")
+        game, self._game = self._game, None
+        self._comment = 0
+        self._opened.clear()
+        self._in_moves = False
+        if game is None:
+            return
+        if game.is_nothing:
+            self.strays += game.strays
+        else:
+            self._ready.append(game)
+
+
+def _tags(line: str) -> list[tuple[str, str]]:
+    """Returns the headers of a line, (name, value) each; none if any of it is something else."""
+    found = list(_TAG.finditer(line))
+    if found and sum(len(tag[0]) for tag in found) == len(line):
+        return [(tag[1], tag[2].replace('\\"', '"').replace("\\\\", "\\")) for tag in found]
+    loose = _LOOSE_TAG.fullmatch(line)  # quotes inside the text
+    return [(loose[1], loose[2])] if loose and '"]' not in loose[2].replace(" ", "") else []
+
+
+def shown(word: str) -> str:
+    """Returns a word for a person, quoted; read as UTF-8 if it is that."""
+    with suppress(UnicodeError):
+        word = word.encode("latin-1").decode("utf-8")
+    return repr(word if len(word) <= 40 else word[:40] + "...")
+
+
+def variant_of(headers: dict[str, str]) -> str:
+    """Returns the name of the variant that headers name; empty for standard chess.
+
+    >>> variant_of({"Variant": "From Position"}), variant_of({"Variant": "fischerandom"})
+    ('', 'fischerandom')
+    """
+    name = headers.get("Variant", "")
+    if not name:
+        return ""
+    found = chess.pgn.Headers({"Variant": name})
+    try:
+        standard = found.variant() is chess.Board and not found.is_chess960()
+    except ValueError:
+        standard = False
+    return "" if standard else name

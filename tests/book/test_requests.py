@@ -1,0 +1,162 @@
+"""The queue of a book that is being built: what is asked for comes first, and into the book."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from pathlib import Path
+
+import chess
+import pytest
+
+from graphsearch.book import queue
+from graphsearch.book.build import BuildLimits, BuildReport, build
+from graphsearch.book.config import Ruling
+from graphsearch.book.growth import hex_key
+from graphsearch.book.queue import Entry
+from graphsearch.evaluators import Evaluation, PositionBatch
+
+from ..counting import CountingEvaluator
+from .test_build import built, config, tree_of_file
+
+START = chess.STARTING_FEN
+
+
+def board_after(*moves: str) -> chess.Board:
+    board = chess.Board()
+    for move in moves:
+        board.push_uci(move)
+    return board
+
+
+def states(path: Path) -> dict[int, tuple[str, str | None]]:
+    return {item.id: (item.state, item.note) for item in queue.items(path)}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A book that was begun."""
+    found = tmp_path / "a.graph"
+    assert built(found, config(max_ply=8), 100).searched == 5
+    return found
+
+
+def test_a_line_goes_into_the_book_and_is_searched_first(path: Path) -> None:
+    line = ("a2a4", "h7h5", "b2b4")
+    queue.add(path, [Entry(START, line, "a test")])
+    built(path, config(max_ply=8), 60)
+    assert states(path) == {1: ("done", "3 positions searched")}
+    tree = tree_of_file(path, config())
+    board = chess.Board()
+    for move in line:
+        assert tree.positions[hex_key(board)].moves[move].rule == "queue"
+        board.push_uci(move)
+    assert tree.positions[hex_key(board)].searches == 1
+
+
+def test_a_line_that_is_known_searches_its_last_position_once_more(path: Path) -> None:
+    tree = tree_of_file(path, config())
+    root = tree.positions[hex_key(chess.Board())]
+    queue.add(path, [Entry(START)])
+    built(path, config(max_ply=8), 20)
+    assert states(path) == {1: ("done", "1 position searched")}
+    assert tree_of_file(path, config()).positions[root.key].searches == root.searches + 1
+
+
+def test_a_position_outside_the_book_becomes_a_root_for_good(path: Path) -> None:
+    board = board_after("a2a4", "a7a5", "h2h4")
+    queue.add(path, [Entry(board.fen())])
+    built(path, config(max_ply=8), 20)
+    assert states(path) == {1: ("done", "1 position searched")}
+    again = built(path, config(max_ply=8), 20)
+    assert [root.origin for root in again.roots] == ["queue 1", "root 1"] or len(again.roots) == 2
+    assert hex_key(board) in tree_of_file(path, config()).roots
+
+
+def test_what_cannot_be_done_is_refused_with_a_reason(path: Path) -> None:
+    late = chess.Board("4k3/8/8/8/8/8/4P3/4K3 w - - 0 40")
+    queue.add(path, [Entry(START, ("e2e4",)), Entry(late.fen()), Entry(START, ("d2d4", "d7d5"))])
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("UPDATE book_queue SET moves = 'd2d5' WHERE id = 3")
+        connection.execute(
+            "INSERT INTO book_queue (fen, moves, origin, added) VALUES ('nonsense', '', 'x', 'now')"
+        )
+    connection.close()
+    excluded = (Ruling(board=chess.Board(), moves=(chess.Move.from_uci("e2e4"),)),)
+    built(path, config(text="two", max_ply=8, excluded=excluded), 40)
+    found = states(path)
+    assert [state for state, _ in found.values()] == ["refused"] * 4
+    assert "e4 is excluded" in (found[1][1] or "")
+    assert "max_ply" in (found[2][1] or "")
+    assert "d2d5 is not a legal move" in (found[3][1] or "")
+    assert "FEN" in (found[4][1] or "")
+
+
+def test_a_line_beyond_the_last_ply_says_so(path: Path) -> None:
+    queue.add(path, [Entry(START, ("e2e4", "e7e5", "g1f3"))])
+    built(path, config(text="two", max_ply=2), 60)
+    state, note = states(path)[1]
+    assert state in ("done", "refused")
+    assert note
+    board = board_after("e2e4", "e7e5")
+    assert hex_key(board) not in tree_of_file(path, config()).positions or state == "done"
+
+
+def test_items_of_other_books_are_left_alone(path: Path) -> None:
+    queue.add(path, [Entry(START, ("e2e4",))], book="other")
+    built(path, config(max_ply=8), 20)
+    assert states(path)[1][0] == "waiting"
+
+
+class Asking(CountingEvaluator):
+    """Puts something into the queue while a build runs, and stops it once that is done."""
+
+    def __init__(self, path: Path, stop: threading.Event) -> None:
+        super().__init__()
+        self.path, self.stop = path, stop
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        before = len(self.asked)
+        found = super().evaluate(batch)
+        if before < 100 <= len(self.asked):
+            queue.add(self.path, [Entry(START, ("h2h4", "a7a6"), "meanwhile")])
+        return found
+
+
+def test_the_queue_can_be_filled_while_a_build_runs(path: Path) -> None:
+    stop = threading.Event()
+    evaluator = Asking(path, stop)
+
+    def show(now: object) -> None:
+        if len(evaluator.asked) > 100 and states(path)[1][0] != "waiting":
+            stop.set()
+
+    report: BuildReport = build(
+        path,
+        config(max_ply=8),
+        limits=BuildLimits(seconds=60.0, forever=True),
+        evaluator=evaluator,
+        stop=stop,
+        on_progress=show,
+    )
+    assert report.ended == "stop"
+    assert states(path)[1] == ("done", "2 positions searched")
+
+
+def test_a_finished_book_waits_for_the_queue_forever(tmp_path: Path) -> None:
+    path, stop = tmp_path / "a.graph", threading.Event()
+    built(path, config(max_ply=1))
+    added: list[object] = []
+
+    def show(now: object) -> None:
+        if not added:
+            added.append(queue.add(path, [Entry(START)]))
+        elif states(path)[1][0] == "done":
+            stop.set()
+
+    limits = BuildLimits(seconds=60.0, forever=True)
+    report = build(
+        path, config(max_ply=1), limits=limits, evaluator=CountingEvaluator(), stop=stop, on_progress=show
+    )
+    assert (report.ended, report.searched) == ("stop", 1)

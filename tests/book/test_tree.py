@@ -1,0 +1,269 @@
+"""The book in memory: values, ways to leaves and each policy of expansion, on graphs worked out by hand."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from graphsearch.book.config import Expansion
+from graphsearch.book.order import order_of
+from graphsearch.book.tree import END, LEAF, OPEN, BookMove, BookTree, Position, loss_of
+from graphsearch.values import cp_from_q, q_from_cp
+
+from .trees import end, tree_of
+
+PLAIN = Expansion(policy="dropout", alpha=1.0)
+#        a          ply 0
+#      x/ \y
+#      b   c        ply 1
+#     u| \v|w
+#      d   e        ply 2: e has two ways to it
+PLIES = {"a": 0, "b": 1, "c": 1, "d": 2, "e": 2}
+EDGES = {"a": [("x", "b"), ("y", "c")], "b": [("u", "d"), ("v", "e")], "c": [("w", "e")]}
+
+
+def edges_of(**q: float) -> dict[str, list[tuple[str, str, dict[str, float]]]]:
+    """Returns the edges above with the values of their moves."""
+    return {name: [(move, child, {"q": q[move]}) for move, child in moves] for name, moves in EDGES.items()}
+
+
+def cp(*numbers: float) -> list[float]:
+    return [q_from_cp(number) for number in numbers]
+
+
+# ------------------------------------------------------------------ values
+def test_the_value_is_the_best_move_seen_from_the_side_to_move() -> None:
+    tree = tree_of(PLAIN, PLIES, edges_of(x=0.9, y=0.9, u=0.1, v=0.3, w=-0.2))
+    values = {name: p.value for name, p in tree.positions.items()}
+    assert values == {"a": 0.2, "b": 0.3, "c": -0.2, "d": None, "e": None}
+
+
+def test_a_searched_child_takes_the_place_of_its_edge() -> None:
+    tree = tree_of(PLAIN, PLIES, edges_of(x=0.0, y=0.0, u=0.1, v=0.3, w=-0.2))
+    end(tree, "e", 0.5)  # for the side that moves at e: v and w lose half a point
+    assert [tree.positions[name].value for name in "abc"] == [0.5, 0.1, -0.5]
+
+
+def test_a_move_outside_the_book_keeps_the_value_up_or_down() -> None:
+    tree = tree_of(PLAIN, PLIES, edges_of(x=0.0, y=0.0, u=0.1, v=0.3, w=-0.2))
+    tree.positions["b"].outside = 0.8  # the refutation of x, which nobody has taken in
+    tree.update(["b"])
+    assert tree.positions["b"].value == 0.8
+    assert tree.positions["a"].value == 0.2
+    tree.positions["c"].outside = 0.9
+    tree.update(["c"])
+    assert tree.positions["a"].value == -0.8, "both moves of the root are refuted from outside the book"
+
+
+def test_the_mean_weighs_moves_by_their_visits() -> None:
+    plies = {"a": 0, "b": 1, "c": 1}
+    edges = {"a": [("x", "b", {"n": 6, "q": 0.5}), ("y", "c", {"n": 3, "q": -0.5})]}
+    tree = tree_of(Expansion(policy="dropout", value="q"), plies, edges)
+    tree.positions["a"].rest, tree.positions["a"].n = 0.2, 10
+    tree.update(["a"])
+    assert tree.positions["a"].value == pytest.approx((0.2 + 6 * 0.5 - 3 * 0.5) / 10)
+    end(tree, "b", 1.0)
+    assert tree.positions["a"].value == pytest.approx((0.2 - 6 * 1.0 - 3 * 0.5) / 10)
+
+
+def test_a_move_back_counts_with_its_own_edge_and_closes_no_circle() -> None:
+    plies = {"a": 0, "b": 1, "c": 2}
+    edges = {
+        "a": [("x", "b", {"q": 0.1})],
+        "b": [("y", "c", {"q": 0.2})],
+        "c": [("z", "b", {"q": 0.4}), ("t", "a", {"q": 0.3})],
+    }
+    tree = tree_of(PLAIN, plies, edges)
+    assert tree.positions["c"].value == 0.4
+    assert tree.positions["a"].value == 0.4
+    assert tree.positions["a"].reach is None, "nothing is left to search"
+
+
+def test_values_do_not_depend_on_the_order_of_updates() -> None:
+    rng = random.Random(3)
+    for _ in range(30):
+        plies = {str(i): i // 4 for i in range(24)}
+        edges = {}
+        for i in range(16):
+            children = rng.sample(range(4 * (i // 4) + 4, 24), 2)
+            edges[str(i)] = [(f"{i}-{c}", str(c), {"q": rng.uniform(-1, 1)}) for c in children]
+        trees = [
+            tree_of(Expansion(policy="cost", value=v), plies, edges, ["0"])
+            for v in ("minimax", "q")
+            for _ in "ab"
+        ]
+        values = {str(i): rng.uniform(-1, 1) for i in range(16, 24)}
+        for tree in trees:
+            names = list(values)
+            rng.shuffle(names)
+            for name in names:
+                end(tree, name, values[name])
+        for one, two in (trees[:2], trees[2:]):
+            assert [p.value for p in one.positions.values()] == [p.value for p in two.positions.values()]
+        for name in edges:
+            p = trees[0].positions[name]
+            assert p.value == max(v for v in expected_values(trees[0], p) if v is not None)
+
+
+def expected_values(tree: BookTree, position: Position) -> list[float | None]:
+    """Returns the values of the moves by the rule in words: the child's, if it lies deeper or is an end."""
+    found = []
+    for move in position.moves.values():
+        child = tree.positions[move.child]
+        counts = child.value is not None and (child.ply > position.ply or child.state == END)
+        found.append(-child.value if counts and child.value is not None else move.q)
+    return found
+
+
+def test_a_shorter_way_lowers_the_ply_of_all_that_follows() -> None:
+    plies = {"a": 0, "b": 1, "c": 2, "d": 3, "e": 4}
+    edges = {"a": [("x", "b")], "b": [("y", "c")], "c": [("z", "d")], "d": [("t", "e")]}
+    tree = tree_of(PLAIN, plies, edges)
+    tree.link(tree.positions["a"], BookMove("s", "s", "d", "best", 0.5, 1, 0.0, None, 0, 1))
+    assert [tree.positions[name].ply for name in "abcde"] == [0, 1, 2, 1, 2]
+    assert tree.lowered == {"d", "e"}
+    assert not tree.goes_on(tree.positions["c"], tree.positions["c"].moves["z"])
+
+
+# ------------------------------------------------------------------ policies
+def test_dropout_takes_the_leaf_of_least_plies_and_losses() -> None:
+    best, near, far = cp(100, 90, 40)
+    plies = {"a": 0, "b": 1, "c": 1, "d": 1, "e": 2}
+    edges = {
+        "a": [("x", "b", {"q": best}), ("y", "c", {"q": near}), ("z", "d", {"q": far})],
+        "b": [("u", "e", {"q": -best})],
+    }
+    # b is searched: its leaf e costs 1 + 1; c costs 1 + .1 alpha, d costs 1 + .6 alpha
+    for alpha, expected in ((0.5, "c"), (5.0, "c"), (20.0, "e")):
+        tree = tree_of(Expansion(policy="dropout", alpha=alpha), plies, edges)
+        way = tree.next_way()
+        assert way is not None
+        assert way.keys[-1] == expected
+        costs = tree.costs()
+        assert costs["e"] == pytest.approx(2.0)
+        assert costs["c"] == pytest.approx(1 + 0.1 * alpha)
+        assert costs["d"] == pytest.approx(1 + 0.6 * alpha)
+        assert tree.positions["a"].reach == pytest.approx(min(costs["c"], costs["e"]))
+
+
+def test_dropout_counts_losses_of_both_sides_along_the_way() -> None:
+    top, low = cp(50, 0)
+    plies = {"a": 0, "b": 1, "c": 1, "d": 2, "e": 2}
+    edges = {
+        "a": [("x", "b", {"q": top}), ("y", "c", {"q": low})],
+        "b": [("u", "d", {"q": -top}), ("v", "e", {"q": -2 * top})],
+    }
+    tree = tree_of(Expansion(policy="dropout", alpha=10), plies, edges)
+    lost = (cp_from_q(-top) - cp_from_q(-2 * top)) / 100
+    costs = tree.costs()
+    assert costs["e"] == pytest.approx(2 + 10 * lost)
+    assert costs["c"] == pytest.approx(1 + 10 * 0.5)
+
+
+def test_cost_adds_loss_unlikeliness_and_breadth() -> None:
+    best, worse = cp(30, 10)
+    plies = {"a": 0, "b": 1, "c": 1, "d": 2}
+    edges = {
+        "a": [("x", "b", {"q": best, "p": 0.6}), ("y", "c", {"q": worse, "p": 0.2})],
+        "b": [("u", "d", {"q": -best, "p": 0.9})],
+    }
+    expansion = Expansion(policy="cost", per_ply=1.0, per_loss=3.0, per_log_p=0.7, per_move=0.25)
+    tree = tree_of(expansion, plies, edges)
+    to_b = 1.0 + 0.7 * -math.log(0.6)
+    costs = tree.costs()
+    assert costs["b"] == pytest.approx(to_b)
+    assert costs["d"] == pytest.approx(to_b + 1.0 + 0.7 * -math.log(0.9))
+    assert costs["c"] == pytest.approx(1.0 + 3.0 * 0.2 + 0.7 * -math.log(0.2) + 0.25)
+    way = tree.next_way()
+    assert way is not None
+    assert way.keys[-1] == min("cd", key=lambda name: costs[name])
+
+
+def test_puct_visits_moves_by_value_prior_and_visits() -> None:
+    plies = {"a": 0, "b": 1, "c": 1}
+    edges = {"a": [("x", "b", {"q": 0.1, "p": 0.7}), ("y", "c", {"q": 0.2, "p": 0.3})]}
+    tree = tree_of(Expansion(policy="puct", cpuct=2.0), plies, edges)
+    a = tree.positions["a"]
+    a.searches = 1
+    chosen = []
+    for _ in range(12):
+        way = tree.next_way()
+        assert way is not None
+        visits = 1 + sum(m.visits for m in a.moves.values())
+        scores = {
+            m.move: (m.q or 0) + 2.0 * m.p * math.sqrt(visits) / (1 + m.visits) for m in a.moves.values()
+        }
+        assert way.moves[0] == max(scores, key=lambda move: scores[move])
+        tree.count_visit(way)
+        chosen.append(way.moves[0])
+    assert set(chosen) == {"x", "y"}
+
+
+def test_puct_searches_roots_in_turn() -> None:
+    plies = {"a": 0, "b": 0, "c": 1, "d": 1}
+    edges = {"a": [("x", "c")], "b": [("y", "d")]}
+    tree = tree_of(Expansion(policy="puct"), plies, edges, ["a", "b"])
+    first = tree.next_way()
+    assert first is not None
+    assert first.keys == ("a", "c")
+    tree.count_visit(first)
+    second = tree.next_way()
+    assert second is not None
+    assert second.keys == ("b", "d")
+
+
+@pytest.mark.parametrize("policy", ["dropout", "cost", "puct"])
+def test_a_leased_leaf_is_not_given_twice_and_returns(policy: str) -> None:
+    tree = tree_of(Expansion(policy=policy), PLIES, edges_of(x=0.1, y=0.1, u=0.1, v=0.1, w=0.1))  # type: ignore[arg-type]
+    seen = []
+    while way := tree.next_way():
+        seen.append(way.keys[-1])
+        tree.lease(way.keys[-1], leased=True)
+    assert sorted(seen) == ["d", "e"]
+    assert not tree.has_leaf
+    tree.lease("e", leased=False)
+    way = tree.next_way()
+    assert way is not None
+    assert way.keys[-1] == "e"
+
+
+@pytest.mark.parametrize("policy", ["dropout", "cost"])
+def test_the_next_leaf_is_the_cheapest_of_all(policy: str) -> None:
+    rng = random.Random(7)
+    for _ in range(20):
+        plies = {str(i): i // 5 for i in range(40)}
+        edges = {}
+        for i in range(25):
+            first = 5 * (i // 5) + 5
+            children = rng.sample(range(first, min(40, first + 10)), 3)
+            edges[str(i)] = [
+                (f"{i}-{c}", str(c), {"q": rng.uniform(-0.4, 0.4), "p": rng.uniform(0.01, 1)})
+                for c in children
+            ]
+        tree = tree_of(Expansion(policy=policy), plies, edges, ["0", "1"])  # type: ignore[arg-type]
+        costs = tree.costs()
+        leaves = {key: cost for key, cost in costs.items() if tree.positions[key].state == LEAF}
+        way = tree.next_way()
+        assert way is not None
+        assert leaves[way.keys[-1]] == pytest.approx(min(leaves.values()))
+
+
+# ------------------------------------------------------------------ small things
+def test_losses_are_centipawns_and_bounded() -> None:
+    assert loss_of(0.3, 0.3) == 0
+    assert loss_of(1.0, -1.0) == 10_000
+    assert loss_of(None, 0.1) is None
+
+
+def test_unlinking_a_move_forgets_the_parent_unless_another_move_leads_there() -> None:
+    tree = BookTree("minimax", order_of(PLAIN))
+    for name, state in (("a", OPEN), ("b", END)):
+        tree.add(Position(name, "", "ab".index(name), 1, state))
+    for move in ("x", "y"):
+        tree.link(tree.positions["a"], BookMove(move, move, "b", "best", 0.5, 1, 0.0, None, 0, 1))
+    tree.unlink(tree.positions["a"], "x")
+    assert tree.positions["b"].parents == {"a"}
+    tree.unlink(tree.positions["a"], "y")
+    assert tree.positions["b"].parents == set()

@@ -1,0 +1,330 @@
+"""Workers on one file: what they find together, and what happens when one goes wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import chess
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, search
+from graphsearch.book.desk import Outcome, Task
+from graphsearch.book.workers import WorkerDesk
+from graphsearch.errors import (
+    EvaluatorError,
+    EvaluatorMismatchError,
+    InvalidParameterError,
+    StoreError,
+)
+from graphsearch.evaluators import EvaluatorSpec
+from graphsearch.position import key_of
+from graphsearch.store import Store, verify
+
+from ..conftest import ROOT
+from ..graphs import check_invariants, numbers_below
+from ..pools import Oracle, children, evaluated, is_alive, run_script, until
+from ..reference import HashEvaluator
+
+KINGS = chess.Board("8/8/3k4/8/8/3K4/4P3/8 w - - 0 1")  # a small world: all ways transpose
+BATCH = (("MinibatchSize", "16"),)
+PLAIN = (*BATCH, ("Overlap", "0"))
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets workers import the tests, whose evaluators they make."""
+    monkeypatch.syspath_prepend(ROOT)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> tuple[Path, int]:
+    """A file for the hash evaluator, and a run in it."""
+    path = tmp_path / "book.graph"
+    with Store.open(path, identity=HashEvaluator.identity, create=True) as store:
+        return path, store.begin_run("", {}, {}, kind="book")
+
+
+def task(*moves: str, root: chess.Board = KINGS, **options: object) -> Task:
+    """Returns a task for the position after some moves."""
+    board = root.copy(stack=False)
+    for move in moves:
+        board.push_uci(move)
+    given = {"evaluations": 300, "params": BATCH} | options
+    return Task(f"{key_of(board):016x}", board.fen(), **given)  # type: ignore[arg-type]
+
+
+TASKS = (task("d3d4"), task("d3e4"), task("e2e4"), task("d3e3"))
+
+
+def done(desk: WorkerDesk, *tasks: Task, seconds: float = 60.0) -> dict[str, Outcome]:
+    """Returns the outcomes of tasks by FEN, once all are there."""
+    for one in tasks:
+        desk.submit(one)
+    return taken(desk, seconds)
+
+
+def taken(desk: WorkerDesk, seconds: float = 60.0) -> dict[str, Outcome]:
+    end = time.monotonic() + seconds
+    found: dict[str, Outcome] = {}
+    while desk.open_tasks:
+        assert time.monotonic() < end, "no outcome came"
+        found |= {outcome.task.fen: outcome for outcome in desk.finished(1.0)}
+    return found
+
+
+def check_file(path: Path, *tasks: Task) -> int:
+    """Asserts that a file and all edges below some positions are sound; returns the number of evaluations."""
+    report = verify(path)
+    assert report.problems == []
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        for one in tasks:
+            check_invariants(graph, chess.Board(one.fen))
+        assert graph.store is not None
+        return sum(int((batch.flags & 3 == 0).sum()) for batch in graph.store.scan())
+
+
+def test_two_workers_on_transposing_subtrees_evaluate_nothing_twice(
+    file: tuple[Path, int], log: Path
+) -> None:
+    path, run = file
+    with WorkerDesk(path, Oracle(log, seconds=0.001), 2, book=1, run=run) as desk:
+        found = done(desk, *TASKS)
+        assert desk.capacity == 2
+        paid = desk.evaluations
+        dropped = desk.dropped
+    assert [outcome.error for outcome in found.values()] == [""] * 4
+    asked = evaluated(log)
+    assert len(asked) == len(set(asked)) == paid == check_file(path, *TASKS)
+    assert sum(outcome.evaluations for outcome in found.values()) == paid
+    assert paid < 4 * 300, "they met"
+    assert dropped > 0
+    assert len([one for one in log.iterdir() if one.name.isdigit()]) == 2, "both worked"
+    assert len([one for one in log.iterdir() if one.name.startswith("closed")]) == 2
+
+
+def test_one_worker_finds_what_a_search_in_this_process_finds(
+    file: tuple[Path, int], log: Path, tmp_path: Path
+) -> None:
+    path, run = file
+    tasks = [task(params=PLAIN), task("d3d4", evaluations=None, visits=500, params=PLAIN)]
+    tasks.append(task("e2e4", params=PLAIN, moves=("d6c5", "d6e6")))
+    with WorkerDesk(path, Oracle(log), 1, book=1, run=run) as desk:
+        for one in tasks:
+            outcome = done(desk, one)[one.fen]
+            assert (outcome.visits, outcome.error) == (one.visits or outcome.visits, "")
+    with Graph.open(tmp_path / "local.graph", evaluator=HashEvaluator()) as local:
+        for one in tasks:
+            search(
+                local,
+                chess.Board(one.fen),
+                Limits(evaluations=one.evaluations, visits=one.visits),
+                SearchParams.from_options([f"{name}={value}" for name, value in one.params]),
+                searchmoves=[chess.Move.from_uci(move) for move in one.moves],
+            )
+        with Graph.open(path, evaluator=HashEvaluator()) as other:
+            for one in tasks:
+                board = chess.Board(one.fen)
+                assert numbers_below(other, board) == numbers_below(local, board)
+
+
+def test_a_desk_reads_notes_saves_and_says_who_works_on_what(file: tuple[Path, int], log: Path) -> None:
+    path, run = file
+
+    def rows(table: str) -> list[tuple[object, ...]]:
+        with closing(sqlite3.connect(path)) as connection:
+            return list(connection.execute(f"SELECT * FROM {table}"))
+
+    with WorkerDesk(path, Oracle(log, seconds=0.005), 1, book=7, run=run) as desk:
+        one = task()
+        desk.submit(one)
+        until(lambda: rows("book_lease") != [])
+        (lease,) = rows("book_lease")
+        assert lease[:4] == (7, one.key, 0, desk.processes[0])
+        assert str(lease[4]) < str(lease[5])
+        assert desk.read(chess.Board(one.fen)) is None or desk.finished(0) == []
+        taken(desk)
+        record = desk.read(chess.Board(one.fen))
+        assert record is not None
+        assert record.run == run
+        desk.note(lambda store: store.write_fact("noted", "first"))
+        desk.save(wait=True)
+        desk.note(lambda store: store.write_fact("noted", "second"))
+        assert ("noted", "first") in rows("store_info")
+        until(lambda: rows("book_lease") == [])
+        desk.note(lambda store: store.write_fact("noted", "third"))
+        desk.save(wait=False)
+        until(lambda: ("noted", "third") in rows("store_info"))
+        assert desk.finished(5.0) == []
+        desk.submit(one)
+    assert rows("book_lease") == []
+
+
+def test_the_task_of_a_worker_that_is_killed_is_done_by_another_and_nothing_published_is_paid_again(
+    file: tuple[Path, int], log: Path
+) -> None:
+    path, run = file
+    with WorkerDesk(path, Oracle(log, seconds=0.002), 2, book=1, run=run) as desk:
+        for one in TASKS:
+            desk.submit(one)
+        until(lambda: desk.evaluations > 150)
+        os.kill(desk.processes[0], signal.SIGKILL)
+        found = taken(desk)
+        paid = desk.evaluations
+        assert len(desk.processes) == 2
+    assert {fen: outcome.error for fen, outcome in found.items()} == {one.fen: "" for one in TASKS}
+    assert sum(outcome.evaluations for outcome in found.values()) == paid == check_file(path, *TASKS)
+    twice = [name for name, count in Counter(evaluated(log)).items() if count > 1]
+    assert len(twice) <= 16, "at most the batch that was answered and not yet sent"
+
+
+def test_a_worker_whose_evaluator_hangs_is_replaced(
+    file: tuple[Path, int], log: Path, tmp_path: Path
+) -> None:
+    path, run = file
+    board = KINGS.copy()
+    board.push_uci("d3d4")
+    oracle = Oracle(log, bad=board.epd(), how="hang", once=tmp_path / "once")
+    with WorkerDesk(path, oracle, 2, book=1, run=run, timeout=1.5) as desk:
+        found = done(desk, task("d3d4"), task("d3e4"))
+    assert [outcome.error for outcome in found.values()] == ["", ""]
+    assert (tmp_path / "once").exists()
+    assert check_file(path, *TASKS[:2]) == len(set(evaluated(log)))
+
+
+def test_a_worker_that_gives_no_sign_of_life_is_replaced(file: tuple[Path, int], log: Path) -> None:
+    path, run = file
+    with WorkerDesk(path, Oracle(log, seconds=0.002), 1, book=1, run=run, silent=3.0) as desk:
+        (before,) = desk.processes
+        desk.submit(task())
+        until(lambda: desk.evaluations > 30)
+        os.kill(before, signal.SIGSTOP)
+        (outcome,) = taken(desk).values()
+        assert desk.processes != [before]
+    assert outcome.error == ""
+
+
+def test_a_task_that_costs_three_workers_their_life_ends_with_an_error(
+    file: tuple[Path, int], log: Path
+) -> None:
+    path, run = file
+    board = KINGS.copy()
+    board.push_uci("d3d4")
+    with WorkerDesk(path, Oracle(log, bad=board.epd(), how="die"), 1, book=1, run=run) as desk:
+        found = done(desk, task("d3d4"), task("e2e4"))
+    assert "3 workers in a row" in found[board.fen()].error
+    assert "signal 9" in found[board.fen()].error
+
+
+def test_an_evaluator_that_fails_ends_its_task_with_an_error_and_the_others_go_on(
+    file: tuple[Path, int], log: Path
+) -> None:
+    path, run = file
+    board = KINGS.copy()
+    board.push_uci("e2e4")
+    with WorkerDesk(path, Oracle(log, bad=board.epd(), how="raise"), 2, book=1, run=run) as desk:
+        found = done(desk, task("e2e4"), task(root=board, evaluations=5), task("d3e4", evaluations=40))
+        wrong = done(desk, task(params=(("Nonsense", "1"),)), Task("0" * 16, "no position", visits=3))
+        mute = done(desk, task("d3d4", evaluations=5))
+    assert "division by zero" in found[board.fen()].error
+    assert "Nonsense" in wrong[KINGS.fen()].error
+    assert "no position" in wrong["no position"].error
+    assert next(iter(mute.values())).error == ""
+    check_file(path)
+
+
+def test_what_no_worker_can_start_with_is_said_at_once(file: tuple[Path, int], log: Path) -> None:
+    path, run = file
+    with pytest.raises(EvaluatorError, match=r"nowhere\.pb\.gz"):
+        WorkerDesk(path, Oracle(log, how="unmakeable"), 2, book=1, run=run)
+    with pytest.raises(EvaluatorMismatchError, match="hash"):
+        WorkerDesk(path, EvaluatorSpec(evaluator="uniform"), 1, book=1, run=run)
+    with pytest.raises(InvalidParameterError, match="workers"):
+        WorkerDesk(path, Oracle(log), 0, book=1, run=run)
+    with pytest.raises(InvalidParameterError, match="memory"):
+        WorkerDesk(path, Oracle(log), 4, book=1, run=run, ram_bytes=10**7)
+    with pytest.raises(InvalidParameterError, match="no option"):
+        WorkerDesk(path, EvaluatorSpec(options=(("nonsense", "1"),)), 1, book=1, run=run)
+    with Store.open(path), pytest.raises(StoreError, match=r"locked|writ"):
+        WorkerDesk(path, Oracle(log), 1, book=1, run=run)
+    assert children(os.getpid()) == [] or all(_is_tracker(one) for one in children(os.getpid()))
+
+
+def _is_tracker(process: int) -> bool:
+    return b"resource_tracker" in Path(f"/proc/{process}/cmdline").read_bytes()
+
+
+def test_closing_stops_what_runs_saves_it_and_nothing_is_evaluated_again(
+    file: tuple[Path, int], log: Path
+) -> None:
+    path, run = file
+    endless = [task("d3d4", evaluations=None), task("d3e4", evaluations=None)]
+    make: Callable[[], WorkerDesk] = partial(WorkerDesk, path, Oracle(log, seconds=0.002), 2, book=1, run=run)
+    with make() as desk:
+        for one in endless:
+            desk.submit(one)
+        until(lambda: desk.evaluations > 60)
+        processes = desk.processes
+    assert not any(is_alive(process) for process in processes)
+    with pytest.raises(StoreError, match="stopped"):
+        desk.submit(endless[0])
+    assert len(evaluated(log)) == check_file(path, *endless)
+    with make() as desk:
+        for one in endless:
+            desk.submit(one)
+        until(lambda: desk.evaluations > 60)
+        desk.stop()
+        found = taken(desk)
+        assert all(outcome.visits and not outcome.error for outcome in found.values())
+    asked = evaluated(log)
+    assert len(asked) == len(set(asked)) == check_file(path, *endless)
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from graphsearch.book.workers import WorkerDesk
+from tests.book.test_workers import task
+from tests.pools import Oracle
+
+if __name__ == "__main__":
+    desk = WorkerDesk({path!r}, Oracle(Path({log!r}), seconds=0.002), 2, book=1, run={run})
+    for one in (task("d3d4", evaluations=None), task("d3e4", evaluations=None)):
+        desk.submit(one)
+    print(*desk.processes, flush=True)
+    desk.finished({seconds})
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_workers_end_with_the_process_they_work_for_and_the_file_is_sound(
+    file: tuple[Path, int], log: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    path, run = file
+    text = SCRIPT.format(path=str(path), log=str(log), run=run, seconds=60)
+    process = run_script(tmp_path / "script.py", text)
+    assert process.stdout is not None
+    workers = [int(word) for word in process.stdout.readline().split()]
+    until(lambda: len(evaluated(log)) > 60)
+    until(lambda: path.with_name("book.graph-wal").stat().st_size > 100_000)
+    if number == signal.SIGKILL:
+        process.kill()
+    else:
+        os.killpg(process.pid, number)  # as from a terminal; nobody closes the desk
+    process.communicate(timeout=30)
+    until(lambda: not any(is_alive(one) for one in workers), 10)
+    assert check_file(path, task("d3d4"), task("d3e4")) > 0

@@ -1,0 +1,159 @@
+"""Graphs to export, and what an export of them has to hold, found another way: python-chess, recursion."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import chess
+
+from graphsearch import Graph, Limits, SearchParams, search
+from graphsearch.evaluators import Evaluator, create
+from graphsearch.position import FREE_CLOCK, NOT_TERMINAL, key_of, legal_moves, pack, terminal_kind
+from graphsearch.record import TERMINAL_FLAGS, Edge, NodeRecord
+from graphsearch.store import Store
+
+from ..reference import HashEvaluator
+
+ENDGAME = "8/8/4k3/8/8/4K3/4P3/R6r w - - 0 1"  # kings and rooks shuffle: cycles and draws of the path
+CASTLES = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1"
+PROMOTES = "8/PPPk4/8/8/8/8/4Kppp/8 b - - 0 40"
+LINES = ("", "e4", "d4 Nf6", "Nf3 Nf6 d4", "e4 e5 Nf3")  # transpositions
+
+Known = dict[int, tuple[chess.Board, NodeRecord]]
+
+
+def searched(path: Path, fen: str = chess.STARTING_FEN, *lines: str, visits: int = 150) -> Path:
+    """Returns a file of a search from a position, and then one below each line."""
+    return _filled(path, fen, lines or ("",), visits, HashEvaluator())
+
+
+def uniform_graph(path: Path, nodes: int) -> Path:
+    """Returns a file of about so many nodes below the start position."""
+    return _filled(path, chess.STARTING_FEN, ("",), nodes, create("uniform"), 1024)
+
+
+def _filled(
+    path: Path, fen: str, lines: Sequence[str], visits: int, evaluator: Evaluator, batch: int = 8
+) -> Path:
+    with Graph.open(path, evaluator=evaluator) as graph:
+        for line in lines:
+            board = chess.Board(fen)
+            for san in line.split():
+                board.push_san(san)
+            search(graph, board, Limits(visits=visits), SearchParams(minibatch_size=batch))
+    return path
+
+
+def known_below(path: Path, *fens: str, plies: int | None = None) -> Known:
+    """Returns (board, record) by key of what visited edges lead to, the shortest way first."""
+    found: Known = {}
+    with Store.open(path, read_only=True) as store:
+        layer = [chess.Board(fen) for fen in fens or [chess.STARTING_FEN]]
+        depth = 0
+        while layer and (plies is None or depth <= plies):
+            below = []
+            for board in layer:
+                record = store.read(board)
+                if record is None or key_of(board) in found:
+                    continue
+                found[key_of(board)] = (board, record)
+                below += [after(board, move) for move, edge in edges(board, record) if edge.n > edge.r]
+            layer, depth = below, depth + 1
+    return found
+
+
+def after(board: chess.Board, move: chess.Move) -> chess.Board:
+    """Returns the position after a move."""
+    child = board.copy(stack=False)
+    child.push(move)
+    return child
+
+
+def edges(board: chess.Board, record: NodeRecord) -> list[tuple[chess.Move, Edge]]:
+    """Returns the visited moves of a record."""
+    moves = legal_moves(board) if record.codes else []
+    return [(moves[record.order[k]], edge) for k, edge in enumerate(record.edges) if edge.n]
+
+
+def made_record(board: chess.Board, visits: Mapping[str, tuple[int, float]], v: float = 0.0) -> NodeRecord:
+    """Returns a record with these (n, q) of moves in SAN; the first move has the largest prior, and so on."""
+    moves = legal_moves(board)
+    kind = terminal_kind(board)
+    codes = bytearray([1] * (len(moves) if kind == NOT_TERMINAL else 0))
+    wanted = [board.parse_san(san) for san in visits]
+    for k, move in enumerate(wanted):
+        codes[moves.index(move)] = 60 - k
+    made = tuple(Edge(n, 0, q, 0) for n, q in visits.values())
+    words = tuple(int(word) for word in pack(board))
+    return NodeRecord(words, v, 0, 1, TERMINAL_FLAGS[kind], bytes(codes), made)
+
+
+def execute(path: Path, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+    """Writes rows to the plain tables of a file."""
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.executemany(sql, rows)
+    connection.close()
+
+
+def add_games(path: Path, games: Mapping[str, tuple[int, int, int]]) -> None:
+    """Writes imported games: a line -> games that White won, that were drawn, that Black won."""
+    counts: dict[tuple[str, str], list[Any]] = {}
+    for line, results in games.items():
+        board = chess.Board()
+        for san in line.split():
+            move = board.parse_san(san)
+            row = counts.setdefault((f"{key_of(board):016x}", move.uci()), [san, 0, 0, 0])
+            for k, number in enumerate(results):
+                row[1 + k] += number
+            board.push(move)
+    execute(
+        path,
+        "INSERT INTO game_move (key, move, san, white, draws, black) VALUES (?, ?, ?, ?, ?, ?)",
+        [(*key, *row) for key, row in counts.items()],
+    )
+
+
+def add_book(path: Path, name: str, side: str, fens: Sequence[str], lines: Mapping[str, float]) -> None:
+    """Writes a book: its roots, and lines in SAN each with the value of the position behind it."""
+    execute(
+        path,
+        "INSERT INTO book (id, name, side, config, created, updated) VALUES (1, ?, ?, '', '', '')",
+        [(name, side)],
+    )
+    boards = [chess.Board(fen) for fen in fens]
+    positions: dict[str, tuple[str, int, float | None]] = {
+        f"{key_of(b):016x}": (b.fen(), b.ply(), None) for b in boards
+    }
+    execute(
+        path,
+        "INSERT INTO book_root (book, key, fen, origin) VALUES (1, ?, ?, ?)",
+        [(f"{key_of(b):016x}", b.fen(), f"root {k}") for k, b in enumerate(boards, 1)],
+    )
+    moves: dict[tuple[str, str], tuple[str, str]] = {}
+    for line, value in lines.items():
+        board = boards[0].copy()
+        for san in line.split():
+            move, key = board.parse_san(san), f"{key_of(board):016x}"
+            board.push(move)
+            moves[key, move.uci()] = (san, f"{key_of(board):016x}")
+            positions.setdefault(f"{key_of(board):016x}", (board.fen(), board.ply(), None))
+        positions[f"{key_of(board):016x}"] = (board.fen(), board.ply(), value)
+    execute(
+        path,
+        "INSERT INTO book_position (book, key, fen, ply, value, state, book_run)"
+        " VALUES (1, ?, ?, ?, ?, 'open', 1)",
+        [(key, *row) for key, row in positions.items()],
+    )
+    execute(
+        path,
+        "INSERT INTO book_move (book, key, move, san, child, rule, p, n, book_run)"
+        " VALUES (1, ?, ?, ?, ?, 'own_cp', 0.5, 1, 1)",
+        [(*key, *row) for key, row in moves.items()],
+    )
+
+
+assert FREE_CLOCK == 75

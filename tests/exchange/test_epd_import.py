@@ -1,0 +1,144 @@
+"""`import epd`: positions and their operations, strictly read."""
+
+from __future__ import annotations
+
+import io
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import chess
+import pytest
+
+from graphsearch.errors import InvalidPositionError
+from graphsearch.exchange.epd_import import import_epd, read_epd
+from graphsearch.exchange.report import FileReport
+from graphsearch.exchange.sources import Given
+from graphsearch.position import key_of
+
+from ..conftest import Cli, shared_data
+
+BOARD = "4k3/8/8/8/8/8/4P3/4K3 w - -"
+
+
+def imported(path: Path, text: str | bytes, **options: Any) -> FileReport:
+    data = text.encode() if isinstance(text, str) else text
+    [report] = import_epd(path, [Given("some.epd", io.BytesIO(data))], **options)
+    return report
+
+
+def stored(path: Path) -> list[tuple[int, str, str, dict[str, Any]]]:
+    connection = sqlite3.connect(path)
+    try:
+        found = connection.execute(
+            "SELECT place, key, fen, operations FROM epd_position ORDER BY source, place"
+        )
+        return [(place, key, fen, json.loads(text)) for place, key, fen, text in found]
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "epd.graph"
+
+
+@pytest.mark.parametrize(
+    ("operations", "expected"),
+    [
+        ("", {}),
+        (";", {}),
+        ("bm e4 Kd2;", {"bm": ["e2e4", "e1d2"]}),
+        ("am e3", {"am": ["e2e3"]}),
+        ("pv e4 Ke7 e5;", {"pv": ["e2e4", "e8e7", "e4e5"]}),
+        ("bm;", {"bm": []}),
+        ('id "a; \\"b\\" c";', {"id": 'a; "b" c'}),
+        ("ce -31; acd 12; x 1.5; y 1e3", {"ce": -31, "acd": 12, "x": 1.5, "y": 1000.0}),
+        ("draw_offer; c0 plain text;", {"draw_offer": None, "c0": "plain text"}),
+        ("bm #3;", {"bm": "#3"}),
+        ('id "x"; bm e4', {"id": "x", "bm": ["e2e4"]}),
+        ('c0 "1"; n 1.', {"c0": "1", "n": "1."}),
+    ],
+)
+def test_operations_are_moves_numbers_and_strings(operations: str, expected: dict[str, Any]) -> None:
+    board, found = read_epd(f"{BOARD} {operations}")
+    assert found == expected
+    assert board.fen() == BOARD + " 0 1"
+
+
+@pytest.mark.parametrize(
+    ("text", "clocks"),
+    [
+        (f"{BOARD} hmvc 7; fmvn 30;", (7, 30)),
+        (f"{BOARD} 7 30", (7, 30)),
+        (f"{BOARD} 7 30 bm e4;", (7, 30)),
+        (f"{BOARD} 7 30; bm e4;", (7, 30)),
+        (f"{BOARD} bm e4;", (0, 1)),
+    ],
+)
+def test_clocks_come_from_hmvc_and_fmvn_or_stand_as_in_a_fen(text: str, clocks: tuple[int, int]) -> None:
+    board, _ = read_epd(text)
+    assert (board.halfmove_clock, board.fullmove_number) == clocks
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("nonsense", "four fields"),
+        ("8/8/8/8/8/8/8/8 w - - bm e4;", "illegal position"),
+        ("nbbrknrq/pppppppp/8/8/8/8/PPPPPPPP/NBBRKNRQ w KQkq - bm d4;", "Chess960"),
+        (f"{BOARD} bm e5;", "bm: illegal"),
+        (f"{BOARD} bm Nf3 e4;", "bm: illegal"),
+        (f"{BOARD} pv e4 e5;", "pv: illegal"),
+        (f"{BOARD} bm --;", "null move"),
+        (f"{BOARD} hmvc many;", "hmvc must be a number"),
+        (f"{BOARD} fmvn 0;", "fmvn must be a number"),
+        (f"{BOARD} bm e4; bm e3;", "twice"),
+        (f'{BOARD} id "open;', "no operation"),
+        (f"{BOARD} 17", "no operation"),
+    ],
+)
+def test_a_wrong_line_is_told_with_its_reason_and_left_out(path: Path, text: str, reason: str) -> None:
+    with pytest.raises(InvalidPositionError, match=reason):
+        read_epd(text)
+    report = imported(path, f"\n{text}\n{BOARD} bm e4;\n")
+    assert (report.taken, report.skipped) == (1, 1)
+    assert (report.problems[0].place, reason in report.problems[0].reason) == (2, True)
+    assert [place for place, *_ in stored(path)] == [3]
+
+
+def test_positions_are_stored_with_key_fen_and_operations(path: Path) -> None:
+    report = imported(path, f'{BOARD} bm e4; id "caf\u00e9"; hmvc 80;\r\n'.encode())
+    board = chess.Board(BOARD + " 80 1")
+    assert report.taken == 1
+    operations = {"bm": ["e2e4"], "id": "caf\u00e9", "hmvc": 80}
+    assert stored(path) == [(1, f"{key_of(board):016x}", board.fen(), operations)]
+    assert imported(path, f'{BOARD} bm e4; id "caf\u00e9"; hmvc 80;\r\n'.encode()).state == "known"
+    assert imported(path, f'{BOARD} id "caf\u00e9";'.encode("latin-1")).taken == 1
+    assert stored(path)[1][3] == {"id": "caf\u00e9"}
+
+
+@pytest.mark.parametrize(("name", "count"), [("bratko-kopec.epd", 24), ("mates_500.epd", 500)])
+def test_the_samples_are_taken_whole(path: Path, name: str, count: int) -> None:
+    source = shared_data(f"data/{name}")
+    [report] = import_epd(path, [Given(str(source))])
+    assert (report.taken, report.skipped) == (count, 0)
+    lines = source.read_text().splitlines()
+    for place, key, fen, operations in stored(path):
+        board, line = chess.Board(fen), lines[place - 1]
+        assert f"{key_of(board):016x}" == key
+        assert line.startswith(board.fen().split()[0])
+        if "#" not in line:
+            best = chess.Board().set_epd(line)["bm"]
+            assert isinstance(best, list)
+            assert operations["bm"] == [move.uci() for move in best]
+
+
+def test_the_command_counts_positions(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a.epd").write_text(f"{BOARD} bm e4;\nwrong\n")
+    done = cli("import", "epd", tmp_path / "a.epd", "--store", tmp_path / "a.graph")
+    assert done.code == 0
+    assert "1 position taken in, left out: 1 broken" in done.out
+    assert "a.epd, line 2: a" in done.err
+    assert "EPD:       1 position" in cli("store", "info", tmp_path / "a.graph").out

@@ -1,0 +1,272 @@
+"""PGN trees: python-chess reads the same graph back, and transpositions lead where they say."""
+
+from __future__ import annotations
+
+import io
+import random
+import re
+import shutil
+from itertools import pairwise
+from pathlib import Path
+
+import chess
+import chess.pgn
+import pytest
+
+from graphsearch.exchange.pgn_export import export_pgn
+from graphsearch.exchange.pgn_writing import COLUMNS
+from graphsearch.exchange.selection import Selection
+from graphsearch.position import key_of, legal_moves
+from graphsearch.query import node_mean, ranking
+from graphsearch.values import cp_from_q
+
+from ..store.records import filled
+from .exported import (
+    ENDGAME,
+    LINES,
+    Known,
+    add_book,
+    after,
+    edges,
+    execute,
+    known_below,
+    made_record,
+    searched,
+    uniform_graph,
+)
+
+REFERENCE = re.compile(
+    r"(transposes to|repeats) (?:game (\d+),? ?)?(the first position|)((?:\d+\.+|\S+| )*)$"
+)
+Tree = dict[int, chess.pgn.GameNode]  # the node that expands each position, by key
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return searched(tmp_path_factory.mktemp("graph") / "lines.graph", chess.STARTING_FEN, *LINES)
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return uniform_graph(tmp_path_factory.mktemp("graph") / "wide.graph", 4000)
+
+
+@pytest.fixture(scope="module")
+def cycles(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return searched(tmp_path_factory.mktemp("graph") / "cycles.graph", ENDGAME, visits=500)
+
+
+def read_games(text: str) -> list[chess.pgn.Game]:
+    """Returns the games of a PGN text, each read without an error."""
+    handle = io.StringIO(text)
+    games = []
+    while (game := chess.pgn.read_game(handle)) is not None:
+        assert game.errors == []
+        games.append(game)
+    return games
+
+
+def exported(path: Path, out: Path, selection: Selection | None = None) -> list[chess.pgn.Game]:
+    report = export_pgn(path, out, selection or Selection(roots=(chess.Board(),)))
+    text = out.read_text()
+    assert max(len(line) for line in text.splitlines()) <= COLUMNS
+    games = read_games(text)
+    assert report.games == len(games)
+    return games
+
+
+def nodes_of(game: chess.pgn.Game) -> list[chess.pgn.GameNode]:
+    found: list[chess.pgn.GameNode] = []
+    stack: list[chess.pgn.GameNode] = [game]
+    while stack:
+        node = stack.pop()
+        found.append(node)
+        stack += node.variations
+    return found
+
+
+def tree_of(games: list[chess.pgn.Game]) -> Tree:
+    """Returns who expands each position; none may be expanded twice."""
+    tree: Tree = {}
+    for game in games:
+        for node in nodes_of(game):
+            if node.variations:
+                assert key_of(node.board()) not in tree
+                tree[key_of(node.board())] = node
+    return tree
+
+
+def moves_in(tree: Tree) -> dict[int, set[str]]:
+    return {key: {child.move.uci() for child in node.variations if child.move} for key, node in tree.items()}
+
+
+def moves_known(known: Known) -> dict[int, set[str]]:
+    found = {key: {move.uci() for move, _ in edges(*pair)} for key, pair in known.items()}
+    return {key: moves for key, moves in found.items() if moves}
+
+
+@pytest.mark.parametrize("name", ["lines", "cycles"])
+def test_the_tree_has_every_move_of_the_graph_and_each_position_once(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    path = request.getfixturevalue(name)
+    fen = ENDGAME if name == "cycles" else chess.STARTING_FEN
+    games = exported(path, tmp_path / "out.pgn", Selection(roots=(chess.Board(fen),)))
+    assert moves_in(tree_of(games)) == moves_known(known_below(path, fen))
+
+
+def test_roots_below_another_root_have_no_tree_of_their_own_unless_they_are_asked_for(
+    lines: Path, tmp_path: Path
+) -> None:
+    start = known_below(lines)[key_of(chess.Board())]
+    best = max(edges(*start), key=lambda pair: pair[1].n)[0]
+    path = Path(shutil.copy(lines, tmp_path / "best.graph"))
+    for board in (start[0], after(start[0], best)):
+        execute(
+            path,
+            "INSERT OR REPLACE INTO root (key, position, visits, last_searched) VALUES (?, ?, 9999, '')",
+            [(f"{key_of(board):016x}", board.fen())],
+        )
+    games = exported(path, tmp_path / "one.pgn", Selection())
+    assert [game.headers.get("FEN") for game in games].count(None) == 1
+    assert after(start[0], best).fen() not in [game.headers.get("FEN") for game in games]
+    assert moves_in(tree_of(games)).items() >= moves_known(known_below(path)).items()
+    roots = (chess.Board(), chess.Board("rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1"))
+    games = exported(lines, tmp_path / "two.pgn", Selection(roots=roots))
+    assert [game.headers.get("FEN") for game in games] == [None, roots[1].fen()]
+    assert moves_in(tree_of(games)) == moves_known(known_below(lines))
+    reference = next(child for child in games[0].variations if child.san() == "e4")
+    assert reference.comment.endswith("transposes to game 2")
+    assert not reference.variations
+
+
+@pytest.mark.parametrize("name", ["wide", "cycles"])
+def test_a_transposition_names_the_line_that_expands_it(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    root = chess.Board(ENDGAME if name == "cycles" else chess.STARTING_FEN)
+    games = exported(request.getfixturevalue(name), tmp_path / "out.pgn", Selection(roots=(root,)))
+    assert len(games) == 1
+    tree = tree_of(games)
+    found = 0
+    for node in nodes_of(games[0]):
+        comment = " ".join(node.comment.split())
+        reference = REFERENCE.search(comment)
+        expanded_elsewhere = not node.variations and key_of(node.board()) in tree
+        assert bool(reference) == expanded_elsewhere, comment
+        if not reference:
+            continue
+        found += 1
+        target: chess.pgn.GameNode = games[0]
+        for word in reference[4].split():
+            if not word[0].isdigit():
+                target = target.variation(target.board().parse_san(word))
+        assert target is tree[key_of(node.board())]
+        assert (reference[1] == "repeats") == (target in ancestors(node))
+    assert found > 10
+
+
+def ancestors(node: chess.pgn.GameNode) -> list[chess.pgn.GameNode]:
+    found = []
+    while node.parent is not None:
+        node = node.parent
+        found.append(node)
+    return found
+
+
+def test_comments_have_the_numbers_of_the_records(lines: Path, tmp_path: Path) -> None:
+    games = exported(lines, tmp_path / "out.pgn")
+    known = known_below(lines)
+    root = known[key_of(chess.Board())][1]
+    assert games[0].comment == f"N {root.visits} Q {node_mean(root)[0]:+.3f} for White"
+    for key, node in tree_of(games).items():
+        board, record = known[key]
+        values = dict(edges(board, record))
+        best = legal_moves(board)[record.order[ranking(record)[0]]]
+        moves = [child.move for child in node.variations]
+        assert moves[0] == best
+        assert set(moves) == set(values)
+        for child in node.variations:
+            assert child.move is not None
+            edge = values[child.move]
+            assert f"N {edge.n} Q {edge.value:+.3f} P " in " ".join(child.comment.split())
+            shown = child.eval()
+            mate = any(after(child.board(), reply).is_checkmate() for reply in child.board().legal_moves)
+            if child.board().is_checkmate():
+                assert shown is None
+            elif mate:
+                assert shown is not None
+                assert shown.white().mate() == (-1 if board.turn else 1)
+            else:
+                assert shown is not None
+                assert shown.pov(board.turn).score() == cp_from_q(edge.value)
+
+
+def test_headers_name_the_game_and_where_it_begins(cycles: Path, tmp_path: Path) -> None:
+    headers = exported(cycles, tmp_path / "out.pgn", Selection())[0].headers
+    assert re.fullmatch(r"\d{4}\.\d\d\.\d\d", headers["Date"])
+    assert (headers["SetUp"], headers["FEN"]) == ("1", ENDGAME)
+    assert (headers["Site"], headers["Round"], headers["White"], headers["Black"]) == ("?", "1", "?", "?")
+    assert (headers["Result"], headers["Annotator"]) == ("*", "graphsearch")
+
+
+def test_a_move_that_loses_clearly_is_marked_if_it_was_visited_enough(tmp_path: Path) -> None:
+    visits = {
+        "e4": (90, 0.2),
+        "d4": (20, 0.05),
+        "c4": (20, 0.0),
+        "b4": (20, -0.1),
+        "a4": (9, -0.9),
+        "f3": (10, 0.11),
+    }
+    path = filled(tmp_path / "bad.graph", [made_record(chess.Board(), visits)])
+    (game,) = exported(path, tmp_path / "out.pgn")
+    marks = {child.san(): child.nags for child in game.variations}
+    assert marks == {"e4": set(), "d4": {6}, "c4": {2}, "b4": {4}, "a4": set(), "f3": set()}
+
+
+def test_a_repertoire_has_one_move_of_its_side_against_all_replies(lines: Path, tmp_path: Path) -> None:
+    known = known_below(lines)
+    for side, turn in (("white", chess.WHITE), ("black", chess.BLACK)):
+        games = exported(lines, tmp_path / "out.pgn", Selection(roots=(chess.Board(),), side=side))  # type: ignore[arg-type]
+        for key, node in tree_of(games).items():
+            moves = edges(*known[key])
+            assert len(node.variations) == (1 if node.turn() == turn else len(moves))
+
+
+def test_a_book_makes_a_tree_of_its_moves_with_its_values(tmp_path: Path) -> None:
+    visits = {"e4": (90, 0.1), "d4": (5, 0.3), "a3": (50, 0.0)}
+    path = filled(tmp_path / "book.graph", [made_record(chess.Board(), visits)])
+    add_book(path, "mine", "white", [chess.STARTING_FEN], {"e4": 0.2, "d4": -0.2, "e4 e5": 0.3})
+    (game,) = exported(path, tmp_path / "out.pgn", Selection(book="mine"))
+    assert [child.san() for child in game.variations] == ["d4", "e4"]
+    assert [child.san() for child in game.variations[1].variations] == ["e5"]
+    shown = game.variations[0].eval()
+    assert shown is not None
+    assert shown.white().score() == cp_from_q(0.2)
+
+
+def long_line(plies: int) -> list[chess.Board]:
+    """Returns positions of one line, no two of them equal, with a small clock."""
+    rng = random.Random(3)
+    board = chess.Board("8/1k6/8/8/p7/P7/6K1/R6r w - - 0 1")
+    found, seen = [board.copy(stack=False)], {key_of(board)}
+    while len(found) < plies:
+        moves = [m for m in board.legal_moves if not board.is_capture(m) and not after(board, m).is_check()]
+        moves = [m for m in moves if key_of(after(board, m)) not in seen]
+        board.push(rng.choice(moves))
+        board.halfmove_clock = min(board.halfmove_clock, 60)
+        seen.add(key_of(board))
+        found.append(board.copy(stack=False))
+    return found
+
+
+def test_a_line_may_be_longer_than_pythons_stack(tmp_path: Path) -> None:
+    boards = long_line(1500)
+    moves = [next(m for m in a.legal_moves if key_of(after(a, m)) == key_of(b)) for a, b in pairwise(boards)]
+    records = [made_record(a, {a.san(m): (3, 0.0)}) for a, m in zip(boards[:-1], moves, strict=True)]
+    path = filled(tmp_path / "long.graph", [*records, made_record(boards[-1], {})])
+    report = export_pgn(path, tmp_path / "out.pgn", Selection(roots=(boards[0],)))
+    assert report.moves == 1499
+    (game,) = read_games((tmp_path / "out.pgn").read_text())
+    assert [node.move for node in game.mainline()] == moves

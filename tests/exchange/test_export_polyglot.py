@@ -1,0 +1,355 @@
+"""Polyglot books: entries by the stated policies, and other programs read them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import chess
+import chess.polyglot
+import pytest
+
+from graphsearch.errors import ExportError, InvalidParameterError
+from graphsearch.exchange.polyglot import ENTRY, MAX_WEIGHT
+from graphsearch.exchange.polyglot_export import export_polyglot, loss_weight, scaled
+from graphsearch.exchange.selection import Selection
+from graphsearch.position import key_of
+from graphsearch.record import node_value
+
+from ..conftest import Cli, shared_data
+from ..store.records import filled
+from .exported import (
+    CASTLES,
+    ENDGAME,
+    LINES,
+    PROMOTES,
+    Known,
+    add_book,
+    add_games,
+    after,
+    edges,
+    execute,
+    known_below,
+    made_record,
+    searched,
+)
+
+Book = dict[int, list[tuple[str, int]]]  # key -> moves in UCI and their weights, in order
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return searched(tmp_path_factory.mktemp("graph") / "lines.graph", chess.STARTING_FEN, *LINES)
+
+
+def read_book(path: Path, boards: list[chess.Board]) -> Book:
+    """Returns what python-chess finds for these positions."""
+    with chess.polyglot.open_reader(path) as reader:
+        return {
+            key_of(board): [(entry.move.uci(), entry.weight) for entry in reader.find_all(board)]
+            for board in boards
+        }
+
+
+def entries(path: Path) -> list[tuple[int, int, int, int]]:
+    return list(ENTRY.iter_unpack(path.read_bytes()))
+
+
+def boards_of(known: Known) -> list[chess.Board]:
+    return [board for board, _ in known.values()]
+
+
+def expected(known: Known, numbers: dict[int, dict[chess.Move, float]], *, fill: bool) -> Book:
+    """Returns the book of these weights, scaled as documented."""
+    book: Book = {}
+    for key, (board, _) in known.items():
+        weights = numbers.get(key, {})
+        made = scaled(list(weights.values()), fill=fill) if weights else []
+        rows = [(move.uci(), w) for move, w in zip(weights, made, strict=True) if w]
+        book[key_of(board)] = sorted(rows, key=lambda row: -row[1])
+    return book
+
+
+def same_book(found: Book, wanted: Book) -> bool:
+    """Returns whether two books have the same moves with the same weights, the heaviest first in both."""
+    for rows in found.values():
+        assert [w for _, w in rows] == sorted((w for _, w in rows), reverse=True)
+    return {key: sorted(rows) for key, rows in found.items()} == {k: sorted(r) for k, r in wanted.items()}
+
+
+def visits_of(known: Known) -> dict[int, dict[chess.Move, float]]:
+    return {key: {move: edge.n for move, edge in edges(*pair)} for key, pair in known.items()}
+
+
+@pytest.mark.parametrize("fen", [chess.STARTING_FEN, CASTLES, PROMOTES, ENDGAME])
+def test_python_chess_finds_the_visited_moves_of_every_position(tmp_path: Path, fen: str) -> None:
+    path = searched(tmp_path / "some.graph", fen, visits=400)
+    out = tmp_path / "book.bin"
+    report = export_polyglot(path, out)
+    known = known_below(path, fen)
+    wanted = expected(known, visits_of(known), fill=False)
+    assert same_book(read_book(out, boards_of(known)), wanted)
+    assert report.moves == len(entries(out)) == sum(len(rows) for rows in wanted.values())
+    keys = [entry[0] for entry in entries(out)]
+    assert keys == sorted(keys)
+    assert report.positions == len(set(keys))
+
+
+def test_a_move_weighs_half_for_every_25_centipawns_that_it_loses(graph: Path, tmp_path: Path) -> None:
+    out = tmp_path / "book.bin"
+    export_polyglot(graph, out, weights="q")
+    known = known_below(graph)
+    numbers: dict[int, dict[chess.Move, float]] = {}
+    for key, pair in known.items():
+        values = {move: edge.value for move, edge in edges(*pair)}
+        best = max(values.values(), default=0.0)
+        numbers[key] = {move: loss_weight(best, value) for move, value in values.items()}
+    assert same_book(read_book(out, boards_of(known)), expected(known, numbers, fill=True))
+
+
+@pytest.mark.parametrize("fen", [chess.STARTING_FEN, ENDGAME])
+def test_minimax_is_that_of_the_stored_values_and_cuts_cycles(tmp_path: Path, fen: str) -> None:
+    path = searched(tmp_path / "some.graph", fen, *(LINES if fen == chess.STARTING_FEN else ()))
+    out = tmp_path / "book.bin"
+    export_polyglot(path, out, Selection(roots=(chess.Board(fen),)), weights="minimax")
+    known = known_below(path, fen)
+    depth = depths(known, fen)
+    values: dict[int, float] = {}
+
+    def value(key: int) -> float:
+        board, record = known[key]
+        if key not in values:
+            steps = [step(key, move, edge.value) for move, edge in edges(board, record)]
+            values[key] = max(steps, default=node_value(record.v, record.edges, record.bounds))
+        return values[key]
+
+    def step(key: int, move: chess.Move, stored: float) -> float:
+        child = key_of(after(known[key][0], move))
+        return -value(child) if child in known and depth[child] > depth[key] else stored
+
+    numbers = {}
+    for key, pair in known.items():
+        steps = {move: step(key, move, edge.value) for move, edge in edges(*pair)}
+        numbers[key] = {m: loss_weight(max(steps.values()), v) for m, v in steps.items()}
+    assert same_book(read_book(out, boards_of(known)), expected(known, numbers, fill=True))
+
+
+def depths(known: Known, fen: str) -> dict[int, int]:
+    """Returns the plies of the shortest way to every position."""
+    found: dict[int, int] = {}
+    layer = [key_of(chess.Board(fen))]
+    depth = 0
+    while layer:
+        new = [key for key in dict.fromkeys(layer) if key in known and key not in found]
+        found |= dict.fromkeys(new, depth)
+        layer = [key_of(after(known[k][0], m)) for k in new for m, e in edges(*known[k]) if e.n > e.r]
+        depth += 1
+    return found
+
+
+def test_one_side_has_only_its_moves(graph: Path, tmp_path: Path) -> None:
+    known = known_below(graph)
+    sizes = []
+    for side, turn in (("white", chess.WHITE), ("black", chess.BLACK)):
+        out = tmp_path / f"{side}.bin"
+        report = export_polyglot(graph, out, Selection(side=side))  # type: ignore[arg-type]
+        own = {key: pair for key, pair in known.items() if pair[0].turn == turn}
+        others = [board for board, _ in known.values() if board.turn != turn]
+        assert same_book(read_book(out, boards_of(own)), expected(own, visits_of(own), fill=False))
+        assert not any(read_book(out, others).values())
+        sizes.append(report.moves)
+        assert report.left_out["other_side"] > 0
+    assert sum(sizes) == export_polyglot(graph, tmp_path / "both.bin").moves
+
+
+def test_the_best_moves_of_the_side_against_all_replies(graph: Path, tmp_path: Path) -> None:
+    selection = Selection(roots=(chess.Board(),), side="white", max_moves=1, depth=3)
+    report = export_polyglot(graph, tmp_path / "book.bin", selection)
+    rows = entries(tmp_path / "book.bin")
+    known = known_below(graph)
+    start, record = known[key_of(chess.Board())]
+    below = after(start, max(edges(start, record), key=lambda pair: pair[1].n)[0])
+    replies = [key_of(after(below, move)) for move, _ in edges(*known[key_of(below)])]
+    answered = {key for key in replies if edges(*known[key])}
+    assert {row[0] for row in rows} == {key_of(start)} | answered
+    assert len(rows) == report.positions == 1 + len(answered)
+    assert report.left_out["moves_beyond"] > 0
+    assert report.left_out["at_depth"] > 0
+
+
+# ------------------------------------------------------------------ weights in 16 bits
+
+
+def test_weights_are_scaled_by_position_and_the_best_is_never_0(tmp_path: Path) -> None:
+    board = chess.Board()
+    visits = {"e4": (4_000_000_000, 0.1), "d4": (65_536, 0.0), "c4": (1, -0.5)}
+    path = filled(tmp_path / "big.graph", [made_record(board, visits)])
+    report = export_polyglot(path, tmp_path / "book.bin", Selection(depth=1))
+    assert read_book(tmp_path / "book.bin", [board])[key_of(board)] == [("e2e4", MAX_WEIGHT), ("d2d4", 1)]
+    assert (report.scaled, report.left_out["moves_scaled_away"]) == (3, 1)
+    assert report.as_dict()["left_out"] == {"moves_scaled_away": 1, "at_depth": 3}
+
+
+def test_of_two_positions_with_one_polyglot_key_the_more_visited_one_is_written(tmp_path: Path) -> None:
+    fens = [f"8/8/4k3/8/8/4K3/4P3/R6r w - - {clock} 60" for clock in (80, 90)]
+    first, second = (chess.Board(fen) for fen in fens)
+    records = [made_record(first, {"Ra6+": (5, 0.0)}), made_record(second, {"Rxh1": (7, 0.9)})]
+    path = filled(tmp_path / "clock.graph", records)
+    report = export_polyglot(path, tmp_path / "book.bin", Selection(roots=(first, second)))
+    assert report.left_out["clashes"] == 1
+    assert [
+        (m.move.uci(), m.weight) for m in chess.polyglot.open_reader(tmp_path / "book.bin").find_all(first)
+    ] == [("a1h1", 7)]
+
+
+# ------------------------------------------------------------------ games and entries
+
+
+def test_imported_games_weigh_two_for_a_win_and_one_for_a_draw_of_the_side_that_plays(tmp_path: Path) -> None:
+    path = filled(tmp_path / "games.graph", [made_record(chess.Board(), {"a3": (9, 0.0)})])
+    add_games(path, {"e4 e5": (3, 1, 0), "e4 c5 Nf3": (0, 2, 4), "d4": (0, 0, 2)})
+    out = tmp_path / "book.bin"
+    report = export_polyglot(path, out, weights="games")
+    board = chess.Board()
+    replies = after(board, chess.Move.from_uci("e2e4"))
+    third = after(replies, chess.Move.from_uci("c7c5"))
+    assert read_book(out, [board, replies, third]) == {
+        key_of(board): [("e2e4", 2 * 3 + 3)],
+        key_of(replies): [("c7c5", 2 * 4 + 2), ("e7e5", 1)],
+        key_of(third): [("g1f3", 2)],
+    }
+    assert report.left_out["moves_scored_nothing"] == 1  # d4
+    few = export_polyglot(path, out, Selection(min_visits=5), weights="games")
+    assert (few.moves, few.left_out["moves_few_visits"]) == (3, 2)
+
+
+def test_a_performance_book_comes_out_as_it_went_in(tmp_path: Path) -> None:
+    book = shared_data("data/performance.bin")
+    path = filled(tmp_path / "book.graph", [made_record(chess.Board(), {"e4": (1, 0.0)})])
+    rows = [(f"{e[0]:016x}", uci(e[1]), 1, k, *e[1:]) for k, e in enumerate(entries(book))]
+    add_entries(path, rows)
+    out = tmp_path / "again.bin"
+    report = export_polyglot(path, out, weights="imported")
+    assert out.read_bytes() == book.read_bytes()
+    assert (report.moves, report.scaled, report.merged, report.as_dict()["left_out"]) == (len(rows), 0, 0, {})
+    with chess.polyglot.open_reader(book) as reader:  # a part of it, by a walk over its own moves
+        part = export_polyglot(path, out, Selection(roots=(chess.Board(),), depth=3), weights="imported")
+        found = read_book(out, [chess.Board()])[key_of(chess.Board())]
+        assert sorted(found) == sorted((e.move.uci(), e.weight) for e in reader.find_all(chess.Board()))
+    assert 10 < part.moves < len(rows) / 10
+
+
+def add_entries(path: Path, rows: Sequence[Sequence[object]]) -> None:
+    columns = "key, move, source, place, raw_move, weight, learn"
+    execute(path, f"INSERT INTO polyglot_entry ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
+
+
+def uci(raw: int) -> str:
+    """Returns a raw move as it is written."""
+    names = chess.SQUARE_NAMES
+    return names[raw >> 6 & 63] + names[raw & 63] + ["", "n", "b", "r", "q"][raw >> 12]
+
+
+def test_entries_of_two_books_for_one_move_become_one(tmp_path: Path) -> None:
+    path = filled(tmp_path / "book.graph", [made_record(chess.Board(), {"e4": (1, 0.0)})])
+    key = f"{key_of(chess.Board()):016x}"
+    e4, d4 = 12 << 6 | 28, 11 << 6 | 27
+    rows = [
+        (key, "e2e4", 1, 0, e4, 60_000, 5),
+        (key, "e2e4", 2, 0, e4, 30_000, 7),
+        (key, "d2d4", 2, 1, d4, 10, 0),
+    ]
+    add_entries(path, rows)
+    report = export_polyglot(path, tmp_path / "book.bin", weights="imported")
+    assert entries(tmp_path / "book.bin") == [(int(key, 16), e4, 65535, 5), (int(key, 16), d4, 7, 0)]
+    assert (report.merged, report.scaled) == (1, 2)
+    white = export_polyglot(path, tmp_path / "book.bin", Selection(side="white", depth=1), weights="imported")
+    assert white.moves == 2  # of the start position, which the walk knows
+    with pytest.raises(ExportError, match="entries of unknown positions"):
+        export_polyglot(path, tmp_path / "book.bin", Selection(side="white"), weights="imported")
+
+
+def test_a_book_gives_its_moves_with_its_own_values(tmp_path: Path) -> None:
+    visits = {"e4": (90, 0.1), "d4": (5, 0.3), "a3": (50, 0.0)}
+    path = filled(tmp_path / "book.graph", [made_record(chess.Board(), visits)])
+    add_book(path, "mine", "white", [chess.STARTING_FEN], {"e4": 0.2, "d4": -0.2, "e4 e5": 0.3})
+    board, out = chess.Board(), tmp_path / "book.bin"
+    export_polyglot(path, out, Selection(book="mine"))
+    assert read_book(out, [board])[key_of(board)] == [("e2e4", 90), ("d2d4", 5)]
+    report = export_polyglot(path, out, Selection(book="mine"), weights="minimax")
+    weights = scaled([1.0, loss_weight(0.2, -0.2)], fill=True)
+    assert read_book(out, [board])[key_of(board)] == [("d2d4", 65535), ("e2e4", weights[1])]
+    assert report.left_out["other_side"] == 1  # e4 e5
+    with pytest.raises(InvalidParameterError, match="has no book 'yours'; it has 'mine'"):
+        export_polyglot(path, out, Selection(book="yours"))
+
+
+def test_what_is_not_there_is_said_in_one_line(cli: Cli, small_graph: Path, tmp_path: Path) -> None:
+    for weights, what in (
+        ("games", "import pgn"),
+        ("imported", "import polyglot"),
+        ("best", "imported, not 'best'"),
+    ):
+        done = cli(
+            "export", "polyglot", "--store", small_graph, "-o", tmp_path / "b.bin", "--weights", weights
+        )
+        assert done.code == (2 if weights == "best" else 1)
+        assert what in done.err
+        assert not (tmp_path / "b.bin").exists()
+
+
+# ------------------------------------------------------------------ Debian's tool
+
+
+def polyglot_tool() -> str:
+    """Returns the program `polyglot`; skips the test where there is none."""
+    found = shutil.which("polyglot", path=f"{os.environ.get('PATH', '')}:/usr/games")
+    if found is None:
+        pytest.skip("needs the program polyglot")
+    return found
+
+
+def ask_tool(folder: Path, *args: str) -> str:
+    done = subprocess.run(
+        [polyglot_tool(), *args], cwd=folder, capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout
+
+
+def test_the_polyglot_tool_lists_the_lines_of_the_book(graph: Path, tmp_path: Path) -> None:
+    export_polyglot(graph, tmp_path / "book.bin")
+    for colour, turn in (("white", chess.WHITE), ("black", chess.BLACK)):
+        ask_tool(tmp_path, "dump-book", "-bin", "book.bin", "-color", colour, "-out", "lines.txt")
+        seen: dict[int, dict[str, int]] = defaultdict(dict)
+        boards: dict[int, chess.Board] = {}
+        for line in (tmp_path / "lines.txt").read_text().splitlines():
+            board = chess.Board()
+            text = re.sub(r"\{trans[^}]*\}", "", line.partition(":")[2])
+            for san, percent in re.findall(r"([a-hKQRBNO][\w+#=-]+)(?:\{(\d+)%\})?", text):
+                move = board.parse_san(san)
+                if percent:
+                    assert board.turn == turn
+                    seen[key_of(board)][move.uci()] = int(percent)
+                    boards[key_of(board)] = board.copy(stack=False)
+                board.push(move)
+        assert len(seen) > 20
+        for key, rows in read_book(tmp_path / "book.bin", list(boards.values())).items():
+            total = sum(weight for _, weight in rows)
+            assert set(seen[key]) == {move for move, _ in rows}
+            assert all(abs(seen[key][move] - 100 * weight / total) <= 1 for move, weight in rows)
+
+
+def test_the_polyglot_tool_adds_up_two_books(graph: Path, tmp_path: Path) -> None:
+    export_polyglot(graph, tmp_path / "book.bin")
+    ask_tool(tmp_path, "merge-book", "-in1", "book.bin", "-in2", "book.bin", "-out", "merged.bin")
+    doubled = [(key, move, 2 * weight, learn) for key, move, weight, learn in entries(tmp_path / "book.bin")]
+    assert entries(tmp_path / "merged.bin") == doubled
+    told = ask_tool(tmp_path, "info-book", "-bin", "book.bin")
+    on_lines = [int(n) for n in re.findall(r"Positions on lines for \w+ +: +(\d+)", told)]
+    assert len(on_lines) == 2
+    assert all(on_lines)

@@ -1,0 +1,148 @@
+"""What `store salvage` keeps of imports and books: every plain table, by the shape that the schema gives it."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from pathlib import Path
+
+import chess
+import pytest
+
+from graphsearch.position import key_of
+from graphsearch.provenance import EvaluatorIdentity
+from graphsearch.store import Store, games, info, salvage, verify
+from graphsearch.store.migrations import FORMAT_VERSION
+from graphsearch.store.plain import OWN, plain_tables, tables_of_format
+
+ENTRIES = 6000
+
+
+def filled(path: Path) -> Path:
+    """A file with a row in every plain table, and many in some."""
+    with Store.open(path, create=True, identity=EvaluatorIdentity("uniform")) as store, store.transaction():
+        source = games.begin_source(store, "polyglot", "a.bin", "00", {"x": 1})
+        rng = random.Random(1)
+        keys = sorted(f"{rng.getrandbits(64):016x}" for _ in range(ENTRIES))
+        games.add_entries(store, [(key, "e2e4", source.id, k, 796, 5, 0) for k, key in enumerate(keys)])
+        games.add_games(store, [(key, chess.STARTING_FEN, 3) for key in keys[:500]], [])
+        games.add_epd(
+            store,
+            [(source.id, 2 * k + 1, key, chess.STARTING_FEN, "{}") for k, key in enumerate(keys[:3000])],
+        )
+        for table in plain_tables(store.connection):
+            if not store.connection.execute(f"SELECT 1 FROM {table.name} LIMIT 1").fetchone():
+                examples = {"key": keys[0], "book": 1, "id": 1}
+                values = [
+                    examples.get(name, _example(kind))
+                    for name, kind in zip(table.columns, table.kinds, strict=True)
+                ]
+                marks = ", ".join("?" * len(values))
+                store.connection.execute(f"INSERT INTO {table.name} VALUES ({marks})", values)
+        for number in (1, 7):
+            rows = [
+                (number, key, chess.STARTING_FEN, 0, "leaf", number) for key in keys[:2000] if key != keys[0]
+            ]
+            store.connection.executemany(
+                "INSERT INTO book_position (book, key, fen, ply, state, book_run) VALUES (?, ?, ?, ?, ?, ?)",
+                rows,
+            )
+    return path
+
+
+def _example(kind: object) -> object:
+    return {str: "text", int: 3, float: 0.5, bytes: b"x"}.get(kind)  # type: ignore[call-overload]
+
+
+def contents(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    connection = sqlite3.connect(path)
+    try:
+        names = [table.name for table in plain_tables(connection)]
+        return {
+            name: sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for name in names
+        }
+    finally:
+        connection.close()
+
+
+def test_every_table_of_a_sound_file_is_kept_row_by_row(tmp_path: Path) -> None:
+    path = filled(tmp_path / "a.graph")
+    report = salvage(path, tmp_path / "new.graph")
+    assert report.complete, report.problems
+    before, after = contents(path), contents(tmp_path / "new.graph")
+    assert all(before.values()), "no table is empty, so none is forgotten"
+    assert after == before
+    assert info(tmp_path / "new.graph").imported == info(path).imported
+
+
+def test_every_table_belongs_to_somebody() -> None:
+    assert tables_of_format(1) < tables_of_format(2) < tables_of_format(FORMAT_VERSION)
+    assert tables_of_format(1) >= OWN - {"sqlite_sequence"}
+
+
+@pytest.mark.parametrize(
+    "table", ["polyglot_entry", "epd_position", "book_position", "game_position", "source"]
+)
+def test_rows_of_a_damaged_page_are_lost_and_told_the_others_are_kept(tmp_path: Path, table: str) -> None:
+    path = filled(tmp_path / "a.graph")
+    wipe_a_leaf(path, table)
+    report = salvage(path, tmp_path / "new.graph")
+    assert table in report.tables_lost
+    assert verify(tmp_path / "new.graph").ok
+    before, after = contents(filled(tmp_path / "b.graph")), contents(tmp_path / "new.graph")
+    for name, rows in before.items():
+        if name not in report.tables_lost:
+            assert after[name] == rows, name
+    if len(before[table]) > 2000:
+        assert 0.7 * len(before[table]) < len(after[table]) < len(before[table])
+
+
+def wipe_a_leaf(path: Path, table: str) -> None:
+    """Overwrites a page in the middle of a table, or its only one."""
+    connection = sqlite3.connect(path)
+    try:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        root = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).fetchone()[0]
+        size = connection.execute("PRAGMA page_size").fetchone()[0]
+    finally:
+        connection.close()
+    data = bytearray(path.read_bytes())
+    start = (root - 1) * size
+    if data[start] in (2, 5):  # an inner page: one of its children, in the middle
+        cells = int.from_bytes(data[start + 3 : start + 5], "big")
+        where = start + 12 + 2 * (cells // 2)
+        cell = start + int.from_bytes(data[where : where + 2], "big")
+        page = int.from_bytes(data[cell : cell + 4], "big")
+        start = (page - 1) * size
+    data[start : start + size] = b"\xff" * size
+    path.write_bytes(data)
+
+
+def test_a_file_of_an_older_format_misses_no_table_that_it_never_had(tmp_path: Path) -> None:
+    for number in (1, 2):
+        golden = Path(__file__).resolve().parents[1] / "golden" / f"format{number}.graph"
+        report = salvage(golden, tmp_path / f"new{number}.graph")
+        assert report.complete, report.problems
+
+
+def test_a_lost_table_is_told(tmp_path: Path) -> None:
+    path = filled(tmp_path / "a.graph")
+    connection = sqlite3.connect(path)
+    connection.execute("DROP TABLE game_move")
+    connection.close()
+    assert salvage(path, tmp_path / "new.graph").tables_lost == ["game_move"]
+
+
+def test_rows_that_make_no_sense_are_left_out(tmp_path: Path) -> None:
+    path = filled(tmp_path / "a.graph")
+    key = f"{key_of(chess.Board()):016x}"
+    connection = sqlite3.connect(path)
+    connection.execute(
+        "INSERT INTO game_move (key, move, san, white) VALUES (?, 'e2e4', 'e4', 'many')", (key,)
+    )
+    connection.commit()
+    connection.close()
+    report = salvage(path, tmp_path / "new.graph")
+    assert report.tables_lost == ["game_move"]
+    with Store.open(tmp_path / "new.graph", read_only=True) as store:
+        assert games.counts(store, [key]) == {}

@@ -1,0 +1,588 @@
+"""`import pgn`: counts, what is refused, and what survives an interruption."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import chess
+import chess.pgn
+import chess.polyglot
+import pytest
+import zstandard
+
+from graphsearch import Graph
+from graphsearch.errors import EvaluatorMismatchError, StoreError
+from graphsearch.exchange import pgn_import
+from graphsearch.exchange.importing import ImportProgress
+from graphsearch.exchange.naming import Names
+from graphsearch.exchange.pgn_import import import_pgn
+from graphsearch.exchange.report import FileReport
+from graphsearch.exchange.sources import Given
+from graphsearch.position import key_of
+from graphsearch.store import Store, info, verify
+from graphsearch.store import games as tables
+
+from ..conftest import Cli, finish, shared_data, start
+
+SAMPLES = (
+    "chessbase-empty-line.pgn",
+    "kasparov-deep-blue-1997.pgn",
+    "nepomniachtchi-liren-game1.pgn",
+    "utf8-bom.pgn",
+)
+LARGE = "8moves_v3_first8000.pgn"
+
+
+def imported(path: Path, text: str | bytes, **options: Any) -> FileReport:
+    data = text.encode() if isinstance(text, str) else text
+    [report] = import_pgn(path, [Given("games.pgn", io.BytesIO(data))], **options)
+    return report
+
+
+def rows(path: Path, query: str) -> list[tuple[Any, ...]]:
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute(query).fetchall()
+    finally:
+        connection.close()
+
+
+def moves_of(path: Path, board: chess.Board) -> dict[str, tuple[int, ...]]:
+    key = f"{key_of(board):016x}"
+    with Store.open(path, read_only=True) as store:
+        found = tables.counts(store, [key]).get(key, [])
+    return {m.san: (m.white, m.draws, m.black, m.unknown, m.variations) for m in found}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "games.graph"
+
+
+THREE = """[Result "1-0"]
+
+1. e4 e5 2. Nf3 1-0
+
+[Result "0-1"]
+
+1. e4 c5 0-1
+
+[Result "*"]
+
+1. d4 (1. e4 e5 (1... c5)) d5 *
+"""
+
+
+def test_games_count_by_position_move_and_result(path: Path) -> None:
+    report = imported(path, THREE)
+    assert (report.state, report.taken, report.skipped, report.problems) == ("imported", 3, 0, [])
+    assert moves_of(path, chess.Board()) == {"e4": (1, 0, 1, 0, 0), "d4": (0, 0, 0, 1, 0)}
+    board = chess.Board()
+    board.push_san("e4")
+    assert moves_of(path, board) == {"c5": (0, 0, 1, 0, 0), "e5": (1, 0, 0, 0, 0)}
+    facts = rows(path, "SELECT key, fen, ply FROM game_position ORDER BY ply LIMIT 1")
+    assert facts == [(f"{key_of(chess.Board()):016x}", chess.STARTING_FEN, 0)]
+
+
+def test_variations_count_in_a_column_of_their_own_where_they_are_wanted(path: Path) -> None:
+    imported(path, THREE, variations=True)
+    assert moves_of(path, chess.Board()) == {"e4": (1, 0, 1, 0, 1), "d4": (0, 0, 0, 1, 0)}
+    board = chess.Board()
+    board.push_san("e4")
+    assert moves_of(path, board) == {"c5": (0, 0, 1, 0, 1), "e5": (1, 0, 0, 0, 1)}
+
+
+def test_a_game_counts_once_for_a_position_and_move_that_it_repeats(path: Path) -> None:
+    imported(path, "1. Nf3 Nf6 2. Ng1 Ng8 3. Nf3 Nf6 4. Ng1 Ng8 5. e4 1/2-1/2")
+    assert moves_of(path, chess.Board()) == {"Nf3": (0, 1, 0, 0, 0), "e4": (0, 1, 0, 0, 0)}
+
+
+def test_transpositions_share_their_counts_and_the_fewest_half_moves(path: Path) -> None:
+    imported(path, "1. Nf3 Nf6 2. Ng1 Ng8 3. e4 1-0\n\n1. e4 0-1\n")
+    assert moves_of(path, chess.Board())["e4"] == (1, 0, 1, 0, 0)
+    board = chess.Board()
+    board.push_san("e4")
+    [(fen, ply)] = rows(path, f"SELECT fen, ply FROM game_position WHERE key = '{key_of(board):016x}'")
+    assert (fen, ply) == (board.fen(), 1)
+
+
+def test_half_moves_from_max_ply_on_are_not_read(path: Path) -> None:
+    assert imported(path, "1. e4 e5 2. Ke3 *", max_ply=2).taken == 1
+    assert rows(path, "SELECT san FROM game_move ORDER BY san") == [("e4",), ("e5",)]
+    text = '[FEN "4k3/8/8/8/8/8/8/4K3 w - - 0 9"]\n\n9. Ke2 *\n'
+    assert imported(path, text, max_ply=2).taken == 1
+    assert len(rows(path, "SELECT 1 FROM game_move")) == 2
+
+
+def test_castling_is_the_kings_two_steps_and_games_may_start_from_a_fen(path: Path) -> None:
+    fen = "r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 3 20"
+    imported(path, f'[SetUp "1"]\n[FEN "{fen}"]\n[Variant "From Position"]\n\n20. 0-0 O-O-O *\n')
+    assert rows(path, "SELECT move, san FROM game_move ORDER BY move") == [
+        ("e1g1", "O-O"),
+        ("e8c8", "O-O-O"),
+    ]
+    assert rows(path, "SELECT fen, ply FROM game_position ORDER BY ply LIMIT 1") == [(fen, 38)]
+
+
+@pytest.mark.parametrize(
+    ("headers", "marker", "expected", "notes"),
+    [
+        ('[Result "1-0"]\n\n', "1-0", (1, 0, 0, 0), 0),
+        ('[Result "1-0"]\n\n', "", (1, 0, 0, 0), 0),
+        ('[Result "1-0"]\n\n', "*", (1, 0, 0, 0), 0),
+        ("", "1/2", (0, 1, 0, 0), 0),
+        ('[Result "?"]\n\n', "0-1", (0, 0, 1, 0), 0),
+        ("", "", (0, 0, 0, 1), 0),
+        ('[Result "1-0"]\n\n', "0-1", (0, 0, 0, 1), 1),
+    ],
+)
+def test_a_result_that_contradicts_the_ending_is_none(
+    path: Path, headers: str, marker: str, expected: tuple[int, ...], notes: int
+) -> None:
+    report = imported(path, f"{headers}1. e4 {marker}\n")
+    assert moves_of(path, chess.Board()) == {"e4": (*expected, 0)}
+    assert len(report.notes) == notes
+
+
+BROKEN = [
+    ("1. e4 e5\n2. Ke3 *", 2, "illegal san"),
+    ("1. Nf3 e5 2. Nc3 d5 3. Nc3 *", 1, "illegal san"),
+    ("1. Nf3 d5 2. d3 e5 3. Nd2 *", 1, "ambiguous san"),
+    ("1. e4 -- 2. d4 *", 1, "null move"),
+    ("1. e4 Nf9 *", 1, "which is no move"),
+    ('[FEN "8/8/8/8/8/8/8/8 w - - 0 1"]\n\n1. e4 *', 1, "illegal position"),
+    ('[FEN "nonsense"]\n\n1. e4 *', 1, "cannot be read"),
+    ('[SetUp "1"]\n\n1. e4 *', 1, "there is no FEN"),
+    ("1. e4 {open", 1, "does not end"),
+    ("1. e4 e5 2. Qh5 Nc6 3. Bc4 Nf6 4. Qxf7# a6 *", 1, "illegal san"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "reason"), BROKEN)
+def test_a_broken_game_is_told_with_line_and_reason_and_counts_nothing(
+    path: Path, text: str, line: int, reason: str
+) -> None:
+    report = imported(path, text + '\n\n[Event "sound"]\n\n1. d4 d5 1-0\n')
+    assert (report.taken, report.skipped, len(report.problems)) == (1, 1, 1)
+    assert report.problems[0].place == line
+    assert reason in report.problems[0].reason
+    assert rows(path, "SELECT san FROM game_move ORDER BY san") == [("d4",), ("d5",)]
+
+
+def test_a_fault_in_a_variation_counts_where_variations_are_read(path: Path) -> None:
+    text = "1. e4 (1. Ke3) e5 (1... -- 2. d4) *"
+    assert imported(path, text).taken == 1
+    assert imported(path, text, variations=True).skipped == 1
+    report = imported(path, "1. d4 (1. e4 -- 2. d4 (2. c4)) d5 *", variations=True)
+    assert (report.taken, len(report.notes)) == (1, 1)
+    assert moves_of(path, chess.Board())["e4"] == (0, 0, 0, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ('[Variant "Crazyhouse"]\n\n1. e4 *\n', "Crazyhouse"),
+        (
+            '[Variant "fischerandom"]\n[FEN "nbbrknrq/pppppppp/8/8/8/8/PPPPPPPP/NBBRKNRQ w KQkq - 0 1"]\n\n*',
+            "fischerandom",
+        ),
+        ('[FEN "nbbrknrq/pppppppp/8/8/8/8/PPPPPPPP/NBBRKNRQ w KQkq - 0 1"]\n\n1. d4 *', "Chess960"),
+    ],
+)
+def test_other_variants_are_left_out_by_name(path: Path, text: str, name: str) -> None:
+    report = imported(path, text)
+    assert report.variants == {name: 1}
+    assert (report.taken, report.skipped, report.failed) == (0, 1, True)
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (b"SQLite format 3\0", "is a database"),
+        (bytes(range(256)), "not a text"),
+        ("1. e4 *".encode("utf-16"), "not a text"),
+        (gzip.compress(b"1. e4 *" * 999)[:-5], "cut short"),
+        (zstandard.compress(b"1. e4 *" * 999)[:-5], "cut short"),
+        (b"\x1f\x8b\x08 this is no gzip", "damaged"),
+        (b"x" * (1 << 21), "too long"),
+    ],
+)
+def test_what_is_no_text_is_refused_and_nothing_of_it_counts(path: Path, data: bytes, error: str) -> None:
+    report = imported(path, data)
+    assert report.state == "failed"
+    assert error in report.error
+    assert report.failed
+    assert rows(path, "SELECT 1 FROM game_move") == []
+
+
+def test_an_empty_file_is_no_failure_but_told(path: Path) -> None:
+    report = imported(path, b"")
+    assert (report.state, report.failed, report.notes) == ("imported", False, ["it holds no games"])
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        lambda data: data,
+        gzip.compress,
+        lambda data: gzip.compress(data[:70]) + gzip.compress(data[70:]),
+        zstandard.compress,
+        lambda data: zstandard.compress(data[:70]) + zstandard.compress(data[70:]),
+        lambda data: data.replace(b"\n", b"\r\n"),
+        lambda data: data.replace(b"\n", b"\r"),
+        lambda data: b"\xef\xbb\xbf" + data,
+        lambda data: '[White "Ruy L\xf3pez"]\n'.encode("latin-1") + data,
+        lambda data: '[White "Ruy L\xf3pez"]\n'.encode() + data,
+    ],
+)
+def test_packing_line_ends_and_encoding_make_no_difference(path: Path, packed: Any) -> None:
+    plain = path.with_name("plain.graph")
+    imported(plain, THREE)
+    assert imported(path, packed(THREE.encode())).taken == 3
+    query = "SELECT * FROM game_move ORDER BY key, move"
+    assert rows(path, query) == rows(plain, query)
+
+
+# -------------------------------------------------------------- against python-chess
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_counts_are_those_of_python_chess(path: Path, name: str) -> None:
+    source = shared_data(f"data/{name}")
+    [report] = import_pgn(path, [Given(str(source))])
+    counts, games = expected(source, 10**6)
+    assert (report.taken, report.skipped) == (games, 0)
+    assert stored(path) == counts
+
+
+def test_counts_of_many_games_are_those_of_python_chess(path: Path, tmp_path: Path) -> None:
+    """The first thousand of the large sample: they share openings, and so what was read before."""
+    text = shared_data(f"data/{LARGE}").read_text()
+    some = tmp_path / "some.pgn"
+    some.write_text("\n\n".join(text.split("\n\n")[:2000]) + "\n")
+    [report] = import_pgn(path, [Given(str(some))])
+    counts, games = expected(some, 10**6)
+    assert (report.taken, report.problems) == (games, [])
+    assert stored(path) == counts
+    for key, fen, ply in rows(path, "SELECT key, fen, ply FROM game_position"):
+        board = chess.Board(fen)
+        assert (f"{chess.polyglot.zobrist_hash(board):016x}", board.ply()) == (key, ply)
+
+
+def expected(source: Path, most: int) -> tuple[Counter[tuple[str, ...]], int]:
+    """Returns how many games python-chess finds with each (key, move, SAN, result), and how many games."""
+    counts: Counter[tuple[str, ...]] = Counter()
+    games = 0
+    with source.open(encoding="utf-8-sig") as handle:
+        while games < most and (game := chess.pgn.read_game(handle)):
+            board, seen = game.board(), set()
+            for move in game.mainline_moves():
+                seen.add((f"{key_of(board):016x}", move.uci(), board.san(move), game.headers["Result"]))
+                board.push(move)
+            counts.update(seen)
+            games += 1
+    return counts, games
+
+
+def stored(path: Path) -> Counter[tuple[str, ...]]:
+    counts: Counter[tuple[str, ...]] = Counter()
+    for key, move, san, *numbers, variations in rows(path, "SELECT * FROM game_move"):
+        assert variations == 0
+        for result, number in zip(("1-0", "1/2-1/2", "0-1", "*"), numbers, strict=True):
+            counts[key, move, san, result] += number
+    return +counts
+
+
+@pytest.mark.parametrize("name", [*SAMPLES, LARGE])
+def test_keys_are_polyglots_in_every_position_of_the_samples(name: str) -> None:
+    names, positions = Names(), 0
+    with shared_data(f"data/{name}").open(encoding="utf-8-sig") as handle:
+        while positions < 20_000 and (game := chess.pgn.read_game(handle)):
+            board = game.board()
+            for move in game.mainline_moves():
+                board.push(move)
+                key = chess.polyglot.zobrist_hash(board)
+                if board.halfmove_clock <= 75:
+                    assert key_of(board) == key
+                assert names.name(board) == (f"{key_of(board):016x}", board.fen())
+                positions += 1
+    assert positions or name == "utf8-bom.pgn"
+
+
+def test_names_are_right_above_the_free_clock_and_with_en_passant() -> None:
+    names = Names()
+    for fen in (
+        "4k3/8/8/8/8/8/8/4K2R w K - 76 90",
+        "4k3/8/8/8/8/8/8/4K2R w K - 75 90",
+        "rnbqkbnr/ppp1pppp/8/8/3pP3/8/PPPP1PPP/RNBQKBNR b KQkq e3 0 3",
+        "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq e3 0 1",
+        "8/8/8/8/k2Pp2Q/8/8/3K4 b - d3 0 1",
+    ):
+        board = chess.Board(fen)
+        assert names.name(board) == (f"{key_of(board):016x}", board.fen())
+
+
+def test_positions_with_a_high_clock_keep_the_keys_that_their_clock_gives_them(path: Path) -> None:
+    """A long shuffle from two clocks: what was read in the first game must not stand for the second."""
+    shuffle = " ".join(f"{n}. R{'b' if n % 2 else 'a'}1 K{'d' if n % 2 else 'e'}8" for n in range(1, 5))
+    for clock in (0, 73):
+        fen = f"4k3/8/8/8/8/8/8/R3K3 w - - {clock} 1"
+        imported(path, f'[FEN "{fen}"]\n\n{shuffle} *\n')
+    keys = {key for (key,) in rows(path, "SELECT key FROM game_position")}
+    wanted = set()
+    for clock in (0, 73):
+        board = chess.Board(f"4k3/8/8/8/8/8/8/R3K3 w - - {clock} 1")
+        wanted.add(f"{key_of(board):016x}")
+        for word in shuffle.split():
+            if not word.endswith("."):
+                board.push_san(word)
+                wanted.add(f"{key_of(board):016x}")
+    assert keys == wanted
+
+
+# -------------------------------------------------------------- once, and on after an interruption
+
+
+def test_the_same_bytes_count_once_unless_asked_for_again(path: Path) -> None:
+    imported(path, THREE)
+    report = imported(path, THREE)
+    assert (report.state, report.taken, report.new) == ("known", 3, 0)
+    assert moves_of(path, chess.Board())["e4"] == (1, 0, 1, 0, 0)
+    assert imported(path, THREE, variations=True).state == "imported", "other options take in other counts"
+    assert imported(path, THREE, again=True).state == "imported"
+    assert moves_of(path, chess.Board())["e4"] == (3, 0, 3, 0, 1)
+
+
+def test_an_import_that_was_stopped_goes_on_where_it_was(path: Path) -> None:
+    text = THREE * 50
+    stop = threading.Event()
+    seen: list[ImportProgress] = []
+
+    def stop_soon(progress: ImportProgress) -> None:
+        seen.append(progress)
+        if progress.count >= 40:
+            stop.set()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("graphsearch.exchange.importing.SAY_SECONDS", -1.0)
+        report = imported(path, text, stop=stop, on_progress=stop_soon)
+    assert (report.state, report.taken) == ("stopped", 40)
+    assert seen[-1].count == 40
+    again = imported(path, text)
+    assert (again.state, again.taken, again.new_taken) == ("continued", 150, 110)
+    assert moves_of(path, chess.Board()) == {"e4": (50, 0, 50, 0, 0), "d4": (0, 0, 0, 50, 0)}
+
+
+def test_counts_and_how_far_they_are_reach_the_file_together(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pgn_import, "GAMES_AT_ONCE", 10)
+    real = tables.update_source
+    calls = 0
+
+    def failing(*args: Any, **options: Any) -> tables.Source:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise StoreError("no room")
+        return real(*args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "update_source", failing)
+        with pytest.raises(StoreError, match="no room"):
+            imported(path, THREE * 20)
+    [source] = rows(path, "SELECT taken FROM source")
+    played = sum(sum(counts) for counts in moves_of(path, chess.Board()).values())
+    assert source[0] == played
+    assert 0 < played < 60
+    imported(path, THREE * 20)
+    assert moves_of(path, chess.Board())["d4"] == (0, 0, 0, 20, 0)
+
+
+def test_a_killed_import_loses_nothing_that_it_said_was_taken(tmp_path: Path) -> None:
+    text = tmp_path / "games.pgn"
+    text.write_text(THREE * 4000)
+    path = tmp_path / "games.graph"
+    process = start("import", "pgn", text, "--store", path)
+    while process.poll() is None and not _taken(path):
+        time.sleep(0.01)
+    process.kill()
+    finish(process)
+    taken = _taken(path)
+    assert 0 < taken <= 12000
+    assert sum(sum(counts) for counts in moves_of(path, chess.Board()).values()) == taken
+    [report] = import_pgn(path, [Given(str(text))])
+    assert report.taken == 12000
+    assert moves_of(path, chess.Board()) == {"e4": (4000, 0, 4000, 0, 0), "d4": (0, 0, 0, 4000, 0)}
+
+
+def _taken(path: Path) -> int:
+    try:
+        found = rows(path, "SELECT taken FROM source") if path.exists() else []
+    except sqlite3.Error:
+        return 0
+    return found[0][0] if found else 0
+
+
+# -------------------------------------------------------------- the command
+
+
+def test_the_command_tells_what_it_took_and_what_it_left_out(cli: Cli, tmp_path: Path) -> None:
+    good, bad, other = (tmp_path / name for name in ("good.pgn", "bad.pgn", "960.pgn"))
+    good.write_text(THREE)
+    bad.write_text("1. e4 e9 *\n\n" * 25 + "1. d4 *\n")
+    other.write_text('[Variant "Chess960"]\n\n1. e4 *\n')
+    path = tmp_path / "new.graph"
+    done = cli("import", "pgn", good, bad, other, tmp_path / "none.pgn", "--store", path)
+    assert done.code == 1, "a file that is missing, and one without any standard game"
+    assert "good.pgn: 3 games taken in" in done.out
+    assert "bad.pgn: 1 game taken in, left out: 25 broken" in done.out
+    assert done.err.count("bad.pgn, line") == 20
+    assert "bad.pgn: and 5 more" in done.err
+    assert "1 game of Chess960 left out" in done.err
+    assert "none.pgn: No such file" in done.err
+    found = cli("import", "pgn", good, bad, "--store", path, "--again", "--json")
+    assert found.code == 0
+    assert [file["taken"] for file in found.json["files"]] == [3, 1]
+    assert len(found.json["files"][1]["problems"]) == 25
+    assert (found.json["games"], found.json["positions"]) == (8, 7)
+
+
+def test_standard_input_is_known_by_its_bytes_too(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    command = [sys.executable, "-m", "graphsearch", "import", "pgn", "-", "--store", str(path)]
+    for text in ("1 game taken in", "imported before (1 game)"):
+        done = subprocess.run(command, input="1. e4 *\n", capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert text in done.stdout
+    assert [p.name for p in tmp_path.iterdir()] == ["a.graph"], "nothing is left of what was kept"
+
+
+def test_ctrl_c_saves_and_says_what_was_saved(tmp_path: Path) -> None:
+    text, path = tmp_path / "games.pgn", tmp_path / "a.graph"
+    text.write_text(THREE * 20_000)
+    process = start("import", "pgn", text, "--store", path)
+    while process.poll() is None and not _taken(path):
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGINT)
+    done = finish(process)
+    if done.code == 0:
+        pytest.skip("it was over before the signal came")
+    assert done.code == 130
+    assert "Saved: " in done.err
+    assert _taken(path) == sum(sum(counts) for counts in moves_of(path, chess.Board()).values())
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "text"),
+    [
+        (["-", "-"], 2, "once only"),
+        (["games.pgn", "--max-ply", "0"], 2, "--max-ply"),
+        (["."], 1, "is a folder"),
+    ],
+)
+def test_wrong_use_of_import_is_one_clear_line(
+    cli: Cli, path: Path, options: list[str], code: int, text: str
+) -> None:
+    done = cli("import", "pgn", *options, "--store", path)
+    assert done.code == code
+    assert text in done.err
+
+
+def test_an_import_into_a_file_that_is_written_is_refused(
+    cli: Cli, small_graph: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "a.pgn").write_text(THREE)
+    with Store.open(small_graph):
+        done = cli("import", "pgn", tmp_path / "a.pgn", "--store", small_graph)
+    assert done.code == 1
+    assert "is being written by process" in done.err
+    done = cli("import", "pgn", tmp_path / "a.pgn", "--store", small_graph)
+    assert done.code == 0, "a file that is bound needs no evaluator"
+    assert "Games:     3 games" in cli("store", "info", small_graph).out
+    assert verify(small_graph).ok
+
+
+# -------------------------------------------------------------- files that are bound to no evaluator
+
+
+def test_a_file_of_games_is_bound_by_the_first_that_opens_it_with_an_evaluator(path: Path) -> None:
+    imported(path, THREE)
+    facts = info(path)
+    assert (facts.as_dict()["evaluator"], facts.nodes, facts.evaluators) == (None, 0, {})
+    created = rows(path, "SELECT value FROM store_info WHERE name = 'created'")
+    with Store.open(path) as store:
+        assert not store.is_bound
+    with Graph.open(path, evaluator="uniform") as graph:
+        assert graph.store is not None
+        assert graph.store.is_bound
+    assert info(path).evaluator.kind == "uniform"
+    assert rows(path, "SELECT value FROM store_info WHERE name = 'created'") == created
+    with pytest.raises(EvaluatorMismatchError):
+        Graph.open(path, evaluator="builtin")
+    assert info(path).imported.games == 3
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "text"),
+    [
+        (["store", "info"], 0, "none yet; the first search decides"),
+        (["store", "verify"], 0, "0 records, sound"),
+        (["store", "compact"], 0, "0 superseded"),
+        (["store", "prune", "--min-visits", "2"], 0, "0 nodes before"),
+        (["store", "forecast"], 1, "search first"),
+        (["query", "disagree"], 1, "no second opinions"),
+        (["reevaluate", "--evaluator", "uniform", "--second-opinion"], 1, "search first"),
+    ],
+)
+def test_commands_say_what_is_so_of_a_file_of_games(
+    cli: Cli, path: Path, command: list[str], code: int, text: str
+) -> None:
+    imported(path, THREE)
+    done = cli(*command, path)
+    assert done.code == code
+    assert text in done.out + done.err
+    assert info(path).imported.moves == 6
+
+
+def test_a_file_of_games_is_shown_copied_and_rescued(cli: Cli, path: Path, tmp_path: Path) -> None:
+    imported(path, THREE)
+    done = cli("show", "startpos", "--store", path)
+    assert (done.code, "does not hold this position" in done.err) == (1, True)
+    for command in ("backup", "salvage"):
+        copy = tmp_path / f"{command}.graph"
+        done = cli("store", command, path, copy)
+        assert done.code == 0, done.err
+        assert moves_of(copy, chess.Board()) == moves_of(path, chess.Board())
+        assert info(copy).imported == info(path).imported
+
+
+def test_records_need_an_evaluator(path: Path, small_graph: Path) -> None:
+    imported(path, THREE)
+    with Store.open(small_graph, read_only=True) as source, Store.open(path) as store:
+        batch = next(source.scan())
+        with pytest.raises(StoreError, match="bound to no evaluator"):
+            store.append(batch, fresh=len(batch))
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_files_of_older_formats_have_no_games(number: int, tmp_path: Path) -> None:
+    golden = Path(__file__).resolve().parents[1] / "golden" / f"format{number}.graph"
+    path = tmp_path / "old.graph"
+    path.write_bytes(golden.read_bytes())
+    with Store.open(path, read_only=True) as store:
+        assert tables.counts(store, ["463b96181691fc9c"]) == {}
+        assert tables.imported(store) == tables.Imported([])
+    imported(path, THREE)
+    assert moves_of(path, chess.Board())["e4"] == (1, 0, 1, 0, 0)

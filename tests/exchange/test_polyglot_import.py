@@ -1,0 +1,244 @@
+"""The Polyglot format, keys, and `import polyglot`."""
+
+from __future__ import annotations
+
+import io
+import random
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import chess
+import chess.polyglot
+import pytest
+
+from graphsearch.exchange.pgn_import import import_pgn
+from graphsearch.exchange.polyglot import (
+    ENTRY_BYTES,
+    Entry,
+    child_keys,
+    legal_move,
+    raw_move_of,
+    unpack,
+    written_move,
+)
+from graphsearch.exchange.polyglot_import import import_polyglot
+from graphsearch.exchange.report import FileReport
+from graphsearch.exchange.sources import Given
+from graphsearch.store import Store
+from graphsearch.store import games as tables
+
+from ..conftest import Cli, shared_data
+
+CASTLING = chess.Board("r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1")
+
+
+def entry(board: chess.Board, san: str, weight: int = 1, learn: int = 0) -> Entry:
+    return Entry(chess.polyglot.zobrist_hash(board), raw_move_of(board, board.parse_san(san)), weight, learn)
+
+
+def after(*moves: str) -> chess.Board:
+    board = chess.Board()
+    for move in moves:
+        board.push_san(move)
+    return board
+
+
+def book(*entries: Entry) -> bytes:
+    return b"".join(one.pack() for one in sorted(entries, key=lambda one: one.key))
+
+
+def imported(path: Path, data: bytes, **options: Any) -> FileReport:
+    [report] = import_polyglot(path, [Given("book.bin", io.BytesIO(data))], **options)
+    return report
+
+
+def rows(path: Path, query: str) -> list[tuple[Any, ...]]:
+    connection = sqlite3.connect(path)
+    try:
+        return connection.execute(query).fetchall()
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "book.graph"
+
+
+def random_boards(seed: int, games: int) -> list[chess.Board]:
+    rng, found = random.Random(seed), []
+    for _ in range(games):
+        board = chess.Board()
+        while not board.is_game_over() and len(board.move_stack) < 120:
+            board.push(rng.choice(list(board.legal_moves)))
+            found.append(board.copy(stack=False))
+    return found
+
+
+def test_keys_after_moves_are_polyglots() -> None:
+    boards = [CASTLING, chess.Board("4k3/P6P/8/8/8/8/p6p/4K2R b K - 0 1"), *random_boards(3, 12)]
+    for board in boards:
+        key = chess.polyglot.zobrist_hash(board)
+        for move, found in child_keys(board, list(board.legal_moves), key):
+            child = board.copy(stack=False)
+            child.push(move)
+            assert found == chess.polyglot.zobrist_hash(child), (board.fen(), move)
+
+
+def test_raw_moves_go_there_and_back() -> None:
+    promoting = chess.Board("1n2k3/P7/8/8/8/8/8/4K3 w - - 0 1")
+    for board in (CASTLING, promoting, *random_boards(5, 3)):
+        for move in board.legal_moves:
+            assert legal_move(board, raw_move_of(board, move)) == move
+
+
+def test_raw_moves_are_those_that_python_chess_reads(tmp_path: Path) -> None:
+    promoting = chess.Board("1n2k3/P7/8/8/8/8/8/4K3 w - - 0 1")
+    for board in (CASTLING, promoting, chess.Board()):
+        file = tmp_path / "book.bin"
+        file.write_bytes(
+            b"".join(
+                Entry(chess.polyglot.zobrist_hash(board), raw_move_of(board, m), 1).pack()
+                for m in board.legal_moves
+            )
+        )
+        with chess.polyglot.open_reader(file) as reader:
+            assert [found.move for found in reader.find_all(board)] == list(board.legal_moves)
+
+
+def test_a_king_that_may_not_castle_takes_no_rook() -> None:
+    board = chess.Board("r3k2r/8/8/8/8/8/8/R3K2R w kq - 0 1")
+    raw = chess.E1 << 6 | chess.H1
+    assert legal_move(board, raw) is None
+    assert written_move(raw) == chess.Move.from_uci("e1h1")
+    rook = chess.Board("4k3/8/8/8/8/8/K7/4R2r w - - 0 1")
+    assert legal_move(rook, raw) == chess.Move.from_uci("e1h1"), "a rook takes a rook"
+
+
+def test_an_entry_has_sixteen_bytes_and_comes_back() -> None:
+    one = Entry((1 << 64) - 1, 65535, 65535, (1 << 32) - 1)
+    assert len(one.pack()) == ENTRY_BYTES
+    assert list(unpack(one.pack())) == [one]
+
+
+def test_every_entry_is_taken_as_it_stands_and_named_where_its_position_is_known(path: Path) -> None:
+    stray = Entry(12345, raw_move_of(chess.Board(), chess.Move.from_uci("e2e4")), 9, 7)
+    data = book(entry(chess.Board(), "e4", 5), entry(after("e4"), "c5", 3, 99), stray)
+    report = imported(path, data)
+    assert (report.state, report.taken, report.skipped, report.problems) == ("imported", 3, 0, [])
+    assert "positions whose FEN is known: 2 of 3" in report.notes
+    found = rows(path, "SELECT place, raw_move, weight, learn, key FROM polyglot_entry ORDER BY place")
+    assert [Entry(int(key, 16), *rest) for _, *rest, key in found] == list(unpack(data))
+    named = rows(path, "SELECT weight, move, san, fen FROM polyglot_entry ORDER BY weight")
+    assert named == [
+        (3, "c7c5", "c5", after("e4").fen()),
+        (5, "e2e4", "e4", chess.STARTING_FEN),
+        (9, "e2e4", None, None),
+    ]
+
+
+def test_positions_are_found_over_a_move_that_the_book_leaves_out(path: Path) -> None:
+    report = imported(path, book(entry(chess.Board(), "e4"), entry(after("e4", "c5"), "Nf3")))
+    assert "positions whose FEN is known: 2 of 2" in report.notes
+    report = imported(path, book(entry(after("d4"), "d5"), entry(after("c4"), "e5")))
+    assert "positions whose FEN is known: 2 of 2" in report.notes, "a book for Black"
+
+
+def test_positions_are_looked_up_among_those_of_the_file(path: Path) -> None:
+    line = ("e4", "e5", "Nf3", "Nc6", "Bb5", "a6")
+    import_pgn(path, [Given("a.pgn", io.BytesIO(" ".join([*line, "*"]).encode()))])
+    report = imported(path, book(entry(after(*line), "Ba4")))
+    assert "positions whose FEN is known: 1 of 1" in report.notes
+    assert rows(path, "SELECT fen, san FROM polyglot_entry") == [(after(*line).fen(), "Ba4")]
+
+
+def test_castling_is_written_as_the_kings_two_steps_where_the_position_is_known(path: Path) -> None:
+    line = ("e4", "e5", "Nf3", "Nc6", "Bc4", "Bc5")
+    steps = [entry(after(*line[:k]), line[k]) for k in range(len(line))]
+    unknown = Entry(5, chess.E1 << 6 | chess.A1, 2)
+    imported(path, book(*steps, entry(after(*line), "O-O", 7), unknown))
+    assert rows(path, "SELECT move, san FROM polyglot_entry WHERE weight = 7") == [("e1g1", "O-O")]
+    assert rows(path, "SELECT move, san FROM polyglot_entry WHERE weight = 2") == [("e1a1", None)]
+
+
+def test_what_is_odd_in_a_book_is_told(path: Path) -> None:
+    start = chess.polyglot.zobrist_hash(chess.Board())
+    clash = Entry(start, chess.E2 << 6 | chess.E5, 4)
+    no_move = Entry(start, 0x7FFF, 3)
+    data = book(entry(chess.Board(), "e4", 0), clash, no_move) + Entry(1, 1, 1).pack() + b"tail"
+    report = imported(path, data)
+    assert (report.taken, report.skipped) == (4, 1)
+    reasons = {problem.place: problem.reason for problem in report.problems}
+    assert "e2e5 (0x0324) is illegal in its position" in reasons[1]
+    assert "0000 (0x7fff) is illegal in its position" in reasons[2]
+    assert "4 bytes at the end" in reasons[4]
+    assert any("out of order from entry 3 on" in note for note in report.notes)
+    assert any("weight 0" in note and note.endswith(": 1") for note in report.notes)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [(b"1. e4 e5 *\n", "is a text"), (b"", "holds no entries"), (b"\x00\x01", "2 bytes at the end")],
+)
+def test_what_is_no_book_is_told(path: Path, data: bytes, text: str) -> None:
+    report = imported(path, data)
+    assert text in " ".join([report.error, *report.notes, *(problem.reason for problem in report.problems)])
+
+
+def test_the_same_book_is_taken_once_and_goes_on_after_a_fault(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boards = [board for board in random_boards(9, 3) if any(board.legal_moves)]
+    entries = [
+        Entry(chess.polyglot.zobrist_hash(b), raw_move_of(b, next(iter(b.legal_moves))), 1) for b in boards
+    ]
+    data = book(*entries)
+    monkeypatch.setattr("graphsearch.exchange.polyglot_import.ENTRIES_AT_ONCE", 16)
+    real, calls = tables.add_entries, 0
+
+    def failing(store: Store, some: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 4:
+            raise KeyboardInterrupt
+        real(store, some)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "add_entries", failing)
+        with pytest.raises(KeyboardInterrupt):
+            imported(path, data)
+    assert rows(path, "SELECT taken, finished FROM source") == [(48, None)]
+    report = imported(path, data)
+    assert (report.state, report.taken, report.new_taken) == ("continued", len(entries), len(entries) - 48)
+    assert imported(path, data).state == "known"
+    assert rows(path, "SELECT count(*) FROM polyglot_entry") == [(len(entries),)]
+
+
+def test_a_whole_book_is_in_the_file_entry_by_entry(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names are looked for along the moves of the book only: everything else takes a minute."""
+    monkeypatch.setattr("graphsearch.exchange.book_positions.Finder._look_around", lambda finder, board: None)
+    source = shared_data("data/performance.bin")
+    [report] = import_polyglot(path, [Given(str(source))])
+    assert (report.taken, report.problems) == (92_954, [])
+    found = rows(path, "SELECT key, raw_move, weight, learn FROM polyglot_entry ORDER BY place")
+    assert b"".join(Entry(int(key, 16), *rest).pack() for key, *rest in found) == source.read_bytes()
+    for fen, move, san, key in rows(
+        path, "SELECT fen, move, san, key FROM polyglot_entry WHERE fen NOT NULL"
+    ):
+        board = chess.Board(fen)
+        assert f"{chess.polyglot.zobrist_hash(board):016x}" == key
+        assert board.parse_san(san) == chess.Move.from_uci(move)
+    with chess.polyglot.open_reader(source) as reader:
+        wanted = {(e.move.uci(), e.weight) for e in reader.find_all(chess.Board())}
+    start = "SELECT move, weight FROM polyglot_entry WHERE key = '463b96181691fc9c'"
+    assert set(rows(path, start)) == wanted
+
+
+def test_the_command_counts_entries(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(book(entry(chess.Board(), "e4"), entry(after("e4"), "e5")))
+    done = cli("import", "polyglot", tmp_path / "a.bin", "--store", tmp_path / "a.graph")
+    assert done.code == 0
+    assert "a.bin: 2 entries taken in" in done.out
+    assert "known: 2 of 2" in done.err
+    assert "Polyglot:  2 entries" in cli("store", "info", tmp_path / "a.graph").out

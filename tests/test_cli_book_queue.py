@@ -175,3 +175,10 @@ def test_the_queue_can_be_read_by_a_process_while_a_todo_runs(white: Path) -> No
         for kind in ("leaves", "gaps")
     ]
     assert [finish(process).code for process in running] == [0, 0]
+
+
+@pytest.mark.parametrize("command", ["todo", "queue add", "queue list", "queue drop"])
+def test_every_command_of_a_book_has_help_with_an_example(cli: Cli, command: str) -> None:
+    outcome = cli("book", *command.split(), "--help")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert f"\n    graphsearch book {command} " in outcome.out

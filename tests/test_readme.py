@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 import typer.main
 
+from .books import small_book
 from .conftest import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -58,6 +59,7 @@ def sandbox(tmp_path: Path) -> dict[str, str]:
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m graphsearch "$@"\n')
     program.chmod(0o755)
     (tmp_path / "games.pgn").write_text(GAMES)
+    small_book().write(tmp_path / "white.graph")
     (tmp_path / "book.bin").write_bytes(bytes.fromhex("463b96181691fc9c031c000700000000"))
     (tmp_path / "positions.epd").write_text("4k3/8/8/8/8/8/4P3/4K3 w - - bm e4;\n")
     return os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}"}

@@ -129,6 +129,10 @@ def _loaded(text: str, name: str) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         what, line = _syntax(str(error), text)
         raise BookConfigError([f"{name}:{line}: not TOML: {what}"]) from None
+    except ValueError:  # of int(): a person did not mean this number
+        long = re.search(r"[0-9a-fA-F_]{1000}", text)
+        line = text.count("\n", 0, long.start() if long else 0) + 1
+        raise BookConfigError([f"{name}:{line}: not TOML: a number of too many digits"]) from None
     except RecursionError:
         raise BookConfigError([f"{name}: not a BOOK.toml: lists or tables are nested too deeply"]) from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,11 @@ from .toml_table import Table, shown
 MAX_GAME = 10**9
 MAX_PLY = 1000
 ALL = "all"
+
+
+def located(folder: Path, name: str) -> Path:
+    """Returns the absolute path of a file name, which is relative to a folder; `~` is a home."""
+    return (folder / os.path.expanduser(name)).absolute()  # noqa: PTH111 (pathlib's fails where there is none)
 
 
 def read_line(table: Table) -> chess.Board | None:
@@ -74,7 +80,7 @@ def _from_games(table: Table, number: int, folder: Path, max_ply: int | None) ->
             table.fault(key, "goes without pgn; say ply to cut a game off")
     name, ply = table.text("pgn", "the name of a PGN file"), table.whole("ply", 0, MAX_PLY)
     games = _which(table)
-    path = folder / Path(name or "").expanduser()
+    path = located(folder, name or "")
     if name is not None and not path.exists():
         table.fault("pgn", f"there is no file {path}; it is looked for beside this one")
     if max_ply is not None and ply is not None and ply >= max_ply:

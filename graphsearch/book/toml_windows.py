@@ -12,7 +12,7 @@ from ..errors import EvaluatorError, GraphSearchError, InvalidParameterError
 from ..evaluators import EvaluatorSpec, check
 from ..params import MAX_LIMIT, SearchParams
 from .config import Backup, Expansion, Leaf, Policy, Side, Window
-from .toml_roots import MAX_PLY
+from .toml_roots import MAX_PLY, located
 from .toml_table import Faults, Table
 
 MOST_CP = 100_000
@@ -181,7 +181,7 @@ def _located(table: Table, key: str, folder: Path) -> str | None:
 
 
 def _network(table: Table, key: str, file: str, folder: Path) -> str:
-    path = (folder / Path(file).expanduser()).absolute()
+    path = located(folder, file)
     if not path.is_file():
         table.fault(key, f"there is no network {path}; it is looked for beside this file")
     return os.fspath(path)
@@ -191,11 +191,11 @@ def _program(table: Table, key: str, command: str, folder: Path) -> str:
     """Returns the command of an engine, a relative path made an absolute one."""
     from ..evaluators.uci.program import find_program
 
-    whole = (folder / Path(command).expanduser()).absolute()
+    whole = located(folder, command)
     try:
         first, *others = [command] if os.sep in command and whole.is_file() else shlex.split(command)
         if os.sep in first:
-            path = os.fspath((folder / Path(first).expanduser()).absolute())
+            path = os.fspath(located(folder, first))
             command = shlex.join([path, *others]) if others else path
         find_program(command)
     except ValueError as error:
@@ -210,7 +210,7 @@ def _folders(table: Table, folder: Path) -> str | None:
     text = table.text("syzygy", "a folder of tablebases; several as in PATH")
     if text is None:
         return None
-    paths = [(folder / Path(part).expanduser()).absolute() for part in text.split(os.pathsep) if part]
+    paths = [located(folder, part) for part in text.split(os.pathsep) if part]
     for path in paths:
         if not path.is_dir():
             table.fault("syzygy", f"there is no folder {path}; it is looked for beside this file")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import chess
 import pytest
 
 from graphsearch.book.config import BookConfig, Expansion, Leaf, Window
-from graphsearch.book.toml import parse_config, read_config
+from graphsearch.book.toml import KEYS, parse_config, read_config
+from graphsearch.book.toml_windows import NUMBERS
 from graphsearch.errors import BookConfigError, InvalidParameterError
 
-from ..conftest import shared_data
+from ..conftest import ROOT, shared_data
 
 HEAD = '[book]\nside = "white"\nmax_ply = 24\n'
 HERE = Path("/nowhere")
@@ -393,3 +395,67 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 
 def test_a_text_nested_without_end_is_refused() -> None:
     assert "nested too deeply" in faults("x = " + "[" * 100_000)[0]
+
+
+ODD = ["-1", "0", "1e400", "nan", "true", '""', '" "', "[]", "[1]", "{}", "{ a = 1 }", '"1. e4"', '[["e4"]]',
+    "1979-05-27", '"~nobody-here/x"', '"a\\u0000b"', "9" * 5000, '"uci:~nobody-here/x"', '"lc0:\\u0000"',
+    '"uci:./\\u0000 x"', "[99999999999999999999]", '"."', '"startpos"', '"""\n"""']  # fmt: skip
+
+
+def mutated(text: str, rng: random.Random) -> str:
+    """Returns a text with some lines changed, lost, doubled or broken."""
+    lines = text.splitlines()
+    for _ in range(rng.randrange(1, 4)):
+        place = rng.randrange(len(lines))
+        key = lines[place].partition(" = ")[0]
+        lines[place : place + 1] = rng.choice(
+            [
+                [f"{key} = {rng.choice(ODD)}"],
+                [f"{rng.choice(sum(KEYS.values(), ()))} = {rng.choice(ODD)}"],
+                [lines[place], rng.choice(lines)],
+                [lines[place].replace(rng.choice('[]"=e1 '), rng.choice('[]"=e1 '), 1)],
+                [""],
+            ]
+        )
+    return "\n".join(lines)
+
+
+def test_whatever_is_written_is_a_book_or_is_refused_line_by_line(games: Path) -> None:
+    rng, refused = random.Random(1), 0
+    problems: list[str] = []
+    texts = [text for text in examples("docs/books.md") if "[book]" in text]
+    for _ in range(400):
+        try:
+            parse_config(mutated(rng.choice(texts), rng), games, "b.toml")
+        except BookConfigError as error:
+            refused += 1
+            problems += error.problems
+    assert all(re.match(r"b\.toml(:\d+)?: [^\n]+$", problem) for problem in problems)
+    assert 200 < refused < 400
+
+
+# ------------------------------------------------------------ documentation
+def test_every_key_and_its_default_is_documented() -> None:
+    text = (ROOT / "docs" / "books.md").read_text(encoding="utf-8")
+    for section, keys in KEYS.items():
+        part = text.partition(f"### `[{section}]`")[2] or text.partition(f"### `[[{section}]]`")[2]
+        part = part.partition("\n### ")[0]
+        assert part, section
+        for key in keys:
+            assert f"| `{key}`" in part, f"{section}.{key}"
+    for name in NUMBERS:
+        assert f"| `{name}` | {getattr(Expansion(), name):g} |" in text
+
+
+def examples(name: str) -> list[str]:
+    return re.findall(r"^```toml\n(.*?)^```", (ROOT / name).read_text(encoding="utf-8"), re.M | re.S)
+
+
+@pytest.mark.parametrize("name", ["docs/books.md", "README.md"])
+def test_the_documented_examples_are_books(name: str, games: Path) -> None:
+    found = [text for text in examples(name) if "[book]" in text]
+    assert len(found) == 3
+    books = [parse_config(text, games, f"book{i}.toml") for i, text in enumerate(found)]
+    assert [book.side for book in books] == ["white", "black", "both"]
+    assert [book.notes for book in books[:2]] == [(), ()]
+    assert all("left out of 4 games" in note or "another gave" in note for note in books[2].notes)

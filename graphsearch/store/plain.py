@@ -88,13 +88,21 @@ def _rows(damaged: sqlite3.Connection, table: Table) -> Iterator[tuple[list[Row]
 
 
 def _numbers(damaged: sqlite3.Connection, table: str, column: str) -> tuple[list[int], bool]:
-    """Returns the values of the first column of a key, as far as they can be read; whether any cannot."""
+    """Returns the values of the first column of a key, as far as they can be read; whether any cannot.
+
+    From one value to the next by the key, so that a damaged page hides only those that begin in it.
+    """
+    found: list[int] = []
+    statement = f"SELECT {column} FROM {table} WHERE {column} > ? ORDER BY {column} LIMIT 1"  # noqa: S608
     try:
-        rows = damaged.execute(f"SELECT DISTINCT {column} FROM {table}").fetchall()  # noqa: S608 (the schema's names)
+        while row := damaged.execute(statement, (found[-1] if found else -1,)).fetchone():
+            if not isinstance(row[0], int):
+                return found, True
+            found.append(row[0])
     except sqlite3.DatabaseError:
-        rows, _ = rows_by_id(damaged, column, "id")  # the table that they are rows of: `book`, `source`
-        return [row[0] for row in rows] or list(range(1, 9)), True
-    return [row[0] for row in rows if isinstance(row[0], int)], False
+        rows, _ = rows_by_id(damaged, column, "id")  # the table that these are rows of: `book`, `source`
+        return sorted({*found, *(row[0] for row in rows)}) or list(range(1, 9)), True
+    return found, False
 
 
 def _rows_of(

@@ -105,7 +105,7 @@ def _numbers(damaged: sqlite3.Connection, table: str, column: str) -> tuple[list
 def _steps(
     damaged: sqlite3.Connection, table: str, column: str, sign: str, order: str
 ) -> tuple[list[int], bool]:
-    """Returns the distinct values of a column in one direction, up to the first damage; whether any is there."""
+    """Returns the distinct values of a column in one direction, up to the first damage; whether any is."""
     found: list[int] = []
     statement = f"SELECT {column} FROM {table} WHERE {column} {sign} ? ORDER BY {column} {order} LIMIT 1"  # noqa: S608
     last = -1 if sign == ">" else MAX_ID

@@ -482,6 +482,19 @@ def test_standard_input_is_known_by_its_bytes_too(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["a.graph"], "nothing is left of what was kept"
 
 
+def test_nothing_is_taken_from_a_pipe_that_ended_because_of_a_stop(path: Path) -> None:
+    stop = threading.Event()
+
+    class Ending(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            stop.set()
+            return super().read(size)
+
+    [report] = import_pgn(path, [Given("-", Ending(THREE.encode()))], stop=stop)
+    assert (report.state, report.taken, report.failed) == ("stopped", 0, False)
+    assert rows(path, "SELECT 1 FROM source") == []
+
+
 def test_ctrl_c_saves_and_says_what_was_saved(tmp_path: Path) -> None:
     text, path = tmp_path / "games.pgn", tmp_path / "a.graph"
     text.write_text(THREE * 20_000)

@@ -151,7 +151,8 @@ def _run(files: list[str], store: Path, work: Work, noun: str, *, json: bool) ->
     if files.count("-") > 1:
         raise typer.BadParameter("standard input (-) can be read once only")
     with StopSignals("Stopping: saving what was taken in...\n") as signals, _bar() as show:
-        signals.arm()
+        if "-" not in files:  # a read that waits for a pipe is to end at once; what was counted is saved
+            signals.arm()
         reports = work(given, signals.stop, show)
     left = files[len(reports) :]
     if json:

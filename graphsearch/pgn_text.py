@@ -221,7 +221,7 @@ class GameReader:
     def _take_stray(self, word: str) -> None:
         where = self.strays if self._game is None else self._game.strays
         if len(where) < MAX_WORDS:
-            where.append(shown(word))
+            where.append(word)
 
     def _add(self, word: str) -> None:
         if self._opened and not self._variations:

@@ -125,6 +125,10 @@ def import_files(
     return reports
 
 
+class _StoppedError(Exception):
+    """The person wants to end before the file is read to its end; nothing of it is taken."""
+
+
 def _import_one(
     store: Store, given: Given, job: Job, stop: threading.Event, on_progress: OnProgress | None
 ) -> FileReport:
@@ -132,17 +136,22 @@ def _import_one(
     started = time.monotonic()
 
     def on_bytes(done: int, total: int) -> None:
+        if stop.is_set():
+            raise _StoppedError
         if on_progress:
             on_progress(ImportProgress("Reading", given.name, done, total))
 
     try:
         with opened(given, store.path.parent, on_bytes) as file:
+            on_bytes(file.size, file.size)  # a pipe may have ended because of what stops this
             report.digest = file.digest
             source = _begin(store, file, job, report)
             if report.state != "known":
                 desk = Desk(store, source, report, file, stop, on_progress)
                 job.take(desk, file)
                 report.state = "stopped" if stop.is_set() and not desk.source.finished else report.state
+    except _StoppedError:
+        report.state = "stopped"
     except ImportFileError as error:
         report.error = str(error)
         report.state = "failed"

@@ -99,7 +99,9 @@ def _last_id(connection: sqlite3.Connection, table: str, bound: int) -> int:
             row = connection.execute(statement).fetchone()
         except sqlite3.DatabaseError:
             continue
-        found = row[0] if row else 0
+        if row is None:  # a table that keeps no sequence
+            continue
+        found = row[0]
         if found is None or (isinstance(found, int) and 0 <= found < MOST_ID):
             return found or 0
     return bound

@@ -15,6 +15,7 @@ from .sources import fits
 # tables that other modules take care of
 OWN = frozenset({"store_info", "evaluator", "run", "segment", "chunk", "block", "sqlite_sequence"})
 MAX_NUMBER = 1 << 20  # places and books are looked for below this if the table cannot say how far they go
+MAX_ID = 1 << 62
 PARTS = 2048  # of what is looked for in one book or source, the part that is given up around a damaged page
 
 _KINDS: dict[str, type] = {"TEXT": str, "INTEGER": int, "REAL": float, "BLOB": bytes}
@@ -88,13 +89,35 @@ def _rows(damaged: sqlite3.Connection, table: Table) -> Iterator[tuple[list[Row]
 
 
 def _numbers(damaged: sqlite3.Connection, table: str, column: str) -> tuple[list[int], bool]:
-    """Returns the values of the first column of a key, as far as they can be read; whether any cannot."""
+    """Returns the values of the first column of a key, as far as they can be read; whether any cannot.
+
+    From one value to the next by the key, from both ends: only a value whose rows begin and end in damaged
+    pages is missed, unless the table that it is a row of, `book` or `source`, still has it.
+    """
+    up, lost = _steps(damaged, table, column, ">", "ASC")
+    if not lost:
+        return up, False
+    down, _ = _steps(damaged, table, column, "<", "DESC")
+    rows, _ = rows_by_id(damaged, column, "id")
+    return sorted({*up, *down, *(row[0] for row in rows)}) or list(range(1, 9)), True
+
+
+def _steps(
+    damaged: sqlite3.Connection, table: str, column: str, sign: str, order: str
+) -> tuple[list[int], bool]:
+    """Returns the distinct values of a column in one direction, up to the first damage; whether any is."""
+    found: list[int] = []
+    statement = f"SELECT {column} FROM {table} WHERE {column} {sign} ? ORDER BY {column} {order} LIMIT 1"  # noqa: S608
+    last = -1 if sign == ">" else MAX_ID
     try:
-        rows = damaged.execute(f"SELECT DISTINCT {column} FROM {table}").fetchall()  # noqa: S608 (the schema's names)
+        while row := damaged.execute(statement, (last,)).fetchone():
+            if not isinstance(row[0], int):
+                return found, True
+            last = row[0]
+            found.append(last)
     except sqlite3.DatabaseError:
-        rows, _ = rows_by_id(damaged, column, "id")  # the table that they are rows of: `book`, `source`
-        return [row[0] for row in rows] or list(range(1, 9)), True
-    return [row[0] for row in rows if isinstance(row[0], int)], False
+        return found, True
+    return found, False
 
 
 def _rows_of(

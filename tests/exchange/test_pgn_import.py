@@ -267,10 +267,10 @@ def test_counts_are_those_of_python_chess(path: Path, name: str) -> None:
 
 
 def test_counts_of_many_games_are_those_of_python_chess(path: Path, tmp_path: Path) -> None:
-    """The first thousand of the large sample: they share openings, and so what was read before."""
+    """The first ones of the large sample: they share openings, and so what was read before."""
     text = shared_data(f"data/{LARGE}").read_text()
     some = tmp_path / "some.pgn"
-    some.write_text("\n\n".join(text.split("\n\n")[:2000]) + "\n")
+    some.write_text("\n\n".join(text.split("\n\n")[:600]) + "\n")
     [report] = import_pgn(path, [Given(str(some))])
     counts, games = expected(some, 10**6)
     assert (report.taken, report.problems) == (games, [])
@@ -304,11 +304,11 @@ def stored(path: Path) -> Counter[tuple[str, ...]]:
     return +counts
 
 
-@pytest.mark.parametrize("name", [*SAMPLES, LARGE])
-def test_keys_are_polyglots_in_every_position_of_the_samples(name: str) -> None:
+@pytest.mark.parametrize("name", SAMPLES)
+def test_keys_and_fens_are_those_of_python_chess_along_the_games_of_the_samples(name: str) -> None:
     names, positions = Names(), 0
     with shared_data(f"data/{name}").open(encoding="utf-8-sig") as handle:
-        while positions < 20_000 and (game := chess.pgn.read_game(handle)):
+        while game := chess.pgn.read_game(handle):
             board = game.board()
             for move in game.mainline_moves():
                 board.push(move)
@@ -318,6 +318,19 @@ def test_keys_are_polyglots_in_every_position_of_the_samples(name: str) -> None:
                 assert names.name(board) == (f"{key_of(board):016x}", board.fen())
                 positions += 1
     assert positions or name == "utf8-bom.pgn"
+
+
+def test_keys_are_polyglots_in_every_position_of_the_large_sample(path: Path) -> None:
+    [report] = import_pgn(path, [Given(str(shared_data(f"data/{LARGE}")))])
+    assert (report.taken, report.problems) == (8000, [])
+    positions = rows(path, "SELECT key, fen, ply FROM game_position")
+    assert len(positions) > 50_000
+    for key, fen, ply in positions:
+        board = chess.Board(fen)
+        assert (f"{chess.polyglot.zobrist_hash(board):016x}", board.ply()) == (key, ply)
+    played = "SELECT sum(white + draws + black + unknown) FROM game_move"
+    assert rows(path, played + " WHERE key = '463b96181691fc9c'") == [(8000,)]
+    assert rows(path, played) == [(127_995,)], "eight moves a side, of which five are played twice in a game"
 
 
 def test_names_are_right_above_the_free_clock_and_with_en_passant() -> None:
@@ -467,6 +480,19 @@ def test_standard_input_is_known_by_its_bytes_too(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert text in done.stdout
     assert [p.name for p in tmp_path.iterdir()] == ["a.graph"], "nothing is left of what was kept"
+
+
+def test_nothing_is_taken_from_a_pipe_that_ended_because_of_a_stop(path: Path) -> None:
+    stop = threading.Event()
+
+    class Ending(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            stop.set()
+            return super().read(size)
+
+    [report] = import_pgn(path, [Given("-", Ending(THREE.encode()))], stop=stop)
+    assert (report.state, report.taken, report.failed) == ("stopped", 0, False)
+    assert rows(path, "SELECT 1 FROM source") == []
 
 
 def test_ctrl_c_saves_and_says_what_was_saved(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from ..errors import ExportError
 from ..position import KEY_WORD, POSITION_WORDS
 from ..store.order import identities
 
-CACHE_KIB = 16 << 10
+CACHE_KIB = 8 << 10
 KEY_BYTES = 8
 
 _TABLES = """

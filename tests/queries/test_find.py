@@ -211,7 +211,7 @@ def test_conditions_that_nothing_fulfils_are_refused(file: Path) -> None:
         {"side": "white"},
     ):
         with pytest.raises(InvalidParameterError):
-            Filters(**wrong)  # type: ignore[arg-type]
+            Filters(**wrong)
     with pytest.raises(InvalidParameterError):
         list(find(file, Filters(), limit=0))
 

@@ -169,7 +169,7 @@ def transpositions(
     game: Game = None,
     ply: Ply = None,
     top: Top = 20,
-    look: Look = 250,
+    look: Look = 200,
     everything: All = False,
     ram: Ram = None,
     json: Json = False,

@@ -136,6 +136,15 @@ def plain_key(board: chess.Board) -> int:
     return chess.polyglot.zobrist_hash(board)
 
 
+def _opens_en_passant(board: chess.Board, move: chess.Move) -> bool:
+    """Returns whether a pawn move goes two squares, beside a pawn of the other side."""
+    if abs(move.to_square - move.from_square) != 16:
+        return False
+    skipped = (move.from_square + move.to_square) // 2
+    theirs = board.pawns & board.occupied_co[not board.turn]
+    return bool(chess.BB_PAWN_ATTACKS[board.turn][skipped] & theirs)
+
+
 def key_after(board: chess.Board, plain: int, move: chess.Move) -> int:
     """Returns `key_of` of the position after a legal move, from the Polyglot key of this one.
 
@@ -145,12 +154,13 @@ def key_after(board: chess.Board, plain: int, move: chess.Move) -> int:
     >>> key_after(start, plain_key(start), chess.Move.from_uci("e2e4")) == 0x823C9B50FD114196
     True
     """
+    origin, target = chess.BB_SQUARES[move.from_square], chess.BB_SQUARES[move.to_square]
     special = (
-        board.ep_square is not None
-        or move.promotion
-        or board.kings & chess.BB_SQUARES[move.from_square]
-        or board.castling_rights & (chess.BB_SQUARES[move.from_square] | chess.BB_SQUARES[move.to_square])
-        or (board.pawns & chess.BB_SQUARES[move.from_square] and abs(move.to_square - move.from_square) == 16)
+        move.promotion
+        or board.kings & origin
+        or board.castling_rights & (origin | target)
+        or (board.ep_square is not None and board.has_pseudo_legal_en_passant())
+        or (board.pawns & origin and _opens_en_passant(board, move))
     )
     if special:
         return key_of(after(board, move))

@@ -19,7 +19,7 @@ from ..position import key_of
 from ..query import node_mean
 from .source import Source, after, key_after, opened, plain_key, steps_of
 
-LOOKED_AT = 250  # positions, unless told otherwise: the answer takes a second at any size of the file
+LOOKED_AT = 200  # positions, unless told otherwise: the answer takes a second at any size of the file
 
 
 @dataclass(frozen=True, slots=True)

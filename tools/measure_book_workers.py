@@ -1,6 +1,6 @@
 """Prints how much faster several workers of a book are than one, and than a search in this process.
 
-    python -m tools.measure_book_workers [--evaluator builtin] [--workers 1 2] [--tasks 40] [--evaluations 400]
+    python -m tools.measure_book_workers [--evaluator builtin] [--workers 1 2] [--tasks 40]
 
 Every row is one kind of desk: `local` searches the tasks one after the other in this process, the others are
 workers. In a round each of them searches the same positions, those after two half-moves from the start, in a
@@ -102,7 +102,7 @@ def measure(args: argparse.Namespace) -> list[dict[str, float | int | str]]:
     rounds: list[dict[int, Row]] = []
     for _ in range(args.rounds):
         with tempfile.TemporaryDirectory() as folder:
-            path: Callable[[int], Path] = lambda number: Path(folder) / f"{number}.graph"  # noqa: B023, E731
+            path: Callable[[int], Path] = lambda number: Path(folder) / f"{number}.graph"  # noqa: E731
             rounds.append(
                 {
                     number: searched_by(path(number), spec, tasks, number)

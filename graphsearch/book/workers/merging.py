@@ -43,8 +43,9 @@ def merged(batch: RecordBatch, reader: Reader) -> Merged:
     that it has changed in one transaction:
 
     - Node N in the file never falls, because the greater one stays.
-    - A worker begins a turn with one state of the file, which holds this invariant, and changes it as a search
-      in one process does (`worker.catch_up`): in what it has, an edge's child has N >= n - r. That child is
+    - A worker begins a turn with one state of the file, which holds this invariant, and changes it as a
+      search in one process does (`worker.catch_up`): in what it has, an edge's child has N >= n - r. That
+      child is
       in the same transaction, or was sent before, or is in that state of the file. Either way the file has
       it with at least this N when the transaction ends, and ever after.
     - So whichever version of the parent stays, each of its edges has what it counts. That all edges of a

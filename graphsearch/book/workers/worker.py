@@ -158,17 +158,19 @@ class _Worker:
             limits = replace(left, seconds=seconds)
             stop, run = self._stop, errand.run
             found = search(graph, board, limits, params, stop=stop, searchmoves=moves, hurry=True, run=run)
-            if found.stop_reason != "time":
+            rest = _rest(left, found)
+            if found.stop_reason != "time" or rest is None:
                 return
-            left = _rest(left, found)
+            left = rest
 
 
-def _rest(limits: Limits, found: SearchResult) -> Limits:
-    """Returns what a search that was not at its limits has left of them."""
-    return Limits(
-        visits=None if limits.visits is None else limits.visits - found.new_visits,
-        evaluations=None if limits.evaluations is None else limits.evaluations - found.evaluations,
-    )
+def _rest(limits: Limits, found: SearchResult) -> Limits | None:
+    """Returns what a search has left of its limits; None if one is reached, by a wave that was in flight."""
+    visits = None if limits.visits is None else limits.visits - found.new_visits
+    evaluations = None if limits.evaluations is None else limits.evaluations - found.evaluations
+    if any(rest is not None and rest < 1 for rest in (visits, evaluations)):
+        return None
+    return Limits(visits=visits, evaluations=evaluations)
 
 
 def catch_up(graph: Graph, evaluator: SharedEvaluator) -> None:

@@ -1,6 +1,6 @@
 """Prints how much faster several workers of a book are than one, and than a search in this process.
 
-    python -m tools.measure_book_workers [--evaluator builtin] [--workers 1 2] [--tasks 40] [--evaluations 400]
+    python -m tools.measure_book_workers [--evaluator builtin] [--workers 1 2] [--tasks 40]
 
 Every row is one kind of desk: `local` searches the tasks one after the other in this process, the others are
 workers. In a round each of them searches the same positions, those after two half-moves from the start, in a

@@ -71,14 +71,14 @@ def task(*moves: str, root: chess.Board = KINGS, **options: object) -> Task:
 TASKS = (task("d3d4"), task("d3e4"), task("e2e4"), task("d3e3"))
 
 
-def done(desk: WorkerDesk, *tasks: Task, seconds: float = 60.0) -> dict[str, Outcome]:
+def done(desk: WorkerDesk, *tasks: Task, seconds: float = 300.0) -> dict[str, Outcome]:
     """Returns the outcomes of tasks by FEN, once all are there."""
     for one in tasks:
         desk.submit(one)
     return taken(desk, seconds)
 
 
-def taken(desk: WorkerDesk, seconds: float = 60.0) -> dict[str, Outcome]:
+def taken(desk: WorkerDesk, seconds: float = 300.0) -> dict[str, Outcome]:
     end = time.monotonic() + seconds
     found: dict[str, Outcome] = {}
     while desk.open_tasks:
@@ -187,7 +187,9 @@ def test_the_task_of_a_worker_that_is_killed_is_done_by_another_and_nothing_publ
         paid = desk.evaluations
         assert len(desk.processes) == 2
     assert {fen: outcome.error for fen, outcome in found.items()} == {one.fen: "" for one in TASKS}
-    assert sum(outcome.evaluations for outcome in found.values()) == paid == check_file(path, *TASKS)
+    assert sum(outcome.evaluations for outcome in found.values()) == paid
+    unused = paid - check_file(path, *TASKS)
+    assert 0 <= unused <= 64, "the last that the killed one had published, if no other search came there"
     twice = [name for name, count in Counter(evaluated(log)).items() if count > 1]
     assert len(twice) <= 16, "at most the batch that was answered and not yet sent"
 

@@ -29,7 +29,7 @@ ALL = np.ones(len(BATCH), bool)
 
 
 def ask(ledger: Ledger, holder: Holder, batch: PositionBatch = BATCH, *, waits: bool = False) -> Answers:
-    return ledger.ask(holder, Ask(batch.words, 0, waits))
+    return ledger.ask(holder, Ask(batch.words, waits))
 
 
 def publish(
@@ -162,11 +162,9 @@ def test_a_search_that_has_looked_again_lets_answers_go() -> None:
     ask(ledger, one)
     publish(ledger, one)
     ledger.committed(one, [BATCH.words])
-    other = PositionBatch.from_boards([chess.Board()])
-    assert ledger.ask(two, Ask(other.words, 0, False)).commits == 1
-    assert len(ledger) == 7
-    ledger.ask(two, Ask(other.words, 1, False))
-    assert len(ledger) == 1
+    assert len(ledger) == 6
+    ledger.news(two)
+    assert len(ledger) == 0
 
 
 def test_what_an_ended_worker_has_saved_is_let_go_as_well() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +16,7 @@ from ..desk import Outcome, Task
 from .leases import Lease
 from .ledger import Ledger
 from .merging import Merged
-from .messages import Errand, Failure, Finished, Leave, Ready, Stop
+from .messages import Errand, Failure, Finished, Leave, News, Ready, Stop
 from .seats import Seat
 from .worker import Setup
 
@@ -27,15 +28,18 @@ ADVICE = "what the processes wrote to stderr says more; a script needs `if __nam
 class Office(Protocol):
     """Who keeps the file for a crew. Calls come from any thread."""
 
-    def commit(self, batches: list[RecordBatch]) -> tuple[Merged | None, int]:
-        """Writes what a worker has found.
+    def commit(self, batches: list[RecordBatch], then: Callable[[Merged], object]) -> int:
+        """Writes what a worker has found, and says what has become of it before anything else is written.
 
         Returns:
-          what has become of it; the size of a write-ahead log that is held, or 0.
+          the size of a write-ahead log that is held, or 0.
 
         Raises:
           StoreError: if the file cannot be written.
         """
+
+    def between(self, ask: Callable[[], News]) -> News:
+        """Returns the answer to a question that is put while nothing is being committed."""
 
     def leased(self, lease: Lease) -> None:
         """Notes that a worker has a position."""
@@ -209,9 +213,13 @@ class Crew:
             self._hand_out()
             self.changed.notify_all()
 
-    def commit(self, batches: list[RecordBatch]) -> tuple[Merged | None, int]:
+    def commit(self, batches: list[RecordBatch], then: Callable[[Merged], object]) -> int:
         """Writes what a worker has found."""
-        return self._office.commit(batches)
+        return self._office.commit(batches, then)
+
+    def between(self, ask: Callable[[], News]) -> News:
+        """Returns the answer to a question that is put while nothing is being committed."""
+        return self._office.between(ask)
 
     def _greet(self, place: _Place, ready: Ready) -> None:
         identity = EvaluatorIdentity.from_json(ready.identity)

@@ -6,6 +6,7 @@ import atexit
 import os
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 
 import chess
@@ -25,6 +26,7 @@ from .crew import Crew
 from .leases import LEASE_SECONDS, Lease
 from .ledger import Ledger
 from .merging import Merged
+from .messages import News
 from .seats import ENDING_SECONDS
 from .worker import Setup
 from .writer import Writer
@@ -50,14 +52,18 @@ class _Office:
         self.writer = writer
         self._note(leases.drop(self._book))
 
-    def commit(self, batches: list[RecordBatch]) -> tuple[Merged | None, int]:
+    def commit(self, batches: list[RecordBatch], then: Callable[[Merged], object]) -> int:
         assert self.writer is not None
         try:
-            found = self.writer.commit(batches)
+            self.writer.commit(batches, then)
         except StoreError as error:
             self.error = error
             raise
-        return found, self.writer.log_held
+        return self.writer.log_held
+
+    def between(self, ask: Callable[[], News]) -> News:
+        assert self.writer is not None
+        return self.writer.between(ask)
 
     def leased(self, lease: Lease) -> None:
         self._note(leases.take(self._book, lease))
@@ -315,4 +321,4 @@ def _setup(
         )
     threads = threads_per_worker(workers)
     make = partial(create, with_threads(spec, threads)) if isinstance(spec, EvaluatorSpec) else spec
-    return Setup(os.path.realpath(os.fspath(path)), make, share, threads)
+    return Setup(os.path.realpath(os.fspath(path)), make, share, threads, workers == 1)

@@ -153,9 +153,6 @@ class Ledger:
         """Returns which positions are the worker's to evaluate, and what is known of the others."""
         names = names_of(question.words)
         with self._changed:
-            if holder.seen is not None and question.seen > holder.seen:
-                holder.seen = question.seen
-                self._forget()
             while question.waits and not holder.is_gone and not self._any_free(names):
                 self._changed.wait(LOOK_SECONDS)
             return self._answered(holder, question, names)
@@ -176,7 +173,7 @@ class Ledger:
                 self._entries[name] = holder
                 mine[i] = True
         self._lease(holder, int(mine.sum()))
-        return _answers(mine, known, found, question.words, self.commits)
+        return _answers(mine, known, found, question.words)
 
     def _lease(self, holder: Holder, count: int) -> None:
         holder.leased = count
@@ -225,8 +222,13 @@ class Ledger:
                     _tell(other, found.better if other is holder else found.records)
 
     def news(self, holder: Holder) -> News:
-        """Returns what a worker has to take in to have its records as they are in the file."""
+        """Returns what a worker has to take in to have its records as they are in the file.
+
+        No commit may be under way. From now on its search sees all of them.
+        """
         with self._changed:
+            holder.seen = self.commits
+            self._forget()
             found = News(holder.news, self.commits)
             holder.news, holder.waiting = [], 0
             return found
@@ -270,7 +272,7 @@ def names_of(words: Words) -> list[bytes]:
 
 
 def _answers(
-    mine: NDArray[np.bool_], known: Sequence[int], found: Sequence[_Answer], words: Words, commits: int
+    mine: NDArray[np.bool_], known: Sequence[int], found: Sequence[_Answer], words: Words
 ) -> Answers:
     wdl = np.array([answer.wdl for answer in found], np.float32).reshape(-1, 3)
     priors = np.concatenate([np.zeros(0, np.float32), *(answer.priors for answer in found)])
@@ -279,4 +281,4 @@ def _answers(
         clocks = (words[known, 8] >> CLOCK_SHIFT & CLOCK_MASK).tolist()
         pairs = [answer.bounds_at(clock) for answer, clock in zip(found, clocks, strict=True)]
         bounds = np.array(pairs, np.int8).reshape(-1, 2)
-    return Answers(mine, np.array(known, np.int64), wdl, priors, bounds, commits)
+    return Answers(mine, np.array(known, np.int64), wdl, priors, bounds)

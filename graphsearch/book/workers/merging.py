@@ -43,11 +43,17 @@ def merged(batch: RecordBatch, reader: Reader) -> Merged:
     that it has changed in one transaction:
 
     - Node N in the file never falls, because the greater one stays.
-    - In what a worker has, an edge's child has N >= n - r. That child is in the same transaction, or the
-      worker has read it from the file, or sent it before. Either way the file has it with at least this N
-      when the transaction ends, and ever after.
+    - A worker begins a turn with one state of the file, which holds this invariant, and changes it as a
+      search in one process does (`worker.catch_up`): in what it has, an edge's child has N >= n - r. That
+      child is
+      in the same transaction, or was sent before, or is in that state of the file. Either way the file has
+      it with at least this N when the transaction ends, and ever after.
     - So whichever version of the parent stays, each of its edges has what it counts. That all edges of a
       record come from one version is why they are not mixed: N = 1 + sum n stays true as well.
+
+    One case is left: when memory is so short that a worker has to read back in the middle of a turn what it
+    has saved in it, it goes on with a newer state of the file, and an edge may then count some visits more
+    than its child has. Searches heal that as they heal a lost child.
 
     What loses are visits, never an evaluation: every position that was evaluated has a record in the file.
 

@@ -107,12 +107,10 @@ class Ask:
 
     Attributes:
       words: `[B, 10]`.
-      seen: number of the last commit that this worker's search sees; what was saved until then it finds.
       waits: answer only when one of them at least is known, or leased to this worker.
     """
 
     words: Words
-    seen: int
     waits: bool
 
 
@@ -124,7 +122,6 @@ class Answers:
       mine: `[B]` bool, leased to the worker that asked: it evaluates them and publishes.
       known: `[K]` int64, indices of those that others have evaluated.
       wdl, priors, bounds: of these, as in `Evaluation`; bounds only if any is proven.
-      commits: how many commits there were.
     """
 
     mine: NDArray[np.bool_]
@@ -132,7 +129,6 @@ class Answers:
     wdl: NDArray[np.float32]
     priors: NDArray[np.float32]
     bounds: NDArray[np.int8] | None
-    commits: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +159,7 @@ class GiveBack:
 
 @dataclass(frozen=True, slots=True)
 class Catchup:
-    """Asks what others have saved since it was last asked."""
+    """Asks what others have saved since it was last asked. Nothing of the worker's is in flight then."""
 
 
 @dataclass(frozen=True, slots=True)

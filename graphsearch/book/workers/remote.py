@@ -11,6 +11,8 @@ from ...errors import StoreError
 from ...provenance import EvaluatorIdentity
 from ...record import RecordBatch
 from ...store import Store
+from ...store.file import sql_errors
+from ...store.reading import OnDamage, Reader
 from .messages import Failure, Pipe, Saved
 
 
@@ -57,6 +59,7 @@ class SharedStore(Store):
             raise reply.as_error(placed=False)
         assert isinstance(reply, Saved)
         self._log_held = reply.log_held
+        self._let_go()
 
     def append(self, batch: RecordBatch, *, fresh: int) -> None:
         """Adds records to the transaction; how many are fresh is found out where they are written."""
@@ -71,6 +74,63 @@ class SharedStore(Store):
         """Returns how the write-ahead log was when this process last wrote; the writer shortens it."""
         return self._log_held, bool(self._log_held)
 
-    def look(self) -> None:
-        """Takes in what was committed."""
+    # ---------------------------------------------------------- one state of the file
+    def reader(self, *, threads: int = 2) -> Reader:
+        """Returns a reader that stays at the state of the file that is held."""
+        self._catalog.indexes.keep_blooms = True
+        reader = _HeldReader(self.path, self._catalog.indexes, threads)
+        self._readers.append(reader)
+        return reader
+
+    def hold(self) -> None:
+        """Takes in what was committed: its readers see this state from now on, until it is held anew.
+
+        Only what this process has to read back may come between: records of its own that it has saved and
+        dropped since then, which happens when memory is short.
+        """
+        self._let_go()
         self._refresh()
+        for reader in self._readers:
+            if isinstance(reader, _HeldReader):
+                reader.hold()
+
+    def _let_go(self) -> None:
+        for reader in self._readers:
+            if isinstance(reader, _HeldReader):
+                reader.is_due = True
+
+    def rest(self) -> None:
+        """Holds no state of the file, so that its write-ahead log can be emptied."""
+        for reader in self._readers:
+            if isinstance(reader, _HeldReader):
+                reader.rest()
+
+
+class _HeldReader(Reader):
+    """A reader that looks at one state of the file until it is told that there is a new one."""
+
+    is_due = True
+
+    def hold(self) -> None:
+        """Goes on to the present state."""
+        with self._state():
+            return
+
+    def rest(self) -> None:
+        """Ends the state it has; the next batch begins another one."""
+        self.is_due = True
+        if not self.closed and self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _state(self, on_damage: OnDamage | None = None) -> Iterator[None]:
+        """Goes on to the present state of the file if that is due, else stays at the one it has."""
+        if self.closed:
+            raise StoreError(f"{self._path}: its reader is closed")
+        with sql_errors(self._path, "read it"):
+            if self.is_due:
+                self.rest()
+                self._connection.execute("BEGIN")
+                self._refresh(on_damage or self._note)
+                self.is_due = False
+            yield

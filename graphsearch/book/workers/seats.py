@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.context import SpawnProcess
 from typing import Protocol
@@ -16,7 +17,7 @@ from ...evaluators.pool.worker import failure_of
 from ...record import RecordBatch
 from .ledger import Holder, Ledger
 from .merging import Merged
-from .messages import Ask, Catchup, Failure, GiveBack, Pipes, Publish, Saved
+from .messages import Ask, Catchup, Failure, GiveBack, News, Pipes, Publish, Saved
 from .worker import Setup, work
 
 ENDING_SECONDS = 10.0  # for what an ended process has sent to be taken in
@@ -29,12 +30,19 @@ class Ears(Protocol):
     def heard(self, seat: Seat, message: object) -> None:
         """Takes in what came by the pipe `tasks`."""
 
-    def commit(self, batches: list[RecordBatch]) -> tuple[Merged | None, int]:
-        """Commits records; returns what has become of them, and the size of a log that is held, or 0.
+    def commit(self, batches: list[RecordBatch], then: Callable[[Merged], object]) -> int:
+        """Commits records; returns the size of a log that is held, or 0.
+
+        Args:
+          batches: of one worker, each position once.
+          then: told what has become of them, before anything else is written.
 
         Raises:
           StoreError: if the file cannot be written.
         """
+
+    def between(self, ask: Callable[[], News]) -> News:
+        """Returns the answer to a question that is put while nothing is being committed."""
 
     def lost(self, seat: Seat, how: str) -> None:
         """Notes that the worker's process has ended, and that all it had sent is taken in."""
@@ -140,7 +148,7 @@ class Seat:
         elif isinstance(message, Publish):
             self.ledger.publish(self.holder, message)
         elif isinstance(message, Catchup):
-            self.pipes.ledger.send(self.ledger.news(self.holder))
+            self.pipes.ledger.send(self.ears.between(partial(self.ledger.news, self.holder)))
         elif isinstance(message, GiveBack):
             self.ledger.give_back(self.holder, message.words)
 
@@ -148,10 +156,8 @@ class Seat:
         batches: list[RecordBatch] = self.pipes.records.recv()
         reply: Saved | Failure
         try:
-            found, held = self.ears.commit(batches)
+            words = [batch.words for batch in batches]
+            reply = Saved(self.ears.commit(batches, partial(self.ledger.committed, self.holder, words)))
         except GraphSearchError as error:
             reply = failure_of(error, "")
-        else:
-            self.ledger.committed(self.holder, [batch.words for batch in batches], found)
-            reply = Saved(held)
         self.pipes.records.send(reply)

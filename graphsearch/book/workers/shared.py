@@ -27,8 +27,6 @@ class SharedEvaluator:
 
     Attributes:
       paid: positions that were evaluated here.
-      commits: how many commits there were when a question was last answered.
-      seen: number of the last one that the waves to come see.
     """
 
     kernel_kind = EXTERNAL
@@ -37,8 +35,6 @@ class SharedEvaluator:
     def __init__(self, inner: Evaluator, ledger: Pipe) -> None:
         self.inner = inner
         self.paid = 0
-        self.commits = 0
-        self.seen = 0
         self._ledger = ledger
         self._pace = Pace()
         self._is_compiled = not calls_kernels(inner)
@@ -81,12 +77,11 @@ class SharedEvaluator:
     def _ask(self, words: NDArray[np.uint64], waits: bool) -> Answers:
         try:
             with self._speaking:
-                self._ledger.send(Ask(words, self.seen, waits))
+                self._ledger.send(Ask(words, waits))
                 answers = self._ledger.recv()
         except (OSError, EOFError) as error:
             raise EvaluatorError("the process that shares out positions is gone") from error
         assert isinstance(answers, Answers)
-        self.commits = answers.commits
         return answers
 
     def catch_up(self) -> News:

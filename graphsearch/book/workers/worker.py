@@ -5,7 +5,8 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import cast
 
 import chess
 
@@ -18,6 +19,7 @@ from ...kernels import layout
 from ...kernels.kinds import EXTERNAL
 from ...params import Limits, SearchParams
 from ...position import check
+from ...results import SearchResult
 from ...search import search
 from ..desk import Task
 from .messages import Beat, Errand, Finished, Leave, Pipes, Ready
@@ -26,17 +28,21 @@ from .shared import SharedEvaluator
 
 LITTLE_BYTES = 64 << 20
 BEAT_SECONDS = 1.0  # between two signs of life
-LOOK_SECONDS = 2.0  # between two looks at what others have saved, while a task goes on
+TURN_SECONDS = 0.9  # until others are looked at; less than a search takes to save for the first time
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a worker is made from: the file, what makes its evaluator, its share of memory and of cores."""
+    """What a worker is made from: the file, what makes its evaluator, its share of memory and of cores.
+
+    `is_alone`: there are no others.
+    """
 
     path: str
     make: Make
     ram_bytes: int | None
     threads: int
+    is_alone: bool
 
 
 def work(setup: Setup, pipes: Pipes) -> None:
@@ -117,6 +123,7 @@ class _Worker:
             finally:
                 visits = int(graph.arena.counters[layout.VISITS]) - before
                 graph.flush()
+                cast(SharedStore, graph.store).rest()
         except GraphSearchError as failed:
             error = str(failed)
         return Finished(visits, self._evaluator.paid - paid, error)
@@ -133,59 +140,56 @@ class _Worker:
         return self._graph
 
     def _search(self, graph: Graph, errand: Errand) -> None:
-        """Searches the position of a task."""
+        """Searches the position of a task, turn by turn if there are other workers.
+
+        Between two turns nothing is in flight and all is saved: then this worker takes in what others have
+        saved, and its edges catch up with that. Within a turn it sees one state of the file. So what it has
+        is always what one process could have: no edge counts more than its child has.
+        """
         task = errand.task
         board = board_of(task)
         params = SearchParams.from_options(f"{name}={value}" for name, value in task.params)
-        graph.settle(wait=True)
-        catch_up(graph, self._evaluator)
-        look = _Look(graph, self._evaluator, params.minibatch_size)
-        search(
-            graph,
-            board,
-            Limits(visits=task.visits, evaluations=task.evaluations),
-            params,
-            stop=self._stop,
-            searchmoves=[chess.Move.from_uci(text) for text in task.moves],
-            pace=look,
-            hurry=True,
-            run=errand.run,
-        )
+        moves = [chess.Move.from_uci(text) for text in task.moves]
+        left = Limits(visits=task.visits, evaluations=task.evaluations)
+        seconds = None if self._setup.is_alone else TURN_SECONDS
+        while True:
+            graph.flush()
+            catch_up(graph, self._evaluator)
+            limits = replace(left, seconds=seconds)
+            stop, run = self._stop, errand.run
+            found = search(graph, board, limits, params, stop=stop, searchmoves=moves, hurry=True, run=run)
+            rest = _rest(left, found)
+            if found.stop_reason != "time" or rest is None:
+                return
+            left = rest
 
 
-def catch_up(graph: Graph, evaluator: SharedEvaluator) -> int:
-    """Has the waves to come see what others have saved; returns how many commits that are."""
-    news = evaluator.catch_up()
-    store = graph.store
-    assert isinstance(store, SharedStore)
-    store.look()
-    graph.pager.file_changed()
-    if news.batches is None or not all(graph.pager.renew(batch) for batch in news.batches):
-        graph.pager.start_over()
-    return news.commits
+def _rest(limits: Limits, found: SearchResult) -> Limits | None:
+    """Returns what a search has left of its limits; None if one is reached, by a wave that was in flight."""
+    visits = None if limits.visits is None else limits.visits - found.new_visits
+    evaluations = None if limits.evaluations is None else limits.evaluations - found.evaluations
+    if any(rest is not None and rest < 1 for rest in (visits, evaluations)):
+        return None
+    return Limits(visits=visits, evaluations=evaluations)
 
 
-class _Look:
-    """Called before each wave: now and then it lets the waves to come see what others have saved.
+def catch_up(graph: Graph, evaluator: SharedEvaluator) -> None:
+    """Has memory and file in the state of the last commit; everything must be saved.
 
-    A wave in flight was gathered before that, so the ledger hears of it one wave later: only then is there
-    none that asks for what is in the file already.
+    What others have saved is asked for again when the file's state is held: if nothing came in between, both
+    are of one commit.
     """
-
-    def __init__(self, graph: Graph, evaluator: SharedEvaluator, batch: int) -> None:
-        self._graph = graph
-        self._evaluator = evaluator
-        self._batch = batch
-        self._seen = evaluator.seen
-        self._at = time.monotonic()
-
-    def __call__(self, leaves: int, seconds: float) -> int:
-        """Returns the size of a batch, as it always was."""
-        self._evaluator.seen = self._seen
-        now = time.monotonic()
-        if now - self._at >= LOOK_SECONDS and self._evaluator.commits > self._seen:
-            self._at, self._seen = now, catch_up(self._graph, self._evaluator)
-        return self._batch
+    store = cast(SharedStore, graph.store)
+    before = -1
+    while True:
+        news = evaluator.catch_up()
+        if news.commits == before:
+            break
+        before = news.commits
+        store.hold()
+        graph.pager.file_changed()
+        if news.batches is None or not all(graph.pager.renew(batch) for batch in news.batches):
+            graph.pager.start_over()
 
 
 def board_of(task: Task) -> chess.Board:

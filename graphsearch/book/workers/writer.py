@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import chess
 
@@ -15,6 +16,8 @@ from ...store import Store
 from ...store.store import MAX_BATCH
 from ..desk import Note
 from .merging import Merged, merged
+
+_T = TypeVar("_T")
 
 
 class Writer:
@@ -64,11 +67,14 @@ class Writer:
         """Has something written with what is committed next."""
         self._notes.append(note)
 
-    def commit(self, batches: Sequence[RecordBatch] = ()) -> Merged | None:
+    def commit(
+        self, batches: Sequence[RecordBatch] = (), then: Callable[[Merged], object] | None = None
+    ) -> None:
         """Writes records and all notes in one transaction, and waits for it.
 
-        Returns:
-          what has become of the records; None if there are none.
+        Args:
+          batches: of one worker, each position once.
+          then: told what has become of them, before anything else is written.
 
         Raises:
           StoreError: if the file cannot be written; nothing of this is in it, and the notes are kept.
@@ -78,7 +84,7 @@ class Writer:
             notes = self._notes[:late]
             found: Merged | None = None
             if not (batches or notes):
-                return found
+                return
 
             def work(store: Store) -> None:
                 nonlocal found
@@ -92,7 +98,8 @@ class Writer:
             del self._notes[:late]
             if found is not None:
                 self.dropped += len(found.better)
-            return found
+                if then is not None:
+                    then(found)
 
     def _append(self, store: Store, batch: RecordBatch) -> Merged:
         """Writes what the file has not, or with fewer visits."""
@@ -103,6 +110,11 @@ class Writer:
             store.append(found.records.part(first, last), fresh=fresh)
             fresh = 0
         return found
+
+    def between(self, ask: Callable[[], _T]) -> _T:
+        """Returns the answer to a question that is put while nothing is being committed."""
+        with self._turn:
+            return ask()
 
     def call(self, note: Note) -> None:
         """Has something done with the store at once, in a transaction of its own, and waits for it."""

@@ -36,6 +36,7 @@ from .tree import END, LEAF, OPEN, BookTree, Position, Way
 SAVE_SECONDS = 5.0  # between two savings: what a kill costs at most, beside the searches that run
 POLL_SECONDS = 1.0  # between two looks at the queue
 WAIT_SECONDS = 0.2  # for workers, so that a signal is answered soon
+DRAIN_SECONDS = 60.0  # for workers that end their waves when a build is stopped
 SHOW_SECONDS = 0.5
 LINE_SECONDS = 0.1  # a line that is about to be searched for long is shown
 COMPLETE, STOPPED, TIME, EVALUATIONS, FAILED = "complete", "stop", "time", "evaluations", "failed"
@@ -268,6 +269,7 @@ class _Build:
     def _loop(self) -> str:
         while True:
             if self._stop.is_set():
+                self._drain()
                 return self._why_stopped()
             self._poll()
             has_room = self._hand_out()
@@ -282,6 +284,14 @@ class _Build:
                 self._take(outcome)
             self._save_if_due()
             self._show()
+
+    def _drain(self) -> None:
+        """Takes in what the searches that run have found when they end."""
+        self._desk.stop()
+        end = time.monotonic() + DRAIN_SECONDS
+        while self._desk.open_tasks and time.monotonic() < end:
+            for outcome in self._desk.finished(WAIT_SECONDS):
+                self._take(outcome)
 
     def _why_stopped(self) -> str:
         seconds = self._limits.seconds

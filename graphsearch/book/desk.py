@@ -11,6 +11,7 @@ import chess
 from ..record import NodeRecord
 from ..store import Store
 
+UNFINISHED = ("time", "stop", "memory", "reader")  # what ends a search before it has had its budget
 Note = Callable[[Store], None]
 
 
@@ -82,6 +83,9 @@ class Desk(Protocol):
         Raises:
           StoreError: if it cannot be written.
         """
+
+    def stop(self) -> None:
+        """Has searches end after their wave, and drops tasks nobody works on; no more may be submitted."""
 
     def close(self) -> None:
         """Stops what is running, saves what it found, and closes the file."""

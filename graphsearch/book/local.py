@@ -14,9 +14,7 @@ from ..notation import board_from_fen
 from ..params import Limits, SearchParams
 from ..record import NodeRecord
 from ..search import search
-from .desk import Note, Outcome, Task
-
-UNFINISHED = ("time", "stop", "memory", "reader")  # what ends a search before it has had its budget
+from .desk import UNFINISHED, Note, Outcome, Task
 
 
 class LocalDesk:
@@ -92,6 +90,11 @@ class LocalDesk:
             self._graph.flush()
         else:
             self._graph.save_soon()
+
+    def stop(self) -> None:
+        """Drops the tasks that were not searched."""
+        self._stop.set()
+        self._tasks.clear()
 
     def close(self) -> None:
         """Saves what is left, and closes the file."""

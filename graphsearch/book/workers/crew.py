@@ -242,7 +242,7 @@ class Crew:
             return
         place.paid += message.evaluations
         paid = assignment.paid + message.evaluations
-        self.outcomes.append(Outcome(assignment.task, message.visits, paid, message.error))
+        self.outcomes.append(Outcome(assignment.task, message.visits, paid, message.error, message.is_whole))
 
     def _take_back(self, place: _Place) -> _Assignment | None:
         """Returns what a worker had, which it has no more."""

@@ -93,11 +93,16 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The end of a task: visits that it added, evaluations that it paid for, and what went wrong, if so."""
+    """The end of a task: visits that it added, evaluations that it paid for, and what went wrong, if so.
+
+    Attributes:
+      is_whole: whether its search came to its limit.
+    """
 
     visits: int
     evaluations: int
     error: str = ""
+    is_whole: bool = True
 
 
 # ------------------------------------------------------------------ ledger

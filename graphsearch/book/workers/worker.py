@@ -21,7 +21,7 @@ from ...params import Limits, SearchParams
 from ...position import check
 from ...results import SearchResult
 from ...search import search
-from ..desk import Task
+from ..desk import UNFINISHED, Task
 from .messages import Beat, Errand, Finished, Leave, Pipes, Ready
 from .remote import SharedStore
 from .shared import SharedEvaluator
@@ -114,19 +114,19 @@ class _Worker:
     # ---------------------------------------------------------- one task
     def _done(self, errand: Errand) -> Finished:
         """Searches a position, and returns what came of it when that is in the file."""
-        paid, visits, error = self._evaluator.paid, 0, ""
+        paid, visits, error, is_whole = self._evaluator.paid, 0, "", False
         try:
             graph = self._opened()
             before = int(graph.arena.counters[layout.VISITS])
             try:
-                self._search(graph, errand)
+                is_whole = self._search(graph, errand) not in UNFINISHED
             finally:
                 visits = int(graph.arena.counters[layout.VISITS]) - before
                 graph.flush()
                 cast(SharedStore, graph.store).rest()
         except GraphSearchError as failed:
             error = str(failed)
-        return Finished(visits, self._evaluator.paid - paid, error)
+        return Finished(visits, self._evaluator.paid - paid, error, is_whole)
 
     def _opened(self) -> Graph:
         """Returns the graph; the file is there as soon as there is a task."""
@@ -139,8 +139,8 @@ class _Worker:
             self._graph.pager.complete = False  # others write this file too
         return self._graph
 
-    def _search(self, graph: Graph, errand: Errand) -> None:
-        """Searches the position of a task, turn by turn if there are other workers.
+    def _search(self, graph: Graph, errand: Errand) -> str:
+        """Searches the position of a task, turn by turn if there are other workers; returns why that ended.
 
         Between two turns nothing is in flight and all is saved: then this worker takes in what others have
         saved, and its edges catch up with that. Within a turn it sees one state of the file. So what it has
@@ -160,7 +160,7 @@ class _Worker:
             found = search(graph, board, limits, params, stop=stop, searchmoves=moves, hurry=True, run=run)
             rest = _rest(left, found)
             if found.stop_reason != "time" or rest is None:
-                return
+                return "limits" if rest is None else found.stop_reason
             left = rest
 
 

@@ -34,7 +34,7 @@ def duration(seconds: float) -> str:
     """Returns a time as a person says it.
 
     >>> duration(42.4), duration(3700), duration(200_000)
-    ('42 s', '1 h 02 min', '2 d 7 h')
+    ('42 s', '1 h 01 min', '2 d 7 h')
     """
     whole = round(seconds)
     if whole < 60:

@@ -27,9 +27,8 @@ Examples:
 SQL_EXAMPLES = """\b
 Examples:
   graphsearch query sql "SELECT san, move_n, move_q FROM position_moves LIMIT 5" --store first.graph
-  graphsearch query sql "SELECT fen, n, cp(q) AS cp FROM top_position ORDER BY n DESC" --limit 3 --store
-  first.graph graphsearch query sql "SELECT json_extract(record(position), '$.visits') AS n FROM root" --store
-  first.graph --json
+  graphsearch query sql "SELECT fen, n, cp(q) FROM top_position ORDER BY n DESC" --limit 3 --store first.graph
+  graphsearch query sql "SELECT record(position) AS record FROM root" --store first.graph --json
 """
 
 
@@ -155,7 +154,7 @@ def sql(statement: Statement, store: StoreOption, limit: Limit = None, json: Jso
     """Run one reading SQL statement over the tables and views of a graph file; `schema/store.md` describes
     them.
 
-    Views: runs, position_moves, game_moves, games_against_search, book_lines, book_leaves. Functions:
+    Views: runs, position_moves, game_moves, games_against_search, book_edges, book_open_leaves. Functions:
     record(fen), the record of a position as JSON text, as `show --json` has it, NULL if it is not stored;
     key(fen); after(fen, moves); san(fen, move); cp(q).
 

@@ -25,7 +25,7 @@ from graphsearch.values import cp_from_q
 from .handmade import board_after
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
-VIEWS = ("runs", "position_moves", "game_moves", "games_against_search", "book_lines", "book_leaves")
+VIEWS = ("runs", "position_moves", "game_moves", "games_against_search", "book_edges", "book_open_leaves")
 ENDLESS = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) "
 START_KEY = f"{key_of(chess.Board()):016x}"
 
@@ -245,10 +245,10 @@ def test_views_say_what_the_commands_say(file: Path) -> None:
     for row in games(file, chess.Board()).moves:
         if row.difference is not None:
             assert against[row.move] == pytest.approx(row.difference)
-    assert asked(file, "SELECT book, san, rule, state, value_after FROM book_lines")[1] == [
+    assert asked(file, "SELECT book, san, rule, state, value_after FROM book_edges")[1] == [
         ("mine", "e4", "own_cp", "leaf", 0.25)
     ]
-    assert asked(file, "SELECT book, ply, priority FROM book_leaves")[1] == [("mine", 1, 1.5)]
+    assert asked(file, "SELECT book, ply, priority FROM book_open_leaves")[1] == [("mine", 1, 1.5)]
     assert asked(file, "SELECT kind, evaluator, visits FROM runs")[1] == [("search", "builtin", 300)]
 
 

@@ -37,8 +37,8 @@ Examples:
 """
 WHY_EXAMPLES = """\b
 Examples:
-  graphsearch book why startpos --store books.graph
-  graphsearch book why startpos --moves "1. d4 d5 2. Bg5" --store books.graph --book white
+  graphsearch book why startpos --moves "1. d4" --store books.graph
+  graphsearch book why startpos --moves "1. d4 d5 2. c4" --store books.graph --book white --json
 """
 
 Config = Annotated[

@@ -60,6 +60,7 @@ def sandbox(tmp_path: Path) -> dict[str, str]:
     program.chmod(0o755)
     (tmp_path / "games.pgn").write_text(GAMES)
     small_book().write(tmp_path / "white.graph")
+    (tmp_path / "white.toml").write_text(next(block for kind, block in BLOCKS if kind == "toml"))
     (tmp_path / "book.bin").write_bytes(bytes.fromhex("463b96181691fc9c031c000700000000"))
     (tmp_path / "positions.epd").write_text("4k3/8/8/8/8/8/4P3/4K3 w - - bm e4;\n")
     return os.environ | {"PATH": f"{program.parent}:{os.environ['PATH']}"}
@@ -68,6 +69,7 @@ def sandbox(tmp_path: Path) -> dict[str, str]:
 def shortened(command: str) -> str:
     """Returns a command that does the same in less time."""
     command = command.replace("--time 10", "--time 1").replace("perft startpos 6", "perft startpos 4")
+    command = command.replace("--time 3600", "--time 5").replace("--forever --workers 4", "--time 5 --workers 2")
     command = command.replace("--batches", "--batches --positions 2")
     return re.sub(r"graphsearch bench", "graphsearch bench --nodes 3000", command)
 

@@ -195,8 +195,8 @@ def admits_by_rank(window: Window | None, admitted: int, better: int) -> bool:
     """Returns whether a reply that only `reply_moves` kept out may be among the best of those now.
 
     Args:
-      admitted: replies of the book that windows admitted. better: moves of the book with at least the value of
-        the best move outside.
+      admitted: replies of the book that windows admitted.
+      better: moves of the book with at least the value of the best move outside.
     """
     if (
         window is None

@@ -362,7 +362,7 @@ def admitted_but_missing(path: Path, found: BookConfig) -> list[str]:
 
 
 def test_of_moves_that_transpose_so_many_are_taken_in_as_the_window_says(tmp_path: Path) -> None:
-    """Known positions have other values than the edges to them, so the best moves are others once they are in."""
+    """Known positions have other values than the edges to them: moves that are taken in change places."""
     root = Root(chess.Board("8/8/8/8/8/k7/p7/K7 b - - 0 1"), "root 1")
     window = Window(own_cp=30, own_moves=3)
     for value in ("minimax", "q"):

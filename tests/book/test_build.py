@@ -366,7 +366,7 @@ def test_of_moves_that_transpose_so_many_are_taken_in_as_the_window_says(tmp_pat
     root = Root(chess.Board("8/8/8/8/8/k7/p7/K7 b - - 0 1"), "root 1")
     window = Window(own_cp=30, own_moves=3)
     for value in ("minimax", "q"):
-        expansion = Expansion(value=value)  # type: ignore[arg-type]
+        expansion = Expansion(value=value)
         found = config(side="both", roots=(root,), windows=(window,), max_ply=12, expansion=expansion)
         built(tmp_path / f"{value}.graph", found, 1500)
         assert admitted_but_missing(tmp_path / f"{value}.graph", found) == []

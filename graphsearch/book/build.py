@@ -159,12 +159,15 @@ def build(
       on_progress: called about twice a second.
 
     Raises:
+      InvalidParameterError: for a time that is none; the file is not touched then.
       EvaluatorError: if the evaluator fails; what was found until then is saved.
       EvaluatorMismatchError: if the file is bound to another one.
       StoreLockedError: if another process is writing the file.
       StoreError: if it cannot be read or written.
     """
     stop, limits = stop or threading.Event(), limits or BuildLimits()
+    if limits.seconds is not None and not limits.seconds > 0:
+        raise InvalidParameterError(f"time must be a number of seconds above 0, not {limits.seconds}")
     made = evaluator or create(config.evaluator)
     try:
         with Store.open(path, identity=made.identity, create=True) as store:
@@ -195,8 +198,6 @@ def build_at(
     """Builds with a desk, which is closed at the end."""
     timer = None
     if limits.seconds is not None:
-        if not limits.seconds > 0:
-            raise InvalidParameterError(f"time must be a number of seconds above 0, not {limits.seconds}")
         timer = threading.Timer(limits.seconds, stop.set)
         timer.daemon = True
         timer.start()
@@ -321,8 +322,9 @@ class _Build:
         for position in tree.positions.values():
             self._fit(position)
         tree.update(tree.positions)
-        if self._must_check():
-            self._check_all()
+        is_whole = self._check_all() if self._must_check() else True
+        if is_whole:  # else the next build checks it all
+            self._desk.note(lambda store: rows.write_config(store, self._started.book, self._config))
         tree.unsettled.clear()
         self._note_roots()
 
@@ -340,16 +342,17 @@ class _Build:
         )
         return self._started.before not in ("", self._config.text) or (counts_games and newer)
 
-    def _check_all(self) -> None:
-        """Decides anew everywhere."""
+    def _check_all(self) -> bool:
+        """Decides anew everywhere; returns whether it came to its end."""
         self.tree.unsettled.clear()
         searched = [p for p in self.tree.positions.values() if p.state == OPEN]
         for position in sorted(searched, key=lambda p: (-p.ply, p.key)):
             self.growth.redecide(position)
             self._say("checking")
             if self._stop.is_set():
-                return
+                return False
         self.growth.settle()
+        return True
 
     def enter_root(self, board: chess.Board, origin: str) -> None:
         """Makes a position a root of the book."""

@@ -189,3 +189,19 @@ def admits_by_value(window: Window | None, loss: int | None, better: int, *, is_
         return False
     limit = window.own_cp if is_own else window.reply_cp
     return better == 0 or (limit is not None and loss <= limit)
+
+
+def admits_by_rank(window: Window | None, admitted: int, better: int) -> bool:
+    """Returns whether a reply that only `reply_moves` kept out may be among the best of those now.
+
+    Args:
+      admitted: replies of the book that windows admitted.
+      better: moves of the book with at least the value of the best move outside.
+    """
+    if (
+        window is None
+        or window.reply_moves is None
+        or (window.reply_p is None and window.reply_games is None)
+    ):
+        return False
+    return better < window.reply_moves <= admitted

@@ -11,7 +11,7 @@ from ..position import CHECKMATE, NOT_TERMINAL, key_of, legal_moves, terminal_ki
 from ..query import edge_of
 from ..record import NodeRecord
 from .config import BookConfig
-from .decide import Candidate, Verdict, admits_by_value, decide
+from .decide import FORCED, QUEUE, Candidate, Verdict, admits_by_rank, admits_by_value, decide
 from .tree import END, LEAF, OPEN, BookMove, BookTree, Position, loss_of
 
 Read = Callable[[chess.Board], NodeRecord | None]
@@ -159,6 +159,9 @@ class Growth:
             self._since,
         )  # fmt: skip
         self._tree.link(position, taken)
+        self._tree.unsettled.add(
+            position.key
+        )  # where the child is known, its value is another than the edge's
 
     def _note_outside(self, position: Position, known: Sequence[Known], record: NodeRecord) -> None:
         """Keeps the value of what stays outside the book, so that no line looks better than it is."""
@@ -182,26 +185,28 @@ class Growth:
         self._revive()
 
     def _has_more(self, position: Position) -> bool:
-        """Returns whether the best move outside the book belongs into it by its value."""
+        """Returns whether a move outside the book may belong into it now, by its value or its rank.
+
+        If the best one is excluded, the next may: that only the record can tell.
+        """
         if position.state != OPEN or position.outside is None:
             return False
         values = [v for v in self._tree.values(position).values() if v is not None]
         better = sum(value >= position.outside for value in values)
         loss = loss_of(self._tree.best(position), position.outside)
         window = None if position.ply >= self._config.max_ply else self._config.window_at(position.ply)
-        turn = position.fen.split()[1] == "w"
-        if not admits_by_value(window, loss, better, is_own=self._config.is_own(turn)):
+        is_own = self._config.is_own(position.fen.split()[1] == "w")
+        admitted = sum(move.rule not in (FORCED, QUEUE) for move in position.moves.values())
+        if not admits_by_value(window, loss, better, is_own=is_own) and (
+            is_own or not admits_by_rank(window, admitted, better)
+        ):
             return False
-        board = chess.Board(position.fen)
-        assert position.outside_move is not None
-        return not self._is_barred(board, position.outside_move)
+        return not self._is_closed(chess.Board(position.fen))
 
-    def _is_barred(self, board: chess.Board, move: str) -> bool:
-        """Returns whether the configuration keeps a move out whatever its value."""
+    def _is_closed(self, board: chess.Board) -> bool:
+        """Returns whether only forced moves are taken in."""
         epd = board.epd()
-        here = [r for r in self._config.excluded if r.board.epd() == epd]
-        alone = any(r.only for r in self._config.forced if r.board.epd() == epd)
-        return alone or any(move == m.uci() for r in here for m in r.moves)
+        return any(r.only for r in self._config.forced if r.board.epd() == epd)
 
     def _revive(self) -> None:
         """Makes leaves of positions that stood beyond the last ply until a shorter way to them was found."""

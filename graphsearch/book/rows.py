@@ -78,7 +78,10 @@ def book_named(store: Store, name: str | None) -> BookRow:
 
 
 def start(store: Store, config: BookConfig, workers: int) -> Started:
-    """Enters a build in a file that is open for writing, and returns its numbers."""
+    """Enters a build in a file that is open for writing, and returns its numbers.
+
+    A book that is there keeps its configuration until all of it is decided by the new one (`write_config`).
+    """
     time = now()
     with store.transaction():
         connection = store.connection
@@ -89,9 +92,6 @@ def start(store: Store, config: BookConfig, workers: int) -> Started:
             values = (config.name, config.side, config.text, time, time)
             insert = "INSERT INTO book (name, side, config, created, updated) VALUES (?, ?, ?, ?, ?)"
             book = connection.execute(insert, values).lastrowid
-        else:
-            update = "UPDATE book SET side = ?, config = ?, updated = ? WHERE id = ?"
-            connection.execute(update, (config.side, config.text, time, book))
         connection.execute("DELETE FROM book_lease WHERE book = ?", (book,))  # of a build that was killed
         run = store.begin_run("", {}, {"book": config.name}, kind=KIND)
         insert = "INSERT INTO book_run (book, run, started, config, workers) VALUES (?, ?, ?, ?, ?)"
@@ -99,6 +99,12 @@ def start(store: Store, config: BookConfig, workers: int) -> Started:
     assert book is not None
     assert book_run is not None
     return Started(int(book), run, int(book_run), before, built)
+
+
+def write_config(store: Store, book: int, config: BookConfig) -> None:
+    """Writes the configuration by which everything in a book is decided now."""
+    update = "UPDATE book SET side = ?, config = ?, updated = ? WHERE id = ?"
+    store.connection.execute(update, (config.side, config.text, now(), book))
 
 
 def write_roots(store: Store, book: int, roots: Sequence[tuple[str, str, str]]) -> None:

@@ -236,8 +236,9 @@ def _leaves(shape: Shape, top: int) -> Todo:
         priority = shape.positions[number].priority
         return (priority is None, 0.0 if priority is None else priority, number)
 
-    found = [number for number, position in enumerate(shape.positions) if position.state == LEAF]
     parents = shape.parents(shape.roots)
+    reached = {*shape.roots, *parents}  # of the others a move before was excluded, or their root taken away
+    found = [number for number in reached if shape.positions[number].state == LEAF]
     rows = [
         Leaf(_place(shape, number, shape.way(number, parents)), shape.positions[number].priority)
         for number in sorted(found, key=rank)[: top or None]

@@ -95,7 +95,7 @@ class BookTree:
     Attributes:
       positions: by key. roots: keys, in the order of the configuration.
       changed: keys of positions whose rows are not written yet.
-      unsettled: keys of positions whose value changed since this was last emptied.
+      unsettled: keys of positions whose value or ply changed since this was last emptied.
       lowered: keys of positions to which a shorter way was found since this was last emptied.
     """
 
@@ -145,6 +145,9 @@ class BookTree:
             found.ply = shorter
             self.changed.add(found.key)
             self.lowered.add(found.key)
+            self.unsettled.add(
+                found.key
+            )  # moves to it, and its own, may lead on now that did not, or the reverse
             touched |= {found.key, *found.parents}
             waiting += [(self.positions[move.child], shorter + 1) for move in found.moves.values()]
         self.update(touched)

@@ -181,7 +181,7 @@ class _Asked:
         if record is None:
             return ()
         found = self._growth.verdicts(position, board, known_moves(board, record))
-        return [_with_san(verdict, board) for verdict in found]
+        return [_with_san(_as_it_stands(verdict), board) for verdict in found]
 
     def _line(self, key: str) -> str:
         way = self.tree.way_to(key)
@@ -202,6 +202,16 @@ class _Asked:
                 line = self._line(position.key)
                 return LeftAt(game.fen(), game.san(move), line, position.state, found[0] if found else None)
         return None
+
+
+def _as_it_stands(verdict: Verdict) -> Verdict:
+    """Returns the verdict on a move as the book has it, which decides anew only when it comes by again."""
+    has, would = verdict.candidate.rule, verdict.rule
+    if would and not has:
+        return replace(verdict, rule="", reason=f"not taken in yet; now {verdict.reason}")
+    if has and not would:
+        return replace(verdict, rule=has, reason=f"taken in before; now {verdict.reason}")
+    return verdict
 
 
 def _with_san(verdict: Verdict, board: chess.Board) -> Verdict:

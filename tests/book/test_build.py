@@ -20,9 +20,11 @@ import pytest
 from graphsearch.book import rows
 from graphsearch.book.build import BuildLimits, BuildProgress, BuildReport, build, numbered, searches_left
 from graphsearch.book.config import BookConfig, Expansion, Leaf, Root, Ruling, Window
-from graphsearch.book.growth import hex_key
+from graphsearch.book.growth import Growth, hex_key, known_moves
 from graphsearch.book.order import order_of
-from graphsearch.book.tree import BookTree
+from graphsearch.book.toml import parse_config
+from graphsearch.book.tree import OPEN, BookTree
+from graphsearch.book.why import why
 from graphsearch.errors import EvaluatorError, EvaluatorMismatchError, GraphSearchError, StoreError
 from graphsearch.evaluators import Evaluation, PositionBatch
 from graphsearch.provenance import EvaluatorIdentity
@@ -339,3 +341,89 @@ def test_moves_are_numbered() -> None:
 def test_a_time_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(GraphSearchError, match="time must be"):
         build(tmp_path / "a.graph", config(), limits=BuildLimits(seconds=0.0), evaluator=CountingEvaluator())
+
+
+# ------------------------------------------------------------------ what the windows say holds at the end
+def admitted_but_missing(path: Path, found: BookConfig) -> list[str]:
+    """Returns moves that the configuration admits by what the book knows, and that the book has not."""
+    tree = tree_of_file(path, found)
+    missing = []
+    with Store.open(path, read_only=True) as store:
+        growth = Growth(found, tree, 1, store.read, lambda _: {})
+        for position in tree.positions.values():
+            board = chess.Board(position.fen)
+            record = store.read(board)
+            if position.state != OPEN or record is None or record.visits != position.n:
+                continue  # found more out for other positions since: decided when it is searched again
+            for verdict in growth.verdicts(position, board, known_moves(board, record)):
+                if verdict.rule and verdict.candidate.move not in position.moves:
+                    missing.append(f"{position.fen} {verdict.candidate.move}: {verdict.reason}")
+    return missing
+
+
+def test_of_moves_that_transpose_so_many_are_taken_in_as_the_window_says(tmp_path: Path) -> None:
+    """Known positions have other values than the edges to them: moves that are taken in change places."""
+    root = Root(chess.Board("8/8/8/8/8/k7/p7/K7 b - - 0 1"), "root 1")
+    window = Window(own_cp=30, own_moves=3)
+    for value in ("minimax", "q"):
+        expansion = Expansion(value=value)
+        found = config(side="both", roots=(root,), windows=(window,), max_ply=12, expansion=expansion)
+        built(tmp_path / f"{value}.graph", found, 1500)
+        assert admitted_but_missing(tmp_path / f"{value}.graph", found) == []
+
+
+@pytest.mark.parametrize("value", ["minimax", "q"])
+def test_a_likely_reply_comes_in_when_it_is_among_the_best_so_many(tmp_path: Path, value: Any) -> None:
+    windows = (Window(reply_p=0.02, reply_moves=2),)
+    found = config(windows=windows, max_ply=6, expansion=Expansion(value=value))
+    built(tmp_path / "a.graph", found, 2000)
+    assert admitted_but_missing(tmp_path / "a.graph", found) == []
+
+
+def test_an_excluded_move_does_not_hide_the_next_one(tmp_path: Path) -> None:
+    first = config(windows=(Window(own_cp=15, own_moves=None, reply_moves=2),), max_ply=4, side="both")
+    built(tmp_path / "a.graph", first, 60)
+    tree = tree_of_file(tmp_path / "a.graph", first)
+    excluded = tuple(
+        Ruling(board=chess.Board(p.fen), moves=(chess.Move.from_uci(p.outside_move),))
+        for p in tree.positions.values()
+        if p.outside_move
+    )
+    found = replace(first, excluded=excluded)
+    built(tmp_path / "b.graph", found, 2000)
+    assert admitted_but_missing(tmp_path / "b.graph", found) == []
+
+
+def test_a_build_ended_while_it_checks_leaves_the_check_to_the_next(tmp_path: Path) -> None:
+    path, board = tmp_path / "a.graph", chess.Board()
+    built(path, config(windows=(Window(),)))
+    best = next(iter(tree_of_file(path, config()).positions[hex_key(board)].moves))
+    excluded = (Ruling(board=board, moves=(chess.Move.from_uci(best),)),)
+    found = config(text="two", windows=(Window(),), excluded=excluded)
+    stop = threading.Event()
+    stop.set()
+    built(path, found, stop=stop)
+    assert best in tree_of_file(path, found).positions[hex_key(board)].moves
+    built(path, found)
+    assert best not in tree_of_file(path, found).positions[hex_key(board)].moves
+
+
+def test_a_time_that_is_none_leaves_no_trace(tmp_path: Path) -> None:
+    for seconds in (0.0, -1.0, float("nan")):
+        with pytest.raises(GraphSearchError, match="time must be"):
+            build(tmp_path / "a.graph", config(), limits=BuildLimits(seconds=seconds))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_why_tells_the_moves_that_the_book_has_from_those_it_would_take(tmp_path: Path) -> None:
+    path, board = tmp_path / "a.graph", chess.Board()
+    text = '[book]\nname = "b"\nside = "white"\nmax_ply = 1\n[leaf]\nevaluations = 20\n'
+    found = replace(parse_config(text, tmp_path, "b"), leaf=SMALL)
+    built(path, found)
+    with Store.open(path) as store, store.transaction():
+        wider = text + "[[window]]\nown_cp = 9999\nown_moves = 'all'\n"
+        store.connection.execute("UPDATE book SET config = ?", (wider,))
+    verdicts = why(path, board).verdicts
+    moves = tree_of_file(path, found).positions[hex_key(board)].moves
+    assert {v.candidate.move for v in verdicts if v.rule} == set(moves)
+    assert any(v.reason.startswith("not taken in yet; now loses") for v in verdicts)

@@ -37,6 +37,15 @@ def test_leaves_come_in_the_order_of_their_priority_with_their_line(white: Path)
     assert [entry.fen for entry in found.entries()] == [row.places[0].position for row in found.rows]
 
 
+def test_leaves_that_no_line_leads_to_any_more_are_not_listed(white: Path) -> None:
+    before = [row.places[0].line for row in todo(white, "white", "leaves").rows]
+    with Store.open(white) as store, store.transaction():
+        gone = store.connection.execute("DELETE FROM book_move WHERE san = 'd4'").rowcount
+    assert gone == 1
+    after = [row.places[0].line for row in todo(white, "white", "leaves").rows]
+    assert after == [line for line in before if not line.startswith("1. d4")] != before
+
+
 def test_a_line_has_the_move_numbers_of_its_root(tmp_path: Path) -> None:
     book = Handmade()
     book.root("d4")

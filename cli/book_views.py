@@ -20,7 +20,12 @@ ENDED = {
     "evaluations": "its evaluations were spent",
     "failed": "it failed",
 }
-STATES = {"leaf": "not searched yet", "open": "searched", "end": "an end: nothing goes on here"}
+STATES = {
+    "leaf": "not searched yet",
+    "open": "searched",
+    "end": "an end: nothing goes on here",
+    "apart": "no root leads to it any more",
+}
 
 
 def value_text(value: float | None) -> str:
@@ -77,6 +82,8 @@ def status_lines(found: Status) -> list[str]:
         lines.append(f"and {len(found.roots) - 20:,} more roots; --json has all")
     if found.queue:
         lines.append("Queue: " + ", ".join(f"{n:,} {state}" for state, n in sorted(found.queue.items())))
+    if found.apart:
+        lines.append(f"{count(found.apart, 'position')} more, which no root leads to any more")
     lines += [f"Worker {lease.worker} (pid {lease.pid}) searches {lease.position}" for lease in found.leases]
     return [*lines, "", *_plies(found)]
 

@@ -34,7 +34,8 @@ class Graph:
 
     Make one with `Graph.open`; close it, or use it in a `with` statement, so that all of it is saved.
     One search at a time; one process writes a file, any number may read it. While `tables_meanwhile` is False
-    the plain tables are written by `flush` and `close` only, never during a search.
+    the plain tables are written by `flush` and `close` only, never during a search. While `saves_meanwhile` is
+    False a search saves because of its memory only, not because of the time.
     """
 
     def __init__(self, evaluator: Evaluator, store: Store | None, *, ram_bytes: int | None = None) -> None:
@@ -57,6 +58,7 @@ class Graph:
         self.saved_nodes = 0
         self._tables_at = 0.0
         self.tables_meanwhile = True
+        self.saves_meanwhile = True
         self._roots: dict[str, chess.Board] = {}
         self._notes: list[Note] = []
 

@@ -273,7 +273,8 @@ class _Session:
         if not self.graph.settle(wait=dirty > 2 * self.flush_nodes):
             return
         now = time.monotonic()
-        if dirty >= self.flush_nodes or now - self.last_flush >= self.flush_seconds:
+        is_late = self.graph.saves_meanwhile and now - self.last_flush >= self.flush_seconds
+        if dirty >= self.flush_nodes or is_late:
             self.graph.begin_saving(self._noted(finished=False))
             self.last_flush = now
             self.flush_seconds = min(2 * self.flush_seconds, FLUSH_SECONDS)

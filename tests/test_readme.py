@@ -69,7 +69,9 @@ def sandbox(tmp_path: Path) -> dict[str, str]:
 def shortened(command: str) -> str:
     """Returns a command that does the same in less time."""
     command = command.replace("--time 10", "--time 1").replace("perft startpos 6", "perft startpos 4")
-    command = command.replace("--time 3600", "--time 5").replace("--forever --workers 4", "--time 5 --workers 2")
+    command = command.replace("--time 3600", "--time 5").replace(
+        "--forever --workers 4", "--time 5 --workers 2"
+    )
     command = command.replace("--batches", "--batches --positions 2")
     return re.sub(r"graphsearch bench", "graphsearch bench --nodes 3000", command)
 

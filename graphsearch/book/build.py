@@ -31,11 +31,12 @@ from .local import LocalDesk
 from .order import order_of
 from .queue import QueueItem
 from .requests import Requests
-from .tree import END, LEAF, OPEN, BookTree, Position, Way
+from .tree import APART, END, LEAF, OPEN, BookTree, Position, Way
 
 SAVE_SECONDS = 5.0  # between two savings: what a kill costs at most, beside the searches that run
 POLL_SECONDS = 1.0  # between two looks at the queue
 WAIT_SECONDS = 0.2  # for workers, so that a signal is answered soon
+VISITS_PER_EVALUATION = 20  # of a search: where there is little left to evaluate it ends all the same
 DRAIN_SECONDS = 60.0  # for workers that end their waves when a build is stopped
 SHOW_SECONDS = 0.5
 LINE_SECONDS = 0.1  # a line that is about to be searched for long is shown
@@ -325,6 +326,8 @@ class _Build:
         is_whole = self._check_all() if self._must_check() else True
         if is_whole:  # else the next build checks it all
             self._desk.note(lambda store: rows.write_config(store, self._started.book, self._config))
+        self.growth.set_apart()
+        tree.update(tree.positions)
         tree.unsettled.clear()
         self._note_roots()
 
@@ -414,12 +417,11 @@ class _Build:
 
     def _task(self, position: Position) -> Task:
         leaf = self._config.leaf
+        visits = leaf.visits
+        if visits is None and leaf.evaluations is not None:
+            visits = VISITS_PER_EVALUATION * leaf.evaluations
         return Task(
-            position.key,
-            position.fen,
-            evaluations=leaf.evaluations,
-            visits=leaf.visits,
-            params=leaf.params,
+            position.key, position.fen, evaluations=leaf.evaluations, visits=visits, params=leaf.params
         )
 
     def _take(self, outcome: Outcome) -> None:
@@ -498,7 +500,7 @@ class _Build:
                 self.growth.added,
                 counts.visits,
                 counts.evaluations,
-                len(self.tree.positions),
+                self._size(),
                 self._leaves(),
                 self.requests.waiting,
                 self._now,
@@ -506,6 +508,9 @@ class _Build:
                 self._left(seconds),
             )
         )
+
+    def _size(self) -> int:
+        return sum(p.state != APART for p in self.tree.positions.values())
 
     def _leaves(self) -> int:
         return sum(p.state == LEAF for p in self.tree.positions.values())
@@ -525,7 +530,7 @@ class _Build:
         return BuildReport(
             self._config.name,
             ended,
-            len(self.tree.positions),
+            self._size(),
             self._leaves(),
             counts.searched,
             self.growth.added,
@@ -558,7 +563,7 @@ def searches_left(tree: BookTree, max_ply: int) -> float:
     for position in tree.positions.values():
         opened[position.ply] += position.state == OPEN
         waiting[position.ply] += position.state == LEAF
-        below[position.ply] += position.state != END
+        below[position.ply] += position.state in (LEAF, OPEN)
     total, ratio = 0.0, {0: 1.0, 1: 1.0}
     for ply in range(min(below, default=0), max_ply):
         if opened[ply]:

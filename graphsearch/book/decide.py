@@ -94,14 +94,16 @@ def decide(
         loss = loss_of(best, found.value)
         if found.move in excluded:
             rule, reason = "", "excluded by the configuration"
-        elif found.move in forced:
-            rule, reason = FORCED, "forced by the configuration"
-        elif found.move in wanted:
-            rule, reason = QUEUE, "put in by the queue"
-        elif is_alone:
-            rule, reason = "", "only forced moves are taken in here"
         else:
-            rule, reason = tests.of(found, loss)
+            rule, reason = tests.of(
+                found, loss
+            )  # a forced move that the window admits takes one of its places
+        if found.move in forced:
+            rule, reason = FORCED, "forced by the configuration"
+        elif found.move in wanted and found.move not in excluded:
+            rule, reason = QUEUE, "put in by the queue"
+        elif is_alone and found.move not in excluded:
+            rule, reason = "", "only forced moves are taken in here"
         if found.rule and not rule and found.move not in excluded:
             rule, reason = found.rule, f"taken in before; now {reason}"
         verdicts.append(Verdict(found, loss, rule, reason))

@@ -12,7 +12,7 @@ from ..query import edge_of
 from ..record import NodeRecord
 from .config import BookConfig
 from .decide import FORCED, QUEUE, Candidate, Verdict, admits_by_rank, admits_by_value, decide
-from .tree import END, LEAF, OPEN, BookMove, BookTree, Position, loss_of
+from .tree import APART, END, LEAF, OPEN, BookMove, BookTree, Position, loss_of
 
 Read = Callable[[chess.Board], NodeRecord | None]
 Games = Callable[[str], Mapping[str, int]]
@@ -90,9 +90,45 @@ class Growth:
             self.added += 1
             self._tree.add(position)
             self._tree.update([key])
-        elif ply < position.ply:
+            return position
+        if ply < position.ply:
             self._tree.add(Position(key, "", ply, self._since))
+        if position.state == APART:
+            self._bring_back(position)
         return position
+
+    def set_apart(self) -> None:
+        """Sets positions apart that no root leads to any more, and brings back those that one leads to."""
+        reached = self._tree.reachable()
+        for key, position in self._tree.positions.items():
+            if key not in reached and position.state != APART:
+                position.state = APART
+                self._tree.changed.add(key)
+            elif key in reached and position.state == APART:
+                self._bring_back(position)
+
+    def _bring_back(self, position: Position) -> None:
+        """Gives a position that was apart, and what follows it, the states that they had."""
+        waiting, found = [position], []
+        while waiting:
+            back = waiting.pop()
+            if back.state == APART:
+                self._bring_one_back(back)
+                found.append(back.key)
+                waiting += [self._tree.positions[move.child] for move in back.moves.values()]
+        self._tree.update(found)
+
+    def _bring_one_back(self, position: Position) -> None:
+        """Gives one position the state that it had."""
+        if terminal_kind(chess.Board(position.fen)) != NOT_TERMINAL:
+            position.state = END
+        elif position.n and (position.moves or position.outside is not None):
+            position.state = OPEN
+        elif position.n:
+            position.state = END  # proven
+        else:
+            position.state = LEAF if position.ply < self._config.max_ply else END
+        self._tree.changed.add(position.key)
 
     def learn(self, position: Position, board: chess.Board, record: NodeRecord) -> None:
         """Takes in what the record of a searched position says, and the moves that its window admits."""

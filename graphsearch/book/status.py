@@ -69,7 +69,8 @@ class Status:
 
     Attributes:
       name, side, created, updated: of the table `book`.
-      open, leaf, end: positions by state. moves: of the book.
+      open, leaf, end: positions by state. apart: those that no root leads to any more; `plies` has them not.
+      moves: of the book, those between the latter included.
       queue: items of the queue that are for it, by state.
     """
 
@@ -80,6 +81,7 @@ class Status:
     open: int
     leaf: int
     end: int
+    apart: int
     moves: int
     roots: tuple[RootRow, ...]
     plies: tuple[PlyRow, ...]
@@ -115,8 +117,9 @@ def _status(store: Store, book: rows.BookRow) -> Status:
     query = "SELECT ply, state, count(*) FROM book_position WHERE book = ? GROUP BY ply, state"
     for ply, state, number in ask(query, (book.id,)):
         by_ply.setdefault(ply, {})[state] = number
+    apart = sum(states.pop("apart", 0) for states in by_ply.values())
     plies = [
-        PlyRow(p, s.get("open", 0), s.get("leaf", 0), s.get("end", 0)) for p, s in sorted(by_ply.items())
+        PlyRow(p, s.get("open", 0), s.get("leaf", 0), s.get("end", 0)) for p, s in sorted(by_ply.items()) if s
     ]
     query = (
         "SELECT id, started, finished, workers, positions, searched, visits, evaluations, seconds, ended"
@@ -139,6 +142,7 @@ def _status(store: Store, book: rows.BookRow) -> Status:
         sum(row.open for row in plies),
         sum(row.leaf for row in plies),
         sum(row.end for row in plies),
+        apart,
         moves,
         tuple(_roots(store, book.id)),
         tuple(plies),

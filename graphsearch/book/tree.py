@@ -19,7 +19,7 @@ from ..values import cp_from_q, negate
 from .config import Backup
 from .order import Order
 
-LEAF, OPEN, END = "leaf", "open", "end"
+LEAF, OPEN, END, APART = "leaf", "open", "end", "apart"
 MAX_LOSS = 10_000  # centipawns, so that a lost mate does not count more than everything else together
 
 
@@ -53,7 +53,8 @@ class Position:
     """A position of the book; values are seen by the side to move.
 
     Attributes:
-      key: 16 hex digits. fen: the position. ply: fewest half-moves to it. state: `leaf`, `open` or `end`.
+      key: 16 hex digits. fen: the position. ply: fewest half-moves to it. state: `leaf`, `open`, `end`, or `apart`
+        while no root leads to it.
       searches: how often it was searched to its budget. n: node N after the last time.
       value: of the book; None before the first search.
       outside, outside_move: best value among visited moves outside the book, and that move; None: no such.
@@ -273,6 +274,17 @@ class BookTree:
         self.update([key])
 
     # -------------------------------------------------------------- what is there
+    def reachable(self) -> set[str]:
+        """Returns the keys of all positions that moves of the book lead to from a root."""
+        found: set[str] = set()
+        waiting = list(self.roots)
+        while waiting:
+            key = waiting.pop()
+            if key not in found:
+                found.add(key)
+                waiting += [move.child for move in self.positions[key].moves.values()]
+        return found
+
     def costs(self) -> dict[str, float]:
         """Returns the cost of the cheapest way from a root to every position that can be reached."""
         found: dict[str, float] = {}

@@ -30,7 +30,7 @@ from graphsearch.evaluators import Evaluation, PositionBatch
 from graphsearch.provenance import EvaluatorIdentity
 from graphsearch.store import Store, games, verify
 
-from ..conftest import ROOT
+from ..conftest import ROOT, Cli
 from ..counting import CountingEvaluator
 
 SMALL = Leaf(evaluations=20, params=(("MinibatchSize", "8"),))
@@ -427,3 +427,26 @@ def test_why_tells_the_moves_that_the_book_has_from_those_it_would_take(tmp_path
     moves = tree_of_file(path, found).positions[hex_key(board)].moves
     assert {v.candidate.move for v in verdicts if v.rule} == set(moves)
     assert any(v.reason.startswith("not taken in yet; now loses") for v in verdicts)
+
+
+def test_what_no_root_leads_to_is_set_apart_and_comes_back(tmp_path: Path, cli: Cli) -> None:
+    path = tmp_path / "a.graph"
+    after = chess.Board()
+    after.push_san("a4")
+    two = (Root(chess.Board(), "root 1"), Root(after, "root 2"))
+    first = built(path, config(roots=two))
+    fewer = built(path, config(text="two"))
+    assert fewer.positions < first.positions
+    status = cli("book", "status", "--store", path, "--json").json["books"][0]
+    assert status["apart"] == first.positions - fewer.positions
+    assert status["leaf"] == 0
+    again = built(path, config(text="three", roots=two))
+    assert (again.positions, again.searched) == (first.positions, 0)
+
+
+def test_a_search_with_little_to_evaluate_ends_by_its_visits(tmp_path: Path) -> None:
+    board = chess.Board("8/8/8/8/8/k7/8/K6R b - - 0 1")
+    found = config(roots=(Root(board, "root 1"),), max_ply=1, leaf=Leaf(evaluations=5000))
+    report = built(tmp_path / "a.graph", found, evaluator=None)
+    assert report.ended == "complete"
+    assert report.visits <= 20 * 5000

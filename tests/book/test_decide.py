@@ -130,3 +130,9 @@ def test_the_quick_test_by_value_agrees_with_the_decision(side: str) -> None:
             quick = admits_by_value(window, top - cp, better, is_own=side == "white")
             decided = "d2d4" in rules(decide(config(window, side=side), BOARD, 0, taken))
             assert quick == decided, (cp, most, loss)
+
+
+def test_a_forced_move_that_a_window_admits_takes_one_of_its_places() -> None:
+    forced = (Ruling(board=BOARD, moves=(chess.Move.from_uci("e2e4"),)),)
+    assert asked(Window(), known(30, 20), forced=forced) == {"e2e4": "forced"}
+    assert asked(Window(own_cp=15, own_moves=2), known(30, 20, 16), forced=forced).keys() == {"e2e4", "d2d4"}

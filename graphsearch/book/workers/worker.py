@@ -137,6 +137,7 @@ class _Worker:
             store = SharedStore.joined(self._setup.path, identity, self._pipes.records)
             self._graph = Graph(self._evaluator, store, ram_bytes=self._setup.ram_bytes)
             self._graph.pager.complete = False  # others write this file too
+            self._graph.saves_meanwhile = False  # a turn sees one state of it
         return self._graph
 
     def _search(self, graph: Graph, errand: Errand) -> str:

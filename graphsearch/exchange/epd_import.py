@@ -71,7 +71,7 @@ def _take(desk: Desk, given: Input) -> None:
         finished = True
     finally:
         _save(desk, rows, finished=finished)
-        if not report.done:
+        if finished and not report.done:
             report.notes.append("it holds no positions")
 
 

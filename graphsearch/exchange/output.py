@@ -39,6 +39,8 @@ def new_output(target: Target, *, store: Path) -> Iterator[BinaryIO]:
             os.fsync(handle.fileno())
         _check(path, store)
         part.replace(path)
+    except OSError as error:
+        raise ExportError(f"{path} cannot be written: {error.strerror or error}") from error
     finally:
         part.unlink(missing_ok=True)
 

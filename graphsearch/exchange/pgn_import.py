@@ -88,7 +88,7 @@ class _PgnImport:
             finished = True
         finally:
             self._save(finished=finished)
-            self._add_notes()
+            self._add_notes(finished=finished)
 
     def _take(self, game: PgnGame) -> None:
         try:
@@ -110,7 +110,7 @@ class _PgnImport:
         self._desk.save(self._tally.write, finished=finished)
         self._tally = Tally()  # if that failed, these counts go with the next save
 
-    def _add_notes(self) -> None:
+    def _add_notes(self, *, finished: bool) -> None:
         strays = self._strays + len(self._reader.strays)
         for number, what in (
             (self._at_odds, "games whose Result contradicts their ending, counted as without result"),
@@ -119,7 +119,7 @@ class _PgnImport:
         ):
             if number:
                 self._report.notes.append(f"{what}: {number:,}")
-        if not self._report.done:
+        if finished and not self._report.done:
             self._report.notes.append("it holds no games")
 
 

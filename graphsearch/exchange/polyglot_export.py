@@ -173,10 +173,13 @@ def _count_others(scratch: Scratch) -> int:
 
 def _positions(scratch: Scratch) -> Iterator[tuple[int, bytes]]:
     """Yields (id, identity) of the positions whose moves are written, in the order of a book."""
-    yield from scratch.connection.execute(
+    rows = scratch.connection.execute(
         "SELECT id, identity FROM node WHERE own AND EXISTS (SELECT 1 FROM edge WHERE node = id)"
         " ORDER BY identity"
     )
+    # `yield from` would close the cursor, which fails once an error has closed the file
+    for row in rows:  # noqa: UP028
+        yield row
 
 
 def _heaviest(scratch: Scratch, positions: list[tuple[int, bytes]], report: ExportReport) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import gc
 import os
 import re
 import shutil
@@ -15,6 +17,7 @@ import chess.polyglot
 import pytest
 
 from graphsearch.errors import ExportError, InvalidParameterError
+from graphsearch.exchange import polyglot_export
 from graphsearch.exchange.polyglot import ENTRY, MAX_WEIGHT
 from graphsearch.exchange.polyglot_export import export_polyglot, loss_weight, scaled
 from graphsearch.exchange.selection import Selection
@@ -353,3 +356,17 @@ def test_the_polyglot_tool_adds_up_two_books(graph: Path, tmp_path: Path) -> Non
     on_lines = [int(n) for n in re.findall(r"Positions on lines for \w+ +: +(\d+)", told)]
     assert len(on_lines) == 2
     assert all(on_lines)
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_disk_that_fills_up_is_one_error_that_names_the_book(
+    graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(polyglot_export, "_write_position", full)
+    with pytest.raises(ExportError, match=r"full\.bin cannot be written: No space left on device"):
+        export_polyglot(graph, tmp_path / "full.bin")
+    gc.collect()
+    assert not list(tmp_path.iterdir())

@@ -612,3 +612,9 @@ def test_files_of_older_formats_have_no_games(number: int, tmp_path: Path) -> No
         assert tables.imported(store) == tables.Imported([])
     imported(path, THREE)
     assert moves_of(path, chess.Board())["e4"] == (1, 0, 1, 0, 0)
+
+
+def test_a_file_that_cannot_be_read_is_not_said_to_hold_no_games(path: Path) -> None:
+    report = imported(path, "1. e4 e5 1-0\n".encode("utf-16"))
+    assert "UTF-16" in report.error
+    assert not report.notes

@@ -219,7 +219,9 @@ class Ledger:
             self._forget()
             if found is not None:
                 for other in self._holders:
-                    _tell(other, found.better if other is holder else found.records)
+                    if other is not holder or other.news:  # else it would go back to what came before its own
+                        _tell(other, found.records)
+                _tell(holder, found.better)
 
     def news(self, holder: Holder) -> News:
         """Returns what a worker has to take in to have its records as they are in the file.

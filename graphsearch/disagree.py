@@ -16,7 +16,7 @@ from typing import Any
 import chess
 
 from .errors import InvalidParameterError, StoreError
-from .position import legal_moves
+from .position import fen_of, legal_moves
 from .provenance import EvaluatorIdentity
 from .query import best_move
 from .record import NodeRecord, prior_order, priors_from_codes
@@ -179,7 +179,7 @@ def _compared(
     visited = best_move(record, board)
     assert visited is not None, "positions without moves get no opinions"
     return Disagreement(
-        position=board.fen(),
+        position=fen_of(board),
         n=record.visits,
         q=record.v,
         cp=cp_from_q(record.v),

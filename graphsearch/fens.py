@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import chess
 import numpy as np
 from numpy.typing import NDArray
-
-from .position import unpack
 
 _LETTERS = (b"PNBRQK", b"pnbrqk")
 _EMPTY = ord(".")
@@ -13,7 +12,7 @@ _RIGHTS = ["".join(c for i, c in enumerate("KQkq") if x >> i & 1) or "-" for x i
 
 
 def fens(words: NDArray[np.uint64]) -> list[str]:
-    """Returns the FENs of packed positions, `[R, 10]`, fullmove number 1, as `unpack(words).fen()` does.
+    """Returns the FENs of packed positions, `[R, 10]`, fullmove number 1, as `fen_of(unpack(words))` does.
 
     >>> from graphsearch.position import pack
     >>> import chess
@@ -23,11 +22,9 @@ def fens(words: NDArray[np.uint64]) -> list[str]:
     texts = []
     for placement, row in zip(_placements(words), words.tolist(), strict=True):
         meta = row[8]
-        if meta >> 5 & 127:  # whether the pawn can be taken is for python-chess to say
-            texts.append(unpack(row).fen())
-        else:
-            turn, rights, clock = "wb"[meta & 1], _RIGHTS[meta >> 1 & 15], meta >> 12 & 255
-            texts.append(f"{placement} {turn} {rights} - {clock} 1")
+        turn, rights, clock, ep = "wb"[meta & 1], _RIGHTS[meta >> 1 & 15], meta >> 12 & 255, meta >> 5 & 127
+        square = chess.SQUARE_NAMES[ep - 1] if ep else "-"
+        texts.append(f"{placement} {turn} {rights} {square} {clock} 1")
     return texts
 
 

@@ -16,7 +16,7 @@ from .arena import Arena, Saving, return_freed_memory
 from .errors import CapacityError, CorruptRecordError, StoreError
 from .evaluators import Evaluator, EvaluatorSpec, close, create
 from .paging import BYTES_PER_NODE, Pager
-from .position import key_of
+from .position import fen_of, key_of
 from .record import NodeRecord
 from .saving import Saver
 from .store import Store
@@ -34,8 +34,8 @@ class Graph:
 
     Make one with `Graph.open`; close it, or use it in a `with` statement, so that all of it is saved.
     One search at a time; one process writes a file, any number may read it. While `tables_meanwhile` is False
-    the plain tables are written by `flush` and `close` only, never during a search. While `saves_meanwhile` is
-    False a search saves because of its memory only, not because of the time.
+    the plain tables are written by `flush` and `close` only, never during a search. While `saves_meanwhile`
+    is False a search saves because of its memory only, not because of the time.
     """
 
     def __init__(self, evaluator: Evaluator, store: Store | None, *, ram_bytes: int | None = None) -> None:
@@ -287,7 +287,7 @@ class Graph:
         """Returns what writes the rows of the roots as they are now."""
         self._tables_at = time.monotonic()
         roots = [(key, board, self.read(board)) for key, board in self._roots.items()]
-        known = [(key, board.fen(), record.visits) for key, board, record in roots if record]
+        known = [(key, fen_of(board), record.visits) for key, board, record in roots if record]
         tops = [top_rows(self.read, board) for _, board, record in roots[-TABLE_ROOTS:] if record]
 
         def write(store: Store) -> None:

@@ -103,6 +103,18 @@ def unpack(words: Iterable[int]) -> chess.Board:
     return board
 
 
+def fen_of(board: chess.Board) -> str:
+    """Returns the FEN of a position, with the en passant square wherever the key counts it.
+
+    That is where a pawn stands beside, also if it is pinned and cannot take; python-chess leaves it out then,
+    and what it writes is another position of the graph.
+
+    >>> fen_of(chess.Board("8/8/8/KP5r/1R2Pp1k/8/8/8 b - e3 0 1"))
+    '8/8/8/KP5r/1R2Pp1k/8/8/8 b - e3 0 1'
+    """
+    return board.fen(en_passant="xfen")
+
+
 def key_of(board: chess.Board) -> int:
     """Returns the 64-bit key of a position: the Polyglot hash, XOR `clock_term`.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import chess
 
-from .position import check, key_of, legal_moves
+from .position import check, fen_of, key_of, legal_moves
 from .record import Edge, NodeRecord, node_value
 from .values import D_SCALE, WDL, cp_from_q, negate, wdl_from_q
 
@@ -192,7 +192,7 @@ def view(
         views.append(_move_view(reader, board, moves[index], edge_of(record, k), priors[index]))
     q, d = node_mean(record)
     return NodeView(
-        board.fen(),
+        fen_of(board),
         key_of(board),
         record.visits,
         q,

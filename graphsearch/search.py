@@ -18,7 +18,7 @@ from .kernels import layout
 from .kernels.jit import mark_compiled
 from .paging import BYTES_PER_NODE
 from .params import Limits, SearchParams
-from .position import NOT_TERMINAL, key_of, legal_moves, pack, terminal_kind
+from .position import NOT_TERMINAL, fen_of, key_of, legal_moves, pack, terminal_kind
 from .query import NodeView, view
 from .results import Progress, SearchResult
 from .store import Store
@@ -196,7 +196,7 @@ class _Session:
     def _begin(self) -> None:
         for move in self.listed:
             if move not in self.board.legal_moves:
-                raise InvalidPositionError(f"{move.uci()} is not a legal move of {self.board.fen()}")
+                raise InvalidPositionError(f"{move.uci()} is not a legal move of {fen_of(self.board)}")
         self.arena.set_params(self.params)
         self.arena.set_history(history_keys(self.board))
         self.arena.counters[layout.SELDEPTH] = 0
@@ -210,7 +210,7 @@ class _Session:
 
     def _begin_run(self, store: Store) -> None:
         """Enters this run in the file; in a hurry that waits for its first save."""
-        self.run_id = store.begin_run(self.board.fen(), self.limits.as_dict(), self.params.as_dict())
+        self.run_id = store.begin_run(fen_of(self.board), self.limits.as_dict(), self.params.as_dict())
 
     def _loop(self, on_progress: Callable[[Progress], None] | None, interval: float) -> None:
         shown = self.started
@@ -347,7 +347,7 @@ class _Session:
         assert node is not None
         p = self.progress()
         return SearchResult(
-            self.board.fen(),
+            fen_of(self.board),
             key_of(self.board),
             str(self.graph.path) if self.graph.path else None,
             node.visits,

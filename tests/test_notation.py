@@ -6,6 +6,7 @@ from pathlib import Path
 
 import chess
 import chess.pgn
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -228,3 +229,24 @@ def test_an_exported_game_reads_back_as_it_was_played(
     given = read_position(str(path))
     assert given.board.move_stack == board.move_stack
     assert given.notes == ()
+
+
+def test_a_printed_fen_leads_back_to_its_record_also_if_the_capturing_pawn_is_pinned(tmp_path: Path) -> None:
+    from graphsearch import Graph, Limits, query, search
+    from graphsearch.fens import fens
+    from graphsearch.position import fen_of, key_of, unpack
+    from graphsearch.store import Store
+
+    board = chess.Board("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1")
+    path = tmp_path / "a.graph"
+    with Graph.open(path, evaluator="uniform") as graph:
+        search(graph, board, Limits(visits=200))
+    board.push_san("e4")
+    assert key_of(chess.Board(fen_of(board))) == key_of(board) != key_of(chess.Board(board.fen()))
+    node = query(path, board)
+    assert node is not None
+    assert query(path, chess.Board(node.position)) == node
+    with Store.open(path, read_only=True) as store:
+        words = [row for batch in store.scan() for row in batch.words]
+        for row, fen in zip(words, fens(np.array(words)), strict=True):
+            assert f"{key_of(chess.Board(fen)):016x}" == f"{key_of(unpack(row.tolist())):016x}"

@@ -14,7 +14,7 @@ from graphsearch.disagree import disagree
 from graphsearch.errors import EvaluatorError, InvalidParameterError, StoreError, UnfinishedError
 from graphsearch.fens import fens
 from graphsearch.opinions import OpinionProgress, second_opinion
-from graphsearch.position import key_of, legal_moves, unpack
+from graphsearch.position import fen_of, key_of, legal_moves, unpack
 from graphsearch.record import prior_order, priors_from_codes
 from graphsearch.reevaluate import reevaluate
 from graphsearch.store import Store, opinions, prune, verify
@@ -68,7 +68,7 @@ def search_more(path: Path, visits: int = 100) -> None:
 
 def test_fens_in_bulk_are_those_of_python_chess() -> None:
     words = batch_of(random_records(4, 400)).words
-    assert fens(words) == [unpack(row).fen() for row in words.tolist()]
+    assert fens(words) == [fen_of(unpack(row)) for row in words.tolist()]
     assert any(fen.split()[3] != "-" for fen in fens(words)), "en passant is among them"
     assert fens(words[:0]) == []
 

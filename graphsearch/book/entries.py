@@ -10,6 +10,7 @@ import chess
 
 from ..errors import InvalidPositionError
 from ..notation import START_WORD, board_from_fen, play_moves, read_position
+from ..position import fen_of
 from .queue import Entry
 
 MOVES_WORD = "moves"  # as in UCI: startpos moves e2e4 e7e5
@@ -32,7 +33,7 @@ class Given:
 def entry_of(board: chess.Board, origin: str) -> Entry:
     """Returns the entry of a position with the line on its move stack."""
     moves = tuple(move.uci() for move in board.move_stack)
-    return Entry(board.root().fen(), moves, origin)
+    return Entry(fen_of(board.root()), moves, origin)
 
 
 def from_text(text: str, *, moves: str | None = None) -> Given:

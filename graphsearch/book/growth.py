@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import chess
 
-from ..position import CHECKMATE, NOT_TERMINAL, key_of, legal_moves, terminal_kind
+from ..position import CHECKMATE, NOT_TERMINAL, fen_of, key_of, legal_moves, terminal_kind
 from ..query import edge_of
 from ..record import NodeRecord
 from .config import BookConfig
@@ -81,7 +81,7 @@ class Growth:
         key = hex_key(board)
         position = self._tree.positions.get(key)
         if position is None:
-            position = Position(key, board.fen(), ply, self._since)
+            position = Position(key, fen_of(board), ply, self._since)
             kind = terminal_kind(board)
             if kind != NOT_TERMINAL:
                 position.state, position.value = END, -1.0 if kind == CHECKMATE else 0.0

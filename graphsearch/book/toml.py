@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ..errors import BookConfigError
-from ..position import key_of
+from ..position import fen_of, key_of
 from .config import BookConfig, Root, Ruling, Side
 from .toml_lines import lines_of
 from .toml_roots import MAX_PLY, merged, read_root, read_ruling
@@ -225,7 +225,7 @@ class _Reader:
             for root in read_root(table, number, self._folder, max_ply):
                 same = found.setdefault(key_of(root.board), root)
                 if same is not root:
-                    table.note("moves", f"is the position of {same.origin} again: {root.board.fen()}")
+                    table.note("moves", f"is the position of {same.origin} again: {fen_of(root.board)}")
         return tuple(found.values())
 
     def _rulings(self, max_ply: int | None) -> tuple[tuple[Ruling, ...], tuple[Ruling, ...]]:
@@ -240,12 +240,12 @@ class _Reader:
             self._refuse_both(ruling, other)
         for ruling in excluded:
             if len(ruling.moves) == ruling.board.legal_moves.count():
-                self._faults.add(ruling.line, f"[[exclude]] leaves no legal move in {ruling.board.fen()}")
+                self._faults.add(ruling.line, f"[[exclude]] leaves no legal move in {fen_of(ruling.board)}")
         return forced, excluded
 
     def _refuse_both(self, forced: Ruling, excluded: Ruling | None) -> None:
         for move in forced.moves:
             if excluded and move in excluded.moves:
-                san, fen = forced.board.san(move), forced.board.fen()
+                san, fen = forced.board.san(move), fen_of(forced.board)
                 lines = f"forced (line {forced.line}) and excluded (line {excluded.line})"
                 self._faults.add(excluded.line, f"{san} is {lines} in {fen}: take out one of them")

@@ -11,7 +11,7 @@ import chess
 
 from ..errors import InvalidPositionError
 from ..notation import START_WORD, board_from_fen, play_moves, read_moves
-from ..position import key_of, terminal_kind
+from ..position import fen_of, key_of, terminal_kind
 from .config import Root, Ruling
 from .toml_table import Table, shown
 
@@ -71,7 +71,7 @@ def read_root(table: Table, number: int, folder: Path, max_ply: int | None) -> I
 
 def _note_end(table: Table, board: chess.Board) -> None:
     if terminal_kind(board):
-        table.note("moves", f"the game is over at {board.fen()}; nothing can be searched there")
+        table.note("moves", f"the game is over at {fen_of(board)}; nothing can be searched there")
 
 
 def _from_games(table: Table, number: int, folder: Path, max_ply: int | None) -> Iterator[Root]:

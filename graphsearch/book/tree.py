@@ -53,8 +53,8 @@ class Position:
     """A position of the book; values are seen by the side to move.
 
     Attributes:
-      key: 16 hex digits. fen: the position. ply: fewest half-moves to it. state: `leaf`, `open`, `end`, or `apart`
-        while no root leads to it.
+      key: 16 hex digits. fen: the position. ply: fewest half-moves to it.
+      state: `leaf`, `open`, `end`, or `apart` while no root leads to it.
       searches: how often it was searched to its budget. n: node N after the last time.
       value: of the book; None before the first search.
       outside, outside_move: best value among visited moves outside the book, and that move; None: no such.

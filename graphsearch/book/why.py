@@ -9,7 +9,7 @@ from typing import Any
 
 import chess
 
-from ..position import check
+from ..position import check, fen_of
 from ..store import Store, games
 from . import rows
 from .build import numbered
@@ -150,7 +150,7 @@ class _Asked:
         outside = position.outside_move if position else None
         return Why(
             self._name,
-            board.fen(),
+            fen_of(board),
             key,
             position is not None,
             position.state if position else None,
@@ -200,7 +200,7 @@ class _Asked:
             if position is not None:
                 found = [v for v in self._verdicts(position, game) if v.candidate.move == move.uci()]
                 line = self._line(position.key)
-                return LeftAt(game.fen(), game.san(move), line, position.state, found[0] if found else None)
+                return LeftAt(fen_of(game), game.san(move), line, position.state, found[0] if found else None)
         return None
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import chess
 
-from ..position import CHECKMATE, NOT_TERMINAL, check, terminal_kind
+from ..position import CHECKMATE, NOT_TERMINAL, check, fen_of, terminal_kind
 from ..values import WDL, cp_from_q
 from .base import Evaluator, PositionBatch, checked
 
@@ -73,9 +73,9 @@ def _assess_some(evaluator: Evaluator, boards: Sequence[chess.Board]) -> Iterato
         p = found.priors[batch.offsets[row] : batch.offsets[row + 1]]
         pairs = sorted(zip((m.uci() for m in moves), p.tolist(), strict=True), key=lambda pair: -pair[1])
         wdl = WDL(*found.wdl[row].tolist())
-        yield Assessment(board.fen(), wdl, wdl.q, cp_from_q(wdl.q), dict(pairs), kind)
+        yield Assessment(fen_of(board), wdl, wdl.q, cp_from_q(wdl.q), dict(pairs), kind)
 
 
 def _exact(board: chess.Board, kind: int) -> Assessment:
     wdl = WDL(0.0, 0.0, 1.0) if kind == CHECKMATE else WDL(0.0, 1.0, 0.0)
-    return Assessment(board.fen(), wdl, wdl.q, cp_from_q(wdl.q), {}, kind)
+    return Assessment(fen_of(board), wdl, wdl.q, cp_from_q(wdl.q), {}, kind)

@@ -12,7 +12,7 @@ from typing import Any
 import chess
 
 from ..errors import InvalidPositionError
-from ..position import check, key_of
+from ..position import check, fen_of, key_of
 from ..store import games as tables
 from .importing import Desk, Job, OnProgress, import_files, open_for_import
 from .report import FileReport, Problem
@@ -83,7 +83,7 @@ def _take_line(desk: Desk, number: int, text: str, rows: list[tables.EpdRow]) ->
         desk.report.skipped += 1
         return
     key = f"{key_of(board):016x}"
-    rows.append((desk.source.id, number, key, board.fen(), json.dumps(operations, ensure_ascii=False)))
+    rows.append((desk.source.id, number, key, fen_of(board), json.dumps(operations, ensure_ascii=False)))
     desk.report.taken += 1
 
 

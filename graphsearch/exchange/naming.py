@@ -45,7 +45,7 @@ class Names:
         ep = "-"
         if board.ep_square is not None:
             key ^= _HASHER.hash_ep_square(board)
-            ep = chess.SQUARE_NAMES[board.ep_square] if board.has_legal_en_passant() else "-"
+            ep = chess.SQUARE_NAMES[board.ep_square] if board.has_pseudo_legal_en_passant() else "-"
         key ^= castling[0] ^ _HASHER.hash_turn(board) ^ clock_term(board.halfmove_clock)
         side = "w" if board.turn else "b"
         clocks = f"{board.halfmove_clock} {board.fullmove_number}"

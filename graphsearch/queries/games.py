@@ -9,7 +9,7 @@ from typing import Any
 import chess
 
 from ..errors import UnknownPositionError
-from ..position import check, key_of, legal_moves
+from ..position import check, fen_of, key_of, legal_moves
 from ..query import edge_of, node_mean
 from ..record import NodeRecord
 from ..store.file import sql_errors
@@ -134,13 +134,13 @@ def games(path: str | os.PathLike[str], board: chess.Board) -> Games:
         record = source.read(board)
         if record is None and not counts:
             raise UnknownPositionError(
-                f"{source.path} holds this position neither from games nor from a search: {board.fen()}"
+                f"{source.path} holds this position neither from games nor from a search: {fen_of(board)}"
             )
     total = sum(counts.values(), Results())
     rows = [_row(board, move, counts, total, record) for move in _met(board, counts, record)]
     rows.sort(key=lambda row: (-row.results.games, -(row.n or 0), -row.results.variations, row.move))
     n, q = (record.visits, node_mean(record)[0]) if record else (None, None)
-    return Games(board.fen(), total, total.score(board.turn), n, q, tuple(rows))
+    return Games(fen_of(board), total, total.score(board.turn), n, q, tuple(rows))
 
 
 def counts_at(source: Source, board: chess.Board) -> dict[str, Results]:

@@ -14,7 +14,7 @@ from typing import Any
 import chess
 import numpy as np
 
-from ..position import POSITION_WORDS, check, clock_term
+from ..position import POSITION_WORDS, check, clock_term, fen_of
 from ..query import edge_of
 from ..record import Edge
 from .source import Source, opened, plain_key
@@ -91,7 +91,7 @@ def parents(path: str | os.PathLike[str], board: chess.Board) -> Parents:
         tried = list(candidates(board))
         found = [_parent(edge) for edge in stored(source, board, tried)]
     found.sort(key=lambda parent: (-parent.n, -parent.visits, parent.position))
-    return Parents(board.fen(), record.visits if record else None, len(tried), tuple(found))
+    return Parents(fen_of(board), record.visits if record else None, len(tried), tuple(found))
 
 
 def parent_edges(source: Source, board: chess.Board) -> list[ParentEdge]:
@@ -168,7 +168,7 @@ def _edge_in(source: Source, before: chess.Board, move: chess.Move) -> ParentEdg
 def _parent(found: ParentEdge) -> Parent:
     edge = found.edge
     return Parent(
-        found.board.fen(),
+        fen_of(found.board),
         found.visits,
         found.move.uci(),
         found.board.san(found.move),

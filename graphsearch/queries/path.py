@@ -16,7 +16,7 @@ from typing import Any
 import chess
 
 from ..errors import InvalidParameterError, UnknownPositionError
-from ..position import check, key_of
+from ..position import check, fen_of, key_of
 from .reach import Target
 from .source import Source, after, opened, steps_of
 
@@ -98,8 +98,8 @@ def path(
         looking = _Looking(source, board, limit)
         shortest = looking.shortest(roots)
         visited = looking.most_visited(roots, len(shortest.steps) + EXTRA_PLIES) if shortest else None
-        fens = tuple(start.fen() for start in roots)
-        return Path(board.fen(), fens, shortest, visited or shortest, looking.complete, source.reads)
+        fens = tuple(fen_of(start) for start in roots)
+        return Path(fen_of(board), fens, shortest, visited or shortest, looking.complete, source.reads)
 
 
 def _roots(source: Source, board: chess.Board, root: chess.Board | None) -> list[chess.Board]:
@@ -131,7 +131,7 @@ class _Label:
             san = label.before.board.san(label.move)
             steps.append(RouteStep(label.move.uci(), san, label.n, label.q))
             label = label.before
-        return Route(label.board.fen(), tuple(steps[::-1]), self.least_n if steps else None)
+        return Route(fen_of(label.board), tuple(steps[::-1]), self.least_n if steps else None)
 
 
 _UNBOUNDED = 1 << 40  # more visits than an edge can have

@@ -10,7 +10,7 @@ from typing import Any
 import chess
 
 from ..errors import InvalidParameterError
-from ..position import CLOCK_DRAW
+from ..position import CLOCK_DRAW, fen_of
 from ..record import NodeRecord
 from ..values import negate
 from .source import Source, Step, opened, repeats_from, steps_of
@@ -99,7 +99,7 @@ def pv(path: str | os.PathLike[str], board: chess.Board, *, lines: int = 1, by: 
         record = source.wanted(board)
         first = _CHOICES[by](record, board)[:lines]
         found = [_line(source, board, step, _CHOICES[by]) for step in first]
-        return Lines(board.fen(), by, record.visits, tuple(found))
+        return Lines(fen_of(board), by, record.visits, tuple(found))
 
 
 def _by_value(record: NodeRecord, board: chess.Board) -> list[Step]:
@@ -123,7 +123,7 @@ def _line(source: Source, board: chess.Board, first: Step, choice: Choice) -> Li
         if step and len(plies) == MAX_PLIES:
             step, end = None, TOO_LONG
         seen.add(walk.epd())
-    return Line(tuple(plies), end, walk.fen())
+    return Line(tuple(plies), end, fen_of(walk))
 
 
 def _next(source: Source, walk: chess.Board, seen: set[str], choice: Choice) -> tuple[Step | None, str]:

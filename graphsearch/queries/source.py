@@ -11,7 +11,7 @@ import chess
 import chess.polyglot
 
 from ..errors import StoreError, UnknownPositionError
-from ..position import check, clock_term, key_of, legal_moves
+from ..position import check, clock_term, fen_of, key_of, legal_moves
 from ..query import ranking
 from ..record import Edge, NodeRecord
 from ..store import Store
@@ -47,7 +47,7 @@ class Source:
         check(board)
         record = self.read(board)
         if record is None:
-            raise UnknownPositionError(f"{self.path} does not hold this position: {board.fen()}")
+            raise UnknownPositionError(f"{self.path} does not hold this position: {fen_of(board)}")
         return record
 
     @property

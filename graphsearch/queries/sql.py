@@ -25,7 +25,7 @@ import chess
 
 from ..errors import GraphSearchError, InvalidParameterError
 from ..notation import START_WORD, board_from_fen, play_moves, read_moves
-from ..position import key_of
+from ..position import fen_of, key_of
 from ..query import view
 from ..store import Store
 from ..store.file import check_is_file, open_reader, real_path, sql_errors
@@ -232,7 +232,7 @@ def _key(fen: object) -> str:
 def _after(fen: object, moves: object) -> str:
     board = _board(fen)
     play_moves(board, str(moves))
-    return board.fen()
+    return fen_of(board)
 
 
 def _san(fen: object, move: object) -> str:

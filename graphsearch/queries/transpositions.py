@@ -15,7 +15,7 @@ from typing import Any
 import chess
 
 from ..errors import InvalidParameterError
-from ..position import key_of
+from ..position import fen_of, key_of
 from ..query import node_mean
 from .source import Source, after, key_after, opened, plain_key, steps_of
 
@@ -139,7 +139,7 @@ class _Looking:
         shared = [met for met in self._met.values() if met.ways > 1]
         best = heapq.nsmallest(top, shared, key=lambda met: (-met.ways, -met.n))
         return Transpositions(
-            tuple(root.fen() for root in self._roots),
+            tuple(fen_of(root) for root in self._roots),
             self._done,
             self._source.store.node_count,
             self._edges,
@@ -169,4 +169,4 @@ class _Looking:
         board = met.board()
         record = self._source.read(board)
         visits, q = (record.visits, node_mean(record)[0]) if record else (None, None)
-        return Transposition(board.fen(), met.ways, met.n, visits, q, met.root.fen(), met.full_line())
+        return Transposition(fen_of(board), met.ways, met.n, visits, q, fen_of(met.root), met.full_line())

@@ -10,7 +10,7 @@ from typing import Any
 import chess
 
 from ..errors import InvalidParameterError
-from ..position import key_of
+from ..position import fen_of, key_of
 from ..query import node_mean
 from ..record import NodeRecord
 from .source import Source, after, opened, steps_of
@@ -135,7 +135,7 @@ class _Growing:
         self._transpositions = 0
 
     def tree(self, board: chess.Board, record: NodeRecord) -> Tree:
-        root = Branch(None, None, record.visits, None, node_mean(record)[0], board.fen())
+        root = Branch(None, None, record.visits, None, node_mean(record)[0], fen_of(board))
         level: deque[Place] = deque([(root, board.copy(stack=False), ())])
         while level:
             branch, position, line = level.popleft()
@@ -161,7 +161,7 @@ class _Growing:
         found = []
         for move, edge, p in followed:
             child = after(board, move)
-            grown = Branch(move.uci(), board.san(move), edge.n, p, edge.value, child.fen())
+            grown = Branch(move.uci(), board.san(move), edge.n, p, edge.value, fen_of(child))
             branch.branches.append(grown)
             found.append((grown, child, (*line, board.san(move))))
         return found

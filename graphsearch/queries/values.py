@@ -9,7 +9,7 @@ from typing import Any
 import chess
 
 from ..errors import InvalidPositionError, UnknownPositionError
-from ..position import check
+from ..position import check, fen_of
 from ..query import node_mean
 from ..record import NodeRecord
 from ..values import cp_from_q, negate
@@ -80,7 +80,7 @@ def values(path: str | os.PathLike[str], board: chess.Board) -> LineValues:
     """
     check(board)
     if not board.move_stack:
-        raise InvalidPositionError(f"a line has moves, and there are none to {board.fen()}")
+        raise InvalidPositionError(f"a line has moves, and there are none to {fen_of(board)}")
     walk, points = board.root(), []
     with opened(path) as source:
         for ply, move in enumerate([*board.move_stack, None]):
@@ -90,7 +90,7 @@ def values(path: str | os.PathLike[str], board: chess.Board) -> LineValues:
         unknown = sum(point.n is None for point in points)
         if unknown == len(points):
             raise UnknownPositionError(f"{source.path} holds none of the {unknown} positions of this line")
-    return LineValues(board.root().fen(), tuple(points), unknown)
+    return LineValues(fen_of(board.root()), tuple(points), unknown)
 
 
 def _point(source: Source, board: chess.Board, ply: int, move: chess.Move | None) -> LinePoint:
@@ -100,7 +100,7 @@ def _point(source: Source, board: chess.Board, ply: int, move: chess.Move | None
         "ply": ply,
         "number": board.fullmove_number,
         "turn": turn,
-        "position": board.fen(),
+        "position": fen_of(board),
     }
     point |= {"move": move.uci() if move else None, "san": san}
     record = source.read(board)

@@ -15,7 +15,7 @@ import chess
 from ..position import clock_term, encode_move
 from ..query import edge_of, node_mean, ranking
 from ..record import Edge, NodeRecord
-from ..store import Store
+from ..store import Store, games
 from ..values import D_SCALE, negate
 from . import tables
 from .scratch import Met
@@ -151,8 +151,8 @@ def games_weights(store: Store) -> Weigh:
 
     def weigh(seen: Seen) -> Mapping[int, Weight]:
         return {
-            encode_move(chess.Move.from_uci(row.move)): Weight(row.score(seen.turn), 0, row.games)
-            for row in tables.games(store, seen.key)
+            encode_move(chess.Move.from_uci(row.move)): Weight(row.points(seen.turn), 0, row.games)
+            for row in games.counts(store, [seen.key]).get(seen.key, [])
         }
 
     return weigh

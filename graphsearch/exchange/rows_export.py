@@ -17,7 +17,7 @@ import numpy as np
 
 from ..query import node_mean
 from ..record import Edge, NodeRecord
-from ..store import Store
+from ..store import Store, games
 from ..store.reading import Reader
 from ..values import cp_from_q, wdl_from_q
 from . import tables
@@ -76,10 +76,11 @@ def _json_lines(store: Store, book: int | None) -> Render:
     has_games = tables.has_games(store)
 
     def render(stops: list[Stop], texts: list[str], reader: Reader) -> Iterable[tuple[bytes, int]]:
+        played = games.counts(store, [stop.seen.key for stop in stops]) if has_games else {}
         for stop, fen, moves in zip(stops, texts, moves_of(stops, book is not None), strict=True):
             data = node_of(stop, fen) | {"moves": moves}
             if has_games:
-                data["games"] = [_games(row) for row in tables.games(store, stop.seen.key)]
+                data["games"] = [_games(row) for row in played.get(stop.seen.key, [])]
             if book is not None:
                 data["book"] = _book(store, book, stop)
             yield json.dumps(data, ensure_ascii=False, allow_nan=False).encode() + b"\n", len(moves)
@@ -189,7 +190,7 @@ def _move(stop: Stop, edges: list[Edge], priors: list[float], k: int, key: int) 
     }
 
 
-def _games(row: tables.GameCounts) -> dict[str, Any]:
+def _games(row: games.GameMove) -> dict[str, Any]:
     names = ("move", "san", "white", "draws", "black", "unknown", "variations")
     return {name: getattr(row, name) for name in names}
 

@@ -44,28 +44,6 @@ class BookMove:
 
 
 @dataclass(frozen=True, slots=True)
-class GameCounts:
-    """A row of `game_move`: games with the move by result."""
-
-    move: str
-    san: str
-    white: int
-    draws: int
-    black: int
-    unknown: int
-    variations: int
-
-    @property
-    def games(self) -> int:
-        """In how many games the move was played."""
-        return self.white + self.draws + self.black + self.unknown
-
-    def score(self, turn: chess.Color) -> int:
-        """Returns two points for a win of the side that plays it, one for a draw, as Polyglot counts."""
-        return 2 * (self.white if turn else self.black) + self.draws
-
-
-@dataclass(frozen=True, slots=True)
 class Entry:
     """A row of `polyglot_entry`; `turn` is that of the position, None where it is not known."""
 
@@ -142,17 +120,6 @@ def book_moves(store: Store, number: int, key: str) -> list[BookMove]:
 def has_games(store: Store) -> bool:
     """Returns whether games were imported into a file."""
     return _has(store, "game_move") and bool(_rows(store, "SELECT 1 FROM game_move LIMIT 1"))
-
-
-def games(store: Store, key: str) -> list[GameCounts]:
-    """Returns the moves of imported games in a position, the most played first."""
-    rows = _rows(
-        store,
-        "SELECT move, san, white, draws, black, unknown, variations FROM game_move WHERE key = ?"
-        " ORDER BY white + draws + black + unknown DESC, move",
-        (key,),
-    )
-    return [GameCounts(*row) for row in rows]
 
 
 def has_entries(store: Store) -> bool:

@@ -12,7 +12,7 @@ from ..errors import UnknownPositionError
 from ..position import check, fen_of, key_of, legal_moves
 from ..query import edge_of, node_mean
 from ..record import NodeRecord
-from ..store.file import sql_errors
+from ..store import games as tables
 from ..values import cp_from_q
 from .source import Source, opened
 
@@ -147,12 +147,9 @@ def counts_at(source: Source, board: chess.Board) -> dict[str, Results]:
     """Returns the results of imported games by move in UCI; nothing if the file has no such tables."""
     if not source.has_games:
         return {}
-    with sql_errors(source.path, "read it"):
-        rows = source.store.connection.execute(
-            "SELECT move, white, draws, black, unknown, variations FROM game_move WHERE key = ?",
-            (f"{key_of(board):016x}",),
-        ).fetchall()
-    return {row[0]: Results(*row[1:]) for row in rows}
+    key = f"{key_of(board):016x}"
+    found = tables.counts(source.store, [key]).get(key, [])
+    return {m.move: Results(m.white, m.draws, m.black, m.unknown, m.variations) for m in found}
 
 
 def _met(board: chess.Board, counts: dict[str, Results], record: NodeRecord | None) -> list[chess.Move]:

@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import Any
 
+import chess
+
 from .file import sql_errors
 from .provenance import now
 from .store import Store
@@ -52,6 +54,10 @@ class GameMove:
     def games(self) -> int:
         """Games with this move, whatever their result; variations are none."""
         return self.white + self.draws + self.black + self.unknown
+
+    def points(self, turn: chess.Color) -> int:
+        """Returns two points for a win of the side that plays it, one for a draw, as Polyglot counts."""
+        return 2 * (self.white if turn else self.black) + self.draws
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,8 @@ def file(small_graph: Path) -> Path:
                 (key, fen, ply, state),
             )
         db.execute(
-            "INSERT INTO book_move VALUES (1, ?, 'e2e4', 'e4', ?, 'own_cp', 0.4, 9, 0.2, 0.2, 0, 11, 0, 0, 1)",
+            "INSERT INTO book_move VALUES"
+            " (1, ?, 'e2e4', 'e4', ?, 'own_cp', 0.4, 9, 0.2, 0.2, 0, 11, 0, 0, 1)",
             (START_KEY, e4_key),
         )
     db.close()

@@ -48,7 +48,9 @@ def commands(block: str) -> list[str]:
     return [line.removeprefix("$ ") for line in block.splitlines() if line.startswith("$ ")]
 
 
-CONSOLE = [command for kind, block in BLOCKS if kind == "console" for command in commands(block)]
+CONSOLE = list(
+    dict.fromkeys(command for kind, block in BLOCKS if kind == "console" for command in commands(block))
+)
 
 
 @pytest.fixture

@@ -197,18 +197,27 @@ def build_at(
     on_progress: OnProgress | None = None,
 ) -> BuildReport:
     """Builds with a desk, which is closed at the end."""
-    timer = None
+    timer, out_of_time = None, threading.Event()
     if limits.seconds is not None:
-        timer = threading.Timer(limits.seconds, stop.set)
+        timer = threading.Timer(limits.seconds, _end_of_time, (out_of_time, stop))
         timer.daemon = True
         timer.start()
     try:
         with Store.open(path, read_only=True) as tables:
-            return _Build(tables, config, started, desk, limits, stop, on_progress).run()
+            building = _Build(tables, config, started, desk, limits, stop, on_progress)
+            building.out_of_time = out_of_time
+            return building.run()
     finally:
         if timer:
             timer.cancel()
         desk.close()
+
+
+def _end_of_time(out_of_time: threading.Event, stop: threading.Event) -> None:
+    """Stops a build whose time is over, unless somebody has stopped it already."""
+    if not stop.is_set():
+        out_of_time.set()
+        stop.set()
 
 
 @dataclass(slots=True)
@@ -253,6 +262,7 @@ class _Build:
         self.growth = Growth(config, self.tree, started.book_run, desk.read, self._games)
         self.requests = Requests(self.tree, self.growth, config)
         self._origins: dict[str, str] = {}
+        self.out_of_time = threading.Event()
 
     # -------------------------------------------------------------- the whole
     def run(self) -> BuildReport:
@@ -296,8 +306,7 @@ class _Build:
                 self._take(outcome)
 
     def _why_stopped(self) -> str:
-        seconds = self._limits.seconds
-        return TIME if seconds is not None and time.monotonic() - self._began >= seconds else STOPPED
+        return TIME if self.out_of_time.is_set() else STOPPED
 
     def _finish(self, ended: str) -> None:
         """Writes the end of this build; what searches still run is lost to the book, not to the graph."""

@@ -29,7 +29,7 @@ from graphsearch.exchange.naming import Names
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.report import FileReport
 from graphsearch.exchange.sources import Given
-from graphsearch.position import key_of
+from graphsearch.position import fen_of, key_of
 from graphsearch.store import Store, info, verify
 from graphsearch.store import games as tables
 
@@ -315,7 +315,7 @@ def test_keys_and_fens_are_those_of_python_chess_along_the_games_of_the_samples(
                 key = chess.polyglot.zobrist_hash(board)
                 if board.halfmove_clock <= 75:
                     assert key_of(board) == key
-                assert names.name(board) == (f"{key_of(board):016x}", board.fen())
+                assert names.name(board) == (f"{key_of(board):016x}", fen_of(board))
                 positions += 1
     assert positions or name == "utf8-bom.pgn"
 
@@ -343,7 +343,7 @@ def test_names_are_right_above_the_free_clock_and_with_en_passant() -> None:
         "8/8/8/8/k2Pp2Q/8/8/3K4 b - d3 0 1",
     ):
         board = chess.Board(fen)
-        assert names.name(board) == (f"{key_of(board):016x}", board.fen())
+        assert names.name(board) == (f"{key_of(board):016x}", fen_of(board))
 
 
 def test_positions_with_a_high_clock_keep_the_keys_that_their_clock_gives_them(path: Path) -> None:

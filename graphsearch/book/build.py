@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import chess
 
@@ -31,7 +31,7 @@ from .local import LocalDesk
 from .order import order_of
 from .queue import QueueItem
 from .requests import Requests
-from .tree import APART, END, LEAF, OPEN, BookTree, Position, Way
+from .tree import APART, LEAF, OPEN, BookTree, Position, Way
 
 SAVE_SECONDS = 5.0  # between two savings: what a kill costs at most, beside the searches that run
 POLL_SECONDS = 1.0  # between two looks at the queue
@@ -129,12 +129,6 @@ class BuildReport:
 
 
 OnProgress = Callable[[BuildProgress], None]
-
-
-class DeskMaker(Protocol):
-    """Opens a desk on a file that is bound to its evaluator already."""
-
-    def __call__(self, started: rows.Started) -> Desk: ...  # noqa: D102
 
 
 def build(
@@ -295,7 +289,7 @@ class _Build:
             for outcome in self._desk.finished(WAIT_SECONDS):
                 self._take(outcome)
             self._save_if_due()
-            self._show()
+            self._show("building")
 
     def _drain(self) -> None:
         """Takes in what the searches that run have found when they end."""
@@ -330,20 +324,14 @@ class _Build:
         for root in self._config.roots:
             self.enter_root(root.board.copy(stack=False), root.origin)
         for position in tree.positions.values():
-            self._fit(position)
+            self.growth.fit_ply(position)
         tree.update(tree.positions)
         is_whole = self._check_all() if self._must_check() else True
         if is_whole:  # else the next build checks it all
             self._desk.note(lambda store: rows.write_config(store, self._started.book, self._config))
         self.growth.set_apart()
-        tree.update(tree.positions)
         tree.unsettled.clear()
         self._note_roots()
-
-    def _fit(self, position: Position) -> None:
-        """Fits a position that was read to the last ply, which may have changed."""
-        if position.state in (LEAF, END):
-            self.growth.fit_ply(position)
 
     def _must_check(self) -> bool:
         """Returns whether what was decided may have to be decided anew: by other rules, or other games."""
@@ -360,7 +348,7 @@ class _Build:
         searched = [p for p in self.tree.positions.values() if p.state == OPEN]
         for position in sorted(searched, key=lambda p: (-p.ply, p.key)):
             self.growth.redecide(position)
-            self._say("checking")
+            self._show("checking")
             if self._stop.is_set():
                 return False
         self.growth.settle()
@@ -415,7 +403,7 @@ class _Build:
             self._tell_way(way)
             self.tree.lease(key, leased=True)
             self._desk.submit(self._task(self.tree.positions[key]))
-            self._show(LINE_SECONDS)
+            self._show("building", LINE_SECONDS)
         return True
 
     def _may_search(self) -> bool:
@@ -491,10 +479,11 @@ class _Build:
         self._now = numbered(sans, tree.positions[way.keys[0]].ply) or position.fen
         self._now_ply = position.ply
 
-    def _show(self, after: float = SHOW_SECONDS) -> None:
+    def _show(self, stage: str, after: float = SHOW_SECONDS) -> None:
+        """Tells how far it is, now and then: that counts all positions."""
         if time.monotonic() - self._shown_at >= after:
             self._shown_at = time.monotonic()
-            self._say("building")
+            self._say(stage)
 
     def _say(self, stage: str) -> None:
         if self._on_progress is None:

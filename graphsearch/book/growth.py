@@ -100,12 +100,15 @@ class Growth:
     def set_apart(self) -> None:
         """Sets positions apart that no root leads to any more, and brings back those that one leads to."""
         reached = self._tree.reachable()
+        gone = []
         for key, position in self._tree.positions.items():
             if key not in reached and position.state != APART:
                 position.state = APART
-                self._tree.changed.add(key)
+                gone.append(key)
             elif key in reached and position.state == APART:
                 self._bring_back(position)
+        self._tree.changed.update(gone)
+        self._tree.update(gone)
 
     def _bring_back(self, position: Position) -> None:
         """Gives a position that was apart, and what follows it, the states that they had."""
@@ -251,8 +254,8 @@ class Growth:
         self._tree.lowered.clear()
 
     def fit_ply(self, position: Position) -> None:
-        """Makes a position that was never searched a leaf or an end, by its ply."""
-        if position.searches or position.n or position.value is not None:
+        """Makes a leaf or an end that was never searched the one or the other, by its ply."""
+        if position.state not in (LEAF, END) or position.searches or position.n or position.value is not None:
             return
         state = LEAF if position.ply < self._config.max_ply else END
         if state != position.state:

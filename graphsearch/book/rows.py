@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import StoreError
-from ..store import Store
+from ..store import Store, games
 from ..store.file import sql_errors
 from ..store.provenance import now
 from .config import BookConfig
@@ -46,15 +45,10 @@ class Started:
     built: str
 
 
-def has_books(connection: sqlite3.Connection) -> bool:
-    """Returns whether the file's format has the tables of books."""
-    return bool(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'book'").fetchone())
-
-
 def books(store: Store) -> list[BookRow]:
     """Returns the books of a file, by name."""
     with sql_errors(store.path, "read it"):
-        if not has_books(store.connection):
+        if not games.has_tables(store):
             return []
         return [BookRow(*row) for row in store.connection.execute("SELECT * FROM book ORDER BY name")]
 

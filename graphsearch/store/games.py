@@ -100,7 +100,7 @@ class Imported:
 
 
 def has_tables(store: Store) -> bool:
-    """Returns whether the file's format has the tables of imports."""
+    """Returns whether the file's format has the tables of imports and books."""
     return store.format_version >= FIRST_FORMAT
 
 

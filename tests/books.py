@@ -15,7 +15,7 @@ from graphsearch.book.shape import Shape, read_shape
 from graphsearch.position import key_of
 from graphsearch.provenance import EvaluatorIdentity
 from graphsearch.store import Store
-from graphsearch.store.migrations import migrations
+from graphsearch.store.migrations import FORMAT_VERSION, migrations
 
 UNIFORM = EvaluatorIdentity("uniform", "", {}, "uniform")
 CONFIG = '[book]\nside = "{side}"\nmax_ply = 24\n'
@@ -75,7 +75,8 @@ class Handmade:
         for script in migrations().values():
             connection.executescript(script)
         self.write_to(connection)
-        return read_shape(cast(Store, SimpleNamespace(path=Path("here"), connection=connection)), self.name)
+        store = SimpleNamespace(path=Path("here"), connection=connection, format_version=FORMAT_VERSION)
+        return read_shape(cast(Store, store), self.name)
 
     def write_to(self, connection: sqlite3.Connection) -> None:
         execute, many = connection.execute, connection.executemany

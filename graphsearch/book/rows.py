@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import StoreError
-from ..store import Store, games
+from ..store import Store
+from ..store.books import BookRow, books
 from ..store.file import sql_errors
 from ..store.provenance import now
 from .config import BookConfig
@@ -15,18 +16,6 @@ from .tree import BookMove, BookTree, Position
 
 Row = tuple[Any, ...]
 KIND = "book"  # of the row in the table `run`
-
-
-@dataclass(frozen=True, slots=True)
-class BookRow:
-    """A row of the table `book`."""
-
-    id: int
-    name: str
-    side: str
-    config: str
-    created: str
-    updated: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +32,6 @@ class Started:
     book_run: int
     before: str
     built: str
-
-
-def books(store: Store) -> list[BookRow]:
-    """Returns the books of a file, by name."""
-    with sql_errors(store.path, "read it"):
-        if not games.has_tables(store):
-            return []
-        return [BookRow(*row) for row in store.connection.execute("SELECT * FROM book ORDER BY name")]
 
 
 def book_named(store: Store, name: str | None) -> BookRow:

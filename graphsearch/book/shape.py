@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import chess
 
 from ..errors import InvalidParameterError
 from ..store import Store
+from ..store.books import books
 from ..store.file import sql_errors
 
 LEAF, OPEN, END = "leaf", "open", "end"
@@ -138,15 +140,6 @@ def numbered(fen: str, sans: Sequence[str]) -> str:
     return " ".join(words)
 
 
-def book_names(store: Store) -> list[str]:
-    """Returns the names of the books of a file; none in a file of an older format."""
-    with sql_errors(store.path, "read it"):
-        tables = store.connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'book'")
-        if tables.fetchone() is None:
-            return []
-        return [str(row[0]) for row in store.connection.execute("SELECT name FROM book ORDER BY id")]
-
-
 def read_shape(store: Store, name: str) -> Shape:
     """Returns a book as it stands in the tables; within a snapshot of the store it is of one moment.
 
@@ -154,13 +147,13 @@ def read_shape(store: Store, name: str) -> Shape:
       InvalidParameterError: if there is no such book.
       StoreError: if the file cannot be read.
     """
-    names = book_names(store)
-    if name not in names:
-        known = f"its books are {', '.join(names)}" if names else "it has none"
+    there = sorted(books(store), key=attrgetter("id"))
+    row = next((row for row in there if row.name == name), None)
+    if row is None:
+        known = f"its books are {', '.join(row.name for row in there)}" if there else "it has none"
         raise InvalidParameterError(f"{store.path} has no book {name!r}; {known}")
+    book, side, config = row.id, row.side, row.config
     with sql_errors(store.path, "read it"):
-        row = store.connection.execute("SELECT id, side, config FROM book WHERE name = ?", (name,)).fetchone()
-        book, side, config = row
         found = store.connection.execute(
             "SELECT key, fen, ply, state, value, outside, outside_move, priority FROM book_position"
             " WHERE book = ? ORDER BY ply, key",

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..store import Store
+from ..store.books import BookRow, books
 from ..store.file import sql_errors
 from ..store.provenance import now
 from . import rows
@@ -104,14 +105,14 @@ def status(path: str | os.PathLike[str], name: str | None = None) -> list[Status
       StoreError: if the file holds no book, or none of that name, or cannot be read.
     """
     with Store.open(path, read_only=True) as store:
-        wanted = [rows.book_named(store, name)] if name else rows.books(store)
+        wanted = [rows.book_named(store, name)] if name else books(store)
         if not wanted:
             rows.book_named(store, None)
         with sql_errors(store.path, "read it"), store.snapshot():
             return [_status(store, book) for book in wanted]
 
 
-def _status(store: Store, book: rows.BookRow) -> Status:
+def _status(store: Store, book: BookRow) -> Status:
     ask = store.connection.execute
     by_ply: dict[int, dict[str, int]] = {}
     query = "SELECT ply, state, count(*) FROM book_position WHERE book = ? GROUP BY ply, state"

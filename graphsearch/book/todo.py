@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Literal, get_args
 
 from ..errors import InvalidParameterError
 from ..store import Store
+from ..store.books import books
 from .bottlenecks import Bottleneck, Change, find_bottlenecks
 from .gaps import Gap, find_gaps
 from .queue import Entry
 from .shape import LEAF, Shape, Way, numbered, read_shape
-from .shape import book_names as names_in
 
 Kind = Literal["leaves", "gaps", "bottlenecks"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -183,7 +184,7 @@ def book_names(path: str | os.PathLike[str]) -> list[str]:
       StoreError: if it cannot be read.
     """
     with Store.open(path, read_only=True) as store:
-        return names_in(store)
+        return [book.name for book in sorted(books(store), key=attrgetter("id"))]
 
 
 def todo(

@@ -11,6 +11,7 @@ import chess
 
 from ..position import check, fen_of
 from ..store import Store, games
+from ..store.books import BookRow
 from . import rows
 from .build import numbered
 from .config import BookConfig
@@ -126,7 +127,7 @@ def why(path: str | os.PathLike[str], board: chess.Board, name: str | None = Non
 class _Asked:
     """One book of an open file."""
 
-    def __init__(self, store: Store, book: rows.BookRow) -> None:
+    def __init__(self, store: Store, book: BookRow) -> None:
         self._store = store
         self._name = book.name
         self.config: BookConfig = stored_config(book.config, book.name)

@@ -5,25 +5,18 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import chess
 
 from ..errors import InvalidParameterError
 from ..position import encode_move
 from ..store import Store
+from ..store.books import BookRow, books
 from ..store.file import sql_errors
+from ..store.games import has_tables
 
 PAGE = 10_000  # entries read in one statement, so that no transaction stays open for long
-
-
-@dataclass(frozen=True, slots=True)
-class BookInfo:
-    """A row of the table `book`."""
-
-    id: int
-    name: str
-    side: Literal["white", "black", "both"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,20 +55,16 @@ def _rows(store: Store, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
         return store.connection.execute(sql, values).fetchall()
 
 
-def _has(store: Store, table: str) -> bool:
-    return bool(_rows(store, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)))
-
-
-def book(store: Store, name: str) -> BookInfo:
+def book(store: Store, name: str) -> BookRow:
     """Returns the book of a name.
 
     Raises:
       InvalidParameterError: naming those that there are, if there is none of this name.
     """
-    rows = _rows(store, "SELECT id, name, side FROM book ORDER BY name") if _has(store, "book") else []
-    found = next((BookInfo(*row) for row in rows if row[1] == name), None)
+    there = books(store)
+    found = next((row for row in there if row.name == name), None)
     if found is None:
-        names = ", ".join(repr(row[1]) for row in rows)
+        names = ", ".join(repr(row.name) for row in there)
         known = f"it has {names}" if names else "it has none"
         raise InvalidParameterError(f"{store.path} has no book {name!r}; {known}")
     return found
@@ -119,12 +108,12 @@ def book_moves(store: Store, number: int, key: str) -> list[BookMove]:
 
 def has_games(store: Store) -> bool:
     """Returns whether games were imported into a file."""
-    return _has(store, "game_move") and bool(_rows(store, "SELECT 1 FROM game_move LIMIT 1"))
+    return has_tables(store) and bool(_rows(store, "SELECT 1 FROM game_move LIMIT 1"))
 
 
 def has_entries(store: Store) -> bool:
     """Returns whether Polyglot books were imported into a file."""
-    return _has(store, "polyglot_entry") and bool(_rows(store, "SELECT 1 FROM polyglot_entry LIMIT 1"))
+    return has_tables(store) and bool(_rows(store, "SELECT 1 FROM polyglot_entry LIMIT 1"))
 
 
 _ENTRY = "SELECT key, source, place, move, raw_move, weight, learn, fen FROM polyglot_entry"

@@ -19,9 +19,9 @@ from ..record import RecordBatch
 from ..store import Store
 from ..store.bulk import take
 from ..store.file import sql_errors
+from ..store.games import has_tables
 from ..values import cp_from_q
 from .filters import Filters
-from .source import GAMES_FORMAT
 
 OnProgress = Callable[[int, int], None]
 Places = NDArray[np.int64]
@@ -136,7 +136,7 @@ class _Tables:
     def __init__(self, store: Store, filters: Filters) -> None:
         self._store = store
         self._filters = filters
-        if filters.asks_tables and store.format_version < GAMES_FORMAT:
+        if filters.asks_tables and not has_tables(store):
             raise StoreError(
                 f"{store.path} has format {store.format_version}, which has no games and no books;"
                 " it gets their tables when it is next opened for writing"

@@ -15,8 +15,7 @@ from ..position import check, clock_term, fen_of, key_of, legal_moves
 from ..query import ranking
 from ..record import Edge, NodeRecord
 from ..store import Store
-
-GAMES_FORMAT = 3  # the first with tables for games and books
+from ..store.games import has_tables
 
 
 class Source:
@@ -58,7 +57,7 @@ class Source:
     @property
     def has_games(self) -> bool:
         """Whether the file has the tables of imported games: since format 3."""
-        return self.store.format_version >= GAMES_FORMAT
+        return has_tables(self.store)
 
     def check_games(self) -> None:
         """Raises StoreError if the file has no tables of imported games."""

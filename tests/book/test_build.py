@@ -29,6 +29,7 @@ from graphsearch.errors import EvaluatorError, EvaluatorMismatchError, GraphSear
 from graphsearch.evaluators import Evaluation, PositionBatch
 from graphsearch.provenance import EvaluatorIdentity
 from graphsearch.store import Store, games, verify
+from graphsearch.store.books import books
 
 from ..conftest import ROOT, Cli
 from ..counting import CountingEvaluator
@@ -296,7 +297,7 @@ def test_two_books_share_one_file_and_its_evaluations(tmp_path: Path) -> None:
     built(path, config(name="black", side="black"), evaluator=evaluator)
     assert paid_once(evaluator)
     with Store.open(path, read_only=True) as store:
-        assert [book.name for book in rows.books(store)] == ["b", "black"]
+        assert [book.name for book in books(store)] == ["b", "black"]
         with pytest.raises(StoreError, match="several books"):
             rows.book_named(store, None)
         with pytest.raises(StoreError, match="no book 'c'; it has b, black"):

@@ -1,0 +1,1 @@
+"""Alpha-beta: principal variation search to a fixed depth, over the same file as the graph."""

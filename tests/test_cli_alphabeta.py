@@ -12,8 +12,8 @@ import pytest
 
 from .conftest import Cli, finish, start
 
-KEYS = """position key store asked depth window value cp mate bound bestmove pv nodes seconds stop_reason counts
-known nodes_alone nodes_saved entries graph_nodes iterations"""
+KEYS = """position key store asked depth window value cp mate bound bestmove pv nodes seconds stop_reason
+counts known nodes_alone nodes_saved entries graph_nodes iterations"""
 
 
 def test_json_is_one_object_with_the_promised_names(cli: Cli) -> None:

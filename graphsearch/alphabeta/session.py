@@ -183,7 +183,8 @@ class _Session:
     def _iteration(self) -> DepthResult:
         """Returns one iteration, with all values open but in the last one.
 
-        Windows around the value of the iteration before were measured and are not worth it: README.
+        A window around the value of the iteration before gains nothing: with 0.15, 0.3, 0.6 and 1.2 pawns to
+        each side six positions took 98 to 102 % of the nodes to depths 6 and 7, and had the same values.
         """
         window = self.limits.last_window if self.depth == self.limits.depth else (-FAR, FAR)
         left = None if self.limits.nodes is None else self.limits.nodes - self._nodes()

@@ -22,7 +22,9 @@ class Counts:
         again. proofs: nodes that a proven result of the graph ended. ordered: nodes whose moves the graph's
         N and P ordered. path_draws: repetitions on the path and clocks of 100.
       pv, cut, all: interior nodes by the type that was expected of them.
-      static: static evaluations.
+      static: static evaluations. cached: leaves whose value the leaf cache held.
+      expanded: nodes whose moves were generated. moves: legal moves of those; their ratio is the branching
+        factor.
     """
 
     nodes: int = 0
@@ -42,6 +44,9 @@ class Counts:
     cut: int = 0
     all: int = 0
     static: int = 0
+    cached: int = 0
+    expanded: int = 0
+    moves: int = 0
 
     def __add__(self, other: Counts) -> Counts:
         mine, theirs = asdict(self), asdict(other)

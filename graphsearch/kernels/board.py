@@ -229,12 +229,10 @@ def generate_moves(T: Any, s: Any, out: Any) -> Any:
 def piece_at(s: Any, square: Any) -> Any:
     """Returns the kind of piece on a square: 0 pawn to 5 king, 6 none."""
     bit = U(square)
-    low = s[1] | s[3] | s[5]  # bits of the kind; looking through the kinds one by one mispredicts
-    high = s[4] | s[5]
-    middle = s[2] | s[3]
-    empty = ~(s[6] | s[7])
-    kind = ((low >> bit) & ONE) | ((((middle | empty) >> bit) & ONE) << ONE)
-    return int64(kind | ((((high | empty) >> bit) & ONE) << U(2)))
+    for kind in range(6):
+        if (s[kind] >> bit) & ONE:
+            return kind
+    return 6
 
 
 @inner

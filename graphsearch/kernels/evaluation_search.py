@@ -31,7 +31,8 @@ FRAME_WORDS = LIST + 256
 MAX_PLY = 16
 MOVES_WORDS = 64  # 256 moves of 16 bits
 AREA_WORDS = 2 * INFO_WORDS
-SEARCH_WORDS = (MAX_PLY + 1) * FRAME_WORDS + MOVES_WORDS + AREA_WORDS
+NODES = (MAX_PLY + 1) * FRAME_WORDS + MOVES_WORDS + AREA_WORDS  # of the last search, its first included
+SEARCH_WORDS = NODES + 1
 
 
 @inner
@@ -222,10 +223,12 @@ def quiescence(T: Any, W: Any, stack: Any, alpha: Any, beta: Any, depth: Any) ->
     _put(stack, BETA, beta)
     ply = int64(0)
     fresh = True
+    nodes = 0
     while True:
         frame = adv(stack, ply * FRAME_WORDS)
         child = adv(frame, FRAME_WORDS)
         if fresh:
+            nodes += 1
             quiet = needs_static(T, frame, ply, ply < depth)
             if is_dead(frame):
                 _put(frame, BEST, int64(0))
@@ -241,6 +244,7 @@ def quiescence(T: Any, W: Any, stack: Any, alpha: Any, beta: Any, depth: Any) ->
             ply += 1
             fresh = True
         elif ply == 0:
+            stack[NODES] = U(nodes)
             return _get(frame, BEST)
         else:
             ply -= 1
@@ -249,11 +253,11 @@ def quiescence(T: Any, W: Any, stack: Any, alpha: Any, beta: Any, depth: Any) ->
 
 
 @kernel
-def quiescent_score(T: Any, W: Any, words: Any, stack: Any) -> Any:
-    """Returns the quiescence score of `words` (uint64[10]); `stack` is uint64[SEARCH_WORDS]."""
+def quiescent_score(T: Any, W: Any, words: Any, alpha: Any, beta: Any, stack: Any) -> Any:
+    """Returns the quiescence score of `words` (uint64[10]) in a window; `stack` is uint64[SEARCH_WORDS]."""
     for i in range(PW):
         stack[i] = words[i]
-    return quiescence(ptr(T, 0), ptr(W, 0), ptr(stack, 0), int64(-FAR), int64(FAR), int64(0))
+    return quiescence(ptr(T, 0), ptr(W, 0), ptr(stack, 0), int64(alpha), int64(beta), int64(0))
 
 
 @kernel

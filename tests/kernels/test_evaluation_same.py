@@ -6,41 +6,15 @@ A change of one of them is a change of the evaluator: raise `REVISION` in `evalu
 from __future__ import annotations
 
 import hashlib
-import random
-from functools import cache
 
-import chess
 import numpy as np
-from numpy.typing import NDArray
 
 from graphsearch.evaluators.builtin_weights import load_weights
 from graphsearch.kernels.evaluation import EVALUATION_SCRATCH_WORDS, SCORES, SUMS, evaluate_batch
 from graphsearch.kernels.evaluation_search import FAR, NODES, SEARCH_WORDS, quiescent_score
-from graphsearch.kernels.rules import list_moves, play
+from graphsearch.kernels.rules import list_moves
 from graphsearch.kernels.tables import load_tables
-from graphsearch.position import pack
-
-POSITIONS = 2000
-Words = NDArray[np.uint64]
-
-
-@cache
-def positions() -> list[Words]:
-    """Returns unfinished positions of random games, in check and out of it, all phases."""
-    rng, out = random.Random(7), list[Words]()
-    moves = np.zeros(256, np.uint16)
-    while len(out) < POSITIONS:
-        words = np.array(pack(chess.Board()), np.uint64)
-        for _ in range(300):
-            n = int(list_moves(load_tables(), words, moves))
-            if n == 0 or len(out) == POSITIONS:
-                break
-            if rng.random() < 0.15:
-                out.append(words)
-            child = np.zeros(10, np.uint64)
-            play(load_tables(), words, moves[rng.randrange(n)], child)
-            words = child
-    return out
+from tests.positions import random_words
 
 
 def digest(numbers: list[int]) -> str:
@@ -51,7 +25,7 @@ def quiescent(alpha: int, beta: int) -> list[int]:
     """Returns score and number of nodes of every position."""
     stack = np.zeros(SEARCH_WORDS, np.uint64)
     out = []
-    for words in positions():
+    for words in random_words():
         score = quiescent_score(load_tables(), load_weights(), words, alpha, beta, stack)
         out += [int(score), int(stack[NODES])]
     return out
@@ -70,7 +44,7 @@ def test_quiescence_scores_and_nodes_are_what_they_were() -> None:
 def test_scores_and_sums_of_moves_are_what_they_were() -> None:
     scratch = np.zeros(EVALUATION_SCRATCH_WORDS, np.uint64)
     moves, numbers = np.zeros(256, np.uint16), list[int]()
-    for words in positions()[::5]:
+    for words in random_words()[::5]:
         n = int(list_moves(load_tables(), words, moves))
         wdl, priors = np.zeros((1, 3), np.float32), np.zeros(n, np.float32)
         offsets = np.array([0, n], np.int64)

@@ -21,7 +21,7 @@ from .evaluation_captures import (
     pinned_of,
     put,
 )
-from .evaluation_terms import INFO_WORDS, scaled, static_packed
+from .evaluation_terms import INFO_WORDS, PAWN_WORDS, scaled, static_kept
 from .jit import ONE, ZERO, U, adv, as_u16, ctz, inner, kernel, ptr
 
 MATE = 100_000  # a lost position with no move; less the plies to it
@@ -40,7 +40,8 @@ FRAME_WORDS = LIST + 256
 MAX_PLY = 16
 MOVES_WORDS = 64  # 256 moves of 16 bits
 AREA_WORDS = 2 * INFO_WORDS
-NODES = (MAX_PLY + 1) * FRAME_WORDS + MOVES_WORDS + AREA_WORDS  # of the last search, its first included
+PAWNS = (MAX_PLY + 1) * FRAME_WORDS + MOVES_WORDS + AREA_WORDS
+NODES = PAWNS + PAWN_WORDS  # of the last search, its first included
 SEARCH_WORDS = NODES + 1
 
 
@@ -111,7 +112,7 @@ def open_frame(T: Any, W: Any, frame: Any, moves: Any, area: Any, ply: Any, full
     elif ply < MAX_PLY and (full or in_check(T, frame)):
         expand_all(T, frame, moves, ply)
     else:
-        best = scaled(frame, static_packed(T, W, frame, area))
+        best = scaled(frame, static_kept(T, W, frame, area, adv(area, AREA_WORDS)))
         put(frame, BEST, best)
         if ply < MAX_PLY and best < get(frame, BETA):
             expand_captures(T, frame, moves, best)

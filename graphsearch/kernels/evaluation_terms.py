@@ -19,7 +19,7 @@ from .evaluation_squares import (
     ranks_ahead,
     square_index,
 )
-from .jit import ONE, ZERO, U, adv, ctz, inner, popc
+from .jit import ONE, ZERO, U, adv, ctz, inlined, inner, popc
 from .tables import KI, KN
 
 DARK = U(0xAA55AA55AA55AA55)
@@ -60,6 +60,11 @@ TEMPO = OFFSETS["tempo"]
 # What one side attacks: words 0..5 by piece, then all of it, what is attacked twice, and king attack units.
 ATTACKS_ALL, ATTACKS_TWICE, ATTACK_UNITS, INFO_WORDS = 6, 7, 8, 9
 
+PAWN_PLACES_LOG = 10
+PAWN_WORDS = 4 << PAWN_PLACES_LOG
+PAWN_SHIFT = U(64 - PAWN_PLACES_LOG)
+PAWN_MIX, OTHER_MIX = U(0x9E3779B97F4A7C15), U(0xC2B2AE3D27D4EB4F)
+
 PHASE_MAX = 24  # 4 knights and bishops each 1, 4 rooks 2, 2 queens 4
 FULL_SCALE = 64  # of a score that keeps its full weight
 
@@ -80,22 +85,6 @@ def start_info(T: Any, s: Any, side: Any, info: Any) -> Any:
     own = s[6 + side]
     note_attacks(info, int64(5), T[KI + ctz(s[5] & own)])
     note_attacks(info, int64(0), pawn_attacks(s[0] & own, side))
-
-
-@inner
-def one_piece(T: Any, W: Any, s: Any, side: Any, piece: Any, sq: Any, info: Any, theirs: Any) -> Any:
-    """Returns the terms of one knight, bishop, rook or queen that depend on what it attacks."""
-    own, them = s[6 + side], s[7 - side]
-    attacks = piece_attacks(T, piece, sq, (own | them) ^ (s[4] & own))
-    note_attacks(info, piece, attacks)
-    safe = attacks & ~theirs[0] & ~(own & (s[0] | s[5]))
-    score = W[MOBILITY + (piece - 1) * 28 + popc(safe)]
-    zone = theirs[5]
-    hits = popc(attacks & zone)
-    if hits:
-        info[ATTACK_UNITS] += U(hits + 1 + (piece >> 1) + (piece >> 2))
-        score += W[ZONE_ATTACK + piece - 1] * hits
-    return score
 
 
 @inner
@@ -123,20 +112,45 @@ def piece_setting(W: Any, s: Any, side: Any, piece: Any, sq: Any, theirs_ahead: 
     return score
 
 
+@inlined
+def kind_terms(T: Any, W: Any, s: Any, side: Any, piece: Any, info: Any, theirs: Any) -> Any:
+    """Returns the terms of a side's knights, bishops, rooks or queens; fills what they attack.
+
+    What is added up stays in registers: through `info`, each piece waited for the stores of the one before.
+    """
+    own, them = s[6 + side], s[7 - side]
+    occupied = (own | them) ^ (s[4] & own)
+    unsafe = theirs[0] | own & (s[0] | s[5])
+    zone, their_pawns = theirs[5], s[0] & them
+    reached, twice, of_kind = info[ATTACKS_ALL], info[ATTACKS_TWICE], ZERO
+    score, all_hits, attackers = int64(0), int64(0), int64(0)
+    left = s[piece] & own
+    while left:
+        sq = ctz(left)
+        left &= left - ONE
+        attacks = piece_attacks(T, piece, sq, occupied)
+        twice |= reached & attacks
+        reached |= attacks
+        of_kind |= attacks
+        score += W[MATERIAL + piece] + W[square_index(piece, sq, side)]
+        score += W[MOBILITY + (piece - 1) * 28 + popc(attacks & ~unsafe)]
+        score += piece_setting(W, s, side, piece, sq, their_pawns)
+        hits = popc(attacks & zone)
+        all_hits += hits
+        attackers += 1 if hits else 0
+    info[piece], info[ATTACKS_ALL], info[ATTACKS_TWICE] = of_kind, reached, twice
+    info[ATTACK_UNITS] += U(all_hits + attackers * (1 + (piece >> 1) + (piece >> 2)))
+    return score + W[ZONE_ATTACK + piece - 1] * all_hits
+
+
 @inner
 def piece_terms(T: Any, W: Any, s: Any, side: Any, info: Any, theirs: Any) -> Any:
     """Returns the terms of a side's knights, bishops, rooks and queens; fills what they attack."""
-    own = s[6 + side]
-    score = int64(0)
-    for piece in range(1, 5):
-        left = s[piece] & own
-        while left:
-            sq = ctz(left)
-            left &= left - ONE
-            score += W[MATERIAL + piece] + W[square_index(piece, sq, side)]
-            score += one_piece(T, W, s, side, piece, sq, info, theirs)
-            score += piece_setting(W, s, side, piece, sq, s[0] & s[7 - side])
-    bishops = s[2] & own
+    score = kind_terms(T, W, s, side, int64(1), info, theirs)
+    score += kind_terms(T, W, s, side, int64(2), info, theirs)
+    score += kind_terms(T, W, s, side, int64(3), info, theirs)
+    score += kind_terms(T, W, s, side, int64(4), info, theirs)
+    bishops = s[2] & s[6 + side]
     if (bishops & DARK) and (bishops & ~DARK):
         score += W[BISHOP_PAIR]
     return score
@@ -191,18 +205,55 @@ def one_pawn(W: Any, own_pawns: Any, their_pawns: Any, side: Any, sq: Any) -> An
 
 
 @inner
-def pawn_terms(T: Any, W: Any, s: Any, side: Any, info: Any, theirs: Any) -> Any:
-    """Returns the terms of a side's pawns."""
-    own_pawns, their_pawns = s[0] & s[6 + side], s[0] & s[7 - side]
-    score = int64(0)
+def pawn_structure(W: Any, own_pawns: Any, their_pawns: Any, side: Any) -> Any:
+    """Returns the terms of a side's pawns that depend on pawns alone, and which of them are passed."""
+    score, passed = int64(0), ZERO
     left = own_pawns
     while left:
         sq = ctz(left)
-        left &= left - ONE
+        bit = left & ~(left - ONE)
+        left ^= bit
         score += one_pawn(W, own_pawns, their_pawns, side, sq)
         file = FILE_A << U(sq & 7)
         if not ((file | beside(file)) & ranks_ahead(sq, side) & their_pawns):
-            score += passed_terms(T, W, s, side, sq, info, theirs)
+            passed |= bit
+    return score, passed
+
+
+@inner
+def both_structures(W: Any, s: Any) -> Any:
+    """Returns the terms of pawns among pawns, seen by White, and the passed pawns of both sides."""
+    white, black = s[0] & s[6], s[0] & s[7]
+    score, passed = pawn_structure(W, white, black, int64(0))
+    other, more = pawn_structure(W, black, white, int64(1))
+    return score - other, passed | more
+
+
+@inner
+def kept_structures(W: Any, s: Any, kept: Any) -> Any:
+    """Returns `both_structures` from the table `kept`, where they come to stand.
+
+    A place holds the pawns of both sides, the terms, and the passed pawns. All zero is true of no pawns, and
+    no two sides share a square, so that a table of zeros or of one repeated word holds nothing untrue.
+    """
+    white, black = s[0] & s[6], s[0] & s[7]
+    place = ((white * PAWN_MIX) ^ (black * OTHER_MIX)) >> PAWN_SHIFT
+    at = adv(kept, int64(place) * 4)
+    if at[0] != white or at[1] != black:
+        score, passed = both_structures(W, s)
+        at[0], at[1], at[2], at[3] = white, black, U(score), passed
+        return score, passed
+    return int64(at[2]), at[3]
+
+
+@inner
+def all_passed_terms(T: Any, W: Any, s: Any, passed: Any, side: Any, info: Any, theirs: Any) -> Any:
+    """Returns the terms of a side's passed pawns."""
+    score = int64(0)
+    left = passed & s[6 + side]
+    while left:
+        score += passed_terms(T, W, s, side, ctz(left), info, theirs)
+        left &= left - ONE
     return score
 
 
@@ -332,8 +383,8 @@ def tapered(s: Any, packed: Any) -> Any:
 
 
 @inner
-def static_packed(T: Any, W: Any, s: Any, area: Any) -> Any:
-    """Returns the packed sum of all terms, seen by White; `area` holds two sides' attacks."""
+def pieces_and_threats(T: Any, W: Any, s: Any, passed: Any, area: Any) -> Any:
+    """Returns the packed sum of all terms but those of pawns among pawns, seen by White."""
     score = int64(0)
     for side in range(2):
         start_info(T, s, side, adv(area, side * INFO_WORDS))
@@ -343,12 +394,29 @@ def static_packed(T: Any, W: Any, s: Any, area: Any) -> Any:
         score += part * (1 - 2 * side)
     for side in range(2):
         info, theirs = adv(area, side * INFO_WORDS), adv(area, (1 - side) * INFO_WORDS)
-        part = pawn_terms(T, W, s, side, info, theirs) + threat_terms(W, s, side, info, theirs)
+        part = all_passed_terms(T, W, s, passed, side, info, theirs) + threat_terms(W, s, side, info, theirs)
         part += danger_terms(T, W, s, side, info, theirs)
         if int64(s[8] & ONE) == side:
             part += W[TEMPO]
         score += part * (1 - 2 * side)
     return score
+
+
+@inner
+def static_packed(T: Any, W: Any, s: Any, area: Any) -> Any:
+    """Returns the packed sum of all terms, seen by White; `area` holds two sides' attacks."""
+    score, passed = both_structures(W, s)
+    return score + pieces_and_threats(T, W, s, passed, area)
+
+
+@inner
+def static_kept(T: Any, W: Any, s: Any, area: Any, kept: Any) -> Any:
+    """Returns `static_packed` with the help of pawn structures kept from earlier positions.
+
+    `kept` is uint64[PAWN_WORDS], zeros at first, always used with the same weights.
+    """
+    score, passed = kept_structures(W, s, kept)
+    return score + pieces_and_threats(T, W, s, passed, area)
 
 
 @inner

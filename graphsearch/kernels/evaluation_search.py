@@ -21,7 +21,8 @@ from .evaluation_captures import (
     pinned_of,
     put,
 )
-from .evaluation_terms import INFO_WORDS, PAWN_WORDS, scaled, static_kept
+from .evaluation_pawns import PAWN_WORDS
+from .evaluation_terms import INFO_WORDS, scaled, static_kept
 from .jit import ONE, ZERO, U, adv, as_u16, ctz, inner, kernel, ptr
 
 MATE = 100_000  # a lost position with no move; less the plies to it

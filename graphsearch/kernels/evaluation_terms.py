@@ -8,6 +8,7 @@ from numba import int64
 
 from .board import bishop_attacks, rook_attacks
 from .evaluation_layout import OFFSETS
+from .evaluation_pawns import both_shelters, both_structures, kept_structures
 from .evaluation_squares import (
     ALL,
     FILE_A,
@@ -33,12 +34,6 @@ PASSED_BLOCKED = OFFSETS["passed_blocked"]
 PASSED_OWN_KING = OFFSETS["passed_own_king"]
 PASSED_THEIR_KING = OFFSETS["passed_their_king"]
 PASSED_RUNNER = OFFSETS["passed_runner"]
-CONNECTED = OFFSETS["connected"]
-ISOLATED = OFFSETS["isolated"]
-DOUBLED = OFFSETS["doubled"]
-BACKWARD = OFFSETS["backward"]
-SHIELD = OFFSETS["shield"]
-STORM = OFFSETS["storm"]
 DANGER = OFFSETS["danger"]
 ZONE_ATTACK = OFFSETS["zone_attack"]
 SAFE_CHECK = OFFSETS["safe_check"]
@@ -59,11 +54,6 @@ TEMPO = OFFSETS["tempo"]
 
 # What one side attacks: words 0..5 by piece, then all of it, what is attacked twice, and king attack units.
 ATTACKS_ALL, ATTACKS_TWICE, ATTACK_UNITS, INFO_WORDS = 6, 7, 8, 9
-
-PAWN_PLACES_LOG = 10
-PAWN_WORDS = 4 << PAWN_PLACES_LOG
-PAWN_SHIFT = U(64 - PAWN_PLACES_LOG)
-PAWN_MIX, OTHER_MIX = U(0x9E3779B97F4A7C15), U(0xC2B2AE3D27D4EB4F)
 
 PHASE_MAX = 24  # 4 knights and bishops each 1, 4 rooks 2, 2 queens 4
 FULL_SCALE = 64  # of a score that keeps its full weight
@@ -181,72 +171,6 @@ def passed_terms(T: Any, W: Any, s: Any, side: Any, sq: Any, info: Any, theirs: 
 
 
 @inner
-def one_pawn(W: Any, own_pawns: Any, their_pawns: Any, side: Any, sq: Any) -> Any:
-    """Returns the terms of one pawn among pawns."""
-    rank = (sq >> 3) ^ (7 * side)
-    file = FILE_A << U(sq & 7)
-    near = beside(file)
-    ahead = ranks_ahead(sq, side)
-    opposed = 1 if file & ahead & their_pawns else 0
-    bit = ONE << U(sq)
-    score = W[MATERIAL] + W[square_index(int64(0), sq, side)]
-    if file & ahead & own_pawns:
-        score += W[DOUBLED + opposed]
-    if not (near & own_pawns):
-        return score + W[ISOLATED + opposed]
-    if beside(bit) & own_pawns:
-        score += W[CONNECTED + rank]
-    if pawn_attacks(own_pawns, side) & bit:
-        score += W[CONNECTED + 8 + rank]
-    elif not (near & own_pawns & ~ahead):
-        if pawn_attacks(their_pawns, 1 - side) & pawn_pushes(bit, side):
-            score += W[BACKWARD + opposed]
-    return score
-
-
-@inner
-def pawn_structure(W: Any, own_pawns: Any, their_pawns: Any, side: Any) -> Any:
-    """Returns the terms of a side's pawns that depend on pawns alone, and which of them are passed."""
-    score, passed = int64(0), ZERO
-    left = own_pawns
-    while left:
-        sq = ctz(left)
-        bit = left & ~(left - ONE)
-        left ^= bit
-        score += one_pawn(W, own_pawns, their_pawns, side, sq)
-        file = FILE_A << U(sq & 7)
-        if not ((file | beside(file)) & ranks_ahead(sq, side) & their_pawns):
-            passed |= bit
-    return score, passed
-
-
-@inner
-def both_structures(W: Any, s: Any) -> Any:
-    """Returns the terms of pawns among pawns, seen by White, and the passed pawns of both sides."""
-    white, black = s[0] & s[6], s[0] & s[7]
-    score, passed = pawn_structure(W, white, black, int64(0))
-    other, more = pawn_structure(W, black, white, int64(1))
-    return score - other, passed | more
-
-
-@inner
-def kept_structures(W: Any, s: Any, kept: Any) -> Any:
-    """Returns `both_structures` from the table `kept`, where they come to stand.
-
-    A place holds the pawns of both sides, the terms, and the passed pawns. All zero is true of no pawns, and
-    no two sides share a square, so that a table of zeros or of one repeated word holds nothing untrue.
-    """
-    white, black = s[0] & s[6], s[0] & s[7]
-    place = ((white * PAWN_MIX) ^ (black * OTHER_MIX)) >> PAWN_SHIFT
-    at = adv(kept, int64(place) * 4)
-    if at[0] != white or at[1] != black:
-        score, passed = both_structures(W, s)
-        at[0], at[1], at[2], at[3] = white, black, U(score), passed
-        return score, passed
-    return int64(at[2]), at[3]
-
-
-@inner
 def all_passed_terms(T: Any, W: Any, s: Any, passed: Any, side: Any, info: Any, theirs: Any) -> Any:
     """Returns the terms of a side's passed pawns."""
     score = int64(0)
@@ -254,36 +178,6 @@ def all_passed_terms(T: Any, W: Any, s: Any, passed: Any, side: Any, info: Any, 
     while left:
         score += passed_terms(T, W, s, side, ctz(left), info, theirs)
         left &= left - ONE
-    return score
-
-
-@inner
-def nearest_rank(pawns: Any, side: Any) -> Any:
-    """Returns the rank, seen by a side, of the pawn nearest to that side; 0 if there is none."""
-    if pawns == ZERO:
-        return int64(0)
-    if side == 0:
-        return ctz(pawns) >> 3
-    high = pawns
-    while high & (high - ONE):
-        high &= high - ONE
-    return 7 - (ctz(high) >> 3)
-
-
-@inner
-def shelter_terms(W: Any, s: Any, side: Any) -> Any:
-    """Returns the terms of the pawns around a side's king."""
-    own, them = s[6 + side], s[7 - side]
-    sq = ctz(s[5] & own)
-    score = W[MATERIAL + 5] + W[square_index(int64(5), sq, side)]
-    ahead = ranks_ahead(sq, side) if (sq >> 3) != 7 * (1 - side) else ZERO
-    ahead |= U(0xFF) << U(sq & 56)
-    centre = min(max(sq & 7, 1), 6)
-    for file in range(centre - 1, centre + 2):
-        pawns = s[0] & ahead & (FILE_A << U(file))
-        row = 0 if file == (sq & 7) else 8
-        score += W[SHIELD + row + nearest_rank(pawns & own, side)]
-        score += W[STORM + row + nearest_rank(pawns & them, side)]
     return score
 
 
@@ -384,13 +278,13 @@ def tapered(s: Any, packed: Any) -> Any:
 
 @inner
 def pieces_and_threats(T: Any, W: Any, s: Any, passed: Any, area: Any) -> Any:
-    """Returns the packed sum of all terms but those of pawns among pawns, seen by White."""
+    """Returns the packed sum of all terms but those of pawns and shelters, seen by White."""
     score = int64(0)
     for side in range(2):
         start_info(T, s, side, adv(area, side * INFO_WORDS))
     for side in range(2):
         info, theirs = adv(area, side * INFO_WORDS), adv(area, (1 - side) * INFO_WORDS)
-        part = piece_terms(T, W, s, side, info, theirs) + shelter_terms(W, s, side)
+        part = piece_terms(T, W, s, side, info, theirs)
         score += part * (1 - 2 * side)
     for side in range(2):
         info, theirs = adv(area, side * INFO_WORDS), adv(area, (1 - side) * INFO_WORDS)
@@ -406,7 +300,7 @@ def pieces_and_threats(T: Any, W: Any, s: Any, passed: Any, area: Any) -> Any:
 def static_packed(T: Any, W: Any, s: Any, area: Any) -> Any:
     """Returns the packed sum of all terms, seen by White; `area` holds two sides' attacks."""
     score, passed = both_structures(W, s)
-    return score + pieces_and_threats(T, W, s, passed, area)
+    return score + both_shelters(W, s) + pieces_and_threats(T, W, s, passed, area)
 
 
 @inner

@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 from numba import int64, uint16
 
-from .board import FILE_A, FILE_H, bishop_attacks, generate_moves, is_attacked, piece_at, rook_attacks
+from .board import (
+    FILE_A,
+    FILE_H,
+    bishop_attacks,
+    generate_moves,
+    is_attacked,
+    man_at,
+    piece_at,
+    rook_attacks,
+    victim_at,
+)
 from .jit import ONE, ZERO, U, ctz, inner
 from .tables import BE, BT, KI, KN, LN, PA, RE
 
@@ -92,7 +102,7 @@ def capture_loses(T: Any, s: Any, m: Any) -> Any:
     """
     mm = int64(m)
     start, target = mm & 63, (mm >> 6) & 63
-    debt = PLAIN_VALUES[piece_at(s, start)] - PLAIN_VALUES[victim_at(s, target)]
+    debt = PLAIN_VALUES[man_at(s, start)] - PLAIN_VALUES[victim_at(s, target)]
     if debt <= 0:
         return False
     occupied = (s[6] | s[7]) ^ (ONE << U(start))
@@ -123,7 +133,7 @@ def capture_gain(s: Any, m: Any) -> Any:
     target = (mm >> 6) & 63
     gain = int64(0)
     if ((s[6] | s[7]) >> U(target)) & ONE:
-        gain = PLAIN_VALUES[piece_at(s, target)]
+        gain = PLAIN_VALUES[victim_at(s, target)]
     elif target + 1 == int64((s[8] >> U(5)) & U(127)) and (s[0] >> U(mm & 63)) & ONE:
         gain = PLAIN_VALUES[0]
     if mm >> 12:
@@ -149,15 +159,7 @@ def key_of(m: Any, stm: Any, kind: Any, gain: Any) -> Any:
 @inner
 def order_key(s: Any, m: Any, gain: Any) -> Any:
     """Returns `key_of` a move, its piece looked up."""
-    return key_of(m, int64(s[8] & ONE), piece_at(s, int64(m) & 63), gain)
-
-
-@inner
-def victim_at(s: Any, square: Any) -> Any:
-    """Returns the kind of the man, not a king, on a square that is not empty."""
-    bit = U(square)
-    kind = ((s[1] >> bit) & ONE) | (((s[2] >> bit) & ONE) << ONE) | (((s[4] >> bit) & ONE) << U(2))
-    return int64(kind | ((s[3] >> bit) & ONE) * U(3))
+    return key_of(m, int64(s[8] & ONE), man_at(s, int64(m) & 63), gain)
 
 
 @inner

@@ -236,6 +236,20 @@ def piece_at(s: Any, square: Any) -> Any:
 
 
 @inner
+def victim_at(s: Any, square: Any) -> Any:
+    """Returns the kind of the man, not a king, on a square that is not empty; without branches."""
+    bit = U(square)
+    odd = ((s[1] | s[3]) >> bit) & ONE
+    return int64(odd | (((s[2] | s[3]) >> bit) & ONE) << ONE | ((s[4] >> bit) & ONE) << U(2))
+
+
+@inner
+def man_at(s: Any, square: Any) -> Any:
+    """Returns the kind of the man on a square that is not empty; without branches."""
+    return victim_at(s, square) + 5 * int64((s[5] >> U(square)) & ONE)
+
+
+@inner
 def make_move(T: Any, s: Any, c: Any, m: Any) -> Any:
     """Writes the position after move `m` in `s` to `c`, key included; returns nothing."""
     mm = int64(m)
@@ -252,11 +266,11 @@ def make_move(T: Any, s: Any, c: Any, m: Any) -> Any:
     ours = ZO + 64 * (1 - stm)  # Polyglot puts Black before White
     from_bit = ONE << U(f)
     to_bit = ONE << U(t)
-    kind = piece_at(s, f)
+    kind = man_at(s, f)
     clock = ((meta >> U(12)) & U(255)) + ONE
     key ^= T[ours + 128 * kind + f]
     if c[them] & to_bit:
-        captured = piece_at(s, t)
+        captured = man_at(s, t)
         c[captured] ^= to_bit
         c[them] ^= to_bit
         key ^= T[ZO + 64 * stm + 128 * captured + t]

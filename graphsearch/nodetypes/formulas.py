@@ -5,6 +5,7 @@ Knuth and Moore (1975), after Levin; by type as in the chess programming wiki un
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -31,15 +32,10 @@ class Minimal:
         """All leaves: b^ceil(n/2) + b^floor(n/2) - 1."""
         return self.pv + self.cut + self.all
 
-    def as_dict(self) -> dict[str, float]:
-        """Returns it as an object of JSON answers."""
-        return {
-            "pv": self.pv,
-            "cut": self.cut,
-            "all": self.all,
-            "total": self.total,
-            "worst": self.worst,
-        }
+    def as_dict(self) -> dict[str, float | None]:
+        """Returns it as an object of JSON answers; null where a number is too large for one."""
+        numbers = {"pv": self.pv, "cut": self.cut, "all": self.all, "total": self.total, "worst": self.worst}
+        return {name: None if value == math.inf else value for name, value in numbers.items()}
 
 
 def minimal(branching: float, depth: int) -> Minimal:
@@ -52,7 +48,16 @@ def minimal(branching: float, depth: int) -> Minimal:
     >>> minimal(40, 8).total
     5119999
     """
-    return Minimal(1, branching ** (depth - depth // 2) - 1, branching ** (depth // 2) - 1, branching**depth)
+    half_up, half_down = _power(branching, depth - depth // 2), _power(branching, depth // 2)
+    return Minimal(1, half_up - 1, half_down - 1, _power(branching, depth))
+
+
+def _power(branching: float, depth: int) -> float:
+    """Returns b^n; infinity where that is beyond all floating-point numbers, as products are."""
+    try:
+        return branching**depth
+    except OverflowError:
+        return math.inf
 
 
 def minimal_of(branchings: Sequence[float]) -> Minimal:

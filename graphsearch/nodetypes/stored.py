@@ -22,12 +22,6 @@ Bounds = tuple[NDArray[np.int8], NDArray[np.int8]]
 PV_CODE, CUT_CODE, ALL_CODE = (TYPES.index(kind) for kind in KINDS)
 
 
-def entries_of(table: EntryTable) -> EntryIndex:
-    """Returns the entries of a table in memory, as a walk takes them."""
-    there = table.arrays.keys != 0
-    return index_entries(table.arrays.keys[there], table.arrays.data[there])
-
-
 class Proofs(Protocol):
     """What the records of a graph prove."""
 
@@ -136,3 +130,9 @@ class Walked:
     entries: int
     reached: int
     complete: bool
+
+
+def entries_of(table: EntryTable) -> EntryIndex:
+    """Returns the entries of a table in memory, as a walk takes them."""
+    there = table.arrays.keys != 0
+    return index_entries(table.arrays.keys[there], table.arrays.data[there])

@@ -1,8 +1,8 @@
 """A walk from a position through all stored ones: what type each was found to have, and which was expected.
 
 Breadth first, level by level and in bulk, so the shortest line to a position decides what is expected of it;
-of several as short ones PV goes before Cut, and Cut before All. The best move of a position is its first; where
-none is known it is the first of those that lead to stored positions, in canonical order.
+of several as short ones PV goes before Cut, and Cut before All. The best move of a position is its first;
+where none is known it is the first of those that lead to stored positions, in canonical order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UNSEEN = np.int16(-1)
 _LINE_SHIFT = 16  # what decides between lines: type << 16 | distance
 
 Numbers = NDArray[np.int64]
-OnProgress = Callable[[int, int], None]  # positions found, plies from the start
+OnProgress = Callable[[int, int, int], None]  # positions found, entries in all, plies from the start
 
 
 def walk(
@@ -53,7 +53,7 @@ def walk(
     parts = []
     while len(level.at):
         if on_progress:
-            on_progress(walking.found, level.ply)
+            on_progress(walking.found, len(entries.keys), level.ply)
         nodes, level = walking.step(level)
         parts.append(nodes)
     nodes = Nodes.concat(parts)

@@ -76,6 +76,12 @@ def test_with_the_same_number_at_every_ply_both_formulas_agree(depth: int) -> No
     assert minimal_of([40] * depth) == minimal(40, depth)
 
 
+def test_what_no_floating_point_number_holds_is_infinite_and_null_in_json() -> None:
+    deep = minimal(30.5, 300)
+    assert (deep.worst, deep.cut < math.inf) == (math.inf, True)
+    assert (deep.as_dict()["worst"], minimal_of([30.5] * 300).as_dict()["worst"]) == (None, None)
+
+
 def test_pearls_branching_factor_solves_its_equation() -> None:
     for branching in (2, 3, 10, 40):
         factor = random_branching(branching)

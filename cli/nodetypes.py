@@ -84,7 +84,10 @@ RulesOption = Annotated[
 MaxNodes = Annotated[
     int | None,
     typer.Option(
-        "--max-nodes", metavar="N", min=1, help="With POSITION: walk through at most N stored positions."
+        "--max-nodes",
+        metavar="N",
+        min=1,
+        help="With POSITION: walk through at most N stored positions; else 5,000,000.",
     ),
 ]
 Plot = Annotated[

@@ -26,10 +26,10 @@ LARGE = 10**15  # from here on numbers are written in powers of ten
 def stored_lines(found: Classification, rules: Rules) -> Iterator[str | Table]:
     """Yields the lines and tables about stored positions."""
     yield found.position
-    entries = count(found.entries, "entry", "entries")
+    entries, deep = count(found.entries, "entry", "entries"), count(len(found.plies) - 1, "ply", "plies")
     yield (
-        f"{count(found.nodes, 'stored position')}, {found.reached:,} of {entries},"
-        f" {count(len(found.plies) - 1, 'ply', 'plies')} deep, {found.branching:.1f} moves a position; {found.proven:,} proven"
+        f"{count(found.nodes, 'stored position')}, {found.reached:,} of {entries}, {deep} deep,"
+        f" {found.branching:.1f} moves a position; {found.proven:,} proven"
     )
     yield _stored_table(found)
     yield ""

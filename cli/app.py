@@ -10,6 +10,7 @@ from graphsearch.version import __version__
 
 from . import (
     PROGRAM,
+    alphabeta,
     analyze,
     bench,
     book,
@@ -69,6 +70,11 @@ def _root(
 
 _COMMANDS = (  # function, its examples, its line in the list of commands
     (analyze.analyze, analyze.EXAMPLES, "Search a position; go on from a graph file, save to it."),
+    (
+        alphabeta.alphabeta,
+        alphabeta.EXAMPLES,
+        "Search a position to a fixed depth; keep what that proved in a graph file.",
+    ),
     (show.show, show.EXAMPLES, "Print what a graph file holds about a position."),
     (evaluate.evaluate, evaluate.EXAMPLES, "Print what an evaluator says, without a search."),
     (

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
     from graphsearch.provenance import RootInfo
     from graphsearch.store import StoreInfo, VerifyReport
+    from graphsearch.store.entry_runs import EntryRun
     from graphsearch.store.games import Imported, Source
 
+_NUMBERS = {"N", "Run", "Evaluator", "Visits", "Evaluations", "Taken", "Skipped", "Depth", "Nodes"}
+_ENTRY_RUN = ("Started (UTC)", "Depth", "Value", "Nodes", "Time", "State")
 MAX_ROWS = 20  # searches and roots that the table shows; JSON has them all
 
 app = typer.Typer(
@@ -47,7 +50,9 @@ def info(file: StoreFile, json: Json = False) -> None:
     JSON: `evaluator` is the one that the file is bound to, `evaluators` are all that anything in it comes
     from, by number. Of `runs`, `evaluator` is the number of the one that was asked, `kind` why (search, or
     another), `program` the version that ran (null if unknown). `evaluator` is null while the file is bound to
-    none. `imported` counts what `graphsearch import` took in, file by file in `sources`.
+    none. `imported` counts what `graphsearch import` took in, file by file in `sources`. `entries` counts
+    transposition entries, superseded ones included, by evaluation; `entry_runs` are the searches of fixed
+    depth and the mate proofs that left them.
     """
     from graphsearch import store
 
@@ -57,7 +62,13 @@ def info(file: StoreFile, json: Json = False) -> None:
         print_json(found.as_dict())
         return
     print(_summary(str(file), found))
-    for table in (_roots_table(found.roots), _runs_table(found), _imports_table(found.imported.sources)):
+    tables = (
+        _roots_table(found.roots),
+        _runs_table(found),
+        _entry_runs_table(found.entry_runs),
+        _imports_table(found.imported.sources),
+    )
+    for table in tables:
         if table.rows:
             print()
             _print_table(table)
@@ -75,6 +86,7 @@ def _summary(name: str, found: StoreInfo) -> str:
         **_others(found),
         "Nodes": f"{found.nodes:,}",
         "Size": _size(found),
+        **_entries(found),
         **_imported(found.imported),
     }
     return "\n".join(f"{label + ':':<11}{text}" for label, text in lines.items())
@@ -83,6 +95,16 @@ def _summary(name: str, found: StoreInfo) -> str:
 def _size(found: StoreInfo) -> str:
     each = f" ({found.bytes_per_node:.1f} bytes per node)" if found.nodes else ""
     return size(found.file_bytes) + each
+
+
+def _entries(found: StoreInfo) -> dict[str, str]:
+    """Returns how many transposition entries there are, and of which evaluations; nothing without any."""
+    held = found.entries
+    if not held.entries:
+        return {}
+    of = [f"{held.proofs:,} proofs"] if held.proofs else []
+    of += [f"{number:,} of evaluation {digest[:8]}" for digest, number in held.evaluations.items()]
+    return {"Entries": f"{held.entries:,} ({size(held.bytes)}): {', '.join(of)}"}
 
 
 def _imported(found: Imported) -> dict[str, str]:
@@ -123,7 +145,7 @@ def _table(title: str, *columns: str) -> Table:
         title_style="bold",
     )
     for name in columns:
-        numeric = name in {"N", "Run", "Evaluator", "Visits", "Evaluations", "Taken", "Skipped"}
+        numeric = name in _NUMBERS
         table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
     return table
 
@@ -170,6 +192,19 @@ def _runs_table(found: StoreInfo) -> Table:
     return table
 
 
+def _entry_runs_table(runs: list[EntryRun]) -> Table:
+    from .alphabeta_view import value_text
+
+    table = _table(_title("Fixed depth and mates", len(runs)), "Kind", *_ENTRY_RUN, "Position")
+    for run in runs[-MAX_ROWS:]:
+        depth = "" if run.depth is None else str(run.depth)
+        value = value_text(run.value, run.bound or "")
+        state = "" if run.finished else "broken off"
+        numbers = depth, value, f"{run.nodes:,}", f"{run.seconds:.1f} s"
+        table.add_row(run.kind, moment(run.started), *numbers, state, run.fen)
+    return table
+
+
 def _pairs(values: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={value:g}" for name, value in values.items())
 
@@ -186,7 +221,7 @@ def _changed(params: Mapping[str, float | int]) -> str:
 
 @app.command(epilog=VERIFY_EXAMPLES, short_help="Check every record of a graph file.")
 def verify(file: StoreFile, json: Json = False) -> None:
-    """Read every block of a graph file and check the invariants record by record.
+    """Read all of a graph file, transposition entries too, and check the invariants record by record.
 
     Exit code 1 if anything is wrong.
     """
@@ -211,7 +246,8 @@ def _print_verdict(name: str, report: VerifyReport) -> None:
     if report.found > len(report.problems):
         print(f"and {report.found - len(report.problems):,} more")
     verdict = "sound" if report.ok else f"NOT sound: {count(report.found, 'problem')}"
-    print(f"{name}: {count(report.records, 'record')}, {verdict}")
+    held = f", {count(report.entries, 'entry', 'entries')}" if report.entries else ""
+    print(f"{name}: {count(report.records, 'record')}{held}, {verdict}")
 
 
 for _function, _examples, _summary_line in maintain.COMMANDS:

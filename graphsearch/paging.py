@@ -6,6 +6,8 @@ records are in memory never changes what a search does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import chess
 import numpy as np
 
@@ -97,6 +99,25 @@ class Pager:
             return record
         _, batch = self._reader.find(pack(board).reshape(1, POSITION_WORDS))
         return batch.record(0) if len(batch) else None
+
+    def read_all(self, boards: Sequence[chess.Board]) -> list[NodeRecord | None]:
+        """Returns the records of some positions, which are in memory from now on, None where there are none.
+
+        Raises:
+          StoreError: if the file cannot be read.
+          CapacityError: if there is no room for them.
+        """
+        records = [self._arena.read(board) for board in boards]
+        missing = [i for i, record in enumerate(records) if record is None]
+        if missing and not self.complete and self._reader is not None:
+            words = np.array([pack(boards[i]) for i in missing], np.uint64)
+            found, batch = self._reader.find(words)
+            self.read_back += len(batch)
+            self.make_room(len(batch), len(batch) * BYTES_PER_NODE)
+            self.misfits += self._arena.load(batch)
+            for k, place in enumerate(np.nonzero(found)[0].tolist()):
+                records[missing[place]] = batch.record(k)
+        return records
 
     def renew(self, batch: RecordBatch) -> bool:
         """Takes in newer versions of records, as they are in the file now, and forgets the older ones.

@@ -1,0 +1,263 @@
+"""`graphsearch alphabeta`: search a position to a fixed depth, and keep what that proved in a graph file."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from graphsearch.errors import UnsavedError
+
+from .alphabeta_view import iteration_display, result_view, summary
+from .options import Game, Json, Moves, Ply, Position, given_position
+from .output import compiling, print_json, print_view, say
+from .render import count, size
+from .signals import StopSignals
+
+if TYPE_CHECKING:
+    import chess
+
+    from graphsearch.alphabeta.limits import DepthLimits
+    from graphsearch.alphabeta.outcome import AlphaBetaResult
+
+DEFAULT_HASH_MB = 256
+MAX_PROBLEMS = 5  # of a damaged file that are shown; `store verify` lists all
+_STOPPING = "Stopping: saving what is known...\n"
+
+EXAMPLES = """\b
+Examples:
+  graphsearch alphabeta startpos --depth 8 --store first.graph
+  graphsearch alphabeta startpos --moves "e4 e5" --depth 7 --json
+  graphsearch alphabeta startpos --depth 6 --window -50 50
+  graphsearch alphabeta startpos --seconds 10 --store first.graph
+"""
+
+Depth = Annotated[
+    int | None,
+    typer.Option("--depth", metavar="D", help="Search D plies, 1 to 126; else until another limit."),
+]
+Seconds = Annotated[
+    float | None, typer.Option("--seconds", "--time", metavar="S", help="Stop after S seconds.")
+]
+Nodes = Annotated[
+    int | None, typer.Option("--nodes", metavar="N", help="Stop after N nodes, quiescence included.")
+]
+Window = Annotated[
+    tuple[float, float] | None,
+    typer.Option(
+        "--window",
+        metavar="A B",
+        help="Alpha and beta of the last iteration, in centipawns for the side to move: values outside are "
+        "only known as at most A or at least B.",
+    ),
+]
+StoreFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--store", metavar="FILE", help="The graph file to go on from and save to; made if missing."
+    ),
+]
+Hash = Annotated[
+    int,
+    typer.Option(
+        "--hash", metavar="MB", min=1, max=1 << 20, help="Most memory for transposition entries, in MB."
+    ),
+]
+NoGraph = Annotated[
+    bool,
+    typer.Option("--no-graph", help="Leave the file's positions aside: only its entries are used."),
+]
+Compare = Annotated[
+    bool,
+    typer.Option(
+        "--compare", help="Search once more without file and graph, and tell how many nodes that takes."
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What one call asks for, checked."""
+
+    board: chess.Board
+    limits: DepthLimits
+    store: Path | None
+    table_bytes: int
+    use_graph: bool
+    compare: bool
+    json: bool
+
+
+def alphabeta(
+    position: Position,
+    depth: Depth = None,
+    moves: Moves = None,
+    game: Game = None,
+    ply: Ply = None,
+    store: StoreFile = None,
+    seconds: Seconds = None,
+    nodes: Nodes = None,
+    window: Window = None,
+    hash_mb: Hash = DEFAULT_HASH_MB,
+    no_graph: NoGraph = False,
+    compare: Compare = False,
+    json: Json = False,
+) -> None:
+    """Search a position to a fixed depth by alpha-beta, with the built-in evaluation.
+
+    With --store it begins where the file's transposition entries end, orders moves by the visits and priors
+    of the positions in it, and saves its entries beside them, whatever evaluator the file is bound to. It
+    stops at the first limit reached, or at Ctrl-C.
+
+    JSON: `value` is in thousandths of a pawn for the side to move, 100000 - n is a mate in n plies; `cp` and
+    `mate` (moves, negative if the side to move is mated) are null where the other is not. `bound` is exact,
+    lower (at least the value) or upper. `known` is what the file knew; `nodes_alone` and `nodes_saved` are
+    null without --compare.
+    """
+    if depth is None and seconds is None and nodes is None:
+        raise typer.BadParameter("say how deep with --depth, or when to stop with --seconds or --nodes")
+    from graphsearch.alphabeta.limits import MOST_DEPTH, DepthLimits
+
+    limits = DepthLimits(
+        depth=MOST_DEPTH if depth is None else depth,
+        window=_thousandths(window),
+        nodes=nodes,
+        seconds=seconds,
+    )
+    request = Request(
+        board=given_position(position, moves, game, ply),
+        limits=limits,
+        store=store,
+        table_bytes=hash_mb << 20,
+        use_graph=not no_graph,
+        compare=compare,
+        json=json,
+    )
+    code = _run(request)
+    if code:
+        raise typer.Exit(code)
+
+
+def _thousandths(window: tuple[float, float] | None) -> tuple[int, int] | None:
+    """Returns a window in the unit of values.
+
+    Raises:
+      typer.BadParameter: if it is none.
+    """
+    if window is None:
+        return None
+    if not all(abs(bound) < 1e9 for bound in window):  # nor is nan
+        raise typer.BadParameter(f"--window {window[0]:g} {window[1]:g}: these are no centipawns")
+    return round(10 * window[0]), round(10 * window[1])
+
+
+def _run(request: Request) -> int:
+    """Returns the exit code: 0, or 128 + the signal that ended the search."""
+    with StopSignals(_STOPPING) as signals:
+        try:
+            result = _search(request, signals)
+        except UnsavedError as error:  # what was found is still worth printing
+            if error.result is not None:
+                _print_answer(request, error.result)
+            raise
+        if request.compare:
+            result = replace(result, alone=_alone(request, result, signals))
+        _print_answer(request, result)
+        for line in _epilogue(request, result):
+            say(line)
+        return signals.exit_code
+
+
+def _search(request: Request, signals: StopSignals) -> AlphaBetaResult:
+    """Returns the result of the search, when all of it is saved and the file is closed."""
+    from graphsearch.alphabeta.session import search_to_depth
+    from graphsearch.graph import Graph
+
+    _compile()
+    with Graph.open_unevaluated(request.store) as graph:
+        signals.arm()
+        with iteration_display(request.board, signals) as show:
+            return search_to_depth(
+                graph,
+                request.board,
+                request.limits,
+                table_bytes=request.table_bytes,
+                use_graph=request.use_graph,
+                on_depth=show.iteration,
+                on_progress=show.progress,
+                stop=signals.stop,
+            )
+
+
+def _compile() -> None:
+    """Searches a little, so that the one compile ends at Ctrl-C like any program, and no clock runs yet."""
+    import chess
+
+    from graphsearch.alphabeta.limits import DepthLimits
+    from graphsearch.alphabeta.session import nodes_alone
+
+    with compiling("alpha-beta"):
+        nodes_alone(chess.Board(), DepthLimits(depth=2), table_bytes=0)
+
+
+def _alone(request: Request, result: AlphaBetaResult, signals: StopSignals) -> int | None:
+    """Returns the nodes of the same search without file and graph; None if there is nothing to compare."""
+    from graphsearch.alphabeta.session import nodes_alone
+
+    if not result.depth or signals.stop.is_set():
+        return None
+    limits = replace(request.limits, depth=result.depth, nodes=None, seconds=None)
+    if result.depth < request.limits.depth:  # the window belongs to an iteration that was not made
+        limits = replace(limits, window=None)
+    say("Searching once more without the file, to compare...")
+    return nodes_alone(request.board, limits, table_bytes=request.table_bytes, stop=signals.stop)
+
+
+def _print_answer(request: Request, result: AlphaBetaResult) -> None:
+    if request.json:
+        print_json(result.as_dict())
+    else:
+        print_view(lambda width: result_view(result, width))
+        print(summary(result))
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _epilogue(request: Request, result: AlphaBetaResult) -> list[str]:
+    """Returns what to know afterwards: what was reused, what was saved, and what went wrong with the file."""
+    report = result.report
+    lines = [f"Damaged and left out: {problem}" for problem in report.problems[:MAX_PROBLEMS]]
+    if report.ignored:
+        lines.append(f"{_entries(report.ignored)} of another evaluation in the file cannot be used.")
+    if report.left_out:
+        lines.append(
+            f"{_entries(report.left_out)} of the file had no room in memory; the deepest were loaded."
+            " A larger --hash holds more."
+        )
+    if result.stop_reason == "reader":
+        lines.append(
+            "The search ended because another program reads an old state of the file, which keeps its "
+            "write-ahead log growing; close that program and go on."
+        )
+    if request.store is None:
+        lines.append("Nothing was saved; with --store FILE the next search goes on from here.")
+    else:
+        lines.append(_saved(request.store))
+    return lines
+
+
+def _entries(number: int) -> str:
+    return count(number, "entry", "entries")
+
+
+def _saved(path: Path) -> str:
+    from graphsearch.store import Store
+    from graphsearch.store.entries import facts
+    from graphsearch.store.file import file_bytes
+
+    with Store.open(path, read_only=True) as store:
+        held = facts(store)
+    return f"Saved: {path} holds {_entries(held.entries)} ({size(file_bytes(path))})."

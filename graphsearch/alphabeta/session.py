@@ -1,0 +1,331 @@
+"""A search of fixed depth from the first iteration to the last: it goes on from a file, and saves to it.
+
+entry of the root known? --yes--> the answer
+  | no
+depth 1 (or the first that is not known) | 2 | ... | D
+saved in the background:   entries + rows .. entries + rows .. all of it
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import chess
+
+from ..entries import EntryTable
+from ..errors import GraphSearchError, StoreError, UnsavedError
+from ..graph import Graph
+from ..position import CHECKMATE, NOT_TERMINAL, fen_of, key_of, terminal_kind
+from ..store import Store, entry_runs
+from ..store.entry_runs import ALPHABETA, Outcome
+from .engine import Engine
+from .known import Answer, answer_of, is_shortest_mate, known_of, usable_entry
+from .limits import DepthLimits
+from .ordering import bring_visited
+from .outcome import AlphaBetaProgress, AlphaBetaResult, Known
+from .results import Counts, DepthResult
+from .scores import FAR, MATE
+
+TABLE_BYTES = 256 << 20
+SAVE_SECONDS = 3.0  # between two saves while an iteration goes on
+
+OnDepth = Callable[[DepthResult], None]
+OnProgress = Callable[[AlphaBetaProgress], None]
+
+
+def search_to_depth(
+    graph: Graph,
+    board: chess.Board,
+    limits: DepthLimits,
+    *,
+    table_bytes: int = TABLE_BYTES,
+    use_graph: bool = True,
+    on_depth: OnDepth | None = None,
+    on_progress: OnProgress | None = None,
+    interval: float = 0.5,
+    stop: threading.Event | None = None,
+) -> AlphaBetaResult:
+    """Searches a position to a depth and returns what is known then; all of it is saved.
+
+    It begins with the first depth that the graph's entries do not know exactly. What file and graph hold
+    orders moves and spares work; it does not change values, except for what the graph has proven.
+
+    Args:
+      graph: its entries are used and saved (`Graph.use_entries`); its evaluator is not asked.
+      board: the position, with its game as move stack: positions that stood twice in it count as draws.
+      limits: how deep, and what ends the search before.
+      table_bytes: most memory of the entries, if the graph uses none yet.
+      use_graph: let stored visits order moves, and stored proofs end positions.
+      on_depth: called after each iteration. on_progress: about every `interval` seconds within one.
+      stop: set it, from any thread or a signal handler, to save and return.
+
+    Raises:
+      InvalidPositionError: if the position is not legal.
+      UnsavedError: if the file cannot be written; its `result` is what was found.
+      StoreError: if the file cannot be read.
+      GraphSearchError: if another search is running on the graph.
+    """
+    graph.check_open()
+    if not graph.searching.acquire(blocking=False):
+        raise GraphSearchError("a search is running on this graph already; one at a time")
+    try:
+        session = _Session(graph, board, limits, stop or threading.Event())
+        session.on_depth, session.on_progress, session.interval = on_depth, on_progress, interval
+        return session.run(graph.use_entries(table_bytes), use_graph=use_graph)
+    finally:
+        graph.searching.release()
+
+
+def nodes_alone(
+    board: chess.Board,
+    limits: DepthLimits,
+    *,
+    table_bytes: int = TABLE_BYTES,
+    stop: threading.Event | None = None,
+) -> int | None:
+    """Returns the nodes of the same search without file and graph, None if it was stopped."""
+    engine, nodes = Engine(EntryTable(table_bytes)), 0
+    engine.table.next_search()
+    for depth in range(1, limits.depth + 1):
+        window = limits.last_window if depth == limits.depth else (-FAR, FAR)
+        found = engine.search(board, depth, *window, stop=stop.is_set if stop else None)
+        nodes += found.counts.nodes
+        if not found.complete:
+            return None
+        if is_shortest_mate(found.value, found.bound, depth):
+            break
+    return nodes
+
+
+class _Session:
+    """One search of one root."""
+
+    def __init__(self, graph: Graph, board: chess.Board, limits: DepthLimits, stop: threading.Event) -> None:
+        self.graph = graph
+        self.board = board
+        self.limits = limits
+        self.stop = stop
+        self.on_depth: OnDepth | None = None
+        self.on_progress: OnProgress | None = None
+        self.interval = 0.5
+        self.started = self.saved_at = self.shown_at = time.monotonic()
+        self.iterations: list[DepthResult] = []
+        self.depth = 0  # of the iteration under way
+        self.known = Known()
+        self.answer: Answer | None = None
+        self.graph_nodes = 0
+        self.run_id: int | None = None
+        self.unsaved: StoreError | None = None
+        self.stop_reason = ""
+
+    # ---------------------------------------------------------- the loop
+    def run(self, table: EntryTable, *, use_graph: bool) -> AlphaBetaResult:
+        self.table = table
+        kind = terminal_kind(self.board)
+        if kind != NOT_TERMINAL:
+            self.stop_reason = "finished"
+            self.answer = Answer(0, -MATE if kind == CHECKMATE else 0, "exact", ())
+            return self._result()
+        self._look_up()
+        if self.answer is None:
+            self._search(use_graph=use_graph)
+        result = self._result()
+        if self.unsaved is None:
+            return result
+        failure = UnsavedError(str(self.unsaved))
+        failure.result = result
+        raise failure from self.unsaved
+
+    def _look_up(self) -> None:
+        """Finds out what entries and earlier runs say of the root."""
+        rows: dict[int, Outcome] = {}
+        self.graph.call(lambda store: rows.update(entry_runs.iterations(store, self._key, self._evaluation)))
+        entry = usable_entry(self.table, self.board)
+        self.known = known_of(entry, rows)
+        self.answer = answer_of(entry, self.limits, self.table, self.board, rows)
+        if self.answer is not None:
+            self.stop_reason = "known"
+
+    def _search(self, *, use_graph: bool) -> None:
+        try:
+            if use_graph:
+                self.graph_nodes = bring_visited(self.graph, self.board)
+            self.engine = Engine(self.table, self.graph.arena if self.graph_nodes else None)
+            self.table.next_search()
+            self.graph.note_later(self._begin)
+            self._iterate()
+        except StoreError as error:
+            self.unsaved = error
+        finally:
+            self._end()
+
+    def _iterate(self) -> None:
+        for depth in range(self.known.depth + 1, self.limits.depth + 1):
+            self.depth = depth
+            if self._must_stop():
+                return
+            found = self._iteration()
+            self.iterations.append(found)
+            if not found.complete:
+                self.stop_reason = self.stop_reason or "nodes"
+                return
+            self._note_iteration(found)
+            if self.on_depth:
+                self.on_depth(found)
+            if is_shortest_mate(found.value, found.bound, found.depth) and found.depth < self.limits.depth:
+                self.stop_reason = "mate"
+                return
+        self.stop_reason = "depth"
+
+    def _iteration(self) -> DepthResult:
+        """Returns one iteration, with all values open but in the last one.
+
+        Windows around the value of the iteration before were measured and are not worth it: README.
+        """
+        window = self.limits.last_window if self.depth == self.limits.depth else (-FAR, FAR)
+        left = None if self.limits.nodes is None else self.limits.nodes - self._nodes()
+        return self.engine.search(
+            self.board, self.depth, *window, stop=self._must_stop, node_limit=left, on_slice=self._between
+        )
+
+    def _nodes(self) -> int:
+        return sum(iteration.counts.nodes for iteration in self.iterations)
+
+    def _must_stop(self) -> bool:
+        """Returns whether a limit is reached, and notes which."""
+        if self.stop.is_set():
+            self.stop_reason = "stop"
+        elif self.limits.seconds is not None and time.monotonic() - self.started >= self.limits.seconds:
+            self.stop_reason = "time"
+        elif self.limits.nodes is not None and self._nodes() >= self.limits.nodes:
+            self.stop_reason = "nodes"
+        elif self.graph.log_held:
+            self.stop_reason = "reader"
+        return bool(self.stop_reason)
+
+    def _between(self, counts: Counts) -> None:
+        """Saves and reports in the middle of an iteration, when it is time to."""
+        now = time.monotonic()
+        if now - self.saved_at >= SAVE_SECONDS:
+            self._save()
+        if self.on_progress and now - self.shown_at >= self.interval:
+            self.shown_at = now
+            before = sum((iteration.counts for iteration in self.iterations), Counts())
+            self.on_progress(
+                AlphaBetaProgress(now - self.started, self.depth, before + counts, self.table.count)
+            )
+
+    # ---------------------------------------------------------- saving
+    @property
+    def _key(self) -> str:
+        return f"{key_of(self.board):016x}"
+
+    @property
+    def _evaluation(self) -> str:
+        assert self.graph.kept_entries is not None
+        return self.graph.kept_entries.evaluation
+
+    def _begin(self, store: Store) -> None:
+        """Enters this run in the file."""
+        self.run_id = entry_runs.begin(
+            store, ALPHABETA, fen_of(self.board), self._key, self.limits.as_dict(), self._evaluation
+        )
+
+    def _note_iteration(self, found: DepthResult) -> None:
+        """Has an iteration written with what is saved next: at once, if nothing is being saved."""
+        outcome, total = _outcome(found, found.counts, found.seconds), self._total()
+
+        def write(store: Store) -> None:
+            assert self.run_id is not None
+            entry_runs.add_iteration(store, self.run_id, outcome)
+            entry_runs.update(store, self.run_id, total, finished=False)
+
+        self.graph.note_later(write)
+        self._save()
+
+    def _save(self) -> None:
+        """Starts to save what the file does not hold; never waits."""
+        if self.graph.store is not None:
+            self.graph.save_soon()
+            self.saved_at = time.monotonic()
+
+    def _end(self) -> None:
+        """Saves all, and keeps why that failed."""
+        total = self._total()
+
+        def write(store: Store) -> None:
+            assert self.run_id is not None
+            entry_runs.update(store, self.run_id, total, finished=True)
+
+        try:
+            self.graph.flush(write)
+        except StoreError as error:
+            self.unsaved = error
+
+    def _total(self) -> Outcome:
+        """Returns what this run has found so far."""
+        counts = sum((iteration.counts for iteration in self.iterations), Counts())
+        return _outcome(self._best(), counts, time.monotonic() - self.started)
+
+    # ---------------------------------------------------------- reporting
+    def _best(self) -> DepthResult | None:
+        """Returns the deepest complete iteration, the one that was stopped if there is none."""
+        done = [iteration for iteration in self.iterations if iteration.complete]
+        return done[-1] if done else self.iterations[-1] if self.iterations else None
+
+    def _result(self) -> AlphaBetaResult:
+        best, kept = self._best(), self.graph.kept_entries
+        assert kept is not None
+        answer = self.answer or _answer(best)
+        return AlphaBetaResult(
+            board=self.board,
+            asked=self.limits.depth,
+            window=(best.alpha, best.beta) if best else self.limits.last_window,
+            depth=answer.depth if answer else 0,
+            value=answer.value if answer else None,
+            bound=answer.bound if answer else "",
+            move=answer.pv[0] if answer and answer.pv else best.move if best else None,
+            pv=answer.pv if answer else (),
+            iterations=tuple(self.iterations),
+            known=self.known,
+            report=kept.report,
+            entries=self.table.count,
+            graph_nodes=self.graph_nodes,
+            seconds=time.monotonic() - self.started,
+            stop_reason=self.stop_reason,
+            store=str(self.graph.path) if self.graph.path else None,
+        )
+
+
+def _answer(found: DepthResult | None) -> Answer | None:
+    """Returns what an iteration answers; one without a finished move answers nothing."""
+    if found is None or not (found.complete or found.move):
+        return None
+    return Answer(found.depth if found.complete else 0, found.value, found.bound, found.pv)
+
+
+def _outcome(found: DepthResult | None, counts: Counts, seconds: float) -> Outcome:
+    """Returns the row of an iteration, or of a run by its best iteration."""
+    row = Outcome(
+        nodes=counts.nodes,
+        hits=counts.hits,
+        stored_hits=counts.stored_hits,
+        cutoffs=counts.cutoffs,
+        first_cutoffs=counts.first_cutoffs,
+        seconds=seconds,
+    )
+    if found is None or not found.complete:
+        return row
+    return replace(
+        row,
+        depth=found.depth,
+        alpha=found.alpha,
+        beta=found.beta,
+        value=found.value,
+        bound=found.bound,
+        best_move=found.move.uci() if found.move else None,
+        pv=" ".join(move.uci() for move in found.pv),
+    )

@@ -17,6 +17,7 @@ from . import (
     evaluate,
     exports,
     imports,
+    nodetypes,
     perft,
     query,
     reevaluate,
@@ -76,6 +77,11 @@ _COMMANDS = (  # function, its examples, its line in the list of commands
     ),
     (show.show, show.EXAMPLES, "Print what a graph file holds about a position."),
     (evaluate.evaluate, evaluate.EXAMPLES, "Print what an evaluator says, without a search."),
+    (
+        nodetypes.nodetypes,
+        nodetypes.EXAMPLES,
+        "Count PV, Cut and All nodes, against the minimal tree.",
+    ),
     (perft.perft, perft.EXAMPLES, "Count the positions some plies below a position."),
     (refresh.refresh, refresh.EXAMPLES, "Bring the values of a graph file up to date."),
     (

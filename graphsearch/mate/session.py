@@ -129,6 +129,7 @@ class MateSearch:
         self.prover = Prover(size=table_bytes, drawn=[int(key) for key in drawn])
         self.sides = [self._side(attacks=True), self._side(attacks=False)]
         self._began = time.monotonic()
+        self._finder = LineFinder(self.prover, stop=lambda: bool(self._limit()))
         self._stop: threading.Event | None = None
         self._on_progress: Callable[[MateProgress], None] | None = None
 
@@ -257,16 +258,16 @@ class MateSearch:
             self._on_progress(MateProgress(seconds, self.prover.visits, self.excluded, self.mate))
 
     # -------------------------------------------------------------- what is left of it
-    def finder(self) -> LineFinder:
-        """Returns what finds lines in the proofs; it doubts no defence once a limit is reached."""
-        return LineFinder(self.prover, stop=lambda: bool(self._limit()))
+    def attack(self, board: chess.Board, plies: int) -> chess.Move:
+        """Returns the attacker's move in a position of the proof with so many plies left."""
+        return self._finder.settle(board, attacks=True, plies=plies).move
 
     def _line(self) -> tuple[chess.Move, ...]:
         """Returns the line of the mate found; a shorter one that comes up with it counts."""
         side = self.winner
         if side is None or side.found is None:
             return ()
-        pv = self.finder().line(self.board, attacks=side.attacks, plies=side.plies(side.found))
+        pv = self._finder.line(self.board, attacks=side.attacks, plies=side.plies(side.found))
         side.found = side.moves(len(pv))
         return tuple(pv)
 

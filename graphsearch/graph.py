@@ -13,10 +13,13 @@ from types import TracebackType
 import chess
 
 from .arena import Arena, Saving, return_freed_memory
+from .entries import EntryTable
 from .errors import CapacityError, CorruptRecordError, StoreError
-from .evaluators import Evaluator, EvaluatorSpec, close, create
+from .evaluators import AbsentEvaluator, BuiltinEvaluator, Evaluator, EvaluatorSpec, close, create
+from .kept_entries import KeptEntries
 from .paging import BYTES_PER_NODE, Pager
 from .position import fen_of, key_of
+from .provenance import UNBOUND
 from .record import NodeRecord
 from .saving import Saver
 from .store import Store
@@ -61,6 +64,7 @@ class Graph:
         self.saves_meanwhile = True
         self._roots: dict[str, chess.Board] = {}
         self._notes: list[Note] = []
+        self._kept: KeptEntries | None = None
 
     @classmethod
     def open(
@@ -103,7 +107,26 @@ class Graph:
         """Returns the graph of a file with this evaluator."""
         if path is None:
             return cls(evaluator, None, ram_bytes=ram_bytes)
-        store = Store.open(path, identity=evaluator.identity, create=True)
+        return cls._over(Store.open(path, identity=evaluator.identity, create=True), evaluator, ram_bytes)
+
+    @classmethod
+    def open_unevaluated(cls, path: str | os.PathLike[str] | None, *, ram_bytes: int | None = None) -> Graph:
+        """Returns the graph of a file for what evaluates nothing in it; its evaluator need not be at hand.
+
+        A file that is made stays bound to none. A search on such a graph fails with an EvaluatorError at the
+        first position that is new.
+
+        Raises:
+          UnfinishedError, StoreLockedError, StoreError: as `open`.
+        """
+        if path is None:
+            return cls(AbsentEvaluator(UNBOUND), None, ram_bytes=ram_bytes)
+        store = Store.open(path, create=True, unbound=True)
+        return cls._over(store, AbsentEvaluator(store.identity), ram_bytes)
+
+    @classmethod
+    def _over(cls, store: Store, evaluator: Evaluator, ram_bytes: int | None) -> Graph:
+        """Returns the graph over a store, which it closes."""
         try:
             graph = cls(evaluator, store, ram_bytes=ram_bytes)
         except BaseException:
@@ -130,6 +153,35 @@ class Graph:
         for batch in store.scan(on_corrupt=problems.append):
             self.pager.misfits += self.arena.load(batch)
         self.pager.complete = not problems
+
+    # -------------------------------------------------------------- transposition entries
+    def use_entries(self, table_bytes: int) -> EntryTable:
+        """Returns the table of transposition entries: those of the file, and room for more.
+
+        From now on they are saved with everything else that is saved. A second call returns the same table.
+
+        Args:
+          table_bytes: most memory that it takes; if that is too little, the deepest entries are loaded.
+
+        Raises:
+          StoreError: if the file cannot be read.
+        """
+        self.check_open()
+        if self._kept is None:
+            kept = KeptEntries(table_bytes, BuiltinEvaluator().identity.digest)
+            self.call(kept.load)
+            self._kept = kept
+        return self._kept.table
+
+    @property
+    def entries(self) -> EntryTable | None:
+        """The table of transposition entries, None if none are in use."""
+        return self._kept.table if self._kept else None
+
+    @property
+    def kept_entries(self) -> KeptEntries | None:
+        """The table with what became of the file's entries when it was loaded, and whose values they are."""
+        return self._kept
 
     # -------------------------------------------------------------- reading
     @property
@@ -201,6 +253,7 @@ class Graph:
         self.arena.take_back_overlay()
         try:
             rows = self._tables() if tables else None
+            entries = self._kept.take() if self._kept else None
             saving = self.arena.begin_saving()
         finally:
             self.arena.give_again_overlay()
@@ -209,10 +262,9 @@ class Graph:
         def work(store: Store) -> None:
             for i, batch in enumerate(saving.batches):
                 store.append(batch, fresh=0 if i else saving.fresh)
-            if rows:
-                rows(store)
-            for item in notes:
-                item(store)
+            for item in (rows, entries, *notes):
+                if item:
+                    item(store)
             del self._notes[:late]
 
         self._saver.save(work)
@@ -232,10 +284,16 @@ class Graph:
         """
         if not self.settle(wait=False):
             return False
-        if self._saver is None or not (self.arena.dirty_count or self._notes):
+        if self._saver is None or not self.has_unsaved:
             return True
         self.begin_saving()
         return False
+
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether there is anything that the file does not hold, and that is not on its way there."""
+        dirty = self.arena.dirty_count or (self._kept and self._kept.table.dirty_count)
+        return bool(dirty or self._notes)
 
     def settle(self, *, wait: bool) -> bool:
         """Returns whether nothing is being saved; with `wait` it waits for that.
@@ -259,8 +317,12 @@ class Graph:
         except BaseException:
             self._saving = None
             self.arena.undo_saving(saving)
+            if self._kept:
+                self._kept.settle(saved=False)
             raise
         self._saving = None
+        if self._kept:
+            self._kept.settle(saved=True)
         self.arena.end_saving(saving)
         self.pager.file_changed()
         self._file_nodes += saving.fresh
@@ -322,7 +384,7 @@ class Graph:
             return
         try:
             self.settle(wait=True)
-            if self.arena.dirty_count or self._notes:
+            if self.has_unsaved:
                 self.flush()
             with contextlib.suppress(StoreError):  # all is saved; only old versions stay for now
                 self.call(Store.tidy)

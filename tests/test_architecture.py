@@ -18,7 +18,7 @@ FLOORS = (
     ("params", "position", "provenance", "kernels"),
     ("pgn_text", "pgn", "notation", "record", "arena", "entries", "fens"),
     ("store", "evaluators"),
-    ("query", "results", "summary", "paging", "saving", "evaluating"),
+    ("query", "results", "summary", "paging", "saving", "evaluating", "kept_entries"),
     ("graph", "refresh", "favourites"),
     ("reevaluate", "opinions", "disagree", "queries"),
     ("waves",),

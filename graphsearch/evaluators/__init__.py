@@ -6,9 +6,11 @@ builtin.py, uniform.py, table.py, lc0/, uci/      evaluators
 combined.py    priors of one, values of another
 tablebase.py   what Syzygy tables know needs no evaluator
 pool/          evaluators in other processes, on other machines
+absent.py      none, for a file that is only read and written
 assess.py      what one says about positions, without any search
 """
 
+from .absent import AbsentEvaluator
 from .assess import Assessment, assess
 from .base import Evaluation, Evaluator, PositionBatch, calls_kernels, checked, close
 from .builtin import BuiltinEvaluator
@@ -23,6 +25,7 @@ from .uniform import UniformEvaluator
 
 __all__ = [
     "NAMES",
+    "AbsentEvaluator",
     "Assessment",
     "BuiltinEvaluator",
     "CombinedEvaluator",

@@ -6,6 +6,7 @@ import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from . import entries
 from .file import file_bytes, sql_errors
 from .rewrite import Advance, Progress, merge_all
 from .store import Store
@@ -49,6 +50,7 @@ def compact(path: str | os.PathLike[str], progress: Progress | None = None) -> C
         before, runs = file_bytes(store.path), len(store.catalog.segments)
         superseded = store.catalog.records - store.node_count
         merge_all(store, Advance(progress, store.catalog.records))
+        entries.tidy(store)
         shrink(store, progress)
         return CompactReport(store.node_count, superseded, runs, before, file_bytes(store.path))
 

@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo
-from . import games, unfinished
+from . import entries, entry_runs, games, unfinished
+from .entries import EntryFacts
+from .entry_runs import EntryRun
 from .file import file_bytes
 from .games import Imported
 from .store import Store
@@ -25,6 +27,8 @@ class StoreInfo:
       runs: all runs, oldest first.
       evaluators: all that anything in the file comes from, by number.
       imported: games, books and positions that were imported.
+      entries: transposition entries of searches of fixed depth and of mate proofs.
+      entry_runs: those searches and proofs, oldest first.
     """
 
     path: str
@@ -36,6 +40,8 @@ class StoreInfo:
     runs: list[RunInfo]
     evaluators: dict[int, EvaluatorIdentity]
     imported: Imported
+    entries: EntryFacts
+    entry_runs: list[EntryRun]
 
     @property
     def bytes_per_node(self) -> float:
@@ -51,6 +57,8 @@ class StoreInfo:
             "runs": [asdict(run) for run in self.runs],
             "evaluators": [{"number": n} | _parts(identity) for n, identity in self.evaluators.items()],
             "imported": self.imported.as_dict(),
+            "entries": self.entries.as_dict(),
+            "entry_runs": [run.as_dict() for run in self.entry_runs],
         }
         evaluator = None if self.evaluator == UNBOUND else _parts(self.evaluator)
         return {**facts, **sizes, "evaluator": evaluator, **lists}
@@ -82,6 +90,8 @@ def info(path: str | os.PathLike[str]) -> StoreInfo:
             store.runs(),
             store.evaluators(),
             games.imported(store),
+            entries.facts(store),
+            entry_runs.runs(store),
         )
 
 

@@ -20,7 +20,7 @@ def migrations() -> dict[int, str]:
     return {int(file.name[:4]): file.read_text("utf-8") for file in sorted(files, key=lambda file: file.name)}
 
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 OLDEST_READ = 1  # older files are migrated by whoever writes them, and refused to readers
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import StoreError
 from ..provenance import EvaluatorIdentity
 from ..record import RecordBatch
-from . import plain, provenance, unfinished
+from . import entries, plain, provenance, unfinished
 from .backup import new_file
 from .chunks import DamagedChunk, damaged_chunks
 from .compact import shrink
@@ -33,6 +33,7 @@ class SalvageReport:
     Attributes:
       records: distinct records of the new file.
       blocks, blocks_lost: blocks that the damaged file should have; those that could not be read or trusted.
+      entries: transposition entries of the new file.
       records_unsound: records that were read, and left out because they break a rule.
       tables_lost: tables of which at least one row could not be read.
       problems: one line each; at most 1000 are listed.
@@ -43,6 +44,7 @@ class SalvageReport:
     blocks: int = 0
     blocks_lost: int = 0
     records_unsound: int = 0
+    entries: int = 0
     tables_lost: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     found: int = 0
@@ -168,6 +170,7 @@ def _save_tables(damaged: sqlite3.Connection, store: Store, sources: Sources, re
         for table in plain.plain_tables(store.connection):
             if table.name in there and plain.copy_table(damaged, store.connection, table):
                 report.lose(table.name)
+        report.entries = entries.drop_damaged(store, report.add)
     for problem in sources.problems():
         report.add(problem)
 

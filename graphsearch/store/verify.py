@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import CorruptRecordError, StoreError
 from ..record import RecordBatch
-from . import order
+from . import entries, order
 from .bloom import may_hold_each
 from .catalog import Catalog, Chunk, Segment
 from .codec import BLOCK
@@ -35,6 +35,7 @@ class VerifyReport:
       records: live records that could be read.
       stored: records in all runs, superseded versions included.
       blocks, runs: how many were read.
+      entries: transposition entries that could be read, superseded versions included.
       problems: one line each, naming run, block and record; at most 1000 are listed.
       found: number of problems, listed or not.
     """
@@ -43,6 +44,7 @@ class VerifyReport:
     stored: int = 0
     blocks: int = 0
     runs: int = 0
+    entries: int = 0
     found: int = 0
     problems: list[str] = field(default_factory=list)
 
@@ -60,6 +62,7 @@ class VerifyReport:
     def as_dict(self) -> dict[str, Any]:
         """Returns the report as JSON takes it."""
         numbers = {"records": self.records, "stored": self.stored, "blocks": self.blocks, "runs": self.runs}
+        numbers["entries"] = self.entries
         return {"ok": self.ok, **numbers, "found": self.found, "problems": list(self.problems)}
 
 
@@ -117,6 +120,7 @@ class _Check:
                 self._segment(segment)
             self._check_blocks_owned()
             self._check_live()
+            self._report.entries = entries.check(self._store, self._report.add)
 
     def _segment(self, segment: Segment) -> None:
         last: NDArray[np.uint64] | None = None

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import chess
+import numpy as np
 import pytest
 
 from graphsearch.graph import Graph
@@ -19,7 +20,7 @@ from graphsearch.position import pack
 from graphsearch.provenance import EvaluatorIdentity
 from graphsearch.record import MAX_CODE, MAX_MOVES
 from graphsearch.search import search
-from graphsearch.store import Store, games, info, verify
+from graphsearch.store import Store, entries, entry_runs, games, info, verify
 from graphsearch.store.catalog import signed
 from graphsearch.store.migrations import FORMAT_VERSION
 from graphsearch.store.order import sort_keys
@@ -28,9 +29,10 @@ from .formats import SCHEMA, example
 from .records import IDENTITY, batch_of, contents, filled, identity, random_records, record_of
 
 FOLDER = Path(__file__).resolve().parents[1] / "golden"
-GOLDEN = [FOLDER / f"format{number}.graph" for number in (1, 2, 3)]
+GOLDEN = [FOLDER / f"format{number}.graph" for number in (1, 2, 3, 4)]
 NEWEST = GOLDEN[-1]
 START = "463b96181691fc9c"  # key of the start position
+EVALUATION = "ab" * 32
 OTHER = EvaluatorIdentity("net", "1a2b3c4d", {"PolicyTemperature": 1.5}, "wdl")
 
 
@@ -82,11 +84,24 @@ def test_what_golden_files_have_imported_is_read_as_ever(tmp_path: Path, golden:
     with Store.open(path, read_only=True) as store:
         found = games.imported(store).as_dict()
         assert facts in (None, found)
-        assert bool(facts) == bool(found["sources"]) == (golden == NEWEST)
+        assert bool(facts) == bool(found["sources"]) == (golden.stem >= "format3")
         if facts:
             start = games.counts(store, [START])[START]
             assert [(move.san, move.white, move.games) for move in start] == [("e4", 2, 3), ("d4", 0, 1)]
             assert games.entries_of(store, 2, START) == [(0, 0x31C)]
+
+
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
+def test_the_entries_of_golden_files_are_read_as_ever(tmp_path: Path, golden: Path) -> None:
+    path = Path(shutil.copy(golden, tmp_path / "old.graph"))
+    facts = json.loads(golden.with_suffix(".json").read_text()).get("entries", {"words": [], "runs": []})
+    for _ in range(2):
+        with Store.open(path, read_only=True) as store:
+            found = entries.load(store, EVALUATION)
+            assert [found.keys.tolist(), found.data.tolist()] == (facts["words"] or [[], []])
+            assert [[run.kind, run.value] for run in entry_runs.runs(store)] == facts["runs"]
+        Store.open(path).close()  # which brings it to the newest format
+    assert bool(facts["words"]) == (golden.stem >= "format4")
 
 
 def test_blocks_of_format_1_stay_as_they_are_beside_new_ones(tmp_path: Path) -> None:
@@ -185,6 +200,27 @@ def import_into(store: Store) -> None:
             games.update_source(store, row, taken=taken, skipped=0, finished=row.kind != "epd")
 
 
+def enter_into(store: Store) -> dict[str, object]:
+    """Writes entries of two evaluations, proofs and two runs; returns what is to be read of them."""
+    rng = np.random.default_rng(4)
+    keys, data = (rng.integers(1, 1 << 64, 300, dtype=np.uint64) for _ in range(2))
+    data[:20] |= np.uint64(127 << 34)
+    with store.transaction():
+        entries.append(store, keys[:200], data[:200] ^ np.uint64(1), EVALUATION)
+        entries.append(store, keys, data, EVALUATION)
+        entries.append(store, keys[:9], data[:9], "cd" * 32)
+        found = entry_runs.Outcome(
+            depth=3, alpha=-200000, beta=200000, value=31, bound="exact", pv="e2e4", nodes=9
+        )
+        for kind in (entry_runs.ALPHABETA, entry_runs.MATE):
+            run = entry_runs.begin(store, kind, chess.STARTING_FEN, START, {"depth": 3}, EVALUATION)
+            entry_runs.add_iteration(store, run, found)
+            entry_runs.update(store, run, found, finished=True)
+    held = entries.load(store, EVALUATION)
+    runs = [[run.kind, run.value] for run in entry_runs.runs(store)]
+    return {"words": [held.keys.tolist(), held.data.tolist()], "runs": runs}
+
+
 def make_golden() -> None:
     """Writes the golden file of the newest format; run it only for a new one."""
     import random
@@ -216,6 +252,7 @@ def make_golden() -> None:
             "sha256": digest(store),
             "start": [start.v.hex(), start.visits],
             "imported": games.imported(store).as_dict(),
+            "entries": enter_into(store),
         }
     connection = sqlite3.connect(NEWEST, isolation_level=None)
     for statement in ("journal_mode = DELETE", "page_size = 4096"):  # small enough to keep

@@ -74,6 +74,7 @@ def test_a_sound_file_is_saved_whole(path: Path) -> None:
         "blocks": 114,
         "blocks_lost": 0,
         "records_unsound": 0,
+        "entries": 0,
         "tables_lost": [],
         "problems": [],
         "found": 0,

@@ -1,0 +1,184 @@
+"""The runs that leave transposition entries: searches of fixed depth and mate proofs, as plain rows.
+
+Writing functions work inside `Store.transaction`. A file of an older format has no such runs. Values are
+thousandths of a pawn for the side to move, moves UCI. `schema/store.md` has the tables.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..errors import CorruptRecordError
+from ..version import __version__
+from .entries import has_tables
+from .file import sql_errors
+from .provenance import now
+from .store import Store
+
+ALPHABETA, MATE = "alphabeta", "mate"  # kinds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a run, or one of its iterations, has found so far.
+
+    Attributes:
+      depth: plies of full width that are done; None for a mate proof.
+      alpha, beta: the window; None for a mate proof.
+      value: thousandths of a pawn for the side to move; None if nothing is known.
+      bound: `exact`, `lower`, `upper`, or empty.
+      best_move, pv: UCI, the line's moves separated by blanks.
+      nodes, hits, stored_hits, cutoffs, first_cutoffs: as `alphabeta.results.Counts` has them.
+      seconds: that it took.
+    """
+
+    depth: int | None = None
+    alpha: int | None = None
+    beta: int | None = None
+    value: int | None = None
+    bound: str = ""
+    best_move: str | None = None
+    pv: str = ""
+    nodes: int = 0
+    hits: int = 0
+    stored_hits: int = 0
+    cutoffs: int = 0
+    first_cutoffs: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRun:
+    """A row of `entry_run`; `finished` is None while it runs, or if it was killed."""
+
+    id: int
+    kind: str
+    started: str
+    finished: str | None
+    fen: str
+    key: str
+    limits: Mapping[str, Any]
+    evaluation: str
+    program: str
+    depth: int | None
+    alpha: int | None
+    beta: int | None
+    value: int | None
+    bound: str | None
+    best_move: str | None
+    pv: str
+    nodes: int
+    hits: int
+    stored_hits: int
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the row as JSON takes it."""
+        return asdict(self)
+
+
+_RUN_RESULT = (
+    "depth",
+    "alpha",
+    "beta",
+    "value",
+    "bound",
+    "best_move",
+    "pv",
+    "nodes",
+    "hits",
+    "stored_hits",
+    "seconds",
+)
+_RUN_COLUMNS = (
+    "id",
+    "kind",
+    "started",
+    "finished",
+    "fen",
+    "key",
+    "limits",
+    "evaluation",
+    "program",
+    *_RUN_RESULT,
+)
+_STEP_COLUMNS = (*_RUN_RESULT[:-1], "cutoffs", "first_cutoffs", "seconds")
+
+
+def begin(store: Store, kind: str, fen: str, key: str, limits: Mapping[str, Any], evaluation: str) -> int:
+    """Returns the number of a new run, recorded as started now.
+
+    Args:
+      kind: ALPHABETA or MATE. fen, key: the position, its key in 16 hex digits.
+      limits: what was asked for, by name. evaluation: digest of what makes its values.
+    """
+    cursor = store.connection.execute(
+        "INSERT INTO entry_run (kind, started, fen, key, limits, evaluation, program)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (kind, now(), fen, key, json.dumps(dict(limits)), evaluation, __version__),
+    )
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
+
+
+def update(store: Store, run: int, outcome: Outcome, *, finished: bool) -> None:
+    """Records what a run has found so far, and its end."""
+    values = [getattr(outcome, name) for name in _RUN_RESULT]
+    marks = ", ".join(f"{name} = ?" for name in _RUN_RESULT)
+    store.connection.execute(
+        f"UPDATE entry_run SET {marks}, finished = coalesce(?, finished) WHERE id = ?",  # noqa: S608 (constants)
+        (*values, now() if finished else None, run),
+    )
+
+
+def add_iteration(store: Store, run: int, outcome: Outcome) -> None:
+    """Records an iteration that is complete."""
+    marks = ", ".join("?" * (1 + len(_STEP_COLUMNS)))
+    store.connection.execute(
+        f"INSERT INTO entry_iteration (run, {', '.join(_STEP_COLUMNS)}) VALUES ({marks})",  # noqa: S608
+        (run, *(getattr(outcome, name) for name in _STEP_COLUMNS)),
+    )
+
+
+def runs(store: Store) -> list[EntryRun]:
+    """Returns all such runs of a file, oldest first."""
+    if not has_tables(store):
+        return []
+    with sql_errors(store.path, "read it"):
+        return _runs(store.connection)
+
+
+def _runs(connection: sqlite3.Connection) -> list[EntryRun]:
+    rows = connection.execute(f"SELECT {', '.join(_RUN_COLUMNS)} FROM entry_run ORDER BY id")  # noqa: S608
+    return [_run(dict(zip(_RUN_COLUMNS, row, strict=True))) for row in rows.fetchall()]
+
+
+def _run(row: dict[str, Any]) -> EntryRun:
+    try:
+        limits = json.loads(row["limits"])
+    except ValueError:
+        raise CorruptRecordError(f"run {row['id']} of the table entry_run has no limits") from None
+    return EntryRun(**row | {"limits": limits})
+
+
+def iterations(store: Store, key: str, evaluation: str) -> dict[int, Outcome]:
+    """Returns the last complete iteration of each depth for a position, by depth.
+
+    Args:
+      key: 16 hex digits. evaluation: digest of what made the values; those of others do not count.
+    """
+    if not has_tables(store):
+        return {}
+    columns = ", ".join(f"entry_iteration.{name}" for name in _STEP_COLUMNS)
+    with sql_errors(store.path, "read it"):
+        rows = store.connection.execute(
+            f"SELECT {columns} FROM entry_iteration JOIN entry_run ON entry_run.id = entry_iteration.run"  # noqa: S608
+            " WHERE entry_run.key = ? AND entry_run.evaluation = ? ORDER BY entry_iteration.id",
+            (key, evaluation),
+        ).fetchall()
+    found = [Outcome(**dict(zip(_STEP_COLUMNS, row, strict=True))) for row in rows]
+    return {outcome.depth: outcome for outcome in found if outcome.depth is not None}

@@ -1,0 +1,277 @@
+"""Transposition entries in the file: newest wins, waste goes, damage is named, other evaluations stay out."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphsearch.errors import CorruptRecordError
+from graphsearch.kernels import entries as kernel
+from graphsearch.store import Store, compact, entries, entry_runs, info, salvage, verify
+from graphsearch.store.entry_pieces import HEADER, MOST_ENTRIES, PROOF, decode, encode
+from graphsearch.store.entry_runs import ALPHABETA, MATE, Outcome
+
+from .formats import SCHEMA, example
+from .records import IDENTITY
+
+Words = np.ndarray[tuple[int], np.dtype[np.uint64]]
+SET = "UPDATE entry_piece SET"
+OURS, OTHERS = "aa" * 32, "bb" * 32
+
+
+def words(seed: int, count: int, *, depth: int = 5) -> tuple[Words, Words]:
+    """Returns random entries of one depth, in any order, each of a position of its own."""
+    rng = np.random.default_rng(seed)
+    keys = rng.permutation(np.unique(rng.integers(1, 1 << 64, count, dtype=np.uint64)))
+    data = rng.integers(0, 1 << 64, len(keys), dtype=np.uint64)
+    data &= ~np.uint64(127 << 34)
+    return keys, data | np.uint64(depth << 34)
+
+
+def as_dict(keys: Words, data: Words) -> dict[int, int]:
+    return dict(zip(keys.tolist(), data.tolist(), strict=True))
+
+
+def new_file(path: Path) -> Store:
+    return Store.open(path, create=True, unbound=True)
+
+
+def add(store: Store, keys: Words, data: Words, evaluation: str = OURS) -> None:
+    with store.transaction():
+        entries.append(store, keys, data, evaluation)
+
+
+def loaded(path: Path, evaluation: str = OURS) -> dict[int, int]:
+    with Store.open(path, read_only=True) as store:
+        found = entries.load(store, evaluation)
+        assert found.problems == []
+        return as_dict(found.keys, found.data)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, (1 << 64) - 1), st.integers(0, (1 << 64) - 1)),
+        min_size=1,
+        max_size=40,
+        unique_by=lambda pair: (pair[0], pair[1] >> 48),
+    )
+)
+@settings(max_examples=60, deadline=None)
+def test_a_piece_is_read_as_it_was_written(pairs: list[tuple[int, int]]) -> None:
+    pairs.sort(key=lambda pair: (pair[0], pair[1] >> 48))
+    keys, data = (np.array([pair[i] for pair in pairs], np.uint64) for i in (0, 1))
+    got = decode(encode(keys, data))
+    assert [list(map(int, part)) for part in got] == [keys.tolist(), data.tolist()]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_bytes_are_a_piece_or_an_error(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    keys, data = entries.distinct(*words(seed, 50))
+    blob = bytearray(encode(keys, data))
+    for _ in range(30):
+        changed = blob.copy()
+        changed[int(rng.integers(len(blob)))] ^= 1 << int(rng.integers(8))
+        changed = changed[: int(rng.integers(len(blob)))] if rng.random() < 0.3 else changed
+        with suppress(CorruptRecordError):
+            got, _ = decode(bytes(changed))
+            assert (got[1:] >= got[:-1]).all()
+
+
+def test_the_worked_example_is_what_the_code_reads_and_writes() -> None:
+    blob = example("entries.md")["piece"]
+    keys, data = decode(blob)
+    assert [f"{key:016x}" for key in keys.tolist()] == ["463b96181691fc9c", "823c9b50fd114196"]
+    assert [f"{word:016x}" for word in data.tolist()] == ["f47f0e181c32001f", "c5a60e1424d1ffe1"]
+    assert decode(encode(keys, data))[1].tolist() == data.tolist()
+    page = (SCHEMA / "entries.md").read_text()
+    assert f"{HEADER.size} bytes" in page
+    assert f"{MOST_ENTRIES:,}" in page
+
+
+def test_the_newest_entry_of_a_position_counts_and_a_proof_before_all(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    keys, first = words(1, 300)
+    proofs = first & ~np.uint64(127 << 34) | np.uint64(PROOF << 34)
+    second = first ^ np.uint64(1)
+    with new_file(path) as store:
+        add(store, keys, first)
+        add(store, keys[:50], proofs[:50])
+        add(store, keys[:200], second[:200])
+        assert not store.is_bound
+    expected = as_dict(keys, first) | as_dict(keys[:200], second[:200]) | as_dict(keys[:50], proofs[:50])
+    assert loaded(path) == expected
+    assert verify(path).problems == []
+    assert verify(path).entries == 550
+
+
+def test_two_positions_of_one_key_both_stay(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    keys, data = np.array([9, 9, 7], np.uint64), np.array([1 << 60 | 5, 2 << 60 | 6, 8], np.uint64)
+    with new_file(path) as store:
+        add(store, keys, data)
+        found = entries.load(store, OURS)
+    assert found.keys.tolist() == [7, 9, 9]
+    assert found.data.tolist() == [8, 1 << 60 | 5, 2 << 60 | 6]
+
+
+def test_entries_of_another_evaluation_are_not_served_but_proofs_are(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    keys, data = words(2, 200)
+    proven, proofs = words(3, 20, depth=PROOF)
+    with new_file(path) as store:
+        add(store, keys, data, OTHERS)
+        add(store, proven, proofs, OTHERS)
+        found = entries.load(store, OURS)
+        assert as_dict(found.keys, found.data) == as_dict(proven, proofs)
+        assert found.ignored == 200
+        facts = entries.facts(store)
+    assert (facts.entries, facts.proofs, facts.evaluations) == (220, 20, {OTHERS: 200})
+    assert loaded(path, OTHERS) == as_dict(keys, data) | as_dict(proven, proofs)
+    assert info(path).as_dict()["entries"]["entries"] == 220
+
+
+def test_more_than_half_waste_is_written_anew_and_drops_other_evaluations(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entries, "SLACK", 0)
+    path = tmp_path / "a.graph"
+    keys, data = words(4, 1000)
+    with new_file(path) as store:
+        add(store, *words(5, 10), OTHERS)
+        counts = []
+        for k in range(6):
+            add(store, keys, data ^ np.uint64(k))
+            counts.append(entries.facts(store).entries)
+        assert max(counts) <= 2000
+        assert min(counts[1:]) == 1000
+        assert entries.facts(store).evaluations.keys() == {OURS}
+    assert loaded(path) == as_dict(keys, data ^ np.uint64(5))
+
+
+def test_many_small_pieces_become_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries, "FEW_PIECES", 5)
+    path = tmp_path / "a.graph"
+    keys, data = words(6, 90)
+    with new_file(path) as store:
+        for k in range(30):
+            add(store, keys[3 * k : 3 * k + 3], data[3 * k : 3 * k + 3])
+            assert entries.facts(store).pieces <= 5
+    assert loaded(path) == as_dict(keys, data)
+
+
+def test_compacting_keeps_every_evaluation_and_no_superseded_entry(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    keys, data = words(7, 400)
+    with new_file(path) as store:
+        for k in range(3):
+            add(store, keys, data ^ np.uint64(k))
+            add(store, keys[:100], data[:100], OTHERS)
+        add(store, *words(8, 5, depth=PROOF))
+    before = path.stat().st_size
+    compact(path)
+    with Store.open(path, read_only=True) as store:
+        facts = entries.facts(store)
+    assert (facts.entries, facts.proofs, facts.pieces) == (505, 5, 3)
+    assert facts.evaluations == {OURS: 400, OTHERS: 100}
+    assert loaded(path).items() >= as_dict(keys, data ^ np.uint64(2)).items()
+    assert path.stat().st_size <= before
+
+
+def change(path: Path, statement: str, *values: object) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(statement, values)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "word"),
+    [
+        (f"{SET} data = CAST(substr(data, 1, length(data) - 1) || x'a5' AS BLOB) WHERE id = 2", "checksum"),
+        (f"{SET} evaluation = '' WHERE id = 2", "checksum"),
+        (f"{SET} entries = 7 WHERE id = 2", "100 entries instead of 7"),
+        (f"{SET} data = 'x' WHERE id = 2", "no piece"),
+    ],
+)
+def test_a_damaged_piece_is_named_left_out_and_not_carried_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, word: str
+) -> None:
+    path = tmp_path / "a.graph"
+    keys, data = words(9, 300)
+    with Store.open(path, create=True, identity=IDENTITY) as store:
+        for k in range(3):
+            add(store, keys[100 * k : 100 * k + 100], data[100 * k : 100 * k + 100])
+    change(path, statement)
+    assert [word in problem and "piece 2" in problem for problem in verify(path).problems] == [True]
+    sound = as_dict(keys, data).items() - as_dict(keys[100:200], data[100:200]).items()
+    with Store.open(path) as store:
+        found = entries.load(store, OURS)
+        assert as_dict(found.keys, found.data).items() == sound
+        assert [str(path) in problem for problem in found.problems] == [True]
+        monkeypatch.setattr(entries, "FEW_PIECES", 0)
+        monkeypatch.setattr(entries, "PIECES_SHARE", 0)
+        add(store, *words(10, 5))
+        assert entries.facts(store).pieces == 2, (
+            "one anew, and the damaged one, which stays for verify to name"
+        )
+    assert not verify(path).ok
+    report = salvage(path, tmp_path / "new.graph")
+    assert report.entries == 205
+    assert [word in problem or "entry_piece" in problem for problem in report.problems] == [True]
+    assert verify(tmp_path / "new.graph").problems == []
+    assert loaded(tmp_path / "new.graph").items() > sound
+
+
+def test_a_failed_transaction_leaves_the_entries_of_before(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    keys, data = words(11, 50)
+    with new_file(path) as store:
+        add(store, keys, data)
+        with suppress(RuntimeError), store.transaction():
+            entries.append(store, *words(12, 50), OURS)
+            raise RuntimeError
+    assert loaded(path) == as_dict(keys, data)
+
+
+def test_files_of_older_formats_have_no_entries(tmp_path: Path) -> None:
+    golden = Path(__file__).resolve().parents[1] / "golden" / "format3.graph"
+    with Store.open(golden, read_only=True) as store:
+        assert len(entries.load(store, OURS).keys) == 0
+        assert entries.facts(store).entries == 0
+        assert entry_runs.runs(store) == []
+        assert entry_runs.iterations(store, "0" * 16, OURS) == {}
+
+
+def test_runs_and_iterations_are_plain_rows(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    one = Outcome(depth=1, alpha=-9, beta=9, value=5, bound="exact", best_move="e2e4", pv="e2e4", nodes=30)
+    two = Outcome(depth=2, alpha=-9, beta=9, value=4, bound="exact", nodes=70, hits=3, seconds=0.5)
+    with new_file(path) as store:
+        with store.transaction():
+            run = entry_runs.begin(store, ALPHABETA, "a fen", "0" * 16, {"depth": 2}, OURS)
+            entry_runs.add_iteration(store, run, one)
+            entry_runs.add_iteration(store, run, two)
+            entry_runs.update(store, run, two, finished=True)
+            entry_runs.begin(store, MATE, "a fen", "0" * 16, {}, OURS)
+        assert entry_runs.iterations(store, "0" * 16, OURS) == {1: one, 2: two}
+        assert entry_runs.iterations(store, "0" * 16, OTHERS) == {}
+    first, second = info(path).entry_runs
+    assert (first.kind, first.depth, first.nodes, first.limits, bool(first.finished)) == (
+        "alphabeta",
+        2,
+        70,
+        {"depth": 2},
+        True,
+    )
+    assert (second.kind, second.finished, second.value) == ("mate", None, None)
+    assert verify(path).problems == []
+
+
+def test_the_file_and_the_kernels_mean_the_same_bits() -> None:
+    assert (int(kernel.PROOF), int(kernel.CHECK_SHIFT), int(kernel.DEPTH_SHIFT)) == (PROOF, 48, 34)

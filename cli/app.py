@@ -16,6 +16,7 @@ from . import (
     evaluate,
     exports,
     imports,
+    mate,
     perft,
     query,
     reevaluate,
@@ -69,6 +70,7 @@ def _root(
 _COMMANDS = (  # function, its examples, its line in the list of commands
     (analyze.analyze, analyze.EXAMPLES, "Search a position; go on from a graph file, save to it."),
     (show.show, show.EXAMPLES, "Print what a graph file holds about a position."),
+    (mate.mate, mate.EXAMPLES, "Find the shortest mate of a position."),
     (evaluate.evaluate, evaluate.EXAMPLES, "Print what an evaluator says, without a search."),
     (perft.perft, perft.EXAMPLES, "Count the positions some plies below a position."),
     (refresh.refresh, refresh.EXAMPLES, "Bring the values of a graph file up to date."),

@@ -2,15 +2,15 @@
 
 The question at a node: does the attacker mate within its plies? Where the attacker moves, one move with a
 proof is enough (proof number = the least of the children's, disproof number = their sum); where the defender
-moves, all are needed (the other way round). What lies in check, with few replies, is tried first: an untried
-position has the number of replies as its proof number, and that of the attacker's moves as its disproof number.
+moves, all are needed (the other way round). What leaves the defender few replies is tried first: an untried
+position has their number as its proof number, and the number of the attacker's moves as its disproof number.
 
 A child is searched while it stays the best one, up to a quarter more than the second best has (1 + epsilon).
 Sums count the largest number and one for each other open child: in a graph, plain sums count the same
 position many times (weak proof-number search).
 
-Proofs and disproofs hold for halfmove clocks as `mate_table.py` says, so a table serves every path. A question of
-bounded length has no cycles. One of any length (ANY_LENGTH) passes over positions that stand on its path;
+Proofs and disproofs hold for halfmove clocks as `mate_table.py` says, so a table serves every path. A
+question of bounded length has no cycles. One of any length (ANY_LENGTH) passes over positions that stand on its path;
 its disproofs may be wrong elsewhere, and only its own kind reads them.
 """
 
@@ -48,7 +48,7 @@ class ProverArrays(NamedTuple):
       keys, numbers, data: uint64[S], the table, S a power of two.
       words: uint64[(MOST_PLIES + 3) * PW]. moves: uint16[(MOST_PLIES + 3) * ROOM].
       children: int64[(MOST_PLIES + 1) * ROOM * CHILD_WORDS]. frames: int64[(MOST_PLIES + 1) * FRAME_WORDS].
-      drawn: uint64[H], Polyglot keys of the positions that stood twice in the game before the root.
+      drawn: uint64[H + 1], Polyglot keys of positions that stood twice in the game before the root, and 0.
       counters: int64[COUNTERS]. result: int64[RESULT_WORDS].
     """
 
@@ -82,7 +82,7 @@ class Summary(NamedTuple):
 
     Attributes:
       least, total: the least of the children's own numbers, and the sum of the others.
-      chosen, second: which child has the least; the second least. others: what the sum has beside its largest.
+      chosen, second: which child has the least; the second least. others: the sum without its largest part.
       plies, clock: of a proof, or the clock of a disproof.
     """
 
@@ -113,7 +113,7 @@ def pointers(A: Any) -> Any:
 
 @inner
 def _is_drawn(P: Any, c: Any) -> Any:
-    """Returns whether a position stood twice in the game before the root; the last word of `drawn` is none."""
+    """Returns whether a position stood twice in the game before the root."""
     for i in range(P.drawn_count):
         if P.drawn[i] == c[9]:
             return True

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from numba import int64
 
 from .board import bishop_attacks, generate_moves, in_check, make_move, rook_attacks
-from .jit import ONE, U, ZERO, ctz, inner
+from .jit import ONE, ZERO, U, ctz, inner
 from .tables import BE, BT, KN, PA, RE
 
 

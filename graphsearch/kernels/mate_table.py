@@ -8,7 +8,8 @@ An entry is three words:
 
 A question is "does the attacker mate within so many plies?". A proof (proof number 0) holds for its plies and
 more, and for halfmove clocks up to its clock; a disproof (disproof number 0) for its plies and fewer, and for
-clocks from its clock on; anything else is an estimate for exactly its plies. One bucket has all of one position.
+clocks from its clock on; anything else is an estimate for exactly its plies. All of one position lies in one
+bucket.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def probe(P: Any, key: Any, check: Any, plies: Any, clock: Any) -> Any:
 
 @inner
 def _replaces(P: Any, i: Any, pn: Any, dn: Any, plies: Any, clock: Any) -> Any:
-    """Returns 1 if new numbers make an entry of the same position needless, -1 if it makes them so, else 0."""
+    """Returns 1 if new numbers make an entry of their position needless, -1 if it makes them so, else 0."""
     p, d = int64(P.numbers[i] >> U(32)), int64(P.numbers[i] & LOW32)
     held, bound = plies_of(P.data[i]), clock_bound(P.data[i])
     if p == 0 and pn == 0:
@@ -151,7 +152,7 @@ def _worth(P: Any, i: Any) -> Any:
 def store(
     P: Any, key: Any, check: Any, pn: Any, dn: Any, plies: Any, clock: Any, move: Any, work: Any
 ) -> None:
-    """Writes what a search found about a question, in place of what it makes needless or of what is worth least."""
+    """Writes what is known of a question, in place of what that makes needless or of what is worth least."""
     at = first_of(P, key)
     target, least = int64(-1), int64(1 << 40)
     for i in range(at, at + SLOTS):
@@ -173,10 +174,5 @@ def store(
     P.keys[target] = key
     P.numbers[target] = (U(pn) << U(32)) | U(dn)
     P.data[target] = (
-        check
-        | (U(move) << MOVE_AT)
-        | (U(plies) << PLIES_AT)
-        | (U(clock) << CLOCK_AT)
-        | (U(bits) << WORK_AT)
+        check | (U(move) << MOVE_AT) | (U(plies) << PLIES_AT) | (U(clock) << CLOCK_AT) | (U(bits) << WORK_AT)
     )
-

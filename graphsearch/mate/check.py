@@ -40,6 +40,10 @@ class MateCheck:
     line: tuple[chess.Move, ...]
     positions: int
 
+    def as_dict(self) -> dict[str, int]:
+        """Returns the object of JSON answers."""
+        return {"plies": self.plies, "positions": self.positions}
+
 
 @dataclass(frozen=True, slots=True)
 class _Mated:

@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass
 
 from ..errors import InvalidParameterError
-from ..kernels.mate import MOST_PLIES
 
-MOST_MOVES = (MOST_PLIES - 1) // 2  # of a mate that is looked for
+MOST_MOVES = 124  # of a mate that is looked for: two plies each fit a path of the kernels (MOST_PLIES)
 DEFAULT_SECONDS = 60.0
 
 
@@ -17,7 +16,8 @@ class MateLimits:
     """Where a search for a mate ends; None is no limit.
 
     Attributes:
-      visits: nodes to expand, >= 1. seconds: wall time, > 0. moves: the longest mate to look for, 1 to MOST_MOVES.
+      visits: nodes to expand, >= 1. seconds: wall time, > 0.
+      moves: of the longest mate to look for, 1 to MOST_MOVES.
     """
 
     visits: int | None = None

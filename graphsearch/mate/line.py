@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import chess
 
+from ..errors import CapacityError
 from .prover import Child, Prover
 
 REPROOF_VISITS = 100_000  # at a time, where the table has lost what was proven
+REPROOF_TIMES = 50  # then it is taken to be too small
 DOUBT_VISITS = 2_000  # to find that a defence does not last as long as its proof
 
 
@@ -57,13 +59,14 @@ class LineFinder:
         return found
 
     def settle(self, board: chess.Board, *, attacks: bool, plies: int) -> Settled:
-        """Returns the move of the line in a position that is proven to be mate within `plies`."""
+        """Returns the move of the line in a position that is proven to be mate within `plies`.
+
+        Raises:
+          CapacityError: if the proof is lost, and does not come back.
+        """
         doubted: set[chess.Move] = set()
         while True:
-            answer, children = self._prover.look(board, attacks=attacks, plies=plies)
-            if not answer.proven:
-                self._prover.ask(board, attacks=attacks, plies=plies, visits=REPROOF_VISITS)
-                continue
+            children = self._proven_children(board, attacks=attacks, plies=plies)
             if attacks:
                 best = min((child for child in children if child.pn == 0), key=lambda child: child.plies)
                 return Settled(best.plies + 1, best.move)
@@ -73,10 +76,17 @@ class LineFinder:
             if lasting is not None:
                 return Settled(longest + 1, lasting.move)
 
-    def _lasting(
-        self, board: chess.Board, defences: list[Child], doubted: set[chess.Move]
-    ) -> Child | None:
-        """Returns the defence that surely lasts as long as its proof, or the first; None after a shorter proof."""
+    def _proven_children(self, board: chess.Board, *, attacks: bool, plies: int) -> list[Child]:
+        """Returns the moves of a proven position with the proofs behind them, found again where lost."""
+        for _ in range(REPROOF_TIMES):
+            answer, children = self._prover.look(board, attacks=attacks, plies=plies)
+            if answer.proven:
+                return children
+            self._prover.ask(board, attacks=attacks, plies=plies, visits=REPROOF_VISITS)
+        raise CapacityError(f"the proof of a mate in {plies} plies is lost: {board.fen()}")
+
+    def _lasting(self, board: chess.Board, defences: list[Child], doubted: set[chess.Move]) -> Child | None:
+        """Returns the defence that surely lasts as long as its proof, else the first; None if one is short."""
         unsure = None
         for child in defences:
             if child.plies < 3 or self._stop():

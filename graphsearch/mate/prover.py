@@ -14,12 +14,13 @@ from ..kernels import mate_entries as shared
 from ..kernels.board import PW
 from ..kernels.tables import load_tables
 from ..position import decode_move, pack
+from .limits import MOST_MOVES
 
 PLACE_BYTES = 24  # of one place of the table
 LEAST_PLACES = 1 << 12
 TABLE_BYTES = 1 << 28  # by default: 8 million places are 192 MiB, of which memory has what is used
 
-MOST_PLIES = kernel.MOST_PLIES - 1  # of a question of bounded length
+assert 2 * MOST_MOVES < kernel.MOST_PLIES
 
 
 @dataclass(frozen=True, slots=True)

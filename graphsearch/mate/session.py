@@ -14,7 +14,8 @@ from typing import Any
 
 import chess
 
-from ..entries import EntryTable
+from ..entries import PROOF, Entry, EntryTable
+from ..kernels.evaluation_search import MATE
 from ..kernels.mate_table import ANY_LENGTH
 from ..position import CLOCK_DRAW, DEAD, NOT_TERMINAL, check, fen_of, terminal_kind
 from ..search import history_keys
@@ -125,7 +126,7 @@ class MateSearch:
         self.board = board.copy(stack=False)
         self.limits = limits or MateLimits()
         self.entries = entries
-        self._is_free = not len(drawn)  # no repetition has a part in it: what is found belongs to the positions
+        self._is_free = not len(drawn)  # no repetition has a part in what is found
         self.prover = Prover(size=table_bytes, drawn=[int(key) for key in drawn])
         self.sides = [self._side(attacks=True), self._side(attacks=False)]
         self._began = time.monotonic()
@@ -140,6 +141,17 @@ class MateSearch:
         side.closed = self.board.occupied_co[colour].bit_count() == 1  # a bare king
         return side
 
+    def warm_up(self) -> None:
+        """Compiles the kernels, if need be, with a mate in one: once they run, nothing interrupts them."""
+        board = chess.Board("7k/8/6K1/8/8/8/8/R7 w - - 0 1")
+        prover = Prover(size=0)
+        prover.ask(board, attacks=True, plies=1, visits=1)
+        prover.look(board, attacks=True, plies=1)
+        table = EntryTable(0)
+        prover.give(table, exact=True)
+        prover.take(table)
+        self._began = time.monotonic()
+
     # -------------------------------------------------------------- the search
     def run(
         self,
@@ -151,12 +163,26 @@ class MateSearch:
         over = self._over()
         if over is not None:
             return over
-        if self.entries is not None and self._is_free:
-            self.prover.take(self.entries)
-        reason = self._search()
+        self._take()
+        reason = self._ended() or self._search()
         pv = self._line()
-        stored = self._share()
+        stored = self._share(pv)
         return self._result(reason, pv, stored=stored)
+
+    def _take(self) -> None:
+        """Takes in the proofs of the table of entries; that of the position itself counts at once."""
+        if self.entries is None or not self._is_free:
+            return
+        self.prover.take(self.entries)
+        entry = self.entries.get(self.board)
+        plies = entry.mate_plies if entry else None
+        if entry is None or not plies or self.board.halfmove_clock + abs(plies) > CLOCK_DRAW:
+            return
+        side = self.sides[0 if plies > 0 else 1]
+        side.note(abs(plies), proven=abs(plies), disproved=False)
+        if side.found is not None and entry.bound == "exact" and entry.depth == PROOF:
+            side.excluded = side.found - 1
+        self._close_other(side)
 
     def _over(self) -> MateResult | None:
         """Returns the result of a game that is over, None if it is not."""
@@ -165,9 +191,7 @@ class MateSearch:
             return None
         mated = kind != NOT_TERMINAL and kind != DEAD and self.board.is_check()
         seconds = time.monotonic() - self._began
-        return MateResult(
-            fen_of(self.board), 0 if mated else None, (), mated, 0, 0, seconds, 0, "finished"
-        )
+        return MateResult(fen_of(self.board), 0 if mated else None, (), mated, 0, 0, seconds, 0, "finished")
 
     def _search(self) -> str:
         """Returns why the search ended."""
@@ -271,11 +295,27 @@ class MateSearch:
         side.found = side.moves(len(pv))
         return tuple(pv)
 
-    def _share(self) -> bool:
+    def _share(self, pv: tuple[chess.Move, ...]) -> bool:
         """Writes what is proven to the table of entries; returns whether there was anything."""
         if self.entries is None:
             return False
-        return self.prover.give(self.entries, exact=self._is_free) > 0
+        given = self.prover.give(self.entries, exact=self._is_free)
+        return self._share_root(self.entries, pv) or given > 0
+
+    def _share_root(self, entries: EntryTable, pv: tuple[chess.Move, ...]) -> bool:
+        """Writes the mate of the position itself, however little it took; returns whether that is news."""
+        side, known = self.winner, entries.get(self.board)
+        if side is None or not pv:
+            return False
+        exact = side.is_shortest and self._is_free and self.board.halfmove_clock + len(pv) <= CLOCK_DRAW
+        if known is not None and known.depth == PROOF and known.mate_plies is not None:
+            shorter = abs(known.mate_plies) > len(pv)
+            if not shorter and (known.bound == "exact" or not exact):
+                return False
+        value = MATE - len(pv) if side.attacks else len(pv) - MATE
+        bound = "exact" if exact else "lower" if side.attacks else "upper"
+        entries.put(self.board, Entry(value, PROOF, bound, pv[0], "", 0))
+        return True
 
     def _result(self, reason: str, pv: tuple[chess.Move, ...], *, stored: bool) -> MateResult:
         side = self.winner

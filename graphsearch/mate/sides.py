@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from ..kernels.mate_table import ANY_LENGTH
 from .limits import MOST_MOVES
 
-AHEAD = (1, 2, 4, 7, 12)  # moves beyond the shortest open length that are asked for too, while no mate is known
+AHEAD = (
+    1,
+    2,
+    4,
+    7,
+    12,
+)  # moves beyond the shortest open length that are asked for too, while no mate is known
 
 
 @dataclass(slots=True)
@@ -16,7 +22,7 @@ class Side:
 
     Attributes:
       attacks: it is to move at the root.
-      excluded: moves within which it cannot mate. found: moves of the shortest mate known, None if there is none.
+      excluded: moves within which it cannot mate. found: moves of the shortest mate known, None without one.
       most: the longest mate to look for. closed: nothing more is to be asked.
       lost_any: a search without a limit has come to an end without a mate.
     """

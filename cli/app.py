@@ -17,6 +17,7 @@ from . import (
     evaluate,
     exports,
     imports,
+    mate,
     nodetypes,
     perft,
     query,
@@ -76,6 +77,7 @@ _COMMANDS = (  # function, its examples, its line in the list of commands
         "Search a position to a fixed depth; keep what that proved in a graph file.",
     ),
     (show.show, show.EXAMPLES, "Print what a graph file holds about a position."),
+    (mate.mate, mate.EXAMPLES, "Find the shortest mate of a position."),
     (evaluate.evaluate, evaluate.EXAMPLES, "Print what an evaluator says, without a search."),
     (
         nodetypes.nodetypes,

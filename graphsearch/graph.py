@@ -13,7 +13,7 @@ from types import TracebackType
 import chess
 
 from .arena import Arena, Saving, return_freed_memory
-from .entries import EntryTable
+from .entries import ENTRY_BYTES, EntryTable
 from .errors import CapacityError, CorruptRecordError, StoreError
 from .evaluators import AbsentEvaluator, BuiltinEvaluator, Evaluator, EvaluatorSpec, close, create
 from .kept_entries import KeptEntries
@@ -23,6 +23,7 @@ from .provenance import UNBOUND
 from .record import NodeRecord
 from .saving import Saver
 from .store import Store
+from .store.entries import load_proofs
 from .summary import top_rows
 
 Note = Callable[[Store], None]
@@ -65,6 +66,7 @@ class Graph:
         self._roots: dict[str, chess.Board] = {}
         self._notes: list[Note] = []
         self._kept: KeptEntries | None = None
+        self._heeds_proofs = False
 
     @classmethod
     def open(
@@ -171,7 +173,25 @@ class Graph:
             kept = KeptEntries(table_bytes, BuiltinEvaluator().identity.digest)
             self.call(kept.load)
             self._kept = kept
+            self.arena.set_entries(kept.table.arrays)
         return self._kept.table
+
+    def heed_proofs(self) -> None:
+        """Has searches take over the mates that the file's entries prove, from now on.
+
+        Raises:
+          StoreError: if the file cannot be read.
+        """
+        if self._kept is None and not self._heeds_proofs:
+            self.call(self._load_proofs)
+            self._heeds_proofs = True
+
+    def _load_proofs(self, store: Store) -> None:
+        found = load_proofs(store)
+        if len(found.keys):
+            table = EntryTable(2 * len(found.keys) * ENTRY_BYTES)
+            table.enter(found.keys, found.data)
+            self.arena.set_entries(table.arrays)
 
     @property
     def entries(self) -> EntryTable | None:

@@ -197,6 +197,7 @@ class _Session:
         for move in self.listed:
             if move not in self.board.legal_moves:
                 raise InvalidPositionError(f"{move.uci()} is not a legal move of {fen_of(self.board)}")
+        self.graph.heed_proofs()
         self.arena.set_params(self.params)
         self.arena.set_history(history_keys(self.board))
         self.arena.counters[layout.SELDEPTH] = 0

@@ -113,6 +113,18 @@ def load(store: Store, evaluation: str) -> Loaded:
         return _load(store, (PROOFS, evaluation))
 
 
+def load_proofs(store: Store) -> Loaded:
+    """Returns the entries that hold under every evaluation: proven mates.
+
+    Raises:
+      StoreError: as `load`.
+    """
+    if not has_tables(store):
+        return Loaded(np.zeros(0, np.uint64), np.zeros(0, np.uint64))
+    with sql_errors(store.path, "read it"), store.snapshot():
+        return _load(store, (PROOFS,))
+
+
 def _load(store: Store, evaluations: tuple[str, ...]) -> Loaded:
     """Returns the entries of some evaluations: proofs before others, newer pieces before older ones."""
     rows = store.connection.execute("SELECT id, evaluation, entries FROM entry_piece").fetchall()

@@ -320,6 +320,8 @@ def _epilogue(request: Request, result: SearchResult) -> list[str]:
         lines.append(f"{unkept} ended in a draw by this game's repetitions; they are not kept in the graph.")
     if result.stop_reason == "memory":
         lines.append("The search ended because its memory is full.")
+    if result.stop_reason == "proven":
+        lines.append("The search ended because the result is proven.")
     if result.stop_reason == "exhausted":
         lines.append("The search ended because every position that it goes to is known.")
     if result.stop_reason == "reader":

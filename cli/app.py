@@ -17,6 +17,8 @@ from . import (
     evaluate,
     exports,
     imports,
+    mate,
+    nodetypes,
     perft,
     query,
     reevaluate,
@@ -75,7 +77,13 @@ _COMMANDS = (  # function, its examples, its line in the list of commands
         "Search a position to a fixed depth; keep what that proved in a graph file.",
     ),
     (show.show, show.EXAMPLES, "Print what a graph file holds about a position."),
+    (mate.mate, mate.EXAMPLES, "Find the shortest mate of a position."),
     (evaluate.evaluate, evaluate.EXAMPLES, "Print what an evaluator says, without a search."),
+    (
+        nodetypes.nodetypes,
+        nodetypes.EXAMPLES,
+        "Count PV, Cut and All nodes, against the minimal tree.",
+    ),
     (perft.perft, perft.EXAMPLES, "Count the positions some plies below a position."),
     (refresh.refresh, refresh.EXAMPLES, "Bring the values of a graph file up to date."),
     (

@@ -162,9 +162,9 @@ def pgn(
     """Write one game tree per root as PGN: the best line first, every position expanded once.
 
     Where a line reaches a position that is expanded elsewhere, a comment says where. Comments have [%eval]
-    (pawns for White, #1 for a mate), N, Q (for the side that moves) and P. ?!, ? and ?? mark moves of 10
-    visits or more that lose 0.1, 0.2 or 0.3 in Q against the best. With --side and without --max-moves: the
-    best move of that side against all replies.
+    (pawns for White, #3 for a proven mate), N, Q (for the side that moves) and P. ?!, ? and ?? mark moves of
+    10 visits or more that lose 0.1, 0.2 or 0.3 in Q against the best. With --side and without --max-moves:
+    the best move of that side against all replies.
     """
     from graphsearch.exchange.pgn_export import export_pgn
 

@@ -89,8 +89,15 @@ def node_summary(node: NodeView) -> str:
     ended = TERMINAL_NAMES.get(node.terminal)
     if ended:
         return f"{side} to move: {ended}"
-    proven = f"   proven: {RESULTS[node.bounds[0]]}" if node.bounds[0] == node.bounds[1] else ""
+    proven = f"   proven: {proven_text(node)}" if node.bounds[0] == node.bounds[1] else ""
     return f"{side} to move   N {node.visits:,}   Q {signed(node.q)}   WDL % {wdl_text(node.wdl)}{proven}"
+
+
+def proven_text(node: NodeView) -> str:
+    """Returns what is proven of a node whose bounds leave one result: `win, mate in 3`."""
+    if not node.mate:
+        return RESULTS[node.bounds[0]]
+    return f"{RESULTS[node.bounds[0]]}, mate in {abs(node.mate)}"
 
 
 def moment(text: str | None) -> str:

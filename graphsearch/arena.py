@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import CapacityError
-from .kernels import evict, heap, layout, puct, run, transfer, wave
+from .kernels import entries, evict, heap, layout, puct, run, transfer, wave
 from .kernels.tables import load_tables
 from .params import GATHERERS, SearchParams
 from .position import MAX_CLOCK, POSITION_WORDS, pack
@@ -33,6 +33,7 @@ SPARE_SLOTS = 1 << 20  # a budget may be passed by what one wave needs
 RAM_SHARE = 0.8  # of the machine's memory; a graph that needs more stops, saved
 EXPORT_CHUNK = 1 << 17
 MMAP_THRESHOLD = -3  # mallopt's number for it
+NO_ENTRIES = entries.new_entries(int(entries.BUCKET))
 LOG_STEP = 1 << 13  # most words that a log grows by at once
 LOG_ROWS = 1 << 13  # dirty records before the log grows
 
@@ -80,6 +81,7 @@ class Arena:
             overlay=np.zeros(1 << 16, np.int64),
             history=np.zeros(0, np.uint64),
             log=np.zeros(LOG_ROWS * layout.LOG_WORDS if logged else 0, np.uint64),
+            entries=NO_ENTRIES,
         )
         counters = self.arrays.counters
         counters[layout.RECORD_WORDS] = 1  # slot 0 means none
@@ -117,6 +119,10 @@ class Arena:
         return int(self.arrays.table.nbytes + 8 * c[layout.RECORD_WORDS] + 4 * c[layout.BLOCK_WORDS])
 
     # -------------------------------------------------------------- settings
+    def set_entries(self, arrays: entries.EntryArrays | None) -> None:
+        """Has searches heed the mates that transposition entries know; None: no more."""
+        self.arrays = self.arrays._replace(entries=NO_ENTRIES if arrays is None else arrays)
+
     def set_params(self, params: SearchParams) -> None:
         """Makes the kernels search with `params`."""
         p = self.arrays.floats

@@ -23,7 +23,7 @@ from .record import NodeRecord, prior_order, priors_from_codes
 from .store import Store
 from .store import opinions as table
 from .store.opinions import BY_POLICY, BY_VALUE, Opinion
-from .values import D_SCALE, cp_from_q
+from .values import cp_from_q
 
 LOOKED_AT = 4  # times as many rows as are asked for are looked up at least: their visits have changed
 
@@ -183,7 +183,7 @@ def _compared(
         n=record.visits,
         q=record.v,
         cp=cp_from_q(record.v),
-        draw=record.d / D_SCALE,
+        draw=record.v_draw,
         second_q=opinion.second_q,
         second_cp=cp_from_q(opinion.second_q),
         second_draw=opinion.second_draw,

@@ -28,6 +28,7 @@ from .evaluating import Answer, answers, positions_of
 from .evaluators import Evaluator
 from .fens import fens
 from .position import decode_move
+from .proofs import share_of
 from .record import RecordBatch
 from .saving import shorten_log
 from .store import Store
@@ -214,7 +215,8 @@ class _SecondOpinion:
 
     def _bring_up_to_date(self, row: Opinion, records: RecordBatch, i: int, visits: int) -> None:
         """Has a row written again if its visits or the V of the file's evaluator are others now."""
-        q, draw = float(records.v[i]), int(records.d[i]) / D_SCALE
+        q = float(records.v[i])
+        draw = share_of(q, int(records.d[i])) / D_SCALE
         if (row.n, row.q, row.draw) == (visits, q, draw):
             return
         best = row.best_move
@@ -291,7 +293,7 @@ def _rows(answer: Answer, evaluator: int, run: int) -> Iterator[Opinion]:
             fen,
             int(visits[i]),
             float(records.v[i]),
-            int(records.d[i]) / D_SCALE,
+            share_of(float(records.v[i]), int(records.d[i])) / D_SCALE,
             float(answer.v[i]),
             int(answer.d[i]) / D_SCALE,
             first[i],

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import chess
 
 from .position import check, fen_of, key_of, legal_moves
+from .proofs import MOST_MATE, Proof, edge_code, proof_of
+from .proofs import UNPROVEN as UNPROVEN
+from .proofs import Bounds as Bounds
 from .record import Edge, NodeRecord, node_value
-from .values import D_SCALE, WDL, cp_from_q, negate, wdl_from_q
+from .values import WDL, cp_from_q, negate, wdl_from_q
 
 if TYPE_CHECKING:
     from .graph import Graph
     from .provenance import EvaluatorIdentity, RunInfo
 
 Reader = Callable[[chess.Board], NodeRecord | None]
-Bounds = tuple[int, int]
-
-UNPROVEN: Bounds = (-1, 1)
 MAX_PV = 64
 
 
@@ -72,7 +72,8 @@ class NodeView:
       q, wdl: node Q and its WDL, seen by the side to move.
       terminal: `position.CHECKMATE`, `STALEMATE`, `DEAD` or `NOT_TERMINAL`.
       bounds: proven lower and upper result, in -1, 0, 1.
-      moves: every legal move, most visits first.
+      mate: moves to a proven mate, negative if the side to move is mated; None if unproven.
+      moves: every legal move, best first (`ranking`).
       evaluator: number, in the file, of the evaluator whose V and P these are; 0: the rules.
       run: number of the run of the file in which it was asked; None if that is unknown, or there is no file.
     """
@@ -84,6 +85,7 @@ class NodeView:
     wdl: WDL
     terminal: int
     bounds: Bounds
+    mate: int | None
     moves: tuple[MoveView, ...]
     evaluator: int
     run: int | None
@@ -183,7 +185,8 @@ def view(
     moves = legal_moves(board) if record.codes else []
     order, priors = record.order, record.priors if record.codes else []
     views: list[MoveView] = []
-    ranked = ranking(record)
+    clock = board.halfmove_clock
+    ranked = ranking(record, clock)
     if first:
         ranked.sort(key=lambda k: moves[order[k]] not in first)
     for k in ranked:
@@ -198,11 +201,25 @@ def view(
         q,
         wdl_from_q(q, d),
         record.terminal,
-        record.bounds_at(board.halfmove_clock),
+        record.bounds_at(clock),
+        _mate_of(record, clock, views),
         tuple(views),
         record.evaluator,
         record.run or None,
     )
+
+
+def _mate_of(record: NodeRecord, clock: int, moves: Sequence[MoveView]) -> int | None:
+    """Returns the moves to the mate that is proven of a position, None if none is."""
+    mates = [move.mate for move in moves]
+    wins = [mate for mate in mates if mate and mate > 0]
+    if wins:
+        return min(wins)
+    losses = [mate for mate in mates if mate and mate < 0]
+    if losses and len(losses) == len(moves):
+        return min(losses)
+    proof = record.proof_at(clock)
+    return proof.moves if proof else None
 
 
 def edge_of(record: NodeRecord, k: int) -> Edge:
@@ -210,15 +227,37 @@ def edge_of(record: NodeRecord, k: int) -> Edge:
     return record.edges[k] if k < len(record.edges) else Edge(0)
 
 
-def ranking(record: NodeRecord) -> list[int]:
-    """Returns the edges, by place in descending P, best first: a certain win, then visits, value and P."""
+def ranking(record: NodeRecord, clock: int | None = None) -> list[int]:
+    """Returns the edges, by place in descending P, best first.
 
-    def worth(k: int) -> tuple[bool, int, float, int]:
-        edge = edge_of(record, k)
-        wins = edge.n > 0 and edge.value == 1.0  # whatever the visits: large waves give a mate few of them
-        return (not wins, -edge.n, negate(edge.value), k)
+    A proven win (the shortest first), then visits, value and P; last what is proven lost (the longest first).
+    A proven draw comes before all others if the most visited of them is worth less.
+
+    Args:
+      clock: the halfmove clock of the path; default: that at which the record was evaluated.
+    """
+    at = record.words[8] >> 12 & 255 if clock is None else clock
+    proofs = [_proof_at(edge_of(record, k), at) for k in range(len(record.codes))]
+    open_edges = [edge_of(record, k) for k, proof in enumerate(proofs) if proof is None]
+    best = max(open_edges, key=lambda edge: (edge.n, edge.value), default=Edge(0))
+    draws_lead = best.n == 0 or best.value < 0
+
+    def worth(k: int) -> tuple[int, int, int, float, int]:
+        edge, proof = edge_of(record, k), proofs[k]
+        if proof and proof.result > 0:
+            return 0, proof.mate or proof.plies + MOST_MATE, -edge.n, 0.0, k
+        if proof and proof.result < 0:
+            return 3, -(proof.mate or proof.plies + MOST_MATE), -edge.n, 0.0, k
+        if edge.n and edge.value == 1.0:  # certain, to the evaluator; large waves give it few visits
+            return 1, 0, -edge.n, 0.0, k
+        return 1 if proof and draws_lead else 2, 0, -edge.n, negate(edge.value), k
 
     return sorted(range(len(record.codes)), key=worth)
+
+
+def _proof_at(edge: Edge, clock: int) -> Proof | None:
+    proof = edge.proof
+    return proof if proof and proof.holds_at(clock) else None
 
 
 def node_mean(record: NodeRecord) -> tuple[float, float]:
@@ -226,30 +265,29 @@ def node_mean(record: NodeRecord) -> tuple[float, float]:
     q = node_value(record.v, record.edges, record.bounds)
     if record.bounds[0] == record.bounds[1]:
         return q, 1.0 - abs(q)
-    draws = record.d + sum((e.n - e.r) * e.d + e.r * D_SCALE for e in record.edges)
-    return q, draws / record.visits / D_SCALE
+    draws = record.v_draw + sum(e.n * e.draws for e in record.edges)
+    return q, draws / record.visits
 
 
 def best_move(record: NodeRecord, board: chess.Board) -> chess.Move | None:
-    """Returns the move with the most visits, or None if there are no moves."""
+    """Returns the best move as `ranking` has it, or None if there are no moves."""
     if not record.codes:
         return None
-    return legal_moves(board)[record.order[ranking(record)[0]]]
+    return legal_moves(board)[record.order[ranking(record, board.halfmove_clock)[0]]]
 
 
 def _move_view(
     read: Reader | None, board: chess.Board, move: chess.Move, edge: Edge, prior: float
 ) -> MoveView:
-    mate, bounds = _proof(read, board, move)
+    mate, bounds = _proof(read, board, move, edge)
     q = edge.value if edge.n else None
-    draws = ((edge.n - edge.r) * edge.d + edge.r * D_SCALE) / edge.n / D_SCALE if edge.n else 0.0
     return MoveView(
         move,
         board.san(move),
         edge.n,
         prior,
         q,
-        None if q is None else wdl_from_q(q, draws),
+        None if q is None else wdl_from_q(q, edge.draws),
         None if q is None else cp_from_q(q),
         mate,
         bounds,
@@ -257,19 +295,40 @@ def _move_view(
     )
 
 
-def _proof(read: Reader | None, board: chess.Board, move: chess.Move) -> tuple[int | None, Bounds]:
-    """Returns (moves to mate, bounds) of what the rules, and the record behind it, prove about a move."""
+def _proof(
+    read: Reader | None, board: chess.Board, move: chess.Move, edge: Edge
+) -> tuple[int | None, Bounds]:
+    """Returns (moves to mate, bounds): what the rules, the edge and the record behind it prove of a move."""
+    known = _proof_at(edge, board.halfmove_clock)
+    if known and known.mate and not read:
+        return known.moves, (known.result, known.result)
+    resets = board.is_zeroing(move)
     board.push(move)
     try:
         if board.is_insufficient_material():
             return None, (0, 0)
-        if any(board.generate_legal_moves()):
-            record = read(board) if read else None
-            lower, upper = record.bounds_at(board.halfmove_clock) if record else UNPROVEN
-            return None, (-upper, -lower)
-        return (1, (1, 1)) if board.is_check() else (None, (0, 0))
+        if not any(board.generate_legal_moves()):
+            return (1, (1, 1)) if board.is_check() else (None, (0, 0))
+        record = read(board) if read else None
+        below = record.proof_at(board.halfmove_clock) if record else None
+        lower, upper = record.bounds_at(board.halfmove_clock) if record else UNPROVEN
     finally:
         board.pop()
+    behind = proof_of(-float(below.result), edge_code(below, resets=resets)) if below else None
+    bounds = _met((known.result, known.result) if known else _weak(edge), (-upper, -lower))
+    return (behind if behind and behind.mate else known or behind or Proof(0, None, 0)).moves, bounds
+
+
+def _weak(edge: Edge) -> Bounds:
+    """Returns what an edge proves at every clock: a win or a loss may be a draw at a late one."""
+    lower, upper = edge.bounds
+    return (0, upper) if lower > 0 else (lower, 0) if upper < 0 else (lower, upper)
+
+
+def _met(a: Bounds, b: Bounds) -> Bounds:
+    """Returns what two proofs prove together."""
+    lower, upper = max(a[0], b[0]), min(a[1], b[1])
+    return (lower, upper) if lower <= upper else a
 
 
 def _line(read: Reader, board: chess.Board, first: chess.Move) -> tuple[chess.Move, ...]:

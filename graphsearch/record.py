@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from .errors import CorruptRecordError
 from .position import DEAD, NOT_TERMINAL, POSITION_WORDS
+from .proofs import MOST_CODE, Bounds, Proof, bounds_of, edge_bounds, node_proof, proof_of, share_of
+from .proofs import UNPROVEN as OPEN
 from .values import D_SCALE
 
 MAX_CODE = 63  # priors are stored in 6 bits as round(63 * P ** (1/4)), at least 1
@@ -41,7 +43,8 @@ class Edge:
       n: completed visits, u32.
       r: those of n that ended in a draw that belongs to the path (repetition, clock), r <= n.
       q: value of the other n - r visits in [-1, 1], float32; 0 where n = r.
-      d: their draw probability per mille, 0..1000; 0 where n = r.
+      d: their draw probability per mille, 0..1000, or what is proven of the move (`proofs.py`), up to 1021;
+        0 where n = r.
     """
 
     n: int
@@ -54,6 +57,24 @@ class Edge:
         """E = ((n - r) q + r draw) / n, with draw = 0."""
         return (self.n - self.r) * self.q / self.n if self.n else 0.0
 
+    @property
+    def draws(self) -> float:
+        """Draw probability of all n visits, in [0, 1]; 0 without visits."""
+        if not self.n:
+            return 0.0
+        share = (self.n - self.r) * share_of(self.q, self.d) + self.r * D_SCALE
+        return share / self.n / D_SCALE
+
+    @property
+    def bounds(self) -> Bounds:
+        """Proven lower and upper result of the move."""
+        return bounds_of(self.q, self.d) if self.n > self.r else OPEN
+
+    @property
+    def proof(self) -> Proof | None:
+        """What is proven of the move exactly, None if nothing is."""
+        return proof_of(self.q, self.d) if self.n > self.r else None
+
 
 @dataclass(frozen=True, slots=True)
 class NodeRecord:
@@ -62,7 +83,7 @@ class NodeRecord:
     Attributes:
       words: packed position, 10 integers (see `position.py`).
       v: the evaluator's value in [-1, 1] for the side to move, float32.
-      d: the evaluator's draw probability per mille.
+      d: the evaluator's draw probability per mille; where V is 1 or -1 by a mate that was known, its plies.
       evaluator: number of the evaluator in its file, 0..255.
       flags: terminal kind and bounds.
       codes: P codes 1..63 in canonical move order, one per legal move.
@@ -87,19 +108,44 @@ class NodeRecord:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Proven lower and upper result, in -1, 0, 1."""
-        return (self.flags >> LOWER_SHIFT & 3) - 1, (self.flags >> UPPER_SHIFT & 3) - 1
+        """Proven lower and upper result, in -1, 0, 1: what the flags say and what the edges prove."""
+        lower, upper = (self.flags >> LOWER_SHIFT & 3) - 1, (self.flags >> UPPER_SHIFT & 3) - 1
+        if not any(edge.d for edge in self.edges):
+            return lower, upper
+        low, high = edge_bounds(self._valued(), len(self.codes))
+        low, high = max(lower, low), min(upper, high)
+        return (low, high) if low <= high else (lower, upper)
+
+    @property
+    def proof(self) -> Proof | None:
+        """What is proven about the position exactly, None if nothing is."""
+        known = self.d if abs(self.v) == 1.0 else 0
+        return node_proof(self.bounds, self._valued(), len(self.codes), self.words[8] >> 12 & 255, known)
+
+    def _valued(self) -> list[tuple[int, float, int]]:
+        return [(edge.n - edge.r, edge.q, edge.d) for edge in self.edges]
 
     def bounds_at(self, clock: int) -> tuple[int, int]:
         """Returns what is proven for a path that reaches the position with this halfmove clock.
 
-        A win or a loss is proven for the clock of the record and those below: later the 50-move rule may come
-        first. A draw, and what ends the game, stay what they are.
+        A win or a loss is proven as far as the mate, or the next move that sets the clock back, comes before
+        the 50-move rule. A draw, and what ends the game, stay what they are.
         """
         lower, upper = self.bounds
-        if self.terminal or clock <= self.words[8] >> 12 & 255:
-            return lower, upper
-        return min(lower, 0), max(upper, 0)
+        proof = self.proof
+        if proof and not proof.holds_at(clock):
+            return min(lower, 0), max(upper, 0)
+        return lower, upper
+
+    def proof_at(self, clock: int) -> Proof | None:
+        """Returns what is proven exactly for a path that reaches the position with this halfmove clock."""
+        proof = self.proof
+        return proof if proof and proof.holds_at(clock) else None
+
+    @property
+    def v_draw(self) -> float:
+        """The evaluator's draw probability, in [0, 1]."""
+        return share_of(self.v, self.d) / D_SCALE
 
     @property
     def visits(self) -> int:
@@ -303,14 +349,19 @@ def problems(record: NodeRecord) -> list[str]:
         found.append(f"{len(record.edges)} visited edges of {len(record.codes)} moves")
     if any(not 1 <= code <= MAX_CODE for code in record.codes):
         found.append("a prior code is outside 1..63")
-    found += _value_problems("V", record.v, record.d)
+    found += _value_problems("V", record.v, share_of(record.v, record.d))
     for k, edge in enumerate(record.edges):
         found += _edge_problems(k, edge)
     return found
 
 
 def _edge_problems(k: int, edge: Edge) -> list[str]:
-    found = _value_problems(f"edge {k}", edge.q, edge.d)
+    if edge.d > MOST_CODE:
+        return [f"edge {k} has a draw field of {edge.d}"]
+    lower, upper = bounds_of(edge.q, edge.d)
+    if not lower <= edge.q <= upper:
+        return [f"edge {k} is proven [{lower}, {upper}] with Q = {edge.q}"]
+    found = _value_problems(f"edge {k}", edge.q, share_of(edge.q, edge.d))
     if not 0 <= edge.r <= edge.n <= MAX_VISITS:
         found.append(f"edge {k} has r = {edge.r}, n = {edge.n}")
     if edge.n == edge.r and (edge.q or edge.d):

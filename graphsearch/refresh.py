@@ -235,7 +235,7 @@ class _Refresh:
 
     def _freshened(self, batch: RecordBatch) -> RecordBatch:
         """Returns records with the values that the table has for their children."""
-        fresh = replace(batch, q=batch.q.copy(), edge_d=batch.edge_d.copy())
+        fresh = replace(batch, q=batch.q.copy(), edge_d=batch.edge_d.copy(), flags=batch.flags.copy())
         sweep.freshen(self._tables, self._table, columns_of(fresh), self._scratch, self._counts)
         return fresh
 

@@ -52,11 +52,11 @@ class SearchResult:
       position: FEN. key: the graph's key. store: the file, None for memory only.
       visits: root N now. new_visits, evaluations, catch_ups, collisions: what this search added.
       depth: mean plies of a visit. seldepth: most plies. seconds: wall time, saving included.
-      bestmove: a certain win, else the most visited move; None if the game is over.
+      bestmove: the shortest proven win, else the most visited move; None if the game is over.
       node: the root with all its moves. nodes: positions in the graph. saved_nodes: records written.
       stop_reason: `visits`, `evaluations`, `time`, `stop`, `memory`, `reader` (another program keeps
-        the file's log from being reused), `exhausted` (every position that it goes to is known) or
-        `finished` (no moves).
+        the file's log from being reused), `proven` (the result, and a move that leads to it), `exhausted`
+        (every position that it goes to is known) or `finished` (no moves).
       unkept_visits: visits that ended in a draw by this game's repetitions: counted here, not in the file.
       read_back: records read from the file. problems: what was found damaged in it and passed over.
     """

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .errors import CapacityError, GraphSearchError, InvalidPositionError, StoreError, UnsavedError
 from .graph import Graph
-from .kernels import layout
+from .kernels import layout, run
 from .kernels.jit import mark_compiled
 from .paging import BYTES_PER_NODE
 from .params import Limits, SearchParams
@@ -242,9 +242,15 @@ class _Session:
             self.stop_reason = "reader"
         elif self.finished:
             self.stop_reason = "finished"
+        elif self._is_proven():
+            self.stop_reason = "proven"
         elif self._is_exhausted():
             self.stop_reason = "exhausted"
         return bool(self.stop_reason)
+
+    def _is_proven(self) -> bool:
+        """Returns whether the root's result is proven, and with it a move that leads there."""
+        return bool(run.is_root_decided(self.arena.tables, self.arena.arrays, self.root))
 
     def _is_exhausted(self) -> bool:
         """Returns whether so many visits in a row found nothing to evaluate that no more will."""

@@ -72,4 +72,4 @@ def check_support(graph: Graph, board: chess.Board, record: NodeRecord) -> None:
         if known is not None and child.halfmove_clock > FREE_CLOCK:
             continue  # the same: it has fewer visits than the edge
         assert known is not None, child.fen()
-        assert known.terminal or known.visits >= edge.n - edge.r, child.fen()
+        assert known.proof or known.visits >= edge.n - edge.r, child.fen()

@@ -15,7 +15,7 @@ from .conftest import ROOT
 # floor by floor; on a floor, what stands further left does not know what stands further right
 FLOORS = (
     ("version", "errors", "values"),
-    ("params", "position", "provenance", "kernels"),
+    ("proofs", "params", "position", "provenance", "kernels"),
     ("pgn_text", "pgn", "notation", "record", "arena", "entries", "fens"),
     ("store", "evaluators"),
     ("query", "results", "summary", "paging", "saving", "evaluating", "kept_entries"),

@@ -22,7 +22,7 @@ def resolve(tables: Any, weights: Any, words: Any, leaves: Any, scratch: Any) ->
     for at in range(0, words.shape[0], 10):
         scratch[:10] = words[at : at + 10]
         far = int64(ksearch.FAR)
-        ksearch.quiescence(ptr(tables, 0), ptr(weights, 0), ptr(scratch, 0), -far, far, int64(0))
+        ksearch.search_quiescence(ptr(tables, 0), ptr(weights, 0), ptr(scratch, 0), -far, far, int64(0), True)
         leaves[at : at + 10] = scratch[ksearch.LEAF : ksearch.LEAF + 10]
 
 

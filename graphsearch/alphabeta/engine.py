@@ -14,7 +14,7 @@ from ..errors import GraphSearchError
 from ..evaluators.builtin_weights import load_weights
 from ..kernels import alphabeta_layout as layout
 from ..kernels.alphabeta import search_slice
-from ..kernels.entries import MOST_DEPTH, PV
+from ..kernels.entries import BUCKET, MOST_DEPTH, PV, new_entries
 from ..kernels.evaluation_search import FAR
 from ..kernels.layout import COUNTERS, FLOATS, INTS, ArenaArrays
 from ..kernels.tables import load_tables
@@ -204,4 +204,5 @@ def _empty_arena() -> ArenaArrays:
         overlay=np.zeros(2, np.int64),
         history=np.zeros(0, np.uint64),
         log=np.zeros(0, np.uint64),
+        entries=new_entries(int(BUCKET)),
     )

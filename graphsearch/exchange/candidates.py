@@ -16,7 +16,7 @@ from ..position import clock_term, encode_move
 from ..query import edge_of, node_mean, ranking
 from ..record import Edge, NodeRecord
 from ..store import Store, games
-from ..values import D_SCALE, negate
+from ..values import negate
 from . import tables
 from .scratch import Met
 from .steps import MoveList
@@ -71,9 +71,22 @@ class Seen:
         return not int(self.met.words[8]) & 1
 
     @property
+    def clock(self) -> int:
+        """Its halfmove clock, as it was met."""
+        return int(self.met.words[8]) >> 12 & 255
+
+    @property
+    def mate(self) -> int | None:
+        """Plies to a proven mate, negative if the side to move is mated; None if none is, or it is there."""
+        if self.moves.mating is not None:
+            return 1
+        proof = self.record.proof_at(self.clock) if self.record else None
+        return proof.result * proof.mate if proof and proof.mate else None
+
+    @property
     def key(self) -> str:
         """Its key as the tables have it."""
-        return f"{int(self.met.words[9]) ^ clock_term(int(self.met.words[8]) >> 12 & 255):016x}"
+        return f"{int(self.met.words[9]) ^ clock_term(self.clock):016x}"
 
     @property
     def polyglot_key(self) -> str:
@@ -106,7 +119,7 @@ def edge_draws(edge: Edge) -> float | None:
     >>> edge_draws(Edge(4, 1, 0.0, 200))
     0.4
     """
-    return ((edge.n - edge.r) * edge.d + edge.r * D_SCALE) / edge.n / D_SCALE if edge.n else None
+    return edge.draws if edge.n else None
 
 
 def edges_by_move(record: NodeRecord) -> list[Edge]:
@@ -135,7 +148,7 @@ def graph_source() -> Source:
                 record.edges[k].n,
                 record.edges[k].n > record.edges[k].r,
             )
-            for k in ranking(record)
+            for k in ranking(record, seen.clock)
             if k < len(record.edges) and record.edges[k].n
         )
         return Candidates(found, record.visits, node_mean(record)[0])

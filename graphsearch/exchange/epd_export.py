@@ -72,8 +72,9 @@ def _operations(stop: Stop, fields: list[str], pv: list[str]) -> Iterator[tuple[
     ce = _centipawns(stop)
     if ce is not None:
         yield "ce", str(ce)
-    if stop.moves.mating is not None:
-        yield "dm", "1"
+    mate = stop.seen.mate
+    if mate is not None and mate > 0:
+        yield "dm", str((mate + 1) // 2)
     yield from (("fmvn", fields[5]), ("hmvc", fields[4]), ("id", f'"{stop.seen.key}"'))
     if pv:
         yield "pv", " ".join(pv)
@@ -89,8 +90,9 @@ def _centipawns(stop: Stop) -> int | None:
     """Returns the value for the side to move, None if nothing is known."""
     if stop.record is not None and stop.record.terminal == CHECKMATE:
         return -MATE_CE
-    if stop.moves.mating is not None:
-        return MATE_CE - 1
+    mate = stop.seen.mate
+    if mate is not None:
+        return MATE_CE - mate if mate > 0 else -MATE_CE - mate
     return None if stop.value is None else cp_from_q(stop.value)
 
 

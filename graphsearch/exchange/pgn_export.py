@@ -38,7 +38,8 @@ class _Move:
 
     Attributes:
       q: value that is shown, seen by the side that plays it. owned: whether it expands that position.
-      expanded: whether that position has moves in the tree. mates: whether one of its moves mates.
+      expanded: whether that position has moves in the tree. mate: plies to a proven
+        mate there, as `Seen.mate`.
     """
 
     node: int
@@ -51,7 +52,7 @@ class _Move:
     child: int | None
     owned: bool
     expanded: bool
-    mates: bool
+    mate: int | None
     note: str | None
 
 
@@ -124,7 +125,7 @@ SELECT c.id, e.san FROM edge e JOIN node c ON c.id = e.child
 WHERE e.node = ? AND e.rank = 0 AND c.parent IS NOT NULL AND c.id NOT IN (SELECT id FROM claimed)
 """
 _MOVES = """
-SELECT e.san, e.n, e.p, e.value, e.child, c.parent, c.mates, c.note,
+SELECT e.san, e.n, e.p, e.value, e.child, c.parent, c.mate, c.note,
   EXISTS (SELECT 1 FROM edge x WHERE x.node = e.child)
 FROM edge e LEFT JOIN node c ON c.id = e.child WHERE e.node = ? ORDER BY e.rank
 """
@@ -217,10 +218,10 @@ class _Writer:
                 child,
                 child is not None and parent == node,
                 bool(expanded),
-                bool(mates),
+                mate,
                 note,
             )
-            for san, n, p, value, child, parent, mates, note, expanded in rows
+            for san, n, p, value, child, parent, mate, note, expanded in rows
         ]
 
     def _write_move(self, move: _Move) -> None:
@@ -278,12 +279,13 @@ def _below(move: _Move) -> list[_Task]:
 
 
 def _eval(move: _Move) -> Iterator[str]:
-    """Yields the `[%eval]` of a move; a mate needs none, and without a value there is none."""
+    """Yields the `[%eval]` of a move; a mate on the board needs none, and without a value there is none."""
     white = not move.ply & 1
     if move.san.endswith("#"):
         return
-    if move.mates:
-        yield f"[%eval #{-1 if white else 1}]"
+    if move.mate:
+        moves = (abs(move.mate) + 1) // 2
+        yield f"[%eval #{-moves if white == (move.mate > 0) else moves}]"
     elif move.q is not None:
         yield eval_text(move.q, white=white)
 

@@ -117,7 +117,7 @@ def node_of(stop: Stop, fen: str) -> dict[str, Any]:
         "q": q,
         "wdl": wdl_from_q(q, draws).as_list(),
         "v": record.v,
-        "v_draw": record.d / 1000,
+        "v_draw": record.v_draw,
         "bounds": list(record.bounds),
         "terminal": TERMINALS.get(record.terminal),
         "evaluator": record.evaluator,
@@ -185,9 +185,15 @@ def _move(stop: Stop, edges: list[Edge], priors: list[float], k: int, key: int) 
         "q": q,
         "draw": edge_draws(edge),
         "cp": None if q is None else cp_from_q(q),
-        "mate": 1 if stop.sans[k].endswith("#") else None,
+        "mate": 1 if stop.sans[k].endswith("#") else _mate(edge, stop.seen.clock),
         "child": f"{key:016x}",
     }
+
+
+def _mate(edge: Edge, clock: int) -> int | None:
+    """Returns the moves to the mate that is proven of a move, negative if it is suffered."""
+    proof = edge.proof
+    return proof.moves if proof and proof.holds_at(clock) else None
 
 
 def _games(row: games.GameMove) -> dict[str, Any]:

@@ -29,7 +29,7 @@ _TABLES = """
 CREATE TABLE node (
   id INTEGER PRIMARY KEY, identity BLOB NOT NULL UNIQUE, depth INTEGER NOT NULL, ply INTEGER NOT NULL,
   words BLOB NOT NULL, parent INTEGER, san TEXT, soft INTEGER NOT NULL DEFAULT 0,
-  n INTEGER, value REAL, own INTEGER NOT NULL DEFAULT 0, mates INTEGER NOT NULL DEFAULT 0, note TEXT
+  n INTEGER, value REAL, own INTEGER NOT NULL DEFAULT 0, mate INTEGER, note TEXT
 );
 CREATE TABLE edge (
   node INTEGER NOT NULL, rank INTEGER NOT NULL, move INTEGER NOT NULL, san TEXT NOT NULL, n INTEGER NOT NULL,
@@ -167,12 +167,12 @@ class Scratch:
                 )
 
     def keep_node(
-        self, node: int, n: int | None, value: float | None, *, own: bool, mates: bool, note: str | None
+        self, node: int, n: int | None, value: float | None, *, own: bool, mate: int | None, note: str | None
     ) -> None:
-        """Keeps what a visit to a position found."""
+        """Keeps what a visit to a position found; `mate`: plies to it, as `Seen.mate`."""
         self.connection.execute(
-            "UPDATE node SET n = ?, value = ?, own = ?, mates = ?, note = ? WHERE id = ?",
-            (n, value, own, mates, note, node),
+            "UPDATE node SET n = ?, value = ?, own = ?, mate = ?, note = ? WHERE id = ?",
+            (n, value, own, mate, note, node),
         )
 
     def keep_edges(self, edges: Sequence[tuple[KeptEdge, bytes | None]]) -> None:

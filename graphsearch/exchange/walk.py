@@ -214,10 +214,8 @@ class Walk:
         ]
 
     def _keep_node(self, stop: Stop) -> None:
-        mates = stop.moves.mating is not None
-        self._scratch.keep_node(
-            stop.met.id, stop.n, stop.value, own=stop.own, mates=mates, note=note_of(stop)
-        )
+        mate = stop.seen.mate
+        self._scratch.keep_node(stop.met.id, stop.n, stop.value, own=stop.own, mate=mate, note=note_of(stop))
 
 
 def _kept(stop: Stop, rank: int, choice: Choice) -> KeptEdge:
@@ -259,5 +257,5 @@ def note_of(stop: Stop) -> str | None:
     if stop.record.terminal:
         return TERMINALS[stop.record.terminal]
     side = "White" if stop.seen.turn == chess.WHITE else "Black"
-    result = RESULTS.get(stop.record.bounds_at(int(stop.met.words[8]) >> 12 & 255))
+    result = RESULTS.get(stop.record.bounds_at(stop.seen.clock))
     return result and f"proven: {result} for {side}"

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numba import float64, int64
 
+from .board import clock_of
 from .flight import all_in_flight, edges_in_flight, fields_of, in_flight, send, widen_flight
 from .heap import grow_block
 from .jit import adv, inner
@@ -35,7 +36,7 @@ from .layout import (
     move_count,
     stride_at,
 )
-from .puct import edge_value, exploration, fpu_value, power_of, select
+from .puct import NEVER, edge_value, exploration, fpu_value, is_out, power_of, select
 from .wave import AT, BASE, GAIN, MASS, PART, SPLIT, SUM
 
 FOREVER = 1 << 60
@@ -52,15 +53,21 @@ def set_column(W: Any, j: Any, base: Any, gain: Any, mass: Any) -> None:
 
 
 @inner
-def load(A: Any, W: Any, rec: Any, node: Any, fpu: Any, scale: Any, first: Any) -> Any:
-    """Loads entries from `first` on into the scratch columns; returns how many there are."""
+def load(A: Any, W: Any, rec: Any, node: Any, fpu: Any, scale: Any, first: Any, clock: Any) -> Any:
+    """Loads entries from `first` on into the scratch columns; returns how many there are.
+
+    Those with a result that is proven at this clock never lead; with HEEDLESS they do as others.
+    """
     m = materialised(A, rec)
     stride = stride_at(A, rec)
     x = entry_at(A, rec, first)
     for j in range(first, m):
         n = int64(A.blocks[x])
-        base = edge_value(A, x, stride, n) if n else fpu
-        set_column(W, j, base, scale * power_of(A, x), float64(1 + n + in_flight(W, node, j)))
+        if n and is_out(A, x, clock):
+            set_column(W, j, NEVER, 0.0, 1.0)
+        else:
+            base = edge_value(A, x, stride, n) if n else fpu
+            set_column(W, j, base, scale * power_of(A, x), float64(1 + n + in_flight(W, node, j)))
         x += stride
     return m
 
@@ -241,7 +248,7 @@ def _split_few(
         if m < move_count(A, rec) and best_unmade(A, rec, fpu, scale) > score_of(W, j):
             grow_block(T, A, s, rec, m + 1, False)
             j = int64(m)
-            m = load(A, W, rec, node, fpu, scale, m)
+            m = load(A, W, rec, node, fpu, scale, m, clock_of(s))
         W.counts[SPLIT + j] += 1
     return m
 
@@ -278,8 +285,8 @@ def cover_flight(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> Any:
 
 
 @inner
-def columns(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows: Any) -> Any:
-    """Loads the scratch columns of a node's entries.
+def columns(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows: Any, clock: Any) -> Any:
+    """Loads the scratch columns of a node's entries; what is proven at `clock` never leads.
 
     Returns (entries, FPU value, c(N) sqrt(N) / sum of code ** 4).
     """
@@ -287,7 +294,7 @@ def columns(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows: 
     norm = float64(A.values[block_of(A, rec) + NORM])
     scale = exploration(A, spent_below(A, W, rec, node, k, grows)) * norm
     fpu = fpu_value(A, rec, tried_powers(A, W, rec, node, grows))
-    return load(A, W, rec, node, fpu, scale, int64(0)), fpu, scale
+    return load(A, W, rec, node, fpu, scale, int64(0), clock), fpu, scale
 
 
 @inner
@@ -308,7 +315,7 @@ def allocate(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows:
 
     The visits given are in flight afterwards. `grows`: the exploration term grows with the visits in flight.
     """
-    m, fpu, scale = columns(T, A, W, s, rec, node, k, grows)
+    m, fpu, scale = columns(T, A, W, s, rec, node, k, grows, clock_of(s))
     if k > LEVEL_FROM:
         m = _split_many(T, A, W, s, rec, k, m, fpu, scale)
     else:

@@ -59,7 +59,7 @@ from .alphabeta_layout import (
 )
 from .alphabeta_leaves import CLOCK_DRAW, below_root, key_at, leaf_value, value_at_limit
 from .alphabeta_order import learn_cut, next_move, order_by_graph
-from .alphabeta_table import entry_value, graph_proof, is_stored, prefetch_entry, write_entry
+from .alphabeta_table import NO_BOUND, ends, entry_value, graph_proof, is_stored, prefetch_entry, write_entry
 from .board import PW, check_hash, clock_of, generate_moves, in_check, is_dead, make_move
 from .entries import ALL, CUT, PV, entry_pointers, find_entry, move_in
 from .evaluation_search import FAR, MATE
@@ -132,11 +132,13 @@ def ends_by_graph(X: Any, A: Any, s: Any, frame: Any, ply: Any) -> Any:
     frame[RECORD] = rec
     if rec == 0 or ply == 0:
         return False
-    known, value = graph_proof(A, rec, clock_of(s))
-    if known:
-        frame[BEST] = below_root(value, ply)
-        X.counters[PROOFS] += 1
-    return known
+    bound, proven = graph_proof(A, rec, clock_of(s))
+    value = below_root(proven, ply)
+    if bound == NO_BOUND or not ends(value, bound, frame[ALPHA], frame[BETA]):
+        return False
+    frame[BEST] = value
+    X.counters[PROOFS] += 1
+    return True
 
 
 @inner

@@ -13,6 +13,7 @@ from numba import int64
 
 from .board import PW
 from .entries import MOST_DEPTH
+from .evaluation_pawns import PAWN_WORDS
 from .evaluation_terms import INFO_WORDS
 from .jit import U, inner, ptr
 
@@ -54,7 +55,8 @@ class SearchArrays(NamedTuple):
       game: uint64, Polyglot keys of positions that stood twice before the root.
       cache: uint64[2 * C], C a power of two: the leaf cache of `alphabeta_leaves`.
       quiet_positions: uint64[QUIET_FRAMES * PW]. quiet_frames: int64[QUIET_FRAMES * FRAME].
-      quiet_keys: int64[QUIET_FRAMES * MOVE_ROOM]. area: uint64, scratch of the static evaluation.
+      quiet_words: uint64[QUIET_FRAMES * MOVE_ROOM]. area: uint64, scratch of the static evaluation.
+      pawns: uint64[PAWN_WORDS], structures that it keeps.
       gains: uint64[64], scratch of an exchange. scratch: uint16[MOVE_ROOM].
     """
 
@@ -74,8 +76,9 @@ class SearchArrays(NamedTuple):
     cache: Any
     quiet_positions: Any
     quiet_frames: Any
-    quiet_keys: Any
+    quiet_words: Any
     area: Any
+    pawns: Any
     gains: Any
     scratch: Any
 
@@ -101,8 +104,9 @@ class Search(NamedTuple):
     cache: Any
     quiet_positions: Any
     quiet_frames: Any
-    quiet_keys: Any
+    quiet_words: Any
     area: Any
+    pawns: Any
     gains: Any
     scratch: Any
     game_size: Any
@@ -128,8 +132,9 @@ def new_search_arrays(cache_places: int) -> SearchArrays:
         cache=np.zeros(2 * cache_places, np.uint64),
         quiet_positions=np.zeros(QUIET_FRAMES * PW, np.uint64),
         quiet_frames=np.zeros(QUIET_FRAMES * FRAME, np.int64),
-        quiet_keys=np.zeros(QUIET_FRAMES * MOVE_ROOM, np.int64),
+        quiet_words=np.zeros(QUIET_FRAMES * MOVE_ROOM, np.uint64),
         area=np.zeros(2 * INFO_WORDS, np.uint64),
+        pawns=np.zeros(PAWN_WORDS, np.uint64),
         gains=np.zeros(64, np.uint64),
         scratch=np.zeros(MOVE_ROOM, np.uint16),
     )
@@ -157,8 +162,9 @@ def search_pointers(T: Any, W: Any, S: Any) -> Any:
         ptr(S.cache, 0),
         ptr(S.quiet_positions, 0),
         ptr(S.quiet_frames, 0),
-        ptr(S.quiet_keys, 0),
+        ptr(S.quiet_words, 0),
         ptr(S.area, 0),
+        ptr(S.pawns, 0),
         ptr(S.gains, 0),
         ptr(S.scratch, 0),
         int64(S.game.size),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import int64, uint16
+from numba import int64
 
 from .alphabeta_layout import (
     ALPHA,
@@ -24,32 +24,27 @@ from .alphabeta_layout import (
     NEXT,
     QUIESCENCE,
     QUIET_PLIES,
-    SCORED,
     STATIC,
 )
-from .board import (
-    PW,
-    _emit_en_passant,
-    _emit_pawn_moves,
-    _emit_pieces,
-    clock_of,
-    generate_moves,
-    in_check,
-    is_attacked,
-    is_dead,
-    make_move,
-    piece_at,
-)
+from .board import PW, clock_of, generate_moves, in_check, is_dead, make_move
 from .entries import EXACT, LEAST_MATE, LOWER, UPPER
-from .evaluation_search import FAR, MATE, PLAIN_VALUES, capture_gain, exchange
-from .evaluation_terms import scaled, static_packed
+from .evaluation_captures import (
+    DOUBTFUL,
+    capture_gain,
+    capture_loses,
+    flip_move,
+    has_legal_move,
+    list_captures,
+    order_key,
+    pinned_of,
+)
+from .evaluation_search import FAR, MATE
+from .evaluation_terms import scaled, static_kept
 from .jit import ONE, ZERO, U, adv, ctz, inner
-from .tables import BE, BT, CT, KI, RE
+from .tables import BE, CT, RE
 
 MOST_STATIC = LEAST_MATE - 1  # nine queens are no mate
 CLOCK_DRAW = 100
-LAST_RANKS = U(0xFF000000000000FF)
-ORDER_BIAS = 1 << 20
 
 # A place of the cache: key ^ data | data: static + 131072 (18 bits), known, value + 131072 (18), bound (2)
 CACHE_BIAS = 1 << 17
@@ -100,7 +95,7 @@ def keep(X: Any, key: Any, data: Any) -> None:
 def static_value(X: Any, s: Any) -> Any:
     """Returns the static evaluation of a position, seen by the side to move, never as large as a mate."""
     X.counters[STATIC] += 1
-    score = scaled(s, static_packed(X.table, X.weights, s, X.area))
+    score = scaled(s, static_kept(X.table, X.weights, s, X.area, X.pawns))
     return min(max(score, int64(-MOST_STATIC)), int64(MOST_STATIC))
 
 
@@ -129,69 +124,27 @@ def can_move(T: Any, s: Any, out: Any) -> Any:
 
 
 @inner
-def generate_captures(T: Any, s: Any, out: Any) -> Any:
-    """Writes the legal captures and promotions of a side not in check to `out`; returns their number."""
-    stm = int64(s[8] & ONE)
-    us = s[6 + stm]
-    them = s[7 - stm]
-    occupied = us | them
-    king = ctz(s[5] & us)
-    pinned = ZERO
-    snipers = ((T[RE + king] & (s[3] | s[4])) | (T[BE + king] & (s[2] | s[4]))) & them
-    while snipers:
-        between = T[BT + king * 64 + ctz(snipers)] & occupied
-        if (between & (between - ONE)) == ZERO:
-            pinned |= between & us
-        snipers &= snipers - ONE
-    n = 0
-    steps = T[KI + king] & them
-    while steps:
-        t = ctz(steps)
-        if not is_attacked(T, s, t, occupied ^ (ONE << U(king)), stm):
-            out[n] = uint16(king | (t << 6))
-            n += 1
-        steps &= steps - ONE
-    n = _emit_pieces(T, s, out, n, them, pinned, king, us)
-    n = _emit_pawn_moves(T, s, out, n, them | LAST_RANKS, pinned, king, stm)
-    ep = int64((s[8] >> U(5)) & U(127))
-    if ep:
-        n = _emit_en_passant(T, s, out, n, ep - 1, ZERO, king, stm)
-    return n
-
-
-@inner
-def list_quiet_moves(X: Any, s: Any, keys: Any, n: Any, evades: Any) -> Any:
-    """Fills the list of a quiescence frame: order above move; returns its length.
-
-    What gains most goes first, by the lesser piece.
-    """
-    count = 0
+def list_evasions(X: Any, s: Any, words: Any, n: Any) -> Any:
+    """Fills the list of a frame in check with the words of the `n` moves in `scratch`; returns `n`."""
     for i in range(n):
-        m = int64(X.scratch[i])
-        gain = capture_gain(s, m)
-        if evades or gain > 0:
-            keys[count] = ((gain * 8 - piece_at(s, m & 63) + ORDER_BIAS) << 16) | m
-            count += 1
-    return int64(count)
+        words[i] = order_key(s, X.scratch[i], capture_gain(s, X.scratch[i]))
+    return int64(n)
 
 
 @inner
-def next_quiet_move(X: Any, s: Any, state: Any, keys: Any) -> Any:
-    """Returns the next move to try in quiescence, 0 if none is left; out of check none that loses."""
+def next_quiet_move(X: Any, s: Any, state: Any, words: Any) -> Any:
+    """Returns the next move to try in quiescence, 0 if none is left; most gain first, by the least man."""
     while state[NEXT] < state[COUNT]:
         at = state[NEXT]
         best = at
         for j in range(at + 1, state[COUNT]):
-            if keys[j] > keys[best]:
+            if words[j] > words[best]:
                 best = j
-        word = keys[best]
-        keys[best] = keys[at]
+        word = words[best]
+        words[best] = words[at]
         state[NEXT] = at + 1
-        m = word & 0xFFFF
-        if state[SCORED]:
-            return m
-        gain = capture_gain(s, m)
-        if PLAIN_VALUES[piece_at(s, m & 63)] <= gain or exchange(X.table, s, m, X.gains) >= 0:
+        m = int64(flip_move(int64((word >> U(16)) & U(0xFFFF)), int64(s[8] & ONE)))
+        if not (word & DOUBTFUL and capture_loses(X.table, s, m)):
             return m
     return int64(0)
 
@@ -205,35 +158,43 @@ def value_at_limit(X: Any, s: Any, ply: Any) -> Any:
 
 
 @inner
-def enter_quiet(X: Any, s: Any, state: Any, keys: Any, level: Any, ply: Any) -> None:
-    """Gives a new quiescence frame its value so far and the moves to try."""
+def stand_pat(X: Any, s: Any, state: Any, words: Any, last: Any) -> None:
+    """Gives a frame out of check its static value, and the captures to try unless that ends it."""
     T = X.table
+    stm = int64(s[8] & ONE)
+    best = cached_static(X, s, key_at(T, s))
+    if last or best >= state[BETA]:
+        state[BEST] = best if can_move(T, s, X.scratch) else int64(0)
+        return
+    king = ctz(s[5] & s[6 + stm])
+    pinned = pinned_of(T, s, king, stm)
+    n = list_captures(T, s, words, int64(0), pinned, king, stm)
+    if n == 0 and not has_legal_move(T, s, X.scratch, pinned, stm):
+        best = int64(0)
+    state[BEST] = best
+    state[ALPHA] = max(best, state[ALPHA])
+    state[COUNT] = n
+
+
+@inner
+def enter_quiet(X: Any, s: Any, state: Any, words: Any, level: Any, ply: Any) -> None:
+    """Gives a new quiescence frame its value so far and the moves to try."""
     state[NEXT] = 0
     state[COUNT] = 0
+    state[BEST] = -FAR
     if is_dead(s):
         state[BEST] = 0
-        return
-    if clock_of(s) >= CLOCK_DRAW:
+    elif clock_of(s) >= CLOCK_DRAW:
         state[BEST] = value_at_limit(X, s, ply + level)
-        return
-    evades = in_check(T, s)
-    state[SCORED] = int64(1) if evades else int64(0)
-    state[BEST] = -FAR
-    if level == QUIET_PLIES or not evades:
-        best = cached_static(X, s, key_at(T, s))
-        if not evades and not can_move(T, s, X.scratch):
-            best = int64(0)
-            state[BETA] = best  # nothing to try
-        state[BEST] = best
-        if level == QUIET_PLIES or best >= state[BETA]:
-            return
-        state[ALPHA] = max(best, state[ALPHA])
-        n = generate_captures(T, s, X.scratch)
+    elif not in_check(X.table, s):
+        stand_pat(X, s, state, words, level == QUIET_PLIES)
+    elif level == QUIET_PLIES:
+        state[BEST] = cached_static(X, s, key_at(X.table, s))
     else:
-        n = generate_moves(T, s, X.scratch)
+        n = int64(generate_moves(X.table, s, X.scratch))
         if n == 0:
             state[BEST] = ply + level - MATE
-    state[COUNT] = list_quiet_moves(X, s, keys, n, evades)
+        state[COUNT] = list_evasions(X, s, words, n)
 
 
 @inner
@@ -248,10 +209,10 @@ def quiesce(X: Any, position: Any, ply: Any, alpha: Any, beta: Any) -> Any:
     while True:
         s = adv(X.quiet_positions, level * PW)
         state = adv(X.quiet_frames, level * FRAME)
-        keys = adv(X.quiet_keys, level * MOVE_ROOM)
+        words = adv(X.quiet_words, level * MOVE_ROOM)
         if fresh:
-            enter_quiet(X, s, state, keys, level, ply)
-        m = next_quiet_move(X, s, state, keys)
+            enter_quiet(X, s, state, words, level, ply)
+        m = next_quiet_move(X, s, state, words)
         if m:
             below = adv(state, FRAME)
             make_move(X.table, s, adv(s, PW), m)

@@ -23,8 +23,8 @@ from .alphabeta_layout import (
     SCORED,
     TABLE_MOVE,
 )
-from .board import PW, piece_at
-from .evaluation_search import PLAIN_VALUES, capture_gain, exchange
+from .board import PW, man_at
+from .evaluation_captures import PLAIN_VALUES, capture_gain, exchange
 from .jit import ONE, adv, inner
 from .layout import (
     BLOCK_HEADER,
@@ -59,7 +59,7 @@ def is_quiet(s: Any, m: Any) -> Any:
 def piece_to(s: Any, m: Any) -> Any:
     """Returns the index of a move's piece and target, 0..PIECE_TO - 1; `s` is the position before it."""
     mm = int64(m)
-    return (6 * int64(s[8] & ONE) + piece_at(s, mm & 63)) * 64 + ((mm >> 6) & 63)
+    return (6 * int64(s[8] & ONE) + man_at(s, mm & 63)) * 64 + ((mm >> 6) & 63)
 
 
 @inner
@@ -91,7 +91,7 @@ def plain_score(X: Any, s: Any, m: Any, ply: Any, row: Any, reply: Any) -> Any:
     """Returns the score of a move that the graph knows nothing of."""
     gain = capture_gain(s, m)
     if gain > 0:
-        return CAPTURE + gain * 8 - piece_at(s, m & 63)
+        return CAPTURE + gain * 8 - man_at(s, m & 63)
     if gain < 0:
         return LOSING + gain  # promotions to less than a queen
     if m == X.killers[2 * ply]:
@@ -158,7 +158,7 @@ def take_table_move(frame: Any, moves: Any, scores: Any) -> Any:
 @inner
 def loses(X: Any, s: Any, m: Any, at: Any, scores: Any) -> Any:
     """Returns whether a capture loses by exchange, and notes what was found in its score."""
-    if PLAIN_VALUES[piece_at(s, m & 63)] > capture_gain(s, m):
+    if PLAIN_VALUES[man_at(s, m & 63)] > capture_gain(s, m):
         won = exchange(X.table, s, m, X.gains)
         if won < 0:
             scores[at] = LOSING + won

@@ -50,7 +50,8 @@ from .entries import (
 )
 from .evaluation_search import MATE
 from .jit import ZERO, inner, prefetch
-from .layout import DRAWN_BOUND, draw_word, is_settled, move_count
+from .layout import draw_word
+from .proofs import MOST_MATE, is_decisive, is_settled, node_code
 
 FREE_CLOCK = 75  # clocks up to it share one key
 NO_BOUND = 0
@@ -101,16 +102,23 @@ def entry_value(data: Any, depth: Any, alpha: Any, beta: Any, ply: Any, clock: A
 
 @inner
 def graph_proof(A: Any, rec: Any, clock: Any) -> Any:
-    """Returns whether a record proves its position's value, and the value as the node counts it.
+    """Returns what a record proves of its position, as (bound, value as the node counts it).
 
-    Mates, stalemates and dead positions of the rules, and whatever is proven drawn. A win or a loss whose
-    length the record does not tell is not used.
+    A proven win mates in at most the plies that the record tells; one whose length it does not tell is not
+    used. NO_BOUND if nothing is proven for a path that stands there with this clock.
     """
     if not is_settled(A, rec, clock):
-        return False, int64(0)
-    if (draw_word(A, rec) >> 12) & 3 == DRAWN_BOUND:
-        return True, int64(0)
-    return move_count(A, rec) == 0, int64(-MATE)
+        return int64(NO_BOUND), int64(0)
+    if not is_decisive(draw_word(A, rec) >> 10):
+        return EXACT, int64(0)
+    code = node_code(A, rec, int64(0))
+    if code > MOST_MATE:
+        return int64(NO_BOUND), int64(0)
+    if code == 1:
+        return EXACT, int64(-MATE)
+    if (draw_word(A, rec) >> 12) & 3 == 2:
+        return LOWER, MATE - (code - 1)
+    return UPPER, code - 1 - MATE
 
 
 @inner

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 from numba import float32, float64, int32, int64, uint8, uint32
 
+from .board import clock_of
 from .flight import land
 from .heap import grow_block, mark_dirty, new_record, set_best
 from .jit import adv, inlined, inner
+from .known_mates import take_known_mate
 from .layout import (
     AHEAD,
     CAPACITY,
@@ -31,11 +33,12 @@ from .layout import (
     entry_at,
     header_bytes,
     is_exact,
-    move_count,
     set_source,
     stride_at,
 )
 from .paths import position_key
+from .proofs import DRAWN as PROVEN_DRAW
+from .proofs import edge_bounds, is_special, merged, node_code, share_of, turned
 from .puct import MAX_VISITS, cap_draws, child_visits, draw_visits, node_draws, node_q, refresh
 from .wave import (
     DONE,
@@ -92,6 +95,7 @@ def expand(T: Any, A: Any, W: Any, evaluator: Any) -> None:
             codes[j] = quantise_prior(W.priors[begin + j])
         set_best(A, rec, adv(W.moves, begin))
         set_source(A, rec, evaluator if flags == UNPROVEN_FLAGS else int64(BY_RULE), A.ints[RUN])
+        take_known_mate(A, rec, s)
         set_field(W, e, SLOT, rec)
     A.counters[EVALUATIONS] += W.counts[LEAVES]
 
@@ -145,31 +149,48 @@ def _refresh_if_stale(A: Any, rec: Any) -> None:
 
 
 @inner
-def _set_value(A: Any, x: Any, q: Any, draws: Any) -> None:
+def _set_value(A: Any, x: Any, q: Any, draw_field: Any) -> None:
     A.values[x + 1] = q
-    A.blocks[x + 2] = (A.blocks[x + 2] & uint32(MOVE_AND_CODE)) | (uint32(draws) << uint32(22))
+    A.blocks[x + 2] = (A.blocks[x + 2] & uint32(MOVE_AND_CODE)) | (uint32(draw_field) << uint32(22))
 
 
 @inner
-def take_value(A: Any, x: Any, stride: Any, child: Any) -> None:
-    """Sets the q and draw share of the entry at word `x` to its child's, seen from this side.
+def _mixed(A: Any, x: Any, child: Any, valued: Any, q: Any, draws: Any) -> Any:
+    """Returns the (q, draw share) of an edge whose child was lost and has not caught up yet."""
+    A.counters[AHEAD] += 1
+    known = child_visits(A, child) + 1
+    missing = valued - known
+    before = A.values[x + 1]
+    q = float32((float64(missing) * float64(before) + float64(known) * float64(q)) / float64(valued))
+    share = share_of(before, int64(A.blocks[x + 2] >> uint32(22)))
+    return q, cap_draws((missing * share + known * draws) // valued, q)
+
+
+@inner
+def take_value(A: Any, x: Any, stride: Any, child: Any, resets: Any) -> None:
+    """Sets the q and draw field of the entry at word `x` to its child's, seen from this side.
 
     A child with fewer visits than the edge was lost and evaluated again: until it has caught up, the visits
-    it lacks keep the value that the edge remembers.
+    it lacks keep the value that the edge remembers. What the edge has proven it keeps for good. `resets`:
+    its move sets the clock back.
     """
     _refresh_if_stale(A, child)
+    before, old = A.values[x + 1], int64(A.blocks[x + 2] >> uint32(22))
+    keeps = is_special(before, old)
     q = float32(0.0) - node_q(A, child)
     draws = node_draws(A, child)
-    valued = int64(A.blocks[x]) - draw_visits(A, x, stride)
-    known = child_visits(A, child) + 1
-    if known < valued and move_count(A, child) and not is_exact(A, child):
-        A.counters[AHEAD] += 1
-        missing = valued - known
-        q = float32(
-            (float64(missing) * float64(A.values[x + 1]) + float64(known) * float64(q)) / float64(valued)
-        )
-        draws = cap_draws((missing * int64(A.blocks[x + 2] >> uint32(22)) + known * draws) // valued, q)
-    _set_value(A, x, q, draws)
+    if not is_exact(A, child):
+        if keeps and old <= PROVEN_DRAW:
+            return
+        valued = int64(A.blocks[x]) - draw_visits(A, x, stride)
+        if child_visits(A, child) + 1 < valued:
+            q, draws = _mixed(A, x, child, valued, q, draws)
+    draw_field = turned(q, node_code(A, child, draws), resets)
+    if keeps:
+        draw_field = merged(q, old, draw_field)
+        low, high = edge_bounds(q, draw_field)
+        q = min(max(q, float32(low)), float32(high))
+    _set_value(A, x, q, draw_field)
 
 
 @inlined
@@ -188,7 +209,8 @@ def _back_up_entry(T: Any, A: Any, W: Any, e: Any) -> None:
     else:
         x = entry_at(A, rec, j)
         _count_visits(A, x, done)
-        take_value(A, x, stride_at(A, rec), field(W, e, SLOT))
+        resets = clock_of(words_of(W, e)) == 0
+        take_value(A, x, stride_at(A, rec), field(W, e, SLOT), resets)
     mark_dirty(A, rec, words_of(W, parent))
     header_bytes(A, rec)[3] |= uint8(STALE)
     set_field(W, parent, DONE, field(W, parent, DONE) + done)

@@ -229,12 +229,24 @@ def generate_moves(T: Any, s: Any, out: Any) -> Any:
 def piece_at(s: Any, square: Any) -> Any:
     """Returns the kind of piece on a square: 0 pawn to 5 king, 6 none."""
     bit = U(square)
-    low = s[1] | s[3] | s[5]  # bits of the kind; looking through the kinds one by one mispredicts
-    high = s[4] | s[5]
-    middle = s[2] | s[3]
-    empty = ~(s[6] | s[7])
-    kind = ((low >> bit) & ONE) | ((((middle | empty) >> bit) & ONE) << ONE)
-    return int64(kind | ((((high | empty) >> bit) & ONE) << U(2)))
+    for kind in range(6):
+        if (s[kind] >> bit) & ONE:
+            return kind
+    return 6
+
+
+@inner
+def victim_at(s: Any, square: Any) -> Any:
+    """Returns the kind of the man, not a king, on a square that is not empty; without branches."""
+    bit = U(square)
+    odd = ((s[1] | s[3]) >> bit) & ONE
+    return int64(odd | (((s[2] | s[3]) >> bit) & ONE) << ONE | ((s[4] >> bit) & ONE) << U(2))
+
+
+@inner
+def man_at(s: Any, square: Any) -> Any:
+    """Returns the kind of the man on a square that is not empty; without branches."""
+    return victim_at(s, square) + 5 * int64((s[5] >> U(square)) & ONE)
 
 
 @inner
@@ -254,11 +266,11 @@ def make_move(T: Any, s: Any, c: Any, m: Any) -> Any:
     ours = ZO + 64 * (1 - stm)  # Polyglot puts Black before White
     from_bit = ONE << U(f)
     to_bit = ONE << U(t)
-    kind = piece_at(s, f)
+    kind = man_at(s, f)
     clock = ((meta >> U(12)) & U(255)) + ONE
     key ^= T[ours + 128 * kind + f]
     if c[them] & to_bit:
-        captured = piece_at(s, t)
+        captured = man_at(s, t)
         c[captured] ^= to_bit
         c[them] ^= to_bit
         key ^= T[ZO + 64 * stm + 128 * captured + t]

@@ -30,6 +30,7 @@ HAS_RUN = 64  # bit of meta: the record's run is not that of its reference
 NO_MAN, MEN_KINDS = 12, 13
 
 MAX_MOVES, MAX_DRAW, MAX_CODE, MAX_RUN = 218, 1000, 63, (1 << 20) - 1
+MAX_EDGE_DRAW = 1021  # an edge may carry a proof there (`proofs.py`)
 MAGNITUDE, UNIT = 0x7FFFFFFF, 0x3F800000  # of a float32: all but the sign; 1.0
 OK, BAD_POSITION, BAD_FIELD = 0, 1, 2
 

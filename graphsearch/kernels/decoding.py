@@ -24,6 +24,7 @@ from .codec import (
     MAGNITUDE,
     MAX_CODE,
     MAX_DRAW,
+    MAX_EDGE_DRAW,
     MAX_MOVES,
     MAX_RUN,
     MEN,
@@ -84,9 +85,9 @@ def _float(reader: Any, data: Any, low: Any, high: Any) -> Any:
 
 
 @inner
-def _draw(reader: Any, low: Any, high: Any) -> Any:
+def _draw(reader: Any, low: Any, high: Any, most: Any) -> Any:
     d = int64(low) | (int64(high) << 8)
-    if d > MAX_DRAW:
+    if d > most:
         reader[FAILED] = 1
     return uint16(d)
 
@@ -218,7 +219,9 @@ def _codes(reader: Any, data: Any, at: Any, out: Any, n: Any) -> Any:
 def _edges(data: Any, reader: Any, c: Any, first: Any, n: Any, low: Any, high: Any, drawn: Any) -> Any:
     for e in range(n):
         c.q[first + e] = _float(reader, data, low + LOW * e, data[high + n * Q_HIGH + e])
-        c.edge_d[first + e] = _draw(reader, data[low + LOW * e + 3], data[high + n * Q_DRAW + e])
+        c.edge_d[first + e] = _draw(
+            reader, data[low + LOW * e + 3], data[high + n * Q_DRAW + e], int64(MAX_EDGE_DRAW)
+        )
     for e in range(first, first + n):
         c.n[e] = uint32(_varint(data, reader))
     for e in range(first, first + n):
@@ -256,7 +259,7 @@ def _records(
         c.evaluator[i] = row[size * EVALUATOR]
         c.run[i] = _run(data, reader, int64(row[size * META]), c.run[i - back] if back else uint32(0))
         c.v[i] = _float(reader, data, low + LOW * k, row[size * V_HIGH])
-        c.d[i] = _draw(reader, data[low + LOW * k + 3], row[size * V_DRAW])
+        c.d[i] = _draw(reader, data[low + LOW * k + 3], row[size * V_DRAW], int64(MAX_DRAW))
         c.code_offsets[i + 1] = c.code_offsets[i] + moves
         c.edge_offsets[i + 1] = c.edge_offsets[i] + edges
 

@@ -27,6 +27,7 @@ from .codec import (
     MAGNITUDE,
     MAX_CODE,
     MAX_DRAW,
+    MAX_EDGE_DRAW,
     MAX_MOVES,
     MAX_RUN,
     MEN,
@@ -171,7 +172,7 @@ def _fits(c: Any, i: Any) -> Any:
         if c.codes[j] < 1 or c.codes[j] > MAX_CODE:
             return int64(BAD_FIELD)
     for e in range(c.edge_offsets[i], c.edge_offsets[i + 1]):
-        if c.edge_d[e] > MAX_DRAW or int64(c.q[e]) & MAGNITUDE > UNIT:
+        if c.edge_d[e] > MAX_EDGE_DRAW or int64(c.q[e]) & MAGNITUDE > UNIT:
             return int64(BAD_FIELD)
     return int64(OK)
 

@@ -13,10 +13,10 @@ import numpy as np
 from numba import float32, int64
 
 from .board import PW, in_check, make_move
+from .evaluation_captures import BIAS, capture_gain, order_key
 from .evaluation_layout import OFFSETS, SCALAR_UNIT
 from .evaluation_moves import move_terms
 from .evaluation_search import (
-    BIAS,
     COUNT,
     FAR,
     FRAME_WORDS,
@@ -24,8 +24,6 @@ from .evaluation_search import (
     MATE,
     NEXT,
     SEARCH_WORDS,
-    capture_gain,
-    order_key,
     quiescence,
     take_best,
 )

@@ -7,8 +7,8 @@ from typing import Any
 from numba import int64
 
 from .board import piece_at
+from .evaluation_captures import capture_gain, exchange
 from .evaluation_layout import OFFSETS
-from .evaluation_search import capture_gain, exchange
 from .evaluation_squares import (
     FILE_A,
     PIECE_SQUARE,

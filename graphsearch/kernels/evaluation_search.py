@@ -1,4 +1,4 @@
-"""Static exchange and the quiescence search of the built-in evaluator, on an explicit stack of frames."""
+"""The quiescence search of the built-in evaluator, on an explicit stack of frames."""
 
 from __future__ import annotations
 
@@ -7,16 +7,26 @@ from typing import Any
 import numpy as np
 from numba import int64, uint16
 
-from .board import PW, bishop_attacks, generate_moves, in_check, is_dead, make_move, piece_at, rook_attacks
-from .evaluation_terms import INFO_WORDS, scaled, static_packed
-from .jit import ONE, ZERO, U, adv, as_u16, inner, kernel, ptr
-from .tables import KI, KN, PA
+from .board import PW, generate_moves, in_check, is_dead, make_move
+from .evaluation_captures import (
+    DOUBTFUL,
+    capture_gain,
+    capture_loses,
+    exchange,
+    flip_move,
+    get,
+    has_legal_move,
+    list_captures,
+    order_key,
+    pinned_of,
+    put,
+)
+from .evaluation_pawns import PAWN_WORDS
+from .evaluation_terms import INFO_WORDS, scaled, static_kept
+from .jit import ONE, ZERO, U, adv, as_u16, ctz, inner, kernel, ptr
 
 MATE = 100_000  # a lost position with no move; less the plies to it
 FAR = 200_000  # beyond every score
-BIAS = 1 << 20  # makes scores and keys unsigned
-PLAIN_VALUES = np.array([1000, 3200, 3400, 5000, 9500, 50_000, 0], np.int64)  # of SEE and move order
-PROMOTION_GAIN = 8500
 DELTA_MARGIN = 1500  # a capture must be able to bring the score within this of alpha
 
 # A frame: the position, the position that its best line ends in, and the state of its loop.
@@ -31,120 +41,17 @@ FRAME_WORDS = LIST + 256
 MAX_PLY = 16
 MOVES_WORDS = 64  # 256 moves of 16 bits
 AREA_WORDS = 2 * INFO_WORDS
-SEARCH_WORDS = (MAX_PLY + 1) * FRAME_WORDS + MOVES_WORDS + AREA_WORDS
+PAWNS = (MAX_PLY + 1) * FRAME_WORDS + MOVES_WORDS + AREA_WORDS
+NODES = PAWNS + PAWN_WORDS  # of the last search, its first included
+SEARCH_WORDS = NODES + 1
 
 
 @inner
-def _get(frame: Any, i: Any) -> Any:
-    return int64(frame[i]) - BIAS
-
-
-@inner
-def _put(frame: Any, i: Any, value: Any) -> Any:
-    frame[i] = U(int64(value) + BIAS)
-
-
-@inner
-def attackers_of(T: Any, s: Any, sq: Any, occupied: Any) -> Any:
-    """Returns the pieces of both sides that attack a square."""
-    out = T[KN + sq] & s[1] | T[KI + sq] & s[5]
-    out |= T[PA + 64 + sq] & s[0] & s[6] | T[PA + sq] & s[0] & s[7]
-    out |= rook_attacks(T, sq, occupied) & (s[3] | s[4])
-    return out | bishop_attacks(T, sq, occupied) & (s[2] | s[4])
-
-
-@inner
-def least_of(s: Any, pieces: Any) -> Any:
-    """Returns the least kind among some pieces, 6 if there are none."""
-    for kind in range(6):
-        if s[kind] & pieces:
-            return kind
-    return 6
-
-
-@inner
-def exchange(T: Any, s: Any, m: Any, gains: Any) -> Any:
-    """Returns what a move wins by captures on its target square, in thousandths (static exchange)."""
-    mm = int64(m)
-    start, target = mm & 63, (mm >> 6) & 63
-    side = int64(s[8] & ONE)
-    mover = piece_at(s, start)
-    victim = piece_at(s, target)
-    if mover == 0 and victim == 6 and (start & 7) != (target & 7):
-        victim = 0
-    _put(gains, int64(0), PLAIN_VALUES[victim] + (PROMOTION_GAIN if mm >> 12 else 0))
-    standing = PLAIN_VALUES[4] if mm >> 12 else PLAIN_VALUES[mover]
-    occupied = (s[6] | s[7]) ^ (ONE << U(start))
-    depth = 0
-    side = 1 - side
-    attackers = attackers_of(T, s, target, occupied)
-    while True:
-        own = attackers & occupied & s[6 + side]
-        kind = least_of(s, own)
-        if kind == 6 or (kind == 5 and attackers & occupied & s[7 - side]):
-            break
-        depth += 1
-        _put(gains, depth, standing - _get(gains, depth - 1))
-        standing = PLAIN_VALUES[kind]
-        piece = own & s[kind]
-        occupied ^= piece & ~(piece - ONE)
-        if kind != 1 and kind != 5:
-            attackers |= rook_attacks(T, target, occupied) & (s[3] | s[4])
-            attackers |= bishop_attacks(T, target, occupied) & (s[2] | s[4])
-        side = 1 - side
-    while depth > 0:
-        _put(gains, depth - 1, min(_get(gains, depth - 1), -_get(gains, depth)))
-        depth -= 1
-    return _get(gains, int64(0))
-
-
-@inner
-def capture_gain(s: Any, m: Any) -> Any:
-    """Returns the plain worth of what a move takes or becomes; 0 for a quiet move."""
-    mm = int64(m)
-    target = (mm >> 6) & 63
-    gain = int64(0)
-    if ((s[6] | s[7]) >> U(target)) & ONE:
-        gain = PLAIN_VALUES[piece_at(s, target)]
-    elif target + 1 == int64((s[8] >> U(5)) & U(127)) and (s[0] >> U(mm & 63)) & ONE:
-        gain = PLAIN_VALUES[0]
-    if mm >> 12:
-        gain += PROMOTION_GAIN if mm >> 12 == 4 else -PLAIN_VALUES[5]
-    return gain
-
-
-@inner
-def flip_move(m: Any, stm: Any) -> Any:
-    """Returns a move seen by the side to move: Black's ranks are mirrored; its own inverse."""
-    return uint16(m ^ (stm * (56 | 56 << 6)))
-
-
-@inner
-def order_key(s: Any, m: Any, gain: Any) -> Any:
-    """Returns the word that orders a move: worth of the gain, lesser piece first, then squares.
-
-    The squares break ties as the side to move sees them: a position and its colour flip are searched alike.
-    """
-    key = gain * 8 - piece_at(s, int64(m) & 63) + BIAS
-    return (U(key) << U(32)) | (U(flip_move(m, int64(s[8] & ONE))) << U(16))
-
-
-@inner
-def list_moves_to_try(T: Any, frame: Any, moves: Any, n: Any, everything: Any, floor: Any) -> Any:
-    """Fills the frame's list with keys above moves, best key highest: all moves, or promising captures."""
-    count = 0
+def list_all(frame: Any, moves: Any, n: Any) -> Any:
+    """Fills the frame's list with the words of all moves."""
     for i in range(n):
-        m = moves[i]
-        gain = capture_gain(frame, m)
-        if not everything:
-            if gain <= 0 or gain <= floor:
-                continue
-            mover = PLAIN_VALUES[piece_at(frame, int64(m) & 63)]
-            if mover > gain and exchange(T, frame, m, adv(frame, LIST + count)) < 0:
-                continue
-        frame[LIST + count] = order_key(frame, m, gain)
-        count += 1
-    frame[COUNT] = U(count)
+        frame[LIST + i] = order_key(frame, moves[i], capture_gain(frame, moves[i]))
+    frame[COUNT] = U(n)
 
 
 @inner
@@ -170,42 +77,98 @@ def copy_words(source: Any, target: Any, n: Any) -> Any:
 
 
 @inner
-def needs_static(T: Any, frame: Any, ply: Any, full: Any) -> Any:
-    """Returns whether a frame starts from its static score, and sets its best score to what it is without."""
-    frame[NEXT] = ZERO
-    frame[COUNT] = ZERO
-    copy_words(frame, adv(frame, LEAF), PW)
-    _put(frame, BEST, int64(-FAR))
-    return ply == MAX_PLY or not (full or in_check(T, frame))
-
-
-@inner
-def expand(T: Any, frame: Any, moves: Any, ply: Any, quiet: Any) -> Any:
-    """Lists the moves to try in a frame that its best score so far does not end."""
-    best = _get(frame, BEST)
-    if ply == MAX_PLY or best >= _get(frame, BETA):
-        return
+def expand_all(T: Any, frame: Any, moves: Any, ply: Any) -> Any:
+    """Lists every move of a frame; mate and stalemate become its best score."""
     n = generate_moves(T, frame, moves)
+    best = int64(-FAR)
     if n == 0:
         best = ply - MATE if in_check(T, frame) else int64(0)
-    alpha = max(best, _get(frame, ALPHA))
-    _put(frame, BEST, best)
-    _put(frame, ALPHA, alpha)
-    list_moves_to_try(T, frame, moves, n, not quiet, alpha - best - DELTA_MARGIN)
+    put(frame, BEST, best)
+    put(frame, ALPHA, max(best, get(frame, ALPHA)))
+    list_all(frame, moves, n)
 
 
 @inner
-def close_frame(frame: Any, child: Any) -> Any:
-    """Takes the score of a finished child into the frame above it."""
-    score = -_get(child, BEST)
-    if score <= _get(frame, BEST):
+def expand_captures(T: Any, frame: Any, moves: Any, best: Any) -> Any:
+    """Lists the captures to try in a frame that stands at `best`; stalemate becomes its best score."""
+    stm = int64(frame[8] & ONE)
+    king = ctz(frame[5] & frame[6 + stm])
+    pinned = pinned_of(T, frame, king, stm)
+    alpha = max(best, get(frame, ALPHA))
+    n = list_captures(T, frame, adv(frame, LIST), alpha - best - DELTA_MARGIN, pinned, king, stm)
+    if n == 0 and not has_legal_move(T, frame, moves, pinned, stm):
+        put(frame, BEST, int64(0))
         return
-    _put(frame, BEST, score)
-    copy_words(adv(child, LEAF), adv(frame, LEAF), PW)
-    if score > _get(frame, ALPHA):
-        _put(frame, ALPHA, score)
-        if score >= _get(frame, BETA):
+    put(frame, ALPHA, alpha)
+    frame[COUNT] = U(n)
+
+
+@inner
+def open_frame(T: Any, W: Any, frame: Any, moves: Any, area: Any, ply: Any, full: Any) -> Any:
+    """Sets a frame's best score to what it is before any move, and lists the moves to try."""
+    frame[NEXT] = ZERO
+    frame[COUNT] = ZERO
+    if is_dead(frame):
+        put(frame, BEST, int64(0))
+    elif ply < MAX_PLY and (full or in_check(T, frame)):
+        expand_all(T, frame, moves, ply)
+    else:
+        best = scaled(frame, static_kept(T, W, frame, area, adv(area, AREA_WORDS)))
+        put(frame, BEST, best)
+        if ply < MAX_PLY and best < get(frame, BETA):
+            expand_captures(T, frame, moves, best)
+
+
+@inner
+def close_frame(frame: Any, child: Any, keeps_leaf: Any) -> Any:
+    """Takes the score of a finished child into the frame above it."""
+    score = -get(child, BEST)
+    if score <= get(frame, BEST):
+        return
+    put(frame, BEST, score)
+    if keeps_leaf:
+        copy_words(adv(child, LEAF), adv(frame, LEAF), PW)
+    if score > get(frame, ALPHA):
+        put(frame, ALPHA, score)
+        if score >= get(frame, BETA):
             frame[COUNT] = ZERO
+
+
+@inner
+def search_quiescence(T: Any, W: Any, stack: Any, alpha: Any, beta: Any, depth: Any, keeps_leaf: Any) -> Any:
+    """Returns `quiescence`; if `keeps_leaf`, the position that the score comes from is left at `LEAF`."""
+    moves = as_u16(adv(stack, (MAX_PLY + 1) * FRAME_WORDS))
+    area = adv(stack, (MAX_PLY + 1) * FRAME_WORDS + MOVES_WORDS)
+    put(stack, ALPHA, alpha)
+    put(stack, BETA, beta)
+    ply = int64(0)
+    fresh = True
+    nodes = 0
+    while True:
+        frame = adv(stack, ply * FRAME_WORDS)
+        child = adv(frame, FRAME_WORDS)
+        if fresh:
+            nodes += 1
+            if keeps_leaf:
+                copy_words(frame, adv(frame, LEAF), PW)
+            open_frame(T, W, frame, moves, area, ply, ply < depth)
+            fresh = False
+        if frame[NEXT] < frame[COUNT]:
+            word = take_best(frame)
+            move = flip_move(uint16((word >> U(16)) & U(0xFFFF)), int64(frame[8] & ONE))
+            if word & DOUBTFUL and capture_loses(T, frame, move):
+                continue
+            make_move(T, frame, child, move)
+            put(child, ALPHA, -get(frame, BETA))
+            put(child, BETA, -get(frame, ALPHA))
+            ply += 1
+            fresh = True
+        elif ply == 0:
+            stack[NODES] = U(nodes)
+            return get(frame, BEST)
+        else:
+            ply -= 1
+            close_frame(adv(stack, ply * FRAME_WORDS), frame, keeps_leaf)
 
 
 @inner
@@ -213,47 +176,17 @@ def quiescence(T: Any, W: Any, stack: Any, alpha: Any, beta: Any, depth: Any) ->
     """Returns the score of the position in the first frame, seen by the side to move there.
 
     Tries every move on the first `depth` plies and in check, else captures and promotions that the exchange
-    does not lose. `stack` has `SEARCH_WORDS` words; the leaf that the score comes from is left in
-    the first frame.
+    does not lose. `stack` has `SEARCH_WORDS` words; `stack[NODES]` becomes the number of positions entered.
     """
-    moves = as_u16(adv(stack, (MAX_PLY + 1) * FRAME_WORDS))
-    area = adv(stack, (MAX_PLY + 1) * FRAME_WORDS + MOVES_WORDS)
-    _put(stack, ALPHA, alpha)
-    _put(stack, BETA, beta)
-    ply = int64(0)
-    fresh = True
-    while True:
-        frame = adv(stack, ply * FRAME_WORDS)
-        child = adv(frame, FRAME_WORDS)
-        if fresh:
-            quiet = needs_static(T, frame, ply, ply < depth)
-            if is_dead(frame):
-                _put(frame, BEST, int64(0))
-            else:
-                if quiet:
-                    _put(frame, BEST, scaled(frame, static_packed(T, W, frame, area)))
-                expand(T, frame, moves, ply, quiet)
-        if frame[NEXT] < frame[COUNT]:
-            move = uint16((take_best(frame) >> U(16)) & U(0xFFFF))
-            make_move(T, frame, child, flip_move(move, int64(frame[8] & ONE)))
-            _put(child, ALPHA, -_get(frame, BETA))
-            _put(child, BETA, -_get(frame, ALPHA))
-            ply += 1
-            fresh = True
-        elif ply == 0:
-            return _get(frame, BEST)
-        else:
-            ply -= 1
-            close_frame(adv(stack, ply * FRAME_WORDS), frame)
-            fresh = False
+    return search_quiescence(T, W, stack, alpha, beta, depth, False)
 
 
 @kernel
-def quiescent_score(T: Any, W: Any, words: Any, stack: Any) -> Any:
-    """Returns the quiescence score of `words` (uint64[10]); `stack` is uint64[SEARCH_WORDS]."""
+def quiescent_score(T: Any, W: Any, words: Any, alpha: Any, beta: Any, stack: Any) -> Any:
+    """Returns the quiescence score of `words` (uint64[10]) in a window; `stack` is uint64[SEARCH_WORDS]."""
     for i in range(PW):
         stack[i] = words[i]
-    return quiescence(ptr(T, 0), ptr(W, 0), ptr(stack, 0), int64(-FAR), int64(FAR), int64(0))
+    return quiescence(ptr(T, 0), ptr(W, 0), ptr(stack, 0), int64(alpha), int64(beta), int64(0))
 
 
 @kernel

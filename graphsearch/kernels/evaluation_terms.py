@@ -8,6 +8,7 @@ from numba import int64
 
 from .board import bishop_attacks, rook_attacks
 from .evaluation_layout import OFFSETS
+from .evaluation_pawns import both_shelters, both_structures, kept_structures
 from .evaluation_squares import (
     ALL,
     FILE_A,
@@ -19,7 +20,7 @@ from .evaluation_squares import (
     ranks_ahead,
     square_index,
 )
-from .jit import ONE, ZERO, U, adv, ctz, inner, popc
+from .jit import ONE, ZERO, U, adv, ctz, inlined, inner, popc
 from .tables import KI, KN
 
 DARK = U(0xAA55AA55AA55AA55)
@@ -33,12 +34,6 @@ PASSED_BLOCKED = OFFSETS["passed_blocked"]
 PASSED_OWN_KING = OFFSETS["passed_own_king"]
 PASSED_THEIR_KING = OFFSETS["passed_their_king"]
 PASSED_RUNNER = OFFSETS["passed_runner"]
-CONNECTED = OFFSETS["connected"]
-ISOLATED = OFFSETS["isolated"]
-DOUBLED = OFFSETS["doubled"]
-BACKWARD = OFFSETS["backward"]
-SHIELD = OFFSETS["shield"]
-STORM = OFFSETS["storm"]
 DANGER = OFFSETS["danger"]
 ZONE_ATTACK = OFFSETS["zone_attack"]
 SAFE_CHECK = OFFSETS["safe_check"]
@@ -83,22 +78,6 @@ def start_info(T: Any, s: Any, side: Any, info: Any) -> Any:
 
 
 @inner
-def one_piece(T: Any, W: Any, s: Any, side: Any, piece: Any, sq: Any, info: Any, theirs: Any) -> Any:
-    """Returns the terms of one knight, bishop, rook or queen that depend on what it attacks."""
-    own, them = s[6 + side], s[7 - side]
-    attacks = piece_attacks(T, piece, sq, (own | them) ^ (s[4] & own))
-    note_attacks(info, piece, attacks)
-    safe = attacks & ~theirs[0] & ~(own & (s[0] | s[5]))
-    score = W[MOBILITY + (piece - 1) * 28 + popc(safe)]
-    zone = theirs[5]
-    hits = popc(attacks & zone)
-    if hits:
-        info[ATTACK_UNITS] += U(hits + 1 + (piece >> 1) + (piece >> 2))
-        score += W[ZONE_ATTACK + piece - 1] * hits
-    return score
-
-
-@inner
 def piece_setting(W: Any, s: Any, side: Any, piece: Any, sq: Any, theirs_ahead: Any) -> Any:
     """Returns the terms of one piece that depend on the pawns."""
     pawns = s[0] & s[6 + side]
@@ -123,20 +102,45 @@ def piece_setting(W: Any, s: Any, side: Any, piece: Any, sq: Any, theirs_ahead: 
     return score
 
 
+@inlined
+def kind_terms(T: Any, W: Any, s: Any, side: Any, piece: Any, info: Any, theirs: Any) -> Any:
+    """Returns the terms of a side's knights, bishops, rooks or queens; fills what they attack.
+
+    What is added up stays in registers: through `info`, each piece waited for the stores of the one before.
+    """
+    own, them = s[6 + side], s[7 - side]
+    occupied = (own | them) ^ (s[4] & own)
+    unsafe = theirs[0] | own & (s[0] | s[5])
+    zone, their_pawns = theirs[5], s[0] & them
+    reached, twice, of_kind = info[ATTACKS_ALL], info[ATTACKS_TWICE], ZERO
+    score, all_hits, attackers = int64(0), int64(0), int64(0)
+    left = s[piece] & own
+    while left:
+        sq = ctz(left)
+        left &= left - ONE
+        attacks = piece_attacks(T, piece, sq, occupied)
+        twice |= reached & attacks
+        reached |= attacks
+        of_kind |= attacks
+        score += W[MATERIAL + piece] + W[square_index(piece, sq, side)]
+        score += W[MOBILITY + (piece - 1) * 28 + popc(attacks & ~unsafe)]
+        score += piece_setting(W, s, side, piece, sq, their_pawns)
+        hits = popc(attacks & zone)
+        all_hits += hits
+        attackers += 1 if hits else 0
+    info[piece], info[ATTACKS_ALL], info[ATTACKS_TWICE] = of_kind, reached, twice
+    info[ATTACK_UNITS] += U(all_hits + attackers * (1 + (piece >> 1) + (piece >> 2)))
+    return score + W[ZONE_ATTACK + piece - 1] * all_hits
+
+
 @inner
 def piece_terms(T: Any, W: Any, s: Any, side: Any, info: Any, theirs: Any) -> Any:
     """Returns the terms of a side's knights, bishops, rooks and queens; fills what they attack."""
-    own = s[6 + side]
-    score = int64(0)
-    for piece in range(1, 5):
-        left = s[piece] & own
-        while left:
-            sq = ctz(left)
-            left &= left - ONE
-            score += W[MATERIAL + piece] + W[square_index(piece, sq, side)]
-            score += one_piece(T, W, s, side, piece, sq, info, theirs)
-            score += piece_setting(W, s, side, piece, sq, s[0] & s[7 - side])
-    bishops = s[2] & own
+    score = kind_terms(T, W, s, side, int64(1), info, theirs)
+    score += kind_terms(T, W, s, side, int64(2), info, theirs)
+    score += kind_terms(T, W, s, side, int64(3), info, theirs)
+    score += kind_terms(T, W, s, side, int64(4), info, theirs)
+    bishops = s[2] & s[6 + side]
     if (bishops & DARK) and (bishops & ~DARK):
         score += W[BISHOP_PAIR]
     return score
@@ -167,72 +171,13 @@ def passed_terms(T: Any, W: Any, s: Any, side: Any, sq: Any, info: Any, theirs: 
 
 
 @inner
-def one_pawn(W: Any, own_pawns: Any, their_pawns: Any, side: Any, sq: Any) -> Any:
-    """Returns the terms of one pawn among pawns."""
-    rank = (sq >> 3) ^ (7 * side)
-    file = FILE_A << U(sq & 7)
-    near = beside(file)
-    ahead = ranks_ahead(sq, side)
-    opposed = 1 if file & ahead & their_pawns else 0
-    bit = ONE << U(sq)
-    score = W[MATERIAL] + W[square_index(int64(0), sq, side)]
-    if file & ahead & own_pawns:
-        score += W[DOUBLED + opposed]
-    if not (near & own_pawns):
-        return score + W[ISOLATED + opposed]
-    if beside(bit) & own_pawns:
-        score += W[CONNECTED + rank]
-    if pawn_attacks(own_pawns, side) & bit:
-        score += W[CONNECTED + 8 + rank]
-    elif not (near & own_pawns & ~ahead):
-        if pawn_attacks(their_pawns, 1 - side) & pawn_pushes(bit, side):
-            score += W[BACKWARD + opposed]
-    return score
-
-
-@inner
-def pawn_terms(T: Any, W: Any, s: Any, side: Any, info: Any, theirs: Any) -> Any:
-    """Returns the terms of a side's pawns."""
-    own_pawns, their_pawns = s[0] & s[6 + side], s[0] & s[7 - side]
+def all_passed_terms(T: Any, W: Any, s: Any, passed: Any, side: Any, info: Any, theirs: Any) -> Any:
+    """Returns the terms of a side's passed pawns."""
     score = int64(0)
-    left = own_pawns
+    left = passed & s[6 + side]
     while left:
-        sq = ctz(left)
+        score += passed_terms(T, W, s, side, ctz(left), info, theirs)
         left &= left - ONE
-        score += one_pawn(W, own_pawns, their_pawns, side, sq)
-        file = FILE_A << U(sq & 7)
-        if not ((file | beside(file)) & ranks_ahead(sq, side) & their_pawns):
-            score += passed_terms(T, W, s, side, sq, info, theirs)
-    return score
-
-
-@inner
-def nearest_rank(pawns: Any, side: Any) -> Any:
-    """Returns the rank, seen by a side, of the pawn nearest to that side; 0 if there is none."""
-    if pawns == ZERO:
-        return int64(0)
-    if side == 0:
-        return ctz(pawns) >> 3
-    high = pawns
-    while high & (high - ONE):
-        high &= high - ONE
-    return 7 - (ctz(high) >> 3)
-
-
-@inner
-def shelter_terms(W: Any, s: Any, side: Any) -> Any:
-    """Returns the terms of the pawns around a side's king."""
-    own, them = s[6 + side], s[7 - side]
-    sq = ctz(s[5] & own)
-    score = W[MATERIAL + 5] + W[square_index(int64(5), sq, side)]
-    ahead = ranks_ahead(sq, side) if (sq >> 3) != 7 * (1 - side) else ZERO
-    ahead |= U(0xFF) << U(sq & 56)
-    centre = min(max(sq & 7, 1), 6)
-    for file in range(centre - 1, centre + 2):
-        pawns = s[0] & ahead & (FILE_A << U(file))
-        row = 0 if file == (sq & 7) else 8
-        score += W[SHIELD + row + nearest_rank(pawns & own, side)]
-        score += W[STORM + row + nearest_rank(pawns & them, side)]
     return score
 
 
@@ -332,23 +277,40 @@ def tapered(s: Any, packed: Any) -> Any:
 
 
 @inner
-def static_packed(T: Any, W: Any, s: Any, area: Any) -> Any:
-    """Returns the packed sum of all terms, seen by White; `area` holds two sides' attacks."""
+def pieces_and_threats(T: Any, W: Any, s: Any, passed: Any, area: Any) -> Any:
+    """Returns the packed sum of all terms but those of pawns and shelters, seen by White."""
     score = int64(0)
     for side in range(2):
         start_info(T, s, side, adv(area, side * INFO_WORDS))
     for side in range(2):
         info, theirs = adv(area, side * INFO_WORDS), adv(area, (1 - side) * INFO_WORDS)
-        part = piece_terms(T, W, s, side, info, theirs) + shelter_terms(W, s, side)
+        part = piece_terms(T, W, s, side, info, theirs)
         score += part * (1 - 2 * side)
     for side in range(2):
         info, theirs = adv(area, side * INFO_WORDS), adv(area, (1 - side) * INFO_WORDS)
-        part = pawn_terms(T, W, s, side, info, theirs) + threat_terms(W, s, side, info, theirs)
+        part = all_passed_terms(T, W, s, passed, side, info, theirs) + threat_terms(W, s, side, info, theirs)
         part += danger_terms(T, W, s, side, info, theirs)
         if int64(s[8] & ONE) == side:
             part += W[TEMPO]
         score += part * (1 - 2 * side)
     return score
+
+
+@inner
+def static_packed(T: Any, W: Any, s: Any, area: Any) -> Any:
+    """Returns the packed sum of all terms, seen by White; `area` holds two sides' attacks."""
+    score, passed = both_structures(W, s)
+    return score + both_shelters(W, s) + pieces_and_threats(T, W, s, passed, area)
+
+
+@inner
+def static_kept(T: Any, W: Any, s: Any, area: Any, kept: Any) -> Any:
+    """Returns `static_packed` with the help of pawn structures kept from earlier positions.
+
+    `kept` is uint64[PAWN_WORDS], zeros at first, always used with the same weights.
+    """
+    score, passed = kept_structures(W, s, kept)
+    return score + pieces_and_threats(T, W, s, passed, area)
 
 
 @inner

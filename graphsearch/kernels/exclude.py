@@ -21,7 +21,7 @@ from .jit import inner
 from .layout import ROUNDS, materialised, move_count
 from .levels import LARGEST_SPLIT, add_child, admit, enter_node, has_room, sender, start_round
 from .listed import bar_unlisted, is_restricted
-from .live_edges import split_live
+from .live_edges import bar_proven, split_live
 from .wave import (
     ASKED,
     BARRED,
@@ -57,6 +57,8 @@ def _pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
     node = enter_node(T, W, e)
     if is_restricted(A, W, e):
         bar_unlisted(T, A, W, words_of(W, e), field(W, e, SLOT), node)
+    elif materialised(A, field(W, e, SLOT)):
+        bar_proven(A, W, words_of(W, e), field(W, e, SLOT), node)
     for j in range(split_live(T, A, W, words_of(W, e), field(W, e, SLOT), node, field(W, e, ASKED))):
         if W.counts[SPLIT + j]:
             add_child(T, A, W, e, int64(j), W.counts[SPLIT + j])

@@ -5,8 +5,8 @@ Record (uint64 words; a slot is the index of its first word):
     word 0     key
     word 1     low half: word index of the block, or the best move while there is none; high half: V, float32
     word 2     byte 0 moves | 1 block class, 255 none | 2 largest P code beyond the block, 0 none | 3 state
-               | 4 clock at evaluation | 5 evaluator (4 bits), run, bits 16-19 | 6-7 D per mille (10 bits),
-               flags (6 bits)
+               | 4 clock at evaluation | 5 evaluator (4 bits), run, bits 16-19 | 6-7 D per mille (10 bits; of
+               a known mate its plies), flags (6 bits)
     word 3...  P codes, 6 bits of a byte per move in canonical order; the two upper bits of all eight bytes of
                word 3 are bits 0-15 of the run. A record without moves has those in word 1, low half
 
@@ -16,7 +16,8 @@ Block (uint32 words): a header of what follows from the entries (recomputed when
 stored), then entries in descending P, ties in canonical order, always a prefix of that order:
 
     header  0 1 / sum(code ** 4), float32 | 1 sum of n | 2 node Q, float32 | 3 D per mille, tag (`blocks.py`)
-    entry   0 n | 1 q, float32 | 2 move (16 bits), P code (6), d per mille (10) | 3 r, only in classes >= WIDE
+    entry   0 n | 1 q, float32 | 2 move (16 bits), P code (6), d per mille or proof (10, `proofs.py`)
+            | 3 r, only in classes >= WIDE
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any, NamedTuple
 
 from numba import int64, uint8, uint32
 
+from .entries import entry_pointers
 from .jit import U, adv, as_f32, as_u8, as_u16, as_u32, inner, ptr
 
 HEADER_WORDS = 3
@@ -60,7 +62,6 @@ AHEAD = 24  # times an edge took the value of a child with fewer visits than its
 OVERLAY_RESERVED = 23  # overlay places that the visits of the current wave will fill
 COUNTED = slice(8, 25)  # what visits count
 FREED_RECORD_WORDS, HAND, EVICTED, FRESH_NODES = 25, 26, 27, 28
-DRAWN_BOUND = 1  # a bound of 0, as the flags hold it
 SLOT_SHIFT = 10  # of an overlay item: slot << 10 | edge << 1 | is draw
 BLOCK_LISTS = 32  # heads of the lists of free pieces: by words, from EXACT_LISTS on by powers of two
 EXACT_LISTS = 64
@@ -108,6 +109,7 @@ class ArenaArrays(NamedTuple):
     overlay: Any  # int64[2 * ..]: (slot << 10 | edge << 1 | is draw, visits) that ended in a draw by history
     history: Any  # uint64: Polyglot keys of positions that stood twice before the root
     log: Any  # uint64[LOG_WORDS * ..]: position and slot of every dirty record; empty if there is no file
+    entries: Any  # EntryArrays: what searches of fixed depth and mate proofs have found out
 
 
 class ArenaPointers(NamedTuple):
@@ -124,6 +126,7 @@ class ArenaPointers(NamedTuple):
     overlay: Any
     history: Any
     log: Any
+    entries: Any
     size: Any
     record_limit: Any
     block_limit: Any
@@ -147,6 +150,7 @@ def pointers(A: Any) -> Any:
         ptr(A.overlay, 0),
         ptr(A.history, 0),
         ptr(A.log, 0),
+        entry_pointers(A.entries),
         U(A.table.size),
         int64(A.records.size),
         int64(A.blocks.size),
@@ -266,18 +270,6 @@ def is_exact(A: Any, rec: Any) -> Any:
     """Returns whether a record's bounds leave one result."""
     flags = draw_word(A, rec) >> 10
     return (flags >> 2) & 3 == (flags >> 4) & 3
-
-
-@inner
-def is_settled(A: Any, rec: Any, clock: Any) -> Any:
-    """Returns whether the result of a position is proven for a path that reaches it with this halfmove clock.
-
-    A win or a loss is proven for the clock of the record and those below; later the 50-move rule may come
-    first. A draw stays one.
-    """
-    if not is_exact(A, rec):
-        return False
-    return clock <= int64(header_bytes(A, rec)[4]) or (draw_word(A, rec) >> 12) & 3 == DRAWN_BOUND
 
 
 @inner

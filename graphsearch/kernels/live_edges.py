@@ -22,7 +22,8 @@ from .allocate import (
     tried_powers,
     visits_above,
 )
-from .flight import fields_of, in_flight, is_barred
+from .board import clock_of
+from .flight import bar, fields_of, in_flight, is_barred
 from .jit import inner
 from .layout import (
     NORM,
@@ -32,10 +33,9 @@ from .layout import (
     move_count,
     stride_at,
 )
-from .puct import edge_value, exploration, fpu_value, power_of
+from .puct import NEVER, edge_value, exploration, fpu_value, is_out, power_of
 from .wave import BARRED, BASE, GAIN, MASS, MOST, SPLIT
 
-NEVER = -1e300
 NEWTON_STEPS = 48
 NO_LIMIT = 1e300
 
@@ -53,6 +53,27 @@ def barred_powers(A: Any, W: Any, rec: Any, node: Any) -> Any:
             powers += power_of(A, x)
         x += stride
     return powers
+
+
+@inner
+def bar_proven(A: Any, W: Any, s: Any, rec: Any, node: Any) -> None:
+    """Bars the edges of a node whose results are proven, unless nothing else would be left."""
+    m = materialised(A, rec)
+    stride = stride_at(A, rec)
+    clock = clock_of(s)
+    proven = int64(0)
+    x = entry_at(A, rec, int64(0))
+    for _ in range(m):
+        if A.blocks[x] and is_out(A, x, clock):
+            proven += 1
+        x += stride
+    if proven == 0 or proven == move_count(A, rec):
+        return
+    x = entry_at(A, rec, int64(0))
+    for j in range(m):
+        if A.blocks[x] and is_out(A, x, clock):
+            bar(W, node, int64(j), m)
+        x += stride
 
 
 @inner

@@ -12,6 +12,7 @@ from numba import float64, int64, uint8
 from .board import check_hash, clock_of, generate_moves, in_check, is_dead
 from .heap import find, new_record
 from .jit import adv, inner
+from .known_mates import take_known_mate
 from .layout import (
     CATCH_UP_RATIO,
     CATCH_UPS,
@@ -27,9 +28,9 @@ from .layout import (
     USED,
     entry_at,
     header_bytes,
-    is_settled,
     set_source,
 )
+from .proofs import is_settled
 from .puct import child_visits
 from .tables import CT
 from .wave import (
@@ -203,6 +204,7 @@ def ends_at_known(A: Any, W: Any, e: Any, flying: Any) -> Any:
     hb = header_bytes(A, field(W, e, SLOT))
     if hb[3] & USED == 0:
         hb[3] |= uint8(USED)
+    take_known_mate(A, field(W, e, SLOT), words_of(W, e))
     below_root = field(W, e, PARENT) >= 0
     if hb[0] == 0 or (below_root and is_settled(A, field(W, e, SLOT), clock_of(words_of(W, e)))):
         end_entry(A, W, e, TERMINAL, int64(1))

@@ -15,6 +15,7 @@ import numpy as np
 from numba import float32, float64, int64, uint8, uint32
 
 from .blocks import draws_of, set_draws
+from .board import clock_of
 from .heap import grow_block
 from .jit import inner, kernel, ptr
 from .layout import (
@@ -41,8 +42,10 @@ from .layout import (
     stride_at,
     value_of,
 )
+from .proofs import is_closed, is_special, share_of, tighten
 
 DRAW_MILLE = 1000
+NEVER = -1e300  # a score below all others
 MAX_VISITS = 0xFFFFFFFF
 
 
@@ -106,8 +109,8 @@ def cap_draws(draws: Any, q: Any) -> Any:
 
 @inner
 def weighed(n: Any, r: Any, q: Any, draws: Any) -> Any:
-    """Returns what an edge adds to its node's sums of Q and of draws per mille."""
-    return float64(n - r) * float64(q), (n - r) * draws + r * DRAW_MILLE
+    """Returns what an edge adds to its node's sums of Q and of draws per mille; `draws`: its draw field."""
+    return float64(n - r) * float64(q), (n - r) * share_of(q, draws) + r * DRAW_MILLE
 
 
 @inner
@@ -121,7 +124,7 @@ def mean(flags: Any, total: Any, draws: Any, node_n: Any) -> Any:
 
 @inner
 def refresh(A: Any, rec: Any) -> None:
-    """Recomputes a block's header from its entries.
+    """Recomputes a block's header and the bounds from its entries.
 
     Sum of n, Q = clamp(L, H, (V + sum n E) / N), D likewise.
     """
@@ -135,15 +138,20 @@ def refresh(A: Any, rec: Any) -> None:
     visits = int64(0)
     draws = draw_word(A, rec) & 1023
     total = float64(value_of(A, rec))
+    proves = False
     for _ in range(materialised(A, rec)):
         n = int64(A.blocks[x])
         if n:
             r = draw_visits(A, x, stride)
             visits += n
-            value, drawn = weighed(n, r, A.values[x + 1], int64(A.blocks[x + 2] >> uint32(22)))
+            d = int64(A.blocks[x + 2] >> uint32(22))
+            proves |= is_special(A.values[x + 1], d)
+            value, drawn = weighed(n, r, A.values[x + 1], d)
             total += value
             draws += drawn
         x += stride
+    if proves:
+        tighten(A, rec)
     if visits > MAX_VISITS:
         A.counters[OVERFLOWS] += 1
     A.blocks[block + BLOCK_VISITS] = uint32(visits)
@@ -185,38 +193,55 @@ def fpu_value(A: Any, rec: Any, visited_powers: Any) -> Any:
 
 
 @inner
-def select(T: Any, A: Any, s: Any, rec: Any) -> Any:
-    """Returns the entry number of the edge with the highest score (the first of equals).
+def is_out(A: Any, x: Any, clock: Any) -> Any:
+    """Returns whether a visited entry's result is proven at this clock: more visits would say nothing new."""
+    return is_closed(A.values[x + 1], int64(A.blocks[x + 2] >> uint32(22)), clock)
 
-    Makes the entry if need be.
+
+@inner
+def _best_entry(A: Any, rec: Any, m: Any, scale: Any, clock: Any, heeds: Any) -> Any:
+    """Returns (score, entry) of the best visited edge, the first one without visits, the visited powers.
+
+    The entry is -1 if there is none; `heeds`: edges with a proven result are passed over.
     """
-    if block_class_of(A, rec) == NO_BLOCK:
-        grow_block(T, A, s, rec, int64(1), False)
-        return int64(0)
-    m = materialised(A, rec)
-    block = block_of(A, rec)
     stride = stride_at(A, rec)
-    scale = exploration(A, int64(A.blocks[block + BLOCK_VISITS])) * float64(A.values[block + NORM])
-    best = -1e300
-    chosen = int64(0)
+    best = NEVER
+    chosen = int64(-1)
     unvisited = int64(m)  # the first unvisited entry has the largest P of all that are
     visited_powers = 0.0
-    x = block + BLOCK_HEADER
+    x = block_of(A, rec) + BLOCK_HEADER
     for j in range(m):
         n = int64(A.blocks[x])
         if n:
             power = power_of(A, x)
             visited_powers += power
             score = edge_value(A, x, stride, n) + scale * power / float64(1 + n)
-            if score > best:
+            if score > best and not (heeds and is_out(A, x, clock)):
                 best = score
                 chosen = int64(j)
         elif unvisited == m:
             unvisited = int64(j)
         x += stride
+    return best, chosen, unvisited, visited_powers
+
+
+@inner
+def select(T: Any, A: Any, s: Any, rec: Any) -> Any:
+    """Returns the entry number of the edge with the highest score (the first of equals).
+
+    Edges with a proven result have left the selection, unless all have. Makes the entry if need be.
+    """
+    if block_class_of(A, rec) == NO_BLOCK:
+        grow_block(T, A, s, rec, int64(1), False)
+        return int64(0)
+    m = materialised(A, rec)
+    block = block_of(A, rec)
+    scale = exploration(A, int64(A.blocks[block + BLOCK_VISITS])) * float64(A.values[block + NORM])
+    clock = clock_of(s)
+    best, chosen, unvisited, visited_powers = _best_entry(A, rec, m, scale, clock, True)
     if unvisited < move_count(A, rec):
         if unvisited < m:
-            power = power_of(A, block + BLOCK_HEADER + unvisited * stride)
+            power = power_of(A, block + BLOCK_HEADER + unvisited * stride_at(A, rec))
         else:
             power = A.floats[POWERS + int64(header_bytes(A, rec)[2])]
         score = fpu_value(A, rec, visited_powers) + scale * power
@@ -224,4 +249,6 @@ def select(T: Any, A: Any, s: Any, rec: Any) -> Any:
             if unvisited == m:
                 grow_block(T, A, s, rec, m + 1, False)
             return unvisited
+    if chosen < 0:
+        return _best_entry(A, rec, m, scale, clock, False)[1]
     return chosen

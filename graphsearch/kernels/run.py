@@ -7,7 +7,7 @@ from typing import Any
 from numba import float32, float64, int64
 
 from .backup import apply_overlay, back_up, expand
-from .board import PW, check_hash
+from .board import PW, check_hash, clock_of
 from .evaluation import evaluate_position
 from .flow import gather_ahead, gather_flow
 from .gather import gather_one
@@ -21,6 +21,7 @@ from .layout import (
     OVERLAY_LENGTH,
     OVERLAY_RESERVED,
     RECORD_WORDS,
+    RESTRICTED,
     TEMPERATURE,
     WAVES,
     pointers,
@@ -28,11 +29,13 @@ from .layout import (
 from .levels import start_at_root
 from .locate import filter_pointers, may_be_stored
 from .paths import locate, open_leaf, position_key
+from .proofs import is_decided
 from .wave import (
     AT_ROOT,
     CANDIDATES,
     DRAWN,
     ENDED,
+    ENTRIES,
     ENTRIES_PER_LEAF,
     IN_LEVEL,
     LEAVES,
@@ -172,6 +175,19 @@ def _gather(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit: Any) 
     return gather_flow(T, A, W, F, root, rec, W.counts[TARGET], W.counts[LIMIT])
 
 
+@inner
+def is_over(A: Any, rec: Any, s: Any) -> Any:
+    """Returns whether the result of the root, and a move that leads to it, are proven: the search may end."""
+    return rec != 0 and A.ints[RESTRICTED] == 0 and is_decided(A, rec, clock_of(s))
+
+
+@kernel
+def is_root_decided(T: Any, A: Any, root: Any) -> Any:
+    """Returns whether the search of a root, `uint64[10]`, has nothing left to prove."""
+    Ap = pointers(A)
+    return is_over(Ap, locate(ptr(T, 0), Ap, ptr(root, 0))[0], ptr(root, 0))
+
+
 @kernel
 def gather(T: Any, A: Any, W: Any, B: Any, F: Any, root: Any, target: Any, limit: Any) -> Any:
     """Gathers the leaves of one wave by `flow`; returns their number, NO_SPACE or NO_RECORDS.
@@ -258,6 +274,8 @@ def run(
         limits[0] -= back_up(Tp, Ap, Wp)
         limits[1] -= Wp.counts[LEAVES]
         limits[2] -= 1
+        if Wp.counts[ENTRIES] and is_over(Ap, field(Wp, int64(0), SLOT), ptr(root, 0)):
+            break
     return DONE
 
 

@@ -2,7 +2,8 @@
 
 The table has two words a place, 16 bytes, by open addressing from `key * places >> 64` on:
 
-    word 0   check hash << 32 | lowest 22 bits of the key << 10 | draw share per mille
+    word 0   check hash << 32 | lowest 22 bits of the key << 10 | node code of `proofs.py`: draw share
+             per mille, or what is proven
     word 1   node N << 32 | node Q, float32; N is 0 in an empty place, the largest for a terminal,
              which supports every visit
 
@@ -14,14 +15,28 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import float32, float64, int64, uint16, uint32
+from numba import float32, float64, int64, uint8, uint16, uint32
 
-from .board import PW, check_hash, generate_moves, make_move
+from .board import PW, check_hash, clock_of, generate_moves, make_move
 from .codec import pointers
 from .heap import rank_codes
 from .jit import U, adv, as_f32, as_u32, inner, kernel, mulhi, ptr
 from .legality import ROOM
 from .paths import position_key
+from .proofs import (
+    DRAWN,
+    decisive_code,
+    edge_bounds,
+    is_decisive,
+    is_special,
+    mate_kept,
+    merged,
+    no_tally,
+    open_code,
+    tallied,
+    tightened,
+    turned,
+)
 from .puct import MAX_VISITS, mean, weighed
 
 PLACE_WORDS = 2
@@ -97,29 +112,45 @@ def place_of(T: Any, t: Any, s: Any) -> Any:
 
 
 @inner
-def _set_worth(t: Any, place: Any, tag: Any, q: Any, draws: Any) -> None:
-    t.words[PLACE_WORDS * place] = tag | U(draws)
+def _set_worth(t: Any, place: Any, tag: Any, q: Any, code: Any) -> None:
+    t.words[PLACE_WORDS * place] = tag | U(code)
     t.values[4 * place + 2] = q
 
 
 @inner
 def _mean(c: Any, i: Any, q: Any, edge_draws: Any) -> Any:
-    """Returns Q, draw share and N of record `i` with these values of its edges, as `puct.refresh` does."""
+    """Returns Q, code, N and flags of record `i` with these values of its edges, as `puct.refresh` does.
+
+    The code is that of `proofs.node_code`: the draw share while nothing is proven.
+    """
     begin = c.edge_offsets[i]
     edges = c.edge_offsets[i + 1] - begin
+    moves = c.code_offsets[i + 1] - c.code_offsets[i]
     visits = int64(0)
     draws = int64(c.d[i])
-    if edges == 0:
-        return as_f32(c.v)[i], draws, int64(1)
     total = float64(as_f32(c.v)[i])
+    tally = no_tally()
     for k in range(edges):
-        n = int64(c.n[begin + k])
-        value, drawn = weighed(n, int64(c.r[begin + k]), q[k], int64(edge_draws[k]))
+        n, r = int64(c.n[begin + k]), int64(c.r[begin + k])
+        value, drawn = weighed(n, r, q[k], int64(edge_draws[k]))
+        tally = tallied(tally, n - r, q[k], int64(edge_draws[k]))
         visits += n
         total += value
         draws += drawn
-    q_now, share = mean(int64(c.flags[i]), total, draws, visits + 1)
-    return q_now, share, visits + 1
+    flags = int64(c.flags[i])
+    if edges:
+        flags = tightened(flags, tally, edges == moves)
+    q_now, share = mean(flags, total, draws, visits + 1)
+    if edges == 0:
+        q_now, share = as_f32(c.v)[i], int64(c.d[i])
+    if not is_decisive(flags):
+        return q_now, open_code(flags, share), visits + 1, flags
+    if moves == 0:
+        return q_now, int64(1), visits + 1, flags
+    clock = clock_of(adv(c.words, i * PW))
+    kept = mate_kept(as_f32(c.v)[i], int64(c.d[i]))
+    code = decisive_code((flags >> 2) & 3 == 2, tally, edges == moves, clock, kept)
+    return q_now, code, visits + 1, flags
 
 
 @kernel
@@ -134,12 +165,31 @@ def enter(T: Any, table: Any, columns: Any) -> None:
     c = pointers(columns)
     for i in range(columns.v.size):
         begin = c.edge_offsets[i]
-        q, draws, visits = _mean(c, i, adv(as_f32(c.q), begin), adv(c.edge_d, begin))
+        q, code, visits, flags = _mean(c, i, adv(as_f32(c.q), begin), adv(c.edge_d, begin))
         place, tag = place_of(Tp, t, adv(c.words, i * PW))
-        _set_worth(t, place, tag, q, draws)
-        flags = int64(c.flags[i])
+        _set_worth(t, place, tag, q, code)
         ended = c.code_offsets[i + 1] == c.code_offsets[i] or (flags >> 2) & 3 == (flags >> 4) & 3
         t.halves[4 * place + 3] = uint32(MAX_VISITS if ended else min(visits, MAX_VISITS))
+
+
+@inner
+def _take(t: Any, place: Any, x: Any, k: Any, resets: Any, tolerance: Any, counts: Any) -> None:
+    """Takes what the table has for the child of edge `k`; what the edge has proven it keeps."""
+    old = int64(x.draws[k])
+    q = float32(0.0) - t.values[4 * place + 2]
+    code = turned(q, int64(t.words[PLACE_WORDS * place] & SHARE), resets)
+    proves = is_special(q, code)
+    if is_special(x.q[k], old):
+        if old <= DRAWN and not (proves and code <= DRAWN):
+            return
+        code = merged(q, old, code)
+        low, high = edge_bounds(q, code)
+        q = min(max(q, float32(low)), float32(high))
+        proves = code == old
+    if proves or abs(float64(q) - float64(x.q[k])) > tolerance:
+        counts[STALE] += 1
+    x.q[k] = q
+    x.draws[k] = uint16(code)
 
 
 @inner
@@ -170,11 +220,7 @@ def _take_from_children(T: Any, t: Any, c: Any, i: Any, x: Any, tolerance: Any, 
         elif known(t, place) < valued:
             counts[LOST] += 1
         else:
-            q = float32(0.0) - t.values[4 * place + 2]
-            if abs(float64(q) - float64(x.q[k])) > tolerance:
-                counts[STALE] += 1
-            x.q[k] = q
-            x.draws[k] = uint16(t.words[PLACE_WORDS * place] & SHARE)
+            _take(t, place, x, k, clock_of(x.child) == 0, tolerance, counts)
     return True
 
 
@@ -198,10 +244,10 @@ def sweep(T: Any, table: Any, columns: Any, scratch: Any, tolerance: Any, counts
             continue
         if not _take_from_children(Tp, t, c, i, x, tolerance, ptr(counts, 0)):
             continue
-        q, draws, _ = _mean(c, i, x.q, x.draws)
+        q, code, _, _ = _mean(c, i, x.q, x.draws)
         place, tag = place_of(Tp, t, adv(c.words, i * PW))
         largest = max(largest, abs(float64(q) - float64(t.values[4 * place + 2])))
-        _set_worth(t, place, tag, q, draws)
+        _set_worth(t, place, tag, q, code)
     return largest
 
 
@@ -209,7 +255,7 @@ def sweep(T: Any, table: Any, columns: Any, scratch: Any, tolerance: Any, counts
 def freshen(T: Any, table: Any, columns: Any, scratch: Any, counts: Any) -> None:
     """Gives edges, in place, the values that the table has for their children, and counts what that changes.
 
-    Args: as for `sweep`; `q` and `edge_d` of the columns are written.
+    Args: as for `sweep`; `q`, `edge_d` and `flags` of the columns are written.
     """
     Tp = ptr(T, 0)
     t = table_of(table)
@@ -227,5 +273,7 @@ def freshen(T: Any, table: Any, columns: Any, scratch: Any, counts: Any) -> None
                 as_f32(c.q)[e] = x.q[k]
                 c.edge_d[e] = x.draws[k]
                 counts[CHANGED_EDGES] += 1
-        if counts[CHANGED_EDGES] > before:
+        flags = _mean(c, i, x.q, x.draws)[3]
+        if counts[CHANGED_EDGES] > before or flags != int64(c.flags[i]):
+            c.flags[i] = uint8(flags)
             counts[CHANGED_RECORDS] += 1

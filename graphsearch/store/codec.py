@@ -17,6 +17,7 @@ import numpy as np
 
 from ..errors import CorruptRecordError
 from ..position import FREE_CLOCK, pack
+from ..proofs import MOST_CODE
 from ..record import MAX_CODE, MAX_MOVES, MAX_RUN, MAX_VISITS, Edge, NodeRecord
 from ..values import D_SCALE
 from .compression import HEADER, Dictionaries, Header, sampled
@@ -102,11 +103,13 @@ def encode_block(records: Sequence[NodeRecord], first: int = 0) -> bytes:
 
 def _check_fits(i: int, record: NodeRecord) -> None:
     meta = record.words[8]
-    draws = [record.d, *(edge.d for edge in record.edges)]
+    most_draws = max((edge.d for edge in record.edges), default=0)
     moves = len(record.codes)
     if not is_position(record.words) or meta >> 20 or meta >> 5 & 127 > 64:
         raise CorruptRecordError(f"record {i} of the batch has an impossible position")
-    if max(draws) > D_SCALE or not len(record.edges) <= moves <= MAX_MOVES or not 0 <= record.run <= MAX_RUN:
+    if record.d > D_SCALE or most_draws > MOST_CODE or not 0 <= record.run <= MAX_RUN:
+        raise CorruptRecordError(f"record {i} of the batch has a field out of range")
+    if not len(record.edges) <= moves <= MAX_MOVES:
         raise CorruptRecordError(f"record {i} of the batch has a field out of range")
     if any(not abs(x) <= 1.0 for x in (record.v, *(edge.q for edge in record.edges))):
         raise CorruptRecordError(f"record {i} of the batch has a value outside [-1, 1]")
@@ -308,7 +311,7 @@ class _BlockReader:
             raise CorruptRecordError(f"{byte[EDGES]} edges of {byte[MOVES]} moves")
         if any(not 1 <= code <= MAX_CODE for code in codes):
             raise CorruptRecordError("a prior code is out of range")
-        v, d = _value(self._low[i], byte[V_HIGH], byte[V_DRAW])
+        v, d = _value(self._low[i], byte[V_HIGH], byte[V_DRAW], D_SCALE)
         first = self._at[EDGES]
         self._at[EDGES] += byte[EDGES]
         edges = tuple(self._edge(e, *numbers[e]) for e in range(first, self._at[EDGES]))
@@ -316,7 +319,7 @@ class _BlockReader:
 
     def _edge(self, e: int, n: int, r: int) -> Edge:
         low = self._low[self._header.records + e]
-        return Edge(n, r, *_value(low, self._columns[Q_HIGH][e], self._columns[Q_DRAW][e]))
+        return Edge(n, r, *_value(low, self._columns[Q_HIGH][e], self._columns[Q_DRAW][e], MOST_CODE))
 
     def _position(self, byte: list[int], base: Words) -> Words:
         emptied = _squares(self._next(self._columns[EMPTIED_SQUARES], EMPTIED, byte[EMPTIED]))
@@ -375,12 +378,12 @@ def _read_varints(data: bytes, wanted: int) -> list[int]:
     return found.tolist()  # type: ignore[no-any-return]
 
 
-def _value(low: int, high: int, draw: int) -> tuple[float, int]:
-    """Returns a value in [-1, 1] and its draws per mille."""
+def _value(low: int, high: int, draw: int, most: int) -> tuple[float, int]:
+    """Returns a value in [-1, 1] and its draw field, at most `most`."""
     bits, d = high << 24 | low & 0xFFFFFF, draw << 8 | low >> 24
     if bits & 0x7FFFFFFF > _UNIT:
         raise CorruptRecordError("a value is outside [-1, 1]")
-    if d > D_SCALE:
+    if d > most:
         raise CorruptRecordError(f"draws of {d} per mille")
     return float(np.uint32(bits).view(np.float32)), d
 

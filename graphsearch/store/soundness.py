@@ -41,7 +41,7 @@ def _suspicious(batch: RecordBatch) -> Mask:
     bad = (lower > upper) | (np.maximum(lower, upper) > 1) | (terminal == (moves > 0)) | (edges > moves)
     bad |= _bad_value(batch.v, batch.d)
     idle = batch.n == batch.r
-    bad_edge = (batch.r > batch.n) | _bad_value(batch.q, batch.edge_d)
+    bad_edge = (batch.r > batch.n) | _bad_value(batch.q, batch.edge_d)  # a proof, too: looked at more closely
     bad_edge |= idle & ((batch.q != 0) | (batch.edge_d != 0))
     bad[_owners(batch)[bad_edge]] = True
     return np.asarray(bad, bool)

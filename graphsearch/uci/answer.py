@@ -19,6 +19,7 @@ from ..query import NodeView, Reader, ranking
 from ..record import NodeRecord
 from ..results import Progress
 from .clock import Budget, Standing, clock_budget, may_stop, move_budget
+from .mating import FALLBACK_SECONDS
 from .options import Settings
 from .protocol import Go
 from .quick import quick_move
@@ -91,6 +92,7 @@ class Answer:
         self._best: chess.Move | None = None
         self._best_since = 0.0
         self._depth = self._deepened_at = 0
+        self._proof: tuple[tuple[chess.Move, ...], str] | None = None  # a mate's line, and its `info`
 
     @property
     def board(self) -> Board:
@@ -117,7 +119,8 @@ class Answer:
     def limits(self, known: int) -> Limits | None:
         """Returns the limits of the search itself; None if the visits that are known are enough."""
         if self.go.nodes is None or self.go.infinite:
-            return Limits()
+            alone = self.go.mate is not None and self.go.depth is None and self._budget is None
+            return Limits(seconds=FALLBACK_SECONDS) if alone and not self.is_held else Limits()
         left = self.go.nodes - known
         return Limits(visits=left) if left > 0 else None
 
@@ -167,6 +170,16 @@ class Answer:
         """Shows what is known before the search begins; that may be the mate that was asked for."""
         self._show(report)
         if not self.is_held and self._mates():
+            self.give()
+
+    def prove(self, line: tuple[chess.Move, ...], info: str) -> None:
+        """Takes a proven mate for the answer: its line, and what is said of it."""
+        with self._lock:
+            self._proof = (line, info)
+            if self.is_held and not self.done.is_set():
+                self.writer.line(info)
+        self.stop.set()
+        if not self.is_held:
             self.give()
 
     def update(self, progress: Progress, read: Reader, report: Callable[[Progress], Report]) -> None:
@@ -290,7 +303,9 @@ class Answer:
         report = self._report
         line = self.best_line()
         lines: list[str] = []
-        if report is not None:
+        if self._proof is not None:
+            lines = [self._proof[1]]
+        elif report is not None:
             lines = self._lines(report, stats=self.wish.verbose or self.wish.live)
         elif not self._moves:
             lines = [f"info depth 0 score {'mate' if self._board.is_check() else 'cp'} 0"]
@@ -301,6 +316,8 @@ class Answer:
 
     def best_line(self) -> tuple[chess.Move, ...]:
         """Returns the move to play and the line expected after it; nothing if the game is over."""
+        if self._proof is not None:
+            return self._proof[0]
         nodes = [node for node in (self._report.node if self._report else None, self.guess) if node]
         best = self._newest() or self._first(nodes)
         if best is None and self.expected and (not self.listed or self.expected[0] in self.listed):

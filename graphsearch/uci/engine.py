@@ -21,6 +21,7 @@ from ..values import negate
 from ..version import __version__
 from .answer import Answer, Wish
 from .evaluator import make_evaluator
+from .mating import PROVER_BYTES, mate_line, none_line, search_mate
 from .memory import Memory
 from .options import Settings
 from .protocol import Followed, Go, parse_go, parse_position, parse_setoption
@@ -280,15 +281,33 @@ class Engine:
         if graph is None or answer.done.is_set() or not any(answer.board.legal_moves):
             return
         answer.note(graph.read(answer.board))
+        listed = bool(answer.listed)
         answer.verbose_values = lambda node: self._values(graph, node)
         if not answer.listed:
             self._ask_tables(graph, answer)
         known = view(graph.read, answer.board, lines=answer.wish.multipv, first=answer.listed)
         if known is not None:
             answer.begin(Report(known, seconds=time.monotonic() - answer.began))
+        if answer.go.mate is not None and not listed and not answer.done.is_set():
+            self._prove_mate(graph, answer, answer.go.mate)
         limits = answer.limits(known.visits if known else 0)
         if limits is not None and not answer.stop.is_set():
             self._run(graph, answer, limits)
+
+    def _prove_mate(self, graph: Graph, answer: Answer, moves: int) -> None:
+        """Answers with the mate in at most so many moves, if there is one; says so if not."""
+        result = search_mate(
+            answer.board,
+            moves,
+            seconds=answer.seconds,
+            entries=graph.use_entries(PROVER_BYTES) if graph.store else None,
+            stop=answer.stop,
+            tell=answer.writer.line,
+        )
+        if result.mate:
+            answer.prove(result.pv, mate_line(result, answer.began))
+        elif not answer.done.is_set():
+            self._writer.info(none_line(result))
 
     def _ask_tables(self, graph: Graph, answer: Answer) -> None:
         """Lists the moves that tablebases call best: first, at once, those that keep the result."""

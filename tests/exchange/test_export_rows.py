@@ -38,8 +38,9 @@ def json_lines(path: Path) -> list[dict[str, Any]]:
 def check_moves(record: NodeRecord, board: chess.Board, moves: list[dict[str, Any]]) -> None:
     """Asserts that moves have the numbers of a record, in its order, and that N, P and Q follow from them."""
     legal = legal_moves(board) if record.codes else []
-    assert [move["move"] for move in moves] == [legal[record.order[k]].uci() for k in ranking(record)]
-    for k, move in zip(ranking(record), moves, strict=True):
+    ranked = sorted(ranking(record, board.halfmove_clock), key=lambda k: edge_of(record, k).n == 0)
+    assert [move["move"] for move in moves] == [legal[record.order[k]].uci() for k in ranked]
+    for k, move in zip(ranked, moves, strict=True):
         edge = edge_of(record, k)
         child = after(board, legal[record.order[k]])
         assert (move["n"], move["r"]) == (edge.n, edge.r)
@@ -48,7 +49,8 @@ def check_moves(record: NodeRecord, board: chess.Board, moves: list[dict[str, An
         assert move["cp"] == (cp_from_q(edge.value) if edge.n else None)
         assert move["san"] == board.san(legal[record.order[k]])
         assert move["child"] == f"{key_of(child):016x}"
-        assert move["mate"] == (1 if child.is_checkmate() else None)
+        proven = edge.proof.moves if edge.proof and edge.proof.holds_at(board.halfmove_clock) else None
+        assert move["mate"] == (1 if child.is_checkmate() else proven)
 
 
 def check_node(record: NodeRecord, node: dict[str, Any], moves: list[dict[str, Any]]) -> None:

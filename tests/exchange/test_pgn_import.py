@@ -212,7 +212,7 @@ def test_other_variants_are_left_out_by_name(path: Path, text: str, name: str) -
         (b"SQLite format 3\0", "is a database"),
         (bytes(range(256)), "not a text"),
         ("1. e4 *".encode("utf-16"), "not a text"),
-        (gzip.compress(b"1. e4 *" * 999)[:-5], "cut short"),
+        (gzip.compress(b"1. e4 *" * 999, mtime=0)[:-5], "cut short"),
         (zstandard.compress(b"1. e4 *" * 999)[:-5], "cut short"),
         (b"\x1f\x8b\x08 this is no gzip", "damaged"),
         (b"x" * (1 << 21), "too long"),

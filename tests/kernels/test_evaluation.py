@@ -16,7 +16,7 @@ import pytest
 from graphsearch.evaluators.builtin_weights import load_weights, weights_from_groups
 from graphsearch.kernels.evaluation import EVALUATION_SCRATCH_WORDS, evaluate_batch
 from graphsearch.kernels.evaluation_layout import MOVE_GROUPS, SCALAR_GROUPS, TAPERED_GROUPS
-from graphsearch.kernels.evaluation_search import SEARCH_WORDS, exchange_of, quiescent_score
+from graphsearch.kernels.evaluation_search import FAR, SEARCH_WORDS, exchange_of, quiescent_score
 from graphsearch.kernels.rules import list_moves
 from graphsearch.kernels.tables import load_tables
 from graphsearch.position import pack
@@ -87,7 +87,12 @@ def flipped(uci: str) -> str:
 def score(fen: str) -> int:
     return int(
         quiescent_score(
-            load_tables(), load_weights(), pack(chess.Board(fen)), np.zeros(SEARCH_WORDS, np.uint64)
+            load_tables(),
+            load_weights(),
+            pack(chess.Board(fen)),
+            -FAR,
+            FAR,
+            np.zeros(SEARCH_WORDS, np.uint64),
         )
     )
 

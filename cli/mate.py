@@ -1,0 +1,247 @@
+"""`graphsearch mate`: the shortest mate of a position, or what is excluded."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from graphsearch.mate.limits import MOST_MOVES
+
+from .live import clock
+from .options import Game, Json, Moves, Ply, Position, given_position
+from .output import announce_compile, console, print_json, say
+from .render import count, rate
+from .signals import StopSignals
+
+if TYPE_CHECKING:
+    import chess
+
+    from graphsearch.entries import EntryTable
+    from graphsearch.mate.check import MateCheck
+    from graphsearch.mate.limits import MateLimits
+    from graphsearch.mate.session import MateProgress, MateResult, MateSearch
+
+EXAMPLES = """\b
+Examples:
+  graphsearch mate "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"
+  graphsearch mate "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1" --check --json
+"""
+
+PURPOSE = "mate"  # of kernels
+TABLE_BYTES = 256 << 20  # of the file's entries in memory
+# without a terminal there is a line after 10 s, 20 s, 40 s, ... and then every 10 minutes
+FIRST_LINE_S, LONGEST_GAP_S = 10.0, 600.0
+STOPPING = "Stopping: finding the line of what is proven...\n"
+WHY = {
+    "visits": "the visits were used up",
+    "time": "the time was up",
+    "stop": "it was stopped",
+    "excluded": "that is what was asked for",
+    "hopeless": "neither side has the pieces to mate",
+    "finished": "the game is over",
+}
+
+Store = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        metavar="FILE",
+        help="A graph file whose proofs are used, and that the new ones are saved to; made if missing.",
+    ),
+]
+Visits = Annotated[
+    int | None, typer.Option("--visits", metavar="N", help="Stop after expanding N nodes.", min=1)
+]
+Seconds = Annotated[
+    float | None,
+    typer.Option(
+        "--seconds",
+        "--time",
+        metavar="S",
+        help="Stop after S seconds; default 60, with --visits none.",
+    ),
+]
+Within = Annotated[
+    int | None,
+    typer.Option(
+        "--within", metavar="M", min=1, max=MOST_MOVES, help="Look for mates in at most M moves only."
+    ),
+]
+Check = Annotated[
+    bool,
+    typer.Option(
+        "--check", help="Play the mate out against all defences, with the rules of python-chess alone."
+    ),
+]
+
+
+def mate(
+    position: Position,
+    moves: Moves = None,
+    game: Game = None,
+    ply: Ply = None,
+    within: Within = None,
+    visits: Visits = None,
+    seconds: Seconds = None,
+    store: Store = None,
+    check: Check = False,
+    json: Json = False,
+) -> None:
+    """Find the shortest mate of a position by proof-number search: for its side to move, or against it.
+
+    A mate is proven against all defences, and so is, where it says so, that there is no shorter one.
+    Ctrl-C ends the search with what is known. JSON: `mate` is in moves, negative if the side to move is
+    mated, 0 if it is checkmate, null if none is proven; `pv` its whole line, best attack and longest defence;
+    `shortest` whether no shorter mate exists; `excluded` the moves within which neither side can force mate.
+    """
+    board = given_position(position, moves, game, ply)
+    limits = _limits(visits, seconds, within)
+    with StopSignals(STOPPING) as signals:
+        result, checked = _find(board, limits, store, signals, check=check)
+    if json:
+        print_json(result.as_dict() | ({} if checked is None else {"checked": checked.as_dict()}))
+    else:
+        print(*_answer(board, result, checked), sep="\n")
+    if store is None and result.mate is not None and not json:
+        say("Nothing was saved; with --store FILE the proofs serve every later search.")
+    if signals.exit_code:
+        raise typer.Exit(signals.exit_code)
+
+
+def _limits(visits: int | None, seconds: float | None, within: int | None) -> MateLimits:
+    from graphsearch.mate.limits import DEFAULT_SECONDS, MateLimits
+
+    if seconds is None and visits is None:
+        seconds = DEFAULT_SECONDS
+    return MateLimits(visits=visits, seconds=seconds, moves=within)
+
+
+def _find(
+    board: chess.Board, limits: MateLimits, store: Path | None, signals: StopSignals, *, check: bool
+) -> tuple[MateResult, MateCheck | None]:
+    """Returns the result, saved, and the check that was asked for."""
+    from graphsearch.graph import Graph
+
+    if store is None:
+        return _search(board, limits, None, signals, check=check)
+    with Graph.open_unevaluated(store) as graph:
+        return _search(board, limits, graph.use_entries(TABLE_BYTES), signals, check=check)
+
+
+def _search(
+    board: chess.Board,
+    limits: MateLimits,
+    entries: EntryTable | None,
+    signals: StopSignals,
+    *,
+    check: bool,
+) -> tuple[MateResult, MateCheck | None]:
+    from graphsearch.kernels.jit import mark_compiled
+    from graphsearch.mate.session import MateSearch
+
+    announce_compile(PURPOSE)
+    search = MateSearch(board, limits, entries=entries)
+    search.warm_up()
+    mark_compiled(PURPOSE)
+    signals.arm()
+    with _progress(signals) as show:
+        result = search.run(signals.stop, show)
+    return result, _checked(board, result, search) if check else None
+
+
+def _checked(board: chess.Board, result: MateResult, search: MateSearch) -> MateCheck | None:
+    from graphsearch.mate.check import check_mate
+
+    return None if result.mate is None else check_mate(board, result.mate, search.attack)
+
+
+# ---------------------------------------------------------------- what is shown
+def _answer(board: chess.Board, result: MateResult, checked: MateCheck | None) -> list[str]:
+    """Returns the lines of the answer."""
+    lines = [_verdict(board, result)]
+    if result.pv:
+        lines.append(board.variation_san(result.pv))
+    if result.stop_reason != "finished":
+        figures = (
+            f"visits {result.visits:,}",
+            f"proven positions {result.proofs:,}",
+            f"visits/s {rate(result.visits / max(result.seconds, 1e-9))}",
+            f"{result.seconds:.1f} s",
+        )
+        lines.append("   ".join(figures))
+    if checked is not None:
+        lines.append(
+            f"checked: every defence was played out, {count(checked.positions, 'position')};"
+            f" the longest lasts {count(checked.plies, 'ply', 'plies')}"
+        )
+    return lines
+
+
+def _verdict(board: chess.Board, result: MateResult) -> str:
+    """Returns what was found in one line."""
+    if result.mate is None:
+        why = WHY[result.stop_reason]
+        within = f" in up to {count(result.excluded, 'move')}" if result.excluded else " is proven"
+        hopeless = result.stop_reason in ("hopeless", "finished")
+        return f"no mate: {why}" if hopeless else f"no mate{within}: {why}"
+    if result.mate == 0:
+        return "checkmate"
+    white = board.turn == (result.mate > 0)
+    text = f"{'White' if white else 'Black'} mates in {abs(result.mate)}"
+    if result.shortest:
+        return f"{text}; there is no shorter mate"
+    why = WHY.get(result.stop_reason, result.stop_reason)
+    shorter = f"none in up to {result.excluded}" if result.excluded else "a shorter one is possible"
+    return f"{text} or less; {shorter}: {why}"
+
+
+@contextmanager
+def _progress(signals: StopSignals) -> Iterator[Callable[[MateProgress], None]]:
+    """Yields what shows how far the search is: a line redrawn on a terminal, a rare line elsewhere."""
+    if sys.stderr is None or not sys.stderr.isatty() or console(sys.stderr).is_dumb_terminal:
+        yield _RareLines().show
+        return
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(console=console(sys.stderr), auto_refresh=False, transient=True) as live:
+        shown = [0.0]
+
+        def show(progress: MateProgress) -> None:
+            if progress.seconds - shown[0] >= 0.2 and not signals.stop.is_set():
+                shown[0] = progress.seconds
+                live.update(Text(status_line(progress)), refresh=True)
+
+        signals.before_message = live.stop
+        yield show
+        signals.before_message = None
+
+
+class _RareLines:
+    """One line of progress now and then, for logs."""
+
+    def __init__(self) -> None:
+        self._next = FIRST_LINE_S
+
+    def show(self, progress: MateProgress) -> None:
+        """Says how far the search is, if it is time to."""
+        if progress.seconds >= self._next:
+            say(status_line(progress))
+            self._next = progress.seconds + min(progress.seconds, LONGEST_GAP_S)
+
+
+def status_line(progress: MateProgress) -> str:
+    """Returns how far a search for a mate is, in one line."""
+    found = "no mate yet" if progress.mate is None else f"mate in {abs(progress.mate)}"
+    parts = (
+        clock(progress.seconds),
+        f"visits {progress.visits:,}",
+        f"visits/s {rate(progress.visits / max(progress.seconds, 1e-9))}",
+        f"{found}, none in up to {progress.excluded}",
+    )
+    return "   ".join(parts)

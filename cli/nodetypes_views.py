@@ -1,0 +1,187 @@
+"""What `graphsearch nodetypes` prints: counts by ply, expected against actual types, what they come to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from .render import count
+from .tables import LEFT, RIGHT, table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from graphsearch.nodetypes.agreement import Agreement
+    from graphsearch.nodetypes.classify import Classification
+    from graphsearch.nodetypes.rules import Rules
+    from graphsearch.nodetypes.synthetic import Searched, Synthetic
+
+NAMES = {"pv": "PV", "cut": "Cut", "all": "All"}
+SEARCH_NAMES = {"alphabeta": "alpha-beta", "pvs": "PVS"}
+WHOSE = {"garms": "Garms", "kannan": "Kannan", "search": "the search"}
+LARGE = 10**15  # from here on numbers are written in powers of ten
+
+
+def stored_lines(found: Classification, rules: Rules) -> Iterator[str | Table]:
+    """Yields the lines and tables about stored positions."""
+    yield found.position
+    entries, deep = count(found.entries, "entry", "entries"), count(len(found.plies) - 1, "ply", "plies")
+    yield (
+        f"{count(found.nodes, 'stored position')}, {found.reached:,} of {entries}, {deep} deep,"
+        f" {found.branching:.1f} moves a position; {found.proven:,} proven"
+    )
+    yield _stored_table(found)
+    yield ""
+    yield from _agreements(found.agreement, rules)
+    yield ""
+    yield from _facts(found)
+
+
+def _stored_table(found: Classification) -> Table:
+    unknown = found.actual["unknown"] > 0
+    columns = {"Ply": RIGHT, "Moves": RIGHT, "PV": RIGHT, "Cut": RIGHT, "All": RIGHT}
+    columns |= {"No bound": RIGHT} if unknown else {}
+    columns |= {"Leaves": RIGHT, "Minimal Cut": RIGHT, "Minimal All": RIGHT, "Times": RIGHT}
+    rows = []
+    for ply in found.plies:
+        formula = ply.measured
+        cells = {
+            "Ply": f"{ply.ply}",
+            "Moves": "" if ply.moves is None else f"{ply.moves:.1f}",
+            **{NAMES[kind]: f"{ply.nodes[kind]:,}" for kind in NAMES},
+            "No bound": f"{ply.nodes['unknown']:,}",
+            "Leaves": f"{sum(ply.leaves.values()):,}",
+            "Minimal Cut": number(formula.cut),
+            "Minimal All": number(formula.all),
+            "Times": ratio(ply.total, formula.total),
+        }
+        rows.append([cells[name] for name in columns])
+    return table(columns, rows)
+
+
+def _facts(found: Classification) -> Iterator[str]:
+    share = "unknown" if found.first_share is None else f"{100 * found.first_share:.1f} %"
+    yield f"Cut by the first move: {share} of {count(found.cuts, 'Cut node')} (Hyatt: more than 90 %)"
+    yield (
+        f"Kannan: {count(found.became_all, 'Cut node')} became All when the candidates failed,"
+        f" {found.became_rightly:,} were found All"
+    )
+    yield (
+        f"Distance from the PV: odd for {found.cut_odd:,} of {count(found.cut_placed, 'Cut node')},"
+        f" even for {found.all_even:,} of {count(found.all_placed, 'All node')}"
+    )
+
+
+def _agreements(agreements: Mapping[str, Agreement], rules: Rules) -> Iterator[str | Table]:
+    """Yields the matrix of the chosen rules, and the figures of all."""
+    chosen = agreements[rules.value].matrix
+    columns = {f"Expected by {WHOSE[rules.value]}": LEFT} | {
+        f"found {name}": RIGHT for name in NAMES.values()
+    }
+    rows = [[NAMES[kind], *(f"{n:,}" for n in row)] for kind, row in zip(NAMES, chosen, strict=True)]
+    yield table(columns, rows)
+    for name, agreement in agreements.items():
+        yield f"Expected by {WHOSE[name]}: {_agreement(agreement)}"
+
+
+def _agreement(agreement: Agreement) -> str:
+    if agreement.share is None:
+        return "of no position"
+    kappa = "" if agreement.kappa is None else f", kappa {agreement.kappa:.3f}"
+    return f"{100 * agreement.share:.1f} % of {count(agreement.nodes, 'node')} agree{kappa}"
+
+
+# ------------------------------------------------------------------ uniform trees
+def synthetic_lines(found: Synthetic, rules: Rules) -> Iterator[str | Table]:
+    """Yields the lines and tables about a uniform tree."""
+    tree = found.tree
+    yield (
+        f"{count(tree.branching, 'move')} at every node, {count(tree.depth, 'ply', 'plies')},"
+        f" {tree.order_name} order, seed {tree.seed}"
+    )
+    yield _synthetic_table(found)
+    yield ""
+    for done in found.searches:
+        yield _summary(done)
+    yield _verdict(found)
+    yield ""
+    pvs = found.searches[-1]
+    yield from _agreements({one.value: pvs.agreement(one) for one in type(rules)}, rules)
+    if rules.value == "kannan":
+        candidates = count(pvs.candidates, "candidate")
+        yield (
+            f"{count(pvs.became_all, 'Cut node')} became All when {candidates} failed,"
+            f" {pvs.became_rightly:,} were found All"
+        )
+
+
+def _synthetic_table(found: Synthetic) -> Table:
+    from graphsearch.nodetypes.formulas import minimal
+
+    columns = {"Ply": RIGHT, "b^n": RIGHT}
+    columns |= {f"minimal {name}": RIGHT for name in NAMES.values()} | {"minimal": RIGHT, "alpha-beta": RIGHT}
+    columns |= {f"PVS {name}": RIGHT for name in NAMES.values()} | {"PVS": RIGHT}
+    plain, pvs = found.searches
+    rows = []
+    for ply in range(found.tree.depth + 1):
+        wanted, actual = minimal(found.tree.branching, ply), pvs.actual(ply)
+        values = (wanted.worst, wanted.pv, wanted.cut, wanted.all, wanted.total, sum(plain.actual(ply)))
+        rows.append([f"{ply}", *map(number, (*values, *actual, sum(actual)))])
+    return table(columns, rows)
+
+
+def _summary(done: Searched) -> str:
+    share = "" if done.first_share is None else f", {100 * done.first_share:.1f} % by the first move"
+    again = f", {count(done.researches, 're-search', 're-searches')}" if done.search == "pvs" else ""
+    return (
+        f"{SEARCH_NAMES[done.search]}: {count(done.leaves, 'leaf', 'leaves')}, {done.price:,.2f} times the"
+        f" minimal tree's; {count(done.cutoffs, 'cut')}{share}{again}; {done.seconds:.2f} s"
+    )
+
+
+def _verdict(found: Synthetic) -> str:
+    """Returns what the counts say about the theory."""
+    from graphsearch.nodetypes.formulas import random_branching
+
+    tree = found.tree
+    if found.exact:
+        return "Both visit exactly the minimal tree, at every ply and of every type."
+    if tree.order is not None or not tree.depth:
+        return f"A minimal tree has {count(int(found.formula.total), 'leaf', 'leaves')}."
+    factor, own = random_branching(tree.branching), found.searches[0].leaves ** (1 / tree.depth)
+    return (
+        f"Leaves^(1/n) of alpha-beta: {own:.2f}; with growing n it tends to {factor:.2f}, Pearl's branching"
+        f" factor (b / ln b: {_over_log(tree.branching)}; perfect order, the square root of b:"
+        f" {math.sqrt(tree.branching):.2f})"
+    )
+
+
+def _over_log(branching: int) -> str:
+    return f"{branching / math.log(branching):.2f}" if branching > 1 else "1"
+
+
+# ------------------------------------------------------------------ numbers
+def number(value: float) -> str:
+    """Returns a count, exact if it is an integer of moderate size.
+
+    >>> number(5119999), number(39.4), number(40**12)
+    ('5,119,999', '39.4', '1.7e+19')
+    """
+    if value == math.inf:
+        return "endless"
+    if value >= LARGE:
+        return f"{float(value):.1e}" if math.log10(value) < 300 else f"10^{round(math.log10(value))}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+def ratio(part: float, whole: float) -> str:
+    """Returns a quotient in three or more digits.
+
+    >>> ratio(3, 2), ratio(1, 1000), ratio(1, 0)
+    ('1.50', '0.00100', '')
+    """
+    if not whole:
+        return ""
+    found = part / whole
+    return f"{found:,.2f}" if found >= 0.1 else f"{found:.3g}" if found < 1e-4 else f"{found:.5f}"

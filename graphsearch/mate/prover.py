@@ -1,0 +1,151 @@
+"""One question to the prover: does a side mate within so many plies? With the table that answers share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import chess
+import numpy as np
+
+from ..entries import EntryTable
+from ..kernels import mate as kernel
+from ..kernels import mate_entries as shared
+from ..kernels.board import PW
+from ..kernels.tables import load_tables
+from ..position import decode_move, pack
+from .limits import MOST_MOVES
+
+PLACE_BYTES = 24  # of one place of the table
+LEAST_PLACES = 1 << 12
+TABLE_BYTES = 1 << 28  # by default: 8 million places are 192 MiB, of which memory has what is used
+
+assert 2 * MOST_MOVES < kernel.MOST_PLIES
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is known of a question.
+
+    Attributes:
+      pn, dn: proof and disproof number; 0: proven, disproved.
+      plies: of a proof, its length.
+      clock: a proof holds for halfmove clocks up to it, a disproof from it on.
+    """
+
+    pn: int
+    dn: int
+    plies: int
+    clock: int
+
+    @property
+    def proven(self) -> bool:
+        """Whether there is such a mate."""
+        return self.pn == 0
+
+    @property
+    def disproved(self) -> bool:
+        """Whether there is none."""
+        return self.dn == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A move, the numbers of the position behind it, and the plies of its proof."""
+
+    move: chess.Move
+    pn: int
+    dn: int
+    plies: int
+
+
+class Prover:
+    """A table of proofs and disproofs, and the search that fills it. One thread."""
+
+    def __init__(self, *, size: int = TABLE_BYTES, drawn: Iterable[int] = ()) -> None:
+        """Makes an empty one.
+
+        Args:
+          size: bytes of the table, at most.
+          drawn: Polyglot keys of positions that stood twice in the game: to come to one is a draw.
+        """
+        places = LEAST_PLACES
+        while 2 * places * PLACE_BYTES <= size:
+            places *= 2
+        deep = kernel.MOST_PLIES + 3
+        self.arrays = kernel.ProverArrays(
+            np.zeros(places, np.uint64),
+            np.zeros(places, np.uint64),
+            np.zeros(places, np.uint64),
+            np.zeros(deep * PW, np.uint64),
+            np.zeros(deep * kernel.ROOM, np.uint16),
+            np.zeros(deep * kernel.ROOM * kernel.CHILD_WORDS, np.int64),
+            np.zeros(deep * kernel.FRAME_WORDS, np.int64),
+            np.array([*drawn, 0], np.uint64),
+            np.zeros(kernel.COUNTERS, np.int64),
+            np.zeros(kernel.RESULT_WORDS, np.int64),
+        )
+        self._tables = load_tables()
+
+    @property
+    def visits(self) -> int:
+        """Nodes that were expanded, each time one was."""
+        return int(self.arrays.counters[kernel.VISITS])
+
+    @property
+    def deepest(self) -> int:
+        """The greatest number of plies below a root."""
+        return int(self.arrays.counters[kernel.DEEPEST])
+
+    def ask(self, board: chess.Board, *, attacks: bool, plies: int, visits: int) -> Answer:
+        """Returns what is known of a question after at most `visits` more visits.
+
+        Args:
+          board: a position with a legal move and a clock below 100.
+          attacks: whether the side to move is to mate, else the other one.
+          plies: within which; ANY_LENGTH: no limit, and then a disproof is none.
+        """
+        self.arrays.counters[kernel.VISIT_LIMIT] = self.visits + visits
+        kernel.prove(self._tables, self.arrays, pack(board), attacks, plies)
+        return self._answer()
+
+    def look(self, board: chess.Board, *, attacks: bool, plies: int) -> tuple[Answer, list[Child]]:
+        """Returns what the positions behind all moves say of a question, and those moves, one visit later."""
+        count = int(kernel.look(self._tables, self.arrays, pack(board), attacks, plies))
+        moves = self.arrays.moves[:count].tolist()
+        rows = self.arrays.children[: count * kernel.CHILD_WORDS].reshape(count, kernel.CHILD_WORDS).tolist()
+        children = [
+            Child(decode_move(move), row[kernel.PN], row[kernel.DN], row[kernel.LENGTH])
+            for move, row in zip(moves, rows, strict=True)
+        ]
+        return self._answer(), children
+
+    def _answer(self) -> Answer:
+        found = self.arrays.result
+        return Answer(
+            int(found[kernel.RESULT_PN]),
+            int(found[kernel.RESULT_DN]),
+            int(found[kernel.RESULT_PLIES]),
+            int(found[kernel.RESULT_CLOCK]),
+        )
+
+    # -------------------------------------------------------------- sharing
+    @property
+    def proofs(self) -> int:
+        """Positions in the table that are proven, one way or the other."""
+        return int(shared.count_proofs(self.arrays))
+
+    def take(self, table: EntryTable) -> int:
+        """Enters the proven mates of a table of entries; returns how many there were."""
+        return int(shared.take_entries(self.arrays, table.arrays))
+
+    def give(self, table: EntryTable, *, exact: bool) -> int:
+        """Writes proven mates as entries, to be saved, but those that are proven again at once.
+
+        Args:
+          exact: that no shorter mate exists belongs to the position; False in a game with repetitions.
+
+        Returns:
+          How many there were.
+        """
+        return int(shared.give_entries(self.arrays, table.arrays, exact))

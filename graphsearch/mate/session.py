@@ -1,0 +1,333 @@
+"""The search for a mate: of both sides, by length, until the shortest is proven or a limit is reached.
+
+Each side is asked for its shortest open length, for some beyond it and for a mate of any length; once one is
+found, for the length below it as well. Rounds get longer, so that no question starves.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import chess
+
+from ..entries import PROOF, Entry, EntryTable
+from ..kernels.evaluation_search import MATE
+from ..kernels.mate_table import ANY_LENGTH
+from ..position import CLOCK_DRAW, DEAD, NOT_TERMINAL, check, fen_of, terminal_kind
+from ..search import history_keys
+from .limits import MateLimits
+from .line import LineFinder
+from .prover import TABLE_BYTES, Prover
+from .sides import Side
+
+FIRST_ROUND, GROWTH = 2_000, 1.5  # visits of a question in the first round, and from round to round
+SLICE = 4_000  # visits between two looks at the clock
+TERMINALS = {1: "checkmate", 2: "stalemate", 3: "dead"}
+
+
+@dataclass(frozen=True, slots=True)
+class MateProgress:
+    """How far a search for a mate is.
+
+    Attributes:
+      seconds, visits: so far. excluded: moves within which neither side mates.
+      mate: of the shortest mate known, None if there is none.
+    """
+
+    seconds: float
+    visits: int
+    excluded: int
+    mate: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class MateResult:
+    """What a search for a mate found.
+
+    Attributes:
+      position: FEN.
+      mate: moves to mate; negative: the side to move is mated; 0: it is mated already; None: none is proven.
+      pv: best attack and longest defence, all of it.
+      shortest: no shorter mate exists. excluded: moves within which neither side can force mate.
+      visits: nodes expanded. seconds: wall time. proofs: positions proven.
+      stop_reason: `proven`, `excluded` (none within the moves that were asked for), `visits`, `time`, `stop`,
+        `finished` (the game is over: checkmate, stalemate, dead position or 50-move rule) or `hopeless`
+        (neither side has the pieces).
+      stored: proven positions were written to the table of entries.
+    """
+
+    position: str
+    mate: int | None
+    pv: tuple[chess.Move, ...]
+    shortest: bool
+    excluded: int
+    visits: int
+    seconds: float
+    proofs: int
+    stop_reason: str
+    stored: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the object of JSON answers."""
+        return {
+            "position": self.position,
+            "mate": self.mate,
+            "pv": [move.uci() for move in self.pv],
+            "shortest": self.shortest,
+            "excluded": self.excluded,
+            "visits": self.visits,
+            "seconds": round(self.seconds, 3),
+            "proofs": self.proofs,
+            "stop_reason": self.stop_reason,
+            "stored": self.stored,
+        }
+
+
+def find_mate(
+    board: chess.Board,
+    limits: MateLimits | None = None,
+    *,
+    entries: EntryTable | None = None,
+    stop: threading.Event | None = None,
+    on_progress: Callable[[MateProgress], None] | None = None,
+    table_bytes: int = TABLE_BYTES,
+) -> MateResult:
+    """Returns the shortest mate of either side that a search finds, or what it excludes.
+
+    Args:
+      board: with the moves before it, which count for repetitions.
+      entries: proofs in it are used, and new ones are written to it.
+      stop: ends the search when it is set.
+
+    Raises:
+      InvalidPositionError: if the position is not one of standard chess.
+    """
+    check(board)
+    return MateSearch(board, limits, entries=entries, table_bytes=table_bytes).run(stop, on_progress)
+
+
+class MateSearch:
+    """One position, both sides, and the prover that they share."""
+
+    def __init__(
+        self,
+        board: chess.Board,
+        limits: MateLimits | None = None,
+        *,
+        entries: EntryTable | None = None,
+        table_bytes: int = TABLE_BYTES,
+    ) -> None:
+        """Makes one; see `find_mate`."""
+        drawn = history_keys(board)
+        self.board = board.copy(stack=False)
+        self.limits = limits or MateLimits()
+        self.entries = entries
+        self._is_free = not len(drawn)  # no repetition has a part in what is found
+        self.prover = Prover(size=table_bytes, drawn=[int(key) for key in drawn])
+        self.sides = [self._side(attacks=True), self._side(attacks=False)]
+        self._began = time.monotonic()
+        self._finder = LineFinder(self.prover, stop=lambda: bool(self._limit()))
+        self._stop: threading.Event | None = None
+        self._on_progress: Callable[[MateProgress], None] | None = None
+
+    def _side(self, *, attacks: bool) -> Side:
+        """Returns a side with what is known before any search."""
+        side = Side(attacks) if self.limits.moves is None else Side(attacks, most=self.limits.moves)
+        colour = self.board.turn if attacks else not self.board.turn
+        side.closed = self.board.occupied_co[colour].bit_count() == 1  # a bare king
+        return side
+
+    def warm_up(self) -> None:
+        """Compiles the kernels, if need be, with a mate in one: once they run, nothing interrupts them."""
+        board = chess.Board("7k/8/6K1/8/8/8/8/R7 w - - 0 1")
+        prover = Prover(size=0)
+        prover.ask(board, attacks=True, plies=1, visits=1)
+        prover.look(board, attacks=True, plies=1)
+        table = EntryTable(0)
+        prover.give(table, exact=True)
+        prover.take(table)
+        self._began = time.monotonic()
+
+    # -------------------------------------------------------------- the search
+    def run(
+        self,
+        stop: threading.Event | None = None,
+        on_progress: Callable[[MateProgress], None] | None = None,
+    ) -> MateResult:
+        """Searches until the shortest mate is proven or a limit is reached; see `find_mate`."""
+        self._stop, self._on_progress = stop, on_progress
+        over = self._over()
+        if over is not None:
+            return over
+        self._take()
+        reason = self._ended() or self._search()
+        pv = self._line()
+        stored = self._share(pv)
+        return self._result(reason, pv, stored=stored)
+
+    def _take(self) -> None:
+        """Takes in the proofs of the table of entries; that of the position itself counts at once."""
+        if self.entries is None or not self._is_free:
+            return
+        self.prover.take(self.entries)
+        entry = self.entries.get(self.board)
+        plies = entry.mate_plies if entry else None
+        if entry is None or not plies or self.board.halfmove_clock + abs(plies) > CLOCK_DRAW:
+            return
+        side = self.sides[0 if plies > 0 else 1]
+        side.note(abs(plies), proven=abs(plies), disproved=False)
+        if side.found is not None and entry.bound == "exact" and entry.depth == PROOF:
+            side.excluded = side.found - 1
+        self._close_other(side)
+
+    def _over(self) -> MateResult | None:
+        """Returns the result of a game that is over, None if it is not."""
+        kind = terminal_kind(self.board)
+        if kind == NOT_TERMINAL and self.board.halfmove_clock < CLOCK_DRAW:
+            return None
+        mated = kind != NOT_TERMINAL and kind != DEAD and self.board.is_check()
+        seconds = time.monotonic() - self._began
+        return MateResult(fen_of(self.board), 0 if mated else None, (), mated, 0, 0, seconds, 0, "finished")
+
+    def _search(self) -> str:
+        """Returns why the search ended."""
+        budget = float(FIRST_ROUND)
+        while True:
+            for side in self.sides:
+                for plies, share in side.questions() if not side.is_done else ():
+                    reason = self._pursue(side, plies, int(budget * share))
+                    if reason:
+                        return reason
+            ended = self._ended()
+            if ended:
+                return ended
+            budget *= GROWTH
+
+    def _pursue(self, side: Side, plies: int, visits: int) -> str:
+        """Asks one question with so many visits; returns why the search ended, empty if it goes on."""
+        goal = self.prover.visits + visits
+        while self.prover.visits < goal:
+            if side.is_done or not self._is_open(side, plies):
+                return self._ended()
+            left = min(goal - self.prover.visits, SLICE)
+            if self.limits.visits is not None:
+                left = min(left, self.limits.visits - self.prover.visits)
+            answer = self.prover.ask(self.board, attacks=side.attacks, plies=plies, visits=left)
+            side.note(plies, proven=answer.plies if answer.proven else None, disproved=answer.disproved)
+            if answer.proven:
+                self._close_other(side)
+            reason = self._ended() or self._limit()
+            if reason:
+                return reason
+            self._tell()
+        return ""
+
+    def _is_open(self, side: Side, plies: int) -> bool:
+        """Returns whether a question still has no answer."""
+        if plies == ANY_LENGTH:
+            return side.found is None and not side.lost_any
+        moves = side.moves(plies)
+        return moves > side.excluded and (side.found is None or moves < side.found)
+
+    def _close_other(self, side: Side) -> None:
+        """Ends the questions about the other side: of two forced mates there is one."""
+        for other in self.sides:
+            if other is not side and side.found is not None:
+                other.closed = True
+
+    @property
+    def winner(self) -> Side | None:
+        """The side with a mate, None if there is none yet."""
+        return next((side for side in self.sides if side.found is not None), None)
+
+    @property
+    def mate(self) -> int | None:
+        """Moves to the shortest mate known, negative if the side to move is mated."""
+        side = self.winner
+        if side is None or side.found is None:
+            return None
+        return side.found if side.attacks else -side.found
+
+    @property
+    def excluded(self) -> int:
+        """Moves within which neither side can force mate."""
+        if self.winner is not None:
+            return self.winner.excluded
+        return min((side.excluded for side in self.sides if not side.closed), default=0)
+
+    def _ended(self) -> str:
+        """Returns why nothing is left to ask, empty if something is."""
+        if self.winner is not None:
+            return "proven" if self.winner.is_shortest else ""
+        if all(side.closed for side in self.sides):
+            return "hopeless"
+        return "excluded" if all(side.is_done for side in self.sides) else ""
+
+    def _limit(self) -> str:
+        """Returns which limit is reached, empty if none is."""
+        if self._stop is not None and self._stop.is_set():
+            return "stop"
+        if self.limits.visits is not None and self.prover.visits >= self.limits.visits:
+            return "visits"
+        seconds = time.monotonic() - self._began
+        return "time" if self.limits.seconds is not None and seconds >= self.limits.seconds else ""
+
+    def _tell(self) -> None:
+        if self._on_progress is not None:
+            seconds = time.monotonic() - self._began
+            self._on_progress(MateProgress(seconds, self.prover.visits, self.excluded, self.mate))
+
+    # -------------------------------------------------------------- what is left of it
+    def attack(self, board: chess.Board, plies: int) -> chess.Move:
+        """Returns the attacker's move in a position of the proof with so many plies left."""
+        return self._finder.settle(board, attacks=True, plies=plies).move
+
+    def _line(self) -> tuple[chess.Move, ...]:
+        """Returns the line of the mate found; a shorter one that comes up with it counts."""
+        side = self.winner
+        if side is None or side.found is None:
+            return ()
+        pv = self._finder.line(self.board, attacks=side.attacks, plies=side.plies(side.found))
+        side.found = side.moves(len(pv))
+        return tuple(pv)
+
+    def _share(self, pv: tuple[chess.Move, ...]) -> bool:
+        """Writes what is proven to the table of entries; returns whether there was anything."""
+        if self.entries is None:
+            return False
+        given = self.prover.give(self.entries, exact=self._is_free)
+        return self._share_root(self.entries, pv) or given > 0
+
+    def _share_root(self, entries: EntryTable, pv: tuple[chess.Move, ...]) -> bool:
+        """Writes the mate of the position itself, however little it took; returns whether that is news."""
+        side, known = self.winner, entries.get(self.board)
+        if side is None or not pv:
+            return False
+        exact = side.is_shortest and self._is_free and self.board.halfmove_clock + len(pv) <= CLOCK_DRAW
+        if known is not None and known.depth == PROOF and known.mate_plies is not None:
+            shorter = abs(known.mate_plies) > len(pv)
+            if not shorter and (known.bound == "exact" or not exact):
+                return False
+        value = MATE - len(pv) if side.attacks else len(pv) - MATE
+        bound = "exact" if exact else "lower" if side.attacks else "upper"
+        entries.put(self.board, Entry(value, PROOF, bound, pv[0], "", 0))
+        return True
+
+    def _result(self, reason: str, pv: tuple[chess.Move, ...], *, stored: bool) -> MateResult:
+        side = self.winner
+        return MateResult(
+            fen_of(self.board),
+            self.mate,
+            pv,
+            side is not None and side.is_shortest,
+            self.excluded,
+            self.prover.visits,
+            time.monotonic() - self._began,
+            self.prover.proofs,
+            reason,
+            stored,
+        )

@@ -1,0 +1,171 @@
+"""Which node type is expected, by the two published sets of rules, and which one a search found.
+
+Both sets stand in the chess programming wiki under "Node Types". Knuth and Moore numbered the types 1, 2, 3;
+the names PV, Cut and All are Marsland's and Popowich's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+PV, CUT, ALL = "pv", "cut", "all"
+KINDS = (PV, CUT, ALL)  # in the order of Knuth's numbers, which is that of `entries.TYPES`
+
+
+class Way(Enum):
+    """How a search comes to a node.
+
+    Attributes:
+      FIRST: by the first move of its parent. CANDIDATE: by a further move that may well cut: a capture, a
+        check, a killer. FURTHER: by any other move, after all candidates.
+      RESEARCH: by a move whose scout search failed high, with the open window.
+      NULL: after a null move. VERIFICATION: the same position again, shallower, to verify a null move.
+      BAD_PRUNING: the first node of Onno's bad pruning.
+      DEEPENING: the same position again, shallower, by internal iterative deepening.
+    """
+
+    FIRST = "first"
+    CANDIDATE = "candidate"
+    FURTHER = "further"
+    RESEARCH = "research"
+    NULL = "null"
+    VERIFICATION = "verification"
+    BAD_PRUNING = "bad_pruning"
+    DEEPENING = "deepening"
+
+
+class Rules(Enum):
+    """A published set of rules."""
+
+    GARMS = "garms"
+    KANNAN = "kannan"
+
+
+def expected(rules: Rules, parent: str, way: Way) -> str:
+    """Returns the type that is expected of a node below one of type `parent`.
+
+    Onno Garms: the first child of a PV node is PV, the further ones are searched as Cut and searched again as
+    PV; the first child of a Cut node is All, the further ones are Cut; children of All nodes are Cut; so is
+    the node after a null move, the first one of its verification and of bad pruning; internal iterative
+    deepening changes nothing.
+
+    Pradu Kannan: below PV and All nodes the same; in a Cut node the first child and those of all candidate
+    cutoff moves are All, the null move among them. Then the node itself becomes All (`becomes`), and what
+    follows is Cut. He does not name verification, bad pruning and deepening; they go by Garms.
+
+    >>> expected(Rules.GARMS, CUT, Way.CANDIDATE), expected(Rules.KANNAN, CUT, Way.CANDIDATE)
+    ('cut', 'all')
+    >>> expected(Rules.GARMS, CUT, Way.NULL), expected(Rules.KANNAN, CUT, Way.NULL)
+    ('cut', 'all')
+    """
+    if way is Way.DEEPENING:
+        return parent
+    if way is Way.RESEARCH:
+        return PV
+    if way is Way.FIRST and parent == PV:
+        return PV
+    if parent == CUT and (way is Way.FIRST or (rules is Rules.KANNAN and way in (Way.CANDIDATE, Way.NULL))):
+        return ALL
+    return CUT
+
+
+def becomes(rules: Rules, kind: str, *, candidates_left: bool) -> str:
+    """Returns the type of a node after one of its moves was searched and did not cut.
+
+    Kannan's Cut node becomes All once the first move and all candidates are searched; Garms's types stay.
+
+    >>> becomes(Rules.KANNAN, CUT, candidates_left=False), becomes(Rules.KANNAN, CUT, candidates_left=True)
+    ('all', 'cut')
+    """
+    return ALL if rules is Rules.KANNAN and kind == CUT and not candidates_left else kind
+
+
+def actual(value: int, alpha: int, beta: int) -> str:
+    """Returns the type that a search found: PV inside the window (alpha, beta), Cut at beta, All at alpha.
+
+    >>> actual(5, 0, 10), actual(10, 0, 10), actual(0, 0, 10)
+    ('pv', 'cut', 'all')
+    """
+    return CUT if value >= beta else ALL if value <= alpha else PV
+
+
+def way_of(place: int, candidates: int = 1) -> Way:
+    """Returns the way to the child at a place in the order of moves, from 1, if so many are candidates.
+
+    >>> [way_of(place, candidates=2).value for place in (1, 2, 3)]
+    ['first', 'candidate', 'further']
+    """
+    if place == 1:
+        return Way.FIRST
+    return Way.CANDIDATE if place <= candidates else Way.FURTHER
+
+
+class Tracker:
+    """The expected types along the path of a search, from the stream of its events.
+
+    `enter` a child and `leave` it when it did not cut; `kind` is the type of the node that the search is at.
+    A cut is `leave(cut=True)`: the node that it happens in keeps its type.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        """Begins at the root, which is PV."""
+        self._rules = rules
+        self._path = [PV]
+
+    @property
+    def kind(self) -> str:
+        """The type of the present node, as it is now."""
+        return self._path[-1]
+
+    def enter(self, way: Way) -> str:
+        """Goes to a child (or to the same position again) and returns its type.
+
+        A further move tells that no candidate is left: the node that it is played in has become All.
+        """
+        if way is Way.FURTHER:
+            self.candidates_failed()
+        self._path.append(expected(self._rules, self.kind, way))
+        return self.kind
+
+    def leave(self, *, cut: bool = False, candidates_left: bool = True) -> str:
+        """Goes back to the parent and returns its type, after a move that cut or one that did not."""
+        if len(self._path) == 1:
+            raise ValueError("the root has no parent")
+        self._path.pop()
+        if not cut and not candidates_left:
+            self.candidates_failed()
+        return self.kind
+
+    def candidates_failed(self) -> None:
+        """Notes that the first move and all candidates of the present node were searched, and none cut."""
+        self._path[-1] = becomes(self._rules, self.kind, candidates_left=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """A node of a tree that is described by hand: its name, how the search comes to it, and what follows."""
+
+    name: str
+    way: Way = Way.FIRST
+    children: tuple[Described, ...] = ()
+
+
+def expected_types(tree: Described, rules: Rules) -> dict[str, str]:
+    """Returns the type that is expected of every node when the search enters it, by name, depth first.
+
+    >>> tree = Described("root", children=(Described("a"), Described("b", Way.FURTHER)))
+    >>> expected_types(tree, Rules.GARMS)
+    {'root': 'pv', 'a': 'pv', 'b': 'cut'}
+    """
+    return dict(_walk(tree, PV, rules))
+
+
+def _walk(node: Described, kind: str, rules: Rules) -> Iterator[tuple[str, str]]:
+    yield node.name, kind
+    now = kind
+    for child in node.children:
+        if child.way is Way.FURTHER:
+            now = becomes(rules, now, candidates_left=False)
+        yield from _walk(child, expected(rules, now, child.way), rules)

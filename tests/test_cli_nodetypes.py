@@ -1,0 +1,137 @@
+"""`graphsearch nodetypes`: uniform trees and files, as tables, JSON and pictures; wrong use in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import chess
+import pytest
+
+from graphsearch import Graph
+from graphsearch.entries import Entry
+from graphsearch.kernels.jit import JIT_OFF
+
+from .conftest import Cli
+
+COUNTS = {"ply", "actual", "expected"}
+
+
+def test_a_uniform_tree_in_perfect_order_is_minimal(cli: Cli) -> None:
+    depth = 2 if JIT_OFF else 6
+    done = cli("nodetypes", "--synthetic", 40, depth)
+    assert done.code == 0
+    assert "Both visit exactly the minimal tree, at every ply and of every type." in done.out
+    assert "Expected by Kannan: 100.0 %" in done.out
+    data = cli("nodetypes", "--synthetic", 40, depth, "--json").json
+    assert data["exact"]
+    total = 79 if JIT_OFF else 127_999
+    assert data["formula"]["total"] == total
+    assert [done["leaves"] for done in data["searches"]] == [total, total]
+    assert set(data["searches"][0]["plies"][0]) == COUNTS
+    assert data["searches"][1]["plies"][2]["actual"] == {"pv": 1, "cut": 39, "all": 39}
+
+
+def test_random_order_shows_its_price_beside_the_theory(cli: Cli) -> None:
+    done = cli("nodetypes", "--synthetic", 8, 3, "--order", "random", "--seed", 3, "--rules", "kannan")
+    assert done.code == 0
+    assert "Pearl's branching factor" in done.out
+    assert "became All when 1 candidate failed" in done.out
+    data = cli("nodetypes", "--synthetic", 8, 3, "--order", "random", "--seed", 3, "--json").json
+    assert (data["order"], data["seed"], data["exact"]) == ("random", 3, False)
+    assert all(search["price"] > 1 for search in data["searches"])
+    share = cli("nodetypes", "--synthetic", 8, 3, "--order", 0.5, "--candidates", 2, "--json").json
+    assert (share["order"], share["searches"][0]["candidates"]) == ("0.5", 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "either a POSITION with --store FILE, or --synthetic B N"),
+        (("startpos", "--synthetic", 2, 2), "either a POSITION"),
+        (("startpos",), "name the graph file: --store FILE"),
+        (("startpos", "--store", "x.graph", "--order", "random"), "--order goes with --synthetic"),
+        (("startpos", "--store", "x.graph", "--seed", 1), "--seed goes with --synthetic"),
+        (("startpos", "--store", "x.graph", "--candidates", 1), "--candidates goes with --synthetic"),
+        (("--synthetic", 2, 2, "--store", "x.graph"), "--store goes with a POSITION"),
+        (("--synthetic", 2, 2, "--moves", "e4"), "--moves goes with a POSITION"),
+        (("--synthetic", 2, 2, "--max-nodes", 5), "--max-nodes goes with a POSITION"),
+        (("--synthetic", 2), "requires 2 arguments"),
+        (("--synthetic", "a", 2), "Invalid value for '--synthetic'"),
+        (("--synthetic", 0, 2), "branching factor from 1 to 1000"),
+        (("--synthetic", 2, 101), "depth from 0 to 100"),
+        (("--synthetic", 40, 30), "the most that are searched"),
+        (("--synthetic", 2, 2, "--order", "nice"), "perfect, random or a number from 0 to 1"),
+        (("--synthetic", 2, 2, "--order", 2), "order from 0 to 1"),
+        (("--synthetic", 2, 2, "--seed", 1 << 64), "seed from 0"),
+        (("--synthetic", 2, 2, "--rules", "knuth"), "garms or kannan is wanted, not knuth"),
+        (("--synthetic", 2, 2, "--plot", "types.pdf"), ".png or .svg"),
+        (("--synthetic", 2, 2, "--plot", "no/folder/types.svg"), "no folder"),
+    ],
+)
+def test_wrong_use_is_one_line_and_exit_code_2(cli: Cli, arguments: tuple[object, ...], words: str) -> None:
+    done = cli("nodetypes", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert words in " ".join(done.err.split())
+
+
+@pytest.fixture
+def entries_file(tmp_path: Path) -> Path:
+    path = tmp_path / "entries.graph"
+    board = chess.Board()
+    with Graph.open(path) as graph:
+        table = graph.use_entries(1 << 20)
+        table.put(board, Entry(20, 2, "exact", board.parse_san("e4"), "pv", 0))
+        for san, entry in (
+            ("e4", Entry(-20, 1, "exact", chess.Move.from_uci("e7e5"), "pv", 0)),
+            ("d4", Entry(-10, 1, "lower", chess.Move.from_uci("d7d5"), "cut", 1)),
+            ("c4", Entry(-15, 1, "lower", chess.Move.from_uci("e7e5"), "cut", 2)),
+        ):
+            after = board.copy()
+            after.push_san(san)
+            table.put(after, entry)
+    return path
+
+
+def test_stored_positions_are_tabled_by_ply_and_type(cli: Cli, entries_file: Path) -> None:
+    done = cli("nodetypes", "startpos", "--store", entries_file)
+    assert done.code == 0
+    assert "4 stored positions, 4 of 4 entries, 1 ply deep, 20.0 moves a position; 0 proven" in done.out
+    assert "Cut by the first move: 50.0 % of 2 Cut nodes (Hyatt: more than 90 %)" in done.out
+    assert "Distance from the PV: odd for 2 of 2 Cut nodes" in done.out
+    data = cli("nodetypes", "startpos", "--store", entries_file, "--json").json
+    assert data["actual"] == {"pv": 2, "cut": 2, "all": 0, "unknown": 0}
+    assert data["agreement"]["garms"]["share"] == 1
+    assert data["plies"][1]["formula"] == {"pv": 1, "cut": 19, "all": 0, "total": 20, "worst": 20}
+    below = cli("nodetypes", "startpos", "--moves", "e4", "--store", entries_file, "--json").json
+    assert (below["nodes"], below["reached"], below["entries"]) == (1, 1, 4)
+
+
+def test_the_limit_is_told_when_it_is_met(cli: Cli, entries_file: Path) -> None:
+    done = cli("nodetypes", "startpos", "--store", entries_file, "--max-nodes", 2, "--json")
+    assert (done.code, done.json["complete"], done.json["nodes"]) == (0, False, 2)
+    assert "the limit of 2 positions was met; --max-nodes N walks further" in done.err
+
+
+def test_what_cannot_be_classified_is_exit_code_1(cli: Cli, entries_file: Path, small_graph: Path) -> None:
+    done = cli("nodetypes", "startpos", "--store", small_graph)
+    assert (done.code, done.out) == (1, "")
+    assert "holds no entries; graphsearch alphabeta" in done.err
+    done = cli("nodetypes", "startpos", "--moves", "a3", "--store", entries_file)
+    assert (done.code, done.out) == (1, "")
+    assert "no search of fixed depth and no proof has left an entry" in done.err
+    assert cli("nodetypes", "startpos", "--store", entries_file.parent / "none.graph").code == 1
+    assert cli("nodetypes", "8/8 w", "--store", entries_file).code == 2
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_pictures_are_drawn(cli: Cli, entries_file: Path, tmp_path: Path, ending: str) -> None:
+    starts = {"png": b"\x89PNG", "svg": b"<?xml"}
+    one, two = tmp_path / f"stored.{ending}", tmp_path / f"tree.{ending}"
+    done = cli("nodetypes", "startpos", "--store", entries_file, "--plot", one, "--rules", "kannan")
+    assert done.code == 0
+    assert f"plotted: {one}" in done.err
+    assert cli("nodetypes", "--synthetic", 3, 3, "--plot", two).code == 0
+    for path in (one, two):
+        assert path.read_bytes().startswith(starts[ending])
+    if ending == "svg":
+        assert "Pradu Kannan" in one.read_text(encoding="utf-8")

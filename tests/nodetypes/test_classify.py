@@ -390,6 +390,20 @@ def test_entries_of_another_evaluation_are_told(small_graph: Path) -> None:
         classify_file(small_graph, chess.Board())
 
 
+def test_damaged_entries_are_named(entries_file: Path) -> None:
+    with Store.open(entries_file) as store, store.transaction():
+        keys, data = table_of([("a3 a6", "upper", "", "all", 0)]).take_dirty()
+        store_entries.append(store, keys, data, BuiltinEvaluator().identity.digest)
+        store.connection.execute("UPDATE entry_piece SET checksum = 1 WHERE id = 2")
+    found = classify_file(entries_file, chess.Board())
+    assert (found.nodes, len(found.problems)) == (12, 1)
+    assert "piece 2 of the entries is damaged" in found.problems[0]
+    with Store.open(entries_file) as store, store.transaction():
+        store.connection.execute("UPDATE entry_piece SET checksum = 1")
+    with pytest.raises(UnknownPositionError, match=r"no entries that can be read: .* piece 2 .* is damaged"):
+        classify_file(entries_file, chess.Board())
+
+
 def test_a_position_without_an_entry_is_named(entries_file: Path) -> None:
     board = chess.Board()
     board.push_san("b3")

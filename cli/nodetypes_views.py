@@ -172,7 +172,7 @@ def number(value: float) -> str:
         return "endless"
     if value >= LARGE:
         return f"{float(value):.1e}" if math.log10(value) < 300 else f"10^{round(math.log10(value))}"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"
 
 
 def ratio(part: float, whole: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,7 +146,7 @@ def _draw_counts(axes: Axes, picture: _Picture) -> None:
 
 def _positive(values: Sequence[float]) -> tuple[list[int], Line]:
     """Returns the plies and values that a logarithmic scale can show."""
-    shown = [(ply, value) for ply, value in enumerate(values) if value > 0]
+    shown = [(ply, value) for ply, value in enumerate(values) if 0 < value < math.inf]
     return [ply for ply, _ in shown], [value for _, value in shown]
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..entries import TYPES, EntryTable
 from ..kernels.locate import FilterArrays, no_filter
 from ..kernels.stored_steps import EntryIndex, index_entries
-from ..record import LOWER_SHIFT, TERMINAL_MASK, UPPER_SHIFT
+from ..record import LOWER_SHIFT, TERMINAL_MASK, UNPROVEN, UPPER_SHIFT
 from ..store.reading import MAX_ASKED, Reader
 from .rules import KINDS
 
@@ -55,7 +55,7 @@ class RecordProofs:
         return self._reader.filter()
 
     def bounds(self, words: Words) -> Bounds:
-        """Returns what holds for the clocks of the positions; later than a record's the 50-move rule may win.
+        """Returns what holds for the clocks of the positions: `NodeRecord.bounds_at`.
 
         Raises:
           StoreError: if the file cannot be read.
@@ -65,10 +65,11 @@ class RecordProofs:
             found, records = self._reader.find(words[first : first + MAX_ASKED])
             at = first + np.flatnonzero(found)
             flags = records.flags.astype(np.int64)
-            low, high = (flags >> LOWER_SHIFT & 3) - 1, (flags >> UPPER_SHIFT & 3) - 1
-            late = (_clocks(words[at]) > _clocks(records.words)) & (flags & TERMINAL_MASK == 0)
-            lower[at] = np.where(late, np.minimum(low, 0), low)
-            upper[at] = np.where(late, np.maximum(high, 0), high)
+            lower[at], upper[at] = (flags >> LOWER_SHIFT & 3) - 1, (flags >> UPPER_SHIFT & 3) - 1
+            clocks = _clocks(words[at])
+            late = (clocks > _clocks(records.words)) & (flags & TERMINAL_MASK == 0)
+            for i in np.flatnonzero(late & (flags != UNPROVEN)).tolist():
+                lower[at[i]], upper[at[i]] = records.record(i).bounds_at(int(clocks[i]))
         return lower, upper
 
 

@@ -57,8 +57,8 @@ class Tree:
         if self.least_leaves > MOST_LEAVES:
             raise InvalidParameterError(
                 f"{self.branching} moves at each of {self.depth} plies make at least some"
-                f" {self.least_leaves:.1e} leaves in {self.order_name} order, and {MOST_LEAVES:.0e} are the"
-                " most that are searched"
+                f" {self.least_leaves:.1e} leaves in {self.order_name} order, and {MOST_LEAVES:,} are"
+                " the most that are searched"
             )
 
     @property

@@ -21,9 +21,9 @@ from graphsearch.nodetypes import walk as module
 from graphsearch.nodetypes.classify import Classification, classify, classify_file
 from graphsearch.nodetypes.formulas import minimal, minimal_of
 from graphsearch.nodetypes.rules import CUT, PV, Rules, Way, expected
-from graphsearch.nodetypes.stored import Bounds, NoProofs, Words, entries_of
+from graphsearch.nodetypes.stored import Bounds, NoProofs, RecordProofs, Words, entries_of
 from graphsearch.nodetypes.walk import walk
-from graphsearch.position import key_of, legal_moves
+from graphsearch.position import key_of, legal_moves, pack
 from graphsearch.store import Store
 from graphsearch.store import entries as store_entries
 
@@ -355,6 +355,30 @@ def test_proven_records_of_a_file_are_found_beside_its_entries(tmp_path: Path) -
     assert found.plies[0].nodes == {"pv": 1, "cut": 0, "all": 0, "unknown": 0}
 
 
+def test_proofs_in_bulk_are_those_of_each_record_at_every_clock(tmp_path: Path) -> None:
+    path = tmp_path / "mate.graph"
+    start = chess.Board("7k/8/5KR1/8/8/8/8/8 w - - 20 40")
+    with Graph.open(path) as graph:
+        search(graph, start, Limits(visits=300), SearchParams())
+    met = [start]
+    for first in start.legal_moves:
+        after = start.copy()
+        after.push(first)
+        met += [after, *(second for _, second in plain_children(after))]
+    boards = [board.copy() for board in met for _ in range(4)]
+    for board, clock in zip(boards, (0, 21, 70, 75) * len(met), strict=True):
+        board.halfmove_clock = clock
+    with Store.open(path, read_only=True) as store, store.reader() as reader:
+        lower, upper = RecordProofs(reader).bounds(np.array([pack(board) for board in boards], np.uint64))
+        records = [store.read(board) for board in boards]
+    wanted = [
+        record.bounds_at(board.halfmove_clock) if record else (-1, 1)
+        for record, board in zip(records, boards, strict=True)
+    ]
+    assert list(zip(lower.tolist(), upper.tolist(), strict=True)) == wanted
+    assert {(-1, -1), (1, 1), (-1, 1)} <= set(wanted)
+
+
 def test_a_file_without_entries_says_how_to_make_them(small_graph: Path) -> None:
     with pytest.raises(UnknownPositionError, match=r"holds no entries; graphsearch alphabeta .* makes them"):
         classify_file(small_graph, chess.Board())
@@ -364,6 +388,20 @@ def test_entries_of_another_evaluation_are_told(small_graph: Path) -> None:
     write_entries(small_graph, "f" * 64)
     with pytest.raises(UnknownPositionError, match=r"no entries of this evaluation \(12 of another one\)"):
         classify_file(small_graph, chess.Board())
+
+
+def test_damaged_entries_are_named(entries_file: Path) -> None:
+    with Store.open(entries_file) as store, store.transaction():
+        keys, data = table_of([("a3 a6", "upper", "", "all", 0)]).take_dirty()
+        store_entries.append(store, keys, data, BuiltinEvaluator().identity.digest)
+        store.connection.execute("UPDATE entry_piece SET checksum = 1 WHERE id = 2")
+    found = classify_file(entries_file, chess.Board())
+    assert (found.nodes, len(found.problems)) == (12, 1)
+    assert "piece 2 of the entries is damaged" in found.problems[0]
+    with Store.open(entries_file) as store, store.transaction():
+        store.connection.execute("UPDATE entry_piece SET checksum = 1")
+    with pytest.raises(UnknownPositionError, match=r"no entries that can be read: .* piece 2 .* is damaged"):
+        classify_file(entries_file, chess.Board())
 
 
 def test_a_position_without_an_entry_is_named(entries_file: Path) -> None:

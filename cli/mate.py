@@ -69,7 +69,7 @@ Seconds = Annotated[
 Within = Annotated[
     int | None,
     typer.Option(
-        "--within", metavar="M", min=1, max=MOST_MOVES, help="Look for mates in at most M moves only."
+        "--within", metavar="M", min=1, max=MOST_MOVES, help="Look for mates in up to M moves only."
     ),
 ]
 Check = Annotated[

@@ -10,8 +10,8 @@ Sums count the largest number and one for each other open child: in a graph, pla
 position many times (weak proof-number search).
 
 Proofs and disproofs hold for halfmove clocks as `mate_table.py` says, so a table serves every path. A
-question of bounded length has no cycles. One of any length (ANY_LENGTH) passes over positions that stand on its path;
-its disproofs may be wrong elsewhere, and only its own kind reads them.
+question of bounded length has no cycles. One of any length (ANY_LENGTH) passes over positions that stand on
+its path; its disproofs may be wrong elsewhere, and only its own kind reads them.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class LineFinder:
         raise CapacityError(f"the proof of a mate in {plies} plies is lost: {board.fen()}")
 
     def _lasting(self, board: chess.Board, defences: list[Child], doubted: set[chess.Move]) -> Child | None:
-        """Returns the defence that surely lasts as long as its proof, else the first; None if one is short."""
+        """Returns the defence that surely lasts as long as its proof, or the first; None if one is short."""
         unsure = None
         for child in defences:
             if child.plies < 3 or self._stop():

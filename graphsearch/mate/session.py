@@ -197,15 +197,29 @@ class MateSearch:
         """Returns why the search ended."""
         budget = float(FIRST_ROUND)
         while True:
-            for side in self.sides:
-                for plies, share in side.questions() if not side.is_done else ():
-                    reason = self._pursue(side, plies, int(budget * share))
-                    if reason:
-                        return reason
-            ended = self._ended()
-            if ended:
-                return ended
+            reason = self._climb(int(budget)) or self._look_ahead(budget) or self._ended()
+            if reason:
+                return reason
             budget *= GROWTH
+
+    def _climb(self, visits: int) -> str:
+        """Asks both sides for their shortest open lengths, one by one; returns why it ended, or empty."""
+        for side in self.sides:
+            goal = self.prover.visits + visits
+            while not side.is_done and self.prover.visits < goal:
+                reason = self._pursue(side, side.plies(side.excluded + 1), goal - self.prover.visits)
+                if reason:
+                    return reason
+        return ""
+
+    def _look_ahead(self, budget: float) -> str:
+        """Asks both sides for longer mates, or one below that known; returns why it ended, or empty."""
+        for side in self.sides:
+            for plies, share in side.questions() if not side.is_done else ():
+                reason = self._pursue(side, plies, int(budget * share))
+                if reason:
+                    return reason
+        return ""
 
     def _pursue(self, side: Side, plies: int, visits: int) -> str:
         """Asks one question with so many visits; returns why the search ended, empty if it goes on."""

@@ -57,21 +57,19 @@ class Side:
         return (plies + 1) // 2
 
     def questions(self) -> list[tuple[int, float]]:
-        """Returns (plies, share of the round's visits) of the questions of the next round, in their order.
+        """Returns (plies, share of the round's visits) of questions beyond the shortest open length.
 
         >>> Side(True, excluded=2, found=6).questions()
-        [(5, 1.0), (9, 1.0)]
+        [(9, 1.0)]
         >>> Side(True, most=3).questions()
-        [(1, 1.0), (3, 0.5), (5, 0.5)]
+        [(3, 0.5), (5, 0.5)]
         """
-        lowest = self.excluded + 1
         if self.found is not None:
-            lengths = dict.fromkeys([lowest, self.found - 1], 1.0)
-        else:
-            lengths = {lowest: 1.0} | {lowest + more: 0.5 for more in AHEAD}
-            if self.most < MOST_MOVES:
-                lengths[self.most] = lengths.get(self.most, 0.5)
-        asked = [(self.plies(moves), share) for moves, share in lengths.items() if moves <= self.most]
+            return [(self.plies(self.found - 1), 1.0)]
+        lengths = [self.excluded + 1 + more for more in AHEAD]
+        if self.most < MOST_MOVES and self.most not in lengths:
+            lengths.append(self.most)
+        asked = [(self.plies(moves), 0.5) for moves in lengths if moves <= self.most]
         if self.found is None and self.most == MOST_MOVES and not self.lost_any:
             asked.append((ANY_LENGTH, 0.5))
         return asked

@@ -1,0 +1,66 @@
+"""`graphsearch mate`: what it prints, keeps and refuses."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import chess
+
+from tests.conftest import Cli, finish, start
+
+TWO = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"
+
+
+def test_a_mate_is_printed_with_its_line(cli: Cli) -> None:
+    done = cli("mate", TWO, "--check")
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert lines[0] == "White mates in 2; there is no shorter mate"
+    assert lines[1].startswith("1. Ra6 ")
+    assert lines[1].endswith("#")
+    assert "proven positions" in lines[2]
+    assert lines[3].startswith("checked: every defence was played out")
+
+
+def test_json_has_moves_line_and_what_is_excluded(cli: Cli) -> None:
+    data = cli("mate", TWO, "--moves", "Ra6", "--json", "--check").json
+    assert (data["mate"], data["shortest"], data["excluded"], data["stop_reason"]) == (-1, True, 0, "proven")
+    assert (len(data["pv"]), data["checked"]["plies"], data["stored"]) == (2, 2, False)
+    none = cli("mate", "startpos", "--within", "1", "--json").json
+    assert (none["mate"], none["pv"], none["excluded"], none["shortest"]) == (None, [], 1, False)
+
+
+def test_nothing_found_is_said_with_its_reason(cli: Cli) -> None:
+    assert "no mate in up to 1 move: that is what was asked for" in cli("mate", "startpos", "--within", 1).out
+    assert "the visits were used up" in cli("mate", "startpos", "--visits", 50).out
+    assert cli("mate", "7k/8/6K1/8/8/8/8/8 w - - 0 1").out == "no mate: the game is over\n"
+    assert cli("mate", "7k/6Q1/6K1/8/8/8/8/8 b - - 0 1").out == "checkmate\n"
+
+
+def test_a_file_keeps_proofs_without_its_evaluator(cli: Cli, small_graph: Path, tmp_path: Path) -> None:
+    for path in (small_graph, tmp_path / "new.graph"):
+        first = cli("mate", TWO, "--store", path, "--json").json
+        assert first["stored"]
+        again = cli("mate", TWO, "--store", path, "--json").json
+        assert (again["mate"], again["pv"], again["shortest"]) == (2, first["pv"], True)
+        assert not again["stored"]
+        assert again["visits"] <= first["visits"]
+        assert cli("store", "verify", path).code == 0
+
+
+def test_wrong_use_is_one_line_and_two(cli: Cli) -> None:
+    for args in (("--within", "0"), ("--within", "125"), ("--visits", "0"), ("--seconds", "0")):
+        assert cli("mate", "startpos", *args).code == 2
+    assert cli("mate", "8/8/8/8/8/8/8/K7 w - - 0 1").code == 2
+
+
+def test_ctrl_c_ends_with_what_is_excluded() -> None:
+    process = start("mate", chess.STARTING_FEN, "--json")
+    time.sleep(6)
+    process.send_signal(signal.SIGINT)
+    done = finish(process)
+    assert done.code == 130
+    if done.out:  # else it was still compiling
+        assert (done.json["mate"], done.json["stop_reason"]) == (None, "stop")

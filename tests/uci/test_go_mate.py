@@ -1,0 +1,38 @@
+"""`go mate N`: a proven mate is the answer, or the search says that there is none and plays on."""
+
+from __future__ import annotations
+
+import chess
+
+from tests.uci.engines import Played, best_of
+
+TWO = "position fen kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"
+
+
+def test_a_mate_within_the_moves_is_proven_and_played() -> None:
+    with Played() as game:
+        lines = game.ready().ask(TWO, "go mate 3", until="bestmove")
+        assert " score mate 2 " in lines[-2]
+        assert lines[-2].partition(" pv ")[2].split()[0] == "a1a6" == best_of(lines)
+        lines = game.ask(TWO + " moves a1a6", "go mate 3", until="bestmove")
+        assert " score mate -1 " in lines[-2]
+
+
+def test_where_no_mate_is_that_short_the_graph_is_searched() -> None:
+    with Played() as game:
+        lines = game.ready().ask(TWO, "go mate 1", until="bestmove")
+        assert any("no mate in up to 1" in line for line in lines)
+        board = chess.Board(TWO.removeprefix("position fen "))
+        assert board.is_legal(chess.Move.from_uci(best_of(lines)))
+
+
+def test_a_search_for_mate_obeys_stop_and_the_clock() -> None:
+    with Played() as game:
+        assert best_of(game.ready().ask("position startpos", "go mate 12 movetime 300", until="bestmove"))
+        game.ask("go mate 12", "stop", until="bestmove")
+
+
+def test_with_listed_moves_the_graph_is_searched() -> None:
+    with Played() as game:
+        lines = game.ready().ask(TWO, "go mate 2 searchmoves a1a2", until="bestmove")
+        assert best_of(lines) == "a1a2"

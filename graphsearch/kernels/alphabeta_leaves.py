@@ -20,6 +20,7 @@ from .alphabeta_layout import (
     CACHED,
     COUNT,
     FRAME,
+    LOW,
     MOVE_ROOM,
     NEXT,
     QUIESCENCE,
@@ -51,6 +52,9 @@ CACHE_BIAS = 1 << 17
 CACHE_BITS = U((1 << 18) - 1)
 KNOWN_STATIC = U(1 << 18)
 CACHE_VALUE, CACHE_BOUND = U(19), U(37)
+
+STANDS = LOW  # word of a quiescence frame: its static value
+UNKNOWN = FAR
 
 
 @inner
@@ -100,14 +104,11 @@ def static_value(X: Any, s: Any) -> Any:
 
 
 @inner
-def cached_static(X: Any, s: Any, key: Any) -> Any:
-    """Returns the static evaluation of a position, from the cache if it is there."""
-    data = cached(X, key)
-    if data & KNOWN_STATIC:
-        return int64(data & CACHE_BITS) - CACHE_BIAS
-    value = static_value(X, s)
-    keep(X, key, (data & ~CACHE_BITS) | U(value + CACHE_BIAS) | KNOWN_STATIC)
-    return value
+def known_static(X: Any, s: Any, state: Any) -> Any:
+    """Returns the static evaluation of a frame's position, which the frame keeps."""
+    if state[STANDS] == UNKNOWN:
+        state[STANDS] = static_value(X, s)
+    return state[STANDS]
 
 
 @inner
@@ -162,7 +163,7 @@ def stand_pat(X: Any, s: Any, state: Any, words: Any, last: Any) -> None:
     """Gives a frame out of check its static value, and the captures to try unless that ends it."""
     T = X.table
     stm = int64(s[8] & ONE)
-    best = cached_static(X, s, key_at(T, s))
+    best = known_static(X, s, state)
     if last or best >= state[BETA]:
         state[BEST] = best if can_move(T, s, X.scratch) else int64(0)
         return
@@ -189,7 +190,7 @@ def enter_quiet(X: Any, s: Any, state: Any, words: Any, level: Any, ply: Any) ->
     elif not in_check(X.table, s):
         stand_pat(X, s, state, words, level == QUIET_PLIES)
     elif level == QUIET_PLIES:
-        state[BEST] = cached_static(X, s, key_at(X.table, s))
+        state[BEST] = known_static(X, s, state)
     else:
         n = int64(generate_moves(X.table, s, X.scratch))
         if n == 0:
@@ -198,12 +199,16 @@ def enter_quiet(X: Any, s: Any, state: Any, words: Any, level: Any, ply: Any) ->
 
 
 @inner
-def quiesce(X: Any, position: Any, ply: Any, alpha: Any, beta: Any) -> Any:
-    """Returns the fail-soft quiescence value of the position at a ply, root-relative."""
+def quiesce(X: Any, position: Any, ply: Any, alpha: Any, beta: Any, static: Any) -> Any:
+    """Returns the fail-soft quiescence value of the position at a ply, root-relative.
+
+    `static` is its static value or UNKNOWN; if it was needed, the first frame holds it then.
+    """
     for i in range(PW):
         X.quiet_positions[i] = position[i]
     X.quiet_frames[ALPHA] = alpha
     X.quiet_frames[BETA] = beta
+    X.quiet_frames[STANDS] = static
     level = int64(0)
     fresh = True
     while True:
@@ -216,6 +221,7 @@ def quiesce(X: Any, position: Any, ply: Any, alpha: Any, beta: Any) -> Any:
         if m:
             below = adv(state, FRAME)
             make_move(X.table, s, adv(s, PW), m)
+            below[STANDS] = UNKNOWN
             below[ALPHA] = -state[BETA]
             below[BETA] = -state[ALPHA]
             X.counters[QUIESCENCE] += 1
@@ -251,9 +257,12 @@ def leaf_value(X: Any, s: Any, ply: Any, alpha: Any, beta: Any) -> Any:
         if bound == EXACT or (bound == LOWER and value >= beta) or (bound == UPPER and value <= alpha):
             X.counters[CACHED] += 1
             return value
-    value = quiesce(X, s, ply, alpha, beta)
+    static = int64(data & CACHE_BITS) - CACHE_BIAS if data & KNOWN_STATIC else int64(UNKNOWN)
+    value = quiesce(X, s, ply, alpha, beta, static)
+    static = X.quiet_frames[STANDS]
     bound = LOWER if value >= beta else (UPPER if value <= alpha else EXACT)
-    static = cached(X, key) & (CACHE_BITS | KNOWN_STATIC)
-    word = U(from_node(value, ply) + CACHE_BIAS) << CACHE_VALUE
-    keep(X, key, static | word | (U(bound) << CACHE_BOUND))
+    word = U(from_node(value, ply) + CACHE_BIAS) << CACHE_VALUE | U(bound) << CACHE_BOUND
+    if static != UNKNOWN:
+        word |= U(static + CACHE_BIAS) | KNOWN_STATIC
+    keep(X, key, word)
     return value

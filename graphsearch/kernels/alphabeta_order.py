@@ -25,7 +25,7 @@ from .alphabeta_layout import (
 )
 from .board import PW, man_at
 from .evaluation_captures import PLAIN_VALUES, capture_gain, exchange
-from .jit import ONE, adv, inner
+from .jit import ONE, U, adv, inner, prefetch
 from .layout import (
     BLOCK_HEADER,
     CODE,
@@ -37,6 +37,7 @@ from .layout import (
     move_count,
     stride_at,
 )
+from .tables import ZO
 
 # bands of scores
 VISITED = 1 << 40  # + N
@@ -47,6 +48,7 @@ LOSING = -(1 << 32)  # + exchange
 QUEEN = 4
 HISTORY_LIMIT = 1 << 14
 MOST_BONUS = 1 << 11
+SORTED_LEAVES = 4  # where one ply is left: by then all moves are likely to be tried
 
 
 @inner
@@ -108,7 +110,7 @@ def score_moves(X: Any, s: Any, frame: Any, ply: Any) -> None:
     """Scores the moves of a frame that are still to be tried."""
     moves = adv(X.moves, ply * MOVE_ROOM)
     scores = adv(X.scores, ply * MOVE_ROOM)
-    row = follow_row(X, ply, int64(1))
+    row = follow_row(X, ply, int64(1)) if frame[DEPTH] > 1 else int64(-1)
     before = move_before(X, ply)
     reply = X.replies[int64(s[8] & ONE) * FROM_TO + (before & 4095)] if before else int64(0)
     for i in range(frame[NEXT], frame[COUNT]):
@@ -168,6 +170,25 @@ def loses(X: Any, s: Any, m: Any, at: Any, scores: Any) -> Any:
 
 
 @inner
+def likely_key(T: Any, s: Any, m: Any) -> Any:
+    """Returns the key after a move that does not castle, promote, take en passant or change such rights."""
+    f, t = m & 63, (m >> 6) & 63
+    stm = int64(s[8] & ONE)
+    ours = ZO + 64 * (1 - stm) + 128 * man_at(s, f)
+    key = s[9] ^ T[ours + f] ^ T[ours + t] ^ T[ZO + 780]
+    if (s[7 - stm] >> U(t)) & ONE:
+        key ^= T[ZO + 64 * stm + 128 * man_at(s, t) + t]
+    return key
+
+
+@inner
+def prefetch_leaves(X: Any, s: Any, moves: Any, n: Any) -> None:
+    """Asks for the cache's places of the leaves still to come: the first has not ended the node."""
+    for i in range(1, n):
+        prefetch(X.cache, int64(likely_key(X.table, s, int64(moves[i])) & X.cache_mask) * 2)
+
+
+@inner
 def next_move(X: Any, s: Any, frame: Any, ply: Any) -> Any:
     """Returns the next move to try, 0 if all were."""
     moves = adv(X.moves, ply * MOVE_ROOM)
@@ -178,6 +199,12 @@ def next_move(X: Any, s: Any, frame: Any, ply: Any) -> Any:
             return m
     if not frame[SCORED]:
         score_moves(X, s, frame, ply)
+    if frame[DEPTH] == 1 and frame[NEXT] >= 1:
+        if frame[NEXT] == 1:
+            prefetch_leaves(X, s, moves, frame[COUNT])
+        elif frame[NEXT] >= SORTED_LEAVES and frame[NEXT] < frame[COUNT]:
+            frame[NEXT] += 1
+            return int64(moves[frame[NEXT] - 1])
     while frame[NEXT] < frame[COUNT]:
         at = frame[NEXT]
         best = at

@@ -11,7 +11,7 @@ from numba import int64
 
 from graphsearch.evaluators.builtin_weights import load_weights
 from graphsearch.kernels.alphabeta_layout import new_search_arrays, search_pointers
-from graphsearch.kernels.alphabeta_leaves import quiesce
+from graphsearch.kernels.alphabeta_leaves import UNKNOWN, quiesce
 from graphsearch.kernels.board import PW, clock_of, generate_moves, in_check, is_dead, make_move
 from graphsearch.kernels.evaluation_search import FAR, MATE
 from graphsearch.kernels.jit import adv, inner, kernel
@@ -45,7 +45,7 @@ def _valued(X: Any, s: Any, ply: Any, depth: Any) -> Any:
     if _is_drawn(X, s, ply):
         return int64(0)
     if ply == depth:
-        return quiesce(X, s, ply, int64(-FAR), int64(FAR))
+        return quiesce(X, s, ply, int64(-FAR), int64(FAR), int64(UNKNOWN))
     return int64(FAR)
 
 

@@ -126,11 +126,14 @@ def _find(
 ) -> tuple[MateResult, MateCheck | None]:
     """Returns the result, saved, and the check that was asked for."""
     from graphsearch.graph import Graph
+    from graphsearch.mate.session import note_proof
 
     if store is None:
         return _search(board, limits, None, signals, check=check)
     with Graph.open_unevaluated(store) as graph:
-        return _search(board, limits, graph.use_entries(TABLE_BYTES), signals, check=check)
+        entries = graph.use_entries(TABLE_BYTES)
+        note_proof(graph, board)
+        return _search(board, limits, entries, signals, check=check)
 
 
 def _search(

@@ -83,9 +83,8 @@ def main() -> int:
         shortest += result.shortest
         times.append(result.seconds)
         if verdict != "right" or not result.shortest:
-            print(
-                f"{problem.moves:4} {result.mate!s:>5} {verdict}, {result.excluded} excluded: {result.position}"
-            )
+            found = f"{problem.moves:4} {result.mate!s:>5} {verdict}"
+            print(f"{found}, {result.excluded} excluded: {result.position}")
             sys.stdout.flush()
     print(f"{len(problems)} problems: {dict(verdicts)}, proven to be the shortest {shortest}")
     if times:

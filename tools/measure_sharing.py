@@ -103,9 +103,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--visits", type=int, default=20_000, help="of the best-first search before it")
     parser.add_argument("--mates", type=Path, help="EPD file of positions with a mate")
     parser.add_argument("--count", type=int, default=40, help="positions of it")
-    parser.add_argument(
-        "--mate-depth", type=int, default=4, help="of alpha-beta before that"
-    )
+    parser.add_argument("--mate-depth", type=int, default=4, help="of alpha-beta before that")
     parser.add_argument("--most", type=int, default=20_000, help="visits to prove a mate in")
     chosen = parser.parse_args(arguments)
     if chosen.mates:

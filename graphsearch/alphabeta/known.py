@@ -89,6 +89,8 @@ def known_line(
 ) -> tuple[chess.Move, ...]:
     """Returns the principal variation of a stored entry: that of its run, else by the entries below."""
     row = rows.get(entry.depth)
+    if entry.depth == PROOF:
+        row = next((row for row in rows.values() if row.value == entry.value), None)
     if row is not None and row.value == entry.value:
         line = _legal(board, row.pv)
         if line and line[0] == entry.move:

@@ -151,10 +151,11 @@ def bound_found(frame: Any, clock: Any) -> Any:
 
 
 @inner
-def gives_way(data: Any, fresh: Any, depth: Any, bound: Any) -> Any:
-    """Returns whether an entry of the same position is to be written over."""
+def gives_way(data: Any, value: Any, depth: Any, bound: Any) -> Any:
+    """Returns whether an entry of the same position is to be written over; of two mates the shorter stays."""
     if depth_in(data) == PROOF:
-        return False
+        known, new = abs(value_in(data)), abs(value)
+        return depth == PROOF and (new > known or (new == known and bound == EXACT != bound_in(data)))
     if bound == NO_BOUND:
         return bound_in(data) == NO_BOUND
     return True
@@ -168,11 +169,16 @@ def write_entry(E: Any, key: Any, check: Any, frame: Any, ply: Any, clock: Any) 
     if bound == NO_BOUND and move == 0:
         return
     value = from_node(frame[BEST], ply) if bound else int64(0)
-    data = packed_entry(value, move, frame[DEPTH], bound, frame[KIND], frame[CUT_BY], check)
+    depth = int64(frame[DEPTH])
+    if proves_mate(value, bound):  # holds at every depth; that it is the shortest, if the depth covers it
+        if bound == EXACT and MATE - abs(value) > depth:
+            bound = LOWER if value > 0 else UPPER
+        depth = int64(PROOF)
+    data = packed_entry(value, move, depth, bound, frame[KIND], frame[CUT_BY], check)
     place = place_for(E, key, check)
     if E.keys[place] == key:
         old = E.data[place]
-        if (old ^ data) >> 48 == ZERO and not gives_way(old, not is_stored(E, place), frame[DEPTH], bound):
+        if (old ^ data) >> 48 == ZERO and not gives_way(old, value, depth, bound):
             return
         if old == data:
             E.ages[place] = uint8((E.ages[place] & ~uint8(AGE)) | uint8(E.counters[GENERATION]))

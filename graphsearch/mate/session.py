@@ -15,6 +15,7 @@ from typing import Any
 import chess
 
 from ..entries import PROOF, Entry, EntryTable
+from ..graph import Graph
 from ..kernels.evaluation_search import MATE
 from ..kernels.mate_table import ANY_LENGTH
 from ..position import CLOCK_DRAW, DEAD, NOT_TERMINAL, check, fen_of, terminal_kind
@@ -108,6 +109,19 @@ def find_mate(
     """
     check(board)
     return MateSearch(board, limits, entries=entries, table_bytes=table_bytes).run(stop, on_progress)
+
+
+def note_proof(graph: Graph, board: chess.Board) -> None:
+    """Has a mate that the best-first search has proven of a position among the graph's entries."""
+    record, table = graph.read(board), graph.entries
+    proof = record.proof_at(board.halfmove_clock) if record else None
+    if table is None or proof is None or not proof.mate:
+        return
+    known = table.get(board)
+    if known is not None and known.mate_plies is not None and abs(known.mate_plies) <= proof.mate:
+        return
+    value, bound = (MATE - proof.mate, "lower") if proof.result > 0 else (proof.mate - MATE, "upper")
+    table.put(board, Entry(value, PROOF, bound, None, "", 0))
 
 
 class MateSearch:

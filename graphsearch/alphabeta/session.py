@@ -150,12 +150,12 @@ class _Session:
             self.stop_reason = "known"
 
     def _search(self, *, use_graph: bool) -> None:
+        self.graph.note_later(self._begin)
         try:
             if use_graph:
                 self.graph_nodes = bring_visited(self.graph, self.board)
             self.engine = Engine(self.table, self.graph.arena if self.graph_nodes else None)
             self.table.next_search()
-            self.graph.note_later(self._begin)
             self._iterate()
         except StoreError as error:
             self.unsaved = error

@@ -311,9 +311,8 @@ class Graph:
 
     @property
     def has_unsaved(self) -> bool:
-        """Whether there is anything that the file does not hold, and that is not on its way there."""
-        dirty = self.arena.dirty_count or (self._kept and self._kept.table.dirty_count)
-        return bool(dirty or self._notes)
+        """Whether there is anything that the file does not hold once nothing is on its way there."""
+        return bool(self.arena.dirty_count or self._notes or (self._kept and self._kept.has_unsaved))
 
     def settle(self, *, wait: bool) -> bool:
         """Returns whether nothing is being saved; with `wait` it waits for that.

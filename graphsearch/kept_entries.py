@@ -63,6 +63,11 @@ class KeptEntries:
         left_out = len(order) - self.table.count
         self.report = EntryReport(self.table.count, left_out, found.ignored, found.problems)
 
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether there are entries that the file does not hold, on their way to it or not."""
+        return self._taken is not None or self.table.dirty_count > 0
+
     def take(self) -> Write | None:
         """Returns what writes the entries that the file does not hold; None if there are none.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import chess
 
@@ -21,10 +21,10 @@ CLOCK_DRAW = 100
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A value of the root that needs no search.
+    """A value of the root that is known without a search.
 
     Attributes:
-      depth: of its entry; the one that was asked for, if the entry is a proof.
+      depth: of its entry or iteration; the one that was asked for, if it holds at every depth.
       value, bound, pv: as `results.DepthResult` has them.
     """
 
@@ -56,49 +56,53 @@ def is_shortest_mate(value: int, bound: str, depth: int) -> bool:
     return abs(value) >= LEAST_MATE and bound == "exact" and (plies <= depth or depth == PROOF)
 
 
-def answer_of(
-    entry: Entry | None,
-    limits: DepthLimits,
-    table: EntryTable,
-    board: chess.Board,
-    rows: Mapping[int, Outcome],
-) -> Answer | None:
-    """Returns what the root's entry answers to a request, None if it does not.
+def facts_of(
+    entry: Entry | None, table: EntryTable, board: chess.Board, rows: Mapping[int, Outcome]
+) -> list[Answer]:
+    """Returns everything that is known of a root, the deepest last; at one depth a run before an entry.
+
+    An entry may say less than the run that wrote it: it must hold for every path to the position.
 
     Args:
-      entry: that of the root. rows: earlier iterations by depth, whose lines are whole.
+      entry: that of the root (`usable_entry`). rows: earlier iterations by depth.
     """
-    if entry is None:
-        return None
+    facts = []
+    if entry is not None:
+        same = [_legal(board, row.pv) for row in rows.values() if row.value == entry.value]
+        line = max([line_below(table, board), *same], key=len)
+        facts.append(Answer(entry.depth, entry.value, entry.bound, line))
+    facts += [
+        Answer(depth, row.value, row.bound, _legal(board, row.pv))
+        for depth, row in rows.items()
+        if row.value is not None
+    ]
+    return sorted(facts, key=lambda fact: fact.depth)
+
+
+def answer_of(facts: Sequence[Answer], limits: DepthLimits) -> Answer | None:
+    """Returns the deepest fact that answers a request, None if none does."""
+    found = [answer for fact in facts if (answer := _answering(fact, limits)) is not None]
+    return found[-1] if found else None
+
+
+def _answering(fact: Answer, limits: DepthLimits) -> Answer | None:
+    """Returns the fact as the window sees it, None if it is not deep enough or leaves the answer open."""
     alpha, beta = limits.last_window
-    fails = (entry.bound != "upper" and entry.value >= beta) or (
-        entry.bound != "lower" and entry.value <= alpha
-    )
-    proven = is_shortest_mate(entry.value, entry.bound, entry.depth) or (
-        fails and entry.mate_plies is not None
-    )
-    if not (fails or entry.bound == "exact") or not (proven or entry.depth >= limits.depth):
+    above = fact.bound != "upper" and fact.value >= beta
+    below = fact.bound != "lower" and fact.value <= alpha
+    proven = is_shortest_mate(fact.value, fact.bound, fact.depth)
+    if not (above or below or fact.bound == "exact") or not (proven or fact.depth >= limits.depth):
         return None
-    bound = entry.bound if not fails else ("lower" if entry.value >= beta else "upper")
-    depth = limits.depth if entry.depth == PROOF or proven else entry.depth
-    return Answer(depth, entry.value, bound, known_line(entry, table, board, rows))
+    depth = limits.depth if proven or fact.depth == PROOF else fact.depth
+    return replace(fact, depth=depth, bound="lower" if above else "upper" if below else "exact")
 
 
-def known_line(
-    entry: Entry, table: EntryTable, board: chess.Board, rows: Mapping[int, Outcome]
-) -> tuple[chess.Move, ...]:
-    """Returns the principal variation of a stored entry: that of its run, else by the entries below."""
-    row = rows.get(entry.depth)
-    if entry.depth == PROOF:
-        row = next((row for row in rows.values() if row.value == entry.value), None)
-    if row is not None and row.value == entry.value:
-        line = _legal(board, row.pv)
-        if line and line[0] == entry.move:
-            return line
+def line_below(table: EntryTable, board: chess.Board) -> tuple[chess.Move, ...]:
+    """Returns the line of best moves from a position that exact entries give."""
     game = board.copy(stack=False)
     found: list[chess.Move] = []
-    step: Entry | None = entry
-    while step is not None and step.move is not None and step.move in game.legal_moves and len(found) < 100:
+    step = table.get(game)
+    while step is not None and step.move is not None and step.move in game.legal_moves:
         found.append(step.move)
         game.push(step.move)
         step = None if game.is_repetition(2) else table.get(game)
@@ -117,9 +121,10 @@ def _legal(board: chess.Board, text: str) -> tuple[chess.Move, ...]:
     return tuple(line)
 
 
-def known_of(entry: Entry | None, rows: Mapping[int, Outcome]) -> Known:
-    """Returns up to which depth the root is known exactly, and what its iterations had taken."""
-    if entry is None or entry.bound != "exact" or entry.depth == PROOF:
+def known_of(facts: Sequence[Answer], rows: Mapping[int, Outcome]) -> Known:
+    """Returns up to which depth a root is known exactly, and what its iterations had taken."""
+    exact = [fact.depth for fact in facts if fact.bound == "exact" and fact.depth != PROOF]
+    if not exact:
         return Known()
-    done = [row for depth, row in rows.items() if depth <= entry.depth]
-    return Known(entry.depth, sum(row.nodes for row in done), sum(row.seconds for row in done))
+    done = [row for depth, row in rows.items() if depth <= exact[-1]]
+    return Known(exact[-1], sum(row.nodes for row in done), sum(row.seconds for row in done))

@@ -19,10 +19,11 @@ from ..entries import EntryTable
 from ..errors import GraphSearchError, StoreError, UnsavedError
 from ..graph import Graph
 from ..position import CHECKMATE, NOT_TERMINAL, fen_of, key_of, terminal_kind
+from ..search import history_keys
 from ..store import Store, entry_runs
 from ..store.entry_runs import ALPHABETA, Outcome
 from .engine import Engine
-from .known import Answer, answer_of, is_shortest_mate, known_of, usable_entry
+from .known import Answer, answer_of, facts_of, is_shortest_mate, known_of, usable_entry
 from .limits import DepthLimits
 from .ordering import bring_visited
 from .outcome import AlphaBetaProgress, AlphaBetaResult, Known
@@ -108,6 +109,7 @@ class _Session:
         self.board = board
         self.limits = limits
         self.stop = stop
+        self.history = len(history_keys(board))
         self.on_depth: OnDepth | None = None
         self.on_progress: OnProgress | None = None
         self.interval = 0.5
@@ -142,20 +144,25 @@ class _Session:
     def _look_up(self) -> None:
         """Finds out what entries and earlier runs say of the root."""
         rows: dict[int, Outcome] = {}
-        self.graph.call(lambda store: rows.update(entry_runs.iterations(store, self._key, self._evaluation)))
+        if not self.history:
+            self.graph.call(lambda store: rows.update(self._rows(store)))
         entry = usable_entry(self.table, self.board)
-        self.known = known_of(entry, rows)
-        self.answer = answer_of(entry, self.limits, self.table, self.board, rows)
+        facts = facts_of(entry, self.table, self.board, rows)
+        self.known = known_of(facts, rows)
+        self.answer = answer_of(facts, self.limits)
         if self.answer is not None:
             self.stop_reason = "known"
 
+    def _rows(self, store: Store) -> dict[int, Outcome]:
+        return entry_runs.iterations(store, fen_of(self.board), self._key, self._evaluation)
+
     def _search(self, *, use_graph: bool) -> None:
+        self.graph.note_later(self._begin)
         try:
             if use_graph:
                 self.graph_nodes = bring_visited(self.graph, self.board)
             self.engine = Engine(self.table, self.graph.arena if self.graph_nodes else None)
             self.table.next_search()
-            self.graph.note_later(self._begin)
             self._iterate()
         except StoreError as error:
             self.unsaved = error
@@ -231,8 +238,9 @@ class _Session:
 
     def _begin(self, store: Store) -> None:
         """Enters this run in the file."""
+        limits = self.limits.as_dict() | ({entry_runs.HISTORY: self.history} if self.history else {})
         self.run_id = entry_runs.begin(
-            store, ALPHABETA, fen_of(self.board), self._key, self.limits.as_dict(), self._evaluation
+            store, ALPHABETA, fen_of(self.board), self._key, limits, self._evaluation
         )
 
     def _note_iteration(self, found: DepthResult) -> None:

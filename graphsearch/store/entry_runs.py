@@ -20,6 +20,7 @@ from .provenance import now
 from .store import Store
 
 ALPHABETA, MATE = "alphabeta", "mate"  # kinds
+HISTORY = "history"  # limit of a run: how many positions before its own stood twice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,20 +166,31 @@ def _run(row: dict[str, Any]) -> EntryRun:
     return EntryRun(**row | {"limits": limits})
 
 
-def iterations(store: Store, key: str, evaluation: str) -> dict[int, Outcome]:
-    """Returns the last complete iteration of each depth for a position, by depth.
+def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, Outcome]:
+    """Returns complete iterations for a position by depth: the last exact one of each, else the last one.
+
+    Runs count that began with the same clock, and with no position behind them that could return a third
+    time (HISTORY): what they found holds wherever the position is the root again.
 
     Args:
-      key: 16 hex digits. evaluation: digest of what made the values; those of others do not count.
+      fen, key: the position, its key in 16 hex digits. evaluation: digest of what makes the values.
     """
     if not has_tables(store):
         return {}
     columns = ", ".join(f"entry_iteration.{name}" for name in _STEP_COLUMNS)
     with sql_errors(store.path, "read it"):
         rows = store.connection.execute(
-            f"SELECT {columns} FROM entry_iteration JOIN entry_run ON entry_run.id = entry_iteration.run"  # noqa: S608
-            " WHERE entry_run.key = ? AND entry_run.evaluation = ? ORDER BY entry_iteration.id",
+            f"SELECT entry_run.fen, entry_run.limits, {columns}"  # noqa: S608 (constants)
+            " FROM entry_iteration JOIN entry_run ON entry_run.id = entry_iteration.run"
+            " WHERE entry_run.key = ? AND entry_run.evaluation = ?"
+            " ORDER BY entry_iteration.bound = 'exact', entry_iteration.id",
             (key, evaluation),
         ).fetchall()
-    found = [Outcome(**dict(zip(_STEP_COLUMNS, row, strict=True))) for row in rows]
+    same = [row for its_fen, limits, *row in rows if _clock(its_fen) == _clock(fen) and HISTORY not in limits]
+    found = [Outcome(**dict(zip(_STEP_COLUMNS, row, strict=True))) for row in same]
     return {outcome.depth: outcome for outcome in found if outcome.depth is not None}
+
+
+def _clock(fen: str) -> str:
+    """Returns the halfmove clock of a FEN."""
+    return fen.split()[4] if len(fen.split()) > 4 else ""

@@ -86,6 +86,18 @@ def test_a_second_run_begins_with_the_first_depth_that_is_not_known(tmp_path: Pa
     assert facts.entries.entries >= second.entries
 
 
+def test_a_depth_is_known_although_its_entry_cannot_say_so(tmp_path: Path) -> None:
+    """A value that a repetition took part in is no entry, which holds for every path; the run has it."""
+    path = tmp_path / "a.graph"
+    first = run(path, 4)
+    with Store.open(path) as store, store.transaction():
+        store.connection.execute("DELETE FROM entry_piece")
+    again, deeper = run(path, 4), run(path, 5)
+    assert (again.stop_reason, again.value, again.pv) == ("known", first.value, first.pv)
+    assert [iteration.depth for iteration in deeper.iterations] == [5]
+    assert deeper.value == run(None, 5).value
+
+
 @pytest.mark.parametrize("depth", [3, 4])
 def test_what_the_file_knows_is_answered_at_once(tmp_path: Path, depth: int) -> None:
     path = tmp_path / "a.graph"
@@ -242,7 +254,7 @@ def test_a_reader_sees_whole_saves_while_a_search_writes(
             graph.settle(wait=True)
             loaded = entries.load(store, evaluation())
             assert loaded.problems == []
-            rows = entry_runs.iterations(store, key, evaluation())
+            rows = entry_runs.iterations(store, KIWIPETE.fen(), key, evaluation())
             assert sorted(rows) == list(range(1, len(rows) + 1))
             assert found.depth - 1 <= len(rows) <= found.depth
             seen.append(len(loaded.keys))
@@ -273,7 +285,9 @@ def test_a_game_that_may_repeat_is_searched_whatever_the_file_knows(tmp_path: Pa
     game = chess.Board()
     for san in ("Nf3", "Nf6", "Ng1", "Ng8") * 2:
         game.push_san(san)
-    assert run(path, 3, game).known.depth == 0
+    for _ in range(2):
+        assert run(path, 3, game).known.depth == 0
+    assert run(path, 3, chess.Board()).stop_reason == "known"
     run(path, 2, chess.Board("4k3/8/8/8/8/8/8/R3K3 w - - 0 1"))
     assert run(path, 2, chess.Board("4k3/8/8/8/8/8/8/R3K3 w - - 5 9")).stop_reason == "known"
     assert run(path, 10, chess.Board("4k3/8/8/8/8/8/8/R3K3 w - - 82 90"), nodes=500).known.depth == 0

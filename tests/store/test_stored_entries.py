@@ -245,7 +245,7 @@ def test_files_of_older_formats_have_no_entries(tmp_path: Path) -> None:
         assert len(entries.load(store, OURS).keys) == 0
         assert entries.facts(store).entries == 0
         assert entry_runs.runs(store) == []
-        assert entry_runs.iterations(store, "0" * 16, OURS) == {}
+        assert entry_runs.iterations(store, "a fen", "0" * 16, OURS) == {}
 
 
 def test_runs_and_iterations_are_plain_rows(tmp_path: Path) -> None:
@@ -259,8 +259,8 @@ def test_runs_and_iterations_are_plain_rows(tmp_path: Path) -> None:
             entry_runs.add_iteration(store, run, two)
             entry_runs.update(store, run, two, finished=True)
             entry_runs.begin(store, MATE, "a fen", "0" * 16, {}, OURS)
-        assert entry_runs.iterations(store, "0" * 16, OURS) == {1: one, 2: two}
-        assert entry_runs.iterations(store, "0" * 16, OTHERS) == {}
+        assert entry_runs.iterations(store, "a fen", "0" * 16, OURS) == {1: one, 2: two}
+        assert entry_runs.iterations(store, "a fen", "0" * 16, OTHERS) == {}
     first, second = info(path).entry_runs
     assert (first.kind, first.depth, first.nodes, first.limits, bool(first.finished)) == (
         "alphabeta",

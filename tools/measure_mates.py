@@ -83,9 +83,8 @@ def main() -> int:
         shortest += result.shortest
         times.append(result.seconds)
         if verdict != "right" or not result.shortest:
-            found = f"{problem.moves:4} {result.mate!s:>5} {verdict}"
-            print(f"{found}, {result.excluded} excluded: {result.position}")
-            sys.stdout.flush()
+            found = f"{problem.moves:4} {result.mate!s:>5} {verdict}, {result.excluded} excluded"
+            print(f"{found}, {result.seconds:.1f} s: {result.position}", flush=True)
     print(f"{len(problems)} problems: {dict(verdicts)}, proven to be the shortest {shortest}")
     if times:
         print(f"seconds: median {statistics.median(times):.3f}, worst {max(times):.1f}")

@@ -35,6 +35,7 @@ from .mate_table import (
     MOVE_AT,
     SLOTS,
     clock_bound,
+    first_of,
     plies_of,
     store,
     work_of,
@@ -57,6 +58,21 @@ def count_proofs(A: Any) -> Any:
         if _is_proof(P, i):
             count += 1
     return count
+
+
+@kernel
+def spread(A: Any, B: Any) -> None:
+    """Copies a prover's table into another one, empty and larger."""
+    P = pointers(A).table
+    Q = pointers(B).table
+    for i in range(A.keys.size):
+        if P.keys[i] == ZERO:
+            continue
+        at = first_of(Q, P.keys[i])
+        for k in range(at, at + SLOTS):
+            if Q.keys[k] == ZERO:
+                Q.keys[k], Q.numbers[k], Q.data[k] = P.keys[i], P.numbers[i], P.data[i]
+                break
 
 
 @inner

@@ -17,8 +17,9 @@ from ..position import decode_move, pack
 from .limits import MOST_MOVES
 
 PLACE_BYTES = 24  # of one place of the table
-LEAST_PLACES = 1 << 12
-TABLE_BYTES = 1 << 28  # by default: 8 million places are 192 MiB, of which memory has what is used
+LEAST_PLACES, FIRST_PLACES = 1 << 12, 1 << 17
+TABLE_BYTES = 1 << 28  # most, by default: 8 million places are 192 MiB
+PLACES_PER_VISIT = 2  # a table with fewer grows
 
 assert 2 * MOST_MOVES < kernel.MOST_PLIES
 
@@ -66,12 +67,13 @@ class Prover:
         """Makes an empty one.
 
         Args:
-          size: bytes of the table, at most.
+          size: bytes of the table, at most; it begins small and grows.
           drawn: Polyglot keys of positions that stood twice in the game: to come to one is a draw.
         """
-        places = LEAST_PLACES
-        while 2 * places * PLACE_BYTES <= size:
-            places *= 2
+        self._most_places = LEAST_PLACES
+        while 2 * self._most_places * PLACE_BYTES <= size:
+            self._most_places *= 2
+        places = min(FIRST_PLACES, self._most_places)
         deep = kernel.MOST_PLIES + 3
         self.arrays = kernel.ProverArrays(
             np.zeros(places, np.uint64),
@@ -105,9 +107,24 @@ class Prover:
           attacks: whether the side to move is to mate, else the other one.
           plies: within which; ANY_LENGTH: no limit, and then a disproof is none.
         """
+        self._grow()
         self.arrays.counters[kernel.VISIT_LIMIT] = self.visits + visits
         kernel.prove(self._tables, self.arrays, pack(board), attacks, plies)
         return self._answer()
+
+    def _grow(self) -> None:
+        """Makes the table larger if it may be full: a visit stores one entry, often one that is there."""
+        places = self.arrays.keys.size
+        if self.visits * PLACES_PER_VISIT >= places and places < self._most_places:
+            self.spread(min(4 * places, self._most_places))
+
+    def spread(self, places: int = LEAST_PLACES) -> None:
+        """Puts the table into one of so many places, at least as many as it has."""
+        more = max(places, self.arrays.keys.size)
+        keys, numbers, data = (np.zeros(more, np.uint64) for _ in range(3))
+        larger = self.arrays._replace(keys=keys, numbers=numbers, data=data)
+        shared.spread(self.arrays, larger)
+        self.arrays = larger
 
     def look(self, board: chess.Board, *, attacks: bool, plies: int) -> tuple[Answer, list[Child]]:
         """Returns what the positions behind all moves say of a question, and those moves, one visit later."""

@@ -164,6 +164,7 @@ class MateSearch:
         table = EntryTable(0)
         prover.give(table, exact=True)
         prover.take(table)
+        prover.spread()
         self._began = time.monotonic()
 
     # -------------------------------------------------------------- the search

@@ -31,7 +31,7 @@ import scipy.optimize
 import scipy.sparse
 from numpy.typing import NDArray
 
-from graphsearch.evaluators.builtin_weights import weights_from_groups
+from graphsearch.evaluators.builtin_weights import weights_from_groups, with_depth
 from graphsearch.kernels import evaluation as kevaluation
 from graphsearch.kernels import evaluation_search as ksearch
 from graphsearch.kernels.evaluation_layout import (
@@ -43,6 +43,7 @@ from graphsearch.kernels.evaluation_layout import (
     SCALAR_UNIT,
     TAPERED_COUNT,
     TAPERED_GROUPS,
+    VERIFY_DEPTH,
     WEIGHT_COUNT,
 )
 from graphsearch.kernels.tables import load_tables
@@ -289,7 +290,7 @@ def fit(positions: Positions, temperature: float) -> NDArray[np.int64]:
     """Returns weights fitted to nine in ten positions; prints how they do on the rest."""
     # Whole stretches are held out, because neighbours come from one game.
     held_out = np.arange(len(positions.wdl)) // 200 % HELD_OUT == HELD_OUT - 1
-    weights = np.zeros(WEIGHT_COUNT, np.int64)
+    weights = with_depth(np.zeros(WEIGHT_COUNT, np.int64), VERIFY_DEPTH)
     train, test = positions.where(~held_out), positions.where(held_out)
     fit_values(train, weights)
     fit_map(train, weights)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..kernels.evaluation_layout import FITTED_COUNT, VERIFY_DEPTH
 from ..kernels.kinds import BUILTIN
-from ..provenance import EvaluatorIdentity
+from ..provenance import EvaluatorIdentity, Option
 from .base import Evaluation, PositionBatch, tempered
-from .builtin_weights import load_weights
+from .builtin_weights import load_weights, with_depth
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,15 +22,22 @@ MAPPING = "builtin-wdl"
 
 
 class BuiltinEvaluator:
-    """V from a fitted tapered evaluation after quiescence, P from a fitted move model."""
+    """V from a fitted tapered evaluation after quiescence, P from a fitted move model.
+
+    Attributes:
+      temperature: of the policy.
+      verify_depth: how many plies deeper the moves that look best are searched again, 0 to 3.
+    """
 
     kernel_kind = BUILTIN
 
-    def __init__(self, temperature: float = 1.0) -> None:
-        self.weights = load_weights()
+    def __init__(self, temperature: float = 1.0, *, verify_depth: int = VERIFY_DEPTH) -> None:
+        self.weights = with_depth(load_weights(), verify_depth)
         self.temperature = temperature
-        digest = hashlib.sha256(self.weights.tobytes() + bytes([REVISION])).hexdigest()
-        options = {} if temperature == 1.0 else {"PolicyTemperature": temperature}
+        digest = hashlib.sha256(self.weights[:FITTED_COUNT].tobytes() + bytes([REVISION])).hexdigest()
+        options: dict[str, Option] = {} if temperature == 1.0 else {"PolicyTemperature": temperature}
+        if verify_depth != VERIFY_DEPTH:
+            options["verify_depth"] = verify_depth
         self.identity = EvaluatorIdentity("builtin", digest, options, MAPPING)
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:

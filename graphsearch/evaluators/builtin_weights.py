@@ -8,7 +8,17 @@ from importlib.resources import files
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels.evaluation_layout import MOVE_GROUPS, OFFSETS, SCALAR_GROUPS, TAPERED_GROUPS, WEIGHT_COUNT
+from ..kernels.evaluation_layout import (
+    MOVE_GROUPS,
+    OFFSETS,
+    SCALAR_GROUPS,
+    TAPERED_GROUPS,
+    VERIFICATIONS,
+    VERIFIED_MOVES,
+    VERIFIED_PLIES,
+    VERIFY_DEPTH,
+    WEIGHT_COUNT,
+)
 
 WEIGHTS_FILE = "builtin_weights.json"
 
@@ -25,7 +35,7 @@ def pack_pairs(pairs: list[list[int]]) -> list[int]:
 
 
 def weights_from_groups(groups: dict[str, list[list[int]] | list[int]]) -> Weights:
-    """Returns the weights as one array, `int64[WEIGHT_COUNT]`.
+    """Returns the weights as one array, `int64[WEIGHT_COUNT]`, with the default depth behind them.
 
     Args:
       groups: every group of `evaluation_layout`, as long as it says there, of pairs or plain integers.
@@ -42,10 +52,17 @@ def weights_from_groups(groups: dict[str, list[list[int]] | list[int]]) -> Weigh
         if len(values) != size:
             raise ValueError(f"weight group {name!r} has {len(values)} entries, expected {size}")
         out[OFFSETS[name] : OFFSETS[name] + size] = values if name in SCALAR_GROUPS else pack_pairs(values)  # type: ignore[arg-type]
+    return with_depth(out, VERIFY_DEPTH)
+
+
+def with_depth(weights: Weights, depth: int) -> Weights:
+    """Returns the weights with another `verify_depth`, an index of `VERIFICATIONS`."""
+    out = weights.copy()
+    out[VERIFIED_MOVES], out[VERIFIED_PLIES] = VERIFICATIONS[depth]
     return out
 
 
 def load_weights() -> Weights:
-    """Returns the fitted weights, `int64[WEIGHT_COUNT]`."""
+    """Returns the fitted weights and the default depth, `int64[WEIGHT_COUNT]`."""
     text = files(__package__).joinpath(WEIGHTS_FILE).read_text(encoding="utf-8")
     return weights_from_groups(json.loads(text)["groups"])

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Literal
 
 from ..errors import InvalidParameterError, UnknownEvaluatorError
+from ..kernels.evaluation_layout import VERIFICATIONS, VERIFY_DEPTH
 from .base import Evaluator, close
 from .builtin import BuiltinEvaluator
 from .combined import CombinedEvaluator
@@ -74,6 +75,7 @@ def create(which: str | EvaluatorSpec, options: Mapping[str, str] | None = None)
       which: one of `NAMES`, or a specification.
       options: with a name: `PolicyTemperature` (builtin, lc0): above 1 flattens the priors, below 1 sharpens
         them. `device` (lc0): `auto`, `cpu`, `cuda`, ... `threads` (lc0): of the CPU, 0 for all cores.
+        `verify_depth` (builtin): how many plies deeper the best moves are searched again, 0 to 3.
         `workers`: processes. Those of `uci` are its own and the engine's.
 
     Raises:
@@ -113,6 +115,7 @@ def check(spec: EvaluatorSpec) -> None:
             _temperature(options, 1.0)
             _threads(options)
             _workers(options)
+            _verify_depth(options)
 
 
 def _has_own_pool(spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> bool:
@@ -209,7 +212,8 @@ class _Kind:
 
 
 def _builtin(_: str, options: Options, part: Part) -> Evaluator:
-    return BuiltinEvaluator(_temperature(options, 1.0) if part != VALUE else 1.0)
+    temperature = _temperature(options, 1.0) if part != VALUE else 1.0
+    return BuiltinEvaluator(temperature, verify_depth=_verify_depth(options))
 
 
 def _uniform(_: str, options: Options, part: Part) -> Evaluator:
@@ -229,7 +233,7 @@ def _uci(program: str, options: Options, part: Part) -> Evaluator:
 
 
 _KINDS = {
-    "builtin": _Kind(_builtin, ("PolicyTemperature",)),
+    "builtin": _Kind(_builtin, ("PolicyTemperature", "verify_depth")),
     "uniform": _Kind(_uniform, ()),
     "lc0": _Kind(_lc0, ("PolicyTemperature", "device", "threads")),
     "uci": _Kind(_uci, tuple(UCI_OPTIONS), passes_on=True, has_workers=True),
@@ -369,6 +373,11 @@ def _temperature(options: Options, default: float) -> float:
     if not 0.1 <= value <= 10:
         raise InvalidParameterError(f"PolicyTemperature must be from 0.1 to 10, not {text}")
     return value
+
+
+def _verify_depth(options: Options) -> int:
+    depth = _whole(options, "verify_depth", 0, len(VERIFICATIONS) - 1)
+    return VERIFY_DEPTH if depth is None else depth
 
 
 def _threads(options: Options) -> int:

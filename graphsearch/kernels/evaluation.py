@@ -14,7 +14,7 @@ from numba import float32, int64
 
 from .board import PW, in_check, make_move
 from .evaluation_captures import BIAS, capture_gain, order_key
-from .evaluation_layout import OFFSETS, SCALAR_UNIT
+from .evaluation_layout import OFFSETS, SCALAR_UNIT, VERIFIED_MOVES, VERIFIED_PLIES
 from .evaluation_moves import move_terms
 from .evaluation_search import (
     COUNT,
@@ -48,7 +48,6 @@ LOSS_STEP, LOSS_BINS = 50, 24
 LOSS_LIMIT = LOSS_STEP * LOSS_BINS
 LOGIT_FLOOR = -12.0  # below the best; keeps every prior well above 0
 VERIFIED = U(1 << 32)  # marks the score of a move that was searched again
-VERIFIED_MOVES = 6
 VERIFY_MARGIN = 400  # below the best score, within which moves are searched again
 HALF_LICHESS = 0.00368208 / 2 / 10  # per thousandth of a pawn; 2 / (1 + exp(-x)) - 1 = tanh(x / 2)
 MISSED_MATE = 0.5
@@ -182,12 +181,12 @@ def verify_best(T: Any, W: Any, s: Any, moves: Any, n: Any, scratch: Any) -> Any
     """
     search = adv(scratch, SEARCH)
     top = int64(-FAR)
-    for _ in range(VERIFIED_MOVES):
+    for _ in range(W[VERIFIED_MOVES]):
         i = best_unverified(adv(scratch, ROOT), n, scratch)
         if i < 0 or score_of(scratch, i) + VERIFY_MARGIN <= top:
             break
         make_move(T, s, search, moves[i])
-        score = -quiescence(T, W, search, int64(-FAR), VERIFY_MARGIN - top, int64(1))
+        score = -quiescence(T, W, search, int64(-FAR), VERIFY_MARGIN - top, int64(W[VERIFIED_PLIES]))
         top = max(top, score)
         scratch[SCORES + i] = U(score + BIAS) | VERIFIED
 

@@ -78,4 +78,9 @@ def _offsets() -> dict[str, int]:
 OFFSETS = _offsets()
 TAPERED_COUNT = sum(TAPERED_GROUPS.values())
 MOVE_COUNT = sum(MOVE_GROUPS.values())
-WEIGHT_COUNT = TAPERED_COUNT + MOVE_COUNT + sum(SCALAR_GROUPS.values())
+FITTED_COUNT = TAPERED_COUNT + MOVE_COUNT + sum(SCALAR_GROUPS.values())
+# Behind the fitted weights: how many of the moves that look best are searched again, how many plies deeper
+VERIFIED_MOVES, VERIFIED_PLIES = FITTED_COUNT, FITTED_COUNT + 1
+WEIGHT_COUNT = FITTED_COUNT + 2
+VERIFICATIONS = ((0, 0), (6, 1), (3, 2), (3, 3))  # (moves, plies) by `verify_depth`
+VERIFY_DEPTH = 1  # unless something else is asked for

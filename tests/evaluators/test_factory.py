@@ -28,6 +28,7 @@ from graphsearch.evaluators import (
     TableEntry,
     TableEvaluator,
     UniformEvaluator,
+    check,
     create,
     parse_options,
 )
@@ -44,7 +45,7 @@ def test_an_unknown_name_lists_those_that_there_are(name: str) -> None:
 
 def test_a_wrong_option_lists_those_that_there_are() -> None:
     with pytest.raises(
-        InvalidParameterError, match="builtin has no option Temp; it has PolicyTemperature, workers"
+        InvalidParameterError, match="builtin has no option Temp; it has PolicyTemperature, verify_depth"
     ):
         create("builtin", {"Temp": "1"})
     with pytest.raises(InvalidParameterError, match="uniform has no option PolicyTemperature"):
@@ -53,6 +54,21 @@ def test_a_wrong_option_lists_those_that_there_are() -> None:
 
 def test_names_of_options_may_be_written_in_any_case() -> None:
     assert create("builtin", {"policytemperature": "2"}).temperature == 2.0
+
+
+@pytest.mark.parametrize("value", ["-1", "4", "x", "", "1.5"])
+def test_verify_depth_is_0_to_3(value: str) -> None:
+    for examine in (create, check):
+        with pytest.raises(InvalidParameterError, match="verify_depth must be a whole number from 0 to 3"):
+            examine(EvaluatorSpec(evaluator="builtin", options=(("verify_depth", value),)))
+
+
+def test_another_verify_depth_is_another_evaluator() -> None:
+    usual = create("builtin").identity
+    assert create("builtin", {"verify_depth": "1"}).identity == usual
+    assert create("builtin", {"verify_depth": "2"}).identity != usual
+    assert "verify_depth=2" in create("builtin", {"verify_depth": "2"}).identity.describe()
+    assert "verify_depth" not in usual.as_json()
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "x", "", "1.5", "99999"])

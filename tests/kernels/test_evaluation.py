@@ -13,9 +13,9 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch.evaluators.builtin_weights import load_weights, weights_from_groups
+from graphsearch.evaluators.builtin_weights import load_weights, weights_from_groups, with_depth
 from graphsearch.kernels.evaluation import EVALUATION_SCRATCH_WORDS, evaluate_batch
-from graphsearch.kernels.evaluation_layout import MOVE_GROUPS, SCALAR_GROUPS, TAPERED_GROUPS
+from graphsearch.kernels.evaluation_layout import FITTED_COUNT, MOVE_GROUPS, SCALAR_GROUPS, TAPERED_GROUPS
 from graphsearch.kernels.evaluation_search import FAR, SEARCH_WORDS, exchange_of, quiescent_score
 from graphsearch.kernels.rules import list_moves
 from graphsearch.kernels.tables import load_tables
@@ -60,13 +60,16 @@ def name_of(move: int) -> str:
     return chess.Move(move & 63, move >> 6 & 63, promotion + 1 if promotion else None).uci()
 
 
-def evaluate(board: chess.Board, scratch: np.ndarray | None = None) -> tuple[np.ndarray, dict[str, float]]:
+def evaluate(
+    board: chess.Board, scratch: np.ndarray | None = None, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, dict[str, float]]:
     words, moves = pack(board), np.zeros(256, np.uint16)
     n = int(list_moves(load_tables(), words, moves))
     wdl, priors = np.zeros((1, 3), np.float32), np.zeros(n, np.float32)
     scratch = np.zeros(EVALUATION_SCRATCH_WORDS, np.uint64) if scratch is None else scratch
     offsets = np.array([0, n], np.int64)
-    evaluate_batch(load_tables(), load_weights(), words, moves[:n].copy(), offsets, wdl, priors, scratch)
+    weights = load_weights() if weights is None else weights
+    evaluate_batch(load_tables(), weights, words, moves[:n].copy(), offsets, wdl, priors, scratch)
     return wdl[0], dict(zip(map(name_of, moves[:n].tolist()), priors.tolist(), strict=True))
 
 
@@ -154,6 +157,25 @@ def test_batch_is_what_single_evaluations_are() -> None:
         one, single = evaluate(board)
         assert np.array_equal(wdl[b], one)
         assert priors[offsets[b] : offsets[b + 1]].tolist() == list(single.values())
+
+
+@pytest.mark.parametrize("depth", [0, 2, 3])
+def test_a_value_does_not_depend_on_what_was_evaluated_before(depth: int) -> None:
+    weights = with_depth(load_weights(), depth)
+    used = np.zeros(EVALUATION_SCRATCH_WORDS, np.uint64)
+    boards = positions(count=24)
+    fresh = [evaluate(board, weights=weights) for board in boards]
+    again = [evaluate(board, used, weights) for board in reversed(boards)]
+    for one, other in zip(fresh, reversed(again), strict=True):
+        assert np.array_equal(one[0], other[0])
+        assert one[1] == other[1]
+
+
+def test_a_deeper_look_sees_a_mate_in_two() -> None:
+    board = chess.Board("rn2N3/8/4R2b/B3R3/3kP1N1/K2n4/8/1q6 w - - 0 1")  # by Rd5+
+    wins = [evaluate(board, weights=with_depth(load_weights(), depth))[0][0] for depth in (1, 2)]
+    assert wins[0] < 0.9
+    assert wins[1] > 0.99
 
 
 def test_uncompiled_code_gives_the_same() -> None:
@@ -260,7 +282,7 @@ def test_weights_file_must_fit_the_layout() -> None:
         name: [[0, 0]] * size if name not in SCALAR_GROUPS else [0] * size
         for name, size in (TAPERED_GROUPS | MOVE_GROUPS | SCALAR_GROUPS).items()
     }
-    assert not weights_from_groups(groups).any()
+    assert not weights_from_groups(groups)[:FITTED_COUNT].any()
     with pytest.raises(ValueError, match="tempo"):
         weights_from_groups({**groups, "tempo": []})
     with pytest.raises(ValueError, match="tempo"):

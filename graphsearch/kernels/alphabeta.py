@@ -41,6 +41,7 @@ from .alphabeta_layout import (
     MOVE_ROOM,
     MOVES,
     NEXT,
+    NO_TAINT,
     NODES,
     ORDERED,
     PATH_DRAWS,
@@ -69,18 +70,18 @@ from .layout import pointers
 
 
 @inner
-def repeats(X: Any, s: Any, ply: Any) -> Any:
-    """Returns whether the position stood on the path, or twice in the game before the root."""
+def repeated_at(X: Any, s: Any, ply: Any) -> Any:
+    """Returns the ply at which a position stood already on the path; -1: twice in the game; NO_TAINT: none."""
     clock = clock_of(s)
     key = s[9]
     for back in range(4, min(clock, ply) + 1, 2):
         if X.positions[(ply - back) * PW + 9] == key:
-            return True
+            return ply - back
     if clock >= ply:
         for i in range(X.game_size):
             if X.game[i] == key:
-                return True
-    return False
+                return int64(-1)
+    return int64(NO_TAINT)
 
 
 @inner
@@ -93,12 +94,14 @@ def ends_by_rule(X: Any, s: Any, frame: Any, ply: Any) -> Any:
         frame[BEST] = value_at_limit(X, s, ply)
         X.counters[PATH_DRAWS] += 1
         return True
-    if ply > 0 and repeats(X, s, ply):
-        frame[BEST] = 0
-        frame[TAINT] = 1
-        X.counters[PATH_DRAWS] += 1
-        return True
-    return False
+    if ply == 0:
+        return False
+    frame[TAINT] = repeated_at(X, s, ply)
+    if frame[TAINT] == NO_TAINT:
+        return False
+    frame[BEST] = 0
+    X.counters[PATH_DRAWS] += 1
+    return True
 
 
 @inner
@@ -146,8 +149,10 @@ def begin_frame(frame: Any) -> None:
     """Empties a frame whose window, depth and type are set."""
     frame[LOW] = frame[ALPHA]
     frame[BEST] = -FAR
-    for i in (BEST_MOVE, COUNT, NEXT, SCORED, MOVE, TABLE_MOVE, AGAIN, CUT_BY, TAINT, BEST_TAINT, RECORD):
+    for i in (BEST_MOVE, COUNT, NEXT, SCORED, MOVE, TABLE_MOVE, AGAIN, CUT_BY, RECORD):
         frame[i] = 0
+    frame[TAINT] = NO_TAINT
+    frame[BEST_TAINT] = NO_TAINT
 
 
 @inner
@@ -246,7 +251,7 @@ def search_again(X: Any, frame: Any, value: Any) -> Any:
 def take_value(X: Any, frame: Any, ply: Any, value: Any) -> Any:
     """Takes the value of a finished move into its frame; returns whether it ends the node."""
     taint = frame[FRAME + TAINT]
-    frame[TAINT] |= taint
+    frame[TAINT] = min(frame[TAINT], taint)
     if value > frame[BEST]:
         frame[BEST] = value
         frame[BEST_TAINT] = taint
@@ -271,6 +276,8 @@ def finish_node(X: Any, E: Any, ply: Any, cut: Any) -> None:
     write_entry(E, X.keys[2 * ply], X.keys[2 * ply + 1], frame, ply, clock_of(s))
     if cut:
         frame[TAINT] = frame[BEST_TAINT]
+    if frame[TAINT] >= ply:  # what returned stands at or below this node: it would on every path
+        frame[TAINT] = NO_TAINT
 
 
 @inner

@@ -26,6 +26,7 @@ QUIET_FRAMES = QUIET_PLIES + 2
 ALPHA, BETA, LOW, BEST, BEST_MOVE, DEPTH, KIND = 0, 1, 2, 3, 4, 5, 6
 COUNT, NEXT, SCORED, MOVE, TABLE_MOVE, AGAIN, CUT_BY = 7, 8, 9, 10, 11, 12, 13
 TAINT, BEST_TAINT, RECORD, STARTED = 14, 15, 16, 17
+NO_TAINT = 1 << 20  # of a taint, which is the lowest ply that a repetition led back to; -1: into the game
 FRAME = 18
 
 # Counters, int64: those of `alphabeta.results.Counts`, and where the search stands.

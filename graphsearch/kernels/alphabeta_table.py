@@ -136,16 +136,16 @@ def is_stored(E: Any, place: Any) -> Any:
 
 
 @inner
-def bound_found(frame: Any, clock: Any) -> Any:
+def bound_found(frame: Any, ply: Any, clock: Any) -> Any:
     """Returns the bound that may be written of a finished frame's value, NO_BOUND if none."""
     best = frame[BEST]
     bound = LOWER if best >= frame[BETA] else (EXACT if best > frame[LOW] else UPPER)
-    tainted = frame[TAINT] if bound != LOWER else frame[BEST_TAINT]
+    tainted = (frame[TAINT] if bound != LOWER else frame[BEST_TAINT]) < ply
     if not tainted and clock_is_far(clock, frame[DEPTH]):
         return bound
     if proves_mate(best, bound):
         return LOWER if best > 0 else UPPER
-    if bound == EXACT and not frame[BEST_TAINT] and clock_is_far(clock, frame[DEPTH]):
+    if bound == EXACT and frame[BEST_TAINT] >= ply and clock_is_far(clock, frame[DEPTH]):
         return LOWER
     return int64(NO_BOUND)
 
@@ -164,7 +164,7 @@ def gives_way(data: Any, value: Any, depth: Any, bound: Any) -> Any:
 @inner
 def write_entry(E: Any, key: Any, check: Any, frame: Any, ply: Any, clock: Any) -> None:
     """Writes what a finished frame found out, unless what is there says more."""
-    bound = bound_found(frame, clock)
+    bound = bound_found(frame, ply, clock)
     move = frame[BEST_MOVE] if frame[BEST_MOVE] else frame[TABLE_MOVE]
     if bound == NO_BOUND and move == 0:
         return

@@ -279,7 +279,7 @@ def step(X: Any, E: Any, A: Any, ply: Any, mode: Any) -> Any:
         return ply, LEAVE if enter_node(X, E, A, ply) else GO_ON
     if mode == GO_ON:
         s = adv(X.positions, ply * PW)
-        m = next_move(X, s, frame, ply)
+        m = next_move(X, E, s, frame, ply)
         if m == 0:
             finish_node(X, E, ply, False)
             return ply, LEAVE

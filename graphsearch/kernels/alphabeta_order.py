@@ -23,6 +23,7 @@ from .alphabeta_layout import (
     SCORED,
     TABLE_MOVE,
 )
+from .alphabeta_table import prefetch_entry
 from .board import PW, man_at
 from .evaluation_captures import PLAIN_VALUES, capture_gain, exchange
 from .jit import ONE, U, adv, inner, prefetch
@@ -182,14 +183,18 @@ def likely_key(T: Any, s: Any, m: Any) -> Any:
 
 
 @inner
-def prefetch_leaves(X: Any, s: Any, moves: Any, n: Any) -> None:
-    """Asks for the cache's places of the leaves still to come: the first has not ended the node."""
-    for i in range(1, n):
-        prefetch(X.cache, int64(likely_key(X.table, s, int64(moves[i])) & X.cache_mask) * 2)
+def prefetch_children(X: Any, E: Any, s: Any, frame: Any, moves: Any) -> None:
+    """Asks for the entries, or the cache's places, of the children that follow: the first was not enough."""
+    for i in range(1, frame[COUNT]):
+        key = likely_key(X.table, s, int64(moves[i]))
+        if frame[DEPTH] == 1:
+            prefetch(X.cache, int64(key & X.cache_mask) * 2)
+        else:
+            prefetch_entry(E, key)
 
 
 @inner
-def next_move(X: Any, s: Any, frame: Any, ply: Any) -> Any:
+def next_move(X: Any, E: Any, s: Any, frame: Any, ply: Any) -> Any:
     """Returns the next move to try, 0 if all were."""
     moves = adv(X.moves, ply * MOVE_ROOM)
     scores = adv(X.scores, ply * MOVE_ROOM)
@@ -199,12 +204,11 @@ def next_move(X: Any, s: Any, frame: Any, ply: Any) -> Any:
             return m
     if not frame[SCORED]:
         score_moves(X, s, frame, ply)
-    if frame[DEPTH] == 1 and frame[NEXT] >= 1:
-        if frame[NEXT] == 1:
-            prefetch_leaves(X, s, moves, frame[COUNT])
-        elif frame[NEXT] >= SORTED_LEAVES and frame[NEXT] < frame[COUNT]:
-            frame[NEXT] += 1
-            return int64(moves[frame[NEXT] - 1])
+    if frame[NEXT] == 1:
+        prefetch_children(X, E, s, frame, moves)
+    if frame[DEPTH] == 1 and frame[NEXT] >= SORTED_LEAVES and frame[NEXT] < frame[COUNT]:
+        frame[NEXT] += 1
+        return int64(moves[frame[NEXT] - 1])
     while frame[NEXT] < frame[COUNT]:
         at = frame[NEXT]
         best = at

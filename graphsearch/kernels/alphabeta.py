@@ -182,7 +182,7 @@ def list_moves(X: Any, A: Any, s: Any, frame: Any, ply: Any) -> Any:
         return True
     X.counters[EXPANDED] += 1
     X.counters[MOVES] += n
-    if frame[RECORD] and order_by_graph(X, A, frame, ply):
+    if frame[RECORD] and order_by_graph(X, A, s, frame, ply):
         X.counters[ORDERED] += 1
     return False
 

@@ -1,4 +1,4 @@
-"""The order of moves: the entry's move, the graph's N and P, captures by gain, killers, replies, history.
+"""The order of moves: the entry's move, much visited edges by N, captures, killers, replies, history and P.
 
 Order changes what a search costs, never what it returns. Moves are scored once the first one has not
 ended the node, and taken best first; whether a capture loses is asked when its turn comes.
@@ -42,6 +42,8 @@ from .tables import ZO
 
 # bands of scores
 VISITED = 1 << 40  # + N
+LEAST_VISITS = 10
+CODE_WEIGHT = 64  # of a P code, 0..63, beside history
 CAPTURE = 1 << 32  # + gain and piece; WINNING once the exchange is known not to lose
 WINNING = 1 << 34
 KILLER = 1 << 30
@@ -121,10 +123,13 @@ def score_moves(X: Any, s: Any, frame: Any, ply: Any) -> None:
 
 @inner
 def score_by_graph(A: Any, rec: Any, moves: Any, scores: Any, n: Any) -> None:
-    """Scores all moves, in canonical order, by a record: visited edges by N, the others by P."""
+    """Raises the scores of all moves, in canonical order, by a record: much visited edges by N, others by P.
+
+    A few visits tell less than what the search has learnt itself; there P only weighs quiet moves.
+    """
     codes = code_bytes(A, rec)
     for i in range(n):
-        scores[i] = int64(codes[i]) & CODE
+        scores[i] = scores[i] + (int64(codes[i]) & CODE) * CODE_WEIGHT
     if block_class_of(A, rec) == NO_BLOCK:
         return
     stride = stride_at(A, rec)
@@ -132,10 +137,10 @@ def score_by_graph(A: Any, rec: Any, moves: Any, scores: Any, n: Any) -> None:
     for _ in range(materialised(A, rec)):
         visits = int64(A.blocks[x])
         move = uint16(A.blocks[x + 2] & uint32(0xFFFF))
-        if visits:
+        if visits >= LEAST_VISITS:
             for i in range(n):
                 if moves[i] == move:
-                    scores[i] = scores[i] + VISITED + visits * 64
+                    scores[i] = VISITED + visits * 64
         x += stride
 
 
@@ -262,11 +267,11 @@ def learn_cut(X: Any, s: Any, frame: Any, ply: Any) -> None:
 
 
 @inner
-def order_by_graph(X: Any, A: Any, frame: Any, ply: Any) -> Any:
-    """Scores a frame's moves by its record, if it has one of as many moves; returns whether it did."""
+def order_by_graph(X: Any, A: Any, s: Any, frame: Any, ply: Any) -> Any:
+    """Scores a frame's moves with the help of its record, if it has as many moves; returns whether it did."""
     rec = frame[RECORD]
-    if rec == 0 or move_count(A, rec) != frame[COUNT]:
+    if move_count(A, rec) != frame[COUNT]:
         return False
+    score_moves(X, s, frame, ply)
     score_by_graph(A, rec, adv(X.moves, ply * MOVE_ROOM), adv(X.scores, ply * MOVE_ROOM), frame[COUNT])
-    frame[SCORED] = 1
     return True

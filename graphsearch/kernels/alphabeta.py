@@ -189,7 +189,7 @@ def list_moves(X: Any, A: Any, s: Any, frame: Any, ply: Any) -> Any:
         return True
     X.counters[EXPANDED] += 1
     X.counters[MOVES] += n
-    if frame[RECORD] and order_by_graph(X, A, frame, ply):
+    if frame[RECORD] and order_by_graph(X, A, s, frame, ply):
         X.counters[ORDERED] += 1
     return False
 
@@ -288,7 +288,7 @@ def step(X: Any, E: Any, A: Any, ply: Any, mode: Any) -> Any:
         return ply, LEAVE if enter_node(X, E, A, ply) else GO_ON
     if mode == GO_ON:
         s = adv(X.positions, ply * PW)
-        m = next_move(X, s, frame, ply)
+        m = next_move(X, E, s, frame, ply)
         if m == 0:
             finish_node(X, E, ply, False)
             return ply, LEAVE

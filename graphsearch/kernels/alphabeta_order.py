@@ -1,4 +1,4 @@
-"""The order of moves: the entry's move, the graph's N and P, captures by gain, killers, replies, history.
+"""The order of moves: the entry's move, much visited edges by N, captures, killers, replies, history and P.
 
 Order changes what a search costs, never what it returns. Moves are scored once the first one has not
 ended the node, and taken best first; whether a capture loses is asked when its turn comes.
@@ -23,6 +23,7 @@ from .alphabeta_layout import (
     SCORED,
     TABLE_MOVE,
 )
+from .alphabeta_table import prefetch_entry
 from .board import PW, man_at
 from .evaluation_captures import PLAIN_VALUES, capture_gain, exchange
 from .jit import ONE, U, adv, inner, prefetch
@@ -41,6 +42,8 @@ from .tables import ZO
 
 # bands of scores
 VISITED = 1 << 40  # + N
+LEAST_VISITS = 10
+CODE_WEIGHT = 64  # of a P code, 0..63, beside history
 CAPTURE = 1 << 32  # + gain and piece; WINNING once the exchange is known not to lose
 WINNING = 1 << 34
 KILLER = 1 << 30
@@ -120,10 +123,13 @@ def score_moves(X: Any, s: Any, frame: Any, ply: Any) -> None:
 
 @inner
 def score_by_graph(A: Any, rec: Any, moves: Any, scores: Any, n: Any) -> None:
-    """Scores all moves, in canonical order, by a record: visited edges by N, the others by P."""
+    """Raises the scores of all moves, in canonical order, by a record: much visited edges by N, others by P.
+
+    A few visits tell less than what the search has learnt itself; there P only weighs quiet moves.
+    """
     codes = code_bytes(A, rec)
     for i in range(n):
-        scores[i] = int64(codes[i]) & CODE
+        scores[i] = scores[i] + (int64(codes[i]) & CODE) * CODE_WEIGHT
     if block_class_of(A, rec) == NO_BLOCK:
         return
     stride = stride_at(A, rec)
@@ -131,10 +137,10 @@ def score_by_graph(A: Any, rec: Any, moves: Any, scores: Any, n: Any) -> None:
     for _ in range(materialised(A, rec)):
         visits = int64(A.blocks[x])
         move = uint16(A.blocks[x + 2] & uint32(0xFFFF))
-        if visits:
+        if visits >= LEAST_VISITS:
             for i in range(n):
                 if moves[i] == move:
-                    scores[i] = scores[i] + VISITED + visits * 64
+                    scores[i] = VISITED + visits * 64
         x += stride
 
 
@@ -182,14 +188,18 @@ def likely_key(T: Any, s: Any, m: Any) -> Any:
 
 
 @inner
-def prefetch_leaves(X: Any, s: Any, moves: Any, n: Any) -> None:
-    """Asks for the cache's places of the leaves still to come: the first has not ended the node."""
-    for i in range(1, n):
-        prefetch(X.cache, int64(likely_key(X.table, s, int64(moves[i])) & X.cache_mask) * 2)
+def prefetch_children(X: Any, E: Any, s: Any, frame: Any, moves: Any) -> None:
+    """Asks for the entries, or the cache's places, of the children that follow: the first was not enough."""
+    for i in range(1, frame[COUNT]):
+        key = likely_key(X.table, s, int64(moves[i]))
+        if frame[DEPTH] == 1:
+            prefetch(X.cache, int64(key & X.cache_mask) * 2)
+        else:
+            prefetch_entry(E, key)
 
 
 @inner
-def next_move(X: Any, s: Any, frame: Any, ply: Any) -> Any:
+def next_move(X: Any, E: Any, s: Any, frame: Any, ply: Any) -> Any:
     """Returns the next move to try, 0 if all were."""
     moves = adv(X.moves, ply * MOVE_ROOM)
     scores = adv(X.scores, ply * MOVE_ROOM)
@@ -199,12 +209,11 @@ def next_move(X: Any, s: Any, frame: Any, ply: Any) -> Any:
             return m
     if not frame[SCORED]:
         score_moves(X, s, frame, ply)
-    if frame[DEPTH] == 1 and frame[NEXT] >= 1:
-        if frame[NEXT] == 1:
-            prefetch_leaves(X, s, moves, frame[COUNT])
-        elif frame[NEXT] >= SORTED_LEAVES and frame[NEXT] < frame[COUNT]:
-            frame[NEXT] += 1
-            return int64(moves[frame[NEXT] - 1])
+    if frame[NEXT] == 1:
+        prefetch_children(X, E, s, frame, moves)
+    if frame[DEPTH] == 1 and frame[NEXT] >= SORTED_LEAVES and frame[NEXT] < frame[COUNT]:
+        frame[NEXT] += 1
+        return int64(moves[frame[NEXT] - 1])
     while frame[NEXT] < frame[COUNT]:
         at = frame[NEXT]
         best = at
@@ -258,11 +267,11 @@ def learn_cut(X: Any, s: Any, frame: Any, ply: Any) -> None:
 
 
 @inner
-def order_by_graph(X: Any, A: Any, frame: Any, ply: Any) -> Any:
-    """Scores a frame's moves by its record, if it has one of as many moves; returns whether it did."""
+def order_by_graph(X: Any, A: Any, s: Any, frame: Any, ply: Any) -> Any:
+    """Scores a frame's moves with the help of its record, if it has as many moves; returns whether it did."""
     rec = frame[RECORD]
-    if rec == 0 or move_count(A, rec) != frame[COUNT]:
+    if move_count(A, rec) != frame[COUNT]:
         return False
+    score_moves(X, s, frame, ply)
     score_by_graph(A, rec, adv(X.moves, ply * MOVE_ROOM), adv(X.scores, ply * MOVE_ROOM), frame[COUNT])
-    frame[SCORED] = 1
     return True

@@ -137,8 +137,11 @@ class Growth:
         """Takes in what the record of a searched position says, and the moves that its window admits."""
         position.n, position.since = record.visits, self._since
         lower, upper = record.bounds_at(board.halfmove_clock)
-        if lower == upper:
-            position.state, position.value = END, float(lower)
+        if lower == upper and not any(edge.bounds == (lower, upper) for edge in record.edges):
+            position.state, position.value = (
+                END,
+                float(lower),
+            )  # not a mate that was found
             self._tree.changed.add(position.key)
             self._tree.unsettled.add(position.key)
             self._tree.update([position.key, *position.parents])

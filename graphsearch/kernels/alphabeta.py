@@ -71,7 +71,7 @@ from .layout import pointers
 
 @inner
 def repeated_at(X: Any, s: Any, ply: Any) -> Any:
-    """Returns the ply at which a position stood already on the path; -1: twice in the game; NO_TAINT: none."""
+    """Returns the ply where a position stood before on the path; -1: twice in the game; NO_TAINT: nowhere."""
     clock = clock_of(s)
     key = s[9]
     for back in range(4, min(clock, ply) + 1, 2):

@@ -142,7 +142,7 @@ def test_a_wrong_checksum_is_named() -> None:
 
 @pytest.mark.parametrize(
     ("column", "value"),
-    [("d", 1001), ("codes", 64), ("codes", 0), ("v", 1.5), ("v", np.nan), ("edge_d", 1001), ("run", 1 << 20)],
+    [("d", 1001), ("codes", 64), ("codes", 0), ("v", 1.5), ("v", np.nan), ("edge_d", 1022), ("run", 1 << 20)],
 )
 def test_a_record_that_has_no_place_in_the_format_is_refused(column: str, value: float) -> None:
     batch = batch_of(random_records(9, 40))

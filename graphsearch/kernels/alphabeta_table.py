@@ -143,7 +143,7 @@ def bound_found(frame: Any, clock: Any) -> Any:
 
 
 @inner
-def gives_way(data: Any, fresh: Any, depth: Any, bound: Any) -> Any:
+def gives_way(data: Any, bound: Any) -> Any:
     """Returns whether an entry of the same position is to be written over."""
     if depth_in(data) == PROOF:
         return False
@@ -164,7 +164,7 @@ def write_entry(E: Any, key: Any, check: Any, frame: Any, ply: Any, clock: Any) 
     place = place_for(E, key, check)
     if E.keys[place] == key:
         old = E.data[place]
-        if (old ^ data) >> 48 == ZERO and not gives_way(old, not is_stored(E, place), frame[DEPTH], bound):
+        if (old ^ data) >> 48 == ZERO and not gives_way(old, bound):
             return
         if old == data:
             E.ages[place] = uint8((E.ages[place] & ~uint8(AGE)) | uint8(E.counters[GENERATION]))

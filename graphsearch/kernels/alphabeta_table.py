@@ -151,13 +151,19 @@ def bound_found(frame: Any, ply: Any, clock: Any) -> Any:
 
 
 @inner
-def gives_way(data: Any, value: Any, depth: Any, bound: Any) -> Any:
-    """Returns whether an entry of the same position is to be written over; of two mates the shorter stays."""
+def gives_way(data: Any, stored: Any, value: Any, depth: Any, bound: Any) -> Any:
+    """Returns whether an entry of the same position is to be written over.
+
+    Of two mates the shorter stays, an exact value before another bound of its depth; one that an earlier
+    run has left gives way to deeper ones only.
+    """
     if depth_in(data) == PROOF:
         known, new = abs(value_in(data)), abs(value)
         return depth == PROOF and (new > known or (new == known and bound == EXACT != bound_in(data)))
     if bound == NO_BOUND:
         return bound_in(data) == NO_BOUND
+    if bound_in(data) == EXACT and depth != PROOF:
+        return depth > depth_in(data) if stored else bound == EXACT or depth != depth_in(data)
     return True
 
 
@@ -178,7 +184,7 @@ def write_entry(E: Any, key: Any, check: Any, frame: Any, ply: Any, clock: Any) 
     place = place_for(E, key, check)
     if E.keys[place] == key:
         old = E.data[place]
-        if (old ^ data) >> 48 == ZERO and not gives_way(old, value, depth, bound):
+        if (old ^ data) >> 48 == ZERO and not gives_way(old, is_stored(E, place), value, depth, bound):
             return
         if old == data:
             E.ages[place] = uint8((E.ages[place] & ~uint8(AGE)) | uint8(E.counters[GENERATION]))

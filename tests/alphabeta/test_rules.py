@@ -135,17 +135,19 @@ def test_a_bound_that_the_clock_could_change_is_neither_kept_nor_used(engine: En
     assert (kept.bound, kept.move is not None) == ("", True)
 
 
-def test_a_repetition_is_a_draw_and_leaves_no_bound(engine: Engine) -> None:
+def test_a_repetition_is_a_draw_and_leaves_no_bound_below_where_it_leads_to(engine: Engine) -> None:
     board = chess.Board(PERPETUAL)
     result = deepened(engine, board, 5)
     assert result.value == 0
     assert result.counts.path_draws > 0
     assert [move.uci() for move in result.pv[:4]] == ["h5e8", "g8h7", "e8h5", "h7g8"]
+    root = engine.table.get(board)
+    assert root is not None
+    assert (root.value, root.bound, root.depth) == (0, "exact", 5)  # what returned is the root: on every path
     for move in result.pv[:3]:
-        entry = engine.table.get(board)
-        assert entry is not None
-        assert not entry.bound or entry.depth < 5 - len(board.move_stack)
         board.push(move)
+        entry = engine.table.get(board)
+        assert entry is None or not entry.bound or entry.depth < 5 - len(board.move_stack)
 
 
 def test_a_position_that_stood_twice_in_the_game_is_drawn_when_it_comes_again(engine: Engine) -> None:

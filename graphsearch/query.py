@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import chess
 
 from .position import check, fen_of, key_of, legal_moves
-from .proofs import MOST_MATE, Proof, edge_code, proof_of
+from .proofs import MOST_MATE, Proof, edge_code, proof_of, share_of
 from .proofs import UNPROVEN as UNPROVEN
 from .proofs import Bounds as Bounds
+from .record import UNPROVEN as UNPROVEN_FLAGS
 from .record import Edge, NodeRecord, node_value
 from .values import WDL, cp_from_q, negate, wdl_from_q
 
@@ -170,7 +171,12 @@ def origin(path: str | os.PathLike[str], node: NodeView) -> Origin:
 
 
 def view(
-    read: Reader, board: chess.Board, *, lines: int | None = None, first: Collection[chess.Move] = ()
+    read: Reader,
+    board: chess.Board,
+    *,
+    lines: int | None = None,
+    first: Collection[chess.Move] = (),
+    doubtful: Collection[chess.Move] = (),
 ) -> NodeView | None:
     """Returns the view of a position, or None if `read` does not know it.
 
@@ -178,11 +184,14 @@ def view(
       read: returns the record of a position.
       lines: how many of the best moves get a PV beyond the move itself; None: all.
       first: moves that stand before all others, whatever their visits.
+      doubtful: moves whose proofs do not count (`claims.doubtful_moves`).
     """
     record = read(board)
     if record is None:
         return None
     moves = legal_moves(board) if record.codes else []
+    if doubtful:
+        record = _doubted(record, [moves[index] in doubtful for index in record.order])
     order, priors = record.order, record.priors if record.codes else []
     views: list[MoveView] = []
     clock = board.halfmove_clock
@@ -192,7 +201,8 @@ def view(
     for k in ranked:
         reader = read if lines is None or len(views) < lines else None
         index = order[k]
-        views.append(_move_view(reader, board, moves[index], edge_of(record, k), priors[index]))
+        shown = _move_view(reader, board, moves[index], edge_of(record, k), priors[index])
+        views.append(replace(shown, mate=None, bounds=UNPROVEN) if moves[index] in doubtful else shown)
     q, d = node_mean(record)
     return NodeView(
         fen_of(board),
@@ -207,6 +217,15 @@ def view(
         record.evaluator,
         record.run or None,
     )
+
+
+def _doubted(record: NodeRecord, doubts: Sequence[bool]) -> NodeRecord:
+    """Returns a record without the proofs of the edges that are in doubt, and so without its own."""
+    edges = tuple(
+        replace(edge, d=share_of(edge.q, edge.d)) if doubted else edge
+        for edge, doubted in zip(record.edges, doubts, strict=False)
+    )
+    return replace(record, edges=edges, flags=UNPROVEN_FLAGS)
 
 
 def _mate_of(record: NodeRecord, clock: int, moves: Sequence[MoveView]) -> int | None:

@@ -12,6 +12,7 @@ import chess.polyglot
 import numpy as np
 from numpy.typing import NDArray
 
+from .claims import view_in_game
 from .errors import CapacityError, GraphSearchError, InvalidPositionError, StoreError, UnsavedError
 from .graph import Graph
 from .kernels import layout, run
@@ -19,7 +20,7 @@ from .kernels.jit import mark_compiled
 from .paging import BYTES_PER_NODE
 from .params import Limits, SearchParams
 from .position import NOT_TERMINAL, fen_of, key_of, legal_moves, pack, terminal_kind
-from .query import NodeView, view
+from .query import NodeView
 from .results import Progress, SearchResult
 from .store import Store
 from .waves import WaveRunner
@@ -131,6 +132,7 @@ class _Session:
         self.hurry = False
         self.joined: int | None = None
         self.root = pack(board)
+        self.past = history_keys(board)
         self.arena = graph.arena
         overlap = bool(params.overlap)
         self.runner = WaveRunner(graph, self.root, params.minibatch_size, overlap=overlap)
@@ -199,7 +201,7 @@ class _Session:
                 raise InvalidPositionError(f"{move.uci()} is not a legal move of {fen_of(self.board)}")
         self.graph.heed_proofs()
         self.arena.set_params(self.params)
-        self.arena.set_history(history_keys(self.board))
+        self.arena.set_history(self.past)
         self.arena.counters[layout.SELDEPTH] = 0
         if self.joined is not None:
             self.run_id = self.joined
@@ -346,7 +348,7 @@ class _Session:
         )
 
     def _view(self, lines: int | None) -> NodeView:
-        node = view(self.graph.read, self.board, lines=lines, first=self.listed)
+        node = view_in_game(self.graph.read, self.board, self.past, lines=lines, first=self.listed)
         assert node is not None, "the first wave records the root"
         return node
 

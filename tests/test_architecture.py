@@ -18,7 +18,7 @@ FLOORS = (
     ("proofs", "params", "position", "provenance", "kernels"),
     ("pgn_text", "pgn", "notation", "record", "arena", "entries", "fens"),
     ("store", "evaluators"),
-    ("query", "results", "summary", "paging", "saving", "evaluating", "kept_entries"),
+    ("query", "claims", "results", "summary", "paging", "saving", "evaluating", "kept_entries"),
     ("graph", "refresh", "favourites"),
     ("reevaluate", "opinions", "disagree", "queries"),
     ("waves",),

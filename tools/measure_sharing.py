@@ -1,7 +1,7 @@
 """Measures what alpha-beta and the best-first search save each other through one graph.
 
     python -m tools.measure_sharing --depth 7 --visits 20000
-    python -m tools.measure_sharing --mates mates.epd --count 40
+    python -m tools.measure_sharing --mates mates.epd --count 40 --depth 4 --visits 5000
 
 Two questions, each search once alone and once after the other:
 
@@ -19,7 +19,7 @@ import argparse
 import json
 import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import chess
@@ -66,9 +66,9 @@ def mates_in(path: Path, count: int) -> Iterator[str]:
         yield " ".join(line.split()[:4]) + " 0 1"
 
 
-def compare_nodes(depth: int, visits: int) -> dict[str, object]:
+def compare_nodes(fens: Sequence[str], depth: int, visits: int) -> dict[str, object]:
     """Returns the nodes of alpha-beta alone and after the best-first search, position by position."""
-    rows = [(alphabeta_nodes(fen, depth, 0), alphabeta_nodes(fen, depth, visits)) for fen in MIDDLEGAMES]
+    rows = [(alphabeta_nodes(fen, depth, 0), alphabeta_nodes(fen, depth, visits)) for fen in fens]
     return {
         "depth": depth,
         "visits": visits,
@@ -108,9 +108,12 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     if chosen.mates:
         fens = list(mates_in(chosen.mates, chosen.count))
-        report = compare_proofs(fens, chosen.mate_depth, chosen.most)
+        report = {
+            "alphabeta": compare_nodes(fens, chosen.depth, chosen.visits),
+            "best_first": compare_proofs(fens, chosen.mate_depth, chosen.most),
+        }
     else:
-        report = compare_nodes(chosen.depth, chosen.visits)
+        report = {"alphabeta": compare_nodes(MIDDLEGAMES, chosen.depth, chosen.visits)}
     json.dump(report, sys.stdout, indent=2)
     sys.stdout.write("\n")
     return 0

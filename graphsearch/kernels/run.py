@@ -178,7 +178,9 @@ def _gather(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit: Any) 
 @inner
 def is_over(A: Any, rec: Any, s: Any) -> Any:
     """Returns whether the result of the root, and a move that leads to it, are proven: the search may end."""
-    return rec != 0 and A.ints[RESTRICTED] == 0 and is_decided(A, rec, clock_of(s))
+    if rec == 0 or A.ints[RESTRICTED] or A.history_size:  # what stood in the game may spoil a proof
+        return False
+    return is_decided(A, rec, clock_of(s))
 
 
 @kernel

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import chess
 
+from ..claims import view_in_game
 from ..errors import GraphSearchError, InvalidParameterError, InvalidPositionError, UnsavedError
 from ..evaluators import Evaluator, TablebaseEvaluator
 from ..params import Limits
@@ -275,6 +276,8 @@ class Engine:
 
         The graph is opened even if the clock has answered meanwhile: for the next search.
         """
+        from ..search import history_keys
+
         graph = self._memory.prepare(self.settings)
         if self._memory.is_substitute:
             self._writer.info(f"ERROR: {self._memory.trouble}")
@@ -285,7 +288,9 @@ class Engine:
         answer.verbose_values = lambda node: self._values(graph, node)
         if not answer.listed:
             self._ask_tables(graph, answer)
-        known = view(graph.read, answer.board, lines=answer.wish.multipv, first=answer.listed)
+        past = history_keys(answer.board)
+        wanted = answer.wish.multipv
+        known = view_in_game(graph.read, answer.board, past, lines=wanted, first=answer.listed)
         if known is not None:
             answer.begin(Report(known, seconds=time.monotonic() - answer.began))
         if answer.go.mate is not None and not listed and not answer.done.is_set():

@@ -36,6 +36,8 @@ _LINES = {  # JSON name -> what it is called in the table
     "load_nodes_per_s": "load, nodes per second",
     "builtin_evaluations_per_s": "built-in evaluator, per second",
     "builtin_file_bytes_per_node": "its file, bytes per node",
+    "alphabeta_nodes_per_s": "alpha-beta, nodes per second",
+    "alphabeta_leaves_of_minimal": "its leaves, of those of the minimal tree",
 }
 
 _OFFLOAD_LINES = {
@@ -191,7 +193,9 @@ def _print_table(figures: Mapping[str, float | int | None], *, offload: bool) ->
         return
     for name, value in figures.items():
         counted = name == "nodes" or name.endswith(("_per_s", "_single", "_wave"))
-        shown = rate(value or 0) if counted else f"{value:.1f}"
+        shown = (
+            rate(value or 0) if counted else f"{value:.2f}" if name.endswith("_minimal") else f"{value:.1f}"
+        )
         print(f"{_LINES.get(name, name):<36}{shown:>10}")
 
 

@@ -12,7 +12,9 @@ from pathlib import Path
 import chess
 import numpy as np
 
+from .alphabeta.engine import Engine
 from .arena import Arena
+from .entries import EntryTable
 from .evaluators import UniformEvaluator
 from .graph import Graph
 from .kernels import evaluation, wave
@@ -21,6 +23,7 @@ from .kernels.bench import expand_many, make_many
 from .kernels.kinds import UNIFORM
 from .kernels.locate import no_filter
 from .kernels.rules import perft
+from .nodetypes.formulas import minimal
 from .params import Limits, SearchParams
 from .position import pack
 from .search import search
@@ -33,6 +36,8 @@ BUILTIN_NODES = 100_000
 WAVE = 1024
 PERFT_DEPTH = 6  # 119,060,324 positions
 MIDDLEGAME = "r1bq1rk1/pp2bppp/2n2n2/2pp4/3P4/2NBPN2/PP3PPP/R1BQ1RK1 w - - 0 9"
+FULL_DEPTH, SMALL_DEPTH = 8, 3  # of alpha-beta
+TABLE_BYTES = 64 << 20
 REPEATS = 5
 NOTHING = wave.new_wave(1, 1)  # in flight
 VISITS = 1 << 16  # between two looks at the number of nodes
@@ -59,6 +64,7 @@ def run(report: Report = lambda _: None, *, nodes: int = NODES) -> dict[str, flo
     del arena
     figures |= _file(report, nodes)
     figures |= _builtin(report, min(nodes, BUILTIN_NODES))
+    figures |= _alphabeta(report, FULL_DEPTH if nodes >= BUILTIN_NODES else SMALL_DEPTH)
     return figures
 
 
@@ -170,6 +176,23 @@ def _builtin(report: Report, nodes: int) -> dict[str, float | int]:
     return {
         "builtin_evaluations_per_s": round(result.evaluations / spent),
         "builtin_file_bytes_per_node": round(size / result.nodes, 1),
+    }
+
+
+def _alphabeta(report: Report, depth: int) -> dict[str, float | int]:
+    """Returns the figures of fixed depth: nodes a second, and leaves beside those of the minimal tree."""
+    board, engine = chess.Board(MIDDLEGAME), Engine(EntryTable(TABLE_BYTES))
+    engine.search(board, 2)  # so that nothing is compiled while the clock runs
+    report(f"alpha-beta to depth {depth}")
+    engine = Engine(EntryTable(TABLE_BYTES))
+    begin = time.process_time()
+    found = [engine.search(board, d).counts for d in range(1, depth + 1)]
+    spent = time.process_time() - begin
+    last = found[-1]
+    least = minimal(last.moves / max(1, last.expanded), depth).total
+    return {
+        "alphabeta_nodes_per_s": round(sum(counts.nodes for counts in found) / spent),
+        "alphabeta_leaves_of_minimal": round(last.leaves / least, 2),
     }
 
 

@@ -17,6 +17,8 @@ FIGURES = {
     "load_nodes_per_s",
     "builtin_evaluations_per_s",
     "builtin_file_bytes_per_node",
+    "alphabeta_nodes_per_s",
+    "alphabeta_leaves_of_minimal",
 }
 
 

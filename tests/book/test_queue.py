@@ -17,6 +17,7 @@ from graphsearch.book.entries import from_games, from_lines, from_text
 from graphsearch.book.queue import Entry, add, drop, drop_all, items, set_state, waiting
 from graphsearch.errors import InvalidParameterError, InvalidPositionError, StoreError, StoreLockedError
 from graphsearch.store import Store
+from graphsearch.store.migrations import FORMAT_VERSION
 
 from ..books import small_book
 from ..conftest import ROOT
@@ -183,7 +184,7 @@ def test_a_file_of_an_older_format_is_brought_up_to_date_where_nobody_writes_it(
     connection.close()
     assert add(path, [START]).ids == (1,)
     with Store.open(path) as store:
-        assert store.format_version == 3
+        assert store.format_version == FORMAT_VERSION
 
 
 def test_a_file_of_an_older_format_that_is_being_written_is_refused(tmp_path: Path) -> None:

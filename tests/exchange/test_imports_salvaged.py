@@ -7,11 +7,12 @@ import sqlite3
 from pathlib import Path
 
 import chess
+import numpy as np
 import pytest
 
 from graphsearch.position import key_of
 from graphsearch.provenance import EvaluatorIdentity
-from graphsearch.store import Store, games, info, salvage, verify
+from graphsearch.store import Store, entries, games, info, salvage, verify
 from graphsearch.store.migrations import FORMAT_VERSION
 from graphsearch.store.plain import OWN, plain_tables, tables_of_format
 
@@ -30,9 +31,10 @@ def filled(path: Path) -> Path:
             store,
             [(source.id, 2 * k + 1, key, chess.STARTING_FEN, "{}") for k, key in enumerate(keys[:3000])],
         )
+        entries.append(store, np.array([7], np.uint64), np.array([1 << 41], np.uint64), "evaluation")
         for table in plain_tables(store.connection):
             if not store.connection.execute(f"SELECT 1 FROM {table.name} LIMIT 1").fetchone():
-                examples = {"key": keys[0], "book": 1, "id": 1}
+                examples = {"key": keys[0], "book": 1, "id": 1, "limits": "{}"}
                 values = [
                     examples.get(name, _example(kind))
                     for name, kind in zip(table.columns, table.kinds, strict=True)

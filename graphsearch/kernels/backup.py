@@ -30,6 +30,7 @@ from .layout import (
     WIDE,
     block_class_of,
     code_bytes,
+    draw_word,
     entry_at,
     header_bytes,
     is_exact,
@@ -185,6 +186,9 @@ def take_value(A: Any, x: Any, stride: Any, child: Any, resets: Any) -> None:
         valued = int64(A.blocks[x]) - draw_visits(A, x, stride)
         if child_visits(A, child) + 1 < valued:
             q, draws = _mixed(A, x, child, valued, q, draws)
+    if not keeps and draw_word(A, child) >> 10 == UNPROVEN_FLAGS:
+        _set_value(A, x, q, draws)
+        return
     draw_field = turned(q, node_code(A, child, draws), resets)
     if keeps:
         draw_field = merged(q, old, draw_field)

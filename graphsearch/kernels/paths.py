@@ -10,6 +10,7 @@ from typing import Any
 from numba import float64, int64, uint8
 
 from .board import check_hash, clock_of, generate_moves, in_check, is_dead
+from .entries import STORED
 from .heap import find, new_record
 from .jit import adv, inner
 from .known_mates import take_known_mate
@@ -204,7 +205,8 @@ def ends_at_known(A: Any, W: Any, e: Any, flying: Any) -> Any:
     hb = header_bytes(A, field(W, e, SLOT))
     if hb[3] & USED == 0:
         hb[3] |= uint8(USED)
-    take_known_mate(A, field(W, e, SLOT), words_of(W, e))
+    if A.entries.counters[STORED]:
+        take_known_mate(A, field(W, e, SLOT), words_of(W, e))
     below_root = field(W, e, PARENT) >= 0
     if hb[0] == 0 or (below_root and is_settled(A, field(W, e, SLOT), clock_of(words_of(W, e)))):
         end_entry(A, W, e, TERMINAL, int64(1))

@@ -12,7 +12,7 @@ from typing import Any
 
 from numba import int64, uint16
 
-from .jit import adv, as_u16, inner
+from .jit import adv, as_u16, inlined, inner
 from .layout import (
     BLOCK_HEADER,
     NO_BLOCK,
@@ -35,13 +35,13 @@ HEEDLESS = -1  # a clock at which no proof counts
 DRAWN_FLAG = 1  # a bound of 0, as flags hold it
 
 
-@inner
+@inlined
 def is_special(q: Any, d: Any) -> Any:
     """Returns whether a value and draw field of an edge carry a proof."""
     return d >= DRAWN or (d > 0 and (q >= 1.0 or q <= -1.0))
 
 
-@inner
+@inlined
 def share_of(q: Any, d: Any) -> Any:
     """Returns the draw share per mille of an edge."""
     if not is_special(q, d):
@@ -68,13 +68,13 @@ def edge_bounds(q: Any, d: Any) -> Any:
     return int64(-1), int64(0)
 
 
-@inner
+@inlined
 def plies_of(code: Any) -> Any:
     """Returns how many plies the clock must bear for a decisive edge."""
     return code - MOST_MATE if code > MOST_MATE else code
 
 
-@inner
+@inlined
 def is_closed(q: Any, d: Any, clock: Any) -> Any:
     """Returns whether an edge's result is proven for a path that stands at its node with this clock."""
     if d == 0 or clock == HEEDLESS:

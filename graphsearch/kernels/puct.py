@@ -17,7 +17,7 @@ from numba import float32, float64, int64, uint8, uint32
 from .blocks import draws_of, set_draws
 from .board import clock_of
 from .heap import grow_block
-from .jit import inner, kernel, ptr
+from .jit import inlined, inner, kernel, ptr
 from .layout import (
     BLOCK_HEADER,
     BLOCK_Q,
@@ -107,7 +107,7 @@ def cap_draws(draws: Any, q: Any) -> Any:
     return min(int64(draws), int64(float64(DRAW_MILLE) * (1.0 - abs(float64(q))) + 0.5))
 
 
-@inner
+@inlined
 def weighed(n: Any, r: Any, q: Any, draws: Any) -> Any:
     """Returns what an edge adds to its node's sums of Q and of draws per mille; `draws`: its draw field."""
     return float64(n - r) * float64(q), (n - r) * share_of(q, draws) + r * DRAW_MILLE
@@ -145,7 +145,8 @@ def refresh(A: Any, rec: Any) -> None:
             r = draw_visits(A, x, stride)
             visits += n
             d = int64(A.blocks[x + 2] >> uint32(22))
-            proves |= is_special(A.values[x + 1], d)
+            if is_special(A.values[x + 1], d):
+                proves = True
             value, drawn = weighed(n, r, A.values[x + 1], d)
             total += value
             draws += drawn
@@ -192,7 +193,7 @@ def fpu_value(A: Any, rec: Any, visited_powers: Any) -> Any:
     return float64(A.values[block + BLOCK_Q]) - A.floats[FPU_VALUE] * np.sqrt(visited)
 
 
-@inner
+@inlined
 def is_out(A: Any, x: Any, clock: Any) -> Any:
     """Returns whether a visited entry's result is proven at this clock: more visits would say nothing new."""
     return is_closed(A.values[x + 1], int64(A.blocks[x + 2] >> uint32(22)), clock)

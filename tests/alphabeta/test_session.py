@@ -361,3 +361,20 @@ def test_the_pure_constants_are_those_of_the_kernels() -> None:
     assert (scores.MATE, scores.FAR) == (evaluation_search.MATE, evaluation_search.FAR)
     assert int(kernel.LEAST_MATE) == scores.LEAST_MATE
     assert int(kernel.MOST_DEPTH) == MOST_DEPTH
+
+
+def test_a_position_that_the_graph_knows_well_spares_the_first_iterations() -> None:
+    with Graph.open(None) as graph:
+        search(graph, KIWIPETE, Limits(visits=1200))
+        found = search_to_depth(graph, KIWIPETE, DepthLimits(depth=4), table_bytes=SMALL)
+        assert [iteration.depth for iteration in found.iterations] == [2, 4]
+        deeper = search_to_depth(graph, KIWIPETE, DepthLimits(depth=5), table_bytes=SMALL)
+        assert [iteration.depth for iteration in deeper.iterations] == [5]
+    alone = run(None, 4)
+    assert (found.value, found.bound) == (alone.value, alone.bound)
+    assert len(alone.iterations) == 4
+    with Graph.open(None) as graph:
+        search(graph, KIWIPETE, Limits(visits=1200))
+        limited = DepthLimits(depth=3, nodes=10**9)  # what ends early needs an answer early
+        every = search_to_depth(graph, KIWIPETE, limited, table_bytes=SMALL)
+        assert [iteration.depth for iteration in every.iterations] == [1, 2, 3]

@@ -14,8 +14,7 @@ from collections.abc import Collection
 import chess
 import chess.polyglot
 
-from .position import legal_moves
-from .query import NodeView, Reader, best_move, edge_of, view
+from .query import NodeView, Reader, best_move, view
 
 MOST_POSITIONS = 3000  # of a proof that are looked at; a longer one is in doubt
 
@@ -33,22 +32,21 @@ def view_in_game(
     Args:
       past: Polyglot keys of the positions that stood twice (`search.history_keys`). The rest as for `view`.
     """
-    doubtful = doubtful_moves(read, board, past) if len(past) else frozenset()
+    doubtful = doubtful_moves(read, board, past) if len(past) else None
     return view(read, board, lines=lines, first=first, doubtful=doubtful)
 
 
 def doubtful_moves(read: Reader, board: chess.Board, past: Collection[int]) -> frozenset[chess.Move]:
-    """Returns the moves with a decisive proof that a return to one of these positions may spoil."""
-    record = read(board)
-    if record is None or not record.codes:
-        return frozenset()
+    """Returns the moves whose proof a return to one of these positions may spoil, or that return at once."""
     keys = frozenset(int(key) for key in past)
-    moves = legal_moves(board)
     found = set()
-    for k, index in enumerate(record.order):
-        proof = edge_of(record, k).proof
-        if proof and proof.result and not _Walk(read, keys).is_safe_after(board, moves[index]):
-            found.add(moves[index])
+    for move in board.legal_moves:
+        child = _after(board, move)
+        if child.halfmove_clock == 0:
+            continue
+        returns = chess.polyglot.zobrist_hash(child) in keys
+        if returns or not _Walk(read, keys).is_safe_after(board, move):
+            found.add(move)
     return frozenset(found)
 
 
@@ -69,6 +67,8 @@ class _Walk:
             at = waiting.pop()
             key = chess.polyglot.zobrist_hash(at)
             if at.halfmove_clock == 0 or key in self._seen:
+                continue
+            if not any(at.legal_moves):
                 continue
             if key in self._past or len(self._seen) >= MOST_POSITIONS:
                 return False

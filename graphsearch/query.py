@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import chess
 
 from .position import check, fen_of, key_of, legal_moves
-from .proofs import MOST_MATE, Proof, edge_code, proof_of, share_of
+from .proofs import CLOCK_DRAW, MOST_MATE, Proof, edge_code, proof_of, share_of
 from .proofs import UNPROVEN as UNPROVEN
 from .proofs import Bounds as Bounds
 from .record import UNPROVEN as UNPROVEN_FLAGS
@@ -176,7 +176,7 @@ def view(
     *,
     lines: int | None = None,
     first: Collection[chess.Move] = (),
-    doubtful: Collection[chess.Move] = (),
+    doubtful: Collection[chess.Move] | None = None,
 ) -> NodeView | None:
     """Returns the view of a position, or None if `read` does not know it.
 
@@ -184,25 +184,28 @@ def view(
       read: returns the record of a position.
       lines: how many of the best moves get a PV beyond the move itself; None: all.
       first: moves that stand before all others, whatever their visits.
-      doubtful: moves whose proofs do not count (`claims.doubtful_moves`).
+      doubtful: moves whose proofs do not count (`claims.doubtful_moves`); then what is proven of the position
+        itself counts only as far as the others prove it. None: no doubt.
     """
     record = read(board)
     if record is None:
         return None
     moves = legal_moves(board) if record.codes else []
-    if doubtful:
+    if doubtful is not None:
         record = _doubted(record, [moves[index] in doubtful for index in record.order])
     order, priors = record.order, record.priors if record.codes else []
     views: list[MoveView] = []
     clock = board.halfmove_clock
-    ranked = ranking(record, clock)
+    ranked = ranking(record, clock, resets_of(record, board, moves))
     if first:
         ranked.sort(key=lambda k: moves[order[k]] not in first)
     for k in ranked:
         reader = read if lines is None or len(views) < lines else None
         index = order[k]
         shown = _move_view(reader, board, moves[index], edge_of(record, k), priors[index])
-        views.append(replace(shown, mate=None, bounds=UNPROVEN) if moves[index] in doubtful else shown)
+        if doubtful and moves[index] in doubtful:
+            shown = replace(shown, mate=None, bounds=UNPROVEN)
+        views.append(shown)
     q, d = node_mean(record)
     return NodeView(
         fen_of(board),
@@ -211,8 +214,8 @@ def view(
         q,
         wdl_from_q(q, d),
         record.terminal,
-        record.bounds_at(clock),
-        _mate_of(record, clock, views),
+        _met(record.bounds_at(clock), _bounds_of(views)) if clock < CLOCK_DRAW else UNPROVEN,
+        _mate_of(record, clock, views) if clock < CLOCK_DRAW else None,
         tuple(views),
         record.evaluator,
         record.run or None,
@@ -220,12 +223,20 @@ def view(
 
 
 def _doubted(record: NodeRecord, doubts: Sequence[bool]) -> NodeRecord:
-    """Returns a record without the proofs of the edges that are in doubt, and so without its own."""
+    """Returns a record without the proofs of the edges that are in doubt, and without its own."""
     edges = tuple(
         replace(edge, d=share_of(edge.q, edge.d)) if doubted else edge
         for edge, doubted in zip(record.edges, doubts, strict=False)
     )
-    return replace(record, edges=edges, flags=UNPROVEN_FLAGS)
+    flags = record.flags if record.terminal else UNPROVEN_FLAGS
+    return replace(record, edges=edges, flags=flags, d=share_of(record.v, record.d))
+
+
+def _bounds_of(moves: Sequence[MoveView]) -> Bounds:
+    """Returns what all moves of a position prove of it together."""
+    if not moves:
+        return UNPROVEN
+    return max(move.bounds[0] for move in moves), max(move.bounds[1] for move in moves)
 
 
 def _mate_of(record: NodeRecord, clock: int, moves: Sequence[MoveView]) -> int | None:
@@ -246,7 +257,7 @@ def edge_of(record: NodeRecord, k: int) -> Edge:
     return record.edges[k] if k < len(record.edges) else Edge(0)
 
 
-def ranking(record: NodeRecord, clock: int | None = None) -> list[int]:
+def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool] = ()) -> list[int]:
     """Returns the edges, by place in descending P, best first.
 
     A proven win (the shortest first), then visits, value and P; last what is proven lost (the longest first).
@@ -254,9 +265,11 @@ def ranking(record: NodeRecord, clock: int | None = None) -> list[int]:
 
     Args:
       clock: the halfmove clock of the path; default: that at which the record was evaluated.
+      resets: whether each move sets the clock back, in the order of the edges; default: none does.
     """
     at = record.words[8] >> 12 & 255 if clock is None else clock
-    proofs = [_proof_at(edge_of(record, k), at) for k in range(len(record.codes))]
+    zeroing = [*resets, *[False] * (len(record.codes) - len(resets))]
+    proofs = [_proof_at(edge_of(record, k), at, resets=zeroing[k]) for k in range(len(record.codes))]
     open_edges = [edge_of(record, k) for k, proof in enumerate(proofs) if proof is None]
     best = max(open_edges, key=lambda edge: (edge.n, edge.value), default=Edge(0))
     draws_lead = best.n == 0 or best.value < 0
@@ -274,14 +287,25 @@ def ranking(record: NodeRecord, clock: int | None = None) -> list[int]:
     return sorted(range(len(record.codes)), key=worth)
 
 
-def _proof_at(edge: Edge, clock: int) -> Proof | None:
+def resets_of(record: NodeRecord, board: chess.Board, moves: Sequence[chess.Move]) -> list[bool]:
+    """Returns whether each move of a record sets the clock back, in the order of its edges."""
+    return [board.is_zeroing(moves[index]) for index in record.order]
+
+
+def _proof_at(edge: Edge, clock: int, *, resets: bool) -> Proof | None:
+    """Returns what is proven of a move at a clock; behind one that sets it back it has a hundred plies."""
     proof = edge.proof
-    return proof if proof and proof.holds_at(clock) else None
+    if proof is None or proof.result == 0:
+        return proof
+    if clock >= CLOCK_DRAW:
+        return None
+    late = resets and proof.mate is not None and proof.mate <= CLOCK_DRAW
+    return proof if late or proof.holds_at(clock) else None
 
 
 def node_mean(record: NodeRecord) -> tuple[float, float]:
     """Returns (Q, D) of a node; D is a probability."""
-    q = node_value(record.v, record.edges, record.bounds)
+    q = float(node_value(record.v, record.edges, record.bounds))
     if record.bounds[0] == record.bounds[1]:
         return q, 1.0 - abs(q)
     draws = record.v_draw + sum(e.n * e.draws for e in record.edges)
@@ -292,7 +316,9 @@ def best_move(record: NodeRecord, board: chess.Board) -> chess.Move | None:
     """Returns the best move as `ranking` has it, or None if there are no moves."""
     if not record.codes:
         return None
-    return legal_moves(board)[record.order[ranking(record, board.halfmove_clock)[0]]]
+    moves = legal_moves(board)
+    resets = resets_of(record, board, moves)
+    return moves[record.order[ranking(record, board.halfmove_clock, resets)[0]]]
 
 
 def _move_view(
@@ -317,11 +343,13 @@ def _move_view(
 def _proof(
     read: Reader | None, board: chess.Board, move: chess.Move, edge: Edge
 ) -> tuple[int | None, Bounds]:
-    """Returns (moves to mate, bounds): what the rules, the edge and the record behind it prove of a move."""
-    known = _proof_at(edge, board.halfmove_clock)
+    """Returns (moves to mate, bounds): what rules, edge and the record behind it prove of a move."""
+    resets = board.is_zeroing(move)
+    known = _proof_at(edge, board.halfmove_clock, resets=resets)
     if known and known.mate and not read:
         return known.moves, (known.result, known.result)
-    resets = board.is_zeroing(move)
+    if board.halfmove_clock >= CLOCK_DRAW:  # drawn, if anybody says so
+        return None, UNPROVEN
     board.push(move)
     try:
         if board.is_insufficient_material():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import chess
 
 from graphsearch import Graph, Limits, SearchParams, search
+from graphsearch.entries import PROOF, Entry, EntryTable
 from graphsearch.evaluators import UniformEvaluator
+from graphsearch.kernels.evaluation_search import MATE
 from graphsearch.search import history_keys
 
 ONE = SearchParams(minibatch_size=1)
@@ -52,3 +54,30 @@ def test_a_past_that_no_line_of_the_proof_meets_takes_nothing_away() -> None:
         result = search(graph, game, Limits(visits=20_000), ONE)
         assert result.node.mate is not None
         assert result.node.mate > 0
+
+
+def test_a_proof_known_only_of_the_position_behind_a_move_is_in_doubt_too() -> None:
+    fen = "8/8/6q1/8/8/2k5/K7/8 w - - 0 1"
+    game = chess.Board(fen)
+    for san in ["Ka3", "Kd4", "Ka2", "Kc3", "Ka3", "Kd4", "Ka2"]:
+        game.push_san(san)
+    with Graph.open(None, evaluator=UniformEvaluator()) as graph:
+        search(graph, chess.Board(fen), Limits(visits=3000))
+        for visits in (1, 20, 200):
+            node = search(graph, game, Limits(visits=visits)).node
+            third = next(move for move in node.moves if move.san == "Kc3")  # the third time: a draw
+            assert (third.mate, third.bounds) == (None, (-1, 1))
+
+
+def test_what_is_known_of_the_root_itself_is_in_doubt_when_no_move_supports_it() -> None:
+    board = chess.Board("6k1/8/4K3/6Q1/8/8/8/8 b - - 0 1")
+    table = EntryTable(0)
+    table.put(board, Entry(6 - MATE, PROOF, "upper", None, "", 0))
+    game = board.copy()
+    for san in ["Kh8", "Qh6+", "Kg8", "Qg5+", "Kh8", "Qh6+", "Kg8", "Qg5+"]:
+        game.push_san(san)
+    with Graph.open(None, evaluator=UniformEvaluator()) as graph:
+        graph.arena.set_entries(table.arrays)
+        assert search(graph, board, Limits(visits=5), ONE).node.mate == -3
+        node = search(graph, game, Limits(visits=5), ONE).node
+        assert (node.mate, node.bounds) == (None, (-1, 1))

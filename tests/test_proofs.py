@@ -87,7 +87,6 @@ def test_kernels_read_a_draw_field_as_the_reference_does(q: float, d: int) -> No
     for clock in (0, 1, 50, 99, 100):
         closed = proof is not None and proof.holds_at(clock)
         assert read_field(np.float32(q), d, clock) == (share_of(q, d), bounds_of(q, d), closed)
-    assert not read_field(np.float32(q), d, kernels.HEEDLESS)[2]
 
 
 def test_kernels_tell_the_same_of_a_node_as_the_reference() -> None:
@@ -439,3 +438,33 @@ def test_an_entry_that_proves_no_mate_changes_nothing(value: int, bound: str) ->
             search(graph, board, Limits(visits=100), ONE)
             found.append(numbers_below(graph, board))
     assert found[0] == found[1]
+
+
+def test_a_mate_behind_a_move_that_sets_the_clock_back_is_proven_late_in_the_clock() -> None:
+    board = chess.Board("8/3P4/8/8/8/3K4/3Q4/1k6 w - - 98 1")  # a promotion, then mate
+    with Graph.open(None) as graph:
+        result = search(graph, board, Limits(visits=20_000))
+        node = result.node
+        assert (result.stop_reason, node.bounds) == ("proven", (1, 1))
+        assert node.mate is not None
+        assert node.moves[0].mate == node.mate
+        assert board.is_zeroing(node.moves[0].move)
+
+
+def test_nothing_is_claimed_where_the_game_is_drawn_already() -> None:
+    graph, board = searched("7k/8/5K2/8/8/8/8/6Q1 w - - 100 80", 300)
+    with graph:
+        node = search(graph, board, Limits(visits=1)).node
+        assert (node.mate, node.bounds) == (None, (-1, 1))
+        assert {move.mate for move in node.moves} == {None}
+
+
+def test_a_known_mate_that_comes_too_late_is_not_taken() -> None:
+    board = chess.Board("8/8/8/8/4k3/8/8/KR6 w - - 75 60")
+    table = EntryTable(0)
+    table.put(board, Entry(MATE - 29, PROOF, "exact", None, "", 0))
+    with Graph.open(None, evaluator=UniformEvaluator()) as graph:
+        graph.arena.set_entries(table.arrays)
+        assert abs(search(graph, board, Limits(visits=50), ONE).node.q) < 1
+        board.halfmove_clock = 71
+        assert search(graph, board, Limits(visits=1), ONE).node.bounds == (1, 1)

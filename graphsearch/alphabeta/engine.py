@@ -15,16 +15,18 @@ from ..evaluators.builtin_weights import load_weights
 from ..kernels import alphabeta_layout as layout
 from ..kernels.alphabeta import search_slice
 from ..kernels.entries import BUCKET, MOST_DEPTH, PV, new_entries
-from ..kernels.evaluation_search import FAR
+from ..kernels.evaluation_search import FAR, MATE
 from ..kernels.layout import COUNTERS, FLOATS, INTS, ArenaArrays
 from ..kernels.tables import load_tables
 from ..position import POSITION_WORDS, decode_move, pack
 from ..search import history_keys
+from .lines import continued
 from .results import Counts, DepthResult
 
 if TYPE_CHECKING:
     from ..arena import Arena
 
+MOST_LINE = 200  # plies
 SLICE_NODES = 200_000  # between two looks at the clock and the caller: about a tenth of a second
 CACHE_PLACES = 1 << 18  # of leaves, 16 bytes each
 UNLIMITED = 1 << 62
@@ -154,9 +156,9 @@ class Engine:
     ) -> DepthResult:
         frame = self._arrays.frames
         value = int(frame[layout.BEST])
-        bound = "lower" if value >= beta or not complete else "exact"
-        if alpha >= value > -FAR:
-            bound = "upper"
+        if not complete and value <= alpha:  # the moves that are left may be better
+            return DepthResult(depth, alpha, beta, 0, "", None, (), self.counts, seconds, complete)
+        bound = "lower" if value >= beta or not complete else "upper" if value <= alpha else "exact"
         pv = self._line(board, depth)
         best = int(frame[layout.BEST_MOVE])
         move = pv[0] if pv else decode_move(best) if best else None
@@ -169,17 +171,8 @@ class Engine:
         game = board.copy(stack=False)
         for move in line:
             game.push(move)
-        while len(line) < depth:
-            entry = self.table.get(game)
-            if entry is None or entry.bound != "exact" or not entry.move:
-                break
-            if entry.move not in game.legal_moves:  # of another position with the same key
-                break
-            line.append(entry.move)
-            game.push(entry.move)
-            if game.is_repetition(2):
-                break
-        return tuple(line)
+        plies = MATE - abs(int(self._arrays.frames[layout.BEST]))
+        return (*line, *continued(self.table, game, max(depth, plies if plies < MOST_LINE else 0) - length))
 
 
 def _check(depth: int, alpha: int, beta: int, node_limit: int | None) -> None:

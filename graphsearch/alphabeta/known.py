@@ -13,10 +13,12 @@ from ..position import FREE_CLOCK
 from ..search import history_keys
 from ..store.entry_runs import Outcome
 from .limits import DepthLimits
+from .lines import continued
 from .outcome import Known
 from .scores import LEAST_MATE, MATE
 
 CLOCK_DRAW = 100
+MOST_LINE = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def facts_of(
     facts = []
     if entry is not None:
         same = [_legal(board, row.pv) for row in rows.values() if row.value == entry.value]
-        line = max([line_below(table, board), *same], key=len)
+        line = max([*same, tuple(continued(table, board, MOST_LINE))], key=len)
         facts.append(Answer(entry.depth, entry.value, entry.bound, line))
     facts += [
         Answer(depth, row.value, row.bound, _legal(board, row.pv))
@@ -94,20 +96,9 @@ def _answering(fact: Answer, limits: DepthLimits) -> Answer | None:
     if not (above or below or fact.bound == "exact") or not (proven or fact.depth >= limits.depth):
         return None
     depth = limits.depth if proven or fact.depth == PROOF else fact.depth
+    if proven:
+        return replace(fact, depth=depth)
     return replace(fact, depth=depth, bound="lower" if above else "upper" if below else "exact")
-
-
-def line_below(table: EntryTable, board: chess.Board) -> tuple[chess.Move, ...]:
-    """Returns the line of best moves from a position that exact entries give."""
-    game = board.copy(stack=False)
-    found: list[chess.Move] = []
-    step = table.get(game)
-    while step is not None and step.move is not None and step.move in game.legal_moves:
-        found.append(step.move)
-        game.push(step.move)
-        step = None if game.is_repetition(2) else table.get(game)
-        step = step if step is not None and step.bound == "exact" else None
-    return tuple(found)
 
 
 def _legal(board: chess.Board, text: str) -> tuple[chess.Move, ...]:

@@ -18,7 +18,7 @@ import chess
 from ..entries import EntryTable
 from ..errors import GraphSearchError, StoreError, UnsavedError
 from ..graph import Graph
-from ..position import CHECKMATE, NOT_TERMINAL, fen_of, key_of, terminal_kind
+from ..position import CHECKMATE, CLOCK_DRAW, NOT_TERMINAL, fen_of, key_of, terminal_kind
 from ..search import history_keys
 from ..store import Store, entry_runs
 from ..store.entry_runs import ALPHABETA, Outcome
@@ -119,6 +119,7 @@ class _Session:
         self.depth = 0  # of the iteration under way
         self.known = Known()
         self.answer: Answer | None = None
+        self.before: Answer | None = None  # the deepest exact value known when the search began
         self.graph_nodes = 0
         self.run_id: int | None = None
         self.unsaved: StoreError | None = None
@@ -128,7 +129,7 @@ class _Session:
     def run(self, table: EntryTable, *, use_graph: bool) -> AlphaBetaResult:
         self.table = table
         kind = terminal_kind(self.board)
-        if kind != NOT_TERMINAL:
+        if kind != NOT_TERMINAL or self.board.halfmove_clock >= CLOCK_DRAW:
             self.stop_reason = "finished"
             self.answer = Answer(0, -MATE if kind == CHECKMATE else 0, "exact", ())
             return self._result()
@@ -151,6 +152,7 @@ class _Session:
         facts = facts_of(entry, self.table, self.board, rows)
         self.known = known_of(facts, rows)
         self.answer = answer_of(facts, self.limits)
+        self.before = next((fact for fact in reversed(facts) if fact.bound == "exact"), None)
         if self.answer is not None:
             self.stop_reason = "known"
 
@@ -302,7 +304,8 @@ class _Session:
     def _result(self) -> AlphaBetaResult:
         best, kept = self._best(), self.graph.kept_entries
         assert kept is not None
-        answer = self.answer or _answer(best)
+        is_done = best is not None and best.complete
+        answer = self.answer or (_answer(best) if is_done else self.before or _answer(best))
         return AlphaBetaResult(
             board=self.board,
             asked=self.limits.depth,
@@ -325,7 +328,7 @@ class _Session:
 
 def _answer(found: DepthResult | None) -> Answer | None:
     """Returns what an iteration answers; one without a finished move answers nothing."""
-    if found is None or not (found.complete or found.move):
+    if found is None or not found.bound:
         return None
     return Answer(found.depth if found.complete else 0, found.value, found.bound, found.pv)
 

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from numba import float64, int64
 
-from .board import clock_of
 from .flight import all_in_flight, edges_in_flight, fields_of, in_flight, send, widen_flight
 from .heap import grow_block
 from .jit import adv, inner
@@ -53,17 +52,17 @@ def set_column(W: Any, j: Any, base: Any, gain: Any, mass: Any) -> None:
 
 
 @inner
-def load(A: Any, W: Any, rec: Any, node: Any, fpu: Any, scale: Any, first: Any, clock: Any) -> Any:
+def load(A: Any, W: Any, rec: Any, node: Any, fpu: Any, scale: Any, first: Any, s: Any, heeds: Any) -> Any:
     """Loads entries from `first` on into the scratch columns; returns how many there are.
 
-    Those with a result that is proven at this clock never lead; with HEEDLESS they do as others.
+    Those with a result that is proven at the position `s` never lead, if it heeds proofs.
     """
     m = materialised(A, rec)
     stride = stride_at(A, rec)
     x = entry_at(A, rec, first)
     for j in range(first, m):
         n = int64(A.blocks[x])
-        if n and is_out(A, x, clock):
+        if n and heeds and is_out(A, x, s):
             set_column(W, j, NEVER, 0.0, 1.0)
         else:
             base = edge_value(A, x, stride, n) if n else fpu
@@ -248,7 +247,7 @@ def _split_few(
         if m < move_count(A, rec) and best_unmade(A, rec, fpu, scale) > score_of(W, j):
             grow_block(T, A, s, rec, m + 1, False)
             j = int64(m)
-            m = load(A, W, rec, node, fpu, scale, m, clock_of(s))
+            m = load(A, W, rec, node, fpu, scale, m, s, True)
         W.counts[SPLIT + j] += 1
     return m
 
@@ -285,8 +284,8 @@ def cover_flight(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> Any:
 
 
 @inner
-def columns(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows: Any, clock: Any) -> Any:
-    """Loads the scratch columns of a node's entries; what is proven at `clock` never leads.
+def columns(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows: Any, heeds: Any) -> Any:
+    """Loads the scratch columns of a node's entries; what is proven never leads, if it heeds.
 
     Returns (entries, FPU value, c(N) sqrt(N) / sum of code ** 4).
     """
@@ -294,7 +293,7 @@ def columns(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows: 
     norm = float64(A.values[block_of(A, rec) + NORM])
     scale = exploration(A, spent_below(A, W, rec, node, k, grows)) * norm
     fpu = fpu_value(A, rec, tried_powers(A, W, rec, node, grows))
-    return load(A, W, rec, node, fpu, scale, int64(0), clock), fpu, scale
+    return load(A, W, rec, node, fpu, scale, int64(0), s, heeds), fpu, scale
 
 
 @inner
@@ -315,7 +314,7 @@ def allocate(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows:
 
     The visits given are in flight afterwards. `grows`: the exploration term grows with the visits in flight.
     """
-    m, fpu, scale = columns(T, A, W, s, rec, node, k, grows, clock_of(s))
+    m, fpu, scale = columns(T, A, W, s, rec, node, k, grows, True)
     if k > LEVEL_FROM:
         m = _split_many(T, A, W, s, rec, k, m, fpu, scale)
     else:

@@ -105,6 +105,12 @@ def ends_by_rule(X: Any, s: Any, frame: Any, ply: Any) -> Any:
 
 
 @inner
+def may_return(X: Any, s: Any, ply: Any) -> Any:
+    """Returns whether what stood twice in the game may come again: then nothing known ends a node."""
+    return X.game_size > 0 and clock_of(s) >= ply
+
+
+@inner
 def ends_by_entry(X: Any, E: Any, s: Any, frame: Any, ply: Any) -> Any:
     """Returns whether a transposition entry ends the node; if not, its move is the first to try."""
     key, check = X.keys[2 * ply], X.keys[2 * ply + 1]
@@ -117,8 +123,10 @@ def ends_by_entry(X: Any, E: Any, s: Any, frame: Any, ply: Any) -> Any:
     if is_stored(E, place):
         counters[STORED_HITS] += 1
     frame[TABLE_MOVE] = move_in(data)
+    if may_return(X, s, ply):
+        return False
     usable, value = entry_value(data, frame[DEPTH], frame[ALPHA], frame[BETA], ply, clock_of(s))
-    if not usable or (ply == 0 and (X.game_size > 0 or move_in(data) == 0)):
+    if not usable or (ply == 0 and move_in(data) == 0):
         return False
     frame[BEST] = value
     frame[BEST_MOVE] = frame[TABLE_MOVE]
@@ -133,9 +141,9 @@ def ends_by_graph(X: Any, A: Any, s: Any, frame: Any, ply: Any) -> Any:
         return False
     rec = find(A, X.keys[2 * ply], X.keys[2 * ply + 1])
     frame[RECORD] = rec
-    if rec == 0 or ply == 0:
+    if rec == 0 or ply == 0 or may_return(X, s, ply):
         return False
-    bound, proven = graph_proof(A, rec, clock_of(s))
+    bound, proven = graph_proof(A, rec, s)
     value = below_root(proven, ply)
     if bound == NO_BOUND or not ends(value, bound, frame[ALPHA], frame[BETA]):
         return False

@@ -101,13 +101,13 @@ def entry_value(data: Any, depth: Any, alpha: Any, beta: Any, ply: Any, clock: A
 
 
 @inner
-def graph_proof(A: Any, rec: Any, clock: Any) -> Any:
+def graph_proof(A: Any, rec: Any, s: Any) -> Any:
     """Returns what a record proves of its position, as (bound, value as the node counts it).
 
     A proven win mates in at most the plies that the record tells; one whose length it does not tell is not
-    used. NO_BOUND if nothing is proven for a path that stands there with this clock.
+    used. NO_BOUND if nothing is proven for a path that stands there with the clock of `s`.
     """
-    if not is_settled(A, rec, clock):
+    if not is_settled(A, rec, s):
         return int64(NO_BOUND), int64(0)
     if not is_decisive(draw_word(A, rec) >> 10):
         return EXACT, int64(0)

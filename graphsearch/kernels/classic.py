@@ -18,7 +18,6 @@ from numba import int64
 
 from .allocate import FOREVER, best_unmade, columns, leaders, load, run_of, score_of
 from .backup import back_up_path
-from .board import clock_of
 from .flight import flight_at, in_flight, is_leaf_in_flight, send
 from .heap import grow_block
 from .jit import inner
@@ -80,7 +79,7 @@ def choose(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> Any:
 
     Makes the entry if need be.
     """
-    m, fpu, scale = columns(T, A, W, s, rec, node, int64(1), False, clock_of(s))
+    m, fpu, scale = columns(T, A, W, s, rec, node, int64(1), False, True)
     j, rival = leaders(W, m)
     if m < move_count(A, rec):
         unmade = best_unmade(A, rec, fpu, scale)
@@ -88,7 +87,7 @@ def choose(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> Any:
             rival = score_of(W, j)
             grow_block(T, A, s, rec, m + 1, False)
             j = int64(m)
-            m = load(A, W, rec, node, fpu, scale, m, clock_of(s))
+            m = load(A, W, rec, node, fpu, scale, m, s, True)
             if j + 1 < m:
                 rival = max(rival, score_of(W, j + 1))
             elif m < move_count(A, rec):

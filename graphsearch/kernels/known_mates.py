@@ -6,13 +6,13 @@ from typing import Any
 
 from numba import float32, int64, uint8, uint16
 
-from .board import check_hash
+from .board import check_hash, clock_of
 from .entries import EXACT, LEAST_MATE, LOWER, STORED, UPPER, bound_in, find_entry, value_in
 from .evaluation_search import MATE
 from .heap import mark_dirty
 from .jit import adv, as_f32, as_u16, inner
 from .layout import STALE, header_bytes, is_exact, move_count
-from .proofs import MOST_MATE
+from .proofs import CLOCK_DRAW
 
 RULES = 0xF0  # what is left of the byte of the evaluator when the rules have spoken
 WON_FLAGS, LOST_FLAGS = 2 << 2 | 2 << 4, 0
@@ -49,6 +49,6 @@ def take_known_mate(A: Any, rec: Any, s: Any) -> None:
     if at < 0:
         return
     plies = mate_in(A.entries.data[at])
-    if plies != 0 and abs(plies) <= MOST_MATE:
+    if plies != 0 and abs(plies) + clock_of(s) <= CLOCK_DRAW:
         _settle(A, rec, plies)
         mark_dirty(A, rec, s)

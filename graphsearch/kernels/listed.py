@@ -26,7 +26,6 @@ from .layout import (
     move_count,
     stride_at,
 )
-from .proofs import HEEDLESS
 from .puct import NEVER, edge_value, exploration, fpu_value, power_of
 from .wave import PARENT, SPLIT, field
 
@@ -78,7 +77,7 @@ def _listed_columns(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any,
     Returns their number.
     """
     make_all_entries(T, A, s, rec)
-    m = columns(T, A, W, s, rec, node, k, grows, int64(HEEDLESS))[0]
+    m = columns(T, A, W, s, rec, node, k, grows, False)[0]
     for j in range(m):
         if A.ints[LISTED + j] == 0:
             set_column(W, int64(j), NEVER, 0.0, 1.0)

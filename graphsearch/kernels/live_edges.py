@@ -22,7 +22,6 @@ from .allocate import (
     tried_powers,
     visits_above,
 )
-from .board import clock_of
 from .flight import bar, fields_of, in_flight, is_barred
 from .jit import inner
 from .layout import (
@@ -60,18 +59,17 @@ def bar_proven(A: Any, W: Any, s: Any, rec: Any, node: Any) -> None:
     """Bars the edges of a node whose results are proven, unless nothing else would be left."""
     m = materialised(A, rec)
     stride = stride_at(A, rec)
-    clock = clock_of(s)
     proven = int64(0)
     x = entry_at(A, rec, int64(0))
     for _ in range(m):
-        if A.blocks[x] and is_out(A, x, clock):
+        if A.blocks[x] and is_out(A, x, s):
             proven += 1
         x += stride
     if proven == 0 or proven == move_count(A, rec):
         return
     x = entry_at(A, rec, int64(0))
     for j in range(m):
-        if A.blocks[x] and is_out(A, x, clock):
+        if A.blocks[x] and is_out(A, x, s):
             bar(W, node, int64(j), m)
         x += stride
 

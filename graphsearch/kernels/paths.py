@@ -208,7 +208,7 @@ def ends_at_known(A: Any, W: Any, e: Any, flying: Any) -> Any:
     if A.entries.counters[STORED]:
         take_known_mate(A, field(W, e, SLOT), words_of(W, e))
     below_root = field(W, e, PARENT) >= 0
-    if hb[0] == 0 or (below_root and is_settled(A, field(W, e, SLOT), clock_of(words_of(W, e)))):
+    if hb[0] == 0 or (below_root and is_settled(A, field(W, e, SLOT), words_of(W, e))):
         end_entry(A, W, e, TERMINAL, int64(1))
         return True
     if below_root and child_supports(A, W, e, flying):

@@ -12,7 +12,8 @@ from typing import Any
 
 from numba import int64, uint16
 
-from .jit import adv, as_u16, inlined, inner
+from .board import clock_of
+from .jit import ONE, ZERO, U, adv, as_u16, inlined, inner
 from .layout import (
     BLOCK_HEADER,
     NO_BLOCK,
@@ -31,7 +32,6 @@ DRAWN, AT_LEAST, AT_MOST, STEPS, STEP = 1001, 1002, 1012, 10, 100
 CLOCK_DRAW = 100
 FULL_SHARE = 1000
 NO_CODE = 1 << 20
-HEEDLESS = -1  # a clock at which no proof counts
 DRAWN_FLAG = 1  # a bound of 0, as flags hold it
 
 
@@ -77,7 +77,7 @@ def plies_of(code: Any) -> Any:
 @inlined
 def is_closed(q: Any, d: Any, clock: Any) -> Any:
     """Returns whether an edge's result is proven for a path that stands at its node with this clock."""
-    if d == 0 or clock == HEEDLESS:
+    if d == 0:
         return False
     if d == DRAWN:
         return True
@@ -233,22 +233,64 @@ def node_code(A: Any, rec: Any, share: Any) -> Any:
 
 
 @inner
-def is_settled(A: Any, rec: Any, clock: Any) -> Any:
-    """Returns whether a position's result is proven for a path that reaches it with this halfmove clock."""
+def resets_clock(s: Any, move: Any) -> Any:
+    """Returns whether a move of a position captures or moves a pawn."""
+    m = int64(move)
+    return ((s[0] >> U(m & 63)) | ((s[6] | s[7]) >> U((m >> 6) & 63))) & ONE != ZERO
+
+
+@inner
+def holds_here(A: Any, x: Any, s: Any) -> Any:
+    """Returns whether the result of the visited entry at word `x` is proven at the position `s` of its node.
+
+    Behind a move that sets the clock back a mate has a hundred plies.
+    """
+    q, d = A.values[x + 1], int64(A.blocks[x + 2] >> 22)
+    clock = clock_of(s)
+    if is_closed(q, d, clock):
+        return True
+    if d <= 1 or d > CLOCK_DRAW or not (q >= 1.0 or q <= -1.0):
+        return False
+    return clock < CLOCK_DRAW and resets_clock(s, A.blocks[x + 2] & 0xFFFF)
+
+
+@inner
+def _edges_settle(A: Any, rec: Any, s: Any, won: Any) -> Any:
+    """Returns whether edges prove a win or a loss at a position: one of them, or all moves."""
+    if block_class_of(A, rec) == NO_BLOCK:
+        return False
+    m = materialised(A, rec)
+    stride = stride_of(block_class_of(A, rec))
+    x = block_of(A, rec) + BLOCK_HEADER
+    for _ in range(m):
+        valued = int64(A.blocks[x]) - (int64(A.blocks[x + 3]) if stride == 4 else int64(0))
+        decisive = valued > 0 and (A.values[x + 1] >= 1.0) == won and holds_here(A, x, s)
+        decisive &= int64(A.blocks[x + 2] >> 22) != DRAWN
+        if decisive == won:
+            return won
+        x += stride
+    return not won and m == move_count(A, rec)
+
+
+@inner
+def is_settled(A: Any, rec: Any, s: Any) -> Any:
+    """Returns whether a record's result is proven for a path that reaches it as position `s`."""
     flags = draw_word(A, rec) >> 10
     if (flags >> 2) & 3 != (flags >> 4) & 3:
         return False
     if not is_decisive(flags):
         return True
     code = node_code(A, rec, int64(0))
-    return clock + (code - MOST_MATE if code > MOST_MATE else code - 1) <= CLOCK_DRAW
+    if clock_of(s) + (code - MOST_MATE if code > MOST_MATE else code - 1) <= CLOCK_DRAW:
+        return True
+    return _edges_settle(A, rec, s, (flags >> 2) & 3 == 2)
 
 
 @inner
-def is_decided(A: Any, rec: Any, clock: Any) -> Any:
-    """Returns whether edges prove a record's result at this clock, so that a best move is known."""
+def is_decided(A: Any, rec: Any, s: Any) -> Any:
+    """Returns whether edges prove a record's result at a position, so that a best move is known."""
     flags = draw_word(A, rec) >> 10
-    if move_count(A, rec) == 0 or not is_settled(A, rec, clock):
+    if move_count(A, rec) == 0 or not is_settled(A, rec, s):
         return False
     tally, covers = tally_of(A, rec)
     result = ((flags >> 2) & 3) - 1

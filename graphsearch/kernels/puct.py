@@ -15,7 +15,6 @@ import numpy as np
 from numba import float32, float64, int64, uint8, uint32
 
 from .blocks import draws_of, set_draws
-from .board import clock_of
 from .heap import grow_block
 from .jit import inlined, inner, kernel, ptr
 from .layout import (
@@ -42,7 +41,7 @@ from .layout import (
     stride_at,
     value_of,
 )
-from .proofs import is_closed, is_special, share_of, tighten
+from .proofs import DRAWN, holds_here, is_special, share_of, tighten
 
 DRAW_MILLE = 1000
 NEVER = -1e300  # a score below all others
@@ -194,13 +193,14 @@ def fpu_value(A: Any, rec: Any, visited_powers: Any) -> Any:
 
 
 @inlined
-def is_out(A: Any, x: Any, clock: Any) -> Any:
-    """Returns whether a visited entry's result is proven at this clock: more visits would say nothing new."""
-    return is_closed(A.values[x + 1], int64(A.blocks[x + 2] >> uint32(22)), clock)
+def is_out(A: Any, x: Any, s: Any) -> Any:
+    """Returns whether a visited entry's result is proven at its position: more visits say nothing new."""
+    d = int64(A.blocks[x + 2] >> uint32(22))
+    return is_special(A.values[x + 1], d) and d <= DRAWN and holds_here(A, x, s)
 
 
 @inner
-def _best_entry(A: Any, rec: Any, m: Any, scale: Any, clock: Any, heeds: Any) -> Any:
+def _best_entry(A: Any, rec: Any, m: Any, scale: Any, s: Any, heeds: Any) -> Any:
     """Returns (score, entry) of the best visited edge, the first one without visits, the visited powers.
 
     The entry is -1 if there is none; `heeds`: edges with a proven result are passed over.
@@ -217,7 +217,7 @@ def _best_entry(A: Any, rec: Any, m: Any, scale: Any, clock: Any, heeds: Any) ->
             power = power_of(A, x)
             visited_powers += power
             score = edge_value(A, x, stride, n) + scale * power / float64(1 + n)
-            if score > best and not (heeds and is_out(A, x, clock)):
+            if score > best and not (heeds and is_out(A, x, s)):
                 best = score
                 chosen = int64(j)
         elif unvisited == m:
@@ -238,8 +238,7 @@ def select(T: Any, A: Any, s: Any, rec: Any) -> Any:
     m = materialised(A, rec)
     block = block_of(A, rec)
     scale = exploration(A, int64(A.blocks[block + BLOCK_VISITS])) * float64(A.values[block + NORM])
-    clock = clock_of(s)
-    best, chosen, unvisited, visited_powers = _best_entry(A, rec, m, scale, clock, True)
+    best, chosen, unvisited, visited_powers = _best_entry(A, rec, m, scale, s, True)
     if unvisited < move_count(A, rec):
         if unvisited < m:
             power = power_of(A, block + BLOCK_HEADER + unvisited * stride_at(A, rec))
@@ -251,5 +250,5 @@ def select(T: Any, A: Any, s: Any, rec: Any) -> Any:
                 grow_block(T, A, s, rec, m + 1, False)
             return unvisited
     if chosen < 0:
-        return _best_entry(A, rec, m, scale, clock, False)[1]
+        return _best_entry(A, rec, m, scale, s, False)[1]
     return chosen

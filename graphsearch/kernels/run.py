@@ -30,7 +30,7 @@ from .layout import (
 from .levels import start_at_root
 from .locate import filter_pointers, may_be_stored
 from .paths import locate, open_leaf, position_key
-from .proofs import is_decided
+from .proofs import CLOCK_DRAW, is_decided
 from .wave import (
     AT_ROOT,
     CANDIDATES,
@@ -181,7 +181,7 @@ def is_over(A: Any, rec: Any, s: Any) -> Any:
     """Returns whether the result of the root, and a move that leads to it, are proven: the search may end."""
     if rec == 0 or A.ints[RESTRICTED] or A.history_size:  # what stood in the game may spoil a proof
         return False
-    return is_decided(A, rec, clock_of(s))
+    return clock_of(s) < CLOCK_DRAW and is_decided(A, rec, s)
 
 
 @kernel

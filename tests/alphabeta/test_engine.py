@@ -127,7 +127,7 @@ def test_a_node_limit_ends_a_search_with_what_is_finished() -> None:
 
 def test_a_search_that_is_stopped_at_once_has_found_nothing() -> None:
     result = new_engine().search(chess.Board(), 5, stop=lambda: True)
-    assert (result.complete, result.value, result.move, result.pv) == (False, -FAR, None, ())
+    assert (result.complete, result.bound, result.move, result.pv) == (False, "", None, ())
     assert result.counts == Counts()
 
 

@@ -161,3 +161,26 @@ def test_a_position_that_stood_twice_in_the_game_is_drawn_when_it_comes_again(en
     assert kept.bound == ""
     assert engine.search(board.copy(stack=False), 2).value < 0
     assert engine.search(board, 2).value == 0  # whatever the table holds by now
+
+
+@pytest.mark.parametrize(
+    ("fen", "before", "game"),
+    [
+        ("1k6/8/8/8/4p3/1q6/2qK4/8 w - - 0 1", "d2e1 c2c4", "d2e1 c2c4 e1d2 c4c2 d2e1 c2c4"),
+        ("6k1/6p1/8/7Q/8/6P1/qq3P1P/6K1 w - - 0 1", "h5e8", "h5e8 g8h7 e8h5 h7g8 h5e8"),
+    ],
+)
+def test_what_is_known_without_a_game_ends_no_node_that_its_past_may_reach(
+    fen: str, before: str, game: str
+) -> None:
+    def after(line: str) -> chess.Board:
+        board = chess.Board(fen)
+        for move in line.split():
+            board.push_uci(move)
+        return board
+
+    fresh = deepened(Engine(EntryTable(1 << 20)), after(game), 4)
+    used = Engine(EntryTable(1 << 20))
+    deepened(used, chess.Board(after(before).fen()), 5)
+    deepened(used, chess.Board(fen), 5)
+    assert deepened(used, after(game), 4).value == fresh.value

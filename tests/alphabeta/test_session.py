@@ -378,3 +378,29 @@ def test_a_position_that_the_graph_knows_well_spares_the_first_iterations() -> N
         limited = DepthLimits(depth=3, nodes=10**9)  # what ends early needs an answer early
         every = search_to_depth(graph, KIWIPETE, limited, table_bytes=SMALL)
         assert [iteration.depth for iteration in every.iterations] == [1, 2, 3]
+
+
+def test_a_stopped_search_answers_with_what_the_file_knew(tmp_path: Path) -> None:
+    before = run(tmp_path / "a.graph", 4)
+    with Graph.open_unevaluated(tmp_path / "a.graph") as graph:
+        limits = DepthLimits(depth=9, nodes=30)
+        stopped = search_to_depth(graph, KIWIPETE, limits, table_bytes=SMALL)
+    assert stopped.stop_reason == "nodes"
+    assert (stopped.depth, stopped.value, stopped.bound, stopped.move) == (
+        4,
+        before.value,
+        "exact",
+        before.move,
+    )
+    assert (stopped.iterations[-1].bound, stopped.iterations[-1].move) == ("", None)
+
+
+def test_an_unfinished_iteration_proves_no_upper_bound(tmp_path: Path) -> None:
+    whole = run(None, 5)
+    assert whole.value is not None
+    window = (whole.value - 1, whole.value + 2000)
+    for nodes in (200, 1000, 3000):
+        with Graph.open(None) as graph:
+            limits = DepthLimits(depth=5, window=window, nodes=nodes)
+            found = search_to_depth(graph, KIWIPETE, limits, table_bytes=SMALL).iterations[-1]
+            assert found.complete or found.bound != "upper"

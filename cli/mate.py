@@ -43,7 +43,7 @@ WHY = {
     "stop": "it was stopped",
     "excluded": "that is what was asked for",
     "hopeless": "neither side has the pieces to mate",
-    "finished": "the game is over",
+    "finished": "the game is over (stalemate, dead position or 50-move rule)",
 }
 
 Store = Annotated[
@@ -189,6 +189,8 @@ def _verdict(board: chess.Board, result: MateResult) -> str:
     """Returns what was found in one line."""
     if result.mate is None:
         why = WHY[result.stop_reason]
+        if result.stop_reason == "excluded" and result.excluded >= MOST_MOVES:
+            why = "no longer one is looked for"  # most often because the 50-move rule comes first
         within = f" in up to {count(result.excluded, 'move')}" if result.excluded else " is proven"
         hopeless = result.stop_reason in ("hopeless", "finished")
         return f"no mate: {why}" if hopeless else f"no mate{within}: {why}"

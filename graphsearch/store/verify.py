@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import CorruptRecordError, StoreError
 from ..record import RecordBatch
-from . import entries, order
+from . import entries, entry_runs, order
 from .bloom import may_hold_each
 from .catalog import Catalog, Chunk, Segment
 from .codec import BLOCK
@@ -121,6 +121,7 @@ class _Check:
             self._check_blocks_owned()
             self._check_live()
             self._report.entries = entries.check(self._store, self._report.add)
+            entry_runs.check(self._store, self._report.add)
 
     def _segment(self, segment: Segment) -> None:
         last: NDArray[np.uint64] | None = None

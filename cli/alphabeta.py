@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from graphsearch.errors import UnsavedError
+from graphsearch.errors import CapacityError, UnsavedError
 
 from .alphabeta_view import iteration_display, result_view, summary
 from .options import Game, Json, Moves, Ply, Position, given_position
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from graphsearch.alphabeta.outcome import AlphaBetaResult
 
 DEFAULT_HASH_MB = 256
+LEFT_OUT_SHARE = 0.01  # of a file's entries; full buckets leave fewer out of a table with room
 MAX_PROBLEMS = 5  # of a damaged file that are shown; `store verify` lists all
 _STOPPING = "Stopping: saving what is known...\n"
 
@@ -50,8 +53,8 @@ Window = Annotated[
     typer.Option(
         "--window",
         metavar="A B",
-        help="Alpha and beta of the last iteration, in centipawns for the side to move: values outside are "
-        "only known as at most A or at least B.",
+        help="Alpha and beta of the last iteration, in centipawns for the side to move, rounded to 0.1: "
+        "values outside are only known as at most A or at least B.",
     ),
 ]
 StoreFile = Annotated[
@@ -73,7 +76,9 @@ NoGraph = Annotated[
 Compare = Annotated[
     bool,
     typer.Option(
-        "--compare", help="Search once more without file and graph, and tell how many nodes that takes."
+        "--compare",
+        help="Search once more without file and graph, within the same limits, and tell how many nodes that "
+        "takes.",
     ),
 ]
 
@@ -115,7 +120,7 @@ def alphabeta(
     JSON: `value` is in thousandths of a pawn for the side to move, 100000 - n is a mate in n plies; `cp` and
     `mate` (moves, negative if the side to move is mated) are null where the other is not. `bound` is exact,
     lower (at least the value) or upper. `known` is what the file knew; `nodes_alone` and `nodes_saved` are
-    null without --compare.
+    null without --compare, or if a limit ended that search first.
     """
     if depth is None and seconds is None and nodes is None:
         raise typer.BadParameter("say how deep with --depth, or when to stop with --seconds or --nodes")
@@ -151,7 +156,13 @@ def _thousandths(window: tuple[float, float] | None) -> tuple[int, int] | None:
         return None
     if not all(abs(bound) < 1e9 for bound in window):  # nor is nan
         raise typer.BadParameter(f"--window {window[0]:g} {window[1]:g}: these are no centipawns")
-    return round(10 * window[0]), round(10 * window[1])
+    alpha, beta = round(10 * window[0]), round(10 * window[1])
+    if window[0] < window[1] and alpha == beta:
+        raise typer.BadParameter(
+            f"--window {window[0]:.10g} {window[1]:.10g}: values are rounded to 0.1 centipawns, and these two"
+            f" are the same then ({alpha / 10:g})"
+        )
+    return alpha, beta
 
 
 def _run(request: Request) -> int:
@@ -178,6 +189,8 @@ def _search(request: Request, signals: StopSignals) -> AlphaBetaResult:
 
     _compile()
     with Graph.open_unevaluated(request.store) as graph:
+        with _room_for_table(request):
+            graph.use_entries(request.table_bytes)
         signals.arm()
         with iteration_display(request.board, signals) as show:
             return search_to_depth(
@@ -192,28 +205,43 @@ def _search(request: Request, signals: StopSignals) -> AlphaBetaResult:
             )
 
 
+@contextmanager
+def _room_for_table(request: Request) -> Iterator[None]:
+    """Says which option asks for too much, if there is no memory for the table of entries."""
+    try:
+        yield
+    except MemoryError:
+        raise CapacityError(
+            f"--hash {request.table_bytes >> 20}: there is no memory for a table of so many MB; ask for less"
+        ) from None
+
+
 def _compile() -> None:
     """Searches a little, so that the one compile ends at Ctrl-C like any program, and no clock runs yet."""
+    import threading
+
     import chess
 
+    from graphsearch.alphabeta.alone import nodes_within
     from graphsearch.alphabeta.limits import DepthLimits
-    from graphsearch.alphabeta.session import nodes_alone
 
     with compiling("alpha-beta"):
-        nodes_alone(chess.Board(), DepthLimits(depth=2), table_bytes=0)
+        nodes_within(chess.Board(), DepthLimits(depth=2), table_bytes=0, stop=threading.Event())
 
 
 def _alone(request: Request, result: AlphaBetaResult, signals: StopSignals) -> int | None:
-    """Returns the nodes of the same search without file and graph; None if there is nothing to compare."""
-    from graphsearch.alphabeta.session import nodes_alone
+    """Returns the nodes of the same search without file and graph; None if a limit ended that first."""
+    from graphsearch.alphabeta.alone import limits_alone, nodes_within
 
     if not result.depth or signals.stop.is_set():
         return None
-    limits = replace(request.limits, depth=result.depth, nodes=None, seconds=None)
-    if result.depth < request.limits.depth:  # the window belongs to an iteration that was not made
-        limits = replace(limits, window=None)
+    limits = limits_alone(request.limits, result)
     say("Searching once more without the file, to compare...")
-    return nodes_alone(request.board, limits, table_bytes=request.table_bytes, stop=signals.stop)
+    with _room_for_table(request):
+        nodes = nodes_within(request.board, limits, table_bytes=request.table_bytes, stop=signals.stop)
+    if nodes is None and not signals.stop.is_set():
+        say(f"Without the file depth {limits.depth} was not reached within the limits; nothing to compare.")
+    return nodes
 
 
 def _print_answer(request: Request, result: AlphaBetaResult) -> None:
@@ -232,7 +260,7 @@ def _epilogue(request: Request, result: AlphaBetaResult) -> list[str]:
     lines = [f"Damaged and left out: {problem}" for problem in report.problems[:MAX_PROBLEMS]]
     if report.ignored:
         lines.append(f"{_entries(report.ignored)} of another evaluation in the file cannot be used.")
-    if report.left_out:
+    if report.left_out > LEFT_OUT_SHARE * (report.loaded + report.left_out):
         lines.append(
             f"{_entries(report.left_out)} of the file had no room in memory; the deepest were loaded."
             " A larger --hash holds more."

@@ -231,7 +231,7 @@ def verify(file: StoreFile, json: Json = False) -> None:
         report = store.verify(file, advance)
     if json:
         print_json(report.as_dict())
-    elif not report.ok and not report.runs:  # it could not even be opened
+    elif not report.opened:
         say(f"graphsearch: {'; '.join(report.problems)}")
     else:
         _print_verdict(str(file), report)

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
+import threading
 import time
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import chess
 import pytest
 
+from graphsearch.alphabeta.alone import limits_alone, nodes_within
+from graphsearch.alphabeta.limits import DepthLimits
+from graphsearch.graph import Graph
+from graphsearch.kept_entries import EntryReport, KeptEntries
+from graphsearch.store import Store
+
 from .conftest import Cli, finish, start
+
+if TYPE_CHECKING:
+    from graphsearch.alphabeta.outcome import AlphaBetaResult
 
 KEYS = """position key store asked depth window value cp mate bound bestmove pv nodes seconds stop_reason
 counts known nodes_alone nodes_saved entries graph_nodes iterations"""
@@ -113,6 +127,8 @@ def test_mates_and_ends_are_said(cli: Cli, fen: str, words: tuple[str, ...]) -> 
         (["startpos", "--depth", "0"], 2, "depth is 0"),
         (["startpos", "--depth", "127"], 2, "depth is 127"),
         (["startpos", "--depth", "2", "--window", "50", "-50"], 2, "lower one first"),
+        (["startpos", "--depth", "2", "--window", "5", "5"], 2, "at least 0.1 apart"),
+        (["startpos", "--depth", "2", "--window", "5", "5.01"], 2, "5 5.01: values are rounded to 0.1"),
         (["startpos", "--depth", "2", "--window", "nan", "5"], 2, "no centipawns"),
         (["startpos", "--depth", "2", "--seconds", "-1"], 2, "seconds is -1"),
         (["startpos", "--depth", "2", "--nodes", "0"], 2, "nodes is 0"),
@@ -159,3 +175,68 @@ def test_a_signal_ends_the_search_with_what_is_known_saved_and_printed(cli: Cli,
     assert again["value"] == data["value"]
     assert again["stop_reason"] == "known"
     assert cli("store", "verify", path).code == 0
+
+
+MATE_IN_2 = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"
+
+
+def test_comparing_goes_no_deeper_than_a_known_mate(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    assert cli("alphabeta", MATE_IN_2, "--depth", 3, "--store", path, "--json").json["mate"] == 2
+    again = cli("alphabeta", MATE_IN_2, "--seconds", 60, "--store", path, "--compare", "--json").json
+    assert (again["stop_reason"], again["depth"], again["mate"]) == ("known", 126, 2)
+    result = SimpleNamespace(depth=126, value=-99_996)
+    limits = limits_alone(DepthLimits(depth=126, window=(-5, 5), seconds=1), cast("AlphaBetaResult", result))
+    assert (limits.depth, limits.window, limits.seconds) == (4, None, 1)
+    assert again["nodes_alone"] == again["nodes_saved"] > 0
+
+
+def test_comparing_ends_at_the_limits_of_the_search(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    assert cli("alphabeta", "startpos", "--depth", 4, "--store", path).code == 0
+    outcome = cli(
+        "alphabeta", "startpos", "--depth", 4, "--nodes", 50, "--store", path, "--compare", "--json"
+    )
+    assert (outcome.json["stop_reason"], outcome.json["nodes_alone"]) == ("known", None)
+    assert "Without the file depth 4 was not reached within the limits" in outcome.err
+    limits = DepthLimits(depth=30, seconds=1e-9)
+    assert nodes_within(chess.Board(), limits, table_bytes=0, stop=threading.Event()) is None
+
+
+def test_too_little_memory_names_the_option(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(Graph, "use_entries", fail)
+    outcome = cli("alphabeta", "startpos", "--depth", 1, "--hash", 512)
+    assert outcome.code == 1
+    assert "--hash 512: there is no memory for a table of so many MB" in outcome.err
+
+
+@pytest.mark.parametrize(("left_out", "is_said"), [(4, False), (500, True)])
+def test_a_larger_table_is_advised_only_if_many_entries_had_no_room(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left_out: int, is_said: bool
+) -> None:
+    path = tmp_path / "a.graph"
+    assert cli("alphabeta", "startpos", "--depth", 1, "--store", path).code == 0
+
+    def load(kept: KeptEntries, _: Store) -> None:
+        kept.report = EntryReport(loaded=5000, left_out=left_out)
+
+    monkeypatch.setattr(KeptEntries, "load", load)
+    outcome = cli("alphabeta", "startpos", "--depth", 1, "--store", path, "--json")
+    assert ("A larger --hash" in outcome.err) == is_said
+    assert outcome.json["entries"]["left_out"] == left_out
+
+
+def test_a_damaged_iteration_is_searched_again(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    first = cli("alphabeta", "startpos", "--depth", 2, "--store", path, "--json").json
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("DELETE FROM entry_piece")
+        connection.execute("UPDATE entry_iteration SET value = 'abc'")
+    again = cli("alphabeta", "startpos", "--depth", 2, "--store", path, "--json").json
+    assert (again["stop_reason"], again["value"]) == ("depth", first["value"])
+    verdict = cli("store", "verify", path)
+    assert verdict.code == 1
+    assert "value is 'abc'" in verdict.out

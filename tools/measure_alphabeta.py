@@ -6,23 +6,26 @@ Every position is searched by iterative deepening with an empty table. A row: de
 that iteration, b (legal moves for each position whose moves were generated), the leaves of the minimal tree
 b^ceil(n/2) + b^floor(n/2) - 1, leaves and nodes of all iterations so far as a multiple of it, nodes per
 CPU-second (quiescence included) so far, the share of interior nodes found in the table, and the share of
-cuts made by the first move. The last lines are medians over the positions at their last depth. Transpositions
-are why a search can have fewer leaves than the minimal tree.
+cuts made by the first move. Depths that find a mate are left out. The last lines are medians over the
+positions at their last depth. Transpositions are why a search can have fewer leaves than the minimal tree.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 import chess
 
 from graphsearch.alphabeta.engine import Engine
+from graphsearch.alphabeta.limits import MOST_DEPTH
 from graphsearch.alphabeta.results import Counts
+from graphsearch.alphabeta.scores import LEAST_MATE
 from graphsearch.entries import EntryTable
+from graphsearch.position import NOT_TERMINAL, check, fen_of, terminal_kind
 
 MIDDLEGAMES = (
     "r1bqk2r/pppp1ppp/2n2n2/2b1p3/2B1P3/2NP1N2/PPP2PPP/R1BQK2R b KQkq - 0 5",
@@ -76,12 +79,20 @@ class Row:
 
 
 def deepened(board: chess.Board, depth: int, size: int) -> Iterator[Row]:
-    """Yields the iterations up to a depth, from an empty table."""
+    """Yields the iterations up to a depth, or a mate, from an empty table.
+
+    A mate cuts the tree short, so that it says nothing beside the minimal one: it has no row.
+    """
+    if terminal_kind(board) != NOT_TERMINAL:
+        return
     engine = Engine(EntryTable(size))
     total, seconds = Counts(), 0.0
     for d in range(1, depth + 1):
         started = time.process_time()
-        counts = engine.search(board, d).counts
+        found = engine.search(board, d)
+        counts = found.counts
+        if abs(found.value) >= LEAST_MATE:
+            return
         seconds += time.process_time() - started
         total += counts
         yield Row(d, counts, total, seconds)
@@ -96,24 +107,47 @@ def show(row: Row) -> None:
     )
 
 
-def main() -> None:
+def _whole(low: int, high: int) -> Callable[[str], int]:
+    """Returns what reads a number in a range from the command line."""
+
+    def read(text: str) -> int:
+        if not text.isdecimal() or not low <= int(text) <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} is no number from {low} to {high}")
+        return int(text)
+
+    return read
+
+
+def _position(text: str) -> chess.Board:
+    """Returns the position of a FEN of the command line."""
+    try:
+        board = chess.Board(text)
+        check(board)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return board
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measures the start position and middlegames, or the positions named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--depth", type=int, default=8)
-    parser.add_argument("--fen", action="append")
-    parser.add_argument("--table-mb", type=int, default=256)
-    options = parser.parse_args()
+    parser.add_argument("--depth", type=_whole(1, MOST_DEPTH), default=8)
+    parser.add_argument("--fen", type=_position, action="append")
+    parser.add_argument("--table-mb", type=_whole(1, 1 << 20), default=256)
+    options = parser.parse_args(arguments)
     Engine(EntryTable(1 << 16)).search(chess.Board(), 1)  # compiles
     last: list[Row] = []
-    for fen in options.fen or (chess.STARTING_FEN, *MIDDLEGAMES):
-        print(fen)
-        print(
-            "depth       nodes      leaves     b     minimal  leaves  so far   nodes    nodes/s  hits  first"
-        )
-        rows = list(deepened(chess.Board(fen), options.depth, options.table_mb << 20))
+    for board in options.fen or map(chess.Board, (chess.STARTING_FEN, *MIDDLEGAMES)):
+        print(fen_of(board))
+        print(HEADER)
+        rows = list(deepened(board, options.depth, options.table_mb << 20))
         for row in rows:
             show(row)
-        last.append(rows[-1])
+        last += rows[-1:]
+        if len(rows) < options.depth:
+            print(f"{len(rows) + 1:5} a mate, or the game is over: there is no tree to compare with")
+    if not last:
+        return
     print(f"median leaves/minimal {median(row.ratio(row.counts.leaves) for row in last):.2f}", end="")
     print(f", nodes of all iterations/minimal {median(row.ratio(row.total.nodes) for row in last):.2f}")
     print(f"median nodes per CPU-second {median(row.speed for row in last):.0f}")

@@ -35,7 +35,7 @@ class DepthLimits:
             low, high = (bound / 10 for bound in self.window)
             raise InvalidParameterError(
                 f"window is {low:g} {high:g}, expected two values from {-FAR // 10} to {FAR // 10},"
-                " in centipawns, the lower one first"
+                " in centipawns, at least 0.1 apart, the lower one first"
             )
         if self.nodes is not None and not 1 <= self.nodes <= MOST_NODES:
             raise InvalidParameterError(f"nodes is {self.nodes}, expected 1 to 10**18")

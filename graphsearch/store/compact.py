@@ -6,6 +6,7 @@ import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..errors import CorruptRecordError
 from . import entries
 from .file import file_bytes, sql_errors
 from .rewrite import Advance, Progress, merge_all
@@ -39,20 +40,34 @@ class CompactReport:
 def compact(path: str | os.PathLike[str], progress: Progress | None = None) -> CompactReport:
     """Makes a graph file as small as its nodes allow, in bounded steps; it may be stopped at any of them.
 
+    Damaged pieces of transposition entries stay as they are; all else is compacted before they are named.
+
     Args:
       progress: called with records done and records in all, then with pages given back and pages in all.
 
     Raises:
       StoreLockedError: if another process is writing the file.
+      CorruptRecordError: naming records, or pieces of entries, that are damaged.
       StoreError: if it is damaged or cannot be written; it is whole all the same.
     """
     with Store.open(path) as store:
         before, runs = file_bytes(store.path), len(store.catalog.segments)
         superseded = store.catalog.records - store.node_count
         merge_all(store, Advance(progress, store.catalog.records))
-        entries.tidy(store)
+        damaged = entries.tidy(store)
         shrink(store, progress)
+        if damaged:
+            raise _left(damaged)
         return CompactReport(store.node_count, superseded, runs, before, file_bytes(store.path))
+
+
+def _left(damaged: list[str]) -> CorruptRecordError:
+    """Returns the error that names damaged pieces of entries, the first of them in full."""
+    more = f", and {len(damaged) - 1:,} more" if len(damaged) > 1 else ""
+    return CorruptRecordError(
+        f"{damaged[0]}{more}; left as it is, all else is compacted;"
+        " `graphsearch store salvage` writes a file without it"
+    )
 
 
 def shrink(store: Store, progress: Progress | None = None) -> None:

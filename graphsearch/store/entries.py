@@ -274,15 +274,21 @@ def rewrite(store: Store, evaluation: str | None) -> None:
     write_fact(connection, FACT, str(held))
 
 
-def tidy(store: Store) -> None:
-    """Rewrites the entries of a file if some are superseded or the pieces are small; for `store compact`."""
+def tidy(store: Store) -> list[str]:
+    """Rewrites the entries of a file if some are superseded or the pieces are small; for `store compact`.
+
+    Returns what is damaged and stays as it is, one line for each piece.
+    """
     if not has_tables(store):
-        return
+        return []
     held = facts(store)
-    if held.pieces <= 1 and held.entries == _counted(store.connection):
-        return
-    with store.transaction():
-        rewrite(store, None)
+    if held.pieces > 1 or held.entries != _counted(store.connection):
+        with store.transaction():
+            rewrite(store, None)
+    problems: list[str] = []
+    with sql_errors(store.path, "read it"):
+        check(store, problems.append)
+    return problems
 
 
 def drop_damaged(store: Store, report: Report) -> int:

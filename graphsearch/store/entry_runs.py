@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..errors import CorruptRecordError
 from ..version import __version__
 from .entries import has_tables
+from .entry_rows import ITERATION, RUN, fault_of, limits_of
 from .file import sql_errors
 from .provenance import now
 from .store import Store
@@ -146,7 +147,12 @@ def add_iteration(store: Store, run: int, outcome: Outcome) -> None:
 
 
 def runs(store: Store) -> list[EntryRun]:
-    """Returns all such runs of a file, oldest first."""
+    """Returns all such runs of a file, oldest first.
+
+    Raises:
+      CorruptRecordError: if a row is none.
+      StoreError: if the file cannot be read.
+    """
     if not has_tables(store):
         return []
     with sql_errors(store.path, "read it"):
@@ -159,18 +165,18 @@ def _runs(connection: sqlite3.Connection) -> list[EntryRun]:
 
 
 def _run(row: dict[str, Any]) -> EntryRun:
-    try:
-        limits = json.loads(row["limits"])
-    except ValueError:
-        raise CorruptRecordError(f"run {row['id']} of the table entry_run has no limits") from None
-    return EntryRun(**row | {"limits": limits})
+    fault = fault_of(row, RUN)
+    if fault:
+        raise CorruptRecordError(f"run {row['id']} of the table entry_run is damaged: {fault}")
+    return EntryRun(**row | {"limits": limits_of(row["limits"])})
 
 
 def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, Outcome]:
     """Returns complete iterations for a position by depth: the last exact one of each, else the last one.
 
     Runs count that began with the same clock, and with no position behind them that could return a third
-    time (HISTORY): what they found holds wherever the position is the root again.
+    time (HISTORY): what they found holds wherever the position is the root again. Damaged rows are left out;
+    `check` names them.
 
     Args:
       fen, key: the position, its key in 16 hex digits. evaluation: digest of what makes the values.
@@ -186,11 +192,54 @@ def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, O
             " ORDER BY entry_iteration.bound = 'exact', entry_iteration.id",
             (key, evaluation),
         ).fetchall()
-    same = [row for its_fen, limits, *row in rows if _clock(its_fen) == _clock(fen) and HISTORY not in limits]
-    found = [Outcome(**dict(zip(_STEP_COLUMNS, row, strict=True))) for row in same]
-    return {outcome.depth: outcome for outcome in found if outcome.depth is not None}
+    same = [row for its_fen, limits, *row in rows if _clock(its_fen) == _clock(fen) and _is_free(limits)]
+    steps = [dict(zip(_STEP_COLUMNS, row, strict=True)) for row in same]
+    return {step["depth"]: Outcome(**step) for step in steps if fault_of(step, ITERATION) is None}
 
 
-def _clock(fen: str) -> str:
-    """Returns the halfmove clock of a FEN."""
-    return fen.split()[4] if len(fen.split()) > 4 else ""
+def _is_free(limits: object) -> bool:
+    """Returns whether a run had no position behind it that could return, as its stored limits say."""
+    found = limits_of(limits)
+    return found is not None and HISTORY not in found
+
+
+def _clock(fen: object) -> str:
+    """Returns the halfmove clock of a FEN, empty if it has none."""
+    fields = fen.split() if isinstance(fen, str) else []
+    return fields[4] if len(fields) > 4 else ""
+
+
+# -------------------------------------------------------------- checking
+
+
+def check(store: Store, report: Callable[[str], object]) -> None:
+    """Reports the damaged rows of runs and iterations."""
+    if not has_tables(store):
+        return
+    for table, number, fault in _damaged(store.connection):
+        name = "run" if table == "entry_run" else "iteration"
+        report(f"{store.path}: {name} {number} of the table {table} is damaged: {fault}")
+
+
+def drop_damaged(store: Store, lose: Callable[[str], object]) -> None:
+    """Removes the damaged rows of runs and iterations; `lose` is told the table of each."""
+    for table, number, _ in list(_damaged(store.connection)):
+        store.connection.execute(f"DELETE FROM {table} WHERE id = ?", (number,))  # noqa: S608 (constants)
+        lose(table)
+    store.connection.execute("DELETE FROM entry_iteration WHERE run NOT IN (SELECT id FROM entry_run)")
+
+
+def _damaged(connection: sqlite3.Connection) -> Iterator[tuple[str, int, str]]:
+    """Yields table, number and fault of each row that is not to be believed; iterations follow their runs."""
+    sound = set()
+    for row in connection.execute(f"SELECT {', '.join(_RUN_COLUMNS)} FROM entry_run ORDER BY id"):  # noqa: S608
+        fault = fault_of(dict(zip(_RUN_COLUMNS, row, strict=True)), RUN)
+        sound.add(row[0])
+        if fault:
+            yield "entry_run", row[0], fault
+    steps = connection.execute(f"SELECT id, run, {', '.join(_STEP_COLUMNS)} FROM entry_iteration ORDER BY id")  # noqa: S608
+    for number, run, *step in steps:
+        fault = fault_of(dict(zip(_STEP_COLUMNS, step, strict=True)), ITERATION)
+        missing = None if run in sound else f"it is of run {run}, which the table entry_run does not list"
+        if fault or missing:
+            yield "entry_iteration", number, fault or missing or ""

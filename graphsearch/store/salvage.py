@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import StoreError
 from ..provenance import EvaluatorIdentity
 from ..record import RecordBatch
-from . import entries, plain, provenance, unfinished
+from . import entries, entry_runs, plain, provenance, unfinished
 from .backup import new_file
 from .chunks import DamagedChunk, damaged_chunks
 from .compact import shrink
@@ -171,6 +171,7 @@ def _save_tables(damaged: sqlite3.Connection, store: Store, sources: Sources, re
             if table.name in there and plain.copy_table(damaged, store.connection, table):
                 report.lose(table.name)
         report.entries = entries.drop_damaged(store, report.add)
+        entry_runs.drop_damaged(store, report.lose)
     for problem in sources.problems():
         report.add(problem)
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import CorruptRecordError, StoreError
 from ..record import RecordBatch
-from . import entries, order
+from . import entries, entry_runs, order
 from .bloom import may_hold_each
 from .catalog import Catalog, Chunk, Segment
 from .codec import BLOCK
@@ -38,6 +38,7 @@ class VerifyReport:
       entries: transposition entries that could be read, superseded versions included.
       problems: one line each, naming run, block and record; at most 1000 are listed.
       found: number of problems, listed or not.
+      opened: whether the file could be opened, so that the numbers are of the file.
     """
 
     records: int = 0
@@ -47,6 +48,7 @@ class VerifyReport:
     entries: int = 0
     found: int = 0
     problems: list[str] = field(default_factory=list)
+    opened: bool = False
 
     @property
     def ok(self) -> bool:
@@ -77,6 +79,7 @@ def verify(path: str | os.PathLike[str], progress: Progress | None = None) -> Ve
     try:
         _check_pages(path, report)
         with Store.open(path, read_only=True) as store:
+            report.opened = True
             _Check(store, report, progress or (lambda done, total: None)).all()
     except (StoreError, sqlite3.Error, OSError, ValueError) as error:
         report.add(str(error))
@@ -121,6 +124,7 @@ class _Check:
             self._check_blocks_owned()
             self._check_live()
             self._report.entries = entries.check(self._store, self._report.add)
+            entry_runs.check(self._store, self._report.add)
 
     def _segment(self, segment: Segment) -> None:
         last: NDArray[np.uint64] | None = None

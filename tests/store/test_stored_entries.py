@@ -11,9 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphsearch.alphabeta.limits import MOST_DEPTH
+from graphsearch.alphabeta.scores import FAR
+from graphsearch.alphabeta.scores import MATE as MATE_VALUE
 from graphsearch.errors import CorruptRecordError
 from graphsearch.kernels import entries as kernel
-from graphsearch.store import Store, compact, entries, entry_runs, info, salvage, verify
+from graphsearch.store import Store, compact, entries, entry_rows, entry_runs, info, salvage, verify
 from graphsearch.store.entry_pieces import HEADER, MOST_ENTRIES, PROOF, decode, encode
 from graphsearch.store.entry_runs import ALPHABETA, MATE, Outcome
 
@@ -275,3 +278,70 @@ def test_runs_and_iterations_are_plain_rows(tmp_path: Path) -> None:
 
 def test_the_file_and_the_kernels_mean_the_same_bits() -> None:
     assert (int(kernel.PROOF), int(kernel.CHECK_SHIFT), int(kernel.DEPTH_SHIFT)) == (PROOF, 48, 34)
+
+
+STEP = Outcome(depth=3, alpha=-9, beta=9, value=5, bound="exact", best_move="e2e4", pv="e2e4", nodes=30)
+FEN, KEY = "8/8/8/8/8/8/8/8 w - - 4 9", "0" * 16
+
+
+def searched(path: Path) -> None:
+    """Makes a file with one run of one iteration."""
+    with new_file(path) as store, store.transaction():
+        run = entry_runs.begin(store, ALPHABETA, FEN, KEY, {"depth": 3}, OURS)
+        entry_runs.add_iteration(store, run, STEP)
+        entry_runs.update(store, run, STEP, finished=True)
+
+
+@pytest.mark.parametrize(
+    ("statement", "word", "is_known"),
+    [
+        ("entry_iteration SET value = 'abc'", "value is 'abc'", False),
+        ("entry_iteration SET depth = 500", "depth is 500", False),
+        ("entry_iteration SET value = 7000", "value 7000 is not exact in the window -9 9", False),
+        ("entry_iteration SET bound = 'about'", "bound is 'about'", False),
+        ("entry_iteration SET pv = x'00'", "pv is b'", False),
+        ("entry_iteration SET run = 7", "run 7, which the table entry_run does not list", False),
+        ("entry_run SET limits = 'nojson'", "limits is 'nojson'", False),
+        ("entry_run SET value = 'abc'", "value is 'abc'", True),
+        ("entry_run SET seconds = -1", "seconds is -1", True),
+    ],
+)
+def test_a_damaged_row_of_a_run_is_named_not_believed_and_not_salvaged(
+    tmp_path: Path, statement: str, word: str, is_known: bool
+) -> None:
+    path = tmp_path / "a.graph"
+    searched(path)
+    assert verify(path).problems == []
+    change(path, f"UPDATE {statement}")
+    table = statement.split()[0]
+    assert [table in problem and word in problem for problem in verify(path).problems] == [True]
+    with Store.open(path, read_only=True) as store:
+        assert entry_runs.iterations(store, FEN, KEY, OURS) == ({3: STEP} if is_known else {})
+        if table == "entry_run":
+            with pytest.raises(CorruptRecordError, match="run 1 of the table entry_run is damaged"):
+                entry_runs.runs(store)
+    assert table in salvage(path, tmp_path / "new.graph").tables_lost
+    assert verify(tmp_path / "new.graph").problems == []
+
+
+def test_rows_of_runs_and_searches_have_the_same_ranges() -> None:
+    assert (entry_rows.MATE, entry_rows.FAR, entry_rows.MOST_DEPTH) == (MATE_VALUE, FAR, MOST_DEPTH)
+
+
+@pytest.mark.parametrize("evaluations", [(OURS,), (OURS, OTHERS, OURS)])
+def test_compacting_names_damaged_pieces_after_everything_else_is_compacted(
+    tmp_path: Path, evaluations: tuple[str, ...]
+) -> None:
+    path = tmp_path / "a.graph"
+    with new_file(path) as store:
+        for i, evaluation in enumerate(evaluations):
+            add(store, *words(20, 100), evaluation)
+            add(store, *words(30 + i, 3, depth=PROOF), evaluation)
+    change(path, f"{SET} checksum = checksum + 1 WHERE id <= 2")
+    for _ in range(2):
+        with pytest.raises(CorruptRecordError, match=r"piece 1 of the entries is damaged.* and 1 more"):
+            compact(path)
+        assert verify(path).found == 2
+    kept = {OURS: 200, OTHERS: 100} if OTHERS in evaluations else {OURS: 100}
+    with Store.open(path, read_only=True) as store:
+        assert entries.facts(store).evaluations == kept, "those of the damaged piece count as well"

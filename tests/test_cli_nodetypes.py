@@ -7,11 +7,15 @@ import sqlite3
 from pathlib import Path
 
 import chess
+import numpy as np
 import pytest
 
-from graphsearch import Graph
+from graphsearch import Graph, __version__
 from graphsearch.entries import Entry
 from graphsearch.kernels.jit import JIT_OFF
+from graphsearch.nodetypes import plot
+from graphsearch.nodetypes.agreement import Agreement
+from graphsearch.nodetypes.rules import Rules
 
 from .conftest import Cli
 
@@ -179,7 +183,33 @@ def test_pictures_are_drawn(cli: Cli, entries_file: Path, tmp_path: Path) -> Non
     assert f"plotted: {stored}" in done.err
     text = stored.read_text(encoding="utf-8")
     assert all(
-        word in text for word in ("Pradu Kannan", "minimal tree", "4 stored positions", "100.0 % agree")
+        word in text
+        for word in (
+            "Rules of Pradu Kannan:",
+            "minimal tree",
+            "4 stored positions",
+            "100.0 % agree",
+            f"graphsearch {__version__}",
+        )
     )
     assert cli("nodetypes", "--synthetic", 3, 3, "--plot", tree, "--json").code == 0
     assert tree.read_bytes().startswith(b"\x89PNG")
+
+
+def test_each_line_that_leaves_the_picture_gets_an_arrow_and_equal_numbers_stand_apart() -> None:
+    figure_module = pytest.importorskip("matplotlib.figure")
+    axes = figure_module.Figure().subplots()
+    counted = {"pv": [1.0, 1.0, 0.0, 1.0], "cut": [0.0, 19.0, 19.0, 20.0], "all": [0.0, 0.0, 19.0, 19.0]}
+    formulas = {"pv": [1.0] * 4, "cut": [0.0, 19.0, 400.0, 8000.0], "all": [0.0, 0.0, 19.0, 400.0]}
+    matrix = Agreement(((1, 0, 0), (0, 1, 0), (0, 0, 1)))
+    plot._draw_counts(axes, plot._Picture(counted, formulas, "", "", matrix, Rules.GARMS))
+    edge = [text.xy[0] for text in axes.texts]
+    assert len(edge) == 2  # of Cut below ply 2, of All below ply 3
+    assert edge[0] < 2 < edge[1] < 3
+    formula_cut = next(
+        line for line in axes.lines if line.get_linestyle() == "--" and line.get_marker() == "s"
+    )
+    assert formula_cut.get_markevery() == [0]  # of the others nothing is seen on the edge
+    at_two = [line.get_xdata()[2] for line in axes.lines if line.get_linestyle() == "-"]
+    assert len(set(at_two)) == 3
+    assert np.isnan(axes.lines[1].get_ydata()[2])  # a ply without PV nodes is a gap

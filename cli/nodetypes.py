@@ -11,7 +11,7 @@ import typer
 
 from .nodetypes_views import stored_lines, synthetic_lines
 from .options import Game, Json, Moves, Ply, given_position
-from .output import compiling, print_json, print_view, say, say_if_unfinished
+from .output import FAILED, compiling, print_json, print_view, say, say_if_unfinished
 from .progress import progress_bar
 from .render import count
 
@@ -119,7 +119,8 @@ def nodetypes(
 
     With POSITION: the stored positions below it, by the bound of their entries (exact PV, lower Cut, upper
     All), beside what was expected of them by the published rules of Onno Garms and of Pradu Kannan, and by
-    the search itself. The shortest line decides what is expected; of equal ones PV before Cut before All.
+    the search itself. The shortest line decides what is expected; of equal ones PV before Cut before All. The
+    start is expected to be what its own bound says, PV without one. Exit code 1 if the file is damaged.
 
     With --synthetic: plain alpha-beta and principal variation search, node by node. With perfect order the
     counts are those of the formulas; any other shows the price.
@@ -134,15 +135,19 @@ def nodetypes(
         raise typer.BadParameter("give either a POSITION with --store FILE, or --synthetic B N")
     if synthetic is not None:
         _refuse({"--store": store, "--moves": moves, "--game": game, "--ply": ply, "--max-nodes": max_nodes})
-        found = _search(*synthetic, order or "perfect", seed or 0, candidates or 1)
-        _show_synthetic(found, chosen, plot, json=json)
+        tree = _search(*synthetic, order or "perfect", seed or 0, candidates or 1)
+        _show_synthetic(tree, chosen, plot, json=json)
         return
     _refuse({"--order": order, "--seed": seed, "--candidates": candidates}, synthetic=True)
     if store is None:
         raise typer.BadParameter("name the graph file: --store FILE")
     assert position is not None
     board_name = (position, moves, game, ply)
-    _show_stored(_classify(store, board_name, max_nodes), chosen, plot, max_nodes, json=json)
+    found = _classify(store, board_name, max_nodes)
+    _show_stored(found, chosen, plot, json=json)
+    if found.problems:
+        say(f"graphsearch: {store} is damaged; what could be read was counted")
+        raise typer.Exit(FAILED)
 
 
 def _rules(name: str) -> Rules:
@@ -231,14 +236,16 @@ def _classify(
             if advance:
                 advance(found, max(found, entries), f"Ply {ply}")
 
-        return classify_file(store, board, max_nodes=max_nodes or MAX_NODES, on_progress=show)
+        return classify_file(
+            store, board, max_nodes=max_nodes or MAX_NODES, on_progress=show, on_problem=_say_damaged
+        )
 
 
-def _show_stored(
-    found: Classification, rules: Rules, plot: Path | None, max_nodes: int | None, *, json: bool
-) -> None:
-    for problem in found.problems:
-        say(f"note: {problem}")
+def _say_damaged(problem: str) -> None:
+    say(f"damaged: {problem}")
+
+
+def _show_stored(found: Classification, rules: Rules, plot: Path | None, *, json: bool) -> None:
     if found.ignored:
         say(f"note: {count(found.ignored, 'entry', 'entries')} of another evaluation left out")
     if not found.complete:

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 NAMES = {"pv": "PV", "cut": "Cut", "all": "All"}
 SEARCH_NAMES = {"alphabeta": "alpha-beta", "pvs": "PVS"}
 WHOSE = {"garms": "Garms", "kannan": "Kannan", "search": "the search"}
-LARGE = 10**15  # from here on numbers are written in powers of ten
+LARGE = 10**15  # from here on numbers are written in powers of ten,
+MUCH = 10**7  # and products of mean values from here on
+LITTLE = 0.001  # less than that share of a minimal tree is no measure of it
 
 
 def stored_lines(found: Classification, rules: Rules) -> Iterator[str | Table]:
@@ -31,6 +33,12 @@ def stored_lines(found: Classification, rules: Rules) -> Iterator[str | Table]:
         f"{count(found.nodes, 'stored position')}, {found.reached:,} of {entries}, {deep} deep,"
         f" {found.branching:.1f} moves a position; {found.proven:,} proven"
     )
+    if found.start != "pv":
+        name = NAMES[found.start]
+        yield (
+            f"The start is {name} by its bound: that is expected of it, and the minimal tree is the one of"
+            f" {'an' if name == 'All' else 'a'} {name} node."
+        )
     yield _stored_table(found)
     yield ""
     yield from _agreements(found.agreement, rules)
@@ -61,15 +69,28 @@ def _stored_table(found: Classification) -> Table:
 
 
 def _facts(found: Classification) -> Iterator[str]:
-    share = "unknown" if found.first_share is None else f"{100 * found.first_share:.1f} %"
-    yield f"Cut by the first move: {share} of {count(found.cuts, 'Cut node')} (Hyatt: more than 90 %)"
-    yield (
-        f"Kannan: {count(found.became_all, 'Cut node')} became All when the candidates failed,"
-        f" {found.became_rightly:,} were found All"
-    )
-    yield (
-        f"Distance from the PV: odd for {found.cut_odd:,} of {count(found.cut_placed, 'Cut node')},"
-        f" even for {found.all_even:,} of {count(found.all_placed, 'All node')}"
+    if found.first_share is None:
+        yield "Cut by the first move: not known, the stored entries tell of no cut"
+    else:
+        share = f"{100 * found.first_share:.1f} %"
+        yield f"Cut by the first move: {share} of {count(found.cuts, 'Cut node')} (Hyatt: more than 90 %)"
+    yield _became("the candidates", found.became_all, found.became_rightly)
+    parts = []
+    if found.cut_placed:
+        parts.append(f"odd for {found.cut_odd:,} of {count(found.cut_placed, 'Cut node')}")
+    if found.all_placed:
+        parts.append(f"even for {found.all_even:,} of {count(found.all_placed, 'All node')}")
+    if parts:
+        yield f"Distance from the PV: {', '.join(parts)}"
+
+
+def _became(candidates: str, nodes: int, rightly: int) -> str:
+    """Returns how many Cut nodes of Kannan's rules became All, and how many of them were found so."""
+    if not nodes:
+        return "Kannan: no Cut node became All"
+    was = "was" if rightly == 1 else "were"
+    return (
+        f"Kannan: {count(nodes, 'Cut node')} became All when {candidates} failed, {rightly:,} {was} found All"
     )
 
 
@@ -98,7 +119,7 @@ def synthetic_lines(found: Synthetic, rules: Rules) -> Iterator[str | Table]:
     tree = found.tree
     yield (
         f"{count(tree.branching, 'move')} at every node, {count(tree.depth, 'ply', 'plies')},"
-        f" {tree.order_name} order, seed {tree.seed}"
+        f" {tree.order_phrase}, seed {tree.seed}"
     )
     yield _synthetic_table(found)
     yield ""
@@ -110,10 +131,7 @@ def synthetic_lines(found: Synthetic, rules: Rules) -> Iterator[str | Table]:
     yield from _agreements({one.value: pvs.agreement(one) for one in type(rules)}, rules)
     if rules.value == "kannan":
         candidates = count(pvs.candidates, "candidate")
-        yield (
-            f"{count(pvs.became_all, 'Cut node')} became All when {candidates} failed,"
-            f" {pvs.became_rightly:,} were found All"
-        )
+        yield _became(candidates, pvs.became_all, pvs.became_rightly)
 
 
 def _synthetic_table(found: Synthetic) -> Table:
@@ -165,23 +183,23 @@ def _over_log(branching: int) -> str:
 def number(value: float) -> str:
     """Returns a count, exact if it is an integer of moderate size.
 
-    >>> number(5119999), number(39.4), number(40**12)
-    ('5,119,999', '39.4', '1.7e+19')
+    >>> number(5119999), number(39.4), number(40**12), number(49635491602486.3)
+    ('5,119,999', '39.4', '1.7e+19', '5.0e+13')
     """
     if value == math.inf:
         return "endless"
-    if value >= LARGE:
+    if value >= (LARGE if isinstance(value, int) else MUCH):
         return f"{float(value):.1e}" if math.log10(value) < 300 else f"10^{round(math.log10(value))}"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"
 
 
 def ratio(part: float, whole: float) -> str:
-    """Returns a quotient in three or more digits.
+    """Returns a quotient in two or three digits, empty if there is none.
 
-    >>> ratio(3, 2), ratio(1, 1000), ratio(1, 0)
-    ('1.50', '0.00100', '')
+    >>> ratio(3, 2), ratio(1, 250), ratio(1, 10**12), ratio(1, 0)
+    ('1.50', '0.004', '<0.001', '')
     """
     if not whole:
         return ""
     found = part / whole
-    return f"{found:,.2f}" if found >= 0.1 else f"{found:.3g}" if found < 1e-4 else f"{found:.5f}"
+    return f"{found:,.2f}" if found >= 0.1 else f"{found:.3f}" if found >= LITTLE else f"<{LITTLE}"

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+import sqlite3
 from pathlib import Path
 
 import chess
+import numpy as np
 import pytest
 
-from graphsearch import Graph
+from graphsearch import Graph, __version__
 from graphsearch.entries import Entry
 from graphsearch.kernels.jit import JIT_OFF
+from graphsearch.nodetypes import plot
+from graphsearch.nodetypes.agreement import Agreement
+from graphsearch.nodetypes.rules import Rules
 
 from .conftest import Cli
 
@@ -106,6 +112,53 @@ def test_stored_positions_are_tabled_by_ply_and_type(cli: Cli, entries_file: Pat
     assert (below["nodes"], below["reached"], below["entries"]) == (1, 1, 4)
 
 
+def test_a_start_that_is_cut_is_expected_to_be_and_nothing_is_told_of_no_nodes(
+    cli: Cli, entries_file: Path
+) -> None:
+    done = cli("nodetypes", "startpos", "--moves", "d4", "--store", entries_file)
+    assert "The start is Cut by its bound: that is expected of it, and the minimal tree is" in done.out
+    assert "Expected by Garms: 100.0 % of 1 node agree" in done.out
+    assert "Distance from the PV" not in done.out
+    done = cli("nodetypes", "startpos", "--moves", "e4", "--store", entries_file)
+    assert "The start is" not in done.out
+    assert "Cut by the first move: not known" in done.out
+    assert " 0 " not in done.out.partition("Cut by the first move")[2]
+
+
+def test_small_shares_and_large_products_are_short() -> None:
+    views = importlib.import_module("graphsearch.cli.nodetypes_views")
+    assert (views.ratio(5, 4e12), views.ratio(1, 250), views.ratio(3, 2)) == ("<0.001", "0.004", "1.50")
+    assert (views.number(49635491602486.3), views.number(127_999)) == ("5.0e+13", "127,999")
+
+
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [(0, "best move never first"), (0.5, "best move first with probability 0.5"), (1, "in perfect order")],
+)
+def test_the_order_of_a_uniform_tree_is_told_in_words(cli: Cli, order: float, words: str) -> None:
+    done = cli("nodetypes", "--synthetic", 3, 2, "--order", order)
+    assert f"3 moves at every node, 2 plies, {words}, seed 0" in done.out
+
+
+def test_damage_is_told_first_and_is_exit_code_1(cli: Cli, entries_file: Path) -> None:
+    board = chess.Board()
+    board.push_san("a3")
+    with Graph.open(entries_file) as graph:
+        graph.use_entries(1 << 20).put(board, Entry(0, 1, "upper", None, "all", 0))
+    database = sqlite3.connect(entries_file)
+    database.execute("UPDATE entry_piece SET checksum = 1 WHERE id = (SELECT max(id) FROM entry_piece)")
+    database.commit()
+    database.close()
+    for options in ((), ("--json",)):
+        done = cli("nodetypes", "startpos", "--store", entries_file, *options)
+        assert done.code == 1
+        lines = [line for line in done.err.splitlines() if not line.startswith("Compiling")]
+        assert lines[0].startswith("damaged: ")
+        assert "of the entries is damaged: checksum" in lines[0]
+        assert lines[-1] == f"graphsearch: {entries_file} is damaged; what could be read was counted"
+    assert (done.json["nodes"], len(done.json["problems"])) == (4, 1)
+
+
 def test_the_limit_is_told_when_it_is_met(cli: Cli, entries_file: Path) -> None:
     done = cli("nodetypes", "startpos", "--store", entries_file, "--max-nodes", 2, "--json")
     assert (done.code, done.json["complete"], done.json["nodes"]) == (0, False, 2)
@@ -130,7 +183,33 @@ def test_pictures_are_drawn(cli: Cli, entries_file: Path, tmp_path: Path) -> Non
     assert f"plotted: {stored}" in done.err
     text = stored.read_text(encoding="utf-8")
     assert all(
-        word in text for word in ("Pradu Kannan", "minimal tree", "4 stored positions", "100.0 % agree")
+        word in text
+        for word in (
+            "Rules of Pradu Kannan:",
+            "minimal tree",
+            "4 stored positions",
+            "100.0 % agree",
+            f"graphsearch {__version__}",
+        )
     )
     assert cli("nodetypes", "--synthetic", 3, 3, "--plot", tree, "--json").code == 0
     assert tree.read_bytes().startswith(b"\x89PNG")
+
+
+def test_each_line_that_leaves_the_picture_gets_an_arrow_and_equal_numbers_stand_apart() -> None:
+    figure_module = pytest.importorskip("matplotlib.figure")
+    axes = figure_module.Figure().subplots()
+    counted = {"pv": [1.0, 1.0, 0.0, 1.0], "cut": [0.0, 19.0, 19.0, 20.0], "all": [0.0, 0.0, 19.0, 19.0]}
+    formulas = {"pv": [1.0] * 4, "cut": [0.0, 19.0, 400.0, 8000.0], "all": [0.0, 0.0, 19.0, 400.0]}
+    matrix = Agreement(((1, 0, 0), (0, 1, 0), (0, 0, 1)))
+    plot._draw_counts(axes, plot._Picture(counted, formulas, "", "", matrix, Rules.GARMS))
+    edge = [text.xy[0] for text in axes.texts]
+    assert len(edge) == 2  # of Cut below ply 2, of All below ply 3
+    assert edge[0] < 2 < edge[1] < 3
+    formula_cut = next(
+        line for line in axes.lines if line.get_linestyle() == "--" and line.get_marker() == "s"
+    )
+    assert formula_cut.get_markevery() == [0]  # of the others nothing is seen on the edge
+    at_two = [line.get_xdata()[2] for line in axes.lines if line.get_linestyle() == "-"]
+    assert len(set(at_two)) == 3
+    assert np.isnan(axes.lines[1].get_ydata()[2])  # a ply without PV nodes is a gap

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
+from ..entries import TYPES
 from ..errors import UnknownPositionError
 from ..evaluators.builtin import BuiltinEvaluator
 from ..kernels.stored_steps import CAPTURE, CHECK, index_entries
@@ -19,7 +21,7 @@ from ..store.entries import load
 from .agreement import Agreement
 from .formulas import Minimal, minimal, minimal_of
 from .rules import KINDS
-from .stored import ALL_CODE, CUT_CODE, Codes, Nodes, RecordProofs, Walked
+from .stored import ALL_CODE, CUT_CODE, NO_DISTANCE, Codes, Nodes, RecordProofs, Walked
 from .walk import MAX_NODES, OnProgress, walk
 
 HYATT = 0.9  # of the Cut nodes, and more, are cut by the first move (Hyatt)
@@ -27,6 +29,7 @@ MAKE_ENTRIES = "graphsearch alphabeta POSITION --depth D --store FILE"
 
 Counts = dict[str, int]
 Mask = NDArray[np.bool_]
+OnProblem = Callable[[str], object]  # one line
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class Ply:
       nodes, leaves: how many by actual type, and `unknown` where no bound is stored; a leaf is a stored
         position from which no move leads to another one.
       moves: mean legal moves; None if all games are over here.
-      uniform: a minimal tree at this ply, with the mean number of moves everywhere.
+      uniform: a minimal tree below a start of this type at this ply, with the mean moves everywhere.
       measured: the same with the mean number of moves of each ply above.
     """
 
@@ -71,8 +74,9 @@ class Classification:
     """The stored positions below one, by node types.
 
     Attributes:
-      position: FEN of the start. entries: those of the file that hold under the present evaluation. reached:
-        those that were found. ignored: those of another evaluation. problems: damaged pieces, one line each.
+      position: FEN of the start. start: its type by its bound, PV where it has none: what is expected of it.
+      entries: those of the file that hold under the present evaluation. reached: those that were found.
+        ignored: those of another evaluation. problems: what is damaged, one line each.
       complete: False if the limit was met. records: positions known by a proven record alone. proven:
         positions with a proof, of a mate or of a result.
       branching: mean legal moves of a position that has any.
@@ -80,11 +84,12 @@ class Classification:
       agreement: of the actual types with those expected by `garms`, `kannan` and the `search` itself.
       became_all: Cut nodes by Kannan's rules whose candidates did not cut. became_rightly: those found All.
       cuts: Cut nodes of which it is known which move cut. first_cuts: those that the first move cut.
-      cut_odd, cut_placed: Cut nodes at an odd distance of their PV ancestor, and all of them but the start.
+      cut_odd, cut_placed: Cut nodes at an odd distance of their PV ancestor, and all of them that have one.
       all_even, all_placed: All nodes at an even distance, likewise.
     """
 
     position: str
+    start: str
     entries: int
     reached: int
     ignored: int
@@ -120,6 +125,7 @@ class Classification:
         """Returns the JSON object of `graphsearch nodetypes POSITION`."""
         return {
             "position": self.position,
+            "start": self.start,
             "entries": self.entries,
             "reached": self.reached,
             "ignored": self.ignored,
@@ -155,8 +161,11 @@ def classify_file(
     *,
     max_nodes: int = MAX_NODES,
     on_progress: OnProgress | None = None,
+    on_problem: OnProblem | None = None,
 ) -> Classification:
     """Returns what a graph file holds below a position; the file is only read, also while it is written.
+
+    `on_problem` is told what is damaged: of the entries before the walk begins, of the records after it.
 
     Raises:
       InvalidPositionError: if the position is not legal.
@@ -165,12 +174,20 @@ def classify_file(
     """
     with Store.open(path, read_only=True) as store, store.reader() as reader:
         loaded = load(store, BuiltinEvaluator().identity.digest)
+        _tell(loaded.problems, on_problem)
         if not len(loaded.keys):
             raise UnknownPositionError(_nothing(path, loaded.ignored, loaded.problems))
         entries = index_entries(loaded.keys, loaded.data)
         walked = walk(board, entries, RecordProofs(reader), max_nodes=max_nodes, on_progress=on_progress)
+        _tell(reader.problems, on_problem)
         problems = (*loaded.problems, *reader.problems)
     return classify(board, walked, ignored=loaded.ignored, problems=problems)
+
+
+def _tell(problems: Iterable[str], on_problem: OnProblem | None) -> None:
+    if on_problem:
+        for problem in problems:
+            on_problem(problem)
 
 
 def _nothing(path: str | os.PathLike[str], ignored: int, problems: list[str]) -> str:
@@ -188,11 +205,13 @@ def classify(
     nodes = walked.nodes
     is_leaf, known_cut = nodes.stored == 0, (nodes.actual == CUT_CODE) & (nodes.cut > 0)
     became = _became_all(nodes)
-    below = nodes.ply > 0
+    start = TYPES[int(nodes.garms[0])]
+    below = (nodes.ply > 0) & (nodes.distance < NO_DISTANCE)
     cut, all_ = (nodes.actual == CUT_CODE) & below, (nodes.actual == ALL_CODE) & below
     is_odd = nodes.distance % 2 == 1
     return Classification(
         position=fen_of(board),
+        start=start,
         entries=walked.entries,
         reached=walked.reached,
         ignored=ignored,
@@ -216,7 +235,7 @@ def classify(
         cut_placed=_count(cut),
         all_even=_count(all_ & ~is_odd),
         all_placed=_count(all_),
-        plies=_plies(nodes, is_leaf),
+        plies=_plies(nodes, is_leaf, start),
     )
 
 
@@ -236,7 +255,7 @@ def _agreement(expected: Codes, actual: Codes) -> Agreement:
     return Agreement.of(pairs[1:, 1:])
 
 
-def _plies(nodes: Nodes, is_leaf: Mask) -> tuple[Ply, ...]:
+def _plies(nodes: Nodes, is_leaf: Mask, start: str) -> tuple[Ply, ...]:
     branching = _mean_moves(nodes.moves) or 0.0
     found: list[Ply] = []
     above: list[float] = []
@@ -249,8 +268,8 @@ def _plies(nodes: Nodes, is_leaf: Mask) -> tuple[Ply, ...]:
                 _by_kind(nodes.actual[here]),
                 _by_kind(nodes.actual[here & is_leaf]),
                 moves,
-                minimal(branching, ply),
-                minimal_of(above),
+                minimal(branching, ply, start),
+                minimal_of(above, start),
             )
         )
         above.append(moves or 0.0)

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from .rules import ALL, CUT, PV
+
 PUBLISHED_BRANCHING = 40  # of the published table,
 PUBLISHED_DEPTHS = range(9)
 
@@ -38,10 +40,11 @@ class Minimal:
         return {name: None if value == math.inf else value for name, value in numbers.items()}
 
 
-def minimal(branching: float, depth: int) -> Minimal:
+def minimal(branching: float, depth: int, root: str = PV) -> Minimal:
     """Returns the leaves at depth n >= 0 with b moves at every node: 1, b^ceil(n/2) - 1, b^floor(n/2) - 1.
 
-    The nodes at ply d of a deeper minimal tree are as many as the leaves of one of depth d.
+    The nodes at ply d of a deeper minimal tree are as many as the leaves of one of depth d. Below a root that
+    is Cut or All they are as in `minimal_of`.
 
     >>> minimal(40, 3)
     Minimal(pv=1, cut=1599, all=39, worst=64000)
@@ -49,7 +52,15 @@ def minimal(branching: float, depth: int) -> Minimal:
     5119999
     """
     half_up, half_down = _power(branching, depth - depth // 2), _power(branching, depth // 2)
+    if root != PV:
+        return _of_bound(root, depth, half_down if root == CUT else half_up, _power(branching, depth))
     return Minimal(1, half_up - 1, half_down - 1, _power(branching, depth))
+
+
+def _of_bound(root: str, depth: int, leaves: float, worst: float) -> Minimal:
+    """Returns the leaves below a Cut or All root: Cut at even depths of a Cut root, All at odd ones."""
+    kind = root if depth % 2 == 0 else CUT if root == ALL else ALL
+    return Minimal(0, leaves if kind == CUT else 0, leaves if kind == ALL else 0, worst)
 
 
 def _power(branching: float, depth: int) -> float:
@@ -60,17 +71,23 @@ def _power(branching: float, depth: int) -> float:
         return math.inf
 
 
-def minimal_of(branchings: Sequence[float]) -> Minimal:
+def minimal_of(branchings: Sequence[float], root: str = PV) -> Minimal:
     """Returns the leaves where the number of moves differs from ply to ply: `branchings[d]` at ply d.
 
     Every way from the PV to another leaf chooses freely at every second ply and has the first move between:
     the leaf is Cut if its parent chose, All if that had no choice (Knuth and Moore's critical positions).
+    Below a root that is Cut or All there is no PV: only the All nodes choose, at every second ply.
 
     >>> minimal_of([40, 40, 40]) == minimal(40, 3)
     True
     >>> minimal_of([20, 30])
     Minimal(pv=1, cut=29, all=19, worst=600)
+    >>> minimal_of([20, 30], "cut")
+    Minimal(pv=0, cut=30, all=0, worst=600)
     """
+    if root != PV:
+        free = branchings[1::2] if root == CUT else branchings[0::2]
+        return _of_bound(root, len(branchings), prod(free), prod(branchings))
     backwards = branchings[::-1]
     return Minimal(1, prod(backwards[0::2]) - 1, prod(backwards[1::2]) - 1, prod(branchings))
 

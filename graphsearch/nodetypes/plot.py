@@ -8,7 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ..errors import GraphSearchError
+from ..version import __version__
 from .agreement import Agreement
 from .formulas import minimal
 from .rules import ALL, CUT, KINDS, PV, Rules
@@ -28,6 +32,10 @@ STYLES = {  # colours of Okabe and Ito, told apart without seeing all colours
 SIZE_INCHES = (10.4, 4.4)
 DPI = 130
 GRID = "#dddddd"
+LOWEST, ROOM = 0.7, 4  # the scale goes from here to so many times the largest count
+APART = {PV: 0.0, CUT: -0.1, ALL: 0.1}  # plies: markers of equal numbers stand side by side
+WIDEST = 0.015  # of the width at most
+MARGIN = 0.5  # plies
 FORMULA: dict[str, Any] = {  # drawn around the counts, so that both show where they are the same
     "linestyle": "--",
     "linewidth": 1.0,
@@ -39,6 +47,7 @@ FORMULA: dict[str, Any] = {  # drawn around the counts, so that both show where 
 WHOSE = {Rules.GARMS: "Onno Garms", Rules.KANNAN: "Pradu Kannan"}
 
 Line = list[float]
+Points = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +89,17 @@ def draw_stored(found: Classification, rules: Rules, path: Path) -> None:
         _Picture(
             {kind: [ply.nodes[kind] for ply in plies] for kind in KINDS},
             {kind: [getattr(ply.measured, kind) for ply in plies] for kind in KINDS},
-            f"{found.nodes:,} stored positions, {found.branching:.1f} moves each",
+            f"{found.nodes:,} stored positions{_below(found.start)}, {found.branching:.1f} moves each",
             found.position,
             found.agreement[rules.value],
             rules,
         ),
         path,
     )
+
+
+def _below(start: str) -> str:
+    return "" if start == PV else f" below {'an' if start == ALL else 'a'} {STYLES[start][2]} node"
 
 
 def draw_synthetic(found: Synthetic, rules: Rules, path: Path) -> None:
@@ -98,7 +111,8 @@ def draw_synthetic(found: Synthetic, rules: Rules, path: Path) -> None:
         _Picture(
             {kind: [float(row[i]) for row in counts] for i, kind in enumerate(KINDS)},
             {kind: [float(getattr(minimal(tree.branching, ply), kind)) for ply in plies] for kind in KINDS},
-            f"PVS, {tree.branching} moves, {tree.order_name} order: {pvs.leaves:,} leaves",
+            f"PVS, {tree.branching} moves, {tree.order_phrase}:"
+            f" {pvs.leaves:,} {'leaf' if pvs.leaves == 1 else 'leaves'}",
             f"{pvs.price:,.2f} times the leaves of the minimal tree; seed {tree.seed}",
             pvs.agreement(rules),
             rules,
@@ -120,23 +134,30 @@ def _draw(picture: _Picture, path: Path) -> None:
         _draw_counts(counts, picture)
         _draw_matrix(matrix, picture)
         _draw_legend(figure)
-        figure.supxlabel(picture.caption, fontsize=8.5, color="#555555")
+        figure.supxlabel(f"{picture.caption}   (graphsearch {__version__})", fontsize=8.5, color="#555555")
         figure.savefig(path, format=path.suffix[1:].lower(), dpi=DPI)
 
 
 def _draw_counts(axes: Axes, picture: _Picture) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    most = max(max(line) for line in picture.counted.values())
-    for kind, (colour, marker, _) in STYLES.items():
-        formula = _positive(picture.formulas[kind])
-        axes.plot(*formula, color=colour, marker=marker, **FORMULA)
-        axes.plot(
-            *_positive(picture.counted[kind]), color=colour, marker=marker, markersize=5.5, linewidth=1.6
-        )
+    top = max(10.0, ROOM * max(max(line) for line in picture.counted.values()))
     axes.set_yscale("log")
-    axes.set_ylim(0.7, max(10.0, most * 4))  # formulas leave a deep search behind
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_ylim(LOWEST, top)
+    for kind, (colour, marker, _) in STYLES.items():
+        apart = _apart(kind, len(picture.counted[kind]) - 1)
+        plies, values = _positive(picture.formulas[kind])
+        inside = np.flatnonzero(values <= top).tolist()  # no half marker on the edge
+        axes.plot(apart + plies, values, color=colour, marker=marker, markevery=inside, **FORMULA)
+        for place in _exits(plies, values, top):
+            _draw_exit(axes, apart + place, colour)
+        counts = np.array(picture.counted[kind], np.float64)
+        counts[counts == 0] = np.nan  # a gap
+        axes.plot(
+            apart + np.arange(len(counts)), counts, color=colour, marker=marker, markersize=5.5, linewidth=1.6
+        )
+    axes.set_xlim(-MARGIN, len(picture.counted[PV]) - 1 + MARGIN)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.set_xlabel("ply", fontsize=9)
     axes.set_ylabel("nodes", fontsize=9)
     axes.set_title(picture.title, fontsize=10)
@@ -144,10 +165,43 @@ def _draw_counts(axes: Axes, picture: _Picture) -> None:
     axes.grid(True, color=GRID, linewidth=0.6)
 
 
-def _positive(values: Sequence[float]) -> tuple[list[int], Line]:
+def _apart(kind: str, plies: int) -> float:
+    """Returns how far from its ply a type is drawn, in plies."""
+    return math.copysign(min(abs(APART[kind]), WIDEST * max(1, plies)), APART[kind]) if APART[kind] else 0.0
+
+
+def _positive(values: Sequence[float]) -> tuple[Points, Points]:
     """Returns the plies and values that a logarithmic scale can show."""
-    shown = [(ply, value) for ply, value in enumerate(values) if 0 < value < math.inf]
-    return [ply for ply, _ in shown], [value for _, value in shown]
+    shown = [(float(ply), float(value)) for ply, value in enumerate(values) if 0 < value < math.inf]
+    plies, found = np.array(shown, np.float64).reshape(-1, 2).T
+    return plies, found
+
+
+def _exits(plies: Points, values: Points, top: float) -> Line:
+    """Returns where a line crosses the upper edge of a logarithmic scale on its way up.
+
+    >>> _exits(np.array([0.0, 1.0, 2.0]), np.array([1.0, 10.0, 1000.0]), 100.0)
+    [1.5]
+    """
+    logs, edge = np.log(values), math.log(top)
+    return [
+        float(plies[i] + (plies[i + 1] - plies[i]) * (edge - logs[i]) / (logs[i + 1] - logs[i]))
+        for i in range(len(logs) - 1)
+        if logs[i] <= edge < logs[i + 1]
+    ]
+
+
+def _draw_exit(axes: Axes, place: float, colour: str) -> None:
+    """Draws an arrow on the upper edge: the line goes on above it."""
+    axes.annotate(
+        "",
+        (place, 1.005),
+        (place, 0.925),
+        xycoords=axes.get_xaxis_transform(),
+        textcoords=axes.get_xaxis_transform(),
+        arrowprops={"arrowstyle": "-|>", "color": colour, "linewidth": 1.0, "shrinkA": 0, "shrinkB": 0},
+        annotation_clip=False,
+    )
 
 
 def _draw_matrix(axes: Axes, picture: _Picture) -> None:
@@ -158,7 +212,7 @@ def _draw_matrix(axes: Axes, picture: _Picture) -> None:
     axes.set_xticks(range(len(names)), names)
     axes.set_yticks(range(len(names)), names)
     axes.set_xlabel("found", fontsize=9)
-    axes.set_ylabel(f"expected by {WHOSE[picture.rules]}", fontsize=9)
+    axes.set_ylabel("expected", fontsize=9)
     axes.tick_params(labelsize=9, length=0)
     for y, row in enumerate(picture.agreement.matrix):
         for x, n in enumerate(row):
@@ -167,15 +221,27 @@ def _draw_matrix(axes: Axes, picture: _Picture) -> None:
             colour = "white" if share > 0.6 else "black"
             axes.text(x, y, text, ha="center", va="center", fontsize=8.5, color=colour)
     kappa, share_all = picture.agreement.kappa, picture.agreement.share
-    known = "" if share_all is None else f"{100 * share_all:.1f} % agree"
-    axes.set_title(known + ("" if kappa is None else f", kappa {kappa:.3f}"), fontsize=10)
+    known = "no node of known type" if share_all is None else f"{100 * share_all:.1f} % agree"
+    figures = known + ("" if kappa is None else f", kappa {kappa:.3f}")
+    axes.set_title(f"Rules of {WHOSE[picture.rules]}:\n{figures}", fontsize=10)
 
 
 def _draw_legend(figure: Figure) -> None:
+    from matplotlib.legend_handler import HandlerTuple
     from matplotlib.lines import Line2D
 
-    handles = [
-        Line2D([], [], color=colour, marker=marker, label=name) for colour, marker, name in STYLES.values()
-    ]
-    handles.append(Line2D([], [], color="#555555", marker="o", label="minimal tree", **FORMULA))
-    figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False, fontsize=10)
+    styles = STYLES.values()
+    handles: list[Any] = [Line2D([], [], color=colour, marker=marker) for colour, marker, _ in styles]
+    handles.append(
+        tuple(Line2D([], [], color=colour, marker=marker, **FORMULA) for colour, marker, _ in styles)
+    )
+    figure.legend(
+        handles,
+        [*(f"{name} found" for _, _, name in styles), "minimal tree (an arrow: it goes on above)"],
+        handler_map={tuple: HandlerTuple(ndivide=None, pad=0.4)},
+        handlelength=3.2,
+        loc="outside upper center",
+        ncols=len(handles),
+        frameon=False,
+        fontsize=10,
+    )

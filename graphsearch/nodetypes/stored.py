@@ -20,6 +20,7 @@ Codes = NDArray[np.uint8]
 Bounds = tuple[NDArray[np.int8], NDArray[np.int8]]
 
 PV_CODE, CUT_CODE, ALL_CODE = (TYPES.index(kind) for kind in KINDS)
+NO_DISTANCE = (1 << 15) - 1  # of what has no PV node above it
 
 
 class Proofs(Protocol):
@@ -90,7 +91,8 @@ class Nodes:
       proven: whether it is a proof: a mate, or a result that a record proves.
       depth: of the entry, plies; 0 without one. cut: which move in order made the cut, from 1; 0 none.
       is_record: whether a record, and no entry, holds it.
-      distance: plies to the nearest PV node (by its bound) on the deciding line; the start counts as one.
+      distance: plies to the nearest PV node (by its bound) on the deciding line; a start without a
+        bound counts as one; NO_DISTANCE where there is none.
       moves: legal moves. stored: those that lead to stored positions.
       best_marks: marks of its best move.
     """

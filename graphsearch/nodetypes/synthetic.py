@@ -57,7 +57,7 @@ class Tree:
         if self.least_leaves > MOST_LEAVES:
             raise InvalidParameterError(
                 f"{self.branching} moves at each of {self.depth} plies make at least some"
-                f" {self.least_leaves:.1e} leaves in {self.order_name} order, and {MOST_LEAVES:,} are"
+                f" {self.least_leaves:.1e} leaves, {self.order_phrase}, and {MOST_LEAVES:,} are"
                 " the most that are searched"
             )
 
@@ -65,6 +65,17 @@ class Tree:
     def order_name(self) -> str:
         """`perfect`, `random`, or the probability."""
         return RANDOM if self.order is None else PERFECT if self.order == 1 else f"{self.order:g}"
+
+    @property
+    def order_phrase(self) -> str:
+        """The order in words.
+
+        >>> Tree(2, 2).order_phrase, Tree(2, 2, 0.5).order_phrase, Tree(2, 2, 0.0).order_phrase
+        ('in perfect order', 'best move first with probability 0.5', 'best move never first')
+        """
+        if self.order is None or self.order == 1:
+            return f"in {self.order_name} order"
+        return f"best move first with probability {self.order:g}" if self.order else "best move never first"
 
     @property
     def least_leaves(self) -> float:
@@ -242,8 +253,8 @@ def search_uniform(
         nodes = int(counters[kernel.NODES])
         if nodes > MOST_NODES:
             raise CapacityError(
-                f"{nodes:,} nodes were not enough for {tree.branching} moves at each of {tree.depth} plies in"
-                f" {tree.order_name} order; take fewer moves or plies"
+                f"{nodes:,} nodes were not enough for {tree.branching} moves at each of {tree.depth} plies,"
+                f" {tree.order_phrase}; take fewer moves or plies"
             )
         if on_progress:
             on_progress(nodes, max(guess, float(nodes)))

@@ -2,7 +2,8 @@
 
 Breadth first, level by level and in bulk, so the shortest line to a position decides what is expected of it;
 of several as short ones PV goes before Cut, and Cut before All. The best move of a position is its first;
-where none is known it is the first of those that lead to stored positions, in canonical order.
+where none is known it is the first of those that lead to stored positions, in canonical order. The start is
+expected to be what its bound says, and PV where it has none.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ..kernels.stored_steps import BEST, CAPTURE, CHECK, EntryIndex, list_steps,
 from ..position import POSITION_WORDS, fen_of, key_of, pack
 from ..store.bulk import board_tables
 from .rules import KINDS, Rules, Way, expected
-from .stored import ALL_CODE, CUT_CODE, PV_CODE, Codes, Nodes, NoProofs, Proofs, Walked, Words
+from .stored import ALL_CODE, CUT_CODE, NO_DISTANCE, PV_CODE, Codes, Nodes, NoProofs, Proofs, Walked, Words
 
 MAX_NODES = 5_000_000
 STEP_ROOM = 1 << 17  # moves that are listed at once: 14 MB
@@ -155,10 +156,12 @@ class _Walk:
             raise UnknownPositionError(
                 f"no search of fixed depth and no proof has left an entry of this position: {fen_of(board)}"
             )
-        pv = np.array([PV_CODE], np.uint8)
+        kind = self._known.actual[[at]]
+        kind = np.where(kind == 0, PV_CODE, kind).astype(np.uint8)
         self._ply[at] = 0
         self.found = 1
-        return _Level(0, np.array([at]), words, pv, pv, np.zeros(1, np.int16))
+        distance = np.where(kind == PV_CODE, 0, NO_DISTANCE).astype(np.int16)
+        return _Level(0, np.array([at]), words, kind, kind, distance)
 
     def _entry_of(self, board: chess.Board) -> int:
         keys, key = self._entries.keys, np.uint64(key_of(board))
@@ -213,15 +216,11 @@ class _Walk:
         now = self._ply[at] == level.ply + 1
         of, at, way, met = of[now], at[now], way[now], words[new][index]
         garms = self._tables[0][level.garms[of], way].astype(np.int32)
-        above = np.where(self._is_pv(level)[of], 0, level.distance[of])
-        np.minimum.at(self._line, at, garms << _LINE_SHIFT | (above + 1))
+        above = np.where(self._known.actual[level.at] == PV_CODE, 0, level.distance)[of]
+        distance = np.minimum(above.astype(np.int32) + 1, NO_DISTANCE)
+        np.minimum.at(self._line, at, garms << _LINE_SHIFT | distance)
         np.minimum.at(self._kannan, at, self._tables[1][level.kannan[of], way])
         return identities, met
-
-    def _is_pv(self, level: _Level) -> NDArray[np.bool_]:
-        """Returns which positions of a level the distance is counted from."""
-        found: NDArray[np.bool_] = (self._known.actual[level.at] == PV_CODE) | (level.ply == 0)
-        return found
 
     def _below(self, ply: int, fresh: list[tuple[Numbers, Words]]) -> _Level:
         at = np.concatenate([identities for identities, _ in fresh])

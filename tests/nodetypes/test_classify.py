@@ -21,7 +21,7 @@ from graphsearch.nodetypes import walk as module
 from graphsearch.nodetypes.classify import Classification, classify, classify_file
 from graphsearch.nodetypes.formulas import minimal, minimal_of
 from graphsearch.nodetypes.rules import CUT, PV, Rules, Way, expected
-from graphsearch.nodetypes.stored import Bounds, NoProofs, RecordProofs, Words, entries_of
+from graphsearch.nodetypes.stored import NO_DISTANCE, Bounds, NoProofs, RecordProofs, Words, entries_of
 from graphsearch.nodetypes.walk import walk
 from graphsearch.position import key_of, legal_moves, pack
 from graphsearch.store import Store
@@ -97,6 +97,25 @@ def test_distances_are_odd_for_cut_and_even_for_all_below_the_pv() -> None:
     # Cut: e4 d5 (1 below e4), Qxd5 (3), d4 (1), d4 d5 c4 (3); a3 e5 (2). All: exd5 (2), d4 d5 (2); a3 (1)
     assert (found.cut_odd, found.cut_placed) == (4, 5)
     assert (found.all_even, found.all_placed) == (2, 3)
+
+
+def test_a_start_is_expected_to_be_what_its_bound_says_and_no_distance_is_counted_from_it() -> None:
+    board = chess.Board()
+    board.push_san("d4")
+    found = classify(board, walk(board, entries_of(table_of(SMALL))))
+    # d4 is Cut, its first reply All, what follows Cut; below a PV start it would be PV all along
+    assert (found.start, found.as_dict()["start"]) == ("cut", "cut")
+    assert found.agreement["garms"].matrix == ((0, 0, 0), (0, 2, 0), (0, 0, 1))
+    assert found.agreement["kannan"].share == 1
+    assert (found.cut_placed, found.all_placed) == (0, 0)
+    assert [(ply.measured.pv, ply.measured.cut, ply.measured.all) for ply in found.plies] == [
+        (0, 1, 0),
+        (0, 0, 1),
+        (0, found.plies[1].moves, 0),
+    ]
+    board = chess.Board()
+    board.push_san("h4")  # without a bound
+    assert classify(board, walk(board, entries_of(table_of(SMALL)))).start == "pv"
 
 
 def test_captures_and_checks_are_kannans_candidates() -> None:
@@ -193,7 +212,8 @@ def random_entries(boards: list[chess.Board], rng: random.Random) -> dict[int, E
 
 def plain_walk(start: chess.Board, entries: dict[int, Entry]) -> dict[int, tuple[int, ...]]:
     """Returns (ply, Garms, Kannan, distance, moves, stored) by key, one position after the other."""
-    found = {key_of(start): [0, 1, 1, 0]}
+    kind = {"lower": 2, "upper": 3}.get(entries[key_of(start)].bound, 1)
+    found = {key_of(start): [0, kind, kind, 0 if kind == 1 else NO_DISTANCE]}
     facts: dict[int, tuple[int, ...]] = {}
     level = [start]
     while level:
@@ -201,7 +221,7 @@ def plain_walk(start: chess.Board, entries: dict[int, Entry]) -> dict[int, tuple
         for board in level:
             key = key_of(board)
             ply, garms, kannan, distance = found[key]
-            above = 0 if entries[key].bound == "exact" or ply == 0 else distance
+            above = 0 if entries[key].bound == "exact" else distance
             children = [(move, after) for move, after in plain_children(board) if key_of(after) in entries]
             facts[key] = (ply, garms, kannan, distance, board.legal_moves.count(), len(children))
             for place, (move, after) in enumerate(children):
@@ -212,7 +232,7 @@ def plain_walk(start: chess.Board, entries: dict[int, Entry]) -> dict[int, tuple
                 ]
                 own = found.setdefault(key_of(after), [ply + 1, 9, 9, 0])
                 if own[0] == ply + 1:
-                    own[1], own[3] = min((own[1], own[3]), (types[0], above + 1))
+                    own[1], own[3] = min((own[1], own[3]), (types[0], min(above + 1, NO_DISTANCE)))
                     own[2] = min(own[2], types[1])
                     below[key_of(after)] = after
         level = list(below.values())
@@ -395,8 +415,15 @@ def test_damaged_entries_are_named(entries_file: Path) -> None:
         keys, data = table_of([("a3 a6", "upper", "", "all", 0)]).take_dirty()
         store_entries.append(store, keys, data, BuiltinEvaluator().identity.digest)
         store.connection.execute("UPDATE entry_piece SET checksum = 1 WHERE id = 2")
-    found = classify_file(entries_file, chess.Board())
+    told: list[str] = []
+    walked: list[int] = []
+
+    def progress(*_: int) -> None:
+        walked.append(len(told))
+
+    found = classify_file(entries_file, chess.Board(), on_progress=progress, on_problem=told.append)
     assert (found.nodes, len(found.problems)) == (12, 1)
+    assert (tuple(told), set(walked)) == (found.problems, {1})  # before the walk begins
     assert "piece 2 of the entries is damaged" in found.problems[0]
     with Store.open(entries_file) as store, store.transaction():
         store.connection.execute("UPDATE entry_piece SET checksum = 1")

@@ -81,27 +81,6 @@ def search_to_depth(
         graph.searching.release()
 
 
-def nodes_alone(
-    board: chess.Board,
-    limits: DepthLimits,
-    *,
-    table_bytes: int = TABLE_BYTES,
-    stop: threading.Event | None = None,
-) -> int | None:
-    """Returns the nodes of the same search without file and graph, None if it was stopped."""
-    engine, nodes = Engine(EntryTable(table_bytes)), 0
-    engine.table.next_search()
-    for depth in range(1, limits.depth + 1):
-        window = limits.last_window if depth == limits.depth else (-FAR, FAR)
-        found = engine.search(board, depth, *window, stop=stop.is_set if stop else None)
-        nodes += found.counts.nodes
-        if not found.complete:
-            return None
-        if is_shortest_mate(found.value, found.bound, depth):
-            break
-    return nodes
-
-
 class _Session:
     """One search of one root."""
 

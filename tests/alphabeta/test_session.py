@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -15,11 +16,12 @@ import pytest
 
 import graphsearch.graph
 from graphsearch.alphabeta import scores
+from graphsearch.alphabeta.alone import nodes_within
 from graphsearch.alphabeta.limits import MOST_DEPTH, DepthLimits
 from graphsearch.alphabeta.ordering import bring_visited
 from graphsearch.alphabeta.outcome import AlphaBetaResult
 from graphsearch.alphabeta.results import DepthResult
-from graphsearch.alphabeta.session import nodes_alone, search_to_depth
+from graphsearch.alphabeta.session import search_to_depth
 from graphsearch.entries import LEAST_PLACES, Entry
 from graphsearch.errors import EvaluatorError, GraphSearchError, InvalidParameterError, UnsavedError
 from graphsearch.graph import Graph
@@ -74,7 +76,9 @@ def test_a_second_run_begins_with_the_first_depth_that_is_not_known(tmp_path: Pa
     assert second.known.depth == 4
     assert second.known.nodes == first.counts.nodes
     assert second.counts.stored_hits > 0
-    assert alone.counts.nodes == nodes_alone(KIWIPETE, DepthLimits(depth=5), table_bytes=SMALL)
+    assert alone.counts.nodes == nodes_within(
+        KIWIPETE, DepthLimits(depth=5), table_bytes=SMALL, stop=threading.Event()
+    )
     assert second.counts.nodes < alone.counts.nodes
     assert_legal(KIWIPETE, second.pv)
     assert verify(path).problems == []
@@ -151,6 +155,7 @@ KILLED = """
 import sys, chess
 from graphsearch.alphabeta import session
 from graphsearch.alphabeta import scores
+from graphsearch.alphabeta.alone import nodes_within
 from graphsearch.alphabeta.limits import MOST_DEPTH, DepthLimits
 from graphsearch.graph import Graph
 session.SAVE_SECONDS = 0.05

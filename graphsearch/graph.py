@@ -67,6 +67,7 @@ class Graph:
         self._notes: list[Note] = []
         self._kept: KeptEntries | None = None
         self._heeds_proofs = False
+        self.entry_problems: list[str] = []  # damaged pieces of entries, which are left out
 
     @classmethod
     def open(
@@ -188,6 +189,7 @@ class Graph:
 
     def _load_proofs(self, store: Store) -> None:
         found = load_proofs(store)
+        self.entry_problems += found.problems
         if len(found.keys):
             table = EntryTable(2 * len(found.keys) * ENTRY_BYTES)
             table.enter(found.keys, found.data)

@@ -374,5 +374,5 @@ class _Session:
             self.stop_reason or "stop",
             self._added(layout.HISTORY_DRAWS),
             p.read_back,
-            self.graph.pager.problems,
+            [*self.graph.pager.problems, *self.graph.entry_problems],
         )

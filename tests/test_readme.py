@@ -74,7 +74,8 @@ def shortened(command: str) -> str:
     command = command.replace("--time 3600", "--time 5").replace(
         "--forever --workers 4", "--time 5 --workers 2"
     )
-    command = command.replace("--batches", "--batches --positions 2")
+    command = command.replace("--batches", "--batches --positions 2").replace("--seconds 10", "--seconds 1")
+    command = command.replace("startpos --depth 8", "startpos --depth 5").replace("--depth 7", "--depth 4")
     return re.sub(r"graphsearch bench", "graphsearch bench --nodes 3000", command)
 
 

@@ -291,7 +291,8 @@ def test_closing_stops_what_runs_saves_it_and_nothing_is_evaluated_again(
         until(lambda: desk.evaluations > 60)
         desk.stop()
         found = taken(desk)
-        assert all(outcome.visits and not outcome.error for outcome in found.values())
+        assert [outcome.error for outcome in found.values()] == ["", ""]
+        assert sum(outcome.visits for outcome in found.values()) > 60  # one may have come first
     asked = evaluated(log)
     assert len(asked) == len(set(asked)) == check_file(path, *endless)
 

@@ -34,10 +34,8 @@ def filled(path: Path) -> Path:
         entries.append(store, np.array([7], np.uint64), np.array([1 << 41], np.uint64), "evaluation")
         for table in plain_tables(store.connection):
             if not store.connection.execute(f"SELECT 1 FROM {table.name} LIMIT 1").fetchone():
-                examples = {"key": keys[0], "book": 1, "id": 1, "limits": "{}", "bound": "exact"} | {
-                    "alpha": -3,
-                    "value": 0,
-                }
+                examples = {"key": keys[0], "book": 1, "id": 1, "run": 1, "limits": "{}"}
+                examples |= {"bound": "exact", "alpha": -3, "value": 0}
                 values = [
                     examples.get(name, _example(kind))
                     for name, kind in zip(table.columns, table.kinds, strict=True)

@@ -39,15 +39,7 @@ def view_in_game(
 def doubtful_moves(read: Reader, board: chess.Board, past: Collection[int]) -> frozenset[chess.Move]:
     """Returns the moves whose proof a return to one of these positions may spoil, or that return at once."""
     keys = frozenset(int(key) for key in past)
-    found = set()
-    for move in board.legal_moves:
-        child = _after(board, move)
-        if child.halfmove_clock == 0:
-            continue
-        returns = chess.polyglot.zobrist_hash(child) in keys
-        if returns or not _Walk(read, keys).is_safe_after(board, move):
-            found.add(move)
-    return frozenset(found)
+    return frozenset(move for move in board.legal_moves if not _Walk(read, keys).is_safe_after(board, move))
 
 
 class _Walk:
@@ -60,15 +52,11 @@ class _Walk:
 
     def is_safe_after(self, board: chess.Board, move: chess.Move) -> bool:
         """Returns whether no line of the proof of a move reaches one of the positions."""
-        walk = board.copy(stack=False)
-        walk.push(move)
-        waiting = [walk]
+        waiting = [_after(board, move)]
         while waiting:
             at = waiting.pop()
             key = chess.polyglot.zobrist_hash(at)
-            if at.halfmove_clock == 0 or key in self._seen:
-                continue
-            if not any(at.legal_moves):
+            if at.halfmove_clock == 0 or key in self._seen or not any(at.legal_moves):
                 continue
             if key in self._past or len(self._seen) >= MOST_POSITIONS:
                 return False

@@ -21,11 +21,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from .position import CLOCK_DRAW
+
 MOST_MATE = 500  # plies of a mate that an edge can tell
 DRAWN = 1001
 AT_LEAST, AT_MOST, STEPS = 1002, 1012, 10
 MOST_CODE = AT_MOST + STEPS - 1
-CLOCK_DRAW = 100
 STEP = 100  # per mille
 
 Bounds = tuple[int, int]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import chess
 
-from .position import check, fen_of, key_of, legal_moves
-from .proofs import CLOCK_DRAW, MOST_MATE, Proof, edge_code, proof_of, share_of
+from .position import CLOCK_DRAW, check, fen_of, key_of, legal_moves
+from .proofs import MOST_MATE, Proof, edge_code, proof_of, share_of
 from .proofs import UNPROVEN as UNPROVEN
 from .proofs import Bounds as Bounds
 from .record import UNPROVEN as UNPROVEN_FLAGS

@@ -15,7 +15,7 @@ from .conftest import ROOT
 # floor by floor; on a floor, what stands further left does not know what stands further right
 FLOORS = (
     ("version", "errors", "values"),
-    ("proofs", "params", "position", "provenance", "kernels"),
+    ("params", "position", "provenance", "proofs", "kernels"),
     ("pgn_text", "pgn", "notation", "record", "arena", "entries", "fens"),
     ("store", "evaluators"),
     ("query", "claims", "results", "summary", "paging", "saving", "evaluating", "kept_entries"),

@@ -9,7 +9,7 @@ import chess
 
 from ..entries import PROOF, Entry, EntryTable
 from ..kernels.alphabeta_layout import QUIET_PLIES
-from ..position import FREE_CLOCK
+from ..position import CLOCK_DRAW, FREE_CLOCK
 from ..search import history_keys
 from ..store.entry_runs import Outcome
 from .limits import DepthLimits
@@ -17,7 +17,6 @@ from .lines import continued
 from .outcome import Known
 from .scores import LEAST_MATE, MATE
 
-CLOCK_DRAW = 100
 MOST_LINE = 100
 
 

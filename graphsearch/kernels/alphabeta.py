@@ -12,6 +12,7 @@ from typing import Any
 
 from numba import int64
 
+from ..position import CLOCK_DRAW
 from .alphabeta_layout import (
     AGAIN,
     ALPHA,
@@ -58,7 +59,7 @@ from .alphabeta_layout import (
     WITH_GRAPH,
     search_pointers,
 )
-from .alphabeta_leaves import CLOCK_DRAW, below_root, key_at, leaf_value, value_at_limit
+from .alphabeta_leaves import below_root, key_at, leaf_value, value_at_limit
 from .alphabeta_order import learn_cut, next_move, order_by_graph
 from .alphabeta_table import NO_BOUND, ends, entry_value, graph_proof, is_stored, prefetch_entry, write_entry
 from .board import PW, check_hash, clock_of, generate_moves, in_check, is_dead, make_move

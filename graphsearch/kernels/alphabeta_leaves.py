@@ -13,6 +13,7 @@ from typing import Any
 
 from numba import int64
 
+from ..position import CLOCK_DRAW
 from .alphabeta_layout import (
     ALPHA,
     BEST,
@@ -45,7 +46,6 @@ from .jit import ONE, ZERO, U, adv, ctz, inner
 from .tables import BE, CT, RE
 
 MOST_STATIC = LEAST_MATE - 1  # nine queens are no mate
-CLOCK_DRAW = 100
 
 # A place of the cache: key ^ data | data: static + 131072 (18 bits), known, value + 131072 (18), bound (2)
 CACHE_BIAS = 1 << 17

@@ -18,6 +18,7 @@ from typing import Any
 
 from numba import int64, uint8
 
+from ..position import CLOCK_DRAW
 from .alphabeta_layout import (
     BEST,
     BEST_MOVE,
@@ -31,12 +32,11 @@ from .alphabeta_layout import (
     TABLE_MOVE,
     TAINT,
 )
-from .alphabeta_leaves import CLOCK_DRAW, below_root, from_node
+from .alphabeta_leaves import below_root, from_node
 from .entries import (
     AGE,
     EXACT,
     GENERATION,
-    LEAST_MATE,
     LOWER,
     PROOF,
     UPPER,
@@ -45,6 +45,7 @@ from .entries import (
     depth_in,
     packed_entry,
     place_for,
+    proves_mate,
     put_entry,
     value_in,
 )
@@ -61,14 +62,6 @@ NO_BOUND = 0
 def clock_is_far(clock: Any, depth: Any) -> Any:
     """Returns whether what is found at this depth holds for every path that has the key."""
     return clock > FREE_CLOCK or clock + depth + QUIET_PLIES < CLOCK_DRAW
-
-
-@inner
-def proves_mate(value: Any, bound: Any) -> Any:
-    """Returns whether a value with its bound is a forced mate, for either side."""
-    if value >= LEAST_MATE:
-        return bound == LOWER or bound == EXACT
-    return value <= -LEAST_MATE and (bound == UPPER or bound == EXACT)
 
 
 @inner

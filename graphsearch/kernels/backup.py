@@ -30,6 +30,7 @@ from .layout import (
     WIDE,
     block_class_of,
     code_bytes,
+    draw_visits,
     draw_word,
     entry_at,
     header_bytes,
@@ -40,7 +41,7 @@ from .layout import (
 from .paths import position_key
 from .proofs import DRAWN as PROVEN_DRAW
 from .proofs import edge_bounds, is_special, merged, node_code, share_of, turned
-from .puct import MAX_VISITS, cap_draws, child_visits, draw_visits, node_draws, node_q, refresh
+from .puct import MAX_VISITS, cap_draws, child_visits, node_draws, node_q, refresh
 from .wave import (
     DONE,
     DRAWN,

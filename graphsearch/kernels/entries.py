@@ -125,6 +125,14 @@ def bound_in(data: Any) -> Any:
 
 
 @inner
+def proves_mate(value: Any, bound: Any) -> Any:
+    """Returns whether a value with its bound is a forced mate, for either side."""
+    if value >= LEAST_MATE:
+        return bound == LOWER or bound == EXACT
+    return value <= -LEAST_MATE and (bound == UPPER or bound == EXACT)
+
+
+@inner
 def type_in(data: Any) -> Any:
     """Returns the node type that was expected: PV, CUT, ALL or NO_TYPE."""
     return int64((data >> TYPE_SHIFT) & U(3))

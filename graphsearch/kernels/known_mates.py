@@ -6,13 +6,13 @@ from typing import Any
 
 from numba import float32, int64, uint8, uint16
 
+from ..position import CLOCK_DRAW
 from .board import check_hash, clock_of
-from .entries import EXACT, LEAST_MATE, LOWER, STORED, UPPER, bound_in, find_entry, value_in
+from .entries import STORED, bound_in, find_entry, proves_mate, value_in
 from .evaluation_search import MATE
 from .heap import mark_dirty
 from .jit import adv, as_f32, as_u16, inner
 from .layout import STALE, header_bytes, is_exact, move_count
-from .proofs import CLOCK_DRAW
 
 RULES = 0xF0  # what is left of the byte of the evaluator when the rules have spoken
 WON_FLAGS, LOST_FLAGS = 2 << 2 | 2 << 4, 0
@@ -22,11 +22,9 @@ WON_FLAGS, LOST_FLAGS = 2 << 2 | 2 << 4, 0
 def mate_in(data: Any) -> Any:
     """Returns the plies to the mate that an entry proves, negative if it is suffered; 0 if it proves none."""
     value, bound = value_in(data), bound_in(data)
-    if value >= LEAST_MATE and (bound == LOWER or bound == EXACT):
-        return MATE - value
-    if value <= -LEAST_MATE and (bound == UPPER or bound == EXACT):
-        return -(MATE + value)
-    return int64(0)
+    if not proves_mate(value, bound):
+        return int64(0)
+    return MATE - value if value > 0 else -(MATE + value)
 
 
 @inner

@@ -297,3 +297,9 @@ def materialised(A: Any, rec: Any) -> Any:
     if block_class == NO_BLOCK:
         return int64(0)
     return min(A.ints[CAPACITY + block_class], move_count(A, rec))
+
+
+@inner
+def draw_visits(A: Any, x: Any, stride: Any) -> Any:
+    """Returns r of the entry at word `x`."""
+    return int64(A.blocks[x + 3]) if stride == 4 else int64(0)

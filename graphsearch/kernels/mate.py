@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from numba import int64, uint16
 
+from ..position import CLOCK_DRAW
 from .board import PW, clock_of, generate_moves, in_check, is_dead, make_move
 from .jit import ONE, U, adv, inner, kernel, ptr
 from .mate_moves import check_masks, mate_in_one, may_check
@@ -27,7 +28,6 @@ from .mate_table import ANY_LENGTH, INFINITE, TablePointers, key_and_check, prob
 
 MOST_PLIES = 250  # of a path
 ROOM = 256  # moves of a position
-CLOCK_DRAW = 100
 NO_CLOCK, ANY_CLOCK = 0, 100  # bounds of what no clock can change: of a disproof, of a mate on the board
 
 # a child: its numbers, and the plies and the clock bound of its proof or disproof

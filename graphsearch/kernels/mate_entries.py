@@ -6,10 +6,10 @@ from typing import Any
 
 from numba import int64
 
+from ..position import CLOCK_DRAW
 from .entries import (
     CHECK_SHIFT,
     EXACT,
-    LEAST_MATE,
     LOWER,
     NO_TYPE,
     PROOF,
@@ -21,12 +21,13 @@ from .entries import (
     move_in,
     packed_entry,
     place_for,
+    proves_mate,
     put_entry,
     value_in,
 )
 from .evaluation_search import MATE
 from .jit import LOW32, ZERO, U, inner, kernel
-from .mate import CLOCK_DRAW, NO_CLOCK, pointers
+from .mate import NO_CLOCK, pointers
 from .mate_table import (
     ANY_LENGTH,
     CHECK_BITS,
@@ -141,7 +142,7 @@ def take_entries(A: Any, E: Any) -> Any:
         if Q.keys[i] == ZERO or bound_in(data) == 0:
             continue
         value, bound = value_in(data), bound_in(data)
-        if not ((value >= LEAST_MATE and bound >= LOWER) or (value <= -LEAST_MATE and bound != LOWER)):
+        if not proves_mate(value, bound):
             continue
         attacks = value > 0
         length = MATE - abs(value)

@@ -9,6 +9,7 @@ from typing import Any
 
 from numba import float64, int64, uint8
 
+from ..position import CLOCK_DRAW
 from .board import check_hash, clock_of, generate_moves, in_check, is_dead
 from .entries import STORED
 from .heap import find, new_record
@@ -61,7 +62,6 @@ from .wave import (
     words_of,
 )
 
-CLOCK_DRAW = 100
 # flags of new terminal records, as in record.TERMINAL_FLAGS: kind | (L + 1) << 2 | (H + 1) << 4
 MATE_FLAGS, STALE_FLAGS, DEAD_FLAGS = 1, 2 | 1 << 2 | 1 << 4, 3 | 1 << 2 | 1 << 4
 LEAF_WORDS = 10

@@ -12,6 +12,7 @@ from typing import Any
 
 from numba import int64, uint16
 
+from ..position import CLOCK_DRAW
 from .board import clock_of
 from .jit import ONE, ZERO, U, adv, as_u16, inlined, inner
 from .layout import (
@@ -19,8 +20,10 @@ from .layout import (
     NO_BLOCK,
     block_class_of,
     block_of,
+    draw_visits,
     draw_word,
     header_bytes,
+    is_exact,
     materialised,
     move_count,
     stride_of,
@@ -29,7 +32,6 @@ from .layout import (
 
 MOST_MATE = 500
 DRAWN, AT_LEAST, AT_MOST, STEPS, STEP = 1001, 1002, 1012, 10, 100
-CLOCK_DRAW = 100
 FULL_SHARE = 1000
 NO_CODE = 1 << 20
 DRAWN_FLAG = 1  # a bound of 0, as flags hold it
@@ -204,7 +206,7 @@ def tally_of(A: Any, rec: Any) -> Any:
     stride = stride_of(block_class_of(A, rec))
     x = block_of(A, rec) + BLOCK_HEADER
     for _ in range(m):
-        valued = int64(A.blocks[x]) - (int64(A.blocks[x + 3]) if stride == 4 else int64(0))
+        valued = int64(A.blocks[x]) - draw_visits(A, x, stride)
         tally = tallied(tally, valued, A.values[x + 1], int64(A.blocks[x + 2] >> 22))
         x += stride
     return tally, m == move_count(A, rec)
@@ -263,7 +265,7 @@ def _edges_settle(A: Any, rec: Any, s: Any, won: Any) -> Any:
     stride = stride_of(block_class_of(A, rec))
     x = block_of(A, rec) + BLOCK_HEADER
     for _ in range(m):
-        valued = int64(A.blocks[x]) - (int64(A.blocks[x + 3]) if stride == 4 else int64(0))
+        valued = int64(A.blocks[x]) - draw_visits(A, x, stride)
         decisive = valued > 0 and (A.values[x + 1] >= 1.0) == won and holds_here(A, x, s)
         decisive &= int64(A.blocks[x + 2] >> 22) != DRAWN
         if decisive == won:
@@ -275,9 +277,9 @@ def _edges_settle(A: Any, rec: Any, s: Any, won: Any) -> Any:
 @inner
 def is_settled(A: Any, rec: Any, s: Any) -> Any:
     """Returns whether a record's result is proven for a path that reaches it as position `s`."""
-    flags = draw_word(A, rec) >> 10
-    if (flags >> 2) & 3 != (flags >> 4) & 3:
+    if not is_exact(A, rec):
         return False
+    flags = draw_word(A, rec) >> 10
     if not is_decisive(flags):
         return True
     code = node_code(A, rec, int64(0))

@@ -34,6 +34,7 @@ from .layout import (
     STALE,
     block_class_of,
     block_of,
+    draw_visits,
     draw_word,
     header_bytes,
     materialised,
@@ -75,12 +76,6 @@ def fill_exploration(floats: Any) -> None:
 def power_of(A: Any, x: Any) -> Any:
     """Returns code ** 4 of the entry at word `x`."""
     return A.floats[POWERS + int64((A.blocks[x + 2] >> uint32(16)) & uint32(63))]
-
-
-@inner
-def draw_visits(A: Any, x: Any, stride: Any) -> Any:
-    """Returns r of the entry at word `x`."""
-    return int64(A.blocks[x + 3]) if stride == 4 else int64(0)
 
 
 @inner

@@ -6,6 +6,7 @@ from typing import Any
 
 from numba import float32, float64, int64
 
+from ..position import CLOCK_DRAW
 from .backup import apply_overlay, back_up, expand
 from .board import PW, check_hash, clock_of
 from .evaluation import evaluate_position
@@ -30,7 +31,7 @@ from .layout import (
 from .levels import start_at_root
 from .locate import filter_pointers, may_be_stored
 from .paths import locate, open_leaf, position_key
-from .proofs import CLOCK_DRAW, is_decided
+from .proofs import is_decided
 from .wave import (
     AT_ROOT,
     CANDIDATES,

@@ -22,6 +22,7 @@ from .layout import (
     RECORD_WORDS,
     SAVING,
     code_bytes,
+    draw_visits,
     draw_word,
     entry_at,
     evaluator_of,
@@ -35,7 +36,7 @@ from .layout import (
     value_of,
 )
 from .paths import position_key
-from .puct import draw_visits, refresh
+from .puct import refresh
 
 META = 8  # the word of a position that holds its clock
 CLOCK_BITS = U(255 << 12)

@@ -30,7 +30,7 @@ def view_in_game(
     """Returns the view of a position whose game makes returns to some positions draws; None if unknown.
 
     Args:
-      past: Polyglot keys of the positions that stood twice (`search.history_keys`). The rest as for `view`.
+      past: Polyglot keys of the positions that stood twice (`position.history_keys`). The rest as for `view`.
     """
     doubtful = doubtful_moves(read, board, past) if len(past) else None
     return view(read, board, lines=lines, first=first, doubtful=doubtful)

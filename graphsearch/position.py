@@ -8,6 +8,7 @@ words 0-5 hold pawns, knights, bishops, rooks, queens, kings; 6 White's and 7 Bl
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import chess
@@ -224,3 +225,22 @@ def _pawn_rank(board: chess.Board, move: chess.Move) -> tuple[int, int, int]:
         return (5 if step < 0 else 6, move.to_square, _PROMOTION_ORDER[move.promotion])
     double = abs(move.to_square - move.from_square) == 16
     return (8 if double else 7, move.to_square, _PROMOTION_ORDER[move.promotion])
+
+
+def history_keys(board: chess.Board) -> NDArray[np.uint64]:
+    """Returns the Polyglot keys of positions that stood twice or more before the last position of a game.
+
+    Only what came after the last irreversible move can return.
+
+    >>> board = chess.Board()
+    >>> for san in "Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1".split():
+    ...     _ = board.push_san(san)
+    >>> len(history_keys(board))  # the start position, and those after Nf3 and Nf3 Nf6
+    3
+    """
+    game = board.copy()
+    counts: Counter[int] = Counter()
+    while game.move_stack and game.halfmove_clock:
+        game.pop()
+        counts[chess.polyglot.zobrist_hash(game)] += 1
+    return np.array([key for key, count in counts.items() if count >= 2], np.uint64)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
 
 import chess
-import chess.polyglot
 import numpy as np
-from numpy.typing import NDArray
 
 from .claims import view_in_game
 from .errors import CapacityError, GraphSearchError, InvalidPositionError, StoreError, UnsavedError
@@ -19,7 +16,7 @@ from .kernels import layout, run
 from .kernels.jit import mark_compiled
 from .paging import BYTES_PER_NODE
 from .params import Limits, SearchParams
-from .position import NOT_TERMINAL, fen_of, key_of, legal_moves, pack, terminal_kind
+from .position import NOT_TERMINAL, fen_of, history_keys, key_of, legal_moves, pack, terminal_kind
 from .query import NodeView
 from .results import Progress, SearchResult
 from .store import Store
@@ -95,25 +92,6 @@ def moves_of_tables(graph: Graph, board: chess.Board) -> list[chess.Move]:
     """Returns the best moves of a position that the evaluator's tablebases know; nothing if they do not."""
     best_moves = getattr(graph.evaluator, "best_moves", None)
     return best_moves(board) or [] if best_moves else []
-
-
-def history_keys(board: chess.Board) -> NDArray[np.uint64]:
-    """Returns the Polyglot keys of positions that stood twice or more before the last position of a game.
-
-    Only what came after the last irreversible move can return.
-
-    >>> board = chess.Board()
-    >>> for san in "Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1".split():
-    ...     _ = board.push_san(san)
-    >>> len(history_keys(board))  # the start position, and those after Nf3 and Nf3 Nf6
-    3
-    """
-    game = board.copy()
-    counts: Counter[int] = Counter()
-    while game.move_stack and game.halfmove_clock:
-        game.pop()
-        counts[chess.polyglot.zobrist_hash(game)] += 1
-    return np.array([key for key, count in counts.items() if count >= 2], np.uint64)
 
 
 class _Session:

@@ -8,7 +8,7 @@ from graphsearch import Graph, Limits, SearchParams, search
 from graphsearch.entries import PROOF, Entry, EntryTable
 from graphsearch.evaluators import UniformEvaluator
 from graphsearch.kernels.evaluation_search import MATE
-from graphsearch.search import history_keys
+from graphsearch.position import history_keys
 
 ONE = SearchParams(minibatch_size=1)
 MATE_IN_TWO = "7k/8/5K2/8/8/8/8/1Q6 w - - 0 1"  # 1. Qg1 Kh7 2. Qg7#, and others

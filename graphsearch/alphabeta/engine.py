@@ -18,8 +18,7 @@ from ..kernels.entries import BUCKET, MOST_DEPTH, PV, new_entries
 from ..kernels.evaluation_search import FAR, MATE
 from ..kernels.layout import COUNTERS, FLOATS, INTS, ArenaArrays
 from ..kernels.tables import load_tables
-from ..position import POSITION_WORDS, decode_move, pack
-from ..search import history_keys
+from ..position import POSITION_WORDS, decode_move, history_keys, pack
 from .lines import continued
 from .results import Counts, DepthResult
 

@@ -9,8 +9,7 @@ import chess
 
 from ..entries import PROOF, Entry, EntryTable
 from ..kernels.alphabeta_layout import QUIET_PLIES
-from ..position import CLOCK_DRAW, FREE_CLOCK
-from ..search import history_keys
+from ..position import CLOCK_DRAW, FREE_CLOCK, history_keys
 from ..store.entry_runs import Outcome
 from .limits import DepthLimits
 from .lines import continued

@@ -18,8 +18,7 @@ import chess
 from ..entries import EntryTable
 from ..errors import GraphSearchError, StoreError, UnsavedError
 from ..graph import Graph
-from ..position import CHECKMATE, CLOCK_DRAW, NOT_TERMINAL, fen_of, key_of, terminal_kind
-from ..search import history_keys
+from ..position import CHECKMATE, CLOCK_DRAW, NOT_TERMINAL, fen_of, history_keys, key_of, terminal_kind
 from ..store import Store, entry_runs
 from ..store.entry_runs import ALPHABETA, Outcome
 from .engine import Engine

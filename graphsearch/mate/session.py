@@ -18,8 +18,7 @@ from ..entries import PROOF, Entry, EntryTable
 from ..graph import Graph
 from ..kernels.evaluation_search import MATE
 from ..kernels.mate_table import ANY_LENGTH
-from ..position import CLOCK_DRAW, DEAD, NOT_TERMINAL, check, fen_of, terminal_kind
-from ..search import history_keys
+from ..position import CLOCK_DRAW, DEAD, NOT_TERMINAL, check, fen_of, history_keys, terminal_kind
 from .limits import MateLimits
 from .line import LineFinder
 from .prover import TABLE_BYTES, Prover

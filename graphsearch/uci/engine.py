@@ -15,7 +15,7 @@ from ..claims import view_in_game
 from ..errors import GraphSearchError, InvalidParameterError, InvalidPositionError, UnsavedError
 from ..evaluators import Evaluator, TablebaseEvaluator
 from ..params import Limits
-from ..position import key_of
+from ..position import history_keys, key_of
 from ..query import NodeView, Reader, query, view
 from ..results import Progress
 from ..values import negate
@@ -276,8 +276,6 @@ class Engine:
 
         The graph is opened even if the clock has answered meanwhile: for the next search.
         """
-        from ..search import history_keys
-
         graph = self._memory.prepare(self.settings)
         if self._memory.is_substitute:
             self._writer.info(f"ERROR: {self._memory.trouble}")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-PROGRAM = "graphsearch"
+from .program import program_name
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -30,10 +28,3 @@ def _run(app: object, args: Sequence[str] | None) -> int:
     except SystemExit as finished:
         return finished.code if isinstance(finished.code, int) else int(finished.code is not None)
     return 0
-
-
-def program_name() -> str:
-    """Returns how this program was called: `graphsearch` or `python -m graphsearch`."""
-    if Path(sys.argv[0]).parts[-2:] == (PROGRAM, "__main__.py"):
-        return f"python -m {PROGRAM}"
-    return PROGRAM

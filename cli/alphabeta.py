@@ -185,7 +185,7 @@ def _run(request: Request) -> int:
 def _search(request: Request, signals: StopSignals) -> AlphaBetaResult:
     """Returns the result of the search, when all of it is saved and the file is closed."""
     from graphsearch.alphabeta.session import search_to_depth
-    from graphsearch.graph import Graph
+    from graphsearch.graph.graph import Graph
 
     _compile()
     with Graph.open_unevaluated(request.store) as graph:
@@ -282,9 +282,9 @@ def _entries(number: int) -> str:
 
 
 def _saved(path: Path) -> str:
-    from graphsearch.store import Store
-    from graphsearch.store.entries import facts
     from graphsearch.store.file import file_bytes
+    from graphsearch.store.store import Store
+    from graphsearch.store.transpositions.saved import facts
 
     with Store.open(path, read_only=True) as store:
         held = facts(store)

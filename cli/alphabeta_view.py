@@ -46,7 +46,7 @@ def value_text(value: int | None, bound: str) -> str:
     """
     if value is None:
         return ""
-    from graphsearch.alphabeta.scores import centipawns, mate_moves
+    from graphsearch.position.scores import centipawns, mate_moves
 
     mate, cp = mate_moves(value), centipawns(value)
     text = f"#{mate}" if mate is not None else f"{cp:+d}" if cp else "0"
@@ -105,7 +105,7 @@ def result_view(result: AlphaBetaResult, width: int | None) -> RenderableType:
     from rich.text import Text
 
     if result.stop_reason == "finished":
-        from graphsearch.position import terminal_kind
+        from graphsearch.position.board import terminal_kind
 
         side = "White" if result.board.turn else "Black"
         return Text(f"{side} to move: {TERMINAL_NAMES[terminal_kind(result.board)]}")

@@ -40,9 +40,9 @@ from .signals import StopSignals
 if TYPE_CHECKING:
     import chess
 
-    from graphsearch.evaluators import Evaluator as EvaluatorObject
-    from graphsearch.params import Limits, SearchParams
-    from graphsearch.search import SearchResult
+    from graphsearch.evaluators.protocol import Evaluator as EvaluatorObject
+    from graphsearch.search.params import Limits, SearchParams
+    from graphsearch.search.results import SearchResult
 
 MAX_MOVES = 218  # no position has more
 DEFAULT_MULTIPV = 5
@@ -202,7 +202,7 @@ class Job:
 
 
 def _job(request: Request) -> Job:
-    from graphsearch.evaluators import close
+    from graphsearch.evaluators.protocol import close
 
     evaluator, others = chosen_evaluator(request.choice, list(request.param))
     try:
@@ -213,8 +213,8 @@ def _job(request: Request) -> Job:
 
 
 def _checked_job(request: Request, evaluator: EvaluatorObject, others: list[str]) -> Job:
-    from graphsearch.notation import read_moves
-    from graphsearch.params import Limits, SearchParams
+    from graphsearch.position.notation import read_moves
+    from graphsearch.search.params import Limits, SearchParams
 
     for name, value in (("MinibatchSize", request.batch), ("Gather", request.gather)):
         if value is not None:
@@ -243,9 +243,9 @@ def _run(request: Request) -> int:
 
 def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
     """Returns the result of the search, when all of it is saved and the file is closed."""
-    from graphsearch.graph import Graph
-    from graphsearch.search import moves_of_tables, search
-    from graphsearch.warm import paging_kernels_compiling
+    from graphsearch.graph.graph import Graph
+    from graphsearch.search.loop import analyze, moves_of_tables
+    from graphsearch.search.warm import paging_kernels_compiling
 
     announce_compile("search")
     with (
@@ -263,7 +263,7 @@ def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
             paging_kernels_compiling() if request.store else nullcontext(),
             progress_display(request.multipv or MAX_MOVES, signals) as show,
         ):
-            return search(
+            return analyze(
                 graph,
                 job.board,
                 job.limits,
@@ -276,16 +276,16 @@ def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
 
 def _compile(job: Job) -> None:
     """Searches a little in a graph of its own, so that the one compile ends at Ctrl-C like any program."""
-    from graphsearch.graph import Graph
-    from graphsearch.kernels.jit import is_compiled
-    from graphsearch.params import Limits
-    from graphsearch.search import search
+    from graphsearch.graph.graph import Graph
+    from graphsearch.jit.compiler import is_compiled
+    from graphsearch.search.loop import analyze
+    from graphsearch.search.params import Limits
 
     if not is_compiled():
-        from graphsearch.warm import file_kernels_compiling
+        from graphsearch.search.warm import file_kernels_compiling
 
         with file_kernels_compiling(), Graph.open(None, evaluator=job.evaluator) as trial:
-            search(trial, job.board, Limits(visits=2), job.params)
+            analyze(trial, job.board, Limits(visits=2), job.params)
 
 
 def _print_answer(request: Request, result: SearchResult) -> None:

@@ -169,14 +169,14 @@ def bench(
 
 
 def _in_memory(nodes: int | None) -> Mapping[str, float | int | None]:
-    from graphsearch.bench import NODES, run
+    from graphsearch.bench.speed import NODES, run
 
     with compiling("benchmark"):
         return interruptible(lambda: run(say, nodes=nodes or NODES))
 
 
 def _offload(nodes: int | None, ram: str | None) -> Mapping[str, float | int | None]:
-    from graphsearch.bench_offload import NODES, RAM_BYTES, run
+    from graphsearch.bench.offload.report import NODES, RAM_BYTES, run
 
     with StopSignals(), compiling("offload benchmark"):
         # a signal ends the part that runs, and removes the files
@@ -184,7 +184,7 @@ def _offload(nodes: int | None, ram: str | None) -> Mapping[str, float | int | N
 
 
 def _print_table(figures: Mapping[str, float | int | None], *, offload: bool) -> None:
-    from graphsearch.bench import machine
+    from graphsearch.bench.speed import machine
 
     print(machine())
     if offload:

@@ -18,8 +18,8 @@ from .render import rate
 from .signals import StopSignals
 
 if TYPE_CHECKING:
-    from graphsearch.bench_batches import Report
-    from graphsearch.bench_batches.plan import Plan
+    from graphsearch.bench.batches.plan import Plan
+    from graphsearch.bench.batches.report import Report
 
     Row = Mapping[str, Any]
     Cell = Callable[[Row], str]
@@ -32,7 +32,7 @@ NAME_WIDTH, BATCH_WIDTH = 11, 8
 
 def bench_batches(plan: Plan, *, plot: Path | None, json: bool) -> None:
     """Runs the measurements and prints them; the plot's name and library are checked before."""
-    from graphsearch.bench_batches import run
+    from graphsearch.bench.batches.report import run
 
     if plot is not None:
         _check_plot(plot)
@@ -41,7 +41,7 @@ def bench_batches(plan: Plan, *, plot: Path | None, json: bool) -> None:
     with StopSignals(), compiling("batches benchmark"), _progress() as report:
         found = run(plan, report)
     if plot is not None:
-        from graphsearch.bench_batches.plot import draw
+        from graphsearch.bench.batches.plot import draw
 
         draw(found["rows"], plot, caption=f"{found['machine']}; error bars: standard errors over positions")
         say(f"plotted: {plot}")
@@ -70,7 +70,7 @@ def plan_of(
         made, _ = chosen_evaluator(EvaluatorChoice(evaluator=name))
         with closing(made):
             pass
-    from graphsearch.bench_batches import plan
+    from graphsearch.bench.batches import plan
 
     return plan.Plan(
         evaluators=tuple(dict.fromkeys(("uniform", "builtin", *evaluators))),
@@ -90,7 +90,7 @@ def _check_plot(path: Path) -> None:
         raise typer.BadParameter(f"there is no folder {folder}", param_hint="--plot")
     if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
         raise typer.BadParameter(f"{path} cannot be written", param_hint="--plot")
-    from graphsearch.bench_batches.plot import check_library
+    from graphsearch.bench.batches.plot import check_library
 
     check_library()
 

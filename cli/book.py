@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import book_queue, book_todo, program_name
+from . import book_queue, book_todo
 from .book_live import build_display
 from .book_views import position_lines, report_lines, runs_table, status_lines, verdicts_table
 from .options import Game, Json, Moves, Ply, Position, Ram, given_position, graph_ram
 from .output import FAILED, Group, compiling, print_json, print_view, say, say_if_unfinished
+from .program import program_name
 from .signals import StopSignals
 
 if TYPE_CHECKING:

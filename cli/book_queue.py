@@ -16,8 +16,8 @@ from .render import count, moment
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from graphsearch.book.entries import Given
     from graphsearch.book.queue import Added, Entry, QueueItem
+    from graphsearch.book.queue_items import Given
 
 STDIN = "-"
 TOLD = 5  # duplicates that are named one by one
@@ -138,20 +138,20 @@ class _Reading:
                     say(f"graphsearch: {given.problem}")
 
     def _given(self, text: str) -> Iterable[Given]:
-        from graphsearch.book import entries
+        from graphsearch.book import queue_items
 
         if text == STDIN:
             self._refuse_options("stdin")
-            return entries.from_lines(_lines())
+            return queue_items.from_lines(_lines())
         path = Path(text)
         if not path.exists():
             if self._game is not None or self._ply is not None or self._all:
                 raise typer.BadParameter("--game, --all and --ply go with a PGN file")
-            return [entries.from_text(text, moves=self._moves)]
+            return [queue_items.from_text(text, moves=self._moves)]
         if self._moves is not None:
             raise typer.BadParameter("--moves goes with startpos or a FEN; --ply cuts a game off")
         only = None if self._all else [self._game or 1]
-        return entries.from_games(path, ply=self._ply, only=only)
+        return queue_items.from_games(path, ply=self._ply, only=only)
 
     def _refuse_options(self, where: str) -> None:
         given = {"--moves": self._moves, "--game": self._game, "--ply": self._ply, "--all": self._all or None}

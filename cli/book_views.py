@@ -30,7 +30,7 @@ STATES = {
 
 def value_text(value: float | None) -> str:
     """Returns a value for the side to move as Q and centipawns: `+0.120 (+17 cp)`."""
-    from graphsearch.values import cp_from_q
+    from graphsearch.position.values import cp_from_q
 
     return "unknown" if value is None else f"{signed(value)} ({cp_from_q(value):+d} cp)"
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from graphsearch.exchange.importing import ImportProgress
     from graphsearch.exchange.report import FileReport
     from graphsearch.exchange.sources import Given
-    from graphsearch.store.games import Imported
+    from graphsearch.store.tables.games import Imported
 
     OnProgress = Callable[[ImportProgress], None]
     Work = Callable[[list[Given], threading.Event, OnProgress | None], list[FileReport]]
@@ -197,8 +197,8 @@ def _print_json(store: Path, reports: list[FileReport], left: list[str]) -> None
 
 
 def _imported(store: Path) -> Imported:
-    from graphsearch.store import Store
-    from graphsearch.store.games import imported
+    from graphsearch.store.store import Store
+    from graphsearch.store.tables.games import imported
 
     with Store.open(store, read_only=True) as opened:
         return imported(opened)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
-    from graphsearch.search import Progress
+    from graphsearch.search.results import Progress
 
 # without a terminal there is a line after 10 s, 20 s, 40 s, ... and then every 10 minutes
 FIRST_LINE_S, LONGEST_GAP_S = 10.0, 600.0

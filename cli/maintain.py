@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from graphsearch.provenance import EvaluatorIdentity
-    from graphsearch.store import Forecast
+    from graphsearch.record.provenance import EvaluatorIdentity
+    from graphsearch.store.upkeep.forecast import Forecast
 
     Progress = Callable[[int, int], None] | None
 
@@ -80,10 +80,10 @@ def compact(file: StoreFile, json: Json = False) -> None:
     Ctrl-C or a kill harms nothing; repeat the command to go on. A process that writes the file must end
     first.
     """
-    from graphsearch import store
+    from graphsearch.store.upkeep import compact
 
     with _working("Compacting") as advance:
-        report = store.compact(file, advance)
+        report = compact.compact(file, advance)
     if json:
         print_json(report.as_dict())
         return
@@ -102,10 +102,10 @@ def prune(file: StoreFile, min_visits: MinVisits, json: Json = False) -> None:
     Ctrl-C or a kill harms nothing; repeat the command to go on. A process that writes the file must end
     first.
     """
-    from graphsearch import store
+    from graphsearch.store.upkeep import prune
 
     with _working("Pruning") as advance:
-        report = store.prune(file, min_visits, advance)
+        report = prune.prune(file, min_visits, advance)
     if json:
         print_json(report.as_dict())
         return
@@ -118,10 +118,10 @@ def backup(file: StoreFile, copy: Copy, force: Force = False, json: Json = False
 
     The copy appears when it is whole and on the disk, never before.
     """
-    from graphsearch import store
+    from graphsearch.store.upkeep import backup
 
     with _working("Copying pages") as advance:
-        report = store.backup(file, copy, force=force, progress=advance)
+        report = backup.backup(file, copy, force=force, progress=advance)
     say_if_unfinished(copy)
     if json:
         print_json(report.as_dict())
@@ -137,11 +137,11 @@ def salvage(
     The damaged file is only read. Of each position the newest version that survives counts. What was lost is
     listed; a search on the new file evaluates it again.
     """
-    from graphsearch import store
+    from graphsearch.store.upkeep import salvage
 
     identity = _identity(evaluator) if evaluator else None
     with _working("Reading blocks") as advance:
-        report = store.salvage(file, new, identity=identity, force=force, progress=advance)
+        report = salvage.salvage(file, new, identity=identity, force=force, progress=advance)
     if json:
         print_json(report.as_dict())
         return
@@ -170,9 +170,9 @@ def forecast(file: StoreFile, json: Json = False) -> None:
     whole graph in memory), `ram_index_bytes` (the index of the file), `ram_least_bytes` (the index and one
     node in twenty) and `seconds` (to get there at this file's rate; null if it is unknown).
     """
-    from graphsearch import store
+    from graphsearch.store.upkeep import forecast
 
-    found = store.forecast(file)
+    found = forecast.forecast(file)
     if json:
         print_json(found.as_dict())
         return

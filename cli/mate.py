@@ -21,10 +21,10 @@ from .signals import StopSignals
 if TYPE_CHECKING:
     import chess
 
-    from graphsearch.entries import EntryTable
     from graphsearch.mate.check import MateCheck
     from graphsearch.mate.limits import MateLimits
     from graphsearch.mate.session import MateProgress, MateResult, MateSearch
+    from graphsearch.record.transposition import EntryTable
 
 EXAMPLES = """\b
 Examples:
@@ -125,7 +125,7 @@ def _find(
     board: chess.Board, limits: MateLimits, store: Path | None, signals: StopSignals, *, check: bool
 ) -> tuple[MateResult, MateCheck | None]:
     """Returns the result, saved, and the check that was asked for."""
-    from graphsearch.graph import Graph
+    from graphsearch.graph.graph import Graph
     from graphsearch.mate.session import note_proof
 
     if store is None:
@@ -144,7 +144,7 @@ def _search(
     *,
     check: bool,
 ) -> tuple[MateResult, MateCheck | None]:
-    from graphsearch.kernels.jit import mark_compiled
+    from graphsearch.jit.compiler import mark_compiled
     from graphsearch.mate.session import MateSearch
 
     announce_compile(PURPOSE)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from graphsearch.nodetypes.classify import Classification
-    from graphsearch.nodetypes.rules import Rules
-    from graphsearch.nodetypes.synthetic import Synthetic
+    from graphsearch.alphabeta.nodetypes.classify import Classification
+    from graphsearch.alphabeta.nodetypes.rules import Rules
+    from graphsearch.alphabeta.nodetypes.synthetic import Synthetic
 
 EXAMPLES = """\b
 Examples:
@@ -151,7 +151,7 @@ def nodetypes(
 
 
 def _rules(name: str) -> Rules:
-    from graphsearch.nodetypes.rules import Rules
+    from graphsearch.alphabeta.nodetypes.rules import Rules
 
     try:
         return Rules(name)
@@ -178,14 +178,14 @@ def _check_plot(path: Path) -> None:
         raise typer.BadParameter(f"there is no folder {folder}", param_hint="--plot")
     if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
         raise typer.BadParameter(f"{path} cannot be written", param_hint="--plot")
-    from graphsearch.nodetypes.plot import check_library
+    from graphsearch.alphabeta.nodetypes.plot import check_library
 
     check_library()
 
 
 # ------------------------------------------------------------------ uniform trees
 def _search(branching: int, depth: int, order: str, seed: int, candidates: int) -> Synthetic:
-    from graphsearch.nodetypes.synthetic import Tree, synthetic
+    from graphsearch.alphabeta.nodetypes.synthetic import Tree, synthetic
 
     tree = Tree(branching, depth, _order(order), seed)
     with compiling("uniform tree"), progress_bar("Searching") as advance:
@@ -211,7 +211,7 @@ def _order(text: str) -> float | None:
 
 def _show_synthetic(found: Synthetic, rules: Rules, plot: Path | None, *, json: bool) -> None:
     if plot is not None:
-        from graphsearch.nodetypes.plot import draw_synthetic
+        from graphsearch.alphabeta.nodetypes.plot import draw_synthetic
 
         draw_synthetic(found, rules, plot)
         say(f"plotted: {plot}")
@@ -226,8 +226,8 @@ def _classify(
     store: Path, given: tuple[str, str | None, int | None, int | None], max_nodes: int | None
 ) -> Classification:
     board = given_position(*given)
-    from graphsearch.nodetypes.classify import classify_file
-    from graphsearch.nodetypes.walk import MAX_NODES
+    from graphsearch.alphabeta.nodetypes.classify import classify_file
+    from graphsearch.alphabeta.nodetypes.walk import MAX_NODES
 
     say_if_unfinished(store)
     with compiling("node types"), progress_bar("Walking") as advance:
@@ -251,7 +251,7 @@ def _show_stored(found: Classification, rules: Rules, plot: Path | None, *, json
     if not found.complete:
         say(f"note: the limit of {count(found.nodes, 'position')} was met; --max-nodes N walks further")
     if plot is not None:
-        from graphsearch.nodetypes.plot import draw_stored
+        from graphsearch.alphabeta.nodetypes.plot import draw_stored
 
         draw_stored(found, rules, plot)
         say(f"plotted: {plot}")

@@ -17,7 +17,7 @@ from .output import say
 if TYPE_CHECKING:
     import chess
 
-    from graphsearch import evaluators
+    from graphsearch.evaluators import protocol
 
 Position = Annotated[
     str,
@@ -100,7 +100,7 @@ def byte_count(text: str) -> int:
     Raises:
       typer.BadParameter: if it is none.
     """
-    from graphsearch import params
+    from graphsearch.search import params
 
     try:
         return params.byte_count(text)
@@ -116,7 +116,7 @@ def graph_ram(text: str | None) -> int | None:
     """
     if text is None:
         return None
-    from graphsearch.params import LEAST_RAM
+    from graphsearch.search.params import LEAST_RAM
 
     found = byte_count(text)
     if found < LEAST_RAM:
@@ -126,7 +126,7 @@ def graph_ram(text: str | None) -> int | None:
 
 def given_position(position: str, moves: str | None, game: int | None, ply: int | None) -> chess.Board:
     """Returns the Board that the position options name, after saying what should be known about it."""
-    from graphsearch.notation import read_position
+    from graphsearch.position.notation import read_position
 
     given = read_position(position, moves=moves, game=game, ply=ply)
     for note in given.notes:
@@ -148,25 +148,25 @@ class EvaluatorChoice:
 
 def chosen_evaluator(
     choice: EvaluatorChoice, params: list[str] | None = None
-) -> tuple[evaluators.Evaluator, list[str]]:
+) -> tuple[protocol.Evaluator, list[str]]:
     """Returns the evaluator of a choice, and the `NAME=VALUE` texts among `params` that are the search's.
 
-    The caller closes it (`evaluators.close`).
+    The caller closes it (`protocol.close`).
     """
-    from graphsearch import evaluators
     from graphsearch.errors import UnknownEvaluatorError
+    from graphsearch.evaluators import factory
 
-    own, others = evaluators.split_options(params or [])
-    spec = evaluators.EvaluatorSpec(
+    own, others = factory.split_options(params or [])
+    spec = factory.EvaluatorSpec(
         evaluator=choice.evaluator,
         policy=choice.policy,
         value=choice.value,
-        options=(*own.items(), *evaluators.parse_options(choice.evaluator_option)),
+        options=(*own.items(), *factory.parse_options(choice.evaluator_option)),
         syzygy=choice.syzygy,
         pool=choice.pool,
     )
     try:
-        made = evaluators.create(spec)
+        made = factory.create(spec)
     except UnknownEvaluatorError as error:  # wrong use; a file that cannot be loaded is a failure
         raise typer.BadParameter(str(error)) from None
     for note in getattr(made, "notes", ()):
@@ -175,11 +175,11 @@ def chosen_evaluator(
 
 
 @contextmanager
-def closing(evaluator: evaluators.Evaluator) -> Iterator[None]:
+def closing(evaluator: protocol.Evaluator) -> Iterator[None]:
     """Ends the evaluator's processes afterwards, if it has any."""
-    from graphsearch import evaluators
+    from graphsearch.evaluators import protocol
 
     try:
         yield
     finally:
-        evaluators.close(evaluator)
+        protocol.close(evaluator)

@@ -12,11 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from graphsearch.errors import (
-    GraphSearchError,
-    InvalidParameterError,
-    InvalidPositionError,
-)
+from graphsearch.errors import GraphSearchError, InvalidParameterError, InvalidPositionError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -86,7 +82,7 @@ def say(message: str) -> None:
 
 def say_if_unfinished(path: str | os.PathLike[str]) -> None:
     """Says so if a graph file is on its way to another evaluator, and how to go on with that."""
-    from graphsearch.store import unfinished_state
+    from graphsearch.store.info import unfinished_state
 
     state = unfinished_state(path)
     if state:
@@ -130,7 +126,7 @@ def speaks_unicode() -> bool:
 
 def announce_compile(purpose: str) -> None:
     """Says, where it is so, that the kernels of a purpose are about to be compiled."""
-    from graphsearch.kernels.jit import is_compiled
+    from graphsearch.jit.compiler import is_compiled
 
     if not is_compiled(purpose):
         say(f"Compiling the {purpose} kernels; this happens once and takes some seconds...")
@@ -139,7 +135,7 @@ def announce_compile(purpose: str) -> None:
 @contextmanager
 def compiling(purpose: str) -> Iterator[None]:
     """Announces the compile of a purpose, and records that it is done once the work inside is."""
-    from graphsearch.kernels.jit import mark_compiled
+    from graphsearch.jit.compiler import mark_compiled
 
     announce_compile(purpose)
     yield

@@ -48,9 +48,9 @@ def perft(
 
 def _count(board: chess.Board, depth: int, *, divide: bool) -> dict[str, int]:
     """Returns the leaves below each move (UCI), or all of them under the empty name."""
-    from graphsearch.kernels.rules import perft as count_leaves
-    from graphsearch.kernels.tables import load_tables
-    from graphsearch.position import pack
+    from graphsearch.position.board import pack
+    from graphsearch.position.rules_kernel import perft as count_leaves
+    from graphsearch.position.tables import load_tables
 
     tables = load_tables()
     if not divide or depth == 0:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from graphsearch.values import cp_from_q
+from graphsearch.position.values import cp_from_q
 
 HEIGHT = 11  # rows, the middle one is zero
 WIDEST_STEP = 4  # cells between two plies

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import program_name, query_find, query_lines, query_moves, query_ways
+from . import query_find, query_lines, query_moves, query_ways
 from .options import Json
 from .output import Group, print_json, print_view, say, say_if_unfinished
+from .program import program_name
 from .render import count
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from graphsearch.disagree import Disagreement, Disagreements
+    from graphsearch.query.disagree import Disagreement, Disagreements
 
 app = typer.Typer(
     cls=Group,
@@ -75,7 +76,7 @@ def disagree(
     `graphsearch reevaluate FILE --second-opinion` writes the opinions. V and the first choice of each
     evaluator are shown for the side to move; visits are as they are now.
     """
-    from graphsearch.disagree import disagree as ask
+    from graphsearch.query.disagree import disagree as ask
 
     if (file is None) == (store is None):
         raise typer.BadParameter("name the graph file once, as FILE or by --store")

@@ -15,7 +15,7 @@ from .render import RESULTS, count, signed
 from .tables import streamed
 
 if TYPE_CHECKING:
-    from graphsearch.queries.find import Found
+    from graphsearch.query.find import Found
 
 FIND_EXAMPLES = """\b
 Examples:
@@ -106,8 +106,8 @@ def find(
 
     JSON: one object for each position, on a line of its own.
     """
-    from graphsearch.queries.filters import Filters, read_pieces
-    from graphsearch.queries.find import find as ask
+    from graphsearch.query.filters import Filters, read_pieces
+    from graphsearch.query.find import find as ask
 
     filters = Filters(
         min_n=min_n,
@@ -160,7 +160,7 @@ def sql(statement: Statement, store: StoreOption, limit: Limit = None, json: Jso
 
     JSON: `columns` is the list of names, `rows` a list of lists of values; BLOBs are hex text.
     """
-    from graphsearch.queries.sql import sql as ask
+    from graphsearch.query.sql import sql as ask
 
     with ask(store, statement, limit=limit) as result:
         if json:
@@ -172,7 +172,7 @@ def sql(statement: Statement, store: StoreOption, limit: Limit = None, json: Jso
 
 def _print_rows_as_json(columns: tuple[str, ...], rows: Iterator[tuple[Any, ...]]) -> None:
     """Prints one object, its rows as they come."""
-    from graphsearch.queries.sql import json_value
+    from graphsearch.query.sql import json_value
 
     head = json_text.dumps({"columns": columns}, ensure_ascii=False)
     print(head[:-1] + ', "rows": [', end="")

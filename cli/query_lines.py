@@ -15,9 +15,9 @@ from .tables import LEFT, RIGHT, table
 if TYPE_CHECKING:
     from rich.tree import Tree as Drawing
 
-    from graphsearch.queries.pv import Line
-    from graphsearch.queries.tree import Branch, Tree
-    from graphsearch.queries.values import LinePoint, LineValues
+    from graphsearch.query.line import LinePoint, LineValues
+    from graphsearch.query.pv import Line
+    from graphsearch.query.tree import Branch, Tree
 
 PV_EXAMPLES = """\b
 Examples:
@@ -89,7 +89,7 @@ def pv(
     JSON: `end` of a line is unvisited, unknown (not in the file), repetition, clock (50-move rule),
     checkmate, stalemate, dead (insufficient material) or length (200 plies); `last` is its last position.
     """
-    from graphsearch.queries.pv import pv as ask
+    from graphsearch.query.pv import pv as ask
 
     board = given_position(position, moves, game, ply)
     found = ask(store, board, lines=lines, by=by)
@@ -138,7 +138,7 @@ def tree(
     JSON: `tree` is nested by `branches`; of a position that is expanded elsewhere, `transposes_to` has the
     moves to that place; `hidden` counts the visited moves that are not followed.
     """
-    from graphsearch.queries.tree import tree as ask
+    from graphsearch.query.tree import tree as ask
 
     board = given_position(position, moves, game, ply)
     found = ask(store, board, depth=depth, min_visits=min_visits, width=width)
@@ -197,7 +197,7 @@ def line(
 
     JSON: `points`, one for each position; null is what is unknown.
     """
-    from graphsearch.queries.values import values as ask
+    from graphsearch.query.line import values as ask
 
     found = ask(store, given_position(position, moves, game, ply))
     say_if_unfinished(store)

@@ -12,9 +12,9 @@ from .tables import LEFT, RIGHT, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from graphsearch.queries.games import GameMove, Games
-    from graphsearch.queries.moves import Moves as Answer
-    from graphsearch.queries.moves import StoredMove
+    from graphsearch.query.games import GameMove, Games
+    from graphsearch.query.moves import Moves as Answer
+    from graphsearch.query.moves import StoredMove
 
 MOVES_EXAMPLES = """\b
 Examples:
@@ -45,7 +45,7 @@ def moves_of(
     JSON: as `show`, without lines; each move has `child_n`, `child_q`, `stale` (child_q less q),
     `transposition` and `games` (null if the file has no tables of games).
     """
-    from graphsearch.queries.moves import moves as ask
+    from graphsearch.query.moves import moves as ask
 
     found = ask(store, given_position(position, moves, game, ply))
     say_if_unfinished(store)
@@ -108,7 +108,7 @@ def games_of(
 
     JSON: `score` in [0, 1], `share` and `n_share` likewise; what is unknown is null.
     """
-    from graphsearch.queries.games import games as ask
+    from graphsearch.query.games import games as ask
 
     found = ask(store, given_position(position, moves, game, ply))
     say_if_unfinished(store)

@@ -15,8 +15,8 @@ from .tables import LEFT, RIGHT, table
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from graphsearch.queries.path import Route
-    from graphsearch.queries.transpositions import Transpositions
+    from graphsearch.query.path import Route
+    from graphsearch.query.transpositions import Transpositions
 
 PATH_EXAMPLES = """\b
 Examples:
@@ -84,8 +84,8 @@ def path(
     JSON: `complete` is false if the limit was met; then there may be others. `least_n` is the smallest edge
     N of a line.
     """
-    from graphsearch.notation import read_position
-    from graphsearch.queries.path import path as ask
+    from graphsearch.position.notation import read_position
+    from graphsearch.query.path import path as ask
 
     board = given_position(position, moves, game, ply)
     start = None if root is None else read_position(root).board
@@ -136,7 +136,7 @@ def parents(
 
     JSON: `ways` counts the visited moves; `candidates` the positions that were thought of.
     """
-    from graphsearch.queries.parents import parents as ask
+    from graphsearch.query.parents import parents as ask
 
     found = ask(store, given_position(position, moves, game, ply))
     say_if_unfinished(store)
@@ -182,7 +182,7 @@ def transpositions(
 
     JSON: `looked_at` positions of `total`, `edges` visited edges, `shared` positions with several ways in.
     """
-    from graphsearch.queries.transpositions import transpositions as ask
+    from graphsearch.query.transpositions import transpositions as ask
 
     if everything:
         if position is not None:
@@ -201,7 +201,7 @@ def transpositions(
 
 
 def _count_all(store: Path, top: int, ram: str | None) -> Transpositions:
-    from graphsearch.queries.ways import count_all
+    from graphsearch.query.ways import count_all
 
     limit = None if ram is None else byte_count(ram)
     with compiling("query"), progress_bar("Counting edges") as advance:

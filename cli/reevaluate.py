@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import program_name
 from .options import (
     Evaluator,
     EvaluatorChoice,
@@ -28,15 +27,16 @@ from .options import (
     graph_ram,
 )
 from .output import compiling, print_json, say
+from .program import program_name
 from .progress import progress_bar
 from .render import count
 from .resume import command_line
 from .signals import StopSignals
 
 if TYPE_CHECKING:
-    from graphsearch.evaluators import Evaluator as EvaluatorObject
-    from graphsearch.opinions import OpinionProgress, OpinionReport
-    from graphsearch.reevaluate import ReevaluateProgress, ReevaluateReport
+    from graphsearch.evaluators.protocol import Evaluator as EvaluatorObject
+    from graphsearch.sweep.opinions import OpinionProgress, OpinionReport
+    from graphsearch.sweep.reevaluate import ReevaluateProgress, ReevaluateReport
 
 EXAMPLES = """\b
 Examples:
@@ -118,7 +118,7 @@ def _in_place(
     json: bool,
 ) -> int:
     """Returns the exit code."""
-    from graphsearch.reevaluate import reevaluate as reevaluate_file
+    from graphsearch.sweep.reevaluate import reevaluate as reevaluate_file
 
     with compiling("reevaluate"), _bar() as show:
         _say_direction(file, evaluator)
@@ -141,7 +141,7 @@ def _in_place(
 
 def _say_direction(file: Path, evaluator: EvaluatorObject) -> None:
     """Says so if the file is on its way to another evaluator than this one."""
-    from graphsearch.store import Store
+    from graphsearch.store.store import Store
 
     with Store.open(file, read_only=True) as store:
         mark = store.unfinished
@@ -156,7 +156,7 @@ def _beside(
     file: Path, evaluator: EvaluatorObject, least: int, signals: StopSignals, command: str, *, json: bool
 ) -> int:
     """Returns the exit code."""
-    from graphsearch.opinions import second_opinion
+    from graphsearch.sweep.opinions import second_opinion
 
     with compiling("reevaluate"), _opinion_bar() as show:
         signals.arm()

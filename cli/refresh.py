@@ -14,7 +14,7 @@ from .progress import progress_bar
 from .render import count
 
 if TYPE_CHECKING:
-    from graphsearch.refresh import RefreshProgress, RefreshReport
+    from graphsearch.sweep.refresh import RefreshProgress, RefreshReport
 
 EXAMPLES = """\b
 Examples:
@@ -37,7 +37,7 @@ def refresh(file: StoreFile, tolerance: Tolerance = 0.001, ram: Ram = None, json
     it; a search mends them when it next passes, this mends all of them. Visits stay as they are. Nothing is
     written before the values have settled, and Ctrl-C at any moment leaves a whole file.
     """
-    from graphsearch.refresh import refresh as refresh_file
+    from graphsearch.sweep.refresh import refresh as refresh_file
 
     limit = None if ram is None else byte_count(ram)
     with compiling("refresh"), _bar() as show:

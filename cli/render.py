@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from graphsearch.query import MoveView, NodeView, Origin
-    from graphsearch.values import WDL
+    from graphsearch.graph.view import MoveView, NodeView, Origin
+    from graphsearch.position.values import WDL
 
 MAX_PV = 12  # plies of a line that a table shows; JSON has them all
 # column -> the narrowest terminal that has it

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 
-from . import program_name
+from .program import program_name
 
 
 def command_line(command: str, argument: str, options: Mapping[str, object]) -> str:

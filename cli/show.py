@@ -39,10 +39,10 @@ def show(
     number 0 the rules; `run` is where it was asked (number, kind, started, and the position that was
     searched), null if the file does not know.
     """
-    from graphsearch.query import origin, query
+    from graphsearch.graph.view import origin, show
 
     board = given_position(position, moves, game, ply)
-    node = query(store, board)
+    node = show(store, board)
     if node is None:
         say(f"graphsearch: {store} does not hold this position: {board.fen()}")
         raise typer.Exit(FAILED)

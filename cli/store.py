@@ -16,10 +16,11 @@ from .render import count, moment, size
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from graphsearch.provenance import RootInfo
-    from graphsearch.store import StoreInfo, VerifyReport
-    from graphsearch.store.entry_runs import EntryRun
-    from graphsearch.store.games import Imported, Source
+    from graphsearch.record.provenance import RootInfo
+    from graphsearch.store.info import StoreInfo
+    from graphsearch.store.tables.games import Imported, Source
+    from graphsearch.store.transpositions.runs import EntryRun
+    from graphsearch.store.upkeep.verify import VerifyReport
 
 _NUMBERS = {"N", "Run", "Evaluator", "Visits", "Evaluations", "Taken", "Skipped", "Depth", "Nodes"}
 _ENTRY_RUN = ("Started (UTC)", "Depth", "Value", "Nodes", "Time", "State")
@@ -54,9 +55,9 @@ def info(file: StoreFile, json: Json = False) -> None:
     transposition entries, superseded ones included, by evaluation; `entry_runs` are the searches of fixed
     depth and the mate proofs that left them.
     """
-    from graphsearch import store
+    from graphsearch.store import info
 
-    found = store.info(file)
+    found = info.info(file)
     say_if_unfinished(file)
     if json:
         print_json(found.as_dict())
@@ -211,7 +212,7 @@ def _pairs(values: Mapping[str, Any]) -> str:
 
 def _changed(params: Mapping[str, float | int]) -> str:
     """Returns the parameters that are not this version's defaults."""
-    from graphsearch.params import SearchParams
+    from graphsearch.search.params import SearchParams
 
     defaults = SearchParams().as_dict()
     return (
@@ -225,10 +226,10 @@ def verify(file: StoreFile, json: Json = False) -> None:
 
     Exit code 1 if anything is wrong.
     """
-    from graphsearch import store
+    from graphsearch.store.upkeep import verify
 
     with progress_bar("Checking records") as advance:
-        report = store.verify(file, advance)
+        report = verify.verify(file, advance)
     if json:
         print_json(report.as_dict())
     elif not report.opened:

@@ -49,7 +49,8 @@ def uci(
     of the next search. It ends at quit, at the end of stdin, at Ctrl-C and at SIGTERM, saved each time.
     """
     from graphsearch.errors import InvalidParameterError
-    from graphsearch.uci import Engine, Writer
+    from graphsearch.uci.engine import Engine
+    from graphsearch.uci.writer import Writer
 
     given = {
         "Evaluator": evaluator,
@@ -90,7 +91,8 @@ def uci(
 
 def _read(engine: object, writer: object) -> None:
     """Hands every line of stdin to the engine, until quit, the end, or nobody reads the answers."""
-    from graphsearch.uci import Engine, Writer
+    from graphsearch.uci.engine import Engine
+    from graphsearch.uci.writer import Writer
 
     assert isinstance(engine, Engine)
     assert isinstance(writer, Writer)

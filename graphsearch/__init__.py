@@ -1,31 +1,30 @@
 """graphsearch: a best-first (PUCT) chess graph search whose memory is a file.
 
     >>> import chess
-    >>> from graphsearch import Graph, Limits, search
+    >>> from graphsearch import Graph, Limits, analyze
     >>> with Graph.open(None) as graph:
-    ...     result = search(graph, chess.Board(), Limits(visits=100))
+    ...     result = analyze(graph, chess.Board(), Limits(visits=100))
     >>> result.visits
     100
 
-Names are loaded when first used: reading a file needs no Numba.
+These names are the public API. They are loaded when first used: reading a file needs no Numba.
 """
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .version import __version__
 
 if TYPE_CHECKING:
-    from .evaluators import Evaluator
-    from .graph import Graph
-    from .params import Limits, SearchParams
-    from .query import MoveView, NodeView, query
-    from .search import Progress, SearchResult, search
-    from .values import WDL
+    from .evaluators.protocol import Evaluator
+    from .graph.graph import Graph
+    from .graph.view import MoveView, NodeView, show
+    from .position.values import WDL
+    from .search.loop import analyze
+    from .search.params import Limits, SearchParams
+    from .search.results import Progress, SearchResult
 
 __all__ = [
     "WDL",
@@ -38,45 +37,30 @@ __all__ = [
     "SearchParams",
     "SearchResult",
     "__version__",
-    "query",
-    "search",
+    "analyze",
+    "show",
 ]
 
 _HOMES = {
-    "Evaluator": "evaluators",
-    "Graph": "graph",
-    "Limits": "params",
-    "MoveView": "query",
-    "NodeView": "query",
-    "Progress": "search",
-    "SearchParams": "params",
-    "SearchResult": "search",
-    "WDL": "values",
-    "query": "query",
-    "search": "search",
+    "Evaluator": "evaluators.protocol",
+    "Graph": "graph.graph",
+    "Limits": "search.params",
+    "MoveView": "graph.view",
+    "NodeView": "graph.view",
+    "Progress": "search.results",
+    "SearchParams": "search.params",
+    "SearchResult": "search.results",
+    "WDL": "position.values",
+    "analyze": "search.loop",
+    "show": "graph.view",
 }
-
-
-class _Package(ModuleType):
-    """Keeps `graphsearch.search` and `graphsearch.query` the functions.
-
-    When modules of that name are imported.
-    """
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if isinstance(value, ModuleType) and _HOMES.get(name) == name:
-            value = getattr(value, name, value)
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    setattr(sys.modules[__name__], name, value)
+    globals()[name] = value
     return value
 
 

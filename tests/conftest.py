@@ -85,11 +85,11 @@ def shared_data(name: str) -> Path:
 def _filled_graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import chess
 
-    from graphsearch import Graph, Limits, SearchParams, search
+    from graphsearch import Graph, Limits, SearchParams, analyze
 
     path = tmp_path_factory.mktemp("graph") / "small.graph"
     with Graph.open(path) as graph:
-        search(graph, chess.Board(), Limits(visits=300), SearchParams())
+        analyze(graph, chess.Board(), Limits(visits=300), SearchParams())
     return path
 
 

@@ -1,114 +1,185 @@
-"""The house: who may import whom, who may print, and when the compiler is loaded."""
+"""The house: who may import whom, where the compiler may be, who may print, and what loads what."""
 
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
+from graphsearch.jit.compiler import CONSTANTS
+
 from .conftest import ROOT
 
-# floor by floor; on a floor, what stands further left does not know what stands further right
-FLOORS = (
-    ("version", "errors", "values"),
-    ("params", "position", "provenance", "proofs", "kernels"),
-    ("pgn_text", "pgn", "notation", "record", "arena", "entries", "fens"),
-    ("store", "evaluators"),
-    ("query", "claims", "results", "summary", "paging", "saving", "evaluating", "kept_entries"),
-    ("graph", "refresh", "favourites"),
-    ("reevaluate", "opinions", "disagree", "queries"),
-    ("waves",),
-    ("search",),
-    ("alphabeta", "mate"),
-    ("nodetypes",),
-    ("exchange",),
-    ("book",),
-    ("bench", "bench_offload", "bench_batches", "warm"),
-    ("uci",),
-    ("",),  # graphsearch/__init__.py: the names of the public API, resolved when asked for
-    ("cli",),
-    ("__main__",),
+# from the ground up: a room imports rooms that stand before it, never one behind it
+ROOMS = (
+    "version",
+    "errors",
+    "jit",
+    "workers",
+    "position",
+    "record",
+    "store",
+    "evaluators",
+    "graph",
+    "search",
+    "alphabeta",
+    "mate",
+    "sweep",
+    "query",
+    "exchange",
+    "book",
+    "uci",
+    "bench",
+    "__init__",  # the names of the public API, resolved when asked for
+    "cli",
+    "__main__",
 )
-RANK = {name: rank for rank, name in enumerate(name for floor in FLOORS for name in floor)}
-MODULES = sorted([*(ROOT / "graphsearch").rglob("*.py"), *(ROOT / "cli").rglob("*.py")])
+PACKAGE = ROOT / "graphsearch"
+FOLDERS = {"graphsearch": PACKAGE, "graphsearch.cli": ROOT / "cli", "graphsearch.schema": ROOT / "schema"}
+MODULES = sorted([*PACKAGE.rglob("*.py"), *(ROOT / "cli").rglob("*.py")])
+PACKAGES = sorted(path for path in MODULES if path.name == "__init__.py" and path.parent != PACKAGE)
 
 
-def parts_of(path: Path) -> tuple[str, ...]:
-    """Returns the dotted parts of a module below the package: `store/codec.py` -> `("store", "codec")`."""
-    relative = path.relative_to(ROOT).with_suffix("")
-    parts = relative.parts if relative.parts[0] == "cli" else relative.parts[1:]
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def room_of(path: Path) -> str:
+    """Returns the room that a module stands in."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return "cli" if parts[0] == "cli" else parts[1]
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def file_of(parts: tuple[str, ...]) -> Path | None:
+    """Returns the module of the project that a dotted name is, or is a name in; None for libraries."""
+    for depth in (2, 1):
+        folder = FOLDERS.get(".".join(parts[:depth]))
+        if folder is not None:
+            rest = parts[depth:]
+            while True:
+                for path in (
+                    folder.joinpath(*rest, "__init__.py"),
+                    folder.joinpath(*rest).with_suffix(".py"),
+                ):
+                    if path.exists() and (rest or path.name == "__init__.py"):
+                        return path
+                if not rest:
+                    return None
+                rest = rest[:-1]
+    return None
+
+
+def dotted(path: Path) -> tuple[str, ...]:
+    """Returns the dotted parts of a module as it is imported, `__init__` left out."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    parts = ("graphsearch", *parts) if parts[0] == "cli" else parts
     return parts[:-1] if parts[-1] == "__init__" else parts
 
 
-def imports_of(path: Path) -> Iterator[tuple[str, ...]]:
-    """Yields what a module imports when it runs, as dotted parts; `("graphsearch", ...)` for its own.
-
-    Imports for type checkers are left out: a type may be named from below, the code not called.
-    """
-    own = ("graphsearch", *parts_of(path))
-    package = own if path.name == "__init__.py" else own[:-1]
-    for node in running(ast.parse(path.read_text(encoding="utf-8"))):
+@cache
+def imported_names(path: Path) -> tuple[tuple[str, ...], ...]:
+    """Returns what a module imports anywhere, for type checkers too, as dotted parts."""
+    package = dotted(path) if path.name == "__init__.py" else dotted(path)[:-1]
+    found: list[tuple[str, ...]] = []
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
-            yield from (tuple(alias.name.split(".")) for alias in node.names)
+            found += [tuple(alias.name.split(".")) for alias in node.names]
         if isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else ()
-            found = (*base, *(node.module.split(".") if node.module else ()))
-            yield from ((*found, alias.name) for alias in node.names)
+            module = (*base, *(node.module.split(".") if node.module else ()))
+            found += [(*module, alias.name) for alias in node.names]
+    return tuple(found)
 
 
-def running(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yields every node of a syntax tree but the bodies of `if TYPE_CHECKING:`."""
-    yield tree
-    for child in ast.iter_child_nodes(tree):
-        if not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
-            yield from running(child)
+@cache
+def imported_files(path: Path) -> frozenset[Path]:
+    """Returns the modules of the project that a module imports."""
+    return frozenset(
+        file
+        for parts in imported_names(path)
+        if parts[0] == "graphsearch" and (file := file_of(parts)) is not None and file != path
+    )
 
 
-def house_of(parts: tuple[str, ...]) -> str:
-    """Returns the module of the house that dotted parts lie in."""
-    return parts[1] if len(parts) > 1 and parts[1] in RANK else ""
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_a_module_imports_only_from_its_own_room_and_lower_ones(path: Path) -> None:
+    own = room_of(path)
+    assert own in ROOMS, f"{relative(path)} stands in no room: add it to ROOMS"
+    for file in imported_files(path):
+        if file.is_relative_to(ROOT / "schema"):
+            continue
+        other = room_of(file)
+        assert ROOMS.index(other) <= ROOMS.index(own), f"{own} imports {relative(file)}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_module_imports_only_from_floors_below_it(path: Path) -> None:
-    own = house_of(("graphsearch", *parts_of(path)))
-    assert own or not parts_of(path), f"{path} stands on no floor: add it to FLOORS"
-    for parts in imports_of(path):
-        if parts[0] == "graphsearch":
-            other = house_of(parts)
-            assert other == own or RANK[other] < RANK[own], (
-                f"{own or 'graphsearch'} imports {'.'.join(parts)}"
-            )
+def test_imports_form_no_circle() -> None:
+    done: set[Path] = set()
+
+    def visit(path: Path, trail: tuple[Path, ...]) -> None:
+        assert path not in trail, " -> ".join(relative(step) for step in (*trail, path))
+        if path not in done:
+            for file in sorted(imported_files(path) & set(MODULES)):
+                visit(file, (*trail, path))
+            done.add(path)
+
+    for path in MODULES:
+        if path.name != "__init__.py" or path.parent != PACKAGE:
+            visit(path, ())
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_only_the_kernels_know_the_compiler_and_only_the_cli_its_libraries(path: Path) -> None:
-    own = house_of(("graphsearch", *parts_of(path)))
-    roots = {parts[0] for parts in imports_of(path)}
-    if own != "kernels":
-        assert not roots & {"numba", "llvmlite"}
-    if own != "cli":
-        assert not roots & {"typer", "click", "rich"}
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_the_compiler_is_known_to_kernels_and_jit_only_and_the_terminal_to_cli(path: Path) -> None:
+    libraries = {parts[0] for parts in imported_names(path)}
+    if not path.name.endswith("_kernel.py") and room_of(path) != "jit":
+        assert not libraries & {"numba", "llvmlite"}
+    if room_of(path) != "cli":
+        assert not libraries & {"typer", "click", "rich"}
+
+
+def test_the_kernel_caches_digest_covers_every_module_that_kernels_take_constants_from() -> None:
+    kernels = {path for path in MODULES if path.name.endswith("_kernel.py") or room_of(path) == "jit"}
+    plain = {file for path in kernels for file in imported_files(path)} - kernels
+    assert sorted(str(file.relative_to(PACKAGE)) for file in plain - set(PACKAGES)) == sorted(CONSTANTS)
+
+
+@pytest.mark.parametrize("path", PACKAGES, ids=relative)
+def test_every_room_says_what_lives_there_and_who_may_import_it(path: Path) -> None:
+    text = ast.get_docstring(tree_of(path)) or ""
+    assert len(re.findall(r"[.:](?:\s|$)", text)) >= 2, "say what lives here, and who may import it"
+    assert "import" in text or room_of(path) == "cli"
+    if room_of(path) != "cli":
+        assert len(tree_of(path).body) == 1, "a room's __init__ is a description, without code"
 
 
 ENDINGS = {"print", "input", "exit", "quit", "breakpoint"}
 STREAMS = {("sys", "exit"), ("sys", "stdout"), ("sys", "stderr"), ("sys", "stdin"), ("os", "_exit")}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def endings(path: Path) -> Iterator[str]:
+    """Yields where a module prints, asks or ends the process."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ENDINGS:
+            yield f"line {node.lineno}: {node.func.id}"
+        if isinstance(node, ast.Attribute) and tuple(ast.unparse(node).split(".")) in STREAMS:
+            yield f"line {node.lineno}: {ast.unparse(node)}"
+        if isinstance(node, ast.Name) and node.id == "SystemExit":
+            yield f"line {node.lineno}: SystemExit"
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if room_of(p) not in {"cli", "__main__"}], ids=relative)
 def test_only_the_cli_prints_exits_or_asks(path: Path) -> None:
-    if house_of(("graphsearch", *parts_of(path))) in {"cli", "__main__"}:
-        return
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            assert node.func.id not in ENDINGS, f"line {node.lineno}"
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            assert (node.value.id, node.attr) not in STREAMS, f"line {node.lineno}"
-        assert not (isinstance(node, ast.Name) and node.id == "SystemExit"), f"line {node.lineno}"
+    assert list(endings(path)) == []
 
 
 def loaded_by(code: str, *args: str) -> set[str]:
@@ -119,7 +190,8 @@ def loaded_by(code: str, *args: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "module", ["graphsearch", "graphsearch.query", "graphsearch.store", "graphsearch.notation"]
+    "module",
+    ["graphsearch", "graphsearch.graph.view", "graphsearch.store.store", "graphsearch.position.notation"],
 )
 def test_reading_modules_do_not_load_the_compiler(module: str) -> None:
     assert "numba" not in loaded_by(f"import {module}")

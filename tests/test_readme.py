@@ -14,8 +14,8 @@ from types import ModuleType
 import pytest
 import typer.main
 
-from .books import small_book
 from .conftest import ROOT
+from .support.books import small_book
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, re.MULTILINE | re.DOTALL)

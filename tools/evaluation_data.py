@@ -13,11 +13,11 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from graphsearch.kernels import board as kboard
-from graphsearch.kernels import evaluation_terms as kterms
-from graphsearch.kernels.jit import ptr
-from graphsearch.kernels.tables import load_tables
-from graphsearch.position import POSITION_WORDS, pack
+from graphsearch.evaluators.builtin import terms_kernel as kterms
+from graphsearch.jit.pointers import ptr
+from graphsearch.position import board_kernel as kboard
+from graphsearch.position.board import POSITION_WORDS, pack
+from graphsearch.position.tables import load_tables
 from tools.label_positions import MATE_SCORE
 
 F64 = NDArray[np.float64]

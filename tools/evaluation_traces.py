@@ -7,13 +7,14 @@ from typing import Any
 import numba
 from numba import int64
 
-from graphsearch.kernels import board as kboard
-from graphsearch.kernels import evaluation as kevaluation
-from graphsearch.kernels import evaluation_moves as kmoves
-from graphsearch.kernels import evaluation_search as ksearch
-from graphsearch.kernels import evaluation_terms as kterms
-from graphsearch.kernels.evaluation_layout import MOVE_COUNT, SCALAR_UNIT, TAPERED_COUNT
-from graphsearch.kernels.jit import ptr
+from graphsearch.evaluators.builtin import evaluation_kernel as kevaluation
+from graphsearch.evaluators.builtin import moves_kernel as kmoves
+from graphsearch.evaluators.builtin import quiescence_kernel as ksearch
+from graphsearch.evaluators.builtin import terms_kernel as kterms
+from graphsearch.evaluators.builtin.layout import MOVE_COUNT, SCALAR_UNIT, TAPERED_COUNT
+from graphsearch.jit.pointers import ptr
+from graphsearch.position import board_kernel as kboard
+from graphsearch.position.scores import FAR
 
 
 @numba.njit  # type: ignore[untyped-decorator]
@@ -21,7 +22,7 @@ def resolve(tables: Any, weights: Any, words: Any, leaves: Any, scratch: Any) ->
     """Writes the leaf of each position's quiescence search."""
     for at in range(0, words.shape[0], 10):
         scratch[:10] = words[at : at + 10]
-        far = int64(ksearch.FAR)
+        far = int64(FAR)
         ksearch.search_quiescence(ptr(tables, 0), ptr(weights, 0), ptr(scratch, 0), -far, far, int64(0), True)
         leaves[at : at + 10] = scratch[ksearch.LEAF : ksearch.LEAF + 10]
 

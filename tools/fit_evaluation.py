@@ -1,6 +1,6 @@
 """Fits every weight of the built-in evaluator to an engine's labels and writes the weights file.
 
-    python -m tools.fit_evaluation --labels labels.jsonl --out graphsearch/evaluators/builtin_weights.json
+    python -m tools.fit_evaluation --labels labels.jsonl --out graphsearch/evaluators/builtin/weights.json
 
 Labels are made by `tools.label_positions`, which this script calls when the file is missing (`--engine`,
 `--pgn`, `--seconds`). They are not kept with the project. The fit has three parts:
@@ -31,10 +31,9 @@ import scipy.optimize
 import scipy.sparse
 from numpy.typing import NDArray
 
-from graphsearch.evaluators.builtin_weights import weights_from_groups, with_depth
-from graphsearch.kernels import evaluation as kevaluation
-from graphsearch.kernels import evaluation_search as ksearch
-from graphsearch.kernels.evaluation_layout import (
+from graphsearch.evaluators.builtin import evaluation_kernel as kevaluation
+from graphsearch.evaluators.builtin import quiescence_kernel as ksearch
+from graphsearch.evaluators.builtin.layout import (
     MAP_TERMS,
     MOVE_COUNT,
     MOVE_GROUPS,
@@ -46,7 +45,8 @@ from graphsearch.kernels.evaluation_layout import (
     VERIFY_DEPTH,
     WEIGHT_COUNT,
 )
-from graphsearch.kernels.tables import load_tables
+from graphsearch.evaluators.builtin.weights import weights_from_groups, with_depth
+from graphsearch.position.tables import load_tables
 from tools.evaluation_data import F64, Positions, all_moves, phases_of, policy_target, read_labels, sigmoid
 from tools.evaluation_traces import resolve, search_all, trace_map, trace_moves, trace_terms
 from tools.judge_evaluation import measure_policy, measure_value

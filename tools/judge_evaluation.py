@@ -25,9 +25,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from graphsearch.evaluators.builtin_weights import load_weights
-from graphsearch.kernels.evaluation import EVALUATION_SCRATCH_WORDS, evaluate_batch
-from graphsearch.kernels.tables import load_tables
+from graphsearch.evaluators.builtin.evaluation_kernel import EVALUATION_SCRATCH_WORDS, evaluate_batch
+from graphsearch.evaluators.builtin.weights import load_weights
+from graphsearch.position.tables import load_tables
 from tools.evaluation_data import Positions, all_moves, policy_target, read_reference, uci
 
 TEMPERATURES = (0.1, 0.05)

@@ -23,9 +23,9 @@ import chess
 from graphsearch.alphabeta.engine import Engine
 from graphsearch.alphabeta.limits import MOST_DEPTH
 from graphsearch.alphabeta.results import Counts
-from graphsearch.alphabeta.scores import LEAST_MATE
-from graphsearch.entries import EntryTable
-from graphsearch.position import NOT_TERMINAL, check, fen_of, terminal_kind
+from graphsearch.position.board import NOT_TERMINAL, check, fen_of, terminal_kind
+from graphsearch.position.scores import LEAST_MATE
+from graphsearch.record.transposition import EntryTable
 
 MIDDLEGAMES = (
     "r1bqk2r/pppp1ppp/2n2n2/2b1p3/2B1P3/2NP1N2/PPP2PPP/R1BQK2R b KQkq - 0 5",

@@ -22,11 +22,11 @@ from statistics import median
 
 import chess
 
-from graphsearch import Graph, Limits, SearchParams, search
+from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.book.desk import Task
-from graphsearch.book.workers import WorkerDesk
-from graphsearch.evaluators import EvaluatorSpec, parse_options
-from graphsearch.position import key_of
+from graphsearch.book.workers.desk import WorkerDesk
+from graphsearch.evaluators.factory import EvaluatorSpec, parse_options
+from graphsearch.position.board import key_of
 
 Row = dict[str, float]
 LOCAL = 0  # workers of the search in this process
@@ -55,7 +55,7 @@ def searched_here(path: Path, spec: EvaluatorSpec, tasks: list[Task]) -> Row:
         for task in tasks:
             params = SearchParams.from_options(f"{name}={value}" for name, value in task.params)
             limits = Limits(evaluations=task.evaluations)
-            paid += search(graph, chess.Board(task.fen), limits, params, hurry=True, run=1).evaluations
+            paid += analyze(graph, chess.Board(task.fen), limits, params, hurry=True, run=1).evaluations
             graph.save_soon()
         graph.flush()
         return {"per_second": paid / (time.monotonic() - begin), "start": 0.0, "shared": 0.0, "dropped": 0}

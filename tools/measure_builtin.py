@@ -26,9 +26,9 @@ from pathlib import Path
 import chess
 import numpy as np
 
-from graphsearch import Graph, Limits, search
-from graphsearch.evaluators import BuiltinEvaluator
-from graphsearch.position import POSITION_WORDS, unpack
+from graphsearch import Graph, Limits, analyze
+from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
+from graphsearch.position.board import POSITION_WORDS, unpack
 from tools.evaluation_data import F64, Positions, lichess_q, read_reference
 
 RATE_EVALUATIONS = 300
@@ -77,7 +77,7 @@ def rates(evaluators: dict[int, BuiltinEvaluator], boards: Sequence[chess.Board]
         for depth, evaluator in evaluators.items():
             with Graph.open(None, evaluator=evaluator) as graph:
                 begin = time.process_time()
-                result = search(graph, board, Limits(evaluations=RATE_EVALUATIONS))
+                result = analyze(graph, board, Limits(evaluations=RATE_EVALUATIONS))
                 if turn:  # the first may have to compile
                     spent[depth] += time.process_time() - begin
                     done[depth] += result.evaluations
@@ -91,7 +91,7 @@ def searched(
     q, losses, hits = [], [], []
     for i, words in enumerate(positions.words.reshape(-1, POSITION_WORDS)):
         with Graph.open(None, evaluator=evaluator) as graph:
-            result = search(graph, unpack(words.tolist()), Limits(evaluations=evaluations))
+            result = analyze(graph, unpack(words.tolist()), Limits(evaluations=evaluations))
             move = max(result.node.moves, key=lambda found: (found.n, found.p)).move.uci()
         q.append(result.node.q)
         losses.append(loss_of(positions.scores[i] or {}, move))

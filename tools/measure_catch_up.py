@@ -32,8 +32,8 @@ from pathlib import Path
 import chess
 import numpy as np
 
-from graphsearch import Graph, Limits, SearchParams, search
-from graphsearch.search import SearchResult
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.search.results import SearchResult
 from tools.evaluation_data import lichess_q, plain_score
 
 RATIOS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0, math.inf)
@@ -119,7 +119,7 @@ class Bench:
         """Searches a position for the evaluations of the measurement, or as many as given."""
         wanted = evaluations or self.evaluations
         params = SearchParams(catch_up_ratio=ratio, minibatch_size=self.batch)
-        return search(graph, board, Limits(evaluations=wanted, visits=MOST_VISITS * wanted), params)
+        return analyze(graph, board, Limits(evaluations=wanted, visits=MOST_VISITS * wanted), params)
 
     def fresh(self, case: Case, ratios: Sequence[float]) -> Iterator[Outcome]:
         """Yields the outcome of each ratio on an empty graph."""
@@ -142,7 +142,7 @@ class Bench:
 
     def _search_reply(self, case: Case, path: Path) -> chess.Board:
         with Graph.open(None) as graph:
-            first = search(graph, case.board, Limits(visits=1)).node.moves
+            first = analyze(graph, case.board, Limits(visits=1)).node.moves
         reply = case.board.copy()
         reply.push(max(first, key=lambda move: move.p).move)
         with Graph.open(path) as graph:

@@ -34,15 +34,15 @@ import chess.engine
 import numpy as np
 from numpy.typing import NDArray
 
-from graphsearch.evaluators import PositionBatch, UciEvaluator, UciSettings
+from graphsearch.evaluators.protocol import PositionBatch
 from graphsearch.evaluators.uci.ask import Question
 from graphsearch.evaluators.uci.engine import UciEngine
-from graphsearch.evaluators.uci.evaluator import MOVE_NUMBER, Part
+from graphsearch.evaluators.uci.evaluator import MOVE_NUMBER, Part, UciEvaluator
 from graphsearch.evaluators.uci.program import find_program
 from graphsearch.evaluators.uci.scores import Score, cp_wdl, last_score, mate_q, policy_q, wdl_of
-from graphsearch.evaluators.uci.settings import engine_options
-from graphsearch.position import POSITION_WORDS, encode_move, legal_moves, unpack
-from graphsearch.values import q_from_cp
+from graphsearch.evaluators.uci.settings import UciSettings, engine_options
+from graphsearch.position.board import POSITION_WORDS, encode_move, legal_moves, unpack
+from graphsearch.position.values import q_from_cp
 from tools.evaluation_data import policy_target, read_reference
 
 F64 = NDArray[np.float64]

@@ -18,9 +18,10 @@ from statistics import median
 
 import chess
 
-from graphsearch.evaluators import Lc0Evaluator, PositionBatch
+from graphsearch.evaluators.lc0.evaluator import Lc0Evaluator
 from graphsearch.evaluators.lc0.planes import input_planes
 from graphsearch.evaluators.lc0.policy import priors
+from graphsearch.evaluators.protocol import PositionBatch
 
 PLIES = 80  # of a random game
 WARM_UP = 3  # rounds that do not count

@@ -21,8 +21,9 @@ from typing import Any
 import chess
 import numpy as np
 
-from graphsearch import Graph, Limits, SearchParams, search
-from graphsearch.evaluators import Evaluator, EvaluatorSpec, close, create
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.evaluators.factory import EvaluatorSpec, create
+from graphsearch.evaluators.protocol import Evaluator, close
 
 BATCH = 8
 
@@ -53,7 +54,7 @@ def measured(
     for row in rows:
         with Graph.open(None, evaluator=evaluator) as graph:
             params = SearchParams(minibatch_size=BATCH)
-            result = search(graph, chess.Board(row["fen"]), Limits(evaluations=evaluations), params)
+            result = analyze(graph, chess.Board(row["fen"]), Limits(evaluations=evaluations), params)
         hits.append(result.bestmove is not None and result.bestmove.uci() == row["bestmove"])
         errors.append(abs(result.node.q - (row["wdl"][0] - row["wdl"][2]) / 1000))
     return hits, errors

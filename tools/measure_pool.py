@@ -22,8 +22,10 @@ from statistics import median
 
 import chess
 
-from graphsearch import Graph, Limits, SearchParams, search
-from graphsearch.evaluators import Evaluator, PositionBatch, create, pooled
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.pool.evaluator import pooled
+from graphsearch.evaluators.protocol import Evaluator, PositionBatch
 from tools.measure_network import random_positions, seconds
 
 BATCHES = (64, 256, 1024, 4096)
@@ -37,8 +39,8 @@ def evaluations_per_second(evaluator: Evaluator, batch: int) -> int:
     """Returns how fast a search evaluates, once its graph fills the batches."""
     with Graph.open(None, evaluator=evaluator) as graph:
         params = SearchParams(minibatch_size=batch)
-        search(graph, chess.Board(), Limits(evaluations=SEARCH_EVALUATIONS // 4), params)
-        found = search(graph, chess.Board(), Limits(evaluations=SEARCH_EVALUATIONS), params)
+        analyze(graph, chess.Board(), Limits(evaluations=SEARCH_EVALUATIONS // 4), params)
+        found = analyze(graph, chess.Board(), Limits(evaluations=SEARCH_EVALUATIONS), params)
         return round(found.evaluations / found.seconds)
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import chess
 
-from graphsearch import Graph, Limits, SearchParams, search
+from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.alphabeta.limits import DepthLimits
 from graphsearch.alphabeta.session import search_to_depth
 
@@ -44,7 +44,7 @@ def alphabeta_nodes(fen: str, depth: int, visits: int) -> int:
     board = chess.Board(fen)
     with Graph.open(None) as graph:
         if visits:
-            search(graph, board, Limits(visits=visits), SearchParams())
+            analyze(graph, board, Limits(visits=visits), SearchParams())
         found = search_to_depth(graph, board, DepthLimits(depth=depth), table_bytes=TABLE_BYTES)
         return found.counts.nodes
 
@@ -55,7 +55,7 @@ def visits_to_prove(fen: str, depth: int, most: int) -> int | None:
     with Graph.open(None) as graph:
         if depth:
             search_to_depth(graph, board, DepthLimits(depth=depth), table_bytes=TABLE_BYTES)
-        found = search(graph, board, Limits(visits=most), SearchParams(minibatch_size=16))
+        found = analyze(graph, board, Limits(visits=most), SearchParams(minibatch_size=16))
         return found.new_visits if found.stop_reason == "proven" else None
 
 

@@ -1,1 +1,3 @@
-"""Alpha-beta: principal variation search to a fixed depth, over the same file as the graph."""
+"""Principal variation search to a fixed depth, over the same file as the graph.
+
+`bench` and `cli` import it."""

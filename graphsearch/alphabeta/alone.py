@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import chess
 
-from ..entries import EntryTable
+from ..position.scores import FAR, LEAST_MATE, MATE
+from ..record.transposition import EntryTable
 from .engine import Engine
 from .known import is_shortest_mate
 from .limits import DepthLimits
 from .outcome import AlphaBetaResult
-from .scores import FAR, LEAST_MATE, MATE
 
 
 def limits_alone(limits: DepthLimits, result: AlphaBetaResult) -> DepthLimits:

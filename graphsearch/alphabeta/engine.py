@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 import chess
 import numpy as np
 
-from ..entries import EntryTable
 from ..errors import GraphSearchError
-from ..evaluators.builtin_weights import load_weights
-from ..kernels import alphabeta_layout as layout
-from ..kernels.alphabeta import search_slice
-from ..kernels.entries import BUCKET, MOST_DEPTH, PV, new_entries
-from ..kernels.evaluation_search import FAR, MATE
-from ..kernels.layout import COUNTERS, FLOATS, INTS, ArenaArrays
-from ..kernels.tables import load_tables
-from ..position import POSITION_WORDS, decode_move, history_keys, pack
+from ..evaluators.builtin.weights import load_weights
+from ..graph.arena_kernel import COUNTERS, FLOATS, INTS, ArenaArrays
+from ..position.board import POSITION_WORDS, decode_move, history_keys, pack
+from ..position.scores import FAR, MATE
+from ..position.tables import load_tables
+from ..record.transposition import EntryTable
+from ..record.transposition_kernel import BUCKET, MOST_DEPTH, PV, new_entries
+from . import frames_kernel as layout
+from .iteration_kernel import search_slice
 from .lines import continued
 from .results import Counts, DepthResult
 
 if TYPE_CHECKING:
-    from ..arena import Arena
+    from ..graph.arena import Arena
 
 MOST_LINE = 200  # plies
 SLICE_NODES = 200_000  # between two looks at the clock and the caller: about a tenth of a second

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 import chess
 
-from ..entries import PROOF, Entry, EntryTable
-from ..kernels.alphabeta_layout import QUIET_PLIES
-from ..position import CLOCK_DRAW, FREE_CLOCK, history_keys
-from ..store.entry_runs import Outcome
+from ..position.board import CLOCK_DRAW, FREE_CLOCK, history_keys
+from ..position.scores import LEAST_MATE, MATE
+from ..record.transposition import PROOF, Entry, EntryTable
+from ..store.transpositions.runs import Outcome
+from .frames_kernel import QUIET_PLIES
 from .limits import DepthLimits
 from .lines import continued
 from .outcome import Known
-from .scores import LEAST_MATE, MATE
 
 MOST_LINE = 100
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..errors import InvalidParameterError
-from .scores import FAR
+from ..position.scores import FAR
 
 MOST_DEPTH = 126  # plies; an entry has no more
 MOST_NODES = 10**18

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import chess
 
-from ..entries import EntryTable
+from ..record.transposition import EntryTable
 
 
 def continued(table: EntryTable, board: chess.Board, most: int) -> list[chess.Move]:

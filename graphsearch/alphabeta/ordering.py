@@ -8,9 +8,9 @@ from itertools import count
 
 import chess
 
-from ..graph import Graph
-from ..position import key_of, legal_moves
-from ..record import NodeRecord
+from ..graph.graph import Graph
+from ..position.board import key_of, legal_moves
+from ..record.node import NodeRecord
 
 MOST_NODES = 20_000  # read from a large file: some seconds
 LEAST_VISITS = 2  # of an edge that is followed

@@ -7,10 +7,10 @@ from typing import Any
 
 import chess
 
-from ..kept_entries import EntryReport
-from ..position import fen_of, key_of
+from ..graph.kept_transpositions import EntryReport
+from ..position.board import fen_of, key_of
+from ..position.scores import centipawns, mate_moves
 from .results import Counts, DepthResult
-from .scores import centipawns, mate_moves
 
 
 @dataclass(frozen=True, slots=True)

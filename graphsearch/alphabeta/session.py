@@ -15,19 +15,20 @@ from dataclasses import replace
 
 import chess
 
-from ..entries import EntryTable
 from ..errors import GraphSearchError, StoreError, UnsavedError
-from ..graph import Graph
-from ..position import CHECKMATE, CLOCK_DRAW, NOT_TERMINAL, fen_of, history_keys, key_of, terminal_kind
-from ..store import Store, entry_runs
-from ..store.entry_runs import ALPHABETA, Outcome
+from ..graph.graph import Graph
+from ..position.board import CHECKMATE, CLOCK_DRAW, NOT_TERMINAL, fen_of, history_keys, key_of, terminal_kind
+from ..position.scores import FAR, MATE
+from ..record.transposition import EntryTable
+from ..store.store import Store
+from ..store.transpositions import runs
+from ..store.transpositions.runs import ALPHABETA, Outcome
 from .engine import Engine
 from .known import Answer, answer_of, facts_of, is_shortest_mate, known_of, usable_entry
 from .limits import DepthLimits
 from .ordering import bring_visited
 from .outcome import AlphaBetaProgress, AlphaBetaResult, Known
 from .results import Counts, DepthResult
-from .scores import FAR, MATE
 
 TABLE_BYTES = 256 << 20
 SAVE_SECONDS = 3.0  # between two saves while an iteration goes on
@@ -135,7 +136,7 @@ class _Session:
             self.stop_reason = "known"
 
     def _rows(self, store: Store) -> dict[int, Outcome]:
-        return entry_runs.iterations(store, fen_of(self.board), self._key, self._evaluation)
+        return runs.iterations(store, fen_of(self.board), self._key, self._evaluation)
 
     def _search(self, *, use_graph: bool) -> None:
         self.graph.note_later(self._begin)
@@ -232,10 +233,8 @@ class _Session:
 
     def _begin(self, store: Store) -> None:
         """Enters this run in the file."""
-        limits = self.limits.as_dict() | ({entry_runs.HISTORY: self.history} if self.history else {})
-        self.run_id = entry_runs.begin(
-            store, ALPHABETA, fen_of(self.board), self._key, limits, self._evaluation
-        )
+        limits = self.limits.as_dict() | ({runs.HISTORY: self.history} if self.history else {})
+        self.run_id = runs.begin(store, ALPHABETA, fen_of(self.board), self._key, limits, self._evaluation)
 
     def _note_iteration(self, found: DepthResult) -> None:
         """Has an iteration written with what is saved next: at once, if nothing is being saved."""
@@ -243,8 +242,8 @@ class _Session:
 
         def write(store: Store) -> None:
             assert self.run_id is not None
-            entry_runs.add_iteration(store, self.run_id, outcome)
-            entry_runs.update(store, self.run_id, total, finished=False)
+            runs.add_iteration(store, self.run_id, outcome)
+            runs.update(store, self.run_id, total, finished=False)
 
         self.graph.note_later(write)
         self._save()
@@ -261,7 +260,7 @@ class _Session:
 
         def write(store: Store) -> None:
             assert self.run_id is not None
-            entry_runs.update(store, self.run_id, total, finished=True)
+            runs.update(store, self.run_id, total, finished=True)
 
         try:
             self.graph.flush(write)

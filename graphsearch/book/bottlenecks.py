@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..values import negate
+from ..position.values import negate
 from .conspiracy import Minimax, Option, Steps, all_of
 from .shape import Shape
 

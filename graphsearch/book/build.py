@@ -21,8 +21,10 @@ from typing import Any
 import chess
 
 from ..errors import GraphSearchError, InvalidParameterError
-from ..evaluators import Evaluator, close, create
-from ..store import Store, games
+from ..evaluators.factory import create
+from ..evaluators.protocol import Evaluator, close
+from ..store.store import Store
+from ..store.tables import games
 from . import queue, rows
 from .config import BookConfig
 from .desk import Desk, Outcome, Task
@@ -173,7 +175,7 @@ def build(
     finally:
         if evaluator is None:
             close(made)
-    from .workers import WorkerDesk
+    from .workers.desk import WorkerDesk
 
     crew = WorkerDesk(
         path, config.evaluator, workers, book=started.book, run=started.run, ram_bytes=ram_bytes

@@ -7,7 +7,7 @@ from typing import Literal
 
 import chess
 
-from ..evaluators import EvaluatorSpec
+from ..evaluators.factory import EvaluatorSpec
 
 Side = Literal["white", "black", "both"]
 Policy = Literal["puct", "dropout", "cost"]

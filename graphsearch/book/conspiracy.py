@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import chess
 
-from ..position import terminal_kind
-from ..values import negate
+from ..position.board import terminal_kind
+from ..position.values import negate
 from .shape import END, LEAF, Shape
 
 Step = tuple[int, float]  # (changed leaves, value that can be had with them)

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import chess
 
-from ..record import NodeRecord
-from ..store import Store
+from ..record.node import NodeRecord
+from ..store.store import Store
 
 UNFINISHED = ("time", "stop", "memory", "reader")  # what ends a search before it has had its budget
 Note = Callable[[Store], None]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import chess
 
-from ..position import key_of, legal_moves
-from ..store import Store
+from ..position.board import key_of, legal_moves
 from ..store.file import sql_errors
+from ..store.store import Store
 from .shape import BOTH, LEAF, OPEN, Edge, Shape
 
 TRUSTED_GAMES = 20  # at a position: from so many on, shares of games count instead of P

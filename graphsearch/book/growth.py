@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import chess
 
-from ..position import CHECKMATE, NOT_TERMINAL, fen_of, key_of, legal_moves, terminal_kind
-from ..query import edge_of
-from ..record import NodeRecord
+from ..graph.view import edge_of
+from ..position.board import CHECKMATE, NOT_TERMINAL, fen_of, key_of, legal_moves, terminal_kind
+from ..record.node import NodeRecord
 from .config import BookConfig
 from .decide import FORCED, QUEUE, Candidate, Verdict, admits_by_rank, admits_by_value, decide
-from .tree import APART, END, LEAF, OPEN, BookMove, BookTree, Position, loss_of
+from .moves import BookMove
+from .tree import APART, END, LEAF, OPEN, BookTree, Position, loss_of
 
 Read = Callable[[chess.Board], NodeRecord | None]
 Games = Callable[[str], Mapping[str, int]]

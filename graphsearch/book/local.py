@@ -8,12 +8,12 @@ from collections import deque
 
 import chess
 
-from ..evaluators import Evaluator
-from ..graph import Graph
-from ..notation import board_from_fen
-from ..params import Limits, SearchParams
-from ..record import NodeRecord
-from ..search import search
+from ..evaluators.protocol import Evaluator
+from ..graph.graph import Graph
+from ..position.notation import board_from_fen
+from ..record.node import NodeRecord
+from ..search.loop import analyze
+from ..search.params import Limits, SearchParams
 from .desk import UNFINISHED, Note, Outcome, Task
 
 
@@ -63,7 +63,7 @@ class LocalDesk:
             return []
         task = self._tasks.popleft()
         board = board_from_fen(task.fen)
-        result = search(
+        result = analyze(
             self._graph,
             board,
             Limits(visits=task.visits, evaluations=task.evaluations),

@@ -14,14 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from .config import Expansion
-    from .tree import BookMove
+from .config import Expansion
+from .moves import BookMove
 
 LEAST_P = 1e-6
-Step = tuple["BookMove", float, float]  # a move, its cost, its child's reach
+Step = tuple[BookMove, float, float]  # a move, its cost, its child's reach
 
 
 class Order(Protocol):

@@ -18,10 +18,10 @@ from typing import Any, Literal, get_args
 import chess
 
 from ..errors import InvalidParameterError, StoreError, StoreLockedError
-from ..store import Store
 from ..store.file import check_is_file, open_beside, open_reader, real_path, sql_errors
 from ..store.migrations import format_of
-from ..store.provenance import now
+from ..store.store import Store
+from ..store.tables.provenance import now
 
 State = Literal["waiting", "done", "refused", "dropped"]
 STATES: tuple[State, ...] = get_args(State)

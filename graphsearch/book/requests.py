@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import chess
 
 from ..errors import InvalidPositionError
-from ..position import check
+from ..position.board import check
 from .config import BookConfig
 from .growth import Growth, hex_key
 from .queue import QueueItem, State

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import StoreError
-from ..store import Store
-from ..store.books import BookRow, books
 from ..store.file import sql_errors
-from ..store.provenance import now
+from ..store.store import Store
+from ..store.tables.books import BookRow, books
+from ..store.tables.provenance import now
 from .config import BookConfig
-from .tree import BookMove, BookTree, Position
+from .moves import BookMove
+from .tree import BookTree, Position
 
 Row = tuple[Any, ...]
 KIND = "book"  # of the row in the table `run`

@@ -10,9 +10,9 @@ from operator import attrgetter
 import chess
 
 from ..errors import InvalidParameterError
-from ..store import Store
-from ..store.books import books
 from ..store.file import sql_errors
+from ..store.store import Store
+from ..store.tables.books import books
 
 LEAF, OPEN, END = "leaf", "open", "end"
 BOTH = "both"

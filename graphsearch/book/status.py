@@ -6,10 +6,10 @@ import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..store import Store
-from ..store.books import BookRow, books
 from ..store.file import sql_errors
-from ..store.provenance import now
+from ..store.store import Store
+from ..store.tables.books import BookRow, books
+from ..store.tables.provenance import now
 from . import rows
 
 

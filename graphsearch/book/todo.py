@@ -13,8 +13,8 @@ from operator import attrgetter
 from typing import Any, Literal, get_args
 
 from ..errors import InvalidParameterError
-from ..store import Store
-from ..store.books import books
+from ..store.store import Store
+from ..store.tables.books import books
 from .bottlenecks import Bottleneck, Change, find_bottlenecks
 from .gaps import Gap, find_gaps
 from .queue import Entry

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ..errors import BookConfigError
-from ..position import fen_of, key_of
+from ..position.board import fen_of, key_of
 from .config import BookConfig, Root, Ruling, Side
 from .toml_lines import lines_of
 from .toml_roots import MAX_PLY, merged, read_root, read_ruling

@@ -10,8 +10,8 @@ from typing import Any
 import chess
 
 from ..errors import InvalidPositionError
-from ..notation import START_WORD, board_from_fen, play_moves, read_moves
-from ..position import fen_of, key_of, terminal_kind
+from ..position.board import fen_of, key_of, terminal_kind
+from ..position.notation import START_WORD, board_from_fen, play_moves, read_moves
 from .config import Root, Ruling
 from .toml_table import Table, shown
 
@@ -124,7 +124,7 @@ class _Games:
 
     def roots(self, games: frozenset[int] | None) -> Iterator[Root]:
         """Yields the roots; `games` are the numbers of those that are meant, None for all."""
-        from ..pgn import read_games
+        from ..position.pgn_position import read_games
 
         try:
             for given in read_games(self._path, ply=self._ply, only=games):

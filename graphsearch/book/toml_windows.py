@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ..errors import EvaluatorError, GraphSearchError, InvalidParameterError
-from ..evaluators import EvaluatorSpec, check
-from ..params import MAX_LIMIT, SearchParams
+from ..evaluators.factory import EvaluatorSpec, check
+from ..search.params import MAX_LIMIT, SearchParams
 from .config import Backup, Expansion, Leaf, Policy, Side, Window
 from .toml_roots import MAX_PLY, located
 from .toml_table import Faults, Table

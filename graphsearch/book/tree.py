@@ -15,37 +15,13 @@ import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ..values import cp_from_q, negate
+from ..position.values import cp_from_q, negate
 from .config import Backup
+from .moves import BookMove
 from .order import Order
 
 LEAF, OPEN, END, APART = "leaf", "open", "end", "apart"
 MAX_LOSS = 10_000  # centipawns, so that a lost mate does not count more than everything else together
-
-
-@dataclass(slots=True)
-class BookMove:
-    """A move that the book has; values are seen by the side that plays it.
-
-    Attributes:
-      move: UCI. san: as people write it. child: key of the position after it. rule: why it was taken in.
-      p, n, q: prior, edge N and edge Q (None while n = 0) in the record, as of the position's last search.
-      loss, games: when it was taken in: centipawns against the best move, imported games with it.
-      visits: searches of the book that went through it.
-      since: number of the book's run in which it was taken in.
-    """
-
-    move: str
-    san: str
-    child: str
-    rule: str
-    p: float
-    n: int
-    q: float | None
-    loss: int | None
-    games: int
-    since: int
-    visits: int = 0
 
 
 @dataclass(slots=True)

@@ -9,9 +9,10 @@ from typing import Any
 
 import chess
 
-from ..position import check, fen_of
-from ..store import Store, games
-from ..store.books import BookRow
+from ..position.board import check, fen_of
+from ..store.store import Store
+from ..store.tables import games
+from ..store.tables.books import BookRow
 from . import rows
 from .build import numbered
 from .config import BookConfig

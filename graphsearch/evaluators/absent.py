@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..errors import EvaluatorError
-from ..kernels.kinds import EXTERNAL
-from ..provenance import EvaluatorIdentity
-from .base import Evaluation, PositionBatch
+from ..record.provenance import EvaluatorIdentity
+from .kinds import EXTERNAL
+from .protocol import Evaluation, PositionBatch
 
 
 class AbsentEvaluator:

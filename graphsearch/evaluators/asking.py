@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import EvaluatorError, GraphSearchError
-from .base import Evaluation, Evaluator, PositionBatch, checked
+from .protocol import Evaluation, Evaluator, PositionBatch, checked
 
 
 def answer(evaluator: Evaluator, batch: PositionBatch) -> Evaluation:

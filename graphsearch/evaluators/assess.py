@@ -8,9 +8,9 @@ from typing import Any
 
 import chess
 
-from ..position import CHECKMATE, NOT_TERMINAL, check, fen_of, terminal_kind
-from ..values import WDL, cp_from_q
-from .base import Evaluator, PositionBatch, checked
+from ..position.board import CHECKMATE, NOT_TERMINAL, check, fen_of, terminal_kind
+from ..position.values import WDL, cp_from_q
+from .protocol import Evaluator, PositionBatch, checked
 
 ASSESS_BATCH = 256
 

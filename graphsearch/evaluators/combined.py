@@ -6,9 +6,9 @@ import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from ..kernels.kinds import EXTERNAL
-from ..provenance import EvaluatorIdentity, Option
-from .base import Evaluation, Evaluator, PositionBatch, close
+from ..record.provenance import EvaluatorIdentity, Option
+from .kinds import EXTERNAL
+from .protocol import Evaluation, Evaluator, PositionBatch, close
 
 KIND = "policy+value"
 SHOWN_HEX = 16  # digits of each part's digest in the options; the digest is that of both in full

@@ -16,14 +16,14 @@ from functools import partial
 from typing import Literal
 
 from ..errors import InvalidParameterError, UnknownEvaluatorError
-from ..kernels.evaluation_layout import VERIFICATIONS, VERIFY_DEPTH
-from .base import Evaluator, close
-from .builtin import BuiltinEvaluator
+from .builtin.evaluator import BuiltinEvaluator
+from .builtin.layout import VERIFICATIONS, VERIFY_DEPTH
 from .combined import CombinedEvaluator
-from .lc0 import DEFAULT_TEMPERATURE, Lc0Evaluator
-from .pool import LOCAL, check_place, pooled, threads_per_worker
+from .lc0.evaluator import DEFAULT_TEMPERATURE, Lc0Evaluator
+from .pool.evaluator import LOCAL, check_place, pooled, threads_per_worker
+from .protocol import Evaluator, close
 from .tablebase import Syzygy, TablebaseEvaluator
-from .uci import UciEvaluator
+from .uci.evaluator import UciEvaluator
 from .uci.settings import OWN as UCI_OPTIONS
 from .uci.settings import read_options
 from .uniform import UniformEvaluator

@@ -10,9 +10,9 @@ import chess
 import numpy as np
 
 from ..errors import EvaluatorError
-from ..kernels.kinds import EXTERNAL
-from ..provenance import EvaluatorIdentity
-from .base import Evaluation, PositionBatch
+from ..record.provenance import EvaluatorIdentity
+from .kinds import EXTERNAL
+from .protocol import Evaluation, PositionBatch
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import EvaluatorError
-from ..kernels.kinds import EXTERNAL
-from ..position import unpack
-from ..provenance import EvaluatorIdentity
-from .base import Evaluation, Evaluator, PositionBatch, close
+from ..position.board import unpack
+from ..record.provenance import EvaluatorIdentity
+from .kinds import EXTERNAL
+from .protocol import Evaluation, Evaluator, PositionBatch, close
 
 WIN, LOSS = 2, -2  # of WDL tables; a cursed win (1) and a blessed loss (-1) are draws by the 50-move rule
 MAX_CLOCK = 100  # plies without capture or pawn move that make a draw

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kernels.kinds import UNIFORM
-from ..provenance import EvaluatorIdentity
-from .base import Evaluation, PositionBatch
+from ..record.provenance import EvaluatorIdentity
+from .kinds import UNIFORM
+from .protocol import Evaluation, PositionBatch
 
 
 class UniformEvaluator:

@@ -1,1 +1,3 @@
-"""Games, books and positions into a graph file, and out of it again."""
+"""Imports and exports: games, books and positions into a graph file, and out of it again.
+
+Only `cli` imports it."""

@@ -12,8 +12,8 @@ from itertools import chain
 import chess
 import chess.polyglot
 
-from ..store import Store
-from ..store import games as tables
+from ..store.store import Store
+from ..store.tables import games as tables
 from .naming import Names
 from .polyglot import child_keys
 

@@ -12,11 +12,12 @@ from typing import Literal
 
 import chess
 
-from ..position import clock_term, encode_move
-from ..query import edge_of, node_mean, ranking
-from ..record import Edge, NodeRecord
-from ..store import Store, games
-from ..values import negate
+from ..graph.view import edge_of, node_mean, ranking
+from ..position.board import clock_term, encode_move
+from ..position.values import negate
+from ..record.node import Edge, NodeRecord
+from ..store.store import Store
+from ..store.tables import games
 from . import tables
 from .scratch import Met
 from .steps import MoveList

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-from ..position import CHECKMATE
-from ..query import node_mean, ranking
-from ..record import NodeRecord
-from ..store import Store
+from ..graph.view import node_mean, ranking
+from ..position.board import CHECKMATE
+from ..position.values import cp_from_q, wdl_from_q
+from ..record.node import NodeRecord
 from ..store.reading import Reader
-from ..values import cp_from_q, wdl_from_q
+from ..store.store import Store
 from .export_report import ExportReport
 from .output import Target
 from .scratch import identity_of

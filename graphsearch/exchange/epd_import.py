@@ -12,8 +12,8 @@ from typing import Any
 import chess
 
 from ..errors import InvalidPositionError
-from ..position import check, fen_of, key_of
-from ..store import games as tables
+from ..position.board import check, fen_of, key_of
+from ..store.tables import games as tables
 from .importing import Desk, Job, OnProgress, import_files, open_for_import
 from .report import FileReport, Problem
 from .sources import Given, Input

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ImportFileError
-from ..store import LOG_BYTES, Store
-from ..store import games as tables
-from ..store.games import Source
+from ..store.file import LOG_BYTES
+from ..store.store import Store
+from ..store.tables import games as tables
+from ..store.tables.games import Source
 from .report import FileReport
 from .sources import Given, Input, opened
 

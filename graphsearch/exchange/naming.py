@@ -8,7 +8,7 @@ from __future__ import annotations
 import chess
 import chess.polyglot
 
-from ..position import clock_term
+from ..position.board import clock_term
 
 MAX_RANKS = 50_000  # remembered of each rank: some 10 MB
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..errors import InvalidParameterError
-from ..pgn_text import GameReader, PgnGame
-from ..store import Store
-from ..store import games as tables
+from ..position.pgn_text import GameReader, PgnGame
+from ..store.store import Store
+from ..store.tables import games as tables
 from .importing import Desk, Job, OnProgress, import_files, open_for_import
 from .playing import BrokenGameError, Played, Player, VariantError
 from .report import FileReport, Problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
-from ..values import cp_from_q
+from ..position.values import cp_from_q
 
 COLUMNS = 80
 # least loss of Q against the best move, in [-1, 1], and the NAG: ?!, ?, ??

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import chess
 
 from ..errors import InvalidPositionError
-from ..pgn_text import CLOSE, NULL_MOVES, OPEN, PgnGame, variant_of
-from ..position import FREE_CLOCK, check
+from ..position.board import FREE_CLOCK, check
+from ..position.pgn_text import CLOSE, NULL_MOVES, OPEN, PgnGame, variant_of
 from .naming import Names
 
 MAX_NODES = 60_000  # positions that are remembered: some 60 MB

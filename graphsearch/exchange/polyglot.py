@@ -17,7 +17,7 @@ from operator import xor
 import chess
 import chess.polyglot
 
-from ..position import encode_move
+from ..position.board import encode_move
 
 ENTRY = struct.Struct(">QHHI")  # key, raw move, weight, learn
 ENTRY_BYTES = 8 + 2 + 2 + 4

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..errors import ExportError, InvalidParameterError
-from ..store import Store
-from ..values import cp_from_q
+from ..position.values import cp_from_q
+from ..store.store import Store
 from . import tables
 from .candidates import Weights, source_of
 from .export_report import ExportReport

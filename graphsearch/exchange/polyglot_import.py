@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import chess
 
 from ..errors import ImportFileError
-from ..store import games as tables
+from ..store.tables import games as tables
 from .book_positions import BookKeys, Finder, Known
 from .importing import Desk, Job, OnProgress, import_files, open_for_import
 from .polyglot import ENTRY_BYTES, Entry, legal_move, unpack, written_move

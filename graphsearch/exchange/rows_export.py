@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from ..query import node_mean
-from ..record import Edge, NodeRecord
-from ..store import Store, games
+from ..graph.view import node_mean
+from ..position.values import cp_from_q, wdl_from_q
+from ..record.node import Edge, NodeRecord
 from ..store.reading import Reader
-from ..values import cp_from_q, wdl_from_q
+from ..store.store import Store
+from ..store.tables import games
 from . import tables
 from .candidates import edge_draws, edges_by_move
 from .export_report import ExportReport

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ExportError
-from ..position import KEY_WORD, POSITION_WORDS
+from ..position.board import KEY_WORD, POSITION_WORDS
 from ..store.order import identities
 
 CACHE_KIB = 8 << 10

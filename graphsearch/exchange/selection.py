@@ -10,10 +10,10 @@ from typing import Literal
 import chess
 
 from ..errors import ExportError, InvalidParameterError, InvalidPositionError
-from ..notation import START_WORD, play_moves, read_position
-from ..position import check, key_of
-from ..provenance import RootInfo
-from ..store import Store
+from ..position.board import check, key_of
+from ..position.notation import START_WORD, play_moves, read_position
+from ..record.provenance import RootInfo
+from ..store.store import Store
 from . import tables
 
 Side = Literal["white", "black", "both"]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..kernels.steps import CHECK, MATE, MOST_MOVES
-from ..kernels.steps import list_moves as _list_moves
-from ..kernels.steps import make_steps as _make_steps
-from ..position import POSITION_WORDS
-from ..store.bulk import board_tables, owned
+from ..position.board import POSITION_WORDS
+from ..position.steps_kernel import CHECK, MATE, MOST_MOVES
+from ..position.steps_kernel import list_moves as _list_moves
+from ..position.steps_kernel import make_steps as _make_steps
+from ..store.codec.bulk import board_tables, owned
 
 Words = NDArray[np.uint64]
 

@@ -10,9 +10,9 @@ from typing import BinaryIO
 import numpy as np
 
 from ..errors import ExportError
-from ..fens import fens
-from ..store import Store
+from ..position.fens import fens
 from ..store.reading import Reader
+from ..store.store import Store
 from .candidates import source_of
 from .export_report import ExportReport
 from .output import Target, new_output, scratch_path

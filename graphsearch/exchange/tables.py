@@ -10,11 +10,11 @@ from typing import Any
 import chess
 
 from ..errors import InvalidParameterError
-from ..position import encode_move
-from ..store import Store
-from ..store.books import BookRow, books
+from ..position.board import encode_move
 from ..store.file import sql_errors
-from ..store.games import has_tables
+from ..store.store import Store
+from ..store.tables.books import BookRow, books
+from ..store.tables.games import has_tables
 
 PAGE = 10_000  # entries read in one statement, so that no transaction stays open for long
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import chess
 import numpy as np
 
-from ..position import pack
-from ..record import NodeRecord
-from ..store import Store
+from ..position.board import pack
+from ..record.node import NodeRecord
 from ..store.reading import Reader
+from ..store.store import Store
 from .candidates import Candidates, Choice, Seen, Source
 from .export_report import ExportReport
 from .scratch import KeptEdge, Met, Scratch, Way, Words, identity_of

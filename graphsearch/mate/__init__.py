@@ -1,1 +1,3 @@
-"""Mate proofs: a proof-first search that says how many moves a mate takes, or that it has found none."""
+"""Mate proofs: a proof-number search that says how many moves a mate takes, or that it has found none.
+
+`uci` and `cli` import it."""

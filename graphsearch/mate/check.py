@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import chess
 
 from ..errors import GraphSearchError
-from ..position import CLOCK_DRAW
+from ..position.board import CLOCK_DRAW
 
 Attack = Callable[[chess.Board, int], chess.Move | None]
 Key = Hashable

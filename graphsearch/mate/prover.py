@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import chess
 import numpy as np
 
-from ..entries import EntryTable
-from ..kernels import mate as kernel
-from ..kernels import mate_entries as shared
-from ..kernels.board import PW
-from ..kernels.tables import load_tables
-from ..position import decode_move, pack
+from ..position.board import decode_move, pack
+from ..position.board_kernel import PW
+from ..position.tables import load_tables
+from ..record.transposition import EntryTable
+from . import proof_kernel as kernel
+from . import transposition_kernel as shared
 from .limits import MOST_MOVES
 
 PLACE_BYTES = 24  # of one place of the table

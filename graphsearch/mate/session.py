@@ -14,15 +14,15 @@ from typing import Any
 
 import chess
 
-from ..entries import PROOF, Entry, EntryTable
-from ..graph import Graph
-from ..kernels.evaluation_search import MATE
-from ..kernels.mate_table import ANY_LENGTH
-from ..position import CLOCK_DRAW, DEAD, NOT_TERMINAL, check, fen_of, history_keys, terminal_kind
+from ..graph.graph import Graph
+from ..position.board import CLOCK_DRAW, DEAD, NOT_TERMINAL, check, fen_of, history_keys, terminal_kind
+from ..position.scores import MATE
+from ..record.transposition import PROOF, Entry, EntryTable
 from .limits import MateLimits
 from .line import LineFinder
 from .prover import TABLE_BYTES, Prover
 from .sides import Side
+from .table_kernel import ANY_LENGTH
 
 FIRST_ROUND, GROWTH = 2_000, 1.5  # visits of a question in the first round, and from round to round
 SLICE = 4_000  # visits between two looks at the clock

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..kernels.mate_table import ANY_LENGTH
 from .limits import MOST_MOVES
+from .table_kernel import ANY_LENGTH
 
 AHEAD = (
     1,

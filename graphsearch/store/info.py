@@ -6,13 +6,15 @@ import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo
-from . import entries, entry_runs, games, unfinished
-from .entries import EntryFacts
-from .entry_runs import EntryRun
+from ..record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo
 from .file import file_bytes
-from .games import Imported
 from .store import Store
+from .tables import games, unfinished
+from .tables.games import Imported
+from .transpositions import runs as entry_runs
+from .transpositions import saved as entries
+from .transpositions.runs import EntryRun
+from .transpositions.saved import EntryFacts
 
 
 @dataclass(frozen=True, slots=True)

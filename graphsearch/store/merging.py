@@ -11,9 +11,9 @@ import sqlite3
 from collections.abc import Sequence
 from math import log
 
-from .bulk import sort_keys
-from .catalog import Catalog, Segment, signed
-from .codec import BLOCK
+from .codec.bulk import sort_keys
+from .codec.records import BLOCK
+from .index.catalog import Catalog, Segment, signed
 from .runs import CHUNK_BLOCKS, RunCursor, choose_pivot, merge, write_records
 
 FAN_OUT = 8  # runs of one tier that make a run of the next

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position import FREE_CLOCK
+from ..position.board import FREE_CLOCK
 
 IDENTITY_WORDS = 9  # 6 kinds, 2 colours, meta without a clock of up to 75
 _A, _B, _C = (np.uint64(x) for x in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93))

@@ -19,16 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CapacityError, CorruptRecordError, StoreError
-from ..kernels.locate import FilterArrays, find_blocks, match
-from ..position import POSITION_WORDS
-from ..record import RecordBatch
-from . import filters
-from .bulk import board_tables, decode_stored, owned, take
-from .catalog import Chunk, ChunkIndex, Indexes, chunk_name, read_index, read_segments
-from .crew import Crew
+from ..position.board import POSITION_WORDS
+from ..record.node import RecordBatch
+from .codec.bulk import board_tables, decode_stored, owned, take
+from .codec.unpacking import SLOTS, Unpacker
 from .fetching import fetch
 from .file import open_reader, sql_errors
-from .unpacking import SLOTS, Unpacker
+from .index import filters
+from .index.catalog import Chunk, ChunkIndex, Indexes, chunk_name, read_index, read_segments
+from .index.locate_kernel import FilterArrays, find_blocks, match
+from .threads import Crew
 
 MAX_ASKED = 100_000  # positions of one batch
 PIECE_BLOCKS = 512  # blocks that are decoded at once: some 3 MB of records

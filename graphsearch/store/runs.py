@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CorruptRecordError
-from ..position import FREE_CLOCK, KEY_WORD, clock_term
-from ..record import RecordBatch
+from ..position.board import FREE_CLOCK, KEY_WORD, clock_term
+from ..record.node import RecordBatch
 from . import order
-from .bulk import BlockFault, bloom_of, decode_chunk, encode_chunk, sort_keys, take
-from .catalog import Catalog, Chunk, ChunkIndex, Indexes, Segment, signed
-from .codec import BLOCK
+from .codec.bulk import BlockFault, bloom_of, decode_chunk, encode_chunk, sort_keys, take
+from .codec.records import BLOCK
 from .fetching import fetch, insert
+from .index.catalog import Catalog, Chunk, ChunkIndex, Indexes, Segment, signed
 
 CHUNK_BLOCKS = 2048  # 65,536 records share dictionaries and a bloom filter
 

@@ -7,8 +7,8 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..record import RecordBatch
-from .catalog import Catalog, Segment
+from ..record.node import RecordBatch
+from .index.catalog import Catalog, Segment
 from .runs import OnCorrupt, RunCursor, choose_pivot, merge
 
 SCAN_BLOCKS = 512  # of all runs together: some 16,000 records
@@ -70,7 +70,7 @@ def _rest(batch: RecordBatch, pivot: int) -> RecordBatch:
     """Returns the records at or above the pivot."""
     import numpy as np
 
-    from .bulk import sort_keys
+    from .codec.bulk import sort_keys
 
     first = int(np.searchsorted(sort_keys(batch.words), np.uint64(pivot), "left"))
     return batch.part(first, len(batch))

@@ -15,20 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CapacityError, StoreError
-from ..position import pack
-from ..provenance import UNBOUND, EvaluatorIdentity
-from ..record import NodeRecord, RecordBatch
-from . import lookup, merging, order, provenance, scanning, unfinished
-from .catalog import Catalog
+from ..position.board import pack
+from ..record.node import NodeRecord, RecordBatch
+from ..record.provenance import UNBOUND, EvaluatorIdentity
+from . import merging, order, scanning
 from .file import check_is_file, checkpoint, log_bytes, open_reader, open_writer, real_path, sql_errors
+from .index import lookup
+from .index.catalog import Catalog
 from .lock import WriteLock
 from .migrations import format_of
 from .runs import OnCorrupt
-from .tables import PlainTables
+from .tables import provenance, unfinished
+from .tables.offered import PlainTables
 
 if TYPE_CHECKING:
     from .reading import Reader
-    from .rewrite import Progress, Transform
 
 MAX_BATCH = 1 << 20  # records of one append; it is sorted in RAM
 
@@ -210,14 +211,15 @@ class Store(PlainTables):
             provenance.add_nodes(connection, fresh)
             self._load()
 
-    def merge_step(self) -> bool:
-        """Does one bounded step (some 65,000 records) of a merge; returns whether more is due."""
+    def merge_step(self, waste: float = merging.WASTE) -> bool:
+        """Does one bounded step (some 65,000 records) of a merge; returns whether more is due.
+
+        Args:
+          waste: share of superseded versions from which on a merge is due.
+        """
         self._check_writable()
         if self._connection.in_transaction:
             raise StoreError(f"{self.path}: merging inside a transaction; end it first")
-        return self._merge_step(merging.WASTE)
-
-    def _merge_step(self, waste: float) -> bool:
         if not merging.is_due(self._catalog, self._node_count, waste):
             return False
         with self.rearranging():
@@ -244,39 +246,6 @@ class Store(PlainTables):
             return size, False
         with sql_errors(self.path, "write to it"):
             return checkpoint(self._connection, self.path)
-
-    def rewrite(self, transform: Transform, *, on_progress: Progress | None = None) -> None:
-        """Passes every record once through `transform`, in bounded steps of one transaction each.
-
-        All runs become one. If this is interrupted, the file is whole, the records so far are as `transform`
-        left them, and an ordinary merge brings the others along as they are.
-
-        Args:
-          transform: gets the newest versions of some 65,000 records in the order of a run; returns them with
-            other values, or fewer of them; never other positions, nor another order.
-          on_progress: called with (records done, records in all); with several runs each record counts twice.
-
-        Raises:
-          CorruptRecordError: naming a damaged block; everything before it is done.
-          StoreError: if the file cannot be written; it is whole all the same.
-        """
-        from .rewrite import rewrite
-
-        rewrite(self, transform, on_progress)
-
-    def tidy(self) -> None:
-        """Drops superseded versions from a file of up to a million nodes, and gives their room back.
-
-        Raises:
-          StoreError: if the file cannot be written; it is whole all the same.
-        """
-        self._check_writable()
-        if self._node_count <= merging.TIDY_RECORDS:
-            while self._merge_step(merging.TIDY_WASTE):
-                pass
-            from .compact import shrink
-
-            shrink(self)
 
     # -------------------------------------------------------------- reading
 

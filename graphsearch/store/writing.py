@@ -6,10 +6,10 @@ import sqlite3
 
 import numpy as np
 
-from ..record import RecordBatch
+from ..record.node import RecordBatch
 from . import order
-from .bulk import sort_keys, take
-from .catalog import Catalog
+from .codec.bulk import sort_keys, take
+from .index.catalog import Catalog
 from .runs import write_records
 
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import chess
 
-from ..params import Limits, SearchParams
-from ..position import legal_moves
-from ..query import NodeView, Reader, ranking
-from ..record import NodeRecord
-from ..results import Progress
+from ..graph.view import NodeView, Reader, ranking
+from ..position.board import legal_moves
+from ..record.node import NodeRecord
+from ..search.params import Limits, SearchParams
+from ..search.results import Progress
 from .clock import Budget, Standing, clock_budget, may_stop, move_budget
 from .mating import FALLBACK_SECONDS
 from .options import Settings

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 
 import chess
 
-from ..claims import view_in_game
 from ..errors import GraphSearchError, InvalidParameterError, InvalidPositionError, UnsavedError
-from ..evaluators import Evaluator, TablebaseEvaluator
-from ..params import Limits
-from ..position import history_keys, key_of
-from ..query import NodeView, Reader, query, view
-from ..results import Progress
-from ..values import negate
+from ..evaluators.protocol import Evaluator
+from ..evaluators.tablebase import TablebaseEvaluator
+from ..graph.view import NodeView, Reader, show, view
+from ..position.board import history_keys, key_of
+from ..position.values import negate
+from ..search.claims import view_in_game
+from ..search.params import Limits
+from ..search.results import Progress
 from ..version import __version__
 from .answer import Answer, Wish
 from .evaluator import make_evaluator
@@ -30,7 +31,7 @@ from .report import Report
 from .writer import Writer
 
 if TYPE_CHECKING:
-    from ..graph import Graph
+    from ..graph.graph import Graph
 
 UPDATE_SECONDS, LAZY_SECONDS = 0.01, 0.1  # between two looks at how a search stands: on a clock, or not
 IDLE_SECONDS = 0.25
@@ -321,7 +322,7 @@ class Engine:
 
     def _run(self, graph: Graph, answer: Answer, limits: Limits) -> None:
         """Runs one search and ends its answer with the last word of it."""
-        from ..search import search
+        from ..search.loop import analyze
 
         last: list[Progress] = []
 
@@ -330,7 +331,7 @@ class Engine:
             answer.update(progress, graph.read, lambda found: _report(graph, answer, found))
 
         self._memory.pace.plan(answer.seconds)
-        search(
+        analyze(
             graph,
             answer.board,
             limits,
@@ -361,7 +362,7 @@ class Engine:
         path = self.settings.text("GraphFile")
         if path and not self._memory.trouble:
             with suppress(GraphSearchError, OSError):  # the worker will say what is wrong with it
-                answer.guess = query(path, answer.board)
+                answer.guess = show(path, answer.board)
         if answer.guess is None and self._line is not None:
             answer.expected = self._expected(answer.board)
 
@@ -406,4 +407,4 @@ def _values(read: Reader, node: NodeView) -> dict[chess.Move, float]:
 
 def _import_kernels() -> None:
     """Imports what a search needs while the GUI sets its options."""
-    from .. import search as _  # noqa: F401
+    from ..search import loop as _  # noqa: F401

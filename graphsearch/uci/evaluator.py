@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..errors import InvalidParameterError
-from ..evaluators import Evaluator, EvaluatorSpec, create, parse_options
+from ..evaluators.factory import EvaluatorSpec, create, parse_options
+from ..evaluators.protocol import Evaluator
 from .options import Settings
 
 

@@ -12,8 +12,8 @@ import chess
 from ..mate.limits import MOST_MOVES, MateLimits
 
 if TYPE_CHECKING:
-    from ..entries import EntryTable
     from ..mate.session import MateProgress, MateResult
+    from ..record.transposition import EntryTable
 
 PROVER_BYTES = 1 << 26  # of the prover's table
 PROVER_SHARE = 0.5  # of the time for a move

@@ -15,24 +15,19 @@ from typing import TYPE_CHECKING
 import chess
 
 from ..errors import GraphSearchError, StoreError, StoreLockedError
-from ..evaluators import (
-    Evaluator,
-    PooledEvaluator,
-    PositionBatch,
-    UniformEvaluator,
-    calls_kernels,
-    close,
-    create,
-)
-from ..kernels.kinds import EXTERNAL
-from ..params import Limits, SearchParams
-from ..provenance import EvaluatorIdentity
+from ..evaluators.factory import create
+from ..evaluators.kinds import EXTERNAL
+from ..evaluators.pool.evaluator import PooledEvaluator
+from ..evaluators.protocol import Evaluator, PositionBatch, calls_kernels, close
+from ..evaluators.uniform import UniformEvaluator
+from ..record.provenance import EvaluatorIdentity
+from ..search.params import Limits, SearchParams
 from .options import Settings
 from .pace import Pace
 from .writer import Writer
 
 if TYPE_CHECKING:
-    from ..graph import Graph
+    from ..graph.graph import Graph
 
 SAVE_SECONDS = 8.0  # between two saves while searches follow one another
 QUIET_SECONDS = 0.7  # without a search: then all is saved
@@ -107,7 +102,7 @@ class Memory:
         path = "" if self.trouble else settings.text("GraphFile")
         try:
             self._load_kernels(evaluator, settings.params(), filed=bool(path))
-            from ..graph import Graph
+            from ..graph.graph import Graph
 
             try:
                 graph = Graph.open(path or None, evaluator=evaluator, ram_bytes=settings.ram_bytes())
@@ -129,10 +124,10 @@ class Memory:
 
     def _load_kernels(self, evaluator: Evaluator, params: SearchParams, *, filed: bool) -> None:
         """Searches a little in a graph of its own: no clock shall run while kernels compile or load."""
-        from ..graph import Graph
-        from ..kernels.jit import is_compiled
-        from ..search import search
-        from ..warm import file_kernels_compiling, paging_kernels_compiling
+        from ..graph.graph import Graph
+        from ..jit.compiler import is_compiled
+        from ..search.loop import analyze
+        from ..search.warm import file_kernels_compiling, paging_kernels_compiling
 
         purpose = (evaluator.kernel_kind, filed, params.gather)
         if purpose in self._warm:
@@ -147,7 +142,7 @@ class Memory:
         with file_kernels_compiling() if cold else nullcontext(), _scratch(filed) as path:
             for _ in range(1 + filed):  # the second time what was saved is loaded
                 with Graph.open(path, evaluator=trial) as graph:
-                    search(graph, _repeated(), Limits(visits=40), params)
+                    analyze(graph, _repeated(), Limits(visits=40), params)
         if is_outside and (isinstance(evaluator, PooledEvaluator) or calls_kernels(evaluator)):
             with suppress(*FAILURES):  # a search will say what is wrong
                 evaluator.evaluate(PositionBatch.from_boards([chess.Board()]))

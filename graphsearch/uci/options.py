@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import InvalidParameterError
-from ..params import GATHERERS, LEAST_RAM, MAX_BATCH, OPTION_NAMES, SearchParams, byte_count
-from ..params import WHOLE_NUMBERS as WHOLE
+from ..search.params import GATHERERS, LEAST_RAM, MAX_BATCH, OPTION_NAMES, SearchParams, byte_count
+from ..search.params import WHOLE_NUMBERS as WHOLE
 
 CHECK, SPIN, STRING, COMBO = "check", "spin", "string", "combo"
 STANDARD_ONLY = ("UCI_Chess960", "UCI_Variant")  # not offered: a GUI then knows, and sends standard chess

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 import chess
 
 from ..errors import InvalidPositionError
-from ..notation import board_from_fen
+from ..position.notation import board_from_fen
 
 NUMBERS = ("wtime", "btime", "winc", "binc", "movestogo", "depth", "nodes", "mate", "movetime")
 FLAGS = ("ponder", "infinite")

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import chess
 
-from ..evaluators.base import PositionBatch
 from ..evaluators.lc0.policy import output_indices
-from ..params import SearchParams
-from ..query import MoveView, NodeView
-from ..values import WDL, cp_from_q
+from ..evaluators.protocol import PositionBatch
+from ..graph.view import MoveView, NodeView
+from ..position.values import WDL, cp_from_q
+from ..search.params import SearchParams
 
 NO_WL, NO_D, NO_M, NO_V = "-.-----", "-.---", "-.-", "-.----"  # as lc0 prints what is unknown
 PER_MILLE = 1000
@@ -116,7 +116,7 @@ def stats_lines(
 
 def _policy_indices(board: chess.Board) -> dict[chess.Move, int]:
     """Returns the place of every legal move among the 1858 outputs of lc0's networks."""
-    from ..position import legal_moves
+    from ..position.board import legal_moves
 
     outputs = output_indices(PositionBatch.from_boards([board])).tolist()
     return dict(zip(legal_moves(board), outputs, strict=True))

@@ -9,14 +9,15 @@ import chess
 import numpy as np
 from numba import int64
 
-from graphsearch.evaluators.builtin_weights import load_weights
-from graphsearch.kernels.alphabeta_layout import new_search_arrays, search_pointers
-from graphsearch.kernels.alphabeta_leaves import UNKNOWN, quiesce
-from graphsearch.kernels.board import PW, clock_of, generate_moves, in_check, is_dead, make_move
-from graphsearch.kernels.evaluation_search import FAR, MATE
-from graphsearch.kernels.jit import adv, inner, kernel
-from graphsearch.kernels.tables import load_tables
-from graphsearch.position import pack
+from graphsearch.alphabeta.frames_kernel import new_search_arrays, search_pointers
+from graphsearch.alphabeta.leaves_kernel import UNKNOWN, quiesce
+from graphsearch.evaluators.builtin.weights import load_weights
+from graphsearch.jit.compiler import inner, kernel
+from graphsearch.jit.pointers import adv
+from graphsearch.position.board import pack
+from graphsearch.position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move
+from graphsearch.position.scores import FAR, MATE
+from graphsearch.position.tables import load_tables
 
 ARRAYS = new_search_arrays(1 << 16)
 

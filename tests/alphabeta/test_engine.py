@@ -11,12 +11,12 @@ from dataclasses import asdict
 import chess
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, search
+from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.alphabeta.engine import SLICE_NODES, Engine
 from graphsearch.alphabeta.results import Counts
-from graphsearch.entries import EntryTable
 from graphsearch.errors import GraphSearchError
-from graphsearch.kernels.evaluation_search import FAR
+from graphsearch.position.scores import FAR
+from graphsearch.record.transposition import EntryTable
 
 from .plain import negamax
 
@@ -154,7 +154,7 @@ def test_what_is_out_of_range_is_refused(depth: int, alpha: int, beta: int, limi
 def test_a_graph_orders_moves_and_leaves_the_value_as_it_is() -> None:
     board = chess.Board(ITALIAN)
     with Graph.open(None) as graph:
-        search(graph, board, Limits(visits=2000), SearchParams())
+        analyze(graph, board, Limits(visits=2000), SearchParams())
         engine = Engine(EntryTable(SIZE), graph.arena)
         result = engine.search(board, 3)
         assert result.counts.ordered > 50
@@ -165,7 +165,7 @@ def test_a_graph_orders_moves_and_leaves_the_value_as_it_is() -> None:
 def test_a_draw_that_the_graph_has_proven_is_one_at_every_depth() -> None:
     board = chess.Board("7k/8/6K1/8/8/8/8/5Q2 w - - 0 1")  # Qf7 stalemates
     with Graph.open(None) as graph:
-        search(graph, board, Limits(visits=200), SearchParams())
+        analyze(graph, board, Limits(visits=200), SearchParams())
         engine = Engine(EntryTable(SIZE), graph.arena)
         assert engine.search(board, 2).counts.proofs > 0
 
@@ -174,7 +174,7 @@ PLAIN = """
 import json, chess
 from dataclasses import asdict
 from graphsearch.alphabeta.engine import Engine
-from graphsearch.entries import EntryTable
+from graphsearch.record.transposition import EntryTable
 engine = Engine(EntryTable(1 << 16))
 out = []
 for fen, depth in [("4k3/8/8/3q4/8/8/3R4/3K4 w - - 0 1", 2), ("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1", 2),

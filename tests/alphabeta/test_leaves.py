@@ -9,13 +9,15 @@ import chess
 import numpy as np
 
 from graphsearch.alphabeta.engine import Engine
-from graphsearch.entries import EntryTable
-from graphsearch.evaluators.builtin_weights import load_weights
-from graphsearch.kernels.evaluation_search import MATE, exchange_of
-from graphsearch.kernels.evaluation_terms import INFO_WORDS, scaled, static_packed
-from graphsearch.kernels.jit import kernel, ptr
-from graphsearch.kernels.tables import load_tables
-from graphsearch.position import encode_move, pack
+from graphsearch.evaluators.builtin.quiescence_kernel import exchange_of
+from graphsearch.evaluators.builtin.terms_kernel import INFO_WORDS, scaled, static_packed
+from graphsearch.evaluators.builtin.weights import load_weights
+from graphsearch.jit.compiler import kernel
+from graphsearch.jit.pointers import ptr
+from graphsearch.position.board import encode_move, pack
+from graphsearch.position.scores import MATE
+from graphsearch.position.tables import load_tables
+from graphsearch.record.transposition import EntryTable
 
 from .plain import sparse_position
 

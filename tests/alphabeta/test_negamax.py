@@ -9,8 +9,8 @@ import chess
 import pytest
 
 from graphsearch.alphabeta.engine import Engine
-from graphsearch.entries import LEAST_MATE, Entry, EntryTable
-from graphsearch.kernels.evaluation_search import FAR
+from graphsearch.position.scores import FAR, LEAST_MATE
+from graphsearch.record.transposition import Entry, EntryTable
 
 from .plain import negamax, played_position, sparse_position
 

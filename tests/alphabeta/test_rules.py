@@ -9,8 +9,8 @@ import pytest
 
 from graphsearch.alphabeta.engine import Engine
 from graphsearch.alphabeta.results import DepthResult
-from graphsearch.entries import LEAST_MATE, Entry, EntryTable
-from graphsearch.kernels.evaluation_search import MATE
+from graphsearch.position.scores import LEAST_MATE, MATE
+from graphsearch.record.transposition import Entry, EntryTable
 
 from ..conftest import shared_data
 

@@ -15,26 +15,27 @@ import numpy as np
 import pytest
 
 import graphsearch.graph
-from graphsearch.alphabeta import scores
 from graphsearch.alphabeta.alone import nodes_within
 from graphsearch.alphabeta.limits import MOST_DEPTH, DepthLimits
 from graphsearch.alphabeta.ordering import bring_visited
 from graphsearch.alphabeta.outcome import AlphaBetaResult
 from graphsearch.alphabeta.results import DepthResult
 from graphsearch.alphabeta.session import search_to_depth
-from graphsearch.entries import LEAST_PLACES, Entry
 from graphsearch.errors import EvaluatorError, GraphSearchError, InvalidParameterError, UnsavedError
-from graphsearch.graph import Graph
-from graphsearch.kernels import entries as kernel
-from graphsearch.kernels import evaluation_search
-from graphsearch.params import Limits
-from graphsearch.position import key_of
-from graphsearch.provenance import UNBOUND, EvaluatorIdentity
-from graphsearch.search import search
-from graphsearch.store import Store, entries, entry_runs, info, verify
+from graphsearch.graph.graph import Graph
+from graphsearch.position.board import key_of
+from graphsearch.record import transposition_kernel as kernel
+from graphsearch.record.provenance import UNBOUND, EvaluatorIdentity
+from graphsearch.record.transposition import LEAST_PLACES, Entry
+from graphsearch.search.loop import analyze
+from graphsearch.search.params import Limits
+from graphsearch.store.info import info
+from graphsearch.store.store import Store
+from graphsearch.store.transpositions import runs, saved
+from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import ROOT
-from ..reference import HashEvaluator
+from ..support.reference import HashEvaluator
 
 KIWIPETE = chess.Board("r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1")
 MATE_IN_TWO = chess.Board("kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1")
@@ -55,9 +56,9 @@ def evaluation() -> str:
         return graph.kept_entries.evaluation
 
 
-def stored(path: Path) -> entries.Loaded:
+def stored(path: Path) -> saved.Loaded:
     with Store.open(path, read_only=True) as store:
-        return entries.load(store, evaluation())
+        return saved.load(store, evaluation())
 
 
 def assert_legal(board: chess.Board, pv: tuple[chess.Move, ...]) -> None:
@@ -154,10 +155,9 @@ def test_a_search_stops_in_time_and_has_an_answer(tmp_path: Path) -> None:
 KILLED = """
 import sys, chess
 from graphsearch.alphabeta import session
-from graphsearch.alphabeta import scores
 from graphsearch.alphabeta.alone import nodes_within
 from graphsearch.alphabeta.limits import MOST_DEPTH, DepthLimits
-from graphsearch.graph import Graph
+from graphsearch.graph.graph import Graph
 session.SAVE_SECONDS = 0.05
 told = lambda found: print(found.depth, flush=True)
 board, limits = chess.Board(sys.argv[2]), DepthLimits(depth=60)
@@ -189,7 +189,7 @@ def test_what_could_not_be_saved_is_saved_later(tmp_path: Path, monkeypatch: pyt
 
     path = tmp_path / "a.graph"
     with Graph.open_unevaluated(path) as graph:
-        monkeypatch.setattr(entries, "append", full)
+        monkeypatch.setattr(saved, "append", full)
         with pytest.raises(UnsavedError, match="disk is full; free some space") as caught:
             search_to_depth(graph, KIWIPETE, DepthLimits(depth=3), table_bytes=SMALL)
         assert caught.value.result.value is not None
@@ -209,7 +209,7 @@ def test_a_best_first_search_saves_the_entries_that_are_in_use(tmp_path: Path) -
         table = graph.use_entries(SMALL)
         assert graph.use_entries(1 << 30) is table
         table.put(KIWIPETE, Entry(5, 3, "exact", None, "pv", 0))
-        search(graph, KIWIPETE, Limits(visits=50))
+        analyze(graph, KIWIPETE, Limits(visits=50))
         assert table.dirty_count == 0
         table.put(chess.Board(), Entry(6, 3, "exact", None, "pv", 0))
     assert len(stored(path).keys) == 2
@@ -223,7 +223,7 @@ def test_entries_of_another_evaluation_are_reported_and_not_used(tmp_path: Path)
     with Store.open(path) as store, store.transaction():
         store.connection.execute("UPDATE entry_run SET evaluation = 'other'")
         store.connection.execute("DELETE FROM entry_piece")
-        entries.append(store, found.keys, found.data, "other")
+        saved.append(store, found.keys, found.data, "other")
     again = run(path, 3)
     assert again.report.ignored == len(found.keys)
     assert (again.report.loaded, again.known.depth, len(again.iterations)) == (0, 0, 3)
@@ -236,7 +236,7 @@ def test_of_too_many_entries_the_deepest_are_loaded(tmp_path: Path) -> None:
     keys = rng.integers(1, 1 << 64, 8 * LEAST_PLACES, dtype=np.uint64)
     depths = rng.permutation(np.repeat(np.arange(1, 9, dtype=np.uint64), LEAST_PLACES))
     with Store.open(path, create=True, unbound=True) as store, store.transaction():
-        entries.append(store, keys, depths << np.uint64(34) | np.uint64(3 << 41), evaluation())
+        saved.append(store, keys, depths << np.uint64(34) | np.uint64(3 << 41), evaluation())
     with Graph.open_unevaluated(path) as graph:
         table = graph.use_entries(0)
         assert graph.kept_entries is not None
@@ -250,16 +250,16 @@ def test_of_too_many_entries_the_deepest_are_loaded(tmp_path: Path) -> None:
 def test_a_reader_sees_whole_saves_while_a_search_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(entries, "SLACK", 0)
+    monkeypatch.setattr(saved, "SLACK", 0)
     path, key = tmp_path / "a.graph", f"{key_of(KIWIPETE):016x}"
     seen: list[int] = []
     with Graph.open_unevaluated(path) as graph, Store.open(path, read_only=True) as store:
 
         def look(found: DepthResult) -> None:
             graph.settle(wait=True)
-            loaded = entries.load(store, evaluation())
+            loaded = saved.load(store, evaluation())
             assert loaded.problems == []
-            rows = entry_runs.iterations(store, KIWIPETE.fen(), key, evaluation())
+            rows = runs.iterations(store, KIWIPETE.fen(), key, evaluation())
             assert sorted(rows) == list(range(1, len(rows) + 1))
             assert found.depth - 1 <= len(rows) <= found.depth
             seen.append(len(loaded.keys))
@@ -277,9 +277,9 @@ def test_a_file_needs_no_evaluator_and_stays_bound_to_its_own(tmp_path: Path) ->
         assert run(path, 2).depth == 2
         assert info(path).evaluator == expected
     with Graph.open_unevaluated(bound) as graph, pytest.raises(EvaluatorError, match="lc0"):
-        search(graph, chess.Board(), Limits(visits=5))
+        analyze(graph, chess.Board(), Limits(visits=5))
     with Graph.open(free, evaluator="uniform") as graph:
-        search(graph, KIWIPETE, Limits(visits=5))
+        analyze(graph, KIWIPETE, Limits(visits=5))
     assert info(free).evaluator.kind == "uniform"
     assert run(free, 2).stop_reason == "known"
 
@@ -320,8 +320,8 @@ def test_the_visited_part_of_a_large_file_is_brought_into_memory(
 ) -> None:
     path = tmp_path / "a.graph"
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        search(graph, KIWIPETE, Limits(visits=1000))
-    monkeypatch.setattr(graphsearch.graph, "LOADED_AT_ONCE", 0)
+        analyze(graph, KIWIPETE, Limits(visits=1000))
+    monkeypatch.setattr(graphsearch.graph.graph, "LOADED_AT_ONCE", 0)
     with Graph.open_unevaluated(path) as graph:
         assert graph.arena.node_count == 0
         assert bring_visited(graph, KIWIPETE, 100) == 100
@@ -363,14 +363,12 @@ def test_one_search_at_a_time() -> None:
 
 
 def test_the_pure_constants_are_those_of_the_kernels() -> None:
-    assert (scores.MATE, scores.FAR) == (evaluation_search.MATE, evaluation_search.FAR)
-    assert int(kernel.LEAST_MATE) == scores.LEAST_MATE
     assert int(kernel.MOST_DEPTH) == MOST_DEPTH
 
 
 def test_a_position_that_the_graph_knows_well_spares_the_first_iterations() -> None:
     with Graph.open(None) as graph:
-        search(graph, KIWIPETE, Limits(visits=1200))
+        analyze(graph, KIWIPETE, Limits(visits=1200))
         found = search_to_depth(graph, KIWIPETE, DepthLimits(depth=4), table_bytes=SMALL)
         assert [iteration.depth for iteration in found.iterations] == [2, 4]
         deeper = search_to_depth(graph, KIWIPETE, DepthLimits(depth=5), table_bytes=SMALL)
@@ -379,7 +377,7 @@ def test_a_position_that_the_graph_knows_well_spares_the_first_iterations() -> N
     assert (found.value, found.bound) == (alone.value, alone.bound)
     assert len(alone.iterations) == 4
     with Graph.open(None) as graph:
-        search(graph, KIWIPETE, Limits(visits=1200))
+        analyze(graph, KIWIPETE, Limits(visits=1200))
         limited = DepthLimits(depth=3, nodes=10**9)  # what ends early needs an answer early
         every = search_to_depth(graph, KIWIPETE, limited, table_bytes=SMALL)
         assert [iteration.depth for iteration in every.iterations] == [1, 2, 3]

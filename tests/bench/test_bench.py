@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphsearch.bench import run
+from graphsearch.bench.speed import run
 
 FIGURES = {
     "nodes",

@@ -14,21 +14,21 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, search
-from graphsearch.bench_batches import plan as plans
-from graphsearch.bench_batches import run
-from graphsearch.bench_batches.crew import Crew
-from graphsearch.bench_batches.filling import Snapshot, fill, grow
-from graphsearch.bench_batches.plan import Effort, Plan
-from graphsearch.bench_batches.plot import draw
-from graphsearch.bench_batches.price import SEQUENTIAL, Task, compare, evaluated
-from graphsearch.bench_batches.roots import Case, played, read_epd, read_reference, spread
-from graphsearch.bench_batches.rows import price
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.bench.batches import plan as plans
+from graphsearch.bench.batches.crew import Crew
+from graphsearch.bench.batches.filling import Snapshot, fill, grow
+from graphsearch.bench.batches.plan import Effort, Plan
+from graphsearch.bench.batches.plot import draw
+from graphsearch.bench.batches.price import SEQUENTIAL, Task, compare, evaluated
+from graphsearch.bench.batches.report import run
+from graphsearch.bench.batches.roots import Case, played, read_epd, read_reference, spread
+from graphsearch.bench.batches.rows import price
 from graphsearch.errors import GraphSearchError, InvalidPositionError
-from graphsearch.evaluators import create
-from graphsearch.kernels import layout
-from graphsearch.kernels.kinds import BUILTIN, UNIFORM
-from graphsearch.params import GATHERERS
+from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.kinds import BUILTIN, UNIFORM
+from graphsearch.graph import arena_kernel
+from graphsearch.search.params import GATHERERS
 
 from ..conftest import Cli, finish, start
 
@@ -171,7 +171,7 @@ def test_progress_ends_at_all_and_names_each_cell(
 
 
 def test_differences_are_taken_position_by_position() -> None:
-    from graphsearch.bench_batches.price import Outcome
+    from graphsearch.bench.batches.price import Outcome
 
     answers = [
         {("classic", 8): Outcome(1.0, 0.1, 0.2, None), ("flow", 8): Outcome(0.0, 0.3, 0.3, None)},
@@ -205,7 +205,7 @@ def test_batches_beyond_the_evaluations_are_all_the_same() -> None:
 
 def test_waste_counts_evaluated_positions_and_no_finished_games() -> None:
     with Graph.open(None) as graph:
-        result = search(graph, chess.Board(MATE), Limits(evaluations=150), SearchParams(minibatch_size=1))
+        result = analyze(graph, chess.Board(MATE), Limits(evaluations=150), SearchParams(minibatch_size=1))
         keys = evaluated(graph.arena)
         assert len(np.unique(keys)) == len(keys) == result.evaluations < graph.node_count
 
@@ -230,16 +230,16 @@ def test_measuring_leaves_the_graph_as_it_was() -> None:
     with Graph.open(None) as graph:
         grow(graph, board, 250)
         before = Snapshot(graph.arena)
-        slots = int(graph.arena.counters[layout.RECORD_WORDS])
+        slots = int(graph.arena.counters[arena_kernel.RECORD_WORDS])
         records = graph.arena.arrays.records[:slots].copy()
         counters = graph.arena.counters.copy()
         done = list(fill(graph, board, TINY[UNIFORM], (1, 32), GATHERERS))
         assert len(done) == 8
-        counted = slice(layout.COUNTED.start, layout.COUNTED.stop)
+        counted = slice(arena_kernel.COUNTED.start, arena_kernel.COUNTED.stop)
         assert (graph.arena.counters[counted] == counters[counted]).all()
         assert (graph.arena.arrays.records[:slots] == records).all()
         before.put_back()
-        assert graph.node_count == counters[layout.NODES]
+        assert graph.node_count == counters[arena_kernel.NODES]
 
 
 def test_a_wave_is_the_same_whenever_it_is_gathered() -> None:
@@ -355,7 +355,7 @@ def test_the_command_prints_one_json_object_and_draws(cli: Cli, tmp_path: Path) 
 def test_tables_fit_in_120_columns_and_show_every_gatherer(
     found: dict[str, Any], cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphsearch.bench_batches.run", lambda plan, report: found)
+    monkeypatch.setattr("graphsearch.bench.batches.report.run", lambda plan, report: found)
     outcome = cli("bench", "--batches")
     assert outcome.code == 0, outcome.err
     lines = outcome.out.splitlines()

@@ -10,11 +10,12 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch import bench_offload
-from graphsearch.bench_offload.instruments import Moment, Pace, SlowEvaluator, Stopwatch
-from graphsearch.bench_offload.plan import Plan
+from graphsearch.bench.offload import report
+from graphsearch.bench.offload.instruments import Moment, Pace, SlowEvaluator, Stopwatch
+from graphsearch.bench.offload.plan import Plan
 from graphsearch.errors import GraphSearchError
-from graphsearch.evaluators import PositionBatch, UniformEvaluator
+from graphsearch.evaluators.protocol import PositionBatch
+from graphsearch.evaluators.uniform import UniformEvaluator
 
 from ..conftest import Cli
 
@@ -50,7 +51,7 @@ MAY_BE_ZERO = (
 def test_the_offload_benchmark_gives_every_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     told: list[str] = []
-    figures = bench_offload.run(told.append, nodes=20_000, ram_bytes=8_000_000, repeats=1)
+    figures = report.run(told.append, nodes=20_000, ram_bytes=8_000_000, repeats=1)
     assert list(figures)[: len(PROMISED)] == PROMISED
     assert len(told) >= 6
     assert json.loads(json.dumps(figures, allow_nan=False)) == figures
@@ -65,13 +66,13 @@ def test_the_offload_benchmark_gives_every_figure(tmp_path: Path, monkeypatch: p
 def test_a_part_that_fails_is_named(tmp_path: Path) -> None:
     Plan(str(tmp_path), 1000, 1 << 20, 1000, 1000).write()
     with pytest.raises(GraphSearchError, match=r"the part reads of the benchmark failed: .*sample"):
-        bench_offload._phase("reads", Plan.read(tmp_path))
+        report._phase("reads", Plan.read(tmp_path))
 
 
 def test_a_disk_that_is_too_small_is_told_before_anything_is_done() -> None:
     told: list[str] = []
     with pytest.raises(GraphSearchError, match="TMPDIR"):
-        bench_offload.run(told.append, nodes=10**15)
+        report.run(told.append, nodes=10**15)
     assert not told
 
 

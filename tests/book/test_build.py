@@ -26,13 +26,15 @@ from graphsearch.book.toml import parse_config
 from graphsearch.book.tree import OPEN, BookTree
 from graphsearch.book.why import why
 from graphsearch.errors import EvaluatorError, EvaluatorMismatchError, GraphSearchError, StoreError
-from graphsearch.evaluators import Evaluation, PositionBatch
-from graphsearch.provenance import EvaluatorIdentity
-from graphsearch.store import Store, games, verify
-from graphsearch.store.books import books
+from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.record.provenance import EvaluatorIdentity
+from graphsearch.store.store import Store
+from graphsearch.store.tables import games
+from graphsearch.store.tables.books import books
+from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import ROOT, Cli
-from ..counting import CountingEvaluator
+from ..support.counting import CountingEvaluator
 
 SMALL = Leaf(evaluations=20, params=(("MinibatchSize", "8"),))
 WIDE = Window(own_cp=20, own_moves=2, reply_cp=30, reply_p=0.08, reply_moves=3)
@@ -161,7 +163,7 @@ CHILD = """
 import sys
 from pathlib import Path
 from tests.book.test_build import built, config
-from tests.counting import CountingEvaluator
+from tests.support.counting import CountingEvaluator
 built(Path(sys.argv[1]), config(max_ply=6), evaluator=CountingEvaluator(log=Path(sys.argv[2])))
 """
 
@@ -305,7 +307,7 @@ def test_two_books_share_one_file_and_its_evaluations(tmp_path: Path) -> None:
 
 
 def test_records_that_were_pruned_are_searched_again(tmp_path: Path) -> None:
-    from graphsearch.store import prune
+    from graphsearch.store.upkeep.prune import prune
 
     path = tmp_path / "a.graph"
     before = built(path, config())

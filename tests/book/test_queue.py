@@ -13,21 +13,21 @@ import chess
 import pytest
 
 from graphsearch.book import queue
-from graphsearch.book.entries import from_games, from_lines, from_text
 from graphsearch.book.queue import Entry, add, drop, drop_all, items, set_state, waiting
+from graphsearch.book.queue_items import from_games, from_lines, from_text
 from graphsearch.errors import InvalidParameterError, InvalidPositionError, StoreError, StoreLockedError
-from graphsearch.store import Store
 from graphsearch.store.migrations import FORMAT_VERSION
+from graphsearch.store.store import Store
 
-from ..books import small_book
 from ..conftest import ROOT
+from ..support.books import small_book
 
 START = Entry(chess.STARTING_FEN, (), "here")
 LINE = Entry(chess.STARTING_FEN, ("e2e4", "e7e5"), "there")
 
 HOLDER = """
 import sys
-from graphsearch.store import Store
+from graphsearch.store.store import Store
 with Store.open(sys.argv[1]) as store:
     if sys.argv[2] == "transaction":
         with store.transaction():

@@ -14,9 +14,9 @@ from graphsearch.book.build import BuildLimits, BuildReport, build
 from graphsearch.book.config import Root, Ruling
 from graphsearch.book.growth import hex_key
 from graphsearch.book.queue import Entry
-from graphsearch.evaluators import Evaluation, PositionBatch
+from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 
-from ..counting import CountingEvaluator
+from ..support.counting import CountingEvaluator
 from .test_build import built, config, tree_of_file
 
 START = chess.STARTING_FEN

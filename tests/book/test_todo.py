@@ -9,15 +9,15 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch import Graph, Limits, search
+from graphsearch import Graph, Limits, analyze
 from graphsearch.book.bottlenecks import Bottleneck, find_bottlenecks
 from graphsearch.book.queue import items
 from graphsearch.book.shape import Edge, Position, Shape
 from graphsearch.book.todo import MissingReply, Verdict, todo
 from graphsearch.errors import InvalidParameterError
-from graphsearch.store import Store
+from graphsearch.store.store import Store
 
-from ..books import Handmade, board_after, random_book, small_book
+from ..support.books import Handmade, board_after, random_book, small_book
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("gaps") / "white.graph"
     with Graph.open(path) as graph:
         for line in ("", "e4", "d4"):
-            search(graph, board_after(line), Limits(visits=20))
+            analyze(graph, board_after(line), Limits(visits=20))
     return path
 
 
@@ -89,7 +89,7 @@ def test_gaps_are_the_likely_replies_that_the_book_lacks(searched: Path, tmp_pat
             board = board_after(line)
             record = store.read(board)
             assert record is not None
-            from graphsearch.position import legal_moves
+            from graphsearch.position.board import legal_moves
 
             likely = {m.uci() for m, p in zip(legal_moves(board), record.priors, strict=True) if p >= 0.04}
             in_book = {"e4": {"e7e5", "c7c5"}, "d4": {"d7d5"}}[line]

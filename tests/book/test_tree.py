@@ -8,9 +8,10 @@ import random
 import pytest
 
 from graphsearch.book.config import Expansion
+from graphsearch.book.moves import BookMove
 from graphsearch.book.order import order_of
-from graphsearch.book.tree import END, LEAF, OPEN, BookMove, BookTree, Position, loss_of
-from graphsearch.values import cp_from_q, q_from_cp
+from graphsearch.book.tree import END, LEAF, OPEN, BookTree, Position, loss_of
+from graphsearch.position.values import cp_from_q, q_from_cp
 
 from .trees import end, tree_of
 

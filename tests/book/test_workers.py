@@ -15,23 +15,19 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, search
+from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.book.desk import Outcome, Task
-from graphsearch.book.workers import WorkerDesk
-from graphsearch.errors import (
-    EvaluatorError,
-    EvaluatorMismatchError,
-    InvalidParameterError,
-    StoreError,
-)
-from graphsearch.evaluators import EvaluatorSpec
-from graphsearch.position import key_of
-from graphsearch.store import Store, verify
+from graphsearch.book.workers.desk import WorkerDesk
+from graphsearch.errors import EvaluatorError, EvaluatorMismatchError, InvalidParameterError, StoreError
+from graphsearch.evaluators.factory import EvaluatorSpec
+from graphsearch.position.board import key_of
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import ROOT
-from ..graphs import check_invariants, numbers_below
-from ..pools import Oracle, children, evaluated, is_alive, run_script, until
-from ..reference import HashEvaluator
+from ..support.graphs import check_invariants, numbers_below
+from ..support.pools import Oracle, children, evaluated, is_alive, run_script, until
+from ..support.reference import HashEvaluator
 
 KINGS = chess.Board("8/8/3k4/8/8/3K4/4P3/8 w - - 0 1")  # a small world: all ways transpose
 BATCH = (("MinibatchSize", "16"),)
@@ -129,7 +125,7 @@ def test_one_worker_finds_what_a_search_in_this_process_finds(
             assert (outcome.visits, outcome.error) == (one.visits or outcome.visits, "")
     with Graph.open(tmp_path / "local.graph", evaluator=HashEvaluator()) as local:
         for one in tasks:
-            search(
+            analyze(
                 local,
                 chess.Board(one.fen),
                 Limits(evaluations=one.evaluations, visits=one.visits),
@@ -300,9 +296,9 @@ def test_closing_stops_what_runs_saves_it_and_nothing_is_evaluated_again(
 SCRIPT = """
 import sys
 from pathlib import Path
-from graphsearch.book.workers import WorkerDesk
+from graphsearch.book.workers.desk import WorkerDesk
 from tests.book.test_workers import task
-from tests.pools import Oracle
+from tests.support.pools import Oracle
 
 if __name__ == "__main__":
     desk = WorkerDesk({path!r}, Oracle(Path({log!r}), seconds=0.002), 2, book=1, run={run})

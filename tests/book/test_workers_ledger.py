@@ -14,14 +14,14 @@ import pytest
 from graphsearch.book.workers.ledger import Holder, Ledger
 from graphsearch.book.workers.merging import Merged, merged, tightened, visits_of
 from graphsearch.book.workers.messages import Answers, Ask, News, Publish
-from graphsearch.evaluators import Evaluation, PositionBatch
-from graphsearch.position import legal_moves, pack
-from graphsearch.record import UNPROVEN, Edge, NodeRecord, RecordBatch
-from graphsearch.store import Store
-from graphsearch.values import D_SCALE
+from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.position.board import legal_moves, pack
+from graphsearch.position.values import D_SCALE
+from graphsearch.record.node import UNPROVEN, Edge, NodeRecord, RecordBatch
+from graphsearch.store.store import Store
 
-from ..pools import games, until
-from ..reference import HashEvaluator
+from ..support.pools import games, until
+from ..support.reference import HashEvaluator
 
 BATCH = PositionBatch.from_boards(games(6))
 TRUTH = HashEvaluator().evaluate(BATCH)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphsearch.book.config import Expansion
+from graphsearch.book.moves import BookMove
 from graphsearch.book.order import order_of
-from graphsearch.book.tree import END, LEAF, OPEN, BookMove, BookTree, Position
+from graphsearch.book.tree import END, LEAF, OPEN, BookTree, Position
 
 Edge = tuple[str, str] | tuple[str, str, dict[str, Any]]  # move, child, fields of the move
 

@@ -11,27 +11,20 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch import Graph, Limits, search
+from graphsearch import Graph, Limits, analyze
 from graphsearch.errors import (
     EvaluatorError,
     EvaluatorMismatchError,
     InvalidParameterError,
     UnknownEvaluatorError,
 )
-from graphsearch.evaluators import (
-    BuiltinEvaluator,
-    CombinedEvaluator,
-    Evaluation,
-    EvaluatorSpec,
-    PooledEvaluator,
-    PositionBatch,
-    TableEntry,
-    TableEvaluator,
-    UniformEvaluator,
-    check,
-    create,
-    parse_options,
-)
+from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
+from graphsearch.evaluators.combined import CombinedEvaluator
+from graphsearch.evaluators.factory import EvaluatorSpec, check, create, parse_options
+from graphsearch.evaluators.pool.evaluator import PooledEvaluator
+from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.evaluators.table import TableEntry, TableEvaluator
+from graphsearch.evaluators.uniform import UniformEvaluator
 
 BATCH = PositionBatch.from_boards([chess.Board(), chess.Board("4k3/8/8/8/8/8/4P3/4K3 w - - 0 1")])
 
@@ -187,7 +180,7 @@ def test_the_identity_names_both_parts(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     spec = EvaluatorSpec(policy="uniform", value="builtin")
     with Graph.open(path, evaluator=spec) as graph:
-        search(graph, chess.Board(), Limits(visits=30))
+        analyze(graph, chess.Board(), Limits(visits=30))
     identity = create(spec).identity
     assert identity.options["policy.kind"] == "uniform"
     assert identity.options["value.kind"] == "builtin"
@@ -243,7 +236,7 @@ def test_a_graph_closes_the_evaluator_that_it_made_and_no_other(monkeypatch: pyt
     mine = Meeting(threading.Barrier(1))
     Graph.open(None, evaluator=mine).close()
     assert not mine.closed
-    monkeypatch.setattr("graphsearch.graph.create", lambda which: mine)
+    monkeypatch.setattr("graphsearch.graph.graph.create", lambda which: mine)
     Graph.open(None, evaluator="uniform").close()
     assert mine.closed
 
@@ -256,7 +249,7 @@ def test_search_with_both_is_a_search_with_a_table_of_both() -> None:
     found: list[Any] = []
     for evaluator in (CombinedEvaluator(policy, value), whole):
         with Graph.open(None, evaluator=evaluator) as graph:
-            found.append(search(graph, chess.Board(), Limits(visits=200)).as_dict()["moves"])
+            found.append(analyze(graph, chess.Board(), Limits(visits=200)).as_dict()["moves"])
     assert found[0] == found[1]
 
 

@@ -22,21 +22,23 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from graphsearch import Graph, Limits, SearchParams, search
+from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import (
     EvaluatorError,
     EvaluatorMismatchError,
     InvalidParameterError,
     UnknownEvaluatorError,
 )
-from graphsearch.evaluators import Evaluator, Lc0Evaluator, PositionBatch, checked, create
+from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.lc0.evaluator import Lc0Evaluator
 from graphsearch.evaluators.lc0.planes import input_planes
 from graphsearch.evaluators.lc0.policy import output_indices
 from graphsearch.evaluators.lc0.weights import read_network
+from graphsearch.evaluators.protocol import Evaluator, PositionBatch, checked
 
 from ..conftest import Cli, shared_data
-from ..graphs import check_invariants
-from ..networks import Tiny, data, net, number, policy_cell, policy_texts, softmax, word
+from ..support.graphs import check_invariants
+from ..support.networks import Tiny, data, net, number, policy_cell, policy_texts, softmax, word
 
 Floats = NDArray[np.float64]
 TOLERANCE = 1e-3
@@ -489,7 +491,7 @@ def test_a_name_without_a_network_is_unknown(name: str) -> None:
 def test_a_search_holds_what_the_network_says(tiny_file: Path, tmp_path: Path) -> None:
     board, path = chess.Board(), tmp_path / "a.graph"
     with Graph.open(path, evaluator=f"lc0:{tiny_file}") as graph:
-        result = search(graph, board, Limits(visits=400), SearchParams(minibatch_size=32))
+        result = analyze(graph, board, Limits(visits=400), SearchParams(minibatch_size=32))
         check_invariants(graph, board)
         record = graph.read(board)
         assert record is not None
@@ -499,14 +501,14 @@ def test_a_search_holds_what_the_network_says(tiny_file: Path, tmp_path: Path) -
     assert result.visits >= 400
     assert result.evaluations > 100
     with Graph.open(path, evaluator=f"lc0:{tiny_file}") as graph:
-        again = search(graph, board, Limits(visits=100), SearchParams(minibatch_size=32))
+        again = analyze(graph, board, Limits(visits=100), SearchParams(minibatch_size=32))
     assert again.visits == result.visits + again.new_visits
 
 
 def test_a_file_refuses_another_network_and_another_temperature(tiny_file: Path, tmp_path: Path) -> None:
     path, other = tmp_path / "a.graph", written(tmp_path / "other.pb.gz", Tiny(2).file)
     with Graph.open(path, evaluator=f"lc0:{tiny_file}") as graph:
-        search(graph, chess.Board(), Limits(visits=50))
+        analyze(graph, chess.Board(), Limits(visits=50))
     refused: list[str | Evaluator] = [
         create(f"lc0:{other}"),
         create(f"lc0:{tiny_file}", {"PolicyTemperature": "1"}),

@@ -13,17 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from graphsearch.evaluators import PositionBatch
 from graphsearch.evaluators.lc0.planes import input_planes
-from graphsearch.evaluators.lc0.policy import (
-    convolution_outputs,
-    output_indices,
-    policy_moves,
-    priors,
-)
+from graphsearch.evaluators.lc0.policy import convolution_outputs, output_indices, policy_moves, priors
+from graphsearch.evaluators.protocol import PositionBatch
 
 from ..conftest import shared_data
-from ..networks import policy_cell, policy_texts
+from ..support.networks import policy_cell, policy_texts
 
 STARTS = [
     chess.STARTING_FEN,

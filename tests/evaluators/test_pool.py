@@ -16,19 +16,20 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, search
+from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import EvaluatorError, InvalidParameterError
-from graphsearch.evaluators import Evaluation, PooledEvaluator, PositionBatch, create, pooled
-from graphsearch.evaluators.pool import threads_per_worker
+from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.pool.evaluator import PooledEvaluator, pooled, threads_per_worker
 from graphsearch.evaluators.pool.pace import Pace
 from graphsearch.evaluators.pool.worker import compiled_once
-from graphsearch.kernels import jit
+from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.jit import compiler
 
 from ..conftest import ROOT
-from ..graphs import records_below
-from ..networks import Tiny
-from ..pools import Oracle, children, evaluated, games, in_the_middle, is_alive, run_script, until
-from ..reference import HashEvaluator
+from ..support.graphs import records_below
+from ..support.networks import Tiny
+from ..support.pools import Oracle, children, evaluated, games, in_the_middle, is_alive, run_script, until
+from ..support.reference import HashEvaluator
 
 BATCH = PositionBatch.from_boards(games(200))
 BAD = games(101)[100].epd()
@@ -103,7 +104,7 @@ def test_a_search_with_a_pool_stores_the_same_records(log: Path) -> None:
 def searched(evaluator: Any, visits: int = 1500) -> Any:
     """Returns every record of a search, and what it counted."""
     with Graph.open(None, evaluator=evaluator) as graph:
-        result = search(graph, chess.Board(), Limits(visits=visits), SearchParams(minibatch_size=64))
+        result = analyze(graph, chess.Board(), Limits(visits=visits), SearchParams(minibatch_size=64))
         records = {key: record for key, (_, record) in records_below(graph, chess.Board()).items()}
         return records, result.evaluations, result.visits
 
@@ -267,8 +268,9 @@ def test_closing_from_another_thread_ends_a_batch_that_is_under_way(log: Path) -
 SCRIPT = """
 import signal, sys
 from pathlib import Path
-from graphsearch.evaluators import PositionBatch, pooled
-from tests.pools import Oracle, games
+from graphsearch.evaluators.pool.evaluator import pooled
+from graphsearch.evaluators.protocol import PositionBatch
+from tests.support.pools import Oracle, games
 
 if __name__ == "__main__":
     for number in {handled}:
@@ -385,8 +387,8 @@ def test_workers_share_the_cores_of_the_machine() -> None:
 def test_kernels_are_compiled_by_one_process_while_others_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jit, "CACHE_FOLDER", tmp_path)
-    monkeypatch.setattr(jit, "JIT_OFF", False)
+    monkeypatch.setattr(compiler, "CACHE_FOLDER", tmp_path)
+    monkeypatch.setattr(compiler, "JIT_OFF", False)
     order: list[str] = []
 
     def second() -> None:
@@ -399,4 +401,4 @@ def test_kernels_are_compiled_by_one_process_while_others_wait(
         order.append("first")
     thread.join()
     assert order == ["first", "second"]
-    assert jit.is_compiled("test")
+    assert compiler.is_compiled("test")

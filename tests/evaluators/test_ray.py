@@ -15,16 +15,18 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, search
+from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import EvaluatorError, InvalidParameterError
-from graphsearch.evaluators import PooledEvaluator, PositionBatch, create, pooled
+from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.pool import cluster
 from graphsearch.evaluators.pool.cluster import ENVIRONMENT
+from graphsearch.evaluators.pool.evaluator import PooledEvaluator, pooled
+from graphsearch.evaluators.protocol import PositionBatch
 
 from ..conftest import ROOT
-from ..graphs import records_below
-from ..pools import Oracle, children, evaluated, games, in_the_middle, is_alive, run_script, until
-from ..reference import HashEvaluator
+from ..support.graphs import records_below
+from ..support.pools import Oracle, children, evaluated, games, in_the_middle, is_alive, run_script, until
+from ..support.reference import HashEvaluator
 
 pytest.importorskip("ray", reason="needs Ray: pip install 'graphsearch[ray]'")
 
@@ -71,8 +73,9 @@ SCRIPT = """
 import sys, time
 from pathlib import Path
 from importlib import import_module
-from graphsearch.evaluators import PositionBatch, pooled
-from tests.pools import Oracle, games
+from graphsearch.evaluators.pool.evaluator import pooled
+from graphsearch.evaluators.protocol import PositionBatch
+from tests.support.pools import Oracle, games
 
 if __name__ == "__main__":
     log = Path(sys.argv[0]).parent / "log"
@@ -111,7 +114,7 @@ def test_a_cluster_of_ones_own_survives_signals_and_ends_with_the_program(tmp_pa
 def searched(evaluator: Any) -> Any:
     """Returns every record of a search, and what it counted."""
     with Graph.open(None, evaluator=evaluator) as graph:
-        result = search(graph, chess.Board(), Limits(visits=800), SearchParams(minibatch_size=64))
+        result = analyze(graph, chess.Board(), Limits(visits=800), SearchParams(minibatch_size=64))
         records = {key: record for key, (_, record) in records_below(graph, chess.Board()).items()}
         return records, result.evaluations, result.visits
 

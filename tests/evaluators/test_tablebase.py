@@ -10,20 +10,14 @@ import chess.syzygy
 import numpy as np
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, query, search
+from graphsearch import Graph, Limits, SearchParams, analyze, show
 from graphsearch.errors import EvaluatorError
-from graphsearch.evaluators import (
-    BuiltinEvaluator,
-    EvaluatorSpec,
-    PositionBatch,
-    Syzygy,
-    TablebaseEvaluator,
-    TableEntry,
-    TableEvaluator,
-    checked,
-    create,
-)
-from graphsearch.params import GATHERERS
+from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
+from graphsearch.evaluators.factory import EvaluatorSpec, create
+from graphsearch.evaluators.protocol import PositionBatch, checked
+from graphsearch.evaluators.table import TableEntry, TableEvaluator
+from graphsearch.evaluators.tablebase import Syzygy, TablebaseEvaluator
+from graphsearch.search.params import GATHERERS
 
 TABLES = Path(__file__).parents[2].parent / "shared" / "syzygy"
 needs_tables = pytest.mark.skipif(not TABLES.is_dir(), reason="the Syzygy tables are not at hand")
@@ -97,7 +91,7 @@ def test_a_search_ends_at_what_is_proven_and_keeps_the_proof(
     path = tmp_path / "a.graph"
     with Graph.open(path, evaluator=TablebaseEvaluator(inner, tables)) as graph:
         params = SearchParams(minibatch_size=batch, gather=gather, overlap=0)
-        search(graph, board, Limits(visits=400), params)
+        analyze(graph, board, Limits(visits=400), params)
         seen = [record for chunk in graph.store.scan() for record in map(chunk.record, range(len(chunk)))]  # type: ignore[union-attr]
     proven = [record for record in seen if not record.terminal and record.bounds[0] == record.bounds[1]]
     assert proven
@@ -111,12 +105,12 @@ def test_a_search_ends_at_what_is_proven_and_keeps_the_proof(
 def test_a_proven_root_is_searched_and_keeps_its_value(tables: Syzygy, tmp_path: Path) -> None:
     board = chess.Board("8/8/8/4k3/8/4K3/4P3/8 w - - 0 1")
     with Graph.open(tmp_path / "a.graph", evaluator=TablebaseEvaluator(BuiltinEvaluator(), tables)) as graph:
-        result = search(graph, board, Limits(visits=300))
+        result = analyze(graph, board, Limits(visits=300))
     expected = tables.result(board)
     assert result.node.bounds == (expected, expected)
     assert result.node.q == expected
     assert result.visits == 300
-    node = query(tmp_path / "a.graph", board)
+    node = show(tmp_path / "a.graph", board)
     assert node is not None
     assert node.bounds == (expected, expected)
     assert node.as_dict()["bounds"] == [expected, expected]
@@ -130,12 +124,12 @@ def test_a_win_is_not_proven_for_a_path_with_a_higher_clock(tables: Syzygy, tmp_
     drawn = chess.Board("3k4/3P4/4K3/8/8/8/8/8 w - - 0 1")
     with Graph.open(tmp_path / "a.graph", evaluator=TablebaseEvaluator(BuiltinEvaluator(), tables)) as graph:
         for board in (won, drawn):
-            search(graph, board, Limits(visits=1))
+            analyze(graph, board, Limits(visits=1))
     for board, later in ((won, (0, 1)), (drawn, None)):
         result = tables.result(board)
         moved = board.copy()
         moved.halfmove_clock = 30
-        node, after = query(tmp_path / "a.graph", board), query(tmp_path / "a.graph", moved)
+        node, after = show(tmp_path / "a.graph", board), show(tmp_path / "a.graph", moved)
         assert node is not None
         assert after is not None
         assert node.bounds == (result, result)
@@ -222,7 +216,7 @@ def test_a_reevaluation_with_tables_writes_their_proofs(tmp_path: Path, cli: Any
     for _ in range(2):  # the second time there is nothing left to do
         done = cli("reevaluate", path, "--evaluator", "uniform", "--syzygy", str(TABLES), "--json")
         assert done.code == 0
-    node = query(path, chess.Board(fen))
+    node = show(path, chess.Board(fen))
     assert node is not None
     assert (node.bounds[0], node.evaluator) == (node.bounds[1], 0)
     assert cli("store", "verify", path).code == 0

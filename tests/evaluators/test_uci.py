@@ -15,20 +15,23 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, query, search
+from graphsearch import Graph, Limits, SearchParams, analyze, show
 from graphsearch.errors import (
     EvaluatorError,
     EvaluatorMismatchError,
     InvalidParameterError,
     UnknownEvaluatorError,
 )
-from graphsearch.evaluators import Evaluation, PositionBatch, UciEvaluator, checked, create
-from graphsearch.evaluators.uci import UciSettings, engine
+from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.protocol import Evaluation, PositionBatch, checked
+from graphsearch.evaluators.uci import engine
+from graphsearch.evaluators.uci.evaluator import UciEvaluator
 from graphsearch.evaluators.uci.scores import Score, cp_wdl, last_score, policy_q, scores_by_move, wdl_of
-from graphsearch.store import verify
+from graphsearch.evaluators.uci.settings import UciSettings
+from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import Cli, finish, start
-from ..engines import cp_of, fake_engine, sent, stockfish
+from ..support.engines import cp_of, fake_engine, sent, stockfish
 
 FENS = (
     chess.STARTING_FEN,
@@ -348,7 +351,7 @@ def test_a_graph_file_is_bound_to_the_engine(tmp_path: Path, made: list[UciEvalu
     file, path = tmp_path / "a.graph", fake_engine(tmp_path)
     made += [UciEvaluator(str(path)), UciEvaluator.from_options(str(path), {"nodes": "10"})]
     with Graph.open(file, evaluator=made[0]) as graph:
-        search(graph, chess.Board(), Limits(visits=3))
+        analyze(graph, chess.Board(), Limits(visits=3))
     with pytest.raises(EvaluatorMismatchError):
         Graph.open(file, evaluator=made[1])
 
@@ -656,7 +659,7 @@ def test_an_evaluator_that_is_forgotten_ends_its_engine(tmp_path: Path) -> None:
 
 HOLDER = """
 import sys, time
-from graphsearch.evaluators import UciEvaluator
+from graphsearch.evaluators.uci.evaluator import UciEvaluator
 evaluator = UciEvaluator(sys.argv[1])
 print(*evaluator.processes(), flush=True)
 if sys.argv[2] == "wait":
@@ -714,14 +717,14 @@ def go(board, words, k):
         Graph.open(file, evaluator=made[0]) as graph,
         pytest.raises(EvaluatorError, match="ended with code 9"),
     ):
-        search(graph, chess.Board(), Limits(visits=500), params)
-    node = query(file, chess.Board())
+        analyze(graph, chess.Board(), Limits(visits=500), params)
+    node = show(file, chess.Board())
     assert node is not None
     assert 20 <= node.visits <= 80
     assert verify(file).ok
     (tmp_path / "healed").touch()
     with Graph.open(file, evaluator=made[0]) as graph:
-        assert search(graph, chess.Board(), Limits(visits=40), params).visits == node.visits + 40
+        assert analyze(graph, chess.Board(), Limits(visits=40), params).visits == node.visits + 40
     assert verify(file).ok
 
 
@@ -732,7 +735,7 @@ def test_a_search_that_overlaps_with_two_engines_finds_what_one_finds(
     for workers in ("1", "2"):
         made.append(UciEvaluator.from_options(str(path), {"workers": workers}))
         with Graph.open(None, evaluator=made[-1]) as graph:
-            result = search(graph, chess.Board(), Limits(visits=150), SearchParams(minibatch_size=16))
+            result = analyze(graph, chess.Board(), Limits(visits=150), SearchParams(minibatch_size=16))
             found.append([(move.move, move.n, move.q) for move in result.node.moves])
     assert found[0] == found[1]
 
@@ -773,7 +776,7 @@ def test_ctrl_c_saves_before_the_engines_end(tmp_path: Path) -> None:
     done = finish(process)
     assert done.code == 130, done.err
     assert sent(path).count("uci") == 2  # none was started again
-    node = query(file, chess.Board())
+    node = show(file, chess.Board())
     assert node is not None
     assert node.visits == done.json["visits"] > 4
 

@@ -9,13 +9,14 @@ from typing import Any
 
 import chess
 
-from graphsearch import Graph, Limits, SearchParams, search
-from graphsearch.evaluators import Evaluator, create
-from graphsearch.position import FREE_CLOCK, NOT_TERMINAL, key_of, legal_moves, pack, terminal_kind
-from graphsearch.record import TERMINAL_FLAGS, Edge, NodeRecord
-from graphsearch.store import Store
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.protocol import Evaluator
+from graphsearch.position.board import FREE_CLOCK, NOT_TERMINAL, key_of, legal_moves, pack, terminal_kind
+from graphsearch.record.node import TERMINAL_FLAGS, Edge, NodeRecord
+from graphsearch.store.store import Store
 
-from ..reference import HashEvaluator
+from ..support.reference import HashEvaluator
 
 ENDGAME = "8/8/4k3/8/8/4K3/4P3/R6r w - - 0 1"  # kings and rooks shuffle: cycles and draws of the path
 CASTLES = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1"
@@ -43,7 +44,7 @@ def _filled(
             board = chess.Board(fen)
             for san in line.split():
                 board.push_san(san)
-            search(graph, board, Limits(visits=visits), SearchParams(minibatch_size=batch))
+            analyze(graph, board, Limits(visits=visits), SearchParams(minibatch_size=batch))
     return path
 
 

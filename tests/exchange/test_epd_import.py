@@ -15,7 +15,7 @@ from graphsearch.errors import InvalidPositionError
 from graphsearch.exchange.epd_import import import_epd, read_epd
 from graphsearch.exchange.report import FileReport
 from graphsearch.exchange.sources import Given
-from graphsearch.position import key_of
+from graphsearch.position.board import key_of
 
 from ..conftest import Cli, shared_data
 

@@ -21,8 +21,8 @@ from graphsearch.exchange import polyglot_export
 from graphsearch.exchange.polyglot import ENTRY, MAX_WEIGHT
 from graphsearch.exchange.polyglot_export import export_polyglot, loss_weight, scaled
 from graphsearch.exchange.selection import Selection
-from graphsearch.position import key_of
-from graphsearch.record import node_value
+from graphsearch.position.board import key_of
+from graphsearch.record.node import node_value
 
 from ..conftest import Cli, shared_data
 from ..store.records import filled

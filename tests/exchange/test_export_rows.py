@@ -13,10 +13,10 @@ import pytest
 from graphsearch.exchange.epd_export import export_epd
 from graphsearch.exchange.rows_export import COLUMNS, export_csv, export_jsonl
 from graphsearch.exchange.selection import Selection
-from graphsearch.position import key_of, legal_moves, terminal_kind
-from graphsearch.query import edge_of, node_mean, ranking
-from graphsearch.record import NodeRecord
-from graphsearch.values import cp_from_q
+from graphsearch.graph.view import edge_of, node_mean, ranking
+from graphsearch.position.board import key_of, legal_moves, terminal_kind
+from graphsearch.position.values import cp_from_q
+from graphsearch.record.node import NodeRecord
 
 from ..store.records import filled
 from .exported import ENDGAME, PROMOTES, add_book, add_games, after, known_below, made_record, searched

@@ -16,17 +16,18 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, search
+from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import InvalidParameterError, InvalidPositionError
 from graphsearch.exchange.rows_export import export_jsonl
 from graphsearch.exchange.selection import Selection, read_root
 from graphsearch.exchange.steps import move_lists, positions_after, sans, uci_of
-from graphsearch.position import encode_move, key_of, legal_moves, pack
+from graphsearch.position.board import encode_move, key_of, legal_moves, pack
+from tests.conftest import ROOT
 
 from ..conftest import Cli, finish, start
-from ..reference import HashEvaluator
 from ..store.records import filled, random_board
 from ..store.test_damage import flip
+from ..support.reference import HashEvaluator
 from .exported import ENDGAME, after, known_below, made_record, searched, uniform_graph
 
 FORMATS = ("polyglot", "pgn", "epd", "jsonl", "csv")
@@ -165,7 +166,7 @@ def test_a_finished_game_is_a_position_without_moves(cli: Cli, tmp_path: Path) -
 
 
 def test_files_of_older_formats_are_read_as_they_are(cli: Cli, tmp_path: Path) -> None:
-    golden = Path(__file__).resolve().parents[1] / "golden" / "format1.graph"
+    golden = ROOT / "tests" / "golden" / "format1.graph"
     path = Path(shutil.copy(golden, tmp_path / "old.graph"))
     for form in FORMATS:
         out = tmp_path / f"out.{form}"
@@ -180,12 +181,12 @@ def test_files_of_older_formats_are_read_as_they_are(cli: Cli, tmp_path: Path) -
 def test_it_works_while_a_search_writes(tmp_path: Path) -> None:
     path = tmp_path / "live.graph"
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        search(graph, chess.Board(), Limits(visits=200), SearchParams(minibatch_size=8))
+        analyze(graph, chess.Board(), Limits(visits=200), SearchParams(minibatch_size=8))
         done = threading.Event()
 
         def go_on() -> None:
             while not done.is_set():
-                search(graph, chess.Board(), Limits(visits=50), SearchParams(minibatch_size=8))
+                analyze(graph, chess.Board(), Limits(visits=50), SearchParams(minibatch_size=8))
 
         writer = threading.Thread(target=go_on)
         writer.start()

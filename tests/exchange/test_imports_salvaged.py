@@ -10,11 +10,17 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch.position import key_of
-from graphsearch.provenance import EvaluatorIdentity
-from graphsearch.store import Store, entries, games, info, salvage, verify
+from graphsearch.position.board import key_of
+from graphsearch.record.provenance import EvaluatorIdentity
+from graphsearch.store.info import info
 from graphsearch.store.migrations import FORMAT_VERSION
-from graphsearch.store.plain import OWN, plain_tables, tables_of_format
+from graphsearch.store.store import Store
+from graphsearch.store.tables import games
+from graphsearch.store.transpositions import saved
+from graphsearch.store.upkeep.plain import OWN, plain_tables, tables_of_format
+from graphsearch.store.upkeep.salvage import salvage
+from graphsearch.store.upkeep.verify import verify
+from tests.conftest import ROOT
 
 ENTRIES = 6000
 
@@ -31,7 +37,7 @@ def filled(path: Path) -> Path:
             store,
             [(source.id, 2 * k + 1, key, chess.STARTING_FEN, "{}") for k, key in enumerate(keys[:3000])],
         )
-        entries.append(store, np.array([7], np.uint64), np.array([1 << 41], np.uint64), "evaluation")
+        saved.append(store, np.array([7], np.uint64), np.array([1 << 41], np.uint64), "evaluation")
         for table in plain_tables(store.connection):
             if not store.connection.execute(f"SELECT 1 FROM {table.name} LIMIT 1").fetchone():
                 examples = {"key": keys[0], "book": 1, "id": 1, "run": 1, "limits": "{}"}
@@ -124,7 +130,7 @@ def wipe_a_leaf(path: Path, table: str) -> None:
 
 def test_a_file_of_an_older_format_misses_no_table_that_it_never_had(tmp_path: Path) -> None:
     for number in (1, 2):
-        golden = Path(__file__).resolve().parents[1] / "golden" / f"format{number}.graph"
+        golden = ROOT / "tests" / "golden" / f"format{number}.graph"
         report = salvage(golden, tmp_path / f"new{number}.graph")
         assert report.complete, report.problems
 

@@ -29,9 +29,12 @@ from graphsearch.exchange.naming import Names
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.report import FileReport
 from graphsearch.exchange.sources import Given
-from graphsearch.position import fen_of, key_of
-from graphsearch.store import Store, info, verify
-from graphsearch.store import games as tables
+from graphsearch.position.board import fen_of, key_of
+from graphsearch.store.info import info
+from graphsearch.store.store import Store
+from graphsearch.store.tables import games as tables
+from graphsearch.store.upkeep.verify import verify
+from tests.conftest import ROOT
 
 from ..conftest import Cli, finish, shared_data, start
 
@@ -604,7 +607,7 @@ def test_records_need_an_evaluator(path: Path, small_graph: Path) -> None:
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_files_of_older_formats_have_no_games(number: int, tmp_path: Path) -> None:
-    golden = Path(__file__).resolve().parents[1] / "golden" / f"format{number}.graph"
+    golden = ROOT / "tests" / "golden" / f"format{number}.graph"
     path = tmp_path / "old.graph"
     path.write_bytes(golden.read_bytes())
     with Store.open(path, read_only=True) as store:

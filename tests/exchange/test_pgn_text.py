@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphsearch.pgn_text import GameReader, PgnGame, kind_of, variant_of
+from graphsearch.position.pgn_text import GameReader, PgnGame, kind_of, variant_of
 
 
 def games(text: str, *, variations: bool = False) -> list[PgnGame]:

@@ -25,8 +25,8 @@ from graphsearch.exchange.polyglot import (
 from graphsearch.exchange.polyglot_import import import_polyglot
 from graphsearch.exchange.report import FileReport
 from graphsearch.exchange.sources import Given
-from graphsearch.store import Store
-from graphsearch.store import games as tables
+from graphsearch.store.store import Store
+from graphsearch.store.tables import games as tables
 
 from ..conftest import Cli, shared_data
 

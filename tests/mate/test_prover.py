@@ -14,12 +14,12 @@ import chess
 import chess.syzygy
 import pytest
 
-from graphsearch.entries import PROOF, Entry, EntryTable
 from graphsearch.errors import InvalidParameterError, InvalidPositionError
-from graphsearch.kernels.evaluation_search import MATE
 from graphsearch.mate.check import check_mate, mates_within
 from graphsearch.mate.limits import MOST_MOVES, MateLimits
 from graphsearch.mate.session import MateProgress, MateResult, MateSearch, find_mate
+from graphsearch.position.scores import MATE
+from graphsearch.record.transposition import PROOF, Entry, EntryTable
 from tests.conftest import shared_data
 from tests.mate.queen_ending import NEVER, board_of, retrograde
 
@@ -300,7 +300,7 @@ SCRIPT = """
 import json, chess, warnings
 warnings.simplefilter("ignore")
 from graphsearch.mate.session import find_mate, MateLimits
-from graphsearch.entries import EntryTable
+from graphsearch.record.transposition import EntryTable
 out = []
 for fen in ("kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1", "7k/8/5K2/8/8/8/8/6R1 w - - 90 1"):
     table = EntryTable(0)

@@ -11,10 +11,10 @@ import chess
 import numpy as np
 from hypothesis import strategies as st
 
-from graphsearch.position import NOT_TERMINAL, legal_moves, pack, terminal_kind
-from graphsearch.provenance import EvaluatorIdentity
-from graphsearch.record import MAX_RUN, TERMINAL_FLAGS, Edge, NodeRecord, RecordBatch
-from graphsearch.store import Store
+from graphsearch.position.board import NOT_TERMINAL, legal_moves, pack, terminal_kind
+from graphsearch.record.node import MAX_RUN, TERMINAL_FLAGS, Edge, NodeRecord, RecordBatch
+from graphsearch.record.provenance import EvaluatorIdentity
+from graphsearch.store.store import Store
 
 IDENTITY = EvaluatorIdentity("uniform", "", {}, "")
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from graphsearch.errors import StoreError
-from graphsearch.store import Store, verify
 from graphsearch.store.file import log_bytes
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.verify import verify
 
 from .records import IDENTITY, batch_of, contents, identity, random_records
 

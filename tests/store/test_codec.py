@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from zstandard import ZstdCompressor
 
 from graphsearch.errors import CorruptRecordError
-from graphsearch.record import NodeRecord
-from graphsearch.store import codec
-from graphsearch.store.compression import (
+from graphsearch.record.node import NodeRecord
+from graphsearch.store.codec import records as codec
+from graphsearch.store.codec.compression import (
     FRAME_START,
     HEADER,
     LENGTH,
@@ -115,8 +115,8 @@ def example_record() -> NodeRecord:
     """Returns the record of the worked example: after 1. e4 and one visit of 1... c5."""
     import chess
 
-    from graphsearch.position import pack
-    from graphsearch.record import UNPROVEN, Edge
+    from graphsearch.position.board import pack
+    from graphsearch.record.node import UNPROVEN, Edge
 
     board = chess.Board()
     board.push_san("e4")

@@ -14,8 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from graphsearch.record import NodeRecord
-from graphsearch.store import Store, compact, prune, verify
+from graphsearch.record.node import NodeRecord
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.compact import compact
+from graphsearch.store.upkeep.prune import prune
+from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import ROOT
 from .records import IDENTITY, contents, filled, identity, random_records
@@ -31,13 +34,17 @@ HELPER = """
 import os, sys
 from dataclasses import replace
 import numpy as np
-from graphsearch.store import Store, compact, merging, prune
-from graphsearch.provenance import EvaluatorIdentity
+from graphsearch.store import merging
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.compact import compact
+from graphsearch.store.upkeep.prune import prune
+from graphsearch.store.upkeep.rewrite import rewrite
+from graphsearch.record.provenance import EvaluatorIdentity
 from tests.store.records import IDENTITY, batch_of, random_records
 from tests.store.test_crash import BATCH, KEPT, MARK, RECORDS, part
 
 merging.FAN_OUT, merging.STEP_BLOCKS = 3, 4
-sys.modules["graphsearch.store.compact"].VACUUM_PAGES = 1
+sys.modules["graphsearch.store.upkeep.compact"].VACUUM_PAGES = 1
 
 def append(store, k):
     batch = batch_of(part(k))
@@ -63,7 +70,7 @@ def work_for_ever(work, path):
                 pass
             if work == "rewrite":
                 assert store.add_evaluator(EvaluatorIdentity("other")) == MARK
-                store.rewrite(marked)
+                rewrite(store, marked)
         if work == "compact":
             compact(path)
         if work == "prune":
@@ -71,7 +78,7 @@ def work_for_ever(work, path):
 
 with Store.open(sys.argv[1], create=True, identity=IDENTITY) as store:  # compiles, before any fork
     append(store, 0)
-    store.rewrite(marked)
+    rewrite(store, marked)
 for line in sys.stdin:
     child = os.fork()
     if not child:
@@ -176,8 +183,8 @@ def test_a_killed_writer_leaves_a_sound_file_with_all_it_committed(
 
 BACKUP = """
 import os, sys
-from graphsearch.store import backup
-sys.modules["graphsearch.store.backup"].STEP_PAGES = 1
+from graphsearch.store.upkeep.backup import backup
+sys.modules["graphsearch.store.upkeep.backup"].STEP_PAGES = 1
 backup(sys.argv[1], sys.argv[2], force=True, progress=lambda done, total: os.write(1, b"."))
 """
 

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from graphsearch.errors import CorruptRecordError, StoreError
-from graphsearch.position import unpack
-from graphsearch.record import NodeRecord
-from graphsearch.store import Store, verify
-from graphsearch.store.compression import Dictionaries
+from graphsearch.position.board import unpack
+from graphsearch.record.node import NodeRecord
+from graphsearch.store.codec.compression import Dictionaries
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.verify import verify
 
 from .records import batch_of, contents, filled, identity, random_records
 
@@ -119,7 +120,7 @@ def test_a_block_with_a_right_checksum_and_wrong_content_is_named(path: Path) ->
 
 
 def test_a_wrong_dictionary_is_named(path: Path) -> None:
-    from graphsearch.store.catalog import ChunkIndex
+    from graphsearch.store.index.catalog import ChunkIndex
 
     with Store.open(path) as store:
         index = store.catalog.full_index(store.catalog.segments[-1].chunks[0])
@@ -157,7 +158,7 @@ def test_what_does_not_fit_together_is_named(path: Path, statement: str, problem
 
 def test_an_index_that_disagrees_with_its_blocks_is_named(path: Path) -> None:
     """A consistent checksum over keys or a filter that are not those of the records."""
-    from graphsearch.store.catalog import ChunkIndex
+    from graphsearch.store.index.catalog import ChunkIndex
 
     with Store.open(path) as store:
         chunk = store.catalog.segments[-1].chunks[0]
@@ -202,8 +203,8 @@ def test_a_record_that_breaks_a_rule_is_named(tmp_path: Path, problem: str, reco
 def test_a_side_that_could_take_the_king_is_illegal(tmp_path: Path) -> None:
     import chess
 
-    from graphsearch.position import pack
-    from graphsearch.record import UNPROVEN
+    from graphsearch.position.board import pack
+    from graphsearch.record.node import UNPROVEN
 
     board = chess.Board("4k3/8/8/8/4R3/8/8/4K3 w - - 0 1")
     with pytest.raises(ValueError, match="illegal"):

@@ -14,21 +14,26 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch.graph import Graph
-from graphsearch.params import Limits
-from graphsearch.position import pack
-from graphsearch.provenance import EvaluatorIdentity
-from graphsearch.record import MAX_CODE, MAX_MOVES
-from graphsearch.search import search
-from graphsearch.store import Store, entries, entry_runs, games, info, verify
-from graphsearch.store.catalog import signed
+from graphsearch.graph.graph import Graph
+from graphsearch.position.board import pack
+from graphsearch.record.node import MAX_CODE, MAX_MOVES
+from graphsearch.record.provenance import EvaluatorIdentity
+from graphsearch.search.loop import analyze
+from graphsearch.search.params import Limits
+from graphsearch.store.index.catalog import signed
+from graphsearch.store.info import info
 from graphsearch.store.migrations import FORMAT_VERSION
 from graphsearch.store.order import sort_keys
+from graphsearch.store.store import Store
+from graphsearch.store.tables import games
+from graphsearch.store.transpositions import runs, saved
+from graphsearch.store.upkeep.verify import verify
+from tests.conftest import ROOT
 
 from .formats import SCHEMA, example
 from .records import IDENTITY, batch_of, contents, filled, identity, random_records, record_of
 
-FOLDER = Path(__file__).resolve().parents[1] / "golden"
+FOLDER = ROOT / "tests" / "golden"
 GOLDEN = [FOLDER / f"format{number}.graph" for number in (1, 2, 3, 4)]
 NEWEST = GOLDEN[-1]
 START = "463b96181691fc9c"  # key of the start position
@@ -97,9 +102,9 @@ def test_the_entries_of_golden_files_are_read_as_ever(tmp_path: Path, golden: Pa
     facts = json.loads(golden.with_suffix(".json").read_text()).get("entries", {"words": [], "runs": []})
     for _ in range(2):
         with Store.open(path, read_only=True) as store:
-            found = entries.load(store, EVALUATION)
+            found = saved.load(store, EVALUATION)
             assert [found.keys.tolist(), found.data.tolist()] == (facts["words"] or [[], []])
-            assert [[run.kind, run.value] for run in entry_runs.runs(store)] == facts["runs"]
+            assert [[run.kind, run.value] for run in runs.runs(store)] == facts["runs"]
         Store.open(path).close()  # which brings it to the newest format
     assert bool(facts["words"]) == (golden.stem >= "format4")
 
@@ -116,7 +121,7 @@ def test_blocks_of_format_1_stay_as_they_are_beside_new_ones(tmp_path: Path) -> 
         graph.store.append(batch_of([replace(r, run=0) for r in random_records(8, 5)]), fresh=5)
         assert stored_blocks(path) >= before
         for _ in range(2):
-            search(graph, chess.Board("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1"), Limits(visits=100))
+            analyze(graph, chess.Board("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1"), Limits(visits=100))
     assert verify(path).problems == []
     with Store.open(path, read_only=True) as store:
         records = list(contents(store).values())
@@ -206,26 +211,24 @@ def enter_into(store: Store) -> dict[str, object]:
     keys, data = (rng.integers(1, 1 << 64, 300, dtype=np.uint64) for _ in range(2))
     data[:20] |= np.uint64(127 << 34)
     with store.transaction():
-        entries.append(store, keys[:200], data[:200] ^ np.uint64(1), EVALUATION)
-        entries.append(store, keys, data, EVALUATION)
-        entries.append(store, keys[:9], data[:9], "cd" * 32)
-        found = entry_runs.Outcome(
-            depth=3, alpha=-200000, beta=200000, value=31, bound="exact", pv="e2e4", nodes=9
-        )
-        for kind in (entry_runs.ALPHABETA, entry_runs.MATE):
-            run = entry_runs.begin(store, kind, chess.STARTING_FEN, START, {"depth": 3}, EVALUATION)
-            entry_runs.add_iteration(store, run, found)
-            entry_runs.update(store, run, found, finished=True)
-    held = entries.load(store, EVALUATION)
-    runs = [[run.kind, run.value] for run in entry_runs.runs(store)]
-    return {"words": [held.keys.tolist(), held.data.tolist()], "runs": runs}
+        saved.append(store, keys[:200], data[:200] ^ np.uint64(1), EVALUATION)
+        saved.append(store, keys, data, EVALUATION)
+        saved.append(store, keys[:9], data[:9], "cd" * 32)
+        found = runs.Outcome(depth=3, alpha=-200000, beta=200000, value=31, bound="exact", pv="e2e4", nodes=9)
+        for kind in (runs.ALPHABETA, runs.MATE):
+            run = runs.begin(store, kind, chess.STARTING_FEN, START, {"depth": 3}, EVALUATION)
+            runs.add_iteration(store, run, found)
+            runs.update(store, run, found, finished=True)
+    held = saved.load(store, EVALUATION)
+    kept = [[run.kind, run.value] for run in runs.runs(store)]
+    return {"words": [held.keys.tolist(), held.data.tolist()], "runs": kept}
 
 
 def make_golden() -> None:
     """Writes the golden file of the newest format; run it only for a new one."""
     import random
 
-    from graphsearch.store import compression
+    from graphsearch.store.codec import compression
 
     compression.TRAINED_FROM = 8  # small enough to keep
     NEWEST.unlink(missing_ok=True)

@@ -11,9 +11,14 @@ from pathlib import Path
 import pytest
 
 from graphsearch.errors import InvalidParameterError, StoreError, StoreLockedError
-from graphsearch.store import Store, backup, compact, merging, prune, verify
+from graphsearch.store import merging
 from graphsearch.store.file import file_bytes
 from graphsearch.store.runs import keys_of
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.backup import backup
+from graphsearch.store.upkeep.compact import compact
+from graphsearch.store.upkeep.prune import prune
+from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import ROOT
 from .records import IDENTITY, batch_of, changed, contents, filled, identity, random_records
@@ -65,7 +70,7 @@ def test_compacting_empties_the_log_while_a_reader_is_there(path: Path) -> None:
 @pytest.mark.parametrize("stop", [1, 2, 5, 9])
 def test_compacting_may_stop_at_any_step(path: Path, monkeypatch: pytest.MonkeyPatch, stop: int) -> None:
     monkeypatch.setattr(merging, "STEP_BLOCKS", 3)
-    monkeypatch.setattr(sys.modules["graphsearch.store.compact"], "VACUUM_PAGES", 1)
+    monkeypatch.setattr(sys.modules["graphsearch.store.upkeep.compact"], "VACUUM_PAGES", 1)
     calls = iter(range(1, 100))
 
     def stopping(done: int, total: int) -> None:
@@ -136,14 +141,14 @@ def test_pruning_below_one_visit_is_refused(path: Path) -> None:
 def test_a_pruned_graph_is_searched_on(small_graph: Path) -> None:
     import chess
 
-    from graphsearch import Graph, Limits, SearchParams, search
+    from graphsearch import Graph, Limits, SearchParams, analyze
 
     report = prune(small_graph, 3)
     assert report.nodes_after < report.nodes_before / 2
     with Graph.open(small_graph) as graph:
         before = graph.read(chess.Board())
         assert before is not None
-        search(graph, chess.Board(), Limits(visits=400), SearchParams())
+        analyze(graph, chess.Board(), Limits(visits=400), SearchParams())
         after = graph.read(chess.Board())
         assert after is not None
         assert after.visits >= before.visits + 400
@@ -161,7 +166,7 @@ def test_a_file_that_is_being_written_is_refused(path: Path, maintain: object) -
 
 WRITER = """
 import sys
-from graphsearch.store import Store
+from graphsearch.store.store import Store
 from tests.store.records import batch_of, random_records
 records = random_records(61, 600)
 with Store.open(sys.argv[1]) as store:
@@ -175,7 +180,7 @@ with Store.open(sys.argv[1]) as store:
 def test_a_copy_is_of_one_moment_while_another_process_writes(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules["graphsearch.store.backup"], "STEP_PAGES", 1)
+    monkeypatch.setattr(sys.modules["graphsearch.store.upkeep.backup"], "STEP_PAGES", 1)
     with subprocess.Popen(
         [sys.executable, "-c", WRITER, str(path)],
         cwd=ROOT,
@@ -266,7 +271,9 @@ def test_an_empty_graph_is_copied_and_compacted(tmp_path: Path) -> None:
 
 
 def test_a_clock_that_jumps_back_harms_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphsearch.store import forecast, info, provenance
+    from graphsearch.store.info import info
+    from graphsearch.store.tables import provenance
+    from graphsearch.store.upkeep.forecast import forecast
 
     times = (f"{year}-01-01T00:00:00+00:00" for year in range(2030, 2000, -1))
     monkeypatch.setattr(provenance, "now", lambda: next(times))

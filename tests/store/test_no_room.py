@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from graphsearch.store import Store, compact, prune, verify
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.compact import compact
+from graphsearch.store.upkeep.prune import prune
+from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import ROOT
 from .records import batch_of, contents, filled, identity, random_records
@@ -20,7 +23,12 @@ EXPECTED = {identity(record): record for record in RECORDS}
 LIMITED = """
 import resource, signal, sys
 from graphsearch.errors import StoreError
-from graphsearch.store import Store, backup, compact, merging, prune, salvage
+from graphsearch.store import merging
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.backup import backup
+from graphsearch.store.upkeep.compact import compact
+from graphsearch.store.upkeep.prune import prune
+from graphsearch.store.upkeep.salvage import salvage
 from tests.store.records import batch_of, random_records
 
 work, path, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])

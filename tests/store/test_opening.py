@@ -11,15 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from graphsearch.errors import (
-    EvaluatorMismatchError,
-    SchemaVersionError,
-    StoreError,
-    StoreLockedError,
-)
-from graphsearch.provenance import EvaluatorIdentity
-from graphsearch.store import Store, info, verify
+from graphsearch.errors import EvaluatorMismatchError, SchemaVersionError, StoreError, StoreLockedError
+from graphsearch.record.provenance import EvaluatorIdentity
+from graphsearch.store.info import info
 from graphsearch.store.migrations import FORMAT_VERSION, migrations
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.verify import verify
 
 from .records import IDENTITY, batch_of, contents, filled, random_records
 
@@ -199,7 +196,7 @@ def test_a_link_leads_to_the_same_lock(path: Path) -> None:
 
 HOLD = """
 import sys, time
-from graphsearch.store import Store
+from graphsearch.store.store import Store
 store = Store.open(sys.argv[1])
 print("open", flush=True)
 time.sleep(60)

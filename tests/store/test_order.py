@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphsearch.position import Words, key_of, pack
-from graphsearch.store.bloom import empty_bloom, may_hold, may_hold_each
+from graphsearch.position.board import Words, key_of, pack
+from graphsearch.store.index.bloom import empty_bloom, may_hold, may_hold_each
 from graphsearch.store.order import identities, newest_in_order, sort_keys
 from graphsearch.store.runs import keys_of
 
@@ -73,7 +73,7 @@ def test_the_newest_of_each_position_is_kept_in_order(picks: list[tuple[int, int
 
 @given(st.lists(st.integers(0, (1 << 64) - 1), min_size=1, max_size=300))
 def test_a_bloom_filter_holds_what_was_added(keys: list[int]) -> None:
-    from graphsearch.store.bloom import bit_places
+    from graphsearch.store.index.bloom import bit_places
 
     bloom = empty_bloom(len(keys))
     for key in keys:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from graphsearch.record import NodeRecord
-from graphsearch.store import Store, merging, scanning
+from graphsearch.record.node import NodeRecord
+from graphsearch.store import merging, scanning
+from graphsearch.store.store import Store
 
 from .records import IDENTITY, batch_of, changed, contents, filled, identity, random_records
 

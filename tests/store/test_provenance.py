@@ -11,15 +11,22 @@ import chess
 import pytest
 
 from graphsearch.errors import EvaluatorMismatchError, StoreError
-from graphsearch.provenance import EvaluatorIdentity, differences
-from graphsearch.record import MAX_EVALUATOR, MAX_RUN
-from graphsearch.store import Store, backup, compact, info, prune, verify
+from graphsearch.record.node import MAX_EVALUATOR, MAX_RUN
+from graphsearch.record.provenance import EvaluatorIdentity, differences
+from graphsearch.store.info import info
 from graphsearch.store.migrations import FORMAT_VERSION
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.backup import backup
+from graphsearch.store.upkeep.compact import compact
+from graphsearch.store.upkeep.prune import prune
+from graphsearch.store.upkeep.rewrite import rewrite
+from graphsearch.store.upkeep.verify import verify
 from graphsearch.version import __version__
+from tests.conftest import ROOT
 
 from .records import IDENTITY, contents, filled, random_records
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "format1.graph"
+GOLDEN = ROOT / "tests" / "golden" / "format1.graph"
 OTHER = EvaluatorIdentity("lc0", "5e6f7a8b9c0d", {"PolicyTemperature": 1.359, "fill": "fen_only"}, "wdl")
 
 
@@ -167,7 +174,7 @@ def test_upkeep_keeps_the_sources_of_records(tmp_path: Path) -> None:
         assert verify(file).problems == []
         with Store.open(file) as store:
             assert contents(store) == expected
-            store.rewrite(lambda batch: batch)
+            rewrite(store, lambda batch: batch)
             assert contents(store) == expected
 
 

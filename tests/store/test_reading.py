@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from graphsearch.errors import CapacityError, CorruptRecordError, StoreError
-from graphsearch.record import NodeRecord
-from graphsearch.store import Store, merging
+from graphsearch.record.node import NodeRecord
+from graphsearch.store import merging
 from graphsearch.store.reading import Reader
+from graphsearch.store.store import Store
 
 from .records import IDENTITY, batch_of, changed, filled, identity, random_records
 from .test_damage import execute, flip
@@ -196,7 +197,7 @@ def test_a_damaged_index_of_a_chunk_is_passed_over_and_named_once(path: Path, co
 
 
 def test_a_missing_block_and_one_that_is_no_records_are_passed_over(path: Path) -> None:
-    from graphsearch.store.compression import Dictionaries
+    from graphsearch.store.codec.compression import Dictionaries
 
     filled(path, RECORDS)
     (data,) = execute(path, "SELECT data FROM block WHERE id = 1")[0]
@@ -255,7 +256,7 @@ def test_readers_leave_no_descriptor_open(path: Path) -> None:
 
 def test_indexes_just_written_are_not_read_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with new_store(path) as store, store.reader() as reader:
-        monkeypatch.setattr("graphsearch.store.catalog.read_index", None)
+        monkeypatch.setattr("graphsearch.store.index.catalog.read_index", None)
         monkeypatch.setattr("graphsearch.store.reading.read_index", None)
         monkeypatch.setattr(merging, "FAN_OUT", 2)
         for first in range(0, 400, 100):

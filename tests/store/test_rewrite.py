@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 from graphsearch.errors import CorruptRecordError, StoreError
-from graphsearch.record import NodeRecord, RecordBatch
-from graphsearch.store import Store, merging, verify
-from graphsearch.store.bulk import take
+from graphsearch.record.node import NodeRecord, RecordBatch
+from graphsearch.store import merging
+from graphsearch.store.codec.bulk import take
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.rewrite import rewrite
+from graphsearch.store.upkeep.verify import verify
 
 from .records import IDENTITY, batch_of, contents, filled, identity, random_records
 
@@ -53,7 +56,7 @@ def leaves_dropped(batch: RecordBatch) -> RecordBatch:
 def test_every_newest_version_passes_once(path: Path) -> None:
     calls: list[tuple[int, int]] = []
     with Store.open(path) as store:
-        store.rewrite(mirrored, on_progress=lambda done, total: calls.append((done, total)))
+        rewrite(store, mirrored, lambda done, total: calls.append((done, total)))
         assert contents(store) == expected(lambda r: replace(r, v=-r.v))
         assert len(store.catalog.segments) == 1
         assert store.node_count == len(RECORDS)
@@ -64,7 +67,7 @@ def test_every_newest_version_passes_once(path: Path) -> None:
 
 def test_dropped_records_are_gone_and_no_longer_counted(path: Path) -> None:
     with Store.open(path) as store:
-        store.rewrite(leaves_dropped)
+        rewrite(store, leaves_dropped)
         left = expected(lambda r: r if r.edges else None)
         assert contents(store) == left
         assert store.node_count == len(left) < len(RECORDS)
@@ -74,16 +77,16 @@ def test_dropped_records_are_gone_and_no_longer_counted(path: Path) -> None:
 
 def test_all_may_be_dropped(path: Path) -> None:
     with Store.open(path) as store:
-        store.rewrite(lambda batch: batch.part(0, 0))
+        rewrite(store, lambda batch: batch.part(0, 0))
         assert contents(store) == {}
-        store.rewrite(mirrored)
+        rewrite(store, mirrored)
         store.append(batch_of(RECORDS), fresh=len(RECORDS))
     assert verify(path).problems == []
 
 
 def test_an_empty_file_is_left_as_it_is(tmp_path: Path) -> None:
     with Store.open(tmp_path / "test.graph", create=True, identity=IDENTITY) as store:
-        store.rewrite(mirrored)
+        rewrite(store, mirrored)
         assert contents(store) == {}
 
 
@@ -100,7 +103,7 @@ def test_an_interrupted_rewrite_leaves_a_whole_file_that_any_merge_finishes(path
         return leaves_dropped(batch)
 
     with Store.open(path) as store, pytest.raises(Stop):
-        store.rewrite(stopping)
+        rewrite(store, stopping)
     left = expected(lambda r: r if r.edges or identity(r) not in seen else None)
     assert verify(path).problems == []
     with Store.open(path) as store:
@@ -123,7 +126,7 @@ def test_equal_sort_keys_on_both_sides_of_a_step_are_kept_apart(tmp_path: Path) 
     path = filled(tmp_path / "twins.graph", [*versions, *RECORDS[:50]])
     with Store.open(path) as store:
         with pytest.raises(Stop):
-            store.rewrite(drop_and_stop())
+            rewrite(store, drop_and_stop())
         assert sum(len(batch) for batch in store.scan()) == store.node_count < 950
     assert verify(path).problems == []
 
@@ -146,7 +149,7 @@ def test_a_merge_under_way_is_finished_first(path: Path) -> None:
         with store.rearranging():
             merging.start(store.connection, store.catalog.segments[:3])
         store.merge_step()
-        store.rewrite(mirrored)
+        rewrite(store, mirrored)
         assert contents(store) == expected(lambda r: replace(r, v=-r.v))
     assert verify(path).problems == []
 
@@ -161,7 +164,7 @@ def test_a_merge_under_way_is_finished_first(path: Path) -> None:
 )
 def test_moving_or_adding_records_is_refused(path: Path, wrong: Callable[[RecordBatch], RecordBatch]) -> None:
     with Store.open(path) as store, pytest.raises(StoreError, match="not move or add"):
-        store.rewrite(wrong)
+        rewrite(store, wrong)
     assert verify(path).problems == []
 
 
@@ -173,9 +176,9 @@ def test_a_damaged_block_is_named(path: Path) -> None:
     connection.commit()
     connection.close()
     with Store.open(path) as store, pytest.raises(CorruptRecordError, match="block 4"):
-        store.rewrite(mirrored)
+        rewrite(store, mirrored)
 
 
 def test_a_reader_is_refused(path: Path) -> None:
     with Store.open(path, read_only=True) as store, pytest.raises(StoreError, match="reading only"):
-        store.rewrite(mirrored)
+        rewrite(store, mirrored)

@@ -11,9 +11,13 @@ from pathlib import Path
 import pytest
 
 from graphsearch.errors import EvaluatorMismatchError, StoreError
-from graphsearch.provenance import EvaluatorIdentity
-from graphsearch.record import NodeRecord
-from graphsearch.store import SalvageReport, Store, merging, salvage, verify
+from graphsearch.record.node import NodeRecord
+from graphsearch.record.provenance import EvaluatorIdentity
+from graphsearch.store import merging
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.salvage import SalvageReport, salvage
+from graphsearch.store.upkeep.verify import verify
+from tests.conftest import ROOT
 
 from .records import IDENTITY, batch_of, changed, contents, filled, identity, random_records
 from .test_damage import broken_records, execute, flip
@@ -289,7 +293,7 @@ def test_a_binding_that_is_lost_is_told_by_the_evaluator_that_is_named(two: Path
 
 def test_a_damaged_file_of_format_1_is_saved(tmp_path: Path) -> None:
     path = tmp_path / "test.graph"
-    path.write_bytes((Path(__file__).parents[1] / "golden" / "format1.graph").read_bytes())
+    path.write_bytes((ROOT / "tests" / "golden" / "format1.graph").read_bytes())
     assert salvage(path, tmp_path / "new.graph").complete
     assert verify(tmp_path / "new.graph").problems == []
 

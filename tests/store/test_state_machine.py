@@ -12,9 +12,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from graphsearch.position import unpack
-from graphsearch.record import NodeRecord
-from graphsearch.store import Store, merging, verify
+from graphsearch.position.board import unpack
+from graphsearch.record.node import NodeRecord
+from graphsearch.store import merging
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.verify import verify
 
 from .records import IDENTITY, batch_of, changed, contents, identity, random_records
 

@@ -14,12 +14,16 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch import Graph, Limits, search
+from graphsearch import Graph, Limits, analyze
 from graphsearch.errors import CapacityError, CorruptRecordError, StoreError
-from graphsearch.position import pack, unpack
-from graphsearch.record import NodeRecord, RecordBatch
-from graphsearch.store import Store, info, merging, verify
+from graphsearch.position.board import pack, unpack
+from graphsearch.record.node import NodeRecord, RecordBatch
+from graphsearch.store import merging
+from graphsearch.store.info import info
 from graphsearch.store.migrations import FORMAT_VERSION
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.compact import tidy
+from graphsearch.store.upkeep.verify import verify
 
 from .records import IDENTITY, batch_of, changed, contents, filled, identity, random_records
 
@@ -360,7 +364,8 @@ WITHOUT_NUMBA = """
 import sys
 sys.modules["numba"] = None
 import chess
-from graphsearch.store import Store, info
+from graphsearch.store.info import info
+from graphsearch.store.store import Store
 with Store.open(sys.argv[1], read_only=True) as store:
     assert store.read(chess.Board(sys.argv[2])) is not None
 info(sys.argv[1])
@@ -383,12 +388,12 @@ def test_tidying_drops_old_versions_and_shrinks_the_file(tmp_path: Path) -> None
     path = tmp_path / "a.graph"
     with Graph.open(path, evaluator="uniform") as graph:
         for _ in range(4):
-            search(graph, chess.Board(), Limits(visits=12_000))
+            analyze(graph, chess.Board(), Limits(visits=12_000))
         nodes, before = graph.node_count, info(path)
-        graph.call(Store.tidy)
+        graph.call(tidy)
         after = info(path)
         assert after.nodes == before.nodes == nodes
-        graph.call(Store.tidy)
+        graph.call(tidy)
     assert path.stat().st_size < 0.9 * before.file_bytes
     report = verify(path)
     assert (report.ok, report.records, report.stored) == (True, nodes, nodes)

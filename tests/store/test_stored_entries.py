@@ -12,13 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphsearch.alphabeta.limits import MOST_DEPTH
-from graphsearch.alphabeta.scores import FAR
-from graphsearch.alphabeta.scores import MATE as MATE_VALUE
 from graphsearch.errors import CorruptRecordError
-from graphsearch.kernels import entries as kernel
-from graphsearch.store import Store, compact, entries, entry_rows, entry_runs, info, salvage, verify
-from graphsearch.store.entry_pieces import HEADER, MOST_ENTRIES, PROOF, decode, encode
-from graphsearch.store.entry_runs import ALPHABETA, MATE, Outcome
+from graphsearch.record import transposition_kernel as kernel
+from graphsearch.store.info import info
+from graphsearch.store.store import Store
+from graphsearch.store.transpositions import rows, runs, saved
+from graphsearch.store.transpositions.pieces import HEADER, MOST_ENTRIES, PROOF, decode, encode
+from graphsearch.store.transpositions.runs import ALPHABETA, MATE, Outcome
+from graphsearch.store.upkeep.compact import compact
+from graphsearch.store.upkeep.salvage import salvage
+from graphsearch.store.upkeep.verify import verify
+from tests.conftest import ROOT
 
 from .formats import SCHEMA, example
 from .records import IDENTITY
@@ -47,12 +51,12 @@ def new_file(path: Path) -> Store:
 
 def add(store: Store, keys: Words, data: Words, evaluation: str = OURS) -> None:
     with store.transaction():
-        entries.append(store, keys, data, evaluation)
+        saved.append(store, keys, data, evaluation)
 
 
 def loaded(path: Path, evaluation: str = OURS) -> dict[int, int]:
     with Store.open(path, read_only=True) as store:
-        found = entries.load(store, evaluation)
+        found = saved.load(store, evaluation)
         assert found.problems == []
         return as_dict(found.keys, found.data)
 
@@ -76,7 +80,7 @@ def test_a_piece_is_read_as_it_was_written(pairs: list[tuple[int, int]]) -> None
 @pytest.mark.parametrize("seed", range(20))
 def test_any_bytes_are_a_piece_or_an_error(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    keys, data = entries.distinct(*words(seed, 50))
+    keys, data = saved.distinct(*words(seed, 50))
     blob = bytearray(encode(keys, data))
     for _ in range(30):
         changed = blob.copy()
@@ -119,7 +123,7 @@ def test_two_positions_of_one_key_both_stay(tmp_path: Path) -> None:
     keys, data = np.array([9, 9, 7], np.uint64), np.array([1 << 60 | 5, 2 << 60 | 6, 8], np.uint64)
     with new_file(path) as store:
         add(store, keys, data)
-        found = entries.load(store, OURS)
+        found = saved.load(store, OURS)
     assert found.keys.tolist() == [7, 9, 9]
     assert found.data.tolist() == [8, 1 << 60 | 5, 2 << 60 | 6]
 
@@ -131,10 +135,10 @@ def test_entries_of_another_evaluation_are_not_served_but_proofs_are(tmp_path: P
     with new_file(path) as store:
         add(store, keys, data, OTHERS)
         add(store, proven, proofs, OTHERS)
-        found = entries.load(store, OURS)
+        found = saved.load(store, OURS)
         assert as_dict(found.keys, found.data) == as_dict(proven, proofs)
         assert found.ignored == 200
-        facts = entries.facts(store)
+        facts = saved.facts(store)
     assert (facts.entries, facts.proofs, facts.evaluations) == (220, 20, {OTHERS: 200})
     assert loaded(path, OTHERS) == as_dict(keys, data) | as_dict(proven, proofs)
     assert info(path).as_dict()["entries"]["entries"] == 220
@@ -143,7 +147,7 @@ def test_entries_of_another_evaluation_are_not_served_but_proofs_are(tmp_path: P
 def test_more_than_half_waste_is_written_anew_and_drops_other_evaluations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(entries, "SLACK", 0)
+    monkeypatch.setattr(saved, "SLACK", 0)
     path = tmp_path / "a.graph"
     keys, data = words(4, 1000)
     with new_file(path) as store:
@@ -151,21 +155,21 @@ def test_more_than_half_waste_is_written_anew_and_drops_other_evaluations(
         counts = []
         for k in range(6):
             add(store, keys, data ^ np.uint64(k))
-            counts.append(entries.facts(store).entries)
+            counts.append(saved.facts(store).entries)
         assert max(counts) <= 2000
         assert min(counts[1:]) == 1000
-        assert entries.facts(store).evaluations.keys() == {OURS}
+        assert saved.facts(store).evaluations.keys() == {OURS}
     assert loaded(path) == as_dict(keys, data ^ np.uint64(5))
 
 
 def test_many_small_pieces_become_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entries, "FEW_PIECES", 5)
+    monkeypatch.setattr(saved, "FEW_PIECES", 5)
     path = tmp_path / "a.graph"
     keys, data = words(6, 90)
     with new_file(path) as store:
         for k in range(30):
             add(store, keys[3 * k : 3 * k + 3], data[3 * k : 3 * k + 3])
-            assert entries.facts(store).pieces <= 5
+            assert saved.facts(store).pieces <= 5
     assert loaded(path) == as_dict(keys, data)
 
 
@@ -180,7 +184,7 @@ def test_compacting_keeps_every_evaluation_and_no_superseded_entry(tmp_path: Pat
     before = path.stat().st_size
     compact(path)
     with Store.open(path, read_only=True) as store:
-        facts = entries.facts(store)
+        facts = saved.facts(store)
     assert (facts.entries, facts.proofs, facts.pieces) == (505, 5, 3)
     assert facts.evaluations == {OURS: 400, OTHERS: 100}
     assert loaded(path).items() >= as_dict(keys, data ^ np.uint64(2)).items()
@@ -214,15 +218,13 @@ def test_a_damaged_piece_is_named_left_out_and_not_carried_along(
     assert [word in problem and "piece 2" in problem for problem in verify(path).problems] == [True]
     sound = as_dict(keys, data).items() - as_dict(keys[100:200], data[100:200]).items()
     with Store.open(path) as store:
-        found = entries.load(store, OURS)
+        found = saved.load(store, OURS)
         assert as_dict(found.keys, found.data).items() == sound
         assert [str(path) in problem for problem in found.problems] == [True]
-        monkeypatch.setattr(entries, "FEW_PIECES", 0)
-        monkeypatch.setattr(entries, "PIECES_SHARE", 0)
+        monkeypatch.setattr(saved, "FEW_PIECES", 0)
+        monkeypatch.setattr(saved, "PIECES_SHARE", 0)
         add(store, *words(10, 5))
-        assert entries.facts(store).pieces == 2, (
-            "one anew, and the damaged one, which stays for verify to name"
-        )
+        assert saved.facts(store).pieces == 2, "one anew, and the damaged one, which stays for verify to name"
     assert not verify(path).ok
     report = salvage(path, tmp_path / "new.graph")
     assert report.entries == 205
@@ -237,18 +239,18 @@ def test_a_failed_transaction_leaves_the_entries_of_before(tmp_path: Path) -> No
     with new_file(path) as store:
         add(store, keys, data)
         with suppress(RuntimeError), store.transaction():
-            entries.append(store, *words(12, 50), OURS)
+            saved.append(store, *words(12, 50), OURS)
             raise RuntimeError
     assert loaded(path) == as_dict(keys, data)
 
 
 def test_files_of_older_formats_have_no_entries(tmp_path: Path) -> None:
-    golden = Path(__file__).resolve().parents[1] / "golden" / "format3.graph"
+    golden = ROOT / "tests" / "golden" / "format3.graph"
     with Store.open(golden, read_only=True) as store:
-        assert len(entries.load(store, OURS).keys) == 0
-        assert entries.facts(store).entries == 0
-        assert entry_runs.runs(store) == []
-        assert entry_runs.iterations(store, "a fen", "0" * 16, OURS) == {}
+        assert len(saved.load(store, OURS).keys) == 0
+        assert saved.facts(store).entries == 0
+        assert runs.runs(store) == []
+        assert runs.iterations(store, "a fen", "0" * 16, OURS) == {}
 
 
 def test_runs_and_iterations_are_plain_rows(tmp_path: Path) -> None:
@@ -257,13 +259,13 @@ def test_runs_and_iterations_are_plain_rows(tmp_path: Path) -> None:
     two = Outcome(depth=2, alpha=-9, beta=9, value=4, bound="exact", nodes=70, hits=3, seconds=0.5)
     with new_file(path) as store:
         with store.transaction():
-            run = entry_runs.begin(store, ALPHABETA, "a fen", "0" * 16, {"depth": 2}, OURS)
-            entry_runs.add_iteration(store, run, one)
-            entry_runs.add_iteration(store, run, two)
-            entry_runs.update(store, run, two, finished=True)
-            entry_runs.begin(store, MATE, "a fen", "0" * 16, {}, OURS)
-        assert entry_runs.iterations(store, "a fen", "0" * 16, OURS) == {1: one, 2: two}
-        assert entry_runs.iterations(store, "a fen", "0" * 16, OTHERS) == {}
+            run = runs.begin(store, ALPHABETA, "a fen", "0" * 16, {"depth": 2}, OURS)
+            runs.add_iteration(store, run, one)
+            runs.add_iteration(store, run, two)
+            runs.update(store, run, two, finished=True)
+            runs.begin(store, MATE, "a fen", "0" * 16, {}, OURS)
+        assert runs.iterations(store, "a fen", "0" * 16, OURS) == {1: one, 2: two}
+        assert runs.iterations(store, "a fen", "0" * 16, OTHERS) == {}
     first, second = info(path).entry_runs
     assert (first.kind, first.depth, first.nodes, first.limits, bool(first.finished)) == (
         "alphabeta",
@@ -287,9 +289,9 @@ FEN, KEY = "8/8/8/8/8/8/8/8 w - - 4 9", "0" * 16
 def searched(path: Path) -> None:
     """Makes a file with one run of one iteration."""
     with new_file(path) as store, store.transaction():
-        run = entry_runs.begin(store, ALPHABETA, FEN, KEY, {"depth": 3}, OURS)
-        entry_runs.add_iteration(store, run, STEP)
-        entry_runs.update(store, run, STEP, finished=True)
+        run = runs.begin(store, ALPHABETA, FEN, KEY, {"depth": 3}, OURS)
+        runs.add_iteration(store, run, STEP)
+        runs.update(store, run, STEP, finished=True)
 
 
 @pytest.mark.parametrize(
@@ -316,16 +318,16 @@ def test_a_damaged_row_of_a_run_is_named_not_believed_and_not_salvaged(
     table = statement.split()[0]
     assert [table in problem and word in problem for problem in verify(path).problems] == [True]
     with Store.open(path, read_only=True) as store:
-        assert entry_runs.iterations(store, FEN, KEY, OURS) == ({3: STEP} if is_known else {})
+        assert runs.iterations(store, FEN, KEY, OURS) == ({3: STEP} if is_known else {})
         if table == "entry_run":
             with pytest.raises(CorruptRecordError, match="run 1 of the table entry_run is damaged"):
-                entry_runs.runs(store)
+                runs.runs(store)
     assert table in salvage(path, tmp_path / "new.graph").tables_lost
     assert verify(tmp_path / "new.graph").problems == []
 
 
 def test_rows_of_runs_and_searches_have_the_same_ranges() -> None:
-    assert (entry_rows.MATE, entry_rows.FAR, entry_rows.MOST_DEPTH) == (MATE_VALUE, FAR, MOST_DEPTH)
+    assert rows.MOST_DEPTH == MOST_DEPTH
 
 
 @pytest.mark.parametrize("evaluations", [(OURS,), (OURS, OTHERS, OURS)])
@@ -344,4 +346,4 @@ def test_compacting_names_damaged_pieces_after_everything_else_is_compacted(
         assert verify(path).found == 2
     kept = {OURS: 200, OTHERS: 100} if OTHERS in evaluations else {OURS: 100}
     with Store.open(path, read_only=True) as store:
-        assert entries.facts(store).evaluations == kept, "those of the damaged piece count as well"
+        assert saved.facts(store).evaluations == kept, "those of the damaged piece count as well"

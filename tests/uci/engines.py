@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from graphsearch.evaluators import Evaluation, Evaluator, PositionBatch
-from graphsearch.uci import Engine, Writer
+from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
+from graphsearch.uci.engine import Engine
 from graphsearch.uci.evaluator import make_evaluator
 from graphsearch.uci.options import Settings
-from tests.reference import HashEvaluator
+from graphsearch.uci.writer import Writer
+from tests.support.reference import HashEvaluator
 
 PATIENCE = 60.0
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch import Graph, Limits, SearchParams, search
+from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import EvaluatorError, StoreError
-from graphsearch.evaluators import Evaluation, Evaluator, PositionBatch
-from graphsearch.query import query
-from graphsearch.store import Store
+from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
+from graphsearch.graph.view import show
+from graphsearch.store.store import Store
 from graphsearch.uci.options import Settings
-from tests.reference import HashEvaluator
+from tests.support.reference import HashEvaluator
 from tests.uci.engines import BlockingEvaluator, Played, best_of, field_of
 
 START = chess.Board()
@@ -62,7 +62,7 @@ def test_the_file_answers_while_the_evaluator_is_late(tmp_path: Path, blocking: 
     board = chess.Board()
     board.push_uci("e2e4")
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        known = search(graph, board, Limits(visits=200), SearchParams())
+        known = analyze(graph, board, Limits(visits=200), SearchParams())
     with Played({"GraphFile": str(path)}, make=lambda settings: blocking) as game:
         game.ready()
         blocking.open.clear()
@@ -140,7 +140,7 @@ def test_what_is_missing_is_one_line_and_a_move_is_played(option: str, value: st
 def test_a_file_of_another_evaluator_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        search(graph, START, Limits(visits=50))
+        analyze(graph, START, Limits(visits=50))
     before = path.read_bytes()
     with Played({"GraphFile": str(path)}) as game:
         lines = game.ask("isready", until="readyok")
@@ -301,7 +301,7 @@ def test_a_file_that_cannot_be_written_costs_no_move(tmp_path: Path, monkeypatch
             game.console.until("info string ERROR: the disk is full")
             assert is_legal(START, game.ask("go nodes 1", until="bestmove"))
         visits = field_of(game.ask("go nodes 1", until="bestmove")[-2], "nodes")
-    node = query(path, START)  # saved when there was room again
+    node = show(path, START)  # saved when there was room again
     assert node is not None
     assert node.visits == visits
 

@@ -15,10 +15,11 @@ import chess.engine
 import pytest
 
 from graphsearch import SearchParams
-from graphsearch.kernels import layout
-from graphsearch.kernels.puct import fill_exploration
-from graphsearch.query import query
-from graphsearch.store import Store
+from graphsearch.graph.view import show
+from graphsearch.search import layout
+from graphsearch.search.puct_kernel import fill_exploration
+from graphsearch.search.settings import set_params
+from graphsearch.store.store import Store
 from graphsearch.uci.report import exploration
 from tests.conftest import start
 
@@ -163,7 +164,7 @@ class Lines:
 
 
 def nodes_of(path: Path, board: chess.Board) -> int:
-    node = query(path, board)
+    node = show(path, board)
     return 0 if node is None else node.visits
 
 
@@ -225,7 +226,7 @@ def test_a_second_engine_on_a_file_goes_on_in_memory_and_says_so(tmp_path: Path)
 def test_uci_is_answered_before_the_compiler_is_loaded() -> None:
     script = (
         "import sys\n"
-        "from graphsearch.uci import Engine, Writer\n"
+        "from graphsearch.uci.engine import Engine\nfrom graphsearch.uci.writer import Writer\n"
         "seen = []\n"
         "engine = Engine(Writer(lambda text: seen.append((text, 'numba' in sys.modules))))\n"
         "engine._give = lambda job: None\n"
@@ -291,11 +292,11 @@ def test_the_statistics_of_every_move_are_what_nibbler_reads() -> None:
 def test_the_exploration_term_shown_is_the_one_of_the_search() -> None:
     import numpy as np
 
-    from graphsearch.arena import Arena
+    from graphsearch.graph.arena import Arena
 
     params = SearchParams(cpuct=2.5, cpuct_base=500.0, cpuct_factor=1.5)
     arena = Arena(1 << 26)
-    arena.set_params(params)
+    set_params(arena, params)
     fill_exploration(arena.arrays.floats)
     shown = [exploration(params, visits) for visits in (0, 1, 7, 4095)]
     assert shown == pytest.approx(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphsearch.errors import InvalidParameterError, InvalidPositionError
-from graphsearch.params import OPTION_NAMES, SearchParams
+from graphsearch.search.params import OPTION_NAMES, SearchParams
 from graphsearch.uci.options import OPTIONS, Settings
 from graphsearch.uci.protocol import Followed, parse_go, parse_position, parse_setoption
 from graphsearch.uci.quick import quick_move

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ...errors import EvaluatorError, GraphSearchError
-from ...provenance import EvaluatorIdentity, differences
-from ...record import RecordBatch
+from ...record.node import RecordBatch
+from ...record.provenance import EvaluatorIdentity, differences
 from ..desk import Outcome, Task
 from .leases import Lease
 from .ledger import Ledger

@@ -11,15 +11,14 @@ from functools import partial
 
 import chess
 
-from ...arena import default_budget
 from ...errors import InvalidParameterError, StoreError
-from ...evaluators import EvaluatorSpec, create
-from ...evaluators.factory import with_threads
-from ...evaluators.pool import threads_per_worker
+from ...evaluators.factory import EvaluatorSpec, create, with_threads
+from ...evaluators.pool.evaluator import threads_per_worker
 from ...evaluators.pool.worker import Make
-from ...params import LEAST_RAM
-from ...record import NodeRecord, RecordBatch
-from ...store import Store
+from ...graph.arena import default_budget
+from ...record.node import NodeRecord, RecordBatch
+from ...search.params import LEAST_RAM
+from ...store.store import Store
 from ..desk import Note, Outcome, Task
 from . import leases
 from .crew import Crew

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from ...store import Store
+from ...store.store import Store
 from ..desk import Note
 
 LEASE_SECONDS = 120.0  # until a row counts for nothing, if nobody extends it

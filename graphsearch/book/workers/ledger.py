@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...evaluators.pool.pace import Pace
-from ...record import RecordBatch
+from ...record.node import RecordBatch
 from ...store.order import identities
 from .merging import Merged
 from .messages import Answers, Ask, News, Publish, Words

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ...record import LOWER_SHIFT, TERMINAL_MASK, UPPER_SHIFT, RecordBatch
-from ...store.bulk import take
+from ...record.node import LOWER_SHIFT, TERMINAL_MASK, UPPER_SHIFT, RecordBatch
+from ...store.codec.bulk import take
 from ...store.reading import MAX_ASKED, Reader
 
 I64 = NDArray[np.int64]

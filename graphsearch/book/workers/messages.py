@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...evaluators.pool.worker import Failure
-from ...record import RecordBatch
+from ...record.node import RecordBatch
 from ..desk import Task
 
 __all__ = [

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import cast
 
 from ...errors import StoreError
-from ...provenance import EvaluatorIdentity
-from ...record import RecordBatch
-from ...store import Store
+from ...record.node import RecordBatch
+from ...record.provenance import EvaluatorIdentity
 from ...store.file import sql_errors
 from ...store.reading import OnDamage, Reader
+from ...store.store import Store
 from .messages import Failure, Pipe, Saved
 
 
@@ -66,7 +66,7 @@ class SharedStore(Store):
         if len(batch):
             self._batches.append(batch)
 
-    def merge_step(self) -> bool:
+    def merge_step(self, waste: float = 0.0) -> bool:
         """Returns that nothing is due: the writer merges runs by itself."""
         return False
 

@@ -14,7 +14,7 @@ from typing import Protocol
 from ...errors import EvaluatorError, GraphSearchError
 from ...evaluators.pool.process import how_it_ended, signals_blocked
 from ...evaluators.pool.worker import failure_of
-from ...record import RecordBatch
+from ...record.node import RecordBatch
 from .ledger import Holder, Ledger
 from .merging import Merged
 from .messages import Ask, Catchup, Failure, GiveBack, News, Pipes, Publish, Saved

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import EvaluatorError, StoreError
-from ...evaluators import Evaluation, Evaluator, PositionBatch, calls_kernels, checked, close
+from ...evaluators.kinds import EXTERNAL
 from ...evaluators.pool.pace import Pace
 from ...evaluators.pool.worker import compiled_once
-from ...kernels.kinds import EXTERNAL
-from ...provenance import EvaluatorIdentity
+from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch, calls_kernels, checked, close
+from ...record.provenance import EvaluatorIdentity
 from .messages import Answers, Ask, Catchup, GiveBack, News, Pipe, Publish
 
 PIECE_SECONDS = 2.0  # of evaluations until they are published: what is lost with a worker, and waited for

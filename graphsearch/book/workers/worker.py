@@ -11,16 +11,17 @@ from typing import cast
 import chess
 
 from ...errors import GraphSearchError, InvalidPositionError
-from ...evaluators import Evaluator, UniformEvaluator, close
+from ...evaluators.kinds import EXTERNAL
 from ...evaluators.pool.process import end_at_once, prepare
 from ...evaluators.pool.worker import Make, compiled_once, failure_of
-from ...graph import Graph
-from ...kernels import layout
-from ...kernels.kinds import EXTERNAL
-from ...params import Limits, SearchParams
-from ...position import check
-from ...results import SearchResult
-from ...search import search
+from ...evaluators.protocol import Evaluator, close
+from ...evaluators.uniform import UniformEvaluator
+from ...graph import arena_kernel
+from ...graph.graph import Graph
+from ...position.board import check
+from ...search.loop import analyze
+from ...search.params import Limits, SearchParams
+from ...search.results import SearchResult
 from ..desk import UNFINISHED, Task
 from .messages import Beat, Errand, Finished, Leave, Pipes, Ready
 from .remote import SharedStore
@@ -117,11 +118,11 @@ class _Worker:
         paid, visits, error, is_whole = self._evaluator.paid, 0, "", False
         try:
             graph = self._opened()
-            before = int(graph.arena.counters[layout.VISITS])
+            before = int(graph.arena.counters[arena_kernel.VISITS])
             try:
                 is_whole = self._search(graph, errand) not in UNFINISHED
             finally:
-                visits = int(graph.arena.counters[layout.VISITS]) - before
+                visits = int(graph.arena.counters[arena_kernel.VISITS]) - before
                 graph.flush()
                 cast(SharedStore, graph.store).rest()
         except GraphSearchError as failed:
@@ -158,7 +159,7 @@ class _Worker:
             catch_up(graph, self._evaluator)
             limits = replace(left, seconds=seconds)
             stop, run = self._stop, errand.run
-            found = search(graph, board, limits, params, stop=stop, searchmoves=moves, hurry=True, run=run)
+            found = analyze(graph, board, limits, params, stop=stop, searchmoves=moves, hurry=True, run=run)
             rest = _rest(left, found)
             if found.stop_reason != "time" or rest is None:
                 return "limits" if rest is None else found.stop_reason
@@ -216,4 +217,4 @@ class _Unknowing(UniformEvaluator):
 def _search_a_little() -> None:
     """Has the kernels of a search compiled, or loaded."""
     with Graph.open(None, evaluator=_Unknowing(), ram_bytes=LITTLE_BYTES) as graph:
-        search(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=32))
+        analyze(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=32))

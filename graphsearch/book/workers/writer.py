@@ -9,11 +9,11 @@ from typing import TypeVar
 import chess
 
 from ...errors import StoreError
-from ...position import POSITION_WORDS, pack
-from ...record import NodeRecord, RecordBatch
-from ...saving import LONGEST_LOG_BYTES, Saver
-from ...store import Store
-from ...store.store import MAX_BATCH
+from ...graph.saving import LONGEST_LOG_BYTES, Saver
+from ...position.board import POSITION_WORDS, pack
+from ...record.node import NodeRecord, RecordBatch
+from ...store.store import MAX_BATCH, Store
+from ...store.upkeep.compact import tidy
 from ..desk import Note
 from .merging import Merged, merged
 
@@ -126,7 +126,7 @@ class Writer:
         """Drops superseded versions as far as that is quick, and closes the file."""
         with self._turn:
             try:
-                self._saver.call(Store.tidy)
+                self._saver.call(tidy)
             except StoreError:  # all is saved; only old versions stay for now
                 pass
             finally:

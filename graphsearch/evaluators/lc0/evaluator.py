@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import EvaluatorError
-from ...kernels.kinds import EXTERNAL
-from ...provenance import EvaluatorIdentity
-from ..base import Evaluation, PositionBatch
+from ...record.provenance import EvaluatorIdentity
+from ..kinds import EXTERNAL
+from ..protocol import Evaluation, PositionBatch
 from .planes import HISTORY_FILL, input_planes
 from .policy import priors
 from .session import AUTO, Names, Session

@@ -18,7 +18,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ...position import pack
+from ...position.board import pack
 
 HISTORY_FILL = "fen_only"  # lc0's name for what these planes say of the past
 

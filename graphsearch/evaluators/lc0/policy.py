@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base import PositionBatch
+from ..protocol import PositionBatch
 from .planes import black_moves
 
 POLICY_SIZE = 1858

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...errors import EvaluatorError, InvalidParameterError
-from ..base import PositionBatch
+from ..protocol import PositionBatch
 from .dispatch import WorkerLostError
 from .worker import Failure, Make, Worker
 

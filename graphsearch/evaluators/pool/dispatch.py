@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import EvaluatorError
-from ...position import unpack
-from ..base import Evaluation, PositionBatch
+from ...position.board import unpack
+from ..protocol import Evaluation, PositionBatch
 from .pace import Pace
 from .worker import Answer, Failure, Greeting
 

@@ -6,9 +6,9 @@ import pickle
 import weakref
 
 from ...errors import EvaluatorError, InvalidParameterError
-from ...kernels.kinds import EXTERNAL
-from ...provenance import EvaluatorIdentity
-from ..base import Evaluation, PositionBatch
+from ...record.provenance import EvaluatorIdentity
+from ..kinds import EXTERNAL
+from ..protocol import Evaluation, PositionBatch
 from .dispatch import Crew, Dispatcher
 from .local import LocalCrew
 from .process import cores_per_worker

@@ -25,7 +25,7 @@ from multiprocessing.context import SpawnContext, SpawnProcess
 from typing import Any
 
 from ...errors import EvaluatorError
-from ..base import PositionBatch
+from ..protocol import PositionBatch
 from .dispatch import WorkerLostError
 from .process import cores_per_worker, how_it_ended, prepare, signals_blocked
 from .worker import Answer, Failure, Greeting, Make, Worker, failure_of

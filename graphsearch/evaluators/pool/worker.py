@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ... import errors
 from ...errors import GraphSearchError
-from ..base import Evaluator, PositionBatch, calls_kernels, close
+from ..protocol import Evaluator, PositionBatch, calls_kernels, close
 
 Make = Callable[[], Evaluator]
 
@@ -153,7 +153,7 @@ def compiled_once(purpose: str) -> Iterator[None]:
 
     So workers that start together on a machine do not all compile the same; they share the cache on disk.
     """
-    from ...kernels.jit import CACHE_FOLDER, is_compiled, mark_compiled
+    from ...jit.compiler import CACHE_FOLDER, is_compiled, mark_compiled
 
     if CACHE_FOLDER is None or is_compiled(purpose):
         yield

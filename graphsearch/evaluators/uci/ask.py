@@ -16,8 +16,8 @@ import chess.engine
 import numpy as np
 from numpy.typing import NDArray
 
-from ...position import CHECKMATE, NOT_TERMINAL, terminal_kind
-from ...values import WDL
+from ...position.board import CHECKMATE, NOT_TERMINAL, terminal_kind
+from ...position.values import WDL
 from .engine import EngineFailureError, UciEngine
 from .scores import Score, a_move_earlier, last_score, policy_q, scores_by_move, wdl_of
 from .settings import UciSettings

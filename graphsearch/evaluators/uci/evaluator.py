@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ...errors import InvalidParameterError
-from ...kernels.kinds import EXTERNAL
-from ...provenance import EvaluatorIdentity
-from ..base import Evaluation, PositionBatch
+from ...record.provenance import EvaluatorIdentity
+from ..kinds import EXTERNAL
+from ..protocol import Evaluation, PositionBatch
 from .program import file_digest, find_program, interpreter_of, named_file
 from .scores import WIN_CP, WIN_SCALE
 from .settings import UciSettings, engine_options, read_options

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ...values import WDL, wdl_from_q
+from ...position.values import WDL, wdl_from_q
 
 # V of engines without WDL: a win is sigmoid((cp - WIN_CP) / WIN_SCALE), a loss the same of -cp. Fitted by
 # tools/measure_engine.py to reference WDL, from the cp of Toga II 3.0, Glaurung 2.2 and Ethereal 12.00; its

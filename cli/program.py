@@ -1,0 +1,15 @@
+"""What the program is called."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+PROGRAM = "graphsearch"
+
+
+def program_name() -> str:
+    """Returns how this program was called: `graphsearch` or `python -m graphsearch`."""
+    if Path(sys.argv[0]).parts[-2:] == (PROGRAM, "__main__.py"):
+        return f"python -m {PROGRAM}"
+    return PROGRAM

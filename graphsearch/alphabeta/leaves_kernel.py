@@ -1,0 +1,269 @@
+"""The value of a leaf: quiescence with the built-in evaluation, cached.
+
+It is a function of the position alone, whatever the window: the mover may stand pat on the static evaluation
+or try captures and promotions that the exchange does not lose; in check it tries every move. No capture is
+left out for being too small to matter, as `evaluation_search.quiescence` does: that differs from
+window to window, and the search would no longer be that of plain negamax. A mate found here is one: the
+side that is mated tried every move, and the 50-move rule was kept.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import int64
+
+from ..evaluators.builtin.captures_kernel import (
+    DOUBTFUL,
+    capture_gain,
+    capture_loses,
+    flip_move,
+    has_legal_move,
+    list_captures,
+    order_key,
+    pinned_of,
+)
+from ..evaluators.builtin.terms_kernel import scaled, static_kept
+from ..jit.compiler import inner
+from ..jit.pointers import ONE, ZERO, U, adv, ctz
+from ..position.board import CLOCK_DRAW
+from ..position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move
+from ..position.scores import FAR, LEAST_MATE, MATE
+from ..position.tables import BE, CT, RE
+from ..record.transposition_kernel import EXACT, LOWER, UPPER
+from .frames_kernel import (
+    ALPHA,
+    BEST,
+    BETA,
+    CACHED,
+    COUNT,
+    FRAME,
+    LOW,
+    MOVE_ROOM,
+    NEXT,
+    QUIESCENCE,
+    QUIET_PLIES,
+    STATIC,
+)
+
+MOST_STATIC = LEAST_MATE - 1  # nine queens are no mate
+
+# A place of the cache: key ^ data | data: static + 131072 (18 bits), known, value + 131072 (18), bound (2)
+CACHE_BIAS = 1 << 17
+CACHE_BITS = U((1 << 18) - 1)
+KNOWN_STATIC = U(1 << 18)
+CACHE_VALUE, CACHE_BOUND = U(19), U(37)
+
+STANDS = LOW  # word of a quiescence frame: its static value
+UNKNOWN = FAR
+
+
+@inner
+def key_at(T: Any, s: Any) -> Any:
+    """Returns the graph's key of a position: the Polyglot key, and the clock above 75."""
+    return s[9] ^ T[CT + clock_of(s)]
+
+
+@inner
+def below_root(value: Any, ply: Any) -> Any:
+    """Returns a node's value as the root counts mates, from `ply` plies above."""
+    if value >= LEAST_MATE:
+        return value - ply
+    if value <= -LEAST_MATE:
+        return value + ply
+    return value
+
+
+@inner
+def from_node(value: Any, ply: Any) -> Any:
+    """Returns a root-relative value as the node at `ply` counts mates; the inverse of `below_root`."""
+    return below_root(value, -ply)
+
+
+@inner
+def cached(X: Any, key: Any) -> Any:
+    """Returns the data word that the cache holds of a position, 0 if none."""
+    i = int64(key & X.cache_mask) * 2
+    data = X.cache[i + 1]
+    return data if X.cache[i] ^ data == key else ZERO
+
+
+@inner
+def keep(X: Any, key: Any, data: Any) -> None:
+    """Enters a data word in the cache."""
+    i = int64(key & X.cache_mask) * 2
+    X.cache[i] = key ^ data
+    X.cache[i + 1] = data
+
+
+@inner
+def static_value(X: Any, s: Any) -> Any:
+    """Returns the static evaluation of a position, seen by the side to move, never as large as a mate."""
+    X.counters[STATIC] += 1
+    score = scaled(s, static_kept(X.table, X.weights, s, X.area, X.pawns))
+    return min(max(score, int64(-MOST_STATIC)), int64(MOST_STATIC))
+
+
+@inner
+def known_static(X: Any, s: Any, state: Any) -> Any:
+    """Returns the static evaluation of a frame's position, which the frame keeps."""
+    if state[STANDS] == UNKNOWN:
+        state[STANDS] = static_value(X, s)
+    return state[STANDS]
+
+
+@inner
+def can_move(T: Any, s: Any, out: Any) -> Any:
+    """Returns whether a side that is not in check has a legal move; a free pawn answers it mostly."""
+    stm = int64(s[8] & ONE)
+    us = s[6 + stm]
+    king = ctz(s[5] & us)
+    pawns = s[0] & us & ~(T[RE + king] | T[BE + king])
+    ahead = pawns << U(8) if stm == 0 else pawns >> U(8)
+    if ahead & ~(s[6] | s[7]):
+        return True
+    return generate_moves(T, s, out) > 0
+
+
+@inner
+def list_evasions(X: Any, s: Any, words: Any, n: Any) -> Any:
+    """Fills the list of a frame in check with the words of the `n` moves in `scratch`; returns `n`."""
+    for i in range(n):
+        words[i] = order_key(s, X.scratch[i], capture_gain(s, X.scratch[i]))
+    return int64(n)
+
+
+@inner
+def next_quiet_move(X: Any, s: Any, state: Any, words: Any) -> Any:
+    """Returns the next move to try in quiescence, 0 if none is left; most gain first, by the least man."""
+    while state[NEXT] < state[COUNT]:
+        at = state[NEXT]
+        best = at
+        for j in range(at + 1, state[COUNT]):
+            if words[j] > words[best]:
+                best = j
+        word = words[best]
+        words[best] = words[at]
+        state[NEXT] = at + 1
+        m = int64(flip_move(int64((word >> U(16)) & U(0xFFFF)), int64(s[8] & ONE)))
+        if not (word & DOUBTFUL and capture_loses(X.table, s, m)):
+            return m
+    return int64(0)
+
+
+@inner
+def value_at_limit(X: Any, s: Any, ply: Any) -> Any:
+    """Returns the value of a position whose clock has reached 100: a draw, unless it is mate."""
+    if in_check(X.table, s) and generate_moves(X.table, s, X.scratch) == 0:
+        return ply - MATE
+    return int64(0)
+
+
+@inner
+def stand_pat(X: Any, s: Any, state: Any, words: Any, last: Any) -> None:
+    """Gives a frame out of check its static value, and the captures to try unless that ends it."""
+    T = X.table
+    stm = int64(s[8] & ONE)
+    best = known_static(X, s, state)
+    if last or best >= state[BETA]:
+        state[BEST] = best if can_move(T, s, X.scratch) else int64(0)
+        return
+    king = ctz(s[5] & s[6 + stm])
+    pinned = pinned_of(T, s, king, stm)
+    n = list_captures(T, s, words, int64(0), pinned, king, stm)
+    if n == 0 and not has_legal_move(T, s, X.scratch, pinned, stm):
+        best = int64(0)
+    state[BEST] = best
+    state[ALPHA] = max(best, state[ALPHA])
+    state[COUNT] = n
+
+
+@inner
+def enter_quiet(X: Any, s: Any, state: Any, words: Any, level: Any, ply: Any) -> None:
+    """Gives a new quiescence frame its value so far and the moves to try."""
+    state[NEXT] = 0
+    state[COUNT] = 0
+    state[BEST] = -FAR
+    if is_dead(s):
+        state[BEST] = 0
+    elif clock_of(s) >= CLOCK_DRAW:
+        state[BEST] = value_at_limit(X, s, ply + level)
+    elif not in_check(X.table, s):
+        stand_pat(X, s, state, words, level == QUIET_PLIES)
+    elif level == QUIET_PLIES:
+        state[BEST] = known_static(X, s, state)
+    else:
+        n = int64(generate_moves(X.table, s, X.scratch))
+        if n == 0:
+            state[BEST] = ply + level - MATE
+        state[COUNT] = list_evasions(X, s, words, n)
+
+
+@inner
+def quiesce(X: Any, position: Any, ply: Any, alpha: Any, beta: Any, static: Any) -> Any:
+    """Returns the fail-soft quiescence value of the position at a ply, root-relative.
+
+    `static` is its static value or UNKNOWN; if it was needed, the first frame holds it then.
+    """
+    for i in range(PW):
+        X.quiet_positions[i] = position[i]
+    X.quiet_frames[ALPHA] = alpha
+    X.quiet_frames[BETA] = beta
+    X.quiet_frames[STANDS] = static
+    level = int64(0)
+    fresh = True
+    while True:
+        s = adv(X.quiet_positions, level * PW)
+        state = adv(X.quiet_frames, level * FRAME)
+        words = adv(X.quiet_words, level * MOVE_ROOM)
+        if fresh:
+            enter_quiet(X, s, state, words, level, ply)
+        m = next_quiet_move(X, s, state, words)
+        if m:
+            below = adv(state, FRAME)
+            make_move(X.table, s, adv(s, PW), m)
+            below[STANDS] = UNKNOWN
+            below[ALPHA] = -state[BETA]
+            below[BETA] = -state[ALPHA]
+            X.counters[QUIESCENCE] += 1
+            level += 1
+            fresh = True
+        elif level == 0:
+            return state[BEST]
+        else:
+            level -= 1
+            take_quiet(adv(X.quiet_frames, level * FRAME), -state[BEST])
+            fresh = False
+
+
+@inner
+def take_quiet(state: Any, value: Any) -> None:
+    """Takes the value of a finished move into its quiescence frame."""
+    if value > state[BEST]:
+        state[BEST] = value
+        if value > state[ALPHA]:
+            state[ALPHA] = value
+            if value >= state[BETA]:
+                state[COUNT] = 0
+
+
+@inner
+def leaf_value(X: Any, s: Any, ply: Any, alpha: Any, beta: Any) -> Any:
+    """Returns the value of a leaf, root-relative: exact inside the window, else a bound (fail-soft)."""
+    key = key_at(X.table, s)
+    data = cached(X, key)
+    bound = int64(data >> CACHE_BOUND)
+    if bound:
+        value = below_root(int64((data >> CACHE_VALUE) & CACHE_BITS) - CACHE_BIAS, ply)
+        if bound == EXACT or (bound == LOWER and value >= beta) or (bound == UPPER and value <= alpha):
+            X.counters[CACHED] += 1
+            return value
+    static = int64(data & CACHE_BITS) - CACHE_BIAS if data & KNOWN_STATIC else int64(UNKNOWN)
+    value = quiesce(X, s, ply, alpha, beta, static)
+    static = X.quiet_frames[STANDS]
+    bound = LOWER if value >= beta else (UPPER if value <= alpha else EXACT)
+    word = U(from_node(value, ply) + CACHE_BIAS) << CACHE_VALUE | U(bound) << CACHE_BOUND
+    if static != UNKNOWN:
+        word |= U(static + CACHE_BIAS) | KNOWN_STATIC
+    keep(X, key, word)
+    return value

@@ -1,0 +1,269 @@
+"""The order of moves: the entry's move, much visited edges by N, captures, killers, replies, history and P.
+
+Order changes what a search costs, never what it returns. Moves are scored once the first one has not
+ended the node, and taken best first; whether a capture loses is asked when its turn comes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import int16, int64, uint16, uint32
+
+from ..evaluators.builtin.captures_kernel import PLAIN_VALUES, capture_gain, exchange
+from ..jit.compiler import inner
+from ..jit.pointers import ONE, U, adv, prefetch
+from ..position.board_kernel import PW, man_at
+from ..position.tables import ZO
+from ..record.node_kernel import block_class_of, block_of, code_bytes, materialised, move_count, stride_at
+from ..record.node_layout import BLOCK_HEADER, CODE, NO_BLOCK
+from .frames_kernel import (
+    COUNT,
+    DEPTH,
+    FRAME,
+    FROM_TO,
+    MOVE,
+    MOVE_ROOM,
+    NEXT,
+    PIECE_TO,
+    RECORD,
+    SCORED,
+    TABLE_MOVE,
+)
+from .table_kernel import prefetch_entry
+
+# bands of scores
+VISITED = 1 << 40  # + N
+LEAST_VISITS = 10
+CODE_WEIGHT = 64  # of a P code, 0..63, beside history
+CAPTURE = 1 << 32  # + gain and piece; WINNING once the exchange is known not to lose
+WINNING = 1 << 34
+KILLER = 1 << 30
+LOSING = -(1 << 32)  # + exchange
+QUEEN = 4
+HISTORY_LIMIT = 1 << 14
+MOST_BONUS = 1 << 11
+SORTED_LEAVES = 4  # where one ply is left: by then all moves are likely to be tried
+
+
+@inner
+def is_quiet(s: Any, m: Any) -> Any:
+    """Returns whether a move neither captures nor promotes."""
+    return capture_gain(s, m) == 0
+
+
+@inner
+def piece_to(s: Any, m: Any) -> Any:
+    """Returns the index of a move's piece and target, 0..PIECE_TO - 1; `s` is the position before it."""
+    mm = int64(m)
+    return (6 * int64(s[8] & ONE) + man_at(s, mm & 63)) * 64 + ((mm >> 6) & 63)
+
+
+@inner
+def move_before(X: Any, ply: Any) -> Any:
+    """Returns the move that led to a ply, 0 at the root."""
+    return X.frames[(ply - 1) * FRAME + MOVE] if ply > 0 else int64(0)
+
+
+@inner
+def follow_row(X: Any, ply: Any, back: Any) -> Any:
+    """Returns where the history of moves after the one `back` plies before begins, -1 if there is none."""
+    if ply < back:
+        return int64(-1)
+    at = ply - back
+    return piece_to(adv(X.positions, at * PW), X.frames[at * FRAME + MOVE]) * PIECE_TO
+
+
+@inner
+def quiet_score(X: Any, s: Any, m: Any, row: Any) -> Any:
+    """Returns the history of a quiet move: its own, and that of its following the move before."""
+    score = X.history[int64(s[8] & ONE) * FROM_TO + (m & 4095)]
+    if row >= 0:
+        score += 2 * int64(X.follow[row + piece_to(s, m)])
+    return score
+
+
+@inner
+def plain_score(X: Any, s: Any, m: Any, ply: Any, row: Any, reply: Any) -> Any:
+    """Returns the score of a move that the graph knows nothing of."""
+    gain = capture_gain(s, m)
+    if gain > 0:
+        return CAPTURE + gain * 8 - man_at(s, m & 63)
+    if gain < 0:
+        return LOSING + gain  # promotions to less than a queen
+    if m == X.killers[2 * ply]:
+        return int64(KILLER + 2)
+    if m == X.killers[2 * ply + 1]:
+        return int64(KILLER + 1)
+    if m == reply:
+        return int64(KILLER)
+    return quiet_score(X, s, m, row)
+
+
+@inner
+def score_moves(X: Any, s: Any, frame: Any, ply: Any) -> None:
+    """Scores the moves of a frame that are still to be tried."""
+    moves = adv(X.moves, ply * MOVE_ROOM)
+    scores = adv(X.scores, ply * MOVE_ROOM)
+    row = follow_row(X, ply, int64(1)) if frame[DEPTH] > 1 else int64(-1)
+    before = move_before(X, ply)
+    reply = X.replies[int64(s[8] & ONE) * FROM_TO + (before & 4095)] if before else int64(0)
+    for i in range(frame[NEXT], frame[COUNT]):
+        scores[i] = plain_score(X, s, int64(moves[i]), ply, row, reply)
+    frame[SCORED] = 1
+
+
+@inner
+def score_by_graph(A: Any, rec: Any, moves: Any, scores: Any, n: Any) -> None:
+    """Raises the scores of all moves, in canonical order, by a record: much visited edges by N, others by P.
+
+    A few visits tell less than what the search has learnt itself; there P only weighs quiet moves.
+    """
+    codes = code_bytes(A, rec)
+    for i in range(n):
+        scores[i] = scores[i] + (int64(codes[i]) & CODE) * CODE_WEIGHT
+    if block_class_of(A, rec) == NO_BLOCK:
+        return
+    stride = stride_at(A, rec)
+    x = block_of(A, rec) + BLOCK_HEADER
+    for _ in range(materialised(A, rec)):
+        visits = int64(A.blocks[x])
+        move = uint16(A.blocks[x + 2] & uint32(0xFFFF))
+        if visits >= LEAST_VISITS:
+            for i in range(n):
+                if moves[i] == move:
+                    scores[i] = VISITED + visits * 64
+        x += stride
+
+
+@inner
+def swap_moves(moves: Any, scores: Any, a: Any, b: Any) -> None:
+    """Swaps two moves and their scores."""
+    move, score = moves[a], scores[a]
+    moves[a], scores[a] = moves[b], scores[b]
+    moves[b], scores[b] = move, score
+
+
+@inner
+def take_table_move(frame: Any, moves: Any, scores: Any) -> Any:
+    """Returns the entry's move, put first in the list; 0 if it is not among the legal ones."""
+    for i in range(frame[COUNT]):
+        if int64(moves[i]) == frame[TABLE_MOVE]:
+            swap_moves(moves, scores, int64(0), int64(i))
+            frame[NEXT] = 1
+            return frame[TABLE_MOVE]
+    return int64(0)
+
+
+@inner
+def loses(X: Any, s: Any, m: Any, at: Any, scores: Any) -> Any:
+    """Returns whether a capture loses by exchange, and notes what was found in its score."""
+    if PLAIN_VALUES[man_at(s, m & 63)] > capture_gain(s, m):
+        won = exchange(X.table, s, m, X.gains)
+        if won < 0:
+            scores[at] = LOSING + won
+            return True
+    scores[at] += WINNING
+    return False
+
+
+@inner
+def likely_key(T: Any, s: Any, m: Any) -> Any:
+    """Returns the key after a move that does not castle, promote, take en passant or change such rights."""
+    f, t = m & 63, (m >> 6) & 63
+    stm = int64(s[8] & ONE)
+    ours = ZO + 64 * (1 - stm) + 128 * man_at(s, f)
+    key = s[9] ^ T[ours + f] ^ T[ours + t] ^ T[ZO + 780]
+    if (s[7 - stm] >> U(t)) & ONE:
+        key ^= T[ZO + 64 * stm + 128 * man_at(s, t) + t]
+    return key
+
+
+@inner
+def prefetch_children(X: Any, E: Any, s: Any, frame: Any, moves: Any) -> None:
+    """Asks for the entries, or the cache's places, of the children that follow: the first was not enough."""
+    for i in range(1, frame[COUNT]):
+        key = likely_key(X.table, s, int64(moves[i]))
+        if frame[DEPTH] == 1:
+            prefetch(X.cache, int64(key & X.cache_mask) * 2)
+        else:
+            prefetch_entry(E, key)
+
+
+@inner
+def next_move(X: Any, E: Any, s: Any, frame: Any, ply: Any) -> Any:
+    """Returns the next move to try, 0 if all were."""
+    moves = adv(X.moves, ply * MOVE_ROOM)
+    scores = adv(X.scores, ply * MOVE_ROOM)
+    if frame[NEXT] == 0 and frame[TABLE_MOVE]:
+        m = take_table_move(frame, moves, scores)
+        if m:
+            return m
+    if not frame[SCORED]:
+        score_moves(X, s, frame, ply)
+    if frame[NEXT] == 1:
+        prefetch_children(X, E, s, frame, moves)
+    if frame[DEPTH] == 1 and frame[NEXT] >= SORTED_LEAVES and frame[NEXT] < frame[COUNT]:
+        frame[NEXT] += 1
+        return int64(moves[frame[NEXT] - 1])
+    while frame[NEXT] < frame[COUNT]:
+        at = frame[NEXT]
+        best = at
+        for j in range(at + 1, frame[COUNT]):
+            if scores[j] > scores[best]:
+                best = j
+        m = int64(moves[best])
+        if scores[best] >= CAPTURE and scores[best] < WINNING and loses(X, s, m, best, scores):
+            continue
+        swap_moves(moves, scores, at, best)
+        frame[NEXT] = at + 1
+        return m
+    return int64(0)
+
+
+@inner
+def _moved_towards(old: Any, bonus: Any) -> Any:
+    """Returns a history value after a bonus or a malus; it never leaves +-HISTORY_LIMIT."""
+    return old + bonus - old * abs(bonus) // HISTORY_LIMIT
+
+
+@inner
+def reward(X: Any, s: Any, m: Any, row: Any, bonus: Any) -> None:
+    """Notes for a quiet move that it ended a node, or did not where another did."""
+    at = int64(s[8] & ONE) * FROM_TO + (m & 4095)
+    X.history[at] = _moved_towards(X.history[at], bonus)
+    if row >= 0:
+        to = row + piece_to(s, m)
+        X.follow[to] = int16(_moved_towards(int64(X.follow[to]), bonus))
+
+
+@inner
+def learn_cut(X: Any, s: Any, frame: Any, ply: Any) -> None:
+    """Notes that the last move tried ended the node, and that the quiet ones before it did not."""
+    m = frame[MOVE]
+    if not is_quiet(s, m):
+        return
+    if X.killers[2 * ply] != m:
+        X.killers[2 * ply + 1] = X.killers[2 * ply]
+        X.killers[2 * ply] = m
+    before = move_before(X, ply)
+    if before:
+        X.replies[int64(s[8] & ONE) * FROM_TO + (before & 4095)] = m
+    row = follow_row(X, ply, int64(1))
+    bonus = min(frame[DEPTH] * frame[DEPTH] * 16, int64(MOST_BONUS))
+    reward(X, s, m, row, bonus)
+    moves = adv(X.moves, ply * MOVE_ROOM)
+    for i in range(frame[NEXT] - 1):
+        if is_quiet(s, int64(moves[i])):
+            reward(X, s, int64(moves[i]), row, -bonus)
+
+
+@inner
+def order_by_graph(X: Any, A: Any, s: Any, frame: Any, ply: Any) -> Any:
+    """Scores a frame's moves with the help of its record, if it has as many moves; returns whether it did."""
+    rec = frame[RECORD]
+    if move_count(A, rec) != frame[COUNT]:
+        return False
+    score_moves(X, s, frame, ply)
+    score_by_graph(A, rec, adv(X.moves, ply * MOVE_ROOM), adv(X.scores, ply * MOVE_ROOM), frame[COUNT])
+    return True

@@ -1,0 +1,186 @@
+"""What a fixed-depth search takes from transposition entries and from the graph, and what it leaves behind.
+
+An entry's value ends a node only if its depth is the one needed, so that values do not depend on what a table
+happens to hold; a forced mate holds at every depth on the side that it proves, for paths whose clock leaves
+the plies to it. No bound is written that belongs to one path:
+
+- a value that a repetition had a part in is tainted: a cut rests on the move that cut, an upper bound on all
+  moves, an exact value on all as an upper and on the best one as a lower bound;
+- a key holds for all clocks up to 75, so a bound is written and used there only if the clock cannot reach 100
+  below: clock + depth + the plies of quiescence < 100. Above 75 the key holds the clock itself.
+
+Mates are excepted on the side that they prove: every defence was answered, so no draw had a part in them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import int64, uint8
+
+from ..jit.compiler import inner
+from ..jit.pointers import ZERO, prefetch
+from ..position.board import CLOCK_DRAW
+from ..position.scores import MATE
+from ..record.bounds_kernel import MOST_MATE, is_decisive, is_settled, node_code
+from ..record.node_kernel import draw_word
+from ..record.transposition_kernel import (
+    AGE,
+    EXACT,
+    GENERATION,
+    LOWER,
+    PROOF,
+    UPPER,
+    _bucket_of,
+    bound_in,
+    depth_in,
+    packed_entry,
+    place_for,
+    proves_mate,
+    put_entry,
+    value_in,
+)
+from .frames_kernel import (
+    BEST,
+    BEST_MOVE,
+    BEST_TAINT,
+    BETA,
+    CUT_BY,
+    DEPTH,
+    KIND,
+    LOW,
+    QUIET_PLIES,
+    TABLE_MOVE,
+    TAINT,
+)
+from .leaves_kernel import below_root, from_node
+
+FREE_CLOCK = 75  # clocks up to it share one key
+NO_BOUND = 0
+
+
+@inner
+def clock_is_far(clock: Any, depth: Any) -> Any:
+    """Returns whether what is found at this depth holds for every path that has the key."""
+    return clock > FREE_CLOCK or clock + depth + QUIET_PLIES < CLOCK_DRAW
+
+
+@inner
+def ends(value: Any, bound: Any, alpha: Any, beta: Any) -> Any:
+    """Returns whether a value with its bound says all that a window asks."""
+    if bound == EXACT:
+        return True
+    return value >= beta if bound == LOWER else value <= alpha
+
+
+@inner
+def entry_value(data: Any, depth: Any, alpha: Any, beta: Any, ply: Any, clock: Any) -> Any:
+    """Returns whether an entry ends a node, and the root-relative value that it ends with."""
+    bound = bound_in(data)
+    value = value_in(data)
+    found = depth_in(data)
+    at_root = below_root(value, ply)
+    if bound == NO_BOUND:
+        return False, at_root
+    if proves_mate(value, bound):
+        plies = MATE - abs(value)
+        if clock + plies > CLOCK_DRAW:
+            return False, at_root
+        if bound == EXACT and found != depth and found != PROOF and plies > found:
+            bound = LOWER if value > 0 else UPPER  # a shorter one may stand beyond the depth
+        return ends(at_root, bound, alpha, beta), at_root
+    if found != PROOF and (found != depth or not clock_is_far(clock, depth)):
+        return False, at_root
+    return ends(at_root, bound, alpha, beta), at_root
+
+
+@inner
+def graph_proof(A: Any, rec: Any, s: Any) -> Any:
+    """Returns what a record proves of its position, as (bound, value as the node counts it).
+
+    A proven win mates in at most the plies that the record tells; one whose length it does not tell is not
+    used. NO_BOUND if nothing is proven for a path that stands there with the clock of `s`.
+    """
+    if not is_settled(A, rec, s):
+        return int64(NO_BOUND), int64(0)
+    if not is_decisive(draw_word(A, rec) >> 10):
+        return EXACT, int64(0)
+    code = node_code(A, rec, int64(0))
+    if code > MOST_MATE:
+        return int64(NO_BOUND), int64(0)
+    if code == 1:
+        return EXACT, int64(-MATE)
+    if (draw_word(A, rec) >> 12) & 3 == 2:
+        return LOWER, MATE - (code - 1)
+    return UPPER, code - 1 - MATE
+
+
+@inner
+def prefetch_entry(E: Any, key: Any) -> None:
+    """Asks the processor for the bucket of a key."""
+    at = _bucket_of(E, key)
+    prefetch(E.keys, at)
+    prefetch(E.data, at)
+
+
+@inner
+def is_stored(E: Any, place: Any) -> Any:
+    """Returns whether an entry is of an earlier run."""
+    return int64(E.ages[place]) & AGE != E.counters[GENERATION]
+
+
+@inner
+def bound_found(frame: Any, ply: Any, clock: Any) -> Any:
+    """Returns the bound that may be written of a finished frame's value, NO_BOUND if none."""
+    best = frame[BEST]
+    bound = LOWER if best >= frame[BETA] else (EXACT if best > frame[LOW] else UPPER)
+    tainted = (frame[TAINT] if bound != LOWER else frame[BEST_TAINT]) < ply
+    if not tainted and clock_is_far(clock, frame[DEPTH]):
+        return bound
+    if proves_mate(best, bound):
+        return LOWER if best > 0 else UPPER
+    if bound == EXACT and frame[BEST_TAINT] >= ply and clock_is_far(clock, frame[DEPTH]):
+        return LOWER
+    return int64(NO_BOUND)
+
+
+@inner
+def gives_way(data: Any, stored: Any, value: Any, depth: Any, bound: Any) -> Any:
+    """Returns whether an entry of the same position is to be written over.
+
+    Of two mates the shorter stays, an exact value before another bound of its depth; one that an earlier
+    run has left gives way to deeper ones only.
+    """
+    if depth_in(data) == PROOF:
+        known, new = abs(value_in(data)), abs(value)
+        return depth == PROOF and (new > known or (new == known and bound == EXACT != bound_in(data)))
+    if bound == NO_BOUND:
+        return bound_in(data) == NO_BOUND
+    if bound_in(data) == EXACT and depth != PROOF:
+        return depth > depth_in(data) if stored else bound == EXACT or depth != depth_in(data)
+    return True
+
+
+@inner
+def write_entry(E: Any, key: Any, check: Any, frame: Any, ply: Any, clock: Any) -> None:
+    """Writes what a finished frame found out, unless what is there says more."""
+    bound = bound_found(frame, ply, clock)
+    move = frame[BEST_MOVE] if frame[BEST_MOVE] else frame[TABLE_MOVE]
+    if bound == NO_BOUND and move == 0:
+        return
+    value = from_node(frame[BEST], ply) if bound else int64(0)
+    depth = int64(frame[DEPTH])
+    if proves_mate(value, bound):  # holds at every depth; that it is the shortest, if the depth covers it
+        if bound == EXACT and MATE - abs(value) > depth:
+            bound = LOWER if value > 0 else UPPER
+        depth = int64(PROOF)
+    data = packed_entry(value, move, depth, bound, frame[KIND], frame[CUT_BY], check)
+    place = place_for(E, key, check)
+    if E.keys[place] == key:
+        old = E.data[place]
+        if (old ^ data) >> 48 == ZERO and not gives_way(old, is_stored(E, place), value, depth, bound):
+            return
+        if old == data:
+            E.ages[place] = uint8((E.ages[place] & ~uint8(AGE)) | uint8(E.counters[GENERATION]))
+            return
+    put_entry(E, place, key, data, True)

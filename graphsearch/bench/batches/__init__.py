@@ -1,0 +1,3 @@
+"""`graphsearch bench --batches`: how four gatherers fill large batches, and what that costs.
+
+`cli` imports `report`."""

@@ -1,0 +1,150 @@
+"""What batches cost: searches of one position at equal evaluations, all compared with the sequential one.
+
+sequential   E evaluations ---------------- visits, best move
+                         \\--- on to 4 E --- the positions that deserve an evaluation
+a gatherer   E evaluations ---------------- visits, best move, positions evaluated
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import chess
+import numpy as np
+from numpy.typing import NDArray
+
+from ...evaluators.factory import create
+from ...graph.arena import Arena
+from ...graph.graph import Graph
+from ...search.loop import analyze
+from ...search.params import Limits, SearchParams
+from ...search.results import SearchResult
+from .plan import LONGER
+from .roots import Case
+
+MOST_VISITS = 100  # for each evaluation: where the game tree ends, only visits are left
+SEQUENTIAL = ("sequential", 1)
+
+Visits = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One search.
+
+    Attributes:
+      agreement: 1 if its best move is that of the sequential search, else 0.
+      root_distance: L1 distance of its root's visit distribution from the sequential one, 0 to 2.
+      waste: share of its evaluated positions that the longer sequential search never evaluates; None if that
+        was not made.
+      good: 1 if its best move is one of the known ones, else 0; None if none is known.
+    """
+
+    agreement: float
+    root_distance: float
+    waste: float | None
+    good: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """The searches of one position.
+
+    Attributes:
+      batches: of each gatherer, all beyond 1. longer: search sequentially on to 4 E, to tell waste.
+    """
+
+    evaluator: str
+    evaluations: int
+    case: Case
+    gatherers: tuple[str, ...]
+    batches: tuple[int, ...]
+    longer: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Task:
+        """Returns the task of a JSON object."""
+        case = Case(data["case"]["fen"], tuple(data["case"]["best"]))
+        return cls(**{**data, "case": case})
+
+
+def compare(task: Task) -> dict[tuple[str, int], Outcome]:
+    """Returns the outcome of each (gatherer, batch), and of the sequential search under `SEQUENTIAL`."""
+    base, needed = _sequential(task)
+    found = {SEQUENTIAL: base.outcome(base, needed)}
+    for batch in task.batches:
+        for gather in task.gatherers:
+            with _graph(task) as graph:
+                other = _Found(_searched(graph, task, gather, batch), evaluated(graph.arena), task.case)
+            found[gather, batch] = other.outcome(base, needed)
+    return found
+
+
+def _sequential(task: Task) -> tuple[_Found, NDArray[np.uint64] | None]:
+    """Returns the sequential search, and what it has evaluated once it is as long as waste needs."""
+    with _graph(task) as graph:
+        result = _searched(graph, task, "classic", 1)
+        found = _Found(result, evaluated(graph.arena), task.case)
+        if not task.longer:
+            return found, None
+        _searched(graph, task, "classic", 1, (LONGER - 1) * task.evaluations)
+        return found, evaluated(graph.arena)
+
+
+def _graph(task: Task) -> Graph:
+    return Graph.open(None, evaluator=create(task.evaluator))
+
+
+def _searched(
+    graph: Graph, task: Task, gather: str, batch: int, evaluations: int | None = None
+) -> SearchResult:
+    wanted = evaluations or task.evaluations
+    limits = Limits(evaluations=wanted, visits=MOST_VISITS * wanted)
+    params = SearchParams(gather=gather, minibatch_size=batch, overlap=0)
+    return analyze(graph, chess.Board(task.case.fen), limits, params)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A search as far as it is compared."""
+
+    result: SearchResult
+    keys: NDArray[np.uint64]
+    case: Case
+
+    def outcome(self, base: _Found, needed: NDArray[np.uint64] | None) -> Outcome:
+        move = self.result.bestmove.uci() if self.result.bestmove else ""
+        return Outcome(
+            float(self.result.bestmove == base.result.bestmove),
+            distance(_visits(self.result), _visits(base.result)),
+            None if needed is None else float(np.isin(self.keys, needed, invert=True).mean()),
+            float(move in self.case.best) if self.case.best else None,
+        )
+
+
+def _visits(result: SearchResult) -> Visits:
+    return {move.move.uci(): float(move.n) for move in result.node.moves}
+
+
+def distance(some: Visits, others: Visits) -> float:
+    """Returns the L1 distance of two distributions over the same moves, given as visits.
+
+    >>> distance({"e2e4": 3, "d2d4": 1}, {"e2e4": 10, "d2d4": 10})
+    0.5
+    """
+    ours, theirs = max(1.0, sum(some.values())), max(1.0, sum(others.values()))
+    return sum(abs(n / ours - others[move] / theirs) for move, n in some.items())
+
+
+def evaluated(arena: Arena) -> NDArray[np.uint64]:
+    """Returns the keys of all positions in memory that an evaluator was asked for, in no order."""
+    table, records = arena.arrays.table, arena.arrays.records
+    slots = (table[table != 0] & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    moves = records[slots + 2] & np.uint64(0xFF)  # a terminal position has none
+    keys: NDArray[np.uint64] = records[slots[moves > 0]]
+    return keys

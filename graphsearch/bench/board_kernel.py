@@ -1,0 +1,45 @@
+"""Loops around single board kernels, so that `graphsearch bench` measures them and not the calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import int64
+
+from ..jit.compiler import kernel
+from ..jit.pointers import ONE, U, ptr
+from ..position.board_kernel import generate_moves, make_move
+
+
+@kernel
+def expand_many(T: Any, words: Any, out: Any, rounds: Any) -> Any:
+    """Generates the moves of a position `rounds` times; returns their sum, so that none is left out."""
+    total = int64(0)
+    for _ in range(rounds):
+        total += generate_moves(ptr(T, 0), ptr(words, 0), ptr(out, 0))
+    return total
+
+
+@kernel
+def make_many(T: Any, words: Any, moves: Any, child: Any, rounds: Any) -> Any:
+    """Makes `rounds` moves, taken in turn from the first legal moves of a position.
+
+    Returns the XOR of all keys.
+    """
+    n = generate_moves(ptr(T, 0), ptr(words, 0), ptr(moves, 0))
+    mixed = child[9]
+    for i in range(rounds):
+        make_move(ptr(T, 0), ptr(words, 0), ptr(child, 0), moves[i % n])
+        mixed ^= child[9]
+    return mixed
+
+
+@kernel
+def spin(rounds: Any) -> Any:
+    """Keeps a core busy for `rounds` steps of a chain that no compiler shortens; returns where it ends."""
+    x = ONE
+    for _ in range(rounds):
+        x ^= x << U(13)
+        x ^= x >> U(7)
+        x ^= x << U(17)
+    return x

@@ -1,0 +1,3 @@
+"""`graphsearch bench --offload`: a search larger than its memory, and the file below it.
+
+`cli` imports `report`."""

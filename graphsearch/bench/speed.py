@@ -1,0 +1,231 @@
+"""The figures of `graphsearch bench`: how fast moves, search and file are, per CPU-second of this process."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import chess
+import numpy as np
+
+from ..alphabeta.engine import Engine
+from ..alphabeta.nodetypes.formulas import minimal
+from ..evaluators.builtin import evaluation_kernel
+from ..evaluators.kinds import UNIFORM
+from ..evaluators.uniform import UniformEvaluator
+from ..graph.arena import Arena
+from ..graph.graph import Graph
+from ..position.board import pack
+from ..position.rules_kernel import perft
+from ..record.transposition import EntryTable
+from ..search import wave_kernel
+from ..search import waves_kernel as loop
+from ..search.loop import analyze
+from ..search.params import Limits, SearchParams
+from ..search.settings import set_params
+from ..store.index.locate_kernel import no_filter
+from ..store.store import Store
+from .board_kernel import expand_many, make_many
+
+Report = Callable[[str], None]
+
+NODES = 1_000_000
+BUILTIN_NODES = 100_000
+WAVE = 1024
+PERFT_DEPTH = 6  # 119,060,324 positions
+MIDDLEGAME = "r1bq1rk1/pp2bppp/2n2n2/2pp4/3P4/2NBPN2/PP3PPP/R1BQ1RK1 w - - 0 9"
+FULL_DEPTH, SMALL_DEPTH = 8, 3  # of alpha-beta
+TABLE_BYTES = 64 << 20
+REPEATS = 5
+NOTHING = wave_kernel.new_wave(1, 1)  # in flight
+VISITS = 1 << 16  # between two looks at the number of nodes
+
+
+def run(report: Report = lambda _: None, *, nodes: int = NODES) -> dict[str, float | int]:
+    """Returns the figures by the names of `graphsearch bench --json`.
+
+    Rates and times are per CPU-second of the process; those of moves are medians of some repeats.
+
+    Args:
+      report: called with what is measured next.
+      nodes: size of the graph that search, RAM and file are measured on.
+    """
+    figures: dict[str, float | int] = {"nodes": nodes}
+    report("moves: perft, expand, make")
+    figures |= _moves()
+    report(f"search one by one to {nodes:,} nodes")
+    figures["visits_per_s_single"] = round(_grown(1, nodes)[1])
+    report(f"search in waves of {WAVE:,} to {nodes:,} nodes")
+    arena, rate = _grown(WAVE, nodes)
+    figures["visits_per_s_wave"] = round(rate)
+    figures["ram_bytes_per_node"] = round(arena.bytes_used / arena.node_count, 1)
+    del arena
+    figures |= _file(report, nodes)
+    figures |= _builtin(report, min(nodes, BUILTIN_NODES))
+    figures |= _alphabeta(report, FULL_DEPTH if nodes >= BUILTIN_NODES else SMALL_DEPTH)
+    return figures
+
+
+def _moves() -> dict[str, float | int]:
+    arena = Arena()
+    start = pack(chess.Board())
+    perft(arena.tables, start, 2)
+    leaves = int(perft(arena.tables, start, PERFT_DEPTH))
+    words = pack(chess.Board(MIDDLEGAME))
+    out = np.zeros(256, np.uint16)
+    child = np.zeros(10, np.uint64)
+    expand_many(arena.tables, words, out, 1)
+    make_many(arena.tables, words, out, child, 1)
+    rounds = 100_000
+    return {
+        "perft_per_s": round(leaves / _median(lambda: perft(arena.tables, start, PERFT_DEPTH))),
+        "expand_ns": round(1e9 * _median(lambda: expand_many(arena.tables, words, out, rounds)) / rounds, 1),
+        "make_ns": round(
+            1e9 * _median(lambda: make_many(arena.tables, words, out, child, rounds)) / rounds, 2
+        ),
+    }
+
+
+def _median(work: Callable[[], object]) -> float:
+    """Returns the median CPU-seconds of some runs."""
+    seconds = []
+    for _ in range(REPEATS):
+        begin = time.process_time()
+        work()
+        seconds.append(time.process_time() - begin)
+    return statistics.median(seconds)
+
+
+def _grown(batch: int, nodes: int, arena: Arena | None = None) -> tuple[Arena, float]:
+    """Returns an arena grown to `nodes` nodes with `uniform`, and visits per CPU-second of that."""
+    arena = arena or Arena(logged=False)
+    memory = wave_kernel.new_wave(batch, evaluation_kernel.EVALUATION_SCRATCH_WORDS)
+    params = SearchParams(minibatch_size=batch)
+    set_params(arena, params)
+    _grow(arena, memory, batch, 2 * batch)  # so that nothing is compiled while the clock runs
+    visits = 0
+    step = max(batch, min(VISITS, nodes // 16))
+    begin = time.process_time()
+    while arena.node_count < nodes:
+        visits += _grow(arena, memory, batch, step)
+    return arena, visits / (time.process_time() - begin)
+
+
+def _grow(arena: Arena, memory: wave_kernel.WaveArrays, batch: int, visits: int) -> int:
+    root = pack(chess.Board())
+    left = np.array([visits, 1 << 60, 1 << 60], np.int64)
+    while (
+        loop.run(
+            arena.tables,
+            arena.arrays,
+            memory,
+            NOTHING,
+            no_filter(),
+            root,
+            np.zeros(1, np.int64),
+            UNIFORM,
+            1,
+            batch,
+            left,
+        )
+        == loop.NO_SPACE
+    ):
+        arena.make_room(wave_kernel.ENTRIES_PER_LEAF * batch + wave_kernel.SPARE_ENTRIES)
+    return visits
+
+
+def _file(report: Report, nodes: int) -> dict[str, float | int]:
+    """Returns the figures of saving a graph of `nodes` nodes and loading it again."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "bench.graph"
+        report(f"saving {nodes:,} nodes")
+        _save(path, WAVE)  # so that nothing is compiled while the clock runs
+        _load(path)
+        path.unlink()
+        saved, saving = _save(path, nodes)
+        size = sum(f.stat().st_size for f in Path(folder).iterdir() if f.name.startswith("bench.graph"))
+        report(f"loading {saved:,} nodes")
+        begin = time.process_time()
+        loaded = _load(path)
+        loading = time.process_time() - begin
+        assert loaded == saved
+    return {
+        "file_bytes_per_node": round(size / saved, 1),
+        "save_nodes_per_s": round(saved / saving),
+        "load_nodes_per_s": round(saved / loading),
+    }
+
+
+def _builtin(report: Report, nodes: int) -> dict[str, float | int]:
+    """Returns the built-in evaluator's figures: its speed in a search, and bytes of real records in a file.
+
+    `uniform` gives every move the same P, which packs far better than what a real evaluator says.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "builtin.graph"
+        board = chess.Board(MIDDLEGAME)
+        with Graph.open(path) as graph:
+            analyze(graph, board, Limits(visits=64))
+            report(f"a search with the built-in evaluator, {nodes:,} evaluations")
+            begin = time.process_time()
+            result = analyze(graph, board, Limits(evaluations=nodes))
+            spent = time.process_time() - begin
+        size = path.stat().st_size
+    return {
+        "builtin_evaluations_per_s": round(result.evaluations / spent),
+        "builtin_file_bytes_per_node": round(size / result.nodes, 1),
+    }
+
+
+def _alphabeta(report: Report, depth: int) -> dict[str, float | int]:
+    """Returns the figures of fixed depth: nodes a second, and leaves beside those of the minimal tree."""
+    board, engine = chess.Board(MIDDLEGAME), Engine(EntryTable(TABLE_BYTES))
+    engine.search(board, 2)  # so that nothing is compiled while the clock runs
+    report(f"alpha-beta to depth {depth}")
+    engine = Engine(EntryTable(TABLE_BYTES))
+    begin = time.process_time()
+    found = [engine.search(board, d).counts for d in range(1, depth + 1)]
+    spent = time.process_time() - begin
+    last = found[-1]
+    least = minimal(last.moves / max(1, last.expanded), depth).total
+    return {
+        "alphabeta_nodes_per_s": round(sum(counts.nodes for counts in found) / spent),
+        "alphabeta_leaves_of_minimal": round(last.leaves / least, 2),
+    }
+
+
+def _load(path: Path) -> int:
+    """Loads all of a file into an arena; returns how many nodes that are."""
+    arena = Arena(logged=False)
+    with Store.open(path, read_only=True) as store:
+        for batch in store.scan():
+            arena.load(batch)
+    return arena.node_count
+
+
+def _save(path: Path, nodes: int) -> tuple[int, float]:
+    """Returns how many nodes were saved, and the CPU-seconds that took, merges included."""
+    with Graph.open(path, evaluator=UniformEvaluator()) as graph:
+        graph.arena.set_run(1)  # as a search does
+        _grown(WAVE, nodes, graph.arena)
+        begin = time.process_time()
+        graph.flush()
+        spent = time.process_time() - begin
+        count = graph.node_count
+    return count, spent
+
+
+def machine() -> str:
+    """Returns what the figures were measured on, for people who compare them."""
+    model = "unknown processor"
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [
+            line.partition(":")[2].strip() for line in info.read_text().splitlines() if "model name" in line
+        ]
+        model = names[0] if names else model
+    return f"{model}, {os.cpu_count()} cores"

@@ -1,0 +1,100 @@
+"""Entries of the queue out of what people write: positions, lines, games, and texts with one on each line."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import chess
+
+from ..errors import InvalidPositionError
+from ..position.board import fen_of
+from ..position.notation import START_WORD, board_from_fen, play_moves, read_position
+from .queue import Entry
+
+MOVES_WORD = "moves"  # as in UCI: startpos moves e2e4 e7e5
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What one position, line or game gave.
+
+    Attributes:
+      entry: None if it could not be read. notes: what the person should know.
+      problem: why there is no entry.
+    """
+
+    entry: Entry | None
+    notes: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def entry_of(board: chess.Board, origin: str) -> Entry:
+    """Returns the entry of a position with the line on its move stack."""
+    moves = tuple(move.uci() for move in board.move_stack)
+    return Entry(fen_of(board.root()), moves, origin)
+
+
+def from_text(text: str, *, moves: str | None = None) -> Given:
+    """Returns the line that begins at `startpos`, a FEN or an EPD line; without moves, the position.
+
+    Raises:
+      InvalidPositionError: if it is none, or a move is not legal.
+    """
+    given = read_position(text, moves=moves)
+    return Given(entry_of(given.board, "given"), given.notes)
+
+
+def from_games(path: Path, *, ply: int | None = None, only: Collection[int] | None = None) -> Iterator[Given]:
+    """Yields the line of each game of a PGN file up to `ply` half-moves; of all, or those that `only` names.
+
+    Raises:
+      InvalidPositionError: if the file is none, or lacks one of these games.
+    """
+    from ..position.pgn_position import read_games
+
+    found = set()
+    for game in read_games(path, ply=ply, only=only):
+        found.add(game.game)
+        if game.board is None:
+            yield Given(None, game.notes, game.problem)
+        else:
+            yield Given(entry_of(game.board, f"{path.name}, game {game.game}"), game.notes)
+    for number in sorted(set(only or ()) - found):
+        raise InvalidPositionError(f"{path} has no game {number}")
+    if not found:
+        raise InvalidPositionError(f"{path} holds no game")
+
+
+def from_lines(lines: Iterable[str]) -> Iterator[Given]:
+    """Yields what each line of a text gives: a FEN, an EPD line, or moves from the start position.
+
+    `POSITION moves LIST`, as in UCI, is a line from there. Blank lines and those that begin with # are
+    passed over.
+
+    >>> [given.entry.moves for given in from_lines(["# two", "1. e4 e5", "startpos moves d2d4"])]
+    [('e2e4', 'e7e5'), ('d2d4',)]
+    """
+    for number, line in enumerate(lines, 1):
+        text = line.strip().lstrip("\ufeff")
+        if not text or text.startswith("#"):
+            continue
+        try:
+            yield Given(entry_of(_board(text), f"line {number}"))
+        except InvalidPositionError as error:
+            yield Given(None, problem=f"line {number}: {error}")
+
+
+def _board(text: str) -> chess.Board:
+    words = text.removeprefix("position ").removeprefix("fen ").split()
+    place = words.index(MOVES_WORD) if MOVES_WORD in words else len(words)
+    position, moves = words[:place], words[place + 1 :]
+    if position == [START_WORD]:
+        board = chess.Board()
+    elif "/" in words[0]:
+        board = board_from_fen(" ".join(position))
+    else:
+        board, moves = chess.Board(), words
+    play_moves(board, " ".join(moves))
+    return board

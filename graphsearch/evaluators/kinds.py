@@ -1,0 +1,5 @@
+"""Where an evaluator runs: outside the search loop or inside its kernels."""
+
+EXTERNAL = 0  # outside the search loop, through `evaluate`
+UNIFORM = 1  # inside: no knowledge
+BUILTIN = 2  # inside: the built-in evaluation

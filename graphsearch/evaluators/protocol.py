@@ -1,0 +1,176 @@
+"""What an evaluator is: positions in, WDL and priors out, and a name for where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import chess
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import EvaluatorError
+from ..position.board import POSITION_WORDS, decode_move, encode_move, legal_moves, pack, unpack
+from ..record.provenance import EvaluatorIdentity
+from .kinds import EXTERNAL
+
+SUM_TOLERANCE = 1e-3  # WDL and priors may miss 1 by this much; they are normalised
+
+
+@dataclass(frozen=True, slots=True)
+class PositionBatch:
+    """Positions to evaluate, none of them terminal.
+
+    Attributes:
+      words: `[B, 10]` uint64 packed positions.
+      moves: `[M]` uint16 legal moves of all positions in turn, each in canonical order.
+      offsets: `[B + 1]` int64, where each position's moves begin.
+    """
+
+    words: NDArray[np.uint64]
+    moves: NDArray[np.uint16]
+    offsets: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @classmethod
+    def from_boards(cls, boards: Sequence[chess.Board]) -> PositionBatch:
+        """Returns the batch of some Boards."""
+        moves = [[encode_move(move) for move in legal_moves(board)] for board in boards]
+        lengths = np.array([len(of_board) for of_board in moves], np.int64)
+        return cls(
+            np.array([pack(board) for board in boards], np.uint64).reshape(-1, POSITION_WORDS),
+            np.array([code for of_board in moves for code in of_board], np.uint16),
+            np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]),
+        )
+
+    def rows(self, chosen: NDArray[np.bool_]) -> PositionBatch:
+        """Returns the positions that a mask `[B]` chooses, in their order."""
+        lengths = np.diff(self.offsets)
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths[chosen])])
+        return PositionBatch(self.words[chosen], self.moves[np.repeat(chosen, lengths)], offsets)
+
+    def boards(self) -> Iterator[tuple[chess.Board, list[chess.Move]]]:
+        """Yields every position with its legal moves in canonical order."""
+        for i, words in enumerate(self.words):
+            codes = self.moves[self.offsets[i] : self.offsets[i + 1]]
+            yield unpack(words.tolist()), [decode_move(int(code)) for code in codes]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The answer to a batch.
+
+    Attributes:
+      wdl: `[B, 3]` float32 win, draw, loss for the side to move; sums to 1.
+      priors: `[M]` float32 in the order of the batch's moves; sums to 1 over each position's moves.
+      bounds: `[B, 2]` int8, the proven lower and upper result for the side to move in -1, 0, 1; None if
+        nothing is proven. It must hold whatever the path to the position, at its clock.
+    """
+
+    wdl: NDArray[np.float32]
+    priors: NDArray[np.float32]
+    bounds: NDArray[np.int8] | None = None
+
+
+class Evaluator(Protocol):
+    """Anything that evaluates positions by themselves: no history, no search state.
+
+    One whose `kernel_kind` is not EXTERNAL runs inside the search loop; it has its weights there in
+    `weights`. One that holds processes or files has a method `close`; one that has something to say about
+    itself has it in `notes`, lines for a person.
+    """
+
+    @property
+    def identity(self) -> EvaluatorIdentity:
+        """What makes its answers the same as another's."""
+
+    @property
+    def kernel_kind(self) -> int:
+        """One of `kernels.kinds`."""
+
+    @property
+    def temperature(self) -> float:
+        """Policy temperature that a kernel still has to apply, 1 for none."""
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        """Returns WDL and priors of every position.
+
+        Raises:
+          EvaluatorError: if it cannot.
+        """
+
+
+def close(evaluator: Evaluator) -> None:
+    """Ends the processes and closes the files of an evaluator, if it has any."""
+    ending = getattr(evaluator, "close", None)
+    if ending is not None:
+        ending()
+
+
+def calls_kernels(evaluator: Evaluator) -> bool:
+    """Returns whether an evaluator is one of the kernels, or has one as a part in this process."""
+    parts = (getattr(evaluator, name, None) for name in ("inner", "policy", "value"))
+    return any(part is not None and part.kernel_kind != EXTERNAL for part in (evaluator, *parts))
+
+
+def checked(batch: PositionBatch, evaluation: Evaluation) -> Evaluation:
+    """Returns the evaluation, normalised, as float32 arrays.
+
+    Raises:
+      EvaluatorError: if shapes differ, or a number is missing, negative or does not sum to 1.
+    """
+    wdl = np.asarray(evaluation.wdl, np.float32)
+    priors = np.asarray(evaluation.priors, np.float32)
+    if wdl.shape != (len(batch), 3) or priors.shape != batch.moves.shape:
+        raise EvaluatorError(
+            f"the evaluator answered {wdl.shape} values and {priors.shape} priors to {len(batch)} positions"
+            f" with {len(batch.moves)} moves"
+        )
+    sums = np.add.reduceat(priors, batch.offsets[:-1]) if len(batch) else np.zeros(0, np.float32)
+    good = (
+        np.isfinite(wdl).all(axis=1)
+        & (wdl >= 0).all(axis=1)
+        & (np.abs(wdl.sum(axis=1) - 1) <= SUM_TOLERANCE)
+        & (np.abs(sums - 1) <= SUM_TOLERANCE)
+    )
+    bad_moves = ~(np.isfinite(priors) & (priors >= 0))
+    if not good.all() or bad_moves.any():
+        raise EvaluatorError(
+            f"the evaluator's answer is no probability: {_first_bad(batch, good, bad_moves)}"
+        )
+    lengths = np.diff(batch.offsets)
+    wdl = wdl / wdl.sum(axis=1, keepdims=True)
+    return Evaluation(wdl, priors / np.repeat(sums, lengths), _checked_bounds(batch, evaluation.bounds))
+
+
+def _checked_bounds(batch: PositionBatch, bounds: NDArray[np.int8] | None) -> NDArray[np.int8] | None:
+    if bounds is None:
+        return None
+    bounds = np.asarray(bounds, np.int8)
+    if bounds.shape != (len(batch), 2):
+        raise EvaluatorError(f"the evaluator answered {bounds.shape} bounds to {len(batch)} positions")
+    bad = (bounds[:, 0] > bounds[:, 1]) | (np.abs(bounds) > 1).any(axis=1)
+    if bad.any():
+        fen = unpack(batch.words[int(np.argmax(bad))].tolist()).fen()
+        raise EvaluatorError(f"the evaluator's bounds are no interval within -1 and 1: {fen}")
+    return bounds
+
+
+def _first_bad(batch: PositionBatch, good: NDArray[np.bool_], bad_moves: NDArray[np.bool_]) -> str:
+    row = int(np.argmin(good))
+    if bad_moves.any():
+        row = int(np.searchsorted(batch.offsets, np.argmax(bad_moves), "right")) - 1
+    return unpack(batch.words[row].tolist()).fen()
+
+
+def tempered(batch: PositionBatch, priors: NDArray[np.float32], temperature: float) -> NDArray[np.float32]:
+    """Returns priors to the power 1 / temperature, normalised by position."""
+    if temperature == 1.0:
+        return priors
+    powers = priors.astype(np.float64) ** (1.0 / temperature)
+    sums = np.add.reduceat(powers, batch.offsets[:-1])
+    result: NDArray[np.float32] = (powers / np.repeat(sums, np.diff(batch.offsets))).astype(np.float32)
+    return result

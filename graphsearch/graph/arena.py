@@ -1,0 +1,433 @@
+"""The arena: every live node and edge of a graph, in a few large arrays that kernels fill.
+
+Memory is counted as used words (table, records, blocks, slack and free lists included). The arrays reserve
+address space once and take pages as nodes come; only the hash table is replaced as it grows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import chess
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import CapacityError
+from ..position.board import MAX_CLOCK, POSITION_WORDS, pack
+from ..position.tables import load_tables
+from ..record import transposition_kernel
+from ..record.node import NodeRecord, RecordBatch
+from ..record.node_layout import CAPACITIES, CAPACITY, WIDE
+from . import arena_kernel, evict_kernel, heap_kernel, overlay_kernel, transfer_kernel
+
+Words = NDArray[np.uint64]
+
+MIN_TABLE = 1 << 16
+TABLE_GROWTH = 1.35  # the table then takes 9.4 to 12.7 bytes a node
+MAX_SLOTS = 1 << 32  # slots and block addresses are 32 bits: 32 GiB of records, 16 GiB of blocks
+SPARE_SLOTS = 1 << 20  # a budget may be passed by what one wave needs
+RAM_SHARE = 0.8  # of the machine's memory; a graph that needs more stops, saved
+EXPORT_CHUNK = 1 << 17
+MMAP_THRESHOLD = -3  # mallopt's number for it
+NO_ENTRIES = transposition_kernel.new_entries(int(transposition_kernel.BUCKET))
+LOG_STEP = 1 << 13  # most words that a log grows by at once
+LOG_ROWS = 1 << 13  # dirty records before the log grows
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """Records on their way to the file.
+
+    Attributes:
+      batches: copies of them. fresh: how many are in no version in the file.
+      slots: slot | fresh << 32 of each. words: `[R, 10]` positions, those of the batches.
+    """
+
+    batches: list[RecordBatch]
+    fresh: int
+    slots: Words
+    words: Words
+
+    def __len__(self) -> int:
+        return len(self.slots)
+
+
+class Arena:
+    """Nodes and edges in memory. One writer; not for use from several threads at once."""
+
+    def __init__(self, max_bytes: int | None = None, *, logged: bool = True) -> None:
+        """Makes an empty arena.
+
+        Args:
+          max_bytes: most bytes that nodes may take; default: a large share of the machine's memory.
+          logged: keep a log of dirty records, to save them; without it nothing is ever dirty.
+        """
+        self.max_bytes = max_bytes or default_budget()
+        self.tables = load_tables()
+        slots = min(MAX_SLOTS, self.max_bytes // 8 + SPARE_SLOTS)
+        self._memory = (_reserve(slots), _reserve(slots))
+        self.arrays = arena_kernel.ArenaArrays(
+            table=np.zeros(MIN_TABLE, np.uint64),
+            records=np.frombuffer(self._memory[0], np.uint64),
+            blocks=np.frombuffer(self._memory[1], np.uint32)[: min(MAX_SLOTS, 2 * slots)],
+            counters=np.zeros(arena_kernel.COUNTERS, np.int64),
+            floats=np.zeros(arena_kernel.FLOATS, np.float64),
+            ints=np.zeros(arena_kernel.INTS, np.int64),
+            moves=np.zeros(256, np.uint16),
+            overlay=np.zeros(1 << 16, np.int64),
+            history=np.zeros(0, np.uint64),
+            log=np.zeros(LOG_ROWS * arena_kernel.LOG_WORDS if logged else 0, np.uint64),
+            entries=NO_ENTRIES,
+        )
+        counters = self.arrays.counters
+        counters[arena_kernel.RECORD_WORDS] = 1  # slot 0 means none
+        counters[arena_kernel.BLOCK_WORDS] = 1
+        self.arrays.floats[arena_kernel.POWERS : arena_kernel.POWERS + 64] = (
+            np.arange(64, dtype=np.float64) ** 4
+        )
+        self.arrays.ints[CAPACITY : CAPACITY + 2 * WIDE] = _capacities()
+
+    # -------------------------------------------------------------- figures
+    @property
+    def counters(self) -> NDArray[np.int64]:
+        """The kernels' counters, by the indices of `arena_kernel`."""
+        return self.arrays.counters  # type: ignore[no-any-return]
+
+    @property
+    def node_count(self) -> int:
+        """Nodes in memory."""
+        return int(self.counters[arena_kernel.NODES])
+
+    @property
+    def dirty_count(self) -> int:
+        """Nodes that the file does not hold as they are."""
+        return int(self.counters[arena_kernel.DIRTY_NODES])
+
+    @property
+    def fresh_count(self) -> int:
+        """Nodes that the file holds in no version."""
+        return int(self.counters[arena_kernel.FRESH_NODES])
+
+    @property
+    def bytes_used(self) -> int:
+        """Bytes of table, records and blocks, with everything in them that is free."""
+        c = self.counters
+        return int(
+            self.arrays.table.nbytes + 8 * c[arena_kernel.RECORD_WORDS] + 4 * c[arena_kernel.BLOCK_WORDS]
+        )
+
+    # -------------------------------------------------------------- settings
+    def set_entries(self, arrays: transposition_kernel.EntryArrays | None) -> None:
+        """Has searches heed the mates that transposition entries know; None: no more."""
+        self.arrays = self.arrays._replace(entries=NO_ENTRIES if arrays is None else arrays)
+
+    def set_run(self, run: int) -> None:
+        """Sets the number of the run that new records carry."""
+        self.arrays.ints[arena_kernel.RUN] = run
+
+    def set_history(self, keys: Words) -> None:
+        """Sets the Polyglot keys of the positions that stood twice in the game before the root."""
+        self.arrays = self.arrays._replace(history=np.array(keys, np.uint64))
+
+    # -------------------------------------------------------------- room
+    @property
+    def free_bytes(self) -> int:
+        """Bytes of records and blocks that evicted ones have left."""
+        c = self.counters
+        return int(8 * c[arena_kernel.FREED_RECORD_WORDS] + 4 * c[arena_kernel.FREED_WORDS])
+
+    @property
+    def log_bytes(self) -> int:
+        """Bytes of the log of dirty records."""
+        return int(self.arrays.log.nbytes)
+
+    @property
+    def room_in_table(self) -> int:
+        """The most nodes that the table takes before it must grow."""
+        return int(0.85 * (len(self.arrays.table) - 64))
+
+    def has_room_for_blocks(self, words: int) -> bool:
+        """Returns whether there is address space for so many more words of blocks."""
+        return bool(self.counters[arena_kernel.BLOCK_WORDS] + words < len(self.arrays.blocks))
+
+    def make_room(self, nodes: int, *, strict: bool = True) -> None:
+        """Grows table, log and overlay until `nodes` more nodes fit.
+
+        Raises:
+          CapacityError: if the arena's byte limit stands in the way, and is taken strictly.
+        """
+        if strict and not self.fits(nodes):
+            raise self.full()
+        self._grow_table(nodes)
+        self.fold_overlay()
+        self._grow_log(nodes)
+
+    def full(self) -> CapacityError:
+        """Returns the error that says that the byte limit is reached."""
+        return CapacityError(
+            f"the graph fills its memory: {self.max_bytes >> 20} MiB with {self.node_count} nodes"
+        )
+
+    def fits(self, nodes: int) -> bool:
+        """Returns whether `nodes` more nodes can be had within the byte limit."""
+        growth = 8 * max(0, self._table_for(nodes) - len(self.arrays.table))
+        return self.bytes_used + growth <= self.max_bytes
+
+    def evict(self, free_bytes: int, nodes: int, pinned: Sequence[Words] = ()) -> bool:
+        """Drops clean records until so many bytes are free and at most `nodes` nodes are left.
+
+        Args:
+          free_bytes: half of them for records, half for blocks.
+          pinned: slots of records that stay, those of waves under way; 0 is none.
+
+        Returns:
+          whether enough could be dropped.
+        """
+        if self.has_overlay:
+            evict_kernel.hold(self.arrays, True)
+        for slots in pinned:
+            evict_kernel.pin(self.arrays, slots, True)
+        try:
+            return bool(evict_kernel.evict(self.arrays, free_bytes // 16, free_bytes // 8, nodes))
+        finally:
+            for slots in pinned:
+                evict_kernel.pin(self.arrays, slots, False)
+
+    def forget(self, words: Words, pinned: Sequence[Words] = ()) -> int:
+        """Drops the clean records of some positions, `[R, 10]`; returns how many there were."""
+        if self.has_overlay:
+            evict_kernel.hold(self.arrays, True)
+        for slots in pinned:
+            evict_kernel.pin(self.arrays, slots, True)
+        try:
+            flat = np.require(words, np.uint64, ["C", "W"]).reshape(-1)
+            return int(evict_kernel.forget(self.tables, self.arrays, flat))
+        finally:
+            for slots in pinned:
+                evict_kernel.pin(self.arrays, slots, False)
+
+    def reset(self) -> bool:
+        """Gives all memory of records back if there are none; returns whether that was so."""
+        if self.node_count:
+            return False
+        counters = self.counters
+        counters[arena_kernel.RECORD_WORDS] = counters[arena_kernel.BLOCK_WORDS] = 1
+        counters[arena_kernel.HAND] = counters[arena_kernel.FREED_WORDS] = counters[
+            arena_kernel.FREED_RECORD_WORDS
+        ] = 0
+        counters[arena_kernel.BLOCK_LISTS :] = 0
+        for memory in self._memory:
+            memory.madvise(mmap.MADV_DONTNEED)
+        return True
+
+    def reserve_log(self, rows: int) -> None:
+        """Gives the log of dirty records room for so many, so that it need not grow later."""
+        self._grow_log(max(0, rows - self.dirty_count))
+
+    def _grow_log(self, nodes: int) -> None:
+        log = self.arrays.log
+        wanted = (self.dirty_count + nodes) * arena_kernel.LOG_WORDS
+        if 0 < len(log) < wanted:
+            longer = np.empty(max(wanted, min(2 * len(log), wanted + LOG_STEP)), np.uint64)
+            used = self.dirty_count * arena_kernel.LOG_WORDS
+            longer[:used] = log[:used]
+            self.arrays = self.arrays._replace(log=longer)
+
+    def _table_for(self, nodes: int) -> int:
+        wanted = int((self.node_count + nodes) / 0.85) + 64
+        size = len(self.arrays.table)
+        return size if wanted <= size else max(wanted, int(TABLE_GROWTH * size))
+
+    def _grow_table(self, nodes: int) -> None:
+        size = self._table_for(nodes)
+        old = self.arrays.table
+        if size > len(old):
+            self.arrays = self.arrays._replace(table=np.zeros(size, np.uint64))
+            heap_kernel.rehash(self.arrays, old)
+
+    def fold_overlay(self) -> None:
+        """Sums up the notes on visits drawn by the game's history, with more room if they need it."""
+        length = int(self.counters[arena_kernel.OVERLAY_LENGTH])
+        overlay = self.arrays.overlay
+        if 4 * length < len(overlay):
+            return
+        items, inverse = np.unique(overlay[0 : 2 * length : 2], return_inverse=True)
+        sums = np.zeros(len(items), np.int64)
+        np.add.at(sums, inverse, overlay[1 : 2 * length : 2])
+        folded = np.zeros(max(len(overlay), 8 * len(items)), np.int64)
+        folded[0 : 2 * len(items) : 2] = items
+        folded[1 : 2 * len(items) : 2] = sums
+        self.counters[arena_kernel.OVERLAY_LENGTH] = len(items)
+        self.arrays = self.arrays._replace(overlay=folded)
+
+    # -------------------------------------------------------------- overlay
+    @property
+    def has_overlay(self) -> bool:
+        """Whether there are visits that only this game's history made draws."""
+        return bool(self.counters[arena_kernel.OVERLAY_LENGTH])
+
+    def take_back_overlay(self) -> None:
+        """Takes the visits that only this game's history made draws out of the records."""
+        if self.has_overlay:
+            overlay_kernel.shift_overlay(self.arrays, -1)
+
+    def give_again_overlay(self) -> None:
+        """Puts them back, to search on."""
+        if self.has_overlay:
+            overlay_kernel.shift_overlay(self.arrays, 1)
+
+    def forget_overlay(self) -> None:
+        """Ends the session of a game's history; its visits must have been taken back."""
+        if self.has_overlay:
+            evict_kernel.hold(self.arrays, False)
+        self.counters[arena_kernel.OVERLAY_LENGTH] = 0
+
+    # -------------------------------------------------------------- records
+    def slot(self, board: chess.Board) -> int:
+        """Returns the slot of a position's record, 0 if it is not in memory."""
+        return int(heap_kernel.find_position(self.tables, self.arrays, pack(board)))
+
+    def read(self, board: chess.Board) -> NodeRecord | None:
+        """Returns a copy of a position's record, or None."""
+        words = pack(board)
+        slot = int(heap_kernel.find_position(self.tables, self.arrays, words))
+        if not slot:
+            return None
+        clock = int(self.arrays.records[slot + 2]) >> 32 & MAX_CLOCK  # the one it was evaluated with
+        words[8] = int(words[8]) & ~(MAX_CLOCK << 12) | clock << 12
+        return self.copy_out(np.array([slot], np.uint32), words.reshape(1, POSITION_WORDS)).record(0)
+
+    def begin_saving(self) -> Saving:
+        """Returns copies of the dirty records, which are clean from now on and stay in memory until saved.
+
+        `end_saving` or `undo_saving` must follow; records may change again meanwhile.
+        """
+        count = self.dirty_count
+        slots, words = np.empty(count, np.uint64), np.empty((count, POSITION_WORDS), np.uint64)
+        fresh = int(transfer_kernel.begin_saving(self.arrays, slots, words.reshape(-1)))
+        batches = []
+        for begin in range(0, count, EXPORT_CHUNK):
+            end = begin + EXPORT_CHUNK
+            batches.append(self.copy_out(slots[begin:end].astype(np.uint32), words[begin:end]))
+        return Saving(batches, fresh, slots, words)
+
+    def end_saving(self, saving: Saving) -> None:
+        """Notes that the file holds what was saved."""
+        transfer_kernel.end_saving(self.arrays, saving.slots, saving.fresh)
+
+    def undo_saving(self, saving: Saving) -> None:
+        """Makes records dirty again that did not reach the file."""
+        self._grow_log(len(saving))
+        transfer_kernel.undo_saving(self.arrays, saving.slots, saving.words.reshape(-1))
+
+    def copy_out(self, slots: NDArray[np.uint32], words: Words) -> RecordBatch:
+        """Returns copies of the records at some slots; `words`, `[R, 10]`, are their positions."""
+        count = len(slots)
+        code_offsets, edge_offsets = _i64(count + 1), _i64(count + 1)
+        transfer_kernel.measure(self.arrays, slots, code_offsets, edge_offsets)
+        edges = int(edge_offsets[-1])
+        batch = RecordBatch(
+            words,
+            np.zeros(count, np.float32),
+            np.zeros(count, np.uint16),
+            np.zeros(count, np.uint8),
+            np.zeros(count, np.uint32),
+            np.zeros(count, np.uint8),
+            code_offsets,
+            np.zeros(int(code_offsets[-1]), np.uint8),
+            edge_offsets,
+            np.zeros(edges, np.uint32),
+            np.zeros(edges, np.uint32),
+            np.zeros(edges, np.float32),
+            np.zeros(edges, np.uint16),
+        )
+        transfer_kernel.copy_out(self.arrays, slots, _columns(batch))
+        return batch
+
+    def load(self, batch: RecordBatch, *, strict: bool = False) -> int:
+        """Enters records from the file; returns how many were left out because their P fit no legal moves.
+
+        Raises:
+          CapacityError: if there is no more memory, or the byte limit is taken strictly and reached.
+        """
+        words = np.ascontiguousarray(batch.words).reshape(-1)
+        columns = _columns(batch)
+        begin, misfits = 0, 0
+        while begin < len(batch):
+            self.make_room(len(batch) - begin, strict=strict)
+            reached, bad = transfer_kernel.copy_in(self.tables, self.arrays, words, columns, begin)
+            if reached == begin:
+                raise CapacityError(f"no more memory can be had for the graph of {self.node_count} nodes")
+            begin, misfits = reached, misfits + bad
+        return misfits
+
+
+def _columns(batch: RecordBatch) -> tuple[NDArray[np.generic], ...]:
+    columns = (
+        batch.v,
+        batch.d,
+        batch.evaluator,
+        batch.run,
+        batch.flags,
+        batch.code_offsets,
+        batch.codes,
+        batch.edge_offsets,
+        batch.n,
+        batch.r,
+        batch.q,
+        batch.edge_d,
+    )
+    return tuple(_writable(column) for column in columns)
+
+
+def _writable(column: NDArray[np.generic]) -> NDArray[np.generic]:
+    """Returns the column, copied if it is read-only: Numba would compile another variant for it."""
+    return column if column.flags.writeable and column.flags.c_contiguous else column.copy()
+
+
+def _capacities() -> list[int]:
+    narrow = [*CAPACITIES, CAPACITIES[-1]]
+    return narrow * 2  # wide classes hold as many
+
+
+def _i64(n: int) -> NDArray[np.int64]:
+    return np.zeros(n, np.int64)
+
+
+def _physical_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def default_budget() -> int:
+    """Returns the bytes that a graph may take where nobody says how many."""
+    return int(RAM_SHARE * _physical_bytes())
+
+
+def return_freed_memory() -> None:
+    """Has freed arrays of a megabyte and more given back to the system at once, where the C library can.
+
+    It would keep up to 32 MB of each kind for later, for each thread; a budget counts them.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 1 << 20)
+
+
+def _reserve(words: int) -> mmap.mmap:
+    """Returns zeroed bytes for `words` 64-bit words whose pages are taken only when written to."""
+    while True:
+        try:
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
+            memory = mmap.mmap(-1, 8 * words, flags=flags)
+        except (OSError, ValueError):
+            if words < 1 << 20:
+                raise CapacityError("no address space for the graph") from None
+            words //= 2
+            continue
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        return memory

@@ -1,0 +1,146 @@
+"""Room for blocks: pieces of a heap that know whether the piece before them is free, and join when freed.
+
+    piece in use   .. 3 words .. | tag: draws (10 bits), class << 16, BEFORE_FREE | entries
+    free piece     next | before it in its list | words | tag: FREE | ..           | words
+
+Unlike records, blocks grow and shrink while their owners stay, so nobody passes over them in order: the last
+word of a free piece leads back to its beginning.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import int64, uint32
+
+from ..jit.compiler import inner
+from ..record.node_kernel import stride_of
+from ..record.node_layout import BLOCK_D, BLOCK_HEADER, CAPACITY
+from .arena_kernel import BLOCK_LISTS, BLOCK_WORDS, EXACT_LISTS, FREED_WORDS
+
+FREE_PIECE, BEFORE_FREE = 1 << 31, 1 << 30
+CLASS_SHIFT = 16
+DRAW_BITS = 1023
+LEAST_PIECE = BLOCK_HEADER + 1
+TRIES = 8  # pieces of a list of several sizes that are looked at
+
+
+@inner
+def block_words(A: Any, block_class: Any) -> Any:
+    """Returns the size of a block of a class."""
+    return BLOCK_HEADER + A.ints[CAPACITY + block_class] * stride_of(block_class)
+
+
+@inner
+def _list_of(words: Any) -> Any:
+    """Returns the list of free pieces of a size: one for each small size, then one for each power of two."""
+    if words < EXACT_LISTS:
+        return int64(BLOCK_LISTS + words)
+    place = int64(EXACT_LISTS)
+    size = int64(2 * EXACT_LISTS)
+    while words >= size and place < EXACT_LISTS + 4:
+        size *= 2
+        place += 1
+    return BLOCK_LISTS + place
+
+
+@inner
+def _push(A: Any, piece: Any, words: Any) -> None:
+    head = _list_of(words)
+    following = A.counters[head]
+    A.blocks[piece] = uint32(following)
+    A.blocks[piece + 1] = uint32(0)
+    A.blocks[piece + 2] = uint32(words)
+    A.blocks[piece + BLOCK_D] = uint32(FREE_PIECE)
+    A.blocks[piece + words - 1] = uint32(words)
+    if following:
+        A.blocks[following + 1] = uint32(piece)
+    A.counters[head] = piece
+    A.counters[FREED_WORDS] += words
+
+
+@inner
+def _unlink(A: Any, piece: Any) -> Any:
+    """Takes a free piece out of its list; returns its words."""
+    following, previous = int64(A.blocks[piece]), int64(A.blocks[piece + 1])
+    words = int64(A.blocks[piece + 2])
+    if previous:
+        A.blocks[previous] = uint32(following)
+    else:
+        A.counters[_list_of(words)] = following
+    if following:
+        A.blocks[following + 1] = uint32(previous)
+    A.counters[FREED_WORDS] -= words
+    return words
+
+
+@inner
+def _fits(found: Any, words: Any) -> Any:
+    return found == words or found >= words + LEAST_PIECE
+
+
+@inner
+def _find(A: Any, words: Any) -> Any:
+    """Returns a free piece that can give `words`, 0 if none is at hand."""
+    if A.counters[FREED_WORDS] < words:
+        return int64(0)
+    last = int64(BLOCK_LISTS + EXACT_LISTS + 4)
+    head = _list_of(words)
+    while head <= last:
+        piece = A.counters[head]
+        for _ in range(TRIES):
+            if piece == 0:
+                break
+            if _fits(int64(A.blocks[piece + 2]), words):
+                return piece
+            piece = int64(A.blocks[piece])
+        head += 1
+    return int64(0)
+
+
+@inner
+def take_block(A: Any, block_class: Any) -> Any:
+    """Returns a block of a class; of its header only the tag is set."""
+    words = block_words(A, block_class)
+    piece = _find(A, words)
+    if piece:
+        found = _unlink(A, piece)
+        if found > words:
+            _push(A, piece + words, found - words)
+        elif piece + words < A.counters[BLOCK_WORDS]:
+            A.blocks[piece + words + BLOCK_D] &= uint32(0xFFFFFFFF - BEFORE_FREE)
+    else:
+        piece = A.counters[BLOCK_WORDS]
+        A.counters[BLOCK_WORDS] = piece + words
+    A.blocks[piece + BLOCK_D] = uint32(block_class) << uint32(CLASS_SHIFT)
+    return piece
+
+
+@inner
+def give_block(A: Any, block_class: Any, block: Any) -> None:
+    """Frees a block, joined with free neighbours."""
+    begin = int64(block)
+    end = begin + block_words(A, block_class)
+    if A.blocks[begin + BLOCK_D] & uint32(BEFORE_FREE):
+        begin -= int64(A.blocks[begin - 1])
+        _unlink(A, begin)
+    if end < A.counters[BLOCK_WORDS] and A.blocks[end + BLOCK_D] & uint32(FREE_PIECE):
+        end += _unlink(A, end)
+    if end == A.counters[BLOCK_WORDS]:
+        A.counters[BLOCK_WORDS] = begin
+        return
+    _push(A, begin, end - begin)
+    A.blocks[end + BLOCK_D] |= uint32(BEFORE_FREE)
+
+
+@inner
+def draws_of(A: Any, block: Any) -> Any:
+    """Returns the node's draw share per mille in a block's header."""
+    return int64(A.blocks[block + BLOCK_D] & uint32(DRAW_BITS))
+
+
+@inner
+def set_draws(A: Any, block: Any, draws: Any) -> None:
+    """Sets it."""
+    tag = A.blocks[block + BLOCK_D] & uint32(0xFFFFFFFF - DRAW_BITS)
+    A.blocks[block + BLOCK_D] = tag | uint32(draws)

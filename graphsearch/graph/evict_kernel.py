@@ -1,0 +1,138 @@
+"""Dropping what the file holds: a clock hand over the records, in the order of their addresses.
+
+Whatever was visited since the hand last passed gets another round; what is not in the file as it is, is
+being written, belongs to the wave under way or carries visits that the file never holds, stays.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import int64, uint8
+
+from ..jit.compiler import inner, kernel
+from ..jit.pointers import ptr
+from ..position.board_kernel import PW, check_hash, position_key
+from ..record.node_kernel import block_class_of, block_of, header_bytes
+from ..record.node_layout import DIRTY, FREE, HELD, NO_BLOCK, PINNED, SAVING, USED
+from .arena_kernel import (
+    EVICTED,
+    FREED_RECORD_WORDS,
+    FREED_WORDS,
+    HAND,
+    NODES,
+    OVERLAY_LENGTH,
+    RECORD_WORDS,
+    SLOT_SHIFT,
+    pointers,
+)
+from .blocks_kernel import give_block
+from .heap_kernel import find, remove
+from .space_kernel import give_words, join_pieces, piece_words
+
+STAYS = DIRTY | SAVING | PINNED | HELD
+HAND_ROUNDS = 2  # the first may only find what was visited
+
+
+@inner
+def _enough(A: Any, record_words: Any, block_words: Any, nodes: Any) -> Any:
+    counters = A.counters
+    return (
+        counters[FREED_RECORD_WORDS] >= record_words
+        and counters[FREED_WORDS] >= block_words
+        and counters[NODES] <= nodes
+    )
+
+
+@inner
+def _drop(A: Any, rec: Any, words: Any, before: Any) -> Any:
+    """Evicts a record; returns the free piece that it leaves."""
+    remove(A, rec)
+    if block_class_of(A, rec) != NO_BLOCK:
+        give_block(A, block_class_of(A, rec), block_of(A, rec))
+    A.counters[NODES] -= 1
+    A.counters[EVICTED] += 1
+    return give_words(A, rec, words, before)
+
+
+@kernel
+def evict(A: Any, record_words: Any, block_words: Any, nodes: Any) -> Any:
+    """Moves the hand until so many words are free and at most `nodes` are left, or it has gone round twice.
+
+    Returns whether that was reached.
+    """
+    Ap = pointers(A)
+    end = Ap.counters[RECORD_WORDS]
+    hand = Ap.counters[HAND]
+    before = int64(0)  # free piece that ends at the hand
+    left = HAND_ROUNDS * end
+    while left > 0:
+        if _enough(Ap, record_words, block_words, nodes):
+            break
+        if hand < 1 or hand >= end:
+            hand = int64(1)
+            before = int64(0)
+            if end == 1:
+                break
+        words = piece_words(Ap, hand)
+        hb = header_bytes(Ap, hand)
+        if hb[3] & FREE:
+            if before:
+                join_pieces(Ap, before, hand)
+            else:
+                before = hand
+        elif hb[3] & (STAYS | USED):
+            hb[3] &= uint8(255 - USED)
+            before = int64(0)
+        else:
+            before = _drop(Ap, hand, words, before)
+            words = piece_words(Ap, before) - (hand - before)  # a free neighbour behind has joined
+        hand += words
+        left -= words
+    Ap.counters[HAND] = int64(1) if before == 0 and hand >= end else (before if before else hand)
+    return _enough(Ap, record_words, block_words, nodes)
+
+
+@kernel
+def forget(T: Any, A: Any, words: Any) -> Any:
+    """Drops the records of some positions, `uint64[10 R]`, unless they have to stay; returns how many.
+
+    The hand begins anew: it may have stood at a piece that has joined another one.
+    """
+    Ap = pointers(A)
+    Tp = ptr(T, 0)
+    dropped = int64(0)
+    for i in range(words.size // PW):
+        s = ptr(words, i * PW)
+        rec = find(Ap, position_key(Tp, s), check_hash(s))
+        if rec and not header_bytes(Ap, rec)[3] & STAYS:
+            _drop(Ap, int64(rec), piece_words(Ap, rec), int64(0))
+            dropped += 1
+    Ap.counters[HAND] = int64(1)
+    return dropped
+
+
+@inner
+def _set_bit(A: Any, rec: Any, bit: Any, on: Any) -> None:
+    hb = header_bytes(A, rec)
+    if on:
+        hb[3] |= uint8(bit)
+    else:
+        hb[3] &= uint8(255 - bit)
+
+
+@kernel
+def pin(A: Any, slots: Any, on: Any) -> None:
+    """Pins the records at some slots, `uint64[R]`, or lets them go; slot 0 is none."""
+    Ap = pointers(A)
+    for i in range(slots.size):
+        if slots[i]:
+            _set_bit(Ap, int64(slots[i]), int64(PINNED), on)
+
+
+@kernel
+def hold(A: Any, on: Any) -> None:
+    """Holds the records that the overlay names in memory, or lets them go."""
+    Ap = pointers(A)
+    for i in range(Ap.counters[OVERLAY_LENGTH]):
+        _set_bit(Ap, Ap.overlay[2 * i] >> SLOT_SHIFT, int64(HELD), on)

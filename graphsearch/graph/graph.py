@@ -1,0 +1,442 @@
+"""The graph: an arena over a store. It reads, evicts, saves and knows what is dirty."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+import chess
+
+from ..errors import CapacityError, CorruptRecordError, StoreError
+from ..evaluators.absent import AbsentEvaluator
+from ..evaluators.builtin.evaluator import BuiltinEvaluator
+from ..evaluators.factory import EvaluatorSpec, create
+from ..evaluators.protocol import Evaluator, close
+from ..position.board import fen_of, key_of
+from ..record.node import NodeRecord
+from ..record.provenance import UNBOUND
+from ..record.transposition import ENTRY_BYTES, EntryTable
+from ..store.store import Store
+from ..store.transpositions.saved import load_proofs
+from ..store.upkeep.compact import tidy
+from .arena import Arena, Saving, return_freed_memory
+from .kept_transpositions import KeptEntries
+from .paging import BYTES_PER_NODE, Pager
+from .saving import Saver
+from .summary import top_rows
+
+Note = Callable[[Store], None]
+
+TABLES_SECONDS = 10.0  # between two updates of the plain tables while a search goes on
+TABLE_ROOTS = 4  # the last searched, whose well-visited positions are listed: a tenth of a second each
+LOADED_AT_ONCE = 100_000  # nodes of a file that is loaded whole when it is opened: a tenth of a second
+
+
+class Graph:
+    """Positions and what is known about them, in memory and, if it has one, in a file.
+
+    Make one with `Graph.open`; close it, or use it in a `with` statement, so that all of it is saved.
+    One search at a time; one process writes a file, any number may read it. While `tables_meanwhile` is False
+    the plain tables are written by `flush` and `close` only, never during a search. While `saves_meanwhile`
+    is False a search saves because of its memory only, not because of the time.
+    """
+
+    def __init__(self, evaluator: Evaluator, store: Store | None, *, ram_bytes: int | None = None) -> None:
+        if store and ram_bytes:
+            return_freed_memory()
+        self.evaluator = evaluator
+        self.store = store
+        self.arena = Arena(ram_bytes, logged=store is not None)
+        self._reader = store.reader() if store else None
+        self.pager = Pager(
+            self.arena, self._reader, self.arena.max_bytes, complete=store is None or not store.node_count
+        )
+        self._saver = Saver(store) if store else None
+        self._saving: Saving | None = None
+        self._file_nodes = store.node_count if store else 0
+        self.searching = threading.Lock()
+        self._owns_evaluator = False
+        self._closed = False
+        self.saved_nodes = 0
+        self._tables_at = 0.0
+        self.tables_meanwhile = True
+        self.saves_meanwhile = True
+        self._roots: dict[str, chess.Board] = {}
+        self._notes: list[Note] = []
+        self._kept: KeptEntries | None = None
+        self._heeds_proofs = False
+        self.entry_problems: list[str] = []  # damaged pieces of entries, which are left out
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str] | None,
+        *,
+        evaluator: str | EvaluatorSpec | Evaluator = "builtin",
+        ram_bytes: int | None = None,
+    ) -> Graph:
+        """Returns the graph of a file, or an empty one. What a search needs is read when it needs it.
+
+        Args:
+          path: the graph file, made if it is missing; None keeps the graph in memory only.
+          evaluator: a name (`evaluators.NAMES`), a specification or an Evaluator; a file is bound to the one
+            it was made with. The graph closes the one that it makes; an Evaluator is the caller's to close.
+          ram_bytes: most bytes that the graph may take in memory; default: 80 % of the machine's memory.
+
+        Raises:
+          EvaluatorError: if the evaluator is unknown or cannot be made.
+          EvaluatorMismatchError: if the file is bound to another one.
+          UnfinishedError: if it is on its way to another one (`reevaluate`).
+          StoreLockedError: if another process is writing the file.
+          StoreError: if the file cannot be read or made.
+        """
+        if isinstance(evaluator, str | EvaluatorSpec):
+            made = create(evaluator)
+            try:
+                graph = cls._opened(path, made, ram_bytes)
+            except BaseException:
+                close(made)
+                raise
+            graph._owns_evaluator = True
+            return graph
+        return cls._opened(path, evaluator, ram_bytes)
+
+    @classmethod
+    def _opened(
+        cls, path: str | os.PathLike[str] | None, evaluator: Evaluator, ram_bytes: int | None
+    ) -> Graph:
+        """Returns the graph of a file with this evaluator."""
+        if path is None:
+            return cls(evaluator, None, ram_bytes=ram_bytes)
+        return cls._over(Store.open(path, identity=evaluator.identity, create=True), evaluator, ram_bytes)
+
+    @classmethod
+    def open_unevaluated(cls, path: str | os.PathLike[str] | None, *, ram_bytes: int | None = None) -> Graph:
+        """Returns the graph of a file for what evaluates nothing in it; its evaluator need not be at hand.
+
+        A file that is made stays bound to none. A search on such a graph fails with an EvaluatorError at the
+        first position that is new.
+
+        Raises:
+          UnfinishedError, StoreLockedError, StoreError: as `open`.
+        """
+        if path is None:
+            return cls(AbsentEvaluator(UNBOUND), None, ram_bytes=ram_bytes)
+        store = Store.open(path, create=True, unbound=True)
+        return cls._over(store, AbsentEvaluator(store.identity), ram_bytes)
+
+    @classmethod
+    def _over(cls, store: Store, evaluator: Evaluator, ram_bytes: int | None) -> Graph:
+        """Returns the graph over a store, which it closes."""
+        try:
+            graph = cls(evaluator, store, ram_bytes=ram_bytes)
+        except BaseException:
+            store.close()
+            raise
+        try:
+            graph._load_small()
+        except BaseException:
+            graph._let_go()
+            raise
+        return graph
+
+    def _load_small(self) -> None:
+        """Loads a small file whole: then nothing has to be looked up in it."""
+        assert self._saver is not None
+        if not 0 < self._file_nodes <= LOADED_AT_ONCE:
+            return
+        if self._file_nodes * BYTES_PER_NODE > self.pager.budget // 2:
+            return
+        self._saver.call(self._load_all)  # which may have begun to merge the file
+
+    def _load_all(self, store: Store) -> None:
+        problems: list[CorruptRecordError] = []
+        for batch in store.scan(on_corrupt=problems.append):
+            self.pager.misfits += self.arena.load(batch)
+        self.pager.complete = not problems
+
+    # -------------------------------------------------------------- transposition entries
+    def use_entries(self, table_bytes: int) -> EntryTable:
+        """Returns the table of transposition entries: those of the file, and room for more.
+
+        From now on they are saved with everything else that is saved. A second call returns the same table.
+
+        Args:
+          table_bytes: most memory that it takes; if that is too little, the deepest entries are loaded.
+
+        Raises:
+          StoreError: if the file cannot be read.
+        """
+        self.check_open()
+        if self._kept is None:
+            kept = KeptEntries(table_bytes, BuiltinEvaluator().identity.digest)
+            self.call(kept.load)
+            self._kept = kept
+            self.arena.set_entries(kept.table.arrays)
+        return self._kept.table
+
+    def heed_proofs(self) -> None:
+        """Has searches take over the mates that the file's entries prove, from now on.
+
+        Raises:
+          StoreError: if the file cannot be read.
+        """
+        if self._kept is None and not self._heeds_proofs:
+            self.call(self._load_proofs)
+            self._heeds_proofs = True
+
+    def _load_proofs(self, store: Store) -> None:
+        found = load_proofs(store)
+        self.entry_problems += found.problems
+        if len(found.keys):
+            table = EntryTable(2 * len(found.keys) * ENTRY_BYTES)
+            table.enter(found.keys, found.data)
+            self.arena.set_entries(table.arrays)
+
+    @property
+    def entries(self) -> EntryTable | None:
+        """The table of transposition entries, None if none are in use."""
+        return self._kept.table if self._kept else None
+
+    @property
+    def kept_entries(self) -> KeptEntries | None:
+        """The table with what became of the file's entries when it was loaded, and whose values they are."""
+        return self._kept
+
+    # -------------------------------------------------------------- reading
+    @property
+    def path(self) -> Path | None:
+        """The graph's file, None if it has none."""
+        return self.store.path if self.store else None
+
+    @property
+    def node_count(self) -> int:
+        """Positions in the graph, in memory or not."""
+        return self._file_nodes + self.arena.fresh_count if self.store else self.arena.node_count
+
+    def read(self, board: chess.Board) -> NodeRecord | None:
+        """Returns a copy of a position's record, or None if the graph does not know it."""
+        return self.pager.read(board)
+
+    # -------------------------------------------------------------- room
+    def make_room(self, nodes: int, need: int) -> None:
+        """Makes room in memory for at most `nodes` nodes of `need` bytes, evicting and saving as it must.
+
+        Raises:
+          CapacityError: if there is no room to be had.
+          StoreError: if the file cannot be written.
+        """
+        if self.pager.has_shrunk:
+            self.flush()
+            self.pager.start_over()
+        if self.pager.make_room(nodes, need):
+            return
+        self.settle(wait=True)
+        if self.pager.make_room(nodes, need):
+            return
+        self.flush()
+        if self.pager.make_room(nodes, need):
+            return
+        if not (self.pager.start_over() and self.pager.make_room(nodes, need)):
+            size = self.arena.max_bytes >> 20
+            raise CapacityError(f"{size} MiB are too few for one wave; use a smaller batch or more memory")
+
+    # -------------------------------------------------------------- saving
+    def check_open(self) -> None:
+        """Raises StoreError if the graph was closed."""
+        if self._closed:
+            raise StoreError("the graph is closed; open it again to search on")
+
+    def note_root(self, board: chess.Board) -> None:
+        """Notes a position that is searched, to list it in the file by the FEN that was asked for."""
+        key = f"{key_of(board):016x}"
+        self._roots.pop(key, None)
+        self._roots[key] = board.copy(stack=False)
+
+    def begin_saving(self, note: Note | None = None, *, tables: bool = False) -> None:
+        """Starts to save what the file does not hold yet; searching may go on, and `settle` must follow.
+
+        Args:
+          note: writes what belongs to the same transaction, such as the state of a search.
+          tables: write the plain tables too; else now and then.
+
+        Raises:
+          StoreError: if what was saved before failed; nothing is lost, it is tried again with the next save.
+        """
+        self._settle_saving(wait=True)
+        if self._saver is None:
+            return
+        late = len(self._notes)
+        notes = [*self._notes, *([note] if note else [])]
+        due = time.monotonic() - self._tables_at > TABLES_SECONDS
+        tables = tables or (self.tables_meanwhile and due)
+        self.arena.take_back_overlay()
+        try:
+            rows = self._tables() if tables else None
+            entries = self._kept.take() if self._kept else None
+            saving = self.arena.begin_saving()
+        finally:
+            self.arena.give_again_overlay()
+        self._saving = saving
+
+        def work(store: Store) -> None:
+            for i, batch in enumerate(saving.batches):
+                store.append(batch, fresh=0 if i else saving.fresh)
+            for item in (rows, entries, *notes):
+                if item:
+                    item(store)
+            del self._notes[:late]
+
+        self._saver.save(work)
+
+    def note_later(self, note: Note) -> None:
+        """Has something written with what is saved next."""
+        self._notes.append(note)
+
+    def save_soon(self) -> bool:
+        """Starts to save in the background what is not in the file, if nothing is being saved; never waits.
+
+        Returns:
+          whether all is saved.
+
+        Raises:
+          StoreError: if the last saving or merging failed; nothing is lost, a later save may succeed.
+        """
+        if not self.settle(wait=False):
+            return False
+        if self._saver is None or not self.has_unsaved:
+            return True
+        self.begin_saving()
+        return False
+
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether there is anything that the file does not hold once nothing is on its way there."""
+        return bool(self.arena.dirty_count or self._notes or (self._kept and self._kept.has_unsaved))
+
+    def settle(self, *, wait: bool) -> bool:
+        """Returns whether nothing is being saved; with `wait` it waits for that.
+
+        Raises:
+          StoreError: if saving or merging failed; nothing is lost, a later save may succeed.
+        """
+        settled = self._settle_saving(wait=wait)
+        if self._saver is not None and settled:
+            self._saver.check()
+        return settled
+
+    def _settle_saving(self, *, wait: bool) -> bool:
+        """Does what `settle` says, but leaves alone what may have gone wrong with merging."""
+        saving = self._saving
+        if self._saver is None or saving is None:
+            return True
+        try:
+            if not self._saver.settled(wait=wait):
+                return False
+        except BaseException:
+            self._saving = None
+            self.arena.undo_saving(saving)
+            if self._kept:
+                self._kept.settle(saved=False)
+            raise
+        self._saving = None
+        if self._kept:
+            self._kept.settle(saved=True)
+        self.arena.end_saving(saving)
+        self.pager.file_changed()
+        self._file_nodes += saving.fresh
+        self.saved_nodes += len(saving)
+        return True
+
+    def flush(self, note: Note | None = None) -> int:
+        """Saves what the file does not hold yet, all of it or nothing; returns how many records that was.
+
+        Args:
+          note: writes what belongs to the same transaction, such as the state of a search.
+
+        Raises:
+          StoreError: if the file cannot be written; nothing is lost, a later flush may succeed.
+        """
+        if self._saver is None:
+            return 0
+        before = self.saved_nodes
+        self.begin_saving(note, tables=True)
+        self.settle(wait=True)
+        return self.saved_nodes - before
+
+    def _tables(self) -> Note:
+        """Returns what writes the rows of the roots as they are now."""
+        self._tables_at = time.monotonic()
+        roots = [(key, board, self.read(board)) for key, board in self._roots.items()]
+        known = [(key, fen_of(board), record.visits) for key, board, record in roots if record]
+        tops = [top_rows(self.read, board) for _, board, record in roots[-TABLE_ROOTS:] if record]
+
+        def write(store: Store) -> None:
+            for key, fen, visits in known:
+                store.record_root(key, fen, visits)
+            for positions, edges in tops:
+                store.write_top(positions, edges)
+
+        return write
+
+    def call(self, work: Note) -> None:
+        """Has something written to the file by its one writer, and waits for it; without a file, nothing."""
+        if self._saver is not None:
+            self._saver.call(work)
+
+    @property
+    def log_held(self) -> int:
+        """Bytes of a write-ahead log that is too long because of a reader of an old state, else 0."""
+        return self._saver.log_held if self._saver else 0
+
+    def close(self) -> None:
+        """Saves and closes the file. A second call does nothing.
+
+        Raises:
+          StoreError: if a search is running on it.
+        """
+        if not self._closed and self.searching.locked():
+            raise StoreError("a search is running on this graph; stop it before closing")
+        self._closed = True
+        if self.store is None:
+            self._let_go()
+            return
+        try:
+            self.settle(wait=True)
+            if self.has_unsaved:
+                self.flush()
+            with contextlib.suppress(StoreError):  # all is saved; only old versions stay for now
+                self.call(tidy)
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Closes the file as it is, and the evaluator if it is the graph's own."""
+        if self._owns_evaluator:
+            self._owns_evaluator = False
+            close(self.evaluator)
+        if self.store is None:
+            return
+        store, self.store = self.store, None
+        self._closed = True
+        if self._saver:
+            self._saver.close()
+        if self._reader:
+            self._reader.close()
+        store.close()
+
+    def __enter__(self) -> Graph:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None or not isinstance(error, StoreError):
+            self.close()
+        else:  # saving has failed already: say that, not that it fails again
+            self._let_go()

@@ -1,0 +1,183 @@
+"""Keeping an arena inside a budget: what a wave needs is read back, what nobody visited goes.
+
+A record that is not in memory is in the file as it was, or lost: the arena drops only what was saved. Which
+records are in memory never changes what a search does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import chess
+import numpy as np
+
+from ..position.board import POSITION_WORDS, pack
+from ..record.node import NodeRecord, RecordBatch
+from ..store.index.locate_kernel import FilterArrays, no_filter
+from ..store.reading import Reader
+from .arena import Arena, Words
+
+BYTES_PER_NODE = 140  # of a node read back: record, block, place in the table
+FREE_SHARE = 64  # one part of so many of the budget is freed at once
+OVER_SHARE = 16  # a budget may be passed by one part of so many
+LEAST_BYTES = 1 << 20
+
+
+class Pager:
+    """The way between an arena and the file it is a part of."""
+
+    def __init__(self, arena: Arena, reader: Reader | None, ram_bytes: int, *, complete: bool) -> None:
+        """Makes a pager.
+
+        Its `reserved` bytes are set aside for copies of records on their way to the file; the records at
+        the slots that are `under_way`, an array a wave, stay in memory.
+
+        Args:
+          reader: None if there is no file: then nothing can be evicted.
+          ram_bytes: the budget of arena, log of dirty records, index and filters.
+          complete: whether the arena holds all that the file holds.
+        """
+        self._arena = arena
+        self._reader = reader
+        self._ram_bytes = ram_bytes
+        self.complete = complete
+        self._no_filter = no_filter()
+        self._filter: FilterArrays | None = None
+        self._index_bytes = 0
+        self.reserved = 0
+        self.under_way: tuple[Words, ...] = ()
+        self.read_back = 0
+        self.misfits = 0
+
+    @property
+    def budget(self) -> int:
+        """Bytes that nodes may take: the budget without log, index and filters."""
+        if self._reader is None:
+            return self._ram_bytes
+        beside = self._arena.log_bytes + self._index_bytes + self.reserved
+        return max(LEAST_BYTES, self._ram_bytes - beside)
+
+    @property
+    def problems(self) -> list[str]:
+        """What was damaged in the file where it was read."""
+        return list(self._reader.problems) if self._reader else []
+
+    def filter(self) -> FilterArrays:
+        """Returns what tells which positions may be in the file and not in memory."""
+        if self.complete or self._reader is None:
+            return self._no_filter
+        if self._filter is None:
+            self._filter = self._reader.filter()
+            self._index_bytes = self._reader.ram_bytes + self._filter.bits.nbytes  # twice, when it is renewed
+        return self._filter
+
+    def file_changed(self) -> None:
+        """Notes that more was saved: from now on it may be evicted."""
+        self._filter = None
+
+    # -------------------------------------------------------------- reading
+    def bring(self, words: Words, pinned: Words) -> None:
+        """Enters the records of some positions, `[R, 10]`, as far as the file has them.
+
+        Args:
+          words: the positions that a wave waits for.
+          pinned: slots of the records that the wave has met, which stay.
+
+        Raises:
+          StoreError: if the file cannot be read.
+        """
+        assert self._reader is not None
+        _, batch = self._reader.find(words)
+        self.read_back += len(batch)
+        self.make_room(len(batch), len(batch) * BYTES_PER_NODE, pinned=pinned)
+        self.misfits += self._arena.load(batch)
+
+    def read(self, board: chess.Board) -> NodeRecord | None:
+        """Returns a copy of a position's record from memory or the file, or None."""
+        record = self._arena.read(board)
+        if record is not None or self.complete or self._reader is None:
+            return record
+        _, batch = self._reader.find(pack(board).reshape(1, POSITION_WORDS))
+        return batch.record(0) if len(batch) else None
+
+    def read_all(self, boards: Sequence[chess.Board]) -> list[NodeRecord | None]:
+        """Returns the records of some positions, which are in memory from now on, None where there are none.
+
+        Raises:
+          StoreError: if the file cannot be read.
+          CapacityError: if there is no room for them.
+        """
+        records = [self._arena.read(board) for board in boards]
+        missing = [i for i, record in enumerate(records) if record is None]
+        if missing and not self.complete and self._reader is not None:
+            words = np.array([pack(boards[i]) for i in missing], np.uint64)
+            found, batch = self._reader.find(words)
+            self.read_back += len(batch)
+            self.make_room(len(batch), len(batch) * BYTES_PER_NODE)
+            self.misfits += self._arena.load(batch)
+            for k, place in enumerate(np.nonzero(found)[0].tolist()):
+                records[missing[place]] = batch.record(k)
+        return records
+
+    def renew(self, batch: RecordBatch) -> bool:
+        """Takes in newer versions of records, as they are in the file now, and forgets the older ones.
+
+        What is not saved yet, or belongs to a wave under way, stays as it is. No wave may be gathered now.
+
+        Returns:
+          False if there is no room for them: then only the older ones are forgotten.
+        """
+        self._arena.forget(batch.words, self.under_way)
+        if not self.make_room(len(batch), len(batch) * BYTES_PER_NODE):
+            return False
+        self.misfits += self._arena.load(batch)
+        return True
+
+    # -------------------------------------------------------------- room
+    def make_room(self, nodes: int, need: int, pinned: Words | None = None) -> bool:
+        """Makes room for at most `nodes` nodes of `need` bytes in all, evicting if the budget says so.
+
+        Args:
+          pinned: slots of a wave that is being gathered: its records stay too, and the budget may be passed
+            for a moment.
+
+        Returns:
+          False if too little could be evicted: save first.
+
+        Raises:
+          CapacityError: if there is no file to evict to.
+        """
+        arena = self._arena
+        arena.max_bytes = self.budget
+        room = arena.fits(nodes)
+        if room and arena.bytes_used + need - arena.free_bytes <= arena.max_bytes:
+            arena.make_room(nodes)
+            return True
+        if self._reader is None:
+            raise arena.full()
+        self.complete = False
+        over = max(0, arena.bytes_used - arena.max_bytes)  # waste between what is in use
+        free = max(need, arena.max_bytes // FREE_SHARE) + over
+        staying = self.under_way if pinned is None else (*self.under_way, pinned)
+        enough = arena.evict(free, arena.room_in_table - nodes, staying)
+        if enough or pinned is not None:
+            arena.make_room(nodes, strict=False)
+        return enough
+
+    @property
+    def has_shrunk(self) -> bool:
+        """Whether the memory of nodes is too large for what index and log have left of the budget.
+
+        Eviction frees words between others; only starting over gives them back, which must wait until no wave
+        is under way.
+        """
+        if self._reader is None or self.under_way:
+            return False
+        over = self._arena.bytes_used - self.budget
+        return over > self.budget // OVER_SHARE and not self._arena.has_overlay
+
+    def start_over(self) -> bool:
+        """Drops everything that is saved and the waste between records; returns whether that was all."""
+        self.complete = False
+        self._arena.evict(1 << 62, 0, self.under_way)
+        return self._arena.reset()

@@ -1,0 +1,157 @@
+"""The writer's thread: it saves what it is given, and merges runs while there is nothing to save.
+
+    search   | waves | copy out | waves ...            | settle | waves
+    writer             encode, write, COMMIT | merge step | merge step ...
+
+Everything that writes to the file goes through here, so that the file has one writer.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+
+from ..errors import StoreError
+from ..store.file import LOG_BYTES
+from ..store.store import Store
+
+Work = Callable[[Store], object]
+
+MERGING_LOG_BYTES = 256 << 20  # merging pauses while a reader of an old state keeps a log this long
+LONGEST_LOG_BYTES = 1 << 30  # then no more is saved, except once at the end
+
+
+def shorten_log(store: Store) -> None:
+    """Copies a long write-ahead log into the file, for those who write without a `Saver`.
+
+    Raises:
+      StoreError: if it has become too long, because another program reads an old state of the file.
+    """
+    size, held = store.checkpoint(over=LOG_BYTES)
+    if held and size > LONGEST_LOG_BYTES:
+        raise StoreError(
+            f"{store.path}: another program reads an old state of it, which keeps its write-ahead log growing"
+            f" ({size >> 20} MiB); close that program and go on, everything before is saved"
+        )
+
+
+class _Job:
+    """Something to do with the store, and how it went."""
+
+    def __init__(self, work: Work, *, saves: bool) -> None:
+        self.work = work
+        self.saves = saves
+        self.done = threading.Event()
+        self.error: BaseException | None = None
+
+    def run(self, store: Store) -> None:
+        try:
+            if self.saves:
+                with store.transaction():
+                    self.work(store)
+            else:
+                self.work(store)
+        except BaseException as error:  # raised again where it is waited for
+            self.error = error
+
+
+class Saver:
+    """Owns the writing side of a store. Its methods are for one other thread."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._saving: _Job | None = None
+        self._error: StoreError | None = None  # of merging
+        self._merging = threading.Event()
+        self._merging.set()
+        self._log_bytes, self._log_held = 0, False
+        self._thread = threading.Thread(target=self._loop, name="graphsearch-writer", daemon=True)
+        self._thread.start()
+
+    # ---------------------------------------------------------- for the search
+    @property
+    def log_held(self) -> int:
+        """Bytes of a write-ahead log that is too long because of a reader of an old state, else 0."""
+        return self._log_bytes if self._log_held and self._log_bytes > LONGEST_LOG_BYTES else 0
+
+    def save(self, work: Work) -> None:
+        """Has `work` done in a transaction, in the background; `settle` must follow."""
+        assert self._saving is None, "one at a time"
+        self._saving = _Job(work, saves=True)
+        self._jobs.put(self._saving)
+
+    def settled(self, *, wait: bool) -> bool:
+        """Returns whether the last `save` has ended.
+
+        Raises:
+          StoreError: if it failed, or merging did; what was not saved is not in the file.
+        """
+        job = self._saving
+        if job is None:
+            return True
+        if wait:
+            job.done.wait()
+        elif not job.done.is_set():
+            return False
+        self._saving = None
+        if job.error:
+            raise job.error
+        return True
+
+    def check(self) -> None:
+        """Raises the StoreError that ended merging, once."""
+        error, self._error = self._error, None
+        if error:
+            self._merging.set()
+            raise error
+
+    def call(self, work: Work) -> None:
+        """Has something done and waits for it; it makes its own transaction if it needs one."""
+        job = _Job(work, saves=False)
+        self._jobs.put(job)
+        job.done.wait()
+        if job.error:
+            raise job.error
+
+    def close(self) -> None:
+        """Ends the thread after the step it is at; merges go on when the file is opened again."""
+        if self._thread.is_alive():
+            self._jobs.put(None)
+            self._thread.join()
+
+    # ---------------------------------------------------------- the thread
+    def _loop(self) -> None:
+        while True:
+            try:
+                job = self._jobs.get(block=not self._can_merge())
+            except queue.Empty:
+                self._merge()
+                continue
+            if job is None:
+                return
+            job.run(self._store)
+            if job.saves and not job.error:
+                self._merging.set()
+            self._checkpoint()
+            job.done.set()
+
+    def _can_merge(self) -> bool:
+        return self._merging.is_set() and not (self._log_held and self._log_bytes > MERGING_LOG_BYTES)
+
+    def _merge(self) -> None:
+        """Does one step; whatever keeps it from more is tried again after the next save."""
+        try:
+            if not self._store.merge_step():
+                self._merging.clear()
+        except StoreError as error:
+            self._error = error
+            self._merging.clear()
+        self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        try:
+            self._log_bytes, self._log_held = self._store.checkpoint(over=LOG_BYTES)
+        except StoreError as error:
+            self._error = error

@@ -1,0 +1,109 @@
+"""Room for records: a heap of words with free pieces between, which join when neighbours go.
+
+    slot 1                 hand                              RECORD_WORDS
+      | record | free | record | record | free      | record |
+                 \\__________ lists by size ________/
+
+The lists are doubly linked, so that a piece leaves its list when a neighbour takes it in. A piece has at
+least HEADER_WORDS words, so a larger one is split only where that leaves as many, or none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import int64
+
+from ..jit.compiler import inner
+from ..jit.pointers import LOW32, U
+from ..record.node_kernel import move_count, record_words, state_of
+from ..record.node_layout import FREE, HEADER_WORDS
+from .arena_kernel import FREED_RECORD_WORDS, LARGEST_LIST, RECORD_LISTS, RECORD_WORDS
+
+
+@inner
+def piece_words(A: Any, slot: Any) -> Any:
+    """Returns the words of what begins at a slot: a record, or a free piece."""
+    if state_of(A, slot) & FREE:
+        return int64(A.records[slot + 1])
+    return record_words(move_count(A, slot))
+
+
+@inner
+def _list_of(words: Any) -> Any:
+    return RECORD_LISTS + min(int64(words), int64(LARGEST_LIST))
+
+
+@inner
+def _push(A: Any, slot: Any, words: Any) -> None:
+    """Makes words free and puts them first in their list."""
+    head = _list_of(words)
+    following = A.counters[head]
+    A.records[slot] = U(following)
+    A.records[slot + 1] = U(words)
+    A.records[slot + 2] = U(FREE << 24)
+    if following:
+        A.records[following] = (A.records[following] & LOW32) | (U(slot) << U(32))
+    A.counters[head] = slot
+    A.counters[FREED_RECORD_WORDS] += words
+
+
+@inner
+def _unlink(A: Any, slot: Any) -> Any:
+    """Takes a free piece out of its list; returns its words."""
+    words = int64(A.records[slot + 1])
+    following = int64(A.records[slot] & LOW32)
+    previous = int64(A.records[slot] >> U(32))
+    if previous:
+        A.records[previous] = (A.records[previous] & ~LOW32) | U(following)
+    else:
+        A.counters[_list_of(words)] = following
+    if following:
+        A.records[following] = (A.records[following] & LOW32) | (U(previous) << U(32))
+    A.counters[FREED_RECORD_WORDS] -= words
+    return words
+
+
+@inner
+def take_words(A: Any, words: Any) -> Any:
+    """Returns the slot of free words: a piece of that size, part of a larger one, or new ones at the end."""
+    counters = A.counters
+    if counters[FREED_RECORD_WORDS] >= words:
+        size = int64(words)
+        while size <= LARGEST_LIST:
+            slot = counters[RECORD_LISTS + size]
+            if slot:
+                found = _unlink(A, slot)
+                if found > words:
+                    _push(A, slot + words, found - words)
+                return slot
+            size = max(size + 1, words + HEADER_WORDS)
+    slot = counters[RECORD_WORDS]
+    counters[RECORD_WORDS] = slot + words
+    return slot
+
+
+@inner
+def give_words(A: Any, slot: Any, words: Any, before: Any) -> Any:
+    """Frees words, joined with free neighbours; returns the slot of the piece.
+
+    Args:
+      before: the slot of the free piece that ends here, 0 if there is none.
+    """
+    begin = int64(slot)
+    end = int64(slot + words)
+    if before:
+        _unlink(A, before)
+        begin = int64(before)
+    if end < A.counters[RECORD_WORDS] and state_of(A, end) & FREE:
+        end += _unlink(A, end)
+    _push(A, begin, end - begin)
+    return begin
+
+
+@inner
+def join_pieces(A: Any, first: Any, second: Any) -> None:
+    """Makes one free piece of two that stand side by side."""
+    words = _unlink(A, first)
+    words += _unlink(A, second)
+    _push(A, first, words)

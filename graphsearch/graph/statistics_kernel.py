@@ -1,0 +1,124 @@
+"""What a node is worth, from its edges: N, Q and the share of draws.
+
+    N = 1 + sum n_a      Q = clamp(L, H, (V + sum n_a E_a) / N)
+    E_a = ((n_a - r_a) q_a + r_a draw) / n_a
+
+The update is idempotent: it reads the entries of one record and writes that record's block header.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import float32, float64, int64, uint8, uint32
+
+from ..jit.compiler import inlined, inner
+from ..record.bounds_kernel import is_special, share_of, tighten
+from ..record.node_kernel import (
+    block_class_of,
+    block_of,
+    draw_visits,
+    draw_word,
+    header_bytes,
+    materialised,
+    stride_at,
+    value_of,
+)
+from ..record.node_layout import BLOCK_HEADER, BLOCK_Q, BLOCK_VISITS, NO_BLOCK, STALE
+from .arena_kernel import OVERFLOWS
+from .blocks_kernel import draws_of, set_draws
+
+DRAW_MILLE = 1000
+MAX_VISITS = 0xFFFFFFFF
+
+
+@inner
+def clamp_to_bounds(flags: Any, q: Any) -> Any:
+    """Returns a Q inside the proven bounds that a record's flags hold."""
+    lower = float64(((flags >> 2) & 3) - 1)
+    upper = float64(((flags >> 4) & 3) - 1)
+    return min(max(q, lower), upper)
+
+
+@inner
+def cap_draws(draws: Any, q: Any) -> Any:
+    """Returns a draw share per mille of at most 1 - |Q|: means of rounded shares drift past it."""
+    return min(int64(draws), int64(float64(DRAW_MILLE) * (1.0 - abs(float64(q))) + 0.5))
+
+
+@inlined
+def weighed(n: Any, r: Any, q: Any, draws: Any) -> Any:
+    """Returns what an edge adds to its node's sums of Q and of draws per mille; `draws`: its draw field."""
+    return float64(n - r) * float64(q), (n - r) * share_of(q, draws) + r * DRAW_MILLE
+
+
+@inner
+def mean(flags: Any, total: Any, draws: Any, node_n: Any) -> Any:
+    """Returns node Q = clamp(L, H, total / N), float32, and the draw share per mille, from its sums."""
+    q = float32(clamp_to_bounds(flags, total / float64(node_n)))
+    if (flags >> 2) & 3 == (flags >> 4) & 3:
+        return q, int64(0) if q else int64(DRAW_MILLE)
+    return q, cap_draws((2 * draws + node_n) // (2 * node_n), q)
+
+
+@inner
+def refresh(A: Any, rec: Any) -> None:
+    """Recomputes a block's header and the bounds from its entries.
+
+    Sum of n, Q = clamp(L, H, (V + sum n E) / N), D likewise.
+    """
+    hb = header_bytes(A, rec)
+    hb[3] &= uint8(255 - STALE)
+    if hb[1] == NO_BLOCK:
+        return
+    stride = stride_at(A, rec)
+    block = block_of(A, rec)
+    x = block + BLOCK_HEADER
+    visits = int64(0)
+    draws = draw_word(A, rec) & 1023
+    total = float64(value_of(A, rec))
+    proves = False
+    for _ in range(materialised(A, rec)):
+        n = int64(A.blocks[x])
+        if n:
+            r = draw_visits(A, x, stride)
+            visits += n
+            d = int64(A.blocks[x + 2] >> uint32(22))
+            if is_special(A.values[x + 1], d):
+                proves = True
+            value, drawn = weighed(n, r, A.values[x + 1], d)
+            total += value
+            draws += drawn
+        x += stride
+    if proves:
+        tighten(A, rec)
+    if visits > MAX_VISITS:
+        A.counters[OVERFLOWS] += 1
+    A.blocks[block + BLOCK_VISITS] = uint32(visits)
+    q, share = mean(draw_word(A, rec) >> 10, total, draws, visits + 1)
+    A.values[block + BLOCK_Q] = q
+    set_draws(A, block, share)
+
+
+@inner
+def child_visits(A: Any, rec: Any) -> Any:
+    """Returns the sum of n of a record's edges, node N - 1."""
+    if block_class_of(A, rec) == NO_BLOCK:
+        return int64(0)
+    return int64(A.blocks[block_of(A, rec) + BLOCK_VISITS])
+
+
+@inner
+def node_q(A: Any, rec: Any) -> Any:
+    """Returns node Q, float32; the header must be fresh."""
+    if block_class_of(A, rec) == NO_BLOCK:
+        return value_of(A, rec)
+    return A.values[block_of(A, rec) + BLOCK_Q]
+
+
+@inner
+def node_draws(A: Any, rec: Any) -> Any:
+    """Returns the node's draw share per mille; the header must be fresh."""
+    if block_class_of(A, rec) == NO_BLOCK:
+        return draw_word(A, rec) & 1023
+    return draws_of(A, block_of(A, rec))

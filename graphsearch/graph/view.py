@@ -1,0 +1,405 @@
+"""Questions to a stored or live graph: one node with its moves and lines. No search, no Numba."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+import chess
+
+from ..position.board import CLOCK_DRAW, check, fen_of, key_of, legal_moves
+from ..position.values import WDL, cp_from_q, negate, wdl_from_q
+from ..record.bounds import MOST_MATE, Proof, edge_code, proof_of, share_of
+from ..record.bounds import UNPROVEN as UNPROVEN
+from ..record.bounds import Bounds as Bounds
+from ..record.node import UNPROVEN as UNPROVEN_FLAGS
+from ..record.node import Edge, NodeRecord, node_value
+
+if TYPE_CHECKING:
+    from ..record.provenance import EvaluatorIdentity, RunInfo
+
+Reader = Callable[[chess.Board], NodeRecord | None]
+
+
+class Readable(Protocol):
+    """What has records by position: a Graph, or a Store."""
+
+    def read(self, board: chess.Board) -> NodeRecord | None:
+        """Returns the record of a position, or None."""
+
+
+MAX_PV = 64
+
+
+@dataclass(frozen=True, slots=True)
+class MoveView:
+    """One legal move of a node; values are seen by the side to move at the node.
+
+    Attributes:
+      n: completed visits of the edge. p: prior.
+      q, wdl, cp: value of the edge (E); None while n = 0. cp by lc0's mapping.
+      mate: moves to a proven mate, negative if the side to move is mated; None if unproven.
+      bounds: proven lower and upper result, in -1, 0, 1.
+      pv: the line that follows the most visits, this move first.
+    """
+
+    move: chess.Move
+    san: str
+    n: int
+    p: float
+    q: float | None
+    wdl: WDL | None
+    cp: int | None
+    mate: int | None
+    bounds: Bounds
+    pv: tuple[chess.Move, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the move as an object of the commands' `moves` list."""
+        return {
+            "move": self.move.uci(),
+            "san": self.san,
+            "n": self.n,
+            "p": self.p,
+            "q": self.q,
+            "wdl": self.wdl.as_list() if self.wdl else None,
+            "cp": self.cp,
+            "mate": self.mate,
+            "bounds": list(self.bounds),
+            "pv": [move.uci() for move in self.pv],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node as a person reads it.
+
+    Attributes:
+      position: FEN. key: the graph's key of it. visits: node N = 1 + sum of edge n.
+      q, wdl: node Q and its WDL, seen by the side to move.
+      terminal: `position.CHECKMATE`, `STALEMATE`, `DEAD` or `NOT_TERMINAL`.
+      bounds: proven lower and upper result, in -1, 0, 1.
+      mate: moves to a proven mate, negative if the side to move is mated; None if unproven.
+      moves: every legal move, best first (`ranking`).
+      evaluator: number, in the file, of the evaluator whose V and P these are; 0: the rules.
+      run: number of the run of the file in which it was asked; None if that is unknown, or there is no file.
+    """
+
+    position: str
+    key: int
+    visits: int
+    q: float
+    wdl: WDL
+    terminal: int
+    bounds: Bounds
+    mate: int | None
+    moves: tuple[MoveView, ...]
+    evaluator: int
+    run: int | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch show`, but for `evaluator` and `run` (`Origin.as_dict`)."""
+        return {
+            "position": self.position,
+            "key": f"{self.key:016x}",
+            "visits": self.visits,
+            "q": self.q,
+            "wdl": self.wdl.as_list(),
+            "bounds": list(self.bounds),
+            "moves": [move.as_dict() for move in self.moves],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where V and P of a node come from.
+
+    Attributes:
+      evaluator: number of the evaluator in its file; 0: the rules.
+      identity: of that evaluator; None for the rules, and for one that the file does not list.
+      run: number of the run in which it was asked; None if unknown.
+      search: that run; None if unknown, and for one that the file does not list.
+    """
+
+    evaluator: int
+    identity: EvaluatorIdentity | None
+    run: int | None
+    search: RunInfo | None
+
+    @property
+    def description(self) -> str:
+        """The evaluator as a person reads it."""
+        if self.identity:
+            return self.identity.describe()
+        return f"evaluator {self.evaluator}, which the file does not list" if self.evaluator else "the rules"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns `evaluator` and `run` of the JSON object of `graphsearch show`."""
+        kind = self.identity.kind if self.identity else None if self.evaluator else "rules"
+        evaluator = {"number": self.evaluator, "kind": kind, "description": self.description}
+        if self.run is None:
+            return {"evaluator": evaluator, "run": None}
+        known = {name: getattr(self.search, name, None) for name in ("kind", "started", "position")}
+        return {"evaluator": evaluator, "run": {"number": self.run, **known}}
+
+
+def show(source: Readable | str | os.PathLike[str], board: chess.Board) -> NodeView | None:
+    """Returns what a graph knows about a position, or None if it is not stored.
+
+    Args:
+      source: an open Graph, or the path of a graph file; a file is only read, also while a search writes it.
+      board: the position; its game before it does not matter.
+
+    Raises:
+      InvalidPositionError: if the position is not legal.
+      StoreError: if the file cannot be read.
+    """
+    check(board)
+    if isinstance(source, (str, os.PathLike)):
+        from ..store.store import Store
+
+        with Store.open(source, read_only=True) as store:
+            return view(store.read, board)
+    return view(source.read, board)
+
+
+def origin(path: str | os.PathLike[str], node: NodeView) -> Origin:
+    """Returns where V and P of a node that was read from a file come from.
+
+    Raises:
+      StoreError: if the file cannot be read.
+    """
+    from ..store.store import Store
+
+    with Store.open(path, read_only=True) as store:
+        run = None if node.run is None else store.run(node.run)
+        return Origin(node.evaluator, store.evaluators().get(node.evaluator), node.run, run)
+
+
+def view(
+    read: Reader,
+    board: chess.Board,
+    *,
+    lines: int | None = None,
+    first: Collection[chess.Move] = (),
+    doubtful: Collection[chess.Move] | None = None,
+) -> NodeView | None:
+    """Returns the view of a position, or None if `read` does not know it.
+
+    Args:
+      read: returns the record of a position.
+      lines: how many of the best moves get a PV beyond the move itself; None: all.
+      first: moves that stand before all others, whatever their visits.
+      doubtful: moves whose proofs do not count (`claims.doubtful_moves`); then what is proven of the position
+        itself counts only as far as the others prove it. None: no doubt.
+    """
+    record = read(board)
+    if record is None:
+        return None
+    moves = legal_moves(board) if record.codes else []
+    if doubtful is not None:
+        record = _doubted(record, [moves[index] in doubtful for index in record.order])
+    order, priors = record.order, record.priors if record.codes else []
+    views: list[MoveView] = []
+    clock = board.halfmove_clock
+    ranked = ranking(record, clock, resets_of(record, board, moves))
+    if first:
+        ranked.sort(key=lambda k: moves[order[k]] not in first)
+    for k in ranked:
+        reader = read if lines is None or len(views) < lines else None
+        index = order[k]
+        shown = _move_view(reader, board, moves[index], edge_of(record, k), priors[index])
+        if doubtful and moves[index] in doubtful:
+            shown = replace(shown, mate=None, bounds=UNPROVEN)
+        views.append(shown)
+    q, d = node_mean(record)
+    return NodeView(
+        fen_of(board),
+        key_of(board),
+        record.visits,
+        q,
+        wdl_from_q(q, d),
+        record.terminal,
+        _met(record.bounds_at(clock), _bounds_of(views)) if clock < CLOCK_DRAW else UNPROVEN,
+        _mate_of(record, clock, views) if clock < CLOCK_DRAW else None,
+        tuple(views),
+        record.evaluator,
+        record.run or None,
+    )
+
+
+def _doubted(record: NodeRecord, doubts: Sequence[bool]) -> NodeRecord:
+    """Returns a record without the proofs of the edges that are in doubt, and without its own."""
+    edges = tuple(
+        replace(edge, d=share_of(edge.q, edge.d)) if doubted else edge
+        for edge, doubted in zip(record.edges, doubts, strict=False)
+    )
+    flags = record.flags if record.terminal else UNPROVEN_FLAGS
+    return replace(record, edges=edges, flags=flags, d=share_of(record.v, record.d))
+
+
+def _bounds_of(moves: Sequence[MoveView]) -> Bounds:
+    """Returns what all moves of a position prove of it together."""
+    if not moves:
+        return UNPROVEN
+    return max(move.bounds[0] for move in moves), max(move.bounds[1] for move in moves)
+
+
+def _mate_of(record: NodeRecord, clock: int, moves: Sequence[MoveView]) -> int | None:
+    """Returns the moves to the mate that is proven of a position, None if none is."""
+    mates = [move.mate for move in moves]
+    wins = [mate for mate in mates if mate and mate > 0]
+    if wins:
+        return min(wins)
+    losses = [mate for mate in mates if mate and mate < 0]
+    if losses and len(losses) == len(moves):
+        return min(losses)
+    proof = record.proof_at(clock)
+    return proof.moves if proof else None
+
+
+def edge_of(record: NodeRecord, k: int) -> Edge:
+    """Returns the edge that is k-th in descending P, without visits if it has none."""
+    return record.edges[k] if k < len(record.edges) else Edge(0)
+
+
+def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool] = ()) -> list[int]:
+    """Returns the edges, by place in descending P, best first.
+
+    A proven win (the shortest first), then visits, value and P; last what is proven lost (the longest first).
+    A proven draw comes before all others if the most visited of them is worth less.
+
+    Args:
+      clock: the halfmove clock of the path; default: that at which the record was evaluated.
+      resets: whether each move sets the clock back, in the order of the edges; default: none does.
+    """
+    at = record.words[8] >> 12 & 255 if clock is None else clock
+    zeroing = [*resets, *[False] * (len(record.codes) - len(resets))]
+    proofs = [_proof_at(edge_of(record, k), at, resets=zeroing[k]) for k in range(len(record.codes))]
+    open_edges = [edge_of(record, k) for k, proof in enumerate(proofs) if proof is None]
+    best = max(open_edges, key=lambda edge: (edge.n, edge.value), default=Edge(0))
+    draws_lead = best.n == 0 or best.value < 0
+
+    def worth(k: int) -> tuple[int, int, int, float, int]:
+        edge, proof = edge_of(record, k), proofs[k]
+        if proof and proof.result > 0:
+            return 0, proof.mate or proof.plies + MOST_MATE, -edge.n, 0.0, k
+        if proof and proof.result < 0:
+            return 3, -(proof.mate or proof.plies + MOST_MATE), -edge.n, 0.0, k
+        if edge.n and edge.value == 1.0:  # certain, to the evaluator; large waves give it few visits
+            return 1, 0, -edge.n, 0.0, k
+        return 1 if proof and draws_lead else 2, 0, -edge.n, negate(edge.value), k
+
+    return sorted(range(len(record.codes)), key=worth)
+
+
+def resets_of(record: NodeRecord, board: chess.Board, moves: Sequence[chess.Move]) -> list[bool]:
+    """Returns whether each move of a record sets the clock back, in the order of its edges."""
+    return [board.is_zeroing(moves[index]) for index in record.order]
+
+
+def _proof_at(edge: Edge, clock: int, *, resets: bool) -> Proof | None:
+    """Returns what is proven of a move at a clock; behind one that sets it back it has a hundred plies."""
+    proof = edge.proof
+    if proof is None or proof.result == 0:
+        return proof
+    if clock >= CLOCK_DRAW:
+        return None
+    late = resets and proof.mate is not None and proof.mate <= CLOCK_DRAW
+    return proof if late or proof.holds_at(clock) else None
+
+
+def node_mean(record: NodeRecord) -> tuple[float, float]:
+    """Returns (Q, D) of a node; D is a probability."""
+    q = float(node_value(record.v, record.edges, record.bounds))
+    if record.bounds[0] == record.bounds[1]:
+        return q, 1.0 - abs(q)
+    draws = record.v_draw + sum(e.n * e.draws for e in record.edges)
+    return q, draws / record.visits
+
+
+def best_move(record: NodeRecord, board: chess.Board) -> chess.Move | None:
+    """Returns the best move as `ranking` has it, or None if there are no moves."""
+    if not record.codes:
+        return None
+    moves = legal_moves(board)
+    resets = resets_of(record, board, moves)
+    return moves[record.order[ranking(record, board.halfmove_clock, resets)[0]]]
+
+
+def _move_view(
+    read: Reader | None, board: chess.Board, move: chess.Move, edge: Edge, prior: float
+) -> MoveView:
+    mate, bounds = _proof(read, board, move, edge)
+    q = edge.value if edge.n else None
+    return MoveView(
+        move,
+        board.san(move),
+        edge.n,
+        prior,
+        q,
+        None if q is None else wdl_from_q(q, edge.draws),
+        None if q is None else cp_from_q(q),
+        mate,
+        bounds,
+        _line(read, board, move) if read and edge.n else (move,),
+    )
+
+
+def _proof(
+    read: Reader | None, board: chess.Board, move: chess.Move, edge: Edge
+) -> tuple[int | None, Bounds]:
+    """Returns (moves to mate, bounds): what rules, edge and the record behind it prove of a move."""
+    resets = board.is_zeroing(move)
+    known = _proof_at(edge, board.halfmove_clock, resets=resets)
+    if known and known.mate and not read:
+        return known.moves, (known.result, known.result)
+    if board.halfmove_clock >= CLOCK_DRAW:  # drawn, if anybody says so
+        return None, UNPROVEN
+    board.push(move)
+    try:
+        if board.is_insufficient_material():
+            return None, (0, 0)
+        if not any(board.generate_legal_moves()):
+            return (1, (1, 1)) if board.is_check() else (None, (0, 0))
+        record = read(board) if read else None
+        below = record.proof_at(board.halfmove_clock) if record else None
+        lower, upper = record.bounds_at(board.halfmove_clock) if record else UNPROVEN
+    finally:
+        board.pop()
+    behind = proof_of(-float(below.result), edge_code(below, resets=resets)) if below else None
+    bounds = _met((known.result, known.result) if known else _weak(edge), (-upper, -lower))
+    return (behind if behind and behind.mate else known or behind or Proof(0, None, 0)).moves, bounds
+
+
+def _weak(edge: Edge) -> Bounds:
+    """Returns what an edge proves at every clock: a win or a loss may be a draw at a late one."""
+    lower, upper = edge.bounds
+    return (0, upper) if lower > 0 else (lower, 0) if upper < 0 else (lower, upper)
+
+
+def _met(a: Bounds, b: Bounds) -> Bounds:
+    """Returns what two proofs prove together."""
+    lower, upper = max(a[0], b[0]), min(a[1], b[1])
+    return (lower, upper) if lower <= upper else a
+
+
+def _line(read: Reader, board: chess.Board, first: chess.Move) -> tuple[chess.Move, ...]:
+    """Returns the line from `first` along the most visits, until they end or a position returns."""
+    walk = board.copy(stack=False)
+    line = [first]
+    walk.push(first)
+    seen = {board.epd()}
+    while len(line) < MAX_PV and walk.epd() not in seen:
+        seen.add(walk.epd())
+        record = read(walk)
+        if record is None or record.visits == 1:
+            break
+        move = best_move(record, walk)
+        if move is None:
+            break
+        line.append(move)
+        walk.push(move)
+    return tuple(line)

@@ -1,0 +1,3 @@
+"""What kernels are compiled with: the compiler's settings and cache, pointers, intrinsics.
+
+Any room may import it; it imports none."""

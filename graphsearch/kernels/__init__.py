@@ -1,1 +1,0 @@
-"""Every Numba function of the package and nothing else; import only where a search or a bulk job runs."""

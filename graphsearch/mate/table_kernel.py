@@ -1,0 +1,179 @@
+"""The table of a proof-number search: what is proven, disproved or estimated, position by position.
+
+An entry is three words:
+
+    key      the position's Polyglot key; flipped where the defender is to move
+    numbers  proof number << 32 | disproof number
+    data     check 16 | best move 16 | plies 8 | clock 8 | work 8 (bits of the visits below)
+
+A question is "does the attacker mate within so many plies?". A proof (proof number 0) holds for its plies and
+more, and for halfmove clocks up to its clock; a disproof (disproof number 0) for its plies and fewer, and for
+clocks from its clock on; anything else is an estimate for exactly its plies. All of one position lies in one
+bucket.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from numba import int64
+
+from ..jit.compiler import inner
+from ..jit.pointers import LOW32, ZERO, U
+from ..position.board_kernel import check_hash
+
+INFINITE = 1 << 30  # a proof or disproof number that no search brings down
+ANY_LENGTH = 255  # plies of a question without a limit; its disproofs hold for the path and the moment
+SLOTS = 8  # entries that a position may stand in
+DEFENDER = U(0x9E3779B97F4A7C15)  # flips the key of positions with the defender to move
+MOVE_AT, PLIES_AT, CLOCK_AT, WORK_AT = U(16), U(32), U(40), U(48)
+CHECK_BITS, BYTE = U(0xFFFF), U(0xFF)
+META_WITHOUT_CLOCK = U(0xFFF)
+
+
+class TablePointers(NamedTuple):
+    """Pointers to the three words of every place, and the mask of a place's index."""
+
+    keys: Any
+    numbers: Any
+    data: Any
+    mask: Any
+
+
+class Known(NamedTuple):
+    """What the table says of a position: proof and disproof number (-1: nothing), plies, clock, move."""
+
+    pn: Any
+    dn: Any
+    plies: Any
+    clock: Any
+    move: Any
+
+
+@inner
+def key_and_check(s: Any, attacks: Any) -> Any:
+    """Returns (key, check) of a position, whatever its clock; `attacks`: the attacker is to move."""
+    meta = s[8]
+    s[8] = meta & META_WITHOUT_CLOCK
+    check = check_hash(s) & CHECK_BITS
+    s[8] = meta
+    return (s[9] if attacks else s[9] ^ DEFENDER), check
+
+
+@inner
+def first_of(P: Any, key: Any) -> Any:
+    """Returns the first place of the bucket of a key."""
+    return int64((key ^ (key >> U(32))) & U(P.mask)) & ~int64(SLOTS - 1)
+
+
+@inner
+def plies_of(data: Any) -> Any:
+    """Returns the plies of an entry."""
+    return int64((data >> PLIES_AT) & BYTE)
+
+
+@inner
+def clock_bound(data: Any) -> Any:
+    """Returns the clock up to which (a proof) or from which on (a disproof) an entry holds."""
+    return int64((data >> CLOCK_AT) & BYTE)
+
+
+@inner
+def work_of(data: Any) -> Any:
+    """Returns how many bits the number of visits below has."""
+    return int64((data >> WORK_AT) & BYTE)
+
+
+@inner
+def is_disproof_for(data: Any, plies: Any, clock: Any) -> Any:
+    """Returns whether a disproof answers a question of so many plies at a clock."""
+    held = plies_of(data)
+    if held == ANY_LENGTH or plies == ANY_LENGTH:
+        return held == plies
+    return held >= plies and clock >= clock_bound(data)
+
+
+@inner
+def probe(P: Any, key: Any, check: Any, plies: Any, clock: Any) -> Any:
+    """Returns what is Known of a question; of proofs the shortest."""
+    at = first_of(P, key)
+    pn, dn, length, bound, move = int64(-1), int64(-1), int64(0), int64(0), int64(0)
+    for i in range(at, at + SLOTS):
+        if P.keys[i] != key or (P.data[i] & CHECK_BITS) != check:
+            continue
+        data = P.data[i]
+        p, d = int64(P.numbers[i] >> U(32)), int64(P.numbers[i] & LOW32)
+        if p == 0:
+            if plies_of(data) > plies or clock > clock_bound(data) or (pn == 0 and length <= plies_of(data)):
+                continue
+        elif pn == 0 or dn == 0:
+            continue
+        elif d == 0:
+            if not is_disproof_for(data, plies, clock):
+                continue
+        elif plies_of(data) != plies:
+            if move == 0:
+                move = int64((data >> MOVE_AT) & U(0xFFFF))
+            continue
+        pn, dn, length, bound = p, d, plies_of(data), clock_bound(data)
+        move = int64((data >> MOVE_AT) & U(0xFFFF))
+    return Known(pn, dn, length, bound, move)
+
+
+@inner
+def _replaces(P: Any, i: Any, pn: Any, dn: Any, plies: Any, clock: Any) -> Any:
+    """Returns 1 if new numbers make an entry of their position needless, -1 if it makes them so, else 0."""
+    p, d = int64(P.numbers[i] >> U(32)), int64(P.numbers[i] & LOW32)
+    held, bound = plies_of(P.data[i]), clock_bound(P.data[i])
+    if p == 0 and pn == 0:
+        if held <= plies and bound >= clock:
+            return int64(-1)
+        return int64(1 if held >= plies and bound <= clock else 0)
+    if d == 0 and dn == 0 and (held == ANY_LENGTH) == (plies == ANY_LENGTH):
+        if held >= plies and bound <= clock:
+            return int64(-1)
+        return int64(1 if held <= plies and bound >= clock else 0)
+    if p == 0 or d == 0:
+        return int64(0)
+    if held == plies or (pn == 0 and held > plies):
+        return int64(1)
+    return int64(1 if dn == 0 and held < plies and plies != ANY_LENGTH else 0)
+
+
+@inner
+def _worth(P: Any, i: Any) -> Any:
+    """Returns how much an entry is worth keeping: by the work in it, certain knowledge before estimates."""
+    if P.keys[i] == ZERO:
+        return int64(-1)
+    certain = (P.numbers[i] >> U(32)) == ZERO or (P.numbers[i] & LOW32) == ZERO
+    return 2 * work_of(P.data[i]) + (1 if certain else 0)
+
+
+@inner
+def store(
+    P: Any, key: Any, check: Any, pn: Any, dn: Any, plies: Any, clock: Any, move: Any, work: Any
+) -> None:
+    """Writes what is known of a question, in place of what that makes needless or of what is worth least."""
+    at = first_of(P, key)
+    target, least = int64(-1), int64(1 << 40)
+    for i in range(at, at + SLOTS):
+        if P.keys[i] == key and (P.data[i] & CHECK_BITS) == check:
+            order = _replaces(P, int64(i), pn, dn, plies, clock)
+            if order < 0:
+                return
+            if order > 0:
+                if target >= 0 and least == -2:
+                    P.keys[i] = ZERO  # a second one that it makes needless
+                    continue
+                target, least = int64(i), int64(-2)
+                continue
+        if _worth(P, int64(i)) < least:
+            target, least = int64(i), _worth(P, int64(i))
+    bits = int64(0)
+    while work >> bits and bits < 60:
+        bits += 1
+    P.keys[target] = key
+    P.numbers[target] = (U(pn) << U(32)) | U(dn)
+    P.data[target] = (
+        check | (U(move) << MOVE_AT) | (U(plies) << PLIES_AT) | (U(clock) << CLOCK_AT) | (U(bits) << WORK_AT)
+    )

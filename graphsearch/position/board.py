@@ -1,0 +1,246 @@
+"""Positions: python-chess Boards, packed words, keys and verdicts, without Numba.
+
+A packed position is `uint64[10]`; `schema/node_record.md` is its reference:
+words 0-5 hold pawns, knights, bishops, rooks, queens, kings; 6 White's and 7 Black's pieces;
+8 the meta word (bit 0 Black to move | bits 1-4 castling K Q k q | bits 5-11 en-passant square + 1,
+0 if no pawn stands ready to capture | bits 12-19 halfmove clock); 9 the Polyglot key.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import chess
+import chess.polyglot
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidPositionError
+
+POSITION_WORDS = 10  # 6 piece kinds, 2 colours, meta, Polyglot key
+KEY_WORD = 9
+MAX_CLOCK = 255  # 8 bits
+FREE_CLOCK = 75  # clocks up to here share one key
+CLOCK_DRAW = 100  # halfmoves without progress that make a draw
+
+_CASTLING_ROOKS = (chess.BB_H1, chess.BB_A1, chess.BB_H8, chess.BB_A8)
+_U64 = (1 << 64) - 1
+
+Words = NDArray[np.uint64]
+
+NOT_TERMINAL, CHECKMATE, STALEMATE, DEAD = 0, 1, 2, 3  # terminal kinds, as recorded
+
+
+def splitmix64(x: int) -> int:
+    """Returns the splitmix64 hash of a 64-bit integer (Steele, Lea and Flood, 2014).
+
+    >>> hex(splitmix64(0))
+    '0xe220a8397b1dcdaf'
+    """
+    x = (x + 0x9E3779B97F4A7C15) & _U64
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _U64
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _U64
+    return x ^ (x >> 31)
+
+
+def clock_term(clock: int) -> int:
+    """Returns what the halfmove clock adds (by XOR) to the key: 0 up to 75, then `splitmix64(clock)`.
+
+    Near the 50-move limit the clock decides games, so positions there are kept apart by it.
+
+    >>> clock_term(75), clock_term(76) != clock_term(77)
+    (0, True)
+    """
+    return 0 if clock <= FREE_CLOCK else splitmix64(clock)
+
+
+def pack(board: chess.Board) -> Words:
+    """Returns the packed words of a standard chess position, `uint64[10]`.
+
+    Raises:
+      InvalidPositionError: for an illegal position, a variant, or a clock above 255.
+    """
+    check(board)
+    words = np.zeros(POSITION_WORDS, np.uint64)
+    words[:8] = (
+        board.pawns,
+        board.knights,
+        board.bishops,
+        board.rooks,
+        board.queens,
+        board.kings,
+        board.occupied_co[chess.WHITE],
+        board.occupied_co[chess.BLACK],
+    )
+    words[8] = _meta(board)
+    words[9] = chess.polyglot.zobrist_hash(board)
+    return words
+
+
+def _meta(board: chess.Board) -> int:
+    rights = board.clean_castling_rights()
+    castling = sum(1 << i for i, rook in enumerate(_CASTLING_ROOKS) if rights & rook)
+    ep = 0 if board.ep_square is None or not board.has_pseudo_legal_en_passant() else board.ep_square + 1
+    return (not board.turn) | castling << 1 | ep << 5 | board.halfmove_clock << 12
+
+
+def unpack(words: Iterable[int]) -> chess.Board:
+    """Returns the Board of packed words (the key is not needed); fullmove number 1.
+
+    >>> unpack(pack(chess.Board())).fen()
+    'rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1'
+    """
+    w = [int(x) for x in words]
+    board = chess.Board(None)
+    board.pawns, board.knights, board.bishops, board.rooks, board.queens, board.kings = w[:6]
+    board.occupied_co[chess.WHITE], board.occupied_co[chess.BLACK] = w[6], w[7]
+    board.occupied = w[6] | w[7]
+    board.turn = not w[8] & 1
+    board.castling_rights = sum(rook for i, rook in enumerate(_CASTLING_ROOKS) if w[8] >> (1 + i) & 1)
+    ep = w[8] >> 5 & 127
+    board.ep_square = ep - 1 if ep else None
+    board.halfmove_clock = w[8] >> 12 & 255
+    return board
+
+
+def fen_of(board: chess.Board) -> str:
+    """Returns the FEN of a position, with the en passant square wherever the key counts it.
+
+    That is where a pawn stands beside, also if it is pinned and cannot take; python-chess leaves it out then,
+    and what it writes is another position of the graph.
+
+    >>> fen_of(chess.Board("8/8/8/KP5r/1R2Pp1k/8/8/8 b - e3 0 1"))
+    '8/8/8/KP5r/1R2Pp1k/8/8/8 b - e3 0 1'
+    """
+    return board.fen(en_passant="xfen")
+
+
+def key_of(board: chess.Board) -> int:
+    """Returns the 64-bit key of a position: the Polyglot hash, XOR `clock_term`.
+
+    >>> hex(key_of(chess.Board()))
+    '0x463b96181691fc9c'
+    """
+    return chess.polyglot.zobrist_hash(board) ^ clock_term(min(board.halfmove_clock, MAX_CLOCK))
+
+
+def key_of_words(words: Words) -> int:
+    """Returns the key of packed words."""
+    return int(words[KEY_WORD]) ^ clock_term(int(words[8]) >> 12 & 255)
+
+
+def check(board: chess.Board) -> None:
+    """Raises InvalidPositionError, with the reason, unless the position can be searched."""
+    if type(board).uci_variant != "chess" or board.chess960:
+        found = "Chess960" if board.chess960 else type(board).uci_variant
+        raise InvalidPositionError(f"only standard chess can be searched, not {found}")
+    status = board.status()
+    if status != chess.STATUS_VALID:
+        reasons = ", ".join(_reason(s) for s in chess.Status if s & status)
+        raise InvalidPositionError(f"illegal position ({reasons}): {board.fen()}")
+    if not 0 <= board.halfmove_clock <= MAX_CLOCK:
+        raise InvalidPositionError(
+            f"halfmove clock {board.halfmove_clock} is out of range 0..{MAX_CLOCK}: {board.fen()}"
+        )
+
+
+def _reason(status: chess.Status) -> str:
+    return (status.name or "invalid").lower().replace("_", " ")
+
+
+def terminal_kind(board: chess.Board) -> int:
+    """Returns CHECKMATE, STALEMATE, DEAD (insufficient material) or NOT_TERMINAL.
+
+    These hold on every path to the position; draws by clock or repetition belong to the path.
+
+    >>> terminal_kind(chess.Board("8/8/8/8/8/8/8/K1k5 w - - 0 1")) == DEAD
+    True
+    """
+    if board.is_insufficient_material():
+        return DEAD
+    if any(board.generate_legal_moves()):
+        return NOT_TERMINAL
+    return CHECKMATE if board.is_check() else STALEMATE
+
+
+def encode_move(move: chess.Move) -> int:
+    """Returns a move as 16 bits: from | to << 6 | promotion << 12 (0 none, 1-4 N B R Q).
+
+    >>> encode_move(chess.Move.from_uci("a7a8q"))
+    20016
+    """
+    return move.from_square | move.to_square << 6 | ((move.promotion - 1) << 12 if move.promotion else 0)
+
+
+def decode_move(code: int) -> chess.Move:
+    """Returns the move of `encode_move`.
+
+    >>> decode_move(20016).uci()
+    'a7a8q'
+    """
+    promotion = code >> 12 & 7
+    return chess.Move(code & 63, code >> 6 & 63, promotion + 1 if promotion else None)
+
+
+def legal_moves(board: chess.Board) -> list[chess.Move]:
+    """Returns the legal moves in canonical order, the order of P in every record.
+
+    The order is that of the generator in `position/board_kernel.py`; `canonical_rank` defines it.
+    """
+    return sorted(board.generate_legal_moves(), key=lambda move: canonical_rank(board, move))
+
+
+def canonical_rank(board: chess.Board, move: chess.Move) -> tuple[int, int, int]:
+    """Returns the sort key of a legal move in canonical order: (group, first, second).
+
+    Groups: 0 king steps, 1 castling (king's side first), 2 knights, 3 diagonal and 4 straight moves of
+    bishops, rooks and queens, 5 pawn captures towards the a-file, 6 towards the h-file, 7 single and
+    8 double pushes, 9 en passant. Pieces go by from-square, then to-square; pawns by to-square, with
+    promotions in the order Q N R B; en passant by from-square.
+    """
+    piece = board.piece_type_at(move.from_square)
+    if piece == chess.PAWN:
+        return _pawn_rank(board, move)
+    if piece == chess.KING:
+        if board.is_castling(move):
+            return (1, -move.to_square, 0)
+        return (0, move.to_square, 0)
+    if piece == chess.KNIGHT:
+        return (2, move.from_square, move.to_square)
+    straight = chess.square_file(move.from_square) == chess.square_file(move.to_square) or (
+        chess.square_rank(move.from_square) == chess.square_rank(move.to_square)
+    )
+    return (4 if straight else 3, move.from_square, move.to_square)
+
+
+_PROMOTION_ORDER = {None: 0, chess.QUEEN: 0, chess.KNIGHT: 1, chess.ROOK: 2, chess.BISHOP: 3}
+
+
+def _pawn_rank(board: chess.Board, move: chess.Move) -> tuple[int, int, int]:
+    step = chess.square_file(move.to_square) - chess.square_file(move.from_square)
+    if step and not board.occupied & chess.BB_SQUARES[move.to_square]:
+        return (9, move.from_square, 0)
+    if step:
+        return (5 if step < 0 else 6, move.to_square, _PROMOTION_ORDER[move.promotion])
+    double = abs(move.to_square - move.from_square) == 16
+    return (8 if double else 7, move.to_square, _PROMOTION_ORDER[move.promotion])
+
+
+def history_keys(board: chess.Board) -> NDArray[np.uint64]:
+    """Returns the Polyglot keys of positions that stood twice or more before the last position of a game.
+
+    Only what came after the last irreversible move can return.
+
+    >>> board = chess.Board()
+    >>> for san in "Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1".split():
+    ...     _ = board.push_san(san)
+    >>> len(history_keys(board))  # the start position, and those after Nf3 and Nf3 Nf6
+    3
+    """
+    game = board.copy()
+    counts: Counter[int] = Counter()
+    while game.move_stack and game.halfmove_clock:
+        game.pop()
+        counts[chess.polyglot.zobrist_hash(game)] += 1
+    return np.array([key for key, count in counts.items() if count >= 2], np.uint64)

@@ -1,0 +1,195 @@
+"""Positions as people write them: `startpos`, FEN, EPD, PGN files and move lists -> python-chess Boards.
+
+A Board comes back with its move stack, because repetitions count the game before the position.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import chess
+
+from ..errors import InvalidPositionError
+from .board import check
+
+START_WORD = "startpos"
+
+_PLACEMENT = re.compile(r"[1-8pnbrqkPNBRQK]+(?:/[1-8pnbrqkPNBRQK]+)+")  # perhaps too few ranks: still a FEN
+_UCI_MOVE = re.compile(r"[a-h][1-8][a-h][1-8][nbrq]?")
+_MOVE_NUMBER = re.compile(r"\d+\.+|[1-9]\d*$|\.+")
+_CLOCKS = re.compile(r"\b(hmvc|fmvn)\s+(\S+?)\s*(?:;|$)")  # the EPD operations that belong to the position
+
+
+@dataclass(frozen=True, slots=True)
+class GivenPosition:
+    """A position with the game that led to it.
+
+    Attributes:
+      board: the position; its move stack is the game so far.
+      notes: what the person who gave it should know, one line each.
+    """
+
+    board: chess.Board
+    notes: tuple[str, ...] = ()
+
+
+def read_position(
+    text: str, *, moves: str | None = None, game: int | None = None, ply: int | None = None
+) -> GivenPosition:
+    """Returns the position that a text names, after `moves`.
+
+    Args:
+      text: `startpos`, a FEN (the clocks may be missing), an EPD line, or the path of a PGN file.
+      moves: SAN or UCI moves to play from there, with or without move numbers.
+      game: which game of the PGN file, from 1; the first unless given.
+      ply: how many half-moves of the game to play; all unless given.
+
+    Raises:
+      InvalidPositionError: if there is no such position, or it is not legal standard chess.
+
+    >>> read_position("startpos", moves="1. e4 e5 2. g1f3").board.fen()
+    'rnbqkbnr/pppp1ppp/8/4p3/4P3/5N2/PPPP1PPP/RNBQKB1R b KQkq - 1 2'
+    """
+    given = _named_position(text.strip(), game, ply)
+    play_moves(given.board, moves or "")
+    check(given.board)
+    return given
+
+
+def _named_position(text: str, game: int | None, ply: int | None) -> GivenPosition:
+    word = text.split()[0] if text else ""
+    is_start, is_fen = text == START_WORD, bool(_PLACEMENT.fullmatch(word)) and not Path(text).exists()
+    if (is_start or is_fen) and (game is not None or ply is not None):
+        raise InvalidPositionError("a game or ply number goes with a PGN file, not with a FEN or startpos")
+    if is_start:
+        return GivenPosition(chess.Board())
+    if is_fen and word == text:
+        raise InvalidPositionError(f"a FEN goes in quotes, with all its fields; this is its first: {text}")
+    if is_fen:
+        return GivenPosition(board_from_fen(text))
+    from .pgn_position import read_pgn  # python-chess's PGN reader takes 20 ms to import
+
+    if not text or not Path(text).exists():
+        what = f"no file {text!r}" if text else "an empty position"
+        raise InvalidPositionError(f"{what}; a position is startpos, a FEN in quotes, or a PGN file")
+    return GivenPosition(*read_pgn(Path(text), game=game, ply=ply))
+
+
+def board_from_fen(text: str) -> chess.Board:
+    """Returns the legal position of a FEN with 4 to 6 fields, or of an EPD line.
+
+    Of EPD operations `hmvc` and `fmvn` (the clocks) are read; the others do not describe the position.
+
+    Raises:
+      InvalidPositionError: with the reason, if it is neither, or the position is illegal.
+
+    >>> board_from_fen("7k/8/8/8/8/8/8/K7 w - - hmvc 12; id \\"quiet\\";").fen()
+    '7k/8/8/8/8/8/8/K7 w - - 12 1'
+    """
+    fields = text.split()
+    if len(fields) < 4:
+        raise InvalidPositionError(
+            f"a FEN has at least four fields (pieces, side to move, castling, en passant), not {text!r}"
+        )
+    board = chess.Board(None)
+    try:
+        board.set_fen(" ".join([*fields[:4], *_clock_fields(fields[4:])]))
+    except ValueError as error:
+        raise InvalidPositionError(f"not a FEN: {_reason(error)}: {' '.join(fields)}") from None
+    check(board)
+    return board
+
+
+def _reason(error: ValueError) -> str:
+    """Returns python-chess's reason without the FEN that it repeats at the end."""
+    return re.sub(r"(?: (?:in|of)(?: position part of)? fen)?: '.*$", "", str(error))
+
+
+def _clock_fields(rest: list[str]) -> list[str]:
+    """Returns the halfmove clock and move number, as a FEN or EPD operations give them."""
+    clocks = [field for field in rest[:2] if re.fullmatch(r"[+-]?\d+", field)]
+    if len(clocks) == len(rest):
+        return clocks
+    if not any(";" in field for field in rest):
+        raise ValueError("expected two clocks, or EPD operations that end in ';', after the en passant field")
+    named = dict(_CLOCKS.findall(" ".join(rest[len(clocks) :])))
+    return clocks or [named.get("hmvc", "0"), named.get("fmvn", "1")]
+
+
+def play_moves(board: chess.Board, text: str) -> None:
+    """Plays a list of SAN or UCI moves on the board.
+
+    Raises:
+      InvalidPositionError: naming the first move that is unreadable, illegal or ambiguous.
+    """
+    for number, move in enumerate(_move_words(text), 1):
+        board.push(_parse_move(board, move, number))
+
+
+def read_moves(board: chess.Board, text: str) -> list[chess.Move]:
+    """Returns the moves of a list in SAN or UCI, each of them legal in this position.
+
+    Raises:
+      InvalidPositionError: if the list is empty, or naming the first move that is no legal one.
+
+    >>> [move.uci() for move in read_moves(chess.Board(), "e4, g1f3")]
+    ['e2e4', 'g1f3']
+    """
+    moves = [_parse_move(board, word, number) for number, word in enumerate(_move_words(text), 1)]
+    if not moves:
+        raise InvalidPositionError("the list of moves is empty")
+    return moves
+
+
+def _move_words(text: str) -> Iterator[str]:
+    for word in re.split(r"[\s,]+", text):
+        move = _MOVE_NUMBER.sub("", word, count=1) if _MOVE_NUMBER.match(word) else word
+        if move:
+            yield move
+
+
+def _parse_move(board: chess.Board, text: str, number: int) -> chess.Move:
+    bare = text.rstrip("!?")
+    try:
+        move = board.parse_uci(bare) if _UCI_MOVE.fullmatch(bare) else board.parse_san(bare)
+    except chess.AmbiguousMoveError:
+        raise _bad_move(board, text, number, f"is ambiguous ({_candidates(board, bare)})") from None
+    except chess.IllegalMoveError:
+        raise _bad_move(board, text, number, "is illegal") from None
+    except ValueError:
+        raise _bad_move(board, text, number, "is neither a SAN nor a UCI move") from None
+    if not move:
+        raise _bad_move(board, text, number, "is a null move, which no game contains")
+    return move
+
+
+def _bad_move(board: chess.Board, text: str, number: int, problem: str) -> InvalidPositionError:
+    return InvalidPositionError(f"move {number} of the list, {text!r}, {problem} in {board.fen()}")
+
+
+def _candidates(board: chess.Board, san: str) -> str:
+    """Returns the legal moves that a SAN without its disambiguation may mean: `Nbd2 or Nfd2`."""
+    target = re.sub(r"[+#=].*$", "", san)[-2:]
+    legal = (board.san(move) for move in board.legal_moves)
+    return " or ".join(s for s in sorted(legal) if s[0] == san[0] and s.rstrip("+#").endswith(target))
+
+
+def read_fen_lines(lines: Iterable[str]) -> Iterator[tuple[int, chess.Board | InvalidPositionError]]:
+    """Yields `(line number, position or its error)` for every line that holds a FEN or EPD.
+
+    Blank lines and lines that begin with `#` are passed over.
+
+    >>> [(n, type(x).__name__) for n, x in read_fen_lines(["# two", "", "8/8/8/8/8/8/8/K1k5 w - -", "e4"])]
+    [(3, 'Board'), (4, 'InvalidPositionError')]
+    """
+    for number, line in enumerate(lines, 1):
+        text = line.strip().lstrip("\ufeff")
+        if not text or text.startswith("#"):
+            continue
+        try:
+            yield number, chess.Board() if text == START_WORD else board_from_fen(text)
+        except InvalidPositionError as error:
+            yield number, error

@@ -1,0 +1,175 @@
+"""One position out of a PGN file: a game's mainline, strictly read.
+
+A search of the wrong position is worse than none, so whatever cannot be read is an error or a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+import chess
+
+from ..errors import InvalidPositionError
+from .pgn_text import NULL_MOVES, GameReader, PgnGame, variant_of
+
+_GRAPH_FILE = b"SQLite format 3\0"
+
+
+def read_pgn(
+    path: Path, *, game: int | None = None, ply: int | None = None
+) -> tuple[chess.Board, tuple[str, ...]]:
+    """Returns the position after `ply` half-moves (all unless given) of a game's mainline, and notes.
+
+    Raises:
+      InvalidPositionError: if the file, the game or the ply is not there, the game is a variant,
+        or its moves up to there cannot be read.
+    """
+    number = 1 if game is None else game
+    where = f"game {number} of {path}"
+    try:
+        _refuse_other_files(path)
+        with path.open(encoding="utf-8-sig", errors="replace") as handle:
+            reader = GameReader(handle)
+            games = iter(reader)
+            found = next((one for k, one in enumerate(games, start=1) if k == number), None)
+            more = game is None and next(games, None) is not None
+    except OSError as error:
+        raise InvalidPositionError(f"cannot read {path}: {error.strerror or error}") from None
+    if found is None:
+        reason = "it has neither headers nor moves" if number == 1 and reader.strays else "it holds fewer"
+        raise InvalidPositionError(f"there is no {where}: {reason}")
+    notes = [f"{path} holds more games; this is the first (--game chooses another)"] if more else []
+    return _played(found, where, ply, notes)[0], tuple(notes)
+
+
+@dataclass(frozen=True, slots=True)
+class GamePosition:
+    """What a game of a PGN file gives.
+
+    Attributes:
+      game: its number in the file, from 1.
+      board: the position, its move stack the game up to there; None: it could not be read.
+      notes: what the person should know. problem: why there is no position.
+      length: plies of its mainline that could be read; 0 where there is no position.
+    """
+
+    game: int
+    board: chess.Board | None
+    notes: tuple[str, ...] = ()
+    problem: str = ""
+    length: int = 0
+
+
+def read_games(
+    path: Path, *, ply: int | None = None, only: Collection[int] | None = None
+) -> Iterator[GamePosition]:
+    """Yields the position after at most `ply` half-moves of each game's mainline, game by game.
+
+    A game that breaks off before that is a problem; one that ends before that gives its last position.
+
+    Args:
+      only: numbers of games; None: all.
+
+    Raises:
+      InvalidPositionError: if the file cannot be read, or is none.
+    """
+    try:
+        _refuse_other_files(path)
+        with path.open(encoding="utf-8-sig", errors="replace") as handle:
+            yield from _games(handle, path, ply, only)
+    except OSError as error:
+        raise InvalidPositionError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def _games(
+    handle: TextIO, path: Path, ply: int | None, only: Collection[int] | None
+) -> Iterator[GamePosition]:
+    last = None if only is None else max(only, default=0)
+    for number, game in enumerate(GameReader(handle), start=1):
+        if last is not None and number > last:
+            return
+        if only is None or number in only:
+            yield _position_in(game, number, path, ply)
+
+
+def _position_in(game: PgnGame, number: int, path: Path, ply: int | None) -> GamePosition:
+    notes: list[str] = []
+    try:
+        board, length = _played(game, f"game {number} of {path}", ply, notes, at_most=True)
+    except InvalidPositionError as error:
+        return GamePosition(number, None, tuple(notes), str(error))
+    return GamePosition(number, board, tuple(notes), length=length)
+
+
+def _refuse_other_files(path: Path) -> None:
+    if path.is_dir():
+        raise InvalidPositionError(f"{path} is a directory, not a PGN file")
+    if not path.is_file():
+        return  # a pipe cannot be read twice
+    with path.open("rb") as handle:
+        head = handle.read(4096)
+    if head.startswith(_GRAPH_FILE):
+        raise InvalidPositionError(f"{path} is a database, not a PGN file; a graph file goes with --store")
+    if b"\0" in head:
+        raise InvalidPositionError(f"{path} is not a text file, so it is no PGN file")
+
+
+def _played(
+    game: PgnGame, where: str, ply: int | None, notes: list[str], *, at_most: bool = False
+) -> tuple[chess.Board, int]:
+    """Returns the position after `ply` half-moves, and how many the game has.
+
+    Args:
+      at_most: a game that ends before that gives its last position.
+    """
+    variant = variant_of(game.headers)
+    if variant:
+        raise InvalidPositionError(f"{where} is {variant}; only standard chess can be searched")
+    if game.error:
+        raise InvalidPositionError(f"{where}, line {game.error_line}: {game.error}")
+    board = _start_board(game, where)
+    error = _play(game, board)
+    plies = len(board.move_stack)
+    if error and (ply is None or ply > plies):
+        raise InvalidPositionError(f"{where} breaks off after {plies} plies: {error}")
+    if ply is not None and ply > plies and not at_most:
+        raise InvalidPositionError(f"{where} has {plies} plies; there is no ply {ply}")
+    if error:
+        notes.append(f"{where} breaks off after {plies} plies: {error}")
+    if game.strays:
+        more = ", ..." if len(game.strays) > 5 else ""
+        notes.append(f"{where}: passed over {', '.join(game.strays[:5])}{more}")
+    while ply is not None and len(board.move_stack) > ply:
+        board.pop()
+    return board, plies
+
+
+def _start_board(game: PgnGame, where: str) -> chess.Board:
+    """Returns the Board on which a game begins.
+
+    Raises:
+      InvalidPositionError: if its FEN cannot be read, or has rights to castle that are those of Chess960.
+    """
+    fen = game.headers.get("FEN", chess.STARTING_FEN)
+    try:
+        board = chess.Board(fen)
+    except ValueError as error:
+        raise InvalidPositionError(f"{where} breaks off after 0 plies: {error}") from None
+    if board.has_chess960_castling_rights():
+        raise InvalidPositionError(f"{where} has Chess960 castling; only standard chess can be searched")
+    return board
+
+
+def _play(game: PgnGame, board: chess.Board) -> str:
+    """Plays the moves of a game; returns why it breaks off, empty if it does not."""
+    for word in game.moves:
+        if word in NULL_MOVES:
+            return "a null move (--), which no game contains"
+        try:
+            board.push(board.parse_san(word))
+        except ValueError as error:
+            return str(error)
+    return ""

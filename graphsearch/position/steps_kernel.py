@@ -1,0 +1,62 @@
+"""Legal moves and the positions behind them, for many positions at once: what walks through a file needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import int16, int64, uint8
+
+from ..jit.compiler import kernel
+from ..jit.pointers import U, adv, ptr
+from .board_kernel import PW, generate_moves, in_check, make_move, position_key
+from .legality_kernel import ROOM
+
+MOST_MOVES = 218  # of a legal position
+CHECK, MATE = 1, 2  # marks of a move
+
+
+@kernel
+def list_moves(T: Any, words: Any, counts: Any, moves: Any, marks: Any) -> Any:
+    """Fills the legal moves of positions in canonical order, and whether each gives check or mate.
+
+    Args:
+      T: the table of `tables.py`. words: `[R * 10]` uint64.
+      counts: `[R]` int16, filled; more than 218 are cut off.
+      moves: `[R * 218]` uint16, filled up to each count. marks: `[R * 218]` uint8 likewise, CHECK | MATE.
+    """
+    out = np.zeros(ROOM, np.uint16)
+    replies = np.zeros(ROOM, np.uint16)
+    child = np.zeros(PW, np.uint64)
+    table = ptr(T, 0)
+    c = ptr(child, 0)
+    for i in range(len(counts)):
+        s = adv(ptr(words, 0), PW * i)
+        n = min(int64(generate_moves(table, s, ptr(out, 0))), int64(MOST_MOVES))
+        counts[i] = int16(n)
+        for k in range(n):
+            moves[MOST_MOVES * i + k] = out[k]
+            make_move(table, s, c, out[k])
+            mark = int64(0)
+            if in_check(table, c):
+                mark = CHECK
+                if generate_moves(table, c, ptr(replies, 0)) == 0:
+                    mark = CHECK | MATE
+            marks[MOST_MOVES * i + k] = uint8(mark)
+    return child[0] + U(out[0] + replies[0])  # keeps them alive until here
+
+
+@kernel
+def make_steps(T: Any, words: Any, of: Any, moves: Any, children: Any, keys: Any) -> None:
+    """Fills the positions after legal moves, and their keys.
+
+    Args:
+      T: the table of `tables.py`. words: `[R * 10]` uint64.
+      of: `[K]` int64, which position each move is of. moves: `[K]` uint16.
+      children: `[K * 10]` uint64, filled. keys: `[K]` uint64, filled.
+    """
+    table = ptr(T, 0)
+    for k in range(len(of)):
+        c = adv(ptr(children, 0), PW * k)
+        make_move(table, adv(ptr(words, 0), PW * int64(of[k])), c, moves[k])
+        keys[k] = position_key(table, c)

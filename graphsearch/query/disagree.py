@@ -1,0 +1,215 @@
+"""Where a second opinion differs most from a file's own evaluator, weighted by visits. Reads only.
+
+by value    weight = N |V - V of the second|
+by policy   weight = N TV,  TV = half the sum over the moves of |P - P of the second|, in [0, 1]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import chess
+
+from ..errors import InvalidParameterError, StoreError
+from ..graph.view import best_move
+from ..position.board import fen_of, legal_moves
+from ..position.values import cp_from_q
+from ..record.node import NodeRecord, prior_order, priors_from_codes
+from ..record.provenance import EvaluatorIdentity
+from ..store.store import Store
+from ..store.tables import opinions as table
+from ..store.tables.opinions import BY_POLICY, BY_VALUE, Opinion
+
+LOOKED_AT = 4  # times as many rows as are asked for are looked up at least: their visits have changed
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """A position that two evaluators see differently; values are seen by the side to move.
+
+    Attributes:
+      position: FEN. n: node N now.
+      q, cp, draw: V of the file's evaluator. best_move: its first choice, in SAN.
+      second_q, second_cp, second_draw, second_best_move: those of the second evaluator.
+      most_visited: the move that the search has visited most, in SAN.
+      difference: of V, or of the priors (total variation). weight: N times that.
+    """
+
+    position: str
+    n: int
+    q: float
+    cp: int
+    draw: float
+    second_q: float
+    second_cp: int
+    second_draw: float
+    best_move: str
+    second_best_move: str
+    most_visited: str
+    difference: float
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreements:
+    """The answer to `disagree`.
+
+    Attributes:
+      first, second: the file's evaluator, and the one whose opinions these are.
+      opinions: how many positions have one. rows: the largest weights first.
+      lost: of the positions looked at, those that the file does not hold any more.
+    """
+
+    by: str
+    first: EvaluatorIdentity
+    second: EvaluatorIdentity
+    opinions: int
+    rows: tuple[Disagreement, ...]
+    lost: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch query disagree`."""
+        return {
+            "by": self.by,
+            "evaluator": self.first.describe(),
+            "second_evaluator": self.second.describe(),
+            "opinions": self.opinions,
+            "lost": self.lost,
+            "positions": [dataclasses.asdict(row) for row in self.rows],
+        }
+
+
+def disagree(
+    path: str | os.PathLike[str],
+    evaluator: str | None = None,
+    *,
+    top: int = 20,
+    min_visits: int = 1,
+    by: str = BY_VALUE,
+) -> Disagreements:
+    """Returns where a second opinion differs most from a file's evaluator, weighted by visits.
+
+    The table of opinions says where to look; what is returned is as the records are now. So a position whose
+    visits have grown much since the opinion was given is found once it is brought up to date, by giving it
+    again.
+
+    Args:
+      path: the graph file; it is only read, also while a search writes it.
+      evaluator: whose opinions, by number or name, as far as it tells them apart; None if there is one only.
+      top: how many positions. min_visits: of those with so many visits.
+      by: `value` or `policy`.
+
+    Raises:
+      InvalidParameterError: if an argument is out of range, or names no evaluator, or several.
+      StoreError: if the file cannot be read, or has no opinions.
+    """
+    if by not in (BY_VALUE, BY_POLICY):
+        raise InvalidParameterError(f"positions are ordered by {BY_VALUE} or by {BY_POLICY}, not {by!r}")
+    if top < 1 or min_visits < 1:
+        raise InvalidParameterError(f"top and min_visits must be at least 1, not {top} and {min_visits}")
+    with Store.open(path, read_only=True) as store, store.snapshot():
+        counts = _counts(store)
+        number = _chosen(evaluator, {k: store.evaluators()[k] for k in counts})
+        found, lost = _largest(store, number, top, min_visits, by)
+        second = store.evaluators()[number]
+        return Disagreements(by, store.identity, second, counts[number], tuple(found), lost)
+
+
+def _counts(store: Store) -> dict[int, int]:
+    """Returns how many opinions there are by evaluator, except the file's own, which differs nowhere."""
+    counts = table.counts(store)
+    counts.pop(store.evaluator_number, None)
+    if not counts:
+        raise StoreError(
+            f"{store.path} has no second opinions;"
+            f" `graphsearch reevaluate {store.path} --second-opinion --evaluator NAME` asks for them"
+        )
+    return counts
+
+
+def _chosen(wanted: str | None, known: Mapping[int, EvaluatorIdentity]) -> int:
+    """Returns the number of the evaluator that is meant."""
+    fitting = [number for number in known if wanted is None or _is_called(wanted, number, known[number])]
+    if len(fitting) == 1:
+        return fitting[0]
+    names = ", ".join(f"{number}: {known[number].describe()}" for number in fitting or known)
+    what = "which one is meant" if fitting else f"none is {wanted!r}"
+    raise InvalidParameterError(f"there are opinions of {names}; {what}; say a number")
+
+
+def _is_called(wanted: str, number: int, identity: EvaluatorIdentity) -> bool:
+    """Returns whether a number, a kind or the beginning of a description means this evaluator."""
+    return wanted == str(number) or identity.describe().startswith(wanted) or identity.digest == wanted
+
+
+def _largest(store: Store, number: int, top: int, min_visits: int, by: str) -> tuple[list[Disagreement], int]:
+    """Returns the positions of the largest weights, largest first, and how many the file has lost."""
+    best: list[tuple[float, int, Disagreement]] = []
+    lost = 0
+    for place, opinion in enumerate(table.ranked(store, number, by, min_visits)):
+        most = opinion.n * (abs(opinion.q - opinion.second_q) if by == BY_VALUE else 1.0)
+        if place >= LOOKED_AT * top and len(best) == top and most <= best[0][0]:
+            break
+        board = chess.Board(opinion.fen)
+        record = store.read(board)
+        if record is None or len(record.codes) != len(opinion.policy):
+            lost += 1
+            continue
+        row = _compared(board, record, opinion, _DIFFERENCES[by])
+        heapq.heappush(best, (row.weight, -place, row))
+        if len(best) > top:
+            heapq.heappop(best)
+    return [row for _, _, row in sorted(best, reverse=True)], lost
+
+
+def _compared(
+    board: chess.Board,
+    record: NodeRecord,
+    opinion: Opinion,
+    difference_of: Callable[[NodeRecord, Opinion], float],
+) -> Disagreement:
+    """Returns a position as the record and the opinion see it."""
+    moves = legal_moves(board)
+    difference = difference_of(record, opinion)
+    visited = best_move(record, board)
+    assert visited is not None, "positions without moves get no opinions"
+    return Disagreement(
+        position=fen_of(board),
+        n=record.visits,
+        q=record.v,
+        cp=cp_from_q(record.v),
+        draw=record.v_draw,
+        second_q=opinion.second_q,
+        second_cp=cp_from_q(opinion.second_q),
+        second_draw=opinion.second_draw,
+        best_move=board.san(moves[record.order[0]]),
+        second_best_move=board.san(moves[prior_order(opinion.policy)[0]]),
+        most_visited=board.san(visited),
+        difference=difference,
+        weight=record.visits * difference,
+    )
+
+
+def _of_value(record: NodeRecord, opinion: Opinion) -> float:
+    return abs(record.v - opinion.second_q)
+
+
+def _of_policy(record: NodeRecord, opinion: Opinion) -> float:
+    return total_variation(record.priors, priors_from_codes(opinion.policy))
+
+
+def total_variation(p: list[float], other: list[float]) -> float:
+    """Returns half the sum of |P - P'|, in [0, 1].
+
+    >>> total_variation([0.5, 0.5], [1.0, 0.0])
+    0.5
+    """
+    return 0.5 * sum(abs(a - b) for a, b in zip(p, other, strict=True))
+
+
+_DIFFERENCES = {BY_VALUE: _of_value, BY_POLICY: _of_policy}

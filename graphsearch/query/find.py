@@ -1,0 +1,191 @@
+"""Positions of a file by what their records say. A scan: the file is read once, portion by portion."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidParameterError, StoreError
+from ..graph.view import best_move, node_mean
+from ..position.board import key_of_words, unpack
+from ..position.fens import fens
+from ..position.values import cp_from_q
+from ..record.node import RecordBatch
+from ..store.codec.bulk import take
+from ..store.file import sql_errors
+from ..store.store import Store
+from ..store.tables.games import has_tables
+from .filters import Filters
+
+OnProgress = Callable[[int, int], None]
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A position that fulfils the conditions.
+
+    Attributes:
+      position: FEN, move number 1. key: 16 hex digits.
+      n: node N. q, cp: node Q, seen by the side to move. bounds: proven lower and upper result.
+      best_move: SAN, None without moves.
+      ply: fewest half-moves from the start of a game, by the tables of games and books; None if it was not
+        asked for.
+    """
+
+    position: str
+    key: str
+    n: int
+    q: float
+    cp: int
+    bounds: tuple[int, int]
+    best_move: str | None
+    ply: int | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of one line of `graphsearch query find --json`."""
+        return asdict(self)
+
+
+def find(
+    path: str | os.PathLike[str],
+    filters: Filters,
+    *,
+    limit: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> Iterator[Found]:
+    """Yields the positions that fulfil all conditions, as they are found, in the order of the file.
+
+    A position that a search adds or changes meanwhile is found as it was or as it is.
+
+    Args:
+      path: the graph file; it is only read.
+      limit: end after so many.
+      on_progress: called with records done and records in all.
+
+    Raises:
+      InvalidParameterError: if the limit is below 1, or there is no such book.
+      CorruptRecordError: if a block is damaged.
+      StoreError: if the file cannot be read, or lacks the tables that the conditions are about.
+    """
+    if limit is not None and limit < 1:
+        raise InvalidParameterError(f"limit must be at least 1, not {limit}")
+    with Store.open(path, read_only=True) as store:
+        tables = _Tables(store, filters)
+        left = limit
+        for batch in _portions(store, on_progress):
+            for found in _found_in(batch, filters, tables):
+                yield found
+                left = None if left is None else left - 1
+                if left == 0:
+                    return
+
+
+def _portions(store: Store, on_progress: OnProgress | None) -> Iterator[RecordBatch]:
+    start: int | None = 0
+    done = 0
+    while start is not None:
+        batch, start = store.portion(start)
+        yield batch
+        done += len(batch)
+        if on_progress:
+            on_progress(done, max(done, store.node_count))
+
+
+def _found_in(batch: RecordBatch, filters: Filters, tables: _Tables) -> Iterator[Found]:
+    places = np.nonzero(filters.mask(batch))[0]
+    plies: dict[str, int | None] = {}
+    if filters.asks_tables and len(places):
+        keys = [f"{key_of_words(words):016x}" for words in batch.words[places]]
+        plies = tables.passing(keys)
+        places = places[[key in plies for key in keys]]
+    if not len(places):
+        return
+    hits = take(batch, places)
+    for i, fen in enumerate(fens(hits.words)):
+        yield _found(hits, i, fen, plies)
+
+
+def _found(hits: RecordBatch, i: int, fen: str, plies: dict[str, int | None]) -> Found:
+    record = hits.record(i)
+    board = unpack(record.words)
+    best = best_move(record, board)
+    q = node_mean(record)[0]
+    key = f"{key_of_words(hits.words[i]):016x}"
+    return Found(
+        fen,
+        key,
+        record.visits,
+        q,
+        cp_from_q(q),
+        record.bounds,
+        board.san(best) if best else None,
+        plies.get(key),
+    )
+
+
+class _Tables:
+    """What the tables of games and books say of positions."""
+
+    def __init__(self, store: Store, filters: Filters) -> None:
+        self._store = store
+        self._filters = filters
+        if filters.asks_tables and not has_tables(store):
+            raise StoreError(
+                f"{store.path} has format {store.format_version}, which has no games and no books;"
+                " it gets their tables when it is next opened for writing"
+            )
+        self._book = self._book_number()
+
+    def _book_number(self) -> int | None:
+        """Returns the number of the book that is meant, None for any."""
+        name = self._filters.in_book
+        if not name:
+            return None
+        rows = dict(self._ask("SELECT name, id FROM book", ()))
+        if name not in rows:
+            there = f"there are {', '.join(rows)}" if rows else "it has none"
+            raise InvalidParameterError(f"{self._store.path} has no book {name!r}; {there}")
+        return int(rows[name])
+
+    def _ask(self, statement: str, values: Sequence[object]) -> list[tuple[Any, Any]]:
+        with sql_errors(self._store.path, "read it"):
+            return self._store.connection.execute(statement, values).fetchall()
+
+    def passing(self, keys: Sequence[str]) -> dict[str, int | None]:
+        """Returns which positions pass, with their ply if a table has it."""
+        wanted = json.dumps(list(keys))
+        games = dict(
+            self._ask(
+                "SELECT key, ply FROM game_position WHERE key IN (SELECT value FROM json_each(?))", (wanted,)
+            )
+        )
+        books = dict(
+            self._ask(
+                "SELECT key, min(ply) FROM book_position"
+                " WHERE key IN (SELECT value FROM json_each(?1)) AND (?2 IS NULL OR book = ?2) GROUP BY key",
+                (wanted, self._book),
+            )
+        )
+        asked = self._filters
+        found: dict[str, int | None] = {}
+        for key in keys:
+            known = [table[key] for table in (games, books) if key in table]
+            ply = min(known) if known else None
+            if (asked.in_games and key not in games) or (asked.in_book is not None and key not in books):
+                continue
+            if _is_between(ply, asked.min_ply, asked.max_ply):
+                found[key] = ply
+        return found
+
+
+def _is_between(ply: int | None, low: int | None, high: int | None) -> bool:
+    if low is None and high is None:
+        return True
+    return ply is not None and (low is None or ply >= low) and (high is None or ply <= high)

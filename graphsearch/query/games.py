@@ -1,0 +1,192 @@
+"""What imported games say of a position, against what the search says. Reads only."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import chess
+
+from ..errors import UnknownPositionError
+from ..graph.view import edge_of, node_mean
+from ..position.board import check, fen_of, key_of, legal_moves
+from ..position.values import cp_from_q
+from ..record.node import NodeRecord
+from ..store.tables import games as tables
+from .source import Source, opened
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """How games went on.
+
+    Attributes:
+      white, draws, black, unknown: games that White won, that were drawn, that Black won, without a result.
+      variations: times that it was played in a variation, not in a game.
+    """
+
+    white: int = 0
+    draws: int = 0
+    black: int = 0
+    unknown: int = 0
+    variations: int = 0
+
+    @property
+    def games(self) -> int:
+        """All of them, those without a result included."""
+        return self.white + self.draws + self.black + self.unknown
+
+    def score(self, turn: chess.Color) -> float | None:
+        """Returns the mean of the results in [0, 1] for a side, None if there are none."""
+        known = self.white + self.draws + self.black
+        won = self.white if turn == chess.WHITE else self.black
+        return (won + self.draws / 2) / known if known else None
+
+    def __add__(self, other: Results) -> Results:
+        return Results(*(a + b for a, b in zip(asdict(self).values(), asdict(other).values(), strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class GameMove:
+    """One move in games and in the search; values are seen by the side to move at the position.
+
+    Attributes:
+      results: of the games with this move.
+      white_percent, draw_percent, black_percent: shares of the games with a result; None without such games.
+      share: of the games at the position, in [0, 1]; None if there are none.
+      score: mean result in [0, 1]; None without results.
+      n: edge N; n_share: of all edge N, in [0, 1]; q: edge Q, cp likewise. None where the search has none.
+      difference: `score` as a value in [-1, 1], less q; None if one of them is missing.
+    """
+
+    move: str
+    san: str
+    results: Results
+    white_percent: float | None
+    draw_percent: float | None
+    black_percent: float | None
+    share: float | None
+    score: float | None
+    n: int | None
+    n_share: float | None
+    q: float | None
+    cp: int | None
+    difference: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the move as an object of the list `moves`; the counts stand in it under their names."""
+        fields = asdict(self)
+        results = fields.pop("results")
+        head = {"move": fields.pop("move"), "san": fields.pop("san"), "games": self.results.games}
+        return {**head, **results, **fields}
+
+
+@dataclass(frozen=True, slots=True)
+class Games:
+    """The answer to `games`.
+
+    Attributes:
+      position: FEN. results: of all games that went on from it.
+      score: their mean result in [0, 1] for the side to move; None without results.
+      n, q: node N and Q; None if the graph does not hold the position.
+      moves: those that were played or visited, most games first, then most visits.
+    """
+
+    position: str
+    results: Results
+    score: float | None
+    n: int | None
+    q: float | None
+    moves: tuple[GameMove, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch query games`."""
+        return {
+            "position": self.position,
+            "games": self.results.games,
+            **asdict(self.results),
+            "score": self.score,
+            "n": self.n,
+            "q": self.q,
+            "moves": [move.as_dict() for move in self.moves],
+        }
+
+
+def games(path: str | os.PathLike[str], board: chess.Board) -> Games:
+    """Returns the counts of imported games at a position against N and Q of the search.
+
+    Games are those that went on from the position; a game that ended there is in none of its moves.
+
+    Args:
+      path: the graph file; it is only read.
+      board: the position; clocks of up to 75 do not matter, nor the game before it.
+
+    Raises:
+      InvalidPositionError: if the position is not legal.
+      UnknownPositionError: if the file knows it neither from games nor from a search.
+      StoreError: if the file cannot be read, or is of a format without imported games.
+    """
+    check(board)
+    with opened(path) as source:
+        source.check_games()
+        counts = counts_at(source, board)
+        record = source.read(board)
+        if record is None and not counts:
+            raise UnknownPositionError(
+                f"{source.path} holds this position neither from games nor from a search: {fen_of(board)}"
+            )
+    total = sum(counts.values(), Results())
+    rows = [_row(board, move, counts, total, record) for move in _met(board, counts, record)]
+    rows.sort(key=lambda row: (-row.results.games, -(row.n or 0), -row.results.variations, row.move))
+    n, q = (record.visits, node_mean(record)[0]) if record else (None, None)
+    return Games(fen_of(board), total, total.score(board.turn), n, q, tuple(rows))
+
+
+def counts_at(source: Source, board: chess.Board) -> dict[str, Results]:
+    """Returns the results of imported games by move in UCI; nothing if the file has no such tables."""
+    if not source.has_games:
+        return {}
+    key = f"{key_of(board):016x}"
+    found = tables.counts(source.store, [key]).get(key, [])
+    return {m.move: Results(m.white, m.draws, m.black, m.unknown, m.variations) for m in found}
+
+
+def _met(board: chess.Board, counts: dict[str, Results], record: NodeRecord | None) -> list[chess.Move]:
+    """Returns the moves that were played or visited."""
+    moves = legal_moves(board)
+    visited = {moves[record.order[k]] for k, edge in enumerate(record.edges) if edge.n} if record else set()
+    return [move for move in moves if move.uci() in counts or move in visited]
+
+
+def _row(
+    board: chess.Board,
+    move: chess.Move,
+    counts: dict[str, Results],
+    total: Results,
+    record: NodeRecord | None,
+) -> GameMove:
+    results = counts.get(move.uci(), Results())
+    known = results.white + results.draws + results.black
+    score = results.score(board.turn)
+    edge = None
+    if record and record.codes:
+        edge = edge_of(record, record.order.index(legal_moves(board).index(move)))
+    q = edge.value if edge and edge.n else None
+    spent = record.visits - 1 if record else 0
+    percents = [100 * x / known if known else None for x in (results.white, results.draws, results.black)]
+    return GameMove(
+        move=move.uci(),
+        san=board.san(move),
+        results=results,
+        white_percent=percents[0],
+        draw_percent=percents[1],
+        black_percent=percents[2],
+        share=results.games / total.games if total.games else None,
+        score=score,
+        n=edge.n if edge else None,
+        n_share=edge.n / spent if edge and spent else None,
+        q=q,
+        cp=None if q is None else cp_from_q(q),
+        difference=None if score is None or q is None else 2 * score - 1 - q,
+    )

@@ -1,0 +1,145 @@
+"""Values along a line, such as a game, from White's view. Reads only."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import chess
+
+from ..errors import InvalidPositionError, UnknownPositionError
+from ..graph.view import node_mean
+from ..position.board import check, fen_of
+from ..position.values import cp_from_q, negate
+from ..record.node import NodeRecord
+from .source import Source, Step, after, opened, steps_of
+
+
+@dataclass(frozen=True, slots=True)
+class LinePoint:
+    """A position of the line, and the move that was played there.
+
+    Attributes:
+      ply: half-moves from where the line begins. number, turn: move number, and side to move: `w` or `b`.
+      position: FEN.
+      n: node N; None if the file does not hold the position, and then no other number is known.
+      q, cp: node Q and its centipawns, from White's view.
+      move, san: the move that was played; None at the last position.
+      played_n, played_q: N of that move, and the value that it has now, from White's view: of the position
+        behind it, else of the edge; None if neither is known.
+      best, best_san: the best move, as `query.ranking` has it; None if none was visited.
+      best_q: its value, from White's view.
+      loss, loss_cp: how much the played move is worse than the best one, as Q and in centipawns, at least 0;
+        None if one of the values is unknown.
+    """
+
+    ply: int
+    number: int
+    turn: str
+    position: str
+    n: int | None = None
+    q: float | None = None
+    cp: int | None = None
+    move: str | None = None
+    san: str | None = None
+    played_n: int | None = None
+    played_q: float | None = None
+    best: str | None = None
+    best_san: str | None = None
+    best_q: float | None = None
+    loss: float | None = None
+    loss_cp: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LineValues:
+    """The answer to `values`: where the line begins (FEN), its positions, and how many of them are not
+    stored."""
+
+    position: str
+    points: tuple[LinePoint, ...]
+    unknown: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch query line`."""
+        return asdict(self)
+
+
+def values(path: str | os.PathLike[str], board: chess.Board) -> LineValues:
+    """Returns what the graph knows along the game that a Board holds: from its root to its last move.
+
+    Args:
+      path: the graph file; it is only read.
+      board: the last position, with the moves that led to it on its move stack.
+
+    Raises:
+      InvalidPositionError: if the line has no moves.
+      UnknownPositionError: if the file holds none of its positions.
+      StoreError: if the file cannot be read.
+    """
+    check(board)
+    if not board.move_stack:
+        raise InvalidPositionError(f"a line has moves, and there are none to {fen_of(board)}")
+    walk, points = board.root(), []
+    with opened(path) as source:
+        for ply, move in enumerate([*board.move_stack, None]):
+            points.append(_point(source, walk, ply, move))
+            if move:
+                walk.push(move)
+        unknown = sum(point.n is None for point in points)
+        if unknown == len(points):
+            raise UnknownPositionError(f"{source.path} holds none of the {unknown} positions of this line")
+    return LineValues(fen_of(board.root()), tuple(points), unknown)
+
+
+def _point(source: Source, board: chess.Board, ply: int, move: chess.Move | None) -> LinePoint:
+    turn = "w" if board.turn else "b"
+    san = board.san(move) if move else None
+    point: dict[str, Any] = {
+        "ply": ply,
+        "number": board.fullmove_number,
+        "turn": turn,
+        "position": fen_of(board),
+    }
+    point |= {"move": move.uci() if move else None, "san": san}
+    record = source.read(board)
+    if record is None:
+        return LinePoint(**point)
+    q = node_mean(record)[0]
+    point |= {"n": record.visits, "q": _for_white(board, q), "cp": cp_from_q(_for_white(board, q))}
+    return LinePoint(**point, **_moves(source, board, record, move))
+
+
+def _moves(source: Source, board: chess.Board, record: NodeRecord, move: chess.Move | None) -> dict[str, Any]:
+    """Returns what is known of the played move and the best one."""
+    steps = steps_of(record, board)
+    found: dict[str, Any] = {}
+    best_q = None
+    if steps:
+        best = steps[0]
+        best_q = _worth(source, board, best.move, steps)
+        assert best_q is not None
+        found |= {"best": best.move.uci(), "best_san": board.san(best.move)}
+        found["best_q"] = _for_white(board, best_q)
+    played_q = _worth(source, board, move, steps) if move else None
+    if move:
+        found["played_n"] = next((step.edge.n for step in steps if step.move == move), 0)
+    if played_q is not None:
+        found["played_q"] = _for_white(board, played_q)
+    if played_q is not None and best_q is not None:
+        found["loss"] = max(0.0, best_q - played_q)
+        found["loss_cp"] = max(0, cp_from_q(best_q) - cp_from_q(played_q))
+    return found
+
+
+def _worth(source: Source, board: chess.Board, move: chess.Move, steps: list[Step]) -> float | None:
+    """Returns the value that a move has now for the side that plays it, None if nothing is known of it."""
+    record = source.read(after(board, move))
+    if record is not None:
+        return negate(node_mean(record)[0])
+    return next((step.edge.value for step in steps if step.move == move), None)
+
+
+def _for_white(board: chess.Board, q: float) -> float:
+    return q if board.turn == chess.WHITE else negate(q)

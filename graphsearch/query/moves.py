@@ -1,0 +1,108 @@
+"""The moves of a stored position, each with what the record behind it says. Reads only."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import chess
+
+from ..graph.view import UNPROVEN, Bounds, MoveView, NodeView, node_mean, view
+from ..position.values import negate
+from ..record.node import NodeRecord
+from .games import counts_at
+from .source import Source, after, opened
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMove:
+    """One legal move; values are seen by the side to move at the position.
+
+    Attributes:
+      view: the edge: move, SAN, N, P, Q, WDL, cp, mate, bounds (those that the record behind it proves
+        included).
+      child_n: node N of the position behind the move; None if the file does not hold it.
+      child_q: minus the Q of that position, so that it compares with the edge's.
+      stale: child_q less the edge's Q; None where one of them is missing.
+      transposition: whether other moves than this one have visited the position behind it.
+      games: imported games with the move; None if the file has no tables of games.
+    """
+
+    view: MoveView
+    bounds: Bounds
+    child_n: int | None
+    child_q: float | None
+    stale: float | None
+    transposition: bool
+    games: int | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the move as an object of the list `moves`."""
+        edge = self.view.as_dict()
+        del edge["pv"]
+        return edge | {
+            "bounds": list(self.bounds),
+            "child_n": self.child_n,
+            "child_q": self.child_q,
+            "stale": self.stale,
+            "transposition": self.transposition,
+            "games": self.games,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """The answer to `moves`: the node, and its moves, best first as `query.ranking` has it."""
+
+    node: NodeView
+    moves: tuple[StoredMove, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch query moves`."""
+        return self.node.as_dict() | {"moves": [move.as_dict() for move in self.moves]}
+
+
+def moves(path: str | os.PathLike[str], board: chess.Board) -> Moves:
+    """Returns all moves of a position with what the records behind them say.
+
+    Raises:
+      InvalidPositionError: if the position is not legal.
+      UnknownPositionError: if the file does not hold it.
+      StoreError: if the file cannot be read.
+    """
+    with opened(path) as source:
+        source.wanted(board)
+        node = view(source.read, board, lines=0)
+        assert node is not None
+        counts = counts_at(source, board) if source.has_games else None
+        rows = []
+        for move in node.moves:
+            played = None if counts is None else counts.get(move.move.uci())
+            games = None if counts is None else played.games if played else 0
+            rows.append(_stored(source, board, move, games))
+        return Moves(node, tuple(rows))
+
+
+def _stored(source: Source, board: chess.Board, move: MoveView, games: int | None) -> StoredMove:
+    child = after(board, move.move)
+    record = source.read(child)
+    if record is None:
+        return StoredMove(move, move.bounds, None, None, None, False, games)
+    child_q = negate(node_mean(record)[0])
+    bounds = move.bounds if move.bounds != UNPROVEN else _proven(record, child.halfmove_clock)
+    return StoredMove(
+        move,
+        bounds,
+        record.visits,
+        child_q,
+        None if move.q is None else child_q - move.q,
+        not record.terminal and record.visits > move.n,
+        games,
+    )
+
+
+def _proven(record: NodeRecord, clock: int) -> Bounds:
+    """Returns the bounds of a move from those of the position behind it."""
+    lower, upper = record.bounds_at(clock)
+    return -upper, -lower

@@ -1,0 +1,178 @@
+"""The stored positions that have a move to a given one. Reads only.
+
+Moves are taken back (`unmoves.py`); the file's filters reject most of the positions before, python-chess
+judges those that are left, and the few that stand are read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import chess
+import numpy as np
+
+from ..graph.view import edge_of
+from ..position.board import POSITION_WORDS, check, clock_term, fen_of
+from ..record.node import Edge
+from .source import Source, opened, plain_key
+from .unmoves import Predecessor, candidates, leads_to
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """A stored position with a move to the one that was asked about.
+
+    Attributes:
+      position: FEN, move number 1. visits: its node N.
+      move, san: the move.
+      n, p, q: edge N, P and Q of it, q seen by the side that plays it; q is None while n = 0.
+    """
+
+    position: str
+    visits: int
+    move: str
+    san: str
+    n: int
+    p: float
+    q: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Parents:
+    """The answer to `parents`.
+
+    Attributes:
+      position: FEN. visits: its node N; None if the file does not hold it.
+      candidates: positions that were thought of. parents: those that are stored, most visits of the edge
+        first.
+    """
+
+    position: str
+    visits: int | None
+    candidates: int
+    parents: tuple[Parent, ...]
+
+    @property
+    def ways(self) -> int:
+        """How many visited edges lead here."""
+        return sum(parent.n > 0 for parent in self.parents)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch query parents`."""
+        return asdict(self) | {"ways": self.ways}
+
+
+@dataclass(frozen=True, slots=True)
+class ParentEdge:
+    """A parent as the other questions need it: its Board, its move here, the edge and its P."""
+
+    board: chess.Board
+    move: chess.Move
+    edge: Edge
+    p: float
+    visits: int
+
+
+def parents(path: str | os.PathLike[str], board: chess.Board) -> Parents:
+    """Returns the stored positions that have a legal move to a position, visited or not.
+
+    The position itself need not be stored.
+
+    Raises:
+      InvalidPositionError: if it is not legal.
+      StoreError: if the file cannot be read.
+    """
+    check(board)
+    with opened(path) as source:
+        record = source.read(board)
+        tried = list(candidates(board))
+        found = [_parent(edge) for edge in stored(source, board, tried)]
+    found.sort(key=lambda parent: (-parent.n, -parent.visits, parent.position))
+    return Parents(fen_of(board), record.visits if record else None, len(tried), tuple(found))
+
+
+def parent_edges(source: Source, board: chess.Board) -> list[ParentEdge]:
+    """Returns the stored positions with a move to this one."""
+    return stored(source, board, list(candidates(board)))
+
+
+def stored(source: Source, board: chess.Board, tried: Sequence[Predecessor]) -> list[ParentEdge]:
+    """Returns which of the candidates are stored, and lead here."""
+    found = []
+    for candidate, clocks in _filtered(source, tried):
+        if not leads_to(candidate, board):
+            continue
+        for clock in clocks:
+            before = candidate.board.copy(stack=False)
+            before.halfmove_clock = clock
+            edge = _edge_in(source, before, candidate.move)
+            if edge:
+                found.append(edge)
+    return found
+
+
+def _filtered(source: Source, tried: Sequence[Predecessor]) -> list[tuple[Predecessor, list[int]]]:
+    """Returns the candidates that the file may hold, with the clocks that they may have there."""
+    words = _structures([candidate.board for candidate in tried])
+    keys = np.array([plain_key(candidate.board) for candidate in tried], np.uint64)
+    places: list[int] = []
+    clocks: list[int] = []
+    for place, candidate in enumerate(tried):
+        places += [place] * len(candidate.clocks)
+        clocks += candidate.clocks
+    which = np.array(places, np.int64)
+    terms = {clock: clock_term(clock) for clock in set(clocks)}
+    asked = keys[which] ^ np.array([terms[clock] for clock in clocks], np.uint64)
+    hits = np.nonzero(source.store.may_hold(words[which], asked))[0]
+    kept: dict[int, list[int]] = {}
+    for hit in hits.tolist():
+        kept.setdefault(places[hit], []).append(clocks[hit])
+    return [(tried[place], those) for place, those in kept.items()]
+
+
+def _structures(boards: Sequence[chess.Board]) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """Returns what sort keys are made of, `[K, 10]`: men and turn; the rest is 0."""
+    words = np.zeros((len(boards), POSITION_WORDS), np.uint64)
+    for row, board in zip(words, boards, strict=True):
+        row[:9] = (
+            board.pawns,
+            board.knights,
+            board.bishops,
+            board.rooks,
+            board.queens,
+            board.kings,
+            board.occupied_co[chess.WHITE],
+            board.occupied_co[chess.BLACK],
+            not board.turn,
+        )
+    return words
+
+
+def _edge_in(source: Source, before: chess.Board, move: chess.Move) -> ParentEdge | None:
+    """Returns the edge of a stored position, visited or not; None if it is not stored."""
+    from ..position.board import legal_moves
+
+    record = source.read(before)
+    if record is None:
+        return None
+    if not record.codes:  # by a tablebase, or a damaged one: it has no moves
+        return None
+    index = legal_moves(before).index(move)
+    edge = edge_of(record, record.order.index(index))
+    return ParentEdge(before, move, edge, record.priors[index], record.visits)
+
+
+def _parent(found: ParentEdge) -> Parent:
+    edge = found.edge
+    return Parent(
+        fen_of(found.board),
+        found.visits,
+        found.move.uci(),
+        found.board.san(found.move),
+        edge.n,
+        found.p,
+        edge.value if edge.n else None,
+    )

@@ -1,0 +1,212 @@
+"""How a position is reached: the shortest line of visited moves, and the most visited one. Reads only.
+
+The search goes forward from the roots. `reach.Target` leaves out positions from which the wanted one cannot
+come any more, and guides the rest (A*), so that of millions of positions some hundred are read.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import count
+from typing import Any
+
+import chess
+
+from ..errors import InvalidParameterError, UnknownPositionError
+from ..position.board import check, fen_of, key_of
+from .reach import Target
+from .source import Source, after, opened, steps_of
+
+EXTRA_PLIES = 2  # that the most visited line may be longer than the shortest
+MOST_READ = 2000  # positions, for each of the two lines, unless told otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class RouteStep:
+    """A move of a route: UCI, SAN, edge N and Q, q seen by the side that plays it."""
+
+    move: str
+    san: str
+    n: int
+    q: float
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A line of visited moves from a root (FEN); `least_n` is the smallest edge N on it, None without
+    moves."""
+
+    root: str
+    steps: tuple[RouteStep, ...]
+    least_n: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """The answer to `path`.
+
+    Attributes:
+      position: FEN. roots: FENs of the positions that lines were looked for from.
+      shortest: the line of the fewest moves; None if there is none, or none was found.
+      most_visited: the line whose least visited move has the most visits, of those at most 2 plies longer
+        than the shortest; of equal ones the shortest.
+      complete: whether the lines are certainly these, or there is certainly none; False if the limit was met.
+      read: how many positions were read.
+    """
+
+    position: str
+    roots: tuple[str, ...]
+    shortest: Route | None
+    most_visited: Route | None
+    complete: bool
+    read: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch query path`."""
+        return asdict(self)
+
+
+def path(
+    file: str | os.PathLike[str],
+    board: chess.Board,
+    root: chess.Board | None = None,
+    *,
+    limit: int = MOST_READ,
+) -> Path:
+    """Returns how a position is reached over visited moves.
+
+    Args:
+      file: the graph file; it is only read.
+      board: the position.
+      root: where to begin; None: any of the file's roots but the position itself, if there are others.
+      limit: how many positions are read at most for each of the two lines.
+
+    Raises:
+      InvalidParameterError: if the limit is below 1.
+      InvalidPositionError: if a position is not legal.
+      UnknownPositionError: if the file does not hold the root, or no root.
+      StoreError: if the file cannot be read.
+    """
+    if limit < 1:
+        raise InvalidParameterError(f"limit must be at least 1, not {limit}")
+    check(board)
+    with opened(file) as source:
+        roots = _roots(source, board, root)
+        looking = _Looking(source, board, limit)
+        shortest = looking.shortest(roots)
+        visited = looking.most_visited(roots, len(shortest.steps) + EXTRA_PLIES) if shortest else None
+        fens = tuple(fen_of(start) for start in roots)
+        return Path(fen_of(board), fens, shortest, visited or shortest, looking.complete, source.reads)
+
+
+def _roots(source: Source, board: chess.Board, root: chess.Board | None) -> list[chess.Board]:
+    if root is not None:
+        source.wanted(root)
+        return [root]
+    roots = [chess.Board(info.position) for info in source.store.roots()]
+    if not roots:
+        raise UnknownPositionError(f"{source.path} has no roots; say where to begin")
+    return [start for start in roots if key_of(start) != key_of(board)] or roots
+
+
+@dataclass(frozen=True, slots=True)
+class _Label:
+    """A position on the way, and how it was reached."""
+
+    board: chess.Board
+    before: _Label | None
+    move: chess.Move | None
+    n: int
+    q: float
+    plies: int
+    least_n: int
+
+    def route(self) -> Route:
+        steps: list[RouteStep] = []
+        label = self
+        while label.before is not None and label.move is not None:
+            san = label.before.board.san(label.move)
+            steps.append(RouteStep(label.move.uci(), san, label.n, label.q))
+            label = label.before
+        return Route(fen_of(label.board), tuple(steps[::-1]), self.least_n if steps else None)
+
+
+_UNBOUNDED = 1 << 40  # more visits than an edge can have
+
+
+class _Looking:
+    """A search for lines to one position."""
+
+    def __init__(self, source: Source, board: chess.Board, limit: int) -> None:
+        self._source = source
+        self._wanted = key_of(board)
+        self._target = Target(board)
+        self._limit = limit
+        self._number = count()
+        self.complete = True
+
+    def shortest(self, roots: Sequence[chess.Board]) -> Route | None:
+        """A*: the next position is one from which the line is shortest at best."""
+        done: set[int] = set()
+        heap = [((bound, 0, 0, next(self._number)), label) for label, bound in self._starts(roots)]
+        heapq.heapify(heap)
+        while heap:
+            _, label = heapq.heappop(heap)
+            key = key_of(label.board)
+            if key == self._wanted:
+                return label.route()
+            if key in done:
+                continue
+            if len(done) >= self._limit:
+                self.complete = False
+                return None
+            done.add(key)
+            for child, bound in self._children(label):
+                rank = (child.plies + bound, bound, -child.n, next(self._number))
+                heapq.heappush(heap, (rank, child))
+        return None
+
+    def most_visited(self, roots: Sequence[chess.Board], longest: int) -> Route | None:
+        """Dijkstra by the least visited move; a position counts again if it is reached in fewer plies."""
+        fewest: dict[int, int] = {}
+        heap = [((-_UNBOUNDED, 0, next(self._number)), label) for label, _ in self._starts(roots)]
+        heapq.heapify(heap)
+        read = 0
+        while heap:
+            _, label = heapq.heappop(heap)
+            key = key_of(label.board)
+            if key == self._wanted:
+                return label.route()
+            if fewest.get(key, longest + 1) <= label.plies:
+                continue
+            if read >= self._limit:
+                self.complete = False
+                return None
+            fewest[key] = label.plies
+            read += 1
+            for child, bound in self._children(label):
+                if child.plies + bound <= longest:
+                    rank = (-child.least_n, child.plies, next(self._number))
+                    heapq.heappush(heap, (rank, child))
+        return None
+
+    def _starts(self, roots: Sequence[chess.Board]) -> Iterator[tuple[_Label, int]]:
+        for board in roots:
+            bound = self._target.plies_from(board)
+            if bound is not None:
+                yield _Label(board.copy(stack=False), None, None, 0, 0.0, 0, _UNBOUNDED), bound
+
+    def _children(self, label: _Label) -> Iterator[tuple[_Label, int]]:
+        """Yields the positions behind visited moves from which the wanted one can still come."""
+        record = self._source.read(label.board)
+        if record is None:
+            return
+        for move, edge, _ in steps_of(record, label.board):
+            board = after(label.board, move)
+            bound = self._target.plies_from(board)
+            if bound is not None:
+                least = min(label.least_n, edge.n)
+                yield _Label(board, label, move, edge.n, edge.value, label.plies + 1, least), bound

@@ -1,0 +1,151 @@
+"""Lines from a stored position: which moves follow one another, with what numbers, and why a line ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import chess
+
+from ..errors import InvalidParameterError
+from ..position.board import CLOCK_DRAW, fen_of
+from ..position.values import negate
+from ..record.node import NodeRecord
+from .source import Source, Step, opened, repeats_from, steps_of
+
+BY_VISITS, BY_VALUE = "visits", "value"
+MAX_PLIES = 200
+
+# why a line ends
+UNVISITED, UNKNOWN, REPETITION, CLOCK, TOO_LONG = "unvisited", "unknown", "repetition", "clock", "length"
+CHECKMATE, STALEMATE, DEAD = "checkmate", "stalemate", "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class LinePly:
+    """One move of a line.
+
+    Attributes:
+      move: UCI. san: the move as people write it.
+      n, q: edge N and Q; q is seen by the side to move where the line begins, all along the line.
+    """
+
+    move: str
+    san: str
+    n: int
+    q: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line: its moves, why it ends, and where.
+
+    Attributes:
+      end: `unvisited` (no move of the last position was visited), `unknown` (the file does not hold it),
+        `repetition` (it stood on the board before), `clock` (the 50-move rule), `checkmate`, `stalemate`,
+        `dead` (insufficient material), `length` (200 plies).
+      last: FEN of the last position.
+    """
+
+    plies: tuple[LinePly, ...]
+    end: str
+    last: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the line as an object of the list `lines`."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The answer to `pv`: the position (FEN, node N), and its lines, best first."""
+
+    position: str
+    by: str
+    visits: int
+    lines: tuple[Line, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch query pv`."""
+        return asdict(self)
+
+
+Choice = Callable[[NodeRecord, chess.Board], list[Step]]
+
+
+def pv(path: str | os.PathLike[str], board: chess.Board, *, lines: int = 1, by: str = BY_VISITS) -> Lines:
+    """Returns the lines of a position's best moves.
+
+    Args:
+      path: the graph file; it is only read.
+      board: the position; the game before it counts for repetitions.
+      lines: how many of its moves get one.
+      by: `visits`: the most visited move at every ply, a certain win before all others; `value`: the visited
+        move of the highest Q.
+
+    Raises:
+      InvalidParameterError: if `lines` is below 1, or `by` neither of these.
+      InvalidPositionError: if the position is not legal.
+      UnknownPositionError: if the file does not hold it.
+      StoreError: if the file cannot be read.
+    """
+    if by not in _CHOICES:
+        raise InvalidParameterError(f"lines go by {BY_VISITS} or by {BY_VALUE}, not by {by!r}")
+    if lines < 1:
+        raise InvalidParameterError(f"lines must be at least 1, not {lines}")
+    with opened(path) as source:
+        record = source.wanted(board)
+        first = _CHOICES[by](record, board)[:lines]
+        found = [_line(source, board, step, _CHOICES[by]) for step in first]
+        return Lines(fen_of(board), by, record.visits, tuple(found))
+
+
+def _by_value(record: NodeRecord, board: chess.Board) -> list[Step]:
+    return sorted(steps_of(record, board), key=lambda step: (-step.edge.value, -step.edge.n))
+
+
+_CHOICES: dict[str, Choice] = {BY_VISITS: steps_of, BY_VALUE: _by_value}
+
+
+def _line(source: Source, board: chess.Board, first: Step, choice: Choice) -> Line:
+    walk, seen = board.copy(), repeats_from(board)
+    plies: list[LinePly] = []
+    step: Step | None = first
+    end = ""
+    while step:
+        move, edge, _ = step
+        q = edge.value if walk.turn == board.turn else negate(edge.value)
+        plies.append(LinePly(move.uci(), walk.san(move), edge.n, q))
+        walk.push(move)
+        step, end = _next(source, walk, seen, choice)
+        if step and len(plies) == MAX_PLIES:
+            step, end = None, TOO_LONG
+        seen.add(walk.epd())
+    return Line(tuple(plies), end, fen_of(walk))
+
+
+def _next(source: Source, walk: chess.Board, seen: set[str], choice: Choice) -> tuple[Step | None, str]:
+    """Returns the next step of a line, or None and why there is none."""
+    ended = ended_by_rule(walk)
+    if ended or walk.epd() in seen:
+        return None, ended or REPETITION
+    record = source.read(walk)
+    if record is None:
+        return None, UNKNOWN
+    steps = choice(record, walk)
+    return (steps[0], "") if steps else (None, UNVISITED)
+
+
+def ended_by_rule(board: chess.Board) -> str:
+    """Returns which rule ends the game here, but for repetition; an empty text if none does.
+
+    >>> ended_by_rule(chess.Board("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1"))
+    'checkmate'
+    """
+    if board.is_insufficient_material():
+        return DEAD
+    if not any(board.generate_legal_moves()):
+        return CHECKMATE if board.is_check() else STALEMATE
+    return CLOCK if board.halfmove_clock >= CLOCK_DRAW else ""

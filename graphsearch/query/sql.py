@@ -1,0 +1,262 @@
+"""Read-only SQL over the plain tables and views of a graph file, with functions that know records.
+
+    record(fen)        JSON text of a position's record, as `graphsearch show --json` has it; NULL if unknown
+    key(fen)           key of a position, 16 hex digits, as the columns `key` have it
+    after(fen, moves)  FEN after moves in SAN or UCI
+    san(fen, move)     a move in SAN
+    cp(q)              centipawns of a value in [-1, 1], by lc0's mapping
+
+SQLite opens the file read-only, and an authorizer refuses what does not read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import chess
+
+from ..errors import GraphSearchError, InvalidParameterError
+from ..graph.view import view
+from ..position.board import fen_of, key_of
+from ..position.notation import START_WORD, board_from_fen, play_moves, read_moves
+from ..position.values import cp_from_q
+from ..store.file import check_is_file, open_reader, real_path, sql_errors
+from ..store.store import Store
+
+FIRST_WORDS = ("SELECT", "WITH", "VALUES", "EXPLAIN")
+PULSE = 20_000  # steps of SQLite's machine between two looks at Ctrl-C: some milliseconds
+
+_READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
+_PRAGMAS = {  # as table-valued functions, such as `pragma_table_info('run')`
+    "table_info", "table_xinfo", "table_list", "index_list", "index_info", "index_xinfo", "user_version",
+    "page_count", "page_size", "freelist_count", "function_list", "compile_options",
+}  # fmt: skip
+_FAILURES = {  # of the file, not of the statement
+    sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM,
+}  # fmt: skip
+_COMMENT = re.compile(r"\s+|--[^\n]*(?:\n|$)|/\*.*?\*/|;", re.DOTALL)
+
+
+Value = str | int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The answer to a statement.
+
+    Attributes:
+      columns: names as SQLite gives them; they need not be different.
+      rows: yields them as SQLite finds them: None, int, float, str or bytes.
+    """
+
+    columns: tuple[str, ...]
+    rows: Iterator[tuple[Any, ...]]
+
+
+@contextmanager
+def sql(path: str | os.PathLike[str], statement: str, *, limit: int | None = None) -> Iterator[Result]:
+    """Yields the answer to one reading statement: SELECT, WITH, VALUES or EXPLAIN.
+
+    It sees one state of the file from its first row to its last; a search that writes meanwhile cannot empty
+    its log.
+
+    Args:
+      path: the graph file; it is only read.
+      limit: end after so many rows.
+
+    Raises:
+      InvalidParameterError: if the statement is none of these, is wrong, or a function in it gets what is no
+        position; also while rows are taken.
+      KeyboardInterrupt: at Ctrl-C, within some milliseconds.
+      StoreError: if the file cannot be read.
+    """
+    if limit is not None and limit < 1:
+        raise InvalidParameterError(f"limit must be at least 1, not {limit}")
+    check_statement(statement)
+    real = real_path(path)
+    check_is_file(real, create=False)
+    keeper = open_reader(real)  # leaves last, and tidies up the log, which one that is read-only cannot
+    try:
+        connection = open_reader(real, tidy=False)
+    except BaseException:
+        keeper.close()
+        raise
+    try:
+        with _Functions(path) as functions:
+            functions.add_to(connection)
+            connection.set_authorizer(_authorize)
+            connection.set_progress_handler(lambda: 0, PULSE)  # Python raises KeyboardInterrupt there
+            with functions.errors(real):
+                cursor = connection.execute(statement)
+            columns = tuple(column[0] for column in cursor.description or ())
+            yield Result(columns, functions.rows(cursor, real, limit))
+    finally:
+        connection.close()
+        keeper.close()
+
+
+def check_statement(statement: str) -> None:
+    """Raises InvalidParameterError unless a statement begins with a word that reads."""
+    rest, at = statement, 0
+    while found := _COMMENT.match(rest, at):
+        at = found.end()
+    word = re.match(r"\w+", rest[at:])
+    if word is None:
+        raise InvalidParameterError("the statement is empty; write such as: SELECT * FROM runs")
+    if word[0].upper() not in FIRST_WORDS:
+        raise InvalidParameterError(
+            f"only statements that read are run ({', '.join(FIRST_WORDS)}), not {word[0].upper()}"
+        )
+
+
+def _authorize(action: int, first: str | None, second: str | None, *_: str | None) -> int:
+    """Returns whether SQLite may do what a statement asks for."""
+    if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() == "load_extension":
+        return sqlite3.SQLITE_DENY
+    if action == sqlite3.SQLITE_UPDATE and first == "sqlite_master":
+        return sqlite3.SQLITE_OK  # so SQLite declares json_each and the like; the schema itself is guarded
+    if action in _READING:
+        return sqlite3.SQLITE_OK
+    if action == sqlite3.SQLITE_PRAGMA and (first or "").lower() in _PRAGMAS:
+        return sqlite3.SQLITE_OK
+    return sqlite3.SQLITE_DENY
+
+
+class _Functions:
+    """The functions of a statement, and what went wrong in them: SQLite does not pass that on."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = path
+        self._store: Store | None = None
+        self._failure: BaseException | None = None
+
+    def __enter__(self) -> _Functions:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._store:
+            self._store.close()
+
+    def add_to(self, connection: sqlite3.Connection) -> None:
+        for name, arguments, function, fixed in (
+            ("record", 1, self._record, False),
+            ("key", 1, _key, True),
+            ("after", 2, _after, True),
+            ("san", 2, _san, True),
+            ("cp", 1, _cp, True),
+        ):
+            connection.create_function(name, arguments, self._kept(name, function), deterministic=fixed)
+
+    def _kept(self, name: str, function: Callable[..., Value]) -> Callable[..., Value]:
+        """Returns the function, NULL for NULL, its errors remembered."""
+
+        def call(*values: object) -> Value:
+            if any(value is None for value in values):
+                return None
+            try:
+                return function(*values)
+            except GraphSearchError as error:
+                self._failure = self._failure or InvalidParameterError(f"{name}(): {error}")
+                raise
+            except (TypeError, ValueError, KeyboardInterrupt) as error:
+                wrong = isinstance(error, TypeError | ValueError)
+                self._failure = InvalidParameterError(f"{name}(): {error}") if wrong else error
+                raise
+
+        return call
+
+    def _record(self, fen: object) -> str | None:
+        if self._store is None:
+            self._store = Store.open(self._path, read_only=True)
+        node = view(self._store.read, _board(fen), lines=0)
+        return None if node is None else json.dumps(node.as_dict())
+
+    @contextmanager
+    def errors(self, path: os.PathLike[str]) -> Iterator[None]:
+        """Turns SQLite's errors into those of this package."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            if self._failure is not None:
+                raise self._failure from None
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code == sqlite3.SQLITE_INTERRUPT:
+                raise KeyboardInterrupt from None
+            if code in _FAILURES:
+                with sql_errors(real_path(path), "read it"):
+                    raise
+            raise InvalidParameterError(f"SQL: {_reason(error)}") from None
+        except sqlite3.Warning as warning:
+            raise InvalidParameterError(f"SQL: {warning}") from None
+
+    def rows(
+        self, cursor: sqlite3.Cursor, path: os.PathLike[str], limit: int | None
+    ) -> Iterator[tuple[Any, ...]]:
+        """Yields the rows, at most `limit` of them."""
+        number = 0
+        while limit is None or number < limit:
+            with self.errors(path):
+                row = cursor.fetchone()
+            if row is None:
+                return
+            yield row
+            number += 1
+
+
+def _reason(error: sqlite3.Error) -> str:
+    text = str(error)
+    if "not authorized" in text or "prohibited" in text:
+        return f"{text}; only what reads this file is allowed"
+    return text
+
+
+def _board(fen: object) -> chess.Board:
+    if not isinstance(fen, str):
+        raise ValueError(f"a position is a FEN, not {fen!r}")
+    return chess.Board() if fen == START_WORD else board_from_fen(fen)
+
+
+def _key(fen: object) -> str:
+    return f"{key_of(_board(fen)):016x}"
+
+
+def _after(fen: object, moves: object) -> str:
+    board = _board(fen)
+    play_moves(board, str(moves))
+    return fen_of(board)
+
+
+def _san(fen: object, move: object) -> str:
+    board = _board(fen)
+    found = read_moves(board, str(move))
+    if len(found) != 1:
+        raise ValueError(f"one move is wanted, not {move!r}")
+    return board.san(found[0])
+
+
+def _cp(q: object) -> int:
+    if not isinstance(q, int | float) or not math.isfinite(q):
+        raise ValueError(f"a value is a number in [-1, 1], not {q!r}")
+    return cp_from_q(q)
+
+
+def json_value(value: Any) -> Any:
+    """Returns a value of SQLite as JSON has it: BLOBs as hex text, infinite numbers as text.
+
+    >>> json_value(b"\\x01\\xff"), json_value(float("inf")), json_value(1.5)
+    ('01ff', 'inf', 1.5)
+    """
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value

@@ -1,0 +1,172 @@
+"""The positions with the most ways in: visited edges that lead to them. Reads only.
+
+`transpositions` looks at the best-visited part of the graph, without the compiler; `count_all` at all of it,
+in two passes over the file with a table of 20 bytes a node.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from dataclasses import asdict, dataclass
+from itertools import count
+from typing import Any
+
+import chess
+
+from ..errors import InvalidParameterError
+from ..graph.view import node_mean
+from ..position.board import fen_of, key_of
+from .source import Source, after, key_after, opened, plain_key, steps_of
+
+LOOKED_AT = 200  # positions, unless told otherwise: the answer takes a second at any size of the file
+
+
+@dataclass(frozen=True, slots=True)
+class Transposition:
+    """A position with several ways in.
+
+    Attributes:
+      position: FEN. ways: visited edges that lead to it, of those that were looked at.
+      n: the visits of these edges together; None where all edges were counted without them.
+      visits, q: node N and Q, seen by the side to move; None if the file does not hold it.
+      root, line: where the look began (FEN), and the moves from there in SAN; None where all were counted.
+    """
+
+    position: str
+    ways: int
+    n: int | None
+    visits: int | None
+    q: float | None
+    root: str | None
+    line: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Transpositions:
+    """The answer to `transpositions`.
+
+    Attributes:
+      roots: FENs of where the look began; empty if all of the file was counted.
+      looked_at: positions whose edges were counted. edges: these edges, visited ones alone.
+      total: positions in the file. positions: those with the most ways in, most first.
+      shared: of the positions that the edges lead to, those with several ways in.
+    """
+
+    roots: tuple[str, ...]
+    looked_at: int
+    total: int
+    edges: int
+    shared: int
+    positions: tuple[Transposition, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch query transpositions`."""
+        return asdict(self)
+
+
+def transpositions(
+    path: str | os.PathLike[str], board: chess.Board | None = None, *, top: int = 20, look: int = LOOKED_AT
+) -> Transpositions:
+    """Returns the positions with the most ways in among the best-visited ones.
+
+    The most visited edges are followed first; every visited edge of a position that is looked at counts.
+
+    Args:
+      path: the graph file; it is only read.
+      board: the position to begin with; None: all roots of the file.
+      top: how many positions are returned at most, of those with two ways in or more.
+      look: how many positions are looked at.
+
+    Raises:
+      InvalidParameterError: if a number is below 1.
+      InvalidPositionError: if the position is not legal.
+      UnknownPositionError: if the file does not hold it.
+      StoreError: if the file cannot be read.
+    """
+    check_numbers(top=top, look=look)
+    with opened(path) as source:
+        if board is not None:
+            source.wanted(board)
+        roots = [board] if board else [chess.Board(root.position) for root in source.store.roots()]
+        looking = _Looking(source, roots, look)
+        return looking.answer(top)
+
+
+def check_numbers(**numbers: int) -> None:
+    """Raises InvalidParameterError unless all are at least 1."""
+    for name, value in numbers.items():
+        if value < 1:
+            raise InvalidParameterError(f"{name} must be at least 1, not {value}")
+
+
+@dataclass(slots=True)
+class _Met:
+    """A position that edges lead to: over which it was met first (none for a root), and how often."""
+
+    before: chess.Board
+    move: chess.Move | None
+    root: chess.Board
+    line: tuple[str, ...]  # from the root to `before`
+    ways: int = 0
+    n: int = 0
+
+    def board(self) -> chess.Board:
+        return after(self.before, self.move) if self.move else self.before
+
+    def full_line(self) -> tuple[str, ...]:
+        return (*self.line, self.before.san(self.move)) if self.move else self.line
+
+
+class _Looking:
+    """The best-visited part of a graph, edge by edge."""
+
+    def __init__(self, source: Source, roots: list[chess.Board], look: int) -> None:
+        self._source = source
+        self._look = look
+        self._met: dict[int, _Met] = {}
+        self._done = 0
+        self._edges = 0
+        self._roots = roots
+        starts = {key_of(root): _Met(root.copy(stack=False), None, root, ()) for root in roots}
+        self._met |= starts
+        self._heap = [(0, number, met) for number, met in enumerate(starts.values())]
+        self._number = count(len(starts))
+
+    def answer(self, top: int) -> Transpositions:
+        while self._heap and self._done < self._look:
+            self._count(heapq.heappop(self._heap)[2])
+        shared = [met for met in self._met.values() if met.ways > 1]
+        best = heapq.nsmallest(top, shared, key=lambda met: (-met.ways, -met.n))
+        return Transpositions(
+            tuple(fen_of(root) for root in self._roots),
+            self._done,
+            self._source.store.node_count,
+            self._edges,
+            len(shared),
+            tuple(self._row(met) for met in best),
+        )
+
+    def _count(self, met: _Met) -> None:
+        """Counts the edges of a position, and remembers where they lead."""
+        board = met.board()
+        record = self._source.read(board)
+        if record is None:
+            return
+        self._done += 1
+        plain, line = plain_key(board), met.full_line()
+        for move, edge, _ in steps_of(record, board):
+            key = key_after(board, plain, move)
+            child = self._met.get(key)
+            if child is None:
+                child = self._met[key] = _Met(board, move, met.root, line)
+                heapq.heappush(self._heap, (-edge.n, next(self._number), child))
+            child.ways += 1
+            child.n += edge.n
+            self._edges += 1
+
+    def _row(self, met: _Met) -> Transposition:
+        board = met.board()
+        record = self._source.read(board)
+        visits, q = (record.visits, node_mean(record)[0]) if record else (None, None)
+        return Transposition(fen_of(board), met.ways, met.n, visits, q, fen_of(met.root), met.full_line())

@@ -1,0 +1,167 @@
+"""The well-visited part of the graph below a position, as a tree. Reads only."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+import chess
+
+from ..errors import InvalidParameterError
+from ..graph.view import node_mean
+from ..position.board import fen_of, key_of
+from ..record.node import NodeRecord
+from .source import Source, after, opened, steps_of
+
+DEPTH = 3  # unless told otherwise
+SHARE = 50  # a move is followed if it has the position's N divided by this, unless told otherwise
+
+
+@dataclass(slots=True)
+class Branch:
+    """A position in the tree, with the move that leads to it; the root has none.
+
+    Attributes:
+      move, san: the move; None for the root.
+      n, p, q: edge N, P and Q of that move, q seen by the side that plays it; node N, None and node Q (seen
+        by the side to move) at the root.
+      position: FEN.
+      visits: node N; None if the file does not hold the position, or the tree does not look that deep.
+      transposes_to: moves in SAN from the root to the place where this position is expanded, if that is
+        elsewhere.
+      branches: the moves that are followed, most visits first.
+      hidden: how many visited moves are not shown here; 0 where nothing was expanded.
+    """
+
+    move: str | None
+    san: str | None
+    n: int
+    p: float | None
+    q: float
+    position: str
+    visits: int | None = None
+    transposes_to: tuple[str, ...] | None = None
+    branches: list[Branch] = field(default_factory=list)
+    hidden: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the branch as a nested object."""
+        return {
+            "move": self.move,
+            "san": self.san,
+            "n": self.n,
+            "p": self.p,
+            "q": self.q,
+            "position": self.position,
+            "visits": self.visits,
+            "transposes_to": None if self.transposes_to is None else list(self.transposes_to),
+            "hidden": self.hidden,
+            "branches": [branch.as_dict() for branch in self.branches],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The answer to `tree`: how it was asked for, the tree, and how many positions it shows."""
+
+    depth: int
+    min_visits: int
+    width: int | None
+    positions: int
+    transpositions: int
+    root: Branch
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch query tree`; `tree` is nested."""
+        return {
+            "position": self.root.position,
+            "depth": self.depth,
+            "min_visits": self.min_visits,
+            "width": self.width,
+            "positions": self.positions,
+            "transpositions": self.transpositions,
+            "tree": self.root.as_dict(),
+        }
+
+
+def tree(
+    path: str | os.PathLike[str],
+    board: chess.Board,
+    *,
+    depth: int = DEPTH,
+    min_visits: int | None = None,
+    width: int | None = None,
+) -> Tree:
+    """Returns the well-visited moves below a position, every position expanded once.
+
+    Where several lines meet, the position is expanded in the shortest of them, of those in the one with the
+    more visited moves; the others name that one.
+
+    Args:
+      path: the graph file; it is only read.
+      depth: how many plies deep.
+      min_visits: edge N that a move must have to be followed; None: a fiftieth of the position's N.
+      width: how many moves of a position are followed at most; None: any number.
+
+    Raises:
+      InvalidParameterError: if a number is below 1.
+      InvalidPositionError: if the position is not legal.
+      UnknownPositionError: if the file does not hold it.
+      StoreError: if the file cannot be read.
+    """
+    for name, value in (("depth", depth), ("min_visits", min_visits), ("width", width)):
+        if value is not None and value < 1:
+            raise InvalidParameterError(f"{name} must be at least 1, not {value}")
+    with opened(path) as source:
+        record = source.wanted(board)
+        least = max(1, record.visits // SHARE) if min_visits is None else min_visits
+        return _Growing(source, depth, least, width).tree(board, record)
+
+
+Place = tuple[Branch, chess.Board, tuple[str, ...]]  # with its position, and the line to it in SAN
+
+
+class _Growing:
+    """One tree while it grows, level by level."""
+
+    def __init__(self, source: Source, depth: int, min_visits: int, width: int | None) -> None:
+        self._source = source
+        self._depth = depth
+        self._least = min_visits
+        self._width = width
+        self._places: dict[int, tuple[str, ...]] = {}  # where each position is expanded
+        self._transpositions = 0
+
+    def tree(self, board: chess.Board, record: NodeRecord) -> Tree:
+        root = Branch(None, None, record.visits, None, node_mean(record)[0], fen_of(board))
+        level: deque[Place] = deque([(root, board.copy(stack=False), ())])
+        while level:
+            branch, position, line = level.popleft()
+            level.extend(self._expand(branch, position, line))
+        shown = len(self._places)
+        return Tree(self._depth, self._least, self._width, shown, self._transpositions, root)
+
+    def _expand(self, branch: Branch, board: chess.Board, line: tuple[str, ...]) -> list[Place]:
+        """Gives a branch its moves; returns these with their positions and lines."""
+        key = key_of(board)
+        if key in self._places:
+            branch.transposes_to = self._places[key]
+            self._transpositions += 1
+            return []
+        self._places[key] = line
+        record = self._source.read(board) if len(line) < self._depth else None
+        if record is None:
+            return []
+        branch.visits = record.visits
+        steps = steps_of(record, board)
+        followed = [step for step in steps if step.edge.n >= self._least][: self._width]
+        branch.hidden = len(steps) - len(followed)
+        found = []
+        for move, edge, p in followed:
+            child = after(board, move)
+            grown = Branch(move.uci(), board.san(move), edge.n, p, edge.value, fen_of(child))
+            branch.branches.append(grown)
+            found.append((grown, child, (*line, board.san(move))))
+        return found

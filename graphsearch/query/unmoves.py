@@ -1,0 +1,255 @@
+"""Moves taken back: every position from which a legal move leads to a given one. Pure, without Numba.
+
+The generator works on squares and yields positions that may be predecessors; python-chess then judges each:
+it must be legal, and so must the move, which must lead to exactly this position.
+
+Clocks: positions whose clock is at most 75 share a key, higher clocks have keys of their own. So before a
+capture or a pawn move any clock may have stood (one position for all up to 75, one for each above), and
+before another move the clock less one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import chess
+
+from ..position.board import CLOCK_DRAW, FREE_CLOCK
+from .source import plain_key
+
+_PROMOTED = (chess.QUEEN, chess.ROOK, chess.BISHOP, chess.KNIGHT)
+_CAPTURED = (chess.PAWN, chess.KNIGHT, chess.BISHOP, chess.ROOK, chess.QUEEN)
+_CASTLINGS = {  # king's square before and after, rook's square before and after
+    chess.WHITE: ((chess.E1, chess.G1, chess.H1, chess.F1), (chess.E1, chess.C1, chess.A1, chess.D1)),
+    chess.BLACK: ((chess.E8, chess.G8, chess.H8, chess.F8), (chess.E8, chess.C8, chess.A8, chess.D8)),
+}
+
+
+NO_CLOCK = (0,)  # one clock for all up to 75
+ANY_CLOCK = (0, *range(FREE_CLOCK + 1, CLOCK_DRAW))
+
+
+@dataclass(frozen=True, slots=True)
+class Predecessor:
+    """A position from which a move may lead to the one that was asked about.
+
+    Attributes:
+      board: it has no history, and clock 0. move: the move.
+      clocks: those that it may have; 0 stands for all up to 75.
+    """
+
+    board: chess.Board
+    move: chess.Move
+    clocks: tuple[int, ...]
+
+    def boards(self) -> Iterator[chess.Board]:
+        """Yields the position with each of its clocks."""
+        for clock in self.clocks:
+            board = self.board.copy(stack=False)
+            board.halfmove_clock = clock
+            yield board
+
+
+def predecessors(board: chess.Board) -> Iterator[Predecessor]:
+    """Yields every legal position from which a legal move leads to this one, each (position, move) once.
+
+    Positions are told apart as in the graph: by men, turn, castling rights, a possible capture en passant,
+    and the clock if it is above 75. Clocks of 100 and more are left out before captures and pawn moves, as no
+    search goes on there.
+
+    >>> sorted(found.move.uci() for found in predecessors(chess.Board()))
+    ['a6b8', 'c6b8', 'f6g8', 'h6g8']
+    """
+    return (candidate for candidate in candidates(board) if leads_to(candidate, board))
+
+
+def leads_to(candidate: Predecessor, board: chess.Board) -> bool:
+    """Returns whether a candidate's position and move are legal and lead to the position."""
+    before, move = candidate.board, candidate.move
+    if before.status() != chess.STATUS_VALID or not before.is_legal(move):
+        return False
+    child = before.copy(stack=False)
+    child.push(move)
+    return child.board_fen() == board.board_fen() and plain_key(child) == plain_key(board)
+
+
+def candidates(board: chess.Board) -> Iterator[Predecessor]:
+    """Yields positions and moves among which all predecessors are; most of them are illegal or lead
+    elsewhere."""
+    for before, move, quiet in _without_state(board):
+        clocks = _clocks_before(board, quiet)
+        if not clocks:
+            continue
+        for rights in _rights_before(board, before, move):
+            for ep in _en_passant_before(before):
+                found = before.copy(stack=False)
+                found.castling_rights = rights
+                found.ep_square = ep
+                yield Predecessor(found, move, clocks)
+
+
+def _clocks_before(board: chess.Board, quiet: bool) -> tuple[int, ...]:
+    """Returns the clocks that may have stood: one for all up to 75, and those above that fit."""
+    clock = board.halfmove_clock
+    if clock > FREE_CLOCK:
+        return (clock - 1 if clock - 1 > FREE_CLOCK else 0,) if quiet else ()
+    return NO_CLOCK if quiet else ANY_CLOCK
+
+
+Unmade = tuple[chess.Board, chess.Move, bool]
+
+
+def _without_state(board: chess.Board) -> Iterator[Unmade]:
+    """Yields (men and turn before, move, whether it was neither capture nor pawn move) of every way back."""
+    mover = not board.turn
+    for square in chess.scan_forward(board.occupied_co[mover]):
+        piece = board.piece_type_at(square)
+        assert piece is not None
+        if piece == chess.PAWN:
+            yield from _pawn_unmoves(board, mover, square)
+        else:
+            yield from _piece_unmoves(board, square, piece)
+            if piece in _PROMOTED and chess.square_rank(square) == (7 if mover else 0):
+                yield from _unpromotions(board, mover, square, piece)
+    yield from _uncastlings(board, mover)
+
+
+def _taken_back(board: chess.Board, move: chess.Move, piece: int, captured: int | None = None) -> chess.Board:
+    """Returns the men before a move: `piece` back on its square, what it took on the board again."""
+    before = chess.Board(None)
+    for name in ("pawns", "knights", "bishops", "rooks", "queens", "kings"):
+        setattr(before, name, getattr(board, name))
+    before.occupied_co[chess.WHITE] = board.occupied_co[chess.WHITE]
+    before.occupied_co[chess.BLACK] = board.occupied_co[chess.BLACK]
+    before.occupied = board.occupied
+    mover = not board.turn
+    before.remove_piece_at(move.to_square)
+    before.set_piece_at(move.from_square, chess.Piece(piece, mover))
+    if captured:
+        before.set_piece_at(move.to_square, chess.Piece(captured, not mover))
+    before.turn = mover
+    return before
+
+
+def _with_captures(
+    board: chess.Board, origin: int, square: int, piece: int, promotion: int | None = None
+) -> Iterator[Unmade]:
+    """Yields a move to `square` taken back, for every man that it may have captured."""
+    for captured in _CAPTURED:
+        if captured != chess.PAWN or 0 < chess.square_rank(square) < 7:
+            move = chess.Move(origin, square, promotion)
+            yield _taken_back(board, move, piece, captured), move, False
+
+
+def _piece_unmoves(board: chess.Board, square: int, piece: int) -> Iterator[Unmade]:
+    for origin in chess.scan_forward(board.attacks_mask(square) & ~board.occupied):
+        move = chess.Move(origin, square)
+        yield _taken_back(board, move, piece), move, True
+        yield from _with_captures(board, origin, square, piece)
+
+
+def _pawn_unmoves(board: chess.Board, mover: chess.Color, square: int) -> Iterator[Unmade]:
+    back = -8 if mover else 8
+    origin, rank = square + back, chess.square_rank(square)
+    first = 1 if mover else 6  # where pawns begin
+    if rank == first:
+        return
+    if not board.occupied & chess.BB_SQUARES[origin]:
+        yield _taken_back(board, chess.Move(origin, square), chess.PAWN), chess.Move(origin, square), False
+        twice = origin + back
+        if rank == (3 if mover else 4) and not board.occupied & chess.BB_SQUARES[twice]:
+            yield _taken_back(board, chess.Move(twice, square), chess.PAWN), chess.Move(twice, square), False
+    for origin in _capture_origins(board, mover, square):
+        yield from _with_captures(board, origin, square, chess.PAWN)
+        if rank == (5 if mover else 2):
+            yield from _un_en_passant(board, mover, origin, square)
+
+
+def _capture_origins(board: chess.Board, mover: chess.Color, square: int) -> Iterator[int]:
+    """Yields the empty squares from which a pawn captures on a square."""
+    sources = chess.BB_PAWN_ATTACKS[not mover][square]
+    return chess.scan_forward(sources & ~board.occupied)
+
+
+def _un_en_passant(board: chess.Board, mover: chess.Color, origin: int, square: int) -> Iterator[Unmade]:
+    taken = square + (-8 if mover else 8)
+    double = square + (8 if mover else -8)  # where the taken pawn came from
+    if board.occupied & (chess.BB_SQUARES[taken] | chess.BB_SQUARES[double]):
+        return
+    move = chess.Move(origin, square)
+    before = _taken_back(board, move, chess.PAWN)
+    before.set_piece_at(taken, chess.Piece(chess.PAWN, not mover))
+    before.ep_square = square
+    yield before, move, False
+
+
+def _unpromotions(board: chess.Board, mover: chess.Color, square: int, piece: int) -> Iterator[Unmade]:
+    origin = square + (-8 if mover else 8)
+    if not board.occupied & chess.BB_SQUARES[origin]:
+        move = chess.Move(origin, square, piece)
+        yield _taken_back(board, move, chess.PAWN), move, False
+    for origin in _capture_origins(board, mover, square):
+        yield from _with_captures(board, origin, square, chess.PAWN, piece)
+
+
+def _uncastlings(board: chess.Board, mover: chess.Color) -> Iterator[Unmade]:
+    for king_from, king_to, rook_from, rook_to in _CASTLINGS[mover]:
+        ours = board.occupied_co[mover]
+        if not board.kings & ours & chess.BB_SQUARES[king_to]:
+            continue
+        if not board.rooks & ours & chess.BB_SQUARES[rook_to]:
+            continue
+        if board.occupied & (chess.BB_SQUARES[king_from] | chess.BB_SQUARES[rook_from]):
+            continue
+        move = chess.Move(king_from, king_to)
+        before = _taken_back(board, move, chess.KING)
+        before.remove_piece_at(rook_to)
+        before.set_piece_at(rook_from, chess.Piece(chess.ROOK, mover))
+        yield before, move, True
+
+
+def _rights_before(board: chess.Board, before: chess.Board, move: chess.Move) -> Iterator[int]:
+    """Yields the castling rights that may have stood: those of now, and any that the move may have ended."""
+    now = board.clean_castling_rights()
+    lost = 0
+    touched = chess.BB_SQUARES[move.from_square] | chess.BB_SQUARES[move.to_square]
+    for color in (chess.WHITE, chess.BLACK):
+        king, *rooks = (chess.E1, chess.A1, chess.H1) if color else (chess.E8, chess.A8, chess.H8)
+        if not before.kings & before.occupied_co[color] & chess.BB_SQUARES[king]:
+            continue
+        for rook in rooks:
+            there = before.rooks & before.occupied_co[color] & chess.BB_SQUARES[rook]
+            if there and touched & (there | chess.BB_SQUARES[king]):
+                lost |= there
+    for extra in _subsets(lost & ~now):
+        yield now | extra
+
+
+def _subsets(mask: int) -> Iterator[int]:
+    part = mask
+    while True:
+        yield part
+        if not part:
+            return
+        part = (part - 1) & mask
+
+
+def _en_passant_before(before: chess.Board) -> Iterator[int | None]:
+    """Yields the squares on which a capture en passant may have been possible; None for no such square."""
+    if before.ep_square is not None:  # the move was one
+        yield before.ep_square
+        return
+    yield None
+    rank, enemy = (5, chess.BLACK) if before.turn else (2, chess.WHITE)
+    step = -8 if before.turn else 8  # from the square that was skipped to the pawn
+    pawns = before.pawns & before.occupied_co[enemy]
+    for file in range(8):
+        square = chess.square(file, rank)
+        pawn, origin = square + step, square - step
+        if not pawns & chess.BB_SQUARES[pawn]:
+            continue
+        if before.occupied & (chess.BB_SQUARES[square] | chess.BB_SQUARES[origin]):
+            continue
+        if chess.BB_PAWN_ATTACKS[enemy][square] & before.pawns & before.occupied_co[before.turn]:
+            yield square

@@ -1,0 +1,301 @@
+"""Proven results in the arena: what edges carry, and the bounds that follow. `proofs.py` says it in words.
+
+A node's code is that of an edge that led to it, before the ply of the move itself is counted:
+
+    won or lost   1 + plies to the mate, at most 500 | 500 + plies that the clock must still bear
+    else          DRAWN, AT_LEAST + step, AT_MOST + step, or the draw share per mille
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import int64, uint16
+
+from ..jit.compiler import inlined, inner
+from ..jit.pointers import ONE, ZERO, U, adv, as_u16
+from ..position.board import CLOCK_DRAW
+from ..position.board_kernel import clock_of
+from .node_kernel import (
+    block_class_of,
+    block_of,
+    draw_visits,
+    draw_word,
+    header_bytes,
+    is_exact,
+    materialised,
+    move_count,
+    stride_of,
+    value_of,
+)
+from .node_layout import BLOCK_HEADER, NO_BLOCK
+
+MOST_MATE = 500
+DRAWN, AT_LEAST, AT_MOST, STEPS, STEP = 1001, 1002, 1012, 10, 100
+FULL_SHARE = 1000
+NO_CODE = 1 << 20
+DRAWN_FLAG = 1  # a bound of 0, as flags hold it
+
+
+@inlined
+def is_special(q: Any, d: Any) -> Any:
+    """Returns whether a value and draw field of an edge carry a proof."""
+    return d >= DRAWN or (d > 0 and (q >= 1.0 or q <= -1.0))
+
+
+@inlined
+def share_of(q: Any, d: Any) -> Any:
+    """Returns the draw share per mille of an edge."""
+    if not is_special(q, d):
+        return int64(d)
+    if d < DRAWN:
+        return int64(0)
+    if d == DRAWN:
+        return int64(FULL_SHARE)
+    return int64(STEP) * (d - (AT_LEAST if d < AT_MOST else AT_MOST))
+
+
+@inner
+def edge_bounds(q: Any, d: Any) -> Any:
+    """Returns (L, H) of an edge, seen by the side to move at the node that holds it."""
+    if not is_special(q, d):
+        return int64(-1), int64(1)
+    if d < DRAWN:
+        result = int64(1) if q > 0.0 else int64(-1)
+        return result, result
+    if d == DRAWN:
+        return int64(0), int64(0)
+    if d < AT_MOST:
+        return int64(0), int64(1)
+    return int64(-1), int64(0)
+
+
+@inlined
+def plies_of(code: Any) -> Any:
+    """Returns how many plies the clock must bear for a decisive edge."""
+    return code - MOST_MATE if code > MOST_MATE else code
+
+
+@inlined
+def is_closed(q: Any, d: Any, clock: Any) -> Any:
+    """Returns whether an edge's result is proven for a path that stands at its node with this clock."""
+    if d == 0:
+        return False
+    if d == DRAWN:
+        return True
+    return d < DRAWN and (q >= 1.0 or q <= -1.0) and clock + plies_of(d) <= CLOCK_DRAW
+
+
+@inner
+def flag_bounds(flags: Any) -> Any:
+    """Returns (L, H) of a record's flags."""
+    return ((flags >> 2) & 3) - 1, ((flags >> 4) & 3) - 1
+
+
+@inner
+def no_tally() -> Any:
+    """Returns the tally of no edges: (L, H, least code of a win, most of a mate suffered, of a loss)."""
+    return int64(-1), int64(-1), int64(NO_CODE), int64(0), int64(0)
+
+
+@inner
+def tallied(tally: Any, valued: Any, q: Any, d: Any) -> Any:
+    """Returns a tally with one more edge; `valued`: visits of it that have a value."""
+    lower, upper, win, mated, lost = tally
+    low, high = int64(-1), int64(1)
+    if valued:
+        low, high = edge_bounds(q, d)
+    if low == 1:
+        win = min(win, int64(d))
+    elif high == -1:
+        if d > MOST_MATE:
+            lost = max(lost, int64(d) - MOST_MATE)
+        else:
+            mated = max(mated, int64(d))
+    return max(lower, low), max(upper, high), win, mated, lost
+
+
+@inner
+def tightened(flags: Any, tally: Any, covers: Any) -> Any:
+    """Returns a record's flags with the bounds of its edges; `covers`: whether they are all its moves."""
+    lower, upper = flag_bounds(flags)
+    low, high = max(lower, tally[0]), min(upper, tally[1] if covers else int64(1))
+    if low > high:  # what is contradictory proves nothing more
+        return flags
+    return (flags & 3) | ((low + 1) << 2) | ((high + 1) << 4)
+
+
+@inner
+def decisive_code(won: Any, tally: Any, covers: Any, clock: Any, known: Any) -> Any:
+    """Returns the code of a won or lost node with moves; what nothing else supports is a tablebase's.
+
+    `known`: plies of a mate that the record itself holds, 0 for none.
+    """
+    _, _, win, mated, lost = tally
+    if won and known:
+        win = min(win, known)
+    if won and win < NO_CODE:
+        return win if win > MOST_MATE else (win + 1 if win < MOST_MATE else int64(2 * MOST_MATE))
+    if not won and covers and (mated or lost):
+        if lost == 0 and mated < MOST_MATE:
+            return mated + 1
+        return MOST_MATE + max(mated, lost)
+    if known and known < MOST_MATE:
+        return known + 1
+    return MOST_MATE + CLOCK_DRAW - clock
+
+
+@inner
+def mate_kept(value: Any, draws: Any) -> Any:
+    """Returns the plies of the mate that a record holds in V and D, 0 if that is no mate."""
+    return int64(draws) if value >= 1.0 or value <= -1.0 else int64(0)
+
+
+@inner
+def open_code(flags: Any, share: Any) -> Any:
+    """Returns the code of a node that is neither won nor lost."""
+    lower, upper = flag_bounds(flags)
+    if lower == 0 and upper == 0:
+        return int64(DRAWN)
+    if lower == 0:
+        return AT_LEAST + min(int64(share) // STEP, int64(STEPS - 1))
+    if upper == 0:
+        return AT_MOST + min(int64(share) // STEP, int64(STEPS - 1))
+    return int64(share)
+
+
+@inner
+def is_decisive(flags: Any) -> Any:
+    """Returns whether flags leave a win or a loss only."""
+    return (flags >> 2) & 3 == (flags >> 4) & 3 and (flags >> 2) & 3 != DRAWN_FLAG
+
+
+@inner
+def turned(q: Any, code: Any, resets: Any) -> Any:
+    """Returns the draw field of an edge to a node of this code.
+
+    `q`: of the edge. `resets`: its move sets the clock back.
+    """
+    if code >= AT_LEAST:
+        return code + STEPS if code < AT_MOST else code - STEPS
+    if code == DRAWN or not (q >= 1.0 or q <= -1.0):
+        return code
+    if code <= MOST_MATE:  # 0: nothing is proven
+        return code
+    return int64(MOST_MATE + 1) if resets else min(code + 1, int64(2 * MOST_MATE))
+
+
+@inner
+def merged(q: Any, old: Any, new: Any) -> Any:
+    """Returns the draw field of an edge that had `old`: bounds that it knew stay, if its child was lost."""
+    if old < AT_LEAST or new == DRAWN or (is_special(q, new) and new < DRAWN):
+        return new
+    if new >= AT_LEAST:
+        return new if (new < AT_MOST) == (old < AT_MOST) else int64(DRAWN)
+    base = AT_LEAST if old < AT_MOST else AT_MOST
+    return base + min(int64(new) // STEP, int64(STEPS - 1))
+
+
+@inner
+def tally_of(A: Any, rec: Any) -> Any:
+    """Returns the tally of a record's edges, and whether they are all its moves."""
+    tally = no_tally()
+    if block_class_of(A, rec) == NO_BLOCK:
+        return tally, False
+    m = materialised(A, rec)
+    stride = stride_of(block_class_of(A, rec))
+    x = block_of(A, rec) + BLOCK_HEADER
+    for _ in range(m):
+        valued = int64(A.blocks[x]) - draw_visits(A, x, stride)
+        tally = tallied(tally, valued, A.values[x + 1], int64(A.blocks[x + 2] >> 22))
+        x += stride
+    return tally, m == move_count(A, rec)
+
+
+@inner
+def tighten(A: Any, rec: Any) -> None:
+    """Gives a record the bounds that its edges prove."""
+    tally, covers = tally_of(A, rec)
+    word = draw_word(A, rec)
+    flags = tightened(word >> 10, tally, covers)
+    as_u16(adv(A.records, rec + 2))[3] = uint16((word & 1023) | (flags << 10))
+
+
+@inner
+def node_code(A: Any, rec: Any, share: Any) -> Any:
+    """Returns the code of a record; `share`: its draw share per mille."""
+    flags = draw_word(A, rec) >> 10
+    if not is_decisive(flags):
+        return open_code(flags, share)
+    if move_count(A, rec) == 0:
+        return int64(1)  # mated now
+    tally, covers = tally_of(A, rec)
+    known = mate_kept(value_of(A, rec), draw_word(A, rec) & 1023)
+    return decisive_code((flags >> 2) & 3 == 2, tally, covers, int64(header_bytes(A, rec)[4]), known)
+
+
+@inner
+def resets_clock(s: Any, move: Any) -> Any:
+    """Returns whether a move of a position captures or moves a pawn."""
+    m = int64(move)
+    return ((s[0] >> U(m & 63)) | ((s[6] | s[7]) >> U((m >> 6) & 63))) & ONE != ZERO
+
+
+@inner
+def holds_here(A: Any, x: Any, s: Any) -> Any:
+    """Returns whether the result of the visited entry at word `x` is proven at the position `s` of its node.
+
+    Behind a move that sets the clock back a mate has a hundred plies.
+    """
+    q, d = A.values[x + 1], int64(A.blocks[x + 2] >> 22)
+    clock = clock_of(s)
+    if is_closed(q, d, clock):
+        return True
+    if d <= 1 or d > CLOCK_DRAW or not (q >= 1.0 or q <= -1.0):
+        return False
+    return clock < CLOCK_DRAW and resets_clock(s, A.blocks[x + 2] & 0xFFFF)
+
+
+@inner
+def _edges_settle(A: Any, rec: Any, s: Any, won: Any) -> Any:
+    """Returns whether edges prove a win or a loss at a position: one of them, or all moves."""
+    if block_class_of(A, rec) == NO_BLOCK:
+        return False
+    m = materialised(A, rec)
+    stride = stride_of(block_class_of(A, rec))
+    x = block_of(A, rec) + BLOCK_HEADER
+    for _ in range(m):
+        valued = int64(A.blocks[x]) - draw_visits(A, x, stride)
+        decisive = valued > 0 and (A.values[x + 1] >= 1.0) == won and holds_here(A, x, s)
+        decisive &= int64(A.blocks[x + 2] >> 22) != DRAWN
+        if decisive == won:
+            return won
+        x += stride
+    return not won and m == move_count(A, rec)
+
+
+@inner
+def is_settled(A: Any, rec: Any, s: Any) -> Any:
+    """Returns whether a record's result is proven for a path that reaches it as position `s`."""
+    if not is_exact(A, rec):
+        return False
+    flags = draw_word(A, rec) >> 10
+    if not is_decisive(flags):
+        return True
+    code = node_code(A, rec, int64(0))
+    if clock_of(s) + (code - MOST_MATE if code > MOST_MATE else code - 1) <= CLOCK_DRAW:
+        return True
+    return _edges_settle(A, rec, s, (flags >> 2) & 3 == 2)
+
+
+@inner
+def is_decided(A: Any, rec: Any, s: Any) -> Any:
+    """Returns whether edges prove a record's result at a position, so that a best move is known."""
+    flags = draw_word(A, rec) >> 10
+    if move_count(A, rec) == 0 or not is_settled(A, rec, s):
+        return False
+    tally, covers = tally_of(A, rec)
+    result = ((flags >> 2) & 3) - 1
+    if result == -1:
+        return covers and tally[1] == -1
+    return tally[0] == result

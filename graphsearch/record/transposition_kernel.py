@@ -1,0 +1,272 @@
+"""Transposition entries of fixed-depth searches and mate proofs: a table of buckets in memory.
+
+    key   64 bits, the graph's key of the position
+    data  value (18 bits, biased) | move (16) | depth (7) | bound (2) | node type (2) | cut (3) | check (16)
+
+A value is seen by the side to move, in thousandths of a pawn; MATE - n wins by mate in n plies, n - MATE is
+mated in n plies, counted from the entry's position. Depth is in plies of full width; PROOF marks what holds
+at every depth. `schema/entries.md` is the reference of what the file keeps of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import int64, uint8
+
+from ..jit.compiler import inner, kernel
+from ..jit.pointers import ZERO, U, ptr
+from ..position.board_kernel import check_hash
+from ..position.scores import LEAST_MATE
+
+UPPER, LOWER, EXACT = np.int64(1), np.int64(2), np.int64(3)  # bounds; also the actual types All, Cut, PV
+NO_TYPE, PV, CUT, ALL = np.int64(0), np.int64(1), np.int64(2), np.int64(3)  # expected node types
+PROOF = np.int64(127)  # the depth of what holds at every depth: a proven mate
+MOST_DEPTH = np.int64(126)
+MOST_CUT = np.int64(7)
+VALUE_BIAS = 1 << 17
+
+VALUE_BITS = U((1 << 18) - 1)
+MOVE_SHIFT, DEPTH_SHIFT, BOUND_SHIFT, TYPE_SHIFT, CUT_SHIFT, CHECK_SHIFT = (
+    U(18),
+    U(34),
+    U(41),
+    U(43),
+    U(45),
+    U(48),
+)
+BUCKET = 4  # entries that a position may stand in
+DIRTY, AGE = 128, 127  # bits of `ages`: not yet in the file | search that wrote or used it last
+
+# counters
+STORED, DIRTY_ENTRIES, REPLACED, LOST, CLASHED, GENERATION = 0, 1, 2, 3, 4, 5
+ENTRY_COUNTERS = 8
+
+
+class EntryArrays(NamedTuple):
+    """The arrays of a table of entries.
+
+    Attributes:
+      keys: uint64[S], S a power of two; 0: no entry. data: uint64[S]. ages: uint8[S].
+      counters: int64[ENTRY_COUNTERS]: entries | not in the file | replaced | replaced before they were in the
+        file | met with another position of the same key | the present search, 1..127.
+    """
+
+    keys: Any
+    data: Any
+    ages: Any
+    counters: Any
+
+
+class EntryPointers(NamedTuple):
+    """Pointers to them, and the mask of an index."""
+
+    keys: Any
+    data: Any
+    ages: Any
+    counters: Any
+    mask: Any
+
+
+def new_entries(places: int) -> EntryArrays:
+    """Returns an empty table of `places` entries, a power of two, at least BUCKET."""
+    counters = np.zeros(ENTRY_COUNTERS, np.int64)
+    counters[GENERATION] = 1
+    return EntryArrays(
+        np.zeros(places, np.uint64), np.zeros(places, np.uint64), np.zeros(places, np.uint8), counters
+    )
+
+
+@inner
+def entry_pointers(E: Any) -> Any:
+    """Returns the pointer bundle of a table, which the caller keeps alive."""
+    return EntryPointers(
+        ptr(E.keys, 0), ptr(E.data, 0), ptr(E.ages, 0), ptr(E.counters, 0), int64(E.keys.size - 1)
+    )
+
+
+@inner
+def packed_entry(value: Any, move: Any, depth: Any, bound: Any, kind: Any, cut: Any, check: Any) -> Any:
+    """Returns the data word of an entry."""
+    return (
+        U(int64(value) + VALUE_BIAS)
+        | (U(move) << MOVE_SHIFT)
+        | (U(depth) << DEPTH_SHIFT)
+        | (U(bound) << BOUND_SHIFT)
+        | (U(kind) << TYPE_SHIFT)
+        | (U(min(int64(cut), MOST_CUT)) << CUT_SHIFT)
+        | ((U(check) & U(0xFFFF)) << CHECK_SHIFT)
+    )
+
+
+@inner
+def value_in(data: Any) -> Any:
+    """Returns the value of an entry."""
+    return int64(data & VALUE_BITS) - VALUE_BIAS
+
+
+@inner
+def move_in(data: Any) -> Any:
+    """Returns the best move of an entry, 0 if it has none."""
+    return int64((data >> MOVE_SHIFT) & U(0xFFFF))
+
+
+@inner
+def depth_in(data: Any) -> Any:
+    """Returns the depth of an entry."""
+    return int64((data >> DEPTH_SHIFT) & U(127))
+
+
+@inner
+def bound_in(data: Any) -> Any:
+    """Returns UPPER, LOWER or EXACT; 0: only the move is known."""
+    return int64((data >> BOUND_SHIFT) & U(3))
+
+
+@inner
+def proves_mate(value: Any, bound: Any) -> Any:
+    """Returns whether a value with its bound is a forced mate, for either side."""
+    if value >= LEAST_MATE:
+        return bound == LOWER or bound == EXACT
+    return value <= -LEAST_MATE and (bound == UPPER or bound == EXACT)
+
+
+@inner
+def type_in(data: Any) -> Any:
+    """Returns the node type that was expected: PV, CUT, ALL or NO_TYPE."""
+    return int64((data >> TYPE_SHIFT) & U(3))
+
+
+@inner
+def cut_in(data: Any) -> Any:
+    """Returns which move in order made the cut, from 1, at most MOST_CUT; 0: none did."""
+    return int64((data >> CUT_SHIFT) & U(7))
+
+
+@inner
+def _bucket_of(P: Any, key: Any) -> Any:
+    """Returns the first place of the bucket of a key."""
+    return int64((key ^ (key >> U(32))) & U(P.mask)) & ~int64(BUCKET - 1)
+
+
+@inner
+def find_entry(P: Any, key: Any, check: Any) -> Any:
+    """Returns the place of a position's entry, -1 if there is none."""
+    at = _bucket_of(P, key)
+    for i in range(at, at + BUCKET):
+        if P.keys[i] == key:
+            if (P.data[i] >> CHECK_SHIFT) == (U(check) & U(0xFFFF)):
+                return int64(i)
+            P.counters[CLASHED] += 1
+    return int64(-1)
+
+
+@inner
+def _worth(P: Any, i: Any) -> Any:
+    """Returns how much an entry is worth keeping: those of this search before others, then by depth."""
+    if P.keys[i] == ZERO:
+        return int64(-1)
+    fresh = 256 if int64(P.ages[i]) & AGE == P.counters[GENERATION] else 0
+    return fresh + depth_in(P.data[i]) + (512 if depth_in(P.data[i]) == PROOF else 0)
+
+
+@inner
+def place_for(P: Any, key: Any, check: Any) -> Any:
+    """Returns the place of a position's entry, or else that of the one of its bucket worth least."""
+    found = find_entry(P, key, check)
+    if found >= 0:
+        return found
+    at = _bucket_of(P, key)
+    least = int64(at)
+    for i in range(at + 1, at + BUCKET):
+        if _worth(P, int64(i)) < _worth(P, least):
+            least = int64(i)
+    return least
+
+
+@inner
+def put_entry(P: Any, at: Any, key: Any, data: Any, dirty: Any) -> None:
+    """Writes an entry to a place that `place_for` gave."""
+    if key == ZERO:
+        return
+    counters = P.counters
+    if P.keys[at] == ZERO:
+        counters[STORED] += 1
+    elif P.keys[at] != key:
+        counters[REPLACED] += 1
+        if P.ages[at] & uint8(DIRTY):
+            counters[LOST] += 1
+    if P.keys[at] != ZERO and P.ages[at] & uint8(DIRTY):
+        counters[DIRTY_ENTRIES] -= 1
+    P.keys[at] = key
+    P.data[at] = data
+    P.ages[at] = uint8(counters[GENERATION] | (DIRTY if dirty else 0))
+    if dirty:
+        counters[DIRTY_ENTRIES] += 1
+
+
+@kernel
+def enter(E: Any, keys: Any, data: Any) -> None:
+    """Enters entries of the file, clean; an entry that is there already stays if it is as deep.
+
+    Args:
+      keys, data: uint64[K].
+    """
+    P = entry_pointers(E)
+    for i in range(keys.size):
+        check = data[i] >> CHECK_SHIFT
+        at = place_for(P, keys[i], check)
+        if P.keys[at] != keys[i] or depth_in(P.data[at]) < depth_in(data[i]):
+            put_entry(P, at, keys[i], data[i], False)
+
+
+@kernel
+def look_up(E: Any, key: Any, check: Any) -> Any:
+    """Returns the data word of a position's entry, 0 if there is none."""
+    P = entry_pointers(E)
+    at = find_entry(P, key, check)
+    return ZERO if at < 0 else P.data[at]
+
+
+@kernel
+def write(E: Any, key: Any, data: Any) -> None:
+    """Writes one entry, to be saved."""
+    P = entry_pointers(E)
+    put_entry(P, place_for(P, key, data >> CHECK_SHIFT), key, data, True)
+
+
+@kernel
+def take_dirty(E: Any, keys: Any, data: Any) -> Any:
+    """Copies the entries that are not in the file, which then count as saved; returns how many there were.
+
+    Args:
+      keys, data: uint64, with room for `counters[DIRTY_ENTRIES]`.
+    """
+    P = entry_pointers(E)
+    found = int64(0)
+    for i in range(E.keys.size):
+        if P.ages[i] & uint8(DIRTY):
+            keys[found] = P.keys[i]
+            data[found] = P.data[i]
+            P.ages[i] &= uint8(AGE)
+            found += 1
+    P.counters[DIRTY_ENTRIES] = 0
+    return found
+
+
+@kernel
+def touch_again(E: Any, keys: Any, data: Any) -> None:
+    """Makes entries that `take_dirty` gave dirty again, as far as they are still there: saving failed."""
+    P = entry_pointers(E)
+    for i in range(keys.size):
+        at = find_entry(P, keys[i], data[i] >> CHECK_SHIFT)
+        if at >= 0 and not P.ages[at] & uint8(DIRTY):
+            P.ages[at] |= uint8(DIRTY)
+            P.counters[DIRTY_ENTRIES] += 1
+
+
+@kernel
+def check_of_words(words: Any) -> Any:
+    """Returns the check hash of a packed position, uint64[10]."""
+    return check_hash(ptr(words, 0))

@@ -1,0 +1,86 @@
+"""Proofs in a game: a position that stood twice in it is a draw when it is reached again.
+
+A record proves its result for a path without a past. In a game whose positions may return, a proven move
+counts as proven only if no line of its proof reaches one of them.
+
+    root -- winning move --> all defences --> ...   up to the next capture or pawn move, behind which
+                                                    nothing returns
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import chess
+import chess.polyglot
+
+from ..graph.view import NodeView, Reader, best_move, view
+
+MOST_POSITIONS = 3000  # of a proof that are looked at; a longer one is in doubt
+
+
+def view_in_game(
+    read: Reader,
+    board: chess.Board,
+    past: Collection[int],
+    *,
+    lines: int | None = None,
+    first: Collection[chess.Move] = (),
+) -> NodeView | None:
+    """Returns the view of a position whose game makes returns to some positions draws; None if unknown.
+
+    Args:
+      past: Polyglot keys of the positions that stood twice (`position.history_keys`). The rest as for `view`.
+    """
+    doubtful = doubtful_moves(read, board, past) if len(past) else None
+    return view(read, board, lines=lines, first=first, doubtful=doubtful)
+
+
+def doubtful_moves(read: Reader, board: chess.Board, past: Collection[int]) -> frozenset[chess.Move]:
+    """Returns the moves whose proof a return to one of these positions may spoil, or that return at once."""
+    keys = frozenset(int(key) for key in past)
+    return frozenset(move for move in board.legal_moves if not _Walk(read, keys).is_safe_after(board, move))
+
+
+class _Walk:
+    """A walk through one proof."""
+
+    def __init__(self, read: Reader, past: frozenset[int]) -> None:
+        self._read = read
+        self._past = past
+        self._seen: set[int] = set()
+
+    def is_safe_after(self, board: chess.Board, move: chess.Move) -> bool:
+        """Returns whether no line of the proof of a move reaches one of the positions."""
+        waiting = [_after(board, move)]
+        while waiting:
+            at = waiting.pop()
+            key = chess.polyglot.zobrist_hash(at)
+            if at.halfmove_clock == 0 or key in self._seen or not any(at.legal_moves):
+                continue
+            if key in self._past or len(self._seen) >= MOST_POSITIONS:
+                return False
+            self._seen.add(key)
+            following = self._following(at)
+            if following is None:
+                return False
+            waiting += following
+        return True
+
+    def _following(self, board: chess.Board) -> list[chess.Board] | None:
+        """Returns where a proof leads to: one position if the side to move wins, else all; None: unknown."""
+        record = self._read(board)
+        proof = record.proof_at(board.halfmove_clock) if record else None
+        if record is None or proof is None or not proof.result:
+            return None
+        if not record.codes:
+            return []
+        best = best_move(record, board)
+        moves = [best] if proof.result > 0 and best else list(board.legal_moves)
+        return [_after(board, move) for move in moves]
+
+
+def _after(board: chess.Board, move: chess.Move) -> chess.Board:
+    child = board.copy(stack=False)
+    child.push(move)
+    return child

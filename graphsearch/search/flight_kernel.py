@@ -1,0 +1,171 @@
+"""Visits in flight: on their way down, or waiting for an evaluation.
+
+They are counted by node and edge beside the records, never in them, so a wave that is dropped (evaluator
+error, Ctrl-C) leaves no trace. A wave that is gathered while the one before is being evaluated sees both.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import int64, uint8
+
+from ..jit.compiler import inner
+from ..jit.pointers import ZERO, adv
+from .wave_kernel import (
+    AT,
+    BARRED,
+    FLIGHT_FIELDS,
+    FLIGHT_USED,
+    NODES_IN_FLIGHT,
+    NOT_THERE,
+    OTHER,
+    ROOM,
+    SINGLE,
+    SUM,
+    hash_place,
+    hash_put,
+    item_before,
+)
+
+
+@inner
+def fields_of(W: Any, node: Any) -> Any:
+    """Returns the words of an in-flight node."""
+    return adv(W.nodes, node * FLIGHT_FIELDS)
+
+
+@inner
+def _new_flight(W: Any, tag: Any) -> Any:
+    """Returns a new in-flight node without visits of its own."""
+    node = W.counts[NODES_IN_FLIGHT]
+    W.counts[NODES_IN_FLIGHT] = node + 1
+    before = item_before(W, tag)
+    fields = fields_of(W, node)
+    fields[AT] = 0
+    fields[ROOM] = 0
+    fields[SUM] = 0
+    fields[SINGLE] = -1
+    fields[OTHER] = before if 0 <= before < NOT_THERE else -1
+    fields[BARRED] = 0
+    return node
+
+
+@inner
+def flight_at(W: Any, tag: Any) -> Any:
+    """Returns the in-flight node of a known position, new if this wave has not been there."""
+    place = hash_place(W, tag)
+    if W.hash[2 * place] == ZERO:
+        hash_put(W, place, tag, _new_flight(W, tag))
+    return W.hash_items[2 * place + 1]
+
+
+@inner
+def is_leaf_in_flight(W: Any, tag: Any) -> Any:
+    """Returns whether a position waits for its evaluation, in this wave or the one before."""
+    return W.hash[2 * hash_place(W, tag)] != ZERO or item_before(W, tag) != NOT_THERE
+
+
+@inner
+def widen_flight(W: Any, node: Any, room: Any) -> None:
+    """Gives an in-flight node at least `room` counts."""
+    fields = fields_of(W, node)
+    had = fields[ROOM]
+    if had >= room:
+        return
+    old = fields[AT]
+    at = W.counts[FLIGHT_USED]
+    W.counts[FLIGHT_USED] = at + room
+    for j in range(had):
+        W.flight[at + j] = W.flight[old + j]
+        W.barred[at + j] = W.barred[old + j]
+    for j in range(had, room):
+        W.flight[at + j] = 0
+        W.barred[at + j] = uint8(0)
+    if fields[SINGLE] >= 0:
+        W.flight[at + fields[SINGLE]] = fields[SUM]
+        fields[SINGLE] = -1
+    fields[AT] = at
+    fields[ROOM] = room
+
+
+@inner
+def _counted(nodes: Any, flight: Any, node: Any, j: Any) -> Any:
+    fields = adv(nodes, node * FLIGHT_FIELDS)
+    if j < fields[ROOM]:
+        return flight[fields[AT] + j]
+    if j == fields[SINGLE]:
+        return fields[SUM]
+    return int64(0)
+
+
+@inner
+def in_flight(W: Any, node: Any, j: Any) -> Any:
+    """Returns the visits in flight over edge `j` of an in-flight node, those of the wave before included."""
+    visits = _counted(W.nodes, W.flight, node, j)
+    other = fields_of(W, node)[OTHER]
+    if other >= 0:
+        visits += _counted(W.before_nodes, W.before_flight, other, j)
+    return visits
+
+
+@inner
+def _covered(nodes: Any, node: Any) -> Any:
+    fields = adv(nodes, node * FLIGHT_FIELDS)
+    return max(fields[ROOM], fields[SINGLE] + 1)
+
+
+@inner
+def edges_in_flight(W: Any, node: Any) -> Any:
+    """Returns how many first edges of a node hold all of its visits in flight."""
+    edges = _covered(W.nodes, node)
+    other = fields_of(W, node)[OTHER]
+    return max(edges, _covered(W.before_nodes, other)) if other >= 0 else edges
+
+
+@inner
+def all_in_flight(W: Any, node: Any) -> Any:
+    """Returns the visits in flight over all edges of an in-flight node."""
+    fields = fields_of(W, node)
+    visits = fields[SUM]
+    if fields[OTHER] >= 0:
+        visits += W.before_nodes[fields[OTHER] * FLIGHT_FIELDS + SUM]
+    return visits
+
+
+@inner
+def send(W: Any, node: Any, j: Any, visits: Any, room: Any) -> None:
+    """Puts visits in flight over edge `j` of a node whose block has `room` entries."""
+    fields = fields_of(W, node)
+    if fields[ROOM] == 0 and (fields[SUM] == 0 or fields[SINGLE] == j):
+        fields[SINGLE] = j
+    else:
+        widen_flight(W, node, max(room, j + 1))
+        W.flight[fields[AT] + j] += visits
+    fields[SUM] += visits
+
+
+@inner
+def land(W: Any, node: Any, j: Any, visits: Any) -> None:
+    """Takes visits over edge `j` of a node out of flight: they were counted, or went nowhere."""
+    fields = fields_of(W, node)
+    if j < fields[ROOM]:
+        W.flight[fields[AT] + j] -= visits
+    fields[SUM] -= visits
+
+
+@inner
+def is_barred(W: Any, node: Any, j: Any) -> Any:
+    """Returns whether this wave must not take edge `j` of a node."""
+    fields = fields_of(W, node)
+    return j < fields[ROOM] and W.barred[fields[AT] + j] != 0
+
+
+@inner
+def bar(W: Any, node: Any, j: Any, room: Any) -> None:
+    """Bars edge `j` of a node, whose block has `room` entries, for this wave."""
+    widen_flight(W, node, max(room, j + 1))
+    fields = fields_of(W, node)
+    if W.barred[fields[AT] + j] == 0:
+        W.barred[fields[AT] + j] = uint8(1)
+        fields[BARRED] += 1

@@ -1,0 +1,3 @@
+"""Four ways to fill a wave with leaves: `classic`, `budget`, `exclude` and `flow`.
+
+Only `search` imports it."""

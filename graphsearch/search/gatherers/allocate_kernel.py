@@ -1,0 +1,356 @@
+"""How one node splits visits over its edges: by arithmetic, however many they are.
+
+Visits that came one by one, each to the edge with the highest score, would leave all edges at one common
+score t. So t is what is looked for: x_a = c P_a / (t - b_a) - (n_a + f_a) visits of an edge had a score above
+it, b_a its value, f_a the visits in flight (with a c that grows with the visits given this is the
+regularised policy of Grill et al. 2020, arXiv 2007.12509). What remains of whole visits goes to the leaders,
+in runs until the runner-up overtakes. With one visit and nothing in flight this is plain PUCT.
+
+            b + c P / (1 + n + f)
+        t ----------+--------+------------    <- level: the gap is filled with x visits
+            edge 1  | edge 2 | edge 3
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import float64, int64
+
+from ...graph.arena_kernel import KEYS, POWERS
+from ...graph.heap_kernel import grow_block
+from ...jit.compiler import inner
+from ...jit.pointers import adv
+from ...record.node_kernel import (
+    block_of,
+    code_bytes,
+    entry_at,
+    header_bytes,
+    materialised,
+    move_count,
+    stride_at,
+)
+from ...record.node_layout import BLOCK_VISITS, CODE, NORM
+from ..flight_kernel import all_in_flight, edges_in_flight, fields_of, in_flight, send, widen_flight
+from ..puct_kernel import NEVER, edge_value, exploration, fpu_value, is_out, power_of, select
+from ..wave_kernel import AT, BASE, GAIN, MASS, PART, SPLIT, SUM
+
+FOREVER = 1 << 60
+LEVEL_FROM = 6  # more visits than this are split by the level, fewer one by one
+
+
+@inner
+def set_column(W: Any, j: Any, base: Any, gain: Any, mass: Any) -> None:
+    """Sets the scratch columns of one edge, with no visits given yet."""
+    W.floats[BASE + j] = base
+    W.floats[GAIN + j] = gain
+    W.floats[MASS + j] = mass
+    W.counts[SPLIT + j] = 0
+
+
+@inner
+def load(A: Any, W: Any, rec: Any, node: Any, fpu: Any, scale: Any, first: Any, s: Any, heeds: Any) -> Any:
+    """Loads entries from `first` on into the scratch columns; returns how many there are.
+
+    Those with a result that is proven at the position `s` never lead, if it heeds proofs.
+    """
+    m = materialised(A, rec)
+    stride = stride_at(A, rec)
+    x = entry_at(A, rec, first)
+    for j in range(first, m):
+        n = int64(A.blocks[x])
+        if n and heeds and is_out(A, x, s):
+            set_column(W, j, NEVER, 0.0, 1.0)
+        else:
+            base = edge_value(A, x, stride, n) if n else fpu
+            set_column(W, j, base, scale * power_of(A, x), float64(1 + n + in_flight(W, node, j)))
+        x += stride
+    return m
+
+
+@inner
+def _tally_unmade(A: Any, rec: Any, m: Any) -> Any:
+    """Counts the edges beyond the block by P code."""
+    tally = adv(A.ints, KEYS)
+    codes = code_bytes(A, rec)
+    for code in range(64):
+        tally[code] = 0
+    for j in range(move_count(A, rec)):
+        tally[int64(codes[j]) & CODE] += 1
+    stride = stride_at(A, rec)
+    x = entry_at(A, rec, int64(0))
+    for _ in range(m):
+        tally[int64((A.blocks[x + 2] >> 16) & 63)] -= 1
+        x += stride
+    return tally
+
+
+@inner
+def load_unmade(A: Any, W: Any, rec: Any, fpu: Any, scale: Any, m: Any) -> Any:
+    """Appends the edges beyond the block, in descending P; returns the number of all moves."""
+    tally = _tally_unmade(A, rec, m)
+    j = int64(m)
+    for down in range(64):
+        code = 63 - down
+        for _ in range(tally[code]):
+            set_column(W, j, fpu, scale * A.floats[POWERS + code], 1.0)
+            j += 1
+    return j
+
+
+@inner
+def visits_above(base: Any, gain: Any, mass: Any, t: Any) -> Any:
+    """Returns how many visits an edge takes whose score base + gain / mass was above `t` before them, a real.
+
+    Mass grows by one with each; the whole part is the number of visits.
+    """
+    return gain / (t - base) - mass + 1.0
+
+
+@inner
+def _level(W: Any, count: Any, k: Any) -> Any:
+    """Returns the score t above which the edges take `k` visits together, or a little less.
+
+    Newton from below: the sum is convex and falls with t; at the start one edge alone takes k, so every step
+    stays below the root.
+    """
+    wanted = float64(k)
+    t = -1e300
+    for j in range(count):
+        t = max(t, W.floats[BASE + j] + W.floats[GAIN + j] / (W.floats[MASS + j] + wanted - 1.0))
+    for _ in range(32):
+        total = 0.0
+        slope = 0.0
+        for j in range(count):
+            gap = t - W.floats[BASE + j]
+            if gap > 0.0:
+                x = visits_above(W.floats[BASE + j], W.floats[GAIN + j], W.floats[MASS + j], t)
+                if x > 0.0:
+                    total += x
+                    slope += W.floats[GAIN + j] / (gap * gap)
+        if total < wanted + 0.01 or slope == 0.0:
+            break
+        t += (total - wanted) / slope
+    return t
+
+
+@inner
+def _fill_to_level(W: Any, count: Any, k: Any) -> Any:
+    """Gives every edge the whole visits above the common level; returns what remains of `k`."""
+    t = _level(W, count, k)
+    left = int64(k)
+    for j in range(count):
+        if t > W.floats[BASE + j]:
+            x = visits_above(W.floats[BASE + j], W.floats[GAIN + j], W.floats[MASS + j], t)
+            if x >= 1.0:
+                given = min(int64(x), left)
+                W.counts[SPLIT + j] = given
+                left -= given
+    return left
+
+
+@inner
+def score_of(W: Any, j: Any) -> Any:
+    """Returns the score of an edge with the visits given so far."""
+    return W.floats[BASE + j] + W.floats[GAIN + j] / (W.floats[MASS + j] + float64(W.counts[SPLIT + j]))
+
+
+@inner
+def visits_to_overtake(base: Any, gain: Any, mass: Any, rival: Any) -> Any:
+    """Returns how many visits an edge takes before its score base + gain / mass is no longer above `rival`.
+
+    At least one. A rival at or below the base is never met.
+    """
+    if rival <= base:
+        return int64(FOREVER)
+    visits = np.floor(gain / (rival - base) - mass) + 1.0
+    return int64(min(max(visits, 1.0), float64(FOREVER)))
+
+
+@inner
+def leaders(W: Any, count: Any) -> Any:
+    """Returns the edge with the highest score, the first of equals, and the runner-up's score."""
+    best = -1e300
+    second = -1e300
+    leader = int64(0)
+    for j in range(count):
+        score = score_of(W, j)
+        if score > best:
+            second = best
+            best = score
+            leader = int64(j)
+        elif score > second:
+            second = score
+    return leader, second
+
+
+@inner
+def run_of(W: Any, j: Any, rival: Any) -> Any:
+    """Returns how many visits edge `j` takes before a rival's score overtakes."""
+    mass = W.floats[MASS + j] + float64(W.counts[SPLIT + j])
+    return visits_to_overtake(W.floats[BASE + j], W.floats[GAIN + j], mass, rival)
+
+
+@inner
+def fill(W: Any, count: Any, k: Any) -> None:
+    """Gives k visits to the loaded edges: to the common level, the remainder to the leaders."""
+    left = _fill_to_level(W, count, k)
+    if left > 4 * count + 16:  # the level was not found in double precision: more would only loop
+        W.counts[SPLIT + leaders(W, count)[0]] += left
+        left = int64(0)
+    while left > 0:
+        j, rival = leaders(W, count)
+        run = min(left, run_of(W, j, rival))
+        W.counts[SPLIT + j] += run
+        left -= run
+
+
+@inner
+def _split_many(T: Any, A: Any, W: Any, s: Any, rec: Any, k: Any, m: Any, fpu: Any, scale: Any) -> Any:
+    """Splits k visits by level, edges beyond the block included; returns the number of entries."""
+    count = load_unmade(A, W, rec, fpu, scale, m)
+    fill(W, count, k)
+    return make_entries(T, A, W, s, rec, m, count)
+
+
+@inner
+def make_entries(T: Any, A: Any, W: Any, s: Any, rec: Any, m: Any, count: Any) -> Any:
+    """Makes block entries as far as `counts[SPLIT:]` gave visits; returns how many that covers."""
+    last = int64(m)
+    for j in range(m, count):
+        if W.counts[SPLIT + j]:
+            last = int64(j + 1)
+    if last > m:
+        grow_block(T, A, s, rec, last, False)
+    return last
+
+
+@inner
+def best_unmade(A: Any, rec: Any, fpu: Any, scale: Any) -> Any:
+    """Returns the score of the likeliest edge beyond the block."""
+    return fpu + scale * A.floats[POWERS + int64(header_bytes(A, rec)[2])]
+
+
+@inner
+def _split_few(
+    T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, m: Any, fpu: Any, scale: Any
+) -> Any:
+    """Gives k visits one by one, making entries when the best unmade edge leads.
+
+    Returns the number of entries.
+    """
+    for _ in range(k):
+        j = leaders(W, m)[0]
+        if m < move_count(A, rec) and best_unmade(A, rec, fpu, scale) > score_of(W, j):
+            grow_block(T, A, s, rec, m + 1, False)
+            j = int64(m)
+            m = load(A, W, rec, node, fpu, scale, m, s, True)
+        W.counts[SPLIT + j] += 1
+    return m
+
+
+@inner
+def tried_powers(A: Any, W: Any, rec: Any, node: Any, grows: Any) -> Any:
+    """Returns the sum of code ** 4 over edges that were visited, or are in flight if those count."""
+    stride = stride_at(A, rec)
+    x = entry_at(A, rec, int64(0))
+    powers = 0.0
+    for j in range(materialised(A, rec)):
+        if A.blocks[x] or (grows and in_flight(W, node, j)):
+            powers += power_of(A, x)
+        x += stride
+    return powers
+
+
+@inner
+def spent_below(A: Any, W: Any, rec: Any, node: Any, k: Any, grows: Any) -> Any:
+    """Returns the visits that c(N) sqrt(N) goes by when k more are given.
+
+    Those completed, and if it grows, all in flight and all that are given but one.
+    """
+    visits = int64(A.blocks[block_of(A, rec) + BLOCK_VISITS])
+    return visits + all_in_flight(W, node) + k - 1 if grows else visits
+
+
+@inner
+def cover_flight(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> Any:
+    """Makes entries for all edges with visits in flight: an evicted record comes back without them."""
+    wanted = max(edges_in_flight(W, node), int64(1))
+    if materialised(A, rec) < wanted:
+        grow_block(T, A, s, rec, wanted, False)
+
+
+@inner
+def columns(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows: Any, heeds: Any) -> Any:
+    """Loads the scratch columns of a node's entries; what is proven never leads, if it heeds.
+
+    Returns (entries, FPU value, c(N) sqrt(N) / sum of code ** 4).
+    """
+    cover_flight(T, A, W, s, rec, node)
+    norm = float64(A.values[block_of(A, rec) + NORM])
+    scale = exploration(A, spent_below(A, W, rec, node, k, grows)) * norm
+    fpu = fpu_value(A, rec, tried_powers(A, W, rec, node, grows))
+    return load(A, W, rec, node, fpu, scale, int64(0), s, heeds), fpu, scale
+
+
+@inner
+def give(A: Any, W: Any, rec: Any, node: Any, m: Any) -> None:
+    """Puts the visits of `counts[SPLIT:]` in flight over the first m edges of a node."""
+    widen_flight(W, node, materialised(A, rec))
+    fields = fields_of(W, node)
+    for j in range(m):
+        W.flight[fields[AT] + j] += W.counts[SPLIT + j]
+        fields[SUM] += W.counts[SPLIT + j]
+
+
+@inner
+def allocate(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows: Any) -> Any:
+    """Splits `k` visits of an in-flight node over its edges into `counts[SPLIT:]`.
+
+    Returns how many entries that covers.
+
+    The visits given are in flight afterwards. `grows`: the exploration term grows with the visits in flight.
+    """
+    m, fpu, scale = columns(T, A, W, s, rec, node, k, grows, True)
+    if k > LEVEL_FROM:
+        m = _split_many(T, A, W, s, rec, k, m, fpu, scale)
+    else:
+        m = _split_few(T, A, W, s, rec, node, k, m, fpu, scale)
+    give(A, W, rec, node, m)
+    return m
+
+
+@inner
+def allocate_first(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> Any:
+    """Gives one visit to a node that has none in flight, and returns its edge.
+
+    What `allocate` does, sooner.
+    """
+    j = select(T, A, s, rec)
+    send(W, node, j, int64(1), materialised(A, rec))
+    return j
+
+
+@inner
+def divide(W: Any, m: Any, total: Any) -> None:
+    """Divides `total` into whole parts like `counts[SPLIT:]`, the largest remainders rounded up.
+
+    They are left in the column `floats[PART:]`.
+    """
+    visits = int64(0)
+    for j in range(m):
+        visits += W.counts[SPLIT + j]
+    left = int64(total)
+    for j in range(m):
+        part = total * W.counts[SPLIT + j] // visits
+        W.floats[PART + j] = float64(part)
+        W.floats[GAIN + j] = float64(total * W.counts[SPLIT + j] - part * visits)
+        left -= part
+    for _ in range(left):
+        best = int64(0)
+        for j in range(m):
+            if W.floats[GAIN + j] > W.floats[GAIN + best]:
+                best = int64(j)
+        W.floats[PART + best] += 1.0
+        W.floats[GAIN + best] = -1.0

@@ -1,0 +1,110 @@
+"""`budget`: a node splits its batch budget over its children, and its collision budget in proportion.
+
+    9 leaves, 50 collisions          A leaf takes one visit of its budget; the others that were sent
+     /        |        \\             there are collisions, as all are at a leaf in flight. They stay
+2, 11      3, 17      4, 22           in flight, use up collision budget, and what is left of both
+                                     budgets goes back to the root for the next round, until one
+                                     of them is used up. A terminal takes one visit and no place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import int64
+
+from ...graph.arena_kernel import ROUNDS
+from ...jit.compiler import inner
+from ..backup_kernel import settle
+from ..layout import COLLISION_VISITS
+from ..wave_kernel import (
+    ASKED,
+    COLLISION,
+    COLLISIONS_LEFT,
+    EARLY,
+    ENTRIES,
+    IN_LEVEL,
+    KIND,
+    LEAF,
+    LEAVES,
+    PART,
+    ROUND,
+    ROUND_BEGIN,
+    SLOT,
+    SPLIT,
+    STAGE,
+    VISITS_ASKED,
+    field,
+    words_of,
+)
+from .allocate_kernel import allocate, divide
+from .levels_kernel import LARGEST_SPLIT, add_child, admit, enter_node, has_room, sender, start_round
+from .listed_kernel import allocate_listed, is_restricted
+
+MAX_ROUNDS = 256
+LEAVES_PER_LIMIT = 256  # leaves of a batch that MaxCollisionVisits is meant for
+
+
+@inner
+def _pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
+    """Splits an entry's visits, and the collisions allowed below it, over its node's edges."""
+    node = enter_node(T, W, e)
+    s, rec, asked = words_of(W, e), field(W, e, SLOT), field(W, e, ASKED)
+    if is_restricted(A, W, e):
+        m = allocate_listed(T, A, W, s, rec, node, asked, False)
+    else:
+        m = allocate(T, A, W, s, rec, node, asked, False)
+    divide(W, m, W.shares[e])
+    for j in range(m):
+        if W.counts[SPLIT + j]:
+            child = add_child(T, A, W, e, int64(j), W.counts[SPLIT + j])
+            W.shares[child] = int64(W.floats[PART + j])
+
+
+_send_down = sender(admit, _pass_on)
+
+
+@inner
+def collisions_of(W: Any, first: Any) -> Any:
+    """Returns the collisions that the entries from `first` on used up, each at most its share."""
+    spent = int64(0)
+    for e in range(first, W.counts[ENTRIES]):
+        kind = field(W, e, KIND)
+        if kind == LEAF:
+            spent += min(field(W, e, ASKED) - 1, W.shares[e])
+        elif kind == COLLISION:
+            spent += min(field(W, e, ASKED), W.shares[e])
+    return spent
+
+
+@inner
+def collision_budget(A: Any, target: Any) -> Any:
+    """Returns the collisions allowed in a wave: MaxCollisionVisits for every 256 leaves."""
+    allowed = A.ints[COLLISION_VISITS]
+    return max(allowed, allowed * target // LEAVES_PER_LIMIT)
+
+
+@inner
+def gather_budget(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit: Any) -> Any:
+    """Fills a batch of up to `target` leaves with at most `limit` visits.
+
+    Returns False if it waits for records from the file; called again with the same arguments, it goes on
+    where it was.
+    """
+    counts = W.counts
+    if counts[ROUND] == 0 and counts[STAGE] != IN_LEVEL:
+        counts[COLLISIONS_LEFT] = collision_budget(A, target)
+    while counts[ROUND] < MAX_ROUNDS and counts[COLLISIONS_LEFT] > 0:
+        if counts[STAGE] != IN_LEVEL:
+            budget = min(target - counts[LEAVES], limit - counts[LEAVES] - counts[EARLY])
+            if budget <= 0 or not has_room(A, W, LARGEST_SPLIT):
+                break
+            counts[VISITS_ASKED] += budget
+            A.counters[ROUNDS] += 1
+            start_round(W, root, budget, counts[COLLISIONS_LEFT])
+        if not _send_down(T, A, W, F, target):
+            return False
+        counts[COLLISIONS_LEFT] -= collisions_of(W, counts[ROUND_BEGIN])
+        settle(T, A, W, counts[ROUND_BEGIN])
+        counts[ROUND] += 1
+    return True

@@ -1,0 +1,236 @@
+"""`classic`: one visit at a time from the root, with the visits in flight counted as if they were done.
+
+        root ---> a ---> b ---> leaf        1st visit: the leaf joins the batch
+        root ---> a ---> b ---> leaf        2nd: a collision, a leaf in flight. It counts for as many visits
+        root ---> c ---> leaf               as it takes until somewhere on its path the runner-up overtakes
+                                            (a multivisit), and they stay in flight
+
+A wave ends when the batch is full, after MaxCollisionEvents collisions, or when they count more than
+MaxCollisionVisits: it rarely finds more than a few hundred leaves. What ends at a terminal, a draw of the
+path or a catch-up is backed up at once. Records are read one by one; the others read a level at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import int64
+
+from ...graph.arena_kernel import BLOCK_WORDS, DIRTY_NODES, ROUNDS
+from ...graph.heap_kernel import grow_block
+from ...jit.compiler import inner
+from ...position.board_kernel import position_key
+from ...record.node_kernel import materialised, move_count
+from ...store.index.locate_kernel import may_be_stored
+from ..backup_kernel import back_up_path
+from ..flight_kernel import flight_at, in_flight, is_leaf_in_flight, send
+from ..layout import COLLISION_EVENTS, COLLISION_VISITS
+from ..paths_kernel import end_entry, ends_at_known, ends_by_path, locate, open_leaf
+from ..wave_kernel import (
+    CHECK,
+    COLLISION,
+    COLLISIONS_LEFT,
+    DEPTH,
+    EARLY,
+    EDGE,
+    ENTRIES,
+    EVENTS_LEFT,
+    FLIGHT_USED,
+    IN_VAIN,
+    KIND,
+    LEAF,
+    LEAVES,
+    MAX_PLIES,
+    NODE_OR_LEAF,
+    NODES_IN_FLIGHT,
+    NOT_WAITING,
+    ON_PATH,
+    PARENT,
+    ROUND,
+    ROUND_BEGIN,
+    RUN,
+    SLOT,
+    STAGE,
+    VISITS_ASKED,
+    drop_entries,
+    field,
+    hash_place,
+    hash_put,
+    set_field,
+    words_of,
+)
+from ..waves_kernel import SPARE_BLOCK_WORDS
+from .allocate_kernel import FOREVER, best_unmade, columns, leaders, load, run_of, score_of
+from .levels_kernel import LARGEST_SPLIT, add_child, has_room, miss, start_at_root, tag_of
+from .listed_kernel import choose_listed, is_restricted
+
+MOST_IN_VAIN = 1024  # collisions in a row, with twice the leaves in flight: no more will find anything
+OUT_OF_ORDER = 2  # times the batch: visits without an evaluation that end a wave
+
+
+@inner
+def choose(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> Any:
+    """Returns the edge that the next visit of an in-flight node takes, and how many it would take in a row.
+
+    Makes the entry if need be.
+    """
+    m, fpu, scale = columns(T, A, W, s, rec, node, int64(1), False, True)
+    j, rival = leaders(W, m)
+    if m < move_count(A, rec):
+        unmade = best_unmade(A, rec, fpu, scale)
+        if unmade > score_of(W, j):
+            rival = score_of(W, j)
+            grow_block(T, A, s, rec, m + 1, False)
+            j = int64(m)
+            m = load(A, W, rec, node, fpu, scale, m, s, True)
+            if j + 1 < m:
+                rival = max(rival, score_of(W, j + 1))
+            elif m < move_count(A, rec):
+                rival = max(rival, best_unmade(A, rec, fpu, scale))
+        else:
+            rival = max(rival, unmade)
+    return j, run_of(W, j, rival)
+
+
+@inner
+def _flying(W: Any, e: Any) -> Any:
+    """Returns the visits in flight over an entry's edge, with this one."""
+    parent = field(W, e, PARENT)
+    if parent < 0:
+        return int64(1)
+    return in_flight(W, field(W, parent, NODE_OR_LEAF), field(W, e, EDGE)) + 1
+
+
+@inner
+def _open(T: Any, A: Any, W: Any, e: Any, check: Any) -> None:
+    """Ends an entry whose position is unknown: a leaf, a leaf in flight already, or a new terminal."""
+    words_of(W, e)[CHECK] = check
+    tag = tag_of(T, W, e)
+    if is_leaf_in_flight(W, tag):
+        end_entry(A, W, e, COLLISION, int64(0))
+    elif open_leaf(T, A, W, e, check) == LEAF:
+        hash_put(W, hash_place(W, tag), tag, -1 - field(W, e, NODE_OR_LEAF))
+
+
+@inner
+def _step(T: Any, A: Any, W: Any, e: Any) -> Any:
+    """Returns the entry behind the edge that entry `e`, a node, chooses."""
+    s = words_of(W, e)
+    rec = field(W, e, SLOT)
+    node = flight_at(W, tag_of(T, W, e))
+    set_field(W, e, NODE_OR_LEAF, node)
+    if is_restricted(A, W, e):
+        j, run = choose_listed(T, A, W, s, rec, node)
+    else:
+        j, run = choose(T, A, W, s, rec, node)
+    W.counts[RUN] = min(W.counts[RUN], run)
+    return add_child(T, A, W, e, j, int64(1))
+
+
+@inner
+def _descend(T: Any, A: Any, W: Any, F: Any, root: Any) -> Any:
+    """Walks one visit from the root to where it ends.
+
+    Returns its last entry, or -1 if it waits for a record that may be in the file; called again, it goes on.
+    """
+    waited = W.counts[STAGE] == ON_PATH
+    e = W.counts[ENTRIES] - 1 if waited else start_at_root(W, root, int64(1))
+    if not waited:
+        W.counts[RUN] = FOREVER
+    while waited or not ends_by_path(T, A, W, e):
+        s = words_of(W, e)
+        rec, check = locate(T, A, s)
+        s[CHECK] = check
+        set_field(W, e, SLOT, rec)
+        if rec == 0:
+            if not waited and may_be_stored(F, s, position_key(T, s)):
+                miss(W, e)
+                W.counts[STAGE] = ON_PATH
+                return int64(-1)
+            _open(T, A, W, e, check)
+            break
+        waited = False
+        if ends_at_known(A, W, e, _flying(W, e)):
+            break
+        e = _step(T, A, W, e)
+    W.counts[STAGE] = NOT_WAITING
+    return e
+
+
+@inner
+def _send_path(A: Any, W: Any, e: Any, visits: Any) -> None:
+    """Puts visits in flight over every edge of a path that ends at entry `e`.
+
+    If there is no room to count them the wave ends.
+    """
+    if W.counts[FLIGHT_USED] + field(W, e, DEPTH) * LARGEST_SPLIT >= W.flight_capacity:
+        W.counts[EVENTS_LEFT] = 0
+        return
+    parent = field(W, e, PARENT)
+    while parent >= 0:
+        room = materialised(A, field(W, parent, SLOT))
+        send(W, field(W, parent, NODE_OR_LEAF), field(W, e, EDGE), visits, room)
+        e = parent
+        parent = field(W, e, PARENT)
+
+
+@inner
+def _end_visit(T: Any, A: Any, W: Any, e: Any, first: Any) -> None:
+    """Does what the end of a visit, whose entries begin at `first`, calls for."""
+    kind = field(W, e, KIND)
+    if kind == LEAF:
+        W.counts[IN_VAIN] = 0
+        _send_path(A, W, e, int64(1))
+        return
+    if kind == COLLISION:
+        visits = min(W.counts[RUN], W.counts[COLLISIONS_LEFT])
+        W.counts[EVENTS_LEFT] -= 1
+        W.counts[COLLISIONS_LEFT] -= visits
+        W.counts[IN_VAIN] += 1
+        _send_path(A, W, e, visits)
+    else:
+        back_up_path(T, A, W, e)
+    drop_entries(W, first)
+
+
+@inner
+def _may_descend(A: Any, W: Any) -> Any:
+    """Returns whether there is room for one more visit, however long, and for completing the wave."""
+    counts = W.counts
+    if counts[NODES_IN_FLIGHT] + 2 * MAX_PLIES >= W.capacity or not has_room(A, W, int64(2 * MAX_PLIES)):
+        return False
+    dirty = A.counters[DIRTY_NODES] + counts[ENTRIES] + W.before_counts[ENTRIES] + 2 * MAX_PLIES
+    if A.log_size and dirty >= A.log_size:
+        return False
+    return A.counters[BLOCK_WORDS] + SPARE_BLOCK_WORDS <= A.block_limit
+
+
+@inner
+def gather_classic(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit: Any) -> Any:
+    """Fills a batch of up to `target` leaves with at most `limit` visits.
+
+    Returns False if it waits for a record from the file; called again with the same arguments, it goes on
+    where it was.
+    """
+    counts = W.counts
+    if counts[ROUND] == 0 and counts[STAGE] != ON_PATH:
+        counts[EVENTS_LEFT] = A.ints[COLLISION_EVENTS]
+        counts[COLLISIONS_LEFT] = A.ints[COLLISION_VISITS]
+    while counts[STAGE] == ON_PATH or (
+        counts[LEAVES] < min(target, limit - counts[EARLY])
+        and counts[EVENTS_LEFT] > 0
+        and counts[COLLISIONS_LEFT] > 0
+        and counts[IN_VAIN] < MOST_IN_VAIN + 2 * counts[LEAVES]
+        and counts[EARLY] < OUT_OF_ORDER * target
+        and _may_descend(A, W)
+    ):
+        if counts[STAGE] != ON_PATH:
+            counts[ROUND] += 1
+            counts[VISITS_ASKED] += 1
+            counts[ROUND_BEGIN] = counts[ENTRIES]
+        e = _descend(T, A, W, F, root)
+        if e < 0:
+            return False
+        _end_visit(T, A, W, e, counts[ROUND_BEGIN])
+    A.counters[ROUNDS] += 1
+    return True

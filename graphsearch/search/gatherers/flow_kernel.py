@@ -1,0 +1,196 @@
+"""`flow`: a node's whole budget is one allocation, and exploration grows with what is in flight.
+
+        visits so far      ####  ##  #            all edges of a node end at one score, as far as a search
+        in flight          ++    +++ ++  +        that went on alone would have brought them: the wave spreads
+                           ---------------- t     as the search itself would, instead of piling up
+
+A wave may ask for a share of the root's N only (MaxWaveShare): a batch much larger than what the graph can
+justify is waste. What finds no room stays in flight, and the next round goes elsewhere. Unknown positions are
+admitted by the visits sent to them, largest first; breadth-first admission would favour shallow leaves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import float64, int64
+
+from ...graph.arena_kernel import ROUNDS
+from ...graph.statistics_kernel import child_visits
+from ...jit.compiler import inner
+from ...jit.pointers import prefetch
+from ..backup_kernel import settle
+from ..flight_kernel import all_in_flight
+from ..layout import WAVE_SHARE
+from ..wave_kernel import (
+    ASKED,
+    CANDIDATES,
+    CHECK,
+    EARLY,
+    ENTRY_WORDS,
+    IN_LEVEL,
+    LEAVES,
+    ROUND,
+    ROUND_BEGIN,
+    SLOT,
+    SPLIT,
+    STAGE,
+    VISITS_ASKED,
+    field,
+    words_of,
+)
+from .allocate_kernel import allocate, allocate_first
+from .levels_kernel import (
+    LARGEST_SPLIT,
+    add_child,
+    admit,
+    enter_node,
+    has_room,
+    prefetch_place,
+    sender,
+    start_round,
+)
+from .listed_kernel import allocate_listed, is_restricted
+
+MAX_ROUNDS = 60
+AHEAD = 8  # candidates whose memory is asked for before they are looked at
+
+
+@inner
+def _sift(keys: Any, i: Any, n: Any) -> None:
+    """Restores the min-heap below place `i`."""
+    while True:
+        child = 2 * i + 1
+        if child >= n:
+            return
+        if child + 1 < n and keys[child + 1] < keys[child]:
+            child += 1
+        if keys[i] <= keys[child]:
+            return
+        keys[i], keys[child] = keys[child], keys[i]
+        i = child
+
+
+@inner
+def sort_descending(keys: Any, n: Any) -> None:
+    """Sorts n distinct integers in place, largest first (heapsort)."""
+    for i in range(n // 2 - 1, -1, -1):
+        _sift(keys, int64(i), n)
+    for last in range(n - 1, 0, -1):
+        keys[0], keys[last] = keys[last], keys[0]
+        _sift(keys, int64(0), int64(last))
+
+
+@inner
+def _candidate(W: Any, i: Any) -> Any:
+    return int64(0xFFFFFFFF) - (W.candidates[i] & 0xFFFFFFFF)
+
+
+@inner
+def _admit_all(T: Any, A: Any, W: Any, target: Any) -> None:
+    """Makes leaves of the candidates, those with most visits first, until the batch is full."""
+    n = W.counts[CANDIDATES]
+    if W.counts[LEAVES] + n > target:
+        sort_descending(W.candidates, n)
+    for i in range(n):
+        if i + 2 * AHEAD < n:
+            e = _candidate(W, i + 2 * AHEAD)
+            prefetch(W.words, e * ENTRY_WORDS)
+            prefetch(W.words, e * ENTRY_WORDS + CHECK)
+        if i + AHEAD < n:
+            prefetch_place(T, A, W, _candidate(W, i + AHEAD))
+        admit(T, A, W, _candidate(W, i), target)
+    W.counts[CANDIDATES] = 0
+
+
+@inner
+def _list_candidate(T: Any, A: Any, W: Any, e: Any, target: Any) -> None:
+    """Lists an entry whose position is unknown, to be admitted by its visits when the round is down."""
+    W.candidates[W.counts[CANDIDATES]] = (min(field(W, e, ASKED), int64(0x7FFFFFFF)) << 32) | (0xFFFFFFFF - e)
+    W.counts[CANDIDATES] += 1
+
+
+@inner
+def _pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
+    """Splits an entry's visits over its node's edges and adds an entry for each edge that gets some."""
+    s = words_of(W, e)
+    rec = field(W, e, SLOT)
+    node = enter_node(T, W, e)
+    asked = field(W, e, ASKED)
+    if is_restricted(A, W, e):
+        edges = allocate_listed(T, A, W, s, rec, node, asked, True)
+    elif asked == 1 and all_in_flight(W, node) == 0:
+        add_child(T, A, W, e, allocate_first(T, A, W, s, rec, node), int64(1))
+        return
+    else:
+        edges = allocate(T, A, W, s, rec, node, asked, True)
+    for j in range(edges):
+        if W.counts[SPLIT + j]:
+            add_child(T, A, W, e, int64(j), W.counts[SPLIT + j])
+
+
+_send_down = sender(_list_candidate, _pass_on)
+
+
+@inner
+def asked_before(W: Any) -> Any:
+    """Returns the visits that the wave before has asked for and that were not counted yet."""
+    if W.before_counts[LEAVES] == 0:
+        return int64(0)
+    return W.before_counts[VISITS_ASKED] - W.before_counts[EARLY]
+
+
+@inner
+def _next_budget(W: Any, target: Any, allowed: Any) -> Any:
+    """Returns the visits of the next round, within `allowed`.
+
+    What the batch lacks: half as much again as that would take at the rate so far; where less than every
+    other visit found a leaf, at least half of all that was asked for.
+    """
+    asked, leaves = W.counts[VISITS_ASKED], W.counts[LEAVES]
+    lacking = target - leaves
+    budget = int64(lacking)
+    if 2 * leaves < asked:
+        budget = max(lacking, asked // 2)
+    elif asked:
+        budget = lacking * 3 * asked // (2 * leaves) + 1
+    return min(budget, allowed - asked)
+
+
+@inner
+def gather_flow(T: Any, A: Any, W: Any, F: Any, root: Any, root_rec: Any, target: Any, limit: Any) -> Any:
+    """Fills a batch of up to `target` leaves with at most `limit` visits and the share of the root's N.
+
+    Returns False if it waits for records from the file; called again with the same arguments, it goes on
+    where it was.
+    """
+    share = int64(A.floats[WAVE_SHARE] * float64(child_visits(A, root_rec) + 1))
+    allowed = min(max(int64(1), share) - asked_before(W), limit)
+    while W.counts[ROUND] < MAX_ROUNDS:
+        if W.counts[STAGE] != IN_LEVEL:
+            budget = _next_budget(W, target, allowed)
+            if budget <= 0 or W.counts[LEAVES] >= target or not has_room(A, W, LARGEST_SPLIT):
+                break
+            W.counts[VISITS_ASKED] += budget
+            A.counters[ROUNDS] += 1
+            start_round(W, root, budget, int64(0))
+        if not _send_down(T, A, W, F, target):
+            return False
+        _admit_all(T, A, W, target)
+        settle(T, A, W, W.counts[ROUND_BEGIN])
+        W.counts[ROUND] += 1
+    return True
+
+
+@inner
+def gather_ahead(T: Any, A: Any, W: Any, F: Any, root: Any, budget: Any) -> Any:
+    """Sends visits down as the next wave would, the leaves of this one in flight; nothing is admitted.
+
+    It is there to have the next wave's records read while this one is evaluated. Returns False if it waits
+    for them.
+    """
+    if W.counts[STAGE] != IN_LEVEL:
+        if not has_room(A, W, LARGEST_SPLIT):
+            return True
+        start_round(W, root, budget, int64(0))
+    return _send_down(T, A, W, F, int64(0))

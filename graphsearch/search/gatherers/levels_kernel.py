@@ -1,0 +1,300 @@
+"""Sending visits down level by level: what the gatherers that split whole budgets share.
+
+        root  B=9            a level is probed as a whole, so that cache misses overlap and what has to be
+        /  |  \\              read from the file is read at once; a position that two parents reach is one
+      4    3    2             in-flight node or one leaf
+     / \\   |   / \
+    3  1   3  1   1
+
+A round starts at the root. When it is down, what it has completed without an evaluation (terminals, draws of
+the path, catch-ups) is backed up, before the next one starts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import int64, uint16
+
+from ...graph.arena_kernel import BLOCK_WORDS
+from ...graph.heap_kernel import find, table_index
+from ...jit.compiler import inner
+from ...jit.pointers import LOW32, ZERO, U, adv, as_u32, prefetch
+from ...position.board_kernel import PW, check_hash, make_move, position_key
+from ...record.node_kernel import block_class_of, entry_at
+from ...record.node_layout import NO_BLOCK
+from ...store.index.locate_kernel import may_be_stored
+from ..flight_kernel import flight_at, in_flight, is_leaf_in_flight
+from ..paths_kernel import end_entry, ends_at_known, ends_by_path, open_leaf
+from ..wave_kernel import (
+    ASKED,
+    CHECK,
+    COLLISION,
+    DEPTH,
+    DRAWN,
+    DROPPED,
+    EDGE,
+    ENTRIES,
+    FLIGHT_USED,
+    HASH_ROOM,
+    HASHED,
+    IN_LEVEL,
+    KIND,
+    LEAF,
+    LEAVES,
+    LEVEL_BEGIN,
+    LEVEL_END,
+    MISSES,
+    NODE_OR_LEAF,
+    NOT_WAITING,
+    PARENT,
+    ROUND_BEGIN,
+    SLOT,
+    STAGE,
+    TERMINAL,
+    check_of,
+    field,
+    first_place,
+    hash_place,
+    hash_put,
+    new_entry,
+    position_tag,
+    set_field,
+    words_of,
+)
+
+PART_OF_LEVEL = 256  # entries
+LARGEST_SPLIT = 224  # edges of one node
+GOES_ON, ENDED_HERE, UNKNOWN = 0, 1, 2
+LARGEST_BLOCK = 900  # words: an edge with draws of the path makes its node's entries wider when it is settled
+GROWN_BLOCK = 2048  # words that one node's growth may take, with room to spare
+
+
+# ------------------------------------------------------------------ entries
+@inner
+def start_at_root(W: Any, root: Any, asked: Any) -> Any:
+    """Returns a new entry for the root."""
+    e = new_entry(W, int64(-1), int64(0), asked, int64(0))
+    s = words_of(W, e)
+    for i in range(PW):
+        s[i] = root[i]
+    return e
+
+
+@inner
+def add_child(T: Any, A: Any, W: Any, e: Any, j: Any, asked: Any) -> Any:
+    """Returns the new entry behind edge `j` of entry `e`."""
+    child = new_entry(W, e, j, asked, field(W, e, DEPTH) + 1)
+    move = uint16(A.blocks[entry_at(A, field(W, e, SLOT), j) + 2] & 0xFFFF)
+    make_move(T, words_of(W, e), words_of(W, child), move)
+    return child
+
+
+@inner
+def miss(W: Any, e: Any) -> None:
+    """Notes that an entry's record may be in the file."""
+    W.misses[W.counts[MISSES]] = e
+    W.counts[MISSES] += 1
+
+
+@inner
+def tag_of(T: Any, W: Any, e: Any) -> Any:
+    """Returns the tag of an entry's position within a wave; its check hash must be known."""
+    return position_tag(position_key(T, words_of(W, e)), check_of(W, e))
+
+
+@inner
+def has_room(A: Any, W: Any, entries: Any) -> Any:
+    """Returns whether so many more entries can be made, and the nodes on the way passed on from."""
+    if W.counts[ENTRIES] + entries >= W.capacity or W.counts[FLIGHT_USED] + entries >= W.flight_capacity:
+        return False
+    if W.counts[HASHED] >= W.counts[HASH_ROOM]:
+        return False
+    drawn = W.counts[DRAWN] * LARGEST_BLOCK
+    return A.counters[BLOCK_WORDS] + GROWN_BLOCK + drawn < A.block_limit
+
+
+# ------------------------------------------------------------------ a level
+@inner
+def _probe_level(T: Any, A: Any, W: Any, begin: Any, end: Any) -> None:
+    """Finds the record of every entry of a level by its check hash alone, memory accesses overlapped."""
+    for e in range(begin, end):
+        prefetch(A.table, table_index(A, position_key(T, words_of(W, e))))
+    for e in range(begin, end):
+        s = words_of(W, e)
+        check = check_hash(s)
+        s[CHECK] = check
+        i = table_index(A, position_key(T, s))
+        rec = int64(0)
+        while True:
+            word = A.table[i]
+            if word == ZERO:
+                break
+            if (word >> U(32)) == check:
+                rec = int64(word & LOW32)
+                break
+            i += 1
+            if i == int64(A.size):
+                i = int64(0)
+        set_field(W, e, SLOT, rec)
+        prefetch(A.records, rec)
+        prefetch(W.hash, 2 * first_place(W, position_tag(position_key(T, s), check)))
+
+
+@inner
+def prefetch_place(T: Any, A: Any, W: Any, e: Any) -> None:
+    """Asks for what tells whether an entry's position is in flight, and its place in the arena's table."""
+    key = position_key(T, words_of(W, e))
+    tag = position_tag(key, check_of(W, e))
+    prefetch(A.table, table_index(A, key))
+    prefetch(W.hash, 2 * first_place(W, tag))
+
+
+@inner
+def _list_misses(T: Any, A: Any, W: Any, F: Any, begin: Any, end: Any) -> Any:
+    """Lists the entries of a probed level whose records may be in the file; returns how many there are."""
+    W.counts[MISSES] = 0
+    if F.count == 0:
+        return int64(0)
+    for e in range(begin, end):
+        key = position_key(T, words_of(W, e))
+        rec = field(W, e, SLOT)
+        if rec == 0 or A.records[rec] != key:
+            rec = find(A, key, check_of(W, e))
+            set_field(W, e, SLOT, rec)
+            if rec == 0 and may_be_stored(F, words_of(W, e), key):
+                miss(W, int64(e))
+    return W.counts[MISSES]
+
+
+@inner
+def _find_misses(T: Any, A: Any, W: Any) -> None:
+    """Looks again for the records of a level that were missing."""
+    for i in range(W.counts[MISSES]):
+        e = W.misses[i]
+        set_field(W, e, SLOT, find(A, position_key(T, words_of(W, e)), check_of(W, e)))
+    W.counts[MISSES] = 0
+
+
+@inner
+def _prefetch_block(A: Any, rec: Any) -> None:
+    if rec and block_class_of(A, rec) != NO_BLOCK:
+        block = int64(as_u32(adv(A.records, rec + 1))[0])
+        prefetch(A.blocks, block)
+        prefetch(A.blocks, block + 16)
+
+
+@inner
+def _visits_over(W: Any, e: Any) -> Any:
+    """Returns the visits in flight over an entry's edge, its own included."""
+    parent = field(W, e, PARENT)
+    if parent < 0:
+        return field(W, e, ASKED)
+    return in_flight(W, field(W, parent, NODE_OR_LEAF), field(W, e, EDGE))
+
+
+@inner
+def admit(T: Any, A: Any, W: Any, e: Any, target: Any) -> None:
+    """Makes an entry whose position was unknown a leaf of the batch, if that is not full."""
+    key = position_key(T, words_of(W, e))
+    check = check_of(W, e)
+    tag = position_tag(key, check)
+    if is_leaf_in_flight(W, tag):
+        end_entry(A, W, e, COLLISION, int64(0))
+        return
+    rec = find(A, key, check)
+    if rec:  # a terminal that an earlier entry recorded
+        set_field(W, e, SLOT, rec)
+        end_entry(A, W, e, TERMINAL, int64(1))
+    elif W.counts[LEAVES] < target:
+        if open_leaf(T, A, W, e, check) == LEAF:
+            hash_put(W, hash_place(W, tag), tag, -1 - field(W, e, NODE_OR_LEAF))
+    else:
+        set_field(W, e, KIND, DROPPED)
+
+
+@inner
+def _goes_on(T: Any, A: Any, W: Any, e: Any) -> Any:
+    """Ends an entry where its path ends or at what is known; returns GOES_ON, ENDED_HERE or UNKNOWN."""
+    if ends_by_path(T, A, W, e):
+        return ENDED_HERE
+    rec = field(W, e, SLOT)
+    if rec == 0 or A.records[rec] != position_key(T, words_of(W, e)):
+        rec = find(A, position_key(T, words_of(W, e)), check_of(W, e))
+        set_field(W, e, SLOT, rec)
+    if rec == 0:
+        return UNKNOWN
+    return ENDED_HERE if ends_at_known(A, W, e, _visits_over(W, e)) else GOES_ON
+
+
+@inner
+def enter_node(T: Any, W: Any, e: Any) -> Any:
+    """Returns the in-flight node of an entry that is passed on from."""
+    node = flight_at(W, tag_of(T, W, e))
+    set_field(W, e, NODE_OR_LEAF, node)
+    return node
+
+
+# ------------------------------------------------------------------ a round
+@inner
+def start_round(W: Any, root: Any, budget: Any, collisions: Any) -> None:
+    """Puts `budget` visits and the collisions allowed among them at the root."""
+    e = start_at_root(W, root, budget)
+    W.shares[e] = collisions
+    W.counts[ROUND_BEGIN] = e
+    W.counts[LEVEL_BEGIN] = e
+    W.counts[LEVEL_END] = e + 1
+
+
+def sender(open_unknown: Any, pass_on: Any) -> Any:
+    """Returns a gatherer's `send_down`: how the visits of a round go down, level by level.
+
+    Args:
+      open_unknown: what to do with an entry whose position is unknown: `(T, A, W, e, target)`.
+      pass_on: splits an entry's visits over its node's edges and adds the entries: `(T, A, W, e)`.
+    """
+
+    @inner
+    def pass_part(T: Any, A: Any, W: Any, begin: Any, end: Any, target: Any) -> None:
+        """Ends the entries of a part of a level or splits their visits over the next one."""
+        for e in range(begin, min(end, begin + 8)):
+            _prefetch_block(A, field(W, e, SLOT))
+        for e in range(begin, end):
+            if e + 8 < end:
+                _prefetch_block(A, field(W, e + 8, SLOT))
+            state = _goes_on(T, A, W, e)
+            if state == UNKNOWN:
+                open_unknown(T, A, W, e, target)
+            elif state == GOES_ON:
+                if has_room(A, W, LARGEST_SPLIT):
+                    pass_on(T, A, W, e)
+                else:
+                    set_field(W, e, KIND, DROPPED)
+
+    @inner
+    def send_down(T: Any, A: Any, W: Any, F: Any, target: Any) -> Any:
+        """Sends the visits of a round down.
+
+        Returns False if a level waits for records from the file; called again, it goes on with that level.
+        """
+        counts = W.counts
+        while counts[LEVEL_BEGIN] < counts[LEVEL_END]:
+            begin, end = counts[LEVEL_BEGIN], counts[LEVEL_END]
+            if counts[STAGE] == IN_LEVEL:
+                _find_misses(T, A, W)
+                counts[STAGE] = NOT_WAITING
+            elif F.count:
+                _probe_level(T, A, W, begin, end)
+                if _list_misses(T, A, W, F, begin, end):
+                    counts[STAGE] = IN_LEVEL
+                    return False
+            for first in range(begin, end, PART_OF_LEVEL):
+                last = min(end, first + PART_OF_LEVEL)
+                if F.count == 0:  # part by part: what was prefetched is still in the cache
+                    _probe_level(T, A, W, first, last)
+                pass_part(T, A, W, first, last, target)
+            counts[LEVEL_BEGIN] = end
+            counts[LEVEL_END] = counts[ENTRIES]
+        return True
+
+    return send_down

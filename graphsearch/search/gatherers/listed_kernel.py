@@ -1,0 +1,105 @@
+"""A search of some moves of the root only: the other edges take none of its visits.
+
+`ints[LISTED + j]` says whether edge `j` of the root, counted in descending P, is listed. Every gatherer asks
+at the root and nowhere else: below it a return to the root's position is a draw of the path. P and FPU stay
+as they are, and so do the visits that other edges have from earlier searches.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import float64, int64
+
+from ...graph.heap_kernel import grow_block
+from ...jit.compiler import inner
+from ...record.node_kernel import block_of, materialised, move_count, stride_at
+from ...record.node_layout import BLOCK_HEADER, BLOCK_VISITS, NORM
+from ..flight_kernel import bar
+from ..layout import LISTED, RESTRICTED
+from ..puct_kernel import NEVER, edge_value, exploration, fpu_value, power_of
+from ..wave_kernel import PARENT, SPLIT, field
+from .allocate_kernel import LEVEL_FROM, columns, fill, give, leaders, run_of, set_column
+
+
+@inner
+def is_restricted(A: Any, W: Any, e: Any) -> Any:
+    """Returns whether an entry is the root of a search of some of its moves only."""
+    return A.ints[RESTRICTED] != 0 and field(W, e, PARENT) < 0
+
+
+@inner
+def make_all_entries(T: Any, A: Any, s: Any, rec: Any) -> None:
+    """Gives a record an entry for every move, so that a listed one is there however unlikely it is."""
+    if materialised(A, rec) < move_count(A, rec):
+        grow_block(T, A, s, rec, move_count(A, rec), False)
+
+
+@inner
+def select_listed(T: Any, A: Any, s: Any, rec: Any) -> Any:
+    """Returns the listed edge with the highest score, the first of equals: `select` at a restricted root."""
+    make_all_entries(T, A, s, rec)
+    block = block_of(A, rec)
+    stride = stride_at(A, rec)
+    scale = exploration(A, int64(A.blocks[block + BLOCK_VISITS])) * float64(A.values[block + NORM])
+    visited_powers = 0.0
+    for j in range(materialised(A, rec)):
+        x = block + BLOCK_HEADER + j * stride
+        if A.blocks[x]:
+            visited_powers += power_of(A, x)
+    fpu = fpu_value(A, rec, visited_powers)
+    best = NEVER
+    chosen = int64(0)
+    for j in range(materialised(A, rec)):
+        if A.ints[LISTED + j]:
+            x = block + BLOCK_HEADER + j * stride
+            n = int64(A.blocks[x])
+            value = edge_value(A, x, stride, n) if n else fpu
+            score = value + scale * power_of(A, x) / float64(1 + n)
+            if score > best:
+                best = score
+                chosen = int64(j)
+    return chosen
+
+
+@inner
+def _listed_columns(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows: Any) -> Any:
+    """Loads the scratch columns of all edges, unlisted ones with a score that never leads.
+
+    Returns their number.
+    """
+    make_all_entries(T, A, s, rec)
+    m = columns(T, A, W, s, rec, node, k, grows, False)[0]
+    for j in range(m):
+        if A.ints[LISTED + j] == 0:
+            set_column(W, int64(j), NEVER, 0.0, 1.0)
+    return m
+
+
+@inner
+def allocate_listed(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows: Any) -> Any:
+    """Splits `k` visits of the root over its listed edges: `allocate` at a restricted root."""
+    m = _listed_columns(T, A, W, s, rec, node, k, grows)
+    if k > LEVEL_FROM:
+        fill(W, m, k)
+    else:
+        for _ in range(k):
+            W.counts[SPLIT + leaders(W, m)[0]] += 1
+    give(A, W, rec, node, m)
+    return m
+
+
+@inner
+def choose_listed(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> Any:
+    """Returns the listed edge that the next visit takes, and how many it would take in a row."""
+    j, rival = leaders(W, _listed_columns(T, A, W, s, rec, node, int64(1), False))
+    return j, run_of(W, j, rival)
+
+
+@inner
+def bar_unlisted(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> None:
+    """Bars the unlisted edges of the root for this wave, as if they were illegal (`exclude`)."""
+    make_all_entries(T, A, s, rec)
+    for j in range(move_count(A, rec)):
+        if A.ints[LISTED + j] == 0:
+            bar(W, node, int64(j), move_count(A, rec))

@@ -1,0 +1,224 @@
+"""How `exclude` splits visits over the edges that are still live: P renormalised, a new leaf takes one visit.
+
+P   .5 x   .3   .2          the first edge leads to a leaf in flight: it counts as an illegal move,
+     |      |    |          and the others share what is left: .3 / .5 = .6 and .2 / .5 = .4
+   leaf    .6   .4
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import float64, int64
+
+from ...jit.compiler import inner
+from ...record.node_kernel import block_of, entry_at, materialised, move_count, stride_at
+from ...record.node_layout import NORM
+from ..flight_kernel import bar, fields_of, in_flight, is_barred
+from ..puct_kernel import NEVER, edge_value, exploration, fpu_value, is_out, power_of
+from ..wave_kernel import BARRED, BASE, GAIN, MASS, MOST, SPLIT
+from .allocate_kernel import (
+    cover_flight,
+    give,
+    leaders,
+    load_unmade,
+    make_entries,
+    run_of,
+    spent_below,
+    tried_powers,
+    visits_above,
+)
+
+NEWTON_STEPS = 48
+NO_LIMIT = 1e300
+
+
+@inner
+def barred_powers(A: Any, W: Any, rec: Any, node: Any) -> Any:
+    """Returns the sum of code ** 4 over the barred edges of a node."""
+    if fields_of(W, node)[BARRED] == 0:
+        return 0.0
+    stride = stride_at(A, rec)
+    x = entry_at(A, rec, int64(0))
+    powers = 0.0
+    for j in range(materialised(A, rec)):
+        if is_barred(W, node, int64(j)):
+            powers += power_of(A, x)
+        x += stride
+    return powers
+
+
+@inner
+def bar_proven(A: Any, W: Any, s: Any, rec: Any, node: Any) -> None:
+    """Bars the edges of a node whose results are proven, unless nothing else would be left."""
+    m = materialised(A, rec)
+    stride = stride_at(A, rec)
+    proven = int64(0)
+    x = entry_at(A, rec, int64(0))
+    for _ in range(m):
+        if A.blocks[x] and is_out(A, x, s):
+            proven += 1
+        x += stride
+    if proven == 0 or proven == move_count(A, rec):
+        return
+    x = entry_at(A, rec, int64(0))
+    for j in range(m):
+        if A.blocks[x] and is_out(A, x, s):
+            bar(W, node, int64(j), m)
+        x += stride
+
+
+@inner
+def _load_live(A: Any, W: Any, rec: Any, node: Any, fpu: Any, scale: Any) -> Any:
+    """Loads the scratch columns of all edges; returns (entries, edges). A barred one may take nothing."""
+    m = materialised(A, rec)
+    stride = stride_at(A, rec)
+    x = entry_at(A, rec, int64(0))
+    for j in range(m):
+        n = int64(A.blocks[x])
+        W.floats[BASE + j] = edge_value(A, x, stride, n) if n else fpu
+        W.floats[GAIN + j] = scale * power_of(A, x)
+        W.floats[MASS + j] = float64(1 + n + in_flight(W, node, int64(j)))
+        W.floats[MOST + j] = 0.0 if is_barred(W, node, int64(j)) else (NO_LIMIT if n else 1.0)
+        W.counts[SPLIT + j] = 0
+        x += stride
+    count = load_unmade(A, W, rec, fpu, scale, m)
+    for j in range(m, count):
+        W.floats[MOST + j] = 1.0
+    return m, count
+
+
+@inner
+def _bounds(W: Any, count: Any, k: Any) -> Any:
+    """Returns two scores around the level: at the first one edge alone takes k, at the other all less."""
+    low = NEVER
+    best = NEVER
+    gains = 0.0
+    for j in range(count):
+        if W.floats[MOST + j] > 0.0:
+            mass = W.floats[MASS + j] - 1.0 + float64(k)
+            low = max(low, W.floats[BASE + j] + W.floats[GAIN + j] / mass)
+            best = max(best, W.floats[BASE + j])
+            gains += W.floats[GAIN + j]
+    return low, best + gains / float64(k)
+
+
+@inner
+def _visits_at(W: Any, j: Any, t: Any) -> Any:
+    """Returns the visits that edge `j` takes above score `t` if nothing limits it."""
+    if t <= W.floats[BASE + j]:
+        return NO_LIMIT
+    return visits_above(W.floats[BASE + j], W.floats[GAIN + j], W.floats[MASS + j], t)
+
+
+@inner
+def _taken_at(W: Any, count: Any, t: Any) -> Any:
+    """Returns how many visits the edges take together at score `t`, and how fast that falls."""
+    total = 0.0
+    slope = 0.0
+    for j in range(count):
+        most = W.floats[MOST + j]
+        gap = t - W.floats[BASE + j]
+        if most > 0.0:
+            x = _visits_at(W, int64(j), t)
+            if x >= most:
+                total += most
+            elif x > 0.0:
+                total += x
+                slope += W.floats[GAIN + j] / (gap * gap)
+    return total, slope
+
+
+@inner
+def _level(W: Any, count: Any, k: Any) -> Any:
+    """Returns the score at which the live edges take about k visits: Newton, halving where limits bend it.
+
+    If all of them together take less, the score at which they take all they may.
+    """
+    low, high = _bounds(W, count, k)
+    t = low
+    for _ in range(NEWTON_STEPS):
+        total, slope = _taken_at(W, count, t)
+        if abs(total - float64(k)) < 0.01:
+            break
+        if total > float64(k):
+            low = t
+        else:
+            high = t
+        t = t + (total - float64(k)) / slope if slope > 0.0 else high
+        if t <= low or t >= high:
+            t = 0.5 * (low + high)
+    return t
+
+
+@inner
+def _fill_live(W: Any, count: Any, k: Any) -> Any:
+    """Gives every live edge the whole visits above the common level; returns what remains of `k`."""
+    t = _level(W, count, k)
+    left = int64(k)
+    for j in range(count):
+        if W.floats[MOST + j] > 0.0:
+            x = _visits_at(W, int64(j), t)
+            given = min(int64(min(x, W.floats[MOST + j], 1e15)), left)
+            if given > 0:
+                _take(W, j, given)
+                left -= given
+    return left
+
+
+@inner
+def _take(W: Any, j: Any, given: Any) -> None:
+    W.counts[SPLIT + j] += given
+    W.floats[MOST + j] -= float64(given)
+
+
+@inner
+def _hide_full(W: Any, count: Any) -> None:
+    """Takes the edges that may take no more out of the running for what remains."""
+    for j in range(count):
+        if W.floats[MOST + j] < 1.0:
+            W.floats[BASE + j] = NEVER
+
+
+@inner
+def _give_rest(W: Any, count: Any, left: Any) -> None:
+    """Gives what remains to the live leaders, in runs; stops when no edge may take more."""
+    _hide_full(W, count)
+    while left > 0:
+        j, rival = leaders(W, count)
+        if W.floats[MOST + j] < 1.0:
+            return
+        given = min(left, run_of(W, j, rival))
+        if W.floats[MOST + j] < float64(given):
+            given = int64(W.floats[MOST + j])
+        _take(W, j, given)
+        left -= given
+        _hide_full(W, count)
+
+
+@inner
+def give_live(W: Any, count: Any, k: Any) -> None:
+    """Gives up to k visits to the loaded edges, as far as they may take them."""
+    left = _fill_live(W, count, k) if k > 1 else int64(k)
+    _give_rest(W, count, left)
+
+
+@inner
+def split_live(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any) -> Any:
+    """Splits up to `k` visits of an in-flight node over its live edges into `counts[SPLIT:]`.
+
+    Returns how many entries that covers; 0 if nothing is live. An edge without visits takes one at most.
+    The visits given are in flight afterwards.
+    """
+    if fields_of(W, node)[BARRED] >= move_count(A, rec):
+        return int64(0)
+    cover_flight(T, A, W, s, rec, node)
+    norm = float64(A.values[block_of(A, rec) + NORM])
+    live = 1.0 - barred_powers(A, W, rec, node) * norm
+    scale = exploration(A, spent_below(A, W, rec, node, k, True)) * norm / max(live, 1e-6)
+    fpu = fpu_value(A, rec, tried_powers(A, W, rec, node, True))
+    m, count = _load_live(A, W, rec, node, fpu, scale)
+    give_live(W, count, k)
+    m = make_entries(T, A, W, s, rec, m, count)
+    give(A, W, rec, node, m)
+    return m

@@ -1,0 +1,45 @@
+"""The gatherers beside `flow` as a kernel of their own, compiled when one of them is first used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import int64
+
+from ...graph.arena_kernel import pointers
+from ...jit.compiler import inner, kernel
+from ...jit.pointers import ptr
+from ...store.index.locate_kernel import filter_pointers
+from ..layout import SCHEME
+from ..params import BUDGET, CLASSIC
+from ..wave_kernel import LEAVES, LIMIT, TARGET, wave_pointers
+from ..waves_kernel import NO_RECORDS, NO_SPACE, begin_or_resume, lacks_space
+from .budget_kernel import gather_budget
+from .classic_kernel import gather_classic
+from .exclude_kernel import gather_exclude
+
+
+@inner
+def _gather(T: Any, A: Any, W: Any, F: Any, root: Any, rec: Any) -> Any:
+    """Fills a batch by the arena's gatherer; returns False if it waits for records from the file."""
+    target, limit = W.counts[TARGET], W.counts[LIMIT]
+    if A.ints[SCHEME] == CLASSIC:
+        return gather_classic(T, A, W, F, root, target, limit)
+    if A.ints[SCHEME] == BUDGET:
+        return gather_budget(T, A, W, F, root, target, limit)
+    return gather_exclude(T, A, W, F, root, rec, target, limit)
+
+
+@kernel
+def gather_otherwise(T: Any, A: Any, W: Any, B: Any, F: Any, root: Any, target: Any, limit: Any) -> Any:
+    """Gathers the leaves of one wave by `classic`, `budget` or `exclude`: otherwise as `run.gather`."""
+    Ap = pointers(A)
+    Wp = wave_pointers(W, B)
+    if lacks_space(Ap, Wp, target):
+        return int64(NO_SPACE)
+    Tp = ptr(T, 0)
+    Fp = filter_pointers(F)
+    rec = begin_or_resume(Tp, Ap, Wp, Fp, ptr(root, 0), target, limit)
+    if rec < 0 or (rec > 0 and not _gather(Tp, Ap, Wp, Fp, ptr(root, 0), rec)):
+        return int64(NO_RECORDS)
+    return Wp.counts[LEAVES]

@@ -1,0 +1,17 @@
+"""What a search keeps in the `floats` and `ints` of an arena: its parameters, and the root's listed edges."""
+
+from __future__ import annotations
+
+from ..graph.arena_kernel import FLOATS, INTS, SEARCH_FLOATS, SEARCH_INTS
+
+CPUCT, CPUCT_BASE, CPUCT_FACTOR, FPU_VALUE, CATCH_UP_RATIO, WAVE_SHARE, TEMPERATURE = range(
+    SEARCH_FLOATS, SEARCH_FLOATS + 7
+)
+EXPLORATION = SEARCH_FLOATS + 8  # c(N) sqrt(max(1, sum n)) for small sums of n
+EXPLORATION_ENTRIES = FLOATS - EXPLORATION
+
+# the gatherer by its place in `params.GATHERERS` | its limits | 1: the root's edges without a mark in LISTED
+# take no visits of this search
+SCHEME, COLLISION_EVENTS, COLLISION_VISITS, RESTRICTED = range(SEARCH_INTS, SEARCH_INTS + 4)
+LISTED = SEARCH_INTS + 8  # by edge, in descending P
+LISTED_ENTRIES = INTS - LISTED

@@ -1,0 +1,358 @@
+"""The search: waves until a limit, saved as it goes, resumed from whatever the graph already knows."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+import chess
+import numpy as np
+
+from ..errors import CapacityError, GraphSearchError, InvalidPositionError, StoreError, UnsavedError
+from ..graph import arena_kernel
+from ..graph.graph import Graph
+from ..graph.paging import BYTES_PER_NODE
+from ..graph.view import NodeView
+from ..jit.compiler import mark_compiled
+from ..position.board import NOT_TERMINAL, fen_of, history_keys, key_of, legal_moves, pack, terminal_kind
+from ..store.store import Store
+from . import waves_kernel as run
+from .claims import view_in_game
+from .params import Limits, SearchParams
+from .results import Progress, SearchResult
+from .settings import set_listed, set_params
+from .waves import WaveRunner
+
+FIRST_FLUSH_SECONDS, FLUSH_SECONDS = 1.0, 30.0  # between two saves; doubled from the first to the second
+FLUSH_NODES = 65_536  # dirty nodes that are saved at once, at most
+COPY_BYTES = 300  # of a node while it is written: the copy, and what it is put together in
+MERGE_BYTES = 60_000_000  # of a merge step, the decompressors, and what the C library keeps
+RESERVED_PARTS = 3  # a budget is at least so many times what is set aside for both
+FLUSH_PARTS = 8  # a budget holds so many times what is saved at once
+UNLIMITED = 1 << 60
+Pace = Callable[[int, float], int]
+IDLE_VISITS, IDLE_VISITS_PER_NODE = 1_000_000, 100  # without an evaluation: then nothing is left to find
+
+
+def analyze(
+    graph: Graph,
+    board: chess.Board,
+    limits: Limits | None = None,
+    params: SearchParams | None = None,
+    *,
+    on_progress: Callable[[Progress], None] | None = None,
+    interval: float = 0.5,
+    stop: threading.Event | None = None,
+    searchmoves: Iterable[chess.Move] = (),
+    pace: Pace | None = None,
+    hurry: bool = False,
+    run: int | None = None,
+) -> SearchResult:
+    """Searches a position and returns what is known about it then; all of it is saved.
+
+    Args:
+      graph: what is known already is the start; limits count what is added.
+      board: the position, with its game as move stack: positions that stood twice in it count as draws.
+      limits: when to stop; without any, only `stop` ends it.
+      params: search parameters; default: `SearchParams()`.
+      on_progress: called about every `interval` seconds, and once at the end.
+      interval: seconds between two calls.
+      stop: set it, from any thread or a signal handler, to finish the wave, save and return.
+      searchmoves: search only these moves of the position; without any, all, or the best that tablebases
+        know. The visits that other moves have from earlier searches stay.
+      pace: called before each wave, or slice of waves, with the number of leaves last evaluated and the
+        seconds they took (0, 0.0 at first); returns the most leaves of a wave from now on.
+      hurry: wait for the file as little as can be: a search that leaves nothing unsaved for long ends before
+        it is saved. `Graph.save_soon`, `begin_saving` or `close` must follow.
+      run: the search is a part of this run of the file, which the caller began and will finish; its root
+        is not listed in the file. None: it is a run of its own.
+
+    Raises:
+      InvalidPositionError: if the position is not legal, or one of `searchmoves` is not.
+      EvaluatorError: if the evaluator fails; what was found until then is saved.
+      UnsavedError: if the file cannot be written; its `result` is what was found.
+      GraphSearchError: if another search is running on the graph.
+    """
+    graph.check_open()
+    if not graph.searching.acquire(blocking=False):
+        raise GraphSearchError("a search is running on this graph already; one at a time")
+    try:
+        session = _Session(
+            graph, board, limits or Limits(), params or SearchParams(), stop or threading.Event()
+        )
+        session.listed = frozenset(searchmoves or moves_of_tables(graph, board))
+        session.pace, session.hurry, session.joined = pace, hurry, run
+        return session.run(on_progress, interval)
+    finally:
+        graph.searching.release()
+
+
+def moves_of_tables(graph: Graph, board: chess.Board) -> list[chess.Move]:
+    """Returns the best moves of a position that the evaluator's tablebases know; nothing if they do not."""
+    best_moves = getattr(graph.evaluator, "best_moves", None)
+    return best_moves(board) or [] if best_moves else []
+
+
+class _Session:
+    """One search of one root."""
+
+    def __init__(
+        self, graph: Graph, board: chess.Board, limits: Limits, params: SearchParams, stop: threading.Event
+    ) -> None:
+        self.graph = graph
+        self.board = board
+        self.limits = limits
+        self.params = params
+        self.stop = stop
+        self.listed: frozenset[chess.Move] = frozenset()
+        self.pace: Pace | None = None
+        self.hurry = False
+        self.joined: int | None = None
+        self.root = pack(board)
+        self.past = history_keys(board)
+        self.arena = graph.arena
+        overlap = bool(params.overlap)
+        self.runner = WaveRunner(graph, self.root, params.minibatch_size, overlap=overlap)
+        self.run_id: int | None = None
+        self.started = time.monotonic()
+        self.last_flush = self.started
+        self.flush_seconds = FIRST_FLUSH_SECONDS
+        self.before = self.arena.counters.copy()
+        self.saved_before = graph.saved_nodes
+        graph.pager.reserved = 0
+        self.flush_nodes = max(1, min(FLUSH_NODES, graph.pager.budget // (BYTES_PER_NODE * FLUSH_PARTS)))
+        self.finished = terminal_kind(board) != NOT_TERMINAL
+        if graph.store:
+            self.arena.reserve_log(2 * self.flush_nodes + self.runner.most_nodes)
+            wanted = COPY_BYTES * self.flush_nodes + MERGE_BYTES
+            graph.pager.reserved = min(wanted, graph.pager.budget // RESERVED_PARTS)
+        self.read_before = graph.pager.read_back
+        self.evaluated = self.evaluated_at = 0
+        self.stop_reason = ""
+
+    # ---------------------------------------------------------- the loop
+    def run(self, on_progress: Callable[[Progress], None] | None, interval: float) -> SearchResult:
+        self._begin()
+        unsaved: StoreError | None = None
+        node: NodeView | None = None
+        try:
+            try:
+                self._know_root()
+                self._restrict()
+                self._loop(on_progress, interval)
+                self.runner.finish()
+            except StoreError as error:
+                unsaved = error
+            node = self._view(
+                1 if self.hurry else None
+            )  # with the draws by this game's history, which are not kept
+            if on_progress:
+                on_progress(self.progress())
+        finally:
+            unsaved = self._end() or unsaved
+        result = self._result(node)
+        if unsaved is None:
+            return result
+        failure = UnsavedError(str(unsaved))
+        failure.result = result
+        raise failure from unsaved
+
+    def _know_root(self) -> None:
+        """Evaluates the root if it is new, whatever the limits: there is always something to show."""
+        if self.graph.read(self.board) is None:
+            self.runner.step(1, UNLIMITED)
+            self.runner.finish()
+
+    def _restrict(self) -> None:
+        """Marks the edges that this search may take at the root, if not all."""
+        if not self.listed:
+            return
+        record = self.graph.read(self.board)
+        assert record is not None, "the first wave records the root"
+        moves = legal_moves(self.board)
+        set_listed(self.arena, [k for k, i in enumerate(record.order) if moves[i] in self.listed])
+
+    def _begin(self) -> None:
+        for move in self.listed:
+            if move not in self.board.legal_moves:
+                raise InvalidPositionError(f"{move.uci()} is not a legal move of {fen_of(self.board)}")
+        self.graph.heed_proofs()
+        set_params(self.arena, self.params)
+        self.arena.set_history(self.past)
+        self.arena.counters[arena_kernel.SELDEPTH] = 0
+        if self.joined is not None:
+            self.run_id = self.joined
+        else:
+            self.graph.note_root(self.board)
+            if self.graph.store and not self.hurry:
+                self.graph.call(self._begin_run)
+        self.arena.set_run(self.run_id or 0)
+
+    def _begin_run(self, store: Store) -> None:
+        """Enters this run in the file; in a hurry that waits for its first save."""
+        self.run_id = store.begin_run(fen_of(self.board), self.limits.as_dict(), self.params.as_dict())
+
+    def _loop(self, on_progress: Callable[[Progress], None] | None, interval: float) -> None:
+        shown = self.started
+        while not self._finished():
+            if self.pace:
+                self.runner.most_leaves = self.pace(*self.runner.answered)
+            try:
+                self.runner.step(self._visits_left(), self._evaluations_left())
+            except CapacityError:
+                self.stop_reason = "memory"
+                return
+            self._save_if_due()
+            now = time.monotonic()
+            if on_progress and now - shown >= interval:
+                on_progress(self.progress())
+                shown = now
+
+    def _finished(self) -> bool:
+        """Returns whether a limit is reached, and notes which."""
+        if self._visits_left() <= 0:
+            self.stop_reason = "visits"
+        elif self._evaluations_left() <= 0:
+            self.stop_reason = "evaluations"
+        elif self.limits.seconds is not None and time.monotonic() - self.started >= self.limits.seconds:
+            self.stop_reason = "time"
+        elif self.stop.is_set():
+            self.stop_reason = "stop"
+        elif self.graph.log_held:
+            self.stop_reason = "reader"
+        elif self.finished:
+            self.stop_reason = "finished"
+        elif self._is_proven():
+            self.stop_reason = "proven"
+        elif self._is_exhausted():
+            self.stop_reason = "exhausted"
+        return bool(self.stop_reason)
+
+    def _is_proven(self) -> bool:
+        """Returns whether the root's result is proven, and with it a move that leads there."""
+        return bool(run.is_root_decided(self.arena.tables, self.arena.arrays, self.root))
+
+    def _is_exhausted(self) -> bool:
+        """Returns whether so many visits in a row found nothing to evaluate that no more will."""
+        evaluations, visits = self._added(arena_kernel.EVALUATIONS), self._added(arena_kernel.VISITS)
+        if evaluations != self.evaluated:
+            self.evaluated, self.evaluated_at = evaluations, visits
+        idle = visits - self.evaluated_at
+        return idle > IDLE_VISITS and idle > IDLE_VISITS_PER_NODE * self.graph.node_count
+
+    def _visits_left(self) -> int:
+        return (
+            UNLIMITED if self.limits.visits is None else self.limits.visits - self._added(arena_kernel.VISITS)
+        )
+
+    def _evaluations_left(self) -> int:
+        limit = self.limits.evaluations
+        return UNLIMITED if limit is None else limit - self._added(arena_kernel.EVALUATIONS)
+
+    def _added(self, counter: int) -> int:
+        return int(self.arena.counters[counter] - self.before[counter])
+
+    # ---------------------------------------------------------- saving
+    def _save_if_due(self) -> None:
+        """Starts to save in the background when it is time; waits only if too much has piled up."""
+        if self.graph.store is None:
+            return
+        dirty = self.arena.dirty_count
+        if not self.graph.settle(wait=dirty > 2 * self.flush_nodes):
+            return
+        now = time.monotonic()
+        is_late = self.graph.saves_meanwhile and now - self.last_flush >= self.flush_seconds
+        if dirty >= self.flush_nodes or is_late:
+            self.graph.begin_saving(self._noted(finished=False))
+            self.last_flush = now
+            self.flush_seconds = min(2 * self.flush_seconds, FLUSH_SECONDS)
+
+    def _noted(self, *, finished: bool) -> Callable[[Store], None]:
+        """Returns what writes down the state of this run; nothing if it is the caller's."""
+        visits, evaluations = self._added(arena_kernel.VISITS), self._added(arena_kernel.EVALUATIONS)
+
+        def note(store: Store) -> None:
+            if self.joined is not None:
+                return
+            if self.run_id is None:
+                self._begin_run(store)
+            assert self.run_id is not None
+            update = store.finish_run if finished else store.update_run
+            update(self.run_id, visits, evaluations)
+
+        return note
+
+    def _end(self) -> StoreError | None:
+        """Saves all, and takes back what only this game's history made a draw; returns why saving failed."""
+        try:
+            if self.graph.store and self.hurry and self.joined is None:
+                self.graph.note_later(self._noted(finished=True))
+            elif self.graph.store and not self.hurry:
+                self.graph.flush(self._noted(finished=True))
+            mark_compiled()
+        except StoreError as error:
+            return error
+        finally:
+            self.runner.close()
+            set_listed(self.arena, None)
+            self.arena.take_back_overlay()
+            self.arena.forget_overlay()
+            self.arena.set_history(np.zeros(0, np.uint64))
+        return None
+
+    # ---------------------------------------------------------- reporting
+    def progress(self) -> Progress:
+        seconds = time.monotonic() - self.started
+        visits = self._added(arena_kernel.VISITS)
+        evaluations = self._added(arena_kernel.EVALUATIONS)
+        record = self.graph.read(self.board)
+        return Progress(
+            seconds,
+            record.visits if record else 0,
+            visits,
+            evaluations,
+            self._added(arena_kernel.CATCH_UPS),
+            self._added(arena_kernel.COLLISIONS),
+            self.graph.node_count,
+            self.graph.store is not None,
+            self.arena.node_count,
+            self.arena.bytes_used,
+            self.graph.pager.read_back - self.read_before,
+            self.graph.saved_nodes - self.saved_before,
+            round(self._added(arena_kernel.PLIES) / visits) if visits else 0,
+            int(self.arena.counters[arena_kernel.SELDEPTH]),
+            visits / seconds if seconds else 0.0,
+            evaluations / seconds if seconds else 0.0,
+            self._view,
+        )
+
+    def _view(self, lines: int | None) -> NodeView:
+        node = view_in_game(self.graph.read, self.board, self.past, lines=lines, first=self.listed)
+        assert node is not None, "the first wave records the root"
+        return node
+
+    def _result(self, node: NodeView | None) -> SearchResult:
+        assert node is not None
+        p = self.progress()
+        return SearchResult(
+            fen_of(self.board),
+            key_of(self.board),
+            str(self.graph.path) if self.graph.path else None,
+            node.visits,
+            p.new_visits,
+            p.evaluations,
+            p.catch_ups,
+            p.collisions,
+            p.depth,
+            p.seldepth,
+            p.seconds,
+            node.moves[0].move if node.moves else None,
+            node,
+            p.nodes,
+            self.graph.saved_nodes - self.saved_before,
+            self.stop_reason or "stop",
+            self._added(arena_kernel.HISTORY_DRAWS),
+            p.read_back,
+            [*self.graph.pager.problems, *self.graph.entry_problems],
+        )

@@ -1,0 +1,205 @@
+"""What a search is told: parameters, and limits on how long it runs. Both are frozen values."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import InvalidParameterError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchParams:
+    """The parameters of one search; names and defaults follow lc0 where the thing is the same.
+
+    Attributes:
+      cpuct: exploration constant, > 0 (`CPuct`).
+      cpuct_base: `c(N) = CPuct + CPuctFactor * ln((N + CPuctBase) / CPuctBase)`, > 0.
+      cpuct_factor: growth of the exploration constant, >= 0.
+      fpu_value: an unvisited edge counts as `Q - FpuValue * sqrt(sum of visited P)`, >= 0.
+      minibatch_size: leaves gathered for one evaluation, >= 1; 1 is plain sequential PUCT.
+      catch_up_ratio: an edge takes visits without evaluation while its child's N exceeds this
+        many times its own, >= 1; `inf` switches catch-up off. From 1 to 5 no difference could be measured
+        at equal evaluations (README, tools/measure_catch_up.py); 1 takes over most.
+      max_wave_share: waves in flight ask for at most this share of the root's N, in (0, 1] (`flow`).
+      gather: how a wave is filled: one of `GATHERERS`; with batches of 1 all are the same.
+      max_collision_events: visits that may end at a leaf in flight before a wave of `classic` ends, >= 1.
+      max_collision_visits: what such visits may count in all, by `classic`; by `budget` for every 256
+        leaves of the batch, >= 1.
+      overlap: 1 gathers the next wave while an evaluator outside the kernels has one, 0 waits for it.
+    """
+
+    cpuct: float = 1.745
+    cpuct_base: float = 38739.0
+    cpuct_factor: float = 3.894
+    fpu_value: float = 0.33
+    minibatch_size: int = 256
+    catch_up_ratio: float = 1.0
+    max_wave_share: float = 0.25
+    gather: str = "flow"
+    max_collision_events: int = 32
+    max_collision_visits: int = 9999
+    overlap: int = 1
+
+    def __post_init__(self) -> None:
+        for option, name in OPTION_NAMES.items():
+            if name not in TEXTS:
+                _check(_is_number(getattr(self, name)), option, getattr(self, name), "a number")
+        for name in WHOLE_NUMBERS:
+            option = _option_of(name)
+            _check(_is_whole(getattr(self, name)), option, getattr(self, name), "a whole number")
+        _check(0 < self.cpuct <= LARGEST, "CPuct", self.cpuct, f"above 0, at most {LARGEST:.0e}")
+        _check(
+            0 < self.cpuct_base <= LARGEST, "CPuctBase", self.cpuct_base, f"above 0, at most {LARGEST:.0e}"
+        )
+        _check(0 <= self.cpuct_factor <= LARGEST, "CPuctFactor", self.cpuct_factor, f"0 to {LARGEST:.0e}")
+        _check(0 <= self.fpu_value <= LARGEST, "FpuValue", self.fpu_value, f"0 to {LARGEST:.0e}")
+        _check(
+            1 <= self.minibatch_size <= MAX_BATCH, "MinibatchSize", self.minibatch_size, f"1 to {MAX_BATCH}"
+        )
+        _check(self.catch_up_ratio >= 1, "CatchUpRatio", self.catch_up_ratio, "a number of at least 1")
+        _check(0 < self.max_wave_share <= 1, "MaxWaveShare", self.max_wave_share, "above 0, at most 1")
+        _check(self.gather in GATHERERS, "Gather", self.gather, f"one of {', '.join(GATHERERS)}")
+        for name in ("max_collision_events", "max_collision_visits"):
+            value = getattr(self, name)
+            _check(1 <= value <= MAX_COLLISIONS, _option_of(name), value, f"1 to {MAX_COLLISIONS}")
+        _check(self.overlap in (0, 1), "Overlap", self.overlap, "0 or 1")
+
+    @classmethod
+    def from_options(cls, options: Iterable[str] = (), **fields: Any) -> SearchParams:
+        """Returns parameters from `NAME=VALUE` texts, names as in `OPTION_NAMES` (any case).
+
+        Raises:
+          InvalidParameterError: for an unknown name or a value that is no number in range.
+
+        >>> SearchParams.from_options(["CPuct=2", "minibatchsize=64"]).cpuct
+        2.0
+        """
+        for option in options:
+            name, field = _field_of(option)
+            fields[name] = _text(option) if name in TEXTS else _number(field, option)
+        return cls(**fields)
+
+    def as_dict(self) -> dict[str, float | int | str]:
+        """Returns `{option name: value}`, as stored with every search."""
+        return {option: getattr(self, name) for option, name in OPTION_NAMES.items()}
+
+
+GATHERERS = ("classic", "budget", "exclude", "flow")
+CLASSIC, BUDGET, EXCLUDE, FLOW = range(len(GATHERERS))  # as kernels know them
+MAX_BATCH = 1 << 20
+MAX_COLLISIONS = 10**9
+LARGEST = 1e12  # of a parameter: scores stay far from the end of double precision
+MAX_LIMIT = 10**18  # of visits and evaluations: they are counted in 64 bits
+
+OPTION_NAMES: Mapping[str, str] = {
+    "CPuct": "cpuct",
+    "CPuctBase": "cpuct_base",
+    "CPuctFactor": "cpuct_factor",
+    "FpuValue": "fpu_value",
+    "MinibatchSize": "minibatch_size",
+    "CatchUpRatio": "catch_up_ratio",
+    "MaxWaveShare": "max_wave_share",
+    "Gather": "gather",
+    "MaxCollisionEvents": "max_collision_events",
+    "MaxCollisionVisits": "max_collision_visits",
+    "Overlap": "overlap",
+}
+WHOLE_NUMBERS = ("minibatch_size", "max_collision_events", "max_collision_visits", "overlap")
+TEXTS = ("gather",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """When a search stops: at the first limit reached; with none, only when told to.
+
+    Every limit counts what this search adds to what the graph already holds.
+
+    Attributes:
+      visits: root visits to add, >= 1.
+      evaluations: evaluations to pay for, >= 1.
+      seconds: wall time, > 0.
+    """
+
+    visits: int | None = None
+    evaluations: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("visits", "evaluations"):
+            value = getattr(self, name)
+            good = value is None or (_is_whole(value) and 1 <= value <= MAX_LIMIT)
+            _check(good, name, value, "a whole number from 1 to 10**18")
+        good = self.seconds is None or (_is_number(self.seconds) and 0 < self.seconds < math.inf)
+        _check(good, "time", self.seconds, "a number of seconds above 0")
+
+    def as_dict(self) -> dict[str, float | int]:
+        """Returns the limits that are set, as stored with every search."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
+
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_UNITS |= {f"{unit}I": 1024**power for power, unit in enumerate("KMGT", 1)}
+LEAST_RAM = 8 * 10**6
+
+
+def byte_count(text: str) -> int:
+    """Returns the bytes of a size: a number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, in any case.
+
+    Raises:
+      InvalidParameterError: for anything else.
+
+    >>> byte_count("256MB"), byte_count("1.5 GiB"), byte_count("4096")
+    (256000000, 1610612736, 4096)
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]I?)?B?", text.strip().upper())
+    if not found:
+        raise InvalidParameterError(f"a size is a number of bytes, or such as 512MB or 4GB, not {text!r}")
+    return int(float(found[1]) * _UNITS[found[2] or ""])
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _check(ok: bool, name: str, found: object, expected: str) -> None:
+    if not ok:
+        raise InvalidParameterError(f"{name} must be {expected}, not {found}")
+
+
+def _field_of(option: str) -> tuple[str, str]:
+    name, sign, _ = option.partition("=")
+    for known, field in OPTION_NAMES.items():
+        if sign and known.lower() == name.strip().lower():
+            return field, known
+    if not sign:
+        raise InvalidParameterError(f"a parameter is given as NAME=VALUE, not {option!r}")
+    raise InvalidParameterError(f"unknown parameter {name.strip()!r}; known are {', '.join(OPTION_NAMES)}")
+
+
+def _option_of(field: str) -> str:
+    return next(option for option, name in OPTION_NAMES.items() if name == field)
+
+
+def _text(option: str) -> str:
+    return option.partition("=")[2].strip().lower()
+
+
+def _number(name: str, option: str) -> float | int:
+    text = option.partition("=")[2].strip()
+    whole = OPTION_NAMES[name] in WHOLE_NUMBERS
+    try:
+        value = int(text) if whole else float(text)
+    except ValueError:
+        kind = "a whole number" if whole else "a number"
+        raise InvalidParameterError(f"{name} must be {kind}, not {text!r}") from None
+    _check(value == value, name, text, "a number")
+    return value

@@ -1,0 +1,231 @@
+"""What the path to a position, or the position itself, decides.
+
+Draws of the path, terminals, leaves, catch-up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import float64, int64, uint8
+
+from ..graph.arena_kernel import (
+    CATCH_UPS,
+    COLLISIONS,
+    DEPTH_CUTS,
+    HISTORY_DRAWS,
+    OVERLAY_RESERVED,
+    PATH_DRAWS,
+    PLIES,
+    RUN,
+    SELDEPTH,
+    TERMINALS,
+)
+from ..graph.heap_kernel import find, new_record
+from ..graph.known_mates_kernel import take_known_mate
+from ..graph.statistics_kernel import child_visits
+from ..jit.compiler import inner
+from ..jit.pointers import adv
+from ..position.board import CLOCK_DRAW
+from ..position.board_kernel import check_hash, clock_of, generate_moves, in_check, is_dead, position_key
+from ..record.bounds_kernel import is_settled
+from ..record.node_kernel import entry_at, header_bytes, set_source
+from ..record.node_layout import USED
+from ..record.transposition_kernel import STORED
+from .layout import CATCH_UP_RATIO
+from .wave_kernel import (
+    ASKED,
+    CATCH_UP,
+    CHECK,
+    COLLISION,
+    CUT,
+    DEPTH,
+    DONE,
+    DRAWN,
+    EDGE,
+    ENDED,
+    HISTORY_DRAW,
+    KIND,
+    LEAF,
+    LEAVES,
+    MAX_PLIES,
+    NODE,
+    NODE_OR_LEAF,
+    PARENT,
+    PATH_DRAW,
+    SLOT,
+    TERMINAL,
+    field,
+    set_field,
+    words_of,
+)
+
+# flags of new terminal records, as in record.TERMINAL_FLAGS: kind | (L + 1) << 2 | (H + 1) << 4
+MATE_FLAGS, STALE_FLAGS, DEAD_FLAGS = 1, 2 | 1 << 2 | 1 << 4, 3 | 1 << 2 | 1 << 4
+LEAF_WORDS = 10
+
+
+@inner
+def repeats_on_path(W: Any, e: Any) -> Any:
+    """Returns whether an entry's position stands already on its path from the root, root included."""
+    s = words_of(W, e)
+    clock = clock_of(s)
+    a = int64(e)
+    back = 2
+    while back <= clock:
+        for _ in range(2):
+            a = field(W, a, PARENT)
+            if a < 0:
+                return False
+        if back >= 4 and words_of(W, a)[9] == s[9]:
+            return True
+        back += 2
+    return False
+
+
+@inner
+def stood_twice_before(A: Any, s: Any) -> Any:
+    """Returns whether a position occurred twice in the game before the root."""
+    for i in range(A.history_size):
+        if A.history[i] == s[9]:
+            return clock_of(s) >= 4
+    return False
+
+
+@inner
+def draw_of_the_path(T: Any, A: Any, W: Any, e: Any) -> Any:
+    """Returns PATH_DRAW or HISTORY_DRAW if the entry's path makes its position a draw, else NODE."""
+    s = words_of(W, e)
+    clock = clock_of(s)
+    if clock < 4:
+        return NODE
+    if repeats_on_path(W, e):
+        return PATH_DRAW
+    if A.history_size and stood_twice_before(A, s):
+        return HISTORY_DRAW
+    if clock >= CLOCK_DRAW and not (in_check(T, s) and generate_moves(T, s, A.moves) == 0):
+        return PATH_DRAW
+    return NODE
+
+
+@inner
+def end_entry(A: Any, W: Any, e: Any, kind: Any, done: Any) -> None:
+    """Marks where a path ended, with the visits it completes, and counts it."""
+    counters = A.counters
+    depth = field(W, e, DEPTH)
+    if kind == HISTORY_DRAW:
+        counters[OVERLAY_RESERVED] += depth
+        if counters[OVERLAY_RESERVED] > A.overlay_size:  # no place to note it: the visit is dropped
+            kind = COLLISION
+            done = int64(0)
+    set_field(W, e, KIND, kind)
+    set_field(W, e, DONE, done)
+    if done and kind != LEAF:
+        W.counts[ENDED] += 1
+        if kind == PATH_DRAW or kind == HISTORY_DRAW:
+            W.counts[DRAWN] += 1
+    if kind == PATH_DRAW:
+        counters[PATH_DRAWS] += 1
+    elif kind == HISTORY_DRAW:
+        counters[HISTORY_DRAWS] += 1
+    elif kind == CATCH_UP:
+        counters[CATCH_UPS] += done
+    elif kind == COLLISION:
+        counters[COLLISIONS] += 1
+    elif kind == TERMINAL:
+        counters[TERMINALS] += 1
+    elif kind == CUT:
+        counters[DEPTH_CUTS] += 1
+    counters[PLIES] += depth * done
+    if depth > counters[SELDEPTH]:
+        counters[SELDEPTH] = depth
+
+
+@inner
+def _record_terminal(T: Any, A: Any, W: Any, e: Any, check: Any, flags: Any) -> None:
+    s = words_of(W, e)
+    mate = flags == MATE_FLAGS
+    value = -1.0 if mate else 0.0
+    draws = int64(0) if mate else int64(1000)
+    key = position_key(T, s)
+    rec = new_record(A, s, key, check, int64(0), value, draws, int64(flags))
+    set_source(A, rec, int64(0), A.ints[RUN])
+    set_field(W, e, SLOT, rec)
+
+
+@inner
+def open_leaf(T: Any, A: Any, W: Any, e: Any, check: Any) -> Any:
+    """Makes an entry whose position is unknown a leaf of the batch, or records it if it is terminal.
+
+    Returns its kind.
+    """
+    s = words_of(W, e)
+    leaf = W.counts[LEAVES]
+    begin = W.offsets[leaf]
+    dead = is_dead(s)
+    n = int64(0)
+    if not dead:
+        n = int64(generate_moves(T, s, adv(W.moves, begin)))
+    if n == 0:
+        flags = DEAD_FLAGS if dead else (MATE_FLAGS if in_check(T, s) else STALE_FLAGS)
+        _record_terminal(T, A, W, e, check, flags)
+        end_entry(A, W, e, TERMINAL, int64(1))
+        return TERMINAL
+    W.offsets[leaf + 1] = begin + n
+    W.leaf_entry[leaf] = e
+    for i in range(LEAF_WORDS):
+        W.leaf_words[leaf * LEAF_WORDS + i] = s[i]
+    set_field(W, e, NODE_OR_LEAF, leaf)
+    s[CHECK] = check
+    W.counts[LEAVES] = leaf + 1
+    end_entry(A, W, e, LEAF, int64(1))
+    return LEAF
+
+
+@inner
+def child_supports(A: Any, W: Any, e: Any, flying: Any) -> Any:
+    """Returns whether a known position has enough visits for the entry's edge to catch up unevaluated."""
+    parent = field(W, e, PARENT)
+    n = int64(A.blocks[entry_at(A, field(W, parent, SLOT), field(W, e, EDGE))])
+    node_n = child_visits(A, field(W, e, SLOT)) + 1
+    return float64(node_n) > A.floats[CATCH_UP_RATIO] * float64(n + flying)
+
+
+@inner
+def ends_at_known(A: Any, W: Any, e: Any, flying: Any) -> Any:
+    """Ends an entry at a recorded position if its visits go no further; returns whether it did."""
+    hb = header_bytes(A, field(W, e, SLOT))
+    if hb[3] & USED == 0:
+        hb[3] |= uint8(USED)
+    if A.entries.counters[STORED]:
+        take_known_mate(A, field(W, e, SLOT), words_of(W, e))
+    below_root = field(W, e, PARENT) >= 0
+    if hb[0] == 0 or (below_root and is_settled(A, field(W, e, SLOT), words_of(W, e))):
+        end_entry(A, W, e, TERMINAL, int64(1))
+        return True
+    if below_root and child_supports(A, W, e, flying):
+        end_entry(A, W, e, CATCH_UP, field(W, e, ASKED))
+        return True
+    if field(W, e, DEPTH) >= MAX_PLIES:
+        end_entry(A, W, e, CUT, int64(1))
+        return True
+    return False
+
+
+@inner
+def ends_by_path(T: Any, A: Any, W: Any, e: Any) -> Any:
+    """Ends an entry below the root whose path makes it a draw; returns whether it did."""
+    if field(W, e, PARENT) < 0:
+        return False
+    drawn = draw_of_the_path(T, A, W, e)
+    if drawn == NODE:
+        return False
+    end_entry(A, W, e, drawn, int64(1))
+    return True
+
+
+@inner
+def locate(T: Any, A: Any, s: Any) -> Any:
+    """Returns (slot, check hash) of a position, slot 0 if it is unknown."""
+    check = check_hash(s)
+    return find(A, position_key(T, s), check), check

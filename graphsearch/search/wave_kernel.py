@@ -1,0 +1,356 @@
+"""The working memory of one wave: entries (edge traversals), leaves, and visits in flight.
+
+An entry is one arrival at a position over one edge; the first of every round is the root. Entries keep
+(parent entry, number of the edge), never addresses: blocks move when they grow. Visits in flight live here
+and not in the records, so a wave that is dropped (evaluator error, Ctrl-C) leaves no trace.
+
+Entry (20 words of 64 bits): 0-9 position | 10 parent entry, -1 none | 11 number of the edge in the parent's
+block | 12 kind | 13 depth | 14 next entry of the same depth, -1 none | 15 in-flight node, or leaf | 16 visits
+asked for | 17 visits done | 18 slot of the record, 0 unknown | 19 check hash
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import int64
+from numpy.typing import NDArray
+
+from ..jit.compiler import inner
+from ..jit.pointers import ONE, ZERO, U, adv, as_i64, ptr
+from ..position.board import POSITION_WORDS
+
+ENTRY_WORDS = 20
+PARENT, EDGE, KIND, DEPTH, NEXT, NODE_OR_LEAF, ASKED, DONE, SLOT, CHECK = (
+    10,
+    11,
+    12,
+    13,
+    14,
+    15,
+    16,
+    17,
+    18,
+    19,
+)
+
+NOT_THERE = 1 << 62
+MAX_PLIES = 500  # visits deeper than this end at the value known there
+
+# what an entry turned out to be
+NODE, LEAF, TERMINAL, PATH_DRAW, CATCH_UP, COLLISION, HISTORY_DRAW, CUT, DROPPED = 0, 1, 2, 3, 4, 5, 6, 7, 8
+
+# in-flight node (6 words): where its counts begin | how many it has | visits in flight in all
+# | the one edge of its only visits while it has no counts | the same position's node in the wave before, -1
+# none | edges that are barred (`exclude`)
+FLIGHT_FIELDS = 6
+AT, ROOM, SUM, SINGLE, OTHER, BARRED = 0, 1, 2, 3, 4, 5
+
+# `counts`; from SPLIT on, visits given to the edges of the node at hand
+ENTRIES, LEAVES, NODES_IN_FLIGHT, FLIGHT_USED, HASHED, VISITS_ASKED, CANDIDATES = 0, 1, 2, 3, 4, 5, 6
+SPLIT = 8
+STAGE, MISSES, LEVEL_BEGIN, LEVEL_END, TARGET, LIMIT, ROUND = 264, 265, 266, 267, 268, 269, 270
+# entries that ended with visits to be counted since the last `settle` | visits that were counted without an
+# evaluation | collisions that are still allowed: events, visits | visits that a descent stands for | first
+# entry of the round | collisions since the last leaf | places of the hash table in use less one | most of
+# them filled before the wave ends | of the entries that ended, draws of the path
+ENDED, EARLY, EVENTS_LEFT, COLLISIONS_LEFT, RUN, ROUND_BEGIN, IN_VAIN, HASH_MASK, HASH_ROOM, DRAWN = (
+    271,
+    272,
+    273,
+    274,
+    275,
+    276,
+    277,
+    278,
+    279,
+    280,
+)
+COUNTS = SPLIT + 256 + 24
+# where a gather that waits for records from the file goes on
+NOT_WAITING, AT_ROOT, ON_PATH, IN_LEVEL = 0, 1, 2, 3
+# `floats`: scratch columns by edge: b, c P, 1 + n + in flight | most visits that it may take (`exclude`), or
+# its part of the collisions (`budget`)
+BASE, GAIN, MASS, MOST = 0, 256, 512, 768
+PART = MOST
+MOVES_PER_LEAF = 220
+UNPROVEN_FLAGS = 2 << 4  # of a record: not terminal, L = -1, H = +1
+PLACES_PER_LEAF, LEAST_PLACES = 16, 4096  # of the hash table; a leaf and the nodes above it take 2 to 5
+ENTRIES_PER_LEAF = 16  # waves need 2 to 6, those with many collisions more; one that runs out of them ends
+SPARE_ENTRIES = 4 * (MAX_PLIES + 2)
+
+
+class WaveArrays(NamedTuple):
+    """Arrays of a wave; E entries, L leaves."""
+
+    entries: Any  # uint64[E * ENTRY_WORDS]
+    heads: Any  # int64[MAX_PLIES + 2] last entry of each depth, -1 none
+    candidates: Any  # int64[E]
+    misses: Any  # int64[E] entries whose records may be in the file
+    leaf_entry: Any  # int64[L]
+    leaf_words: Any  # uint64[L * 10]
+    offsets: Any  # int64[L + 1] into moves and priors
+    moves: Any  # uint16[L * MOVES_PER_LEAF]
+    priors: Any  # float32[L * MOVES_PER_LEAF]
+    values: Any  # float32[L * 2]: q and d of the evaluation
+    leaf_flags: Any  # uint8[L]: of their records; what no evaluator has written is UNPROVEN_FLAGS
+    hash: Any  # uint64[2 * power of two]: tag, 0 for none; in-flight node, or -1 - leaf
+    hash_used: Any  # int64: filled places
+    nodes: Any  # int64[E * FLIGHT_FIELDS]
+    flight: Any  # int64 visits in flight by edge
+    barred: Any  # uint8, like `flight`: 1 for an edge that this wave must not take (`exclude`)
+    shares: Any  # int64[E]: collisions allowed below an entry (`budget`), leaves below it (`exclude`)
+    floats: Any  # float64[1024] scratch
+    counts: Any  # int64[COUNTS]
+    scratch: Any  # uint64: working space of evaluation kernels
+
+
+class WavePointers(NamedTuple):
+    """Pointers to them, and the limits that are checked."""
+
+    words: Any
+    entries: Any  # the same memory as int64
+    heads: Any
+    candidates: Any
+    misses: Any
+    leaf_entry: Any
+    leaf_words: Any
+    offsets: Any
+    moves: Any
+    priors: Any
+    values: Any
+    leaf_flags: Any
+    hash: Any
+    hash_items: Any  # the same memory as int64
+    hash_used: Any
+    nodes: Any
+    flight: Any
+    barred: Any
+    shares: Any
+    floats: Any
+    counts: Any
+    scratch: Any
+    capacity: Any
+    flight_capacity: Any
+    before_counts: Any  # of the wave that is being evaluated while this one is gathered
+    before_hash: Any
+    before_items: Any
+    before_nodes: Any
+    before_flight: Any
+
+
+@inner
+def wave_pointers(W: Any, B: Any) -> Any:
+    """Returns the pointer bundle of a wave's arrays and of what the wave `B` before it has in flight.
+
+    `B` is an empty wave if there is none, and does not matter where nothing is gathered.
+    """
+    return WavePointers(
+        ptr(W.entries, 0),
+        as_i64(ptr(W.entries, 0)),
+        ptr(W.heads, 0),
+        ptr(W.candidates, 0),
+        ptr(W.misses, 0),
+        ptr(W.leaf_entry, 0),
+        ptr(W.leaf_words, 0),
+        ptr(W.offsets, 0),
+        ptr(W.moves, 0),
+        ptr(W.priors, 0),
+        ptr(W.values, 0),
+        ptr(W.leaf_flags, 0),
+        ptr(W.hash, 0),
+        as_i64(ptr(W.hash, 0)),
+        ptr(W.hash_used, 0),
+        ptr(W.nodes, 0),
+        ptr(W.flight, 0),
+        ptr(W.barred, 0),
+        ptr(W.shares, 0),
+        ptr(W.floats, 0),
+        ptr(W.counts, 0),
+        ptr(W.scratch, 0),
+        int64(W.candidates.size),
+        int64(W.flight.size),
+        ptr(B.counts, 0),
+        ptr(B.hash, 0),
+        as_i64(ptr(B.hash, 0)),
+        ptr(B.nodes, 0),
+        ptr(B.flight, 0),
+    )
+
+
+def hash_places(leaves: int) -> int:
+    """Returns the places of the hash table for batches of so many leaves, a power of two.
+
+    >>> hash_places(256), hash_places(1000)
+    (4096, 16384)
+    """
+    return max(LEAST_PLACES, 1 << (PLACES_PER_LEAF * leaves - 1).bit_length())
+
+
+def new_wave(leaves: int, scratch_words: int) -> WaveArrays:
+    """Returns the memory of waves of up to `leaves` leaves; untouched pages cost nothing."""
+    entries = ENTRIES_PER_LEAF * leaves + SPARE_ENTRIES
+    return WaveArrays(
+        entries=np.empty(entries * ENTRY_WORDS, np.uint64),
+        heads=np.full(MAX_PLIES + 2, -1, np.int64),
+        candidates=np.empty(entries, np.int64),
+        misses=np.empty(entries, np.int64),
+        leaf_entry=np.empty(leaves, np.int64),
+        leaf_words=np.empty(leaves * 10, np.uint64),
+        offsets=np.zeros(leaves + 1, np.int64),
+        moves=np.empty((leaves + 1) * MOVES_PER_LEAF, np.uint16),
+        priors=np.empty((leaves + 1) * MOVES_PER_LEAF, np.float32),
+        values=np.empty(2 * leaves, np.float32),
+        leaf_flags=np.full(leaves, UNPROVEN_FLAGS, np.uint8),
+        hash=np.zeros(2 * hash_places(leaves), np.uint64),
+        hash_used=np.empty(entries + leaves + 1, np.int64),
+        nodes=np.empty(entries * FLIGHT_FIELDS, np.int64),
+        flight=np.empty(16 * entries + 4096, np.int64),
+        barred=np.empty(16 * entries + 4096, np.uint8),
+        shares=np.empty(entries, np.int64),
+        floats=np.empty(1024, np.float64),
+        counts=np.zeros(COUNTS, np.int64),
+        scratch=np.zeros(scratch_words, np.uint64),
+    )
+
+
+def slots_of(wave: WaveArrays) -> NDArray[np.uint64]:
+    """Returns the slots of the records that a wave has met, one for each entry, 0 for none."""
+    fields = wave.entries.reshape(-1, ENTRY_WORDS)[: int(wave.counts[ENTRIES]), SLOT]
+    return np.ascontiguousarray(fields)
+
+
+def missing_positions(wave: WaveArrays) -> NDArray[np.uint64]:
+    """Returns the positions whose records a wave waits for, `[R, 10]`."""
+    misses = wave.misses[: int(wave.counts[MISSES])]
+    return np.ascontiguousarray(wave.entries.reshape(-1, ENTRY_WORDS)[misses, :POSITION_WORDS])
+
+
+@inner
+def words_of(W: Any, e: Any) -> Any:
+    """Returns the position of an entry."""
+    return adv(W.words, e * ENTRY_WORDS)
+
+
+@inner
+def field(W: Any, e: Any, i: Any) -> Any:
+    """Returns one field of an entry."""
+    return W.entries[e * ENTRY_WORDS + i]
+
+
+@inner
+def set_field(W: Any, e: Any, i: Any, value: Any) -> None:
+    """Sets one field of an entry."""
+    W.entries[e * ENTRY_WORDS + i] = value
+
+
+@inner
+def check_of(W: Any, e: Any) -> Any:
+    """Returns the check hash of an entry's position."""
+    return W.words[e * ENTRY_WORDS + CHECK]
+
+
+@inner
+def clear_wave(W: Any) -> None:
+    """Empties a wave; costs what the last wave used, not what there is room for."""
+    counts = W.counts
+    for i in range(counts[HASHED]):
+        W.hash[2 * W.hash_used[i]] = ZERO
+    for i in range(counts[ENTRIES]):
+        W.heads[field(W, i, DEPTH)] = -1
+    for i in range(SPLIT):
+        counts[i] = 0
+    counts[STAGE] = NOT_WAITING
+    counts[MISSES] = 0
+    counts[ROUND] = 0
+    counts[ENDED] = 0
+    counts[EARLY] = 0
+    counts[IN_VAIN] = 0
+    counts[DRAWN] = 0
+    W.offsets[0] = 0
+
+
+@inner
+def drop_entries(W: Any, first: Any) -> None:
+    """Forgets the entries from `first` on, the youngest of a wave."""
+    for down in range(W.counts[ENTRIES] - first):
+        e = W.counts[ENTRIES] - 1 - down
+        W.heads[field(W, e, DEPTH)] = field(W, e, NEXT)
+    W.counts[ENTRIES] = first
+
+
+@inner
+def size_hash(W: Any, target: Any) -> None:
+    """Takes as much of the hash table of an empty wave as its batch needs: less memory to reach for."""
+    places = int64(LEAST_PLACES)
+    while places < PLACES_PER_LEAF * target:
+        places *= 2
+    W.counts[HASH_MASK] = places - 1
+    W.counts[HASH_ROOM] = places * 3 // 4 - target
+
+
+@inner
+def first_place(W: Any, tag: Any) -> Any:
+    """Returns where the search for a tag begins in the wave's hash table."""
+    return int64(tag ^ (tag >> U(29))) & W.counts[HASH_MASK]
+
+
+@inner
+def hash_place(W: Any, tag: Any) -> Any:
+    """Returns the place of a position's tag in the wave's hash table, or the empty place for it."""
+    i = first_place(W, tag)
+    while True:
+        found = W.hash[2 * i]
+        if found == tag or found == ZERO:
+            return i
+        i = (i + 1) & W.counts[HASH_MASK]
+
+
+@inner
+def item_before(W: Any, tag: Any) -> Any:
+    """Returns the item of a position in the wave before: in-flight node, or -1 - leaf; NOT_THERE if none."""
+    if W.before_counts[HASHED] == 0:
+        return int64(NOT_THERE)
+    i = int64(tag ^ (tag >> U(29))) & W.before_counts[HASH_MASK]
+    while True:
+        found = W.before_hash[2 * i]
+        if found == tag:
+            return W.before_items[2 * i + 1]
+        if found == ZERO:
+            return int64(NOT_THERE)
+        i = (i + 1) & W.before_counts[HASH_MASK]
+
+
+@inner
+def hash_put(W: Any, place: Any, tag: Any, item: Any) -> None:
+    """Fills an empty place."""
+    W.hash[2 * place] = tag
+    W.hash_items[2 * place + 1] = item
+    W.hash_used[W.counts[HASHED]] = place
+    W.counts[HASHED] += 1
+
+
+@inner
+def position_tag(key: Any, check: Any) -> Any:
+    """Returns a non-zero tag of a position within a wave, from both of its hashes."""
+    return (key ^ (check * U(0x9E3779B97F4A7C15))) | ONE
+
+
+@inner
+def new_entry(W: Any, parent: Any, edge: Any, asked: Any, depth: Any) -> Any:
+    """Returns a new entry, listed under its depth; its words are still to be written."""
+    e = W.counts[ENTRIES]
+    W.counts[ENTRIES] = e + 1
+    fields = adv(W.entries, e * ENTRY_WORDS)
+    fields[PARENT] = parent
+    fields[EDGE] = edge
+    fields[KIND] = NODE
+    fields[DEPTH] = depth
+    fields[NEXT] = W.heads[depth]
+    fields[NODE_OR_LEAF] = -1
+    fields[ASKED] = asked
+    fields[DONE] = 0
+    fields[SLOT] = 0
+    W.heads[depth] = e
+    return e

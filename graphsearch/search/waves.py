@@ -1,0 +1,346 @@
+"""Running waves: inside the kernels, or step by step around an evaluator that is not one.
+
+    kernels   gather | evaluate | back up | gather | ...             a slice of waves at a time
+    outside   gather 2 | back up 1 | gather 3 | back up 2 | ...      while the evaluator, in a thread of
+              1 -------|- 2 -----------|- 3 -----------|-- ...       its own, has a wave (Overlap)
+    alone     gather | evaluate ------------------ | back up | ...
+                       look ahead: read what the next wave needs     while the evaluator is at work
+
+A gather that meets positions which the file may hold and memory does not waits at that level, and goes on
+when they have been read. Only this module's caller touches the arena; the evaluator's thread sees copies.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import CapacityError
+from ..evaluators.asking import answer as ask
+from ..evaluators.builtin import evaluation_kernel
+from ..evaluators.kinds import BUILTIN, EXTERNAL
+from ..evaluators.protocol import PositionBatch
+from ..graph import arena_kernel
+from ..graph.graph import Graph
+from ..record.node import flags_of
+from . import layout, waves_kernel
+from . import wave_kernel as wave
+from .gatherers import others_kernel
+from .params import FLOW
+from .settings import set_temperature
+from .waves_kernel import SPARE_BLOCK_WORDS
+
+SLICE_SECONDS = 0.03  # how long kernels run before the loop looks up
+FIRST_EVALUATOR = 1  # number of the evaluator of a graph without a file; 0 is the rules (terminal records)
+BYTES_PER_LEAF = 600  # what a wave takes for each leaf: its record, its parents' blocks, records read back
+LOOK_AHEAD_ROUNDS = 4  # each of half the visits of the one before
+THREAD_FROM = 16  # leaves of a batch that make a thread worth it
+QUIET_EVERY = (
+    64  # overlapped waves before one after which nothing is in flight: then memory can be put in order
+)
+
+NO_WEIGHTS = np.zeros(1, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Flying:
+    """A gathered wave that is being evaluated."""
+
+    wave: wave.WaveArrays
+    leaves: int
+    answer: Future[None]
+
+
+class WaveRunner:
+    """Waves of one root on one graph."""
+
+    def __init__(self, graph: Graph, root: NDArray[np.uint64], batch: int, *, overlap: bool = False) -> None:
+        """Makes the working memory for waves of up to `batch` leaves; `root` is a packed position.
+
+        Args:
+          overlap: gather the next wave while an evaluator outside the kernels has one.
+        """
+        self._graph = graph
+        self._arena = graph.arena
+        self._evaluator = graph.store.evaluator_number if graph.store else FIRST_EVALUATOR
+        self._root = root
+        self._batch = batch
+        set_temperature(graph.arena, graph.evaluator.temperature)
+        self.most_leaves = batch  # of the next wave, if fewer than a batch
+        self.answered = (0, 0.0)  # leaves last evaluated at once, or by a slice of waves, and the seconds
+        self._overlaps = overlap and batch >= THREAD_FROM and graph.evaluator.kernel_kind == EXTERNAL
+        self.wave = self._new_wave()
+        self._spare = self._new_wave() if self._overlaps else None
+        self._nothing = wave.new_wave(1, 1)
+        self._flying: _Flying | None = None
+        self._flown = 0
+        self._waves_per_slice = 1
+        self._visits_at_room = -1
+        self._thread: ThreadPoolExecutor | None = None
+
+    def _new_wave(self) -> wave.WaveArrays:
+        return wave.new_wave(self._batch, evaluation_kernel.EVALUATION_SCRATCH_WORDS)
+
+    def close(self) -> None:
+        """Drops what is in flight and ends the thread of the evaluator."""
+        self._keep(None)
+        if self._thread:
+            self._thread.shutdown(wait=True, cancel_futures=True)  # an evaluator has one caller at a time
+
+    def step(self, visits: int, evaluations: int) -> None:
+        """Runs a wave, or some 30 ms of them, of at most so many visits and evaluations.
+
+        With overlap the visits of a wave are completed by the next step, or by `finish`.
+
+        Raises:
+          CapacityError: if there is no memory left, or a count has reached its limit.
+          EvaluatorError: if the evaluator fails; what was in flight is dropped.
+          StoreError: if the file cannot be read, or not written when memory has to be freed.
+        """
+        if self._overlaps:
+            self._overlapped_wave(visits, evaluations)
+        elif self._runs_inside:
+            self._slice(visits, evaluations)
+        else:
+            self.make_room(1)
+            self._lone_wave(visits, evaluations)
+        if self._arena.counters[arena_kernel.OVERFLOWS]:
+            raise CapacityError("a visit count has reached 2**32 - 1")
+
+    def finish(self) -> None:
+        """Completes what is in flight.
+
+        Raises:
+          EvaluatorError: if the evaluator fails; what was in flight is dropped.
+        """
+        if self._flying:
+            self._land(None)
+
+    @property
+    def _runs_inside(self) -> bool:
+        kind = self._graph.evaluator.kernel_kind
+        flows = self._batch == 1 or self._scheme == FLOW
+        return flows and kind != EXTERNAL and not (kind == BUILTIN and self._looks_ahead)
+
+    @property
+    def _scheme(self) -> int:
+        return int(self._arena.arrays.ints[layout.SCHEME])
+
+    # ---------------------------------------------------------- room
+    @property
+    def most_nodes(self) -> int:
+        """The most nodes that the waves under way may make or change."""
+        return (1 + self._overlaps) * (wave.ENTRIES_PER_LEAF * self._batch + wave.SPARE_ENTRIES)
+
+    def make_room(self, waves: int = 1) -> None:
+        """Makes room in memory for so many more waves.
+
+        Raises:
+          CapacityError: if there is none to be had.
+          StoreError: if the file cannot be written.
+        """
+        self._graph.make_room(self.most_nodes, waves * self._batch * BYTES_PER_LEAF)
+
+    def _make_more_room(self) -> None:
+        """Lets the arena grow; fails if nothing was searched since it last did: that did not help then."""
+        visits = int(self._arena.counters[arena_kernel.VISITS])
+        self.make_room(1)
+        if visits == self._visits_at_room:
+            raise CapacityError(f"no more memory can be had for the graph of {self._graph.node_count} nodes")
+        self._visits_at_room = visits
+
+    def _serve(self, w: wave.WaveArrays, code: int) -> None:
+        """Does what a kernel returned for: makes room, or reads records."""
+        if code == waves_kernel.NO_SPACE:
+            self._make_more_room()
+        else:
+            self._bring(w)
+
+    def _bring(self, w: wave.WaveArrays) -> None:
+        """Reads the records that a wave waits for."""
+        self._graph.pager.bring(wave.missing_positions(w), wave.slots_of(w))
+
+    # ---------------------------------------------------------- inside the kernels
+    def _slice(self, visits: int, evaluations: int) -> None:
+        """Runs a slice of waves inside the kernels, as many as take some 30 ms."""
+        evaluator, pager = self._graph.evaluator, self._graph.pager
+        weights = getattr(evaluator, "weights", NO_WEIGHTS)
+        self.make_room(self._waves_per_slice)
+        left = np.array([visits, evaluations, self._waves_per_slice], np.int64)
+        batch = min(self._batch, self.most_leaves)
+        begin = time.monotonic()
+        while code := waves_kernel.run(
+            self._arena.tables,
+            self._arena.arrays,
+            self.wave,
+            self._nothing,
+            pager.filter(),
+            self._root,
+            weights,
+            evaluator.kernel_kind,
+            self._evaluator,
+            batch,
+            left,
+        ):
+            self._serve(self.wave, int(code))
+        spent = time.monotonic() - begin
+        self.answered = evaluations - int(left[1]), spent
+        if spent < SLICE_SECONDS / 2 and self._may_lengthen():
+            self._waves_per_slice *= 2
+        elif spent > SLICE_SECONDS:
+            self._waves_per_slice = max(1, self._waves_per_slice // 2)
+
+    def _may_lengthen(self) -> bool:
+        """Returns whether a slice twice as long takes a small part of the memory."""
+        return 2 * self._waves_per_slice * self._batch * BYTES_PER_LEAF < self._graph.pager.budget // 16
+
+    # ---------------------------------------------------------- one wave
+    def gather(self, visits: int, evaluations: int) -> int:
+        """Gathers one wave into `wave`, with nothing else in flight; returns the number of its leaves.
+
+        There must be room for it. What needs no evaluation is completed at once. `drop` must follow.
+        """
+        return self._gather(self.wave, self._nothing, visits, evaluations)
+
+    def drop(self) -> None:
+        """Forgets the gathered wave: its leaves were never asked for, and no visit is in flight."""
+        self.wave.counts[[wave.STAGE, wave.LEAVES]] = wave.NOT_WAITING, 0
+
+    def _gather(self, w: wave.WaveArrays, before: wave.WaveArrays, visits: int, evaluations: int) -> int:
+        arena, pager = self._arena, self._graph.pager
+        kernel = (
+            waves_kernel.gather
+            if self._batch == 1 or self._scheme == FLOW
+            else others_kernel.gather_otherwise
+        )
+        target = min(self._batch, self.most_leaves, visits, evaluations)
+        while True:
+            leaves = kernel(arena.tables, arena.arrays, w, before, pager.filter(), self._root, target, visits)
+            if leaves >= 0:
+                return int(leaves)
+            self._serve(w, int(leaves))
+
+    def _complete(self, w: wave.WaveArrays) -> None:
+        waves_kernel.complete(self._arena.tables, self._arena.arrays, w, self._evaluator)
+
+    def _lone_wave(self, visits: int, evaluations: int) -> None:
+        """Gathers a wave, has its leaves evaluated, and completes it."""
+        leaves = self.gather(visits, evaluations)
+        if leaves:
+            self._evaluate(leaves)
+        self._complete(self.wave)
+
+    # ---------------------------------------------------------- waves that overlap
+    def _overlapped_wave(self, visits: int, evaluations: int) -> None:
+        """Gathers the wave behind the one in flight, lands that one, and sends this one off."""
+        flying = self._flying
+        left = flying.leaves if flying else 0
+        self._flown += 1
+        if flying and (self._flown % QUIET_EVERY == 0 or min(visits, evaluations) <= left):
+            self._land(None)
+            return
+        try:
+            self.make_room(1)
+        except CapacityError:
+            if not flying:
+                raise
+            self._land(None)
+            return
+        assert self._spare is not None
+        w = self._spare if flying and flying.wave is self.wave else self.wave
+        leaves = self._gather(w, flying.wave if flying else self._nothing, visits - left, evaluations - left)
+        if flying:
+            self._land(w if leaves else None, leaves)
+        elif leaves:
+            self._send_off(w, leaves)
+        else:
+            self._complete(w)  # one visit that needed no evaluation
+
+    def _send_off(self, w: wave.WaveArrays, leaves: int) -> None:
+        """Has a gathered wave evaluated by the thread."""
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "graphsearch-evaluator")
+        self._keep(_Flying(w, leaves, self._thread.submit(self._by_call, w, leaves)))
+
+    def _land(self, then: wave.WaveArrays | None, leaves: int = 0) -> None:
+        """Waits for the wave in flight, sends the next one off, then completes the first."""
+        flying = self._flying
+        assert flying is not None
+        self._keep(None)
+        flying.answer.result()
+        if then is not None:
+            self._send_off(then, leaves)
+        self._complete(flying.wave)
+
+    def _keep(self, flying: _Flying | None) -> None:
+        """Notes which wave is in flight: its records stay in memory."""
+        self._flying = flying
+        self._graph.pager.under_way = (wave.slots_of(flying.wave),) if flying else ()
+
+    # ---------------------------------------------------------- evaluating
+    def _evaluate(self, leaves: int) -> None:
+        """Fills in what the evaluator says of the leaves, reading ahead meanwhile if that pays."""
+        evaluate = self._by_kernel if self._graph.evaluator.kernel_kind != EXTERNAL else self._by_call
+        if not self._looks_ahead:
+            evaluate(self.wave, leaves)
+            return
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "graphsearch-evaluator")
+        answer = self._thread.submit(evaluate, self.wave, leaves)
+        self._look_ahead(answer)
+        answer.result()
+
+    def _by_kernel(self, w: wave.WaveArrays, leaves: int) -> None:
+        evaluator = self._graph.evaluator
+        weights = getattr(evaluator, "weights", NO_WEIGHTS)
+        kind, temperature = evaluator.kernel_kind, float(self._arena.arrays.floats[layout.TEMPERATURE])
+        begin = time.monotonic()
+        waves_kernel.evaluate(self._arena.tables, w, weights, kind, temperature)
+        self.answered = leaves, time.monotonic() - begin
+
+    def _by_call(self, w: wave.WaveArrays, leaves: int) -> None:
+        offsets = w.offsets[: leaves + 1]
+        count = int(offsets[-1])
+        batch = PositionBatch(
+            w.leaf_words[: 10 * leaves].reshape(leaves, 10).copy(), w.moves[:count].copy(), offsets.copy()
+        )
+        begin = time.monotonic()
+        answer = ask(self._graph.evaluator, batch)
+        self.answered = leaves, time.monotonic() - begin
+        w.priors[:count] = answer.priors
+        w.values[0 : 2 * leaves : 2] = answer.wdl[:, 0] - answer.wdl[:, 2]
+        w.values[1 : 2 * leaves : 2] = answer.wdl[:, 1]
+        w.leaf_flags[:leaves] = wave.UNPROVEN_FLAGS if answer.bounds is None else flags_of(answer.bounds)
+
+    # ---------------------------------------------------------- looking ahead
+    @property
+    def _looks_ahead(self) -> bool:
+        """Whether records have to be read, for batches that are worth a thread."""
+        return self._batch >= THREAD_FROM and not self._graph.pager.complete
+
+    def _look_ahead(self, answer: Future[None]) -> None:
+        """Reads what the next wave will need, as far as that can be told before this one is evaluated.
+
+        It walks the same number of visits on from this wave's, then forgets them: only memory changes.
+        """
+        arena, w, pager = self._arena, self.wave, self._graph.pager
+        entries, budget = int(w.counts[wave.ENTRIES]), int(w.counts[wave.VISITS_ASKED])
+        counted = arena.counters[arena_kernel.COUNTED].copy()
+        rounds = LOOK_AHEAD_ROUNDS
+        try:
+            while not answer.done() and arena.has_room_for_blocks(SPARE_BLOCK_WORDS):
+                if not waves_kernel.look_ahead(
+                    arena.tables, arena.arrays, w, pager.filter(), self._root, budget
+                ):
+                    self._bring(w)
+                elif rounds := rounds - 1:
+                    budget //= 2
+                else:
+                    break
+        finally:
+            waves_kernel.end_look_ahead(w, entries)
+            arena.counters[arena_kernel.COUNTED] = counted

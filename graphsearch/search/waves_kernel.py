@@ -1,0 +1,285 @@
+"""The search loop around the wave for evaluators that are kernels, and its single steps for all others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import float32, float64, int64
+
+from ..evaluators.builtin.evaluation_kernel import evaluate_position
+from ..evaluators.kinds import BUILTIN
+from ..graph.arena_kernel import (
+    BLOCK_WORDS,
+    DIRTY_NODES,
+    NODES,
+    OVERLAY_LENGTH,
+    OVERLAY_RESERVED,
+    RECORD_WORDS,
+    WAVES,
+    pointers,
+)
+from ..jit.compiler import inner, kernel
+from ..jit.pointers import adv, ptr
+from ..position.board import CLOCK_DRAW
+from ..position.board_kernel import PW, check_hash, clock_of, position_key
+from ..record.bounds_kernel import is_decided
+from ..record.node_kernel import is_exact
+from ..record.node_layout import HEADER_WORDS
+from ..store.index.locate_kernel import filter_pointers, may_be_stored
+from .backup_kernel import back_up, expand
+from .gatherers.flow_kernel import gather_ahead, gather_flow
+from .gatherers.levels_kernel import start_at_root
+from .gatherers.sequential_kernel import gather_one
+from .layout import RESTRICTED, TEMPERATURE
+from .paths_kernel import locate, open_leaf
+from .wave_kernel import (
+    AT_ROOT,
+    CANDIDATES,
+    DRAWN,
+    ENDED,
+    ENTRIES,
+    ENTRIES_PER_LEAF,
+    IN_LEVEL,
+    LEAVES,
+    LIMIT,
+    MISSES,
+    NOT_WAITING,
+    ON_PATH,
+    SLOT,
+    SPARE_ENTRIES,
+    STAGE,
+    TARGET,
+    clear_wave,
+    drop_entries,
+    field,
+    size_hash,
+    wave_pointers,
+)
+
+# why `run` returned, or `gather` in place of the number of leaves
+DONE, NO_SPACE, NO_RECORDS = 0, -1, -2
+
+RECORD_WORDS_PER_LEAF = 3 + 28  # a header and the codes of 218 moves
+# Room for one longest path: of grown blocks, of overlay notes. Waves of many visits check as they go.
+SPARE_BLOCK_WORDS = 500 * 897
+OVERLAY_PER_WAVE = 1 << 10
+
+
+@inner
+def has_space(A: Any, target: Any) -> Any:
+    """Returns whether a wave of `target` leaves cannot run out of table, record, block or overlay space."""
+    counters = A.counters
+    entries = ENTRIES_PER_LEAF * target + SPARE_ENTRIES  # each may be a terminal
+    if (counters[NODES] + entries) * 20 > int64(A.size) * 17:  # load at most 0.85
+        return False
+    if counters[RECORD_WORDS] + target * RECORD_WORDS_PER_LEAF + entries * HEADER_WORDS > A.record_limit:
+        return False
+    if A.log_size and counters[DIRTY_NODES] + entries > A.log_size:
+        return False
+    if counters[BLOCK_WORDS] + SPARE_BLOCK_WORDS > A.block_limit:
+        return False
+    return counters[OVERLAY_LENGTH] + OVERLAY_PER_WAVE <= A.overlay_size
+
+
+@inner
+def lacks_space(A: Any, W: Any, target: Any) -> Any:
+    """Returns whether there is too little space to begin a wave and complete the one in flight before it."""
+    return W.counts[STAGE] == NOT_WAITING and not has_space(A, target + W.before_counts[LEAVES])
+
+
+@inner
+def temper(priors: Any, n: Any, temperature: Any) -> None:
+    """Flattens (temperature above 1) or sharpens priors in place: P ** (1 / temperature), normalised."""
+    total = 0.0
+    for j in range(n):
+        priors[j] = float32(float64(priors[j]) ** (1.0 / temperature))
+        total += float64(priors[j])
+    for j in range(n):
+        priors[j] = float32(float64(priors[j]) / total)
+
+
+@inner
+def evaluate_leaves(T: Any, W: Any, weights: Any, kind: Any, temperature: Any) -> None:
+    """Evaluates the leaves of a wave in place: V, D and priors."""
+    for leaf in range(W.counts[LEAVES]):
+        begin = W.offsets[leaf]
+        n = W.offsets[leaf + 1] - begin
+        priors = adv(W.priors, begin)
+        if kind == BUILTIN:
+            q, d = evaluate_position(
+                T, weights, adv(W.leaf_words, leaf * PW), adv(W.moves, begin), n, priors, W.scratch
+            )
+            W.values[2 * leaf] = q
+            W.values[2 * leaf + 1] = d
+            if temperature != 1.0:
+                temper(priors, n, temperature)
+        else:
+            share = float32(1.0 / float32(n))
+            for j in range(n):
+                priors[j] = share
+            W.values[2 * leaf] = float32(0.0)
+            W.values[2 * leaf + 1] = float32(1.0 / 3.0)
+
+
+@inner
+def _begin(A: Any, W: Any, target: Any, limit: Any) -> None:
+    clear_wave(W)
+    A.counters[WAVES] += 1
+    A.counters[OVERLAY_RESERVED] = A.counters[OVERLAY_LENGTH]
+    W.counts[TARGET] = target
+    W.counts[LIMIT] = limit
+    if target > 1 or W.before_counts[LEAVES] > 0:
+        size_hash(W, target)
+
+
+@inner
+def _find_root(T: Any, A: Any, W: Any, F: Any, root: Any) -> Any:
+    """Returns the root's slot, 0 if it is unknown, -1 if its record may be in the file."""
+    rec, _ = locate(T, A, root)
+    asked = W.counts[STAGE] == AT_ROOT
+    W.counts[STAGE] = NOT_WAITING
+    if asked:
+        drop_entries(W, int64(0))
+        W.counts[MISSES] = 0
+    elif rec == 0 and may_be_stored(F, root, position_key(T, root)):
+        W.misses[0] = start_at_root(W, root, int64(1))
+        W.counts[MISSES] = 1
+        W.counts[STAGE] = AT_ROOT
+        return int64(-1)
+    return rec
+
+
+@inner
+def begin_or_resume(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit: Any) -> Any:
+    """Begins to gather a wave, or goes on with one that waited for records.
+
+    Returns the slot of the root from which a batch is to be filled, 0 if the wave is complete (of one visit,
+    or with an unknown root as its only leaf), -1 if it waits for records from the file.
+    """
+    if W.counts[STAGE] == NOT_WAITING:
+        _begin(A, W, target, limit)
+    if W.counts[TARGET] == 1 and W.before_counts[LEAVES] == 0:
+        return int64(0) if gather_one(T, A, W, F, root) else int64(-1)
+    if W.counts[STAGE] == IN_LEVEL or W.counts[STAGE] == ON_PATH:
+        return field(W, int64(0), SLOT)
+    rec = _find_root(T, A, W, F, root)
+    if rec == 0 and W.before_counts[LEAVES] == 0:
+        open_leaf(T, A, W, start_at_root(W, root, int64(1)), check_hash(root))
+    return rec
+
+
+@inner
+def _gather(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit: Any) -> Any:
+    """Gathers one wave by `flow`; returns False if it waits for records from the file."""
+    rec = begin_or_resume(T, A, W, F, root, target, limit)
+    if rec <= 0:
+        return rec == 0
+    return gather_flow(T, A, W, F, root, rec, W.counts[TARGET], W.counts[LIMIT])
+
+
+@inner
+def is_over(A: Any, rec: Any, s: Any) -> Any:
+    """Returns whether the result of the root, and a move that leads to it, are proven: the search may end."""
+    if rec == 0 or A.ints[RESTRICTED] or A.history_size:  # what stood in the game may spoil a proof
+        return False
+    return clock_of(s) < CLOCK_DRAW and is_decided(A, rec, s)
+
+
+@kernel
+def is_root_decided(T: Any, A: Any, root: Any) -> Any:
+    """Returns whether the search of a root, `uint64[10]`, has nothing left to prove."""
+    Ap = pointers(A)
+    return is_over(Ap, locate(ptr(T, 0), Ap, ptr(root, 0))[0], ptr(root, 0))
+
+
+@kernel
+def gather(T: Any, A: Any, W: Any, B: Any, F: Any, root: Any, target: Any, limit: Any) -> Any:
+    """Gathers the leaves of one wave by `flow`; returns their number, NO_SPACE or NO_RECORDS.
+
+    After NO_SPACE the arena must grow. After NO_RECORDS those of `misses` that the file has must be entered
+    in it. Then it must be called again. `B` is the wave that is being evaluated meanwhile, or an empty one.
+    """
+    Ap = pointers(A)
+    Wp = wave_pointers(W, B)
+    if lacks_space(Ap, Wp, target):
+        return int64(NO_SPACE)
+    if not _gather(ptr(T, 0), Ap, Wp, filter_pointers(F), ptr(root, 0), target, limit):
+        return int64(NO_RECORDS)
+    return Wp.counts[LEAVES]
+
+
+@kernel
+def look_ahead(T: Any, A: Any, W: Any, F: Any, root: Any, budget: Any) -> Any:
+    """Passes `budget` more visits down a gathered wave; returns False if that waits for records.
+
+    `end_look_ahead` must follow when it returned True, or when nobody waits for it any more.
+    """
+    return gather_ahead(ptr(T, 0), pointers(A), wave_pointers(W, W), filter_pointers(F), ptr(root, 0), budget)
+
+
+@kernel
+def end_look_ahead(W: Any, entries: Any) -> None:
+    """Makes a gathered wave what it was before it was looked ahead from, with `entries` entries."""
+    Wp = wave_pointers(W, W)
+    drop_entries(Wp, entries)
+    Wp.counts[CANDIDATES] = 0
+    Wp.counts[MISSES] = 0
+    Wp.counts[ENDED] = 0
+    Wp.counts[DRAWN] = 0
+    Wp.counts[STAGE] = NOT_WAITING
+
+
+@kernel
+def evaluate(T: Any, W: Any, weights: Any, kind: Any, temperature: Any) -> None:
+    """Evaluates the leaves of a gathered wave with an evaluator that is a kernel."""
+    evaluate_leaves(ptr(T, 0), wave_pointers(W, W), ptr(weights, 0), kind, temperature)
+
+
+@kernel
+def complete(T: Any, A: Any, W: Any, evaluator: Any) -> Any:
+    """Expands the evaluated leaves of a gathered wave and backs it up; returns the completed visits."""
+    Ap = pointers(A)
+    Wp = wave_pointers(W, W)
+    expand(ptr(T, 0), Ap, Wp, evaluator)
+    return back_up(ptr(T, 0), Ap, Wp)
+
+
+@kernel
+def run(
+    T: Any,
+    A: Any,
+    W: Any,
+    B: Any,
+    F: Any,
+    root: Any,
+    weights: Any,
+    kind: Any,
+    evaluator: Any,
+    target: Any,
+    limits: Any,
+) -> Any:
+    """Runs waves until `limits` is reached; returns DONE, or NO_SPACE or NO_RECORDS as `gather` does.
+
+    `B` is an empty wave: nothing is in flight but the wave at hand. `limits` (int64[3]): visits and
+    evaluations still to do, and waves until the caller wants to look. All three count down.
+    """
+    Ap = pointers(A)
+    Wp = wave_pointers(W, B)
+    Tp = ptr(T, 0)
+    Fp = filter_pointers(F)
+    while limits[0] > 0 and limits[1] > 0 and limits[2] > 0:
+        batch = min(target, min(limits[0], limits[1]))
+        if lacks_space(Ap, Wp, batch):
+            return NO_SPACE
+        if not _gather(Tp, Ap, Wp, Fp, ptr(root, 0), batch, limits[0]):
+            return NO_RECORDS
+        evaluate_leaves(Tp, Wp, ptr(weights, 0), kind, Ap.floats[TEMPERATURE])
+        expand(Tp, Ap, Wp, evaluator)
+        limits[0] -= back_up(Tp, Ap, Wp)
+        limits[1] -= Wp.counts[LEAVES]
+        limits[2] -= 1
+        if Wp.counts[ENTRIES]:
+            rec = field(Wp, int64(0), SLOT)
+            if rec and is_exact(Ap, rec) and is_over(Ap, rec, ptr(root, 0)):
+                break
+    return DONE

@@ -1,0 +1,283 @@
+"""Columns to blocks and back with the kernels, which are imported on first use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import CorruptRecordError
+from ...position.board import POSITION_WORDS
+from ...record.node import RecordBatch
+from ..index.bloom import HASHES, empty_bloom
+from .compression import HEADER, Dictionaries, sampled
+from .records import BLOCK
+
+if TYPE_CHECKING:
+    from .layout_kernel import Columns
+    from .unpacking import Unpacker
+
+_WHY = {1: "an impossible position", 2: "a field out of range"}
+
+
+class BlockFault(Exception):  # noqa: N818  (never leaves the store)
+    """The block at `index` of those asked for is not sound."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(reason)
+        self.index = index
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedChunk:
+    """One chunk as it is stored.
+
+    Attributes:
+      dictionary: the dictionaries that its blocks were written with.
+      data: the blocks, with checksums, one behind the other. ends: where each ends.
+    """
+
+    dictionary: bytes
+    data: bytes
+    ends: list[int]
+
+    @property
+    def blocks(self) -> list[bytes]:
+        """The blocks one by one."""
+        return [self.data[a:b] for a, b in pairwise([0, *self.ends])]
+
+
+def owned(array: NDArray[Any], dtype: Any) -> NDArray[Any]:
+    """Returns the array, or a copy, contiguous and writable: kernels compile anew for any other kind."""
+    if type(array) is np.ndarray and array.dtype == dtype and array.flags.carray:
+        return array
+    return np.require(array, dtype, ["C", "W"])
+
+
+@cache
+def board_tables() -> NDArray[np.uint64]:
+    """Returns the table of the board kernels."""
+    from ...position.tables import load_tables
+
+    return owned(load_tables(), np.uint64)
+
+
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "words": np.dtype("u8"),
+    "v": np.dtype("f4"),
+    "d": np.dtype("u2"),
+    "evaluator": np.dtype("u1"),
+    "run": np.dtype("u4"),
+    "flags": np.dtype("u1"),
+    "code_offsets": np.dtype("i8"),
+    "codes": np.dtype("u1"),
+    "edge_offsets": np.dtype("i8"),
+    "n": np.dtype("u4"),
+    "r": np.dtype("u4"),
+    "q": np.dtype("f4"),
+    "edge_d": np.dtype("u2"),
+}
+
+
+def _columns(batch: RecordBatch) -> Columns:
+    """Returns the batch as the kernels take it, words flat."""
+    from .layout_kernel import Columns
+
+    return Columns(**{name: owned(getattr(batch, name), kind).reshape(-1) for name, kind in _DTYPES.items()})
+
+
+def encode_blocks(batch: RecordBatch) -> list[bytes]:
+    """Returns the blocks of some records, in their order, before compression.
+
+    Raises:
+      CorruptRecordError: if a record has no place in the format.
+    """
+    plain, ends = _encoded(batch)
+    data = plain.tobytes()
+    return [data[a:b] for a, b in pairwise([0, *ends.tolist()])]
+
+
+def _encoded(batch: RecordBatch) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Returns the blocks of some records before compression, with 8 bytes more, and where each ends."""
+    from .encoding_kernel import EDGE_BYTES, RECORD_BYTES, encode
+    from .layout_kernel import START
+
+    blocks = -(-len(batch) // BLOCK)
+    room = HEADER * blocks + RECORD_BYTES * len(batch) + len(batch.codes) + EDGE_BYTES * len(batch.n)
+    out, ends = np.empty(room + 8, np.uint8), np.zeros(blocks, np.int64)
+    problem, at = encode(_columns(batch), START, out, ends)
+    if problem:
+        raise CorruptRecordError(f"record {at} of the batch has {_WHY[problem]}")
+    return out[: int(at) + 8], ends
+
+
+def encode_chunk(batch: RecordBatch, dictionary: bytes = b"") -> EncodedChunk:
+    """Returns the stored form of the records of one chunk, in their order.
+
+    Args:
+      batch: the records.
+      dictionary: dictionaries as stored, of a chunk of the same kind; without them new ones are trained.
+
+    Raises:
+      CorruptRecordError: if a record has no place in the format.
+    """
+    from .packing_kernel import OVERHEAD, seal, split
+
+    plain, ends = _encoded(batch)
+    codes, columns = np.empty(len(ends), np.int64), np.empty(len(ends), np.int64)
+    split(plain, ends, codes, columns)
+    bounds = list(zip([0, *ends.tolist()], codes.tolist(), columns.tolist(), ends.tolist(), strict=False))
+    view = plain.data
+    sample = [bytes(view[bounds[i][0] : bounds[i][3]]) for i in sampled(len(bounds))]
+    known = Dictionaries.from_bytes(dictionary) if sample and dictionary else None
+    dictionaries = known or Dictionaries.train(sample)
+    frames, frame_ends = joined(
+        dictionaries.frames((view[a:b] for _, a, b, _ in bounds), (view[b:c] for _, _, b, c in bounds))
+    )
+    low = int((codes - ends).sum() + ends[-1])
+    out = np.empty(low + len(frames) + OVERHEAD * len(ends), np.uint8)
+    sealed = np.empty(len(ends), np.int64)
+    seal(plain, ends, frames, frame_ends, _crc_tables(), out, sealed)
+    return EncodedChunk(dictionaries.to_bytes(), out[: sealed[-1]].tobytes(), sealed.tolist())
+
+
+@cache
+def _crc_tables() -> NDArray[np.uint32]:
+    from .unpacking_kernel import crc_tables
+
+    return owned(crc_tables(), np.uint32)
+
+
+def sort_keys(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Returns the sort keys of packed positions, as `order.sort_keys`."""
+    from .columns_kernel import fill_sort_keys
+
+    keys = np.empty(len(words), np.uint64)
+    fill_sort_keys(owned(words, np.uint64).reshape(-1), keys)
+    return keys
+
+
+def bloom_of(batch: RecordBatch, keys: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """Returns the bloom filter of the keys of some records."""
+    from .columns_kernel import add_to_bloom
+
+    bloom = empty_bloom(len(batch))
+    add_to_bloom(keys, bloom, HASHES)
+    return bloom
+
+
+def decode_chunk(dictionaries: Dictionaries, blocks: Sequence[bytes]) -> RecordBatch:
+    """Returns the records of some blocks of a chunk.
+
+    Raises:
+      BlockFault: for the first block that is not sound.
+    """
+    from .unpacking import own_unpacker
+
+    stored = dictionaries.to_bytes()
+    unpacker = own_unpacker()
+    slots = np.full(len(blocks), unpacker.slot(stored), np.int64)
+    data, ends = joined(blocks)
+    return decode_stored(unpacker, data, ends, slots, lambda _: stored, _refuse)[0]
+
+
+def _refuse(index: int, reason: str) -> None:
+    raise BlockFault(index, reason) from None
+
+
+def joined(blocks: Sequence[bytes]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Returns blocks one behind the other, as kernels take them, and where each ends."""
+    ends = np.fromiter(accumulate(map(len, blocks)), np.int64, len(blocks))
+    return padded(b"".join(blocks)), ends
+
+
+def padded(data: bytes) -> NDArray[np.uint8]:
+    """Returns bytes as kernels take them, which may read a little beyond."""
+    return np.frombuffer(bytearray().join((data, bytes(8))), np.uint8)
+
+
+def decode_stored(
+    unpacker: Unpacker,
+    data: NDArray[np.uint8],
+    ends: NDArray[np.int64],
+    slots: NDArray[np.int64],
+    dictionary_of: Callable[[int], bytes],
+    on_damage: Callable[[int, str], None],
+) -> tuple[RecordBatch, NDArray[np.int64]]:
+    """Returns the records of stored blocks, and how many each has: none if it is damaged.
+
+    Args:
+      unpacker: of this thread.
+      data, ends: the blocks, as `joined` returns them.
+      slots: `[blocks]` what the unpacker calls the dictionaries of each.
+      dictionary_of: returns the dictionaries of a block as stored.
+      on_damage: called with the index of each block that is not sound, and why.
+    """
+    plain, sizes = unpacker.unpack(data, ends, slots, dictionary_of, on_damage)
+    while True:
+        sound = np.nonzero(sizes)[0]
+        its_ends = np.cumsum(sizes[sound])
+        batch, good = _decoded(plain, its_ends)
+        if good == len(sound):
+            break
+        fault = int(sound[good])
+        on_damage(fault, "its bytes are no records")
+        begin, end = int(its_ends[good] - sizes[fault]), int(its_ends[good])
+        plain = owned(np.concatenate([plain[:begin], plain[end:]]), np.uint8)
+        sizes[fault] = 0
+    records = np.zeros(len(sizes), np.int64)
+    records[sound] = (plain[its_ends - sizes[sound]] & np.uint8(31)).astype(np.int64) + 1
+    return batch, records
+
+
+def decode_blocks(plain: Sequence[bytes]) -> RecordBatch:
+    """Returns the records of some blocks as they were before compression.
+
+    Raises:
+      BlockFault: for the first block that is not sound.
+    """
+    batch, good = _decoded(*joined(plain))
+    if good < len(plain):
+        raise BlockFault(good, "its bytes are no records")
+    return batch
+
+
+def _decoded(plain: NDArray[np.uint8], ends: NDArray[np.int64]) -> tuple[RecordBatch, int]:
+    """Returns the records of unpacked blocks, and the first unsound one, or their number."""
+    from .decoding_kernel import decode
+    from .layout_kernel import START
+    from .unpacking_kernel import room
+
+    sums = np.zeros(4, np.int64)
+    room(plain, ends, sums)
+    batch = _room_for(*sums[1:].tolist())
+    return batch, int(decode(board_tables(), plain, ends, START, _columns(batch), 0))
+
+
+def _room_for(records: int, codes: int, edges: int) -> RecordBatch:
+    """Returns a batch that is filled next: its arrays hold anything, but the offsets begin at 0."""
+    sizes = {"words": records, "code_offsets": records + 1, "edge_offsets": records + 1, "codes": codes}
+    sizes |= dict.fromkeys(("v", "d", "evaluator", "run", "flags"), records)
+    sizes |= dict.fromkeys(("n", "r", "q", "edge_d"), edges)
+    columns: dict[str, NDArray[Any]] = {name: np.empty(size, _DTYPES[name]) for name, size in sizes.items()}
+    columns["words"] = np.empty((records, POSITION_WORDS), np.uint64)
+    columns["code_offsets"][0] = columns["edge_offsets"][0] = 0
+    return RecordBatch(**columns)
+
+
+def take(batch: RecordBatch, order: NDArray[np.int64]) -> RecordBatch:
+    """Returns the records `order` of a batch."""
+    if len(order) == len(batch) and bool((order == np.arange(len(order))).all()):
+        return batch
+    from .columns_kernel import gather
+
+    codes = np.diff(batch.code_offsets)[order].sum()
+    edges = np.diff(batch.edge_offsets)[order].sum()
+    out = _room_for(len(order), int(codes), int(edges))
+    gather(_columns(batch), order, _columns(out))
+    return out

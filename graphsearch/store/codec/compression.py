@@ -1,0 +1,236 @@
+"""Compressing blocks: what zstd sees of them, with which dictionaries, and the checksum.
+
+`schema/segment.md` is the reference. A (de)compressor serves one thread, so every call makes its own;
+dictionaries may be shared.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import zstandard
+from zstandard import ZstdCompressionDict, ZstdCompressor, ZstdDecompressor, ZstdError
+
+from ...errors import CorruptRecordError
+
+HEADER = 4  # bytes before everything else: records - 1: 5 bits, P codes: 13, edges: 13, any r: 1
+LENGTH = 2  # bytes for the length of the compressed P codes
+CHECKSUM = 4  # CRC-32 of everything before it
+OVERHEAD = HEADER + LENGTH + CHECKSUM
+LOW = 4  # bytes of a value that are stored as they are
+
+LEVELS = (1, 2)  # of P codes and of columns: schema/segment.md has the figures
+FRAME_START = bytes.fromhex("28b52ffd0038")  # not stored: no size, no checksum, no id, a window of 128 KiB
+Bytes = bytes | memoryview
+
+RECORD_BYTES, EDGE_BYTES = 128, 12  # no record's and no edge's columns take more
+
+TRAINED = 64  # blocks that dictionaries are trained on, at most
+TRAINED_FROM = 32  # blocks; fewer get no dictionaries
+DICTIONARY_BYTES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What the first bytes of a block announce."""
+
+    records: int
+    codes: int
+    edges: int
+    drawn: bool
+
+    def to_bytes(self) -> bytes:
+        """Returns the stored form."""
+        return struct.pack("<I", self.records - 1 | self.codes << 5 | self.edges << 18 | self.drawn << 31)
+
+    @classmethod
+    def of(cls, block: bytes) -> Header:
+        """Returns the header of a block, compressed or not.
+
+        Raises:
+          CorruptRecordError: if it has none.
+        """
+        if len(block) < HEADER:
+            raise CorruptRecordError("a block is too short")
+        x = int.from_bytes(block[:HEADER], "little")
+        return cls((x & 31) + 1, x >> 5 & 0x1FFF, x >> 18 & 0x1FFF, bool(x >> 31))
+
+    def parts(self) -> tuple[int, int]:
+        """Returns where in an uncompressed block the P codes begin, and the columns after them."""
+        codes = HEADER + LOW * (self.records + self.edges)
+        return codes, codes + self.codes
+
+    @property
+    def column_bytes(self) -> int:
+        """The most that the columns may take."""
+        return RECORD_BYTES * self.records + EDGE_BYTES * self.edges
+
+
+class Dictionaries:
+    """The dictionaries of a chunk: one for P codes, one for columns; or none of both."""
+
+    def __init__(self, codes: bytes = b"", columns: bytes = b"") -> None:
+        self._stored = struct.pack("<H", len(codes)) + codes + columns if codes else b""
+        self._loaded = [_load(codes), _load(columns)] if codes else [None, None]
+
+    def to_bytes(self) -> bytes:
+        """Returns the stored form: length of the first one as u16, then both; nothing if there are none."""
+        return self._stored
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Dictionaries:
+        """Returns the dictionaries of their stored form.
+
+        Raises:
+          CorruptRecordError: if the bytes are no dictionaries.
+        """
+        if not data:
+            return cls()
+        end = 2 + int.from_bytes(data[:2], "little")
+        if not 2 < end < len(data):
+            raise CorruptRecordError("dictionaries are too short")
+        found = cls(data[2:end], data[end:])
+        found._decompressors()
+        return found
+
+    @classmethod
+    def train(cls, sample: Sequence[bytes]) -> Dictionaries:
+        """Returns dictionaries for the kind of the given uncompressed blocks, or none if they need none.
+
+        Args:
+          sample: the blocks that `sampled` names; none for a chunk that gets no dictionaries.
+        """
+        parts = [_split(block) for block in sample]
+        try:
+            return (
+                cls(_train(part[1] for part in parts), _train(part[2] for part in parts)) if parts else cls()
+            )
+        except ZstdError:
+            return cls()
+
+    def seal(self, blocks: Sequence[bytes]) -> list[bytes]:
+        """Returns blocks compressed, each with its checksum; `packing_kernel.py` does so in bulk."""
+        parts = [_split(block) for block in blocks]
+        frames = self.frames([part[1] for part in parts], [part[2] for part in parts])
+        sealed = []
+        for (low, _, _), codes, columns in zip(parts, frames[::2], frames[1::2], strict=True):
+            first, second = _cut(codes), _cut(columns)
+            length = struct.pack("<H", len(first))
+            sealed.append(with_checksum(low[:HEADER] + length + low[HEADER:] + first + second))
+        return sealed
+
+    def frames(self, codes: Iterable[Bytes], columns: Iterable[Bytes]) -> list[bytes]:
+        """Returns each block's frames as zstd makes them: P codes (empty if there are none), columns."""
+        first, second = (compressor.compress for compressor in self._compressors())
+        frames: list[bytes] = []
+        for its_codes, its_columns in zip(codes, columns, strict=True):
+            frames.append(first(its_codes) if len(its_codes) else b"")
+            frames.append(second(its_columns))
+        return frames
+
+    def _compressors(self) -> list[ZstdCompressor]:
+        compressors = []
+        for loaded, level in zip(self._loaded, LEVELS, strict=True):
+            if loaded:
+                loaded.precompute_compress(level=level)
+            compressors.append(
+                ZstdCompressor(level, dict_data=loaded, write_content_size=False, write_dict_id=False)
+            )
+        return compressors
+
+    def _decompressors(self) -> list[ZstdDecompressor]:
+        try:
+            return [ZstdDecompressor(dict_data=loaded) for loaded in self._loaded]
+        except ZstdError as error:
+            raise CorruptRecordError(f"a dictionary is damaged: {error}") from None
+
+    def opener(self) -> Opener:
+        """Returns what opens blocks, for one thread."""
+        return Opener(*self._decompressors())
+
+
+class Opener:
+    """Undoes `Dictionaries.seal`; not to be shared between threads."""
+
+    def __init__(self, codes: ZstdDecompressor, columns: ZstdDecompressor) -> None:
+        self._codes = codes
+        self._columns = columns
+
+    def open(self, block: bytes) -> bytes:
+        """Returns a block as it was before compression: header, low bytes, P codes, columns.
+
+        Raises:
+          CorruptRecordError: if the checksum is wrong, or the content is not what the header says.
+        """
+        data = without_checksum(block)
+        header = Header.of(data)
+        first = LENGTH + header.parts()[0]
+        second = first + int.from_bytes(data[HEADER : HEADER + LENGTH], "little")
+        if len(data) < second:
+            raise CorruptRecordError("a block is too short")
+        codes = _expand(self._codes, data[first:second], header.codes) if header.codes else b""
+        if len(codes) != header.codes:
+            raise CorruptRecordError(f"{len(codes)} prior codes instead of {header.codes}")
+        columns = _expand(self._columns, data[second:], header.column_bytes)
+        return b"".join((data[:HEADER], data[HEADER + LENGTH : first], codes, columns))
+
+
+def sampled(blocks: int) -> range:
+    """Returns which of a chunk's blocks its dictionaries are trained on: none if it gets none.
+
+    >>> len(sampled(31)), len(sampled(32)), len(sampled(2048))
+    (0, 32, 64)
+    """
+    return range(0, blocks, -(-blocks // TRAINED)) if blocks >= TRAINED_FROM else range(0)
+
+
+def with_checksum(data: bytes) -> bytes:
+    """Returns the bytes with their CRC-32 behind them."""
+    return data + struct.pack("<I", zlib.crc32(data))
+
+
+def without_checksum(block: bytes) -> bytes:
+    """Returns the bytes of a block before its CRC-32.
+
+    Raises:
+      CorruptRecordError: if the block is too short or its checksum is wrong.
+    """
+    if len(block) < OVERHEAD:
+        raise CorruptRecordError(f"a block of {len(block)} bytes instead of at least {OVERHEAD}")
+    found = int.from_bytes(block[-CHECKSUM:], "little")
+    expected = zlib.crc32(memoryview(block)[:-CHECKSUM])
+    if found != expected:
+        raise CorruptRecordError(f"checksum {found:08x} instead of {expected:08x}")
+    return block[:-CHECKSUM]
+
+
+def _split(block: bytes) -> tuple[bytes, bytes, bytes]:
+    """Returns header and low bytes, P codes, columns."""
+    codes, columns = Header.of(block).parts()
+    return block[:codes], block[codes:columns], block[columns:]
+
+
+def _load(data: bytes) -> ZstdCompressionDict:
+    return ZstdCompressionDict(data, dict_type=zstandard.DICT_TYPE_FULLDICT)
+
+
+def _train(samples: Iterable[bytes]) -> bytes:
+    used: list[bytes | bytearray | memoryview[int]] = [sample for sample in samples if sample]
+    return zstandard.train_dictionary(DICTIONARY_BYTES, used, k=64, d=6, level=3).as_bytes()
+
+
+def _cut(frame: bytes) -> bytes:
+    """Returns a frame without its first bytes, which say nothing new."""
+    assert not frame or frame[:5] == FRAME_START[:5]
+    return frame[len(FRAME_START) :]
+
+
+def _expand(decompressor: ZstdDecompressor, data: bytes, limit: int) -> bytes:
+    """Returns the content of a frame; one that is larger than the limit is refused."""
+    try:
+        return decompressor.decompress(FRAME_START + data, max_output_size=limit, allow_extra_data=False)
+    except ZstdError as error:
+        raise CorruptRecordError(f"a block does not expand: {error}") from None

@@ -1,0 +1,325 @@
+"""Blocks to records, in bulk: any bytes decode or are reported, and nothing is touched out of bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import int64, uint8, uint16, uint32
+
+from ...jit.compiler import inner, kernel
+from ...jit.pointers import ONE, ZERO, U, adv, ctz, ptr
+from ...position.tables import ZC, ZO
+from .layout_kernel import (
+    CLOCK,
+    EDGES,
+    EMPTIED,
+    EMPTIED_SQUARES,
+    EN_PASSANT,
+    EVALUATOR,
+    FILLED,
+    FILLED_SQUARES,
+    FIXED,
+    FLAGS,
+    HAS_RUN,
+    HEADER,
+    LOW,
+    MAGNITUDE,
+    MAX_CODE,
+    MAX_DRAW,
+    MAX_EDGE_DRAW,
+    MAX_MOVES,
+    MAX_RUN,
+    MEN,
+    MEN_KINDS,
+    META,
+    MOVES,
+    NO_MAN,
+    PW,
+    Q_DRAW,
+    Q_HIGH,
+    REFERENCE,
+    RUNS,
+    UNIT,
+    V_DRAW,
+    V_HIGH,
+    is_position,
+    man_at,
+    pointers,
+)
+
+# the reader: cursors of the columns of any length, of which the last goes on to n and r, then
+NUMBERS, END, FAILED, READER = RUNS, RUNS + 1, RUNS + 2, RUNS + 3
+
+
+@inner
+def _next(data: Any, reader: Any, column: Any) -> Any:
+    """Returns the next byte of a column of any length; its end has been checked."""
+    at = reader[column]
+    reader[column] = at + 1
+    return int64(data[at])
+
+
+@inner
+def _varint(data: Any, reader: Any) -> Any:
+    x = int64(0)
+    for shift in range(0, 35, 7):
+        at = reader[NUMBERS]
+        if at >= reader[END]:
+            break
+        reader[NUMBERS] = at + 1
+        byte = int64(data[at])
+        x |= (byte & 127) << shift
+        if byte < 128 and x >> 32 == 0:
+            return x
+    reader[FAILED] = 1
+    return int64(0)
+
+
+@inner
+def _float(reader: Any, data: Any, low: Any, high: Any) -> Any:
+    """Returns the bits of a value in [-1, 1], of three low bytes and a high one."""
+    bits = int64(data[low]) | (int64(data[low + 1]) << 8) | (int64(data[low + 2]) << 16) | (int64(high) << 24)
+    if bits & MAGNITUDE > UNIT:
+        reader[FAILED] = 1
+    return uint32(bits)
+
+
+@inner
+def _draw(reader: Any, low: Any, high: Any, most: Any) -> Any:
+    d = int64(low) | (int64(high) << 8)
+    if d > most:
+        reader[FAILED] = 1
+    return uint16(d)
+
+
+@inner
+def _squares(data: Any, reader: Any, column: Any, count: Any) -> Any:
+    squares = ZERO
+    square = int64(-1)
+    for _ in range(count):
+        square += 1 + _next(data, reader, column)
+        if square > 63:
+            reader[FAILED] = 1
+            return ZERO
+        squares |= ONE << U(square)
+    return squares
+
+
+@inner
+def _men_key(T: Any, s: Any, squares: Any) -> Any:
+    """Returns the Polyglot words of the men on some squares."""
+    key = ZERO
+    squares &= s[6] | s[7]
+    while squares:
+        bit = squares & (~squares + ONE)
+        man = man_at(s, bit)
+        if man < 6:
+            key ^= T[ZO + 128 * man + 64 + ctz(bit)]
+        else:
+            key ^= T[ZO + 128 * (man - 6) + ctz(bit)]
+        squares ^= bit
+    return key
+
+
+@inner
+def _meta_key(T: Any, meta: Any) -> Any:
+    key = T[ZC + ((meta >> 1) & 15)]
+    ep = (meta >> 5) & 127
+    if ep:
+        key ^= T[ZO + 772 + ((ep - 1) & 7)]
+    return key if meta & 1 else key ^ T[ZO + 780]
+
+
+@inner
+def _men(data: Any, reader: Any, s: Any, base: Any, emptied: Any, filled: Any) -> Any:
+    """Puts the men on the filled squares."""
+    while filled:
+        man = man_at(base, emptied & (~emptied + ONE)) if emptied else int64(NO_MAN)
+        emptied &= emptied - ONE
+        x = _next(data, reader, int64(MEN))
+        man += x if x < MEN_KINDS else int64(0)
+        man -= MEN_KINDS if man >= MEN_KINDS else int64(0)
+        if x >= MEN_KINDS or man == NO_MAN:
+            reader[FAILED] = 1
+            return
+        bit = filled & (~filled + ONE)
+        s[man if man < 6 else man - 6] |= bit
+        s[6 if man < 6 else 7] |= bit
+        filled ^= bit
+
+
+@inner
+def _meta(data: Any, reader: Any, x: Any, clock: Any, base: Any) -> Any:
+    meta = ((x >> 1) & 1) | ((((x >> 2) & 15) ^ ((int64(base) >> 1) & 15)) << 1) | (clock << 12)
+    if x >= 2 * HAS_RUN:
+        reader[FAILED] = 1
+    if x & 1:
+        square = _next(data, reader, int64(EN_PASSANT))
+        if square > 63:
+            reader[FAILED] = 1
+        meta |= ((square & 63) + 1) << 5
+    return meta
+
+
+@inner
+def _position(T: Any, data: Any, reader: Any, row: Any, size: Any, s: Any, base: Any) -> Any:
+    """Reads a position told from `base` into `s`, key included."""
+    emptied = _squares(data, reader, int64(EMPTIED_SQUARES), int64(row[size * EMPTIED]))
+    filled = _squares(data, reader, int64(FILLED_SQUARES), int64(row[size * FILLED]))
+    kept = ~(emptied | filled)
+    for w in range(8):
+        s[w] = base[w] & kept
+    if reader[FAILED]:
+        return
+    _men(data, reader, s, base, emptied, filled)
+    meta = _meta(data, reader, int64(row[size * META]), int64(row[size * CLOCK]), base[8])
+    if not is_position(s):
+        reader[FAILED] = 1
+        return
+    s[8] = U(meta)
+    s[9] = base[9] ^ _meta_key(T, int64(base[8])) ^ _meta_key(T, meta)
+    s[9] ^= _men_key(T, base, ~kept) ^ _men_key(T, s, ~kept)
+
+
+@inner
+def _open(data: Any, reader: Any, rows: Any, size: Any, codes: Any, edges: Any) -> Any:
+    """Sets the cursors of the columns of any length; fails if a column ends behind the block."""
+    moves = int64(0)
+    visited = int64(0)
+    ep = int64(0)
+    emptied = int64(0)
+    filled = int64(0)
+    for k in range(rows, rows + size):
+        moves += int64(data[k + size * MOVES])
+        visited += int64(data[k + size * EDGES])
+        ep += int64(data[k + size * META]) & 1
+        emptied += int64(data[k + size * EMPTIED])
+        filled += int64(data[k + size * FILLED])
+    reader[EN_PASSANT] = rows + FIXED * size + 2 * edges
+    reader[EMPTIED_SQUARES] = reader[EN_PASSANT] + ep
+    reader[FILLED_SQUARES] = reader[EMPTIED_SQUARES] + emptied
+    reader[MEN] = reader[FILLED_SQUARES] + filled
+    reader[NUMBERS] = reader[MEN] + filled
+    if moves != codes or visited != edges or reader[NUMBERS] > reader[END]:
+        reader[FAILED] = 1
+
+
+@inner
+def _codes(reader: Any, data: Any, at: Any, out: Any, n: Any) -> Any:
+    wrong = int64(0)
+    for j in range(n):
+        code = int64(data[at + j])
+        wrong |= 1 if code < 1 or code > MAX_CODE else 0
+        out[j] = uint8(code)
+    if wrong:
+        reader[FAILED] = 1
+
+
+@inner
+def _edges(data: Any, reader: Any, c: Any, first: Any, n: Any, low: Any, high: Any, drawn: Any) -> Any:
+    for e in range(n):
+        c.q[first + e] = _float(reader, data, low + LOW * e, data[high + n * Q_HIGH + e])
+        c.edge_d[first + e] = _draw(
+            reader, data[low + LOW * e + 3], data[high + n * Q_DRAW + e], int64(MAX_EDGE_DRAW)
+        )
+    for e in range(first, first + n):
+        c.n[e] = uint32(_varint(data, reader))
+    for e in range(first, first + n):
+        c.r[e] = uint32(_varint(data, reader) if drawn else 0)
+
+
+@inner
+def _run(data: Any, reader: Any, meta: Any, base: Any) -> Any:
+    """Returns a record's run: one of its own, or that of its reference."""
+    run = _varint(data, reader) if meta & HAS_RUN else int64(base)
+    if run > MAX_RUN:
+        reader[FAILED] = 1
+    return uint32(run)
+
+
+@inner
+def _records(
+    T: Any, data: Any, reader: Any, c: Any, first: Any, size: Any, low: Any, rows: Any, start: Any
+) -> Any:
+    """Reads the records of a block, but for their P codes and edges."""
+    for k in range(size):
+        i = first + k
+        row = adv(data, rows + k)
+        back = int64(row[size * REFERENCE])
+        moves = int64(row[size * MOVES])
+        edges = int64(row[size * EDGES])
+        if back > k or moves > MAX_MOVES or edges > moves:
+            reader[FAILED] = 1
+            return
+        base = adv(c.words, PW * (i - back)) if back else start
+        _position(T, data, reader, row, size, adv(c.words, PW * i), base)
+        if reader[FAILED]:
+            return
+        c.flags[i] = row[size * FLAGS]
+        c.evaluator[i] = row[size * EVALUATOR]
+        c.run[i] = _run(data, reader, int64(row[size * META]), c.run[i - back] if back else uint32(0))
+        c.v[i] = _float(reader, data, low + LOW * k, row[size * V_HIGH])
+        c.d[i] = _draw(reader, data[low + LOW * k + 3], row[size * V_DRAW], int64(MAX_DRAW))
+        c.code_offsets[i + 1] = c.code_offsets[i] + moves
+        c.edge_offsets[i + 1] = c.edge_offsets[i] + edges
+
+
+@inner
+def _decode_block(
+    T: Any, data: Any, reader: Any, c: Any, first: Any, at: Any, header: Any, start: Any
+) -> Any:
+    """Reads one block into the columns from record `first` on; the reader tells whether it was sound."""
+    size = (header & 31) + 1
+    codes = (header >> 5) & 0x1FFF
+    edges = (header >> 18) & 0x1FFF
+    low = at + HEADER
+    rows = low + LOW * (size + edges) + codes
+    if rows + FIXED * size + 2 * edges > reader[END]:
+        reader[FAILED] = 1
+        return
+    _open(data, reader, rows, size, codes, edges)
+    if reader[FAILED]:
+        return
+    _codes(reader, data, rows - codes, adv(c.codes, c.code_offsets[first]), codes)
+    _records(T, data, reader, c, first, size, low, rows, start)
+    if reader[FAILED]:
+        return
+    high = rows + FIXED * size
+    _edges(data, reader, c, c.edge_offsets[first], edges, low + LOW * size, high, header >> 31)
+    if reader[NUMBERS] != reader[END]:
+        reader[FAILED] = 1
+
+
+@inner
+def _header(data: Any) -> Any:
+    return int64(data[0]) | (int64(data[1]) << 8) | (int64(data[2]) << 16) | (int64(data[3]) << 24)
+
+
+@kernel
+def decode(T: Any, data: Any, ends: Any, start: Any, columns: Any, first: Any) -> Any:
+    """Decodes blocks into columns from record `first` on; returns the first unsound block, or their number.
+
+    Args:
+      T: the table of `tables.py`.
+      data: uint8, blocks one after the other as they were before compression.
+      ends: `[blocks]` int64, end of each block in `data`.
+      start: as in `encode`.
+      columns: `Columns` with room for what the headers announce; the offsets at `first` are set.
+    """
+    c = pointers(columns)
+    reader = np.zeros(READER, np.int64)
+    at = int64(0)
+    i = first
+    for b in range(len(ends)):
+        if ends[b] - at < HEADER:
+            return int64(b)
+        header = _header(adv(ptr(data, 0), at))
+        reader[END] = ends[b]
+        reader[FAILED] = 0
+        _decode_block(ptr(T, 0), ptr(data, 0), ptr(reader, 0), c, i, at, header, ptr(start, 0))
+        if reader[FAILED]:
+            return int64(b)
+        i += (header & 31) + 1
+        at = ends[b]
+    return int64(len(ends))

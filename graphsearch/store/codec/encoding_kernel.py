@@ -1,0 +1,301 @@
+"""Records to blocks, in bulk: the columns of each block, which zstd then compresses one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import int64, uint8
+
+from ...jit.compiler import inner, kernel
+from ...jit.pointers import ONE, U, adv, ctz, popc, ptr
+from .layout_kernel import (
+    BAD_FIELD,
+    BAD_POSITION,
+    BLOCK,
+    CLOCK,
+    EDGES,
+    EMPTIED,
+    EMPTIED_SQUARES,
+    EN_PASSANT,
+    EVALUATOR,
+    FILLED,
+    FILLED_SQUARES,
+    FIXED,
+    FLAGS,
+    HAS_RUN,
+    HEADER,
+    LOW,
+    MAGNITUDE,
+    MAX_CODE,
+    MAX_DRAW,
+    MAX_EDGE_DRAW,
+    MAX_MOVES,
+    MAX_RUN,
+    MEN,
+    MEN_KINDS,
+    META,
+    MOVES,
+    NO_MAN,
+    OK,
+    PW,
+    REFERENCE,
+    RUNS,
+    UNIT,
+    V_DRAW,
+    V_HIGH,
+    VARIABLE,
+    is_position,
+    man_at,
+    pointers,
+)
+
+RECORD_BYTES = LOW + FIXED + 1 + 64 + 64 + 3  # one record takes no more, besides its P codes and edges
+EDGE_BYTES = LOW + 2 + 5 + 5
+ROOM = 64 * BLOCK  # bytes for a column of any length
+
+
+@inner
+def _planes(s: Any, p: Any) -> Any:
+    """Writes four bit planes of the men on the 64 squares: kind 1..6 in three, Black in the fourth."""
+    p[0] = s[0] | s[2] | s[4]
+    p[1] = s[1] | s[2] | s[5]
+    p[2] = s[3] | s[4] | s[5]
+    p[3] = s[7]
+
+
+@inner
+def _difference(a: Any, b: Any) -> Any:
+    return (a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3])
+
+
+@inner
+def _best_reference(planes: Any, i: Any) -> Any:
+    """Returns which earlier record of the block has the fewest other squares, the nearest at ties."""
+    best: Any = int64(65)
+    reference: Any = i - 1
+    for j in range(i - 1, -1, -1):
+        x = popc(_difference(adv(planes, 4 * i), adv(planes, 4 * j)))
+        if x < best:
+            best = x
+            reference = j
+    return reference
+
+
+@inner
+def _append(columns: Any, sizes: Any, column: Any, x: Any) -> Any:
+    """Appends a byte to a column of any length."""
+    columns[ROOM * column + sizes[column]] = uint8(x)
+    sizes[column] += 1
+
+
+@inner
+def _squares(columns: Any, sizes: Any, column: Any, squares: Any) -> Any:
+    """Appends a set of squares: how many are skipped before each; returns their number."""
+    count = popc(squares)
+    next_one: Any = int64(0)
+    while squares:
+        square = ctz(squares)
+        squares &= squares - ONE
+        _append(columns, sizes, column, square - next_one)
+        next_one = square + 1
+    return count
+
+
+@inner
+def _position(rows: Any, size: Any, columns: Any, sizes: Any, s: Any, base: Any, changed: Any) -> Any:
+    """Writes a position as the squares that changed against `base`, then the other parts of it."""
+    men = s[6] | s[7]
+    emptied = changed & ~men
+    filled = changed & men
+    rows[size * EMPTIED] = uint8(_squares(columns, sizes, int64(EMPTIED_SQUARES), emptied))
+    rows[size * FILLED] = uint8(_squares(columns, sizes, int64(FILLED_SQUARES), filled))
+    while filled:
+        left = man_at(base, emptied & (~emptied + ONE)) if emptied else int64(NO_MAN)
+        emptied &= emptied - ONE
+        x = man_at(s, filled & (~filled + ONE)) - left
+        _append(columns, sizes, int64(MEN), x if x >= 0 else x + MEN_KINDS)
+        filled &= filled - ONE
+    meta = int64(s[8])
+    ep = (meta >> 5) & 127
+    castling = ((meta ^ int64(base[8])) >> 1) & 15
+    rows[size * META] = uint8((castling << 2) | ((meta & 1) << 1) | (1 if ep else 0))
+    if ep:
+        _append(columns, sizes, int64(EN_PASSANT), ep - 1)
+    rows[size * CLOCK] = uint8((meta >> 12) & 255)
+
+
+@inner
+def _varint(out: Any, at: Any, x: Any) -> Any:
+    """Writes a number in groups of 7 bits, lowest first; returns the end."""
+    while x > 127:
+        out[at] = uint8((x & 127) | 128)
+        x >>= 7
+        at += 1
+    out[at] = uint8(x)
+    return at + 1
+
+
+@inner
+def _run(meta: Any, columns: Any, sizes: Any, run: Any, base: Any) -> None:
+    """Appends a record's run if it is not that of its reference."""
+    if run != base:
+        meta[0] |= uint8(HAS_RUN)
+        sizes[RUNS] = _varint(adv(columns, ROOM * RUNS), sizes[RUNS], int64(run))
+
+
+@inner
+def _low(out: Any, at: Any, value: Any, d: Any) -> Any:
+    """Writes the low bytes of a value and its draws; returns the end."""
+    bits = int64(value)
+    out[at] = uint8(bits & 255)
+    out[at + 1] = uint8((bits >> 8) & 255)
+    out[at + 2] = uint8((bits >> 16) & 255)
+    out[at + 3] = uint8(int64(d) & 255)
+    return at + LOW
+
+
+@inner
+def _fits(c: Any, i: Any) -> Any:
+    """Returns OK, or what in record `i` has no place in the format."""
+    s = adv(c.words, PW * i)
+    if not is_position(s):
+        return int64(BAD_POSITION)
+    if s[8] >> U(20) or (s[8] >> U(5)) & U(127) > U(64):
+        return int64(BAD_POSITION)
+    moves = c.code_offsets[i + 1] - c.code_offsets[i]
+    edges = c.edge_offsets[i + 1] - c.edge_offsets[i]
+    if c.d[i] > MAX_DRAW or moves < 0 or moves > MAX_MOVES or edges < 0 or edges > moves:
+        return int64(BAD_FIELD)
+    if int64(c.v[i]) & MAGNITUDE > UNIT or c.run[i] > MAX_RUN:
+        return int64(BAD_FIELD)
+    for j in range(c.code_offsets[i], c.code_offsets[i + 1]):
+        if c.codes[j] < 1 or c.codes[j] > MAX_CODE:
+            return int64(BAD_FIELD)
+    for e in range(c.edge_offsets[i], c.edge_offsets[i + 1]):
+        if c.edge_d[e] > MAX_EDGE_DRAW or int64(c.q[e]) & MAGNITUDE > UNIT:
+            return int64(BAD_FIELD)
+    return int64(OK)
+
+
+@inner
+def _any_drawn(c: Any, first: Any, last: Any) -> Any:
+    for e in range(c.edge_offsets[first], c.edge_offsets[last]):
+        if c.r[e]:
+            return int64(1)
+    return int64(0)
+
+
+@inner
+def _head(c: Any, first: Any, last: Any, out: Any, at: Any) -> Any:
+    """Writes the header, the low bytes of all values and the P codes; returns the end."""
+    codes = c.code_offsets[last] - c.code_offsets[first]
+    edges = c.edge_offsets[last] - c.edge_offsets[first]
+    header = (last - first - 1) | (codes << 5) | (edges << 18) | (_any_drawn(c, first, last) << 31)
+    for byte in range(HEADER):
+        out[at + byte] = uint8((header >> (8 * byte)) & 255)
+    at += HEADER
+    for i in range(first, last):
+        at = _low(out, at, c.v[i], c.d[i])
+    for e in range(c.edge_offsets[first], c.edge_offsets[last]):
+        at = _low(out, at, c.q[e], c.edge_d[e])
+    for j in range(c.code_offsets[first], c.code_offsets[last]):
+        out[at] = c.codes[j]
+        at += 1
+    return at
+
+
+@inner
+def _records(
+    c: Any, first: Any, last: Any, start: Any, rows: Any, columns: Any, sizes: Any, planes: Any
+) -> Any:
+    """Writes the columns of one byte per record, and collects those of any length."""
+    size = last - first
+    _planes(start, adv(planes, 4 * BLOCK))
+    for i in range(first, last):
+        k = i - first
+        s = adv(c.words, PW * i)
+        here = adv(planes, 4 * k)
+        _planes(s, here)
+        j: Any = _best_reference(planes, k) if k else int64(BLOCK)
+        base = adv(c.words, PW * (first + j)) if k else start
+        row = adv(rows, k)
+        row[size * REFERENCE] = uint8(k - j if k else 0)
+        _position(row, size, columns, sizes, s, base, _difference(here, adv(planes, 4 * j)))
+        known = int64(c.run[first + j]) if k else int64(0)
+        _run(adv(row, size * META), columns, sizes, int64(c.run[i]), known)
+        row[size * FLAGS] = c.flags[i]
+        row[size * EVALUATOR] = c.evaluator[i]
+        row[size * V_HIGH] = uint8(int64(c.v[i]) >> 24)
+        row[size * V_DRAW] = uint8(int64(c.d[i]) >> 8)
+        row[size * MOVES] = uint8(c.code_offsets[i + 1] - c.code_offsets[i])
+        row[size * EDGES] = uint8(c.edge_offsets[i + 1] - c.edge_offsets[i])
+
+
+@inner
+def _edges(c: Any, first: Any, last: Any, out: Any, at: Any) -> Any:
+    """Writes the columns of one byte per edge; returns the end."""
+    for e in range(first, last):
+        out[at + e - first] = uint8(int64(c.q[e]) >> 24)
+        out[at + last - first + e - first] = uint8(int64(c.edge_d[e]) >> 8)
+    return at + 2 * (last - first)
+
+
+@inner
+def _rest(c: Any, first: Any, last: Any, drawn: Any, columns: Any, sizes: Any, out: Any, at: Any) -> Any:
+    """Writes the columns of any length, those of edges `first` to `last` included; returns the end."""
+    for column in range(VARIABLE):
+        for k in range(sizes[column]):
+            out[at] = columns[ROOM * column + k]
+            at += 1
+    for e in range(first, last):
+        at = _varint(out, at, int64(c.n[e]))
+    if drawn:
+        for e in range(first, last):
+            at = _varint(out, at, int64(c.r[e]))
+    return at
+
+
+@inner
+def _block(
+    c: Any, first: Any, last: Any, start: Any, lists: Any, sizes: Any, planes: Any, out: Any, at: Any
+) -> Any:
+    """Writes one block; returns the end."""
+    at = _head(c, first, last, out, at)
+    _records(c, first, last, start, adv(out, at), lists, sizes, planes)
+    at += FIXED * (last - first)
+    a = c.edge_offsets[first]
+    z = c.edge_offsets[last]
+    at = _edges(c, a, z, out, at)
+    return _rest(c, a, z, _any_drawn(c, first, last), lists, sizes, out, at)
+
+
+@kernel
+def encode(columns: Any, start: Any, out: Any, ends: Any) -> Any:
+    """Writes blocks one after the other; returns (OK, number of bytes), or (what is wrong, record).
+
+    Args:
+      columns: `Columns` of arrays, records in the order of the run.
+      start: `[10]` the position that the first record of a block is told from.
+      out: `[HEADER * blocks + RECORD_BYTES * R + codes + EDGE_BYTES * edges]` uint8, filled.
+      ends: `[blocks]` int64, where each block ends, filled.
+    """
+    c = pointers(columns)
+    planes = np.zeros(4 * (BLOCK + 1), np.uint64)
+    lists = np.zeros(ROOM * VARIABLE, np.uint8)
+    sizes = np.zeros(VARIABLE, np.int64)
+    total = int64(len(columns.v))
+    for i in range(total):
+        problem = _fits(c, i)
+        if problem != OK:
+            return problem, int64(i)
+    at = int64(0)
+    for b in range(len(ends)):
+        first = b * BLOCK
+        last: Any = min(total, first + BLOCK)
+        sizes[:] = 0
+        at = _block(
+            c, first, last, ptr(start, 0), ptr(lists, 0), ptr(sizes, 0), ptr(planes, 0), ptr(out, 0), at
+        )
+        ends[b] = at
+    return int64(OK), at + int64(planes[0] - planes[0]) + int64(lists[0] - lists[0])

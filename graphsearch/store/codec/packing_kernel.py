@@ -1,0 +1,89 @@
+"""Blocks as they are encoded to blocks as they are stored, many at once, around the frames of the library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import int64
+
+from ...jit.compiler import inner, kernel
+from ...jit.pointers import LOW32, U, ptr
+from .entropy_kernel import word
+from .layout_kernel import HEADER, LOW
+from .unpacking_kernel import CHECKSUM, LENGTH, crc32
+
+FRAME_START = 6  # bytes of each frame that are not stored
+OVERHEAD = LENGTH + CHECKSUM
+
+
+@inner
+def _shape(data: Any, at: Any) -> Any:
+    """Returns where the P codes and the columns of a block begin."""
+    header = int64(word(data, at) & LOW32)
+    records = (header & 31) + 1
+    edges = (header >> 18) & 0x1FFF
+    codes = at + HEADER + LOW * (records + edges)
+    return codes, codes + ((header >> 5) & 0x1FFF)
+
+
+@kernel
+def split(plain: Any, ends: Any, codes: Any, columns: Any) -> None:
+    """Fills where the P codes and the columns of each block begin.
+
+    Args:
+      plain: uint8, blocks before compression and 8 bytes more; ends: `[blocks]` int64, where each ends.
+      codes, columns: `[blocks]` int64, filled.
+    """
+    at = int64(0)
+    for b in range(len(ends)):
+        first, second = _shape(ptr(plain, 0), at)
+        codes[b] = first
+        columns[b] = second
+        at = ends[b]
+
+
+@inner
+def _copied(source: Any, at: Any, end: Any, out: Any, to: Any) -> Any:
+    for k in range(end - at):
+        out[to + k] = source[at + k]
+    return to + end - at
+
+
+@inner
+def _number(x: Any, count: Any, out: Any, to: Any) -> Any:
+    for _ in range(count):
+        out[to] = x & U(255)
+        x >>= U(8)
+        to += 1
+    return to
+
+
+@kernel
+def seal(plain: Any, ends: Any, frames: Any, frame_ends: Any, crc: Any, out: Any, out_ends: Any) -> None:
+    """Puts blocks together as they are stored.
+
+    Args:
+      plain, ends: as `split` takes them.
+      frames: uint8, for each block its frame of P codes, which may be empty, and that of its columns.
+      frame_ends: `[2 * blocks]` int64.
+      crc: the table of `unpacking.crc_tables`.
+      out: uint8 with room for low parts, frames and `OVERHEAD` bytes a block; filled. out_ends: likewise.
+    """
+    source, packed, target, table = ptr(plain, 0), ptr(frames, 0), ptr(out, 0), ptr(crc, 0)
+    at = int64(0)
+    frame = int64(0)
+    to = int64(0)
+    for b in range(len(ends)):
+        begin = to
+        low = at + HEADER
+        first = _shape(source, at)[0]
+        skipped = frame + FRAME_START if frame_ends[2 * b] > frame else frame
+        to = _copied(source, at, low, target, to)
+        to = _number(U(frame_ends[2 * b] - skipped), int64(LENGTH), target, to)
+        to = _copied(source, low, first, target, to)
+        to = _copied(packed, skipped, frame_ends[2 * b], target, to)
+        to = _copied(packed, frame_ends[2 * b] + FRAME_START, frame_ends[2 * b + 1], target, to)
+        to = _number(crc32(target, begin, to, table), int64(CHECKSUM), target, to)
+        out_ends[b] = to
+        frame = frame_ends[2 * b + 1]
+        at = ends[b]

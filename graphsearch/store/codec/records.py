@@ -1,0 +1,404 @@
+"""The block codec without Numba: records to blocks and back, one record at a time.
+
+`schema/segment.md` is the reference of the format. `store/codec/layout_kernel.py` does the same in bulk and
+must agree byte for byte before compression; this one serves single reads and is its oracle.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate, pairwise
+
+import chess
+import chess.polyglot
+import numpy as np
+
+from ...errors import CorruptRecordError
+from ...position.board import FREE_CLOCK, pack
+from ...position.values import D_SCALE
+from ...record.bounds import MOST_CODE
+from ...record.node import MAX_CODE, MAX_MOVES, MAX_RUN, MAX_VISITS, Edge, NodeRecord
+from .compression import HEADER, Dictionaries, Header, sampled
+
+BLOCK = 32  # records of a block
+
+# columns of one byte per record
+REFERENCE, EMPTIED, FILLED, META, CLOCK, FLAGS, EVALUATOR, V_HIGH, V_DRAW, MOVES, EDGES = range(11)
+FIXED = 11
+# columns of one byte per edge; then those of any length
+Q_HIGH, Q_DRAW = 11, 12
+EN_PASSANT, EMPTIED_SQUARES, FILLED_SQUARES, MEN, RUN, N, R = range(13, 20)
+ALL = 20
+HAS_RUN = 64  # bit of meta: the record's run is not that of its reference
+NO_MAN, MEN_KINDS = 12, 13
+
+START = tuple(int(word) for word in pack(chess.Board()))
+_U64 = (1 << 64) - 1
+_UNIT = 0x3F800000  # bits of 1.0 in float32
+
+Words = tuple[int, ...]
+
+
+def is_position(words: Sequence[int]) -> bool:
+    """Returns whether each man has one kind and colour, and the numbers of men are those of chess."""
+    white, black = words[6], words[7]
+    kinds = 0
+    for kind in words[:6]:
+        if kinds & kind:
+            return False
+        kinds |= kind
+    if kinds != white | black or white & black or words[0] & 0xFF000000000000FF:
+        return False
+    return all(
+        side.bit_count() <= 16 and (words[0] & side).bit_count() <= 8 and (words[5] & side).bit_count() == 1
+        for side in (white, black)
+    )
+
+
+def man_at(words: Sequence[int], square: int) -> int:
+    """Returns the man on a square: 0..5 white pawn to king, 6..11 black, `NO_MAN`."""
+    bit = 1 << square
+    if not (words[6] | words[7]) & bit:
+        return NO_MAN
+    kind = next(k for k in range(6) if words[k] & bit)
+    return kind + 6 if words[7] & bit else kind
+
+
+def changed_squares(a: Sequence[int], b: Sequence[int]) -> int:
+    """Returns the squares whose man differs, as a bitboard."""
+    changed = 0
+    for x, y in zip(a[:8], b[:8], strict=True):
+        changed |= x ^ y
+    return changed
+
+
+# ------------------------------------------------------------------ records -> blocks
+
+
+def encode_blocks(records: Sequence[NodeRecord]) -> tuple[Dictionaries, list[bytes]]:
+    """Returns the dictionaries and the blocks (with checksums) of the records of one chunk, in their order.
+
+    Raises:
+      CorruptRecordError: if a record has no place in the format.
+    """
+    plain = [encode_block(records[k : k + BLOCK], k) for k in range(0, len(records), BLOCK)]
+    dictionaries = Dictionaries.train([plain[i] for i in sampled(len(plain))])
+    return dictionaries, dictionaries.seal(plain)
+
+
+def encode_block(records: Sequence[NodeRecord], first: int = 0) -> bytes:
+    """Returns a block before compression; `first` is the number of its first record in messages."""
+    for i, record in enumerate(records, first):
+        _check_fits(i, record)
+    edges = [edge for record in records for edge in record.edges]
+    codes = b"".join(record.codes for record in records)
+    drawn = any(edge.r for edge in edges)
+    header = Header(len(records), len(codes), len(edges), drawn=drawn).to_bytes()
+    values = [(record.v, record.d) for record in records] + [(edge.q, edge.d) for edge in edges]
+    low = b"".join(struct.pack("<I", _float_bits(x) & 0xFFFFFF | (d & 255) << 24) for x, d in values)
+    return header + low + codes + _columns(records, edges, drawn=drawn)
+
+
+def _check_fits(i: int, record: NodeRecord) -> None:
+    meta = record.words[8]
+    most_draws = max((edge.d for edge in record.edges), default=0)
+    moves = len(record.codes)
+    if not is_position(record.words) or meta >> 20 or meta >> 5 & 127 > 64:
+        raise CorruptRecordError(f"record {i} of the batch has an impossible position")
+    if record.d > D_SCALE or most_draws > MOST_CODE or not 0 <= record.run <= MAX_RUN:
+        raise CorruptRecordError(f"record {i} of the batch has a field out of range")
+    if not len(record.edges) <= moves <= MAX_MOVES:
+        raise CorruptRecordError(f"record {i} of the batch has a field out of range")
+    if any(not abs(x) <= 1.0 for x in (record.v, *(edge.q for edge in record.edges))):
+        raise CorruptRecordError(f"record {i} of the batch has a value outside [-1, 1]")
+    if any(not 1 <= code <= MAX_CODE for code in record.codes):
+        raise CorruptRecordError(f"record {i} of the batch has a field out of range")
+
+
+def _columns(records: Sequence[NodeRecord], edges: Sequence[Edge], *, drawn: bool) -> bytes:
+    columns = [bytearray() for _ in range(ALL)]
+    for i, record in enumerate(records):
+        base, run = START, 0
+        columns[REFERENCE].append(0)
+        if i:
+            j = min(range(i), key=lambda j: (changed_squares(record.words, records[j].words).bit_count(), -j))
+            columns[REFERENCE][-1] = i - j
+            base, run = records[j].words, records[j].run
+        _append_position(columns, record.words, base)
+        if record.run != run:
+            columns[META][-1] |= HAS_RUN
+            columns[RUN] += _varint(record.run)
+        columns[FLAGS].append(record.flags)
+        columns[EVALUATOR].append(record.evaluator)
+        columns[V_HIGH].append(_float_bits(record.v) >> 24)
+        columns[V_DRAW].append(record.d >> 8)
+        columns[MOVES].append(len(record.codes))
+        columns[EDGES].append(len(record.edges))
+    columns[Q_HIGH] += bytes(_float_bits(edge.q) >> 24 for edge in edges)
+    columns[Q_DRAW] += bytes(edge.d >> 8 for edge in edges)
+    columns[N] += b"".join(_varint(edge.n) for edge in edges)
+    columns[R] += b"".join(_varint(edge.r) for edge in edges if drawn)
+    return b"".join(columns)
+
+
+def _append_position(columns: list[bytearray], words: Words, base: Words) -> None:
+    changed = changed_squares(words, base)
+    men = words[6] | words[7]
+    emptied, filled = (list(chess.scan_forward(changed & mask)) for mask in (~men & _U64, men))
+    columns[EMPTIED].append(len(emptied))
+    columns[FILLED].append(len(filled))
+    columns[EMPTIED_SQUARES] += _gaps(emptied)
+    columns[FILLED_SQUARES] += _gaps(filled)
+    for k, square in enumerate(filled):
+        left = man_at(base, emptied[k]) if k < len(emptied) else NO_MAN
+        columns[MEN].append((man_at(words, square) - left) % MEN_KINDS)
+    meta = words[8]
+    ep = meta >> 5 & 127
+    columns[META].append(((meta ^ base[8]) >> 1 & 15) << 2 | (meta & 1) << 1 | (ep > 0))
+    columns[EN_PASSANT] += bytes([ep - 1]) if ep else b""
+    columns[CLOCK].append(meta >> 12 & 255)
+
+
+def _gaps(squares: Sequence[int]) -> bytes:
+    """Returns how many squares are skipped before each one."""
+    return bytes(b - a - 1 for a, b in pairwise([-1, *squares]))
+
+
+def _varint(x: int) -> bytes:
+    """Returns an unsigned number in groups of 7 bits, lowest first; bit 7: more follow."""
+    out = bytearray()
+    while x > 127:
+        out.append(x & 127 | 128)
+        x >>= 7
+    out.append(x)
+    return bytes(out)
+
+
+def _float_bits(x: float) -> int:
+    return int.from_bytes(np.float32(x).tobytes(), "little")
+
+
+# ------------------------------------------------------------------ blocks -> records
+
+
+def decode_block(plain: bytes) -> list[NodeRecord]:
+    """Returns the records of a block as it was before compression.
+
+    Raises:
+      CorruptRecordError: if its bytes are no records.
+    """
+    return [_with_key(record) for record in _BlockReader(plain).records()]
+
+
+def find_in_block(plain: bytes, identity: Words) -> NodeRecord | None:
+    """Returns the record of a position in a block as it was before compression, or None.
+
+    Reads no further than that record, and of those before it only where their men stand.
+
+    Args:
+      plain: the block.
+      identity: the position's row of `order.identities`.
+
+    Raises:
+      CorruptRecordError: if the bytes read are no records.
+    """
+    record = _BlockReader(plain).find(identity)
+    return None if record is None else _with_key(record)
+
+
+def _identity(words: Words) -> Words:
+    """Returns what tells records apart, as `order.identities`."""
+    meta = words[8]
+    return (*words[:8], meta if meta >> 12 > FREE_CLOCK else meta & 0xFFF)
+
+
+def _with_key(record: NodeRecord) -> NodeRecord:
+    return replace(record, words=(*record.words[:9], polyglot_key(record.words)))
+
+
+class _BlockReader:
+    """One pass over the columns of a block."""
+
+    def __init__(self, plain: bytes) -> None:
+        self._header = header = Header.of(plain)
+        codes_at, columns_at = header.parts()
+        if len(plain) < columns_at:
+            raise CorruptRecordError("a block is too short")
+        self._low = np.frombuffer(plain[HEADER:codes_at], "<u4").tolist()
+        self._codes = plain[codes_at:columns_at]
+        self._bytes = plain[columns_at:]
+        self._columns = self._split()
+        self._at = [0] * ALL
+
+    def _split(self) -> list[bytes]:
+        """Returns the columns up to the men; what is left are the varints of runs, n, then r."""
+        header = self._header
+        sizes = [header.records] * FIXED + [header.edges] * 2
+        fixed = sum(sizes)
+        size = header.records
+        count = [self._bytes[size * c : size * (c + 1)] for c in range(FIXED)]
+        emptied, filled = sum(count[EMPTIED]), sum(count[FILLED])
+        sizes += [sum(x & 1 for x in count[META]), emptied, filled, filled]
+        ends = np.cumsum([0, *sizes]).tolist()
+        if len(self._bytes) < max(fixed, ends[-1]):
+            raise CorruptRecordError("a block is too short")
+        if sum(count[MOVES]) != header.codes or sum(count[EDGES]) != header.edges:
+            raise CorruptRecordError("a block does not hold what its header says")
+        columns = [self._bytes[a:b] for a, b in pairwise(ends)]
+        return [*columns, self._bytes[ends[-1] :]]
+
+    def records(self) -> Iterator[NodeRecord]:
+        """Yields the records; their words have no key yet."""
+        runs, numbers = self._numbers()
+        found: list[NodeRecord] = []
+        for i in range(self._header.records):
+            found.append(self._record(i, found, runs, numbers))
+            yield found[-1]
+
+    def find(self, identity: Words) -> NodeRecord | None:
+        """Returns the record of a position, without its key, or None."""
+        words: list[Words] = []
+        run_of: list[int] = []  # which of the runs that the block lists is each record's, from 1; 0: none
+        listed = 0
+        for i in range(self._header.records):
+            byte = [column[i] for column in self._columns[:FIXED]]
+            base = self._base(i, byte)
+            words.append(self._position(byte, START if base is None else words[base]))
+            own = byte[META] & HAS_RUN
+            listed += own > 0
+            run_of.append(listed if own else 0 if base is None else run_of[base])
+            if _identity(words[i]) == identity:
+                runs, numbers = self._numbers()
+                return self._filled(i, byte, words[i], ([0, *runs])[run_of[i]], numbers)
+            self._at[MOVES] += byte[MOVES]
+            self._at[EDGES] += byte[EDGES]
+        return None
+
+    def _numbers(self) -> tuple[Iterator[int], list[tuple[int, int]]]:
+        """Returns the runs of the records that have one of their own, and n and r of all edges."""
+        runs = sum((x & HAS_RUN) > 0 for x in self._columns[META])
+        wanted = runs + self._header.edges * (1 + self._header.drawn)
+        found = _read_varints(self._columns[RUN], wanted)
+        if any(run > MAX_RUN for run in found[:runs]):
+            raise CorruptRecordError("the number of a run is out of range")
+        n, r = found[runs : runs + self._header.edges], found[runs + self._header.edges :]
+        return iter(found[:runs]), list(zip(n, r or [0] * len(n), strict=True))
+
+    def _base(self, i: int, byte: list[int]) -> int | None:
+        """Returns the record that record `i` is told from, None for the start position."""
+        if byte[REFERENCE] > i:
+            raise CorruptRecordError("a record is told from none of its block")
+        return i - byte[REFERENCE] if byte[REFERENCE] else None
+
+    def _record(
+        self, i: int, before: list[NodeRecord], runs: Iterator[int], numbers: list[tuple[int, int]]
+    ) -> NodeRecord:
+        byte = [column[i] for column in self._columns[:FIXED]]
+        place = self._base(i, byte)
+        base = None if place is None else before[place]
+        words = self._position(byte, base.words if base else START)
+        run = next(runs) if byte[META] & HAS_RUN else base.run if base else 0
+        return self._filled(i, byte, words, run, numbers)
+
+    def _filled(
+        self, i: int, byte: list[int], words: Words, run: int, numbers: list[tuple[int, int]]
+    ) -> NodeRecord:
+        """Returns record `i`, whose position and run are known."""
+        codes = self._next(self._codes, MOVES, byte[MOVES])
+        if byte[MOVES] > MAX_MOVES or byte[EDGES] > byte[MOVES]:
+            raise CorruptRecordError(f"{byte[EDGES]} edges of {byte[MOVES]} moves")
+        if any(not 1 <= code <= MAX_CODE for code in codes):
+            raise CorruptRecordError("a prior code is out of range")
+        v, d = _value(self._low[i], byte[V_HIGH], byte[V_DRAW], D_SCALE)
+        first = self._at[EDGES]
+        self._at[EDGES] += byte[EDGES]
+        edges = tuple(self._edge(e, *numbers[e]) for e in range(first, self._at[EDGES]))
+        return NodeRecord(words, v, d, byte[EVALUATOR], byte[FLAGS], codes, edges, run)
+
+    def _edge(self, e: int, n: int, r: int) -> Edge:
+        low = self._low[self._header.records + e]
+        return Edge(n, r, *_value(low, self._columns[Q_HIGH][e], self._columns[Q_DRAW][e], MOST_CODE))
+
+    def _position(self, byte: list[int], base: Words) -> Words:
+        emptied = _squares(self._next(self._columns[EMPTIED_SQUARES], EMPTIED, byte[EMPTIED]))
+        filled = _squares(self._next(self._columns[FILLED_SQUARES], FILLED, byte[FILLED]))
+        kept = ~sum(1 << square for square in {*emptied, *filled})
+        words = [word & kept for word in base[:8]] + [0, 0]
+        men = self._next(self._columns[MEN], MEN, len(filled))
+        for k, (square, x) in enumerate(zip(filled, men, strict=True)):
+            man = ((man_at(base, emptied[k]) if k < len(emptied) else NO_MAN) + x) % MEN_KINDS
+            if x >= MEN_KINDS or man == NO_MAN:
+                raise CorruptRecordError("a man is of no kind")
+            words[man % 6] |= 1 << square
+            words[6 + man // 6] |= 1 << square
+        if not is_position(words):
+            raise CorruptRecordError("a record has an impossible position")
+        words[8] = self._meta(byte, base[8])
+        return tuple(words)
+
+    def _meta(self, byte: list[int], base: int) -> int:
+        x = byte[META]
+        meta = x >> 1 & 1 | (x >> 2 & 15 ^ base >> 1 & 15) << 1 | byte[CLOCK] << 12
+        ep = self._next(self._columns[EN_PASSANT], META, x & 1)
+        if x >= 2 * HAS_RUN or any(square > 63 for square in ep):
+            raise CorruptRecordError("a square is off the board")
+        return meta | (ep[0] + 1) << 5 if ep else meta
+
+    def _next(self, column: bytes, name: int, count: int) -> bytes:
+        """Returns the next bytes of a column; `name` tells whose place in it is moved on."""
+        first = self._at[name]
+        self._at[name] += count
+        return column[first : self._at[name]]
+
+
+def _squares(gaps: bytes) -> list[int]:
+    squares = [end - 1 for end in accumulate(gap + 1 for gap in gaps)]
+    if squares and squares[-1] > 63:
+        raise CorruptRecordError("a changed square is off the board")
+    return squares
+
+
+def _read_varints(data: bytes, wanted: int) -> list[int]:
+    """Returns the numbers that fill the data, lowest groups of 7 bits first."""
+    groups = np.frombuffer(data, np.uint8)
+    ends = np.nonzero(groups < 128)[0] + 1
+    lengths = np.diff(ends, prepend=0)
+    if len(ends) < wanted or (lengths > 5).any():
+        raise CorruptRecordError("a number does not end")
+    if len(ends) > wanted or (wanted and ends[-1] != len(data)) or (not wanted and len(data)):
+        raise CorruptRecordError("a block is too long")
+    if not wanted:
+        return []
+    shifts = np.arange(len(data)) - np.repeat(ends - lengths, lengths)
+    found = np.add.reduceat((groups & np.uint8(127)).astype(np.int64) << 7 * shifts, ends - lengths)
+    if int(found.max()) > MAX_VISITS:
+        raise CorruptRecordError(f"{found.max()} visits")
+    return found.tolist()  # type: ignore[no-any-return]
+
+
+def _value(low: int, high: int, draw: int, most: int) -> tuple[float, int]:
+    """Returns a value in [-1, 1] and its draw field, at most `most`."""
+    bits, d = high << 24 | low & 0xFFFFFF, draw << 8 | low >> 24
+    if bits & 0x7FFFFFFF > _UNIT:
+        raise CorruptRecordError("a value is outside [-1, 1]")
+    if d > most:
+        raise CorruptRecordError(f"draws of {d} per mille")
+    return float(np.uint32(bits).view(np.float32)), d
+
+
+def polyglot_key(words: Sequence[int]) -> int:
+    """Returns the Polyglot key of packed words (the last one is not read)."""
+    table = chess.polyglot.POLYGLOT_RANDOM_ARRAY
+    key = 0
+    for kind in range(6):
+        for black in (0, 1):
+            for square in chess.scan_forward(words[kind] & words[6 + black]):
+                key ^= table[64 * (2 * kind + 1 - black) + square]
+    meta = words[8]
+    for right in range(4):
+        key ^= table[768 + right] if meta >> (1 + right) & 1 else 0
+    ep = meta >> 5 & 127
+    key ^= table[772 + (ep - 1 & 7)] if ep else 0
+    return key if meta & 1 else key ^ table[780]

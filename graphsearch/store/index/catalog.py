@@ -1,0 +1,305 @@
+"""The index of runs, held in RAM: which segment has which chunks, and what is in them by key."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import CorruptRecordError
+from ..codec.compression import Dictionaries
+
+_U64 = (1 << 64) - 1
+KEPT_DICTIONARIES = 16  # of chunks, some 60 kB each
+
+U64s = NDArray[np.uint64]
+Bits = NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class ChunkIndex:
+    """What is needed to find and read the blocks of a chunk; immutable, kept by chunk id.
+
+    Attributes:
+      keys: `[blocks]` sort key of the first record of each block.
+      dictionary: the dictionaries of its blocks as stored.
+      bloom: filter over the keys of all its records; empty in an index that is kept without it.
+    """
+
+    keys: U64s
+    dictionary: bytes
+    bloom: Bits
+
+    @property
+    def checksum(self) -> int:
+        """CRC-32 over keys, dictionary and bloom filter as stored."""
+        keys = self.keys.astype("<u8").tobytes()
+        return zlib.crc32(self.bloom.tobytes(), zlib.crc32(self.dictionary, zlib.crc32(keys)))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes in RAM."""
+        return self.keys.nbytes + len(self.dictionary) + self.bloom.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One row of `chunk`; blocks below `gone` have moved on into a merged run."""
+
+    id: int
+    segment: int
+    first_block: int
+    blocks: int
+    gone: int
+    records: int
+    first_key: int
+
+    @classmethod
+    def of_row(cls, row: Sequence[int]) -> Chunk:
+        """Returns the chunk of a row, in the order of the attributes."""
+        chunk_id, segment, first_block, blocks, gone, records, first_key = row
+        return cls(chunk_id, segment, first_block, blocks, gone, records, first_key & _U64)
+
+    def block_id(self, i: int) -> int:
+        """Returns the row of block `i` of the chunk."""
+        return self.first_block + i
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One sorted run; a younger one has the greater age number."""
+
+    id: int
+    age: int
+    merged_into: int | None
+    frontier: int | None
+    chunks: list[Chunk] = field(default_factory=list)
+
+    @property
+    def records(self) -> int:
+        """Records in its blocks."""
+        return sum(chunk.records for chunk in self.chunks)
+
+
+def read_segments(connection: sqlite3.Connection, path: Path) -> list[Segment]:
+    """Returns all runs, newest first, with their chunks.
+
+    Raises:
+      CorruptRecordError: if a chunk belongs to no run.
+    """
+    rows = connection.execute(
+        "SELECT id, age, merged_into, frontier FROM segment ORDER BY age DESC, id DESC"
+    ).fetchall()
+    by_id = {row[0]: Segment(row[0], row[1], row[2], _unsigned(row[3])) for row in rows}
+    for row in connection.execute(
+        "SELECT id, segment, first_block, blocks, gone, records, first_key FROM chunk ORDER BY id"
+    ).fetchall():
+        if row[1] not in by_id:
+            raise CorruptRecordError(f"{path}: chunk {row[0]} belongs to run {row[1]}, which is missing")
+        by_id[row[1]].chunks.append(Chunk.of_row(row))
+    return list(by_id.values())
+
+
+def chunk_name(path: Path, chunk: Chunk, block: int | None = None) -> str:
+    """Returns how messages call a chunk or a block."""
+    where = f"{path}: run {chunk.segment}, chunk {chunk.id}"
+    return where if block is None else f"{where}, block {chunk.block_id(block)}"
+
+
+def read_index(connection: sqlite3.Connection, path: Path, chunk: Chunk) -> ChunkIndex:
+    """Returns the index of a chunk from the file.
+
+    Raises:
+      CorruptRecordError: if it is not what was written.
+    """
+    row = connection.execute(
+        "SELECT checksum, keys, dictionary, bloom FROM chunk WHERE id = ?", (chunk.id,)
+    ).fetchone()
+    if row is not None:
+        checksum, keys, dictionary, bloom = row
+        found = zlib.crc32(bloom, zlib.crc32(dictionary, zlib.crc32(keys)))
+        if found == checksum and len(keys) == 8 * chunk.blocks:
+            words = np.frombuffer(keys, "<u8").astype(np.uint64)
+            return ChunkIndex(words, dictionary, np.frombuffer(bytearray(bloom), np.uint8))
+    raise CorruptRecordError(f"{chunk_name(path, chunk)}: its index is damaged")
+
+
+class Indexes:
+    """Indexes of chunks by id, shared by the writer and the readers of one process.
+
+    Ids are never used twice, so an entry is never wrong; one that is missing is read from the file. Every
+    change is one operation on a dict, which threads may make at once.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[int, ChunkIndex] = {}
+        self._fresh: dict[int, ChunkIndex] = {}  # of the open transaction, seen by the writer alone
+        self.keep_blooms = False  # of new chunks, until a reader has taken them
+        self._committed = 0  # the largest id that no rollback can free to be used again
+
+    def get(self, chunk: Chunk) -> ChunkIndex | None:
+        """Returns the index of a committed chunk, with or without its filter, or None."""
+        return self._kept.get(chunk.id)
+
+    def keep(self, chunk_id: int, index: ChunkIndex, *, bloom: bool = False) -> ChunkIndex:
+        """Keeps an index, without its filter unless told otherwise; returns it as given."""
+        if chunk_id <= self._committed:
+            self._kept[chunk_id] = index if bloom else replace(index, bloom=index.bloom[:0].copy())
+        return index
+
+    def add(self, chunk_id: int, index: ChunkIndex) -> None:
+        """Keeps the index of a chunk that the open transaction writes, for readers once it is committed."""
+        self._fresh[chunk_id] = index
+
+    def fresh(self, chunk: Chunk) -> ChunkIndex | None:
+        """Returns the index of a chunk that the open transaction has written, or None."""
+        return self._fresh.get(chunk.id)
+
+    def forget(self) -> None:
+        """Drops what the transaction wrote: its ids may be used again."""
+        self._fresh = {}
+
+    def commit(self, ids: set[int]) -> None:
+        """Gives what the transaction wrote to the readers; `ids` are the chunks that there are now."""
+        self._committed = max(self._committed, *ids, 0)
+        fresh, self._fresh = self._fresh, {}
+        for chunk_id in fresh.keys() & ids:
+            self.keep(chunk_id, fresh[chunk_id], bloom=self.keep_blooms)
+        for chunk_id in self._kept.keys() - ids:
+            self._kept.pop(chunk_id, None)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that all of them take in RAM."""
+        return sum(index.nbytes for index in list(self._kept.values()))
+
+
+class Directory:
+    """The chunks of all runs, newest run first, by the sort keys that they may hold."""
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self._chunks = [chunk for segment in segments for chunk in segment.chunks]
+        firsts = [[chunk.first_key for chunk in segment.chunks] for segment in segments]
+        self._firsts = np.array([key for run in firsts for key in run], np.uint64)
+        # a chunk may end in the sort key that the next one of its run begins with
+        following = [key for run in firsts for key in [*run[1:], *([_U64] if run else [])]]
+        self._following = np.array(following, np.uint64)
+
+    def around(self, sort_key: int) -> Iterator[Chunk]:
+        """Yields the chunks that may hold a sort key, those of the newest run first."""
+        key = np.uint64(sort_key)
+        for place in np.nonzero((self._firsts <= key) & (key <= self._following))[0].tolist():
+            yield self._chunks[place]
+
+    def __iter__(self) -> Iterator[tuple[Chunk, np.uint64, np.uint64]]:
+        """Yields every chunk with the least and the largest sort key that it may hold."""
+        return zip(self._chunks, self._firsts, self._following, strict=True)
+
+
+class Catalog:
+    """All runs, newest first, as of the last `load`."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+        self._dictionaries: OrderedDict[int, Dictionaries] = OrderedDict()
+        self.indexes = Indexes()
+        self.generation = 0  # grows with every load
+        self.segments: list[Segment] = []
+        self._directory: Directory | None = None
+        self.load()
+        self.committed()
+
+    def load(self, *, forget: bool = False) -> None:
+        """Reads the lists of runs and chunks again; `forget` drops what a rolled back transaction wrote."""
+        self.segments = read_segments(self._connection, self._path)
+        ids = set() if forget else self._ids()
+        if forget:
+            self.indexes.forget()
+        self._dictionaries = OrderedDict((k, v) for k, v in self._dictionaries.items() if k in ids)
+        self.generation += 1
+        self._directory = None
+
+    def committed(self) -> None:
+        """Notes that what was loaded is committed: its indexes may be kept, and seen by readers."""
+        self.indexes.commit(self._ids())
+
+    def _ids(self) -> set[int]:
+        return {chunk.id for segment in self.segments for chunk in segment.chunks}
+
+    @property
+    def directory(self) -> Directory:
+        """Which chunks may hold a sort key."""
+        if self._directory is None:
+            self._directory = Directory(self.segments)
+        return self._directory
+
+    @property
+    def records(self) -> int:
+        """Records in all runs, superseded versions included."""
+        return sum(segment.records for segment in self.segments)
+
+    def index(self, chunk: Chunk) -> ChunkIndex:
+        """Returns the index of a chunk, read on first use and kept; its filter may be missing.
+
+        Raises:
+          CorruptRecordError: if it is not what was written.
+        """
+        found = self.indexes.fresh(chunk) or self.indexes.get(chunk)
+        return found or self.indexes.keep(chunk.id, read_index(self._connection, self._path, chunk))
+
+    def full_index(self, chunk: Chunk) -> ChunkIndex:
+        """Returns the index of a chunk with its filter, read on first use and kept.
+
+        Raises:
+          CorruptRecordError: if it is not what was written.
+        """
+        found = self.indexes.fresh(chunk) or self.indexes.get(chunk)
+        if found is None or not len(found.bloom):
+            found = read_index(self._connection, self._path, chunk)
+            self.indexes.keep(chunk.id, found, bloom=True)
+        return found
+
+    def name(self, chunk: Chunk, block: int | None = None) -> str:
+        """Returns how messages call a chunk or a block."""
+        return chunk_name(self._path, chunk, block)
+
+    def dictionaries(self, chunk: Chunk) -> Dictionaries:
+        """Returns the dictionaries of a chunk, of those last used without loading them again.
+
+        Raises:
+          CorruptRecordError: if they are none.
+        """
+        found = self._dictionaries.pop(chunk.id, None)
+        if found is None:
+            found = self._load_dictionaries(chunk)
+        self._dictionaries[chunk.id] = found
+        while len(self._dictionaries) > KEPT_DICTIONARIES:
+            self._dictionaries.popitem(last=False)
+        return found
+
+    def _load_dictionaries(self, chunk: Chunk) -> Dictionaries:
+        stored = self.index(chunk).dictionary
+        try:
+            return Dictionaries.from_bytes(stored)
+        except CorruptRecordError as error:
+            raise CorruptRecordError(f"{self.name(chunk)}: {error}") from None
+
+
+def _unsigned(x: int | None) -> int | None:
+    return None if x is None else x & _U64
+
+
+def signed(x: int) -> int:
+    """Returns a 64-bit word as SQLite's signed integer.
+
+    >>> signed(1), signed((1 << 64) - 1)
+    (1, -1)
+    """
+    return x - (1 << 64) if x >> 63 else x

@@ -1,0 +1,136 @@
+"""The index of runs as flat arrays that kernels read: where a position may be, and in which blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import CorruptRecordError
+from .catalog import Chunk, ChunkIndex, Indexes, Segment
+from .locate_kernel import BlockArrays, FilterArrays, no_filter
+
+Read = Callable[[Chunk], ChunkIndex]
+
+
+@dataclass(frozen=True)
+class Index:
+    """All runs of one state of a file, newest first; immutable.
+
+    Attributes:
+      chunks: their chunks in the order of the arrays, those that cannot be read left out.
+      filter: sort keys and bloom filters of the chunks.
+      blocks: sort keys of their blocks.
+      shifts: `[chunks]` what leads from the index of a block of the chunk to its row.
+      dictionaries: those of each chunk, as stored.
+      lost: ids of the chunks that were left out.
+    """
+
+    chunks: tuple[Chunk, ...]
+    filter: FilterArrays
+    blocks: BlockArrays
+    shifts: NDArray[np.int64]
+    dictionaries: tuple[bytes, ...]
+    lost: frozenset[int]
+
+    def owners(self, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns which chunk each block is of."""
+        return np.searchsorted(self.blocks.starts, blocks, "right") - 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the arrays take."""
+        arrays = [*self.filter, *self.blocks, self.shifts]
+        return sum(int(array.nbytes) for array in arrays)
+
+
+def no_index() -> Index:
+    """Returns the index of an empty file."""
+    blocks = BlockArrays(np.zeros(1, np.int64), np.zeros(0, np.uint64))
+    return Index((), no_filter(), blocks, np.zeros(0, np.int64), (), frozenset())
+
+
+def build(
+    segments: Sequence[Segment],
+    old: Index,
+    indexes: Indexes,
+    read: Read,
+    on_damage: Callable[[CorruptRecordError], None],
+) -> Index:
+    """Returns the index of some runs, newest first.
+
+    Filters are taken over from `old` where it has them, so that only new chunks are looked at.
+
+    Args:
+      segments: the runs.
+      old: an index of an earlier state.
+      indexes: what is known of chunks; filters kept there are dropped, as the arrays hold them now.
+      read: reads the index of a chunk from the file.
+      on_damage: called with the error of each chunk that is left out, each once.
+    """
+    filters = {chunk.id: _filter_of(old, c) for c, chunk in enumerate(old.chunks)}
+    lost = set(old.lost)
+    kept: list[list[tuple[Chunk, ChunkIndex]]] = []
+    for segment in segments:
+        kept.append([])
+        for chunk in segment.chunks:
+            if chunk.id in lost or chunk.gone >= chunk.blocks:
+                continue
+            try:
+                index = _index_of(chunk, filters, indexes, read)
+            except CorruptRecordError as error:
+                lost.add(chunk.id)
+                on_damage(error)
+                continue
+            filters.setdefault(chunk.id, index.bloom)
+            kept[-1].append((chunk, index))
+    return _flat(kept, filters, frozenset(lost))
+
+
+def _filter_of(index: Index, c: int) -> NDArray[np.uint8]:
+    places = index.filter.places
+    return index.filter.bits[places[c] : places[c + 1]]  # type: ignore[no-any-return]
+
+
+def _index_of(
+    chunk: Chunk, filters: dict[int, NDArray[np.uint8]], indexes: Indexes, read: Read
+) -> ChunkIndex:
+    """Returns the index of a chunk, with its filter unless that is known; the filter is kept no more."""
+    found = indexes.get(chunk)
+    if found is None or not (len(found.bloom) or chunk.id in filters):
+        found = read(chunk)
+    if len(found.bloom) or indexes.get(chunk) is None:
+        indexes.keep(chunk.id, found)
+    return found
+
+
+def _flat(
+    kept: Sequence[Sequence[tuple[Chunk, ChunkIndex]]],
+    filters: dict[int, NDArray[np.uint8]],
+    lost: frozenset[int],
+) -> Index:
+    chunks = [chunk for run in kept for chunk, _ in run]
+    keys = [index.keys[chunk.gone :] for run in kept for chunk, index in run]
+    blooms = [filters[chunk.id] for chunk in chunks]
+    starts = _offsets([len(part) for part in keys])
+    first_ids = np.array([chunk.block_id(chunk.gone) for chunk in chunks], np.int64)
+    return Index(
+        tuple(chunks),
+        FilterArrays(
+            np.array([chunk.first_key for chunk in chunks], np.uint64),
+            _offsets([len(run) for run in kept]),
+            _offsets([len(bloom) for bloom in blooms]),
+            np.concatenate(blooms) if blooms else np.zeros(1, np.uint8),
+        ),
+        BlockArrays(starts, np.concatenate(keys) if keys else np.zeros(0, np.uint64)),
+        first_ids - starts[:-1],
+        tuple(index.dictionary for run in kept for _, index in run),
+        lost,
+    )
+
+
+def _offsets(lengths: Sequence[int]) -> NDArray[np.int64]:
+    return np.fromiter(accumulate(lengths, initial=0), np.int64, len(lengths) + 1)

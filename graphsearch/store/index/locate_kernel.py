@@ -1,0 +1,249 @@
+"""Where in the file a position may be: the order of runs and the bloom filters, as kernels ask them.
+
+`schema/segment.md` is the reference; `store/order.py` and `store/bloom.py` say the same with numpy, and tests
+hold both to each other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import int64
+
+from ...jit.compiler import inner, kernel
+from ...jit.pointers import ONE, ZERO, U, adv, mulhi, popc, ptr
+from ...position.board import FREE_CLOCK
+from ...position.board_kernel import position_key
+from ..codec.layout_kernel import PW
+
+HASHES = 5  # bits of a key in a bloom filter
+
+
+class FilterArrays(NamedTuple):
+    """The index of runs in flat arrays, immutable once made; contiguous and writable, as kernels want them.
+
+    Attributes:
+      firsts: `[chunks]` uint64, sort key of the first record of each chunk, run by run, newest run first.
+      runs: `[runs + 1]` int64, index in these lists of each run's first chunk.
+      places: `[chunks + 1]` int64, byte offset in `bits` of each chunk's bloom filter.
+      bits: uint8, the bloom filters; at least one byte even if there are none.
+    """
+
+    firsts: Any
+    runs: Any
+    places: Any
+    bits: Any
+
+
+class FilterPointers(NamedTuple):
+    """Pointers to `FilterArrays`, and the number of runs."""
+
+    firsts: Any
+    runs: Any
+    places: Any
+    bits: Any
+    count: Any
+
+
+def no_filter() -> FilterArrays:
+    """Returns the filter of no file, which holds nothing."""
+    return FilterArrays(
+        np.zeros(0, np.uint64), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint8)
+    )
+
+
+@inner
+def filter_pointers(F: Any) -> Any:
+    """Returns pointers to the arrays of a filter, which the caller keeps alive."""
+    return FilterPointers(
+        ptr(F.firsts, 0), ptr(F.runs, 0), ptr(F.places, 0), ptr(F.bits, 0), int64(len(F.runs) - 1)
+    )
+
+
+@inner
+def _hashed(x: Any, bits: Any) -> Any:
+    """Returns the top bits of a hash."""
+    x ^= x >> U(32)
+    return (x * U(0xD6E8FEB86659FD93)) >> U(64 - bits)
+
+
+@inner
+def _pair(s: Any, kind: Any) -> Any:
+    """Returns the men of a kind, White's and Black's, folded into a word."""
+    return (s[kind] & s[6]) * U(0x9E3779B97F4A7C15) + (s[kind] & s[7]) * U(0xC2B2AE3D27D4EB4F)
+
+
+@inner
+def sort_key(s: Any) -> Any:
+    """Returns the sort key of a position, as `store/order.sort_keys`."""
+    material = ZERO
+    for kind in range(5):
+        material = (material << U(4)) | U(popc(s[kind] & s[6]))
+        material = (material << U(4)) | U(popc(s[kind] & s[7]))
+    key = _hashed(_pair(s, int64(0)), int64(16))
+    key = (key << U(8)) | _hashed(material * U(0x9E3779B97F4A7C15), int64(8))
+    key = (key << U(8)) | _hashed(_pair(s, int64(1)), int64(8))
+    key = (key << U(8)) | _hashed(_pair(s, int64(2)), int64(8))
+    key = (key << U(8)) | _hashed(_pair(s, int64(3)), int64(8))
+    key = (key << U(7)) | _hashed(_pair(s, int64(4)), int64(7))
+    key = (key << U(8)) | _hashed(_pair(s, int64(5)), int64(8))
+    return (key << ONE) | (s[8] & ONE)
+
+
+@inner
+def _meta(s: Any) -> Any:
+    """Returns the meta word, with its clock only above 75."""
+    if (s[8] >> U(12)) & U(255) > U(FREE_CLOCK):
+        return s[8] & U(0xFFFFF)
+    return s[8] & U(0xFFF)
+
+
+@inner
+def is_same(a: Any, b: Any) -> Any:
+    """Returns whether one record serves both positions."""
+    for w in range(8):
+        if a[w] != b[w]:
+            return False
+    return _meta(a) == _meta(b)
+
+
+@inner
+def _below(keys: Any, low: Any, high: Any, key: Any) -> Any:
+    """Returns the end of the keys below `key` among the sorted ones `low` to `high`."""
+    while low < high:
+        middle = (low + high) >> 1
+        if keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@inner
+def _first(keys: Any, low: Any, high: Any, key: Any) -> Any:
+    """Returns the first of the pieces `low` to `high`, which begin with `keys`, that may hold a key."""
+    at = _below(keys, low, high, key)
+    return at - 1 if at > low else at
+
+
+@inner
+def _in_bloom(F: Any, c: Any, key: Any) -> Any:
+    """Returns whether the bloom filter of chunk `c` may hold a key; a lost filter (no bits) holds none."""
+    place = F.places[c]
+    bits = U(F.places[c + 1] - place) << U(3)
+    if bits == ZERO:
+        return False
+    x = key * U(0x9E3779B97F4A7C15)
+    step = (x >> U(32)) | (x << U(32)) | ONE
+    for _ in range(HASHES):
+        at = int64(mulhi(x, bits))
+        if not (int64(F.bits[place + (at >> 3)]) >> (at & 7)) & 1:
+            return False
+        x += step
+    return True
+
+
+@inner
+def may_be_stored(F: Any, s: Any, key: Any) -> Any:
+    """Returns False only if no run holds a position.
+
+    Args:
+      F: `filter_pointers` of a filter.
+      s: pointer to the words of the position.
+      key: its key in the graph.
+    """
+    if F.count == 0:
+        return False
+    order = sort_key(s)
+    for run in range(F.count):
+        end = F.runs[run + 1]
+        c = _first(F.firsts, F.runs[run], end, order)
+        while c < end and F.firsts[c] <= order:
+            if _in_bloom(F, c, key):
+                return True
+            c += 1
+    return False
+
+
+class BlockArrays(NamedTuple):
+    """The blocks of the chunks of a filter, in flat arrays.
+
+    Attributes:
+      starts: `[chunks + 1]` int64, index in `keys` of each chunk's first block.
+      keys: `[blocks]` uint64, sort key of the first record of each block.
+    """
+
+    starts: Any
+    keys: Any
+
+
+@kernel
+def find_blocks(T: Any, F: Any, B: Any, words: Any, left: Any, runs: Any, asked: Any, blocks: Any) -> Any:
+    """Lists the blocks of the newest run that may hold each position; returns (listed, positions done).
+
+    It stops early when there is no room for all blocks of a position.
+
+    Args:
+      T: the table of `tables.py`.
+      F: `FilterArrays`. B: `BlockArrays`.
+      words: `[10 K]` uint64, positions.
+      left: int64, which of them to look for.
+      runs: `[K]` int64, the first run to look into; moved on behind the run that was found.
+      asked, blocks: int64, filled with positions and indices in `B.keys`.
+    """
+    Fp = filter_pointers(F)
+    starts, keys, tables = ptr(B.starts, 0), ptr(B.keys, 0), ptr(T, 0)
+    listed = int64(0)
+    for i in range(len(left)):
+        q = left[i]
+        s = ptr(words, PW * q)
+        order = sort_key(s)
+        key = position_key(tables, s)
+        run = runs[q]
+        begin = listed
+        while run < Fp.count and listed == begin:
+            end = Fp.runs[run + 1]
+            c = _first(Fp.firsts, Fp.runs[run], end, order)
+            while c < end and (Fp.firsts[c] <= order):
+                if _in_bloom(Fp, c, key):
+                    b = _first(keys, starts[c], starts[c + 1], order)
+                    while b < starts[c + 1] and keys[b] <= order:
+                        if listed == len(blocks):
+                            return begin, int64(i)
+                        asked[listed] = q
+                        blocks[listed] = b
+                        listed += 1
+                        b += 1
+                c += 1
+            run += 1
+        runs[q] = run
+    return listed, int64(len(left))
+
+
+@kernel
+def match(words: Any, asked: Any, stored: Any, firsts: Any, lasts: Any, places: Any) -> None:
+    """Finds positions among the records of a block each.
+
+    Args:
+      words: `[10 K]` uint64, positions; asked: `[n]` int64, which of them.
+      stored: `[10 R]` uint64, positions of records.
+      firsts, lasts: `[n]` int64, the records (end exclusive) to compare each with.
+      places: `[n]` int64, filled with the record, or -1.
+    """
+    for i in range(len(asked)):
+        s = ptr(words, PW * asked[i])
+        places[i] = -1
+        for r in range(firsts[i], lasts[i]):
+            if is_same(s, ptr(stored, PW * r)):
+                places[i] = r
+                break
+
+
+@kernel
+def may_be_stored_each(T: Any, F: Any, words: Any, found: Any) -> None:
+    """Fills `found` (bool) with `may_be_stored` of each of the positions `words` (`[10 K]`)."""
+    Fp = filter_pointers(F)
+    for i in range(len(found)):
+        s = adv(ptr(words, 0), PW * i)
+        found[i] = may_be_stored(Fp, s, position_key(ptr(T, 0), s))

@@ -1,0 +1,31 @@
+"""Which opening books a file has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ..file import sql_errors
+from ..store import Store
+from .games import has_tables
+
+
+@dataclass(frozen=True, slots=True)
+class BookRow:
+    """A row of the table `book`: `config` is the TOML text by which all of it was decided."""
+
+    id: int
+    name: str
+    side: Literal["white", "black", "both"]
+    config: str
+    created: str
+    updated: str
+
+
+def books(store: Store) -> list[BookRow]:
+    """Returns the books of a file, by name; none in a file of an older format."""
+    if not has_tables(store):
+        return []
+    with sql_errors(store.path, "read it"):
+        query = "SELECT id, name, side, config, created, updated FROM book ORDER BY name"
+        return [BookRow(*row) for row in store.connection.execute(query)]

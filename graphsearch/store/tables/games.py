@@ -1,0 +1,262 @@
+"""What was imported: counts of games by position and move, and the files that they came from.
+
+Writing functions work inside `Store.transaction`. A file of an older format, which has none of the tables, is
+one into which nothing was imported. Keys are 16 hex digits, moves UCI. `schema/store.md` has the tables.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from typing import Any
+
+import chess
+
+from ..file import sql_errors
+from ..store import Store
+from .provenance import now
+
+FIRST_FORMAT = 3  # that has the tables
+ASKED_AT_ONCE = 500  # keys of one statement; SQLite takes 32,766 values, more gain nothing
+
+PositionRow = tuple[str, str, int]  # key, FEN, ply
+MoveRow = tuple[str, str, str, int, int, int, int, int]  # key, then as GameMove
+EntryRow = tuple[str, str, int, int, int, int, int]  # key, move, source, place, raw_move, weight, learn
+Write = Callable[[Store], object]
+EpdRow = tuple[int, int, str, str, str]  # source, place, key, FEN, operations
+
+_MOVE_COLUMNS = "move, san, white, draws, black, unknown, variations"
+_SOURCE_COLUMNS = "id, kind, name, digest, options, started, finished, taken, skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class GameMove:
+    """A move of imported games, in one position.
+
+    Attributes:
+      move, san: in UCI, and as people write it.
+      white, draws, black, unknown: games with it that White won, that were drawn, that Black won, without a
+        result. A game counts once, however often it repeated the position and the move.
+      variations: times that it was played in a variation, not in a game.
+    """
+
+    move: str
+    san: str
+    white: int
+    draws: int
+    black: int
+    unknown: int
+    variations: int
+
+    @property
+    def games(self) -> int:
+        """Games with this move, whatever their result; variations are none."""
+        return self.white + self.draws + self.black + self.unknown
+
+    def points(self, turn: chess.Color) -> int:
+        """Returns two points for a win of the side that plays it, one for a draw, as Polyglot counts."""
+        return 2 * (self.white if turn else self.black) + self.draws
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An imported file, as the table `source` has it; `finished` is None until all of it is taken in."""
+
+    id: int
+    kind: str
+    name: str
+    digest: str
+    options: Mapping[str, Any]
+    started: str
+    finished: str | None
+    taken: int
+    skipped: int
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """How much was imported into a file: its sources, oldest first, and rows of the other tables.
+
+    Attributes:
+      games: taken in from all PGN files. positions, moves: distinct ones of these games.
+      entries: of Polyglot books. epd_positions: of EPD files.
+    """
+
+    sources: list[Source]
+    games: int = 0
+    positions: int = 0
+    moves: int = 0
+    entries: int = 0
+    epd_positions: int = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the facts as JSON takes them."""
+        return asdict(self)
+
+
+# -------------------------------------------------------------- reading
+
+
+def has_tables(store: Store) -> bool:
+    """Returns whether the file's format has the tables of imports and books."""
+    return store.format_version >= FIRST_FORMAT
+
+
+def counts(store: Store, keys: Iterable[str]) -> dict[str, list[GameMove]]:
+    """Returns the moves of imported games in each of these positions, the most played first.
+
+    Args:
+      keys: 16 hex digits each. Positions without games are left out of the answer.
+    """
+    wanted = sorted(set(keys))
+    found: dict[str, list[GameMove]] = {}
+    if not wanted or not has_tables(store):
+        return found
+    with sql_errors(store.path, "read it"), store.snapshot():
+        for key, *row in _rows_of(store, wanted):
+            found.setdefault(key, []).append(GameMove(*row))
+    for moves in found.values():
+        moves.sort(key=lambda move: (-move.games, -move.variations, move.move))
+    return found
+
+
+def _rows_of(store: Store, keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    for start in range(0, len(keys), ASKED_AT_ONCE):
+        some = keys[start : start + ASKED_AT_ONCE]
+        yield from store.connection.execute(
+            f"SELECT key, {_MOVE_COLUMNS} FROM game_move"  # noqa: S608 (constants)
+            f" WHERE key IN ({', '.join('?' * len(some))})",
+            some,
+        )
+
+
+def sources(store: Store) -> list[Source]:
+    """Returns all imported files, oldest first."""
+    if not has_tables(store):
+        return []
+    with sql_errors(store.path, "read it"):
+        rows = store.connection.execute(
+            f"SELECT {_SOURCE_COLUMNS} FROM source ORDER BY id"  # noqa: S608 (constants)
+        ).fetchall()
+    return [_source(row) for row in rows]
+
+
+def _source(row: tuple[Any, ...]) -> Source:
+    number, kind, name, digest, options, *rest = row
+    return Source(number, kind, name, digest, json.loads(options), *rest)
+
+
+def imported(store: Store) -> Imported:
+    """Returns how much was imported into a file; counting takes some 0.1 s for a million rows."""
+    found = sources(store)
+    if not found:
+        return Imported([])
+    tables = ("game_position", "game_move", "polyglot_entry", "epd_position")
+    with sql_errors(store.path, "read it"):
+        rows = [store.connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in tables]  # noqa: S608
+    return Imported(found, sum(source.taken for source in found if source.kind == "pgn"), *rows)
+
+
+# -------------------------------------------------------------- writing
+
+
+def known_source(store: Store, kind: str, digest: str, options: Mapping[str, Any]) -> Source | None:
+    """Returns the last import of the same bytes with the same options, finished or not; else None."""
+    same = [s for s in sources(store) if (s.kind, s.digest, s.options) == (kind, digest, dict(options))]
+    return same[-1] if same else None
+
+
+def begin_source(store: Store, kind: str, name: str, digest: str, options: Mapping[str, Any]) -> Source:
+    """Returns the row of an import that begins now."""
+    started, text = now(), json.dumps(dict(options), sort_keys=True)
+    cursor = store.connection.execute(
+        "INSERT INTO source (kind, name, digest, options, started) VALUES (?, ?, ?, ?, ?)",
+        (kind, name, digest, text, started),
+    )
+    assert cursor.lastrowid is not None
+    return Source(cursor.lastrowid, kind, name, digest, dict(options), started, None, 0, 0)
+
+
+def update_source(store: Store, source: Source, *, taken: int, skipped: int, finished: bool) -> Source:
+    """Records how far an import is, in the transaction with what was taken: so nothing counts twice."""
+    ended = now() if finished else None
+    store.connection.execute(
+        "UPDATE source SET taken = ?, skipped = ?, finished = coalesce(?, finished) WHERE id = ?",
+        (taken, skipped, ended, source.id),
+    )
+    return replace(source, taken=taken, skipped=skipped, finished=ended or source.finished)
+
+
+def add_games(store: Store, positions: Iterable[PositionRow], moves: Iterable[MoveRow]) -> None:
+    """Adds counts to those of the file; of a position the FEN with the fewest half-moves stays.
+
+    Args:
+      positions: (key, FEN, ply) each.
+      moves: (key, move, SAN, white, draws, black, unknown, variations) each.
+    """
+    store.connection.executemany(
+        "INSERT INTO game_position (key, fen, ply) VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE"
+        " SET fen = excluded.fen, ply = excluded.ply WHERE excluded.ply < ply",
+        positions,
+    )
+    numbers = ("white", "draws", "black", "unknown", "variations")
+    sums = ", ".join(f"{name} = {name} + excluded.{name}" for name in numbers)
+    store.connection.executemany(
+        f"INSERT INTO game_move (key, {_MOVE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+        f" ON CONFLICT (key, move) DO UPDATE SET {sums}",
+        moves,
+    )
+
+
+def add_entries(store: Store, rows: Iterable[EntryRow]) -> None:
+    """Adds entries of a Polyglot book, whose positions are not known yet."""
+    store.connection.executemany(
+        "INSERT INTO polyglot_entry (key, move, source, place, raw_move, weight, learn)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        rows,
+    )
+
+
+def name_entries(store: Store, rows: Iterable[tuple[str, str, str | None, str, int, int]]) -> None:
+    """Writes what is known of entries: (FEN, move, SAN, key, source, place) each."""
+    store.connection.executemany(
+        "UPDATE polyglot_entry SET fen = ?, move = ?, san = ? WHERE key = ? AND source = ? AND place = ?",
+        rows,
+    )
+
+
+def add_epd(store: Store, rows: Iterable[EpdRow]) -> None:
+    """Adds positions of an EPD file."""
+    store.connection.executemany("INSERT INTO epd_position VALUES (?, ?, ?, ?, ?)", rows)
+
+
+def entries_of(store: Store, source: int, key: str) -> list[tuple[int, int]]:
+    """Returns the entries of a book in a position: (place, raw move) each."""
+    return store.connection.execute(
+        "SELECT place, raw_move FROM polyglot_entry WHERE key = ? AND source = ? ORDER BY place",
+        (key, source),
+    ).fetchall()
+
+
+def known_roots(store: Store) -> list[str]:
+    """Returns the FENs of the positions that searches and books of this file begin with."""
+    return [
+        fen
+        for (fen,) in store.connection.execute("SELECT position FROM root UNION SELECT fen FROM book_root")
+    ]
+
+
+def known_fens(store: Store, keys: Iterable[str]) -> Iterator[str]:
+    """Yields a FEN for each of these keys under which a table of this file has one."""
+    wanted = iter(keys)
+    tables = ("game_position", "top_position", "epd_position", "polyglot_entry")
+    statement = " UNION ALL ".join(
+        f"SELECT key, fen FROM {table} WHERE fen IS NOT NULL AND key IN ({{marks}})"  # noqa: S608 (constants)
+        for table in tables
+    )
+    while some := list(islice(wanted, ASKED_AT_ONCE)):
+        marks = ", ".join("?" * len(some))
+        found = dict(store.connection.execute(statement.format(marks=marks), some * len(tables)).fetchall())
+        yield from found.values()

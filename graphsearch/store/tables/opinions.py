@@ -1,0 +1,131 @@
+"""The table `opinion`: what other evaluators than the file's own say of its positions."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import StoreError
+from ...position.board import Words, key_of_words
+from ..file import sql_errors
+
+if TYPE_CHECKING:
+    from ..store import Store
+
+COLUMNS = (
+    "key",
+    "evaluator",
+    "run",
+    "fen",
+    "n",
+    "q",
+    "draw",
+    "second_q",
+    "second_draw",
+    "best_move",
+    "second_best_move",
+    "policy",
+)
+BY_VALUE, BY_POLICY = "value", "policy"
+_ORDER = {BY_VALUE: "n * abs(q - second_q) DESC, n DESC", BY_POLICY: "n DESC"}
+
+
+_row = attrgetter(*COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """One row; values are seen by the side to move.
+
+    Attributes:
+      key: of the position, 16 hex digits. evaluator: number of the second evaluator. run: that asked it.
+      fen: the position. n: node N when the row was last brought up to date.
+      q, draw: V of the file's own evaluator, and its draw probability. best_move: its first choice, UCI.
+      second_q, second_draw, second_best_move: those of the second evaluator.
+      policy: its P codes in canonical order of the moves, as in a record.
+    """
+
+    key: str
+    evaluator: int
+    run: int
+    fen: str
+    n: int
+    q: float
+    draw: float
+    second_q: float
+    second_draw: float
+    best_move: str
+    second_best_move: str
+    policy: bytes
+
+
+def known(store: Store, evaluator: int, keys: Sequence[str]) -> dict[str, Opinion]:
+    """Returns the opinions of an evaluator on some positions, by key."""
+    query = (
+        f"SELECT {', '.join(COLUMNS)} FROM opinion"  # noqa: S608 (constants)
+        " WHERE evaluator = ? AND key IN (SELECT value FROM json_each(?))"
+    )
+    with sql_errors(store.path, "read it"):
+        rows = store.connection.execute(query, (evaluator, json.dumps(list(keys))))
+        return {row[0]: Opinion(*row) for row in rows}
+
+
+def said_of(store: Store, evaluator: int, words: NDArray[np.uint64]) -> list[Opinion | None]:
+    """Returns an evaluator's opinion on each packed position (`[K, 10]`), None where there is none.
+
+    One that was given at another halfmove clock does not count.
+    """
+    positions = words.tolist()
+    rows = known(store, evaluator, [key_text(position) for position in positions])
+    found = [rows.get(key_text(position)) for position in positions]
+    return [
+        row if row and int(row.fen.split()[4]) == position[8] >> 12 & 255 else None
+        for row, position in zip(found, positions, strict=True)
+    ]
+
+
+def key_text(words: Words) -> str:
+    """Returns the key of a packed position as the table has it."""
+    return f"{key_of_words(words):016x}"
+
+
+def write(store: Store, opinions: Iterable[Opinion]) -> None:
+    """Enters rows, in place of those of the same position and evaluator; within a transaction."""
+    marks = ", ".join("?" * len(COLUMNS))
+    statement = f"INSERT OR REPLACE INTO opinion ({', '.join(COLUMNS)}) VALUES ({marks})"  # noqa: S608
+    in_order = sorted(map(_row, opinions))  # of the key: then one page after the other is written
+    store.connection.executemany(statement, in_order)
+
+
+def counts(store: Store) -> dict[int, int]:
+    """Returns how many opinions there are of each evaluator, by number; none in a file of format 1."""
+    with sql_errors(store.path, "read it"):
+        tables = store.connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'opinion'")
+        if tables.fetchone() is None:
+            return {}
+        rows = store.connection.execute("SELECT evaluator, count(*) FROM opinion GROUP BY evaluator")
+        return {number: int(count) for number, count in rows}
+
+
+def ranked(store: Store, evaluator: int, by: str, min_visits: int) -> Iterator[Opinion]:
+    """Yields the opinions of an evaluator, those first that can weigh most as far as the table knows.
+
+    Args:
+      by: BY_VALUE: by visits times the difference of V. BY_POLICY: by visits.
+      min_visits: opinions on positions of fewer visits are left out.
+    """
+    query = (
+        f"SELECT {', '.join(COLUMNS)} FROM opinion"  # noqa: S608 (constants)
+        f" WHERE evaluator = ? AND n >= ? ORDER BY {_ORDER[by]}, key"
+    )
+    try:
+        yield from (Opinion(*row) for row in store.connection.execute(query, (evaluator, min_visits)))
+    except sqlite3.Error as error:
+        raise StoreError(f"{store.path}: cannot read it: {error}") from error

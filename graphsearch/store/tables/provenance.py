@@ -1,0 +1,304 @@
+"""The plain tables: what the file is, who evaluated, which searches ran, and the well-visited positions.
+
+Every function takes an open connection and works inside or outside a transaction; `schema/store.md` describes
+the tables.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sqlite3
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ...errors import CorruptRecordError, EvaluatorMismatchError, StoreError
+from ...record.node import MAX_EVALUATOR, MAX_RUN
+from ...record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo, differences
+from ...version import __version__
+
+FIRST_EVALUATOR = 1  # id of the one that a new file is bound to
+RUN_COLUMNS_1 = ("id", "started", "finished", "position", "limits", "params", "visits", "evaluations")
+RUN_COLUMNS = (*RUN_COLUMNS_1, "evaluator", "kind", "program")
+TOP_POSITION_COLUMNS = ("key", "fen", "n", "q", "win", "draw", "loss", "best_move")
+TOP_EDGE_COLUMNS = ("key", "move", "san", "n", "p", "q", "draw")
+
+
+def now() -> str:
+    """Returns the present as ISO 8601 in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def write_identity(connection: sqlite3.Connection, identity: EvaluatorIdentity) -> None:
+    """Binds a file that is bound to none to its evaluator, and records its birth; one transaction."""
+    connection.execute("BEGIN IMMEDIATE")
+    write_evaluator(connection, evaluator_number(connection), identity)
+    _write_birth(connection)
+    connection.execute("COMMIT")
+
+
+def _write_birth(connection: sqlite3.Connection) -> None:
+    """Records when the file was made and by whom, unless that is known."""
+    facts = [("created", now()), ("created_by", f"graphsearch {__version__}"), ("nodes", "0")]
+    connection.executemany("INSERT OR IGNORE INTO store_info VALUES (?, ?)", facts)
+
+
+def write_evaluator(connection: sqlite3.Connection, number: int, identity: EvaluatorIdentity) -> None:
+    """Writes a row of `evaluator`."""
+    connection.execute(
+        "INSERT INTO evaluator (id, kind, digest, options, mapping, identity) VALUES (?, ?, ?, ?, ?, ?)",
+        (
+            number,
+            identity.kind,
+            identity.digest,
+            json.dumps(dict(identity.options), sort_keys=True),
+            identity.mapping,
+            identity.as_json(),
+        ),
+    )
+
+
+def evaluator_number(connection: sqlite3.Connection) -> int:
+    """Returns the id of the evaluator that the file is bound to.
+
+    Raises:
+      CorruptRecordError: if what is written there is no number.
+    """
+    row = connection.execute("SELECT value FROM store_info WHERE name = 'evaluator'").fetchone()
+    try:
+        return int(row[0]) if row else FIRST_EVALUATOR
+    except ValueError:
+        raise CorruptRecordError("the table store_info holds no number of an evaluator") from None
+
+
+def read_identity(connection: sqlite3.Connection) -> EvaluatorIdentity | None:
+    """Returns the evaluator that the file is bound to; None if its making was cut short.
+
+    Raises:
+      CorruptRecordError: if what is written there is no identity.
+    """
+    number = evaluator_number(connection)
+    row = connection.execute("SELECT identity FROM evaluator WHERE id = ?", (number,)).fetchone()
+    return _identity(row[0]) if row else None
+
+
+def _identity(text: str) -> EvaluatorIdentity:
+    try:
+        return EvaluatorIdentity.from_json(text)
+    except (ValueError, TypeError):
+        raise CorruptRecordError("the table evaluator holds no identity") from None
+
+
+def evaluators(connection: sqlite3.Connection) -> dict[int, EvaluatorIdentity]:
+    """Returns all evaluators of the file by id.
+
+    Raises:
+      CorruptRecordError: if a row holds no identity.
+    """
+    rows = connection.execute("SELECT id, identity FROM evaluator ORDER BY id").fetchall()
+    return {number: _identity(text) for number, text in rows}
+
+
+def add_evaluator(connection: sqlite3.Connection, identity: EvaluatorIdentity) -> int:
+    """Returns the id of an evaluator, which gets a row if it has none.
+
+    Raises:
+      StoreError: if the file knows too many.
+    """
+    known = evaluators(connection)
+    for number, other in known.items():
+        if other.as_json() == identity.as_json():
+            return number
+    number = max(known, default=0) + 1
+    if number > MAX_EVALUATOR:
+        raise StoreError(
+            f"the file knows {MAX_EVALUATOR} evaluators already, more have no place in it;"
+            f" use another file for {identity.describe()}"
+        )
+    write_evaluator(connection, number, identity)
+    return number
+
+
+def bind_evaluator(connection: sqlite3.Connection, number: int) -> EvaluatorIdentity:
+    """Binds the file to one of its evaluators, and returns that.
+
+    Raises:
+      StoreError: if there is none of this number.
+    """
+    identity = evaluators(connection).get(number)
+    if identity is None:
+        raise StoreError(f"the file knows no evaluator {number}; add it before binding the file to it")
+    connection.execute("INSERT OR REPLACE INTO store_info VALUES ('evaluator', ?)", (str(number),))
+    return identity
+
+
+def bind(
+    connection: sqlite3.Connection,
+    path: Path,
+    identity: EvaluatorIdentity | None,
+    *,
+    create: bool,
+    unbound: bool,
+    write: bool,
+) -> EvaluatorIdentity:
+    """Returns the evaluator identity of the file; one that is bound to none takes the given one.
+
+    Without a given one it stays UNBOUND, if nothing in it is of an evaluator.
+
+    Args:
+      create, unbound: as `Store.open` has them. write: whether the file may be written.
+
+    Raises:
+      EvaluatorMismatchError: if the file is bound to another one.
+      StoreError: if it cannot say to which, or is made for an evaluator without naming one.
+    """
+    found = read_identity(connection)
+    if found is not None:
+        if identity is not None and identity.as_json() != found.as_json():
+            raise mismatch(path, found, identity)
+        return found
+    if identity is not None and write and (create or is_blank(connection)):
+        write_identity(connection, identity)
+        return identity
+    if identity is not None or not is_blank(connection) or (create and not unbound):
+        raise StoreError(f"{path} is not bound to an evaluator; create it with the identity of one")
+    if write:
+        _write_birth(connection)
+    return UNBOUND
+
+
+def is_blank(connection: sqlite3.Connection) -> bool:
+    """Returns whether nothing in the file is of an evaluator: no records, and none is listed."""
+    return not any(
+        connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()  # noqa: S608 (constants)
+        for table in ("evaluator", "segment")
+    )
+
+
+def mismatch(path: Path, there: EvaluatorIdentity, here: EvaluatorIdentity) -> EvaluatorMismatchError:
+    """Returns the error that says how a file's evaluator and another one differ, and what to do about it."""
+    return EvaluatorMismatchError(
+        f"{path} holds values of another evaluator ({there.kind}): {differences(there, here)};"
+        f" use that one, another file, or `graphsearch reevaluate {shlex.quote(str(path))} --evaluator ...`"
+    )
+
+
+def node_count(connection: sqlite3.Connection) -> int:
+    """Returns the number of distinct records as counted by the writers.
+
+    Raises:
+      CorruptRecordError: if what is written there is no number.
+    """
+    row = connection.execute("SELECT value FROM store_info WHERE name = 'nodes'").fetchone()
+    try:
+        return int(row[0]) if row else 0
+    except ValueError:
+        raise CorruptRecordError("the table store_info holds no number of nodes") from None
+
+
+def add_nodes(connection: sqlite3.Connection, fresh: int) -> None:
+    """Adds to the number of distinct records."""
+    connection.execute(
+        "UPDATE store_info SET value = CAST(CAST(value AS INTEGER) + ? AS TEXT) WHERE name = 'nodes'",
+        (fresh,),
+    )
+
+
+def begin_run(
+    connection: sqlite3.Connection,
+    fen: str,
+    limits: Mapping[str, Any],
+    params: Mapping[str, Any],
+    *,
+    kind: str = "search",
+    evaluator: int | None = None,
+) -> int:
+    """Returns the number of a new row of `run`.
+
+    Args:
+      evaluator: id of the one that it asks; None: the one that the file is bound to.
+
+    Raises:
+      StoreError: if the file knows too many.
+    """
+    run = int(connection.execute("SELECT coalesce(max(id), 0) FROM run").fetchone()[0]) + 1
+    if run > MAX_RUN:
+        raise StoreError(
+            f"the file knows {MAX_RUN:,} searches already, records have no place for more; use another file"
+        )
+    asked = evaluator_number(connection) if evaluator is None else evaluator
+    connection.execute(
+        "INSERT INTO run (id, started, position, limits, params, evaluator, kind, program)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (run, now(), fen, json.dumps(dict(limits)), json.dumps(dict(params)), asked, kind, __version__),
+    )
+    return run
+
+
+def update_run(
+    connection: sqlite3.Connection, run: int, visits: int, evaluations: int, *, finished: bool
+) -> None:
+    """Records what a run has added so far, and its end."""
+    connection.execute(
+        "UPDATE run SET visits = ?, evaluations = ?, finished = coalesce(?, finished) WHERE id = ?",
+        (visits, evaluations, now() if finished else None, run),
+    )
+
+
+def run_columns(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """Returns the columns of `run` that the file's format has."""
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    return RUN_COLUMNS if version > 1 else RUN_COLUMNS_1
+
+
+def runs(connection: sqlite3.Connection, number: int | None = None) -> list[RunInfo]:
+    """Returns all runs, oldest first, or the one of a number if there is one."""
+    columns = ", ".join(run_columns(connection))
+    wanted = "" if number is None else "WHERE id = ?"
+    rows = connection.execute(
+        f"SELECT {columns} FROM run {wanted} ORDER BY id",  # noqa: S608 (constants)
+        () if number is None else (number,),
+    )
+    return [
+        RunInfo(run, started, finished, fen, json.loads(limits), json.loads(params), *rest)
+        for run, started, finished, fen, limits, params, *rest in rows
+    ]
+
+
+def record_root(connection: sqlite3.Connection, key: str, fen: str, visits: int) -> None:
+    """Records that a position was searched as a root."""
+    connection.execute("INSERT OR REPLACE INTO root VALUES (?, ?, ?, ?)", (key, fen, visits, now()))
+
+
+def roots(connection: sqlite3.Connection) -> list[RootInfo]:
+    """Returns all roots, the last searched first."""
+    rows = connection.execute(
+        "SELECT key, position, visits, last_searched FROM root ORDER BY last_searched DESC, key"
+    )
+    return [RootInfo(*row) for row in rows]
+
+
+def write_top(
+    connection: sqlite3.Connection, positions: Sequence[Mapping[str, Any]], edges: Sequence[Mapping[str, Any]]
+) -> None:
+    """Replaces the rows of these positions in `top_position` and `top_edge`."""
+    connection.executemany("DELETE FROM top_edge WHERE key = ?", [(row["key"],) for row in positions])
+    _insert(connection, "top_position", TOP_POSITION_COLUMNS, positions)
+    _insert(connection, "top_edge", TOP_EDGE_COLUMNS, edges)
+
+
+def drop_top(connection: sqlite3.Connection, below: int) -> None:
+    """Removes the rows of positions with node N < `below`, except those of roots."""
+    few = "SELECT key FROM top_position WHERE n < ? AND key NOT IN (SELECT key FROM root)"
+    connection.execute(f"DELETE FROM top_edge WHERE key IN ({few})", (below,))  # noqa: S608 (a constant)
+    connection.execute(f"DELETE FROM top_position WHERE key IN ({few})", (below,))  # noqa: S608
+
+
+def _insert(
+    connection: sqlite3.Connection, table: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]
+) -> None:
+    names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+    statement = f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})"  # noqa: S608 (constants)
+    connection.executemany(statement, [tuple(row[name] for name in columns) for row in rows])

@@ -1,0 +1,93 @@
+"""The mark of a file on its way from one evaluator to another: until the end of it, values are mixed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ...errors import CorruptRecordError, UnfinishedError
+from ...record.provenance import EvaluatorIdentity
+
+MARK, ROOTS = "reevaluating", "reevaluating_roots"  # rows of store_info
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """How far a reevaluation of the whole file is.
+
+    Attributes:
+      evaluator: number of the evaluator that the file is on its way to, and bound to.
+      done: records passed so far. total: records of the file when it began.
+      evaluated, seconds: what that took. reused: records that took over a second opinion.
+      change, largest: sum and maximum of |dV| over both.
+      command: what a person types to go on; empty if nobody said.
+    """
+
+    evaluator: int
+    done: int = 0
+    total: int = 0
+    evaluated: int = 0
+    reused: int = 0
+    seconds: float = 0.0
+    change: float = 0.0
+    largest: float = 0.0
+    command: str = ""
+
+    def describe(self, identity: EvaluatorIdentity) -> str:
+        """Returns the state as part of a sentence: what is being done, and how much of it is."""
+        so_far = f"{self.done:,} of {self.total:,} positions are done"
+        return f"is being reevaluated with {identity.describe()}, {so_far}"
+
+
+def read_fact(connection: sqlite3.Connection, name: str) -> str | None:
+    """Returns a row of `store_info`, or None."""
+    row = connection.execute("SELECT value FROM store_info WHERE name = ?", (name,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def write_fact(connection: sqlite3.Connection, name: str, value: str | None) -> None:
+    """Sets a row of `store_info`, or removes it."""
+    if value is None:
+        connection.execute("DELETE FROM store_info WHERE name = ?", (name,))
+    else:
+        connection.execute("INSERT OR REPLACE INTO store_info VALUES (?, ?)", (name, value))
+
+
+def read(connection: sqlite3.Connection) -> Unfinished | None:
+    """Returns the mark of the file, None if it is as it should be.
+
+    Raises:
+      CorruptRecordError: if what is written there is no mark.
+    """
+    text = read_fact(connection, MARK)
+    try:
+        return None if text is None else Unfinished(**json.loads(text))
+    except (ValueError, TypeError):
+        raise CorruptRecordError("the table store_info holds no state of a reevaluation") from None
+
+
+def write(connection: sqlite3.Connection, mark: Unfinished | None) -> None:
+    """Sets the mark, or removes it."""
+    write_fact(connection, MARK, None if mark is None else json.dumps(asdict(mark)))
+
+
+def state(connection: sqlite3.Connection, path: Path, identity: EvaluatorIdentity) -> str:
+    """Returns what is going on with a marked file, and how to go on; empty if it is not marked.
+
+    Args:
+      identity: of the evaluator that the file is bound to.
+    """
+    mark = read(connection)
+    if mark is None:
+        return ""
+    how = f"`{mark.command}`" if mark.command else "`graphsearch reevaluate`"
+    return f"{path} {mark.describe(identity)}, and its values are mixed; go on with {how}"
+
+
+def refuse(connection: sqlite3.Connection, path: Path, identity: EvaluatorIdentity | None) -> None:
+    """Raises UnfinishedError if the file is marked."""
+    found = state(connection, path, identity) if identity else ""
+    if found:
+        raise UnfinishedError(found)

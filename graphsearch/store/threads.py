@@ -1,0 +1,80 @@
+"""A few threads that work off a sequence: each item goes to one that is idle, else to the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .codec.unpacking import Unpacker
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+
+def _let_hashes_wrap() -> None:
+    """Does for a thread what `jit/compiler.py` does for the first one, where kernels run as plain Python."""
+    np.seterr(over="ignore")
+
+
+class Crew:
+    """The caller's thread and its helpers, an unpacker for each; helpers start with the first long work."""
+
+    def __init__(self, threads: int) -> None:
+        """Makes a crew of so many threads, the caller's included."""
+        self._own = Unpacker()
+        self._idle = [Unpacker() for _ in range(threads - 1)]
+        self._pool: ThreadPoolExecutor | None = None
+        if threads > 1:
+            self._pool = ThreadPoolExecutor(threads - 1, "graphsearch-read", _let_hashes_wrap)
+
+    def close(self) -> None:
+        """Ends the helpers."""
+        if self._pool:
+            self._pool.shutdown()
+
+    def work(
+        self,
+        items: Iterable[_Item],
+        solve: Callable[[Unpacker, _Item], _Result],
+        take: Callable[[_Result], None],
+    ) -> None:
+        """Solves every item and gives the results to `take`, in the caller's thread and in any order.
+
+        Args:
+          items: made in the caller's thread, while helpers work.
+          solve: called on any thread, with an unpacker that no other has.
+        """
+        busy: dict[Future[Any], Unpacker] = {}
+        try:
+            ahead = None  # the last item goes to no helper: the caller would only wait for it
+            for item in items:
+                if ahead is not None:
+                    self._give(ahead[0], solve, take, busy)
+                ahead = (item,)
+            if ahead is not None:
+                take(solve(self._own, ahead[0]))
+        finally:
+            wait(busy)
+            self._idle += busy.values()
+        for future in busy:
+            take(future.result())
+
+    def _give(
+        self,
+        item: _Item,
+        solve: Callable[[Unpacker, _Item], _Result],
+        take: Callable[[_Result], None],
+        busy: dict[Future[Any], Unpacker],
+    ) -> None:
+        if not self._idle and any(future.done() for future in busy):
+            for future in [future for future in busy if future.done()]:
+                self._idle.append(busy.pop(future))
+                take(future.result())
+        if self._pool and self._idle:
+            unpacker = self._idle.pop()
+            busy[self._pool.submit(solve, unpacker, item)] = unpacker
+        else:
+            take(solve(self._own, item))

@@ -1,0 +1,245 @@
+"""The runs that leave transposition entries: searches of fixed depth and mate proofs, as plain rows.
+
+Writing functions work inside `Store.transaction`. A file of an older format has no such runs. Values are
+thousandths of a pawn for the side to move, moves UCI. `schema/store.md` has the tables.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ...errors import CorruptRecordError
+from ...version import __version__
+from ..file import sql_errors
+from ..store import Store
+from ..tables.provenance import now
+from .rows import ITERATION, RUN, fault_of, limits_of
+from .saved import has_tables
+
+ALPHABETA, MATE = "alphabeta", "mate"  # kinds
+HISTORY = "history"  # limit of a run: how many positions before its own stood twice
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a run, or one of its iterations, has found so far.
+
+    Attributes:
+      depth: plies of full width that are done; None for a mate proof.
+      alpha, beta: the window; None for a mate proof.
+      value: thousandths of a pawn for the side to move; None if nothing is known.
+      bound: `exact`, `lower`, `upper`, or empty.
+      best_move, pv: UCI, the line's moves separated by blanks.
+      nodes, hits, stored_hits, cutoffs, first_cutoffs: as `alphabeta.results.Counts` has them.
+      seconds: that it took.
+    """
+
+    depth: int | None = None
+    alpha: int | None = None
+    beta: int | None = None
+    value: int | None = None
+    bound: str = ""
+    best_move: str | None = None
+    pv: str = ""
+    nodes: int = 0
+    hits: int = 0
+    stored_hits: int = 0
+    cutoffs: int = 0
+    first_cutoffs: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRun:
+    """A row of `entry_run`; `finished` is None while it runs, or if it was killed."""
+
+    id: int
+    kind: str
+    started: str
+    finished: str | None
+    fen: str
+    key: str
+    limits: Mapping[str, Any]
+    evaluation: str
+    program: str
+    depth: int | None
+    alpha: int | None
+    beta: int | None
+    value: int | None
+    bound: str | None
+    best_move: str | None
+    pv: str
+    nodes: int
+    hits: int
+    stored_hits: int
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the row as JSON takes it."""
+        return asdict(self)
+
+
+_RUN_RESULT = (
+    "depth",
+    "alpha",
+    "beta",
+    "value",
+    "bound",
+    "best_move",
+    "pv",
+    "nodes",
+    "hits",
+    "stored_hits",
+    "seconds",
+)
+_RUN_COLUMNS = (
+    "id",
+    "kind",
+    "started",
+    "finished",
+    "fen",
+    "key",
+    "limits",
+    "evaluation",
+    "program",
+    *_RUN_RESULT,
+)
+_STEP_COLUMNS = (*_RUN_RESULT[:-1], "cutoffs", "first_cutoffs", "seconds")
+
+
+def begin(store: Store, kind: str, fen: str, key: str, limits: Mapping[str, Any], evaluation: str) -> int:
+    """Returns the number of a new run, recorded as started now.
+
+    Args:
+      kind: ALPHABETA or MATE. fen, key: the position, its key in 16 hex digits.
+      limits: what was asked for, by name. evaluation: digest of what makes its values.
+    """
+    cursor = store.connection.execute(
+        "INSERT INTO entry_run (kind, started, fen, key, limits, evaluation, program)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (kind, now(), fen, key, json.dumps(dict(limits)), evaluation, __version__),
+    )
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
+
+
+def update(store: Store, run: int, outcome: Outcome, *, finished: bool) -> None:
+    """Records what a run has found so far, and its end."""
+    values = [getattr(outcome, name) for name in _RUN_RESULT]
+    marks = ", ".join(f"{name} = ?" for name in _RUN_RESULT)
+    store.connection.execute(
+        f"UPDATE entry_run SET {marks}, finished = coalesce(?, finished) WHERE id = ?",  # noqa: S608 (constants)
+        (*values, now() if finished else None, run),
+    )
+
+
+def add_iteration(store: Store, run: int, outcome: Outcome) -> None:
+    """Records an iteration that is complete."""
+    marks = ", ".join("?" * (1 + len(_STEP_COLUMNS)))
+    store.connection.execute(
+        f"INSERT INTO entry_iteration (run, {', '.join(_STEP_COLUMNS)}) VALUES ({marks})",  # noqa: S608
+        (run, *(getattr(outcome, name) for name in _STEP_COLUMNS)),
+    )
+
+
+def runs(store: Store) -> list[EntryRun]:
+    """Returns all such runs of a file, oldest first.
+
+    Raises:
+      CorruptRecordError: if a row is none.
+      StoreError: if the file cannot be read.
+    """
+    if not has_tables(store):
+        return []
+    with sql_errors(store.path, "read it"):
+        return _runs(store.connection)
+
+
+def _runs(connection: sqlite3.Connection) -> list[EntryRun]:
+    rows = connection.execute(f"SELECT {', '.join(_RUN_COLUMNS)} FROM entry_run ORDER BY id")  # noqa: S608
+    return [_run(dict(zip(_RUN_COLUMNS, row, strict=True))) for row in rows.fetchall()]
+
+
+def _run(row: dict[str, Any]) -> EntryRun:
+    fault = fault_of(row, RUN)
+    if fault:
+        raise CorruptRecordError(f"run {row['id']} of the table entry_run is damaged: {fault}")
+    return EntryRun(**row | {"limits": limits_of(row["limits"])})
+
+
+def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, Outcome]:
+    """Returns complete iterations for a position by depth: the last exact one of each, else the last one.
+
+    Runs count that began with the same clock, and with no position behind them that could return a third
+    time (HISTORY): what they found holds wherever the position is the root again. Damaged rows are left out;
+    `check` names them.
+
+    Args:
+      fen, key: the position, its key in 16 hex digits. evaluation: digest of what makes the values.
+    """
+    if not has_tables(store):
+        return {}
+    columns = ", ".join(f"entry_iteration.{name}" for name in _STEP_COLUMNS)
+    with sql_errors(store.path, "read it"):
+        rows = store.connection.execute(
+            f"SELECT entry_run.fen, entry_run.limits, {columns}"  # noqa: S608 (constants)
+            " FROM entry_iteration JOIN entry_run ON entry_run.id = entry_iteration.run"
+            " WHERE entry_run.key = ? AND entry_run.evaluation = ?"
+            " ORDER BY entry_iteration.bound = 'exact', entry_iteration.id",
+            (key, evaluation),
+        ).fetchall()
+    same = [row for its_fen, limits, *row in rows if _clock(its_fen) == _clock(fen) and _is_free(limits)]
+    steps = [dict(zip(_STEP_COLUMNS, row, strict=True)) for row in same]
+    return {step["depth"]: Outcome(**step) for step in steps if fault_of(step, ITERATION) is None}
+
+
+def _is_free(limits: object) -> bool:
+    """Returns whether a run had no position behind it that could return, as its stored limits say."""
+    found = limits_of(limits)
+    return found is not None and HISTORY not in found
+
+
+def _clock(fen: object) -> str:
+    """Returns the halfmove clock of a FEN, empty if it has none."""
+    fields = fen.split() if isinstance(fen, str) else []
+    return fields[4] if len(fields) > 4 else ""
+
+
+# -------------------------------------------------------------- checking
+
+
+def check(store: Store, report: Callable[[str], object]) -> None:
+    """Reports the damaged rows of runs and iterations."""
+    if not has_tables(store):
+        return
+    for table, number, fault in _damaged(store.connection):
+        name = "run" if table == "entry_run" else "iteration"
+        report(f"{store.path}: {name} {number} of the table {table} is damaged: {fault}")
+
+
+def drop_damaged(store: Store, lose: Callable[[str], object]) -> None:
+    """Removes the damaged rows of runs and iterations; `lose` is told the table of each."""
+    for table, number, _ in list(_damaged(store.connection)):
+        store.connection.execute(f"DELETE FROM {table} WHERE id = ?", (number,))  # noqa: S608 (constants)
+        lose(table)
+    store.connection.execute("DELETE FROM entry_iteration WHERE run NOT IN (SELECT id FROM entry_run)")
+
+
+def _damaged(connection: sqlite3.Connection) -> Iterator[tuple[str, int, str]]:
+    """Yields table, number and fault of each row that is not to be believed; iterations follow their runs."""
+    sound = set()
+    for row in connection.execute(f"SELECT {', '.join(_RUN_COLUMNS)} FROM entry_run ORDER BY id"):  # noqa: S608
+        fault = fault_of(dict(zip(_RUN_COLUMNS, row, strict=True)), RUN)
+        sound.add(row[0])
+        if fault:
+            yield "entry_run", row[0], fault
+    steps = connection.execute(f"SELECT id, run, {', '.join(_STEP_COLUMNS)} FROM entry_iteration ORDER BY id")  # noqa: S608
+    for number, run, *step in steps:
+        fault = fault_of(dict(zip(_STEP_COLUMNS, step, strict=True)), ITERATION)
+        missing = None if run in sound else f"it is of run {run}, which the table entry_run does not list"
+        if fault or missing:
+            yield "entry_iteration", number, fault or missing or ""

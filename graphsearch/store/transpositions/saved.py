@@ -1,0 +1,303 @@
+"""Transposition entries in the file: pieces that saves append, rewritten when half of them is waste.
+
+A piece belongs to one evaluation, or holds proofs, which hold under every one. Of two entries of a position
+a proof counts, else the newest. Writing functions work inside `Store.transaction`. A file of an older format
+has no entries. `schema/entries.md` has the bytes, `schema/store.md` the tables.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import CorruptRecordError
+from ..file import sql_errors
+from ..store import Store
+from ..tables.unfinished import read_fact, write_fact
+from .pieces import MOST_ENTRIES, decode, encode, is_proof, order_of
+
+FIRST_FORMAT = 4  # that has the tables
+PROOFS = ""  # the evaluation of pieces that hold under every one
+SLACK = MOST_ENTRIES  # superseded entries that are never worth a rewrite
+FEW_PIECES, PIECES_SHARE = (
+    64,
+    4,
+)  # more pieces than these and so many times what the entries need are too many
+FACT = "entries"  # row of store_info: distinct entries as of the last rewrite
+
+Words = NDArray[np.uint64]
+Report = Callable[[str], object]
+
+
+@dataclass(slots=True)
+class Loaded:
+    """The entries of a file that hold under an evaluation, each position once.
+
+    Attributes:
+      keys, data: uint64[K], ascending by key.
+      stored: entries in the pieces that were read, superseded versions included.
+      ignored: entries of other evaluations.
+      pieces: ids of those that were read.
+      problems: what was damaged and left out, one line each.
+    """
+
+    keys: Words
+    data: Words
+    stored: int = 0
+    ignored: int = 0
+    pieces: list[int] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFacts:
+    """How many entries a file holds; superseded versions count until the next rewrite.
+
+    Attributes:
+      entries: of all evaluations, proofs included. proofs: those that hold under every evaluation.
+      pieces: that they lie in. bytes: of the pieces.
+      evaluations: entries by evaluation, without the proofs.
+    """
+
+    entries: int = 0
+    proofs: int = 0
+    pieces: int = 0
+    bytes: int = 0
+    evaluations: dict[str, int] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the facts as JSON takes them."""
+        return asdict(self)
+
+
+# -------------------------------------------------------------- reading
+
+
+def has_tables(store: Store) -> bool:
+    """Returns whether the file's format has the tables of entries."""
+    return store.format_version >= FIRST_FORMAT
+
+
+def facts(store: Store) -> EntryFacts:
+    """Returns how many entries a file holds, without reading them."""
+    if not has_tables(store):
+        return EntryFacts()
+    with sql_errors(store.path, "read it"):
+        rows = store.connection.execute(
+            "SELECT evaluation, sum(entries), count(*), sum(length(data)) FROM entry_piece"
+            " GROUP BY evaluation ORDER BY evaluation"
+        ).fetchall()
+    found = {str(evaluation): int(entries) for evaluation, entries, _, _ in rows}
+    sums = [sum(int(row[i]) for row in rows) for i in (1, 2, 3)]
+    return EntryFacts(sums[0], found.pop(PROOFS, 0), sums[1], sums[2], found)
+
+
+def load(store: Store, evaluation: str) -> Loaded:
+    """Returns the entries that hold under an evaluation.
+
+    Args:
+      evaluation: the digest of what made the values; proofs are returned under every one.
+
+    Raises:
+      StoreError: if the file as a whole cannot be read; a damaged piece is left out, and named.
+    """
+    if not has_tables(store):
+        return Loaded(np.zeros(0, np.uint64), np.zeros(0, np.uint64))
+    with sql_errors(store.path, "read it"), store.snapshot():
+        return _load(store, (PROOFS, evaluation))
+
+
+def load_proofs(store: Store) -> Loaded:
+    """Returns the entries that hold under every evaluation: proven mates.
+
+    Raises:
+      StoreError: as `load`.
+    """
+    if not has_tables(store):
+        return Loaded(np.zeros(0, np.uint64), np.zeros(0, np.uint64))
+    with sql_errors(store.path, "read it"), store.snapshot():
+        return _load(store, (PROOFS,))
+
+
+def _load(store: Store, evaluations: tuple[str, ...]) -> Loaded:
+    """Returns the entries of some evaluations: proofs before others, newer pieces before older ones."""
+    rows = store.connection.execute("SELECT id, evaluation, entries FROM entry_piece").fetchall()
+    wanted = sorted((of != PROOFS, -number) for number, of, _ in rows if of in evaluations)
+    problems: list[str] = []
+    read = {-number: _piece(store, -number, problems.append) for _, number in wanted}
+    pieces = {number: piece for number, piece in read.items() if piece is not None}
+    none = np.zeros(0, np.uint64)
+    keys, data = (np.concatenate([none, *(piece[i] for piece in pieces.values())]) for i in (0, 1))
+    ignored = sum(entries for _, of, entries in rows if of not in evaluations)
+    return Loaded(*distinct(keys, data), len(keys), ignored, list(pieces), problems)
+
+
+def distinct(keys: Words, data: Words) -> tuple[Words, Words]:
+    """Returns the first entry of each position, in the order of a piece.
+
+    >>> one, two = np.array([7, 3, 7], np.uint64), np.array([1, 2, 3], np.uint64)
+    >>> [words.tolist() for words in distinct(one, two)]
+    [[3, 7], [2, 1]]
+    """
+    order = order_of(keys, data)
+    keys, data = keys[order], data[order]
+    check = data >> np.uint64(48)
+    first = np.ones(len(keys), bool)
+    first[1:] = (keys[1:] != keys[:-1]) | (check[1:] != check[:-1])
+    return keys[first], data[first]
+
+
+def _piece(store: Store, number: int, report: Report) -> tuple[Words, Words] | None:
+    """Returns the entries of a piece; None, after saying why, if it cannot be trusted."""
+    name = f"{store.path}: piece {number} of the entries"
+    try:
+        row = store.connection.execute(
+            "SELECT evaluation, entries, checksum, data FROM entry_piece WHERE id = ?", (number,)
+        ).fetchone()
+        return _sound(*row)
+    except CorruptRecordError as error:
+        report(f"{name} is damaged: {error}")
+    except sqlite3.DatabaseError as error:
+        report(f"{name} cannot be read: {error}")
+    return None
+
+
+def _sound(evaluation: object, entries: object, checksum: object, blob: object) -> tuple[Words, Words]:
+    """Returns the entries of a row of `entry_piece`.
+
+    Raises:
+      CorruptRecordError: if it is not as it was written.
+    """
+    if not isinstance(blob, bytes) or not isinstance(evaluation, str):
+        raise CorruptRecordError("its row is no piece")
+    if zlib.crc32(blob, zlib.crc32(evaluation.encode())) != checksum:
+        raise CorruptRecordError("checksum")
+    keys, data = decode(blob)
+    if len(keys) != entries:
+        raise CorruptRecordError(f"{len(keys)} entries instead of {entries}")
+    if evaluation == PROOFS and not is_proof(data).all():
+        raise CorruptRecordError("not all of its entries are proofs")
+    return keys, data
+
+
+def check(store: Store, report: Report) -> int:
+    """Reports what is wrong with the pieces of a file; returns how many entries are sound."""
+    if not has_tables(store):
+        return 0
+    ids = [row[0] for row in store.connection.execute("SELECT id FROM entry_piece ORDER BY id").fetchall()]
+    pieces = (_piece(store, number, report) for number in ids)
+    return sum(len(piece[0]) for piece in pieces if piece is not None)
+
+
+# -------------------------------------------------------------- writing
+
+
+def append(store: Store, keys: Words, data: Words, evaluation: str) -> None:
+    """Adds entries, which supersede earlier ones of their positions; rewrites all if half of them is waste.
+
+    Args:
+      keys, data: uint64[K] in any order.
+      evaluation: the digest of what made their values.
+    """
+    if not len(keys):
+        return
+    proofs = is_proof(data)
+    for of, chosen in ((PROOFS, proofs), (evaluation, ~proofs)):
+        _insert(store.connection, *distinct(keys[chosen], data[chosen]), of)
+    if _is_due(store.connection, evaluation):
+        rewrite(store, evaluation)
+
+
+def _insert(connection: sqlite3.Connection, keys: Words, data: Words, evaluation: str) -> None:
+    """Writes entries in order as pieces of almost one size."""
+    for part in _parts(len(keys)):
+        blob = encode(keys[part], data[part])
+        checksum = zlib.crc32(blob, zlib.crc32(evaluation.encode()))
+        connection.execute(
+            "INSERT INTO entry_piece (evaluation, entries, checksum, data) VALUES (?, ?, ?, ?)",
+            (evaluation, part.stop - part.start, checksum, blob),
+        )
+
+
+def _parts(count: int) -> Iterator[slice]:
+    pieces = -(-count // MOST_ENTRIES)
+    for i in range(pieces):
+        yield slice(count * i // pieces, count * (i + 1) // pieces)
+
+
+def _is_due(connection: sqlite3.Connection, evaluation: str) -> bool:
+    """Returns whether more than half of the stored entries may be superseded, or the pieces are too many."""
+    of = {
+        row[0]: row[1:]
+        for row in connection.execute(
+            "SELECT evaluation, sum(entries), count(*) FROM entry_piece GROUP BY evaluation"
+        ).fetchall()
+    }
+    stored, pieces = (sum(row[i] for row in of.values()) for i in (0, 1))
+    own = sum(row[0] for name, row in of.items() if name in (PROOFS, evaluation))
+    known = min(own, _counted(connection))
+    return bool(stored > 2 * known + SLACK) or pieces > FEW_PIECES + PIECES_SHARE * (stored // MOST_ENTRIES)
+
+
+def _counted(connection: sqlite3.Connection) -> int:
+    """Returns how many distinct entries there were after the last rewrite."""
+    text = read_fact(connection, FACT)
+    return int(text) if text is not None and text.isdecimal() else 0
+
+
+def rewrite(store: Store, evaluation: str | None) -> None:
+    """Writes all entries anew, each position once; damaged pieces stay, for `store verify` to name.
+
+    Args:
+      evaluation: entries of others are dropped; None keeps those of each.
+    """
+    connection = store.connection
+    names = [row[0] for row in connection.execute("SELECT DISTINCT evaluation FROM entry_piece")]
+    kept = [name for name in names if name != PROOFS and evaluation in (None, name)]
+    found = [(name, _load(store, (PROOFS, name))) for name in kept or [PROOFS]]
+    done = {number for _, loaded in found for number in loaded.pieces}
+    connection.executemany("DELETE FROM entry_piece WHERE id = ?", [(number,) for number in done])
+    if evaluation is not None:
+        connection.execute("DELETE FROM entry_piece WHERE evaluation NOT IN (?, ?)", (PROOFS, evaluation))
+    for i, (name, loaded) in enumerate(found):
+        proofs = is_proof(loaded.data)
+        if i == 0:  # each of them has the same ones
+            _insert(connection, loaded.keys[proofs], loaded.data[proofs], PROOFS)
+        _insert(connection, loaded.keys[~proofs], loaded.data[~proofs], name)
+    held = connection.execute("SELECT coalesce(sum(entries), 0) FROM entry_piece").fetchone()[0]
+    write_fact(connection, FACT, str(held))
+
+
+def tidy(store: Store) -> list[str]:
+    """Rewrites the entries of a file if some are superseded or the pieces are small; for `store compact`.
+
+    Returns what is damaged and stays as it is, one line for each piece.
+    """
+    if not has_tables(store):
+        return []
+    held = facts(store)
+    if held.pieces > 1 or held.entries != _counted(store.connection):
+        with store.transaction():
+            rewrite(store, None)
+    problems: list[str] = []
+    with sql_errors(store.path, "read it"):
+        check(store, problems.append)
+    return problems
+
+
+def drop_damaged(store: Store, report: Report) -> int:
+    """Removes pieces that cannot be trusted, and reports each; returns how many entries are left."""
+    ids = [row[0] for row in store.connection.execute("SELECT id FROM entry_piece ORDER BY id").fetchall()]
+    left = 0
+    for number in ids:
+        piece = _piece(store, number, report)
+        if piece is None:
+            store.connection.execute("DELETE FROM entry_piece WHERE id = ?", (number,))
+        left += 0 if piece is None else len(piece[0])
+    return left

@@ -1,0 +1,249 @@
+"""Chunks of a damaged file: which of their blocks can be read, and which of those can be trusted."""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import CorruptRecordError
+from ...record.node import RecordBatch
+from .. import order
+from ..codec.bulk import BlockFault, bloom_of, decode_blocks
+from ..codec.compression import Dictionaries, Opener
+from ..runs import CHUNK_BLOCKS, keys_of
+from .damaged import bisected, rows_by_id
+
+PIECE = 512  # blocks that are read at once
+ORPHAN_SLICE = 64  # of blocks that no chunk owns, so many are given up around one whose id is unreadable
+
+U64s = NDArray[np.uint64]
+
+
+@dataclass(slots=True)
+class DamagedChunk:
+    """One row of `chunk`, without its blobs.
+
+    Attributes:
+      lost: blocks that could not be read or trusted, once `records` was called.
+      problems: what is wrong, one line each.
+    """
+
+    id: int
+    segment: int
+    first_block: int
+    blocks: int
+    gone: int
+    checksum: int
+    lost: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """How messages call it."""
+        return f"run {self.segment}, chunk {self.id}"
+
+    def records(self, connection: sqlite3.Connection) -> RecordBatch:
+        """Returns the records of all blocks that can be shown to be as they were written."""
+        index = _Index.read(connection, self)
+        if index.is_intact(self.checksum):
+            self.blocks = len(index.keys())
+        numbers, plain = self._expand(connection, index)
+        batch, numbers = self._decode(plain, numbers)
+        return self._trusted(index, batch, numbers)
+
+    def _expand(self, connection: sqlite3.Connection, index: _Index) -> tuple[list[int], list[bytes]]:
+        """Returns the blocks whose checksum is right and whose frames expand, by number."""
+        opener = self._opener(index)
+        if opener is None:
+            self.lost = self.blocks - self.gone
+            return [], []
+        numbers, plain = [], []
+        for number, block in enumerate(_fetch(connection, self), self.gone):
+            try:
+                plain.append(opener.open(block))
+                numbers.append(number)
+            except CorruptRecordError as error:
+                self._lose(number, str(error) if block else "it is missing")
+        return numbers, plain
+
+    def _opener(self, index: _Index) -> Opener | None:
+        try:
+            if index.dictionary is not None:
+                return Dictionaries.from_bytes(index.dictionary).opener()
+        except CorruptRecordError:
+            pass
+        self.problems.append(f"{self.name}: its dictionaries are damaged, and all its blocks lost with them")
+        return None
+
+    def _lose(self, number: int, why: str) -> None:
+        self.lost += 1
+        self.problems.append(f"{self.name}, block {self.first_block + number}: {why}")
+
+    def _decode(self, plain: list[bytes], numbers: list[int]) -> tuple[RecordBatch, list[int]]:
+        """Returns the records of the blocks that hold some, and for each record the number of its block."""
+        while plain:
+            try:
+                batch = decode_blocks(plain)
+            except BlockFault as fault:
+                self._lose(numbers[fault.index], str(fault))
+                del plain[fault.index], numbers[fault.index]
+                continue
+            return batch, [
+                n for n, block in zip(numbers, plain, strict=True) for _ in range(1 + (block[0] & 31))
+            ]
+        return RecordBatch.empty(0, 0, 0), []
+
+    def _trusted(self, index: _Index, batch: RecordBatch, numbers: list[int]) -> RecordBatch:
+        """Returns the records that are this chunk's, read with the dictionaries they were written with."""
+        owners = np.array(numbers, np.int64)
+        firsts = np.nonzero(np.diff(owners, prepend=-1))[0]
+        keys = order.sort_keys(batch.words[firsts])
+        if index.is_intact(self.checksum):
+            return self._at_home(index, batch, owners, firsts, keys)
+        if index.dictionary and not index.is_proved(self, batch, owners[firsts], keys):
+            self.lost = self.blocks - self.gone
+            self.problems.append(
+                f"{self.name}: its index is damaged; whether its dictionaries are cannot be told, so its"
+                " blocks are left out"
+            )
+            return RecordBatch.empty(0, 0, 0)
+        self.problems.append(f"{self.name}: its index is damaged, its blocks are not")
+        return batch
+
+    def _at_home(
+        self,
+        index: _Index,
+        batch: RecordBatch,
+        owners: NDArray[np.int64],
+        firsts: NDArray[np.int64],
+        keys: U64s,
+    ) -> RecordBatch:
+        """Returns the records of blocks that begin with the key of the index."""
+        strangers = owners[firsts][index.keys()[owners[firsts]] != keys].tolist()
+        for number in strangers:
+            self._lose(number, "it does not begin with the key of the index")
+        return _without(batch, np.isin(owners, strangers))
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """The blobs of a chunk, None where one cannot be read."""
+
+    stored_keys: bytes | None
+    dictionary: bytes | None
+    bloom: bytes | None
+
+    @classmethod
+    def read(cls, connection: sqlite3.Connection, chunk: DamagedChunk) -> _Index:
+        if not chunk.id:  # blocks that no chunk owns
+            return cls(None, b"", None)
+        return cls(*(_blob(connection, chunk.id, name) for name in ("keys", "dictionary", "bloom")))
+
+    def keys(self) -> U64s:
+        return np.frombuffer(self.stored_keys or b"", "<u8").astype(np.uint64)
+
+    def is_intact(self, checksum: int) -> bool:
+        """Returns whether nothing of it is damaged."""
+        if self.stored_keys is None or self.bloom is None:
+            return False
+        return self._sum(self.stored_keys, self.bloom) == checksum
+
+    def is_proved(
+        self, chunk: DamagedChunk, batch: RecordBatch, numbers: NDArray[np.int64], keys: U64s
+    ) -> bool:
+        """Returns whether the checksum fits with the keys or the bloom filter as the records say they were.
+
+        One wrong bit may be the checksum's own.
+        """
+        made = np.zeros(chunk.blocks, np.uint64)
+        if self.stored_keys is not None and len(self.stored_keys) == 8 * chunk.blocks:
+            made = self.keys()
+        made[numbers] = keys
+        filters = {self.bloom, bloom_of(batch, keys_of(batch.words)).tobytes()}
+        sums = [self._sum(made.astype("<u8").tobytes(), bloom) for bloom in filters if bloom is not None]
+        return any((found ^ chunk.checksum).bit_count() <= 1 for found in sums)
+
+    def _sum(self, keys: bytes, bloom: bytes) -> int:
+        return zlib.crc32(bloom, zlib.crc32(self.dictionary or b"", zlib.crc32(keys)))
+
+
+def _without(batch: RecordBatch, bad: NDArray[np.bool_]) -> RecordBatch:
+    from ..codec.bulk import take
+
+    return take(batch, np.nonzero(~bad)[0])
+
+
+def _blob(connection: sqlite3.Connection, chunk: int, name: str) -> bytes | None:
+    try:
+        row = connection.execute(f"SELECT {name} FROM chunk WHERE id = ?", (chunk,)).fetchone()  # noqa: S608
+    except sqlite3.DatabaseError:
+        return None
+    return row[0] if row and isinstance(row[0], bytes) else None
+
+
+def _fetch(connection: sqlite3.Connection, chunk: DamagedChunk) -> Iterator[bytes]:
+    """Yields the blocks of a chunk as stored, empty bytes for each that cannot be read."""
+    begin, end = chunk.first_block + chunk.gone, chunk.first_block + chunk.blocks
+
+    def fetch(low: int, high: int) -> list[tuple[int, bytes]]:
+        return connection.execute(
+            "SELECT id, data FROM block WHERE id >= ? AND id < ?", (low, high)
+        ).fetchall()
+
+    for low in range(begin, end, PIECE):
+        high = min(low + PIECE, end)
+        found: dict[int, object] = dict(row for rows, _ in bisected(fetch, low, high) for row in rows)
+        for number in range(low, high):
+            block = found.get(number)
+            yield block if isinstance(block, bytes) else b""
+
+
+def damaged_chunks(connection: sqlite3.Connection) -> tuple[list[DamagedChunk], list[str]]:
+    """Returns the chunks of a file, those of the oldest run first, and the tables with unreadable rows.
+
+    A run whose row is lost counts as older than the others. Blocks that no chunk owns come as chunks of
+    number 0; they can be read if they were written without dictionaries.
+    """
+    runs, runs_lost = rows_by_id(connection, "segment", "id, age")
+    rows, chunks_lost = rows_by_id(connection, "chunk", "id, segment, first_block, blocks, gone, checksum")
+    ages = {run: age for run, age in runs if isinstance(age, int)}
+    good = [DamagedChunk(*row) for row in rows if _is_chunk(row)]
+    good.sort(key=lambda chunk: (ages.get(chunk.segment, 0), chunk.segment, chunk.id))
+    orphans, blocks_lost = _orphans(connection, good)
+    flags = {"segment": runs_lost or not {c.segment for c in good} <= set(ages)}
+    flags |= {"chunk": chunks_lost or len(good) < len(rows), "block": blocks_lost}
+    return [*orphans, *good], [table for table, lost in flags.items() if lost]
+
+
+def _is_chunk(row: tuple[object, ...]) -> bool:
+    """Returns whether numbers can be those of a chunk."""
+    if not all(isinstance(x, int) for x in row):
+        return False
+    _, _, first_block, blocks, gone, _ = row
+    assert isinstance(first_block, int)
+    assert isinstance(blocks, int)
+    assert isinstance(gone, int)
+    return first_block > 0 and 0 <= gone <= blocks and 0 < blocks <= CHUNK_BLOCKS
+
+
+def _orphans(connection: sqlite3.Connection, chunks: list[DamagedChunk]) -> tuple[list[DamagedChunk], bool]:
+    """Returns stretches of blocks that no chunk owns, and whether the ids of blocks could not all be read."""
+    owned = [np.arange(c.gone, c.blocks) + c.first_block for c in chunks]
+    last = max((chunk.first_block + chunk.blocks for chunk in chunks), default=0)
+    rows, lost = rows_by_id(connection, "block", "id", bound=last, least=ORPHAN_SLICE)
+    ids = np.setdiff1d(
+        np.array([row[0] for row in rows], np.int64), np.concatenate([*owned, np.zeros(0, np.int64)])
+    )
+    starts = np.nonzero(np.diff(ids, prepend=-1) != 1)[0]
+    found = []
+    for start, end in pairwise([*starts.tolist(), len(ids)]):
+        for first in range(start, end, CHUNK_BLOCKS):
+            blocks = min(CHUNK_BLOCKS, end - first)
+            found.append(DamagedChunk(0, 0, int(ids[first]), blocks, 0, 0))
+    return found, lost

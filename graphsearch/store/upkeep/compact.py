@@ -1,0 +1,102 @@
+"""Compacting: one run, no superseded versions, and the room they took given back to the file system."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ...errors import CorruptRecordError
+from .. import merging
+from ..file import file_bytes, sql_errors
+from ..store import Store
+from ..transpositions import saved
+from .rewrite import Advance, Progress, merge_all
+
+VACUUM_PAGES = 1024  # given back in one transaction: 16 MiB, which some of the file's last pages fill
+
+
+@dataclass(frozen=True, slots=True)
+class CompactReport:
+    """What compacting did.
+
+    Attributes:
+      nodes: distinct records.
+      superseded: older versions of records that are gone now.
+      runs: runs before.
+      bytes_before, bytes_after: the file with its write-ahead log.
+    """
+
+    nodes: int
+    superseded: int
+    runs: int
+    bytes_before: int
+    bytes_after: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the report as JSON takes it."""
+        return asdict(self)
+
+
+def compact(path: str | os.PathLike[str], progress: Progress | None = None) -> CompactReport:
+    """Makes a graph file as small as its nodes allow, in bounded steps; it may be stopped at any of them.
+
+    Damaged pieces of transposition entries stay as they are; all else is compacted before they are named.
+
+    Args:
+      progress: called with records done and records in all, then with pages given back and pages in all.
+
+    Raises:
+      StoreLockedError: if another process is writing the file.
+      CorruptRecordError: naming records, or pieces of entries, that are damaged.
+      StoreError: if it is damaged or cannot be written; it is whole all the same.
+    """
+    with Store.open(path) as store:
+        before, runs = file_bytes(store.path), len(store.catalog.segments)
+        superseded = store.catalog.records - store.node_count
+        merge_all(store, Advance(progress, store.catalog.records))
+        damaged = saved.tidy(store)
+        shrink(store, progress)
+        if damaged:
+            raise _left(damaged)
+        return CompactReport(store.node_count, superseded, runs, before, file_bytes(store.path))
+
+
+def _left(damaged: list[str]) -> CorruptRecordError:
+    """Returns the error that names damaged pieces of entries, the first of them in full."""
+    more = f", and {len(damaged) - 1:,} more" if len(damaged) > 1 else ""
+    return CorruptRecordError(
+        f"{damaged[0]}{more}; left as it is, all else is compacted;"
+        " `graphsearch store salvage` writes a file without it"
+    )
+
+
+def tidy(store: Store) -> None:
+    """Drops superseded versions from a file of up to a million nodes, and gives their room back.
+
+    Raises:
+      StoreError: if the file cannot be written; it is whole all the same.
+    """
+    if store.node_count <= merging.TIDY_RECORDS:
+        while store.merge_step(merging.TIDY_WASTE):
+            pass
+        shrink(store)
+
+
+def shrink(store: Store, progress: Progress | None = None) -> None:
+    """Gives free pages back to the file system and empties the write-ahead log.
+
+    Pages move in steps of 1024, each a transaction. The log stays for as long as a reader needs it.
+    """
+    connection = store.connection
+    with sql_errors(store.path, "write to it"):
+        total = left = int(connection.execute("PRAGMA freelist_count").fetchone()[0])
+        while left:
+            # a script, because it has to be stepped once a page, and `execute` steps once
+            connection.executescript(f"PRAGMA incremental_vacuum({VACUUM_PAGES})")
+            before, left = left, int(connection.execute("PRAGMA freelist_count").fetchone()[0])
+            if left == before:  # a file that was made without `auto_vacuum`
+                break
+            if progress:
+                progress(total - left, total)
+    store.checkpoint()

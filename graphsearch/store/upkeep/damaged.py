@@ -1,0 +1,122 @@
+"""Reading a damaged SQLite file: what its rows still say, around those that cannot be read."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ...errors import SchemaVersionError, StoreError
+from ..migrations import FORMAT_VERSION
+
+Row = tuple[Any, ...]
+Fetch = Callable[[int, int], list[Row]]
+
+MAX_ID = 1 << 14  # ids are looked for below this if the file cannot say how far they go
+MOST_ID = 1 << 40  # what it says must be below this
+KEY_SLICE = 1 << 52  # 64-bit keys are looked for in slices of 1/4096 of them around a damaged page
+
+
+def open_damaged(path: Path) -> sqlite3.Connection:
+    """Returns a connection that reads what it can and never changes the file.
+
+    Raises:
+      StoreError: if not even the list of tables can be read.
+      SchemaVersionError: if its format is newer than this version.
+    """
+    wal = path.with_name(path.name + "-wal")
+    mode = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
+    connection = sqlite3.connect(f"{path.as_uri()}?{mode}", uri=True, isolation_level=None)
+    try:
+        connection.execute("PRAGMA query_only = 1")
+        connection.execute("PRAGMA writable_schema = 1")  # else a truncated file is refused as a whole
+        connection.execute("PRAGMA cell_size_check = 1")
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+    except sqlite3.Error as error:
+        connection.close()
+        raise StoreError(
+            f"{path}: its first page, which says where everything is, cannot be read: {error}"
+        ) from None
+    if version > FORMAT_VERSION or not {"chunk", "block", "evaluator"} <= tables:
+        connection.close()
+        if version > FORMAT_VERSION:
+            raise SchemaVersionError(
+                f"{path} has format {version}, this version reads up to {FORMAT_VERSION};"
+                " use a newer graphsearch"
+            )
+        raise StoreError(f"{path} is no graph file: it has no tables of one")
+    return connection
+
+
+def bisected(fetch: Fetch, low: int, high: int, least: int = 1) -> Iterator[tuple[list[Row], int]]:
+    """Yields the rows of `low` <= id < `high`, piece by piece, each with how many ids were unreadable.
+
+    Where reading fails, halves are tried, down to a width of `least`.
+    """
+    try:
+        rows = fetch(low, high)
+    except sqlite3.DatabaseError:
+        if high - low <= least:
+            yield [], high - low
+            return
+    else:
+        yield rows, 0
+        return
+    middle = (low + high) // 2
+    yield from bisected(fetch, low, middle, least)
+    yield from bisected(fetch, middle, high, least)
+
+
+def rows_by_id(
+    connection: sqlite3.Connection, table: str, columns: str, *, bound: int = MAX_ID, least: int = 1
+) -> tuple[list[Row], bool]:
+    """Returns the readable rows of a table by its integer `id`, and whether any could not be read.
+
+    Args:
+      bound: the last id to look for, if the table cannot say.
+      least: do without so many ids around what cannot be read.
+    """
+
+    def fetch(low: int, high: int) -> list[Row]:
+        return connection.execute(
+            f"SELECT {columns} FROM {table} WHERE id >= ? AND id < ? ORDER BY id",  # noqa: S608 (constants)
+            (low, high),
+        ).fetchall()
+
+    pieces = list(bisected(fetch, 1, _last_id(connection, table, bound) + 1, least))
+    return [row for rows, _ in pieces for row in rows], any(lost for _, lost in pieces)
+
+
+def _last_id(connection: sqlite3.Connection, table: str, bound: int) -> int:
+    """Returns the largest id of a table, or the bound if that cannot be read."""
+    for statement in (
+        f"SELECT max(id) FROM {table}",  # noqa: S608 (a constant)
+        f"SELECT seq FROM sqlite_sequence WHERE name = '{table}'",  # noqa: S608
+    ):
+        try:
+            row = connection.execute(statement).fetchone()
+        except sqlite3.DatabaseError:
+            continue
+        if row is None:  # a table that keeps no sequence
+            continue
+        found = row[0]
+        if found is None or (isinstance(found, int) and 0 <= found < MOST_ID):
+            return found or 0
+    return bound
+
+
+def rows_by_key(connection: sqlite3.Connection, table: str, columns: str) -> Iterator[tuple[list[Row], bool]]:
+    """Yields the readable rows of a table whose `key` is 16 hex digits, and whether any could not be read."""
+
+    def fetch(low: int, high: int) -> list[Row]:
+        return connection.execute(
+            f"SELECT {columns} FROM {table} WHERE key >= ? AND key <= ? ORDER BY key",  # noqa: S608 (constants)
+            (f"{low:016x}", f"{high - 1:016x}"),
+        ).fetchall()
+
+    for slice_ in range(64):
+        low = slice_ << 58
+        for rows, lost in bisected(fetch, low, low + (1 << 58), KEY_SLICE):
+            yield rows, bool(lost)

@@ -1,0 +1,217 @@
+"""Forecast: how large file and memory get, from what a file's own records take now."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import StoreError
+from ...record.node import RecordBatch
+from ...record.provenance import RunInfo
+from ..codec.records import BLOCK
+from ..file import sql_errors
+from ..index.catalog import KEPT_DICTIONARIES, Chunk
+from ..runs import CHUNK_BLOCKS, decode_blocks, fetch_blocks
+from ..store import Store
+
+SIZES = (10**8, 10**9)
+SAMPLE_BLOCKS = 1024  # some 32,000 records, from everywhere in the file
+RELIABLE_FROM = CHUNK_BLOCKS * BLOCK  # nodes; smaller files have smaller chunks, and more of everything else
+DICTIONARY_RAM = 60_000  # bytes of a chunk's dictionaries, loaded
+TABLE_BYTES = 11.0  # of the arena's hash table for a node: 9.4 to 12.7, as it grows
+WORKING_SHARE = 0.05  # of the nodes: with less in memory, nearly every visit waits for the file
+
+
+@dataclass(frozen=True, slots=True)
+class FileFigures:
+    """What a file's records take now.
+
+    Attributes:
+      nodes: distinct records.
+      superseded_share: older versions for each of them.
+      block_bytes, index_bytes, sqlite_bytes: for each record in the runs: in its block; keys, dictionaries
+        and bloom filter; what SQLite adds.
+      ram_bytes: of the arena for each node.
+      nodes_per_run, nodes_per_s: what a search added, mean of all and of the finished ones; None if unknown.
+      sampled: records that were looked at.
+      reliable: whether the file is large enough to tell: at least 65,536 nodes.
+    """
+
+    nodes: int
+    superseded_share: float
+    block_bytes: float
+    index_bytes: float
+    sqlite_bytes: float
+    ram_bytes: float
+    nodes_per_run: float | None
+    nodes_per_s: float | None
+    sampled: int
+    reliable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a graph of so many nodes takes.
+
+    Attributes:
+      nodes: distinct records.
+      file_bytes: the file with as large a share of superseded versions as now.
+      file_bytes_compact: the file after `store compact`.
+      ram_all_bytes: memory with the whole graph in it.
+      ram_index_bytes: memory for the index of the file, which is always there.
+      ram_least_bytes: the least that makes sense: the index, and one node in twenty.
+      seconds: time to get there from now at the file's own rate, None if unknown.
+    """
+
+    nodes: int
+    file_bytes: int
+    file_bytes_compact: int
+    ram_all_bytes: int
+    ram_index_bytes: int
+    ram_least_bytes: int
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """A file's figures and what follows from them."""
+
+    file: FileFigures
+    predictions: list[Prediction]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the forecast as JSON takes it."""
+        return asdict(self)
+
+
+def forecast(path: str | os.PathLike[str], sizes: Sequence[int] = SIZES) -> Forecast:
+    """Returns what graphs of some sizes will take if they go on as this file does; it is only read.
+
+    Raises:
+      StoreError: as `Store.open` for reading, or if the file has no nodes.
+    """
+    with Store.open(path, read_only=True) as store:
+        if not store.node_count:
+            raise StoreError(f"{store.path} has no nodes to forecast from; search first")
+        with sql_errors(store.path, "read it"), store.snapshot():
+            figures = _figures(store)
+    return Forecast(figures, [predict(figures, nodes) for nodes in sizes])
+
+
+def predict(file: FileFigures, nodes: int) -> Prediction:
+    """Returns what so many nodes take."""
+    each = file.block_bytes + file.index_bytes + file.sqlite_bytes
+    versions = nodes * (1 + file.superseded_share)
+    chunks = versions / RELIABLE_FROM
+    index = int(versions * file.index_bytes + min(chunks, KEPT_DICTIONARIES) * DICTIONARY_RAM)
+    arena = nodes * file.ram_bytes
+    seconds = max(nodes - file.nodes, 0) / file.nodes_per_s if file.nodes_per_s else None
+    return Prediction(
+        nodes,
+        int(versions * each),
+        int(nodes * each),
+        int(arena) + index,
+        index,
+        int(WORKING_SHARE * arena) + index,
+        seconds,
+    )
+
+
+def _figures(store: Store) -> FileFigures:
+    stored = max(store.catalog.records, 1)
+    batch, sampled_bytes = _sample(store)
+    block_bytes = sampled_bytes / max(len(batch), 1)
+    index = _index_bytes(store)
+    rest = _used_bytes(store) - index - block_bytes * stored
+    runs = [run for run in store.runs() if run.kind == "search"]  # others add no nodes
+    return FileFigures(
+        nodes=store.node_count,
+        superseded_share=max(stored / store.node_count - 1, 0.0),
+        block_bytes=block_bytes,
+        index_bytes=index / stored,
+        sqlite_bytes=max(rest, 0.0) / stored,
+        ram_bytes=float(arena_bytes(batch).mean()) + TABLE_BYTES,
+        nodes_per_run=sum(run.evaluations for run in runs) / len(runs) if runs else None,
+        nodes_per_s=nodes_per_s(runs),
+        sampled=len(batch),
+        reliable=store.node_count >= RELIABLE_FROM,
+    )
+
+
+def _sample(store: Store) -> tuple[RecordBatch, int]:
+    """Returns the records of some blocks, evenly spread over all of them, and what these blocks take."""
+    batches, taken = [], 0
+    for chunk, b in _places(store):
+        blocks = fetch_blocks(store.connection, chunk, b, b + 1)
+        batches.append(decode_blocks(store.catalog, chunk, b, blocks))
+        taken += len(blocks[0])
+    return RecordBatch.concat(batches), taken
+
+
+def _places(store: Store) -> list[tuple[Chunk, int]]:
+    chunks = [chunk for segment in store.catalog.segments for chunk in segment.chunks]
+    ends = np.cumsum([chunk.blocks - chunk.gone for chunk in chunks])
+    total = int(ends[-1]) if chunks else 0
+    found = []
+    for place in np.unique(np.linspace(0, total - 1, min(total, SAMPLE_BLOCKS)).astype(np.int64)).tolist():
+        c = int(np.searchsorted(ends, place, "right"))
+        found.append((chunks[c], chunks[c].blocks - (int(ends[c]) - place)))
+    return found
+
+
+def _index_bytes(store: Store) -> int:
+    query = "SELECT sum(length(keys) + length(dictionary) + length(bloom)) FROM chunk"
+    return int(store.connection.execute(query).fetchone()[0] or 0)
+
+
+def _used_bytes(store: Store) -> int:
+    """Returns the bytes of all pages in use, but for those that every file has."""
+    pages, free, size, tables = (
+        int(store.connection.execute(query).fetchone()[0])
+        for query in (
+            "PRAGMA page_count",
+            "PRAGMA freelist_count",
+            "PRAGMA page_size",
+            "SELECT count(*) FROM sqlite_master WHERE rootpage > 0",
+        )
+    )
+    return (pages - free - tables - 2) * size  # 2: the first page, and that of pointers
+
+
+def nodes_per_s(runs: Sequence[RunInfo]) -> float | None:
+    """Returns the evaluations per second of finished searches; None if no clock went forward in one."""
+    spans = [(run.evaluations, _seconds(run)) for run in runs if run.evaluations]
+    timed = [(evaluations, seconds) for evaluations, seconds in spans if seconds > 0]
+    return sum(n for n, _ in timed) / sum(s for _, s in timed) if timed else None
+
+
+def _seconds(run: RunInfo) -> float:
+    """Returns how long a search took; 0 if that is not known."""
+    try:
+        end = datetime.fromisoformat(run.finished or run.started)
+        return max((end - datetime.fromisoformat(run.started)).total_seconds(), 0.0)
+    except (ValueError, TypeError):
+        return 0.0
+
+
+def arena_bytes(batch: RecordBatch) -> NDArray[np.int64]:
+    """Returns the bytes that each record takes in the arena, `[R]`, without the hash table.
+
+    `record/node_layout.py` says how: a header and P codes in words of 8 bytes; and a block of the least
+    class that has room for the visited edges, whose entries are wider if one of them has r. A graph that is
+    loaded takes just this; one that grows in memory leaves some 2 to 15 % of gaps.
+    """
+    from ...record.node_layout import BLOCK_HEADER, CAPACITIES, HEADER_WORDS
+
+    codes, edges = np.diff(batch.code_offsets), np.diff(batch.edge_offsets)
+    room = np.array([0, *CAPACITIES])[np.searchsorted(CAPACITIES, edges, "left") + (edges > 0)]
+    owners = np.repeat(np.arange(len(batch)), edges)
+    wide = np.bincount(owners[batch.r > 0], minlength=len(batch)) > 0
+    block = np.where(edges > 0, 4 * (BLOCK_HEADER + room * (3 + wide)), 0)
+    return np.asarray(8 * (HEADER_WORDS + (codes + 7) // 8) + block, np.int64)

@@ -1,0 +1,71 @@
+"""Pruning: dropping records of few visits, whose parents keep what they learned from them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import InvalidParameterError
+from ...record.node import RecordBatch
+from ..file import file_bytes
+from ..runs import keys_of
+from ..store import Store
+from .compact import shrink
+from .rewrite import Progress, rewrite
+
+
+@dataclass(frozen=True, slots=True)
+class PruneReport:
+    """What pruning did; bytes are those of the file with its write-ahead log."""
+
+    nodes_before: int
+    nodes_after: int
+    bytes_before: int
+    bytes_after: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the report as JSON takes it."""
+        return asdict(self)
+
+
+def prune(path: str | os.PathLike[str], min_visits: int, progress: Progress | None = None) -> PruneReport:
+    """Drops the records with fewer visits, except roots of searches, and compacts the file.
+
+    The edges that lead to them keep their n and q. A search that comes by evaluates them again, and their
+    edges' visits are not repeated. Stopped halfway, the file is whole and pruned in part.
+
+    Args:
+      min_visits: node N that a record must have to stay, at least 1 (which drops nothing).
+      progress: called with records done and records in all, then with pages given back and pages in all.
+
+    Raises:
+      InvalidParameterError: if `min_visits` is below 1.
+      StoreLockedError: if another process is writing the file.
+      StoreError: if it is damaged or cannot be written; it is whole all the same.
+    """
+    if min_visits < 1:
+        raise InvalidParameterError(f"min_visits is {min_visits}; it must be at least 1")
+    with Store.open(path) as store:
+        nodes, size = store.node_count, file_bytes(store.path)
+        roots = np.array([int(root.key, 16) for root in store.roots()], np.uint64)
+
+        def kept(batch: RecordBatch) -> RecordBatch:
+            from ..codec.bulk import take
+
+            stay = (visits_of(batch) >= min_visits) | np.isin(keys_of(batch.words), roots)
+            return take(batch, np.nonzero(stay)[0])
+
+        store.drop_top(min_visits)
+        rewrite(store, kept, progress)
+        shrink(store, progress)
+        return PruneReport(nodes, store.node_count, size, file_bytes(store.path))
+
+
+def visits_of(batch: RecordBatch) -> NDArray[np.int64]:
+    """Returns node N of each record: 1 + the sum of its edges' n."""
+    sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(batch.n, dtype=np.int64)])
+    return np.asarray(1 + sums[batch.edge_offsets[1:]] - sums[batch.edge_offsets[:-1]], np.int64)

@@ -1,0 +1,115 @@
+"""Passing every record of a file through a function, by a merge of all runs into one.
+
+Two passes, unless there is one run already. The first is an ordinary merge. The second reads the one run in
+steps of whole blocks: so no block stays behind that holds records from below the frontier, which would come
+back to life if the function had dropped them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...errors import StoreError
+from ...record.node import RecordBatch
+from .. import merging, order
+from ..runs import RunCursor, write_records
+from ..store import Store
+from ..tables import provenance
+
+Transform = Callable[[RecordBatch], RecordBatch]
+Progress = Callable[[int, int], None]
+
+
+def rewrite(store: Store, transform: Transform, on_progress: Progress | None = None) -> None:
+    """Passes every record once through `transform`, in bounded steps of one transaction each.
+
+    All runs become one. If this is interrupted, the file is whole, the records so far are as `transform` left
+    them, and an ordinary merge brings the others along as they are.
+
+    Args:
+      transform: gets the newest versions of some 65,000 records in the order of a run; returns them with
+        other values, or fewer of them; never other positions, nor another order.
+      on_progress: called with (records done, records in all); with several runs each record counts twice.
+
+    Raises:
+      CorruptRecordError: naming a damaged block; everything before it is done.
+      StoreError: if the file cannot be written; it is whole all the same.
+    """
+    advance = Advance(on_progress, store.catalog.records if _has_many(store) else 0, store.node_count)
+    merge_all(store, advance)
+    if not store.catalog.segments:
+        return
+    with store.rearranging():
+        merging.start(store.connection, store.catalog.segments)
+    while merging.under_way(store.catalog):
+        with store.rearranging():
+            moved = _step(store, transform)
+        advance(moved)
+
+
+class Advance:
+    """Counts records that are done and says so."""
+
+    def __init__(self, on_progress: Progress | None, *totals: int) -> None:
+        self._on_progress = on_progress
+        self._done, self._total = 0, sum(totals)
+
+    def __call__(self, records: int) -> None:
+        """Counts some more records."""
+        self._done = min(self._done + records, self._total)
+        if self._on_progress:
+            self._on_progress(self._done, self._total)
+
+
+def _has_many(store: Store) -> bool:
+    return len(store.catalog.segments) > 1
+
+
+def merge_all(store: Store, advance: Advance) -> None:
+    """Merges all runs into one, in bounded steps; ends a merge that is under way first."""
+    _finish_merge(store, advance)
+    if _has_many(store):
+        with store.rearranging():
+            merging.start(store.connection, store.catalog.segments)
+        _finish_merge(store, advance)
+
+
+def _finish_merge(store: Store, advance: Advance) -> None:
+    while merging.under_way(store.catalog):
+        before = _left(store)
+        store.merge_step()
+        advance(before - _left(store))
+
+
+def _left(store: Store) -> int:
+    """Returns the records in the inputs of the merge under way."""
+    return sum(segment.records for segment in store.catalog.segments if segment.merged_into)
+
+
+def _step(store: Store, transform: Transform) -> int:
+    """Moves the first records of the one input to the output; returns how many that were."""
+    output, inputs = merging.parts_of_merge(store.catalog)
+    cursor = RunCursor(store.catalog, inputs[0])
+    end = min(merging.STEP_BLOCKS, len(cursor.keys))
+    batch = cursor.read(store.connection, 0, end)
+    pivot = int(cursor.keys[end]) if end < len(cursor.keys) else None
+    kept = _checked(store, batch, transform(batch)) if len(batch) else batch
+    merging.drop(store.connection, cursor, end)
+    write_records(store.connection, output.id, kept, store.catalog.indexes)
+    merging.set_frontier(store.connection, output, inputs, pivot)
+    provenance.add_nodes(store.connection, len(kept) - len(batch))
+    return len(batch)
+
+
+def _checked(store: Store, before: RecordBatch, after: RecordBatch) -> RecordBatch:
+    """Returns what a function made of a batch.
+
+    Raises:
+      StoreError: if it is no part of it in the same order; nothing of the step is written.
+    """
+    old, new = order.sort_keys(before.words), order.sort_keys(after.words)
+    if len(after) > len(before) or (new[1:] < new[:-1]).any() or not np.isin(new, old).all():
+        raise StoreError(f"{store.path}: a rewrite may drop and change records, not move or add any")
+    return after

@@ -1,0 +1,199 @@
+"""Salvage: a new, sound file from all of a damaged one that can still be shown to be right."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ...errors import StoreError
+from ...record.node import RecordBatch
+from ...record.provenance import EvaluatorIdentity
+from ..file import check_is_file, real_path
+from ..store import Store
+from ..tables import provenance, unfinished
+from ..transpositions import runs
+from ..transpositions import saved as entries
+from . import plain
+from .backup import new_file
+from .chunks import DamagedChunk, damaged_chunks
+from .compact import shrink
+from .damaged import open_damaged
+from .rewrite import Advance, Progress, merge_all
+from .sources import Sources, read_sources
+
+MAX_PROBLEMS = 1000  # named one by one; more are only counted
+
+
+@dataclass(slots=True)
+class SalvageReport:
+    """What could be saved.
+
+    Attributes:
+      records: distinct records of the new file.
+      blocks, blocks_lost: blocks that the damaged file should have; those that could not be read or trusted.
+      entries: transposition entries of the new file.
+      records_unsound: records that were read, and left out because they break a rule.
+      tables_lost: tables of which at least one row could not be read.
+      problems: one line each; at most 1000 are listed.
+      found: number of problems, listed or not.
+    """
+
+    records: int = 0
+    blocks: int = 0
+    blocks_lost: int = 0
+    records_unsound: int = 0
+    entries: int = 0
+    tables_lost: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    found: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing at all was lost."""
+        return not self.found
+
+    def add(self, problem: str) -> None:
+        """Records a problem."""
+        self.found += 1
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(problem)
+
+    def lose(self, table: str) -> None:
+        """Notes that rows of a table could not be read."""
+        if table not in self.tables_lost:
+            self.tables_lost.append(table)
+            self.add(f"table {table}: some of its rows cannot be read")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the report as JSON takes it."""
+        return {"complete": self.complete, **asdict(self)}
+
+
+def salvage(
+    path: str | os.PathLike[str],
+    new: str | os.PathLike[str],
+    *,
+    identity: EvaluatorIdentity | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> SalvageReport:
+    """Writes a new file from what is right in a damaged one, which is only read.
+
+    The newest version of a record that survives counts. The new file gets its name when it is finished; until
+    then it is `NEW.part`.
+
+    Args:
+      identity: the evaluator, for a file that cannot say it any more.
+      force: replace a file that is there.
+      progress: called with blocks read and blocks in all, then with records merged and records in all.
+
+    Raises:
+      StoreError: if the file says too little to begin with, or the new one cannot be written.
+      EvaluatorMismatchError: if it names another evaluator than the given one.
+    """
+    source, target = real_path(path), real_path(new)
+    check_is_file(source, create=False)
+    if source == target or (target.exists() and source.samefile(target)):
+        raise StoreError(f"{target} is the damaged file itself; name another one")
+    report = SalvageReport()
+    with closing(open_damaged(source)) as damaged:
+        sources = read_sources(damaged, source, identity)
+        with (
+            new_file(target, force=force) as part,
+            Store.open(part, create=True, identity=sources.identity, unbound=True) as store,
+        ):
+            for table in sources.lost:
+                report.lose(table)
+            _save_blocks(damaged, store, sources, report, progress)
+            merge_all(store, Advance(progress, store.catalog.records))
+            _count_nodes(store)
+            _save_tables(damaged, store, sources, report)
+            shrink(store)
+            report.records = store.node_count
+    return report
+
+
+def _save_blocks(
+    damaged: sqlite3.Connection,
+    store: Store,
+    sources: Sources,
+    report: SalvageReport,
+    progress: Progress | None,
+) -> None:
+    """Appends all sound records, oldest run first, so that the newest version of each counts."""
+    chunks, lost_tables = damaged_chunks(damaged)
+    for table in lost_tables:
+        report.lose(table)
+    report.blocks = sum(chunk.blocks - chunk.gone for chunk in chunks)
+    advance = Advance(progress, report.blocks)
+    for chunk in chunks:
+        store.append(sources.fitted(_sound_records(damaged, chunk, report)), fresh=0)
+        advance(chunk.blocks - chunk.gone)
+
+
+def _sound_records(damaged: sqlite3.Connection, chunk: DamagedChunk, report: SalvageReport) -> RecordBatch:
+    """Returns the records of a chunk that can be trusted and break no rule."""
+    from ..codec.bulk import take
+    from .soundness import unsound
+
+    batch = chunk.records(damaged)
+    bad = sorted({i for i, _ in unsound(batch)}) if len(batch) else []
+    report.blocks_lost += chunk.lost
+    report.records_unsound += len(bad)
+    for problem in chunk.problems:
+        report.add(problem)
+    if bad:
+        report.add(f"{chunk.name}: {len(bad)} records break a rule, and are left out")
+    return take(batch, np.setdiff1d(np.arange(len(batch)), bad)) if bad else batch
+
+
+def _count_nodes(store: Store) -> None:
+    """Writes the number of records, all of which lie in one run now."""
+    with store.rearranging():
+        provenance.add_nodes(store.connection, store.catalog.records - store.node_count)
+
+
+# -------------------------------------------------------------- plain tables
+
+
+def _save_tables(damaged: sqlite3.Connection, store: Store, sources: Sources, report: SalvageReport) -> None:
+    """Copies the rows of the plain tables that can be read and make sense."""
+    with store.transaction():
+        for fact in ("created", "created_by"):
+            _save_fact(damaged, store.connection, fact, report)
+        for fact in (unfinished.MARK, unfinished.ROOTS):
+            _save_fact(damaged, store.connection, fact, report, optional=True)
+        sources.write(store)
+        there = plain.tables_of_format(int(damaged.execute("PRAGMA user_version").fetchone()[0]))
+        for table in plain.plain_tables(store.connection):
+            if table.name in there and plain.copy_table(damaged, store.connection, table):
+                report.lose(table.name)
+        report.entries = entries.drop_damaged(store, report.add)
+        runs.drop_damaged(store, report.lose)
+    for problem in sources.problems():
+        report.add(problem)
+
+
+def _save_fact(
+    damaged: sqlite3.Connection,
+    connection: sqlite3.Connection,
+    name: str,
+    report: SalvageReport,
+    *,
+    optional: bool = False,
+) -> None:
+    try:
+        row = damaged.execute("SELECT value FROM store_info WHERE name = ?", (name,)).fetchone()
+    except sqlite3.DatabaseError:
+        row, optional = None, False
+    if row is None and optional:
+        return
+    if row and isinstance(row[0], str):
+        connection.execute("INSERT OR REPLACE INTO store_info VALUES (?, ?)", (name, row[0]))
+    else:
+        report.lose("store_info")

@@ -1,0 +1,236 @@
+"""Checking a whole graph file: every block of every run, and what is said about them."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import CorruptRecordError, StoreError
+from ...record.node import RecordBatch
+from .. import order
+from ..codec.records import BLOCK
+from ..file import open_reader, real_path
+from ..index.bloom import may_hold_each
+from ..index.catalog import Catalog, Chunk, Segment
+from ..runs import decode_blocks, fetch_blocks, keys_of
+from ..store import Store
+from ..transpositions import runs
+from ..transpositions import saved as entries
+
+MAX_PROBLEMS = 1000  # named one by one; more are only counted
+PIECE_BLOCKS = 512  # blocks that are checked at once
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(slots=True)
+class VerifyReport:
+    """What a check found.
+
+    Attributes:
+      records: live records that could be read.
+      stored: records in all runs, superseded versions included.
+      blocks, runs: how many were read.
+      entries: transposition entries that could be read, superseded versions included.
+      problems: one line each, naming run, block and record; at most 1000 are listed.
+      found: number of problems, listed or not.
+      opened: whether the file could be opened, so that the numbers are of the file.
+    """
+
+    records: int = 0
+    stored: int = 0
+    blocks: int = 0
+    runs: int = 0
+    entries: int = 0
+    found: int = 0
+    problems: list[str] = field(default_factory=list)
+    opened: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.found
+
+    def add(self, problem: str) -> None:
+        """Records a problem."""
+        self.found += 1
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(problem)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the report as JSON takes it."""
+        numbers = {"records": self.records, "stored": self.stored, "blocks": self.blocks, "runs": self.runs}
+        numbers["entries"] = self.entries
+        return {"ok": self.ok, **numbers, "found": self.found, "problems": list(self.problems)}
+
+
+def verify(path: str | os.PathLike[str], progress: Progress | None = None) -> VerifyReport:
+    """Returns what is wrong with a graph file; a damaged file is reported, never raised.
+
+    Args:
+      path: the file; it is only read, and may be in use.
+      progress: called with blocks done and blocks in all.
+    """
+    report = VerifyReport()
+    try:
+        _check_pages(path, report)
+        with Store.open(path, read_only=True) as store:
+            report.opened = True
+            _Check(store, report, progress or (lambda done, total: None)).all()
+    except (StoreError, sqlite3.Error, OSError, ValueError) as error:
+        report.add(str(error))
+    return report
+
+
+def _check_pages(path: str | os.PathLike[str], report: VerifyReport) -> None:
+    """Has SQLite check its own pages."""
+    real = real_path(path)
+    if not real.is_file():
+        return
+    connection = open_reader(real)
+    try:
+        for (line,) in connection.execute("PRAGMA quick_check(10)").fetchall():
+            if line != "ok":
+                report.add(f"{real}: {line}")
+    finally:
+        connection.close()
+
+
+class _Check:
+    """One pass over an open store."""
+
+    def __init__(self, store: Store, report: VerifyReport, progress: Progress) -> None:
+        self._store = store
+        self._connection = store.connection
+        self._catalog: Catalog = store.catalog
+        self._report = report
+        self._progress = progress
+        self._done = 0
+        self._runs = self._evaluators = np.zeros(0, np.int64)  # numbers that there are
+        self._damaged: set[int] = set()  # chunks with a block that could not be read
+        self._total = sum(chunk.blocks - chunk.gone for s in self._catalog.segments for chunk in s.chunks)
+
+    def all(self) -> None:
+        with self._store.snapshot():
+            self._runs, self._evaluators = (self._ids(table) for table in ("run", "evaluator"))
+            self._store.evaluators()  # each row holds an identity
+            for segment in self._catalog.segments:
+                self._report.runs += 1
+                self._segment(segment)
+            self._check_blocks_owned()
+            self._check_live()
+            self._report.entries = entries.check(self._store, self._report.add)
+            runs.check(self._store, self._report.add)
+
+    def _segment(self, segment: Segment) -> None:
+        last: NDArray[np.uint64] | None = None
+        for chunk in segment.chunks:
+            try:
+                self._catalog.dictionaries(chunk)
+            except CorruptRecordError as error:
+                self._report.add(str(error))
+                continue
+            stored = 0
+            for first in range(chunk.gone, chunk.blocks, PIECE_BLOCKS):
+                batch = self._piece(chunk, first, min(first + PIECE_BLOCKS, chunk.blocks))
+                stored += len(batch)
+                last = self._check_order(chunk, batch, last)
+            self._report.stored += stored
+            if stored != chunk.records and chunk.id not in self._damaged:
+                self._report.add(f"{self._catalog.name(chunk)}: {stored} records instead of {chunk.records}")
+
+    def _piece(self, chunk: Chunk, first: int, last: int) -> RecordBatch:
+        """Returns the records of some blocks after checking each for itself."""
+        damaged: list[CorruptRecordError] = []
+        blocks = fetch_blocks(self._connection, chunk, first, last)
+        batch = decode_blocks(self._catalog, chunk, first, blocks, damaged.append)
+        for error in damaged:
+            self._report.add(str(error))
+            self._damaged.add(chunk.id)
+        if not damaged:
+            self._check_index(chunk, first, blocks, batch)
+        self._check_records(chunk, batch)
+        self._report.blocks += last - first
+        self._done += last - first
+        self._progress(self._done, self._total)
+        return batch
+
+    def _check_index(self, chunk: Chunk, first: int, blocks: list[bytes], batch: RecordBatch) -> None:
+        sizes = np.array([(block[0] & 31) + 1 for block in blocks])
+        starts = np.cumsum(sizes) - sizes
+        keys = self._catalog.index(chunk).keys[first : first + len(blocks)]
+        for b in np.nonzero(order.sort_keys(batch.words[starts]) != keys)[0].tolist():
+            self._report.add(
+                f"{self._catalog.name(chunk, first + b)}: it does not begin with the key of the index"
+            )
+        for b in np.nonzero(sizes != BLOCK)[0].tolist():
+            if first + b + 1 < chunk.blocks:
+                self._report.add(
+                    f"{self._catalog.name(chunk, first + b)}: {sizes[b]} records instead of {BLOCK}"
+                )
+
+    def _check_records(self, chunk: Chunk, batch: RecordBatch) -> None:
+        from .soundness import unsound
+
+        keys = keys_of(batch.words)
+        held = may_hold_each(self._catalog.full_index(chunk).bloom, keys)
+        for i in np.nonzero(~held)[0].tolist():
+            self._report.add(
+                f"{self._catalog.name(chunk)}: record {keys[i]:016x} is missing in the bloom filter"
+            )
+        for i, what in unsound(batch):
+            self._report.add(f"{self._catalog.name(chunk)}: record {keys[i]:016x}: {what}")
+        self._check_sources(chunk, batch, keys)
+
+    def _check_sources(self, chunk: Chunk, batch: RecordBatch, keys: NDArray[np.uint64]) -> None:
+        """Reports records whose run or evaluator the file does not list; 0 is none of either."""
+        for name, numbers, known in (
+            ("run", batch.run, self._runs),
+            ("evaluator", batch.evaluator, self._evaluators),
+        ):
+            for i in np.nonzero((numbers > 0) & ~np.isin(numbers, known))[0].tolist():
+                self._report.add(
+                    f"{self._catalog.name(chunk)}: record {keys[i]:016x}: it is of {name} {numbers[i]}, which"
+                    f" the table {name} does not list"
+                )
+
+    def _ids(self, table: str) -> NDArray[np.int64]:
+        rows = self._connection.execute(f"SELECT id FROM {table}").fetchall()  # noqa: S608 (constants)
+        return np.array([row[0] for row in rows], np.int64)
+
+    def _check_order(
+        self, chunk: Chunk, batch: RecordBatch, last: NDArray[np.uint64] | None
+    ) -> NDArray[np.uint64] | None:
+        """Reports records out of order; returns the last one's place in it."""
+        if not len(batch):
+            return last
+        places = np.column_stack([order.sort_keys(batch.words), order.identities(batch.words)])
+        if last is not None:
+            places = np.vstack([last, places])
+        differ = places[1:] != places[:-1]
+        column = differ.argmax(1)
+        rows = np.arange(len(differ))
+        falls = ~differ.any(1) | (places[1:][rows, column] < places[:-1][rows, column])
+        for i in np.nonzero(falls)[0].tolist():
+            key = keys_of(batch.words)[i if last is not None else i + 1]
+            self._report.add(f"{self._catalog.name(chunk)}: record {key:016x} is out of order")
+        return np.asarray(places[-1], np.uint64)
+
+    def _check_blocks_owned(self) -> None:
+        count = self._connection.execute("SELECT count(*) FROM block").fetchone()[0]
+        if count != self._total:
+            self._report.add(f"{self._store.path}: {count} blocks, the runs have {self._total}")
+
+    def _check_live(self) -> None:
+        """Counts the live records and compares them with the file's own count."""
+        damaged: list[CorruptRecordError] = []
+        self._report.records = sum(len(batch) for batch in self._store.scan(on_corrupt=damaged.append))
+        if not damaged and self._report.records != self._store.node_count:
+            found, counted = self._report.records, self._store.node_count
+            self._report.add(f"{self._store.path}: {found} live records, the file counts {counted}")

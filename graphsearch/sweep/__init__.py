@@ -1,0 +1,3 @@
+"""Passes over every record of a file: refresh, reevaluate, second opinions.
+
+`query` and `cli` import it."""

@@ -1,0 +1,394 @@
+"""Giving a whole file to another evaluator: new V and P in every record, visits as they were.
+
+    evaluating   portion by portion in the order of runs, new versions of records appended every few seconds
+    settling     no edge's q is of the old evaluator: sweeps as those of `refresh`, children to parents
+    writing      the records with those values; then the mark is removed
+
+Until the end the file is marked as unfinished, and bound to the new evaluator. A record says which evaluator
+it has its V of, so whatever ends the work, what was saved is not asked for again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import chess
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import CapacityError
+from ..evaluators.protocol import Evaluator
+from ..evaluators.tablebase import TablebaseEvaluator
+from ..graph.arena import default_budget
+from ..graph.saving import shorten_log
+from ..graph.summary import top_rows
+from ..position.values import D_SCALE
+from ..record.node import UNPROVEN, RecordBatch
+from ..record.provenance import BY_RULE
+from ..store.codec.bulk import take
+from ..store.store import Store
+from ..store.tables import opinions
+from ..store.tables.opinions import Opinion
+from ..store.tables.unfinished import ROOTS, Unfinished
+from ..store.upkeep.compact import tidy
+from .evaluating import Answer, answers, open_flags, positions_of, reevaluated
+from .favourites import Favourite, favourites
+from .refresh import TOLERANCE, RefreshProgress, RefreshReport, settle, table_bytes
+
+EVALUATING, SETTLING, WRITING = "evaluating", "settling", "writing"
+SAVE_SECONDS = 3.0  # of evaluations, at most, that a kill costs
+SAVE_RECORDS = 65_536  # a chunk's; more are saved earlier
+MERGE_STEPS = 4  # after a save, at most: the evaluator has the next batches meanwhile
+KIND = "reevaluate"  # of the run
+
+
+@dataclass(frozen=True, slots=True)
+class ReevaluateProgress:
+    """How far a reevaluation is.
+
+    Attributes:
+      stage: `evaluating`, `settling` or `writing`.
+      done, total: records of this stage. evaluated: positions, by this call. seconds: since it began.
+    """
+
+    stage: str
+    done: int
+    total: int
+    evaluated: int
+    seconds: float
+
+    @property
+    def rate(self) -> float:
+        """Evaluations per second."""
+        return self.evaluated / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReevaluateReport:
+    """What a reevaluation did; over all calls that it took, unless it says otherwise.
+
+    Attributes:
+      finished: whether all of it is done; if not, the same call goes on.
+      records: in the file. done: of them, those passed so far.
+      evaluated: positions that were evaluated. evaluated_now: by this call.
+      reused: positions whose V and P were a second opinion of this evaluator already.
+      seconds: of evaluating and settling.
+      mean_change, largest_change: of V, in [0, 2], over all that were replaced; 0 if none was.
+      settled: whether every q has followed; `graphsearch refresh` goes on if not.
+      kept: edges whose q is still of the old evaluator, because the file has lost what they lead to.
+      roots: positions searched as roots that the file holds.
+      changed: those whose favourite move is another one now.
+    """
+
+    finished: bool
+    records: int
+    done: int
+    evaluated: int
+    evaluated_now: int
+    reused: int
+    seconds: float
+    mean_change: float
+    largest_change: float
+    settled: bool
+    kept: int
+    roots: int
+    changed: tuple[ChangedRoot, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch reevaluate`."""
+        return dataclasses.asdict(self) | {"changed": [dataclasses.asdict(root) for root in self.changed]}
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRoot:
+    """A root whose favourite move (`favourites.py`) has changed.
+
+    Attributes:
+      position: FEN. before, after: the move in SAN. q_before, q_after: node Q of the root.
+    """
+
+    position: str
+    before: str
+    after: str
+    q_before: float
+    q_after: float
+
+
+OnProgress = Callable[[ReevaluateProgress], None]
+
+
+def reevaluate(
+    path: str | os.PathLike[str],
+    evaluator: Evaluator,
+    *,
+    ram_bytes: int | None = None,
+    stop: threading.Event | None = None,
+    on_progress: OnProgress | None = None,
+    command: str = "",
+) -> ReevaluateReport:
+    """Replaces V and P of every record by another evaluator's, and returns what that took.
+
+    Edges keep their visits n and r. Their q are recomputed from the children at the end; an edge whose child
+    the file has lost keeps its q. Records of the rules (terminal ones) are left alone. Records that have
+    their V of this evaluator already are not asked for again, so that a call after an interruption goes on.
+
+    Args:
+      path: the graph file, locked against other writers meanwhile. Until all is done it is marked, and
+        other commands that would write it refuse it.
+      evaluator: the one that the file is bound to from now on. If the file is on its way to yet another one,
+        the way changes: then what that one has done counts for nothing.
+      ram_bytes: most bytes that settling may take, 20 a node; default: 80 % of the machine's memory.
+      stop: set it, from any thread or a signal handler, to save and return.
+      on_progress: called after every batch.
+      command: what a person types to go on, for the messages of other commands.
+
+    Raises:
+      EvaluatorError: if the evaluator fails; what it answered before is saved.
+      CapacityError: if settling would need more than `ram_bytes`; nothing has been evaluated then.
+      StoreLockedError: if another process is writing the file.
+      CorruptRecordError: if a block is damaged; what was done before is saved.
+      StoreError: if the file cannot be read or written.
+    """
+    with Store.open(path, resume=True) as store:
+        limit = default_budget() if ram_bytes is None else ram_bytes
+        needed = table_bytes(store.node_count)
+        if needed > limit:
+            raise CapacityError(
+                f"settling {store.node_count} nodes takes a table of {needed >> 20} MiB,"
+                f" more than the {limit >> 20} MiB allowed; allow more"
+            )
+        work = _Reevaluation(store, evaluator, stop or threading.Event(), on_progress, command)
+        return work.run(limit)
+
+
+class _Stopped(Exception):  # noqa: N818  (never leaves the module)
+    """Settling was asked to stop; nothing is lost."""
+
+
+class _Reevaluation:
+    """One call, on an open store."""
+
+    def __init__(
+        self,
+        store: Store,
+        evaluator: Evaluator,
+        stop: threading.Event,
+        on_progress: OnProgress | None,
+        command: str,
+    ) -> None:
+        self._store = store
+        self._evaluator = evaluator
+        self._stop = stop
+        self._on_progress = on_progress or (lambda progress: None)
+        self._command = command
+        self._started = time.monotonic()
+        self._total = store.node_count
+        self._evaluated = self._reused = 0
+        self._has_opinions = False  # of this evaluator, from before
+        self._passed = 0  # records read that needed no evaluation, or have got it
+        self._waiting: list[RecordBatch] = []  # not yet in the file
+        self._saved_at = self._started
+        self._run = 0
+        self._number = 0
+        self._before = Unfinished(0)
+
+    def run(self, ram_bytes: int) -> ReevaluateReport:
+        """Does what is left; what was evaluated is in the file whatever ends it."""
+        mark = self._store.unfinished
+        if mark is None and self._is_of_it_already():
+            return self._report(Unfinished(0, self._total), None)
+        self._begin(mark)
+        try:
+            self._evaluate()
+        finally:
+            self._save(finished=self._stop.is_set())
+        if self._stop.is_set():
+            return self._report(self._mark(), None)
+        return self._settle_and_finish(ram_bytes)
+
+    # ---------------------------------------------------------- beginning
+    def _is_of_it_already(self) -> bool:
+        """Returns whether every record is of the evaluator; a file may have lost its mark."""
+        if self._store.identity.as_json() != self._evaluator.identity.as_json():
+            return False
+        number = self._store.evaluator_number
+        return not any(not _is_done(batch, number, self._evaluator).all() for batch in self._store.scan())
+
+    def _begin(self, mark: Unfinished | None) -> None:
+        """Binds the file to the evaluator and marks it, in one transaction."""
+        roots = favourites(self._store) if mark is None else None
+        with self._store.transaction():
+            self._number = self._store.add_evaluator(self._evaluator.identity)
+            if mark is None or mark.evaluator != self._number:
+                mark = Unfinished(self._number, total=self._total)
+            self._before = replace(mark, command=self._command or mark.command, total=self._total)
+            self._store.mark_unfinished(self._before)
+            self._store.bind_evaluator(self._number)
+            self._run = self._store.begin_run("", {}, {}, kind=KIND, evaluator=self._number)
+            self._has_opinions = self._number in opinions.counts(self._store)
+            if roots is not None:
+                self._store.write_fact(ROOTS, json.dumps([root.as_json() for root in roots]))
+
+    # ---------------------------------------------------------- evaluating
+    def _evaluate(self) -> None:
+        for answer in answers(self._evaluator, self._left(), self._stop):
+            self._take(answer, np.full(len(answer.records), self._run, np.uint32))
+            self._evaluated += len(answer.records)
+            self._save_if_due()
+
+    def _left(self) -> Iterator[RecordBatch]:
+        """Yields the records that are of another evaluator, with nothing but the file's order of them."""
+        start: int | None = 0
+        while start is not None:
+            batch, start = self._store.portion(start)
+            done = _is_done(batch, self._number, self._evaluator)
+            self._passed += int(done.sum())
+            self._say(EVALUATING, self._passed)
+            if not done.all():
+                left = take(batch, np.nonzero(~done)[0])
+                yield self._without_known(left) if self._has_opinions else left
+
+    def _without_known(self, records: RecordBatch) -> RecordBatch:
+        """Returns the records that lack this evaluator's opinion; the others get what it has said already."""
+        found = opinions.said_of(self._store, self._number, records.words)
+        has = np.array([opinion is not None for opinion in found])
+        if has.any():
+            known = [opinion for opinion in found if opinion is not None]
+            runs = np.array([opinion.run for opinion in known], np.uint32)
+            self._take(_answer_of(take(records, np.nonzero(has)[0]), known), runs)
+            self._reused += len(known)
+            self._save_if_due()
+        return take(records, np.nonzero(~has)[0])
+
+    def _take(self, answer: Answer, runs: NDArray[np.uint32]) -> None:
+        """Notes the new version of some records, and in which runs the evaluator was asked about them."""
+        change = np.abs(answer.v.astype(np.float64) - answer.records.v)
+        self._before = replace(
+            self._before,
+            change=self._before.change + float(change.sum()),
+            largest=max(self._before.largest, float(change.max())),
+        )
+        self._waiting.append(reevaluated(answer, self._number, runs))
+        self._passed += len(answer.records)
+
+    def _save_if_due(self) -> None:
+        late = time.monotonic() - self._saved_at >= SAVE_SECONDS
+        if sum(map(len, self._waiting)) >= SAVE_RECORDS or late:
+            self._save()
+        self._say(EVALUATING, self._passed)
+
+    def _save(self, *, finished: bool = False) -> None:
+        """Writes what has been evaluated; then brings the file's merges and its log along."""
+        batch = RecordBatch.concat(self._waiting)
+        with self._store.transaction():
+            self._store.append(batch, fresh=0)
+            self._store.mark_unfinished(self._mark())
+            if finished:
+                self._store.finish_run(self._run, 0, self._evaluated)
+            else:
+                self._store.update_run(self._run, 0, self._evaluated)
+        self._waiting = []
+        self._saved_at = time.monotonic()
+        for _ in range(MERGE_STEPS):
+            if not self._store.merge_step():
+                break
+        shorten_log(self._store)
+
+    def _mark(self) -> Unfinished:
+        """Returns how far it is, this call included."""
+        return replace(
+            self._before,
+            done=max(self._before.done, self._passed),
+            evaluated=self._before.evaluated + self._evaluated,
+            reused=self._before.reused + self._reused,
+            seconds=self._before.seconds + time.monotonic() - self._started,
+        )
+
+    # ---------------------------------------------------------- settling
+    def _settle_and_finish(self, ram_bytes: int) -> ReevaluateReport:
+        try:
+            settled = settle(self._store, TOLERANCE, ram_bytes=ram_bytes, on_progress=self._say_settling)
+        except _Stopped:
+            with self._store.transaction():
+                self._store.finish_run(self._run, 0, self._evaluated)
+            return self._report(self._mark(), None)
+        report = self._report(self._mark(), settled)
+        self._finish()
+        tidy(self._store)
+        return report
+
+    def _finish(self) -> None:
+        """Removes the mark, together with what the plain tables hold of the old evaluator."""
+        with self._store.transaction():
+            self._store.drop_top(1 << 62)
+            for root in self._store.roots():
+                self._store.write_top(*top_rows(self._store.read, chess.Board(root.position)))
+            self._store.finish_run(self._run, 0, self._evaluated)
+            self._store.mark_unfinished(None)
+            self._store.write_fact(ROOTS, None)
+
+    def _say_settling(self, progress: RefreshProgress) -> None:
+        if self._stop.is_set():
+            raise _Stopped
+        stage = WRITING if progress.stage == WRITING else SETTLING
+        self._say(stage, progress.done, progress.total)
+
+    # ---------------------------------------------------------- telling
+    def _say(self, stage: str, done: int, total: int | None = None) -> None:
+        seconds = time.monotonic() - self._started
+        whole = self._total if total is None else total
+        self._on_progress(ReevaluateProgress(stage, done, whole, self._evaluated, seconds))
+
+    def _report(self, mark: Unfinished, settled: RefreshReport | None) -> ReevaluateReport:
+        roots = [Favourite.from_json(text) for text in json.loads(self._store.read_fact(ROOTS) or "[]")]
+        return ReevaluateReport(
+            finished=settled is not None or not mark.evaluator,
+            records=self._total,
+            done=mark.done,
+            evaluated=mark.evaluated,
+            evaluated_now=self._evaluated,
+            reused=mark.reused,
+            seconds=mark.seconds,
+            mean_change=mark.change / max(1, mark.evaluated + mark.reused),
+            largest_change=mark.largest,
+            settled=settled is None or settled.settled,
+            kept=settled.lost + settled.missing if settled else 0,
+            roots=len(roots),
+            changed=tuple(self._changed(roots)) if settled else (),
+        )
+
+    def _changed(self, roots: list[Favourite]) -> Iterator[ChangedRoot]:
+        """Yields the roots whose favourite move is not what it was when the reevaluation began."""
+        now = {root.position: root for root in favourites(self._store)}
+        for before in roots:
+            after = now.get(before.position)
+            if after and after.move != before.move:
+                yield ChangedRoot(before.position, before.move, after.move, before.q, after.q)
+
+
+def _is_done(batch: RecordBatch, number: int, evaluator: Evaluator) -> NDArray[np.bool_]:
+    """Returns which records are of an evaluator already, or of the rules.
+
+    Those are not of which nothing is proven although the evaluator's tablebases know the result.
+    """
+    ends = np.diff(batch.code_offsets) == 0
+    done = (batch.evaluator == number) | (batch.evaluator == BY_RULE) | ends
+    if isinstance(evaluator, TablebaseEvaluator):
+        unproven = np.nonzero(done & ~ends & (batch.flags == UNPROVEN))[0]
+        done[unproven[evaluator.knows(batch.words[unproven])]] = False
+    return np.asarray(done)
+
+
+def _answer_of(records: RecordBatch, known: Sequence[Opinion]) -> Answer:
+    """Returns what opinions say of records, as the evaluator's answer would be."""
+    v = np.array([opinion.second_q for opinion in known], np.float32)
+    d = np.array([round(D_SCALE * opinion.second_draw) for opinion in known], np.uint16)
+    codes = np.frombuffer(b"".join(opinion.policy for opinion in known), np.uint8)
+    return Answer(records, positions_of(records).moves, v, d, codes, open_flags(len(records)))

@@ -1,0 +1,259 @@
+"""Refreshing a file: every edge gets the value that its child has now.
+
+An edge's q is its child's value when the edge was last visited; a child that was improved elsewhere leaves
+its other parents stale. The file may be far larger than RAM would hold as a graph: so a compact table of
+what every node is worth (`sweep_kernel.py`) is swept until it settles, the records streaming by, and then
+the file is rewritten once. Cycles settle too, because a node's V keeps its weight.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import chess
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import CapacityError, InvalidParameterError, StoreError
+from ..graph.arena import default_budget
+from ..graph.summary import top_rows
+from ..position.tables import load_tables
+from ..record.node import RecordBatch
+from ..store.codec.bulk import owned
+from ..store.codec.layout_kernel import Columns
+from ..store.store import Store
+from ..store.upkeep.compact import tidy
+from ..store.upkeep.rewrite import rewrite
+from . import sweep_kernel as sweep
+
+TOLERANCE = 1e-3  # of Q: 0.14 centipawns near 0
+MAX_SWEEPS = 100
+LOAD = 0.8  # of the table; a node takes 8 * PLACE_WORDS / 0.8 = 20 bytes
+READING, SWEEPING, WRITING = "reading", "sweeping", "writing"
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshProgress:
+    """How far a refresh is.
+
+    Attributes:
+      stage: `reading`, `sweeping` or `writing`.
+      sweep: number of the sweep, from 1; 0 while reading.
+      largest: largest change of a node Q in the last complete sweep, None before there is one.
+      done, total: records of this stage.
+    """
+
+    stage: str
+    sweep: int
+    largest: float | None
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshReport:
+    """What a refresh did.
+
+    Attributes:
+      records: in the file. sweeps: over all of them.
+      settled: whether the largest change fell below the tolerance before the last sweep that is allowed.
+      first_change, last_change: largest change of a node Q in the first and in the last sweep.
+      stale: edges whose q was off by more than the tolerance; if there are none, nothing is written.
+      lost: edges left alone because their child has fewer visits than they count (it was evaluated again).
+      missing: edges left alone because their child is not in the file.
+      changed_records, changed_edges: how many were written with other values.
+      seconds: wall time.
+    """
+
+    records: int
+    sweeps: int
+    settled: bool
+    first_change: float
+    last_change: float
+    stale: int
+    lost: int
+    missing: int
+    changed_records: int
+    changed_edges: int
+    seconds: float
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch refresh`."""
+        return dataclasses.asdict(self)
+
+
+OnProgress = Callable[[RefreshProgress], None]
+
+
+def refresh(
+    path: str | os.PathLike[str],
+    tolerance: float = TOLERANCE,
+    *,
+    ram_bytes: int | None = None,
+    max_sweeps: int = MAX_SWEEPS,
+    on_progress: OnProgress | None = None,
+) -> RefreshReport:
+    """Brings every q of a graph file up to date with its child, and returns what that took.
+
+    Nothing is written before the values have settled; then the records are rewritten in steps that are whole
+    one by one, so it may be interrupted at any moment. Visits, draws of the path, V and P stay as they are.
+
+    Args:
+      path: the graph file; it is locked against other writers meanwhile, readers are not disturbed.
+      tolerance: of Q, in (0, 1]: the sweeps end when no node changes by half of it in one, so that a second
+        refresh finds no edge off by more.
+      ram_bytes: most bytes that the table may take, 20 a node; default: 80 % of the machine's memory.
+      max_sweeps: the sweeps end here in any case.
+      on_progress: called after every batch of records.
+
+    Raises:
+      InvalidParameterError: if the tolerance or the number of sweeps is out of range.
+      CapacityError: if the table would need more than `ram_bytes`.
+      UnfinishedError: if the file is on its way to another evaluator, which ends with a refresh.
+      StoreLockedError: if another process is writing the file.
+      CorruptRecordError: if a block is damaged; nothing is written then.
+      StoreError: if the file cannot be read or written.
+    """
+    if not 0 < tolerance <= 1:
+        raise InvalidParameterError(f"the tolerance must be above 0, at most 1, not {tolerance}")
+    if max_sweeps < 1:
+        raise InvalidParameterError(f"the number of sweeps must be at least 1, not {max_sweeps}")
+    with Store.open(path) as store:
+        report = settle(store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress)
+        if report.stale:
+            with store.transaction():  # the plain tables tell the same values
+                for root in store.roots():
+                    store.write_top(*top_rows(store.read, chess.Board(root.position)))
+            tidy(store)
+        return report
+
+
+def settle(
+    store: Store,
+    tolerance: float = TOLERANCE,
+    *,
+    ram_bytes: int | None = None,
+    max_sweeps: int = MAX_SWEEPS,
+    on_progress: OnProgress | None = None,
+) -> RefreshReport:
+    """Brings every q in the records of an open store up to date, as `refresh` does; not the plain tables."""
+    limit = default_budget() if ram_bytes is None else ram_bytes
+    return _Refresh(store, tolerance, limit, on_progress or (lambda progress: None)).run(max_sweeps)
+
+
+def table_bytes(records: int) -> int:
+    """Returns the bytes that the table of so many nodes takes.
+
+    >>> table_bytes(1_000_000)
+    20000256
+    """
+    return 8 * sweep.PLACE_WORDS * (int(records / LOAD) + 16)
+
+
+class _Refresh:
+    """One refresh of an open store."""
+
+    def __init__(self, store: Store, tolerance: float, ram_bytes: int, on_progress: OnProgress) -> None:
+        self._started = time.monotonic()
+        self._store = store
+        self._tolerance = tolerance
+        self._on_progress = on_progress
+        self._total = store.node_count
+        self._tables = owned(load_tables(), np.uint64)
+        self._scratch = sweep.new_scratch()
+        self._counts = np.zeros(sweep.COUNTS, np.int64)
+        self._changes: list[float] = []
+        self._table = self._new_table(ram_bytes)
+
+    def _new_table(self, ram_bytes: int) -> NDArray[np.uint64]:
+        needed = table_bytes(self._total)
+        if needed > ram_bytes:
+            raise CapacityError(
+                f"refreshing {self._total} nodes takes a table of {needed >> 20} MiB,"
+                f" more than the {ram_bytes >> 20} MiB allowed; allow more"
+            )
+        return np.zeros(needed // 8, np.uint64)
+
+    def run(self, max_sweeps: int) -> RefreshReport:
+        """Reads, sweeps and, if anything is stale, writes."""
+        self._read()
+        settled = self._total == 0
+        while not settled and len(self._changes) < max_sweeps:
+            self._changes.append(self._sweep())
+            settled = self._changes[-1] < self._tolerance / 2
+        stale, lost, missing = (int(self._counts[i]) for i in (sweep.STALE, sweep.LOST, sweep.MISSING))
+        if stale:
+            self._write()
+        return RefreshReport(
+            self._total,
+            len(self._changes),
+            settled,
+            self._changes[0] if self._changes else 0.0,
+            self._changes[-1] if self._changes else 0.0,
+            stale,
+            lost,
+            missing,
+            int(self._counts[sweep.CHANGED_RECORDS]),
+            int(self._counts[sweep.CHANGED_EDGES]),
+            time.monotonic() - self._started,
+        )
+
+    def _read(self) -> None:
+        done = 0
+        for batch in self._store.scan():
+            done += len(batch)
+            if done > self._total:
+                raise StoreError(
+                    f"{self._store.path} holds more records than it counts ({self._total});"
+                    " see what `graphsearch store verify` says"
+                )
+            sweep.enter(self._tables, self._table, columns_of(batch))
+            self._say(READING, done)
+
+    def _sweep(self) -> float:
+        """Returns the largest change of a sweep over all records."""
+        self._counts[:] = 0
+        largest, done = 0.0, 0
+        number = len(self._changes) + 1
+        for batch in self._store.scan():
+            change = sweep.sweep(
+                self._tables, self._table, columns_of(batch), self._scratch, self._tolerance, self._counts
+            )
+            largest = max(largest, float(change))
+            done += len(batch)
+            self._say(SWEEPING, done, number)
+        return largest
+
+    def _write(self) -> None:
+        def say(done: int, total: int) -> None:
+            self._say(WRITING, done, len(self._changes), total)
+
+        rewrite(self._store, self._freshened, say)
+
+    def _freshened(self, batch: RecordBatch) -> RecordBatch:
+        """Returns records with the values that the table has for their children."""
+        fresh = replace(batch, q=batch.q.copy(), edge_d=batch.edge_d.copy(), flags=batch.flags.copy())
+        sweep.freshen(self._tables, self._table, columns_of(fresh), self._scratch, self._counts)
+        return fresh
+
+    def _say(self, stage: str, done: int, number: int = 0, total: int | None = None) -> None:
+        largest = self._changes[-1] if self._changes else None
+        self._on_progress(
+            RefreshProgress(stage, number, largest, done, self._total if total is None else total)
+        )
+
+
+def columns_of(batch: RecordBatch) -> Columns:
+    """Returns the batch as the kernels take it, words flat; columns that are owned are not copied."""
+    return Columns(
+        **{
+            name: owned(column, column.dtype).reshape(-1)
+            for name in RecordBatch.__slots__
+            for column in (getattr(batch, name),)
+        }
+    )

@@ -1,0 +1,102 @@
+"""Records under other priors: the legal moves to evaluate, and the visited edges in their new order.
+
+Edges are a prefix of the moves in descending P. With other P the order is another one:
+
+    before   a .5 (n 7)   b .3 (n 2) | c .2          after   c .6 (n 0)   b .3 (n 2)   a .1 (n 7)
+
+What was visited stays visited; a move without visits that has come to stand before one with visits gets an
+edge of n = 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import float32, int64, uint16, uint32
+
+from ..graph.heap_kernel import rank_codes
+from ..jit.compiler import kernel
+from ..jit.pointers import adv, ptr
+from ..position.board_kernel import PW, generate_moves
+from ..position.legality_kernel import ROOM
+
+
+@kernel
+def list_moves(T: Any, words: Any, offsets: Any, moves: Any, scratch: Any) -> Any:
+    """Lists the legal moves of positions; returns the first position that has another number, or -1.
+
+    Args:
+      T: the table of `tables.py`. words: `[10 R]` uint64.
+      offsets: `[R + 1]` int64, where the moves of each position go.
+      moves: uint16, filled in canonical order. scratch: `[ROOM]` uint16.
+    """
+    table, found = ptr(T, 0), ptr(scratch, 0)
+    for i in range(len(offsets) - 1):
+        begin = offsets[i]
+        count = offsets[i + 1] - begin
+        if generate_moves(table, ptr(words, PW * i), found) != count:
+            return int64(i)
+        for j in range(count):
+            moves[begin + j] = uint16(found[j])
+    return int64(-1)
+
+
+@kernel
+def relay_edges(
+    before: Any,
+    after: Any,
+    code_offsets: Any,
+    edge_offsets: Any,
+    n: Any,
+    r: Any,
+    q: Any,
+    edge_d: Any,
+    new_offsets: Any,
+    new_n: Any,
+    new_r: Any,
+    new_q: Any,
+    new_d: Any,
+    scratch: Any,
+) -> Any:
+    """Lays the visited edges of records in the order of other P codes; returns the number of edges.
+
+    Args:
+      before, after: uint8 P codes in canonical order. code_offsets: `[R + 1]` int64, of both.
+      edge_offsets, n, r, q, edge_d: the edges in the order of `before`, as in a RecordBatch.
+      new_offsets: `[R + 1]` int64, filled. new_n, new_r, new_q, new_d: filled; each has room for as many
+        edges as the records that have any have moves.
+      scratch: `[512]` int64.
+    """
+    keys, place = ptr(scratch, 0), ptr(scratch, 256)
+    to = int64(0)
+    new_offsets[0] = 0
+    for i in range(len(code_offsets) - 1):
+        begin = edge_offsets[i]
+        edges = edge_offsets[i + 1] - begin
+        first = code_offsets[i]
+        moves = code_offsets[i + 1] - first
+        left = int64(0)  # edges with visits that have no place yet
+        if edges:
+            for j in range(moves):
+                place[j] = -1
+            rank_codes(adv(ptr(before, 0), first), moves, edges, keys)
+            for k in range(edges):
+                if n[begin + k]:
+                    place[255 - (keys[k] & 255)] = begin + k
+                    left += 1
+            rank_codes(adv(ptr(after, 0), first), moves, moves, keys)
+        k = int64(0)
+        while left > 0:
+            e = place[255 - (keys[k] & 255)]
+            k += 1
+            if e >= 0:
+                new_n[to], new_r[to], new_q[to], new_d[to] = n[e], r[e], q[e], edge_d[e]
+                left -= 1
+            else:
+                new_n[to], new_r[to], new_q[to], new_d[to] = uint32(0), uint32(0), float32(0), uint16(0)
+            to += 1
+        new_offsets[i + 1] = to
+    return to
+
+
+assert ROOM >= 256

@@ -1,0 +1,279 @@
+"""Sweeps of stale q over records in any order, with a table of what every node is worth.
+
+The table has two words a place, 16 bytes, by open addressing from `key * places >> 64` on:
+
+    word 0   check hash << 32 | lowest 22 bits of the key << 10 | node code of `proofs.py`: draw share
+             per mille, or what is proven
+    word 1   node N << 32 | node Q, float32; N is 0 in an empty place, the largest for a terminal,
+             which supports every visit
+
+The place tells the highest bits of the key, so positions are told apart by some 75 bits of both hashes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import float32, float64, int64, uint8, uint16, uint32
+
+from ..graph.heap_kernel import rank_codes
+from ..graph.statistics_kernel import MAX_VISITS, mean, weighed
+from ..jit.compiler import inner, kernel
+from ..jit.pointers import U, adv, as_f32, as_u32, mulhi, ptr
+from ..position.board_kernel import PW, check_hash, clock_of, generate_moves, make_move, position_key
+from ..position.legality_kernel import ROOM
+from ..record.bounds_kernel import (
+    DRAWN,
+    decisive_code,
+    edge_bounds,
+    is_decisive,
+    is_special,
+    mate_kept,
+    merged,
+    no_tally,
+    open_code,
+    tallied,
+    tightened,
+    turned,
+)
+from ..store.codec.layout_kernel import pointers
+
+PLACE_WORDS = 2
+SHARE = U(1023)
+KEY_BITS = U((1 << 22) - 1)
+
+# `counts`: edges that differ from their child by more than the tolerance | whose child has fewer visits than
+# they count | whose child is not known | edges and records that were changed
+STALE, LOST, MISSING, CHANGED_EDGES, CHANGED_RECORDS = 0, 1, 2, 3, 4
+COUNTS = 5
+
+
+class Scratch(NamedTuple):
+    """Arrays for the record at hand."""
+
+    moves: Any  # uint16[ROOM]
+    keys: Any  # int64[256]
+    child: Any  # uint64[PW]
+    q: Any  # float32[256] of the edges, as their children say
+    draws: Any  # uint16[256] likewise
+
+
+def new_scratch() -> Scratch:
+    """Returns the arrays that `sweep` and `freshen` work with."""
+    return Scratch(
+        np.zeros(ROOM, np.uint16),
+        np.zeros(256, np.int64),
+        np.zeros(PW, np.uint64),
+        np.zeros(256, np.float32),
+        np.zeros(256, np.uint16),
+    )
+
+
+class _Table(NamedTuple):
+    """Pointers to a table: its words, and the same memory as halves and as floats."""
+
+    words: Any
+    halves: Any
+    values: Any
+    size: Any
+
+
+@inner
+def table_of(table: Any) -> Any:
+    """Returns pointers to a table, which the caller keeps alive."""
+    words = ptr(table, 0)
+    return _Table(words, as_u32(words), as_f32(words), U(table.size // PLACE_WORDS))
+
+
+@inner
+def scratch_of(s: Any) -> Any:
+    """Returns pointers to the arrays of a scratch."""
+    return Scratch(ptr(s.moves, 0), ptr(s.keys, 0), ptr(s.child, 0), ptr(s.q, 0), ptr(s.draws, 0))
+
+
+@inner
+def known(t: Any, place: Any) -> Any:
+    """Returns the node N at a place, 0 if it is empty."""
+    return int64(t.halves[4 * place + 3])
+
+
+@inner
+def place_of(T: Any, t: Any, s: Any) -> Any:
+    """Returns the place of a position, or the empty one where it belongs, and its tag."""
+    key = position_key(T, s)
+    tag = (check_hash(s) << U(32)) | ((key & KEY_BITS) << U(10))
+    i = int64(mulhi(key, t.size))
+    while known(t, i) and (t.words[PLACE_WORDS * i] & ~SHARE) != tag:
+        i += 1
+        if i == int64(t.size):
+            i = int64(0)
+    return i, tag
+
+
+@inner
+def _set_worth(t: Any, place: Any, tag: Any, q: Any, code: Any) -> None:
+    t.words[PLACE_WORDS * place] = tag | U(code)
+    t.values[4 * place + 2] = q
+
+
+@inner
+def _mean(c: Any, i: Any, q: Any, edge_draws: Any) -> Any:
+    """Returns Q, code, N and flags of record `i` with these values of its edges, as `puct.refresh` does.
+
+    The code is that of `proofs.node_code`: the draw share while nothing is proven.
+    """
+    begin = c.edge_offsets[i]
+    edges = c.edge_offsets[i + 1] - begin
+    moves = c.code_offsets[i + 1] - c.code_offsets[i]
+    visits = int64(0)
+    draws = int64(c.d[i])
+    total = float64(as_f32(c.v)[i])
+    tally = no_tally()
+    for k in range(edges):
+        n, r = int64(c.n[begin + k]), int64(c.r[begin + k])
+        value, drawn = weighed(n, r, q[k], int64(edge_draws[k]))
+        tally = tallied(tally, n - r, q[k], int64(edge_draws[k]))
+        visits += n
+        total += value
+        draws += drawn
+    flags = int64(c.flags[i])
+    if edges:
+        flags = tightened(flags, tally, edges == moves)
+    q_now, share = mean(flags, total, draws, visits + 1)
+    if edges == 0:
+        q_now, share = as_f32(c.v)[i], int64(c.d[i])
+    if not is_decisive(flags):
+        return q_now, open_code(flags, share), visits + 1, flags
+    if moves == 0:
+        return q_now, int64(1), visits + 1, flags
+    clock = clock_of(adv(c.words, i * PW))
+    kept = mate_kept(as_f32(c.v)[i], int64(c.d[i]))
+    code = decisive_code((flags >> 2) & 3 == 2, tally, edges == moves, clock, kept)
+    return q_now, code, visits + 1, flags
+
+
+@kernel
+def enter(T: Any, table: Any, columns: Any) -> None:
+    """Enters records as they are; the caller has seen to it that there is room.
+
+    Args:
+      T: the table of `tables.py`. table: `[places * 2]` uint64. columns: a batch, as `codec.Columns`.
+    """
+    Tp = ptr(T, 0)
+    t = table_of(table)
+    c = pointers(columns)
+    for i in range(columns.v.size):
+        begin = c.edge_offsets[i]
+        q, code, visits, flags = _mean(c, i, adv(as_f32(c.q), begin), adv(c.edge_d, begin))
+        place, tag = place_of(Tp, t, adv(c.words, i * PW))
+        _set_worth(t, place, tag, q, code)
+        ended = c.code_offsets[i + 1] == c.code_offsets[i] or (flags >> 2) & 3 == (flags >> 4) & 3
+        t.halves[4 * place + 3] = uint32(MAX_VISITS if ended else min(visits, MAX_VISITS))
+
+
+@inner
+def _take(t: Any, place: Any, x: Any, k: Any, resets: Any, tolerance: Any, counts: Any) -> None:
+    """Takes what the table has for the child of edge `k`; what the edge has proven it keeps."""
+    old = int64(x.draws[k])
+    q = float32(0.0) - t.values[4 * place + 2]
+    code = turned(q, int64(t.words[PLACE_WORDS * place] & SHARE), resets)
+    proves = is_special(q, code)
+    if is_special(x.q[k], old):
+        if old <= DRAWN and not (proves and code <= DRAWN):
+            return
+        code = merged(q, old, code)
+        low, high = edge_bounds(q, code)
+        q = min(max(q, float32(low)), float32(high))
+        proves = code == old
+    if proves or abs(float64(q) - float64(x.q[k])) > tolerance:
+        counts[STALE] += 1
+    x.q[k] = q
+    x.draws[k] = uint16(code)
+
+
+@inner
+def _take_from_children(T: Any, t: Any, c: Any, i: Any, x: Any, tolerance: Any, counts: Any) -> Any:
+    """Fills the values of a record's edges in the scratch; returns False if its P do not fit its moves.
+
+    An edge whose child is unknown, or was lost and has not caught up, keeps what it remembers.
+    """
+    s = adv(c.words, i * PW)
+    first = c.code_offsets[i]
+    moves = c.code_offsets[i + 1] - first
+    begin = c.edge_offsets[i]
+    edges = c.edge_offsets[i + 1] - begin
+    if generate_moves(T, s, x.moves) != moves:
+        return False
+    rank_codes(adv(c.codes, first), moves, edges, x.keys)
+    for k in range(edges):
+        e = begin + k
+        x.q[k] = as_f32(c.q)[e]
+        x.draws[k] = c.edge_d[e]
+        valued = int64(c.n[e]) - int64(c.r[e])
+        if valued == 0:
+            continue
+        make_move(T, s, x.child, x.moves[255 - (x.keys[k] & 255)])
+        place = place_of(T, t, x.child)[0]
+        if known(t, place) == 0:
+            counts[MISSING] += 1
+        elif known(t, place) < valued:
+            counts[LOST] += 1
+        else:
+            _take(t, place, x, k, clock_of(x.child) == 0, tolerance, counts)
+    return True
+
+
+@kernel
+def sweep(T: Any, table: Any, columns: Any, scratch: Any, tolerance: Any, counts: Any) -> Any:
+    """Recomputes records from their children into the table; returns the largest change of a Q.
+
+    Each is there for the next one to see.
+
+    Args:
+      T, table, columns: as for `enter`; columns are only read. scratch: of `new_scratch`.
+      tolerance: an edge is stale if it differs from its child by more. counts: `[COUNTS]` int64, added to.
+    """
+    Tp = ptr(T, 0)
+    t = table_of(table)
+    c = pointers(columns)
+    x = scratch_of(scratch)
+    largest = 0.0
+    for i in range(columns.v.size):
+        if c.edge_offsets[i] == c.edge_offsets[i + 1]:
+            continue
+        if not _take_from_children(Tp, t, c, i, x, tolerance, ptr(counts, 0)):
+            continue
+        q, code, _, _ = _mean(c, i, x.q, x.draws)
+        place, tag = place_of(Tp, t, adv(c.words, i * PW))
+        largest = max(largest, abs(float64(q) - float64(t.values[4 * place + 2])))
+        _set_worth(t, place, tag, q, code)
+    return largest
+
+
+@kernel
+def freshen(T: Any, table: Any, columns: Any, scratch: Any, counts: Any) -> None:
+    """Gives edges, in place, the values that the table has for their children, and counts what that changes.
+
+    Args: as for `sweep`; `q`, `edge_d` and `flags` of the columns are written.
+    """
+    Tp = ptr(T, 0)
+    t = table_of(table)
+    c = pointers(columns)
+    x = scratch_of(scratch)
+    for i in range(columns.v.size):
+        begin = c.edge_offsets[i]
+        edges = c.edge_offsets[i + 1] - begin
+        if edges == 0 or not _take_from_children(Tp, t, c, i, x, 0.0, ptr(counts, 0)):
+            continue
+        before = counts[CHANGED_EDGES]
+        for k in range(edges):
+            e = begin + k
+            if as_f32(c.q)[e] != x.q[k] or c.edge_d[e] != x.draws[k]:
+                as_f32(c.q)[e] = x.q[k]
+                c.edge_d[e] = x.draws[k]
+                counts[CHANGED_EDGES] += 1
+        flags = _mean(c, i, x.q, x.draws)[3]
+        if counts[CHANGED_EDGES] > before or flags != int64(c.flags[i]):
+            c.flags[i] = uint8(flags)
+            counts[CHANGED_RECORDS] += 1

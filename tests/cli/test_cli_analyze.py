@@ -1,0 +1,194 @@
+"""`analyze`: what it prints, what it saves, and that signals lose nothing."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import chess
+import pytest
+
+from ..conftest import Cli, Outcome, finish, start
+
+KEYS = [
+    "position",
+    "key",
+    "store",
+    "visits",
+    "new_visits",
+    "evaluations",
+    "catch_ups",
+    "collisions",
+    "depth",
+    "seldepth",
+    "seconds",
+    "bestmove",
+    "moves",
+]
+
+
+def assert_sound(cli: Cli, path: Path) -> None:
+    outcome = cli("store", "verify", path, "--json")
+    assert outcome.code == 0, outcome.out
+    assert outcome.json["ok"]
+
+
+def test_json_is_one_object_with_the_promised_names(cli: Cli) -> None:
+    data = cli("analyze", "startpos", "--visits", 200, "--json").json
+    assert list(data) == KEYS
+    assert data["key"] == "463b96181691fc9c"
+    assert data["store"] is None
+    assert data["visits"] == data["new_visits"] == 200  # the first visit makes the node
+    assert data["bestmove"] == data["moves"][0]["move"]
+    assert len(data["moves"]) == 20
+    for move in data["moves"]:
+        assert set(move) == {"move", "san", "n", "p", "q", "wdl", "cp", "mate", "bounds", "pv"}
+        assert (move["q"] is None) == (move["n"] == 0)
+
+
+def test_a_principal_variation_is_a_line_of_legal_moves(cli: Cli) -> None:
+    for move in cli("analyze", "startpos", "--visits", 500, "--json").json["moves"]:
+        board = chess.Board()
+        for uci in move["pv"]:
+            board.push_uci(uci)
+        assert move["pv"][:1] == [move["move"]]
+
+
+def test_the_table_has_the_best_moves_and_the_message_is_on_stderr(cli: Cli) -> None:
+    outcome = cli("analyze", "startpos", "--visits", 100, "--multipv", 3)
+    lines = outcome.out.splitlines()
+    assert lines[0].startswith("White to move   N ")
+    assert lines[1].split() == ["Move", "N", "P", "Q", "WDL", "%", "cp", "PV"]
+    assert lines[6].startswith("bestmove ")
+    assert "built-in evaluator" in outcome.err
+    assert "Nothing was saved" in outcome.err
+
+
+def test_limits_add_to_what_the_file_holds(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    first = cli("analyze", "startpos", "--visits", 150, "--store", path, "--json").json
+    second = cli("analyze", "startpos", "--visits", 150, "--store", path, "--json").json
+    assert first["new_visits"] >= 150
+    assert second["new_visits"] >= 150
+    assert second["visits"] == first["visits"] + second["new_visits"]
+    assert second["store"] == str(path)
+    assert len(cli("store", "info", path, "--json").json["runs"]) == 2
+    assert_sound(cli, path)
+
+
+def test_the_printed_command_resumes_the_search(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "it's mine.graph"
+    options = ("--moves", "e4 e5", "--visits", 50, "--batch", 8, "--param", "CPuct=2", "--store", path)
+    outcome = cli("analyze", chess.STARTING_FEN, *options)
+    command = next(line for line in outcome.err.splitlines() if line.startswith("Resume with: "))
+    words = shlex.split(command.removeprefix("Resume with: "))
+    assert words[:2] == ["graphsearch", "analyze"]
+    assert cli(*words[1:], "--json").json["visits"] == 100
+
+
+def test_the_game_before_the_position_counts_for_repetitions(cli: Cli) -> None:
+    back_and_forth = "Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1"
+    data = cli(
+        "analyze", "startpos", "--moves", back_and_forth, "--visits", 400, "--evaluator", "uniform", "--json"
+    ).json
+    by_move = {move["move"]: move for move in data["moves"]}
+    assert by_move["f6g8"]["q"] == 0  # the start position for the third time
+
+
+@pytest.mark.parametrize(
+    ("fen", "word"),
+    [
+        ("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", "checkmate"),
+        ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", "stalemate"),
+        ("4k3/8/8/8/8/8/8/4K3 w - - 0 1", "insufficient material"),
+    ],
+)
+def test_a_finished_game_has_a_verdict_and_no_best_move(cli: Cli, fen: str, word: str) -> None:
+    outcome = cli("analyze", fen, "--visits", 10)
+    assert outcome.code == 0
+    assert word in outcome.out
+    assert "bestmove" not in outcome.out
+    data = cli("analyze", fen, "--visits", 10, "--json").json
+    assert (data["bestmove"], data["moves"]) == (None, [])
+
+
+def test_a_mate_in_one_is_found_and_printed_as_a_mate(cli: Cli) -> None:
+    data = cli("analyze", "6k1/5ppp/8/8/8/8/8/R3K3 w - - 0 1", "--visits", 200, "--json").json
+    assert data["bestmove"] == "a1a8"
+    assert data["moves"][0]["mate"] == 1
+
+
+def started_analysis(path: Path) -> subprocess.Popen[str]:
+    """Returns a running `analyze` without limits, when it has begun to search."""
+    process = start("analyze", "startpos", "--store", path, "--json", preexec_fn=default_signals)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("No limit"):
+            break
+    deadline = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(1.0)
+    return process
+
+
+def default_signals() -> None:
+    """Undoes what a shell does to background jobs, whose children would otherwise ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+def test_a_signal_ends_the_search_with_everything_saved_and_printed(
+    cli: Cli, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    path = tmp_path / "a.graph"
+    process = started_analysis(path)
+    process.send_signal(number)
+    outcome = finish(process)
+    assert outcome.code == code, outcome.err
+    assert "Traceback" not in outcome.err
+    shown = cli("show", "startpos", "--store", path, "--json").json
+    assert outcome.json["visits"] == shown["visits"]
+    assert outcome.json["moves"] == shown["moves"]
+    assert_sound(cli, path)
+
+
+def test_a_second_signal_neither_corrupts_nor_shows_a_traceback(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    process = started_analysis(path)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    outcome = finish(process)
+    assert outcome.code == 130
+    assert "Traceback" not in outcome.err
+    assert_sound(cli, path)
+
+
+def test_a_signal_before_the_search_ends_it_quietly(tmp_path: Path) -> None:
+    fifo = tmp_path / "game.pgn"
+    os.mkfifo(fifo)  # reading the position waits for a writer that never comes
+    process = start("analyze", fifo, preexec_fn=default_signals)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    outcome = finish(process)
+    assert outcome.code == 130
+    assert "Traceback" not in outcome.err
+
+
+def test_a_killed_search_leaves_a_sound_file_that_goes_on(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    before = cli("analyze", "startpos", "--visits", 200, "--store", path, "--json").json["visits"]
+    process = started_analysis(path)
+    process.kill()
+    assert finish(process) == Outcome(-signal.SIGKILL, "", "")
+    assert_sound(cli, path)
+    after = cli("analyze", "startpos", "--visits", 10, "--store", path, "--json").json
+    assert after["visits"] >= before + 10
+    assert_sound(cli, path)

@@ -1,0 +1,178 @@
+"""The commands of books: building, status and why, as a person uses them."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import time
+from pathlib import Path
+
+import chess
+import pytest
+
+from tests.conftest import ROOT
+
+from ..conftest import Cli, finish, start
+
+WHITE = """
+[book]
+name = "white"
+side = "white"
+max_ply = 4
+[[root]]
+moves = "1. d4"
+[[window]]
+plies = [0, 4]
+own_cp = 10
+reply_p = 0.1
+reply_cp = 20
+reply_moves = 3
+[[exclude]]
+moves = "1. d4 Nf6"
+play = ["Bg5"]
+[leaf]
+evaluations = 60
+params = { MinibatchSize = 16 }
+"""
+
+
+@pytest.fixture
+def toml(tmp_path: Path) -> Path:
+    path = tmp_path / "white.toml"
+    path.write_text(WHITE)
+    return path
+
+
+@pytest.fixture
+def book(tmp_path: Path, toml: Path, cli: Cli) -> Path:
+    """A finished book of three plies."""
+    path = tmp_path / "b.graph"
+    assert cli("book", "build", toml, "--store", path).code == 0
+    return path
+
+
+def test_a_build_says_what_it_did(tmp_path: Path, toml: Path, cli: Cli) -> None:
+    path = tmp_path / "b.graph"
+    first = cli("book", "build", toml, "--store", path, "--evaluations", 120, "--json")
+    assert first.code == 0
+    assert first.json["ended"] == "evaluations"
+    assert (first.json["searched"], first.json["evaluations"]) == (2, 120)
+    assert first.json["roots"][0]["origin"] == "root 1"
+    rest = cli("book", "build", toml, "--store", path)
+    assert rest.code == 0
+    assert "nothing is left to search" in rest.out
+    assert "book status" in rest.err
+    again = cli("book", "build", toml, "--store", path, "--json").json
+    assert (again["searched"], again["evaluations"], again["leaves"]) == (0, 0, 0)
+
+
+def test_status_has_plies_runs_and_roots(book: Path, toml: Path, cli: Cli) -> None:
+    cli("book", "build", toml, "--store", book)
+    found = cli("book", "status", "--store", book, "--json").json["books"]
+    assert [item["name"] for item in found] == ["white"]
+    assert [run["ended"] for run in found[0]["runs"]] == ["complete", "complete"]
+    assert found[0]["runs"][1]["searched"] == 0
+    assert [row["ply"] for row in found[0]["plies"]] == [1, 2, 3, 4]
+    total = sum(row["open"] + row["leaf"] + row["end"] for row in found[0]["plies"])
+    connection = sqlite3.connect(book)
+    assert total == connection.execute("SELECT count(*) FROM book_position").fetchone()[0]
+    connection.close()
+    text = cli("book", "status", "--store", book).out
+    assert "Book white (white)" in text
+    assert "nothing is left to search" in text
+
+
+def test_why_gives_a_reason_for_every_legal_move(book: Path, cli: Cli) -> None:
+    found = cli("book", "why", "startpos", "--moves", "d4", "--store", book, "--json").json
+    board = chess.Board()
+    board.push_san("d4")
+    assert {move["move"] for move in found["moves"]} == {move.uci() for move in board.legal_moves}
+    assert all(move["reason"] for move in found["moves"])
+    taken = [move for move in found["moves"] if move["in_book"]]
+    assert 1 <= len(taken) <= 3
+    assert taken[0]["rule"] == "best"
+    assert all(move["since_run"] == 1 for move in taken)
+    assert found["line"] == ""
+    text = cli("book", "why", "startpos", "--moves", "d4", "--store", book).out
+    assert "the best reply" in text
+
+
+def test_why_tells_what_a_person_decided(book: Path, cli: Cli) -> None:
+    found = cli("book", "why", "startpos", "--moves", "d4 Nf6", "--store", book, "--json")
+    if found.code == 0:
+        reasons = {move["san"]: move["reason"] for move in found.json["moves"]}
+        assert reasons["Bg5"] == "excluded by the configuration"
+
+
+def test_why_says_where_a_game_leaves_the_book(book: Path, cli: Cli) -> None:
+    done = cli("book", "why", "startpos", "--moves", "d4 a5 a3", "--store", book)
+    assert done.code == 1
+    assert "Not in the book white." in done.out
+    assert "a5 is not taken in" in done.out
+    found = cli("book", "why", "startpos", "--moves", "d4 a5 a3", "--store", book, "--json").json
+    assert found["left_at"]["move"] == "a5"
+    assert found["moves"] == []
+    elsewhere = cli("book", "why", "startpos", "--store", book)
+    assert elsewhere.code == 1
+    assert "leaves" not in elsewhere.out
+
+
+def test_a_stop_by_a_signal_saves(tmp_path: Path, toml: Path, cli: Cli) -> None:
+    path = tmp_path / "b.graph"
+    toml.write_text(WHITE.replace("max_ply = 4", "max_ply = 30"))
+    process = start("book", "build", toml, "--store", path, "--forever", "--json")
+    for _ in range(600):
+        time.sleep(0.1)
+        if path.exists() and searched(path):
+            break
+    process.send_signal(signal.SIGINT)
+    done = finish(process)
+    assert done.code == 130
+    assert done.json["ended"] == "stop"
+    assert "Stopping" in done.err
+    assert cli("book", "status", "--store", path, "--json").json["books"][0]["runs"][0]["ended"] == "stop"
+
+
+def searched(path: Path) -> int:
+    """Returns how many positions of a book are searched, as far as that is saved."""
+    try:
+        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        try:
+            return int(connection.execute("SELECT coalesce(max(searched), 0) FROM book_run").fetchone()[0])
+        finally:
+            connection.close()
+    except sqlite3.Error:
+        return 0
+
+
+def test_wrong_use_is_one_line(tmp_path: Path, toml: Path, book: Path, cli: Cli) -> None:
+    missing = cli("book", "status", "--store", tmp_path / "none.graph")
+    assert missing.code == 1
+    assert "does not exist" in missing.err
+    assert cli("book", "status", "--store", book, "--book", "black").code == 1
+    assert cli("book", "build", tmp_path / "none.toml", "--store", book).code == 2
+    assert cli("book", "build", toml, "--store", book, "--time", "0").code == 2
+    toml.write_text("[book]\nside = 'green'\nmax_ply = 3\n")
+    wrong = cli("book", "build", toml, "--store", book)
+    assert wrong.code == 2
+    assert "white.toml:2" in wrong.err
+    empty = tmp_path / "empty.graph"
+    cli("analyze", "startpos", "--visits", 5, "--store", empty)
+    none = cli("book", "status", "--store", empty)
+    assert none.code == 1
+    assert "holds no book" in none.err
+
+
+def test_books_of_other_formats_are_none(tmp_path: Path, cli: Cli) -> None:
+    golden = ROOT / "tests" / "golden" / "format1.graph"
+    done = cli("book", "status", "--store", golden)
+    assert done.code == 1
+    assert "holds no book" in done.err
+
+
+def test_json_is_one_object(book: Path, cli: Cli) -> None:
+    for command in (("status",), ("why", "startpos", "--moves", "d4")):
+        out = cli("book", *command, "--store", book, "--json").out
+        assert len(out.splitlines()) == 1
+        json.loads(out)

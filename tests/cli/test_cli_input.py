@@ -1,0 +1,214 @@
+"""Bad input: one clear line on stderr, the right exit code, no traceback, nothing lost."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import chess
+import pytest
+
+from graphsearch.version import __version__
+
+from ..conftest import Cli, Outcome, finish, start
+
+BARE_KINGS = "4k3/8/8/8/8/8/8/4K3 w - - 0 1"
+
+
+def assert_refused(outcome: Outcome, code: int, *words: str) -> None:
+    """Asserts one line on stderr that holds the words, an exit code, and nothing else."""
+    assert outcome.code == code, outcome.err
+    assert outcome.out == ""
+    lines = [
+        line for line in outcome.err.splitlines() if not line.startswith(("Compiling", "note:", "No limit"))
+    ]
+    assert len(lines) == 1, outcome.err
+    for word in words:
+        assert word in lines[0]
+
+
+def test_the_version_is_printed_on_stdout(cli: Cli) -> None:
+    assert cli("--version") == Outcome(0, f"graphsearch {__version__}\n", "")
+
+
+COMMANDS = [
+    "analyze",
+    "show",
+    "store info",
+    "store verify",
+    "store compact",
+    "store prune",
+    "store backup",
+    "store salvage",
+    "store forecast",
+    "evaluate",
+    "perft",
+    "bench",
+]
+
+
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_every_command_has_help_with_an_example(cli: Cli, command: str) -> None:
+    outcome = cli(*command.split(), "--help")
+    assert outcome.code == 0
+    assert f"\n    graphsearch {command}" in outcome.out
+    assert outcome.err == ""
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("analyse", "startpos"),
+        ("analyze",),
+        ("analyze", "startpos", "--visits", "many"),
+        ("analyze", "startpos", "--no-such-option"),
+        ("analyze", *BARE_KINGS.split()),
+        ("show", "startpos"),
+        ("store", "info"),
+        ("perft", "startpos", "-1"),
+        ("evaluate",),
+        ("evaluate", "startpos", "--fens", "x"),
+        ("evaluate", "startpos", "--param", "nonsense"),
+        ("evaluate", "startpos", "--evaluator", "no-such"),
+    ],
+)
+def test_wrong_use_exits_with_2_and_names_the_fault(cli: Cli, args: tuple[str, ...]) -> None:
+    outcome = cli(*args)
+    assert outcome.code == 2
+    assert "Error: " in outcome.err
+    assert outcome.out == ""
+
+
+@pytest.mark.parametrize(
+    ("args", "word"),
+    [
+        (("analyze", "no-such-file"), "no-such-file"),
+        (("analyze", "8/8/8/8/8/8/8/8 w - - 0 1"), "no white king"),
+        (("analyze", "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR"), "quotes"),
+        (("analyze", "startpos", "--moves", "e4 e5 Ke3"), "'Ke3', is illegal"),
+        (("analyze", "startpos", "--ply", "3"), "PGN"),
+        (("analyze", "startpos", "--visits", "0"), "visits must be"),
+        (("analyze", "startpos", "--time", "-1"), "time must be"),
+        (("analyze", "startpos", "--time", "nan"), "time must be"),
+        (("analyze", "startpos", "--batch", "0"), "MinibatchSize must be"),
+        (("analyze", "startpos", "--param", "CPuct"), "NAME=VALUE"),
+        (("analyze", "startpos", "--param", "Nonsense=1"), "unknown parameter 'Nonsense'"),
+        (("analyze", "startpos", "--param", "CPuct=-1"), "CPuct must be"),
+        (("perft", "nothing", "1"), "no file 'nothing'"),
+        (("evaluate", "nothing"), "no file 'nothing'"),
+        (("show", "nothing", "--store", "x"), "no file 'nothing'"),
+    ],
+)
+def test_an_unusable_value_is_refused_in_one_line(cli: Cli, args: tuple[str, ...], word: str) -> None:
+    assert_refused(cli(*args), 2, word)
+
+
+def test_an_error_stays_on_one_line_and_free_of_control_characters(cli: Cli) -> None:
+    outcome = cli("analyze", "no\nsuch\x1b[31mfile")
+    assert_refused(outcome, 2)
+    assert "\x1b" not in outcome.err
+
+
+READERS = [
+    ("show", "startpos", "--store"),
+    *(("store", name) for name in ("info", "verify", "compact", "forecast")),
+    ("store", "prune", "--min-visits", "2"),
+]
+USERS = [("analyze", "startpos", "--visits", "1", "--store"), *READERS]
+
+
+@pytest.mark.parametrize("command", READERS)
+def test_a_missing_file_is_reported_and_not_made(cli: Cli, tmp_path: Path, command: tuple[str, ...]) -> None:
+    assert_refused(cli(*command, tmp_path / "none.graph"), 1, "none.graph")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", USERS)
+def test_a_foreign_file_is_refused_and_left_as_it_was(
+    cli: Cli, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    foreign = tmp_path / "letter.txt"
+    foreign.write_text("Dear reader, this is no graph. " * 50)
+    before = foreign.read_bytes()
+    assert_refused(cli(*command, foreign), 1, "letter.txt")
+    assert foreign.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir() if ".lock" not in path.name] == ["letter.txt"]
+
+
+@pytest.mark.parametrize("command", USERS)
+def test_a_foreign_database_is_refused_and_left_as_it_was(
+    cli: Cli, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    foreign = tmp_path / "other.db"
+    db = sqlite3.connect(foreign)
+    db.execute("create table t (x)")
+    db.commit()
+    db.close()
+    before = foreign.read_bytes()
+    assert_refused(cli(*command, foreign), 1, "other.db")
+    assert foreign.read_bytes() == before
+
+
+@pytest.mark.parametrize("command", USERS)
+def test_a_directory_is_no_graph_file(cli: Cli, tmp_path: Path, command: tuple[str, ...]) -> None:
+    assert_refused(cli(*command, tmp_path), 1, tmp_path.name)
+
+
+@pytest.mark.parametrize("command", USERS)
+def test_a_file_of_a_newer_format_is_refused(cli: Cli, small_graph: Path, command: tuple[str, ...]) -> None:
+    db = sqlite3.connect(small_graph)
+    db.execute("pragma user_version = 9999")
+    db.commit()
+    db.close()
+    assert_refused(cli(*command, small_graph), 1, "9999")
+
+
+def test_a_file_bound_to_another_evaluator_is_refused(cli: Cli, small_graph: Path) -> None:
+    outcome = cli("analyze", "startpos", "--visits", 1, "--evaluator", "uniform", "--store", small_graph)
+    assert_refused(outcome, 1, "builtin", "uniform")
+
+
+def test_a_folder_that_does_not_exist_is_reported(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "none" / "x.graph"
+    assert_refused(cli("analyze", "startpos", "--visits", 1, "--store", path), 1, str(path.parent))
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_file_can_be_read_and_not_searched(cli: Cli, small_graph: Path) -> None:
+    small_graph.chmod(0o444)
+    assert_refused(cli("analyze", "startpos", "--visits", 1, "--store", small_graph), 1, "small.graph")
+    assert cli("show", "startpos", "--store", small_graph).code == 0
+
+
+def test_a_second_writer_is_refused_while_readers_are_not(cli: Cli, small_graph: Path) -> None:
+    from graphsearch import Graph
+
+    with Graph.open(small_graph):
+        outcome = finish(start("analyze", "startpos", "--visits", 1, "--store", small_graph))
+        assert_refused(outcome, 1, "small.graph")
+        assert finish(start("show", "startpos", "--store", small_graph)).code == 0
+
+
+def test_a_position_that_is_not_stored_is_said_so(cli: Cli, small_graph: Path) -> None:
+    assert_refused(cli("show", BARE_KINGS, "--store", small_graph), 1, "does not hold", BARE_KINGS)
+
+
+def test_a_reader_that_went_away_ends_a_command_quietly() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    process = start("perft", "startpos", 1, stdout=write)
+    os.close(write)
+    outcome = finish(process)
+    assert outcome.code == 141
+    assert "Error" not in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_under_stdout_is_reported() -> None:
+    with Path("/dev/full").open("w") as full:
+        outcome = finish(start("perft", chess.STARTING_FEN, 1, stdout=full))
+    assert outcome.code == 1
+    assert "No space left on device" in outcome.err
+    assert "Traceback" not in outcome.err

@@ -1,0 +1,158 @@
+"""`store compact`, `prune`, `backup`, `salvage` and `forecast`: what they print, and how they fail."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.forecast import forecast
+
+from ..conftest import Cli
+
+
+def test_compact_prints_what_it_gained(cli: Cli, small_graph: Path) -> None:
+    data = cli("store", "compact", small_graph, "--json").json
+    assert set(data) == {"nodes", "superseded", "runs", "bytes_before", "bytes_after"}
+    assert data["bytes_after"] <= data["bytes_before"]
+    outcome = cli("store", "compact", small_graph)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "before" in outcome.out
+    assert "after, 0 superseded versions dropped" in outcome.out
+
+
+def test_prune_prints_what_is_left(cli: Cli, small_graph: Path) -> None:
+    data = cli("store", "prune", small_graph, "--min-visits", 2, "--json").json
+    assert set(data) == {"nodes_before", "nodes_after", "bytes_before", "bytes_after"}
+    assert 0 < data["nodes_after"] < data["nodes_before"]
+    again = cli("store", "prune", small_graph, "--min-visits", 2).out
+    assert f"{data['nodes_after']:,} nodes before, {data['nodes_after']:,} after" in again
+    assert cli("show", "startpos", "--store", small_graph).code == 0
+    assert cli("store", "verify", small_graph).code == 0
+
+
+@pytest.mark.parametrize("args", [(), ("--min-visits", "0"), ("--min-visits", "few")])
+def test_prune_needs_a_number_of_visits(cli: Cli, small_graph: Path, args: tuple[str, ...]) -> None:
+    before = small_graph.read_bytes()
+    assert cli("store", "prune", small_graph, *args).code == 2
+    assert small_graph.read_bytes() == before
+
+
+def test_backup_works_beside_a_writer_and_never_overwrites_unasked(
+    cli: Cli, small_graph: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.graph"
+    with Store.open(small_graph) as store:
+        data = cli("store", "backup", small_graph, copy, "--json").json
+        assert data == {"path": str(copy), "nodes": store.node_count, "bytes": copy.stat().st_size}
+    refused = cli("store", "backup", small_graph, copy)
+    assert refused.code == 1
+    assert "exists already; name another file, or replace it with --force" in refused.err
+    assert "nodes" in cli("store", "backup", small_graph, copy, "--force").out
+    assert cli("store", "verify", copy).code == 0
+
+
+def test_salvage_prints_what_was_lost(cli: Cli, small_graph: Path, tmp_path: Path) -> None:
+    connection = sqlite3.connect(small_graph)
+    connection.execute("DELETE FROM block WHERE id = (SELECT max(id) FROM block)")
+    connection.commit()
+    connection.close()
+    new = tmp_path / "new.graph"
+    data = cli("store", "salvage", small_graph, new, "--json").json
+    assert data["blocks_lost"] == 1
+    assert data["complete"] is False
+    outcome = cli("store", "salvage", small_graph, new, "--force")
+    assert outcome.code == 0
+    assert "it is missing" in outcome.out
+    assert f"{data['records']:,} records kept, 1 of {data['blocks']} blocks lost" in outcome.out
+    assert cli("store", "verify", new).code == 0
+    assert cli("show", "startpos", "--store", new).code in (0, 1)
+
+
+def test_salvage_takes_the_evaluator_by_name(cli: Cli, small_graph: Path, tmp_path: Path) -> None:
+    connection = sqlite3.connect(small_graph)
+    connection.execute("DELETE FROM evaluator")
+    connection.commit()
+    connection.close()
+    new = tmp_path / "new.graph"
+    refused = cli("store", "salvage", small_graph, new)
+    assert refused.code == 1
+    assert "name it with --evaluator" in refused.err
+    assert cli("store", "salvage", small_graph, new, "--evaluator", "no-such").code == 2
+    assert cli("store", "salvage", small_graph, new, "--evaluator", "builtin").code == 0
+    assert cli("analyze", "startpos", "--visits", 1, "--store", new).code == 0
+
+
+def test_forecast_prints_file_and_memory(cli: Cli, small_graph: Path) -> None:
+    data = cli("store", "forecast", small_graph, "--json").json
+    first, second = data["predictions"]
+    assert set(first) == {
+        "nodes",
+        "file_bytes",
+        "file_bytes_compact",
+        "ram_all_bytes",
+        "ram_index_bytes",
+        "ram_least_bytes",
+        "seconds",
+    }
+    assert (first["nodes"], second["nodes"]) == (10**8, 10**9)
+    assert first["file_bytes"] >= first["file_bytes_compact"] > 0
+    assert first["ram_index_bytes"] < first["ram_least_bytes"] < first["ram_all_bytes"]
+    assert second["file_bytes"] == pytest.approx(10 * first["file_bytes"], rel=1e-6)
+    assert data["file"]["reliable"] is False
+    outcome = cli("store", "forecast", small_graph)
+    assert "1,000,000,000" in outcome.out
+    assert "is small" in outcome.err
+
+
+def test_forecast_knows_what_the_arena_takes(cli: Cli, small_graph: Path) -> None:
+    from graphsearch import Graph
+    from graphsearch.store.upkeep.forecast import TABLE_BYTES
+
+    assert cli("store", "compact", small_graph).code == 0  # else a slow machine saves some records twice
+    figures = forecast(small_graph).file
+    assert figures.sampled == figures.nodes, "so small a file is its own sample"
+    with Graph.open(small_graph) as graph:
+        arena = graph.arena
+        taken = arena.bytes_used - arena.arrays.table.nbytes - 12  # slot and block 0 are never used
+        assert (figures.ram_bytes - TABLE_BYTES) * figures.nodes == pytest.approx(taken, abs=1)
+
+
+def test_forecast_needs_nodes(cli: Cli, tmp_path: Path) -> None:
+    from ..store.records import IDENTITY
+
+    Store.open(tmp_path / "empty.graph", create=True, identity=IDENTITY).close()
+    outcome = cli("store", "forecast", tmp_path / "empty.graph")
+    assert outcome.code == 1
+    assert "has no nodes to forecast from" in outcome.err
+
+
+@pytest.mark.parametrize("command", [("compact",), ("prune", "--min-visits", "2")])
+def test_a_file_that_is_being_written_is_refused_with_its_holder(
+    cli: Cli, small_graph: Path, command: tuple[str, ...]
+) -> None:
+    with Store.open(small_graph):
+        outcome = cli("store", *command, small_graph)
+        assert cli("store", "forecast", small_graph).code == 0
+    assert outcome.code == 1
+    assert f"is being written by process {os.getpid()} since" in outcome.err
+    assert len(outcome.err.splitlines()) == 1
+
+
+def test_ctrl_c_ends_with_one_line(cli: Cli, small_graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from graphsearch.store import merging
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with Store.open(small_graph) as store, store.rearranging():
+        merging.start(store.connection, store.catalog.segments)
+    monkeypatch.setattr(merging, "write_records", interrupted)
+    outcome = cli("store", "compact", small_graph)
+    assert (outcome.code, outcome.out, outcome.err) == (130, "", "Interrupted.\n")
+    monkeypatch.undo()
+    assert cli("store", "verify", small_graph).code == 0
+    assert cli("store", "compact", small_graph).code == 0

@@ -1,0 +1,215 @@
+"""`graphsearch nodetypes`: uniform trees and files, as tables, JSON and pictures; wrong use in one line."""
+
+from __future__ import annotations
+
+import importlib
+import sqlite3
+from pathlib import Path
+
+import chess
+import numpy as np
+import pytest
+
+from graphsearch import Graph, __version__
+from graphsearch.alphabeta.nodetypes import plot
+from graphsearch.alphabeta.nodetypes.agreement import Agreement
+from graphsearch.alphabeta.nodetypes.rules import Rules
+from graphsearch.jit.compiler import JIT_OFF
+from graphsearch.record.transposition import Entry
+
+from ..conftest import Cli
+
+COUNTS = {"ply", "actual", "expected"}
+
+
+def test_a_uniform_tree_in_perfect_order_is_minimal(cli: Cli) -> None:
+    depth = 2 if JIT_OFF else 6
+    done = cli("nodetypes", "--synthetic", 40, depth)
+    assert done.code == 0
+    assert "Both visit exactly the minimal tree, at every ply and of every type." in done.out
+    assert "Expected by Kannan: 100.0 %" in done.out
+    data = cli("nodetypes", "--synthetic", 40, depth, "--json").json
+    assert data["exact"]
+    total = 79 if JIT_OFF else 127_999
+    assert data["formula"]["total"] == total
+    assert [done["leaves"] for done in data["searches"]] == [total, total]
+    assert set(data["searches"][0]["plies"][0]) == COUNTS
+    assert data["searches"][1]["plies"][2]["actual"] == {"pv": 1, "cut": 39, "all": 39}
+
+
+def test_random_order_shows_its_price_beside_the_theory(cli: Cli) -> None:
+    done = cli("nodetypes", "--synthetic", 8, 3, "--order", "random", "--seed", 3, "--rules", "kannan")
+    assert done.code == 0
+    assert "Pearl's branching factor" in done.out
+    assert "became All when 1 candidate failed" in done.out
+    data = cli("nodetypes", "--synthetic", 8, 3, "--order", "random", "--seed", 3, "--json").json
+    assert (data["order"], data["seed"], data["exact"]) == ("random", 3, False)
+    assert all(search["price"] > 1 for search in data["searches"])
+    share = cli("nodetypes", "--synthetic", 8, 3, "--order", 0.5, "--candidates", 2, "--json").json
+    assert (share["order"], share["searches"][0]["candidates"]) == ("0.5", 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "either a POSITION with --store FILE, or --synthetic B N"),
+        (("startpos", "--synthetic", 2, 2), "either a POSITION"),
+        (("startpos",), "name the graph file: --store FILE"),
+        (("startpos", "--store", "x.graph", "--order", "random"), "--order goes with --synthetic"),
+        (("startpos", "--store", "x.graph", "--seed", 1), "--seed goes with --synthetic"),
+        (("startpos", "--store", "x.graph", "--candidates", 1), "--candidates goes with --synthetic"),
+        (("--synthetic", 2, 2, "--store", "x.graph"), "--store goes with a POSITION"),
+        (("--synthetic", 2, 2, "--moves", "e4"), "--moves goes with a POSITION"),
+        (("--synthetic", 2, 2, "--max-nodes", 5), "--max-nodes goes with a POSITION"),
+        (("--synthetic", 2), "requires 2 arguments"),
+        (("--synthetic", "a", 2), "Invalid value for '--synthetic'"),
+        (("--synthetic", 0, 2), "branching factor from 1 to 1000"),
+        (("--synthetic", 2, 101), "depth from 0 to 100"),
+        (("--synthetic", 40, 30), "the most that are searched"),
+        (("--synthetic", 2, 2, "--order", "nice"), "perfect, random or a number from 0 to 1"),
+        (("--synthetic", 2, 2, "--order", 2), "order from 0 to 1"),
+        (("--synthetic", 2, 2, "--seed", 1 << 64), "seed from 0"),
+        (("--synthetic", 2, 2, "--rules", "knuth"), "garms or kannan is wanted, not knuth"),
+        (("--synthetic", 2, 2, "--plot", "types.pdf"), ".png or .svg"),
+        (("--synthetic", 2, 2, "--plot", "no/folder/types.svg"), "no folder"),
+    ],
+)
+def test_wrong_use_is_one_line_and_exit_code_2(cli: Cli, arguments: tuple[object, ...], words: str) -> None:
+    done = cli("nodetypes", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert words in " ".join(done.err.split())
+
+
+@pytest.fixture
+def entries_file(tmp_path: Path) -> Path:
+    path = tmp_path / "entries.graph"
+    board = chess.Board()
+    with Graph.open(path) as graph:
+        table = graph.use_entries(1 << 20)
+        table.put(board, Entry(20, 2, "exact", board.parse_san("e4"), "pv", 0))
+        for san, entry in (
+            ("e4", Entry(-20, 1, "exact", chess.Move.from_uci("e7e5"), "pv", 0)),
+            ("d4", Entry(-10, 1, "lower", chess.Move.from_uci("d7d5"), "cut", 1)),
+            ("c4", Entry(-15, 1, "lower", chess.Move.from_uci("e7e5"), "cut", 2)),
+        ):
+            after = board.copy()
+            after.push_san(san)
+            table.put(after, entry)
+    return path
+
+
+def test_stored_positions_are_tabled_by_ply_and_type(cli: Cli, entries_file: Path) -> None:
+    done = cli("nodetypes", "startpos", "--store", entries_file)
+    assert done.code == 0
+    assert "4 stored positions, 4 of 4 entries, 1 ply deep, 20.0 moves a position; 0 proven" in done.out
+    assert "Cut by the first move: 50.0 % of 2 Cut nodes (Hyatt: more than 90 %)" in done.out
+    assert "Distance from the PV: odd for 2 of 2 Cut nodes" in done.out
+    data = cli("nodetypes", "startpos", "--store", entries_file, "--json").json
+    assert data["actual"] == {"pv": 2, "cut": 2, "all": 0, "unknown": 0}
+    assert data["agreement"]["garms"]["share"] == 1
+    assert data["plies"][1]["formula"] == {"pv": 1, "cut": 19, "all": 0, "total": 20, "worst": 20}
+    below = cli("nodetypes", "startpos", "--moves", "e4", "--store", entries_file, "--json").json
+    assert (below["nodes"], below["reached"], below["entries"]) == (1, 1, 4)
+
+
+def test_a_start_that_is_cut_is_expected_to_be_and_nothing_is_told_of_no_nodes(
+    cli: Cli, entries_file: Path
+) -> None:
+    done = cli("nodetypes", "startpos", "--moves", "d4", "--store", entries_file)
+    assert "The start is Cut by its bound: that is expected of it, and the minimal tree is" in done.out
+    assert "Expected by Garms: 100.0 % of 1 node agree" in done.out
+    assert "Distance from the PV" not in done.out
+    done = cli("nodetypes", "startpos", "--moves", "e4", "--store", entries_file)
+    assert "The start is" not in done.out
+    assert "Cut by the first move: not known" in done.out
+    assert " 0 " not in done.out.partition("Cut by the first move")[2]
+
+
+def test_small_shares_and_large_products_are_short() -> None:
+    views = importlib.import_module("graphsearch.cli.nodetypes_views")
+    assert (views.ratio(5, 4e12), views.ratio(1, 250), views.ratio(3, 2)) == ("<0.001", "0.004", "1.50")
+    assert (views.number(49635491602486.3), views.number(127_999)) == ("5.0e+13", "127,999")
+
+
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [(0, "best move never first"), (0.5, "best move first with probability 0.5"), (1, "in perfect order")],
+)
+def test_the_order_of_a_uniform_tree_is_told_in_words(cli: Cli, order: float, words: str) -> None:
+    done = cli("nodetypes", "--synthetic", 3, 2, "--order", order)
+    assert f"3 moves at every node, 2 plies, {words}, seed 0" in done.out
+
+
+def test_damage_is_told_first_and_is_exit_code_1(cli: Cli, entries_file: Path) -> None:
+    board = chess.Board()
+    board.push_san("a3")
+    with Graph.open(entries_file) as graph:
+        graph.use_entries(1 << 20).put(board, Entry(0, 1, "upper", None, "all", 0))
+    database = sqlite3.connect(entries_file)
+    database.execute("UPDATE entry_piece SET checksum = 1 WHERE id = (SELECT max(id) FROM entry_piece)")
+    database.commit()
+    database.close()
+    for options in ((), ("--json",)):
+        done = cli("nodetypes", "startpos", "--store", entries_file, *options)
+        assert done.code == 1
+        lines = [line for line in done.err.splitlines() if not line.startswith("Compiling")]
+        assert lines[0].startswith("damaged: ")
+        assert "of the entries is damaged: checksum" in lines[0]
+        assert lines[-1] == f"graphsearch: {entries_file} is damaged; what could be read was counted"
+    assert (done.json["nodes"], len(done.json["problems"])) == (4, 1)
+
+
+def test_the_limit_is_told_when_it_is_met(cli: Cli, entries_file: Path) -> None:
+    done = cli("nodetypes", "startpos", "--store", entries_file, "--max-nodes", 2, "--json")
+    assert (done.code, done.json["complete"], done.json["nodes"]) == (0, False, 2)
+    assert "the limit of 2 positions was met; --max-nodes N walks further" in done.err
+
+
+def test_what_cannot_be_classified_is_exit_code_1(cli: Cli, entries_file: Path, small_graph: Path) -> None:
+    done = cli("nodetypes", "startpos", "--store", small_graph)
+    assert (done.code, done.out) == (1, "")
+    assert "holds no entries; graphsearch alphabeta" in done.err
+    done = cli("nodetypes", "startpos", "--moves", "a3", "--store", entries_file)
+    assert (done.code, done.out) == (1, "")
+    assert "no search of fixed depth and no proof has left an entry" in done.err
+    assert cli("nodetypes", "startpos", "--store", entries_file.parent / "none.graph").code == 1
+    assert cli("nodetypes", "8/8 w", "--store", entries_file).code == 2
+
+
+def test_pictures_are_drawn(cli: Cli, entries_file: Path, tmp_path: Path) -> None:
+    stored, tree = tmp_path / "stored.svg", tmp_path / "tree.PNG"
+    done = cli("nodetypes", "startpos", "--store", entries_file, "--plot", stored, "--rules", "kannan")
+    assert done.code == 0
+    assert f"plotted: {stored}" in done.err
+    text = stored.read_text(encoding="utf-8")
+    assert all(
+        word in text
+        for word in (
+            "Rules of Pradu Kannan:",
+            "minimal tree",
+            "4 stored positions",
+            "100.0 % agree",
+            f"graphsearch {__version__}",
+        )
+    )
+    assert cli("nodetypes", "--synthetic", 3, 3, "--plot", tree, "--json").code == 0
+    assert tree.read_bytes().startswith(b"\x89PNG")
+
+
+def test_each_line_that_leaves_the_picture_gets_an_arrow_and_equal_numbers_stand_apart() -> None:
+    figure_module = pytest.importorskip("matplotlib.figure")
+    axes = figure_module.Figure().subplots()
+    counted = {"pv": [1.0, 1.0, 0.0, 1.0], "cut": [0.0, 19.0, 19.0, 20.0], "all": [0.0, 0.0, 19.0, 19.0]}
+    formulas = {"pv": [1.0] * 4, "cut": [0.0, 19.0, 400.0, 8000.0], "all": [0.0, 0.0, 19.0, 400.0]}
+    matrix = Agreement(((1, 0, 0), (0, 1, 0), (0, 0, 1)))
+    plot._draw_counts(axes, plot._Picture(counted, formulas, "", "", matrix, Rules.GARMS))
+    edge = [text.xy[0] for text in axes.texts]
+    assert len(edge) == 2  # of Cut below ply 2, of All below ply 3
+    assert edge[0] < 2 < edge[1] < 3
+    formula_cut = next(
+        line for line in axes.lines if line.get_linestyle() == "--" and line.get_marker() == "s"
+    )
+    assert formula_cut.get_markevery() == [0]  # of the others nothing is seen on the edge
+    at_two = [line.get_xdata()[2] for line in axes.lines if line.get_linestyle() == "-"]
+    assert len(set(at_two)) == 3
+    assert np.isnan(axes.lines[1].get_ydata()[2])  # a ply without PV nodes is a gap

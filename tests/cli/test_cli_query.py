@@ -1,0 +1,260 @@
+"""`graphsearch query`: what each question prints, as tables and as JSON, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+from ..conftest import Cli, finish, start
+from ..query.handmade import board_after, graph_file
+
+LINES = {
+    "": {"e4": (60, 0.1), "d4": (30, 0.3), "Nf3": (20, 0.05)},
+    "e4": {"e5": (40, -0.15), "c5": (19, 0.0)},
+    "e4 e5": {"Nf3": (39, 0.2)},
+    "e4 e5 Nf3": {"Nc6": (50, -0.1)},
+    "d4": {"d5": (29, -0.3)},
+    "Nf3": {"e5": (19, 0.1)},
+    "Nf3 e5": {"e4": (18, 0.2)},
+}
+GOLDEN = ROOT / "tests" / "golden"
+POSITION_QUESTIONS = ("moves", "games", "pv", "tree", "path", "parents", "transpositions")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return graph_file(tmp_path / "hand.graph", LINES)
+
+
+def rows_of(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()]
+
+
+def test_moves_are_a_table_and_an_object(cli: Cli, file: Path) -> None:
+    text = cli("query", "moves", "startpos", "--moves", "e4 e5", "--store", file)
+    assert text.code == 0
+    assert next(row for row in rows_of(text.out) if row[0] == "Nf3")[:4] == ["Nf3", "39", "97.9%", "+0.200"]
+    assert "51 +" in text.out
+    data = cli("query", "moves", "startpos", "--store", file, "--json").json
+    first = data["moves"][0]
+    assert set(first) == {
+        "move", "san", "n", "p", "q", "wdl", "cp", "mate", "bounds", "child_n", "child_q", "stale",
+        "transposition", "games",
+    }  # fmt: skip
+    assert (first["san"], first["n"], first["child_n"], data["visits"]) == ("e4", 60, 60, 111)
+
+
+def test_lines_say_why_they_end(cli: Cli, file: Path) -> None:
+    out = cli("query", "pv", "startpos", "--lines", 2, "--store", file).out
+    assert "1... e5" in out
+    assert "ends after 4 moves: the file does not hold that position" in out
+    data = cli("query", "pv", "startpos", "--by", "value", "--store", file, "--json").json
+    assert [ply["san"] for ply in data["lines"][0]["plies"]] == ["d4", "d5"]
+    assert cli("query", "pv", "startpos", "--by", "luck", "--store", file).code == 2
+
+
+def test_a_tree_is_drawn_with_its_transpositions(cli: Cli, file: Path) -> None:
+    out = cli("query", "tree", "startpos", "--depth", 4, "--min-visits", 1, "--store", file).out
+    assert "├── 1. e4  N 60  Q +0.100" in out
+    assert "2. e4  N 18  Q +0.200  → e4 e5 Nf3" in out
+    assert "1 transposition" in out
+    data = cli("query", "tree", "startpos", "--store", file, "--min-visits", 30, "--json").json
+    assert [branch["san"] for branch in data["tree"]["branches"]] == ["e4", "d4"]
+    assert data["tree"]["hidden"] == 1
+
+
+def test_a_line_is_a_curve_and_a_table(cli: Cli, file: Path) -> None:
+    outcome = cli("query", "line", "startpos", "--moves", "e4 e5 Nf3 Nc6 d4", "--store", file)
+    assert outcome.code == 0
+    assert any("\u2800" < c <= "\u28ff" for c in outcome.out)
+    assert max(map(len, outcome.out.splitlines())) <= 80
+    assert "does not hold 2 positions" in outcome.err
+    assert "not stored" in outcome.out
+    data = cli("query", "line", "startpos", "--moves", "e4 e5", "--store", file, "--json").json
+    assert [point["n"] for point in data["points"]] == [111, 60, 40]
+    assert data["points"][0]["loss_cp"] is not None
+
+
+def test_a_line_is_also_the_game_of_a_pgn_file(cli: Cli, file: Path, tmp_path: Path) -> None:
+    pgn = tmp_path / "games.pgn"
+    pgn.write_text('[White "A"]\n\n1. a4 *\n\n[White "B"]\n\n1. Nf3 e5 2. e4 Nc6 *\n')
+    data = cli("query", "line", pgn, "--game", 2, "--ply", 3, "--store", file, "--json").json
+    assert [point["san"] for point in data["points"]] == ["Nf3", "e5", "e4", None]
+    assert cli("query", "line", "startpos", "--store", file).code == 2
+
+
+def test_a_path_is_told_and_no_path_is_exit_code_1(cli: Cli, file: Path) -> None:
+    outcome = cli("query", "path", "startpos", "--moves", "Nf3 e5 e4", "--store", file)
+    assert outcome.out.startswith("Shortest and most visited: 3 moves from ")
+    assert "least visited move N 39" in outcome.out
+    none = cli("query", "path", "startpos", "--moves", "a4", "--store", file, "--json")
+    assert none.code == 1
+    assert none.json["shortest"] is None
+    assert "no line of visited moves" in none.err
+    fen = board_after("e4").fen()
+    data = cli("query", "path", "startpos", "--moves", "e4 e5", "--from", fen, "--store", file, "--json").json
+    assert [step["san"] for step in data["shortest"]["steps"]] == ["e5"]
+    cut = cli("query", "path", "startpos", "--moves", "e4 e5 Nf3", "--limit", 1, "--store", file)
+    assert "the limit of 1 position was met" in cut.err
+
+
+def test_parents_and_transpositions_are_listed(cli: Cli, file: Path) -> None:
+    out = cli("query", "parents", "startpos", "--moves", "e4 e5 Nf3", "--store", file).out
+    assert "2 parents stored, 2 visited ways in" in out
+    data = cli("query", "transpositions", "--store", file, "--json").json
+    assert [(row["ways"], row["n"]) for row in data["positions"]] == [(2, 57)]
+    assert "7 of 7 positions looked at" in cli("query", "transpositions", "--store", file).out
+    everything = cli("query", "transpositions", "--all", "--store", file, "--json").json
+    assert [row["ways"] for row in everything["positions"]] == [2]
+    assert everything["edges"] == data["edges"] == 10
+    for wrong in (("startpos", "--all"), ("--moves", "e4")):
+        assert cli("query", "transpositions", *wrong, "--store", file).code == 2
+
+
+def test_found_positions_stream_as_lines(cli: Cli, file: Path) -> None:
+    outcome = cli("query", "find", "--min-n", 50, "--side", "w", "--store", file)
+    assert [row[0] for row in rows_of(outcome.out)] == ["N", "111"]
+    assert "1 position" in outcome.err
+    lines = cli("query", "find", "--store", file, "--limit", 4, "--json").out.splitlines()
+    assert len([json.loads(line) for line in lines]) == 4
+    for wrong in (
+        ["--pieces", "P=x"],
+        ["--bounds", "won"],
+        ["--min-n", 5, "--max-n", 2],
+        ["--side", "white"],
+    ):
+        outcome = cli("query", "find", *wrong, "--store", file)
+        assert (outcome.code, len(outcome.err.splitlines())) == (2, 1)
+
+
+def test_sql_prints_rows_and_refuses_what_writes(cli: Cli, file: Path) -> None:
+    out = cli("query", "sql", "SELECT 1 AS one, 'x' AS x, NULL AS none, x'01ff' AS blob", "--store", file).out
+    assert rows_of(out)[0] == ["one", "x", "none", "blob"]
+    assert "<2 bytes>" in out
+    data = cli("query", "sql", "SELECT x'01ff', 9e999, 1.5", "--store", file, "--json").json
+    assert data["rows"] == [["01ff", "inf", 1.5]]
+    assert len(data["columns"]) == 3
+    refused = cli("query", "sql", "DELETE FROM run", "--store", file)
+    assert (refused.code, refused.out, len(refused.err.splitlines())) == (2, "", 1)
+    wrong = cli("query", "sql", "SELECT x FROM y", "--store", file)
+    assert wrong.code == 2
+    assert "no such table: y" in wrong.err
+    assert cli("query", "sql", "SELECT 1", "--store", file.with_name("none.graph")).code == 1
+
+
+def test_games_without_games_say_how_to_get_some(cli: Cli, file: Path) -> None:
+    outcome = cli("query", "games", "startpos", "--store", file)
+    assert outcome.code == 0
+    assert "import pgn" in outcome.err
+    assert "White" not in rows_of(outcome.out)[2]
+    old = cli("query", "games", "startpos", "--store", GOLDEN / "format2.graph")
+    assert (old.code, len(old.err.splitlines())) == (1, 1)
+
+
+@pytest.mark.parametrize("question", POSITION_QUESTIONS)
+def test_every_question_refuses_what_it_does_not_know(cli: Cli, file: Path, question: str) -> None:
+    wrong = cli("query", question, "nonsense", "--store", file)
+    assert (wrong.code, wrong.out) == (2, "")
+    missing = cli("query", question, "startpos", "--store", file.with_name("none.graph"))
+    assert (missing.code, missing.out) == (1, "")
+    assert "does not exist" in missing.err
+    if question not in ("path", "parents"):
+        unknown = cli("query", question, "8/8/8/4k3/8/4K3/4P3/8 w - - 0 1", "--store", file)
+        assert (unknown.code, unknown.out, len(unknown.err.splitlines())) == (1, "", 1)
+
+
+def test_disagree_takes_its_file_either_way(cli: Cli, file: Path) -> None:
+    for args in ((file,), ("--store", file)):
+        outcome = cli("query", "disagree", *args)
+        assert outcome.code == 1
+        assert "has no second opinions" in outcome.err
+    assert cli("query", "disagree").code == 2
+    assert cli("query", "disagree", file, "--store", file).code == 2
+
+
+@pytest.mark.parametrize("question", [*POSITION_QUESTIONS, "find", "sql"])
+def test_questions_leave_nothing_beside_the_file(cli: Cli, file: Path, question: str) -> None:
+    words = {"find": [], "sql": ["SELECT 1"]}.get(question, ["startpos"])
+    assert cli("query", question, *words, "--store", file).code == 0
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize("question", ["moves", "pv", "tree", "path", "parents", "transpositions", "games"])
+def test_questions_about_one_position_do_not_load_the_compiler(file: Path, question: str) -> None:
+    code = (
+        "import sys; from graphsearch.cli import main; assert main(sys.argv[1:]) == 0;"
+        "assert 'numba' not in sys.modules"
+    )
+    command = [sys.executable, "-c", code, "query", question, "startpos", "--store", str(file), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_output_without_unicode_is_ascii(file: Path) -> None:
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "LC_ALL": "C"}
+    for args in (["tree", "startpos"], ["line", "startpos", "--moves", "Nf3 e5 e4 Nc6"]):
+        outcome = finish(start("query", *args, "--store", file, env=environment))
+        assert outcome.code == 0, outcome.err
+        assert outcome.out.isascii()
+        assert "N 111" in outcome.out or "*" in outcome.out
+
+
+def test_an_endless_statement_ends_at_ctrl_c(file: Path) -> None:
+    statement = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) SELECT n FROM x"
+    process = start("query", "sql", statement, "--store", file, "--json")
+    assert process.stdout is not None
+    process.stdout.read(1000)
+    process.send_signal(signal.SIGINT)
+    assert finish(process).code == 130
+
+
+def test_in_a_terminal_of_80_columns_nothing_is_wider(file: Path) -> None:
+    for args in (
+        ["moves", "startpos"],
+        ["line", "startpos", "--moves", "e4 e5 Nf3"],
+        ["tree", "startpos", "--depth", "4", "--min-visits", "1"],
+        ["parents", "startpos", "--moves", "e4 e5 Nf3"],
+        ["transpositions"],
+    ):
+        text = in_a_terminal(["query", *args, "--store", str(file)])
+        assert max(map(len, text.splitlines())) <= 80, args
+
+
+def in_a_terminal(args: list[str]) -> str:
+    """Returns what a command prints in a terminal of 80 columns, without its colours."""
+    import re
+
+    parent, child = pty.openpty()
+    environment = os.environ | {"COLUMNS": "80", "LINES": "24", "TERM": "xterm", "NO_COLOR": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "graphsearch", *args], stdout=child, stderr=child, stdin=child, env=environment
+    )
+    os.close(child)
+    data = b""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        try:
+            more = os.read(parent, 65536)
+        except OSError:
+            break
+        if not more:
+            break
+        data += more
+    os.close(parent)
+    assert process.wait(10) == 0, data
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", data.decode()).replace("\r\n", "\n")
+
+
+def test_an_illegal_root_is_refused(cli: Cli, file: Path) -> None:
+    outcome = cli("query", "path", "startpos", "--from", "8/8/8/8/8/8/8/8 w - - 0 1", "--store", file)
+    assert outcome.code == 2

@@ -1,0 +1,245 @@
+"""`show`, `store info`, `store verify`, `evaluate` and `perft`: what they print."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import chess
+import pytest
+
+from graphsearch.record.provenance import EvaluatorIdentity
+from graphsearch.store.store import Store
+from graphsearch.version import __version__
+from tests.conftest import ROOT
+
+from ..bench.test_bench import FIGURES
+from ..conftest import Cli, finish, shared_data, start
+
+PERFT = [  # (position, depth, nodes), from the Chess Programming Wiki's perft results
+    ("startpos", 0, 1),
+    ("startpos", 4, 197281),
+    ("r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq -", 3, 97862),
+    ("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - -", 4, 43238),
+    ("r2q1rk1/pP1p2pp/Q4n2/bbp1p3/Np6/1B3NBn/pPPP1PPP/R3K2R b KQ -", 3, 9467),
+    ("rnbq1k1r/pp1Pbppp/2p5/8/2B5/8/PPP1NnPP/RNBQK2R w KQ -", 3, 62379),
+    ("r4rk1/1pp1qppp/p1np1n2/2b1p1B1/2B1P1b1/P1NP1N2/1PP1QPPP/R4RK1 w - -", 3, 89890),
+]
+
+
+@pytest.mark.parametrize(("position", "depth", "nodes"), PERFT)
+def test_perft_counts_what_is_known(cli: Cli, position: str, depth: int, nodes: int) -> None:
+    assert cli("perft", position, depth).out == f"nodes: {nodes}\n"
+    assert cli("perft", position, depth, "--json").json["nodes"] == nodes
+
+
+def test_perft_divides_by_move(cli: Cli) -> None:
+    data = cli("perft", "startpos", 3, "--divide", "--json", "--moves", "e4 e5").json
+    assert sum(data["divide"].values()) == data["nodes"]
+    board = chess.Board()
+    board.push_san("e4")
+    board.push_san("e5")
+    assert set(data["divide"]) == {move.uci() for move in board.legal_moves}
+    text = cli("perft", "startpos", 3, "--divide", "--moves", "e4 e5").out
+    assert f"e1e2: {data['divide']['e1e2']}\n" in text
+    assert text.endswith(f"nodes: {data['nodes']}\n")
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_perft_of_a_finished_game_is_empty(cli: Cli, depth: int) -> None:
+    mate = "rnb1kbnr/pppp1ppp/8/4p3/6Pq/5P2/PPPPP2P/RNBQKBNR w KQkq - 1 3"
+    assert cli("perft", mate, depth, "--divide", "--json").json["nodes"] == (1 if depth == 0 else 0)
+
+
+def test_show_prints_the_stored_node(cli: Cli, small_graph: Path) -> None:
+    data = cli("show", "startpos", "--store", small_graph, "--json").json
+    assert set(data) == {"position", "key", "visits", "q", "wdl", "bounds", "moves", "evaluator", "run"}
+    assert data["key"] == "463b96181691fc9c"
+    assert data["visits"] >= 300
+    assert sum(data["wdl"]) == pytest.approx(1)
+    assert len(data["moves"]) == 20
+    assert data["visits"] == 1 + sum(move["n"] for move in data["moves"])
+    assert set(data["moves"][0]) == {"move", "san", "n", "p", "q", "wdl", "cp", "mate", "bounds", "pv"}
+
+
+def test_show_says_evaluator_and_run_of_the_position(cli: Cli, small_graph: Path) -> None:
+    there = ("startpos", "--moves", "a3 h5 a4 h4 Ra3", "--store", small_graph)
+    cli("analyze", *there, "--visits", 20)
+    runs = cli("store", "info", small_graph, "--json").json["runs"]
+    data = cli("show", *there, "--json").json
+    assert data["run"]["number"] == 2
+    assert set(data["evaluator"]) == {"number", "kind", "description"}
+    assert (data["evaluator"]["number"], data["evaluator"]["kind"]) == (1, "builtin")
+    run = runs[data["run"]["number"] - 1]
+    assert data["run"] == {"number": run["id"]} | {k: run[k] for k in ("kind", "started", "position")}
+    text = cli("show", "startpos", "--store", small_graph).out
+    assert f"V and P of {data['evaluator']['description']}, in run 1: search of {chess.STARTING_FEN}," in text
+
+
+def test_a_file_that_does_not_know_a_run_says_so(cli: Cli, tmp_path: Path) -> None:
+    path = Path(shutil.copy(ROOT / "tests" / "golden" / "format1.graph", tmp_path / "old.graph"))
+    data = cli("show", "startpos", "--store", path, "--json").json
+    assert (data["run"], data["evaluator"]["kind"]) == (None, "uniform")
+    assert "does not know of which run" in cli("show", "startpos", "--store", path).out
+    assert cli("store", "info", path, "--json").json["format_version"] == 1
+
+
+def test_what_the_rules_decide_is_of_no_evaluator(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    mate = ("startpos", "--moves", "f3 e5 g4 Qh4#", "--store", path)
+    start = ("startpos", "--moves", "f3 e5 g4", "--store", path)
+    cli("analyze", *start, "--visits", 200, "--evaluator", "uniform")
+    data = cli("show", *mate, "--json").json
+    assert data["evaluator"] == {"number": 0, "kind": "rules", "description": "the rules"}
+    assert data["run"]["number"] == 1
+    assert "V and P of the rules, in run 1" in cli("show", *mate).out
+
+
+def test_show_draws_the_board_and_a_row_for_every_move(cli: Cli, small_graph: Path) -> None:
+    lines = cli("show", "startpos", "--store", small_graph).out.splitlines()
+    assert "1 R N B Q K B N R" in lines
+    data = cli("show", "startpos", "--store", small_graph, "--json").json
+    assert {move["san"] for move in data["moves"]} <= {line.split()[0] for line in lines if line.strip()}
+    few = cli("show", "startpos", "--store", small_graph, "--multipv", 3).out.splitlines()
+    assert len(few) == len(lines) - 17
+
+
+def test_show_finds_a_transposition_by_another_order_of_moves(cli: Cli, small_graph: Path) -> None:
+    cli("analyze", "startpos", "--moves", "e4 e5 Nf3", "--visits", 20, "--store", small_graph)
+    data = cli("show", "startpos", "--moves", "Nf3 e5 e4", "--store", small_graph, "--json").json
+    assert data["visits"] >= 20
+
+
+def test_info_tells_what_the_file_holds(cli: Cli, small_graph: Path) -> None:
+    data = cli("store", "info", small_graph, "--json").json
+    assert set(data) >= {
+        "format_version",
+        "nodes",
+        "file_bytes",
+        "bytes_per_node",
+        "evaluator",
+        "roots",
+        "runs",
+    }
+    assert data["file_bytes"] == small_graph.stat().st_size
+    assert [run["visits"] for run in data["runs"]] == [data["roots"][0]["visits"]]
+    assert data["runs"][0]["limits"] == {"visits": 300}
+    assert [(run["kind"], run["evaluator"], run["program"]) for run in data["runs"]] == [
+        ("search", 1, __version__)
+    ]
+    assert data["evaluators"] == [{"number": 1} | data["evaluator"]]
+    text = cli("store", "info", small_graph).out
+    assert f"{data['nodes']:,}" in text
+    assert "builtin" in text
+    assert "visits=300" in text
+
+
+def test_info_lists_evaluators_and_kinds_of_runs(cli: Cli, small_graph: Path) -> None:
+    with Store.open(small_graph) as store:
+        number = store.add_evaluator(EvaluatorIdentity("net", "1234", {"t": 1.5}))
+        store.begin_run("", {}, {}, kind="reevaluate", evaluator=number)
+    data = cli("store", "info", small_graph, "--json").json
+    assert [(run["kind"], run["evaluator"]) for run in data["runs"]] == [("search", 1), ("reevaluate", 2)]
+    assert [evaluator["kind"] for evaluator in data["evaluators"]] == ["builtin", "net"]
+    text = cli("store", "info", small_graph).out
+    assert "net (1234; t=1.5)" in text
+    assert "reevaluate" in text
+
+
+def test_verify_finds_a_sound_file_sound(cli: Cli, small_graph: Path) -> None:
+    data = cli("store", "verify", small_graph, "--json").json
+    assert data["ok"] is True
+    assert data["problems"] == []
+    assert data["records"] == cli("store", "info", small_graph, "--json").json["nodes"]
+    assert "sound" in cli("store", "verify", small_graph).out
+
+
+def test_verify_fails_on_a_flipped_bit_and_says_where(cli: Cli, small_graph: Path) -> None:
+    flip_a_block(small_graph)
+    outcome = cli("store", "verify", small_graph, "--json")
+    assert outcome.code == 1
+    assert outcome.json["ok"] is False
+    assert outcome.json["problems"]
+    text = cli("store", "verify", small_graph)
+    assert text.code == 1
+    assert "NOT sound" in text.out
+
+
+def flip_a_block(path: Path) -> None:
+    """Flips one bit in the largest blob of a graph file."""
+    db = sqlite3.connect(path)
+    tables = [
+        row[0]
+        for row in db.execute(
+            "select name from sqlite_master where type = 'table' and sql not like '%without rowid%'"
+        )
+    ]
+    blobs = []
+    for table in tables:
+        for column in (
+            [row[1] for row in db.execute(f"pragma table_info('{table}')") if row[2].upper() == "BLOB"]
+            if table in ("block", "chunk")
+            else []
+        ):
+            for rowid, blob in db.execute(f"select rowid, {column} from {table} where {column} is not null"):
+                blobs.append((len(blob), table, column, rowid, bytes(blob)))
+    _, table, column, rowid, blob = max(blobs)
+    damaged = bytearray(blob)
+    damaged[len(damaged) // 2] ^= 1
+    db.execute(f"update {table} set {column} = ? where rowid = ?", (bytes(damaged), rowid))
+    db.commit()
+    db.close()
+
+
+@pytest.mark.parametrize("evaluator", ["builtin", "uniform"])
+def test_evaluate_answers_for_every_legal_move(cli: Cli, evaluator: str) -> None:
+    data = cli("evaluate", "startpos", "--evaluator", evaluator, "--json").json
+    assert set(data) >= {"position", "wdl", "q", "cp", "priors"}
+    assert data["position"] == chess.STARTING_FEN
+    assert sum(data["wdl"]) == pytest.approx(1)
+    assert data["q"] == pytest.approx(data["wdl"][0] - data["wdl"][2], abs=1e-3)
+    assert sum(data["priors"].values()) == pytest.approx(1)
+    assert set(data["priors"]) == {move.uci() for move in chess.Board().legal_moves}
+    assert list(data["priors"].values()) == sorted(data["priors"].values(), reverse=True)
+
+
+def test_evaluate_reads_a_file_line_by_line_and_goes_on_past_a_bad_line(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "fens.epd"
+    file.write_text("# two kings\n\n4k3/8/8/8/8/8/8/4K3 w - - bm Kd2;\nnonsense\nstartpos\n")
+    outcome = cli("evaluate", "--fens", file, "--json")
+    assert outcome.code == 1
+    assert "line 4: " in outcome.err
+    positions = [json.loads(line)["position"] for line in outcome.out.splitlines()]
+    assert positions == ["4k3/8/8/8/8/8/8/4K3 w - - 0 1", chess.STARTING_FEN]
+
+
+def test_evaluate_reads_standard_input() -> None:
+    process = start("evaluate", "--fens", "-", "--json", stdin=-1)
+    out, err = process.communicate(f"{chess.STARTING_FEN}\n", timeout=120)
+    assert process.returncode == 0, err
+    assert json.loads(out)["position"] == chess.STARTING_FEN
+
+
+def test_evaluate_says_how_a_finished_game_ended(cli: Cli) -> None:
+    assert "checkmate" in cli("evaluate", "7k/6Q1/6K1/8/8/8/8/8 b - - 0 1").out
+    assert "stalemate" in cli("evaluate", "7k/5Q2/6K1/8/8/8/8/8 b - - 0 1").out
+
+
+def test_evaluate_takes_every_line_of_a_real_epd_file(cli: Cli) -> None:
+    outcome = cli("evaluate", "--fens", shared_data("data/mates_500.epd"), "--json")
+    assert (outcome.code, len(outcome.out.splitlines())) == (0, 500)
+
+
+def test_output_to_a_pipe_has_no_escape_codes(small_graph: Path) -> None:
+    for args in (("show", "startpos", "--store"), ("store", "info"), ("store", "verify")):
+        outcome = finish(start(*args, small_graph))
+        assert outcome.code == 0
+        assert "\x1b" not in outcome.out + outcome.err
+
+
+def test_bench_measures_every_figure_of_the_readme(cli: Cli) -> None:
+    data = cli("bench", "--nodes", 3000, "--json").json
+    assert set(data) == FIGURES
+    assert all(value > 0 for value in data.values() if not isinstance(value, str | dict))

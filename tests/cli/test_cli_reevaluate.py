@@ -1,0 +1,187 @@
+"""`graphsearch reevaluate` and `graphsearch query disagree`: what they print, and what they refuse."""
+
+from __future__ import annotations
+
+import importlib
+import shlex
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from graphsearch.store.store import Store
+from graphsearch.sweep.opinions import OpinionProgress
+from graphsearch.sweep.reevaluate import ReevaluateProgress
+
+from ..conftest import Cli, finish, start
+from ..support.counting import CountingEvaluator
+from ..sweep.test_reevaluate import stopped
+
+
+@pytest.fixture
+def unfinished(small_graph: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file on its way to the evaluator `other`."""
+    from graphsearch.sweep import evaluating
+
+    for name in ("FIRST_BATCH", "LARGEST_BATCH"):
+        monkeypatch.setattr(evaluating, name, 16)
+    stopped(small_graph, CountingEvaluator("other"), 50)
+    return small_graph
+
+
+def test_it_tells_what_it_did_and_a_second_time_that_nothing_is_left(cli: Cli, small_graph: Path) -> None:
+    done = cli("reevaluate", small_graph, "--evaluator", "uniform")
+    assert done.code == 0, done.err
+    assert "positions evaluated" in done.out
+    assert "1 root; favourite move changed: " in done.out
+    again = cli("reevaluate", small_graph, "--evaluator", "uniform")
+    assert again.code == 0
+    assert again.out == "The file holds the values of uniform already; nothing was evaluated.\n"
+    assert cli("analyze", "startpos", "--visits", "10", "--store", small_graph).code == 1
+    assert (
+        cli("analyze", "startpos", "--visits", "10", "--store", small_graph, "--evaluator", "uniform").code
+        == 0
+    )
+    assert cli("store", "verify", small_graph).code == 0
+
+
+def test_json_has_every_figure(cli: Cli, small_graph: Path) -> None:
+    found = cli("reevaluate", small_graph, "--evaluator", "uniform", "--json").json
+    assert found["finished"] is True
+    assert found["evaluated"] == found["evaluated_now"] > 100
+    assert 0 < found["mean_change"] < found["largest_change"] <= 1
+    assert found.keys() >= {"records", "seconds", "settled", "kept", "roots", "changed", "reused"}
+
+
+def test_the_run_is_on_record(cli: Cli, small_graph: Path) -> None:
+    evaluated = cli("reevaluate", small_graph, "--evaluator", "uniform", "--json").json["evaluated"]
+    run = cli("store", "info", small_graph, "--json").json["runs"][-1]
+    assert run["evaluations"] == evaluated
+    assert run["finished"]
+
+
+def test_a_second_opinion_and_where_it_differs(cli: Cli, small_graph: Path) -> None:
+    done = cli("reevaluate", small_graph, "--evaluator", "uniform", "--second-opinion", "--min-visits", "2")
+    assert done.code == 0, done.err
+    assert "have the second opinion" in done.out
+    assert "query disagree" in done.err
+    listed = cli("query", "disagree", small_graph, "--top", "3")
+    assert listed.code == 0, listed.err
+    assert listed.out.startswith("1: builtin")
+    assert "graphsearch" in listed.err
+    assert "show" in listed.err
+    found = cli("query", "disagree", small_graph, "--by", "policy", "--evaluator", "uniform", "--json").json
+    weights = [row["weight"] for row in found["positions"]]
+    assert weights == sorted(weights, reverse=True)
+    assert len(weights) == 20
+    assert all(row["n"] >= 2 for row in found["positions"])
+    again = cli("reevaluate", small_graph, "--evaluator", "uniform", "--second-opinion", "--json").json
+    assert again["evaluated"] + found["opinions"] == again["positions"]
+
+
+def test_the_command_that_disagree_proposes_works(cli: Cli, small_graph: Path) -> None:
+    cli("reevaluate", small_graph, "--evaluator", "uniform", "--second-opinion")
+    proposed = shlex.split(cli("query", "disagree", small_graph).err.split("Look at one: ")[1])
+    shown = cli(*proposed[proposed.index("show") :])
+    assert shown.code == 0
+
+
+def test_an_unfinished_file_is_refused_by_a_search_and_shown_with_a_note(cli: Cli, unfinished: Path) -> None:
+    for command in (
+        ["analyze", "startpos", "--visits", "1", "--store", unfinished],
+        ["refresh", unfinished],
+        ["store", "compact", unfinished],
+        ["reevaluate", unfinished, "--evaluator", "uniform", "--second-opinion"],
+    ):
+        done = cli(*command)
+        assert (done.code, done.out) == (1, "")
+        said = [line for line in done.err.splitlines() if not line.startswith("Compiling")]
+        assert len(said) == 1
+        assert "is being reevaluated with other" in done.err
+    copy = unfinished.with_name("copy.graph")
+    for command in (
+        ["show", "startpos", "--store", unfinished],
+        ["store", "info", unfinished],
+        ["store", "verify", unfinished],
+        ["store", "backup", unfinished, copy],
+    ):
+        done = cli(*command)
+        assert done.code == 0
+        assert "its values are mixed" in done.err
+    done = cli("reevaluate", unfinished, "--evaluator", "uniform")
+    assert done.code == 0
+    assert "these are evaluated again with uniform" in done.err
+    assert cli("show", "startpos", "--store", unfinished).err == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "text"),
+    [
+        ([], 2, "--evaluator"),
+        (["--evaluator", "nobody"], 2, "unknown evaluator"),
+        (["--evaluator", "uniform", "--evaluator-option", "CPuct=2"], 2, "has no option CPuct"),
+        (["--evaluator", "uniform", "--min-visits", "3"], 2, "--min-visits is for --second-opinion"),
+        (["--evaluator", "uniform", "--ram", "10B"], 2, "too little"),
+        (["--evaluator", "builtin", "--second-opinion"], 1, "that of another evaluator"),
+    ],
+)
+def test_wrong_use_is_one_clear_line(
+    cli: Cli, small_graph: Path, options: list[str], code: int, text: str
+) -> None:
+    done = cli("reevaluate", small_graph, *options)
+    assert done.code == code
+    assert text in done.err
+    assert done.out == ""
+
+
+def test_wrong_questions_are_one_clear_line(cli: Cli, small_graph: Path) -> None:
+    done = cli("query", "disagree", small_graph)
+    assert done.code == 1
+    assert "has no second opinions" in done.err
+    assert cli("query", "disagree", small_graph, "--by", "size").code == 2
+    assert cli("query", "disagree", small_graph, "--top", "0").code == 2
+    assert cli("query", "disagree", small_graph.with_name("none.graph")).code == 1
+
+
+def test_a_file_in_use_and_a_missing_one_are_refused(cli: Cli, small_graph: Path) -> None:
+    with Store.open(small_graph):
+        done = cli("reevaluate", small_graph, "--evaluator", "uniform")
+    assert done.code == 1
+    assert str(small_graph) in done.err
+    assert cli("reevaluate", small_graph.with_name("none.graph"), "--evaluator", "uniform").code == 1
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_and_says_how_to_go_on(cli: Cli, tmp_path: Path, number: int, code: int) -> None:
+    path = tmp_path / "a.graph"
+    made = cli("analyze", "startpos", "--visits", "60000", "--evaluator", "uniform", "--store", path)
+    assert made.code == 0
+    process = start("reevaluate", path, "--evaluator", "builtin", "--json")
+    give_up = time.monotonic() + 60
+    while time.monotonic() < give_up and not is_marked(path):
+        time.sleep(0.01)
+    process.send_signal(number)
+    done = finish(process)
+    assert done.code == code
+    assert done.json["done"] < done.json["records"]
+    assert not done.json["finished"]
+    command = shlex.split(done.err.strip().splitlines()[-1].split("Go on with: ")[1])
+    went_on = cli(*command[command.index("reevaluate") :], "--json").json
+    assert went_on["finished"]
+    assert went_on["evaluated_now"] + done.json["evaluated"] == went_on["evaluated"]
+
+
+def is_marked(path: Path) -> bool:
+    """Returns whether a file is on its way to another evaluator."""
+    with Store.open(path, read_only=True) as store:
+        return store.unfinished is not None
+
+
+def test_the_bar_names_the_stage_and_the_rate() -> None:
+    module = importlib.import_module("graphsearch.cli.reevaluate")  # cli/, which type checkers do not find
+    assert module.title(ReevaluateProgress("evaluating", 5, 10, 4000, 2.0)) == "Evaluating, 2,000/s"
+    assert module.title(ReevaluateProgress("settling", 5, 10, 4000, 2.0)) == "Settling"
+    assert module.opinion_title(OpinionProgress("counting", 5, 10, 0, 0.0, 0)) == "Counting"
+    found = module.opinion_title(OpinionProgress("evaluating", 5, 10, 3000, 2.0, 1000))
+    assert found == "Evaluating, 1,000 visits and more, 1,500/s"

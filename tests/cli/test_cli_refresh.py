@@ -1,0 +1,91 @@
+"""`graphsearch refresh`: what it prints, and what it refuses."""
+
+from __future__ import annotations
+
+import importlib
+from functools import partial
+from pathlib import Path
+
+import chess
+import pytest
+import typer
+
+from graphsearch import Graph, Limits, analyze
+from graphsearch.store.store import Store
+from graphsearch.sweep import refresh as module
+from graphsearch.sweep.refresh import RefreshProgress
+
+from ..conftest import Cli
+
+
+@pytest.fixture
+def stale(small_graph: Path) -> Path:
+    board = chess.Board()
+    board.push_san("e4")
+    with Graph.open(small_graph) as graph:
+        analyze(graph, board, Limits(visits=500))
+    return small_graph
+
+
+def test_it_tells_what_it_did(cli: Cli, stale: Path) -> None:
+    done = cli("refresh", stale)
+    assert done.code == 0, done.err
+    assert "sweeps" in done.out
+    assert "stale edges; written: " in done.out
+    assert "0 stale edges; written: 0 edges of 0 records" in cli("refresh", stale).out
+
+
+def test_json_has_every_figure(cli: Cli, stale: Path) -> None:
+    found = cli("refresh", stale, "--tolerance", "0.0001", "--json").json
+    assert found["records"] > 500
+    assert found["settled"] is True
+    assert found["stale"] > 0
+    assert 0 < found["changed_records"] <= found["changed_edges"]
+    assert found["last_change"] < 0.0001 < found["first_change"]
+    assert found.keys() >= {"sweeps", "lost", "missing", "seconds"}
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "text"),
+    [
+        (["--tolerance", "0"], 2, "tolerance must be above 0"),
+        (["--tolerance", "x"], 2, "--tolerance"),
+        (["--ram", "lots"], 2, "a size is a number of bytes"),
+        (["--ram", "100B"], 1, "table of 0 MiB"),
+    ],
+)
+def test_wrong_use_is_one_clear_line(cli: Cli, stale: Path, options: list[str], code: int, text: str) -> None:
+    done = cli("refresh", stale, *options)
+    assert done.code == code
+    assert text in done.err
+    assert done.out == ""
+
+
+def test_a_file_in_use_and_a_missing_one_are_refused(cli: Cli, stale: Path) -> None:
+    with Store.open(stale):
+        done = cli("refresh", stale)
+    assert done.code == 1
+    assert str(stale) in done.err
+    assert cli("refresh", stale.with_name("none.graph")).code == 1
+
+
+def test_values_that_do_not_settle_are_told(cli: Cli, stale: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "refresh", partial(module.refresh, max_sweeps=1))
+    done = cli("refresh", stale, "--tolerance", "0.00001")
+    assert done.code == 0
+    assert done.err.endswith("had not settled after 1 sweep; refresh once more to go on.\n")
+
+
+def test_the_bar_names_the_stage_the_sweep_and_its_change() -> None:
+    title = importlib.import_module("graphsearch.cli.refresh").title  # cli/, which type checkers do not find
+    assert title(RefreshProgress("reading", 0, None, 1, 2)) == "Reading"
+    assert title(RefreshProgress("sweeping", 1, None, 1, 2)) == "Sweep 1"
+    assert title(RefreshProgress("sweeping", 2, 0.25, 1, 2)) == "Sweep 2, largest change 0.25000"
+
+
+def test_a_size_has_a_unit_or_is_in_bytes() -> None:
+    byte_count = importlib.import_module("graphsearch.cli.options").byte_count
+    assert [byte_count(text) for text in ("1kB", "2 mb", "1GiB", "7")] == [1000, 2_000_000, 1 << 30, 7]
+    for text in ("", "MB", "-1", "1.5.2", "1XB", "1 e3"):
+        with pytest.raises(typer.BadParameter, match="a size is"):
+            byte_count(text)

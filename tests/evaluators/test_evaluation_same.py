@@ -1,0 +1,59 @@
+"""The built-in evaluation's numbers stay what they are: digests over many positions, whatever is made faster.
+
+A change of one of them is a change of the evaluator: raise `REVISION` in `evaluators/builtin.py` with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from graphsearch.evaluators.builtin.evaluation_kernel import (
+    EVALUATION_SCRATCH_WORDS,
+    SCORES,
+    SUMS,
+    evaluate_batch,
+)
+from graphsearch.evaluators.builtin.quiescence_kernel import NODES, SEARCH_WORDS, quiescent_score
+from graphsearch.evaluators.builtin.weights import load_weights
+from graphsearch.position.rules_kernel import list_moves
+from graphsearch.position.scores import FAR
+from graphsearch.position.tables import load_tables
+from tests.support.positions import random_words
+
+
+def digest(numbers: list[int]) -> str:
+    return hashlib.sha256(np.array(numbers, np.int64).tobytes()).hexdigest()[:16]
+
+
+def quiescent(alpha: int, beta: int) -> list[int]:
+    """Returns score and number of nodes of every position."""
+    stack = np.zeros(SEARCH_WORDS, np.uint64)
+    out = []
+    for words in random_words():
+        score = quiescent_score(load_tables(), load_weights(), words, alpha, beta, stack)
+        out += [int(score), int(stack[NODES])]
+    return out
+
+
+def test_static_scores_are_what_they_were() -> None:
+    # below such a beta every position out of check stands
+    assert digest(quiescent(-FAR, 1 - FAR)) == "3389a6a88a31b179"
+
+
+def test_quiescence_scores_and_nodes_are_what_they_were() -> None:
+    assert digest(quiescent(-FAR, FAR)) == "e7fe8418eab51da6"
+    assert digest(quiescent(0, 1)) == "98861f8d6b1769e9"
+
+
+def test_scores_and_sums_of_moves_are_what_they_were() -> None:
+    scratch = np.zeros(EVALUATION_SCRATCH_WORDS, np.uint64)
+    moves, numbers = np.zeros(256, np.uint16), list[int]()
+    for words in random_words()[::5]:
+        n = int(list_moves(load_tables(), words, moves))
+        wdl, priors = np.zeros((1, 3), np.float32), np.zeros(n, np.float32)
+        offsets = np.array([0, n], np.int64)
+        evaluate_batch(load_tables(), load_weights(), words, moves[:n], offsets, wdl, priors, scratch)
+        numbers += scratch[SCORES : SCORES + n].tolist() + scratch[SUMS : SUMS + n].tolist()
+    assert digest(numbers) == "886b5d3b0518069b"

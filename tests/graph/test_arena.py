@@ -1,0 +1,160 @@
+"""The arena: what goes in comes out, nothing is lost when it grows, memory is what it says."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import chess
+import numpy as np
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.errors import CapacityError, StoreError
+from graphsearch.graph import arena_kernel
+from graphsearch.graph.arena import Arena
+from graphsearch.position.board import unpack
+from graphsearch.record.node import MAX_RUN, NodeRecord, RecordBatch, prior_code, problems
+from graphsearch.search import layout
+from graphsearch.store.store import Store
+
+from ..store.records import identity, random_records, record_of
+from ..support.arenas import check_arena
+from ..support.graphs import records_below
+from ..support.reference import HashEvaluator
+
+BOARD = chess.Board("r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1")
+
+
+def stored_records(path: Path) -> list[NodeRecord]:
+    with Store.open(path, read_only=True) as store:
+        return [batch.record(i) for batch in store.scan() for i in range(len(batch))]
+
+
+def test_records_loaded_are_the_records_saved(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        analyze(graph, BOARD, Limits(visits=3000), SearchParams(minibatch_size=32))
+        before = {key: record for key, (_, record) in records_below(graph, BOARD).items()}
+    rows = stored_records(path)
+    assert len(rows) == len(before)
+    arena = Arena()
+    assert arena.load(RecordBatch.from_records(rows)) == 0
+    assert arena.node_count == len(rows)
+    assert arena.dirty_count == 0
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        after = {key: record for key, (_, record) in records_below(graph, BOARD).items()}
+    assert after == before
+    assert all(problems(record) == [] for record in rows)
+
+
+def test_nothing_is_lost_when_table_log_and_blocks_grow(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    with Graph.open(path, evaluator="uniform") as graph:
+        result = analyze(graph, chess.Board(), Limits(visits=150_000), SearchParams(minibatch_size=256))
+        assert graph.node_count == result.nodes > layout.EXPLORATION_ENTRIES
+        assert len(graph.arena.arrays.table) > 1 << 16
+        assert graph.store is not None
+        assert graph.store.node_count == graph.node_count
+
+
+def test_records_keep_every_evaluator_and_run_in_memory() -> None:
+    numbers = (0, 1, 15), (0, 1, 255, 256, 0xFFFF, 0x10000, 0x5A5A5, MAX_RUN)
+    pairs = itertools.cycle(itertools.product(*numbers))
+    rows = {identity(r): r for r in random_records(17, 400)}
+    few = "7k/8/6K1/8/8/8/8/8 b - - 0 1", "7k/5Q2/6K1/8/8/8/8/8 b - - 7 9", "k7/8/1K6/8/8/8/8/7R b - - 0 1"
+    for fen in few:  # none, one or two moves: fewer P codes than the bytes of a word
+        record = record_of(chess.Board(fen), random.Random(1))
+        rows[identity(record)] = record
+    records = [replace(r, evaluator=e, run=run) for r, (e, run) in zip(rows.values(), pairs, strict=False)]
+    assert {len(r.codes) % 8 for r in records} == set(range(8))
+    arena = Arena()
+    assert arena.load(RecordBatch.from_records(records)) == 0
+    check_arena(arena)
+    for record in records:
+        found = arena.read(unpack(record.words))
+        assert found is not None
+        assert (found.codes, found.evaluator, found.run) == (record.codes, record.evaluator, record.run)
+
+
+def test_records_of_an_evaluator_that_no_file_has_are_left_out_and_counted() -> None:
+    record = replace(random_records(17, 1)[0], evaluator=16)
+    assert Arena().load(RecordBatch.from_records([record])) == 1
+
+
+def test_records_whose_priors_fit_no_legal_moves_are_left_out_and_counted() -> None:
+    good = Graph.open(None, evaluator=HashEvaluator())
+    analyze(good, BOARD, Limits(visits=1))
+    record = good.read(BOARD)
+    assert record is not None
+    broken = NodeRecord(
+        record.words, record.v, record.d, record.evaluator, record.flags, record.codes[:-1], record.edges
+    )
+    arena = Arena()
+    assert arena.load(RecordBatch.from_records([broken])) == 1
+    assert arena.node_count == 0
+
+
+def test_a_failed_flush_loses_nothing_and_the_next_one_succeeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
+        analyze(graph, BOARD, Limits(visits=100))
+        append = Store.append
+
+        def fail(self: Store, batch: RecordBatch, *, fresh: int) -> None:
+            append(self, batch, fresh=fresh)
+            raise StoreError("the disk is full")
+
+        monkeypatch.setattr(Store, "append", fail)
+        with pytest.raises(StoreError, match="full"):
+            analyze(graph, BOARD, Limits(visits=100))
+        monkeypatch.undo()
+        assert graph.arena.dirty_count > 0
+        graph.flush()
+        whole = {key: record for key, (_, record) in records_below(graph, BOARD).items()}
+    with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
+        assert {k: r for k, (_, r) in records_below(graph, BOARD).items()} == whole
+        assert graph.store is not None
+        assert graph.store.node_count == graph.node_count
+
+
+def test_a_graph_without_a_file_stops_when_it_fills_its_memory() -> None:
+    with Graph.open(None, evaluator="uniform", ram_bytes=6 << 20) as graph:
+        result = analyze(graph, chess.Board(), Limits(visits=10_000_000))
+        assert result.stop_reason == "memory"
+        assert result.nodes > 10_000
+
+
+@pytest.mark.parametrize("ram_bytes", [1_000, 600_000])
+def test_a_memory_too_small_for_one_path_is_refused_and_not_tried_for_ever(ram_bytes: int) -> None:
+    with Graph.open(None, evaluator="uniform", ram_bytes=ram_bytes) as graph:
+        with pytest.raises(CapacityError):
+            analyze(graph, chess.Board(), Limits(visits=1_000_000))
+        assert graph.node_count == 0
+
+
+def test_prior_codes_of_kernels_and_records_agree() -> None:
+    from graphsearch.search.backup_kernel import quantise_prior
+
+    quantise = getattr(quantise_prior, "py_func", quantise_prior)
+    values = np.concatenate([np.float32(10.0) ** np.linspace(-9, 0, 3000, dtype=np.float32), [0.0, 1.0]])
+    codes = [int(quantise(np.float32(p))) for p in values]
+    assert codes == [prior_code(float(p)) for p in values]
+    assert min(codes) == 1
+    assert max(codes) == 63
+
+
+def test_bytes_per_node_are_what_the_arrays_hold() -> None:
+    with Graph.open(None, evaluator="uniform") as graph:
+        analyze(graph, chess.Board(), Limits(visits=50_000))
+        arena = graph.arena
+        table, c = arena.arrays.table, arena.counters
+        assert (
+            arena.bytes_used
+            == table.nbytes + 8 * c[arena_kernel.RECORD_WORDS] + 4 * c[arena_kernel.BLOCK_WORDS]
+        )
+        entries = np.count_nonzero(table)
+        assert entries == arena.node_count

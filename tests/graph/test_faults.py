@@ -1,0 +1,166 @@
+"""What a search does when its file is damaged, its disk full, or another program holds an old state."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import chess
+import numpy as np
+import pytest
+
+import graphsearch.graph
+from graphsearch import Graph, Limits, SearchParams, analyze, show
+from graphsearch.graph import arena_kernel, saving
+from graphsearch.graph.view import NodeView
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.salvage import salvage
+from graphsearch.store.upkeep.verify import verify
+from tests.support.arenas import check_arena
+from tests.support.graphs import check_invariants
+from tests.support.reference import HashEvaluator
+
+PARAMS = SearchParams(minibatch_size=16)
+
+
+@pytest.fixture(autouse=True)
+def nothing_loaded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphsearch.graph.graph, "LOADED_AT_ONCE", 0)
+
+
+def searched(path: Path, visits: int) -> int:
+    """Makes a file by a search; returns its nodes."""
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        return analyze(graph, chess.Board(), Limits(visits=visits), PARAMS).nodes
+
+
+def root(path: Path) -> NodeView:
+    node = show(path, chess.Board())
+    assert node is not None
+    return node
+
+
+def block_sizes(path: Path) -> list[tuple[int, int]]:
+    with sqlite3.connect(path) as connection:
+        return connection.execute("SELECT id, length(data) FROM block ORDER BY id").fetchall()
+
+
+def flip_bit(path: Path, block: int, byte: int) -> None:
+    connection = sqlite3.connect(path)
+    with connection:
+        (data,) = connection.execute("SELECT data FROM block WHERE id = ?", (block,)).fetchone()
+        damaged = bytearray(data)
+        damaged[byte] ^= 0x10
+        connection.execute("UPDATE block SET data = ? WHERE id = ?", (bytes(damaged), block))
+    connection.close()
+
+
+# --------------------------------------------------------------------------- damage
+
+
+def test_a_search_goes_on_around_damaged_blocks_and_says_which(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    before = searched(path, 1500)
+    blocks = block_sizes(path)
+    rng = np.random.default_rng(5)
+    for block, size in blocks[::3]:
+        flip_bit(path, block, int(rng.integers(size)))
+    assert not verify(path).ok
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        result = analyze(graph, chess.Board(), Limits(visits=1500), PARAMS)
+        assert result.new_visits == 1500
+        assert result.problems
+        assert all(str(path) in problem and "block" in problem for problem in result.problems)
+        check_invariants(graph, chess.Board(), lost=True)
+        check_arena(graph.arena)
+        known = result.nodes
+    assert known > before
+    report = salvage(path, tmp_path / "new.graph")
+    assert report.blocks_lost
+    assert verify(tmp_path / "new.graph").ok
+    with Graph.open(tmp_path / "new.graph", evaluator=HashEvaluator()) as graph:
+        analyze(graph, chess.Board(), Limits(visits=300), PARAMS)
+        check_invariants(graph, chess.Board(), lost=True)
+
+
+def test_records_that_were_pruned_are_evaluated_again_and_catch_up(tmp_path: Path) -> None:
+    from graphsearch.store.upkeep.prune import prune
+
+    path = tmp_path / "a.graph"
+    before = searched(path, 2000)
+    node = root(path)
+    pruned = prune(path, 2)
+    assert pruned.nodes_after < before
+    assert [(m.move, m.n, m.q) for m in root(path).moves] == [(m.move, m.n, m.q) for m in node.moves]
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        result = analyze(graph, chess.Board(), Limits(visits=2000), PARAMS)
+        assert result.visits == node.visits + 2000
+        assert graph.arena.counters[arena_kernel.AHEAD] > 0  # a lost child: the edge keeps what it remembers
+        check_invariants(graph, chess.Board(), lost=True)
+    assert verify(path).ok
+
+
+# --------------------------------------------------------------------------- a full disk
+
+LIMITED = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), resource.RLIM_INFINITY))
+sys.argv[:2] = ["graphsearch"]
+from graphsearch.cli import main
+sys.exit(main())
+"""
+
+
+def analyzed(path: Path, visits: int, most_bytes: int | None = None) -> subprocess.CompletedProcess[str]:
+    arguments = ["analyze", "startpos", "--evaluator", "uniform", "--visits", str(visits)]
+    arguments += ["--store", str(path), "--json"]
+    start = ["-m", "graphsearch"] if most_bytes is None else ["-c", LIMITED, str(most_bytes)]
+    return subprocess.run([sys.executable, *start, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_a_full_disk_ends_a_search_with_a_clear_line_and_it_goes_on_with_room(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    assert analyzed(path, 20_000).returncode == 0
+    held = root(path).visits
+    failed = analyzed(path, 2_000_000, most_bytes=path.stat().st_size + 300_000)
+    assert failed.returncode == 1
+    assert "Traceback" not in failed.stderr
+    assert "cannot write" in failed.stderr
+    assert json.loads(failed.stdout)["visits"] > held  # what was found is printed all the same
+    assert verify(path).ok
+    assert root(path).visits >= held
+    again = analyzed(path, 1000)
+    assert again.returncode == 0
+    assert verify(path).ok
+
+
+# --------------------------------------------------------------------------- readers
+
+
+def test_a_reader_of_an_old_state_ends_the_search_before_the_log_grows_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.graph"
+    searched(path, 300)
+    monkeypatch.setattr(saving, "LOG_BYTES", 1 << 14)
+    monkeypatch.setattr(saving, "LONGEST_LOG_BYTES", 1 << 19)
+    loop = sys.modules["graphsearch.search.loop"]
+    monkeypatch.setattr(loop, "FIRST_FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr(loop, "FLUSH_SECONDS", 0.0)
+    reader = sqlite3.connect(path, isolation_level=None)
+    reader.execute("BEGIN")
+    nodes = reader.execute("SELECT value FROM store_info WHERE name = 'nodes'").fetchone()
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        result = analyze(graph, chess.Board(), Limits(seconds=120), PARAMS)
+        assert result.stop_reason == "reader"
+        assert graph.arena.dirty_count == 0
+        assert reader.execute("SELECT value FROM store_info WHERE name = 'nodes'").fetchone() == nodes
+        reader.close()
+        assert analyze(graph, chess.Board(), Limits(visits=200), PARAMS).stop_reason == "visits"
+    assert verify(path).ok
+    with Store.open(path, read_only=True) as store:
+        assert store.node_count >= result.nodes

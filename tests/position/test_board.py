@@ -1,0 +1,152 @@
+"""Board kernels against python-chess: moves, order, keys, positions after moves, verdicts, perft."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+
+import chess
+import chess.pgn
+import numpy as np
+import pytest
+
+from graphsearch.position import rules_kernel as kernels
+from graphsearch.position.board import (
+    canonical_rank,
+    decode_move,
+    encode_move,
+    key_of,
+    key_of_words,
+    legal_moves,
+    pack,
+    terminal_kind,
+    unpack,
+)
+from graphsearch.position.tables import load_tables
+
+from ..conftest import shared_data
+
+# GRAPHSEARCH_FULL=1 compares 100,000 positions, which takes about a minute
+POSITIONS = 100_000 if os.environ.get("GRAPHSEARCH_FULL") else 6_000
+
+PERFT = [  # published counts
+    (chess.STARTING_FEN, (20, 400, 8902, 197281, 4865609)),
+    (
+        "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
+        (48, 2039, 97862, 4085603),
+    ),
+    ("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1", (14, 191, 2812, 43238, 674624)),
+    ("r3k2r/Pppp1ppp/1b3nbN/nP6/BBP1P3/q4N2/Pp1P2PP/R2Q1RK1 w kq - 0 1", (6, 264, 9467, 422333)),
+    ("rnbq1k1r/pp1Pbppp/2p5/8/2B5/8/PPP1NnPP/RNBQK2R w KQ - 1 8", (44, 1486, 62379, 2103487)),
+    ("r4rk1/1pp1qppp/p1np1n2/2b1p1B1/2B1P1b1/P1NP1N2/1PP1QPPP/R4RK1 w - - 0 10", (46, 2079, 89890, 3894594)),
+]
+
+ODD_STARTS = [
+    "8/8/8/3k4/8/8/1B2K1N1/8 w - - 0 1",
+    "8/6B1/8/3k4/8/2b5/4K3/8 w - - 70 90",
+    "4k3/P6P/8/8/8/8/p6p/4K3 w - - 0 1",
+    "r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 90 100",
+    "8/2k5/8/3pP3/8/8/3K4/8 w - d6 0 2",
+    "8/6bb/8/8/R1pP2k1/4P3/P7/K7 b - d3 0 1",
+]
+
+
+def random_games(count: int, seed: int) -> Iterator[chess.Board]:
+    """Yields the positions of random games, odd starts among them."""
+    chance = random.Random(seed)
+    while True:
+        board = chess.Board() if chance.random() < 0.8 else chess.Board(chance.choice(ODD_STARTS))
+        for _ in range(160):
+            yield board
+            count -= 1
+            if count == 0:
+                return
+            moves = list(board.legal_moves)
+            if not moves or board.is_insufficient_material():
+                break
+            board.push(chance.choice(moves))
+
+
+def check_position(board: chess.Board) -> None:
+    tables = load_tables()
+    words, out, child = pack(board), np.zeros(256, np.uint16), np.zeros(10, np.uint64)
+    moves = [decode_move(int(m)) for m in out[: kernels.list_moves(tables, words, out)]]
+    assert moves == legal_moves(board), board.fen()
+    assert set(moves) == set(board.legal_moves), board.fen()
+    assert kernels.verdict(tables, words, np.zeros(256, np.uint16)) == terminal_kind(board), board.fen()
+    assert key_of_words(words) == key_of(board)
+    for move in moves:
+        kernels.play(tables, words, np.uint16(encode_move(move)), child)
+        board.push(move)
+        assert child.tolist() == pack(board).tolist(), (board.fen(), move.uci())
+        board.pop()
+
+
+def test_moves_keys_and_verdicts_are_those_of_python_chess_in_random_games() -> None:
+    for board in random_games(POSITIONS // 20, seed=1):
+        check_position(board)
+
+
+def test_moves_keys_and_verdicts_are_those_of_python_chess_on_many_positions() -> None:
+    tables, out = load_tables(), np.zeros(256, np.uint16)
+    for board in random_games(POSITIONS, seed=2):
+        words = pack(board)
+        moves = [decode_move(int(m)) for m in out[: kernels.list_moves(tables, words, out)]]
+        assert set(moves) == set(board.legal_moves)
+        assert len(moves) == len(set(moves))
+        assert kernels.verdict(tables, words, out) == terminal_kind(board), board.fen()
+
+
+def test_moves_and_keys_are_those_of_python_chess_in_real_games() -> None:
+    with shared_data("data/8moves_v3_first8000.pgn").open() as file:
+        for _ in range(40 if POSITIONS < 100_000 else 2000):
+            game = chess.pgn.read_game(file)
+            assert game is not None
+            board = game.board()
+            for move in game.mainline_moves():
+                board.push(move)
+            check_position(board)
+
+
+@pytest.mark.parametrize(("fen", "counts"), PERFT)
+def test_perft_counts_are_the_published_ones(fen: str, counts: tuple[int, ...]) -> None:
+    words = pack(chess.Board(fen))
+    assert [kernels.perft(load_tables(), words, d + 1) for d in range(len(counts))] == list(counts)
+    assert kernels.perft(load_tables(), words, 0) == 1
+
+
+def test_perft_of_a_finished_game_is_zero() -> None:
+    mated = pack(chess.Board("rnb1kbnr/pppp1ppp/8/4p3/6Pq/5P2/PPPPP2P/RNBQKBNR w KQkq - 1 3"))
+    assert [kernels.perft(load_tables(), mated, d) for d in (1, 2, 3)] == [0, 0, 0]
+
+
+def test_perft_file_of_tricky_positions() -> None:
+    lines = shared_data("data/tricky.perft").read_text().splitlines()
+    rows = [line.split() for line in lines if line and not line.startswith("#")]
+    board, checked = None, 0
+    for row in rows:
+        if row[0] == "epd":
+            board = chess.Board(" ".join(row[1:5]) + " 0 1")
+            if not board.is_valid():  # Chess960 castling
+                board = None
+        elif row[0] == "perft" and board is not None and int(row[2]) < 3_000_000:
+            assert kernels.perft(load_tables(), pack(board), int(row[1])) == int(row[2]), board.fen()
+            checked += 1
+    assert checked > 20
+
+
+@pytest.mark.parametrize("clock", [0, 75, 76, 99, 100, 149])
+def test_the_key_holds_the_clock_only_above_75(clock: int) -> None:
+    board = chess.Board("8/8/4k3/8/8/4K3/4P3/R6r w - - 0 80")
+    plain = key_of(board)
+    board.halfmove_clock = clock
+    assert (key_of(board) == plain) == (clock <= 75)
+    assert key_of_words(pack(board)) == key_of(board)
+    assert unpack(pack(board).tolist()).halfmove_clock == clock
+
+
+def test_the_canonical_order_has_no_ties() -> None:
+    for board in random_games(500, seed=3):
+        ranks = [canonical_rank(board, move) for move in board.legal_moves]
+        assert len(set(ranks)) == len(ranks), board.fen()

@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import chess
+import chess.pgn
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphsearch.errors import InvalidPositionError
+from graphsearch.position.notation import read_fen_lines, read_position
+
+START = chess.STARTING_FEN
+Pgn = Callable[[str], str]
+
+
+@pytest.fixture
+def pgn(tmp_path: Path) -> Pgn:
+    def write(text: str, encoding: str = "utf-8") -> str:
+        path = tmp_path / "game.pgn"
+        path.write_bytes(text.encode(encoding))
+        return str(path)
+
+    return write
+
+
+@st.composite
+def games(draw: st.DrawFn) -> chess.Board:
+    board = chess.Board()
+    for _ in range(draw(st.integers(0, 40))):
+        moves = list(board.legal_moves)
+        if not moves:
+            break
+        board.push(draw(st.sampled_from(moves)))
+    return board
+
+
+@given(games(), st.booleans())
+def test_every_legal_move_is_read_as_san_and_as_uci(board: chess.Board, uci: bool) -> None:
+    fresh, words = chess.Board(), []
+    for move in board.move_stack:
+        words.append(move.uci() if uci else fresh.san(move))
+        fresh.push(move)
+    assert read_position("startpos", moves=" ".join(words)).board.move_stack == board.move_stack
+
+
+@given(games())
+def test_a_fen_is_read_as_python_chess_wrote_it(board: chess.Board) -> None:
+    assert read_position(board.fen()).board.fen() == board.fen()
+    assert read_position(board.epd()).board.epd() == board.epd()
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_a_position_or_a_clear_error(text: str) -> None:
+    with suppress(InvalidPositionError):  # any other error fails the test
+        read_position("startpos", moves=text)
+    for _, item in read_fen_lines([text]):
+        assert isinstance(item, chess.Board | InvalidPositionError)
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        "e4 e5 Nf3",
+        "1. e4 e5 2. Nf3",
+        "1.e4 e5 2.Nf3",
+        "e2e4,e7e5,g1f3",
+        "1. e4 1... e5 2. Nf3!?",
+        " e4\ne5\tNf3 ",
+    ],
+)
+def test_move_lists_may_have_numbers_commas_and_glyphs(moves: str) -> None:
+    board = read_position("startpos", moves=moves).board
+    assert [move.uci() for move in board.move_stack] == ["e2e4", "e7e5", "g1f3"]
+
+
+def test_castling_is_read_in_every_spelling() -> None:
+    fen = "r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1"
+    ends = {read_position(fen, moves=move).board.fen() for move in ("O-O", "0-0", "e1g1", "e1h1")}
+    assert len(ends) == 1
+
+
+@pytest.mark.parametrize(
+    ("moves", "message"),
+    [
+        ("e4 e5 Ke3", r"move 3 of the list, 'Ke3', is illegal in .* w KQkq - 0 2"),
+        ("d4 d5 Nf3 e6 Nd2", r"move 5 of the list, 'Nd2', is ambiguous \(Nbd2 or Nfd2\)"),
+        ("e4 hello", "move 2 of the list, 'hello', is neither"),
+        ("e4 --", "null move"),
+        ("e4 0000", "null move|neither"),
+        ("e2e5", "'e2e5', is illegal"),
+    ],
+)
+def test_a_bad_move_is_named_with_its_number_and_position(moves: str, message: str) -> None:
+    with pytest.raises(InvalidPositionError, match=message):
+        read_position("startpos", moves=moves)
+
+
+@pytest.mark.parametrize(
+    ("fen", "message"),
+    [
+        ("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR", "goes in quotes"),
+        ("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w", "at least four fields"),
+        ("rnbqkbnr/pppppppp/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1", "8 rows"),
+        ("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR x KQkq - 0 1", "expected 'w' or 'b'"),
+        ("8/8/8/8/8/8/8/8 w - - 0 1", "no white king"),
+        ("4k3/8/8/8/8/8/8/4K2r b - - 0 1", "opposite check"),
+        ("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBN1 w KQkq - 0 1", "bad castling rights"),
+        ("4k3/8/8/8/8/8/8/4K3 w - - 999 1", "halfmove clock 999"),
+        ("4k3/8/8/8/8/8/8/4K3 w - - a b", "two clocks"),
+        ("4k3/8/8/8/8/8/8/4K3 w - - -1 1", "negative"),
+        ("", "empty position"),
+        ("no-such-file.pgn", "no file 'no-such-file.pgn'"),
+    ],
+)
+def test_a_bad_position_is_refused_with_its_reason(fen: str, message: str) -> None:
+    with pytest.raises(InvalidPositionError, match=message):
+        read_position(fen)
+
+
+def test_missing_clocks_are_zero_and_epd_clocks_are_read() -> None:
+    bare = "4k3/8/8/8/8/8/8/4K3 w - -"
+    assert read_position(bare).board.fen() == f"{bare} 0 1"
+    assert read_position(f"{bare} 7").board.halfmove_clock == 7
+    assert read_position(f'{bare} hmvc 7; fmvn 30; id "x";').board.fen() == f"{bare} 7 30"
+    assert read_position(f"{bare} 7 30 bm Kd2;").board.fen() == f"{bare} 7 30"
+    assert read_position(f"{bare} bm #1;").board.fen() == f"{bare} 0 1"
+
+
+def test_fen_lines_keep_their_numbers_and_report_the_bad_ones() -> None:
+    items = list(read_fen_lines(["# comment", "", f"{START}\n", "nonsense", "  startpos"]))
+    assert [number for number, _ in items] == [3, 4, 5]
+    assert isinstance(items[1][1], InvalidPositionError)
+
+
+def test_a_game_is_read_to_its_end_or_to_a_ply_with_its_history(pgn: Pgn) -> None:
+    path = pgn('[White "A"]\n\n1. e4 e5 (1... c5 2. Nf3) 2. Nf3 {best} Nc6 $1 1/2-1/2\n')
+    assert [move.uci() for move in read_position(path).board.move_stack] == ["e2e4", "e7e5", "g1f3", "b8c6"]
+    assert read_position(path, ply=0).board.fen() == START
+    assert read_position(path, ply=3, moves="d6").board.move_stack[-1] == chess.Move.from_uci("d7d6")
+
+
+def test_byte_order_mark_carriage_returns_and_blank_header_lines_are_harmless(pgn: Pgn) -> None:
+    path = pgn('\ufeff[Event "A"]\r\n\r\n[White "B"]\r\n\r\n1. e4 e5\r\n2. Nf3 *\r\n')
+    assert len(read_position(path).board.move_stack) == 3
+
+
+def test_a_game_may_start_from_a_fen_header(pgn: Pgn) -> None:
+    path = pgn('[SetUp "1"]\n[FEN "4k3/8/8/8/8/8/4P3/4K3 w - - 5 10"]\n\n10. e4 Ke7 *\n')
+    board = read_position(path).board
+    assert board.fen() == "8/4k3/8/8/4P3/8/8/4K3 w - - 1 11"
+    assert board.root().fen() == "4k3/8/8/8/8/8/4P3/4K3 w - - 5 10"
+
+
+def test_games_are_counted_from_one_and_a_choice_that_was_not_made_is_noted(pgn: Pgn) -> None:
+    path = pgn('[White "A"]\n\n1. e4 *\n\n[White "B"]\n\n1. d4 d5 *\n')
+    first = read_position(path)
+    assert len(first.board.move_stack) == 1
+    assert "holds more games" in first.notes[0]
+    second = read_position(path, game=2)
+    assert (len(second.board.move_stack), second.notes) == (2, ())
+    with pytest.raises(InvalidPositionError, match="holds fewer"):
+        read_position(path, game=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[White "A"]\n\n1. e4 e5 2. Ke3 Nc6 *\n', "breaks off after 2 plies: illegal san: 'Ke3'"),
+        ('[White "A"]\n\n1. e4 e5 2. Nf9 *\n', "'Nf9', which is no move"),
+        ('[White "A"]\n\n1. e4 e5 2. -- Nc6 *\n', "null move"),
+        ('[Variant "Chess960"]\n\n1. e4 *\n', "is Chess960; only standard chess"),
+        ('[Variant "Atomic"]\n\n1. e4 *\n', "is Atomic; only standard chess"),
+        ('[Variant "Nonsense"]\n\n1. e4 *\n', "is Nonsense; only standard chess"),
+        ('[FEN "nonsense"]\n\n1. e4 *\n', "breaks off after 0 plies"),
+        ("plain words, no game at all\n", "neither headers nor moves"),
+        ("", "holds fewer"),
+        ("SQLite format 3\0", "--store"),
+        ("a\0b", "not a text file"),
+    ],
+)
+def test_a_game_that_cannot_be_trusted_is_refused(pgn: Pgn, text: str, message: str) -> None:
+    with pytest.raises(InvalidPositionError, match=message):
+        read_position(pgn(text))
+
+
+def test_what_precedes_the_fault_of_a_game_can_still_be_asked_for(pgn: Pgn) -> None:
+    path = pgn('[White "A"]\n\n1. e4 e5 2. Ke3 Nc6 *\n')
+    given = read_position(path, ply=2)
+    assert len(given.board.move_stack) == 2
+    assert "breaks off" in given.notes[0]
+    with pytest.raises(InvalidPositionError, match="breaks off after 2 plies"):
+        read_position(path, ply=3)
+
+
+def test_a_fault_in_a_variation_is_no_fault_of_the_game(pgn: Pgn) -> None:
+    path = pgn('[White "A"]\n\n1. e4 (1. Kxh8 e5) e5 *\n')
+    assert len(read_position(path).board.move_stack) == 2
+
+
+def test_words_in_a_game_are_passed_over_with_a_note(pgn: Pgn) -> None:
+    given = read_position(pgn('[White "A"]\n\n1. e4 e5 2. Nf3 White resigns 0-1\n'))
+    assert len(given.board.move_stack) == 3
+    assert "White, resigns" in given.notes[0]
+
+
+def test_a_ply_beyond_the_game_and_a_ply_without_a_game_are_refused(pgn: Pgn) -> None:
+    with pytest.raises(InvalidPositionError, match="has 1 plies; there is no ply 5"):
+        read_position(pgn('[White "A"]\n\n1. e4 *\n'), ply=5)
+    with pytest.raises(InvalidPositionError, match="goes with a PGN file"):
+        read_position("startpos", ply=1)
+
+
+def test_a_directory_is_no_game(tmp_path: Path) -> None:
+    with pytest.raises(InvalidPositionError, match="is a directory"):
+        read_position(str(tmp_path))
+
+
+@given(games())
+def test_an_exported_game_reads_back_as_it_was_played(
+    tmp_path_factory: pytest.TempPathFactory, board: chess.Board
+) -> None:
+    path = tmp_path_factory.mktemp("pgn") / "game.pgn"
+    path.write_text(str(chess.pgn.Game.from_board(board)), encoding="utf-8")
+    given = read_position(str(path))
+    assert given.board.move_stack == board.move_stack
+    assert given.notes == ()
+
+
+def test_a_printed_fen_leads_back_to_its_record_also_if_the_capturing_pawn_is_pinned(tmp_path: Path) -> None:
+    from graphsearch import Graph, Limits, analyze, show
+    from graphsearch.position.board import fen_of, key_of, unpack
+    from graphsearch.position.fens import fens
+    from graphsearch.store.store import Store
+
+    board = chess.Board("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1")
+    path = tmp_path / "a.graph"
+    with Graph.open(path, evaluator="uniform") as graph:
+        analyze(graph, board, Limits(visits=200))
+    board.push_san("e4")
+    assert key_of(chess.Board(fen_of(board))) == key_of(board) != key_of(chess.Board(board.fen()))
+    node = show(path, board)
+    assert node is not None
+    assert show(path, chess.Board(node.position)) == node
+    with Store.open(path, read_only=True) as store:
+        words = [row for batch in store.scan() for row in batch.words]
+        for row, fen in zip(words, fens(np.array(words)), strict=True):
+            assert f"{key_of(chess.Board(fen)):016x}" == f"{key_of(unpack(row.tolist())):016x}"

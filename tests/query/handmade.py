@@ -1,0 +1,60 @@
+"""Small graphs written by hand: positions with their moves, N and Q, and what an oracle needs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import chess
+import numpy as np
+
+from graphsearch.position.board import NOT_TERMINAL, key_of, legal_moves, pack, terminal_kind
+from graphsearch.record.node import TERMINAL_FLAGS, Edge, NodeRecord
+from graphsearch.store.store import Store
+
+from ..store.records import filled
+from ..support.graphs import visited_children
+
+Edges = Mapping[str, tuple[int, float]]  # SAN -> (n, q)
+
+
+def board_after(line: str, fen: str = chess.STARTING_FEN) -> chess.Board:
+    """Returns the position after SAN moves, with its history."""
+    board = chess.Board(fen)
+    for san in line.split():
+        board.push_san(san)
+    return board
+
+
+def node(board: chess.Board, edges: Edges | None = None, v: float = 0.0) -> NodeRecord:
+    """Returns a record with these visited moves; the more visits, the higher their P."""
+    kind = terminal_kind(board)
+    moves = legal_moves(board) if kind == NOT_TERMINAL else []
+    ranked = sorted(edges or {}, key=lambda san: -(edges or {})[san][0])
+    codes = bytearray(10 for _ in moves)
+    for k, san in enumerate(ranked):
+        codes[moves.index(board.parse_san(san))] = 60 - k
+    numbers = [Edge((edges or {})[san][0], 0, float(np.float32((edges or {})[san][1]))) for san in ranked]
+    words = tuple(int(word) for word in pack(board))
+    return NodeRecord(words, v, 0, 1, TERMINAL_FLAGS[kind], bytes(codes), tuple(numbers))
+
+
+def graph_file(path: Path, lines: Mapping[str, Edges | None], fen: str = chess.STARTING_FEN) -> Path:
+    """Returns a new file with the positions after these lines, the first of which is its root."""
+    records = [node(board_after(line, fen), edges) for line, edges in lines.items()]
+    filled(path, records)
+    with Store.open(path) as store:
+        root = board_after(next(iter(lines)), fen)
+        store.record_root(f"{key_of(root):016x}", root.fen(), records[0].visits)
+    return path
+
+
+def ways_in(records: Iterable[tuple[chess.Board, NodeRecord]]) -> dict[int, set[tuple[int, str]]]:
+    """Returns the visited edges that lead to each key, as (key of the parent, move)."""
+    found: dict[int, set[tuple[int, str]]] = {}
+    for board, record in records:
+        moves = legal_moves(board) if record.codes else []
+        for k, child in visited_children(board, record):
+            move = moves[record.order[k]].uci()
+            found.setdefault(key_of(child), set()).add((key_of(board), move))
+    return found

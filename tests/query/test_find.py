@@ -1,0 +1,279 @@
+"""Finding positions, and counting all ways in, against plain loops over all records."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import chess
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.errors import CapacityError, InvalidParameterError, StoreError
+from graphsearch.graph.view import best_move, node_mean
+from graphsearch.position.board import key_of
+from graphsearch.query.filters import Filters, read_pieces
+from graphsearch.query.find import Found, find
+from graphsearch.query.parents import parents
+from graphsearch.query.transpositions import transpositions
+from graphsearch.query.ways import count_all
+from graphsearch.record.node import NodeRecord
+from graphsearch.store.upkeep.prune import prune
+from tests.conftest import ROOT
+
+from ..store.records import filled, random_records
+from ..support.reference import HashEvaluator
+from ..sweep.test_refresh import ENDGAME, Records, records_of, searched
+from .handmade import ways_in
+
+WON, NOT_LOST = 2 << 2 | 2 << 4, 1 << 2 | 2 << 4  # flags: lower and upper bound
+GOLDEN = ROOT / "tests" / "golden"
+
+
+@pytest.fixture(scope="module")
+def _random_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    records = [
+        replace(record, flags=WON if k % 10 == 0 else NOT_LOST) if record.codes and k % 5 == 0 else record
+        for k, record in enumerate(random_records(3, 600))
+    ]
+    return filled(tmp_path_factory.mktemp("random") / "random.graph", records, 3)
+
+
+@pytest.fixture(scope="module")
+def _searched_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return searched(
+        tmp_path_factory.mktemp("old") / "old.graph", chess.STARTING_FEN, "e4", "d4 d5", "Nf3 Nf6"
+    )
+
+
+@pytest.fixture
+def any_file(_random_once: Path, tmp_path: Path) -> Path:
+    """A file of random records: all kinds of positions, numbers and bounds."""
+    return Path(shutil.copy(_random_once, tmp_path / "random.graph"))
+
+
+@pytest.fixture(scope="module")
+def _cyclic_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return searched(tmp_path_factory.mktemp("cyclic") / "cyclic.graph", ENDGAME, "Ra6+", visits=300)
+
+
+@pytest.fixture
+def cyclic(_cyclic_once: Path, tmp_path: Path) -> Path:
+    """A file of a rook ending, in which many lines meet."""
+    return Path(shutil.copy(_cyclic_once, tmp_path / "cyclic.graph"))
+
+
+@pytest.fixture
+def file(_searched_once: Path, tmp_path: Path) -> Path:
+    """A file of four searches."""
+    return Path(shutil.copy(_searched_once, tmp_path / "old.graph"))
+
+
+Passes = Callable[[chess.Board, NodeRecord], bool]
+
+
+def men(board: chess.Board, letter: str) -> int:
+    piece = chess.Piece.from_symbol(letter)
+    return len(board.pieces(piece.piece_type, piece.color))
+
+
+CASES: list[tuple[Filters, Passes]] = [
+    (Filters(), lambda b, r: True),
+    (Filters(min_n=2), lambda b, r: r.visits >= 2),
+    (Filters(max_n=1), lambda b, r: r.visits <= 1),
+    (Filters(min_n=2, max_n=5_000), lambda b, r: 2 <= r.visits <= 5_000),
+    (Filters(min_q=0.05), lambda b, r: node_mean(r)[0] >= 0.05),
+    (Filters(min_q=-0.2, max_q=0.0), lambda b, r: -0.2 <= node_mean(r)[0] <= 0.0),
+    (Filters(side="w"), lambda b, r: b.turn == chess.WHITE),
+    (Filters(side="b", max_q=-0.5), lambda b, r: b.turn == chess.BLACK and node_mean(r)[0] <= -0.5),
+    (Filters(bounds="proven"), lambda b, r: r.bounds[0] == r.bounds[1]),
+    (Filters(bounds="loss"), lambda b, r: r.bounds == (-1, -1)),
+    (Filters(bounds="draw"), lambda b, r: r.bounds == (0, 0)),
+    (Filters(bounds="win"), lambda b, r: r.bounds == (1, 1)),
+    (Filters(pieces=read_pieces("P<=6, q=1")), lambda b, r: men(b, "P") <= 6 and men(b, "q") == 1),
+    (Filters(pieces=read_pieces("men>20,N!=2")), lambda b, r: len(b.piece_map()) > 20 and men(b, "N") != 2),
+    (Filters(pieces=read_pieces("Kk")), lambda b, r: len(b.piece_map()) == 2),
+]
+
+
+def expected(records: Records, passes: Passes) -> set[int]:
+    return {key for key, (board, record) in records.items() if passes(board, record)}
+
+
+@pytest.mark.parametrize("case", range(len(CASES)))
+def test_what_is_found_is_what_a_loop_over_all_records_finds(any_file: Path, case: int) -> None:
+    filters, passes = CASES[case]
+    found = [int(row.key, 16) for row in find(any_file, filters)]
+    assert len(found) == len(set(found))
+    assert set(found) == expected(records_of(any_file), passes)
+
+
+def test_among_the_cases_some_find_something_and_none_but_the_first_everything(any_file: Path) -> None:
+    records = records_of(any_file)
+    sizes = [len(expected(records, passes)) for _, passes in CASES]
+    assert sum(0 < size < len(records) for size in sizes) >= 12
+
+
+def test_a_position_is_told_as_its_record_has_it(file: Path) -> None:
+    records = records_of(file)
+    for row in find(file, Filters(min_n=5)):
+        board, record = records[int(row.key, 16)]
+        best = best_move(record, board)
+        assert key_of(chess.Board(row.position)) == key_of(board)
+        assert (row.n, row.q, row.bounds) == (record.visits, node_mean(record)[0], record.bounds)
+        assert row.best_move == (board.san(best) if best else None)
+        assert row.ply is None
+
+
+def test_what_is_found_streams_and_ends_at_the_limit(file: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    rows: Iterator[Found] = find(
+        file, Filters(), limit=3, on_progress=lambda done, total: seen.append((done, total))
+    )
+    assert next(rows).position
+    assert not seen, "the first comes before the portion is done"
+    assert len(list(rows)) == 2
+    whole = list(find(file, Filters(), on_progress=lambda done, total: seen.append((done, total))))
+    assert seen[-1] == (len(whole), len(whole))
+
+
+def add_games(path: Path, *rows: tuple[str, str, int]) -> None:
+    """Enters positions into the tables of games: (table, SAN moves, ply)."""
+    with sqlite3.connect(path) as db:
+        for table, line, ply in rows:
+            board = chess.Board()
+            for san in line.split():
+                board.push_san(san)
+            key = f"{key_of(board):016x}"
+            if table == "game_position":
+                db.execute("INSERT INTO game_position VALUES (?, ?, ?)", (key, board.fen(), ply))
+            else:
+                db.execute(
+                    "INSERT OR IGNORE INTO book VALUES (?, ?, 'both', '', '', '')",
+                    (1 + (table == "b"), table),
+                )
+                db.execute(
+                    "INSERT INTO book_position (book, key, fen, ply, state, book_run)"
+                    " VALUES (?, ?, ?, ?, 'leaf', 1)",
+                    (1 + (table == "b"), key, board.fen(), ply),
+                )
+    db.close()
+
+
+def found_fens(path: Path, filters: Filters) -> dict[str, int | None]:
+    return {" ".join(row.position.split()[:2]): row.ply for row in find(path, filters)}
+
+
+def test_games_and_books_tell_ply_and_membership(file: Path) -> None:
+    add_games(
+        file,
+        ("game_position", "", 0),
+        ("game_position", "e4", 1),
+        ("game_position", "a4 a5 h4 h5", 4),
+        ("a", "e4", 3),
+        ("b", "d4 d5", 2),
+    )
+    start, e4 = (
+        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w",
+        "rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b",
+    )
+    d4d5 = "rnbqkbnr/ppp1pppp/8/3p4/3P4/8/PPP1PPPP/RNBQKBNR w"
+    assert found_fens(file, Filters(in_games=True)) == {start: 0, e4: 1}, "only what is in the graph too"
+    assert found_fens(file, Filters(in_book="")) == {e4: 1, d4d5: 2}
+    assert found_fens(file, Filters(in_book="a")) == {e4: 1}
+    assert found_fens(file, Filters(min_ply=1, max_ply=1)) == {e4: 1}
+    assert found_fens(file, Filters(min_ply=1)) == {e4: 1, d4d5: 2}
+    with pytest.raises(InvalidParameterError, match="no book 'c'; there are a, b"):
+        list(find(file, Filters(in_book="c")))
+
+
+def test_old_formats_have_no_games_and_say_so() -> None:
+    with pytest.raises(StoreError, match="has format 2, which has no games and no books"):
+        list(find(GOLDEN / "format2.graph", Filters(in_games=True)))
+    assert list(find(GOLDEN / "format1.graph", Filters(min_n=1), limit=2))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "P", "P<=", "X=1", "P<=4;q=0", "KRP", "KKkr", "krKR", "P=-1", "men", "P<=4,,q=0", "KRPvKR"]
+)
+def test_conditions_on_pieces_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(InvalidParameterError, match="is no condition on pieces"):
+        read_pieces(text)
+
+
+def test_conditions_that_nothing_fulfils_are_refused(file: Path) -> None:
+    for wrong in (
+        {"min_n": 5, "max_n": 4},
+        {"min_q": 0.5, "max_q": 0.1},
+        {"bounds": "won"},
+        {"side": "white"},
+    ):
+        with pytest.raises(InvalidParameterError):
+            Filters(**wrong)
+    with pytest.raises(InvalidParameterError):
+        list(find(file, Filters(), limit=0))
+
+
+# ------------------------------------------------------------------ ways in
+def expected_ways(path: Path) -> dict[int, int]:
+    """Returns how many visited edges lead to each position of a file that has several."""
+    records = records_of(path)
+    ways = ways_in(records.values())
+    return {key: len(edges) for key, edges in ways.items() if len(edges) > 1 and key in records}
+
+
+def test_all_ways_in_are_counted(cyclic: Path) -> None:
+    ways = expected_ways(cyclic)
+    assert len(ways) >= 10
+    found = count_all(cyclic, top=10_000)
+    assert {key_of(chess.Board(row.position)): row.ways for row in found.positions} == ways
+    assert found.shared == len(ways)
+    assert found.looked_at == len(records_of(cyclic))
+    best = count_all(cyclic, top=3)
+    assert [row.ways for row in best.positions] == sorted(ways.values(), reverse=True)[:3]
+
+
+def test_looked_at_in_full_the_graph_gives_the_same_ways(cyclic: Path) -> None:
+    ways = expected_ways(cyclic)
+    found = transpositions(cyclic, look=100_000, top=10_000)
+    stored = {key_of(chess.Board(row.position)): row.ways for row in found.positions if row.visits}
+    assert stored == ways
+    for row in found.positions[:5]:
+        assert parents(cyclic, chess.Board(row.position)).ways == row.ways
+        board = chess.Board(row.root or "")
+        for san in row.line or ():
+            board.push_san(san)
+        assert key_of(board) == key_of(chess.Board(row.position))
+
+
+def test_every_visited_edge_of_a_file_is_found_from_the_position_behind_it(cyclic: Path) -> None:
+    records = records_of(cyclic)
+    ways = ways_in(records.values())
+    for key in sorted(ways.keys() & records.keys())[::23]:
+        board = records[key][0]
+        found = {(key_of(chess.Board(p.position)), p.move) for p in parents(cyclic, board).parents if p.n}
+        assert found == ways[key], board.fen()
+
+
+def test_counting_all_needs_room_and_a_sensible_number(cyclic: Path) -> None:
+    with pytest.raises(CapacityError, match="allow more"):
+        count_all(cyclic, ram_bytes=1000)
+    with pytest.raises(InvalidParameterError):
+        count_all(cyclic, top=0)
+
+
+def test_edges_to_positions_that_left_the_file_count_for_nothing(cyclic: Path) -> None:
+    prune(cyclic, 2)
+    found = count_all(cyclic, top=10_000)
+    assert {key_of(chess.Board(row.position)): row.ways for row in found.positions} == expected_ways(cyclic)
+
+
+def test_scans_answer_while_a_search_writes(tmp_path: Path) -> None:
+    path = tmp_path / "busy.graph"
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        analyze(graph, chess.Board(), Limits(visits=200), SearchParams(minibatch_size=8))
+        assert len(list(find(path, Filters(min_n=2)))) > 5
+        assert count_all(path).edges > 100

@@ -1,0 +1,292 @@
+"""Moves, lines, trees and values on small graphs whose answers are worked out by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import chess
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.errors import InvalidParameterError, InvalidPositionError, StoreError, UnknownPositionError
+from graphsearch.position.board import key_of
+from graphsearch.query.games import games
+from graphsearch.query.line import values
+from graphsearch.query.moves import moves
+from graphsearch.query.parents import parents
+from graphsearch.query.path import path as path_to
+from graphsearch.query.pv import MAX_PLIES, pv
+from graphsearch.query.transpositions import transpositions
+from graphsearch.query.tree import tree
+
+from ..support.reference import HashEvaluator
+from .handmade import board_after, graph_file
+
+# 1. e4 is visited most, 1. d4 is worth more; 1. e4 e5 2. Nf3 and 1. Nf3 e5 2. e4 are one position
+LINES = {
+    "": {"e4": (60, 0.1), "d4": (30, 0.3), "Nf3": (20, 0.05)},
+    "e4": {"e5": (40, -0.15), "c5": (19, 0.0)},
+    "e4 e5": {"Nf3": (39, 0.2)},
+    "e4 e5 Nf3": {"Nc6": (50, -0.1)},
+    "e4 e5 Nf3 Nc6": None,
+    "d4": {"d5": (29, -0.3)},
+    "Nf3": {"e5": (19, 0.1)},
+    "Nf3 e5": {"e4": (18, 0.2)},
+}
+START = chess.Board()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return graph_file(tmp_path / "hand.graph", LINES)
+
+
+# ------------------------------------------------------------------ moves
+def test_moves_say_what_the_position_behind_them_says(file: Path) -> None:
+    found = moves(file, board_after("e4 e5"))
+    first = found.moves[0]
+    assert (first.view.san, first.view.n, first.child_n) == ("Nf3", 39, 51)
+    assert first.child_q == pytest.approx(50 * 0.1 / 51)
+    assert first.stale == pytest.approx(50 * 0.1 / 51 - 0.2)
+    assert first.transposition, "51 visits, 39 of them over this move"
+    assert len(found.moves) == len(list(board_after("e4 e5").legal_moves))
+    others = found.moves[1:]
+    assert {(m.child_n, m.child_q, m.stale, m.transposition, m.view.n) for m in others} == {
+        (None, None, None, False, 0)
+    }
+    assert {m.games for m in found.moves} == {0}
+
+
+def test_moves_know_what_the_position_behind_them_proves(tmp_path: Path) -> None:
+    fen = "7k/8/6K1/8/8/8/8/5Q2 w - - 0 1"
+    file = graph_file(tmp_path / "mate.graph", {"": {"Qf8#": (5, 1.0)}, "Qf8#": None}, fen)
+    found = moves(file, chess.Board(fen))
+    assert found.moves[0].bounds == (1, 1)
+    assert found.moves[0].view.mate == 1
+    assert not found.moves[0].transposition
+
+
+# ------------------------------------------------------------------ pv
+def test_a_line_follows_the_most_visits_and_says_why_it_ends(file: Path) -> None:
+    found = pv(file, START, lines=3)
+    assert [[ply.san for ply in line.plies] for line in found.lines] == [
+        ["e4", "e5", "Nf3", "Nc6"],
+        ["d4", "d5"],
+        ["Nf3", "e5", "e4", "Nc6"],
+    ]
+    assert [line.end for line in found.lines] == ["unvisited", "unknown", "unvisited"]
+    assert [(ply.n, round(ply.q, 6)) for ply in found.lines[0].plies] == [
+        (60, 0.1),
+        (40, 0.15),
+        (39, 0.2),
+        (50, 0.1),
+    ], "as White sees it all along"
+
+
+def test_by_value_a_line_follows_the_highest_q(file: Path) -> None:
+    assert [[ply.san for ply in line.plies] for line in pv(file, START, by="value").lines] == [["d4", "d5"]]
+    assert pv(file, board_after("e4"), by="value").lines[0].plies[0].san == "c5"
+
+
+def test_a_line_ends_at_a_repetition_also_of_the_game_before(tmp_path: Path) -> None:
+    steps = ["Nf3", "Nf6", "Ng1", "Ng8"]
+    lines = {" ".join(steps[:k]): {steps[k]: (5, 0.0)} for k in range(4)}
+    file = graph_file(tmp_path / "cycle.graph", lines)
+    assert [(len(line.plies), line.end) for line in pv(file, START).lines] == [(4, "repetition")]
+    found = pv(file, board_after("Nf3 Nf6")).lines[0]
+    assert ([ply.san for ply in found.plies], found.end) == (["Ng1", "Ng8"], "repetition")
+
+
+@pytest.mark.parametrize(
+    ("fen", "san", "end"),
+    [
+        ("7k/8/6K1/8/8/8/8/5Q2 w - - 0 1", "Qf8#", "checkmate"),
+        ("7k/8/6K1/8/8/8/8/4Q3 w - - 0 1", "Qe8#", "checkmate"),
+        ("7k/8/5K2/8/8/8/8/5Q2 w - - 0 1", "Qg2", "unvisited"),
+        ("7k/5Q2/8/6K1/8/8/8/8 w - - 0 1", "Kg6", "stalemate"),
+        ("8/8/8/8/8/3k4/1p6/K7 w - - 0 1", "Kxb2", "dead"),
+        ("7k/8/5K2/8/8/8/8/5R2 w - - 99 90", "Rf2", "clock"),
+    ],
+)
+def test_a_line_says_which_rule_ends_it(tmp_path: Path, fen: str, san: str, end: str) -> None:
+    file = graph_file(tmp_path / "end.graph", {"": {san: (5, 0.5)}, san: None}, fen)
+    assert pv(file, chess.Board(fen)).lines[0].end == end
+
+
+def test_a_line_ends_after_two_hundred_plies() -> None:
+    assert MAX_PLIES == 200
+
+
+# ------------------------------------------------------------------ tree
+def test_a_tree_expands_every_position_once_and_says_where(file: Path) -> None:
+    found = tree(file, START, depth=4, min_visits=1)
+    assert [branch.san for branch in found.root.branches] == ["e4", "d4", "Nf3"]
+    e4, d4, nf3 = found.root.branches
+    assert d4.branches[0].visits is None, "d4 d5 is not in the file"
+    knight = nf3.branches[0].branches[0]
+    assert (knight.san, knight.transposes_to, knight.branches) == ("e4", ("e4", "e5", "Nf3"), [])
+    assert e4.branches[0].branches[0].branches[0].san == "Nc6"
+    assert found.transpositions == 1
+    data = found.as_dict()
+    assert data["tree"]["branches"][0]["branches"][0]["san"] == "e5"
+
+
+def test_a_tree_follows_what_is_visited_enough_and_counts_the_rest(file: Path) -> None:
+    found = tree(file, START, depth=2, min_visits=30)
+    assert [branch.san for branch in found.root.branches] == ["e4", "d4"]
+    assert found.root.hidden == 1
+    assert [branch.san for branch in found.root.branches[0].branches] == ["e5"]
+    assert found.root.branches[0].branches[0].branches == [], "two plies deep"
+    assert [b.san for b in tree(file, START, width=1, min_visits=1).root.branches] == ["e4"]
+    assert tree(file, START).min_visits == 111 // 50
+
+
+# ------------------------------------------------------------------ values along a line
+def test_values_are_white_s_and_losses_those_of_the_mover(file: Path) -> None:
+    found = values(file, board_after("Nf3 e5"))
+    first, second, third = found.points
+    assert (first.n, first.san, first.best_san) == (111, "Nf3", "e4")
+    assert second.q == pytest.approx(-19 * 0.1 / 20), "0.1 for Black"
+    assert second.loss == pytest.approx(0.0)
+    # e4 is worth minus the Q of the position behind it, likewise Nf3
+    e4 = -(40 * -0.15 + 19 * 0.0) / 60
+    nf3 = -(19 * 0.1) / 20
+    assert first.loss == pytest.approx(e4 - nf3)
+    assert first.best_q == pytest.approx(e4)
+    assert third.move is None
+    assert third.loss is None
+
+
+def test_positions_that_are_not_stored_are_gaps(file: Path) -> None:
+    found = values(file, board_after("d4 d5 c4"))
+    assert [point.n for point in found.points] == [111, 30, None, None]
+    assert found.unknown == 2
+    assert found.points[1].played_q == pytest.approx(0.3), "of the edge, as the position behind it is unknown"
+    with pytest.raises(UnknownPositionError, match="none of the 2 positions"):
+        values(file, board_after("c4", "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPP1/RNBQKBNR w KQkq - 0 1"))
+    with pytest.raises(InvalidPositionError, match="a line has moves"):
+        values(file, START)
+
+
+# ------------------------------------------------------------------ path
+def test_the_shortest_and_the_most_visited_line_are_found(file: Path) -> None:
+    found = path_to(file, board_after("Nf3 e5 e4"))
+    assert found.complete
+    assert found.shortest is not None
+    assert [step.san for step in found.shortest.steps] == ["e4", "e5", "Nf3"]
+    assert found.shortest.least_n == 39
+    assert found.most_visited == found.shortest
+
+
+def test_the_most_visited_line_may_be_longer(tmp_path: Path) -> None:
+    lines = {
+        "": {"e3": (5, 0.0), "e4": (50, 0.0), "d3": (40, 0.0)},
+        "e3": {"e6": (4, 0.0)},
+        "e4": {"e5": (40, 0.0)},
+        "d3": {"e6": (39, 0.0)},
+        "d3 e6": {"e3": (38, 0.0)},
+        "d3 e6 e3": {"Nf6": (37, 0.0)},
+        "e3 e6": {"d3": (3, 0.0)},
+    }
+    file = graph_file(tmp_path / "long.graph", lines)
+    found = path_to(file, board_after("e3 e6 d3"))
+    assert found.shortest is not None
+    assert [step.san for step in found.shortest.steps] == ["d3", "e6", "e3"], (
+        "of two equal ones the more visited"
+    )
+    # a detour of two plies with more visits: 1. Nf3 Nf6 2. Ng1 Ng8 3. e4 against a rare 1. e4
+    detour = {"": {"e4": (2, 0.0), "Nf3": (50, 0.0)}, "Nf3": {"Nf6": (49, 0.0)}, "Nf3 Nf6": {"e4": (48, 0.0)}}
+    detour |= {"e4": {"Nf6": (1, 0.0)}, "e4 Nf6": {"Nf3": (1, 0.0)}}
+    other = path_to(graph_file(tmp_path / "detour.graph", detour), board_after("e4 Nf6 Nf3"))
+    assert other.most_visited is not None
+    assert [step.san for step in other.most_visited.steps] == ["Nf3", "Nf6", "e4"]
+    assert other.most_visited.least_n == 48
+
+
+def test_no_line_is_no_line_and_a_limit_is_told(file: Path) -> None:
+    nowhere = path_to(file, board_after("a4"))
+    assert (nowhere.shortest, nowhere.complete) == (None, True)
+    cut = path_to(file, board_after("e4 e5 Nf3"), limit=1)
+    assert (cut.shortest, cut.complete) == (None, False)
+    with pytest.raises(UnknownPositionError):
+        path_to(file, START, board_after("a4"))
+    from_e4 = path_to(file, board_after("e4 e5 Nf3"), board_after("e4"))
+    assert from_e4.shortest is not None
+    assert len(from_e4.shortest.steps) == 2
+
+
+# ------------------------------------------------------------------ parents and transpositions
+def test_parents_are_all_stored_positions_with_a_move_here(file: Path) -> None:
+    found = parents(file, board_after("e4 e5 Nf3"))
+    assert [(parent.san, parent.n, parent.visits) for parent in found.parents] == [
+        ("Nf3", 39, 40),
+        ("e4", 18, 19),
+    ]
+    assert (found.visits, found.ways) == (51, 2)
+    assert [p.san for p in parents(file, board_after("e4 e5 Nc3")).parents] == ["Nc3"], (
+        "a move nobody visited"
+    )
+    assert parents(file, board_after("e4 e5 Nc3")).ways == 0
+
+
+def test_the_position_with_two_ways_in_is_found(file: Path) -> None:
+    found = transpositions(file)
+    assert [(row.ways, row.n, row.visits) for row in found.positions] == [(2, 57, 51)]
+    assert key_of(chess.Board(found.positions[0].position)) == key_of(board_after("e4 e5 Nf3"))
+    assert (found.looked_at, found.total, found.edges, found.shared) == (8, 8, 10, 1)
+    assert transpositions(file, look=3).looked_at == 3
+    assert transpositions(file, board_after("e4")).positions == ()
+
+
+# ------------------------------------------------------------------ what all of them share
+QUESTIONS = {
+    "moves": moves,
+    "pv": pv,
+    "tree": tree,
+    "path": path_to,
+    "transpositions": transpositions,
+    "games": games,
+    "values": values,
+    "parents": parents,
+}
+
+
+@pytest.mark.parametrize("name", ["moves", "pv", "tree", "transpositions", "games"])
+def test_an_unknown_position_is_named(file: Path, name: str) -> None:
+    board = board_after("h4 h5")
+    with pytest.raises(UnknownPositionError, match=board.fen().split()[0]):
+        QUESTIONS[name](file, board)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_an_illegal_position_and_a_missing_file_are_refused(file: Path, name: str) -> None:
+    illegal = chess.Board("8/8/8/8/8/8/8/K7 w - - 0 1")
+    illegal.move_stack.append(chess.Move.null())
+    with pytest.raises(InvalidPositionError):
+        QUESTIONS[name](file, illegal)  # type: ignore[operator]
+    with pytest.raises(StoreError, match="does not exist"):
+        QUESTIONS[name](file.with_name("none.graph"), board_after("e4"))  # type: ignore[operator]
+
+
+def test_numbers_out_of_range_are_refused(file: Path) -> None:
+    for call in (
+        lambda: pv(file, START, lines=0),
+        lambda: pv(file, START, by="size"),
+        lambda: tree(file, START, depth=0),
+        lambda: tree(file, START, width=0),
+        lambda: path_to(file, START, limit=0),
+        lambda: transpositions(file, top=0),
+        lambda: transpositions(file, look=0),
+    ):
+        with pytest.raises(InvalidParameterError):
+            call()
+
+
+def test_all_of_them_answer_while_a_search_writes(tmp_path: Path) -> None:
+    path = tmp_path / "busy.graph"
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        for visits in (60, 120):
+            analyze(graph, START, Limits(visits=visits), SearchParams(minibatch_size=8))
+            for name, ask in QUESTIONS.items():
+                board = board_after("e4") if name == "values" else START
+                assert ask(path, board).as_dict(), name  # type: ignore[operator]

@@ -1,0 +1,300 @@
+"""Read-only SQL, its functions, and the views that any SQLite tool can read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import chess
+import pytest
+
+from graphsearch import Graph, Limits, analyze, show
+from graphsearch.errors import InvalidParameterError, StoreError, UnknownPositionError
+from graphsearch.position.board import key_of
+from graphsearch.position.values import cp_from_q
+from graphsearch.query.games import games
+from graphsearch.query.moves import moves
+from graphsearch.query.sql import sql
+from graphsearch.store.store import Store
+from tests.conftest import ROOT
+
+from .handmade import board_after
+
+GOLDEN = ROOT / "tests" / "golden"
+VIEWS = ("runs", "position_moves", "game_moves", "games_against_search", "book_edges", "book_open_leaves")
+ENDLESS = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) "
+START_KEY = f"{key_of(chess.Board()):016x}"
+
+
+@pytest.fixture
+def file(small_graph: Path) -> Path:
+    """A searched file with games and a book."""
+    with Store.open(small_graph):
+        pass
+    after_e4 = board_after("e4")
+    e4_key = f"{key_of(after_e4):016x}"
+    with sqlite3.connect(small_graph) as db:
+        db.execute("INSERT INTO game_position VALUES (?, ?, 0)", (START_KEY, chess.STARTING_FEN))
+        db.execute("INSERT INTO game_position VALUES (?, ?, 1)", (e4_key, after_e4.fen()))
+        db.executemany(
+            "INSERT INTO game_move VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                (START_KEY, "e2e4", "e4", 5, 3, 2, 1, 4),
+                (START_KEY, "d2d4", "d4", 1, 0, 0, 0, 0),
+                (START_KEY, "h2h4", "h4", 0, 0, 0, 2, 0),
+                (e4_key, "e7e5", "e5", 1, 2, 4, 0, 0),
+            ],
+        )
+        db.execute("INSERT INTO book VALUES (1, 'mine', 'white', '', '', '')")
+        for key, fen, ply, state in (
+            (START_KEY, chess.STARTING_FEN, 0, "open"),
+            (e4_key, after_e4.fen(), 1, "leaf"),
+        ):
+            db.execute(
+                "INSERT INTO book_position (book, key, fen, ply, state, n, value, priority, book_run)"
+                " VALUES (1, ?, ?, ?, ?, 7, 0.25, 1.5, 1)",
+                (key, fen, ply, state),
+            )
+        db.execute(
+            "INSERT INTO book_move VALUES"
+            " (1, ?, 'e2e4', 'e4', ?, 'own_cp', 0.4, 9, 0.2, 0.2, 0, 11, 0, 0, 1)",
+            (START_KEY, e4_key),
+        )
+    db.close()
+    return small_graph
+
+
+def asked(
+    path: Path, statement: str, limit: int | None = None
+) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    with sql(path, statement, limit=limit) as result:
+        return result.columns, list(result.rows)
+
+
+def test_tables_and_views_can_be_selected_from(file: Path) -> None:
+    columns, rows = asked(file, "SELECT san, games, score FROM game_moves ORDER BY games DESC, san")
+    assert columns == ("san", "games", "score")
+    assert rows == [
+        ("e4", 11, pytest.approx(0.65)),
+        ("e5", 7, pytest.approx(5 / 7)),
+        ("h4", 2, None),
+        ("d4", 1, 1.0),
+    ]
+    assert asked(file, "VALUES (1, 'a')")[1] == [(1, "a")]
+    assert asked(file, "  -- why\n /* so */ select 1;")[1] == [(1,)]
+    assert asked(file, ENDLESS + "SELECT n FROM x", 3)[1] == [(1,), (2,), (3,)]
+    assert asked(file, "EXPLAIN QUERY PLAN SELECT * FROM run")[1]
+    assert asked(file, "SELECT value FROM json_each('[7]')")[1] == [(7,)]
+    assert ("id",) in asked(file, "SELECT name FROM pragma_table_info('run')")[1]
+
+
+def test_a_record_is_the_json_that_show_prints(file: Path) -> None:
+    text = asked(file, f"SELECT record('{chess.STARTING_FEN}')")[1][0][0]
+    node = show(file, chess.Board())
+    assert node is not None
+    shown = node.as_dict()
+    for move in shown["moves"]:
+        move["pv"] = move["pv"][:1]
+    data = json.loads(text)
+    assert data["visits"] == shown["visits"]
+    assert [(m["move"], m["n"], m["q"]) for m in data["moves"]] == [
+        (m["move"], m["n"], m["q"]) for m in shown["moves"]
+    ]
+    assert asked(file, "SELECT record('4k3/8/8/8/8/8/8/4K2R w - - 0 1'), record(NULL)")[1] == [(None, None)]
+    assert asked(file, "SELECT json_extract(record(position), '$.visits') FROM root")[1] == [
+        (shown["visits"],)
+    ]
+
+
+def test_the_other_functions_know_chess(file: Path) -> None:
+    start = chess.STARTING_FEN
+    found = asked(file, f"SELECT key('{start}'), after('{start}', 'e4 e5'), san('{start}', 'g1f3'), cp(0.5)")[
+        1
+    ][0]
+    assert found == (START_KEY, board_after("e4 e5").fen(), "Nf3", cp_from_q(0.5))
+
+
+REFUSED = {
+    "": "the statement is empty",
+    "-- nothing": "the statement is empty",
+    "DELETE FROM run": "only statements that read",
+    "UPDATE run SET visits = 0": "only statements that read",
+    "PRAGMA query_only = 0": "only statements that read",
+    "ATTACH 'x' AS y": "only statements that read",
+    "CREATE TABLE x (y)": "only statements that read",
+    "VACUUM INTO 'x'": "only statements that read",
+    "WITH x AS (SELECT 1) DELETE FROM run": "not authorized",
+    "WITH x AS (SELECT 1) INSERT INTO root SELECT 1, 2, 3, 4": "not authorized",
+    "EXPLAIN DELETE FROM run": "not authorized",
+    "SELECT load_extension('x')": "not authorized",
+    "SELECT * FROM pragma_journal_mode": "not authorized|no such table",
+    "SELECT * FROM nowhere": "no such table: nowhere",
+    "SELECT nought FROM run": "no such column: nought",
+    "SELECT": "incomplete|syntax",
+    "SELECT 1; DELETE FROM run": "one statement",
+    "SELECT ?": "binding",
+    "SELECT record('nonsense')": r"record\(\): a FEN has at least four fields",
+    "SELECT record(7)": r"record\(\): a position is a FEN, not 7",
+    "SELECT cp('x')": r"cp\(\): a value is a number",
+    "SELECT san('startpos', 'e5')": r"san\(\): move 1 of the list, 'e5', is illegal",
+    "SELECT after('startpos', 'Qh9')": r"after\(\): move 1",
+}
+
+
+@pytest.mark.parametrize("statement", REFUSED)
+def test_what_does_not_read_or_is_wrong_is_refused_in_one_line(file: Path, statement: str) -> None:
+    before = file.read_bytes()
+    with pytest.raises(InvalidParameterError, match=REFUSED[statement]) as caught:
+        asked(file, statement)
+    assert "\n" not in str(caught.value)
+    assert file.read_bytes() == before
+
+
+def test_an_error_in_a_later_row_is_told_when_it_comes(file: Path) -> None:
+    statement = "SELECT key(column1) FROM (VALUES ('startpos'), ('nonsense'))"
+    with sql(file, statement) as result, pytest.raises(InvalidParameterError, match=r"key\(\)"):
+        list(result.rows)
+
+
+def test_a_limit_must_be_at_least_one(file: Path) -> None:
+    with pytest.raises(InvalidParameterError):
+        asked(file, "SELECT 1", 0)
+
+
+def test_a_missing_or_foreign_file_is_a_failure_of_the_file(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="does not exist"):
+        asked(tmp_path / "none.graph", "SELECT 1")
+    (tmp_path / "text.graph").write_text("text" * 1000)
+    with pytest.raises(StoreError):
+        asked(tmp_path / "text.graph", "SELECT 1")
+
+
+def test_it_reads_while_a_search_writes_and_from_a_folder_that_cannot_be_written(
+    small_graph: Path, tmp_path: Path
+) -> None:
+    with Graph.open(small_graph) as graph:
+        analyze(graph, chess.Board(), Limits(visits=50))
+        assert asked(small_graph, "SELECT count(*) FROM run")[1] == [(2,)]
+    folder = tmp_path / "fixed"
+    folder.mkdir()
+    copy = Path(shutil.copy(GOLDEN / "format2.graph", folder / "a.graph"))
+    copy.chmod(0o444)
+    folder.chmod(0o555)
+    try:
+        assert asked(copy, "SELECT count(*) FROM run")[1] == [(4,)]
+        assert [path.name for path in folder.iterdir()] == ["a.graph"], "nothing is left beside it"
+    finally:
+        folder.chmod(0o755)
+
+
+def test_an_interrupt_ends_a_long_statement(file: Path) -> None:
+    import _thread
+
+    timer = threading.Timer(0.3, _thread.interrupt_main)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        asked(file, ENDLESS + "SELECT sum(n) FROM x")
+    timer.join()
+
+
+# ------------------------------------------------------------------ views
+@pytest.mark.parametrize("view", VIEWS)
+def test_every_view_has_rows_for_a_tool_without_functions(file: Path, view: str) -> None:
+    connection = sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True)
+    try:
+        cursor = connection.execute(f"SELECT * FROM {view}")
+        names = [column[0] for column in cursor.description]
+        rows = cursor.fetchall()
+    finally:
+        connection.close()
+    assert rows
+    assert "fen" in names
+    assert len(set(names)) == len(names)
+    for row in rows:
+        assert chess.Board(dict(zip(names, row, strict=True))["fen"]).is_valid()
+    program = shutil.which("sqlite3")
+    if program:
+        done = subprocess.run(
+            [program, "-readonly", str(file), f"SELECT * FROM {view}"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert len(done.stdout.splitlines()) == len(rows)
+
+
+def test_the_list_of_views_is_that_of_the_file(file: Path) -> None:
+    names = asked(file, "SELECT name FROM sqlite_schema WHERE type = 'view' ORDER BY name")[1]
+    assert [name for (name,) in names] == sorted(VIEWS)
+
+
+def test_views_say_what_the_commands_say(file: Path) -> None:
+    start = moves(file, chess.Board())
+    rows = asked(
+        file, f"SELECT move, move_n, move_q, share FROM position_moves WHERE key = '{START_KEY}' ORDER BY 2"
+    )[1]
+    by_move = {move.view.move.uci(): move.view for move in start.moves}
+    assert rows
+    for move, n, q, share in rows:
+        assert (n, q) == (by_move[move].n, by_move[move].q)
+        assert share == pytest.approx(n / (start.node.visits - 1))
+    against = dict(asked(file, "SELECT move, difference FROM games_against_search WHERE ply = 0")[1])
+    for row in games(file, chess.Board()).moves:
+        if row.difference is not None:
+            assert against[row.move] == pytest.approx(row.difference)
+    assert asked(file, "SELECT book, san, rule, state, value_after FROM book_edges")[1] == [
+        ("mine", "e4", "own_cp", "leaf", 0.25)
+    ]
+    assert asked(file, "SELECT book, ply, priority FROM book_open_leaves")[1] == [("mine", 1, 1.5)]
+    assert asked(file, "SELECT kind, evaluator, visits FROM runs")[1] == [("search", "builtin", 300)]
+
+
+# ------------------------------------------------------------------ games
+def test_games_are_counted_beside_the_search(file: Path) -> None:
+    found = games(file, chess.Board())
+    assert (found.results.games, found.results.white, found.results.variations) == (14, 6, 4)
+    assert found.score == pytest.approx((6 + 1.5) / 11)
+    e4 = found.moves[0]
+    node = show(file, chess.Board())
+    assert node is not None
+    edge = next(move for move in node.moves if move.san == "e4")
+    assert (e4.san, e4.results.games) == ("e4", 11)
+    assert e4.white_percent == pytest.approx(50)
+    assert e4.score == pytest.approx(0.65)
+    assert (e4.n, e4.q) == (edge.n, edge.q)
+    assert edge.q is not None
+    assert e4.difference == pytest.approx(0.3 - edge.q)
+    assert [row.san for row in found.moves[:3]] == ["e4", "h4", "d4"]
+    assert found.moves[1].score is None, "no result is known"
+    black = games(file, board_after("e4")).moves[0]
+    assert black.san == "e5"
+    assert black.score == pytest.approx(5 / 7), "as Black, who moves, sees it"
+    data = found.as_dict()["moves"][0]
+    assert (data["games"], data["white"], data["san"]) == (11, 5, "e4")
+
+
+def test_moves_show_the_games_too(file: Path) -> None:
+    assert {m.view.san: m.games for m in moves(file, chess.Board()).moves if m.games} == {
+        "e4": 11,
+        "h4": 2,
+        "d4": 1,
+    }
+
+
+def test_old_formats_have_no_games_and_say_so(tmp_path: Path) -> None:
+    old = Path(shutil.copy(GOLDEN / "format2.graph", tmp_path / "old.graph"))
+    with pytest.raises(StoreError, match="has format 2, which has no imported games"):
+        games(old, chess.Board())
+    assert {move.games for move in moves(old, chess.Board()).moves} == {None}
+    with pytest.raises(InvalidParameterError, match="no such table"):
+        asked(old, "SELECT * FROM runs")
+    with Store.open(old):
+        pass
+    assert asked(old, "SELECT count(*) FROM runs")[1] == [(4,)]
+    with pytest.raises(UnknownPositionError, match="neither from games nor from a search"):
+        games(old, board_after("h4 h5 a4 a5 Ra3 Ra6"))

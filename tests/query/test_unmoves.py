@@ -1,0 +1,112 @@
+"""Moves taken back: what leads to a position, and nothing else."""
+
+from __future__ import annotations
+
+import random
+
+import chess
+import pytest
+
+from graphsearch.position.board import key_of
+from graphsearch.query.source import after, key_after, plain_key
+from graphsearch.query.unmoves import candidates, predecessors
+
+from ..store.records import FENS
+
+SPECIAL = (  # position, move: each kind of move, with what it takes along
+    ("r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1", "e1g1"),
+    ("r3k2r/8/8/8/8/8/8/R3K2R b KQkq - 0 1", "e8c8"),
+    ("r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1", "a1a8"),
+    ("r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1", "e1e2"),
+    ("rnbqkbnr/ppp1p1pp/8/3pPp2/8/8/PPPP1PPP/RNBQKBNR w KQkq f6 0 3", "e5f6"),
+    ("4k3/8/8/8/3pP3/8/8/4K3 b - e3 0 1", "d4e3"),
+    ("4k3/8/8/8/3pP3/8/8/4K3 b - e3 0 1", "e8e7"),
+    ("1n2k3/P7/8/8/8/8/8/4K3 w - - 0 1", "a7a8q"),
+    ("1n2k3/P7/8/8/8/8/8/4K3 w - - 0 1", "a7b8n"),
+    ("4k3/8/8/8/8/8/1p6/N3K3 b - - 0 1", "b2a1r"),
+    ("4k3/8/8/8/8/8/4P3/4K3 w - - 30 60", "e2e4"),
+    ("4k3/8/8/8/8/8/4P3/4K3 w - - 90 160", "e2e4"),
+    ("4k3/8/8/8/8/8/4P3/4K3 w - - 75 160", "e1d1"),
+    ("4k3/8/8/8/8/8/4P3/4K3 w - - 83 160", "e1d1"),
+)
+
+
+def is_among(before: chess.Board, move: chess.Move, found: list[tuple[chess.Board, chess.Move]]) -> bool:
+    return any(key_of(board) == key_of(before) and move == its for board, its in found)
+
+
+def expanded(board: chess.Board) -> list[tuple[chess.Board, chess.Move]]:
+    return [(before, found.move) for found in predecessors(board) for before in found.boards()]
+
+
+@pytest.mark.parametrize(("fen", "uci"), SPECIAL)
+def test_every_kind_of_move_can_be_taken_back(fen: str, uci: str) -> None:
+    before, move = chess.Board(fen), chess.Move.from_uci(uci)
+    assert before.is_legal(move)
+    assert is_among(before, move, expanded(after(before, move)))
+
+
+def random_moves(seed: int, games: int, plies: int) -> list[tuple[chess.Board, chess.Move]]:
+    """Returns positions of random games with a move each; rare kinds of moves are preferred."""
+    rng = random.Random(seed)
+    found = []
+    for number in range(games):
+        board = chess.Board(FENS[number % 4])
+        for _ in range(plies):
+            moves = list(board.legal_moves)
+            if not moves:
+                break
+            rare = [m for m in moves if board.is_en_passant(m) or board.is_castling(m) or m.promotion]
+            move = rng.choice(rare if rare and rng.random() < 0.5 else moves)
+            if rare or rng.random() < 0.15:
+                found.append((board.copy(stack=False), move))
+            board.push(move)
+    return found
+
+
+def test_every_move_of_random_games_is_among_those_taken_back() -> None:
+    pairs = random_moves(7, 6, 45)
+    assert len(pairs) > 30
+    for before, move in pairs:
+        found = [(c.board, c.move) for c in candidates(after(before, move))]
+        assert any(plain_key(board) == plain_key(before) and its == move for board, its in found), (
+            before.fen(),
+            move,
+        )
+
+
+def test_what_is_taken_back_is_legal_leads_here_and_comes_once() -> None:
+    for before, move in random_moves(3, 4, 40)[::5]:
+        board = after(before, move)
+        found = expanded(board)
+        assert is_among(before, move, found)
+        for parent, its in found:
+            assert parent.is_valid()
+            assert parent.is_legal(its)
+            assert key_of(after(parent, its)) == key_of(board), (parent.fen(), its)
+        keys = [(key_of(parent), its) for parent, its in found]
+        assert len(keys) == len(set(keys))
+
+
+def test_nothing_leads_to_the_start_position_but_knights_and_rooks_that_went_home() -> None:
+    moves = {found.move.uci() for found in predecessors(chess.Board())}
+    assert moves == {"a6b8", "c6b8", "f6g8", "h6g8"}
+
+
+def test_above_75_the_clock_tells_what_came_before() -> None:
+    quiet = chess.Board("4k3/8/8/8/8/8/4P3/3K4 b - - 84 160")
+    assert {board.halfmove_clock for board, _ in expanded(quiet)} == {83}
+    just_above = chess.Board("4k3/8/8/8/8/8/4P3/3K4 b - - 76 160")
+    assert {board.halfmove_clock for board, _ in expanded(just_above)} == {0}
+    after_e4 = chess.Board("4k3/8/8/8/4P3/8/8/3K4 b - - 0 1")
+    pawn_moves = {b.halfmove_clock for b, move in expanded(after_e4) if move.uci() == "e2e4"}
+    assert pawn_moves == {0, *range(76, 100)}
+
+
+def test_keys_behind_moves_are_those_of_the_positions() -> None:
+    for before, _ in random_moves(11, 4, 40):
+        plain = plain_key(before)
+        for clock in (0, 74, 75, 76, 99):
+            before.halfmove_clock = clock
+            for move in before.legal_moves:
+                assert key_after(before, plain, move) == key_of(after(before, move)), (before.fen(), move)

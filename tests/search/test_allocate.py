@@ -1,0 +1,179 @@
+"""How one node splits visits: against brute force, and by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba import njit
+
+from graphsearch.search import wave_kernel
+from graphsearch.search.gatherers import allocate_kernel, live_edges_kernel
+
+WAVE = wave_kernel.new_wave(4, 1)
+
+
+@njit  # type: ignore[untyped-decorator]
+def fill_in_kernel(W: Any, count: int, k: int) -> None:
+    allocate_kernel.fill(wave_kernel.wave_pointers(W, W), count, k)
+
+
+@njit  # type: ignore[untyped-decorator]
+def fill_live_in_kernel(W: Any, count: int, k: int) -> None:
+    p = wave_kernel.wave_pointers(W, W)
+    live_edges_kernel.give_live(p, count, k)
+
+
+@njit  # type: ignore[untyped-decorator]
+def divide_in_kernel(W: Any, m: int, total: int) -> None:
+    allocate_kernel.divide(wave_kernel.wave_pointers(W, W), m, total)
+
+
+@njit  # type: ignore[untyped-decorator]
+def overtake_in_kernel(base: float, gain: float, mass: float, rival: float) -> int:
+    return int(allocate_kernel.visits_to_overtake(base, gain, mass, rival))
+
+
+def load(edges: list[tuple[float, float, float]], most: list[float] | None = None) -> None:
+    """Puts (value, c P, 1 + n + in flight) of every edge into the scratch columns."""
+    for j, (base, gain, mass) in enumerate(edges):
+        WAVE.floats[wave_kernel.BASE + j] = base
+        WAVE.floats[wave_kernel.GAIN + j] = gain
+        WAVE.floats[wave_kernel.MASS + j] = mass
+        WAVE.floats[wave_kernel.MOST + j] = most[j] if most else 1e300
+        WAVE.counts[wave_kernel.SPLIT + j] = 0
+
+
+def given_to(count: int) -> list[int]:
+    return [int(x) for x in WAVE.counts[wave_kernel.SPLIT : wave_kernel.SPLIT + count]]
+
+
+def one_by_one(edges: list[tuple[float, float, float]], k: int, most: list[float] | None = None) -> list[int]:
+    """Gives every visit to the edge with the highest score, and counts it before the next."""
+    taken = [0] * len(edges)
+    for _ in range(k):
+        scores = [
+            base + gain / (mass + taken[j]) if not most or taken[j] < most[j] else -1e300
+            for j, (base, gain, mass) in enumerate(edges)
+        ]
+        if max(scores) > -1e299:
+            taken[int(np.argmax(scores))] += 1
+    return taken
+
+
+EDGES = st.lists(
+    st.tuples(
+        st.floats(-1, 1).map(lambda x: round(x, 3)),
+        st.floats(0.001, 20).map(lambda x: round(x, 3)),
+        st.integers(1, 400).map(float),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+def fair(edges: list[tuple[float, float, float]], found: list[int], most: list[float] | None = None) -> bool:
+    """Returns whether no visit would have gone elsewhere: the least taken is not below the best left."""
+    limits = most or [1e300] * len(edges)
+    last = min((b + g / (m + x - 1) for (b, g, m), x in zip(edges, found, strict=True) if x), default=9e9)
+    rest = zip(edges, found, limits, strict=True)
+    best = max((b + g / (m + x) for (b, g, m), x, limit in rest if x < limit), default=-9e9)
+    return last >= best - 1e-9
+
+
+@given(EDGES, st.integers(1, 3000))
+@settings(max_examples=300, deadline=None)
+def test_the_level_is_what_visits_one_by_one_come_to(edges: list[tuple[float, float, float]], k: int) -> None:
+    load(edges)
+    fill_in_kernel(WAVE, len(edges), k)
+    found = given_to(len(edges))
+    assert sum(found) == k
+    assert fair(edges, found)
+    expected = one_by_one(edges, k)
+    if found != expected:  # only ties may fall to other edges
+        assert fair(edges, expected)
+        assert sum(abs(a - b) for a, b in zip(found, expected, strict=True)) <= 2 * len(edges)
+
+
+@given(EDGES, st.integers(1, 500), st.data())
+@settings(max_examples=300, deadline=None)
+def test_live_edges_take_no_more_than_they_may(
+    edges: list[tuple[float, float, float]], k: int, data: st.DataObject
+) -> None:
+    limits = st.sampled_from([0.0, 1.0, 1e300])
+    most = data.draw(st.lists(limits, min_size=len(edges), max_size=len(edges)))
+    load(edges, most)
+    fill_live_in_kernel(WAVE, len(edges), k)
+    found = given_to(len(edges))
+    assert all(x <= limit for x, limit in zip(found, most, strict=True))
+    assert sum(found) == min(k, sum(most))
+    assert fair(edges, found, most)
+
+
+@pytest.mark.parametrize("k", [10**6, 10**9, 10**12])
+def test_a_huge_budget_is_split_at_once(k: int) -> None:
+    edges = [(0.1, 2.0, 1.0), (0.05, 1.0, 3.0), (0.1, 0.5, 1.0), (-0.9, 0.001, 1.0)]
+    load(edges)
+    fill_in_kernel(WAVE, 4, k)
+    found = given_to(4)
+    assert sum(found) == k
+    assert found[0] > found[2] > found[1]  # the two best values share it as their P do
+    assert found[0] / found[2] == pytest.approx(4.0, rel=0.01)
+
+
+def test_three_edges_end_at_one_score() -> None:
+    """By hand: equal values and nothing visited, so visits go as c P = 3 : 2 : 1 do."""
+    load([(0.0, 3.0, 1.0), (0.0, 2.0, 1.0), (0.0, 1.0, 1.0)])
+    fill_in_kernel(WAVE, 3, 12)
+    assert given_to(3) == [6, 4, 2]
+
+
+def test_visits_done_and_in_flight_count_before_any_is_given() -> None:
+    """By hand: the first edge has 5 of the 6 that it would get of 12; then one worth 0.1 more."""
+    load([(0.0, 3.0, 6.0), (0.0, 2.0, 1.0), (0.0, 1.0, 1.0)])
+    fill_in_kernel(WAVE, 3, 7)
+    assert given_to(3) == [1, 4, 2]
+    load([(0.0, 1.0, 1.0), (0.1, 1.0, 1.0)])
+    fill_in_kernel(WAVE, 2, 5)  # scores 1.1 .6 .433 .35 against 1 .5 .333: .433 goes before .333
+    assert given_to(2) == [2, 3]
+
+
+def test_a_root_budget_of_nine_and_fifty_is_split_as_two_three_and_four_and_in_proportion() -> None:
+    """P of 2/9, 3/9 and 4/9, nine visits: 2 + 3 + 4; of 50 collisions 11.1, 16.7, 22.2: 11 + 17 + 22."""
+    load([(0.0, 2 / 9, 1.0), (0.0, 3 / 9, 1.0), (0.0, 4 / 9, 1.0)])
+    fill_in_kernel(WAVE, 3, 9)
+    assert given_to(3) == [2, 3, 4]
+    divide_in_kernel(WAVE, 3, 50)
+    assert list(WAVE.floats[wave_kernel.PART : wave_kernel.PART + 3]) == [11.0, 17.0, 22.0]
+
+
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=40), st.integers(0, 10**9))
+@settings(max_examples=200, deadline=None)
+def test_collisions_are_divided_without_rest(visits: list[int], total: int) -> None:
+    if not sum(visits):
+        return
+    WAVE.counts[wave_kernel.SPLIT : wave_kernel.SPLIT + len(visits)] = visits
+    divide_in_kernel(WAVE, len(visits), total)
+    parts = WAVE.floats[wave_kernel.PART : wave_kernel.PART + len(visits)]
+    assert parts.sum() == total
+    for part, k in zip(parts, visits, strict=True):
+        assert abs(part - total * k / sum(visits)) < 1
+
+
+@given(st.floats(-1, 1), st.floats(0.001, 50), st.integers(1, 1000), st.floats(-1, 3))
+@settings(max_examples=300, deadline=None)
+def test_the_run_until_the_runner_up_overtakes_is_what_counting_comes_to(
+    base: float, gain: float, mass: int, rival: float
+) -> None:
+    run = overtake_in_kernel(base, gain, float(mass), rival)
+    if rival <= base:
+        assert run == allocate_kernel.FOREVER
+        return
+    counted = 1
+    while counted < 20_000 and base + gain / (mass + counted) > rival + 1e-12:
+        counted += 1
+    if counted < 20_000:
+        assert abs(run - counted) <= (1 if abs(base + gain / (mass + run) - rival) < 1e-9 else 0)

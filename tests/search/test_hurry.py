@@ -1,0 +1,109 @@
+"""Searches that wait for nothing: saving comes later, and batches are as large as they are told to be."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import chess
+
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.graph import arena_kernel
+from graphsearch.graph.view import show
+from graphsearch.search.loop import Pace
+from graphsearch.store.store import Store
+
+from ..support.graphs import check_invariants, records_below
+from ..support.reference import HashEvaluator
+
+
+def saved(graph: Graph) -> None:
+    """Waits until all is saved as it is by somebody who has other things to do."""
+    while not graph.save_soon():
+        time.sleep(0.01)
+
+
+def test_a_search_in_a_hurry_is_saved_when_there_is_time(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    board = chess.Board()
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        graph.tables_meanwhile = False
+        result = analyze(graph, board, Limits(visits=300), hurry=True)
+        assert result.visits == 300
+        assert show(path, board) is None
+        saved(graph)
+        node = show(path, board)
+        assert node is not None
+        assert node.visits == 300
+        with Store.open(path, read_only=True) as store:
+            assert [(run.visits, run.evaluations) for run in store.runs()] == [(300, result.evaluations)]
+            assert not store.roots()
+    with Store.open(path, read_only=True) as store:
+        assert len(store.runs()) == 1
+
+
+def test_closing_saves_what_a_search_in_a_hurry_left(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        for line in ("", "e2e4"):
+            board = chess.Board()
+            for move in line.split():
+                board.push_uci(move)
+            analyze(graph, board, Limits(visits=100), hurry=True)
+        whole = {key: record for key, (_, record) in records_below(graph, chess.Board()).items()}
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        again = records_below(graph, chess.Board())
+    assert {key: record for key, (_, record) in again.items()} == whole
+    with Store.open(path, read_only=True) as store:
+        assert len(store.runs()) == 2
+        assert len(store.roots()) == 2
+
+
+def test_a_search_in_a_hurry_makes_the_same_visits(tmp_path: Path) -> None:
+    found = []
+    for hurry in (False, True):
+        with Graph.open(tmp_path / f"{hurry}.graph", evaluator=HashEvaluator()) as graph:
+            result = analyze(graph, chess.Board(), Limits(visits=900), SearchParams(overlap=0), hurry=hurry)
+            found.append({move.move: (move.n, move.q) for move in result.node.moves})
+            check_invariants(graph, chess.Board())
+    assert found[0] == found[1]
+
+
+class SizedEvaluator(HashEvaluator):
+    """Notes the size of every batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        self.sizes.append(len(batch))
+        return super().evaluate(batch)
+
+
+def test_no_batch_is_larger_than_the_pace_allows() -> None:
+    evaluator = SizedEvaluator()
+    asked: list[tuple[int, float]] = []
+
+    def pace(leaves: int, seconds: float) -> int:
+        asked.append((leaves, seconds))
+        return 7
+
+    with Graph.open(None, evaluator=evaluator) as graph:
+        analyze(graph, chess.Board(), Limits(visits=500), SearchParams(minibatch_size=64), pace=pace)
+        check_invariants(graph, chess.Board())
+    assert max(evaluator.sizes) == 7
+    assert {leaves for leaves, _ in asked} <= set(evaluator.sizes) | {0}
+    assert all(seconds > 0 for leaves, seconds in asked if leaves)
+
+
+def test_evaluators_inside_the_kernels_follow_the_pace_too() -> None:
+    waves = [waves_of(lambda leaves, seconds: 8), waves_of(lambda leaves, seconds: 256)]
+    assert waves[0] > 2 * waves[1]
+
+
+def waves_of(pace: Pace) -> int:
+    with Graph.open(None, evaluator="uniform") as graph:
+        analyze(graph, chess.Board(), Limits(visits=4000), pace=pace)
+        return int(graph.arena.counters[arena_kernel.WAVES])

@@ -1,0 +1,258 @@
+"""No evaluation is ever paid for twice: the graph is the cache. A counting evaluator is the witness."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import chess
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.errors import EvaluatorError
+from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.position.board import key_of
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.verify import verify
+from graphsearch.sweep.opinions import second_opinion
+from graphsearch.sweep.reevaluate import reevaluate
+
+from ..conftest import ROOT
+from ..support.counting import CountingEvaluator
+from ..sweep.test_reevaluate import assert_same
+from ..sweep.test_refresh import ENDGAME, records_of, searched
+
+KILLS = 40 if os.environ.get("GRAPHSEARCH_FULL") else 4
+
+
+def moved(*sans: str) -> chess.Board:
+    board = chess.Board()
+    for san in sans:
+        board.push_san(san)
+    return board
+
+
+def assert_paid_once(evaluator: CountingEvaluator) -> None:
+    twice = [epd for epd, count in Counter(evaluator.asked).items() if count > 1]
+    assert evaluator.asked
+    assert not twice
+
+
+# ------------------------------------------------------------------ searches
+@pytest.mark.parametrize("batch", [1, 32])
+def test_a_search_that_stops_and_goes_on_pays_once(tmp_path: Path, batch: int) -> None:
+    evaluator, params = CountingEvaluator(), SearchParams(minibatch_size=batch)
+    for visits in (150, 1, 250):
+        with Graph.open(tmp_path / "a.graph", evaluator=evaluator) as graph:
+            analyze(graph, chess.Board(), Limits(visits=visits), params)
+    assert_paid_once(evaluator)
+
+
+def test_roots_that_transpose_share_what_was_paid(tmp_path: Path) -> None:
+    evaluator, params = CountingEvaluator(), SearchParams(minibatch_size=8)
+    roots = [moved("e4", "e5", "Nf3"), moved("Nf3", "e5", "e4"), moved(), moved("Nf3"), moved("e4", "e5")]
+    for root in roots:
+        with Graph.open(tmp_path / "a.graph", evaluator=evaluator) as graph:
+            analyze(graph, root, Limits(visits=150), params)
+    assert key_of(roots[0]) == key_of(roots[1])
+    assert_paid_once(evaluator)
+
+
+def test_a_search_with_little_memory_pays_once(tmp_path: Path) -> None:
+    evaluator = CountingEvaluator()
+    for _ in range(2):
+        with Graph.open(tmp_path / "a.graph", evaluator=evaluator, ram_bytes=8_000_000) as graph:
+            for _ in range(3):
+                analyze(graph, chess.Board(), Limits(visits=300), SearchParams(minibatch_size=16))
+                graph.pager.start_over()
+    assert_paid_once(evaluator)
+
+
+class Failing(CountingEvaluator):
+    """One that fails at every third batch, before it has done any work."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        self.calls += 1
+        if self.calls % 3 == 0:
+            raise EvaluatorError("it fails at every third batch")
+        return super().evaluate(batch)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_an_evaluator_that_fails_is_paid_once_for_what_it_answered(tmp_path: Path, beside: bool) -> None:
+    path, evaluator = tmp_path / "a.graph", Failing()
+    with Graph.open(path, evaluator="uniform") as graph:
+        analyze(graph, chess.Board(), Limits(visits=3000))
+    while True:
+        try:
+            if beside:
+                second_opinion(path, evaluator)
+            else:
+                reevaluate(path, evaluator)
+        except EvaluatorError:
+            continue
+        break
+    assert_paid_once(evaluator)
+
+
+def test_a_search_after_a_reevaluation_asks_about_new_positions_only(tmp_path: Path) -> None:
+    path = searched(tmp_path / "a.graph", ENDGAME, visits=300)
+    evaluator = CountingEvaluator("other")
+    reevaluate(path, evaluator)
+    with Graph.open(path, evaluator=evaluator) as graph:
+        analyze(graph, chess.Board(ENDGAME), Limits(visits=300), SearchParams(minibatch_size=8))
+    assert_paid_once(evaluator)
+
+
+# ------------------------------------------------------------------ kill -9
+# Forks a child for every line `WORK PATH LOG`, so that imports and compiler are paid for once. The child
+# works until it is done or killed; it notes all that it asks about, and is slow enough to be caught.
+HELPER = """
+import os, sys, time
+from pathlib import Path
+import chess
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.sweep import evaluating, opinions
+from graphsearch.sweep.opinions import second_opinion
+from graphsearch.sweep.reevaluate import reevaluate
+from graphsearch.store import merging
+from tests.support.counting import CountingEvaluator
+
+merging.FAN_OUT = 3
+for module in ("graphsearch.sweep.opinions", "graphsearch.sweep.reevaluate"):
+    sys.modules[module].SAVE_SECONDS = 0.0
+loop = sys.modules["graphsearch.search.loop"]
+loop.FIRST_FLUSH_SECONDS = loop.FLUSH_SECONDS = 0.0
+evaluating.FIRST_BATCH = evaluating.LARGEST_BATCH = 16
+
+class Slow(CountingEvaluator):
+    def evaluate(self, batch):
+        time.sleep(0.01)
+        return super().evaluate(batch)
+
+def do(work, path, log):
+    if work == "search":
+        with Graph.open(path, evaluator=Slow(log=log)) as graph:
+            analyze(graph, chess.Board(), Limits(visits=3000), SearchParams(minibatch_size=16))
+    elif work == "reevaluate":
+        reevaluate(path, Slow("other", log=log))
+    else:
+        second_opinion(path, Slow("other", log=log))
+
+for work in ("search", "second", "reevaluate"):  # compiles, before any fork
+    do(work, sys.argv[1], None)
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        work, path, log = line.split()
+        do(work, Path(path), Path(log))
+        os._exit(0)
+    print(child, flush=True)
+    os.waitpid(child, 0)
+    print("over", flush=True)
+"""
+
+Helper = subprocess.Popen[str]
+
+
+@pytest.fixture(scope="module")
+def helper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Helper]:
+    first = searched(tmp_path_factory.mktemp("helper") / "first.graph", chess.STARTING_FEN, visits=50)
+    command = [sys.executable, "-c", HELPER, str(first)]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def killed(helper: Helper, work: str, path: Path, log: Path, seconds: float) -> None:
+    """Has a child work and kills it after so many seconds."""
+    assert helper.stdin is not None
+    assert helper.stdout is not None
+    helper.stdin.write(f"{work} {path} {log}\n")
+    helper.stdin.flush()
+    child = int(helper.stdout.readline())
+    begin = log.stat().st_size if log.exists() else 0
+    with contextlib.suppress(ProcessLookupError):  # it may have finished
+        while not log.exists() or log.stat().st_size == begin:
+            time.sleep(0.005)  # until it has asked about something
+            os.kill(child, 0)
+        time.sleep(seconds)
+        os.kill(child, signal.SIGKILL)
+    assert helper.stdout.readline() == "over\n"
+
+
+def known_to(path: Path, work: str) -> set[str]:
+    """Returns the positions whose evaluation the file has."""
+    if work == "second":
+        with Store.open(path, read_only=True) as store:
+            rows = store.connection.execute("SELECT fen FROM opinion").fetchall()
+            return {chess.Board(fen).epd() for (fen,) in rows}
+    with Store.open(path, read_only=True) as store:
+        number = store.evaluator_number
+    return {board.epd() for board, record in records_of(path).values() if record.evaluator == number}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("work", ["search", "reevaluate", "second"])
+def test_what_was_saved_before_a_kill_is_not_paid_again(tmp_path: Path, helper: Helper, work: str) -> None:
+    path, log = tmp_path / "a.graph", tmp_path / "asked"
+    rng = random.Random(work)
+    searched(path, chess.STARTING_FEN, "e4", "d4 d5", visits=50 if work == "search" else 400)
+    saved = known_to(path, work) if work == "search" else set()
+    asked = 0
+    for _ in range(KILLS):
+        killed(helper, work, path, log, rng.random() * 0.3)
+        assert verify(path).problems == []
+        lines = log.read_text().splitlines()
+        again = set(lines[asked:]) & saved
+        assert not again, "asked about what the file knew when the work went on"
+        saved, asked = known_to(path, work), len(lines)
+    assert saved
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_reevaluation_killed_again_and_again_ends_like_one_that_was_not(
+    tmp_path: Path, helper: Helper
+) -> None:
+    path = searched(tmp_path / "a.graph", chess.STARTING_FEN, "e4", "d4 d5", visits=300)
+    whole = Path(shutil.copy(path, tmp_path / "whole.graph"))
+    reevaluate(whole, CountingEvaluator("other"))
+    rng = random.Random(8)
+    for _ in range(KILLS):
+        killed(helper, "reevaluate", path, tmp_path / "asked", rng.random() * 0.2)
+    reevaluate(path, CountingEvaluator("other"))
+    assert_same(path, whole)
+    assert verify(path).problems == []
+
+
+def test_a_file_that_was_left_in_the_middle_of_a_merge_opens_while_that_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from graphsearch.store import merging
+
+    path = searched(tmp_path / "a.graph", chess.STARTING_FEN, "e4", "d4 d5", visits=300)
+    monkeypatch.setattr(merging, "STEP_BLOCKS", 1)
+    for _ in range(5):
+        with Store.open(path) as store:
+            batch = next(store.scan())
+            store.append(batch.part(0, 30), fresh=0)
+            with store.rearranging():
+                merging.start(store.connection, store.catalog.segments)
+        with Graph.open(path, evaluator=CountingEvaluator()) as graph:
+            assert graph.pager.complete

@@ -1,0 +1,532 @@
+"""The search against a slow reference, and the rules it must hold."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import chess
+import numpy as np
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.errors import (
+    EvaluatorError,
+    EvaluatorMismatchError,
+    GraphSearchError,
+    InvalidParameterError,
+    InvalidPositionError,
+    StoreError,
+    UnsavedError,
+)
+from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.evaluators.table import TableEntry, TableEvaluator
+from graphsearch.graph import arena_kernel
+from graphsearch.graph.view import show
+from graphsearch.position.board import key_of
+from graphsearch.store.store import Store
+
+from ..support.graphs import check_invariants, numbers_below, records_below
+from ..support.reference import HashEvaluator, ReferenceSearch
+
+KIWIPETE = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1"
+POSITIONS = {
+    "start": chess.STARTING_FEN,
+    "kiwipete": KIWIPETE,
+    "pawn ending": "8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1",
+    "bare rooks": "8/8/4k3/8/8/4K3/8/R6r w - - 0 1",
+    "clock runs out": "8/8/4k3/8/8/4K3/4P3/R6r w - - 93 80",
+    "few men": "8/8/8/8/3k4/8/3P4/3K4 b - - 0 1",
+    "promotion": "8/P6k/8/8/8/8/p6K/8 w - - 0 1",
+    "mate near": "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1",
+}
+ONE = SearchParams(minibatch_size=1)
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+@pytest.mark.parametrize("ratio", [1.0, 2.5, float("inf")])
+def test_batch_of_one_is_sequential_puct_to_the_last_number(name: str, ratio: float) -> None:
+    board = chess.Board(POSITIONS[name])
+    params = SearchParams(minibatch_size=1, catch_up_ratio=ratio)
+    reference = ReferenceSearch(HashEvaluator(), params)
+    reference.run(board, 700)
+    with Graph.open(None, evaluator=HashEvaluator()) as graph:
+        result = analyze(graph, board, Limits(visits=700), params)
+        found = check_invariants(graph, board)
+    assert result.catch_ups == reference.catch_ups
+    assert {key for key, node in reference.nodes.items()} == set(found)
+    for key, (position, record) in found.items():
+        node = reference.nodes[key]
+        assert record.v == pytest.approx(node.v, abs=0), position.fen()
+        edges = len(record.edges)
+        assert [e.n for e in record.edges] == node.n[:edges], position.fen()
+        assert [e.r for e in record.edges] == node.r[:edges]
+        assert [e.q for e in record.edges if e.n > e.r] == [
+            q for q, n, r in zip(node.q, node.n, node.r, strict=True) if n > r
+        ]
+        assert not any(node.n[edges:])
+        assert [e.d for e in record.edges] == node.edge_d[:edges], position.fen()
+        assert record.bounds == node.bounds(), position.fen()
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+@pytest.mark.parametrize("batch", [2, 16, 256])
+def test_invariants_hold_after_waves_of_every_size(name: str, batch: int) -> None:
+    board = chess.Board(POSITIONS[name])
+    with Graph.open(None, evaluator=HashEvaluator()) as graph:
+        result = analyze(graph, board, Limits(visits=1500), SearchParams(minibatch_size=batch))
+        check_invariants(graph, board)
+        assert result.visits == result.node.visits
+        assert result.visits == 1500 or result.stop_reason == "proven"
+        assert graph.arena.counters[arena_kernel.AHEAD] == 0
+
+
+def test_no_position_is_evaluated_twice() -> None:
+    evaluator = HashEvaluator()
+    with Graph.open(None, evaluator=evaluator) as graph:
+        result = analyze(graph, chess.Board(), Limits(visits=3000), SearchParams(minibatch_size=64))
+    assert len(evaluator.asked) == len(set(evaluator.asked)) == result.evaluations
+    assert result.catch_ups > 0
+
+
+def test_two_move_orders_are_one_record() -> None:
+    a, b = chess.Board(), chess.Board()
+    for san in ("e4", "e5", "Nf3"):
+        a.push_san(san)
+    for san in ("Nf3", "e5", "e4"):
+        b.push_san(san)
+    assert a.halfmove_clock != b.halfmove_clock
+    with Graph.open(None, evaluator=HashEvaluator()) as graph:
+        analyze(graph, a, Limits(visits=200), ONE)
+        again = analyze(graph, b, Limits(visits=1), ONE)
+        assert again.visits == 201
+        record = graph.read(b)
+        assert record == graph.read(a)
+
+
+@pytest.mark.parametrize("batch", [1, 32])
+def test_limits_are_met_exactly_and_add_to_what_is_there(tmp_path: Path, batch: int) -> None:
+    params = SearchParams(minibatch_size=batch)
+    path = tmp_path / "a.graph"
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        assert analyze(graph, chess.Board(), Limits(visits=100), params).visits == 100
+        assert analyze(graph, chess.Board(), Limits(visits=57), params).visits == 157
+        assert analyze(graph, chess.Board(), Limits(evaluations=33), params).evaluations == 33
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        before = show(path, chess.Board())
+        assert before is not None
+        assert analyze(graph, chess.Board(), Limits(visits=1), params).visits == before.visits + 1
+
+
+def test_a_record_keeps_the_run_that_evaluated_it(tmp_path: Path) -> None:
+    board, path = chess.Board(POSITIONS["mate near"]), tmp_path / "a.graph"
+    runs: dict[int, int] = {}
+    for run in (1, 2, 3):
+        with Graph.open(path, evaluator="uniform") as graph:
+            analyze(graph, board, Limits(visits=200), SearchParams(minibatch_size=16))
+            found = records_below(graph, board)
+        for key, (_, record) in found.items():
+            assert record.run == runs.setdefault(key, run)
+            assert record.evaluator == (0 if record.terminal else 1)
+        board.push(next(iter(board.legal_moves)))
+    assert set(runs.values()) == {1, 2, 3}
+    assert any(record.terminal and record.run for _, record in found.values())
+
+
+def test_a_graph_without_a_file_knows_no_runs() -> None:
+    with Graph.open(None, evaluator="uniform") as graph:
+        analyze(graph, chess.Board(), Limits(visits=50))
+        assert {record.run for _, record in records_below(graph, chess.Board()).values()} == {0}
+
+
+@pytest.mark.parametrize("name", ["kiwipete", "bare rooks", "clock runs out"])
+def test_stopped_and_resumed_is_one_run_at_batch_one(tmp_path: Path, name: str) -> None:
+    board = chess.Board(POSITIONS[name])
+    with Graph.open(None, evaluator=HashEvaluator()) as graph:
+        analyze(graph, board, Limits(visits=900), ONE)
+        whole = numbers_below(graph, board)
+    for visits in (1, 299, 500, 100):
+        with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
+            analyze(graph, board, Limits(visits=visits), ONE)
+    with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
+        parts = numbers_below(graph, board)
+    assert parts == whole
+
+
+class StoppingEvaluator(HashEvaluator):
+    """Sets an event after some calls, as a signal would."""
+
+    def __init__(self, stop: threading.Event, calls: int) -> None:
+        super().__init__()
+        self.stop, self.left = stop, calls
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        self.left -= 1
+        if self.left == 0:
+            self.stop.set()
+        return super().evaluate(batch)
+
+
+@pytest.mark.parametrize("waves", [1, 2, 7, 20])
+def test_stopped_at_any_wave_and_resumed_is_one_run(tmp_path: Path, waves: int) -> None:
+    """Without overlap: what is in flight when the next wave is gathered is not there after a stop."""
+    board, params, limit = chess.Board(KIWIPETE), SearchParams(minibatch_size=48, overlap=0), 2000
+    with Graph.open(None, evaluator=HashEvaluator()) as graph:
+        analyze(graph, board, Limits(visits=limit), params)
+        whole = numbers_below(graph, board)
+    stop = threading.Event()
+    with Graph.open(tmp_path / "a.graph", evaluator=StoppingEvaluator(stop, waves)) as graph:
+        first = analyze(graph, board, Limits(visits=limit), params, stop=stop)
+        assert first.stop_reason == "stop"
+    with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
+        analyze(graph, board, Limits(visits=limit - first.visits), params)
+        parts = numbers_below(graph, board)
+    assert parts == whole
+
+
+@pytest.mark.parametrize(
+    "answer", [(float("nan"), 0, 0), (0.5, 0.1, 0.1), (-0.5, 1.0, 0.5)], ids=["nan", "sum", "negative"]
+)
+def test_an_answer_that_is_no_probability_is_refused(answer: tuple[float, float, float]) -> None:
+    evaluator = TableEvaluator({}, TableEntry(answer, {}))
+    with Graph.open(None, evaluator=evaluator) as graph, pytest.raises(EvaluatorError, match="probability"):
+        analyze(graph, chess.Board(), Limits(visits=5))
+
+
+def test_a_file_is_bound_to_its_evaluator(tmp_path: Path) -> None:
+    with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
+        analyze(graph, chess.Board(), Limits(visits=5))
+    with pytest.raises(EvaluatorMismatchError, match="uniform"):
+        Graph.open(tmp_path / "a.graph", evaluator="uniform")
+
+
+def test_an_illegal_position_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with Graph.open(tmp_path / "a.graph", evaluator="uniform") as graph:
+        with pytest.raises(InvalidPositionError, match="illegal position"):
+            analyze(graph, chess.Board("8/8/8/8/8/8/8/K7 w - - 0 1"), Limits(visits=5))
+        assert graph.node_count == 0
+
+
+@pytest.mark.parametrize(
+    ("fen", "q"),
+    [
+        ("rnb1kbnr/pppp1ppp/8/4p3/6Pq/5P2/PPPPP2P/RNBQKBNR w KQkq - 1 3", -1.0),
+        ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", 0.0),
+        ("8/8/8/8/8/8/8/K1k5 w - - 0 1", 0.0),
+    ],
+)
+def test_a_finished_game_has_an_exact_value_and_no_moves(fen: str, q: float) -> None:
+    with Graph.open(None, evaluator="uniform") as graph:
+        result = analyze(graph, chess.Board(fen), Limits(visits=50))
+    assert result.node.q == q
+    assert result.bestmove is None
+    assert result.node.moves == ()
+    assert result.stop_reason == "finished"
+
+
+def test_mate_in_one_is_found_and_proven() -> None:
+    board = chess.Board(POSITIONS["mate near"])
+    with Graph.open(None, evaluator="uniform") as graph:
+        result = analyze(graph, board, Limits(visits=400))
+    best = result.node.moves[0]
+    assert (best.san, best.mate, best.bounds, best.q) == ("Rd8#", 1, (1, 1), 1.0)
+
+
+# --------------------------------------------------------------------------- draws that belong to the path
+
+
+class LostForWhite(HashEvaluator):
+    """White is lost in every position, and all moves look alike."""
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        answer = super().evaluate(batch)
+        white = (batch.words[:, 8] & 1) == 0
+        answer.wdl[white] = (0.05, 0.05, 0.9)
+        answer.wdl[~white] = (0.9, 0.05, 0.05)
+        lengths = np.diff(batch.offsets)
+        answer.priors[:] = np.repeat(1 / lengths, lengths)
+        return answer
+
+
+@pytest.mark.parametrize("batch", [1, 16])
+def test_a_perpetual_is_worth_about_a_draw(batch: int) -> None:
+    # White, two rooks down, checks on e8 and h5 for ever
+    board = chess.Board("6k1/6p1/8/7Q/8/8/rr4PP/7K w - - 0 1")
+    with Graph.open(None, evaluator=LostForWhite()) as graph:
+        result = analyze(graph, board, Limits(visits=4000), SearchParams(minibatch_size=batch))
+        check_invariants(graph, board)
+        assert graph.arena.counters[arena_kernel.PATH_DRAWS] > 0
+    assert result.node.moves[0].san == "Qe8+"
+    assert result.node.moves[0].q == pytest.approx(0, abs=0.25)
+
+
+def test_a_repetition_is_drawn_on_its_path_and_not_in_the_shared_record() -> None:
+    # two bare kings with a locked pawn pair: every line repeats
+    board = chess.Board("7k/8/8/p7/P7/8/8/K7 w - - 0 1")
+    evaluator = TableEvaluator({}, TableEntry((0.9, 0.05, 0.05), {}))
+    with Graph.open(None, evaluator=evaluator) as graph:
+        analyze(graph, board, Limits(visits=4000), ONE)
+        found = check_invariants(graph, board)
+    drawn = [edge for _, record in found.values() for edge in record.edges if edge.r]
+    assert drawn
+    assert all(record.bounds == (-1, 1) for _, record in found.values() if not record.terminal)
+
+
+def test_mate_on_the_hundredth_ply_wins_and_anything_else_draws() -> None:
+    board = chess.Board("7k/8/6K1/8/8/8/8/R7 w - - 99 120")
+    evaluator = TableEvaluator({}, TableEntry((0.2, 0.2, 0.6), {}))
+    with Graph.open(None, evaluator=evaluator) as graph:
+        result = analyze(graph, board, Limits(visits=300), ONE)
+    values = {move.san: move.q for move in result.node.moves if move.n}
+    assert values.pop("Ra8#") == 1.0
+    assert values
+    assert set(values.values()) == {0.0}
+
+
+GAME = "Nf3 Nf6 Ng1 Ng8 Nf3 Nf6 Ng1"  # Ng8 would be the third start position
+
+
+def test_a_third_occurrence_by_the_game_before_is_a_draw_that_is_not_kept(tmp_path: Path) -> None:
+    board = chess.Board()
+    for san in GAME.split():
+        board.push_san(san)
+    evaluator = TableEvaluator({}, TableEntry((0.6, 0.2, 0.2), {}))
+    path = tmp_path / "a.graph"
+    with Graph.open(path, evaluator=evaluator) as graph:
+        drawn = analyze(graph, board, Limits(visits=400), ONE)
+        assert graph.arena.counters[arena_kernel.HISTORY_DRAWS] > 0
+        check_invariants(graph, board)
+        kept = graph.read(board)
+    assert kept is not None
+    third = next(move for move in drawn.node.moves if move.san == "Ng8")
+    assert third.n > 0
+    assert third.q == 0.0
+    assert drawn.visits == 400 > kept.visits
+    assert all(edge.r == 0 for edge in kept.edges)
+    reread = show(path, board)
+    assert reread is not None
+    assert reread.visits == kept.visits
+
+
+def test_saving_in_the_middle_keeps_the_session_of_a_game(tmp_path: Path) -> None:
+    board = chess.Board()
+    for san in GAME.split():
+        board.push_san(san)
+    with Graph.open(None, evaluator=HashEvaluator()) as graph:
+        analyze(graph, board, Limits(visits=300), ONE)
+        whole = numbers_below(graph, board)
+    with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
+        seen = []
+
+        def save(_: object) -> None:
+            seen.append(graph.flush())
+
+        analyze(graph, board, Limits(visits=300), ONE, on_progress=save, interval=0.0)
+        parts = numbers_below(graph, board)
+    assert len(seen) > 100
+    assert parts == whole
+
+
+# --------------------------------------------------------------------------- lost records
+
+
+@pytest.mark.parametrize("batch", [1, 64])
+def test_a_graph_that_lost_a_third_of_its_records_searches_on(tmp_path: Path, batch: int) -> None:
+    board, params = chess.Board(KIWIPETE), SearchParams(minibatch_size=batch)
+    path = tmp_path / "a.graph"
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        before = analyze(graph, board, Limits(visits=2000), params)
+    with Graph.open(None, evaluator=HashEvaluator()) as graph:
+        kept = _load_without(path, graph, share=0.3, seed=5)
+        assert kept < before.nodes
+        after = analyze(graph, board, Limits(visits=2000), params)
+        check_invariants(graph, board, lost=True)
+        assert graph.arena.counters[arena_kernel.AHEAD] > 0
+        assert np.isfinite(after.node.q)
+        assert after.evaluations > 0
+
+
+def _load_without(path: Path, graph: Graph, *, share: float, seed: int) -> int:
+    from graphsearch.record.node import RecordBatch
+    from graphsearch.store.store import Store
+
+    random = np.random.default_rng(seed)
+    root = key_of(chess.Board(KIWIPETE))
+    with Store.open(path, read_only=True) as store:
+        for batch in store.scan():
+            records = [batch.record(i) for i in range(len(batch))]
+            kept = [r for r in records if random.random() > share or r.words[9] == root]
+            graph.arena.load(RecordBatch.from_records(kept))
+    return graph.node_count
+
+
+def test_a_lost_child_keeps_the_value_of_its_edge_until_it_has_caught_up(tmp_path: Path) -> None:
+    from graphsearch.record.node import RecordBatch
+    from graphsearch.store.store import Store
+
+    board = chess.Board("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1")
+    path = tmp_path / "a.graph"
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        analyze(graph, board, Limits(visits=3000), ONE)
+        record = graph.read(board)
+    assert record is not None
+    with Graph.open(None, evaluator=HashEvaluator()) as graph:
+        with Store.open(path, read_only=True) as store:
+            rows = [batch.record(i) for batch in store.scan() for i in range(len(batch))]
+        graph.arena.load(RecordBatch.from_records([r for r in rows if r.words[9] == record.words[9]]))
+        analyze(graph, board, Limits(visits=1), ONE)
+        after = graph.read(board)
+    assert after is not None
+    moved = [(a, b) for a, b in zip(record.edges, after.edges, strict=True) if a != b]
+    assert len(moved) == 1
+    (old, new) = moved[0]
+    assert new.n == old.n + 1
+    assert old.n > 100
+    assert abs(new.q - old.q) <= 2 / old.n
+
+
+# --------------------------------------------------------------------------- one key, one memory
+
+
+def test_a_search_from_a_position_inside_the_graph_starts_from_its_visits() -> None:
+    board = chess.Board()
+    with Graph.open(None, evaluator=HashEvaluator()) as graph:
+        first = analyze(graph, board, Limits(visits=1000), ONE)
+        assert first.bestmove is not None
+        board.push(first.bestmove)
+        inside = graph.read(board)
+        assert inside is not None
+        again = analyze(graph, board, Limits(visits=10), ONE)
+    assert again.visits == inside.visits + 10
+
+
+def test_a_child_improved_elsewhere_reaches_its_parent_at_the_next_visit() -> None:
+    # a naive graph search would keep the parent's old q: it only adds what passes through the parent
+    board = chess.Board()
+    with Graph.open(None, evaluator=HashEvaluator()) as graph:
+        first = analyze(graph, board, Limits(visits=400), SearchParams(minibatch_size=1, catch_up_ratio=1.0))
+        best = first.node.moves[0]
+        child = board.copy()
+        child.push(best.move)
+        improved = analyze(graph, child, Limits(visits=5000), ONE)
+        analyze(graph, board, Limits(visits=60), ONE)
+        after = next(
+            m for m in analyze(graph, board, Limits(visits=1), ONE).node.moves if m.move == best.move
+        )
+        assert after.q == pytest.approx(-improved.node.q, abs=0.02)
+        assert after.n > best.n
+
+
+def test_a_parent_is_not_dragged_by_visits_it_never_chose() -> None:
+    # the visits a child got elsewhere change its Q, never the n of an edge that did not ask for them
+    board = chess.Board()
+    with Graph.open(None, evaluator=HashEvaluator()) as graph:
+        first = analyze(graph, board, Limits(visits=400), ONE)
+        worst = min((m for m in first.node.moves if m.n), key=lambda m: m.n)
+        child = board.copy()
+        child.push(worst.move)
+        analyze(graph, child, Limits(visits=3000), ONE)
+        unchanged = graph.read(board)
+        assert unchanged is not None
+        assert unchanged.visits == 400
+        later = analyze(graph, board, Limits(visits=200), ONE)
+    assert later.node.moves[0].move != worst.move
+    assert later.visits == 600
+
+
+# --------------------------------------------------------------------------- wrong use
+
+
+def test_a_search_that_ends_before_its_first_wave_still_answers() -> None:
+    stop = threading.Event()
+    stop.set()
+    for limits, event in ((Limits(seconds=1e-300), None), (Limits(), stop)):
+        with Graph.open(None, evaluator="uniform") as graph:
+            result = analyze(graph, chess.Board(), limits, stop=event)
+        assert result.visits == 1
+        assert result.bestmove is not None
+
+
+def test_a_second_search_on_a_graph_is_refused_while_one_runs() -> None:
+    with Graph.open(None, evaluator="uniform") as graph:
+        refused = []
+
+        def again(_: object) -> None:
+            with pytest.raises(GraphSearchError, match="running"):
+                analyze(graph, chess.Board(), Limits(visits=1))
+            refused.append(1)
+
+        result = analyze(graph, chess.Board(), Limits(visits=500), ONE, on_progress=again, interval=0.0)
+        assert refused
+        assert result.visits == 500
+        assert analyze(graph, chess.Board(), Limits(visits=1), ONE).visits == 501
+
+
+def test_a_closed_graph_is_not_searched(tmp_path: Path) -> None:
+    graph = Graph.open(tmp_path / "a.graph", evaluator="uniform")
+    analyze(graph, chess.Board(), Limits(visits=10))
+    graph.close()
+    graph.close()
+    with pytest.raises(StoreError, match="closed"):
+        analyze(graph, chess.Board(), Limits(visits=10))
+
+
+def test_what_could_not_be_saved_is_still_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Graph.open(tmp_path / "a.graph", evaluator="uniform") as graph:
+
+        def fail(self: Store, batch: object, *, fresh: int) -> None:
+            raise StoreError("the disk is full")
+
+        monkeypatch.setattr(Store, "append", fail)
+        with pytest.raises(UnsavedError, match="full") as caught:
+            analyze(graph, chess.Board(), Limits(visits=100))
+        assert caught.value.result.visits == 100
+        monkeypatch.undo()
+        assert analyze(graph, chess.Board(), Limits(visits=1)).saved_nodes > 50
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"cpuct_base": float("inf")},
+        {"fpu_value": 1e308},
+        {"cpuct": "2"},
+        {"minibatch_size": 2.5},
+        {"cpuct": True},
+    ],
+)
+def test_parameters_that_would_spoil_a_search_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameterError):
+        SearchParams(**fields)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"visits": 10**30}, {"visits": 10.5}, {"evaluations": "5"}, {"seconds": float("nan")}]
+)
+def test_limits_that_cannot_be_counted_are_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(InvalidParameterError):
+        Limits(**fields)
+
+
+def test_an_error_inside_an_evaluator_is_an_evaluator_error() -> None:
+    class Fails(HashEvaluator):
+        def evaluate(self, batch: PositionBatch) -> Evaluation:
+            raise ZeroDivisionError("x / 0")
+
+    graph = Graph.open(None, evaluator=Fails())
+    with graph, pytest.raises(EvaluatorError, match="ZeroDivisionError"):
+        analyze(graph, chess.Board(), Limits(visits=5))
+
+
+@pytest.mark.parametrize("batch", [1, 64])
+def test_mate_in_two_is_found_without_knowledge(batch: int) -> None:
+    # 1. Ra6 bxa6 2. b7#, or any bishop move 2. Rxa7#
+    board = chess.Board("kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1")
+    with Graph.open(None, evaluator="uniform") as graph:
+        result = analyze(graph, board, Limits(visits=20_000), SearchParams(minibatch_size=batch))
+        check_invariants(graph, board)
+    best = result.node.moves[0]
+    assert best.san == "Ra6"
+    assert best.q is not None
+    assert best.q > 0.9

@@ -1,0 +1,172 @@
+"""Small books, written into the tables by hand."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import chess
+
+from graphsearch.book.shape import Shape, read_shape
+from graphsearch.position.board import key_of
+from graphsearch.record.provenance import EvaluatorIdentity
+from graphsearch.store.migrations import FORMAT_VERSION, migrations
+from graphsearch.store.store import Store
+
+UNIFORM = EvaluatorIdentity("uniform", "", {}, "uniform")
+CONFIG = '[book]\nside = "{side}"\nmax_ply = 24\n'
+
+
+@dataclass
+class Handmade:
+    """A book in the making: positions by line, moves by position."""
+
+    name: str = "white"
+    side: str = "white"
+    config: str = ""
+    rows: dict[str, dict[str, object]] = field(default_factory=dict)
+    moves: list[dict[str, object]] = field(default_factory=list)
+    roots: list[str] = field(default_factory=list)
+    games: list[tuple[str, str, int]] = field(default_factory=list)
+
+    def put(self, line: str, state: str, value: float | None = None, **columns: object) -> str:
+        """Puts a position in by the moves that lead to it from the start; returns its key."""
+        return self.put_board(board_after(line), state, value, **columns)
+
+    def put_board(self, board: chess.Board, state: str, value: float | None = None, **columns: object) -> str:
+        key = key_text(board)
+        empty = {"outside": None, "outside_move": None, "priority": None}
+        row = {"key": key, "fen": board.fen(), "ply": board.ply(), "state": state, "value": value}
+        self.rows[key] = row | empty | columns
+        return key
+
+    def root(self, line: str = "") -> None:
+        self.roots.append(key_text(board_after(line)))
+
+    def link(self, line: str, san: str, p: float = 0.1, value: float | None = None) -> None:
+        """Puts in a move of a position."""
+        self.link_board(board_after(line), san, p, value)
+
+    def link_board(self, board: chess.Board, san: str, p: float = 0.1, value: float | None = None) -> None:
+        move, after = board.parse_san(san), board.copy(stack=False)
+        after.push(move)
+        row = {"key": key_text(board), "move": move.uci(), "san": board.san(move), "child": key_text(after)}
+        self.moves.append(row | {"p": p, "value": value})
+
+    def played(self, line: str, san: str, number: int) -> None:
+        """Puts in imported games with a move."""
+        board = board_after(line)
+        self.games.append((key_text(board), board.parse_san(san).uci(), number))
+
+    def write(self, path: Path) -> Path:
+        """Writes it into a graph file, which is made if it is not there."""
+        identity = None if path.exists() else UNIFORM
+        with Store.open(path, identity=identity, create=True) as store, store.transaction():
+            self.write_to(store.connection)
+        return path
+
+    def shape(self) -> Shape:
+        """Returns the book as it is read, without a file."""
+        connection = sqlite3.connect(":memory:")
+        for script in migrations().values():
+            connection.executescript(script)
+        self.write_to(connection)
+        store = SimpleNamespace(path=Path("here"), connection=connection, format_version=FORMAT_VERSION)
+        return read_shape(cast(Store, store), self.name)
+
+    def write_to(self, connection: sqlite3.Connection) -> None:
+        execute, many = connection.execute, connection.executemany
+        config = self.config or CONFIG.format(side=self.side)
+        book = execute(
+            "INSERT INTO book (name, side, config, created, updated) VALUES (?, ?, ?, 'now', 'now')",
+            (self.name, self.side, config),
+        ).lastrowid
+        many(
+            "INSERT INTO book_position (book, key, fen, ply, state, value, outside, outside_move, priority,"
+            f" book_run) VALUES ({book}, :key, :fen, :ply, :state, :value, :outside, :outside_move,"
+            " :priority, 1)",
+            self.rows.values(),
+        )
+        many(
+            "INSERT INTO book_move (book, key, move, san, child, rule, p, n, value, book_run)"
+            f" VALUES ({book}, :key, :move, :san, :child, 'own_cp', :p, 1, :value, 1)",
+            self.moves,
+        )
+        many(
+            f"INSERT INTO book_root (book, key, fen, origin) VALUES ({book}, ?, ?, 'root')",
+            [(key, self.rows[key]["fen"]) for key in self.roots],
+        )
+        many(
+            "INSERT OR REPLACE INTO game_move (key, move, san, white) VALUES (?, ?, '', ?)",
+            self.games,
+        )
+
+
+def board_after(line: str) -> chess.Board:
+    """Returns the position after a line from the start, without history."""
+    board = chess.Board()
+    for san in line.split():
+        board.push_san(san)
+    return board.copy(stack=False)
+
+
+def key_text(board: chess.Board) -> str:
+    return f"{key_of(board):016x}"
+
+
+def small_book() -> Handmade:
+    """Returns a White repertoire of 1. e4 and 1. d4 with some replies, of which leaves wait."""
+    book = Handmade()
+    book.root()
+    book.put("", "open", 0.1, outside=0.02, outside_move="c2c4")
+    for first, value in (("e4", 0.1), ("d4", 0.05)):
+        book.link("", first, 0.4, value)
+    book.put("e4", "open", -0.1, outside=-0.3, outside_move="g7g5")
+    book.link("e4", "e5", 0.3, -0.1)
+    book.link("e4", "c5", 0.4, -0.12)
+    book.put("e4 e5", "leaf", None, priority=3.0)
+    book.put("e4 c5", "leaf", 0.12, priority=1.5)
+    book.put("d4", "open", -0.05)
+    book.link("d4", "d5", 0.5, -0.05)
+    book.put("d4 d5", "leaf", 0.05, priority=None)
+    return book
+
+
+def random_book(seed: int, *, transpose: bool, plies: int = 4) -> Handmade:
+    """Returns a book of few positions around random moves; without `transpose` it is a tree."""
+    rng = random.Random(seed)
+    book = Handmade(side="both")
+    book.root()
+    _grow(book, chess.Board(), rng, transpose, plies)
+    return book
+
+
+def _grow(book: Handmade, board: chess.Board, rng: random.Random, transpose: bool, plies: int) -> None:
+    value = round(rng.uniform(-0.9, 0.9), 1)
+    moves = ["e2e4", "d2d4", "g1f3", "e7e5", "d7d5", "g8f6"] if transpose else []
+    legal = [move for move in board.legal_moves if not moves or move.uci() in moves]
+    chosen = rng.sample(legal, min(len(legal), rng.choice([1, 2, 2, 3])))
+    if not plies or not chosen or rng.random() < 0.2 < plies / 10:
+        book.put_board(board, rng.choice(["leaf", "end"]), value if rng.random() < 0.9 else None)
+        return
+    outside = round(rng.uniform(-0.9, 0.9), 1) if rng.random() < 0.4 else None
+    other = next((move for move in board.legal_moves if move not in chosen), None)
+    if other is None or len(book.rows) > 12:
+        outside = None
+    book.put_board(
+        board,
+        "open",
+        value,
+        outside=outside,
+        outside_move=other.uci() if outside is not None and other else None,
+    )
+    for move in chosen:
+        after = board.copy(stack=False)
+        after.push(move)
+        book.link_board(board, board.san(move), round(rng.random(), 2), round(rng.uniform(-0.9, 0.9), 1))
+        if key_text(after) not in book.rows:
+            _grow(book, after, rng, transpose, plies - 1)

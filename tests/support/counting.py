@@ -1,0 +1,57 @@
+"""An evaluator that remembers what it was asked, to show that nothing is paid for twice."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import chess
+import numpy as np
+
+from graphsearch.evaluators.kinds import EXTERNAL
+from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.record.provenance import EvaluatorIdentity
+
+from .reference import hashed_answer
+
+
+class CountingEvaluator:
+    """Arbitrary but fixed answers for each name; `hash` answers as `HashEvaluator`.
+
+    Attributes:
+      asked: EPD of every position, as often as it was asked about.
+      fail_after: positions after which it fails, None for never.
+      log: a file that gets them too, for a process that is killed.
+    """
+
+    kernel_kind = EXTERNAL
+    temperature = 1.0
+
+    def __init__(self, name: str = "hash", *, fail_after: int | None = None, log: Path | None = None) -> None:
+        self.identity = EvaluatorIdentity(name)
+        self.name = name
+        self.asked: list[str] = []
+        self.fail_after = fail_after
+        self.log = log
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        wdl, priors = [], []
+        for board, moves in batch.boards():
+            if self.fail_after is not None and len(self.asked) >= self.fail_after:
+                raise RuntimeError("out of order")
+            self.asked.append(board.epd())
+            values, p = self._answer(board, moves)
+            wdl.append(values)
+            priors += p
+        if self.log:
+            with self.log.open("a") as file:
+                file.writelines(f"{epd}\n" for epd in self.asked[-len(batch) :])
+        return Evaluation(np.array(wdl, np.float32).reshape(-1, 3), np.array(priors, np.float32))
+
+    def _answer(self, board: chess.Board, moves: list[chess.Move]) -> tuple[list[float], list[float]]:
+        if self.name == "hash":
+            return hashed_answer(board, moves)
+        digest = hashlib.sha512((self.name + board.epd()).encode()).digest()
+        raw = [1 + digest[i] for i in range(3)]
+        weights = [(1 + digest[3 + (m.to_square * 5 + m.from_square) % 61]) ** 2 for m in moves]
+        return [x / sum(raw) for x in raw], [w / sum(weights) for w in weights]

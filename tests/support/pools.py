@@ -1,0 +1,183 @@
+"""Evaluators for pools, made in the worker: answers from a hash, slow ones, and ones that go wrong once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import chess
+
+from graphsearch.errors import EvaluatorError
+from graphsearch.evaluators.kinds import EXTERNAL
+from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.record.provenance import EvaluatorIdentity
+from tests.conftest import ROOT
+from tests.support.reference import HashEvaluator
+
+SECONDS = 30.0  # that a test waits for what must come
+
+
+class OddError(EvaluatorError):
+    """An exception that does not survive pickling: it wants more than its text."""
+
+    def __init__(self, board: str, code: int) -> None:
+        super().__init__(f"engine code {code} at {board}")
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """Makes a `HashEvaluator` that takes its time, keeps a log, and misbehaves if told to.
+
+    Attributes:
+      log: a folder; each process lists what it evaluated there, in a file named after its process number.
+      seconds: for each position.
+      bad: the EPD of a position that goes wrong, in the way `how` says: `die`, `hang`, `raise`, `odd`,
+        `exit` or `shape`.
+      once: a file; it goes wrong only if that can be made.
+    """
+
+    log: Path
+    seconds: float = 0.0
+    bad: str = ""
+    how: str = ""
+    once: Path | None = None
+
+    def __call__(self) -> LoggedEvaluator:
+        if self.how == "unmakeable":
+            raise EvaluatorError("the network nowhere.pb.gz cannot be read")
+        if self.how == "die at start":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return LoggedEvaluator(self)
+
+
+class LoggedEvaluator:
+    """What `Oracle` makes."""
+
+    kernel_kind = EXTERNAL
+    temperature = 1.0
+    notes = ("a note",)
+
+    def __init__(self, oracle: Oracle) -> None:
+        self.oracle = oracle
+        self.identity = EvaluatorIdentity("hash", f"{os.getpid()}" if oracle.how == "differ" else "")
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        names = [board.epd() for board, _ in batch.boards()]
+        found = HashEvaluator().evaluate(batch)
+        for name in names:
+            time.sleep(self.oracle.seconds)
+            if name == self.oracle.bad and self._goes_wrong():
+                found = self._misbehave(name, found)
+        with (self.oracle.log / str(os.getpid())).open("a") as file:
+            file.write("".join(f"{name}\n" for name in names))
+        return found
+
+    def _goes_wrong(self) -> bool:
+        if self.oracle.once is None:
+            return True
+        try:
+            self.oracle.once.touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
+
+    def _misbehave(self, name: str, found: Evaluation) -> Evaluation:
+        how = self.oracle.how
+        if how == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if how == "hang":
+            time.sleep(600)
+        if how == "raise":
+            raise ZeroDivisionError("division by zero")
+        if how == "odd":
+            raise OddError(name, 7)
+        if how == "exit":
+            sys.exit(3)
+        return Evaluation(found.wdl[:-1], found.priors)
+
+    def close(self) -> None:
+        (self.oracle.log / f"closed-{os.getpid()}").touch()
+
+
+def evaluated(log: Path) -> list[str]:
+    """Returns the EPD of every position that any worker finished, in no order."""
+    return [line for file in log.iterdir() if file.name.isdigit() for line in file.read_text().splitlines()]
+
+
+def games(count: int) -> list[chess.Board]:
+    """Returns different positions: those after every pair of first moves."""
+    found = []
+    for first in chess.Board().legal_moves:
+        after = chess.Board()
+        after.push(first)
+        for second in after.legal_moves:
+            board = after.copy(stack=False)
+            board.push(second)
+            found.append(board)
+    assert count <= len(found)
+    return found[:count]
+
+
+def until(condition: Callable[[], bool], seconds: float = SECONDS) -> None:
+    """Waits until something holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.02)
+
+
+def in_the_middle(condition: Callable[[], bool], act: Callable[[], None]) -> threading.Thread:
+    """Does something on a thread as soon as a condition holds."""
+
+    def wait_and_act() -> None:
+        until(condition)
+        act()
+
+    thread = threading.Thread(target=wait_and_act)
+    thread.start()
+    return thread
+
+
+def is_alive(process: int) -> bool:
+    """Returns whether a process runs: it is there, and not one that only waits to be counted off."""
+    try:
+        status = Path(f"/proc/{process}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return status.rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def children(process: int) -> list[int]:
+    """Returns the processes that a process has started and that run."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and is_alive(int(folder.name)):
+            try:
+                status = (folder / "stat").read_text()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if int(status.rsplit(")", 1)[1].split()[1]) == process:
+                found.append(int(folder.name))
+    return found
+
+
+def run_script(path: Path, text: str) -> subprocess.Popen[str]:
+    """Returns a Python script as a started process in a group of its own, its output in pipes."""
+    path.write_text(text)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", str(path)],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )

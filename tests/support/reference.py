@@ -1,0 +1,249 @@
+"""A second, slow search to compare with.
+
+Sequential PUCT over a dict of positions, in python-chess and plain Python.
+
+It shares with the package only the definitions of prior codes, keys and of what an edge says of a proof, and
+rounds where records do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, field
+
+import chess
+import numpy as np
+
+from graphsearch.evaluators.kinds import EXTERNAL
+from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
+from graphsearch.position.board import DEAD, NOT_TERMINAL, STALEMATE, key_of, legal_moves, terminal_kind
+from graphsearch.record.bounds import (
+    Bounds,
+    Proof,
+    bounds_of,
+    edge_bounds,
+    edge_code,
+    node_proof,
+    proof_of,
+    share_of,
+)
+from graphsearch.record.node import prior_code, prior_order
+from graphsearch.record.provenance import EvaluatorIdentity
+from graphsearch.search.params import SearchParams
+
+
+class HashEvaluator:
+    """Arbitrary but fixed answers: V, D and priors from a hash of the position."""
+
+    kernel_kind = EXTERNAL
+    temperature = 1.0
+    identity = EvaluatorIdentity("hash")
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.calls = 0
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        wdl, priors = [], []
+        self.calls += 1
+        for board, moves in batch.boards():
+            self.asked.append(board.epd())
+            values, p = hashed_answer(board, moves)
+            wdl.append(values)
+            priors += p
+        return Evaluation(np.array(wdl, np.float32).reshape(-1, 3), np.array(priors, np.float32))
+
+
+def hashed_answer(board: chess.Board, moves: list[chess.Move]) -> tuple[list[float], list[float]]:
+    digest = hashlib.sha256(board.epd().encode()).digest()
+    raw = [1 + digest[i] for i in range(3)]
+    weights = [
+        (1 + digest[3 + (m.from_square * 7 + m.to_square + (m.promotion or 0)) % 29]) ** 2 for m in moves
+    ]
+    return [x / sum(raw) for x in raw], [w / sum(weights) for w in weights]
+
+
+@dataclass
+class Node:
+    """A record in plain Python; edges in descending P."""
+
+    v: float
+    d: int
+    moves: list[chess.Move] = field(default_factory=list)
+    codes: list[int] = field(default_factory=list)
+    n: list[int] = field(default_factory=list)
+    r: list[int] = field(default_factory=list)
+    q: list[float] = field(default_factory=list)
+    edge_d: list[int] = field(default_factory=list)
+    terminal: int = NOT_TERMINAL
+    clock: int = 0
+
+    @property
+    def visits(self) -> int:
+        return 1 + sum(self.n)
+
+    def edges(self) -> list[tuple[int, float, int]]:
+        return [(n - r, q, d) for n, r, q, d in zip(self.n, self.r, self.q, self.edge_d, strict=True)]
+
+    def bounds(self) -> Bounds:
+        if self.terminal:
+            return (int(self.v), int(self.v))
+        return edge_bounds(self.edges(), len(self.moves))
+
+    def proof(self) -> Proof | None:
+        return node_proof(self.bounds(), self.edges(), len(self.moves), self.clock)
+
+    def closed(self, k: int, clock: int) -> bool:
+        """Returns whether the result of edge `k` is proven at this clock."""
+        proof = proof_of(self.q[k], self.edge_d[k]) if self.n[k] > self.r[k] else None
+        return proof is not None and proof.holds_at(clock)
+
+    def decided(self, clock: int) -> bool:
+        """Returns whether edges prove the result at this clock."""
+        proof = self.proof()
+        edges = [bounds_of(q, d) for valued, q, d in self.edges() if valued]
+        if proof is None or not proof.holds_at(clock):
+            return False
+        return proof.result < 0 or any(low == proof.result for low, _ in edges)
+
+    def mean(self) -> float:
+        total = self.v
+        for n, r, q in zip(self.n, self.r, self.q, strict=True):
+            if n:
+                total += (n - r) * q
+        lower, upper = self.bounds()
+        return float(np.float32(min(float(upper), max(float(lower), total / self.visits))))
+
+    def draws(self) -> int:
+        lower, upper = self.bounds()
+        if lower == upper:
+            return 0 if lower else 1000
+        edges = zip(self.n, self.r, self.q, self.edge_d, strict=True)
+        total = self.d + sum((n - r) * share_of(q, d) + 1000 * r for n, r, q, d in edges)
+        return capped((2 * total + self.visits) // (2 * self.visits), self.mean())
+
+
+def capped(draws: int, q: float) -> int:
+    """Returns a draw share per mille of at most 1 - |Q|."""
+    return min(draws, int(1000 * (1 - abs(q)) + 0.5))
+
+
+def field_of(child: Node, *, resets: bool) -> int:
+    """Returns the draw field of an edge to a node: its draw share, or what is proven."""
+    lower, upper = child.bounds()
+    proof = child.proof()
+    if proof:
+        return edge_code(proof, resets=resets)
+    if upper == 0:  # at most a draw for the child: at least one for this side
+        return 1002 + min(child.draws() // 100, 9)
+    return 1012 + min(child.draws() // 100, 9) if lower == 0 else child.draws()
+
+
+class ReferenceSearch:
+    """Plain sequential PUCT with transpositions, catch-up and draws of the path."""
+
+    def __init__(self, evaluator: Evaluator, params: SearchParams) -> None:
+        self.evaluator = evaluator
+        self.params = params
+        self.nodes: dict[int, Node] = {}
+        self.catch_ups = 0
+        self.searchmoves: frozenset[chess.Move] = frozenset()
+
+    def run(self, board: chess.Board, visits: int, searchmoves: frozenset[chess.Move] = frozenset()) -> Node:
+        self.searchmoves = searchmoves
+        for _ in range(visits):
+            known = self.nodes.get(key_of(board))
+            if known and not searchmoves and known.decided(board.halfmove_clock):
+                break
+            self.visit(board)
+        return self.nodes[key_of(board)]
+
+    def visit(self, root: chess.Board) -> None:
+        board = root.copy(stack=False)
+        path: list[tuple[Node, int, bool]] = []
+        seen: set[str] = set()
+        end: Node | None = None
+        while not (path and self._drawn(board, seen)):
+            seen.add(board.epd())
+            node = self.nodes.get(key_of(board))
+            end = node or self.nodes.setdefault(key_of(board), self._evaluate(board))
+            if node is None or node.terminal or (path and self._settled(node, board)):
+                break
+            if path and self._supports(node, *path[-1][:2]):
+                break
+            k = self._select(node, frozenset() if path else self.searchmoves, board.halfmove_clock)
+            path.append((node, k, board.is_zeroing(node.moves[k])))
+            board.push(node.moves[k])
+            end = None
+        self._back_up(path, end)
+
+    def _settled(self, node: Node, board: chess.Board) -> bool:
+        proof = node.proof()
+        return proof is not None and proof.holds_at(board.halfmove_clock)
+
+    def _supports(self, child: Node, parent: Node, k: int) -> bool:
+        if child.visits <= self.params.catch_up_ratio * (parent.n[k] + 1):
+            return False
+        self.catch_ups += 1
+        return True
+
+    def _drawn(self, board: chess.Board, seen: set[str]) -> bool:
+        if board.epd() in seen:
+            return True
+        return board.halfmove_clock >= 100 and not board.is_checkmate()
+
+    def _evaluate(self, board: chess.Board) -> Node:
+        kind = terminal_kind(board)
+        if kind:
+            drawn = kind in (STALEMATE, DEAD)
+            return Node(0.0 if drawn else -1.0, 1000 if drawn else 0, terminal=kind)
+        moves = legal_moves(board)
+        evaluation = self.evaluator.evaluate(PositionBatch.from_boards([board]))
+        w, d, loss = (float(x) for x in (evaluation.wdl / evaluation.wdl.sum(axis=1, keepdims=True))[0])
+        v = float(np.float32(w) - np.float32(loss))
+        priors = evaluation.priors / evaluation.priors.sum()
+        codes = [prior_code(float(p)) for p in priors]
+        order = prior_order(codes)
+        zeros = [0] * len(moves)
+        return Node(
+            v, capped(int(1000 * d + 0.5), v), [moves[i] for i in order], [codes[i] for i in order],
+            zeros.copy(), zeros.copy(), [0.0] * len(moves), zeros.copy(), clock=board.halfmove_clock,
+        )  # fmt: skip
+
+    def _select(self, node: Node, searchmoves: frozenset[chess.Move], clock: int) -> int:
+        p = self.params
+        spent = sum(node.n)
+        base = p.cpuct_base
+        c = (p.cpuct + p.cpuct_factor * math.log((spent + 1.0 + base) / base)) * math.sqrt(max(1.0, spent))
+        norm = float(np.float32(1.0 / sum(code**4 for code in node.codes)))
+        visited = float(sum(code**4 for code, n in zip(node.codes, node.n, strict=True) if n))
+        fpu = node.mean() - p.fpu_value * math.sqrt(visited * norm)
+        closed = [not searchmoves and node.closed(k, clock) for k in range(len(node.codes))]
+        best, chosen = -math.inf, 0
+        for k, code in enumerate(node.codes):
+            n = node.n[k]
+            if searchmoves and node.moves[k] not in searchmoves:
+                continue
+            if closed[k] and not all(closed):
+                continue
+            value = (n - node.r[k]) * node.q[k] / n if n else fpu
+            score = value + c * norm * float(code**4) / (1 + n)
+            if score > best:
+                best, chosen = score, k
+        return chosen
+
+    def _back_up(self, path: list[tuple[Node, int, bool]], end: Node | None) -> None:
+        """Updates a path's edges, deepest first.
+
+        `end` is the last position, None if the path made it a draw.
+        """
+        child = end
+        for node, k, resets in reversed(path):
+            node.n[k] += 1
+            if child is None:
+                node.r[k] += 1
+            else:
+                node.q[k] = float(np.float32(0.0) - np.float32(child.mean()))
+                node.edge_d[k] = field_of(child, resets=resets)
+            child = node

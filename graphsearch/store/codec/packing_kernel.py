@@ -8,11 +8,9 @@ from numba import int64
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import LOW32, U, ptr
-from .entropy_kernel import word
 from .layout_kernel import HEADER, LOW
-from .unpacking_kernel import CHECKSUM, LENGTH, crc32
+from .unpacking_kernel import CHECKSUM, FRAME_START, LENGTH, crc32, word
 
-FRAME_START = 6  # bytes of each frame that are not stored
 OVERHEAD = LENGTH + CHECKSUM
 
 

@@ -1,4 +1,4 @@
-"""Unpacking stored blocks of many chunks at once, with the kernels; what they refuse goes to the library."""
+"""Unpacking stored blocks of many chunks at once with libzstd; what kernels refuse, `zstandard` decides."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError
-from .compression import Dictionaries
-from .unpacking_kernel import enter, new_workshop, room, unpack
+from ...jit.libzstd import Owned, libzstd
+from .compression import FRAME_START, Dictionaries, Opener
+from .unpacking_kernel import FRAME_ROOM, Workshop, crc_tables, room, unpack
 
-SLOTS = 64  # chunks whose dictionaries are kept ready: 29 kB each
-SLOT_BYTES = 2048  # for the dictionaries as stored; larger ones are left to the library
+SLOTS = 64  # chunks whose dictionaries are kept ready: 55 kB each
 NO_DICTIONARY, UNKNOWN = -1, -2  # in place of a slot
 
 Bytes = NDArray[np.uint8]
@@ -22,12 +22,26 @@ Places = NDArray[np.int64]
 
 
 class Unpacker:
-    """Undoes compression for one thread."""
+    """Undoes compression for one thread.
 
-    def __init__(self) -> None:
-        self._workshop = new_workshop(SLOTS, SLOT_BYTES)
+    Args:
+      direct: whether kernels call libzstd. If not, or where it cannot be called, the `zstandard` package
+        unpacks block by block.
+    """
+
+    def __init__(self, *, direct: bool = True) -> None:
+        self._library = libzstd() if direct else None
+        self._context = self._library.new_context() if self._library else None
+        self._workshop = Workshop(
+            self._library.decompress if self._library else 0,
+            self._library.frame_size if self._library else 0,
+            self._context.address if self._context else 0,
+            np.zeros(2 + 2 * SLOTS, np.int64),
+            np.frombuffer(bytearray(FRAME_START.ljust(FRAME_ROOM, b"\0")), np.uint8),
+            crc_tables(),
+        )
         self._slots: OrderedDict[bytes, int] = OrderedDict()
-        self._free = list(range(SLOTS))
+        self._loaded: list[tuple[Owned, Owned] | None] = [None] * SLOTS
 
     def slot(self, dictionary: bytes) -> int:
         """Returns where the dictionaries of a chunk are kept; those of the last `SLOTS` chunks are.
@@ -37,24 +51,25 @@ class Unpacker:
         """
         if not dictionary:
             return NO_DICTIONARY
-        found = self._slots.get(dictionary)
-        if found is None:
-            if not self._free:
-                self._free.append(self._slots.popitem(last=False)[1])
-            if not self._enter(dictionary, self._free[-1]):
+        slot = self._slots.get(dictionary)
+        if slot is None:
+            loaded = self._load(dictionary)
+            if loaded is None:
                 return UNKNOWN
-            found = self._free.pop()
-        self._slots[dictionary] = found
+            slot = self._slots.popitem(last=False)[1] if len(self._slots) == SLOTS else len(self._slots)
+            self._slots[dictionary] = slot
+            self._loaded[slot] = loaded
+            self._workshop.dictionaries[2 + 2 * slot : 4 + 2 * slot] = [one.address for one in loaded]
         self._slots.move_to_end(dictionary)
-        return found
+        return slot
 
-    def _enter(self, dictionary: bytes, slot: int) -> bool:
+    def _load(self, dictionary: bytes) -> tuple[Owned, Owned] | None:
+        if self._library is None:
+            return None
         middle = 2 + int.from_bytes(dictionary[:2], "little")
-        if not 2 < middle < len(dictionary) <= SLOT_BYTES:
-            return False
-        begin = SLOT_BYTES * slot
-        self._workshop.contents[begin : begin + len(dictionary)] = np.frombuffer(dictionary, np.uint8)
-        return bool(enter(self._workshop, slot, begin + 2, begin + middle, begin + len(dictionary)))
+        codes = self._library.load_dictionary(dictionary[2:middle])
+        columns = self._library.load_dictionary(dictionary[middle:])
+        return (codes, columns) if codes and columns else None
 
     def unpack(
         self,
@@ -74,10 +89,14 @@ class Unpacker:
         sizes = np.zeros(len(ends), np.int64)
         end = unpack(self._workshop, data, ends, slots, out, sizes)
         opened: dict[int, bytes] = {}
+        openers: dict[bytes, Opener] = {}
         for i in np.nonzero(sizes == 0)[0].tolist():
             block = data[ends[i - 1] if i else 0 : ends[i]].tobytes()
             try:
-                opened[i] = Dictionaries.from_bytes(dictionary_of(i)).opener().open(block)
+                dictionary = dictionary_of(i)
+                if dictionary not in openers:
+                    openers[dictionary] = Dictionaries.from_bytes(dictionary).opener()
+                opened[i] = openers[dictionary].open(block)
             except CorruptRecordError as error:
                 on_damage(i, str(error))
         return _with(out[: end + 8], sizes, opened) if opened else (out[: end + 8], sizes)

@@ -1,4 +1,7 @@
-"""Blocks as they are stored to blocks as they are decoded, many at once: checksums and zstd frames.
+"""Blocks as they are stored to blocks as they are decoded, many at once: checksums, and frames by libzstd.
+
+    stored:   header | length of the first frame | low parts | frame of P codes | frame of columns | CRC-32
+    decoded:  header | low parts | P codes | columns
 
 `schema/segment.md` is the reference; `store/compression.py` does the same one by one.
 """
@@ -11,15 +14,15 @@ import numpy as np
 from numba import int64
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import LOW32, U, ptr
-from .entropy_kernel import LENGTH_CODES, PADDING, PREDEFINED, PREDEFINED_SET, SET, STATE, word
+from ...jit.libzstd import call
+from ...jit.pointers import LOW32, U, adv, ptr
 from .layout_kernel import HEADER, LOW
-from .zstd_kernel import enter_dictionary, expand, predefine
 
 LENGTH, CHECKSUM = 2, 4  # bytes for that of the first frame, and for the CRC-32
 RECORD_BYTES, EDGE_BYTES = 128, 12  # no record's and no edge's columns take more
-FIRST_SET = 2  # of a chunk's two; before them: the frame at hand, and the predefined codes
-MOST_LITERALS = 32 * RECORD_BYTES + EDGE_BYTES * 0x1FFF + 0x1FFF  # of a frame
+FRAME_START = 6  # bytes of each frame that are not stored
+PADDING = 8  # bytes behind the data that may be read
+FRAME_ROOM = 1 << 17  # bytes of a frame; larger ones, which no writer makes, are refused
 
 
 def crc_tables() -> Any:
@@ -37,47 +40,34 @@ class Workshop(NamedTuple):
     """What unpacking needs besides the blocks; one for each thread.
 
     Attributes:
-      tables: uint32, sets of code tables (`entropy.py`), two for each slot of a chunk behind the first two.
-      contents: uint8, `size` bytes for each slot: its dictionaries as stored.
-      state, literals: working memory.
-      lengths, crc: constant tables.
+      decompress, frame_size: addresses of functions of libzstd (`jit.libzstd.Libzstd`), 0 without it.
+      context: address of this thread's decompression context.
+      dictionaries: `[2 + 2 * slots]` int64, addresses of loaded dictionaries. First 0 twice, for blocks
+        without dictionaries; then two for each slot: for P codes, for columns.
+      frame: `[FRAME_ROOM]` uint8, working memory that begins with `compression.FRAME_START`.
+      crc: `crc_tables`.
     """
 
-    tables: Any
-    contents: Any
-    state: Any
-    literals: Any
-    lengths: Any
+    decompress: Any
+    frame_size: Any
+    context: Any
+    dictionaries: Any
+    frame: Any
     crc: Any
 
 
-def new_workshop(slots: int, size: int) -> Workshop:
-    """Returns a workshop with room for the dictionaries of so many chunks, of `size` bytes each."""
-    workshop = Workshop(
-        np.zeros((FIRST_SET + 2 * slots) * SET, np.uint32),
-        np.zeros(slots * size + PADDING, np.uint8),
-        np.zeros(STATE, np.int64),
-        np.zeros(MOST_LITERALS, np.uint8),
-        LENGTH_CODES.copy(),
-        crc_tables(),
-    )
-    set_up(workshop, PREDEFINED.copy())
-    return workshop
-
-
-@kernel
-def set_up(workshop: Any, often: Any) -> None:
-    """Fills the tables of the predefined codes."""
-    predefine(ptr(workshop.tables, 0), ptr(workshop.state, 0), ptr(often, 0))
-
-
-@kernel
-def enter(workshop: Any, slot: Any, at: Any, middle: Any, end: Any) -> Any:
-    """Fills a slot with dictionaries, `contents[at:middle]` and `[middle:end]`; returns whether they are."""
-    tables, contents, state = ptr(workshop.tables, 0), ptr(workshop.contents, 0), ptr(workshop.state, 0)
-    base = (FIRST_SET + 2 * slot) * SET
-    return enter_dictionary(contents, at, middle, tables, base, state) and enter_dictionary(
-        contents, middle, end, tables, base + SET, state
+@inner
+def word(data: Any, at: Any) -> Any:
+    """Returns 8 bytes, lowest first; the compiler makes one load of them."""
+    return (
+        U(data[at])
+        | (U(data[at + 1]) << U(8))
+        | (U(data[at + 2]) << U(16))
+        | (U(data[at + 3]) << U(24))
+        | (U(data[at + 4]) << U(32))
+        | (U(data[at + 5]) << U(40))
+        | (U(data[at + 6]) << U(48))
+        | (U(data[at + 7]) << U(56))
     )
 
 
@@ -105,9 +95,23 @@ def crc32(data: Any, at: Any, end: Any, table: Any) -> Any:
 
 
 @inner
+def _expand(W: Any, data: Any, at: Any, end: Any, dictionary: Any, out: Any, to: Any, limit: Any) -> Any:
+    """Expands the frame `data[at:end]` to `out[to:limit]`; returns the end of its content, or -1."""
+    size = FRAME_START + end - at
+    if size > FRAME_ROOM:
+        return int64(-1)
+    for k in range(end - at):
+        W.frame[FRAME_START + k] = data[at + k]
+    if call(W.frame_size, (W.frame, size)) != size:  # cut short, or something stands behind it
+        return int64(-1)
+    found = call(W.decompress, (W.context, adv(out, to), limit - to, W.frame, size, dictionary))
+    return to + found if found >= 0 else int64(-1)
+
+
+@inner
 def _unpack(data: Any, at: Any, end: Any, slot: Any, W: Any, out: Any, to: Any) -> Any:
     """Unpacks one block to `out` from `to` on; returns the end, or `to` if it is refused."""
-    if end - at < HEADER + LENGTH + CHECKSUM or slot < -1:
+    if W.decompress == 0 or slot < -1 or end - at < HEADER + LENGTH + CHECKSUM:
         return to
     end -= CHECKSUM
     if crc32(data, at, end, W.crc) != word(data, end) & LOW32:
@@ -121,29 +125,17 @@ def _unpack(data: Any, at: Any, end: Any, slot: Any, W: Any, out: Any, to: Any) 
     second = first + int64(word(data, at + HEADER) & U(0xFFFF))
     if second > end or (codes == 0 and first != second):
         return to
-    base = int64(PREDEFINED_SET * SET)
-    base_2 = base
-    if slot >= 0:
-        base = (FIRST_SET + 2 * slot) * SET
-        base_2 = base + SET
     begin = to + HEADER + LOW * (records + edges)
     for k in range(HEADER):
         out[to + k] = data[at + k]
     for k in range(first - low):
         out[to + HEADER + k] = data[low + k]
-    if codes:
-        reached = expand(
-            data, first, second, base, W.tables, W.state, W.lengths,
-            out, begin, begin + codes, W.literals, W.contents,
-        )  # fmt: skip
-        if reached != begin + codes:
-            return to
-    begin += codes
-    limit = begin + RECORD_BYTES * records + EDGE_BYTES * edges
-    reached = expand(
-        data, second, end, base_2, W.tables, W.state, W.lengths,
-        out, begin, limit, W.literals, W.contents,
-    )  # fmt: skip
+    dictionary = adv(W.dictionaries, 2 + 2 * slot)
+    middle = begin + codes
+    if codes and _expand(W, data, first, second, dictionary[0], out, begin, middle) != middle:
+        return to
+    limit = middle + RECORD_BYTES * records + EDGE_BYTES * edges
+    reached = _expand(W, data, second, end, dictionary[1], out, middle, limit)
     return reached if reached >= 0 else to
 
 
@@ -157,14 +149,14 @@ def unpack(workshop: Any, data: Any, ends: Any, slots: Any, out: Any, sizes: Any
       ends: `[blocks]` int64, end of each block in `data`.
       slots: `[blocks]` int64, the slot of the dictionaries of each, -1 for none, -2 for unknown ones.
       out: uint8 with the room that `room` says.
-      sizes: `[blocks]` int64, filled with the length of each in `out`: 0 for what the library must look at.
+      sizes: `[blocks]` int64, filled with the length of each in `out`: 0 for a block that is refused.
     """
     W = Workshop(
-        ptr(workshop.tables, 0),
-        ptr(workshop.contents, 0),
-        ptr(workshop.state, 0),
-        ptr(workshop.literals, 0),
-        ptr(workshop.lengths, 0),
+        workshop.decompress,
+        workshop.frame_size,
+        workshop.context,
+        ptr(workshop.dictionaries, 0),
+        ptr(workshop.frame, 0),
         ptr(workshop.crc, 0),
     )
     source, target = ptr(data, 0), ptr(out, 0)

@@ -1,6 +1,6 @@
 """Bloom filters over keys: which chunks cannot hold a position.
 
-`schema/segment.md` is the reference; `kernels/codec.add_to_bloom` does the same in bulk.
+`schema/segment.md` is the reference; `codec/columns_kernel.add_to_bloom` does the same in bulk.
 """
 
 from __future__ import annotations

@@ -1,0 +1,70 @@
+"""libzstd as kernels call it: which library is taken, and whose the objects are."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+
+import numpy as np
+import pytest
+import zstandard
+
+from graphsearch.jit.libzstd import MODULES, Libzstd, Owned, libzstd, load
+
+from ..store.records import batch_of, random_records
+
+
+@pytest.fixture
+def library() -> Libzstd:
+    found = libzstd()
+    if found is None:
+        assert sys.platform == "win32", "the zstandard package of this platform should export libzstd"
+        pytest.skip("no symbols of libzstd on Windows")
+    return found
+
+
+def test_the_zstandard_package_brings_the_library(library: Libzstd) -> None:
+    assert library.decompress
+    assert library.frame_size
+
+
+def test_a_library_without_the_symbols_is_passed_over() -> None:
+    other = np._core._multiarray_umath.__file__  # type: ignore[attr-defined]
+    assert load([]) is None
+    assert load(["/no/such/library.so"]) is None
+    assert load([other]) is None
+    names = [f"{zstandard.__path__[0]}/{name}" for name in MODULES]
+    assert load([*names, other]) is None
+
+
+def test_only_a_dictionary_in_zstds_format_is_loaded(library: Libzstd) -> None:
+    from graphsearch.store.codec.bulk import encode_chunk
+
+    stored = encode_chunk(batch_of(random_records(3, 60) * 20)).dictionary
+    codes = stored[2 : 2 + int.from_bytes(stored[:2], "little")]
+    assert library.load_dictionary(codes)
+    for wrong in (b"", codes[:4], codes[:7], codes[:20], b"plain content", codes[1:]):
+        assert library.load_dictionary(wrong) is None
+
+
+def test_each_context_is_another(library: Libzstd) -> None:
+    contexts = [library.new_context() for _ in range(3)]
+    assert len({context.address for context in contexts}) == 3
+
+
+def test_an_object_is_freed_once_with_its_owner() -> None:
+    freed: list[int] = []
+    owner = Owned(5, freed.append)
+    assert owner.address == 5
+    gc.collect()
+    assert freed == []
+    del owner
+    gc.collect()
+    assert freed == [5]
+
+
+def test_addresses_are_those_of_the_library_that_makes_the_contexts(library: Libzstd) -> None:
+    kind = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)
+    frame = zstandard.compress(b"abc" * 100)
+    assert kind(library.frame_size)(frame + b"more", len(frame) + 4) == len(frame)

@@ -1,0 +1,384 @@
+"""Unpacking blocks in bulk: what was packed, what the zstandard package says, and nothing out of bounds."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import subprocess
+import sys
+import zlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from threading import Barrier
+
+import numpy as np
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba import njit
+
+from graphsearch.errors import CorruptRecordError
+from graphsearch.jit.libzstd import libzstd
+from graphsearch.jit.pointers import ptr
+from graphsearch.store.codec import bulk, compression, packing_kernel, unpacking_kernel
+from graphsearch.store.codec import records as codec
+from graphsearch.store.codec.compression import FRAME_START, Dictionaries, Header, sampled, with_checksum
+from graphsearch.store.codec.unpacking import NO_DICTIONARY, SLOTS, UNKNOWN, Unpacker, own_unpacker
+
+from .records import batch_of, random_records
+
+GUARD = 64
+MOST = 0x1FFF  # P codes, and edges, that a header can announce
+needs_library = pytest.mark.skipif(libzstd() is None, reason="kernels cannot call libzstd here")
+
+
+def unpacked(
+    unpacker: Unpacker, dictionary: bytes, blocks: list[bytes]
+) -> tuple[list[bytes], list[tuple[int, str]]]:
+    """Returns the blocks before compression, empty for damaged ones, and what is wrong with those."""
+    data, ends = bulk.joined(blocks)
+    slots = np.full(len(blocks), unpacker.slot(dictionary), np.int64)
+    wrong: list[tuple[int, str]] = []
+    plain, sizes = unpacker.unpack(
+        data, ends, slots, lambda _: dictionary, lambda i, what: wrong.append((i, what))
+    )
+    ends = np.cumsum(sizes)
+    return [plain[b - n : b].tobytes() for b, n in zip(ends, sizes, strict=True)], wrong
+
+
+@contextmanager
+def without_the_package() -> Iterator[None]:
+    """Makes it an error to ask the zstandard package about a block."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Dictionaries, "from_bytes", None)
+        yield
+
+
+def stored(header: Header, codes: bytes, columns: bytes) -> bytes:
+    """Returns a block with the given frames, as they are stored, and low parts of zeros."""
+    low = bytes(compression.LOW * (header.records + header.edges))
+    return with_checksum(header.to_bytes() + len(codes).to_bytes(2, "little") + low + codes + columns)
+
+
+def frame_of(content: bytes, level: int = 3) -> bytes:
+    """Returns a frame as it is stored."""
+    frame = zstandard.ZstdCompressor(level, write_content_size=False, write_dict_id=False).compress(content)
+    assert frame[:5] == FRAME_START[:5]
+    return frame[len(FRAME_START) :]
+
+
+@cache
+def texts() -> list[bytes]:
+    """Contents of many kinds: short, long, repeated, flat, skewed."""
+    rng = random.Random(1)
+    found = [b"a", b"ab" * 3, bytes(1000), bytes(range(256)) * 9]
+    for size in (5, 30, 200, 257, 1000, 5000, MOST):
+        for spread in (0.3, 1, 3, 12, 60):
+            found.append(bytes(min(255, int(rng.expovariate(1 / spread))) for _ in range(size)))
+        words = [rng.randbytes(rng.randrange(3, 30)) for _ in range(20)]
+        found.append(b"".join(rng.choice(words) for _ in range(size // 10 + 1)))
+        found.append(rng.randbytes(size))
+    return [text[:MOST] for text in found]
+
+
+def a_chunk(seed: int) -> tuple[bytes, list[bytes], list[bytes]]:
+    """Returns dictionaries, blocks as they are stored and as they were before compression."""
+    encoded = bulk.encode_chunk(batch_of(random_records(seed, 60) * 20))
+    opener = Dictionaries.from_bytes(encoded.dictionary).opener()
+    assert encoded.dictionary
+    return encoded.dictionary, encoded.blocks, [opener.open(block) for block in encoded.blocks]
+
+
+CHUNK = a_chunk(7)
+DIRECT, INDIRECT = Unpacker(), Unpacker(direct=False)
+
+
+def agreed(dictionary: bytes, blocks: list[bytes]) -> tuple[list[bytes], list[tuple[int, str]]]:
+    """Returns what both ways of unpacking find; they must agree in every byte and every message."""
+    found = unpacked(DIRECT, dictionary, blocks)
+    assert unpacked(INDIRECT, dictionary, blocks) == found
+    return found
+
+
+# ------------------------------------------------------------------ sound blocks
+
+
+@needs_library
+def test_blocks_are_unpacked_without_the_package() -> None:
+    dictionary, blocks, plain = CHUNK
+    with without_the_package():
+        assert unpacked(Unpacker(), dictionary, blocks) == (plain, [])
+
+
+def test_the_package_alone_unpacks_the_same() -> None:
+    dictionary, blocks, plain = CHUNK
+    assert agreed(dictionary, blocks) == (plain, [])
+
+
+def test_the_package_unpacks_what_kernels_refuse() -> None:
+    dictionary, blocks, plain = CHUNK
+    unpacker = Unpacker()
+    data, ends = bulk.joined(blocks)
+    slots = np.full(len(blocks), unpacker.slot(dictionary), np.int64)
+    slots[[0, 5, len(blocks) - 1]] = UNKNOWN
+    found, sizes = unpacker.unpack(data, ends, slots, lambda _: dictionary, lambda _, what: pytest.fail(what))
+    assert found[: sizes.sum()].tobytes() == b"".join(plain)
+
+
+@needs_library
+@pytest.mark.parametrize("level", [-5, 1, 2, 3, 5, 9, 19])
+def test_frames_of_every_level_expand_to_their_content(level: int) -> None:
+    headers = [Header(32, len(text), 300, drawn=False) for text in texts()]
+    frames = [frame_of(text, level) for text in texts()]
+    with without_the_package():
+        found, wrong = unpacked(
+            DIRECT, b"", [stored(h, f, frame_of(h.to_bytes())) for h, f in zip(headers, frames, strict=True)]
+        )
+    assert not wrong
+    for block, header, text in zip(found, headers, texts(), strict=True):
+        begin, end = header.parts()
+        assert (block[begin:end], block[end:]) == (text, header.to_bytes())
+
+
+def test_blocks_without_prior_codes_have_one_frame() -> None:
+    header = Header(5, 0, 7, drawn=True)
+    found, wrong = agreed(b"", [stored(header, b"", frame_of(b"columns"))])
+    assert (found[0][header.parts()[1] :], wrong) == (b"columns", [])
+
+
+def test_bulk_and_single_sealing_agree() -> None:
+    dictionary, blocks, plain = CHUNK
+    assert Dictionaries.from_bytes(dictionary).seal(plain) == blocks
+    records = random_records(9, 50)
+    encoded = bulk.encode_chunk(batch_of(records))
+    assert encoded.blocks == codec.encode_blocks(records)[1]
+    assert [plain[i] for i in sampled(len(plain))] == plain
+
+
+def test_checksums_are_those_of_zlib() -> None:
+    @njit  # type: ignore[untyped-decorator]
+    def crc(data: object, begin: int, end: int, table: object) -> int:
+        return unpacking_kernel.crc32(ptr(data, 0), begin, end, ptr(table, 0))  # type: ignore[no-any-return]
+
+    table = unpacking_kernel.crc_tables()
+    data = np.frombuffer(bytearray(random.Random(2).randbytes(100)), np.uint8)
+    for begin in (0, 1, 7):
+        for end in (begin, begin + 1, begin + 8, begin + 23, 90):
+            assert crc(data, begin, end, table) == zlib.crc32(data[begin:end].tobytes())
+
+
+def test_the_kernels_know_the_layout_of_a_frame_as_python_does() -> None:
+    assert len(FRAME_START) == unpacking_kernel.FRAME_START
+    assert compression.OVERHEAD == compression.HEADER + packing_kernel.OVERHEAD
+    assert (compression.RECORD_BYTES, compression.EDGE_BYTES) == (
+        unpacking_kernel.RECORD_BYTES,
+        unpacking_kernel.EDGE_BYTES,
+    )
+
+
+# ------------------------------------------------------------------ dictionaries
+
+
+def test_more_dictionaries_than_slots_are_kept_apart() -> None:
+    unpacker = Unpacker()
+    dictionary, _, plain = CHUNK
+    others = [Dictionaries.train(plain[k::3] + plain[:k]).to_bytes() for k in range(3)]
+    kinds = [(d, Dictionaries.from_bytes(d).seal(plain)) for d in [*others, dictionary]]
+    fillers = [dictionary + bytes([k]) for k in range(SLOTS)]  # a byte more of content
+    for its_dictionary, its_blocks in kinds:
+        assert unpacked(unpacker, its_dictionary, its_blocks) == (plain, [])
+        if libzstd():
+            assert len({unpacker.slot(filler) for filler in fillers}) == SLOTS
+    for its_dictionary, its_blocks in kinds:
+        assert unpacked(unpacker, its_dictionary, its_blocks) == (plain, [])
+    assert unpacker.slot(b"") == NO_DICTIONARY
+    assert unpacker.slot(b"nonsense") == UNKNOWN
+    assert Unpacker(direct=False).slot(dictionary) == UNKNOWN
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_with_a_damaged_dictionary_both_ways_agree(data: st.DataObject) -> None:
+    dictionary, blocks, _ = CHUNK
+    wrong = bytearray(dictionary)
+    wrong[data.draw(st.integers(0, len(wrong) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    with suppress(CorruptRecordError):
+        agreed(bytes(wrong), blocks[:3])
+
+
+# ------------------------------------------------------------------ damaged blocks
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_damaged_content_with_a_right_checksum_is_what_the_package_says(data: st.DataObject) -> None:
+    dictionary, blocks, plain = CHUNK
+    block = bytearray(blocks[data.draw(st.integers(0, len(blocks) - 1))][:-4])
+    for _ in range(data.draw(st.integers(1, 3))):
+        block[data.draw(st.integers(0, len(block) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    whole = bytes(block[: data.draw(st.sampled_from((len(block), len(block), len(block) - 1)))])
+    found, wrong = agreed(dictionary, [blocks[0], with_checksum(whole), blocks[1]])
+    assert (found[0], found[2]) == (plain[0], plain[1])
+    assert bool(found[1]) != bool(wrong)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_damaged_frames_are_what_the_package_says(data: st.DataObject) -> None:
+    text = data.draw(st.sampled_from(texts()))
+    frame = bytearray(frame_of(text, data.draw(st.sampled_from((1, 3, 19)))))
+    for _ in range(data.draw(st.integers(1, 3))):
+        frame[data.draw(st.integers(0, len(frame) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    agreed(b"", [stored(Header(32, len(text), MOST, drawn=False), bytes(frame), frame_of(b"columns"))])
+    agreed(b"", [stored(Header(32, 0, MOST, drawn=False), b"", bytes(frame))])
+
+
+def written(blocks: list[bytes]) -> bytes:
+    """Returns what kernels make of blocks without dictionaries, and holds them to the room they asked for."""
+    data, ends = bulk.joined(blocks)
+    sums = np.zeros(4, np.int64)
+    unpacking_kernel.room(data, ends, sums)
+    out = np.full(int(sums[0]) + GUARD, 0xA5, np.uint8)
+    sizes = np.zeros(len(ends), np.int64)
+    slots = np.full(len(ends), NO_DICTIONARY, np.int64)
+    end = int(unpacking_kernel.unpack(DIRECT._workshop, data, ends, slots, out, sizes))
+    assert end == sizes.sum()
+    assert (out[int(sums[0]) :] == 0xA5).all(), "it wrote behind the room"
+    return out[:end].tobytes()
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=300), st.integers(0, (1 << 32) - 1))
+def test_any_bytes_are_unpacked_or_refused_within_their_room(data: bytes, header: int) -> None:
+    written([with_checksum(header.to_bytes(4, "little") + data)])
+    written([with_checksum(data), data])
+    for block in (with_checksum(header.to_bytes(4, "little") + data), with_checksum(data), data):
+        agreed(b"", [block])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=300), st.integers(0, MOST))
+def test_any_frame_is_expanded_or_refused_within_its_room(frame: bytes, codes: int) -> None:
+    for block in (
+        stored(Header(1, codes, 0, drawn=False), frame if codes else b"", frame_of(b"columns")),
+        stored(Header(1, codes, 1, drawn=False), frame_of(bytes(codes)) if codes else b"", frame),
+    ):
+        written([block])
+        agreed(b"", [block])
+
+
+@pytest.mark.parametrize("more", [-1, 1, 100])
+def test_a_content_of_another_size_than_announced_is_refused(more: int) -> None:
+    for text in texts():
+        codes = len(text) + more
+        if 0 < codes <= MOST:
+            block = stored(Header(1, codes, 0, drawn=False), frame_of(text), frame_of(b"columns"))
+            written([block])
+            found, wrong = agreed(b"", [block])
+            assert (found, len(wrong)) == ([b""], 1)
+
+
+def test_columns_larger_than_their_limit_are_refused() -> None:
+    header = Header(3, 0, 5, drawn=False)
+    limit = 128 * 3 + 12 * 5
+    sound, large = (stored(header, b"", frame_of(bytes(n))) for n in (limit, limit + 1))
+    found, wrong = agreed(b"", [sound, large])
+    assert (len(found[0]), found[1]) == (header.parts()[1] + limit, b"")
+    assert [i for i, _ in wrong] == [1]
+    written([sound, large])
+
+
+def test_a_small_frame_with_an_absurd_content_is_refused() -> None:
+    repeated = ((1 << 17) << 3 | 1 << 1).to_bytes(
+        3, "little"
+    ) + b"x"  # 128 KiB in 4 bytes (RFC 8878, 3.1.1.2)
+    for times in (1, 1000, 30000):  # 4 GB, and more than a kernel takes
+        frame = repeated * times + b"\1\0\0"  # an empty last block
+        for block in (
+            stored(Header(32, MOST, MOST, drawn=True), b"", frame),
+            stored(Header(32, 0, MOST, drawn=True), b"", frame),
+        ):
+            written([block])
+            found, wrong = agreed(b"", [block])
+            assert (found, len(wrong)) == ([b""], 1)
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [zstandard.compress(b"more"), bytes.fromhex("50 2a 4d 18 00 00 00 00"), b"\0", b"\x28\xb5\x2f\xfd"],
+    ids=["a frame", "a skippable frame", "a byte", "a magic number"],
+)
+def test_what_stands_behind_a_frame_is_never_content(behind: bytes) -> None:
+    codes, columns = frame_of(b"codes"), frame_of(b"columns")
+    header = Header(1, 5, 1, drawn=False)
+    found, wrong = agreed(b"", [stored(header, codes + behind, columns)])
+    assert (found, len(wrong)) == ([b""], 1)
+    longer = stored(header, codes, columns + behind)
+    assert written([longer]) == b""
+    found, wrong = agreed(b"", [longer])  # zstandard 0.25 forgives it where there is room left
+    assert found[0][header.parts()[1] :] == b"columns" or wrong
+
+
+# ------------------------------------------------------------------ threads and the cache
+
+
+def test_threads_unpack_at_once_each_with_its_own_context() -> None:
+    dictionary, blocks, plain = CHUNK
+    threads = 4
+    together = Barrier(threads)
+
+    def unpack_often(_: int) -> tuple[int, int]:
+        unpacker = own_unpacker()
+        together.wait()
+        damage = 0
+        for _ in range(200):
+            found, wrong = unpacked(unpacker, dictionary, blocks)
+            damage += len(wrong) + (found != plain)
+        return unpacker._workshop.context, damage
+
+    with ThreadPoolExecutor(threads) as pool:
+        results = list(pool.map(unpack_often, range(threads)))
+    assert [damage for _, damage in results] == [0] * threads
+    if libzstd():
+        assert len({context for context, _ in results}) == threads
+
+
+UNPACK = """
+import hashlib, sys
+import numpy as np
+from graphsearch.store.codec.unpacking_kernel import unpack
+from graphsearch.store.codec import bulk
+from graphsearch.store.codec.unpacking import Unpacker
+blocks = [bytes.fromhex(line) for line in sys.stdin]
+dictionary = blocks.pop()
+unpacker = Unpacker()
+data, ends = bulk.joined(blocks)
+slots = np.full(len(blocks), unpacker.slot(dictionary), np.int64)
+plain, sizes = unpacker.unpack(data, ends, slots, lambda _: dictionary, lambda i, what: sys.exit(what))
+print(hashlib.sha256(plain[: sizes.sum()].tobytes()).hexdigest())
+print(sum(unpack.stats.cache_hits.values()) if hasattr(unpack, "stats") else "plain")
+"""
+
+
+def test_a_cold_cache_a_warm_one_and_plain_python_unpack_the_same(tmp_path: Path) -> None:
+    dictionary, blocks, plain = CHUNK
+    expected = hashlib.sha256(b"".join(plain)).hexdigest()
+    lines = "\n".join(block.hex() for block in [*blocks, dictionary])
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", UNPACK],
+            input=lines,
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ | {"GRAPHSEARCH_CACHE_DIR": str(tmp_path)} | environment,
+            timeout=300,
+        ).stdout.split()
+        for environment in ({}, {}, {"NUMBA_DISABLE_JIT": "1"})
+    ]
+    assert found == [[expected, "0"], [expected, "1"], [expected, "plain"]]

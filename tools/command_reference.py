@@ -1,6 +1,6 @@
-"""Writes the command reference of README.md from the commands themselves; `--check` only compares.
+"""Writes docs/commands.md from the commands themselves; `--check` only compares.
 
-python tools/readme_reference.py [--check]
+python tools/command_reference.py [--check]
 """
 
 from __future__ import annotations
@@ -13,29 +13,40 @@ from typing import Any
 
 import typer.main
 
-README = Path(__file__).resolve().parent.parent / "README.md"
-BEGIN = "<!-- reference: written by tools/readme_reference.py -->"
-END = "<!-- end of reference -->"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "commands.md"
+HEAD = """\
+<!-- written by tools/command_reference.py -->
+# Commands
+
+Every command with all its options. `graphsearch COMMAND --help` prints the same.
+The [tutorial](tutorial.md) shows the commands at work.
+
+A position is `startpos`, a FEN in quotes, or a PGN file. Data goes to stdout, messages and progress
+to stderr. The exit code is 0 on success, 1 for a failure, 2 for wrong use, 130 after Ctrl-C and 143
+after SIGTERM; a search that is stopped by one of these signals is saved first."""
 
 
 def reference() -> str:
-    """Returns the reference of every command as Markdown."""
+    """Returns the page: every command as Markdown, group by group."""
     app = importlib.import_module("graphsearch.cli.app").app  # cli/, once the package is installed
-    return "\n".join(
-        line
-        for path, command in _leaves("graphsearch", typer.main.get_command(app))
-        for line in _section(path, command)
-    ).rstrip()
+    lines, last = [HEAD, ""], ""
+    for path, command in leaves("graphsearch", typer.main.get_command(app)):
+        group = path.rpartition(" ")[0]
+        if group != last:
+            lines += [f"## `{group}`", ""]
+        lines += _section(path, command)
+        last = group
+    return "\n".join(lines).rstrip() + "\n"
 
 
-def _leaves(path: str, command: Any) -> Iterator[tuple[str, Any]]:
+def leaves(path: str, command: Any) -> Iterator[tuple[str, Any]]:
     """Yields `(words to type, command)` for every command that is no group."""
     children = getattr(command, "commands", None)
     if children is None:
         yield path, command
         return
     for name, child in children.items():
-        yield from _leaves(f"{path} {name}", child)
+        yield from leaves(f"{path} {name}", child)
 
 
 def _section(path: str, command: Any) -> Iterator[str]:
@@ -74,23 +85,14 @@ def _examples(epilog: str) -> list[str]:
     return [f"$ {line.strip()}" for line in epilog.splitlines() if line.strip().startswith("graphsearch ")]
 
 
-def with_reference(readme: str) -> str:
-    """Returns a README's text with the reference between its two markers."""
-    before, _, rest = readme.partition(BEGIN)
-    _, found, after = rest.partition(END)
-    if not found:
-        raise SystemExit(f"{README.name} has no lines {BEGIN!r} and {END!r}")
-    return f"{before}{BEGIN}\n\n{reference()}\n\n{END}{after}"
-
-
 def main() -> int:
-    """Returns 0, or 1 if `--check` finds the reference stale."""
-    old = README.read_text(encoding="utf-8")
-    new = with_reference(old)
+    """Returns 0, or 1 if `--check` finds the page stale."""
+    new = reference()
     if "--check" in sys.argv[1:]:
-        print("the reference is stale" if new != old else "the reference is up to date")
-        return int(new != old)
-    README.write_text(new, encoding="utf-8")
+        stale = not PAGE.exists() or PAGE.read_text(encoding="utf-8") != new
+        print(f"docs/{PAGE.name} is {'stale' if stale else 'up to date'}")
+        return int(stale)
+    PAGE.write_text(new, encoding="utf-8")
     return 0
 
 

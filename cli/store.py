@@ -207,11 +207,13 @@ def _entry_runs_table(runs: list[EntryRun]) -> Table:
 
 
 def _pairs(values: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={value:g}" for name, value in values.items())
+    return " ".join(
+        f"{name}={value if isinstance(value, str) else f'{value:g}'}" for name, value in values.items()
+    )
 
 
-def _changed(params: Mapping[str, float | int]) -> str:
-    """Returns the parameters that are not this version's defaults."""
+def _changed(params: Mapping[str, float | int | str]) -> str:
+    """Returns the parameters that are not this version's defaults: numbers, and names such as a book's."""
     from graphsearch.search.params import SearchParams
 
     defaults = SearchParams().as_dict()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import chess
@@ -136,6 +137,12 @@ def test_info_tells_what_the_file_holds(cli: Cli, small_graph: Path) -> None:
     assert "visits=300" in text
 
 
+def test_info_shows_the_run_of_a_book_by_its_name(cli: Cli, small_graph: Path) -> None:
+    with closing(sqlite3.connect(small_graph)) as connection, connection:
+        connection.execute("""UPDATE run SET kind = 'book', params = '{"book": "white"}'""")
+    assert "book=white" in cli("store", "info", small_graph).out
+
+
 def test_info_lists_evaluators_and_kinds_of_runs(cli: Cli, small_graph: Path) -> None:
     with Store.open(small_graph) as store:
         number = store.add_evaluator(EvaluatorIdentity("net", "1234", {"t": 1.5}))
@@ -239,7 +246,7 @@ def test_output_to_a_pipe_has_no_escape_codes(small_graph: Path) -> None:
         assert "\x1b" not in outcome.out + outcome.err
 
 
-def test_bench_measures_every_figure_of_the_readme(cli: Cli) -> None:
+def test_bench_measures_every_figure_of_the_documents(cli: Cli) -> None:
     data = cli("bench", "--nodes", 3000, "--json").json
     assert set(data) == FIGURES
     assert all(value > 0 for value in data.values() if not isinstance(value, str | dict))

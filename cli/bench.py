@@ -1,4 +1,4 @@
-"""`graphsearch bench`: how fast this machine is, in the figures that the README reports."""
+"""`graphsearch bench`: how fast this machine is, in the figures of docs/benchmarks.md."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def jsonl(
     """Write one JSON object per position, with all its moves: what the records hold.
 
     Moves without visits are there unless --min-visits or --max-moves is given. With --side: positions where
-    that side moves. README.md lists the fields.
+    that side moves. docs/exchange.md lists the fields.
     """
     from graphsearch.exchange.rows_export import export_jsonl
 

@@ -1,6 +1,6 @@
 """Positions as JSON lines, and moves as CSV: what the records hold, for any program that counts.
 
-README.md ("Taking a book out") lists the fields. Values are seen by the side to move; N, P and Q follow from
+docs/exchange.md lists the fields. Values are seen by the side to move; N, P and Q follow from
 the fields exactly: N = 1 + sum n, Q = clamp(bounds, (v + sum n q) / N).
 """
 

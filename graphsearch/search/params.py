@@ -24,7 +24,7 @@ class SearchParams:
       minibatch_size: leaves gathered for one evaluation, >= 1; 1 is plain sequential PUCT.
       catch_up_ratio: an edge takes visits without evaluation while its child's N exceeds this
         many times its own, >= 1; `inf` switches catch-up off. From 1 to 5 no difference could be measured
-        at equal evaluations (README, tools/measure_catch_up.py); 1 takes over most.
+        at equal evaluations (docs/benchmarks.md, tools/measure_catch_up.py); 1 takes over most.
       max_wave_share: waves in flight ask for at most this share of the root's N, in (0, 1] (`flow`).
       gather: how a wave is filled: one of `GATHERERS`; with batches of 1 all are the same.
       max_collision_events: visits that may end at a leaf in flight before a wave of `classic` ends, >= 1.

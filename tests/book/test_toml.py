@@ -451,9 +451,8 @@ def examples(name: str) -> list[str]:
     return re.findall(r"^```toml\n(.*?)^```", (ROOT / name).read_text(encoding="utf-8"), re.M | re.S)
 
 
-@pytest.mark.parametrize("name", ["docs/books.md", "README.md"])
-def test_the_documented_examples_are_books(name: str, games: Path) -> None:
-    found = [text for text in examples(name) if "[book]" in text]
+def test_the_documented_examples_are_books(games: Path) -> None:
+    found = [text for text in examples("docs/books.md") if "[book]" in text]
     assert len(found) == 3
     books = [parse_config(text, games, f"book{i}.toml") for i, text in enumerate(found)]
     assert [book.side for book in books] == ["white", "black", "both"]

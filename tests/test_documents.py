@@ -1,0 +1,299 @@
+"""The documents: commands and Python run as printed, links resolve, words are explained, nothing is stale."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import typer.main
+
+from .conftest import ROOT, Cli
+from .support.books import small_book
+
+RUN = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+READ = [*RUN, ROOT / "CHANGELOG.md", *sorted((ROOT / "schema").glob("*.md"))]
+MOST_LINES = 200  # of the README
+MOST_BYTES = 100_000  # of a picture
+USE = "pip install . && graphsearch analyze startpos --time 10 --store first.graph"
+INSTALL = "pip install -e '.[test]' && "
+BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+GAMES = """[White "A"]
+
+1. e4 e5 *
+
+[White "B"]
+
+1. e4 e5 2. Nf3 Nc6 3. Bb5 a6 4. Ba4 Nf6 5. O-O Be7 6. Re1 b5 7. Bb3 d6 8. c3 O-O 9. h3 Nb8 10. d4 Nbd7
+11. c4 c6 12. cxb5 axb5 13. Nc3 Bb7 14. Bg5 b4 15. Nb1 h6 16. Bh4 c5 *
+"""
+SHORTER = {
+    "--time 3600": "--time 5",
+    "--forever --workers 4": "--time 5 --workers 2",
+    "perft startpos 6": "perft startpos 4",
+    "startpos --depth 8": "startpos --depth 5",
+    "--depth 7": "--depth 4",
+    "graphsearch bench": "graphsearch bench --nodes 3000",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block of a document: its language, the file that it shows (if it says so), its text."""
+
+    kind: str
+    title: str
+    text: str
+
+    @property
+    def commands(self) -> list[str]:
+        """The commands of a console."""
+        return [line.removeprefix("$ ") for line in self.text.splitlines() if line.startswith("$ ")]
+
+
+def blocks(path: Path) -> list[Block]:
+    return [Block(*found) for found in BLOCK.findall(path.read_text(encoding="utf-8"))]
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def tool(name: str) -> ModuleType:
+    """Returns tools/NAME.py as a module."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# ------------------------------------------------------------ what is shown runs
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that has what the examples name, with `graphsearch` in bin/."""
+    folder = tmp_path_factory.mktemp("documents")
+    program = folder / "bin" / "graphsearch"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m graphsearch "$@"\n')
+    program.chmod(0o755)
+    (folder / "games.pgn").write_text(GAMES)
+    small_book().write(folder / "white.graph")
+    books = [block.text for block in blocks(ROOT / "docs" / "books.md") if block.kind == "toml"]
+    (folder / "white.toml").write_text(books[0])
+    (folder / "book.bin").write_bytes(bytes.fromhex("463b96181691fc9c031c000700000000"))
+    (folder / "positions.epd").write_text("4k3/8/8/8/8/8/4P3/4K3 w - - bm e4;\n")
+    main = importlib.import_module("graphsearch.cli").main
+    assert main(["analyze", "startpos", "--visits", "2000", "--store", str(folder / "first.graph")]) == 0
+    shutil.copy(folder / "first.graph", folder / "sunday.graph")
+    return folder
+
+
+def shortened(command: str) -> str:
+    """Returns a command that does the same in less time."""
+    for long, short in SHORTER.items():
+        command = command.replace(long, short)
+    command = re.sub(r"--time [1-9]\d\b", "--time 1", command)
+    return command.replace("--seconds 10", "--seconds 1")
+
+
+def is_run_elsewhere(command: str) -> bool:
+    """Returns whether a command sets up, or runs in tests/bench/test_bench_batches.py."""
+    return command == USE or command.startswith("pip install ") or "--batches" in command
+
+
+def needs_a_process(command: str) -> bool:
+    """Returns whether a command needs a shell, or a process of its own."""
+    shell = re.search(r"[|&<>;$]", re.sub(r'"[^"]*"', "", command))
+    return bool(shell) or re.match(r"graphsearch (uci|bench)", command) is not None or "--workers" in command
+
+
+PAGES_THAT_RUN = [path for path in RUN if {block.kind for block in blocks(path)} & {"console", "python"}]
+
+
+@pytest.mark.parametrize("path", PAGES_THAT_RUN, ids=name_of)
+def test_a_document_runs_from_top_to_bottom(
+    path: Path, bench: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "folder"
+    shutil.copytree(bench, folder)
+    if "store backup" in path.read_text(encoding="utf-8").partition("sunday.graph")[0]:
+        (folder / "sunday.graph").unlink()  # the page makes it
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
+    for block in blocks(path):
+        if block.title:
+            (folder / block.title).write_text(block.text)
+        if block.kind == "python":
+            run([sys.executable, "-c", block.text])
+        for command in block.commands if block.kind == "console" else []:
+            if is_run_elsewhere(command):
+                continue
+            if needs_a_process(command):
+                run(["bash", "-c", shortened(command)])
+            else:
+                done = cli(*shlex.split(shortened(command))[1:])
+                assert done.code == 0, f"{command}\n{done.err}"
+
+
+def run(words: list[str]) -> None:
+    """Runs a process that has to end well, unless it is told to be killed."""
+    done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    killed = "kill -9" in words[-1]
+    assert done.returncode == 0 or (killed and done.returncode == 1), f"{words[-1]}\n{done.stderr}"
+
+
+def test_the_readme_begins_with_the_two_commands_that_everything_else_is_built_on() -> None:
+    use, develop = [line for block in blocks(ROOT / "README.md") for line in block.commands][:2]
+    assert use == USE
+    assert develop.startswith(INSTALL)
+    steps = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert steps.rstrip().endswith(develop.removeprefix(INSTALL))
+    assert "pip install -q -e '.[test,docs]'" in steps
+
+
+# ------------------------------------------------------------ what is not run exists
+def shown_commands() -> Iterator[tuple[Path, str]]:
+    """Yields every command line that a document shows in a block, continuation lines joined."""
+    for path in READ:
+        for block in blocks(path):
+            if block.kind in ("console", "sh", "text"):
+                for line in block.text.replace("\\\n", " ").splitlines():
+                    yield path, line.removeprefix("$ ").strip()
+
+
+def test_every_shown_command_and_option_exists() -> None:
+    known = dict(tool("command_reference").leaves("graphsearch", the_command()))
+    seen = 0
+    for path, line in shown_commands():
+        words = shlex.split(line.partition(" #")[0]) if line.startswith("graphsearch ") else []
+        for length in (4, 3, 2):
+            command = known.get(" ".join(words[:length]))
+            if words and command is not None:
+                options = {name for param in command.params for name in param.opts} | {"--help"}
+                used = {word for word in words if word.startswith("--") and len(word) > 2}
+                assert used <= options, f"{name_of(path)}: {line}"
+                seen += 1
+                break
+        else:
+            assert not words or words[1].startswith(("-", "[", "COMMAND")), f"{name_of(path)}: {line}"
+    assert seen > 100
+
+
+@pytest.mark.skipif(not (ROOT / "graphsearch" / "graph").is_dir(), reason="rooms are being moved")
+@pytest.mark.parametrize("path", RUN, ids=name_of)
+def test_every_named_file_exists(path: Path) -> None:
+    rooms = "|".join(folder.name for folder in (ROOT / "graphsearch").iterdir() if folder.is_dir())
+    tops = "graphsearch|cli|schema|docs|tools|tests"
+    named = re.findall(rf"`((?:{tops}|{rooms})/[\w/]+\.\w+)`", path.read_text(encoding="utf-8"))
+    for name in named:
+        assert (ROOT / name).is_file() or (ROOT / "graphsearch" / name).is_file(), name
+
+
+def test_every_named_tool_exists() -> None:
+    for path in READ:
+        for name in re.findall(r"python -m tools\.([a-z_]+)\b", path.read_text(encoding="utf-8")):
+            assert (ROOT / "tools" / f"{name}.py").is_file(), f"{name_of(path)}: tools.{name}"
+
+
+# ------------------------------------------------------------ links and pictures
+LINK = re.compile(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"")
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+
+def anchors(path: Path) -> set[str]:
+    """Returns the anchors that the headings of a document have."""
+    text = FENCED.sub("", path.read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings]
+    return {re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", heading.strip())) for heading in plain}
+
+
+@pytest.mark.parametrize("path", READ, ids=name_of)
+def test_every_relative_link_resolves(path: Path) -> None:
+    for found in LINK.findall(FENCED.sub("", path.read_text(encoding="utf-8"))):
+        target, _, anchor = "".join(found).partition("#")
+        if re.match(r"\w+:", target):
+            continue
+        file = path if not target else path.parent / target
+        assert file.exists(), f"{name_of(path)} links to {target}"
+        if anchor and not anchor.startswith("graphsearch."):  # these are made from docstrings, for the site
+            assert anchor in anchors(file), f"{name_of(path)} links to {target}#{anchor}"
+
+
+def test_the_links_of_the_site_are_those_of_the_repository() -> None:
+    hooks = tool("site_hooks")
+    assert doctest.testmod(hooks).failed == 0
+    assert hooks.rewritten("![x](docs/pictures/live.svg) [f](schema/store.md)", "index.md") == (
+        "![x](pictures/live.svg) [f](schema/store.md)"
+    )
+    assert hooks.rewritten("[f](../schema/store.md) [s](search.md)", "file.md") == (
+        "[f](schema/store.md) [s](search.md)"
+    )
+    assert hooks.rewritten("[f](../docs/file.md#a) [u](https://a.b/c)", "schema/store.md") == (
+        "[f](../file.md#a) [u](https://a.b/c)"
+    )
+
+
+def test_the_site_lists_every_page() -> None:
+    listed = set(re.findall(r": ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M))
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")}
+    outside = {page for page in tool("site_hooks").OUTSIDE.values() if page.endswith(".md")}
+    assert listed == pages | outside
+
+
+@pytest.mark.parametrize("name", ["live", "tree"])
+def test_a_picture_is_small_and_whole(name: str) -> None:
+    path = ROOT / "docs" / "pictures" / f"{name}.svg"
+    assert path.stat().st_size < MOST_BYTES
+    text = "".join(ElementTree.parse(path).getroot().itertext()).replace("\xa0", " ")
+    assert "graphsearch" in text
+    assert f"docs/pictures/{name}.svg" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+# ------------------------------------------------------------ what must be said
+def the_command() -> Any:
+    return typer.main.get_command(importlib.import_module("graphsearch.cli.app").app)
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+
+
+def test_the_command_reference_is_what_the_program_says() -> None:
+    reference = tool("command_reference").reference()
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    assert page == reference, "run: python tools/command_reference.py"
+
+
+def test_every_command_and_option_is_documented() -> None:
+    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    for path, command in tool("command_reference").leaves("graphsearch", the_command()):
+        assert f"### `{path}" in text
+        assert command.help
+        assert path in command.epilog
+        for param in command.params:
+            assert param.help, f"{path} {param.name}"
+
+
+WORDS = """batch bounds catch-up collision edge evict flush FPU key leaf N N-in-flight node P Q terminal U V
+visit wave WDL"""
+
+
+@pytest.mark.parametrize("word", re.split(r"\s+", WORDS))
+def test_the_glossary_explains(word: str) -> None:
+    assert f"\n| {word} | " in (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")

@@ -204,6 +204,8 @@ def test_every_named_file_exists(path: Path) -> None:
     tops = "graphsearch|cli|schema|docs|tools|tests"
     named = re.findall(rf"`((?:{tops}|{rooms})/[\w/]+\.\w+)`", path.read_text(encoding="utf-8"))
     for name in named:
+        if re.search("[A-Z]", name):  # stands for many names: NAME_export.py, formatN.graph
+            continue
         assert (ROOT / name).is_file() or (ROOT / "graphsearch" / name).is_file(), name
 
 

@@ -19,7 +19,7 @@ class InvalidParameterError(GraphSearchError, ValueError):
 
 
 class BookConfigError(InvalidParameterError):
-    """A BOOK.toml that is no description of a book; `problems` has a line for each fault, with its place."""
+    """A BOOK.toml with faults; `problems` has one line for each, with its place."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -31,11 +31,11 @@ class ShapeError(GraphSearchError, ValueError):
 
 
 class EvaluatorError(GraphSearchError):
-    """An evaluator that is unknown, cannot be made, fails, or answers what is not an evaluation."""
+    """An evaluator that is unknown, cannot be made, fails, or gives an invalid answer."""
 
 
 class UnknownEvaluatorError(EvaluatorError, ValueError):
-    """The name of an evaluator that there is not."""
+    """The name of an evaluator that does not exist."""
 
 
 class StoreError(GraphSearchError):
@@ -61,15 +61,15 @@ class StoreLockedError(StoreError):
 
 
 class EvaluatorMismatchError(StoreError):
-    """A graph file bound to another evaluator than the one asked for."""
+    """A graph file that is bound to an evaluator other than the given one."""
 
 
 class UnfinishedError(StoreError):
-    """A graph file that is on its way from one evaluator to another; its values are mixed."""
+    """A graph file that is being moved from one evaluator to another; its values are mixed."""
 
 
 class ImportFileError(GraphSearchError):
-    """A file of games, a book or a list of positions that cannot be read, or holds nothing of its kind."""
+    """A file of games, book entries or positions that cannot be read, or that has none."""
 
 
 class UnknownPositionError(GraphSearchError):
@@ -81,4 +81,4 @@ class CapacityError(GraphSearchError):
 
 
 class ExportError(GraphSearchError):
-    """An export that finds nothing to write, or no place to write it to."""
+    """An export that has nothing to write, or cannot write it."""

@@ -1,4 +1,4 @@
-"""What an evaluator is: positions in, WDL and priors out, and a name for where they come from."""
+"""What an evaluator is: positions in, WDL and priors out, and an identity for where they come from."""
 
 from __future__ import annotations
 
@@ -76,16 +76,16 @@ class Evaluation:
 
 
 class Evaluator(Protocol):
-    """Anything that evaluates positions by themselves: no history, no search state.
+    """Anything that evaluates positions by themselves, without history or search state.
 
-    One whose `kernel_kind` is not EXTERNAL runs inside the search loop; it has its weights there in
-    `weights`. One that holds processes or files has a method `close`; one that has something to say about
-    itself has it in `notes`, lines for a person.
+    An evaluator whose `kernel_kind` is not EXTERNAL runs inside the search loop, with its weights in
+    `weights`. An evaluator that holds processes or files has a method `close`. Its `notes`, if any, are lines
+    for a person.
     """
 
     @property
     def identity(self) -> EvaluatorIdentity:
-        """What makes its answers the same as another's."""
+        """The evaluator's identity: two evaluators of one identity give the same answers."""
 
     @property
     def kernel_kind(self) -> int:
@@ -93,13 +93,13 @@ class Evaluator(Protocol):
 
     @property
     def temperature(self) -> float:
-        """Policy temperature that a kernel still has to apply, 1 for none."""
+        """Policy temperature that a kernel still has to apply; 1: none."""
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
         """Returns WDL and priors of every position.
 
         Raises:
-          EvaluatorError: if it cannot.
+          EvaluatorError: if the evaluator fails.
         """
 
 

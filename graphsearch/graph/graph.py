@@ -38,12 +38,14 @@ LOADED_AT_ONCE = 100_000  # nodes of a file that is loaded whole when it is open
 
 
 class Graph:
-    """Positions and what is known about them, in memory and, if it has one, in a file.
+    """Positions and what is known about them: in memory and, if the graph has one, in a file.
 
-    Make one with `Graph.open`; close it, or use it in a `with` statement, so that all of it is saved.
-    One search at a time; one process writes a file, any number may read it. While `tables_meanwhile` is False
-    the plain tables are written by `flush` and `close` only, never during a search. While `saves_meanwhile`
-    is False a search saves because of its memory only, not because of the time.
+    Make one with `Graph.open`. Close it, or use it in a `with` statement, so that everything is saved. One
+    search at a time may run on it. One process at a time may write a file; any number may read it.
+
+    Attributes:
+      tables_meanwhile: whether a search writes the plain tables; if False, only `flush` and `close` do.
+      saves_meanwhile: whether a search saves at intervals; if False, it saves only to free memory.
     """
 
     def __init__(self, evaluator: Evaluator, store: Store | None, *, ram_bytes: int | None = None) -> None:
@@ -80,18 +82,19 @@ class Graph:
         evaluator: str | EvaluatorSpec | Evaluator = "builtin",
         ram_bytes: int | None = None,
     ) -> Graph:
-        """Returns the graph of a file, or an empty one. What a search needs is read when it needs it.
+        """Returns the graph of a file, or an empty one. Records are read when a search needs them.
 
         Args:
           path: the graph file, made if it is missing; None keeps the graph in memory only.
-          evaluator: a name (`evaluators.NAMES`), a specification or an Evaluator; a file is bound to the one
-            it was made with. The graph closes the one that it makes; an Evaluator is the caller's to close.
+          evaluator: a name (`evaluators.NAMES`), a specification or an Evaluator. A file is bound to the one
+            that it was made with. The graph closes an evaluator that it makes; the caller closes one that
+            the caller passes.
           ram_bytes: most bytes that the graph may take in memory; default: 80 % of the machine's memory.
 
         Raises:
           EvaluatorError: if the evaluator is unknown or cannot be made.
-          EvaluatorMismatchError: if the file is bound to another one.
-          UnfinishedError: if it is on its way to another one (`reevaluate`).
+          EvaluatorMismatchError: if the file is bound to another evaluator.
+          UnfinishedError: if the file is being moved to another evaluator (`reevaluate`).
           StoreLockedError: if another process is writing the file.
           StoreError: if the file cannot be read or made.
         """
@@ -117,13 +120,15 @@ class Graph:
 
     @classmethod
     def open_unevaluated(cls, path: str | os.PathLike[str] | None, *, ram_bytes: int | None = None) -> Graph:
-        """Returns the graph of a file for what evaluates nothing in it; its evaluator need not be at hand.
+        """Returns the graph of a file for work that evaluates nothing. The file's evaluator is not needed.
 
-        A file that is made stays bound to none. A search on such a graph fails with an EvaluatorError at the
-        first position that is new.
+        A new file stays bound to no evaluator. A search on such a graph fails with an EvaluatorError at the
+        first new position.
 
         Raises:
-          UnfinishedError, StoreLockedError, StoreError: as `open`.
+          UnfinishedError: as `open`.
+          StoreLockedError: as `open`.
+          StoreError: as `open`.
         """
         if path is None:
             return cls(AbsentEvaluator(UNBOUND), None, ram_bytes=ram_bytes)
@@ -167,7 +172,7 @@ class Graph:
         From now on they are saved with everything else that is saved. A second call returns the same table.
 
         Args:
-          table_bytes: most memory that it takes; if that is too little, the deepest entries are loaded.
+          table_bytes: most memory that it takes. If the entries do not fit, the deepest are loaded.
 
         Raises:
           StoreError: if the file cannot be read.

@@ -1,4 +1,4 @@
-"""Questions to a stored or live graph: one node with its moves and lines. No search, no Numba."""
+"""One node of a stored or live graph, with its moves and lines. No search, no Numba."""
 
 from __future__ import annotations
 
@@ -35,11 +35,16 @@ MAX_PV = 64
 
 @dataclass(frozen=True, slots=True)
 class MoveView:
-    """One legal move of a node; values are seen by the side to move at the node.
+    """One legal move of a node. Values are seen by the side to move at the node.
 
     Attributes:
-      n: completed visits of the edge. p: prior.
-      q, wdl, cp: value of the edge (E); None while n = 0. cp by lc0's mapping.
+      move: the move.
+      san: the move in standard algebraic notation.
+      n: completed visits of the edge.
+      p: prior, in [0, 1].
+      q: value of the edge (E), in [-1, 1]; None while n = 0.
+      wdl: q as win, draw and loss; None while n = 0.
+      cp: q in centipawns, by lc0's mapping; None while n = 0.
       mate: moves to a proven mate, negative if the side to move is mated; None if unproven.
       bounds: proven lower and upper result, in -1, 0, 1.
       pv: the line that follows the most visits, this move first.
@@ -77,14 +82,17 @@ class NodeView:
     """A node as a person reads it.
 
     Attributes:
-      position: FEN. key: the graph's key of it. visits: node N = 1 + sum of edge n.
-      q, wdl: node Q and its WDL, seen by the side to move.
+      position: FEN.
+      key: the graph's key of the position.
+      visits: node N = 1 + sum of edge n.
+      q: node Q, in [-1, 1], seen by the side to move.
+      wdl: q as win, draw and loss.
       terminal: `position.CHECKMATE`, `STALEMATE`, `DEAD` or `NOT_TERMINAL`.
       bounds: proven lower and upper result, in -1, 0, 1.
       mate: moves to a proven mate, negative if the side to move is mated; None if unproven.
       moves: every legal move, best first (`ranking`).
-      evaluator: number, in the file, of the evaluator whose V and P these are; 0: the rules.
-      run: number of the run of the file in which it was asked; None if that is unknown, or there is no file.
+      evaluator: number in the file of the evaluator that V and P come from; 0: the rules.
+      run: number in the file of the run that V and P come from; None if unknown, or without a file.
     """
 
     position: str
@@ -100,7 +108,7 @@ class NodeView:
     run: int | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch show`, but for `evaluator` and `run` (`Origin.as_dict`)."""
+        """Returns the JSON object of `graphsearch show`, without `evaluator` and `run` (`Origin.as_dict`)."""
         return {
             "position": self.position,
             "key": f"{self.key:016x}",
@@ -149,8 +157,8 @@ def show(source: Readable | str | os.PathLike[str], board: chess.Board) -> NodeV
     """Returns what a graph knows about a position, or None if it is not stored.
 
     Args:
-      source: an open Graph, or the path of a graph file; a file is only read, also while a search writes it.
-      board: the position; its game before it does not matter.
+      source: an open Graph, or the path of a graph file. A file is only read, also while a search writes it.
+      board: the position. Its move stack does not matter.
 
     Raises:
       InvalidPositionError: if the position is not legal.

@@ -49,29 +49,30 @@ def analyze(
     hurry: bool = False,
     run: int | None = None,
 ) -> SearchResult:
-    """Searches a position and returns what is known about it then; all of it is saved.
+    """Searches a position, saves the graph and returns what is known about the position.
 
     Args:
-      graph: what is known already is the start; limits count what is added.
-      board: the position, with its game as move stack: positions that stood twice in it count as draws.
-      limits: when to stop; without any, only `stop` ends it.
+      graph: the graph that the search continues; limits count what is added to it.
+      board: the position, with the game before it as move stack. Positions that stood twice in the game
+        count as draws.
+      limits: when to stop; without any, only `stop` ends the search.
       params: search parameters; default: `SearchParams()`.
       on_progress: called about every `interval` seconds, and once at the end.
       interval: seconds between two calls.
       stop: set it, from any thread or a signal handler, to finish the wave, save and return.
-      searchmoves: search only these moves of the position; without any, all, or the best that tablebases
-        know. The visits that other moves have from earlier searches stay.
+      searchmoves: search only these moves of the position; default: all moves, or the best ones if
+        tablebases know them. The other moves keep their visits from earlier searches.
       pace: called before each wave, or slice of waves, with the number of leaves last evaluated and the
         seconds they took (0, 0.0 at first); returns the most leaves of a wave from now on.
-      hurry: wait for the file as little as can be: a search that leaves nothing unsaved for long ends before
-        it is saved. `Graph.save_soon`, `begin_saving` or `close` must follow.
-      run: the search is a part of this run of the file, which the caller began and will finish; its root
-        is not listed in the file. None: it is a run of its own.
+      hurry: return before everything is saved, if nothing has been unsaved for long. The caller must then
+        call `Graph.save_soon`, `begin_saving` or `close`.
+      run: number of a run of the file that the caller has begun and will finish. The search is a part of it,
+        and its root is not listed in the file. None: the search is a run of its own.
 
     Raises:
-      InvalidPositionError: if the position is not legal, or one of `searchmoves` is not.
-      EvaluatorError: if the evaluator fails; what was found until then is saved.
-      UnsavedError: if the file cannot be written; its `result` is what was found.
+      InvalidPositionError: if the position or one of `searchmoves` is not legal.
+      EvaluatorError: if the evaluator fails. What was found before is saved.
+      UnsavedError: if the file cannot be written. Its `result` is what was found.
       GraphSearchError: if another search is running on the graph.
     """
     graph.check_open()

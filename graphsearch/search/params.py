@@ -1,4 +1,4 @@
-"""What a search is told: parameters, and limits on how long it runs. Both are frozen values."""
+"""The parameters of a search, and the limits on how long it runs. Both are frozen values."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from ..errors import InvalidParameterError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchParams:
-    """The parameters of one search; names and defaults follow lc0 where the thing is the same.
+    """The parameters of one search. Names and defaults follow lc0 where the thing is the same.
 
     Attributes:
       cpuct: exploration constant, > 0 (`CPuct`).
-      cpuct_base: `c(N) = CPuct + CPuctFactor * ln((N + CPuctBase) / CPuctBase)`, > 0.
-      cpuct_factor: growth of the exploration constant, >= 0.
+      cpuct_base: number of visits at which exploration begins to grow, > 0 (`CPuctBase`):
+        `c(N) = CPuct + CPuctFactor * ln((N + CPuctBase) / CPuctBase)`.
+      cpuct_factor: growth of the exploration constant, >= 0 (`CPuctFactor`).
       fpu_value: an unvisited edge counts as `Q - FpuValue * sqrt(sum of visited P)`, >= 0.
       minibatch_size: leaves gathered for one evaluation, >= 1; 1 is plain sequential PUCT.
       catch_up_ratio: an edge takes visits without evaluation while its child's N exceeds this
         many times its own, >= 1; `inf` switches catch-up off. From 1 to 5 no difference could be measured
         at equal evaluations (docs/benchmarks.md, tools/measure_catch_up.py); 1 takes over most.
-      max_wave_share: waves in flight ask for at most this share of the root's N, in (0, 1] (`flow`).
-      gather: how a wave is filled: one of `GATHERERS`; with batches of 1 all are the same.
-      max_collision_events: visits that may end at a leaf in flight before a wave of `classic` ends, >= 1.
-      max_collision_visits: what such visits may count in all, by `classic`; by `budget` for every 256
-        leaves of the batch, >= 1.
-      overlap: 1 gathers the next wave while an evaluator outside the kernels has one, 0 waits for it.
+      max_wave_share: `flow`: waves in flight ask for at most this share of the root's N, in (0, 1].
+      gather: how a wave is filled, one of `GATHERERS`; with batches of 1 all are the same.
+      max_collision_events: `classic`: number of collisions that ends a wave, >= 1.
+      max_collision_visits: most visits that collisions may count, >= 1: in a wave of `classic`; in `budget`,
+        for every 256 leaves of the batch.
+      overlap: 1: gather the next wave while an evaluator outside the kernels has one; 0: wait for it.
     """
 
     cpuct: float = 1.745
@@ -74,7 +75,7 @@ class SearchParams:
         """Returns parameters from `NAME=VALUE` texts, names as in `OPTION_NAMES` (any case).
 
         Raises:
-          InvalidParameterError: for an unknown name or a value that is no number in range.
+          InvalidParameterError: if a name is unknown, or a value is not a number in range.
 
         >>> SearchParams.from_options(["CPuct=2", "minibatchsize=64"]).cpuct
         2.0
@@ -115,9 +116,9 @@ TEXTS = ("gather",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """When a search stops: at the first limit reached; with none, only when told to.
+    """When a search stops: at the first limit reached. Without any limit, it runs until it is told to stop.
 
-    Every limit counts what this search adds to what the graph already holds.
+    A limit counts what this search adds to what the graph already holds.
 
     Attributes:
       visits: root visits to add, >= 1.

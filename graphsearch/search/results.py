@@ -1,4 +1,4 @@
-"""What a search says: how far it is while it runs, and what it found in the end."""
+"""What a search reports: its progress while it runs, and its result at the end."""
 
 from __future__ import annotations
 
@@ -15,10 +15,26 @@ Viewer = Callable[[int | None], NodeView]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a search is: what it added, and by `visits` (root N) and `nodes` what the graph holds now.
+    """The progress of a search: what it has added, and what the graph holds now.
 
-    With a file (`stored`), `resident` nodes are in memory, which take `ram_bytes`; `read_back` records were
-    read from the file, `written` ones saved to it.
+    Attributes:
+      seconds: wall time since the search began.
+      visits: root N now.
+      new_visits: visits that this search added.
+      evaluations: evaluations that this search paid for.
+      catch_ups: visits that needed no evaluation because the child already had more visits.
+      collisions: visits that met a leaf in flight.
+      nodes: positions in the graph now.
+      stored: whether the graph has a file.
+      resident: nodes in memory; the others are in the file.
+      ram_bytes: memory that these nodes take.
+      read_back: records read from the file.
+      written: records saved to the file.
+      depth: mean length of a visit, in plies.
+      seldepth: longest visit, in plies.
+      visits_per_s: visits per second.
+      evaluations_per_s: evaluations per second.
+      viewer: returns the root as `node` does.
     """
 
     seconds: float
@@ -40,7 +56,7 @@ class Progress:
     viewer: Viewer
 
     def node(self, multipv: int | None = None) -> NodeView:
-        """Returns the root as it is now, with lines for the best `multipv` moves (None: all)."""
+        """Returns the root as it is now, with a line for each of the best `multipv` moves (None: for all)."""
         return self.viewer(multipv)
 
 
@@ -49,16 +65,27 @@ class SearchResult:
     """What a search found and added.
 
     Attributes:
-      position: FEN. key: the graph's key. store: the file, None for memory only.
-      visits: root N now. new_visits, evaluations, catch_ups, collisions: what this search added.
-      depth: mean plies of a visit. seldepth: most plies. seconds: wall time, saving included.
+      position: FEN of the root.
+      key: the graph's key of the root.
+      store: path of the file; None if the graph is in memory only.
+      visits: root N now.
+      new_visits: visits that this search added.
+      evaluations: evaluations that this search paid for.
+      catch_ups: visits that needed no evaluation because the child already had more visits.
+      collisions: visits that met a leaf in flight.
+      depth: mean length of a visit, in plies.
+      seldepth: longest visit, in plies.
+      seconds: wall time, saving included.
       bestmove: the shortest proven win, else the most visited move; None if the game is over.
-      node: the root with all its moves. nodes: positions in the graph. saved_nodes: records written.
-      stop_reason: `visits`, `evaluations`, `time`, `stop`, `memory`, `reader` (another program keeps
-        the file's log from being reused), `proven` (the result, and a move that leads to it), `exhausted`
-        (every position that it goes to is known) or `finished` (no moves).
-      unkept_visits: visits that ended in a draw by this game's repetitions: counted here, not in the file.
-      read_back: records read from the file. problems: what was found damaged in it and passed over.
+      node: the root with all its moves.
+      nodes: positions in the graph.
+      saved_nodes: records written.
+      stop_reason: why the search stopped: `visits`, `evaluations`, `time`, `stop`, `memory`, `reader`
+        (another program keeps the file's log from being reused), `proven` (the result, and a move that leads
+        to it), `exhausted` (no position is left to evaluate) or `finished` (the game is over).
+      unkept_visits: visits that ended in a draw by repetition in this game; they are not kept in the file.
+      read_back: records read from the file.
+      problems: damage that was found in the file and passed over.
     """
 
     position: str

@@ -176,9 +176,11 @@ class Engine:
 
 def _check(depth: int, alpha: int, beta: int, node_limit: int | None) -> None:
     if not 0 <= depth <= MOST_DEPTH:
-        raise GraphSearchError(f"a depth of 0 to {MOST_DEPTH} plies can be searched, not {depth}")
+        raise GraphSearchError(f"depth must be from 0 to {MOST_DEPTH} plies, not {depth}")
     if not -FAR <= alpha < beta <= FAR:
-        raise GraphSearchError(f"a window needs {-FAR} <= alpha < beta <= {FAR}, not {alpha} and {beta}")
+        raise GraphSearchError(
+            f"the window must satisfy {-FAR} <= alpha < beta <= {FAR}, not {alpha} and {beta}"
+        )
     if node_limit is not None and node_limit < 1:
         raise GraphSearchError(f"at least one node must be allowed, not {node_limit}")
 

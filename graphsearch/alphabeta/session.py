@@ -72,7 +72,7 @@ def search_to_depth(
     """
     graph.check_open()
     if not graph.searching.acquire(blocking=False):
-        raise GraphSearchError("a search is running on this graph already; one at a time")
+        raise GraphSearchError("another search is running on this graph; run one at a time")
     try:
         session = _Session(graph, board, limits, stop or threading.Event())
         session.on_depth, session.on_progress, session.interval = on_depth, on_progress, interval

@@ -197,7 +197,7 @@ def set_state(store: Store | sqlite3.Connection, number: int, state: State, note
       StoreError: if the file cannot be written.
     """
     if state not in STATES:
-        raise InvalidParameterError(f"a state of the queue is one of {', '.join(STATES)}, not {state!r}")
+        raise InvalidParameterError(f"state must be one of {', '.join(STATES)}, not {state!r}")
     if isinstance(store, sqlite3.Connection):
         return _set(store, number, state, note)
     if store.read_only:

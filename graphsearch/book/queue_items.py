@@ -64,7 +64,7 @@ def from_games(path: Path, *, ply: int | None = None, only: Collection[int] | No
     for number in sorted(set(only or ()) - found):
         raise InvalidPositionError(f"{path} has no game {number}")
     if not found:
-        raise InvalidPositionError(f"{path} holds no game")
+        raise InvalidPositionError(f"{path} has no games")
 
 
 def from_lines(lines: Iterable[str]) -> Iterator[Given]:

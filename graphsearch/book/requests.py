@@ -156,7 +156,7 @@ class Requests:
         if not left or line.searched:
             return _done(line)
         if position.ply >= self._config.max_ply:
-            return REFUSED, f"it goes on after ply {self._config.max_ply}, the last of the book (max_ply)"
+            return REFUSED, f"it continues after ply {self._config.max_ply}, the last of the book (max_ply)"
         return REFUSED, f"the game is decided in {position.fen}"
 
 

@@ -43,14 +43,14 @@ def book_named(store: Store, name: str | None) -> BookRow:
     """
     found = books(store)
     if not found:
-        raise StoreError(f"{store.path} holds no book; `graphsearch book build` makes one")
+        raise StoreError(f"{store.path} has no book; `graphsearch book build` makes one")
     names = ", ".join(book.name for book in found)
     if name is None and len(found) > 1:
-        raise StoreError(f"{store.path} holds several books ({names}); say which with --book")
+        raise StoreError(f"{store.path} has several books ({names}); choose one with --book")
     for book in found:
         if name in (None, book.name):
             return book
-    raise StoreError(f"{store.path} holds no book {name!r}; it has {names}")
+    raise StoreError(f"{store.path} has no book {name!r}; it has {names}")
 
 
 def start(store: Store, config: BookConfig, workers: int) -> Started:

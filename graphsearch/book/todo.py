@@ -211,7 +211,7 @@ def todo(
       StoreError: if the file cannot be read.
     """
     if kind not in KINDS:
-        raise InvalidParameterError(f"a kind of to-do is one of {', '.join(KINDS)}, not {kind!r}")
+        raise InvalidParameterError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
     if not 0 < change <= MOST_CHANGE:
         raise InvalidParameterError(f"the change of a value must be above 0, at most 2, not {change:g}")
     if not 0 <= min_p <= 1 or min_games < 1 or top < 0:

@@ -68,7 +68,7 @@ def read_config(path: str | os.PathLike[str]) -> BookConfig:
         raise BookConfigError([f"{path}: cannot read it: {error.strerror or error}"]) from None
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise BookConfigError([f"{path}:{line}: not UTF-8, so it is no TOML file"]) from None
+        raise BookConfigError([f"{path}:{line}: not UTF-8, so it is not a TOML file"]) from None
     return parse_config(text, file.parent, str(path))
 
 

@@ -57,7 +57,7 @@ def read_root(table: Table, number: int, folder: Path, max_ply: int | None) -> I
         return
     for key in ("game", "games", "ply"):
         if key in table:
-            table.fault(key, "goes with pgn, which names a file of games")
+            table.fault(key, "needs pgn, the name of a file of games")
     board = read_line(table)
     if board is None:
         return
@@ -77,12 +77,12 @@ def _note_end(table: Table, board: chess.Board) -> None:
 def _from_games(table: Table, number: int, folder: Path, max_ply: int | None) -> Iterator[Root]:
     for key in ("fen", "moves"):
         if key in table:
-            table.fault(key, "goes without pgn; say ply to cut a game off")
+            table.fault(key, "cannot be given with pgn; use ply to cut a game off")
     name, ply = table.text("pgn", "the name of a PGN file"), table.whole("ply", 0, MAX_PLY)
     games = _which(table)
     path = located(folder, name or "")
     if name is not None and not path.exists():
-        table.fault("pgn", f"there is no file {path}; it is looked for beside this one")
+        table.fault("pgn", f"there is no file {path} (looked for in the folder of this file)")
     if max_ply is not None and ply is not None and ply >= max_ply:
         table.fault("ply", f"must be before max_ply, which is {max_ply}, not {ply}")
     if table.faults:  # a file may be long: it is read when nothing is wrong
@@ -160,7 +160,7 @@ class _Games:
         """Says what was left out: in a file of which all games are meant by notes, else as faults."""
         table, all_read = self._table, self._found + len(self._broken)
         if games is None and not self._seen:
-            table.fault("pgn", f"{self._path} gives no position: {self._reasons() or 'it holds no game'}")
+            table.fault("pgn", f"{self._path} gives no position: {self._reasons() or 'it has no games'}")
             return
         missing = len(games) - all_read if games is not None else 0
         if missing and games is not None:
@@ -180,7 +180,7 @@ class _Games:
             reasons.append(f"{self._short:,} shorter than {self._ply} plies")
         if self._late:
             text = f"{self._late:,} whose position is at ply {self._max_ply} (max_ply) or later"
-            reasons.append(text if self._ply is not None else f"{text}; say ply to cut games off")
+            reasons.append(text if self._ply is not None else f"{text}; use ply to cut games off")
         return ", ".join(reasons)
 
 

@@ -183,7 +183,7 @@ def _located(table: Table, key: str, folder: Path) -> str | None:
 def _network(table: Table, key: str, file: str, folder: Path) -> str:
     path = located(folder, file)
     if not path.is_file():
-        table.fault(key, f"there is no network {path}; it is looked for beside this file")
+        table.fault(key, f"there is no network {path} (looked for in the folder of this file)")
     return os.fspath(path)
 
 
@@ -213,5 +213,5 @@ def _folders(table: Table, folder: Path) -> str | None:
     paths = [located(folder, part) for part in text.split(os.pathsep) if part]
     for path in paths:
         if not path.is_dir():
-            table.fault("syzygy", f"there is no folder {path}; it is looked for beside this file")
+            table.fault("syzygy", f"there is no folder {path} (looked for in the folder of this file)")
     return os.pathsep.join(map(os.fspath, paths))

@@ -295,12 +295,12 @@ def _addressed(given: str, kinds: Mapping[Part, _Kind]) -> tuple[Part, str]:
     for role in (POLICY, VALUE):
         if prefix == role and name:
             if role not in kinds:
-                raise InvalidParameterError(f"there is no {role} part to give the option {given}")
+                raise InvalidParameterError(f"there is no {role} part that could take the option {given}")
             return role, name
     owners = _owners(given, kinds)
     if len(owners) > 1:
         raise InvalidParameterError(
-            f"both parts have an option {given}: say {POLICY}.{given} or {VALUE}.{given}"
+            f"both parts have an option {given}: write {POLICY}.{given} or {VALUE}.{given}"
         )
     return owners[0], given
 
@@ -359,7 +359,7 @@ def parse_options(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
     for text in texts:
         name, sign, value = text.partition("=")
         if not sign or not name.strip():
-            raise InvalidParameterError(f"an option is given as NAME=VALUE, not {text!r}")
+            raise InvalidParameterError(f"an option must be NAME=VALUE, not {text!r}")
         pairs.append((name.strip(), value.strip()))
     return tuple(pairs)
 

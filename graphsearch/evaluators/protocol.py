@@ -139,7 +139,7 @@ def checked(batch: PositionBatch, evaluation: Evaluation) -> Evaluation:
     bad_moves = ~(np.isfinite(priors) & (priors >= 0))
     if not good.all() or bad_moves.any():
         raise EvaluatorError(
-            f"the evaluator's answer is no probability: {_first_bad(batch, good, bad_moves)}"
+            f"the evaluator's answer is not a probability: {_first_bad(batch, good, bad_moves)}"
         )
     lengths = np.diff(batch.offsets)
     wdl = wdl / wdl.sum(axis=1, keepdims=True)
@@ -155,7 +155,7 @@ def _checked_bounds(batch: PositionBatch, bounds: NDArray[np.int8] | None) -> ND
     bad = (bounds[:, 0] > bounds[:, 1]) | (np.abs(bounds) > 1).any(axis=1)
     if bad.any():
         fen = unpack(batch.words[int(np.argmax(bad))].tolist()).fen()
-        raise EvaluatorError(f"the evaluator's bounds are no interval within -1 and 1: {fen}")
+        raise EvaluatorError(f"the evaluator's bounds are not an interval within -1 and 1: {fen}")
     return bounds
 
 

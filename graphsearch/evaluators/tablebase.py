@@ -44,12 +44,12 @@ class Syzygy:
         names: list[str] = []
         for folder in self.folders:
             if not folder.is_dir():
-                raise EvaluatorError(f"there is no folder {folder} of Syzygy tables")
+                raise EvaluatorError(f"the folder {folder} of Syzygy tables does not exist")
             self._tables.add_directory(os.fspath(folder))
             names += [file.stem for file in folder.glob(WDL_FILES)]
         if not names:
             raise EvaluatorError(
-                f"{os.fspath(path)!r} holds no Syzygy tables; expected {WDL_FILES} files"
+                f"{os.fspath(path)!r} has no Syzygy tables; expected {WDL_FILES} files"
                 f" and {DTZ_FILES} beside them"
             )
         self.most_men = max(len(name) - 1 for name in names)

@@ -72,7 +72,7 @@ def _take(desk: Desk, given: Input) -> None:
     finally:
         _save(desk, rows, finished=finished)
         if finished and not report.done:
-            report.notes.append("it holds no positions")
+            report.notes.append("it has no positions")
 
 
 def _take_line(desk: Desk, number: int, text: str, rows: list[tables.EpdRow]) -> None:
@@ -121,7 +121,7 @@ def read_epd(text: str) -> tuple[chess.Board, Operations]:
     fields = text.split(None, 4)
     if len(fields) < 4:
         raise InvalidPositionError(
-            f"an EPD line has four fields of a position, not {len(fields)}: {text[:60]}"
+            f"an EPD line must begin with the four fields of a position, not {len(fields)}: {text[:60]}"
         )
     rest = fields[4] if len(fields) > 4 else ""
     clocks = re.match(r"(\d+)\s+(\d+)(?=\s|;|$)\s*;?", rest, re.ASCII)
@@ -152,10 +152,10 @@ def _split(rest: str) -> list[tuple[str, str | None]]:
     while rest[at:].strip(" \t;"):
         match = _OPERATION.match(rest, at)
         if match is None:
-            raise InvalidPositionError(f"what is no operation: {rest[at:].strip()[:60]}")
+            raise InvalidPositionError(f"not an EPD operation: {rest[at:].strip()[:60]}")
         name, operand = match[1], match[2]
         if any(name == other for other, _ in found):
-            raise InvalidPositionError(f"the operation {name} stands there twice")
+            raise InvalidPositionError(f"the operation {name} is there twice")
         found.append((name, operand.strip() if operand and operand.strip() else None))
         at = match.end()
     return found
@@ -194,7 +194,7 @@ def _set_clocks(board: chess.Board, operations: Mapping[str, Any]) -> None:
     for name, low in (("hmvc", 0), ("fmvn", 1)):
         value = operations.get(name, low)
         if not isinstance(value, int) or not low <= value < MAX_MOVE_NUMBER:
-            raise InvalidPositionError(f"{name} must be a number from {low} on, not {value}")
+            raise InvalidPositionError(f"{name} must be a number of at least {low}, not {value}")
         if name in operations and name == "hmvc":
             board.halfmove_clock = value
         elif name in operations:

@@ -93,7 +93,7 @@ def export_pgn(
         claim_main_lines(scratch)
         _Writer(scratch, out, report, store.path.name).write()
         if not report.games:
-            raise ExportError(f"{store.path}: nothing to export: it holds none of the roots")
+            raise ExportError(f"{store.path}: nothing to export: it has none of the roots")
     report.seconds = time.monotonic() - started
     return report
 

@@ -114,13 +114,13 @@ class _PgnImport:
         strays = self._strays + len(self._reader.strays)
         for number, what in (
             (self._at_odds, "games whose Result contradicts their ending, counted as without result"),
-            (strays, "words that are no moves, passed over"),
+            (strays, "words that are not moves, skipped"),
             (self._player.cut_variations, "variations that were read up to a null move (--) only"),
         ):
             if number:
                 self._report.notes.append(f"{what}: {number:,}")
         if finished and not self._report.done:
-            self._report.notes.append("it holds no games")
+            self._report.notes.append("it has no games")
 
 
 class Tally:

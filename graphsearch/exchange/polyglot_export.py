@@ -76,7 +76,7 @@ def export_polyglot(
     """
     if weights not in WEIGHTS:
         raise InvalidParameterError(
-            f"weights are {', '.join(WEIGHTS[:-1])} or {WEIGHTS[-1]}, not {weights!r}"
+            f"weights must be {', '.join(WEIGHTS[:-1])} or {WEIGHTS[-1]}, not {weights!r}"
         )
     chosen = selection or Selection()
     started = time.monotonic()

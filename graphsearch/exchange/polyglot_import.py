@@ -89,7 +89,7 @@ class _PolyglotImport:
             if self._desk.stopped:
                 return False
         if rest:
-            reason = f"{len(rest)} bytes at the end are no whole entry; the book is cut short"
+            reason = f"{len(rest)} bytes at the end are not a whole entry; the book is cut short"
             self._report.problems.append(Problem(place, reason))
             self._report.skipped = 1
         return True
@@ -99,7 +99,7 @@ class _PolyglotImport:
             piece[:4096].isascii()
             and piece[:4096].decode("ascii").replace("\n", "").replace("\r", "").isprintable()
         ):
-            raise ImportFileError(f"{self._given.name} is a text, not a Polyglot book")
+            raise ImportFileError(f"{self._given.name} is a text file, not a Polyglot book")
 
     def _take(self, place: int, entries: list[Entry]) -> None:
         self._keys.add(entry.key for entry in entries)
@@ -157,7 +157,7 @@ class _PolyglotImport:
                 f"its entries are out of order from entry {self._keys.disorder} on; programs will miss some"
             )
         if not total:
-            notes.append("it holds no entries")
+            notes.append("it has no entries")
 
 
 def _row(entry: Entry, source: int, place: int) -> tables.EntryRow:

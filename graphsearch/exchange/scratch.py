@@ -133,7 +133,7 @@ class Scratch:
     ) -> None:
         self.close()
         if isinstance(error, sqlite3.Error):
-            raise ExportError(f"{self.path}: cannot go on: {error}; free some space") from error
+            raise ExportError(f"{self.path}: cannot continue: {error}; free some space") from error
 
     def _remove(self) -> None:
         for end in ("", "-journal", "-wal", "-shm"):

@@ -45,7 +45,7 @@ class Selection:
         """Raises InvalidParameterError if a number or the side is out of range."""
         if self.side not in (None, *SIDES):
             raise InvalidParameterError(
-                f"the side is {', '.join(SIDES[:-1])} or {SIDES[-1]}, not {self.side!r}"
+                f"side must be {', '.join(SIDES[:-1])} or {SIDES[-1]}, not {self.side!r}"
             )
         for name, least in (("depth", 0), ("min_visits", 0), ("max_moves", 1)):
             value = getattr(self, name)
@@ -93,7 +93,7 @@ def plan(store: Store, selection: Selection) -> Plan:
         return Plan(selection, _distinct(selection.roots), False, side, number)
     fens = tables.book_roots(store, book.id) if book else [root.position for root in _most_visited(store)]
     if book and not fens:
-        raise ExportError(f"{store.path}: the book {book.name!r} has no roots; say --root")
+        raise ExportError(f"{store.path}: the book {book.name!r} has no roots; give one with --root")
     boards = [chess.Board(fen) for fen in fens or [chess.STARTING_FEN]]
     return Plan(selection, _distinct(boards), book is None, side, number)
 
@@ -128,7 +128,7 @@ def read_root(text: str) -> chess.Board:
         try:
             play_moves(board, text)
         except InvalidPositionError as other:
-            raise InvalidPositionError(f"{error}; nor is it a line from the start: {other}") from None
+            raise InvalidPositionError(f"{error}; it is not a line from the start either: {other}") from None
         if not board.move_stack:
             raise
         return board

@@ -102,18 +102,20 @@ class Input:
 
     def _refuse_other_files(self, head: bytes) -> None:
         if head.startswith(_SQLITE):
-            raise ImportFileError(f"{self.name} is a database, not a text; a graph file goes with --store")
+            raise ImportFileError(
+                f"{self.name} is a database, not a text file; give a graph file with --store"
+            )
         if b"\0" in head:
-            raise ImportFileError(f"{self.name} is not a text file (UTF-16 has to be made UTF-8)")
+            raise ImportFileError(f"{self.name} is not a text file (convert UTF-16 to UTF-8)")
 
     @contextmanager
     def _readable(self) -> Iterator[None]:
         try:
             yield
         except EOFError:
-            raise ImportFileError(f"{self.name} is cut short: its packed bytes end in the middle") from None
+            raise ImportFileError(f"{self.name} is cut short: its compressed data end too early") from None
         except (zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
-            raise ImportFileError(f"{self.name}: its packed bytes are damaged: {error}") from None
+            raise ImportFileError(f"{self.name}: its compressed data are damaged: {error}") from None
         except OSError as error:
             raise ImportFileError(f"cannot read {self.name}: {error.strerror or error}") from None
 

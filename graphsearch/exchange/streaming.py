@@ -66,7 +66,7 @@ def export_stream(
                 out.write(head)
             _write(out, own, render(own, fens_of(own), lines), report)
         if not report.positions:
-            raise ExportError(f"{store.path}: nothing to export; it holds no position of this selection")
+            raise ExportError(f"{store.path}: nothing to export; it has no position of this selection")
         report.problems += [line for line in lines.problems if line not in report.problems]
     report.seconds = time.monotonic() - started
     return report

@@ -362,7 +362,7 @@ class Arena:
             self.make_room(len(batch) - begin, strict=strict)
             reached, bad = transfer_kernel.copy_in(self.tables, self.arrays, words, columns, begin)
             if reached == begin:
-                raise CapacityError(f"no more memory can be had for the graph of {self.node_count} nodes")
+                raise CapacityError(f"cannot get more memory for the graph of {self.node_count} nodes")
             begin, misfits = reached, misfits + bad
         return misfits
 

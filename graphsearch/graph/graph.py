@@ -249,13 +249,13 @@ class Graph:
             return
         if not (self.pager.start_over() and self.pager.make_room(nodes, need)):
             size = self.arena.max_bytes >> 20
-            raise CapacityError(f"{size} MiB are too few for one wave; use a smaller batch or more memory")
+            raise CapacityError(f"{size} MiB are not enough for one wave; use a smaller batch or more memory")
 
     # -------------------------------------------------------------- saving
     def check_open(self) -> None:
         """Raises StoreError if the graph was closed."""
         if self._closed:
-            raise StoreError("the graph is closed; open it again to search on")
+            raise StoreError("the graph is closed; open it again to continue")
 
     def note_root(self, board: chess.Board) -> None:
         """Notes a position that is searched, to list it in the file by the FEN that was asked for."""

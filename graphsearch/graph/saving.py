@@ -31,8 +31,8 @@ def shorten_log(store: Store) -> None:
     size, held = store.checkpoint(over=LOG_BYTES)
     if held and size > LONGEST_LOG_BYTES:
         raise StoreError(
-            f"{store.path}: another program reads an old state of it, which keeps its write-ahead log growing"
-            f" ({size >> 20} MiB); close that program and go on, everything before is saved"
+            f"{store.path}: another program is reading an old state of it, so its write-ahead log keeps"
+            f" growing ({size >> 20} MiB); close that program and continue; everything so far is saved"
         )
 
 

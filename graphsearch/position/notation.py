@@ -63,18 +63,20 @@ def _named_position(text: str, game: int | None, ply: int | None) -> GivenPositi
     word = text.split()[0] if text else ""
     is_start, is_fen = text == START_WORD, bool(_PLACEMENT.fullmatch(word)) and not Path(text).exists()
     if (is_start or is_fen) and (game is not None or ply is not None):
-        raise InvalidPositionError("a game or ply number goes with a PGN file, not with a FEN or startpos")
+        raise InvalidPositionError("a game or ply number is for a PGN file, not for a FEN or startpos")
     if is_start:
         return GivenPosition(chess.Board())
     if is_fen and word == text:
-        raise InvalidPositionError(f"a FEN goes in quotes, with all its fields; this is its first: {text}")
+        raise InvalidPositionError(
+            f"put a FEN in quotes, with all its fields; this is only its first one: {text}"
+        )
     if is_fen:
         return GivenPosition(board_from_fen(text))
     from .pgn_position import read_pgn  # python-chess's PGN reader takes 20 ms to import
 
     if not text or not Path(text).exists():
         what = f"no file {text!r}" if text else "an empty position"
-        raise InvalidPositionError(f"{what}; a position is startpos, a FEN in quotes, or a PGN file")
+        raise InvalidPositionError(f"{what}; give startpos, a FEN in quotes, or a PGN file")
     return GivenPosition(*read_pgn(Path(text), game=game, ply=ply))
 
 
@@ -92,7 +94,7 @@ def board_from_fen(text: str) -> chess.Board:
     fields = text.split()
     if len(fields) < 4:
         raise InvalidPositionError(
-            f"a FEN has at least four fields (pieces, side to move, castling, en passant), not {text!r}"
+            f"a FEN needs at least four fields (pieces, side to move, castling, en passant), not {text!r}"
         )
     board = chess.Board(None)
     try:

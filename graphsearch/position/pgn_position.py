@@ -112,9 +112,9 @@ def _refuse_other_files(path: Path) -> None:
     with path.open("rb") as handle:
         head = handle.read(4096)
     if head.startswith(_GRAPH_FILE):
-        raise InvalidPositionError(f"{path} is a database, not a PGN file; a graph file goes with --store")
+        raise InvalidPositionError(f"{path} is a database, not a PGN file; give a graph file with --store")
     if b"\0" in head:
-        raise InvalidPositionError(f"{path} is not a text file, so it is no PGN file")
+        raise InvalidPositionError(f"{path} is not a text file, so it is not a PGN file")
 
 
 def _played(

@@ -208,7 +208,7 @@ class GameReader:
         elif kind is Kind.RESULT:
             self._take_result(text)
         elif kind is Kind.BAD:
-            self._current().fail(self._number, f"the word {shown(word)}, which is no move")
+            self._current().fail(self._number, f"the word {shown(word)}, which is not a move")
         else:
             self._take_stray(word)
 

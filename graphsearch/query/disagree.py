@@ -109,7 +109,7 @@ def disagree(
       StoreError: if the file cannot be read, or has no opinions.
     """
     if by not in (BY_VALUE, BY_POLICY):
-        raise InvalidParameterError(f"positions are ordered by {BY_VALUE} or by {BY_POLICY}, not {by!r}")
+        raise InvalidParameterError(f"order must be {BY_VALUE} or {BY_POLICY}, not {by!r}")
     if top < 1 or min_visits < 1:
         raise InvalidParameterError(f"top and min_visits must be at least 1, not {top} and {min_visits}")
     with Store.open(path, read_only=True) as store, store.snapshot():
@@ -138,8 +138,8 @@ def _chosen(wanted: str | None, known: Mapping[int, EvaluatorIdentity]) -> int:
     if len(fitting) == 1:
         return fitting[0]
     names = ", ".join(f"{number}: {known[number].describe()}" for number in fitting or known)
-    what = "which one is meant" if fitting else f"none is {wanted!r}"
-    raise InvalidParameterError(f"there are opinions of {names}; {what}; say a number")
+    what = "several match" if fitting else f"none of them is {wanted!r}"
+    raise InvalidParameterError(f"there are opinions of {names}; {what}; give its number")
 
 
 def _is_called(wanted: str, number: int, identity: EvaluatorIdentity) -> bool:

@@ -73,7 +73,7 @@ def read_pieces(text: str) -> tuple[PieceCount, ...]:
             found += [PieceCount(x, "=", part.count(x)) for x in _LETTERS + _LETTERS.lower()]
         else:
             raise InvalidParameterError(
-                f"{part!r} is no condition on pieces; write such as P<=4, q=0, men<=6,"
+                f"{part!r} is not a condition on pieces; write, for example, P<=4, q=0, men<=6,"
                 " or all men of both sides such as KRPkrp"
             )
     return tuple(found)
@@ -108,16 +108,14 @@ class Filters:
 
     def __post_init__(self) -> None:
         if self.bounds not in (None, WIN, DRAW, LOSS, PROVEN):
-            raise InvalidParameterError(f"bounds are win, draw, loss or proven, not {self.bounds!r}")
+            raise InvalidParameterError(f"bounds must be win, draw, loss or proven, not {self.bounds!r}")
         if self.side not in (None, "w", "b"):
-            raise InvalidParameterError(f"side is w or b, not {self.side!r}")
+            raise InvalidParameterError(f"side must be w or b, not {self.side!r}")
         for name, low, high in (
             ("n", self.min_n, self.max_n), ("q", self.min_q, self.max_q), ("ply", self.min_ply, self.max_ply)
         ):  # fmt: skip
             if low is not None and high is not None and low > high:
-                raise InvalidParameterError(
-                    f"min_{name} {low} is above max_{name} {high}; nothing fulfils that"
-                )
+                raise InvalidParameterError(f"min_{name} {low} is above max_{name} {high}; nothing can match")
 
     @property
     def asks_tables(self) -> bool:

@@ -80,7 +80,7 @@ def values(path: str | os.PathLike[str], board: chess.Board) -> LineValues:
     """
     check(board)
     if not board.move_stack:
-        raise InvalidPositionError(f"a line has moves, and there are none to {fen_of(board)}")
+        raise InvalidPositionError(f"a line needs moves, and there are none to {fen_of(board)}")
     walk, points = board.root(), []
     with opened(path) as source:
         for ply, move in enumerate([*board.move_stack, None]):
@@ -89,7 +89,7 @@ def values(path: str | os.PathLike[str], board: chess.Board) -> LineValues:
                 walk.push(move)
         unknown = sum(point.n is None for point in points)
         if unknown == len(points):
-            raise UnknownPositionError(f"{source.path} holds none of the {unknown} positions of this line")
+            raise UnknownPositionError(f"{source.path} has none of the {unknown} positions of this line")
     return LineValues(fen_of(board.root()), tuple(points), unknown)
 
 

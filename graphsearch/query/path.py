@@ -108,7 +108,7 @@ def _roots(source: Source, board: chess.Board, root: chess.Board | None) -> list
         return [root]
     roots = [chess.Board(info.position) for info in source.store.roots()]
     if not roots:
-        raise UnknownPositionError(f"{source.path} has no roots; say where to begin")
+        raise UnknownPositionError(f"{source.path} has no roots; give the position to begin at")
     return [start for start in roots if key_of(start) != key_of(board)] or roots
 
 

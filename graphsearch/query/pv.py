@@ -92,7 +92,7 @@ def pv(path: str | os.PathLike[str], board: chess.Board, *, lines: int = 1, by: 
       StoreError: if the file cannot be read.
     """
     if by not in _CHOICES:
-        raise InvalidParameterError(f"lines go by {BY_VISITS} or by {BY_VALUE}, not by {by!r}")
+        raise InvalidParameterError(f"lines must follow {BY_VISITS} or {BY_VALUE}, not {by!r}")
     if lines < 1:
         raise InvalidParameterError(f"lines must be at least 1, not {lines}")
     with opened(path) as source:

@@ -111,10 +111,10 @@ def check_statement(statement: str) -> None:
         at = found.end()
     word = re.match(r"\w+", rest[at:])
     if word is None:
-        raise InvalidParameterError("the statement is empty; write such as: SELECT * FROM runs")
+        raise InvalidParameterError("the statement is empty; write, for example: SELECT * FROM runs")
     if word[0].upper() not in FIRST_WORDS:
         raise InvalidParameterError(
-            f"only statements that read are run ({', '.join(FIRST_WORDS)}), not {word[0].upper()}"
+            f"only reading statements are allowed ({', '.join(FIRST_WORDS)}), not {word[0].upper()}"
         )
 
 
@@ -221,7 +221,7 @@ def _reason(error: sqlite3.Error) -> str:
 
 def _board(fen: object) -> chess.Board:
     if not isinstance(fen, str):
-        raise ValueError(f"a position is a FEN, not {fen!r}")
+        raise ValueError(f"expected a FEN, not {fen!r}")
     return chess.Board() if fen == START_WORD else board_from_fen(fen)
 
 
@@ -239,13 +239,13 @@ def _san(fen: object, move: object) -> str:
     board = _board(fen)
     found = read_moves(board, str(move))
     if len(found) != 1:
-        raise ValueError(f"one move is wanted, not {move!r}")
+        raise ValueError(f"expected one move, not {move!r}")
     return board.san(found[0])
 
 
 def _cp(q: object) -> int:
     if not isinstance(q, int | float) or not math.isfinite(q):
-        raise ValueError(f"a value is a number in [-1, 1], not {q!r}")
+        raise ValueError(f"expected a number in [-1, 1], not {q!r}")
     return cp_from_q(q)
 
 

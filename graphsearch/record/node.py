@@ -340,7 +340,7 @@ def problems(record: NodeRecord) -> list[str]:
     found = []
     lower, upper = record.bounds
     if lower > upper or max(lower, upper) > 1:
-        found.append(f"bounds [{lower}, {upper}] are no interval")
+        found.append(f"bounds [{lower}, {upper}] are not an interval")
     if record.terminal and (record.codes or record.edges):
         found.append("a terminal node has edges")
     if not record.terminal and not record.codes:

@@ -77,7 +77,7 @@ def analyze(
     """
     graph.check_open()
     if not graph.searching.acquire(blocking=False):
-        raise GraphSearchError("a search is running on this graph already; one at a time")
+        raise GraphSearchError("another search is running on this graph; run one at a time")
     try:
         session = _Session(
             graph, board, limits or Limits(), params or SearchParams(), stop or threading.Event()

@@ -159,7 +159,9 @@ def byte_count(text: str) -> int:
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]I?)?B?", text.strip().upper())
     if not found:
-        raise InvalidParameterError(f"a size is a number of bytes, or such as 512MB or 4GB, not {text!r}")
+        raise InvalidParameterError(
+            f"a size must be a number of bytes, or a text such as 512MB or 4GB, not {text!r}"
+        )
     return int(float(found[1]) * _UNITS[found[2] or ""])
 
 
@@ -182,7 +184,7 @@ def _field_of(option: str) -> tuple[str, str]:
         if sign and known.lower() == name.strip().lower():
             return field, known
     if not sign:
-        raise InvalidParameterError(f"a parameter is given as NAME=VALUE, not {option!r}")
+        raise InvalidParameterError(f"a parameter must be NAME=VALUE, not {option!r}")
     raise InvalidParameterError(f"unknown parameter {name.strip()!r}; known are {', '.join(OPTION_NAMES)}")
 
 

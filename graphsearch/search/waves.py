@@ -150,7 +150,7 @@ class WaveRunner:
         visits = int(self._arena.counters[arena_kernel.VISITS])
         self.make_room(1)
         if visits == self._visits_at_room:
-            raise CapacityError(f"no more memory can be had for the graph of {self._graph.node_count} nodes")
+            raise CapacityError(f"cannot get more memory for the graph of {self._graph.node_count} nodes")
         self._visits_at_room = visits
 
     def _serve(self, w: wave.WaveArrays, code: int) -> None:

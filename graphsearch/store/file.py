@@ -81,11 +81,13 @@ def named(path: Path) -> Iterator[None]:
 
 def _advice(text: str) -> str:
     if "full" in text:
-        return "; free some space and go on, everything before is safe"
+        return "; free some space and continue; everything so far is safe"
     if "not a database" in text:
-        return "; it is no graph file, choose another one"
+        return "; it is not a graph file; choose another one"
     if "malformed" in text or "disk image" in text:
-        return "; the file is damaged, go on from a copy of it, or rescue it with `graphsearch store salvage`"
+        return (
+            "; the file is damaged: continue from a copy of it, or rescue it with `graphsearch store salvage`"
+        )
     if "locked" in text:
         return "; another program holds it, close that one first"
     if "readonly" in text or "unable to open" in text:
@@ -99,7 +101,7 @@ def check_is_file(path: Path, *, create: bool) -> None:
         raise StoreError(f"{path} is a folder; name a graph file")
     if not path.exists():
         if not create:
-            raise StoreError(f"{path} does not exist; check the name, or let a search create it")
+            raise StoreError(f"{path} does not exist; check the name, or create it with a search")
         if not path.parent.is_dir():
             raise StoreError(f"{path.parent} does not exist; make this folder first")
         return

@@ -69,8 +69,8 @@ def positions_of(records: RecordBatch) -> PositionBatch:
     if misfit >= 0:
         key = key_of_words(records.words[misfit].tolist())
         raise CorruptRecordError(
-            f"record {key:016x} has not one prior for each legal move; `graphsearch store verify` lists such"
-            " records, `graphsearch store salvage` writes a file without them"
+            f"record {key:016x} does not have one prior for each legal move; `graphsearch store verify` lists"
+            " such records, `graphsearch store salvage` writes a file without them"
         )
     return PositionBatch(words, moves, offsets)
 

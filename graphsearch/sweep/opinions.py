@@ -124,10 +124,10 @@ def second_opinion(
       StoreError: if the file cannot be read or written.
     """
     if min_visits < 1:
-        raise InvalidParameterError(f"the least number of visits must be at least 1, not {min_visits}")
+        raise InvalidParameterError(f"min_visits must be at least 1, not {min_visits}")
     with Store.open(path) as store:
         if not store.is_bound:
-            raise EvaluatorError(f"{store.path} holds no evaluated positions; search first")
+            raise EvaluatorError(f"{store.path} has no evaluated positions; search first")
         if store.identity.as_json() == evaluator.identity.as_json():
             raise EvaluatorError(
                 f"{store.path} holds the values of {store.identity.describe()}; a second opinion is that of"

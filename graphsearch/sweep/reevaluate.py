@@ -161,7 +161,7 @@ def reevaluate(
         needed = table_bytes(store.node_count)
         if needed > limit:
             raise CapacityError(
-                f"settling {store.node_count} nodes takes a table of {needed >> 20} MiB,"
+                f"updating {store.node_count} nodes takes a table of {needed >> 20} MiB,"
                 f" more than the {limit >> 20} MiB allowed; allow more"
             )
         work = _Reevaluation(store, evaluator, stop or threading.Event(), on_progress, command)

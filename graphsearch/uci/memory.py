@@ -107,7 +107,7 @@ class Memory:
             try:
                 graph = Graph.open(path or None, evaluator=evaluator, ram_bytes=settings.ram_bytes())
             except StoreLockedError as error:
-                self._complain(f"{_text(error)}. This engine goes on in memory only: nothing is saved")
+                self._complain(f"{_text(error)}. This engine continues in memory only; nothing is saved")
             except (StoreError, OSError) as error:
                 self._complain(f"{_text(error)}. Set GraphFile to another file; until then nothing is saved")
             else:

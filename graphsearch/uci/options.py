@@ -134,7 +134,7 @@ class Settings:
         option = BY_NAME.get(name.lower())
         if option is None:
             known = ", ".join(option.name for option in OPTIONS)
-            raise InvalidParameterError(f"there is no option {name!r}; there are {known}")
+            raise InvalidParameterError(f"there is no option {name!r}; the options are {known}")
         if option.name != "UCI_EngineAbout":
             self._values[option.name] = option.checked(value)
         return option.name

@@ -111,7 +111,7 @@ def parse_position(words: list[str]) -> Given:
     elif setup[:1] == ["fen"]:
         board = _from_fen(setup[1:])
     else:
-        raise InvalidPositionError("position is followed by startpos or fen FEN, then moves")
+        raise InvalidPositionError("`position` must be followed by startpos or fen FEN, then moves")
     return _played(board, moves, 1)
 
 
@@ -150,7 +150,7 @@ def _from_fen(fields_of_fen: list[str]) -> chess.Board:
         return board_from_fen(" ".join(fields_of_fen))
     except InvalidPositionError as error:
         if len(fields_of_fen) > 2 and re.search("[A-Ha-h]", fields_of_fen[2]):
-            raise InvalidPositionError(f"only standard chess is supported, no Chess960: {error}") from None
+            raise InvalidPositionError(f"only standard chess is supported, not Chess960: {error}") from None
         raise
 
 

@@ -407,7 +407,7 @@ def test_proofs_in_bulk_are_those_of_each_record_at_every_clock(tmp_path: Path) 
 
 
 def test_a_file_without_entries_says_how_to_make_them(small_graph: Path) -> None:
-    with pytest.raises(UnknownPositionError, match=r"holds no entries; graphsearch alphabeta .* makes them"):
+    with pytest.raises(UnknownPositionError, match=r"has no entries; graphsearch alphabeta .* makes them"):
         classify_file(small_graph, chess.Board())
 
 

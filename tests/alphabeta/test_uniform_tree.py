@@ -221,13 +221,13 @@ def test_the_same_seed_gives_the_same_tree_and_another_one_another() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((0, 3), "branching factor from 1 to 1000"),
-        ((40, -1), "depth from 0 to 100"),
-        ((2, 101), "depth from 0 to 100"),
-        ((2, 2, 1.5), "order from 0 to 1"),
-        ((2, 2, float("nan")), "order from 0 to 1"),
-        ((2, 2, 1.0, 1 << 64), "seed from 0"),
-        ((2, 2, 1.0, -1), "seed from 0"),
+        ((0, 3), "branching factor must be from 1 to 1000"),
+        ((40, -1), "depth must be from 0 to 100"),
+        ((2, 101), "depth must be from 0 to 100"),
+        ((2, 2, 1.5), "order must be from 0 to 1"),
+        ((2, 2, float("nan")), "order must be from 0 to 1"),
+        ((2, 2, 1.0, 1 << 64), "seed must be from 0"),
+        ((2, 2, 1.0, -1), "seed must be from 0"),
         ((40, 20), "most that are searched"),
         ((1000, 100), "most that are searched"),
         ((40, 9, None), "most that are searched"),
@@ -239,5 +239,5 @@ def test_a_tree_that_cannot_be_searched_is_refused(arguments: tuple[int, ...], w
 
 
 def test_at_least_the_first_move_is_a_candidate() -> None:
-    with pytest.raises(InvalidParameterError, match="at least one candidate"):
+    with pytest.raises(InvalidParameterError, match="candidates must be at least 1"):
         search_uniform(Tree(2, 2), candidates=0)

@@ -161,14 +161,14 @@ def test_wrong_use_is_one_line(tmp_path: Path, toml: Path, book: Path, cli: Cli)
     cli("analyze", "startpos", "--visits", 5, "--store", empty)
     none = cli("book", "status", "--store", empty)
     assert none.code == 1
-    assert "holds no book" in none.err
+    assert "has no book" in none.err
 
 
 def test_books_of_other_formats_are_none(tmp_path: Path, cli: Cli) -> None:
     golden = ROOT / "tests" / "golden" / "format1.graph"
     done = cli("book", "status", "--store", golden)
     assert done.code == 1
-    assert "holds no book" in done.err
+    assert "has no book" in done.err
 
 
 def test_json_is_one_object(book: Path, cli: Cli) -> None:

@@ -50,7 +50,7 @@ def test_json_has_every_figure(cli: Cli, stale: Path) -> None:
     [
         (["--tolerance", "0"], 2, "tolerance must be above 0"),
         (["--tolerance", "x"], 2, "--tolerance"),
-        (["--ram", "lots"], 2, "a size is a number of bytes"),
+        (["--ram", "lots"], 2, "a size must be a number of bytes"),
         (["--ram", "100B"], 1, "table of 0 MiB"),
     ],
 )
@@ -87,5 +87,5 @@ def test_a_size_has_a_unit_or_is_in_bytes() -> None:
     byte_count = importlib.import_module("graphsearch.cli.options").byte_count
     assert [byte_count(text) for text in ("1kB", "2 mb", "1GiB", "7")] == [1000, 2_000_000, 1 << 30, 7]
     for text in ("", "MB", "-1", "1.5.2", "1XB", "1 e3"):
-        with pytest.raises(typer.BadParameter, match="a size is"):
+        with pytest.raises(typer.BadParameter, match="a size must be"):
             byte_count(text)

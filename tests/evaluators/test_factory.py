@@ -153,7 +153,7 @@ def test_an_option_goes_to_the_part_that_has_it() -> None:
 
 
 def test_an_option_that_both_parts_have_must_say_whose() -> None:
-    with pytest.raises(InvalidParameterError, match=r"say policy\.workers or value\.workers"):
+    with pytest.raises(InvalidParameterError, match=r"write policy\.workers or value\.workers"):
         create(EvaluatorSpec(policy="builtin", value="builtin", options=(("workers", "2"),)))
     made = create(EvaluatorSpec(policy="builtin", value="builtin", options=(("PolicyTemperature", "2"),)))
     assert isinstance(made, CombinedEvaluator)

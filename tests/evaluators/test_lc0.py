@@ -271,20 +271,20 @@ def without(name: str) -> bytes:
 
 
 BAD_FILES: dict[str, tuple[bytes, tuple[str, ...]]] = {
-    "empty": (b"", ("no Lc0 network", "0x1c0", "none")),
-    "a text": (b"Dear reader, this is no network.", ("no Lc0 network", "download")),
+    "empty": (b"", ("not an Lc0 network", "0x1c0", "none")),
+    "a text": (b"Dear reader, this is no network.", ("not an Lc0 network", "download")),
     "truncated": (Tiny(1).file[:-3000], ("damaged", "gzip", "download")),
     "no gzip inside": (b"\x1f\x8b" + b"\7" * 100, ("damaged", "gzip")),
     "a flipped bit": (Tiny(1).file[:500] + b"\xff" + Tiny(1).file[501:], ("damaged",)),
     "truncated, then packed": (
         gzip.compress(Tiny(1).message[:-1000]),
-        ("no Lc0 network", "bytes", "download"),
+        ("not an Lc0 network", "bytes", "download"),
     ),
     "a text format": (gzip.compress(b"2\n0.1 0.2\n"), ("text format", ".pb.gz")),
     "another magic": (gzip.compress(word(1, 0x1C1)), ("magic number 0x1c0", "0x1c1")),
     "a number for the weights": (
         net(Tiny(1).format(), number(10, 3)),
-        ("no Lc0 network", "field 10 is a number"),
+        ("not an Lc0 network", "field 10 is a number"),
     ),
     "a later version": (tiny_net(version=(0, 99, 1)), ("needs lc0 0.99.1", "0.33")),
     "another encoding": (net(number(1, 7), b""), ("encoding 7", "LINEAR16")),
@@ -303,7 +303,7 @@ BAD_FILES: dict[str, tuple[bytes, tuple[str, ...]]] = {
         tiny_net(value=1),
         ("value head's last layer has 3 numbers, expected 1",),
     ),
-    "no model inside": (tiny_net(network=5), ("no ONNX model",)),
+    "no model inside": (tiny_net(network=5), ("says that it holds an ONNX model",)),
     "no sound model inside": (
         tiny_net(network=5, content=data(11, data(1, b"nonsense"))),
         ("cannot be loaded", "onnxruntime"),
@@ -318,7 +318,7 @@ BAD_FILES: dict[str, tuple[bytes, tuple[str, ...]]] = {
     ),
     "weights without end": (
         net(Tiny(1).format(), data(10, data(1, data(1, number(4, 4) + data(3, b"\0\0\x80\x7f"))))),
-        ("input convolution has weights that are no finite numbers",),
+        ("input convolution has weights that are not finite numbers",),
     ),
 }
 
@@ -347,7 +347,7 @@ def test_a_bad_file_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
         (lambda graph: graph.output.pop(0), ("expected outputs", "found /output/wdl")),
         (
             lambda graph: graph.input[0].type.tensor_type.shape.dim.pop(),
-            ("expected the one input /input/planes", "found /input/planes [batch, 112, 8]"),
+            ("expected one input /input/planes", "found /input/planes [batch, 112, 8]"),
         ),
     ],
 )

@@ -183,9 +183,9 @@ def test_best_moves_keep_the_result_and_reach_it_soonest(tables: Syzygy) -> None
 
 
 def test_tables_that_are_missing_or_damaged_are_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(EvaluatorError, match=r"no folder .*nowhere of Syzygy tables"):
+    with pytest.raises(EvaluatorError, match=r"the folder .*nowhere of Syzygy tables does not exist"):
         create(EvaluatorSpec(syzygy=str(tmp_path / "nowhere")))
-    with pytest.raises(EvaluatorError, match=r"holds no Syzygy tables; expected \*\.rtbw"):
+    with pytest.raises(EvaluatorError, match=r"has no Syzygy tables; expected \*\.rtbw"):
         create(EvaluatorSpec(syzygy=str(tmp_path)))
     (tmp_path / "KQvK.rtbw").write_bytes(b"rubbish")
     evaluator = create(EvaluatorSpec(syzygy=str(tmp_path)))

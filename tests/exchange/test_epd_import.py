@@ -95,8 +95,8 @@ def test_clocks_come_from_hmvc_and_fmvn_or_stand_as_in_a_fen(text: str, clocks: 
         (f"{BOARD} hmvc many;", "hmvc must be a number"),
         (f"{BOARD} fmvn 0;", "fmvn must be a number"),
         (f"{BOARD} bm e4; bm e3;", "twice"),
-        (f'{BOARD} id "open;', "no operation"),
-        (f"{BOARD} 17", "no operation"),
+        (f'{BOARD} id "open;', "not an EPD operation"),
+        (f"{BOARD} 17", "not an EPD operation"),
     ],
 )
 def test_a_wrong_line_is_told_with_its_reason_and_left_out(path: Path, text: str, reason: str) -> None:

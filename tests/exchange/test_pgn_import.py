@@ -163,7 +163,7 @@ BROKEN = [
     ("1. Nf3 e5 2. Nc3 d5 3. Nc3 *", 1, "illegal san"),
     ("1. Nf3 d5 2. d3 e5 3. Nd2 *", 1, "ambiguous san"),
     ("1. e4 -- 2. d4 *", 1, "null move"),
-    ("1. e4 Nf9 *", 1, "which is no move"),
+    ("1. e4 Nf9 *", 1, "which is not a move"),
     ('[FEN "8/8/8/8/8/8/8/8 w - - 0 1"]\n\n1. e4 *', 1, "illegal position"),
     ('[FEN "nonsense"]\n\n1. e4 *', 1, "cannot be read"),
     ('[SetUp "1"]\n\n1. e4 *', 1, "there is no FEN"),
@@ -231,7 +231,7 @@ def test_what_is_no_text_is_refused_and_nothing_of_it_counts(path: Path, data: b
 
 def test_an_empty_file_is_no_failure_but_told(path: Path) -> None:
     report = imported(path, b"")
-    assert (report.state, report.failed, report.notes) == ("imported", False, ["it holds no games"])
+    assert (report.state, report.failed, report.notes) == ("imported", False, ["it has no games"])
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ def test_what_is_odd_in_a_book_is_told(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("data", "text"),
-    [(b"1. e4 e5 *\n", "is a text"), (b"", "holds no entries"), (b"\x00\x01", "2 bytes at the end")],
+    [(b"1. e4 e5 *\n", "is a text"), (b"", "has no entries"), (b"\x00\x01", "2 bytes at the end")],
 )
 def test_what_is_no_book_is_told(path: Path, data: bytes, text: str) -> None:
     report = imported(path, data)

@@ -103,7 +103,7 @@ def test_a_bad_move_is_named_with_its_number_and_position(moves: str, message: s
 @pytest.mark.parametrize(
     ("fen", "message"),
     [
-        ("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR", "goes in quotes"),
+        ("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR", "in quotes"),
         ("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w", "at least four fields"),
         ("rnbqkbnr/pppppppp/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1", "8 rows"),
         ("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR x KQkq - 0 1", "expected 'w' or 'b'"),
@@ -171,7 +171,7 @@ def test_games_are_counted_from_one_and_a_choice_that_was_not_made_is_noted(pgn:
     ("text", "message"),
     [
         ('[White "A"]\n\n1. e4 e5 2. Ke3 Nc6 *\n', "breaks off after 2 plies: illegal san: 'Ke3'"),
-        ('[White "A"]\n\n1. e4 e5 2. Nf9 *\n', "'Nf9', which is no move"),
+        ('[White "A"]\n\n1. e4 e5 2. Nf9 *\n', "'Nf9', which is not a move"),
         ('[White "A"]\n\n1. e4 e5 2. -- Nc6 *\n', "null move"),
         ('[Variant "Chess960"]\n\n1. e4 *\n', "is Chess960; only standard chess"),
         ('[Variant "Atomic"]\n\n1. e4 *\n', "is Atomic; only standard chess"),
@@ -211,7 +211,7 @@ def test_words_in_a_game_are_passed_over_with_a_note(pgn: Pgn) -> None:
 def test_a_ply_beyond_the_game_and_a_ply_without_a_game_are_refused(pgn: Pgn) -> None:
     with pytest.raises(InvalidPositionError, match="has 1 plies; there is no ply 5"):
         read_position(pgn('[White "A"]\n\n1. e4 *\n'), ply=5)
-    with pytest.raises(InvalidPositionError, match="goes with a PGN file"):
+    with pytest.raises(InvalidPositionError, match="is for a PGN file"):
         read_position("startpos", ply=1)
 
 

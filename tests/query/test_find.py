@@ -200,7 +200,7 @@ def test_old_formats_have_no_games_and_say_so() -> None:
     "text", ["", "P", "P<=", "X=1", "P<=4;q=0", "KRP", "KKkr", "krKR", "P=-1", "men", "P<=4,,q=0", "KRPvKR"]
 )
 def test_conditions_on_pieces_that_are_none_are_refused(text: str) -> None:
-    with pytest.raises(InvalidParameterError, match="is no condition on pieces"):
+    with pytest.raises(InvalidParameterError, match="is not a condition on pieces"):
         read_pieces(text)
 
 

@@ -48,8 +48,8 @@ def test_a_sound_record_has_no_problems(record: NodeRecord) -> None:
 @pytest.mark.parametrize(
     ("broken", "problem"),
     [
-        (replace(SOUND, flags=2 << 2 | 0 << 4), "no interval"),
-        (replace(SOUND, flags=3 << 2 | 3 << 4), "no interval"),
+        (replace(SOUND, flags=2 << 2 | 0 << 4), "not an interval"),
+        (replace(SOUND, flags=3 << 2 | 3 << 4), "not an interval"),
         (replace(MATED, codes=b"\x05"), "terminal node has edges"),
         (replace(SOUND, codes=b"", edges=()), "without moves"),
         (replace(SOUND, codes=b"\x05"), "2 visited edges of 1 moves"),

@@ -116,7 +116,7 @@ def test_a_block_with_a_right_checksum_and_wrong_content_is_named(path: Path) ->
     dictionaries = Dictionaries()
     plain = dictionaries.opener().open(data) + bytes(9)
     execute(path, "UPDATE block SET data = ? WHERE id = 1", dictionaries.seal([plain])[0])
-    assert any("block 1: its bytes are no records" in problem for problem in verify(path).problems)
+    assert any("block 1: its bytes are not records" in problem for problem in verify(path).problems)
 
 
 def test_a_wrong_dictionary_is_named(path: Path) -> None:
@@ -186,7 +186,7 @@ def broken_records() -> list[tuple[str, NodeRecord]]:
     return [
         ("priors for", replace(record, codes=record.codes + b"\x05")),
         ("terminal kind 1", replace(record, codes=b"", edges=(), flags=1, v=-1.0, d=0)),
-        ("no interval", replace(record, flags=3 << 2)),
+        ("not an interval", replace(record, flags=3 << 2)),
         ("edge 0 has r", replace(record, edges=(replace(record.edges[0], n=1, r=2),))),
         ("illegal", replace(record, words=(*words[:8], words[8] | 1 << 1, words[9]))),
         ("illegal", replace(record, words=(*words[:8], words[8] & 0xFF01F | 30 << 5, words[9]))),

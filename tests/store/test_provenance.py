@@ -87,7 +87,7 @@ def test_more_runs_than_a_record_can_name_are_refused(path: Path) -> None:
         first = store.begin_run(chess.STARTING_FEN, {}, {})
         store.connection.execute("UPDATE run SET id = ? WHERE id = ?", (MAX_RUN - 1, first))
         assert store.begin_run(chess.STARTING_FEN, {}, {}) == MAX_RUN
-        with pytest.raises(StoreError, match=r"a.graph: .* 1,048,575 searches already"):
+        with pytest.raises(StoreError, match=r"a.graph: .* 1,048,575 runs already"):
             store.begin_run(chess.STARTING_FEN, {}, {})
 
 

@@ -203,7 +203,7 @@ def change(path: Path, statement: str, *values: object) -> None:
         (f"{SET} data = CAST(substr(data, 1, length(data) - 1) || x'a5' AS BLOB) WHERE id = 2", "checksum"),
         (f"{SET} evaluation = '' WHERE id = 2", "checksum"),
         (f"{SET} entries = 7 WHERE id = 2", "100 entries instead of 7"),
-        (f"{SET} data = 'x' WHERE id = 2", "no piece"),
+        (f"{SET} data = 'x' WHERE id = 2", "not a piece"),
     ],
 )
 def test_a_damaged_piece_is_named_left_out_and_not_carried_along(

@@ -296,7 +296,7 @@ def test_the_positions_of_records_are_those_of_python_chess() -> None:
 def test_a_record_that_does_not_fit_its_position_is_named() -> None:
     record = next(r for r in random_records(9, 50) if len(r.codes) > 3)
     broken = replace(record, codes=record.codes[:-1], edges=())
-    with pytest.raises(CorruptRecordError, match=f"{record.words[9]:016x} has not one prior"):
+    with pytest.raises(CorruptRecordError, match=f"{record.words[9]:016x} does not have one prior"):
         positions_of(
             RecordBatch.from_records([replace(broken, words=(*record.words[:8], 0, record.words[9]))])
         )
@@ -496,5 +496,5 @@ def test_a_wrong_answer_is_refused(old: Path) -> None:
             found = super().evaluate(batch)
             return Evaluation(found.wdl * np.float32(2), found.priors)
 
-    with pytest.raises(EvaluatorError, match="no probability"):
+    with pytest.raises(EvaluatorError, match="not a probability"):
         reevaluate(old, Wrong("other"))

@@ -195,7 +195,7 @@ def _nothing(path: str | os.PathLike[str], ignored: int, problems: list[str]) ->
     if problems:
         return f"{os.fspath(path)} has no entries that can be read: {problems[0]}"
     others = f" of this evaluation ({ignored:,} of another one)" if ignored else ""
-    return f"{os.fspath(path)} holds no entries{others}; {MAKE_ENTRIES} makes them"
+    return f"{os.fspath(path)} has no entries{others}; {MAKE_ENTRIES} makes them"
 
 
 def classify(

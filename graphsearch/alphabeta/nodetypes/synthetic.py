@@ -51,9 +51,9 @@ class Tree:
             ("seed", self.seed, 0, (1 << 64) - 1),
         ):
             if not low <= value <= high:
-                raise InvalidParameterError(f"a {name} from {low} to {high} is wanted, not {value}")
+                raise InvalidParameterError(f"{name} must be from {low} to {high}, not {value}")
         if self.order is not None and not 0 <= self.order <= 1:
-            raise InvalidParameterError(f"an order from 0 to 1 is wanted, not {self.order}")
+            raise InvalidParameterError(f"order must be from 0 to 1, not {self.order}")
         if self.least_leaves > MOST_LEAVES:
             raise InvalidParameterError(
                 f"{self.branching} moves at each of {self.depth} plies make at least some"
@@ -242,7 +242,7 @@ def search_uniform(
     from . import uniform_tree_kernel as kernel
 
     if candidates < 1:
-        raise InvalidParameterError(f"at least one candidate is wanted, not {candidates}")
+        raise InvalidParameterError(f"candidates must be at least 1, not {candidates}")
     units = round((tree.order or 0.0) * (1 << kernel.ORDER_BITS))
     shape = np.array([tree.branching, tree.depth, pvs, tree.order is None, candidates, units], np.int64)
     frames, names, counters, types = kernel.new_search(tree.depth)

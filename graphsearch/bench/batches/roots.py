@@ -86,7 +86,7 @@ def read_epd(path: Path) -> list[Case]:
             raise InvalidPositionError(f"{path}, line {number}: {error}") from None
         moves = [move for move in found if isinstance(move, chess.Move)] if isinstance(found, list) else []
         if not moves:
-            raise InvalidPositionError(f"{path}, line {number}: an EPD line with a best move (bm) is wanted")
+            raise InvalidPositionError(f"{path}, line {number}: expected an EPD line with a best move (bm)")
         cases.append(Case(board.fen(), tuple(move.uci() for move in moves)))
     return _some(cases, path)
 
@@ -103,7 +103,7 @@ def _lines(path: Path) -> list[tuple[int, str]]:
 
 def _some(cases: list[Case], path: Path) -> list[Case]:
     if not cases:
-        raise InvalidPositionError(f"{path}: there is no position in it")
+        raise InvalidPositionError(f"{path}: it has no positions")
     return cases
 
 

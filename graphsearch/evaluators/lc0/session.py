@@ -111,7 +111,7 @@ class Session:
         node = found.get(names.planes)
         if node is None or len(found) > 1 or node.shape[1:] != [PLANES, 8, 8] or node.type not in _TYPES:
             raise EvaluatorError(
-                f"{label} is no network as `lc0 leela2onnx` writes it: expected the one input"
+                f"{label} is not a network as `lc0 leela2onnx` writes it: expected one input"
                 f" {names.planes} [batch, {PLANES}, 8, 8] of float32 or float16, found"
                 f" {_described(found.values())}"
             )
@@ -127,7 +127,7 @@ class Session:
         good = policy in (POLICY_SIZE, CONVOLUTION_PLANES * 64)
         if not good or _flat_size(found.get(value)) != (3 if self.has_wdl else 1):
             raise EvaluatorError(
-                f"{label} is no network as `lc0 leela2onnx` writes it: expected outputs {names.policy}"
+                f"{label} is not a network as `lc0 leela2onnx` writes it: expected outputs {names.policy}"
                 f" [batch, {POLICY_SIZE}] and {names.wdl} [batch, 3] or {names.value} [batch, 1], found"
                 f" {_described(found.values())}"
             )
@@ -190,7 +190,7 @@ def _providers(ort: Any, device: str) -> list[str]:
         known = ", ".join(sorted(installed))
         raise EvaluatorError(
             f"this onnxruntime has no device {device!r}, only {known};"
-            " for an NVIDIA GPU: pip install onnxruntime-gpu in the place of onnxruntime"
+            " for an NVIDIA GPU: pip install onnxruntime-gpu in place of onnxruntime"
         )
     return list(dict.fromkeys([installed[device], installed[CPU]]))
 

@@ -138,7 +138,7 @@ def read_network(data: bytes, name: str) -> Network | WrappedModel:
         return _network(Message(buffer), name)
     except WireError as error:
         raise EvaluatorError(
-            f"{name} is no Lc0 network: expected the protocol buffer of a .pb.gz file, but {error};"
+            f"{name} is not an Lc0 network: expected the protocol buffer of a .pb.gz file, but {error};"
             " download it again"
         ) from None
 
@@ -162,7 +162,9 @@ def _lower(error: Exception) -> str:
 def _network(net: Message, name: str) -> Network | WrappedModel:
     if net.word(1) != MAGIC:
         found = "none" if net.word(1) is None else f"{net.word(1):#x}"
-        raise EvaluatorError(f"{name} is no Lc0 network: expected the magic number {MAGIC:#x}, found {found}")
+        raise EvaluatorError(
+            f"{name} is not an Lc0 network: expected the magic number {MAGIC:#x}, found {found}"
+        )
     _check_version(net.message(3), name)
     form = _Format.of(net.message(4), name)
     if form.network == _ONNX:
@@ -222,7 +224,7 @@ def _expect(
 def _wrapped(onnx: Message, name: str) -> WrappedModel:
     model = bytes(onnx.raw(1))
     if not model:
-        raise EvaluatorError(f"{name} holds no ONNX model, though it says so; download it again")
+        raise EvaluatorError(f"{name} says that it holds an ONNX model, but has none; download it again")
     return WrappedModel(model, onnx.text(3), onnx.text(6), onnx.text(5), onnx.text(4))
 
 
@@ -321,7 +323,7 @@ class _Reader:
             floats = values.astype(np.float32, copy=False)
         if not np.isfinite(floats).all():
             raise EvaluatorError(
-                f"{self.name} is damaged: {what} has weights that are no finite numbers; download it again"
+                f"{self.name} is damaged: {what} has weights that are not finite numbers; download it again"
             )
         return floats
 

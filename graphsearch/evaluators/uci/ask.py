@@ -84,7 +84,7 @@ class Question:
             return MATES if kind == CHECKMATE else DRAWS
         score = await self._score(engine, child, limit)
         if score is None:
-            raise EngineFailureError(f"gave no score of the position after {move.uci()}")
+            raise EngineFailureError(f"gave no score for the position after {move.uci()}")
         return a_move_earlier(score)
 
     # ---------------------------------------------------------- P

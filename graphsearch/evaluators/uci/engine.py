@@ -197,7 +197,7 @@ class UciEngine:
         except chess.engine.EngineTerminatedError:
             raise EngineFailureError(f"is not a UCI engine: it {self._channel.ending()}") from None
         except chess.engine.EngineError as error:
-            raise EngineFailureError(f"declared an option that is none: {error}") from None
+            raise EngineFailureError(f"declared an invalid option: {error}") from None
 
     async def configure(self, options: chess.engine.ConfigMapping) -> None:
         """Sets options, and waits until the engine is ready.
@@ -215,7 +215,7 @@ class UciEngine:
         except chess.engine.EngineTerminatedError:
             raise EngineFailureError(f"{self._channel.ending()} when its options were set") from None
         except chess.engine.EngineError as error:
-            raise EngineFailureError(f"did not take its options: {error}") from None
+            raise EngineFailureError(f"did not accept its options: {error}") from None
 
     def _forget_defaults(self, options: chess.engine.ConfigMapping) -> None:
         """Spares python-chess the comparison of all options with what is set, before every search."""

@@ -77,7 +77,7 @@ class UciEvaluator:
         from .pool import EnginePool
 
         if part not in PARTS:
-            raise InvalidParameterError(f"a part is one of {', '.join(PARTS)}, not {part!r}")
+            raise InvalidParameterError(f"part must be one of {', '.join(PARTS)}, not {part!r}")
         self.settings = settings or UciSettings()
         self.program = find_program(program)
         self._part = part

@@ -63,7 +63,7 @@ def _split(text: str) -> list[str]:
     except ValueError as error:
         raise EvaluatorError(f"the command {text!r} cannot be read: {error}") from None
     if not words:
-        raise EvaluatorError("uci: wants the name or the path of an engine, such as uci:stockfish")
+        raise EvaluatorError("uci: needs the name or the path of an engine, such as uci:stockfish")
     return words
 
 

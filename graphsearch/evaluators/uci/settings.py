@@ -116,7 +116,9 @@ def read_options(options: Mapping[str, str]) -> tuple[UciSettings, dict[str, str
         else:
             others[name] = text
     if "nodes" in values and values.get("depth"):
-        raise InvalidParameterError("give nodes or depth, one of the two: either ends the search for V")
+        raise InvalidParameterError(
+            "give either nodes or depth, not both: each of them ends the search for V"
+        )
     return UciSettings(**values), others  # type: ignore[arg-type] # each reader gives its field's type
 
 
@@ -160,9 +162,9 @@ def _value(option: chess.engine.Option, text: str, label: str) -> ConfigValue:
     """Returns the value that a text means for an option."""
     what = f"the option {option.name} of uci:{label}"
     if option.is_managed():
-        raise InvalidParameterError(f"{what} is set by this program")
+        raise InvalidParameterError(f"{what} is set by graphsearch itself")
     if not _settable(option):
-        raise InvalidParameterError(f"{what} is a {option.type}: it holds no value")
+        raise InvalidParameterError(f"{what} is a {option.type}: it takes no value")
     if option.type == "check":
         return _truth(what, text)
     if option.type == "spin":

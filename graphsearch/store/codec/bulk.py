@@ -226,7 +226,7 @@ def decode_stored(
         if good == len(sound):
             break
         fault = int(sound[good])
-        on_damage(fault, "its bytes are no records")
+        on_damage(fault, "its bytes are not records")
         begin, end = int(its_ends[good] - sizes[fault]), int(its_ends[good])
         plain = owned(np.concatenate([plain[:begin], plain[end:]]), np.uint8)
         sizes[fault] = 0
@@ -243,7 +243,7 @@ def decode_blocks(plain: Sequence[bytes]) -> RecordBatch:
     """
     batch, good = _decoded(*joined(plain))
     if good < len(plain):
-        raise BlockFault(good, "its bytes are no records")
+        raise BlockFault(good, "its bytes are not records")
     return batch
 
 

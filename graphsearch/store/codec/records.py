@@ -289,7 +289,7 @@ class _BlockReader:
     def _base(self, i: int, byte: list[int]) -> int | None:
         """Returns the record that record `i` is told from, None for the start position."""
         if byte[REFERENCE] > i:
-            raise CorruptRecordError("a record is told from none of its block")
+            raise CorruptRecordError("a record refers to none of its block")
         return i - byte[REFERENCE] if byte[REFERENCE] else None
 
     def _record(
@@ -330,7 +330,7 @@ class _BlockReader:
         for k, (square, x) in enumerate(zip(filled, men, strict=True)):
             man = ((man_at(base, emptied[k]) if k < len(emptied) else NO_MAN) + x) % MEN_KINDS
             if x >= MEN_KINDS or man == NO_MAN:
-                raise CorruptRecordError("a man is of no kind")
+                raise CorruptRecordError("a man is of an unknown kind")
             words[man % 6] |= 1 << square
             words[6 + man // 6] |= 1 << square
         if not is_position(words):

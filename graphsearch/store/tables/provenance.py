@@ -70,7 +70,7 @@ def evaluator_number(connection: sqlite3.Connection) -> int:
     try:
         return int(row[0]) if row else FIRST_EVALUATOR
     except ValueError:
-        raise CorruptRecordError("the table store_info holds no number of an evaluator") from None
+        raise CorruptRecordError("the table store_info has no number of an evaluator") from None
 
 
 def read_identity(connection: sqlite3.Connection) -> EvaluatorIdentity | None:
@@ -88,7 +88,7 @@ def _identity(text: str) -> EvaluatorIdentity:
     try:
         return EvaluatorIdentity.from_json(text)
     except (ValueError, TypeError):
-        raise CorruptRecordError("the table evaluator holds no identity") from None
+        raise CorruptRecordError("the table evaluator has no identity") from None
 
 
 def evaluators(connection: sqlite3.Connection) -> dict[int, EvaluatorIdentity]:
@@ -129,7 +129,7 @@ def bind_evaluator(connection: sqlite3.Connection, number: int) -> EvaluatorIden
     """
     identity = evaluators(connection).get(number)
     if identity is None:
-        raise StoreError(f"the file knows no evaluator {number}; add it before binding the file to it")
+        raise StoreError(f"the file has no evaluator {number}; add it before binding the file to it")
     connection.execute("INSERT OR REPLACE INTO store_info VALUES ('evaluator', ?)", (str(number),))
     return identity
 
@@ -195,7 +195,7 @@ def node_count(connection: sqlite3.Connection) -> int:
     try:
         return int(row[0]) if row else 0
     except ValueError:
-        raise CorruptRecordError("the table store_info holds no number of nodes") from None
+        raise CorruptRecordError("the table store_info has no number of nodes") from None
 
 
 def add_nodes(connection: sqlite3.Connection, fresh: int) -> None:
@@ -225,9 +225,7 @@ def begin_run(
     """
     run = int(connection.execute("SELECT coalesce(max(id), 0) FROM run").fetchone()[0]) + 1
     if run > MAX_RUN:
-        raise StoreError(
-            f"the file knows {MAX_RUN:,} searches already, records have no place for more; use another file"
-        )
+        raise StoreError(f"the file has {MAX_RUN:,} runs already and no room for more; use another file")
     asked = evaluator_number(connection) if evaluator is None else evaluator
     connection.execute(
         "INSERT INTO run (id, started, position, limits, params, evaluator, kind, program)"

@@ -65,7 +65,7 @@ def read(connection: sqlite3.Connection) -> Unfinished | None:
     try:
         return None if text is None else Unfinished(**json.loads(text))
     except (ValueError, TypeError):
-        raise CorruptRecordError("the table store_info holds no state of a reevaluation") from None
+        raise CorruptRecordError("the table store_info has no state of a reevaluation") from None
 
 
 def write(connection: sqlite3.Connection, mark: Unfinished | None) -> None:
@@ -83,7 +83,7 @@ def state(connection: sqlite3.Connection, path: Path, identity: EvaluatorIdentit
     if mark is None:
         return ""
     how = f"`{mark.command}`" if mark.command else "`graphsearch reevaluate`"
-    return f"{path} {mark.describe(identity)}, and its values are mixed; go on with {how}"
+    return f"{path} {mark.describe(identity)}, and its values are mixed; continue with {how}"
 
 
 def refuse(connection: sqlite3.Connection, path: Path, identity: EvaluatorIdentity | None) -> None:

@@ -175,7 +175,7 @@ def _sound(evaluation: object, entries: object, checksum: object, blob: object) 
       CorruptRecordError: if it is not as it was written.
     """
     if not isinstance(blob, bytes) or not isinstance(evaluation, str):
-        raise CorruptRecordError("its row is no piece")
+        raise CorruptRecordError("its row is not a piece")
     if zlib.crc32(blob, zlib.crc32(evaluation.encode())) != checksum:
         raise CorruptRecordError("checksum")
     keys, data = decode(blob)

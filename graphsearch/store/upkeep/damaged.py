@@ -46,7 +46,7 @@ def open_damaged(path: Path) -> sqlite3.Connection:
                 f"{path} has format {version}, this version reads up to {FORMAT_VERSION};"
                 " use a newer graphsearch"
             )
-        raise StoreError(f"{path} is no graph file: it has no tables of one")
+        raise StoreError(f"{path} is not a graph file: it has none of its tables")
     return connection
 
 

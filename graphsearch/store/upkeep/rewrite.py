@@ -111,5 +111,5 @@ def _checked(store: Store, before: RecordBatch, after: RecordBatch) -> RecordBat
     """
     old, new = order.sort_keys(before.words), order.sort_keys(after.words)
     if len(after) > len(before) or (new[1:] < new[:-1]).any() or not np.isin(new, old).all():
-        raise StoreError(f"{store.path}: a rewrite may drop and change records, not move or add any")
+        raise StoreError(f"{store.path}: a rewrite may drop and change records, but not move or add any")
     return after

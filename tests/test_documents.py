@@ -197,7 +197,6 @@ def test_every_shown_command_and_option_exists() -> None:
     assert seen > 100
 
 
-@pytest.mark.skipif(not (ROOT / "graphsearch" / "graph").is_dir(), reason="rooms are being moved")
 @pytest.mark.parametrize("path", RUN, ids=name_of)
 def test_every_named_file_exists(path: Path) -> None:
     rooms = "|".join(folder.name for folder in (ROOT / "graphsearch").iterdir() if folder.is_dir())

@@ -20,7 +20,7 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import EvaluatorError, InvalidParameterError
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.pool.evaluator import PooledEvaluator, pooled, threads_per_worker
-from graphsearch.evaluators.pool.pace import Pace
+from graphsearch.evaluators.pool.throughput import Throughput
 from graphsearch.evaluators.pool.worker import compiled_once
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.jit import compiler
@@ -346,7 +346,7 @@ def test_parts_cover_a_batch_and_none_is_a_crumb() -> None:
     for per_position in (1e-5, 1e-4, 1e-2, 1.0):
         for fixed in (0.0, 0.01):
             for workers in (1, 2, 7):
-                pace = Pace(fixed, per_position, 0.001, 1.0)
+                pace = Throughput(fixed, per_position, 0.001, 1.0)
                 for count in (1, 2, 64, 1000, 4096):
                     sizes = pace.sizes(count, workers)
                     assert sum(sizes) == count
@@ -354,18 +354,18 @@ def test_parts_cover_a_batch_and_none_is_a_crumb() -> None:
 
 
 def test_slow_evaluators_get_small_parts_and_quick_ones_large() -> None:
-    slow, quick = Pace(0.0, 1.0, 0.001, 1.0), Pace(0.0, 1e-5, 0.001, 1.0)
+    slow, quick = Throughput(0.0, 1.0, 0.001, 1.0), Throughput(0.0, 1e-5, 0.001, 1.0)
     assert max(slow.sizes(256, 2)) <= 2  # seconds of work that a death costs
     assert quick.sizes(256, 2) == [256]  # sending would take longer
     assert len(quick.sizes(4096, 2)) >= 2
 
 
 def test_what_takes_long_by_the_call_is_cut_into_equal_shares() -> None:
-    assert Pace(0.05, 1e-4, 0.001, 1.0).sizes(1024, 4) == [256] * 4
+    assert Throughput(0.05, 1e-4, 0.001, 1.0).sizes(1024, 4) == [256] * 4
 
 
 def test_the_pace_is_a_line_through_parts_of_several_sizes() -> None:
-    pace = Pace()
+    pace = Throughput()
     for n in (10, 100, 400, 50, 300, 200):
         pace.learn(n, 0.02 + 0.001 * n, 0.03 + 0.001 * n)
     assert pace.fixed == pytest.approx(0.02, rel=0.01)
@@ -374,9 +374,9 @@ def test_the_pace_is_a_line_through_parts_of_several_sizes() -> None:
 
 
 def test_a_worker_has_ample_time() -> None:
-    assert Pace().allowance(32, first=True) == 600
-    assert Pace(0.0, 1e-4, 0.001, 1.0).allowance(32, first=False) == 60
-    assert Pace(0.0, 10.0, 0.001, 1.0).allowance(32, first=False) == 6400
+    assert Throughput().allowance(32, first=True) == 600
+    assert Throughput(0.0, 1e-4, 0.001, 1.0).allowance(32, first=False) == 60
+    assert Throughput(0.0, 10.0, 0.001, 1.0).allowance(32, first=False) == 6400
 
 
 def test_workers_share_the_cores_of_the_machine() -> None:

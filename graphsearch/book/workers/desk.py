@@ -6,7 +6,6 @@ import atexit
 import os
 import threading
 import time
-from collections.abc import Callable
 from functools import partial
 
 import chess
@@ -16,17 +15,16 @@ from ...evaluators.factory import EvaluatorSpec, create, with_threads
 from ...evaluators.pool.evaluator import threads_per_worker
 from ...evaluators.pool.worker import Make
 from ...graph.arena import default_budget
-from ...record.node import NodeRecord, RecordBatch
+from ...record.node import NodeRecord
+from ...record.provenance import EvaluatorIdentity
 from ...search.params import LEAST_RAM
 from ...store.store import Store
 from ..desk import Note, Outcome, Task
 from . import leases
-from .crew import Crew
-from .leases import LEASE_SECONDS, Lease
+from .crew import TaskWorkers
+from .leases import LEASE_SECONDS
 from .ledger import Ledger
-from .merging import Merged
-from .messages import News
-from .seats import ENDING_SECONDS
+from .office import Office
 from .worker import Setup
 from .writer import Writer
 
@@ -35,48 +33,6 @@ TICK_SECONDS, REST_SECONDS = 0.25, 0.05  # between two looks at what hangs, at m
 SILENT_SECONDS = 60.0  # without a sign of life until a worker counts as hung
 CLOSING_SECONDS = 60.0  # for the waves under way
 COORDINATOR_SHARE = 8  # one part of so many of the memory is for what is shared out here
-
-
-class _Office:
-    """The file of a desk, for its crew: what is written, and what went wrong with that."""
-
-    def __init__(self, book: int) -> None:
-        self._book = book
-        self.writer: Writer | None = None
-        self.wanted = threading.Event()
-        self.error: StoreError | None = None
-
-    def open(self, writer: Writer) -> None:
-        """Takes the writer, as soon as there is one; nobody is given a task before."""
-        self.writer = writer
-        self._note(leases.drop(self._book))
-
-    def commit(self, batches: list[RecordBatch], then: Callable[[Merged], object]) -> int:
-        assert self.writer is not None
-        try:
-            self.writer.commit(batches, then)
-        except StoreError as error:
-            self.error = error
-            raise
-        return self.writer.log_held
-
-    def between(self, ask: Callable[[], News]) -> News:
-        assert self.writer is not None
-        return self.writer.between(ask)
-
-    def leased(self, lease: Lease) -> None:
-        self._note(leases.take(self._book, lease))
-
-    def returned(self, key: str) -> None:
-        self._note(leases.drop(self._book, key))
-
-    def extend(self, held: list[Lease]) -> None:
-        self._note(leases.extend(self._book, held))
-
-    def _note(self, note: Note) -> None:
-        assert self.writer is not None
-        self.writer.note(note)
-        self.wanted.set()
 
 
 class WorkerDesk:
@@ -116,20 +72,22 @@ class WorkerDesk:
           StoreError: if the file cannot be opened for writing.
         """
         self._setup = _setup(path, spec, workers, ram_bytes)
-        self._book, self._silent = book, silent
+        self._book = book
         self._ledger = Ledger(timeout=timeout)
-        self._office = _Office(book)
-        self._crew = Crew(self._setup, workers, run, self._ledger, self._office)
+        self._office = Office(book)
+        self._workers = TaskWorkers(
+            self._setup, workers, run=run, ledger=self._ledger, office=self._office, silent=silent
+        )
         self._is_closed = False
         self._ended = threading.Event()
         self._extended = time.monotonic()
-        atexit.register(self._crew.kill)  # before multiprocessing waits for them
+        atexit.register(self._workers.kill)  # before multiprocessing waits for them
         try:
-            identity = self._crew.start()
+            identity = EvaluatorIdentity.from_json(self._workers.start().identity)
             self._writer = Writer(Store.open(path, identity=identity, create=True))
         except BaseException:
-            self._crew.kill()
-            atexit.unregister(self._crew.kill)
+            self._workers.kill()
+            atexit.unregister(self._workers.kill)
             raise
         self._office.open(self._writer)
         self._keeper = threading.Thread(target=self._keep, name="graphsearch-keeper", daemon=True)
@@ -139,18 +97,19 @@ class WorkerDesk:
     @property
     def notes(self) -> tuple[str, ...]:
         """What the evaluator has to say to a person."""
-        return self._crew.notes
+        greeting = self._workers.greeting
+        return greeting.notes if greeting else ()
 
     @property
     def capacity(self) -> int:
         """How many tasks it works on at once."""
-        return max(1, self._crew.size)
+        return max(1, self._workers.size)
 
     @property
     def open_tasks(self) -> int:
         """How many it has whose outcome was not taken yet."""
-        with self._crew.changed:
-            return self._crew.open_tasks + len(self._crew.outcomes)
+        with self._workers.changed:
+            return self._workers.open_tasks + len(self._workers.outcomes)
 
     @property
     def evaluations(self) -> int:
@@ -165,7 +124,7 @@ class WorkerDesk:
     @property
     def processes(self) -> list[int]:
         """The process of each worker that has one."""
-        return self._crew.processes
+        return self._workers.processes
 
     def submit(self, task: Task) -> None:
         """Takes a task; one whose position is being searched waits for that.
@@ -173,9 +132,9 @@ class WorkerDesk:
         Raises:
           StoreError: if the workers have been stopped.
         """
-        if self._is_closed or self._crew.is_over:
+        if self._is_closed or self._workers.is_over:
             raise StoreError(f"{self._setup.path}: its workers have been stopped")
-        self._crew.submit(task)
+        self._workers.take(task)
 
     def finished(self, timeout: float) -> list[Outcome]:
         """Returns outcomes, waiting up to `timeout` seconds for the first; what they found can be read then.
@@ -187,18 +146,18 @@ class WorkerDesk:
           GraphSearchError: if no worker is left.
         """
         end = time.monotonic() + timeout
-        crew = self._crew
-        with crew.changed:
-            while not crew.outcomes and crew.open_tasks:
+        workers = self._workers
+        with workers.changed:
+            while not workers.outcomes and workers.open_tasks:
                 self._raise_store_error()
-                crew.check()
+                workers.check()
                 left = end - time.monotonic()
                 if left <= 0:
                     break
-                crew.changed.wait(left)
+                workers.changed.wait(left)
             self._raise_store_error()
-            found = list(crew.outcomes)
-            crew.outcomes.clear()
+            found = list(workers.outcomes)
+            workers.outcomes.clear()
             return found
 
     def _raise_store_error(self) -> None:
@@ -236,7 +195,7 @@ class WorkerDesk:
 
         Their outcomes come by `finished`, until `open_tasks` is 0.
         """
-        self._crew.stop()
+        self._workers.stop()
 
     def close(self) -> None:
         """Stops what is running, saves what it found, and closes the file. A second call does nothing.
@@ -250,11 +209,8 @@ class WorkerDesk:
             return
         self._is_closed = True
         try:
-            self._crew.dismiss()
-            self._crew.wait(CLOSING_SECONDS)
+            self._workers.close(CLOSING_SECONDS, spare_busy=True)
         finally:
-            self._crew.kill()
-            self._crew.wait(ENDING_SECONDS)
             self._end()
 
     def __enter__(self) -> WorkerDesk:
@@ -265,7 +221,7 @@ class WorkerDesk:
 
     def _end(self) -> None:
         """Writes what is left, and closes the file."""
-        atexit.unregister(self._crew.kill)
+        atexit.unregister(self._workers.kill)
         self._ended.set()
         self._office.wanted.set()
         self._keeper.join()
@@ -281,7 +237,7 @@ class WorkerDesk:
         while not self._ended.is_set():
             is_wanted = self._office.wanted.wait(TICK_SECONDS)
             self._office.wanted.clear()
-            self._crew.kill_what_hangs(self._silent)
+            self._workers.kill_what_hangs()
             self._extend()
             try:
                 self._writer.check()
@@ -289,16 +245,16 @@ class WorkerDesk:
                     self._writer.commit()
             except StoreError as error:
                 self._office.error = error
-                with self._crew.changed:
-                    self._crew.changed.notify_all()
+                with self._workers.changed:
+                    self._workers.changed.notify_all()
             self._ended.wait(REST_SECONDS)
 
     def _extend(self) -> None:
         if time.monotonic() - self._extended < LEASE_SECONDS / 3:
             return
         self._extended = time.monotonic()
-        with self._crew.changed:
-            self._office.extend(self._crew.leases)
+        with self._workers.changed:
+            self._office.extend(self._workers.leases)
 
 
 def _setup(

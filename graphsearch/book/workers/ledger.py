@@ -20,7 +20,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from ...evaluators.pool.pace import Pace
+from ...evaluators.pool.throughput import Throughput
 from ...record.node import RecordBatch
 from ...store.order import identities
 from .merging import Merged
@@ -36,7 +36,8 @@ class Holder:
     """A worker's process, for the ledger.
 
     Attributes:
-      paid: positions that it has published. leased: those that it has leased and not published.
+      paid: positions that it has published. settled: those of them that were for tasks it has finished.
+      leased: those that it has leased and not published.
       deadline: when it counts as hung, by `time.monotonic`; `inf` while it has nothing to evaluate.
       seen: number of the last commit that its search sees; None: it searches nothing.
       is_gone: whether it has ended. is_fresh: whether it has published nothing yet.
@@ -46,6 +47,7 @@ class Holder:
 
     number: int
     paid: int = 0
+    settled: int = 0
     leased: int = 0
     deadline: float = inf
     seen: int | None = None
@@ -57,7 +59,7 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _Published:
     """Row of what was published."""
 
     source: Publish
@@ -96,9 +98,9 @@ class Ledger:
             None: by what positions take, generously, as in a pool.
         """
         self._timeout = timeout
-        self._pace = Pace()
+        self._throughput = Throughput()
         self._changed = threading.Condition()
-        self._entries: dict[bytes, Holder | _Answer] = {}
+        self._entries: dict[bytes, Holder | _Published] = {}
         self._holders: set[Holder] = set()
         self._left: deque[tuple[int, list[bytes]]] = deque()  # what ended workers have committed
         self.commits = 0
@@ -142,12 +144,6 @@ class Ledger:
             self._changed.notify_all()
             self._forget()
 
-    def hung(self) -> list[Holder]:
-        """Returns the workers that have had leases for too long."""
-        now = time.monotonic()
-        with self._changed:
-            return [holder for holder in self._holders if now >= holder.deadline]
-
     # ---------------------------------------------------------- positions
     def ask(self, holder: Holder, question: Ask) -> Answers:
         """Returns which positions are the worker's to evaluate, and what is known of the others."""
@@ -162,11 +158,11 @@ class Ledger:
 
     def _answered(self, holder: Holder, question: Ask, names: Sequence[bytes]) -> Answers:
         mine = np.zeros(len(names), bool)
-        found: list[_Answer] = []
+        found: list[_Published] = []
         known: list[int] = []
         for i, name in enumerate(names):
             entry = self._entries.get(name, holder)
-            if isinstance(entry, _Answer):
+            if isinstance(entry, _Published):
                 known.append(i)
                 found.append(entry)
             elif entry is holder:
@@ -183,19 +179,19 @@ class Ledger:
         if not holder.leased:
             holder.deadline = inf
             return
-        seconds = self._timeout or self._pace.allowance(holder.leased, first=holder.is_fresh)
+        seconds = self._timeout or self._throughput.allowance(holder.leased, first=holder.is_fresh)
         holder.deadline = time.monotonic() + seconds
 
     def publish(self, holder: Holder, found: Publish) -> None:
         """Takes in what a worker has evaluated."""
         with self._changed:
             for row, name in enumerate(names_of(found.words)):
-                self._entries[name] = _Answer(found, row)
+                self._entries[name] = _Published(found, row)
             holder.paid += len(found.words)
             self.published += len(found.words)
             holder.leased = max(0, holder.leased - len(found.words))
             if not holder.is_fresh:  # else with what it loaded or compiled; no measure of the others
-                self._pace.learn(len(found.words), found.seconds, found.seconds)
+                self._throughput.learn(len(found.words), found.seconds, found.seconds)
             holder.is_fresh = False
             self._set_deadline(holder)
             self._changed.notify_all()
@@ -252,7 +248,7 @@ class Ledger:
     def _forget_until(self, committed: deque[tuple[int, list[bytes]]], seen: int) -> None:
         while committed and committed[0][0] <= seen:
             for name in committed.popleft()[1]:
-                if isinstance(self._entries.get(name), _Answer):
+                if isinstance(self._entries.get(name), _Published):
                     del self._entries[name]
 
 
@@ -274,7 +270,7 @@ def names_of(words: Words) -> list[bytes]:
 
 
 def _answers(
-    mine: NDArray[np.bool_], known: Sequence[int], found: Sequence[_Answer], words: Words
+    mine: NDArray[np.bool_], known: Sequence[int], found: Sequence[_Published], words: Words
 ) -> Answers:
     wdl = np.array([answer.wdl for answer in found], np.float32).reshape(-1, 3)
     priors = np.concatenate([np.zeros(0, np.float32), *(answer.priors for answer in found)])
@@ -283,4 +279,4 @@ def _answers(
         clocks = (words[known, 8] >> CLOCK_SHIFT & CLOCK_MASK).tolist()
         pairs = [answer.bounds_at(clock) for answer, clock in zip(found, clocks, strict=True)]
         bounds = np.array(pairs, np.int8).reshape(-1, 2)
-    return Answers(mine, np.array(known, np.int64), wdl, priors, bounds)
+    return Answers(mine=mine, known=np.array(known, np.int64), wdl=wdl, priors=priors, bounds=bounds)

@@ -4,59 +4,21 @@ tasks      Errand, Stop, Leave ->    <- Ready or Failure; Beat; Finished
 ledger     Answers ->                <- Ask, which waits for them; Publish, GiveBack, which do not
            News ->                   <- Catchup, which waits for it
 records    Saved or Failure ->       <- list[RecordBatch], which waits for it
+
+Leave, Ready, Beat and Failure are those of every worker: `graphsearch.workers`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...evaluators.pool.worker import Failure
 from ...record.node import RecordBatch
 from ..desk import Task
 
-__all__ = [
-    "Answers",
-    "Ask",
-    "Beat",
-    "Catchup",
-    "Errand",
-    "Failure",
-    "Finished",
-    "GiveBack",
-    "Leave",
-    "News",
-    "Pipes",
-    "Publish",
-    "Ready",
-    "Saved",
-    "Stop",
-]
-
 Words = NDArray[np.uint64]
-if TYPE_CHECKING:
-    from multiprocessing.connection import Connection
-
-    Pipe = Connection[Any, Any]
-else:  # no generic at run time
-    Pipe = object
-
-
-@dataclass(frozen=True, slots=True)
-class Pipes:
-    """One side of the three pipes."""
-
-    tasks: Pipe
-    ledger: Pipe
-    records: Pipe
-
-    def close(self) -> None:
-        """Closes this side."""
-        for pipe in (self.tasks, self.ledger, self.records):
-            pipe.close()
 
 
 # ------------------------------------------------------------------ tasks
@@ -71,24 +33,6 @@ class Errand:
 @dataclass(frozen=True, slots=True)
 class Stop:
     """Asks a worker to end its search after the wave. No task follows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """Asks a worker to end its search after the wave, to save and to end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """A worker that has its evaluator: identity as JSON, and what that has to say to a person."""
-
-    identity: str
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Beat:
-    """A sign of life."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +63,7 @@ class Ask:
     waits: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
     """What becomes of the positions of an `Ask`: those that are neither mine nor known are waited for.
 
@@ -136,7 +80,7 @@ class Answers:
     bounds: NDArray[np.int8] | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Publish:
     """What a worker has evaluated, as the evaluator said it.
 

@@ -13,7 +13,8 @@ from ...record.provenance import EvaluatorIdentity
 from ...store.file import sql_errors
 from ...store.reading import OnDamage, Reader
 from ...store.store import Store
-from .messages import Failure, Pipe, Saved
+from ...workers import Failure, Pipe
+from .messages import Saved
 
 
 class SharedStore(Store):
@@ -56,7 +57,7 @@ class SharedStore(Store):
         except (OSError, EOFError) as error:
             raise StoreError(f"{self.path}: the process that writes it is gone") from error
         if isinstance(reply, Failure):
-            raise reply.as_error(placed=False)
+            raise reply.as_error()
         assert isinstance(reply, Saved)
         self._log_held = reply.log_held
         self._let_go()

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from ...errors import EvaluatorError, StoreError
 from ...evaluators.kinds import EXTERNAL
-from ...evaluators.pool.pace import Pace
+from ...evaluators.pool.throughput import Throughput
 from ...evaluators.pool.worker import compiled_once
 from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch, calls_kernels, checked, close
 from ...record.provenance import EvaluatorIdentity
-from .messages import Answers, Ask, Catchup, GiveBack, News, Pipe, Publish
+from ...workers import Pipe
+from .messages import Answers, Ask, Catchup, GiveBack, News, Publish
 
 PIECE_SECONDS = 2.0  # of evaluations until they are published: what is lost with a worker, and waited for
 
@@ -36,7 +37,7 @@ class SharedEvaluator:
         self.inner = inner
         self.paid = 0
         self._ledger = ledger
-        self._pace = Pace()
+        self._throughput = Throughput()
         self._is_compiled = not calls_kernels(inner)
         self._speaking = threading.Lock()
 
@@ -120,16 +121,22 @@ class SharedEvaluator:
             self.paid += len(piece)
             self._tell(
                 Publish(
-                    part.words, part.moves, part.offsets, answer.wdl, answer.priors, answer.bounds, seconds
+                    words=part.words,
+                    moves=part.moves,
+                    offsets=part.offsets,
+                    wdl=answer.wdl,
+                    priors=answer.priors,
+                    bounds=answer.bounds,
+                    seconds=seconds,
                 )
             )
             found.take(piece, answer.wdl, answer.priors, answer.bounds)
 
     def _piece(self, count: int) -> int:
         """Returns how many positions to evaluate at once: all, unless that takes long."""
-        if not self._pace.is_known:
+        if not self._throughput.is_known:
             return max(1, count)
-        return max(1, min(count, int(PIECE_SECONDS / self._pace.per_position)))
+        return max(1, min(count, int(PIECE_SECONDS / self._throughput.per_position)))
 
     def _answer(
         self, batch: PositionBatch, rows: NDArray[np.int64]
@@ -143,7 +150,7 @@ class SharedEvaluator:
             said = self.inner.evaluate(part)
             seconds = time.perf_counter() - begin
         checked(part, said)  # the search checks it again; nothing that is wrong is published
-        self._pace.learn(len(part), seconds, seconds)
+        self._throughput.learn(len(part), seconds, seconds)
         wdl, priors = np.asarray(said.wdl, np.float32), np.asarray(said.priors, np.float32)
         bounds = None if said.bounds is None else np.asarray(said.bounds, np.int8)
         return part, Evaluation(wdl, priors, bounds), seconds

@@ -12,9 +12,8 @@ import chess
 
 from ...errors import GraphSearchError, InvalidPositionError
 from ...evaluators.kinds import EXTERNAL
-from ...evaluators.pool.process import end_at_once, prepare
-from ...evaluators.pool.worker import Make, compiled_once, failure_of
-from ...evaluators.protocol import Evaluator, close
+from ...evaluators.pool.worker import Make, compiled_once
+from ...evaluators.protocol import close
 from ...evaluators.uniform import UniformEvaluator
 from ...graph import arena_kernel
 from ...graph.graph import Graph
@@ -22,8 +21,10 @@ from ...position.board import check
 from ...search.loop import analyze
 from ...search.params import Limits, SearchParams
 from ...search.results import SearchResult
+from ...workers import Beat, Leave, Pipe, Ready, end_at_once, failure_of
+from ...workers.messages import own_place
 from ..desk import UNFINISHED, Task
-from .messages import Beat, Errand, Finished, Leave, Pipes, Ready
+from .messages import Errand, Finished
 from .remote import SharedStore
 from .shared import SharedEvaluator
 
@@ -46,18 +47,18 @@ class Setup:
     is_alone: bool
 
 
-def work(setup: Setup, pipes: Pipes) -> None:
+def work(setup: Setup, tasks: Pipe, ledger: Pipe, records: Pipe) -> None:
     """Works until it is told to leave; the process's main function."""
-    prepare(setup.threads)
     try:
         evaluator = setup.make()
-        ready = Ready(evaluator.identity.as_json(), tuple(getattr(evaluator, "notes", ())))
+        notes = tuple(getattr(evaluator, "notes", ()))
+        ready = Ready(own_place(), evaluator.identity.as_json(), notes)
     except BaseException as error:  # SystemExit too: the reason must get through
-        pipes.tasks.send(failure_of(error, ""))
+        tasks.send(failure_of(error))
         return
     try:
-        pipes.tasks.send(ready)
-        _Worker(setup, pipes, evaluator).run()
+        tasks.send(ready)
+        _Worker(setup, tasks, records, SharedEvaluator(evaluator, ledger)).run()
     finally:
         close(evaluator)
 
@@ -65,10 +66,10 @@ def work(setup: Setup, pipes: Pipes) -> None:
 class _Worker:
     """Takes tasks in, sends what comes of them."""
 
-    def __init__(self, setup: Setup, pipes: Pipes, evaluator: Evaluator) -> None:
+    def __init__(self, setup: Setup, tasks: Pipe, records: Pipe, evaluator: SharedEvaluator) -> None:
         self._setup = setup
-        self._pipes = pipes
-        self._evaluator = SharedEvaluator(evaluator, pipes.ledger)
+        self._tasks, self._records = tasks, records
+        self._evaluator = evaluator
         self._graph: Graph | None = None
         self._stop = threading.Event()
         self._errands: queue.SimpleQueue[Errand | None] = queue.SimpleQueue()
@@ -90,7 +91,7 @@ class _Worker:
         """Takes in what comes; if the other side is gone, there is nobody to work for."""
         try:
             while True:
-                message = self._pipes.tasks.recv()
+                message = self._tasks.recv()
                 if isinstance(message, Errand):
                     self._errands.put(message)
                     continue
@@ -108,7 +109,7 @@ class _Worker:
     def _send(self, message: Finished | Beat) -> None:
         try:
             with self._speaking:
-                self._pipes.tasks.send(message)
+                self._tasks.send(message)
         except OSError:
             end_at_once()
 
@@ -135,7 +136,7 @@ class _Worker:
             with compiled_once("search"):
                 _search_a_little()
             identity = self._evaluator.identity
-            store = SharedStore.joined(self._setup.path, identity, self._pipes.records)
+            store = SharedStore.joined(self._setup.path, identity, self._records)
             self._graph = Graph(self._evaluator, store, ram_bytes=self._setup.ram_bytes)
             self._graph.pager.complete = False  # others write this file too
             self._graph.saves_meanwhile = False  # a turn sees one state of it

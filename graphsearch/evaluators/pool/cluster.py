@@ -10,21 +10,21 @@ import contextlib
 import importlib
 import logging
 import os
+import queue
 import signal
 import socket
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from ...errors import EvaluatorError, InvalidParameterError
-from ..protocol import PositionBatch
-from .dispatch import WorkerLostError
-from .worker import Failure, Make, Worker
+from ...workers import Failure, Leave
+from .worker import Make, Worker
 
-PATIENCE = 120.0  # seconds until the first actor is there
 PROBE_SECONDS = 5.0  # for an address to answer; Ray itself tries for minutes
 STORE_BYTES = 100_000_000  # of shared memory: a part takes some 150 bytes a position
-LEAVING_SECONDS = 2.0  # to close evaluators
 
 # Ray's own names. No usage statistics are sent; GPUs stay visible to actors that reserve none.
 ENVIRONMENT = {
@@ -38,10 +38,12 @@ HTTP2_PREFACE = (
 SETTINGS = 4  # the type of frame that a server begins with; byte 3 of it
 
 
-class RayCrew:
-    """Actors of a Ray cluster as workers."""
+class RaySite:
+    """A Ray cluster, whose actors are workers; see `dispatch.Site`."""
 
-    patience = PATIENCE
+    patience = 120.0  # seconds until the first actor is there
+    leaving_seconds = 2.0
+    advice = "`ray status` says what the cluster has and who uses it"
 
     def __init__(self, make: Make, workers: int, address: str, cpus: int) -> None:
         """Joins a cluster, or starts one on this machine.
@@ -55,11 +57,9 @@ class RayCrew:
         Raises:
           EvaluatorError: if Ray is not installed, or there is no such cluster, or none with so many CPUs.
         """
-        self.size = workers
         self._ray = _ray()
         self._joined = _Joined(self._ray, address, workers * cpus)
         self.is_far = self._joined.is_shared
-        self.advice = "`ray status` says what the cluster has and who uses it"
         self._make = make
         options: dict[str, Any] = {
             "num_cpus": cpus,
@@ -83,60 +83,76 @@ class RayCrew:
                 f"no machine of the Ray cluster has {cpus} CPUs for a worker; at most {most:g}"
             )
 
-    def greet(self, number: int) -> Any:
-        """Starts a worker, or waits for Ray to start it again; the reply is a `Greeting` or `Failure`."""
+    def worker(self, number: int, heard: Callable[[object], None], lost: Callable[[str], None]) -> _Asker:
+        """Returns a worker that was just started, or that Ray will start again."""
         try:
             if number not in self._actors:
                 self._actors[number] = self._kind.remote(self._make)
-            return self._actors[number].greet.options(max_task_retries=-1).remote()
+            return _Asker(self._ray, self._actors[number], heard, partial(self._ended, number, lost))
         except self._ray.exceptions.RayError as error:
             raise EvaluatorError(f"Ray cannot start a worker: {_line(error)}") from None
 
-    def send(self, number: int, part: PositionBatch) -> Any:
-        """Gives an idle worker a part; the reply is an `Answer` or `Failure`."""
-        try:
-            return self._actors[number].evaluate.remote(part)
-        except self._ray.exceptions.RayError as error:
-            raise WorkerLostError(_line(error)) from None
-
-    def wait(self, replies: Sequence[Any], seconds: float) -> list[Any]:
-        """Returns some replies that have come; none if none does in so many seconds."""
-        done: list[Any] = self._ray.wait(list(replies), num_returns=1, timeout=seconds)[0]
-        return done
-
-    def take(self, number: int, reply: Any) -> object:
-        """Returns a reply that has come."""
+    def _ended(self, number: int, lost: Callable[[str], None], error: Exception | None) -> None:
+        """Tells that a worker is lost."""
         exceptions = self._ray.exceptions
-        try:
-            return self._ray.get(reply)
-        except exceptions.RayTaskError as error:
-            return Failure("EvaluatorError", f"a worker of Ray failed: {_line(error)}", "")
-        except exceptions.ActorUnavailableError as error:
-            raise WorkerLostError(_line(error)) from None
-        except exceptions.RayActorError as error:
+        if isinstance(error, exceptions.RayActorError) and not isinstance(
+            error, exceptions.ActorUnavailableError
+        ):
             self._actors.pop(number, None)  # Ray does not start this one again
-            raise WorkerLostError(_line(error)) from None
-        except exceptions.RayError as error:  # its answer was on a machine that is gone
-            raise WorkerLostError(_line(error)) from None
-
-    def kill(self, number: int) -> None:
-        """Ends a worker at once; its reply is lost, and Ray starts it again."""
-        self._ray.kill(self._actors[number], no_restart=False)
-
-    def stop(self) -> None:
-        """Ends all workers, busy ones at once, the others when they have closed their evaluators."""
-        if self._ray.is_initialized():
-            with contextlib.suppress(self._ray.exceptions.RayError):
-                leaving = [actor.leave.remote() for actor in self._actors.values()]
-                if leaving:
-                    self._ray.wait(leaving, num_returns=len(leaving), timeout=LEAVING_SECONDS)
-                for actor in self._actors.values():
-                    self._ray.kill(actor)
+        lost("it has left" if error is None else _line(error))
 
     def close(self) -> None:
-        """Leaves the cluster; one that was started here ends."""
+        """Ends what is left, and leaves the cluster; one that was started here ends."""
+        if self._ray.is_initialized():
+            with contextlib.suppress(self._ray.exceptions.RayError):
+                for actor in self._actors.values():
+                    self._ray.kill(actor)
         self._actors.clear()
         self._joined.leave()
+
+
+class _Asker:
+    """An actor as a worker: a thread asks it, waits for it, and tells what it said."""
+
+    pid = 0
+
+    def __init__(
+        self, ray: Any, actor: Any, heard: Callable[[object], None], ended: Callable[[Exception | None], None]
+    ) -> None:
+        self.last_heard = time.monotonic()
+        self._ray, self._actor = ray, actor
+        self._heard, self._ended = heard, ended
+        self._errands: queue.SimpleQueue[object] = queue.SimpleQueue()
+        greeting = actor.greet.options(max_task_retries=-1).remote()
+        threading.Thread(target=self._serve, args=(greeting,), name="graphsearch-ray", daemon=True).start()
+
+    def send(self, message: object) -> None:
+        """Gives the actor something to do."""
+        self._errands.put(message)
+
+    def kill(self, *, for_good: bool = False) -> None:
+        """Ends the actor at once; unless it is for good, Ray starts it again."""
+        with contextlib.suppress(self._ray.exceptions.RayError):
+            self._ray.kill(self._actor, no_restart=for_good)
+        self._errands.put(None)
+
+    def _serve(self, greeting: Any) -> None:
+        error: Exception | None = None
+        try:
+            self._heard(self._answer(greeting))
+            while (errand := self._errands.get()) is not None and not isinstance(errand, Leave):
+                self._heard(self._answer(self._actor.evaluate.remote(errand)))
+            if errand is not None:
+                self._answer(self._actor.leave.remote())
+        except self._ray.exceptions.RayError as found:
+            error = found
+        self._ended(error)
+
+    def _answer(self, reply: Any) -> object:
+        try:
+            return self._ray.get(reply)
+        except self._ray.exceptions.RayTaskError as error:
+            return Failure("EvaluatorError", f"a worker of Ray failed: {_line(error)}")
 
 
 class _Joined:

@@ -1,165 +1,131 @@
 """Parts of a batch to whichever worker is free, and their answers in order; lost parts go to another worker.
 
-Local processes and Ray's actors differ in how a worker is started, asked and waited for (`Crew`); who does
-what, how often and how long is decided here, for both.
+Local processes and Ray's actors differ in how a worker is started and asked (`Site`); who does what is
+decided by `workers.Supervisor`, how large the parts are and how long they may take is decided here, for both.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import deque
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import EvaluatorError
+from ...errors import EvaluatorError, GraphSearchError
 from ...position.board import unpack
+from ...workers import Assignment, Failure, Seat, Supervisor, WorkerHandle
 from ..protocol import Evaluation, PositionBatch
-from .pace import Pace
-from .worker import Answer, Failure, Greeting
+from .throughput import Throughput
+from .worker import PartEvaluation
 
-MOST_LOST = 3  # workers in a row over one part, or at their start
 CLOSING_SECONDS = 10.0  # for a batch under way to fail
 
 
-class WorkerLostError(Exception):
-    """A worker that ended, or could not be reached, before it answered; the text says how."""
+class Site(Protocol):
+    """Where workers are started."""
 
-
-class Crew(Protocol):
-    """Some workers, by number. Every call that starts something returns a reply to wait for."""
-
-    size: int
-    patience: float  # seconds for the first worker to start
-    advice: str  # what to do if none does
+    patience: float  # seconds for a worker to be ready while no other one is
+    leaving_seconds: float  # to close evaluators
+    advice: str  # what to do if none starts
     is_far: bool  # whether a message has to say on which machine something failed
 
-    def greet(self, number: int) -> Hashable:
-        """Starts a worker, again if it was lost; the reply is a `Greeting` or `Failure`."""
+    def worker(
+        self, number: int, heard: Callable[[object], None], lost: Callable[[str], None]
+    ) -> WorkerHandle:
+        """Returns a worker that was just started, again if it was lost.
 
-    def send(self, number: int, part: PositionBatch) -> Hashable:
-        """Gives an idle worker a part; the reply is an `Answer` or `Failure`.
-
-        Raises:
-          WorkerLostError: if it has ended since.
-        """
-
-    def wait(self, replies: Sequence[Hashable], seconds: float) -> Iterable[Hashable]:
-        """Returns some replies that have come; none if none does in so many seconds."""
-
-    def take(self, number: int, reply: Hashable) -> object:
-        """Returns a reply that has come.
+        It says `Ready` or `Failure`; told a part, it says a `PartEvaluation` or `Failure`.
 
         Raises:
-          WorkerLostError: if none will come.
+          EvaluatorError: if none can be started.
         """
-
-    def kill(self, number: int) -> None:
-        """Ends a worker at once; its reply is lost."""
-
-    def stop(self) -> None:
-        """Ends all workers, busy ones at once, the others when they have closed their evaluators."""
 
     def close(self) -> None:
-        """Gives back what is left, once nobody waits for replies any more."""
+        """Gives back what is left, once nobody waits for workers any more."""
 
 
-@dataclass(slots=True)
-class _Part:
-    """Some positions of a batch, from `begin` to `end`; `lost` workers had it."""
+@dataclass(eq=False)
+class _Part(Assignment):
+    """Some positions of a batch, from `begin` to `end`."""
 
+    job: _Job
     begin: int
     end: int
-    lost: int = 0
+
+    def __len__(self) -> int:
+        return self.end - self.begin
+
+    def __str__(self) -> str:
+        first = unpack(self.job.batch.words[self.begin].tolist())
+        return f"a part of {len(self)} positions that begins with {first.fen()}"
+
+    @property
+    def positions(self) -> PositionBatch:
+        batch = self.job.batch
+        offsets = batch.offsets[self.begin : self.end + 1]
+        moves = batch.moves[offsets[0] : offsets[-1]]
+        return PositionBatch(batch.words[self.begin : self.end], moves, offsets - offsets[0])
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class _Job:
-    """A batch on its way: parts to give out, how many are missing, and the answers so far."""
+    """A batch on its way: how many of its parts are missing, the answers so far, and what went wrong."""
 
     batch: PositionBatch
-    waiting: deque[_Part]
     missing: int
     wdl: NDArray[np.float32]
     priors: NDArray[np.float32]
+    error: GraphSearchError | None = None
 
     @classmethod
-    def of(cls, batch: PositionBatch, sizes: Sequence[int]) -> _Job:
-        ends = np.cumsum(sizes).tolist()
-        parts = deque(_Part(end - size, end) for end, size in zip(ends, sizes, strict=True))
+    def of(cls, batch: PositionBatch, sizes: Sequence[int]) -> tuple[_Job, list[_Part]]:
+        """Returns a job and its parts."""
         wdl, priors = np.empty((len(batch), 3), np.float32), np.empty(len(batch.moves), np.float32)
-        return cls(batch, parts, len(parts), wdl, priors)
+        job = cls(batch, len(sizes), wdl, priors)
+        ends = np.cumsum(sizes, dtype=np.int64).tolist()
+        return job, [_Part(job, end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
-    def positions(self, part: _Part) -> PositionBatch:
-        offsets = self.batch.offsets[part.begin : part.end + 1]
-        moves = self.batch.moves[offsets[0] : offsets[-1]]
-        return PositionBatch(self.batch.words[part.begin : part.end], moves, offsets - offsets[0])
-
-    def fill_in(self, part: _Part, answer: Answer) -> None:
+    def fill_in(self, part: _Part, answer: PartEvaluation) -> None:
+        """Takes a part's answer in."""
         offsets = self.batch.offsets
         begin, end = int(offsets[part.begin]), int(offsets[part.end])
-        if answer.wdl.shape != (part.end - part.begin, 3) or answer.priors.shape != (end - begin,):
-            raise EvaluatorError(
+        if answer.wdl.shape != (len(part), 3) or answer.priors.shape != (end - begin,):
+            self.error = EvaluatorError(
                 f"the evaluator answered {answer.wdl.shape} values and {answer.priors.shape} priors to"
-                f" {part.end - part.begin} positions with {end - begin} moves"
+                f" {len(part)} positions with {end - begin} moves"
             )
+            return
         self.wdl[part.begin : part.end] = answer.wdl
         self.priors[begin:end] = answer.priors
         self.missing -= 1
 
-    def first_fen(self, part: _Part) -> str:
-        return unpack(self.batch.words[part.begin].tolist()).fen()
 
+class Dispatcher(Supervisor[_Part]):
+    """Keeps workers busy. It has one caller at a time; only `close` may come from another thread."""
 
-@dataclass(slots=True)
-class _Errand:
-    """What a worker is busy with: a part of a job, or its start (no part)."""
+    start_seconds = inf  # a worker may wait for room in a cluster; see `rest`
 
-    number: int
-    job: _Job | None = None
-    part: _Part | None = None
-    sent: float = field(default_factory=time.monotonic)
-    deadline: float = inf
-
-
-class Dispatcher:
-    """Keeps a crew busy. It has one caller at a time; only `close` may come from another thread."""
-
-    def __init__(self, crew: Crew, *, timeout: float | None) -> None:
-        """Takes a crew that has not been started.
+    def __init__(self, site: Site, workers: int, *, timeout: float | None) -> None:
+        """Takes the place where the workers will be started.
 
         Args:
+          site: where they are. workers: how many.
           timeout: seconds that a part may take; None: by what parts take, generously.
         """
-        self.crew = crew
-        self.pace = Pace()
-        self.closed = False
-        self._running = threading.Lock()
-        self.greeting: Greeting | None = None
+        super().__init__(workers)
+        self.throughput = Throughput()
+        self.advice, self.is_far = site.advice, site.is_far
+        self._site = site
         self._timeout = timeout
-        self._idle: list[int] = []
-        self._fresh = set(range(crew.size))  # workers that have answered nothing yet
-        self._busy: dict[Hashable, _Errand] = {}
-        self._lost_at_start = 0
-        self._stirred = time.monotonic()  # when a worker was last idle or at work
-
-    def start(self) -> Greeting:
-        """Starts all workers; returns the greeting of the first, without waiting for the others.
-
-        Raises:
-          EvaluatorError: if the evaluator cannot be made, or no worker starts.
-        """
-        self._stirred = time.monotonic()
-        for number in range(self.crew.size):
-            self._greet(number)
-        while self.greeting is None:
-            self._listen(None)
-        return self.greeting
+        self._running = threading.Lock()
+        self._job: _Job | None = None
+        self._stirred = time.monotonic()  # when a worker was last ready
 
     def run(self, batch: PositionBatch) -> Evaluation:
         """Returns the evaluation of a batch.
@@ -167,131 +133,76 @@ class Dispatcher:
         Raises:
           EvaluatorError: if the evaluator fails, answers in another shape or costs three workers their life.
         """
-        self._check_open()
-        self._stirred = time.monotonic()
-        job = _Job.of(batch, self.pace.sizes(len(batch), self.crew.size) if len(batch) else [])
-        with self._running:
-            while job.missing:
-                self._hand_out(job)
-                self._listen(job)
+        sizes = self.throughput.sizes(len(batch), len(self.seats)) if len(batch) else []
+        job, parts = _Job.of(batch, sizes)
+        with self._running, self.changed:
+            self._stirred = time.monotonic()
+            self._fill_seats()  # again, if they have failed in an earlier batch
+            self._job = job
+            self.submit(*parts)
+            try:
+                while job.missing:
+                    self.check()
+                    if job.error is not None:
+                        raise job.error
+                    self.rest()
+            finally:
+                self._job = None
+                self.waiting.clear()
         return Evaluation(job.wdl, job.priors)
 
-    def close(self) -> None:
-        """Ends all workers; a batch under way fails."""
-        self.closed = True
-        self.crew.stop()
+    def check(self) -> None:
+        """Raises what has ended any worker, once; the next batch tries it again."""
+        if self.is_over:
+            raise EvaluatorError("the pool of workers is closed")
+        for seat in self.seats:
+            if (error := seat.error) is not None:
+                seat.error, seat.lost_at_start = None, 0
+                raise error
+
+    def rest(self, until: float = 0.0) -> None:
+        """Waits as every supervisor, but only so long for a worker to be ready if there is none.
+
+        Raises:
+          EvaluatorError: if none has been ready for too long.
+        """
+        now, patience = time.monotonic(), self._site.patience
+        if any(seat.is_ready for seat in self.seats):
+            self._stirred = now
+        elif now >= self._stirred + patience:
+            raise EvaluatorError(f"no worker has started in {patience:.0f} s; {self.advice}")
+        super().rest(self._stirred + patience)
+
+    def end(self) -> None:
+        """Ends all workers; a batch under way fails. It may be called again."""
+        self.close(self._site.leaving_seconds)
         if self._running.acquire(timeout=CLOSING_SECONDS):  # its caller has noticed
             self._running.release()
-        self.crew.close()
+        self._site.close()
 
-    # ---------------------------------------------------------- sending
-    def _hand_out(self, job: _Job) -> None:
-        while self._idle and job.waiting:
-            number, part = self._idle.pop(), job.waiting.popleft()
-            seconds = self._timeout or self.pace.allowance(part.end - part.begin, first=number in self._fresh)
-            errand = _Errand(number, job, part)
-            errand.deadline = errand.sent + seconds
-            try:
-                self._busy[self.crew.send(number, job.positions(part))] = errand
-            except WorkerLostError:  # it ended while it was idle: the part is not to blame
-                self._check_open()
-                job.waiting.appendleft(part)
-                self._greet(number)
+    # ---------------------------------------------------------- what the work is
+    def _worker(self, seat: Seat[_Part]) -> WorkerHandle:
+        return self._site.worker(seat.number, partial(self._heard, seat), partial(self._lost, seat))
 
-    def _greet(self, number: int) -> None:
-        self._check_open()
-        self._fresh.add(number)
-        self._busy[self.crew.greet(number)] = _Errand(number)
+    def _errand(self, seat: Seat[_Part], assignment: _Part) -> tuple[PositionBatch, float]:
+        seconds = self._timeout or self.throughput.allowance(len(assignment), first=not seat.answers)
+        return assignment.positions, seconds
 
-    def _check_open(self) -> None:
-        if self.closed:
-            raise EvaluatorError("the pool of workers is closed")
+    def _next(self) -> _Part | None:
+        while (part := super()._next()) is not None:
+            if part.job is self._job:  # else of a batch that has failed
+                return part
+        return None
 
-    # ---------------------------------------------------------- listening
-    def _listen(self, job: _Job | None) -> None:
-        """Waits until a worker replies, or one has taken too long, and does what follows."""
-        self._check_open()
-        replies = list(self.crew.wait(list(self._busy), self._seconds_to_wait()))
-        for reply in replies:
-            errand = self._busy.pop(reply)
-            try:
-                found = self.crew.take(errand.number, reply)
-            except WorkerLostError as error:
-                self._check_open()
-                self._lost(errand, job, error)
-            else:
-                self._came(errand, job, found)
-        if not replies:
-            self._check_open()
-            self._end_what_hangs()
+    def _finished(self, seat: Seat[_Part], assignment: _Part, message: object) -> None:
+        if isinstance(message, Failure):
+            assignment.job.error = message.as_error(placed=self.is_far)
+        elif isinstance(message, PartEvaluation):
+            if seat.answers > 1:  # the first is with what it loaded or compiled; no measure of the others
+                round_trip = time.monotonic() - seat.since
+                self.throughput.learn(len(assignment), message.seconds, round_trip)
+            assignment.job.error = assignment.job.error or self._stranger(message.identity, message.place)
+            assignment.job.fill_in(assignment, message)
 
-    def _seconds_to_wait(self) -> float:
-        now = time.monotonic()
-        if any(errand.part for errand in self._busy.values()):
-            self._stirred = now
-        soonest = min((errand.deadline for errand in self._busy.values()), default=inf)
-        return max(0.0, min(soonest, self._stirred + self.crew.patience) - now)
-
-    def _end_what_hangs(self) -> None:
-        now = time.monotonic()
-        if now >= self._stirred + self.crew.patience:
-            raise EvaluatorError(f"no worker has started in {self.crew.patience:.0f} s; {self.crew.advice}")
-        for errand in self._busy.values():
-            if now >= errand.deadline:
-                errand.deadline = inf
-                self.crew.kill(errand.number)
-
-    def _came(self, errand: _Errand, job: _Job | None, found: object) -> None:
-        """Takes in what a worker said; it is idle then."""
-        self._idle.append(errand.number)
-        self._stirred = time.monotonic()
-        if isinstance(found, Failure):
-            if errand.part is None or errand.job is job:
-                raise found.as_error(placed=self.crew.is_far)
-        elif isinstance(found, Greeting):
-            self._lost_at_start = 0
-            self.greeting = self.greeting or found
-            self._check_identity(found.identity, found.place)
-        elif isinstance(found, Answer):
-            self._answered(errand, job, found)
-
-    def _answered(self, errand: _Errand, job: _Job | None, answer: Answer) -> None:
-        part = errand.part
-        assert part is not None
-        if errand.number in self._fresh:
-            self._fresh.discard(errand.number)  # with what it loaded or compiled; no measure of the others
-        else:
-            self.pace.learn(part.end - part.begin, answer.seconds, time.monotonic() - errand.sent)
-        self._check_identity(answer.identity, answer.place)
-        if job is not None and errand.job is job:  # else of a batch that failed
-            job.fill_in(part, answer)
-
-    def _check_identity(self, identity: str, place: str) -> None:
-        assert self.greeting is not None
-        if identity != self.greeting.identity:
-            raise EvaluatorError(
-                f"the workers' evaluators differ: {identity} ({place}), but {self.greeting.identity}"
-                f" ({self.greeting.place}); give all machines the same files and versions"
-            )
-
-    def _lost(self, errand: _Errand, job: _Job | None, error: WorkerLostError) -> None:
-        """Replaces a worker that ended, and has its part done by another one."""
-        part = errand.part
-        if part is None:
-            self._lost_at_start += 1
-            if self._lost_at_start >= MOST_LOST:
-                self._lost_at_start = 0
-                self._greet(errand.number)
-                raise EvaluatorError(
-                    f"{MOST_LOST} workers in a row ended as they started: {error}; {self.crew.advice}"
-                )
-        self._greet(errand.number)
-        if part is None or job is None or errand.job is not job:
-            return
-        part.lost += 1
-        if part.lost >= MOST_LOST:
-            raise EvaluatorError(
-                f"{MOST_LOST} workers in a row ended over a part of {part.end - part.begin} positions that"
-                f" begins with {job.first_fen(part)}: {error}"
-            )
-        job.waiting.appendleft(part)
+    def _given_up(self, assignment: _Part, why: str) -> None:
+        assignment.job.error = EvaluatorError(why)

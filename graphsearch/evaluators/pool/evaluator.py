@@ -7,11 +7,11 @@ import weakref
 
 from ...errors import EvaluatorError, InvalidParameterError
 from ...record.provenance import EvaluatorIdentity
+from ...workers import cores_per_worker
 from ..kinds import EXTERNAL
 from ..protocol import Evaluation, PositionBatch
-from .dispatch import Crew, Dispatcher
-from .local import LocalCrew
-from .process import cores_per_worker
+from .dispatch import Dispatcher, Site
+from .local import LocalSite
 from .worker import Make
 
 LOCAL, RAY = "local", "ray"
@@ -53,9 +53,8 @@ class PooledEvaluator:
           EvaluatorError: if the evaluator cannot be made, or the workers cannot be started.
         """
         _check(make, workers, timeout, cpus)
-        crew = _crew(make, workers, pool, cpus)
-        self._dispatcher = Dispatcher(crew, timeout=timeout)
-        self._finalizer = weakref.finalize(self, self._dispatcher.close)
+        self._dispatcher = Dispatcher(_site(make, workers, pool, cpus), workers, timeout=timeout)
+        self._finalizer = weakref.finalize(self, self._dispatcher.end)
         try:
             greeting = self._dispatcher.start()
         except BaseException:
@@ -120,11 +119,10 @@ def check_place(pool: str) -> None:
         raise InvalidParameterError(f"the pool must be local, ray or ray:ADDRESS, not {pool!r}")
 
 
-def _crew(make: Make, workers: int, pool: str, cpus: int) -> Crew:
+def _site(make: Make, workers: int, pool: str, cpus: int) -> Site:
     check_place(pool)
     if pool == LOCAL:
-        return LocalCrew(make, workers)
-    address = pool.partition(":")[2]
-    from .cluster import RayCrew
+        return LocalSite(make, workers)
+    from .cluster import RaySite
 
-    return RayCrew(make, workers, address, cpus)
+    return RaySite(make, workers, pool.partition(":")[2], cpus)

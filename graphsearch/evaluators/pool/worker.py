@@ -1,13 +1,7 @@
-"""The worker's side of a pool: one evaluator, made when it is first needed, that answers part by part.
-
-What goes wrong travels back as text and becomes an exception there: exceptions with arguments of their own do
-not survive pickling, and one that does not would look like a dead worker.
-"""
+"""The worker's side of a pool: one evaluator, made when it is first needed, that answers part by part."""
 
 from __future__ import annotations
 
-import os
-import platform
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,30 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import errors
-from ...errors import GraphSearchError
+from ...workers import Failure, Leave, Pipe, Ready, failure_of
+from ...workers.messages import own_place
 from ..protocol import Evaluator, PositionBatch, calls_kernels, close
 
 Make = Callable[[], Evaluator]
 
 
-@dataclass(frozen=True, slots=True)
-class Greeting:
-    """A worker that is ready.
-
-    Attributes:
-      place: host name and process, for messages.
-      identity: of its evaluator, as JSON.
-      notes: what its evaluator has to say to a person.
-    """
-
-    place: str
-    identity: str
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartEvaluation:
     """A part's evaluation: WDL `[n, 3]`, priors `[m]`, the seconds it took, and whose it is."""
 
     wdl: NDArray[np.float32]
@@ -51,34 +30,15 @@ class Answer:
     place: str
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """What an evaluator raised, and where: the name of a class of `graphsearch.errors`, and the text."""
-
-    kind: str
-    text: str
-    place: str
-
-    def as_error(self, *, placed: bool) -> GraphSearchError:
-        """Returns the exception again, with the place in its text if `placed`.
-
-        >>> Failure("EvaluatorError", "no such network", "pc, process 7").as_error(placed=True)
-        EvaluatorError('no such network (pc, process 7)')
-        """
-        kind: type[GraphSearchError] = getattr(errors, self.kind)
-        return kind(f"{self.text} ({self.place})" if placed and self.place else self.text)
-
-
-def failure_of(error: BaseException, place: str) -> Failure:
-    """Returns what stands for an exception on its way to another process.
-
-    >>> failure_of(ZeroDivisionError("division by zero"), "pc, process 7").text
-    'the evaluator failed: ZeroDivisionError: division by zero'
-    """
-    if not isinstance(error, GraphSearchError):
-        return Failure("EvaluatorError", f"the evaluator failed: {type(error).__name__}: {error}", place)
-    ours = next(base for base in type(error).__mro__ if base.__module__ == errors.__name__)
-    return Failure(ours.__name__, str(error), place)
+def serve(make: Make, pipe: Pipe) -> None:
+    """Evaluates what comes by a pipe until it is told to leave; the process's main function."""
+    worker = Worker(make)
+    ready = worker.greet()
+    pipe.send(ready)
+    if isinstance(ready, Ready):
+        while not isinstance(part := pipe.recv(), Leave):
+            pipe.send(worker.evaluate(part))
+        worker.leave()
 
 
 class Worker:
@@ -90,17 +50,17 @@ class Worker:
         self._evaluator: Evaluator | None = None
         self._identity = ""
         self._is_compiled = False
-        self._place = f"{platform.node()}, process {os.getpid()}"
+        self._place = own_place()
 
-    def greet(self) -> Greeting | Failure:
+    def greet(self) -> Ready | Failure:
         """Makes the evaluator, and says which it is."""
         try:
             notes = tuple(getattr(self._ready(), "notes", ()))
         except BaseException as error:  # SystemExit too: the caller must not end for it
             return failure_of(error, self._place)
-        return Greeting(self._place, self._identity, notes)
+        return Ready(self._place, self._identity, notes)
 
-    def evaluate(self, part: PositionBatch) -> Answer | Failure:
+    def evaluate(self, part: PositionBatch) -> PartEvaluation | Failure:
         """Evaluates some positions."""
         try:
             evaluator = self._ready()
@@ -111,7 +71,9 @@ class Worker:
             wdl, priors = np.asarray(found.wdl, np.float32), np.asarray(found.priors, np.float32)
         except BaseException as error:
             return failure_of(error, self._place)
-        return Answer(wdl, priors, seconds, self._identity, self._place)
+        return PartEvaluation(
+            wdl=wdl, priors=priors, seconds=seconds, identity=self._identity, place=self._place
+        )
 
     def leave(self) -> None:
         """Closes an evaluator that can be closed."""

@@ -17,7 +17,7 @@ FIRST_SECONDS = 600.0  # the same for a worker's first part, which may load or c
 
 
 @dataclass(slots=True)
-class Pace:
+class Throughput:
     """What a part costs: `fixed + per_position * n` seconds of a worker, and `overhead` to send it.
 
     `fixed` and `per_position` are a line through the latest parts, older ones counting less. As long as all
@@ -70,11 +70,11 @@ class Pace:
         so small that it costs much. What takes long in a call whatever the positions, as a network on a GPU
         does, is cut into equal shares.
 
-        >>> Pace().sizes(100, 2)
+        >>> Throughput().sizes(100, 2)
         [32, 32, 32, 4]
-        >>> Pace(per_position=0.001, overhead=0.001, _weight=1).sizes(100, 2)
+        >>> Throughput(per_position=0.001, overhead=0.001, _weight=1).sizes(100, 2)
         [25, 19, 14, 11, 10, 10, 11]
-        >>> Pace(fixed=0.1, per_position=0.001, overhead=0.001, _weight=1).sizes(100, 2)
+        >>> Throughput(fixed=0.1, per_position=0.001, overhead=0.001, _weight=1).sizes(100, 2)
         [50, 50]
         """
         if not self.is_known:

@@ -1,7 +1,4 @@
-"""What processes of this machine have in common that work for this one: signals, threads, how they end.
-
-They are spawned, never forked: this process has threads, compiled kernels and an open SQLite file.
-"""
+"""What processes of this machine have in common that work for this one: signals, threads, how they end."""
 
 from __future__ import annotations
 
@@ -13,6 +10,8 @@ import threading
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
+
+ADVICE = "what the processes wrote to stderr says more; a script needs `if __name__ == '__main__':`"
 
 # of a terminal or a supervisor, which send them to all processes of a group: the search saves and ends, and
 # needs its workers until then
@@ -70,7 +69,7 @@ def _ignore(number: int, frame: object) -> None:
 
 
 def _follow_parent() -> None:
-    """Ends this process when its parent is gone, however that ended: the executor would wait for ever.
+    """Ends this process when its parent is gone, however that ended: it would wait for ever.
 
     Linux's death signal is no substitute: it comes when the thread ends that started the process.
     """

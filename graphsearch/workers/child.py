@@ -1,0 +1,144 @@
+"""One process of this package: started, spoken to by pipes, and watched until it has ended.
+
+Every child has pipes of its own, so a killed process leaves nothing locked or half-written that another one
+needs. Rejected: `ProcessPoolExecutor`, which takes calls in turn, so that nothing can be said to a busy
+worker, and which breaks as a whole with one process; Pebble, whose workers share one pipe and one lock.
+
+Processes are spawned, never forked: this one has threads, compiled kernels and an open SQLite file.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing import get_context
+from typing import TYPE_CHECKING, Any
+
+from ..errors import EvaluatorError
+from .process import ADVICE, how_it_ended, prepare, signals_blocked
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
+    Pipe = Connection[Any, Any]
+else:  # no generic at run time
+    Pipe = object
+
+ENDING_SECONDS = 10.0  # for what an ended process has sent to be taken in
+
+Hear = Callable[[Any], object]  # takes a message; what it returns, unless None, is sent back on the same pipe
+_starting = threading.Lock()
+
+
+class Child:
+    """A process and its pipes. It is never started again: another child takes its place.
+
+    Attributes:
+      pid: of the process.
+      last_heard: when it last said something on its first pipe, by `time.monotonic`.
+    """
+
+    def __init__(
+        self,
+        work: Callable[..., None],
+        *,
+        name: str,
+        threads: int,
+        hear: Sequence[Hear],
+        lost: Callable[[str], None],
+        died: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Starts a process.
+
+        Args:
+          work: what it does; called there with its end of every pipe.
+          name: of the process.
+          threads: how many it should use.
+          hear: for each pipe what is done with a message; each has a thread of its own.
+          lost: called last, when the process has ended and all that it sent is taken in; told how it ended.
+          died: called before that, when it has ended: nobody may wait on its behalf any more.
+
+        Raises:
+          EvaluatorError: if no process can be started.
+        """
+        context = get_context("spawn")
+        try:
+            with _starting, signals_blocked():
+                ours, theirs = zip(*(context.Pipe() for _ in hear), strict=True)
+                self._process = context.Process(target=_work, args=(work, threads, theirs), name=name)
+                self._process.start()
+        except OSError as error:
+            raise EvaluatorError(f"a worker process cannot be started: {error.strerror or error}") from None
+        except RuntimeError:  # this process is being started itself
+            raise EvaluatorError(f"a worker process cannot be started; {ADVICE}") from None
+        for pipe in theirs:
+            pipe.close()
+        self.pid: int = self._process.pid or 0
+        self.last_heard = time.monotonic()
+        self._pipes: Sequence[Pipe] = ours
+        self._hear, self._lost, self._died = hear, lost, died
+        self._outbox: queue.SimpleQueue[object] = queue.SimpleQueue()
+        others = [self._thread(self._listen, channel) for channel in range(1, len(hear))]
+        self._thread(self._speak)
+        self._thread(self._follow, others)
+
+    def send(self, message: object) -> None:
+        """Says something on the first pipe; it never waits, and an ended process does not hear it."""
+        self._outbox.put(message)
+
+    def kill(self, *, for_good: bool = False) -> None:
+        """Ends the process at once; `lost` follows."""
+        self._process.kill()
+
+    # ---------------------------------------------------------- threads
+    def _thread(self, work: Callable[..., None], *args: object) -> threading.Thread:
+        with signals_blocked():  # they interrupt the main thread only if no other one takes them
+            thread = threading.Thread(target=work, args=args, name="graphsearch-child", daemon=True)
+            thread.start()
+        return thread
+
+    def _speak(self) -> None:
+        try:
+            while (message := self._outbox.get()) is not None:
+                self._pipes[0].send(message)
+        except OSError:
+            return
+
+    def _follow(self, others: Sequence[threading.Thread]) -> None:
+        """Listens to the first pipe until the process has ended, then takes in what is left of the rest."""
+        self._listen(0)
+        self._process.kill()  # it has closed the pipe, so it is ending or broken
+        self._process.join()
+        self._died()
+        for thread in others:
+            thread.join(ENDING_SECONDS)
+        self._outbox.put(None)
+        how = how_it_ended(self._process)
+        for pipe in self._pipes:
+            pipe.close()
+        self._lost(how)
+
+    def _listen(self, channel: int) -> None:
+        """Listens until a pipe is closed; what does not survive the way ends the process."""
+        pipe, hear = self._pipes[channel], self._hear[channel]
+        try:
+            while True:
+                message = pipe.recv()
+                if channel == 0:
+                    self.last_heard = time.monotonic()
+                reply = hear(message)
+                if reply is not None:
+                    pipe.send(reply)
+        except (EOFError, OSError):
+            return
+        except Exception:
+            self._process.kill()
+            raise
+
+
+def _work(work: Callable[..., None], threads: int, pipes: Sequence[Pipe]) -> None:
+    """Is the process's main function."""
+    prepare(threads)
+    work(*pipes)

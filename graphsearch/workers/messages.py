@@ -1,0 +1,74 @@
+"""What every worker says, whatever its work is.
+
+What goes wrong travels as text and becomes an exception again on the other side: an exception with arguments
+of its own does not survive pickling, and one that does not would look like a dead worker.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass
+
+from .. import errors
+from ..errors import GraphSearchError
+
+
+def own_place() -> str:
+    """Returns the host name and the process, for messages."""
+    return f"{platform.node()}, process {os.getpid()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A worker that can be given something to do.
+
+    Attributes:
+      place: host name and process, for messages.
+      identity: of its evaluator, as JSON; empty if it has none. All workers must have the same.
+      notes: what its evaluator has to say to a person.
+    """
+
+    place: str
+    identity: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """A sign of life."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Asks a worker to finish what it does, to close what it has open, and to end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What was raised, and where: the name of a class of `graphsearch.errors`, and the text."""
+
+    kind: str
+    text: str
+    place: str = ""
+
+    def as_error(self, *, placed: bool = False) -> GraphSearchError:
+        """Returns the exception again, with the place in its text if `placed`.
+
+        >>> Failure("EvaluatorError", "no such network", "pc, process 7").as_error(placed=True)
+        EvaluatorError('no such network (pc, process 7)')
+        """
+        kind: type[GraphSearchError] = getattr(errors, self.kind)
+        return kind(f"{self.text} ({self.place})" if placed and self.place else self.text)
+
+
+def failure_of(error: BaseException, place: str = "") -> Failure:
+    """Returns what stands for an exception on its way to another process.
+
+    >>> failure_of(ZeroDivisionError("division by zero")).text
+    'the evaluator failed: ZeroDivisionError: division by zero'
+    """
+    if not isinstance(error, GraphSearchError):
+        return Failure("EvaluatorError", f"the evaluator failed: {type(error).__name__}: {error}", place)
+    ours = next(base for base in type(error).__mro__ if base.__module__ == errors.__name__)
+    return Failure(ours.__name__, str(error), place)

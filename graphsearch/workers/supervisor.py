@@ -1,0 +1,312 @@
+"""Some workers: who does what, who hangs, and what happens when one is lost.
+
+    waiting ---- hand out ----> a seat's worker ---- answers ----> finished
+       ^                             | dies, or is killed because it hangs
+       +---- given to another one ---+---- the third in a row over one thing ----> given up
+
+A seat is a worker's number, whichever process has it: a lost worker is replaced, unless three in a row ended
+before they were ready. What the work is, and where the processes are, is up to those who inherit.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import deque
+from dataclasses import dataclass, field
+from math import inf
+from typing import Generic, Protocol, TypeVar
+
+from ..errors import EvaluatorError, GraphSearchError
+from .child import ENDING_SECONDS
+from .messages import Beat, Failure, Leave, Ready
+from .process import ADVICE
+
+MOST_LOST = 3  # workers in a row over one assignment, or at their start
+START_SECONDS = 600.0  # until a worker is ready: it may load a large network
+LONGEST_REST = 3600.0
+
+
+class WorkerHandle(Protocol):
+    """A worker that was started: `Child`, or what stands for one on another machine."""
+
+    pid: int
+    last_heard: float
+
+    def send(self, message: object) -> None:
+        """Tells it something; it never waits."""
+
+    def kill(self, *, for_good: bool = False) -> None:
+        """Ends it at once. `for_good`: no other worker will take its seat."""
+
+
+@dataclass(eq=False)
+class Assignment:
+    """Something for a worker to do; its `str` ends a message. `lost` workers in a row have ended over it."""
+
+    lost: int = field(default=0, kw_only=True)
+
+
+A = TypeVar("A", bound=Assignment)
+
+
+@dataclass(eq=False)
+class Seat(Generic[A]):
+    """A worker's number, whichever process has it.
+
+    Attributes:
+      worker: the process. is_ready: whether that has said so. answers: how many it has given.
+      assignment: what it works on, since `since`, until `deadline`, when it counts as hung.
+      lost_at_start: processes in a row that ended before they were ready.
+      error: why nobody works here any more.
+    """
+
+    number: int
+    worker: WorkerHandle | None = None
+    is_ready: bool = False
+    answers: int = 0
+    assignment: A | None = None
+    since: float = 0.0
+    deadline: float = inf
+    lost_at_start: int = 0
+    error: GraphSearchError | None = None
+
+
+class Supervisor(ABC, Generic[A]):
+    """Some workers, and what they have to do. Its methods are for any thread.
+
+    Attributes:
+      changed: notified when anything happens; whoever holds it sees one state.
+      seats: one for each worker. waiting: what nobody does yet.
+      greeting: of the first worker that was ready.
+      is_over: whether nothing more is given out, and nobody replaced.
+    """
+
+    most_lost = MOST_LOST
+    start_seconds = START_SECONDS
+    advice = ADVICE  # what to do if workers end as they start
+    is_far = False  # whether a message has to say on which machine something failed
+
+    def __init__(self, workers: int) -> None:
+        self.changed = threading.Condition()
+        self.seats = [Seat[A](number) for number in range(workers)]
+        self.waiting: deque[A] = deque()
+        self.greeting: Ready | None = None
+        self.is_over = False
+
+    # ---------------------------------------------------------- what the work is
+    @abstractmethod
+    def _worker(self, seat: Seat[A]) -> WorkerHandle:
+        """Returns a worker that was just started; it calls `_heard` and, once and last, `_lost`.
+
+        Raises:
+          GraphSearchError: if none can be.
+        """
+
+    @abstractmethod
+    def _errand(self, seat: Seat[A], assignment: A) -> tuple[object, float]:
+        """Returns what an idle worker is told, and the seconds after which it counts as hung."""
+
+    @abstractmethod
+    def _finished(self, seat: Seat[A], assignment: A, message: object) -> None:
+        """Takes in what a worker answered."""
+
+    @abstractmethod
+    def _given_up(self, assignment: A, why: str) -> None:
+        """Notes that something has cost too many workers, or that nobody is left for it."""
+
+    def _next(self) -> A | None:
+        """Returns what the next idle worker does, which waits no more; None for nothing."""
+        return self.waiting.popleft() if self.waiting else None
+
+    def deadline(self, seat: Seat[A]) -> float:
+        """Returns when a worker counts as hung, by `time.monotonic`."""
+        return seat.deadline
+
+    # ---------------------------------------------------------- for whoever has work
+    def start(self) -> Ready:
+        """Starts all workers that are not there; returns the greeting of the first that is ready.
+
+        Raises:
+          GraphSearchError: if none can be.
+        """
+        with self.changed:
+            self._fill_seats()
+            while self.greeting is None:
+                self.check()
+                self.rest()
+            return self.greeting
+
+    def check(self) -> None:
+        """Raises what has ended all workers."""
+        errors = [seat.error for seat in self.seats]
+        if all(errors):
+            assert errors[0] is not None
+            raise errors[0]
+
+    @property
+    def processes(self) -> list[int]:
+        """The processes that there are."""
+        return [seat.worker.pid for seat in self.seats if seat.worker is not None]
+
+    def submit(self, *assignments: A) -> None:
+        """Takes something to do."""
+        with self.changed:
+            self.waiting.extend(assignments)
+            self._hand_out()
+
+    def rest(self, until: float = inf) -> None:
+        """Waits until something happens, or that time; kills who hangs. Whoever calls holds `changed`."""
+        soonest = min(until, *(self.deadline(seat) for seat in self.seats))
+        self.changed.wait(min(max(0.0, soonest - time.monotonic()), LONGEST_REST))
+        self.kill_what_hangs()
+
+    def kill_what_hangs(self) -> None:
+        """Kills the workers whose time is up."""
+        now = time.monotonic()
+        with self.changed:
+            for seat in self.seats:
+                if seat.worker is not None and now >= self.deadline(seat):
+                    seat.deadline = inf
+                    seat.worker.kill()
+
+    # ---------------------------------------------------------- the end
+    def stop(self) -> None:
+        """Gives out nothing more, and drops what nobody does yet."""
+        with self.changed:
+            self.is_over = True
+            self.waiting.clear()
+            self.changed.notify_all()
+
+    def dismiss(self, *, spare_busy: bool) -> None:
+        """Has workers leave; one that is not ready, or busy unless they are spared, is killed."""
+        with self.changed:
+            self.stop()
+            for seat in self.seats:
+                if seat.worker is None:
+                    continue
+                if seat.is_ready and (spare_busy or seat.assignment is None):
+                    seat.worker.send(Leave())
+                else:
+                    seat.worker.kill(for_good=True)
+
+    def wait(self, seconds: float) -> bool:
+        """Returns whether all workers have ended in so many seconds, and what they sent is taken in."""
+        with self.changed:
+            return self.changed.wait_for(lambda: not any(seat.worker for seat in self.seats), seconds)
+
+    def kill(self) -> None:
+        """Ends all workers at once, and starts no more."""
+        with self.changed:
+            self.is_over = True
+            for seat in self.seats:
+                if seat.worker is not None:
+                    seat.worker.kill(for_good=True)
+
+    def close(self, seconds: float, *, spare_busy: bool = False) -> None:
+        """Ends all workers; those who may leave have so many seconds for that."""
+        try:
+            self.dismiss(spare_busy=spare_busy)
+            self.wait(seconds)
+        finally:
+            self.kill()
+            self.wait(ENDING_SECONDS)
+
+    # ---------------------------------------------------------- what workers say
+    def _heard(self, seat: Seat[A], message: object) -> None:
+        """Takes in what a worker says."""
+        if isinstance(message, Beat):
+            return
+        with self.changed:
+            if isinstance(message, Ready):
+                self._greet(seat, message)
+            elif not seat.is_ready and isinstance(message, Failure):
+                seat.error = message.as_error(placed=self.is_far)
+            elif (assignment := self._take_back(seat)) is not None:
+                seat.answers += 1
+                self._finished(seat, assignment, message)
+            self._hand_out()
+            self.changed.notify_all()
+
+    def _greet(self, seat: Seat[A], ready: Ready) -> None:
+        self.greeting = self.greeting or ready
+        seat.error = self._stranger(ready.identity, ready.place)
+        if seat.error is None:
+            seat.is_ready, seat.lost_at_start, seat.deadline = True, 0, inf
+        elif seat.worker is not None:
+            seat.worker.kill()
+
+    def _stranger(self, identity: str, place: str) -> EvaluatorError | None:
+        """Returns what is wrong with a worker whose evaluator is not that of the others."""
+        first = self.greeting
+        if first is None or identity == first.identity:
+            return None
+        return EvaluatorError(
+            f"the workers' evaluators differ: {identity} ({place}), but {first.identity} ({first.place});"
+            " give all workers the same files and versions"
+        )
+
+    def _take_back(self, seat: Seat[A]) -> A | None:
+        """Returns what a worker had, which it has no more."""
+        assignment, seat.assignment, seat.deadline = seat.assignment, None, inf
+        return assignment
+
+    # ---------------------------------------------------------- lost workers
+    def _lost(self, seat: Seat[A], how: str) -> None:
+        """Replaces a worker that has ended, and has its assignment done by another one."""
+        with self.changed:
+            assignment = self._take_back(seat)
+            was_ready, seat.is_ready, seat.worker = seat.is_ready, False, None
+            if assignment is not None:
+                self._give_again(assignment, how)
+            if not was_ready:
+                self._lost_at_start(seat, how)
+            if not self.is_over and seat.error is None:
+                self._start(seat)
+            self._hand_out()
+            self.changed.notify_all()
+
+    def _give_again(self, assignment: A, how: str) -> None:
+        """Puts an assignment first again, unless it has cost too many workers, or nothing is given out."""
+        assignment.lost += 1
+        if assignment.lost < self.most_lost and not self.is_over:
+            self.waiting.appendleft(assignment)
+        else:
+            self._given_up(assignment, f"{_in_a_row(assignment.lost)} ended over {assignment}: {how}")
+
+    def _lost_at_start(self, seat: Seat[A], how: str) -> None:
+        seat.lost_at_start += 1
+        if seat.lost_at_start >= self.most_lost and seat.error is None:
+            row = _in_a_row(seat.lost_at_start)
+            seat.error = EvaluatorError(f"{row} ended as they started: {how}; {self.advice}")
+
+    # ---------------------------------------------------------- handing out
+    def _fill_seats(self) -> None:
+        for seat in self.seats:
+            if seat.worker is None and seat.error is None and not self.is_over:
+                self._start(seat)
+
+    def _start(self, seat: Seat[A]) -> None:
+        seat.answers, seat.deadline = 0, time.monotonic() + self.start_seconds
+        try:
+            seat.worker = self._worker(seat)
+        except GraphSearchError as error:
+            seat.error = error
+
+    def _hand_out(self) -> None:
+        """Gives idle workers something to do."""
+        for seat in self.seats:
+            if self.is_over or not seat.is_ready or seat.assignment is not None or seat.worker is None:
+                continue
+            assignment = self._next()
+            if assignment is None:
+                return
+            seat.assignment, seat.since = assignment, time.monotonic()
+            message, seconds = self._errand(seat, assignment)
+            seat.deadline = seat.since + seconds
+            seat.worker.send(message)
+
+
+def _in_a_row(count: int) -> str:
+    return f"{count} workers in a row" if count > 1 else "the worker"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import signal
 import sys
 from dataclasses import replace
@@ -16,11 +17,11 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.bench.batches import plan as plans
-from graphsearch.bench.batches.crew import Crew
+from graphsearch.bench.batches.crew import PriceWorkers
 from graphsearch.bench.batches.filling import Snapshot, fill, grow
 from graphsearch.bench.batches.plan import Effort, Plan
 from graphsearch.bench.batches.plot import draw
-from graphsearch.bench.batches.price import SEQUENTIAL, Task, compare, evaluated
+from graphsearch.bench.batches.price import SEQUENTIAL, PriceTask, compare, evaluated
 from graphsearch.bench.batches.report import run
 from graphsearch.bench.batches.roots import Case, played, read_epd, read_reference, spread
 from graphsearch.bench.batches.rows import price
@@ -31,6 +32,7 @@ from graphsearch.graph import arena_kernel
 from graphsearch.search.params import GATHERERS
 
 from ..conftest import Cli, finish, start
+from ..support.pools import in_the_middle, is_alive
 
 PROMISED = {
     "gather",
@@ -171,11 +173,11 @@ def test_progress_ends_at_all_and_names_each_cell(
 
 
 def test_differences_are_taken_position_by_position() -> None:
-    from graphsearch.bench.batches.price import Outcome
+    from graphsearch.bench.batches.price import Price
 
     answers = [
-        {("classic", 8): Outcome(1.0, 0.1, 0.2, None), ("flow", 8): Outcome(0.0, 0.3, 0.3, None)},
-        {("classic", 8): Outcome(0.0, 0.5, 0.4, None), ("flow", 8): Outcome(0.0, 0.9, 0.5, None)},
+        {("classic", 8): Price(1.0, 0.1, 0.2, None), ("flow", 8): Price(0.0, 0.3, 0.3, None)},
+        {("classic", 8): Price(0.0, 0.5, 0.4, None), ("flow", 8): Price(0.0, 0.9, 0.5, None)},
     ]
     row = price(answers, ("flow", 8))
     assert row["agreement"] == 0.0
@@ -186,8 +188,16 @@ def test_differences_are_taken_position_by_position() -> None:
 
 
 # ------------------------------------------------------------------ price
-def task(batches: tuple[int, ...], evaluations: int = 200, **changes: Any) -> Task:
-    return replace(Task("builtin", evaluations, Case(MIDDLEGAME), GATHERERS, batches, longer=True), **changes)
+def task(batches: tuple[int, ...], evaluations: int = 200, **changes: Any) -> PriceTask:
+    made = PriceTask(
+        evaluator="builtin",
+        evaluations=evaluations,
+        case=Case(MIDDLEGAME),
+        gatherers=GATHERERS,
+        batches=batches,
+        longer=True,
+    )
+    return replace(made, **changes)
 
 
 def test_every_gatherer_is_the_sequential_search_with_batch_1() -> None:
@@ -211,17 +221,25 @@ def test_waste_counts_evaluated_positions_and_no_finished_games() -> None:
 
 
 def test_a_search_that_fails_is_told_by_the_one_who_waits() -> None:
-    with Crew(1) as crew, pytest.raises(GraphSearchError, match="unknown evaluator 'nothing'"):
-        list(crew.results([task((8,), evaluator="nothing")]))
+    with PriceWorkers(1) as workers, pytest.raises(GraphSearchError, match="unknown evaluator 'nothing'"):
+        list(workers.results([task((8,), evaluator="nothing")]))
 
 
 def test_a_worker_that_is_gone_is_an_error_and_all_are_ended() -> None:
-    with Crew(2) as crew:
-        crew._workers[0].kill()
-        crew._workers[0].wait()
-        with pytest.raises(GraphSearchError, match="ended with exit code -9"):
-            list(crew.results([task((8,))]))
-    assert all(worker.poll() is not None for worker in crew._workers)
+    with PriceWorkers(2) as workers:
+        workers.start()
+        begun = workers.processes
+
+        def kill_all() -> None:
+            for process in begun:
+                os.kill(process, signal.SIGKILL)
+
+        thread = in_the_middle(lambda: any(seat.assignment for seat in workers.seats), kill_all)
+        with pytest.raises(GraphSearchError, match=r"ended over r1bq1rk1.* with builtin: .* signal 9"):
+            list(workers.results([task((8,), evaluations=10**6)]))
+        thread.join()
+    assert workers.processes == []
+    assert not any(is_alive(process) for process in begun)
 
 
 # ------------------------------------------------------------------ filling

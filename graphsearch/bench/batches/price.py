@@ -7,8 +7,7 @@ a gatherer   E evaluations ---------------- visits, best move, positions evaluat
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import chess
 import numpy as np
@@ -30,8 +29,8 @@ Visits = dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """One search.
+class Price:
+    """What one search cost.
 
     Attributes:
       agreement: 1 if its best move is that of the sequential search, else 0.
@@ -47,8 +46,11 @@ class Outcome:
     good: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+Prices = dict[tuple[str, int], Price]  # of one position, by gatherer and batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceTask:
     """The searches of one position.
 
     Attributes:
@@ -62,46 +64,36 @@ class Task:
     batches: tuple[int, ...]
     longer: bool
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object."""
-        return asdict(self)
 
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Task:
-        """Returns the task of a JSON object."""
-        case = Case(data["case"]["fen"], tuple(data["case"]["best"]))
-        return cls(**{**data, "case": case})
-
-
-def compare(task: Task) -> dict[tuple[str, int], Outcome]:
-    """Returns the outcome of each (gatherer, batch), and of the sequential search under `SEQUENTIAL`."""
+def compare(task: PriceTask) -> Prices:
+    """Returns the price of each (gatherer, batch), and of the sequential search under `SEQUENTIAL`."""
     base, needed = _sequential(task)
-    found = {SEQUENTIAL: base.outcome(base, needed)}
+    found = {SEQUENTIAL: base.price(base, needed)}
     for batch in task.batches:
         for gather in task.gatherers:
             with _graph(task) as graph:
-                other = _Found(_searched(graph, task, gather, batch), evaluated(graph.arena), task.case)
-            found[gather, batch] = other.outcome(base, needed)
+                other = _Search(_searched(graph, task, gather, batch), evaluated(graph.arena), task.case)
+            found[gather, batch] = other.price(base, needed)
     return found
 
 
-def _sequential(task: Task) -> tuple[_Found, NDArray[np.uint64] | None]:
+def _sequential(task: PriceTask) -> tuple[_Search, NDArray[np.uint64] | None]:
     """Returns the sequential search, and what it has evaluated once it is as long as waste needs."""
     with _graph(task) as graph:
         result = _searched(graph, task, "classic", 1)
-        found = _Found(result, evaluated(graph.arena), task.case)
+        found = _Search(result, evaluated(graph.arena), task.case)
         if not task.longer:
             return found, None
         _searched(graph, task, "classic", 1, (LONGER - 1) * task.evaluations)
         return found, evaluated(graph.arena)
 
 
-def _graph(task: Task) -> Graph:
+def _graph(task: PriceTask) -> Graph:
     return Graph.open(None, evaluator=create(task.evaluator))
 
 
 def _searched(
-    graph: Graph, task: Task, gather: str, batch: int, evaluations: int | None = None
+    graph: Graph, task: PriceTask, gather: str, batch: int, evaluations: int | None = None
 ) -> SearchResult:
     wanted = evaluations or task.evaluations
     limits = Limits(evaluations=wanted, visits=MOST_VISITS * wanted)
@@ -110,20 +102,20 @@ def _searched(
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Search:
     """A search as far as it is compared."""
 
     result: SearchResult
     keys: NDArray[np.uint64]
     case: Case
 
-    def outcome(self, base: _Found, needed: NDArray[np.uint64] | None) -> Outcome:
+    def price(self, base: _Search, needed: NDArray[np.uint64] | None) -> Price:
         move = self.result.bestmove.uci() if self.result.bestmove else ""
-        return Outcome(
-            float(self.result.bestmove == base.result.bestmove),
-            distance(_visits(self.result), _visits(base.result)),
-            None if needed is None else float(np.isin(self.keys, needed, invert=True).mean()),
-            float(move in self.case.best) if self.case.best else None,
+        return Price(
+            agreement=float(self.result.bestmove == base.result.bestmove),
+            root_distance=distance(_visits(self.result), _visits(base.result)),
+            waste=None if needed is None else float(np.isin(self.keys, needed, invert=True).mean()),
+            good=float(move in self.case.best) if self.case.best else None,
         )
 
 

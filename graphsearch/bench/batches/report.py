@@ -17,10 +17,10 @@ import chess
 from ...graph.graph import Graph
 from ..speed import machine
 from . import rows
-from .crew import Answer, Crew
+from .crew import PriceWorkers
 from .filling import Filled, fill, grow
 from .plan import Plan
-from .price import Task
+from .price import Prices, PriceTask
 from .roots import FILLING_ROOTS, Case, played, read_epd, read_reference, spread
 from .rows import Row
 
@@ -29,7 +29,7 @@ Report = Callable[
 ]  # share done, seconds left (None: not known), what is next
 
 Graphs = dict[tuple[str, int, str, int], list[Filled]]  # by evaluator, nodes, gatherer, batch
-Answers = dict[tuple[str, int], list[Answer]]  # by evaluator, evaluations
+PricesBySize = dict[tuple[str, int], list[Prices]]  # by evaluator, evaluations
 
 WARM_NODES, WARM_BATCHES = 400, (1, 32)
 
@@ -55,9 +55,9 @@ def run(plan: Plan, report: Report = lambda *_: None) -> dict[str, Any]:
       OSError: if a file cannot be read.
     """
     cases = _Cases(plan)
-    pace = _Pace(plan, report, problems=len(cases.problems))
-    graphs = _fill_all(plan, pace)
-    prices, problems = _price_all(plan, cases, pace)
+    progress = _Progress(plan, report, problems=len(cases.problems))
+    graphs = _fill_all(plan, progress)
+    prices, problems = _price_all(plan, cases, progress)
     found = list(_rows(plan, graphs, prices, problems))
     return {"machine": machine(), "rows": found, "left_out": list(plan.left_out())}
 
@@ -74,7 +74,7 @@ class _Cases:
         return spread(self._reference, count) if self._reference else played(count)
 
 
-class _Pace:
+class _Progress:
     """Tells how far a run is, by what its parts were guessed to take and what those done took."""
 
     def __init__(self, plan: Plan, report: Report, *, problems: int) -> None:
@@ -107,14 +107,14 @@ def _guesses(plan: Plan, problems: int) -> Iterator[float]:
 
 
 # ------------------------------------------------------------------ filling
-def _fill_all(plan: Plan, pace: _Pace) -> Graphs:
+def _fill_all(plan: Plan, progress: _Progress) -> Graphs:
     """Measures every wave, on graphs that grow from one size to the next."""
     found: Graphs = defaultdict(list)
-    pace.next("compiling what is not compiled yet")
+    progress.next("compiling what is not compiled yet")
     for evaluator in plan.evaluators:
         _warm(plan, evaluator)
         for number, fen in enumerate(FILLING_ROOTS[: plan.effort(evaluator).graphs], 1):
-            _fill_root(plan, pace, evaluator, (number, chess.Board(fen)), found)
+            _fill_root(plan, progress, evaluator, (number, chess.Board(fen)), found)
     return found
 
 
@@ -127,40 +127,42 @@ def _warm(plan: Plan, evaluator: str) -> None:
             pass
 
 
-def _fill_root(plan: Plan, pace: _Pace, evaluator: str, root: tuple[int, chess.Board], found: Graphs) -> None:
+def _fill_root(
+    plan: Plan, progress: _Progress, evaluator: str, root: tuple[int, chess.Board], found: Graphs
+) -> None:
     number, board = root
     effort = plan.effort(evaluator)
     with Graph.open(None, evaluator=evaluator) as graph:
         for size in plan.sizes(evaluator):
-            pace.next(f"filling, {evaluator}, {size:,} nodes, root {number} of {effort.graphs}")
+            progress.next(f"filling, {evaluator}, {size:,} nodes, root {number} of {effort.graphs}")
             grow(graph, board, size)
             for gather, batch, wave in fill(graph, board, effort, plan.batches, plan.gatherers):
                 found[evaluator, size, gather, batch].append(wave)
-            pace.done(plan.filling_seconds(evaluator, size))
+            progress.done(plan.filling_seconds(evaluator, size))
 
 
 # ------------------------------------------------------------------ price
-def _price_all(plan: Plan, cases: _Cases, pace: _Pace) -> tuple[Answers, Answers]:
+def _price_all(plan: Plan, cases: _Cases, progress: _Progress) -> tuple[PricesBySize, PricesBySize]:
     """Returns the answers for the positions and for the problems; the longest searches come first."""
     tasks = sorted(_tasks(plan, cases), key=lambda pair: -pair[0].evaluations)
-    found: dict[int, Answer] = {}
+    found: dict[int, Prices] = {}
     if tasks:
-        pace.next(_named(tasks, 0))
-        with Crew(min(plan.workers, len(tasks))) as crew:
-            for number, answer in crew.results([task for task, _ in tasks]):
-                found[number] = answer
+        progress.next(_named(tasks, 0))
+        with PriceWorkers(min(plan.workers, len(tasks))) as workers:
+            for number, prices_there in workers.results([task for task, _ in tasks]):
+                found[number] = prices_there
                 task, _ = tasks[number]
-                pace.done(plan.price_seconds(task.evaluator, task.evaluations, longer=task.longer))
-                pace.next(_named(tasks, len(found)))
-    prices: Answers = defaultdict(list)
-    problems: Answers = defaultdict(list)
+                progress.done(plan.price_seconds(task.evaluator, task.evaluations, longer=task.longer))
+                progress.next(_named(tasks, len(found)))
+    prices: PricesBySize = defaultdict(list)
+    problems: PricesBySize = defaultdict(list)
     for number in sorted(found):
         task, is_problem = tasks[number]
         (problems if is_problem else prices)[task.evaluator, task.evaluations].append(found[number])
     return prices, problems
 
 
-def _tasks(plan: Plan, cases: _Cases) -> Iterator[tuple[Task, bool]]:
+def _tasks(plan: Plan, cases: _Cases) -> Iterator[tuple[PriceTask, bool]]:
     """Yields the searches of each position, and whether it is a problem."""
     for evaluator in plan.evaluators:
         for size in plan.prices(evaluator):
@@ -171,11 +173,18 @@ def _tasks(plan: Plan, cases: _Cases) -> Iterator[tuple[Task, bool]]:
                 yield _task(plan, evaluator, size, case, longer=False), True
 
 
-def _task(plan: Plan, evaluator: str, size: int, case: Case, *, longer: bool) -> Task:
-    return Task(evaluator, size, case, plan.gatherers, plan.searched_batches(size), longer)
+def _task(plan: Plan, evaluator: str, size: int, case: Case, *, longer: bool) -> PriceTask:
+    return PriceTask(
+        evaluator=evaluator,
+        evaluations=size,
+        case=case,
+        gatherers=plan.gatherers,
+        batches=plan.searched_batches(size),
+        longer=longer,
+    )
 
 
-def _named(tasks: Sequence[tuple[Task, bool]], done: int) -> str:
+def _named(tasks: Sequence[tuple[PriceTask, bool]], done: int) -> str:
     """Returns what the next searches are."""
     task, is_problem = tasks[min(done, len(tasks) - 1)]
     kind = "problems" if is_problem else "price"
@@ -185,7 +194,7 @@ def _named(tasks: Sequence[tuple[Task, bool]], done: int) -> str:
 
 
 # ------------------------------------------------------------------ rows
-def _rows(plan: Plan, graphs: Graphs, prices: Answers, problems: Answers) -> Iterator[Row]:
+def _rows(plan: Plan, graphs: Graphs, prices: PricesBySize, problems: PricesBySize) -> Iterator[Row]:
     """Yields a row for every wave that was measured."""
     for (evaluator, nodes, gather, batch), waves in sorted(graphs.items(), key=_order(plan)):
         searched = plan.searched_batches(nodes)

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .crew import Answer
 from .filling import Filled
-from .price import SEQUENTIAL
+from .price import SEQUENTIAL, Prices
 
 Row = dict[str, Any]
 Place = tuple[str, int]  # gatherer, batch
@@ -50,29 +49,29 @@ def _rate(values: Sequence[float | None]) -> int | None:
     return round(statistics.median(known)) if len(known) == len(values) else None
 
 
-def price(answers: Sequence[Answer], place: Place) -> Row:
+def price(positions: Sequence[Prices], place: Place) -> Row:
     """Returns what one gatherer and batch cost, over the same positions as all others.
 
     `agreement`, `root_distance` and `waste` are means, `*_vs_classic` differences to `classic` with the same
     batch, position by position; every figure has its standard error as `*_error`. All are None where nothing
     was searched.
     """
-    row: Row = {"positions": len(answers)}
+    row: Row = {"positions": len(positions)}
     for name in MEASURES:
-        values = _values(answers, place, name)
+        values = _values(positions, place, name)
         row[name], row[f"{name}_error"] = mean(values)
         base = SEQUENTIAL if name == "reference_agreement" else ("classic", place[1])
         label = f"{name}_vs_{base[0]}"
-        row[label], row[f"{label}_error"] = mean(_apart(values, _values(answers, base, name)))
+        row[label], row[f"{label}_error"] = mean(_apart(values, _values(positions, base, name)))
     return row
 
 
-def solved(answers: Sequence[Answer], place: Place) -> Row:
+def solved(positions: Sequence[Prices], place: Place) -> Row:
     """Returns how many problems one gatherer and batch solve, and how many more than sequential search."""
-    if not answers:
+    if not positions:
         return dict.fromkeys(SOLVED)
-    values = _values(answers, place, "reference_agreement")
-    more, error = mean(_apart(values, _values(answers, SEQUENTIAL, "reference_agreement")))
+    values = _values(positions, place, "reference_agreement")
+    more, error = mean(_apart(values, _values(positions, SEQUENTIAL, "reference_agreement")))
     count = len(values)
     return {
         "solved": round(sum(values)),
@@ -82,11 +81,11 @@ def solved(answers: Sequence[Answer], place: Place) -> Row:
     }
 
 
-def _values(answers: Sequence[Answer], place: Place, name: str) -> list[float]:
+def _values(positions: Sequence[Prices], place: Place, name: str) -> list[float]:
     """Returns a figure of every position; with batch 1 every gatherer is the sequential search."""
     field = "good" if name == "reference_agreement" else name
     key = SEQUENTIAL if place[1] == 1 else place
-    found = [getattr(answer[key], field) for answer in answers if key in answer]
+    found = [getattr(prices[key], field) for prices in positions if key in prices]
     return [value for value in found if value is not None]
 
 

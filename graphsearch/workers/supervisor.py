@@ -31,7 +31,7 @@ LONGEST_REST = 3600.0
 class WorkerHandle(Protocol):
     """A worker that was started: `Child`, or what stands for one on another machine."""
 
-    pid: int
+    pid: int  # 0: not known yet, or of another machine
     last_heard: float
 
     def send(self, message: object) -> None:
@@ -87,6 +87,7 @@ class Supervisor(ABC, Generic[A]):
     start_seconds = START_SECONDS
     advice = ADVICE  # what to do if workers end as they start
     is_far = False  # whether a message has to say on which machine something failed
+    is_eager = True  # whether a worker is replaced also while nothing waits
 
     def __init__(self, workers: int) -> None:
         self.changed = threading.Condition()
@@ -116,8 +117,8 @@ class Supervisor(ABC, Generic[A]):
     def _given_up(self, assignment: A, why: str) -> None:
         """Notes that something has cost too many workers, or that nobody is left for it."""
 
-    def _next(self) -> A | None:
-        """Returns what the next idle worker does, which waits no more; None for nothing."""
+    def _next(self, seat: Seat[A]) -> A | None:
+        """Returns what an idle worker does next, which waits no more; None for nothing."""
         return self.waiting.popleft() if self.waiting else None
 
     def deadline(self, seat: Seat[A]) -> float:
@@ -125,14 +126,14 @@ class Supervisor(ABC, Generic[A]):
         return seat.deadline
 
     # ---------------------------------------------------------- for whoever has work
-    def start(self) -> Ready:
-        """Starts all workers that are not there; returns the greeting of the first that is ready.
+    def start(self, most: int | None = None) -> Ready:
+        """Starts all workers that are not there, or `most`; returns the greeting of the first that is ready.
 
         Raises:
           GraphSearchError: if none can be.
         """
         with self.changed:
-            self._fill_seats()
+            self._fill_seats(most)
             while self.greeting is None:
                 self.check()
                 self.rest()
@@ -148,7 +149,7 @@ class Supervisor(ABC, Generic[A]):
     @property
     def processes(self) -> list[int]:
         """The processes that there are."""
-        return [seat.worker.pid for seat in self.seats if seat.worker is not None]
+        return [seat.worker.pid for seat in self.seats if seat.worker is not None and seat.worker.pid]
 
     def submit(self, *assignments: A) -> None:
         """Takes something to do."""
@@ -231,21 +232,22 @@ class Supervisor(ABC, Generic[A]):
 
     def _greet(self, seat: Seat[A], ready: Ready) -> None:
         self.greeting = self.greeting or ready
-        seat.error = self._stranger(ready.identity, ready.place)
-        if seat.error is None:
+        try:
+            self._check_identity(ready.identity, ready.place)
             seat.is_ready, seat.lost_at_start, seat.deadline = True, 0, inf
-        elif seat.worker is not None:
+        except EvaluatorError as error:
+            seat.error = error
+            assert seat.worker is not None
             seat.worker.kill()
 
-    def _stranger(self, identity: str, place: str) -> EvaluatorError | None:
-        """Returns what is wrong with a worker whose evaluator is not that of the others."""
+    def _check_identity(self, identity: str, place: str) -> None:
+        """Raises EvaluatorError if a worker's evaluator is not that of the others."""
         first = self.greeting
-        if first is None or identity == first.identity:
-            return None
-        return EvaluatorError(
-            f"the workers' evaluators differ: {identity} ({place}), but {first.identity} ({first.place});"
-            " give all workers the same files and versions"
-        )
+        if first is not None and identity != first.identity:
+            raise EvaluatorError(
+                f"the workers' evaluators differ: {identity} ({place}), but {first.identity} ({first.place});"
+                " give all workers the same files and versions"
+            )
 
     def _take_back(self, seat: Seat[A]) -> A | None:
         """Returns what a worker had, which it has no more."""
@@ -262,7 +264,7 @@ class Supervisor(ABC, Generic[A]):
                 self._give_again(assignment, how)
             if not was_ready:
                 self._lost_at_start(seat, how)
-            if not self.is_over and seat.error is None:
+            if not self.is_over and seat.error is None and (self.is_eager or self.waiting):
                 self._start(seat)
             self._hand_out()
             self.changed.notify_all()
@@ -282,8 +284,8 @@ class Supervisor(ABC, Generic[A]):
             seat.error = EvaluatorError(f"{row} ended as they started: {how}; {self.advice}")
 
     # ---------------------------------------------------------- handing out
-    def _fill_seats(self) -> None:
-        for seat in self.seats:
+    def _fill_seats(self, most: int | None = None) -> None:
+        for seat in self.seats[:most]:
             if seat.worker is None and seat.error is None and not self.is_over:
                 self._start(seat)
 
@@ -299,9 +301,9 @@ class Supervisor(ABC, Generic[A]):
         for seat in self.seats:
             if self.is_over or not seat.is_ready or seat.assignment is not None or seat.worker is None:
                 continue
-            assignment = self._next()
+            assignment = self._next(seat) if self.waiting else None
             if assignment is None:
-                return
+                continue
             seat.assignment, seat.since = assignment, time.monotonic()
             message, seconds = self._errand(seat, assignment)
             seat.deadline = seat.since + seconds

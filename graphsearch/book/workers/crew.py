@@ -98,7 +98,7 @@ class TaskWorkers(Supervisor[_TaskOnItsWay]):
             return super().deadline(seat)
         return min(self._holders[seat.number].deadline, seat.worker.last_heard + self._silent)
 
-    def _next(self) -> _TaskOnItsWay | None:
+    def _next(self, seat: Seat[_TaskOnItsWay]) -> _TaskOnItsWay | None:
         """Returns a task whose position no worker has."""
         busy = {seat.assignment.task.key for seat in self.seats if seat.assignment is not None}
         for assignment in self.waiting:

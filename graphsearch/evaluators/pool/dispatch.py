@@ -6,7 +6,6 @@ decided by `workers.Supervisor`, how large the parts are and how long they may t
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,16 +14,13 @@ from math import inf
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ...errors import EvaluatorError, GraphSearchError
+from ...errors import EvaluatorError
 from ...position.board import unpack
-from ...workers import Assignment, Failure, Seat, Supervisor, WorkerHandle
+from ...workers import Failure, Job, JobSupervisor, Part, Seat, WorkerHandle
 from ..protocol import Evaluation, PositionBatch
 from .throughput import Throughput
 from .worker import PartEvaluation
-
-CLOSING_SECONDS = 10.0  # for a batch under way to fail
 
 
 class Site(Protocol):
@@ -51,10 +47,10 @@ class Site(Protocol):
 
 
 @dataclass(eq=False)
-class _Part(Assignment):
+class _Rows(Part):
     """Some positions of a batch, from `begin` to `end`."""
 
-    job: _Job
+    job: _BatchJob
     begin: int
     end: int
 
@@ -73,41 +69,37 @@ class _Part(Assignment):
         return PositionBatch(batch.words[self.begin : self.end], moves, offsets - offsets[0])
 
 
-@dataclass(eq=False)
-class _Job:
-    """A batch on its way: how many of its parts are missing, the answers so far, and what went wrong."""
+class _BatchJob(Job):
+    """A batch on its way, and the answers so far."""
 
-    batch: PositionBatch
-    missing: int
-    wdl: NDArray[np.float32]
-    priors: NDArray[np.float32]
-    error: GraphSearchError | None = None
-
-    @classmethod
-    def of(cls, batch: PositionBatch, sizes: Sequence[int]) -> tuple[_Job, list[_Part]]:
-        """Returns a job and its parts."""
-        wdl, priors = np.empty((len(batch), 3), np.float32), np.empty(len(batch.moves), np.float32)
-        job = cls(batch, len(sizes), wdl, priors)
+    def __init__(self, batch: PositionBatch, sizes: Sequence[int]) -> None:
+        super().__init__(missing=len(sizes))
+        self.batch = batch
+        self.wdl = np.empty((len(batch), 3), np.float32)
+        self.priors = np.empty(len(batch.moves), np.float32)
         ends = np.cumsum(sizes, dtype=np.int64).tolist()
-        return job, [_Part(job, end - size, end) for end, size in zip(ends, sizes, strict=True)]
+        self.parts = [_Rows(self, end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
-    def fill_in(self, part: _Part, answer: PartEvaluation) -> None:
-        """Takes a part's answer in."""
+    def fill_in(self, part: _Rows, answer: PartEvaluation) -> None:
+        """Takes a part's answer in.
+
+        Raises:
+          EvaluatorError: if it has another shape.
+        """
         offsets = self.batch.offsets
         begin, end = int(offsets[part.begin]), int(offsets[part.end])
         if answer.wdl.shape != (len(part), 3) or answer.priors.shape != (end - begin,):
-            self.error = EvaluatorError(
+            raise EvaluatorError(
                 f"the evaluator answered {answer.wdl.shape} values and {answer.priors.shape} priors to"
                 f" {len(part)} positions with {end - begin} moves"
             )
-            return
         self.wdl[part.begin : part.end] = answer.wdl
         self.priors[begin:end] = answer.priors
         self.missing -= 1
 
 
-class Dispatcher(Supervisor[_Part]):
-    """Keeps workers busy. It has one caller at a time; only `close` may come from another thread."""
+class Dispatcher(JobSupervisor[_Rows]):
+    """Keeps workers busy with the parts of one batch."""
 
     start_seconds = inf  # a worker may wait for room in a cluster; see `rest`
 
@@ -123,8 +115,6 @@ class Dispatcher(Supervisor[_Part]):
         self.advice, self.is_far = site.advice, site.is_far
         self._site = site
         self._timeout = timeout
-        self._running = threading.Lock()
-        self._job: _Job | None = None
         self._stirred = time.monotonic()  # when a worker was last ready
 
     def run(self, batch: PositionBatch) -> Evaluation:
@@ -134,31 +124,11 @@ class Dispatcher(Supervisor[_Part]):
           EvaluatorError: if the evaluator fails, answers in another shape or costs three workers their life.
         """
         sizes = self.throughput.sizes(len(batch), len(self.seats)) if len(batch) else []
-        job, parts = _Job.of(batch, sizes)
-        with self._running, self.changed:
+        job = _BatchJob(batch, sizes)
+        with self.changed:
             self._stirred = time.monotonic()
-            self._fill_seats()  # again, if they have failed in an earlier batch
-            self._job = job
-            self.submit(*parts)
-            try:
-                while job.missing:
-                    self.check()
-                    if job.error is not None:
-                        raise job.error
-                    self.rest()
-            finally:
-                self._job = None
-                self.waiting.clear()
+        self.do(job, job.parts)
         return Evaluation(job.wdl, job.priors)
-
-    def check(self) -> None:
-        """Raises what has ended any worker, once; the next batch tries it again."""
-        if self.is_over:
-            raise EvaluatorError("the pool of workers is closed")
-        for seat in self.seats:
-            if (error := seat.error) is not None:
-                seat.error, seat.lost_at_start = None, 0
-                raise error
 
     def rest(self, until: float = 0.0) -> None:
         """Waits as every supervisor, but only so long for a worker to be ready if there is none.
@@ -173,36 +143,29 @@ class Dispatcher(Supervisor[_Part]):
             raise EvaluatorError(f"no worker has started in {patience:.0f} s; {self.advice}")
         super().rest(self._stirred + patience)
 
-    def end(self) -> None:
-        """Ends all workers; a batch under way fails. It may be called again."""
-        self.close(self._site.leaving_seconds)
-        if self._running.acquire(timeout=CLOSING_SECONDS):  # its caller has noticed
-            self._running.release()
+    def leave(self) -> None:
+        """Ends all workers; a batch under way fails. It may be called from any thread."""
+        self.end(self._site.leaving_seconds)
         self._site.close()
 
     # ---------------------------------------------------------- what the work is
-    def _worker(self, seat: Seat[_Part]) -> WorkerHandle:
+    def _worker(self, seat: Seat[_Rows]) -> WorkerHandle:
         return self._site.worker(seat.number, partial(self._heard, seat), partial(self._lost, seat))
 
-    def _errand(self, seat: Seat[_Part], assignment: _Part) -> tuple[PositionBatch, float]:
+    def _errand(self, seat: Seat[_Rows], assignment: _Rows) -> tuple[PositionBatch, float]:
         seconds = self._timeout or self.throughput.allowance(len(assignment), first=not seat.answers)
         return assignment.positions, seconds
 
-    def _next(self) -> _Part | None:
-        while (part := super()._next()) is not None:
-            if part.job is self._job:  # else of a batch that has failed
-                return part
-        return None
-
-    def _finished(self, seat: Seat[_Part], assignment: _Part, message: object) -> None:
+    def _finished(self, seat: Seat[_Rows], assignment: _Rows, message: object) -> None:
+        job = assignment.job
         if isinstance(message, Failure):
-            assignment.job.error = message.as_error(placed=self.is_far)
+            self._fail(job, message.as_error(placed=self.is_far))
         elif isinstance(message, PartEvaluation):
             if seat.answers > 1:  # the first is with what it loaded or compiled; no measure of the others
                 round_trip = time.monotonic() - seat.since
                 self.throughput.learn(len(assignment), message.seconds, round_trip)
-            assignment.job.error = assignment.job.error or self._stranger(message.identity, message.place)
-            assignment.job.fill_in(assignment, message)
-
-    def _given_up(self, assignment: _Part, why: str) -> None:
-        assignment.job.error = EvaluatorError(why)
+            try:
+                self._check_identity(message.identity, message.place)
+                job.fill_in(assignment, message)
+            except EvaluatorError as error:
+                self._fail(job, error)

@@ -54,7 +54,7 @@ class PooledEvaluator:
         """
         _check(make, workers, timeout, cpus)
         self._dispatcher = Dispatcher(_site(make, workers, pool, cpus), workers, timeout=timeout)
-        self._finalizer = weakref.finalize(self, self._dispatcher.end)
+        self._finalizer = weakref.finalize(self, self._dispatcher.leave)
         try:
             greeting = self._dispatcher.start()
         except BaseException:

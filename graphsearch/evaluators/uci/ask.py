@@ -27,7 +27,7 @@ MATES, DRAWS = Score(0, mate=1), Score(0, wdl=(0, 1000, 0))  # moves that end th
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EngineAnswer:
     """One position's answer: WDL, and priors `[moves]` in the order of its moves."""
 
     wdl: WDL
@@ -42,7 +42,7 @@ class Question:
     value: bool = True
     policy: bool = True
 
-    async def ask(self, engine: UciEngine, board: chess.Board, moves: Sequence[chess.Move]) -> Answer:
+    async def ask(self, engine: UciEngine, board: chess.Board, moves: Sequence[chess.Move]) -> EngineAnswer:
         """Returns one engine's answer about one position.
 
         Raises:
@@ -51,7 +51,7 @@ class Question:
         if self.settings.reproducible:
             engine.new_game()
         wdl = await self._value(engine, board, moves) if self.value else NEUTRAL
-        return Answer(wdl, await self._priors(engine, board, moves))
+        return EngineAnswer(wdl, await self._priors(engine, board, moves))
 
     async def _value(self, engine: UciEngine, board: chess.Board, moves: Sequence[chess.Move]) -> WDL:
         score = await self._score(engine, board, self.value_limit)

@@ -84,7 +84,7 @@ class UciEvaluator:
         question = Question(self.settings, value=part != "policy", policy=part != "value")
         configure = partial(_engine_options, given=dict(options or {}), label=self.program.label)
         self._pool = EnginePool(self.program, configure, question, self.settings.workers)
-        self._finalizer = weakref.finalize(self, self._pool.close)
+        self._finalizer = weakref.finalize(self, self._pool.leave)
         try:
             self.identity = self._identity(self._pool.first_engine(), configure)
         except BaseException:
@@ -120,7 +120,7 @@ class UciEvaluator:
 
     def processes(self) -> list[int]:
         """Returns the process ids of the engines that run."""
-        return self._pool.processes()
+        return self._pool.processes
 
     def close(self) -> None:
         """Ends the engines; the evaluator cannot be used any more."""

@@ -1,32 +1,36 @@
 """Engine processes side by side: one event loop in a thread of its own, a batch split over them.
 
-    evaluate() ---- the batch ----> loop's thread: worker 1 <-> engine     positions in turn; an engine that
-    (any thread) <-- the answers -                 worker 2 <-> engine     fails is replaced and asked again
+    evaluate() ---- the positions ---> supervisor ---> a task of the loop <-> engine
+    (any thread) <-- the answers ------    ^---------- a task of the loop <-> engine
 
-One hand-over to the loop per batch, not per position.
+Who does what, and what becomes of a position whose engine failed, is decided by `workers.JobSupervisor`: an
+engine is replaced, and asked once more. It hands out on the loop's thread, so no position waits for another
+thread.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from concurrent.futures import CancelledError
-from typing import Any, TypeVar
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+from typing import Any
 
 import chess
 import chess.engine
 
-from .ask import Answer, Question
+from ...errors import EvaluatorError
+from ...workers import Failure, Job, JobSupervisor, Leave, Part, Ready, Seat, failure_of
+from .ask import EngineAnswer, Question
 from .engine import EngineFailureError, UciEngine, failure
 from .program import Program
 
-ATTEMPTS = 2
 CLOSE_SECONDS = 10.0
 
-T = TypeVar("T")
 Position = tuple[chess.Board, Sequence[chess.Move]]
 
 Configure = Callable[[UciEngine], chess.engine.ConfigMapping]  # the options to set, of those it declares
@@ -35,92 +39,114 @@ log = logging.getLogger(__name__)
 log.addHandler(logging.NullHandler())
 
 
-class Worker:
-    """One engine at a time, started when it is needed."""
+class _Positions(Job):
+    """A batch on its way."""
 
-    def __init__(self, program: Program, configure: Configure, question: Question) -> None:
-        self._program = program
-        self._configure = configure
-        self._question = question
+    def __init__(self, positions: Sequence[Position]) -> None:
+        super().__init__(missing=len(positions))
+        self.answers: list[EngineAnswer | None] = [None] * len(positions)
+
+
+@dataclass(eq=False)
+class _Row(Part):
+    """A position of a batch; `did` is what engines did over it."""
+
+    job: _Positions
+    row: int
+    position: Position
+    did: list[str] = field(default_factory=list)
+
+    def failure(self, program: Program) -> EvaluatorError:
+        """Returns the error that says what the engines did."""
+        first, *rest = self.did
+        again = "".join(
+            ", and so it did once restarted" if did == first else f", and, restarted, {did}" for did in rest
+        )
+        return failure(program, f"{first}{again}; position {self.position[0].fen()}")
+
+
+class EngineTask:
+    """An engine as a worker: a task of the loop starts it, asks it, and ends it.
+
+    Attributes:
+      pid: of its process, 0 until it is started.
+      engine: None until it is ready.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        started: Callable[[], Coroutine[Any, Any, UciEngine]],
+        question: Question,
+        *,
+        heard: Callable[[object], None],
+        lost: Callable[[str], None],
+    ) -> None:
+        self.pid = 0
+        self.last_heard = time.monotonic()
         self.engine: UciEngine | None = None
+        self._loop, self._started, self._question = loop, started, question
+        self._heard, self._lost = heard, lost
+        self._inbox: asyncio.Queue[object] = asyncio.Queue()
+        self._work: asyncio.Task[str] | None = None
+        self._life = asyncio.run_coroutine_threadsafe(self._live(), loop)
 
-    async def ready(self) -> UciEngine:
-        """Returns the running engine.
+    def send(self, message: object) -> None:
+        """Asks about a position."""
+        self._loop.call_soon_threadsafe(self._inbox.put_nowait, message)
 
-        Raises:
-          EngineFailureError: if it cannot be started.
-        """
-        if self.engine is None:
-            engine = await UciEngine.start(self._program)
-            try:
-                await engine.configure(self._configure(engine))
-            except BaseException:
-                await engine.kill()
-                raise
-            self.engine = engine
-        return self.engine
+    def kill(self, *, for_good: bool = False) -> None:
+        """Ends the engine at once, whatever it does."""
+        self._loop.call_soon_threadsafe(self._cancel)
 
-    async def answer(self, board: chess.Board, moves: Sequence[chess.Move]) -> Answer:
-        """Returns the answer about one position, from a second engine if the first fails.
+    def _cancel(self) -> None:
+        if self._work is not None:
+            self._work.cancel()
 
-        Raises:
-          EvaluatorError: if the second fails too.
-        """
-        did = []
-        for _ in range(ATTEMPTS):
-            try:
-                return await self._question.ask(await self.ready(), board, moves)
-            except EngineFailureError as error:
-                did.append(str(error))
-                await self.drop()
-            except BaseException:  # the batch was given up: what the engine is doing is nobody's
-                await self.drop()
-                raise
-        first, second = did
-        again = "and so it did once restarted" if first == second else f"and, restarted, {second}"
-        raise failure(self._program, f"{first}, {again}; position {board.fen()}")
+    async def _live(self) -> None:
+        self._work = asyncio.create_task(self._serve())
+        how = "was ended"
+        try:
+            await asyncio.wait([self._work])
+            how = how if self._work.cancelled() else self._work.result()
+            if self.engine is not None:
+                await (self.engine.kill() if how else self.engine.quit())
+        finally:
+            self._lost(how)
 
-    async def drop(self) -> None:
-        """Kills the engine."""
-        engine, self.engine = self.engine, None
-        if engine is not None:
-            await engine.kill()
-
-    async def close(self) -> None:
-        """Ends the engine."""
-        engine, self.engine = self.engine, None
-        if engine is not None:
-            await engine.quit()
+    async def _serve(self) -> str:
+        """Answers until it is told to leave; returns what the engine did wrong."""
+        try:
+            self.engine = await self._started()
+            self.pid = self.engine.process
+            self._heard(Ready(f"process {self.pid}"))
+            while not isinstance(row := await self._inbox.get(), Leave):
+                assert isinstance(row, _Row)
+                self._heard(await self._question.ask(self.engine, *row.position))
+        except EngineFailureError as error:
+            return str(error)
+        except Exception as error:  # such as an option that the engine does not have
+            self._heard(failure_of(error))
+        return ""
 
 
-class EnginePool:
-    """Workers on a loop; all methods may be called from any thread."""
+class EnginePool(JobSupervisor[_Row]):
+    """Engines on a loop; all methods may be called from any thread."""
+
+    most_lost = 2  # engines over one position
+    start_seconds = inf  # the handshake has its own limits
+    is_eager = False
 
     def __init__(self, program: Program, configure: Configure, question: Question, workers: int) -> None:
-        self._program = program
-        self._configure = configure
+        super().__init__(workers)
+        self.closed = str(failure(program, "was closed"))
+        self._program, self._configure, self._question = program, configure, question
         self._name: str | None = None
-        self._workers = [Worker(program, self._options, question) for _ in range(workers)]
         self._any_order = question.settings.reproducible
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(_note)
         self._thread = threading.Thread(target=self._loop.run_forever, name="graphsearch-uci", daemon=True)
         self._thread.start()
-        self._turn = threading.Lock()  # held over a batch
-        self._gate = threading.Lock()  # held while work is handed over, so that none comes after the end
-        self._work: asyncio.Task[Any] | None = None
-        self._closed = False
-
-    def _options(self, engine: UciEngine) -> chess.engine.ConfigMapping:
-        """Returns the options to set in an engine that was just started, after a look at its name.
-
-        Raises:
-          EngineFailureError: if it is not what the others were: its answers must not be mixed with theirs.
-        """
-        self._name = self._name or engine.name
-        if engine.name != self._name:
-            raise EngineFailureError(f"calls itself {engine.name!r} now, not {self._name!r} as before")
-        return self._configure(engine)
 
     def first_engine(self) -> UciEngine:
         """Returns the first worker's engine, started.
@@ -128,95 +154,91 @@ class EnginePool:
         Raises:
           EvaluatorError: if it cannot be.
         """
-        try:
-            return self._run(self._workers[0].ready())
-        except EngineFailureError as error:
-            raise failure(self._program, str(error)) from None
+        self.start(1)
+        worker = self.seats[0].worker
+        assert isinstance(worker, EngineTask)
+        assert worker.engine is not None
+        return worker.engine
 
-    def answers(self, positions: Sequence[Position]) -> list[Answer]:
+    def answers(self, positions: Sequence[Position]) -> list[EngineAnswer]:
         """Returns the answers to all positions, in their order.
 
         Raises:
           EvaluatorError: if an engine fails at a position and, restarted, fails again.
         """
-        return self._run(self._split(positions))
+        job = _Positions(positions)
+        self.do(job, [_Row(job, row, position) for row, position in enumerate(positions)])
+        return [answer for answer in job.answers if answer is not None]
 
-    def processes(self) -> list[int]:
-        """Returns the ids of the running engines."""
-        return [worker.engine.process for worker in self._workers if worker.engine]
-
-    async def _split(self, positions: Sequence[Position]) -> list[Answer]:
-        found: list[Answer | None] = [None] * len(positions)
-
-        async def work(worker: Worker, rows: Iterator[int]) -> None:
-            for row in rows:
-                found[row] = await worker.answer(*positions[row])
-
-        tasks = [
-            asyncio.create_task(work(worker, rows))
-            for worker, rows in zip(self._workers, self._shares(len(positions)), strict=False)
-        ]
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        return [answer for answer in found if answer is not None]
-
-    def _shares(self, count: int) -> list[Iterator[int]]:
-        """Returns each worker's rows; whoever is free takes the next if answers do not depend on it."""
-        workers = min(len(self._workers), count)
-        if self._any_order:
-            return [iter(range(count))] * workers
-        return [iter(range(first, count, workers)) for first in range(workers)]
-
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Returns the result of a coroutine on the loop; cancels it if the wait for it is interrupted.
-
-        Raises:
-          EvaluatorError: if the pool is closed, before or meanwhile.
-        """
-        with self._turn:
-            with self._gate:
-                if self._closed:
-                    work.close()
-                    raise failure(self._program, "was closed")
-                future = asyncio.run_coroutine_threadsafe(self._noted(work), self._loop)
-            try:
-                return future.result()
-            except CancelledError:
-                raise failure(self._program, "was closed") from None
-            except BaseException:
-                future.cancel()
-                raise
-
-    async def _noted(self, work: Coroutine[Any, Any, T]) -> T:
-        self._work = asyncio.current_task()
-        try:
-            return await work
-        finally:
-            self._work = None
-
-    def close(self) -> None:
-        """Ends all engines and the thread, whatever they are at; does nothing the second time."""
-        with self._gate:
-            if self._closed:
-                return
-            self._closed = True
-            future = asyncio.run_coroutine_threadsafe(self._end(), self._loop)
-        with contextlib.suppress(TimeoutError):
-            future.result(CLOSE_SECONDS)
+    def leave(self) -> None:
+        """Ends all engines and the thread, whatever they are at."""
+        self.end(CLOSE_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CLOSE_SECONDS)
         if not self._thread.is_alive():
             self._loop.close()
 
-    async def _end(self) -> None:
-        if self._work is not None:
-            self._work.cancel()
-            await asyncio.wait([self._work])
-        await asyncio.gather(*(worker.close() for worker in self._workers), return_exceptions=True)
+    # ---------------------------------------------------------- what the work is
+    def _worker(self, seat: Seat[_Row]) -> EngineTask:
+        heard, lost = partial(self._heard, seat), partial(self._lost, seat)
+        return EngineTask(self._loop, self._started, self._question, heard=heard, lost=lost)
+
+    async def _started(self) -> UciEngine:
+        """Returns an engine that is ready.
+
+        Raises:
+          EngineFailureError: if it cannot be started, or is not what the others were: its answers must not be
+            mixed with theirs.
+        """
+        engine = await UciEngine.start(self._program)
+        try:
+            self._name = self._name or engine.name
+            if engine.name != self._name:
+                raise EngineFailureError(f"calls itself {engine.name!r} now, not {self._name!r} as before")
+            await engine.configure(self._configure(engine))
+        except BaseException:
+            await engine.kill()
+            raise
+        return engine
+
+    def _next(self, seat: Seat[_Row]) -> _Row | None:
+        """Returns the next position if answers do not depend on the order, else the seat's own next one."""
+        if self._any_order:
+            starting = sum(other.worker is not None and not other.is_ready for other in self.seats)
+            return super()._next(seat) if len(self.waiting) > starting else None  # each of them gets one
+        own = (row for row in self.waiting if row.row % len(self.seats) == seat.number)
+        row = next(own, None)
+        if row is not None:
+            self.waiting.remove(row)
+        return row
+
+    def _errand(self, seat: Seat[_Row], assignment: _Row) -> tuple[_Row, float]:
+        return assignment, inf
+
+    def _finished(self, seat: Seat[_Row], assignment: _Row, message: object) -> None:
+        if isinstance(message, Failure):
+            self._fail(assignment.job, message.as_error())
+        elif isinstance(message, EngineAnswer):
+            assignment.job.answers[assignment.row] = message
+            assignment.job.missing -= 1
+
+    def _give_again(self, assignment: _Row, how: str) -> None:
+        assignment.did.append(how)
+        super()._give_again(assignment, how)
+
+    def _given_up(self, assignment: _Row, why: str) -> None:
+        self._fail(assignment.job, assignment.failure(self._program))
+
+    def _lost_at_start(self, seat: Seat[_Row], how: str) -> None:
+        """An engine that does not start is not started again; what it was restarted for is told with it."""
+        if seat.error is not None or not how:  # it has said what failed
+            return
+        given_back = next((row for row in self.waiting if row.did), None)
+        if given_back is None:
+            seat.error = failure(self._program, how)
+        else:
+            given_back.did.append(how)
+            seat.error = given_back.failure(self._program)
 
 
 def _note(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ import chess
 import pytest
 
 from graphsearch.bench.offload import report
-from graphsearch.bench.offload.instruments import Moment, Pace, SlowEvaluator, Stopwatch
+from graphsearch.bench.offload.instruments import Moment, SearchRates, SlowEvaluator, Stopwatch
 from graphsearch.bench.offload.plan import Plan
 from graphsearch.errors import GraphSearchError
 from graphsearch.evaluators.protocol import PositionBatch
@@ -64,7 +64,7 @@ def test_the_offload_benchmark_gives_every_figure(tmp_path: Path, monkeypatch: p
 
 
 def test_a_part_that_fails_is_named(tmp_path: Path) -> None:
-    Plan(str(tmp_path), 1000, 1 << 20, 1000, 1000).write()
+    Plan(folder=str(tmp_path), nodes=1000, ram_bytes=1 << 20, visits=1000, evaluations=1000).write()
     with pytest.raises(GraphSearchError, match=r"the part reads of the benchmark failed: .*sample"):
         report._phase("reads", Plan.read(tmp_path))
 
@@ -87,16 +87,28 @@ def test_the_slow_evaluator_answers_like_uniform() -> None:
 
 
 def moment(wall: float, done: int) -> Moment:
-    return Moment(wall, 2 * wall, 0.0, 0.0, done, done, 0, 0, 0, {}, Counter())
+    return Moment(
+        wall=wall,
+        cpu=2 * wall,
+        thread=0.0,
+        queued=0.0,
+        done=done,
+        visits=done,
+        nodes=0,
+        read_back=0,
+        written=0,
+        parts={},
+        calls=Counter(),
+    )
 
 
-def test_a_pace_is_the_median_of_equal_parts_and_names_the_longest_gap() -> None:
+def test_a_rate_is_the_median_of_equal_parts_and_names_the_longest_gap() -> None:
     marks = [(float(i), 100 * i) for i in range(11)] + [(15.0, 1100), (16.0, 1200)]
-    pace = Pace(marks, moment(2.0, 200), moment(16.0, 1200), 20.0)
-    assert pace.rate() == pytest.approx(100)
-    assert pace.cpu_rate() == pytest.approx(1000 / 28)
-    assert pace.whole_rate() == pytest.approx(1000 / 18)
-    assert pace.longest_gap() == 5
+    rates = SearchRates(marks, moment(2.0, 200), moment(16.0, 1200), 20.0)
+    assert rates.rate() == pytest.approx(100)
+    assert rates.cpu_rate() == pytest.approx(1000 / 28)
+    assert rates.whole_rate() == pytest.approx(1000 / 18)
+    assert rates.longest_gap() == 5
 
 
 class Worker:

@@ -21,7 +21,7 @@ from ...search.params import Limits, SearchParams
 from ...store.file import file_bytes
 from ...store.store import Store
 from ...store.upkeep.compact import tidy
-from .instruments import PacedSearch, SlowEvaluator, Stopwatch, io_counters, per
+from .instruments import MeasuredSearch, SlowEvaluator, Stopwatch, io_counters, per
 from .plan import LARGE_WAVE, READ_BATCH, READ_BATCHES, WAVE, Figures, Plan
 
 FLUSH_RECORDS = 200_000  # of one transaction, as in a long search
@@ -152,11 +152,11 @@ def _write_tables(store: Store, graph: Graph) -> None:
 def _in_ram(plan: Plan, graph: Graph) -> Figures:
     """Returns the speeds of searches that go on from here in memory."""
     options: dict[str, Any] = {"warm_up": plan.visits // 10, "amount": plan.visits, "batch": plan.wave}
-    uniform = PacedSearch(graph, of="new_visits", **options).run()
+    uniform = MeasuredSearch(graph, of="new_visits", **options).run()
     slow = SlowEvaluator(plan.rounds)
     graph.evaluator = slow
     options |= {"warm_up": plan.evaluations // 4, "amount": plan.evaluations}
-    late = PacedSearch(graph, of="evaluations", **options).run()
+    late = MeasuredSearch(graph, of="evaluations", **options).run()
     return {
         "ram_visits_per_s_uniform": round(uniform.rate()),
         "ram_visits_per_s_uniform_whole": round(uniform.whole_rate()),

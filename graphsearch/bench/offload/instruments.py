@@ -154,8 +154,8 @@ class SlowEvaluator:
         return 1e6 * self.seconds / self.positions if self.positions else 0.0
 
 
-# ------------------------------------------------------------------ the pace of a search
-@dataclass(frozen=True, slots=True)
+# ------------------------------------------------------------------ the rates of a search
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
     """What has been counted at one moment of a search.
 
@@ -179,7 +179,7 @@ class Moment:
 
 
 @dataclass
-class Pace:
+class SearchRates:
     """How a search went: its marks (seconds, done) after every step, and two moments between which it counts.
 
     Attributes:
@@ -237,7 +237,7 @@ class Pace:
         return self.begin, self.end
 
 
-class PacedSearch:
+class MeasuredSearch:
     """A search of the start position that stops by itself once so much was done after a warm-up."""
 
     def __init__(
@@ -264,9 +264,9 @@ class PacedSearch:
         self._warm_up, self._amount = warm_up, amount
         self._watch = watch or Stopwatch()
         self._stop = threading.Event()
-        self._pace = Pace()
+        self._rates = SearchRates()
 
-    def run(self) -> Pace:
+    def run(self) -> SearchRates:
         """Returns how it went, after all of it was saved.
 
         Raises:
@@ -276,34 +276,34 @@ class PacedSearch:
         result = analyze(
             self._graph, chess.Board(), None, params, on_progress=self._step, interval=0.0, stop=self._stop
         )
-        self._pace.finished = time.perf_counter()
-        if self._pace.end is None:
+        self._rates.finished = time.perf_counter()
+        if self._rates.end is None:
             raise GraphSearchError(f"a search of {self._amount:,} {self._of} ended by {result.stop_reason}")
-        return self._pace
+        return self._rates
 
     def _step(self, progress: Progress) -> None:
-        pace, done = self._pace, int(getattr(progress, self._of))
-        if pace.end is not None:  # the one at the end, when nothing was done
+        rates, done = self._rates, int(getattr(progress, self._of))
+        if rates.end is not None:  # the one at the end, when nothing was done
             return
-        pace.marks.append((time.perf_counter(), done))
-        if pace.begin is None:
+        rates.marks.append((time.perf_counter(), done))
+        if rates.begin is None:
             if done >= self._warm_up and (self._is_warm() or done >= LONGEST_WARM_UP * self._warm_up):
-                pace.begin = self._moment(progress, done)
-        elif done - pace.begin.done >= self._amount:
-            pace.end = self._moment(progress, done)
+                rates.begin = self._moment(progress, done)
+        elif done - rates.begin.done >= self._amount:
+            rates.end = self._moment(progress, done)
             self._stop.set()
 
     def _moment(self, progress: Progress, done: int) -> Moment:
         return Moment(
-            self._pace.marks[-1][0],
-            time.process_time(),
-            time.thread_time(),
-            queued_seconds(),
-            done,
-            progress.new_visits,
-            progress.nodes,
-            progress.read_back,
-            progress.written,
-            dict(self._watch.seconds),
-            self._watch.calls.copy(),
+            wall=self._rates.marks[-1][0],
+            cpu=time.process_time(),
+            thread=time.thread_time(),
+            queued=queued_seconds(),
+            done=done,
+            visits=progress.new_visits,
+            nodes=progress.nodes,
+            read_back=progress.read_back,
+            written=progress.written,
+            parts=dict(self._watch.seconds),
+            calls=self._watch.calls.copy(),
         )

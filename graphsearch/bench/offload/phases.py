@@ -28,7 +28,7 @@ from ...store.store import Store
 from .growth import grow
 from .instruments import (
     SLOW_US,
-    PacedSearch,
+    MeasuredSearch,
     SlowEvaluator,
     Stopwatch,
     io_counters,
@@ -50,7 +50,14 @@ def warm(plan: Plan) -> Figures:
     rounds = rounds_per_us()
     small = Path(plan.folder) / "warm"
     small.mkdir()
-    tiny = Plan(str(small), WARM_NODES, WARM_BYTES, WARM_NODES, 2 * WAVE, 1)
+    tiny = Plan(
+        folder=str(small),
+        nodes=WARM_NODES,
+        ram_bytes=WARM_BYTES,
+        visits=WARM_NODES,
+        evaluations=2 * WAVE,
+        rounds=1,
+    )
     grow(tiny)
     shutil.copyfile(tiny.file, tiny.copy)
     _page(tiny)
@@ -77,7 +84,7 @@ def search_uniform(plan: Plan) -> Figures:
     base = peak_rss()
     with _budgeted(plan) as (graph, watch, figures):
         fill = _fill(graph, plan)
-        pace = PacedSearch(
+        rates = MeasuredSearch(
             graph,
             of="new_visits",
             warm_up=plan.visits // 10,
@@ -86,11 +93,11 @@ def search_uniform(plan: Plan) -> Figures:
             watch=watch,
         ).run()
         figures |= {
-            "offload_visits_per_s_uniform": round(pace.rate()),
-            "offload_visits_per_s_uniform_whole": round(pace.whole_rate()),
-            "offload_visits_per_cpu_s_uniform": round(pace.cpu_rate()),
-            "longest_stall_s": round(max(fill, pace.longest_gap()), 3),
-            **pace.figures("uniform"),
+            "offload_visits_per_s_uniform": round(rates.rate()),
+            "offload_visits_per_s_uniform_whole": round(rates.whole_rate()),
+            "offload_visits_per_cpu_s_uniform": round(rates.cpu_rate()),
+            "longest_stall_s": round(max(fill, rates.longest_gap()), 3),
+            **rates.figures("uniform"),
         }
     return {**figures, "peak_rss": peak_rss(), "rss_before_opening": base}
 
@@ -102,12 +109,12 @@ def search_slow(plan: Plan) -> Figures:
         _fill(graph, plan)
         graph.evaluator = slow
         options: dict[str, Any] = {"warm_up": plan.evaluations // 4, "amount": plan.evaluations}
-        pace = PacedSearch(graph, of="evaluations", batch=plan.wave, watch=watch, **options).run()
+        rates = MeasuredSearch(graph, of="evaluations", batch=plan.wave, watch=watch, **options).run()
         found = {
-            "offload_evaluations_per_s_100us": round(pace.rate()),
-            "offload_evaluations_per_s_100us_whole": round(pace.whole_rate()),
-            "longest_gap_s_100us": round(pace.longest_gap(), 3),
-            **pace.figures("100us"),
+            "offload_evaluations_per_s_100us": round(rates.rate()),
+            "offload_evaluations_per_s_100us_whole": round(rates.whole_rate()),
+            "longest_gap_s_100us": round(rates.longest_gap(), 3),
+            **rates.figures("100us"),
             "offload_us_per_evaluation_100us": round(slow.us, 1),
             "evictions_100us": figures_of_memory(graph)["evictions"],
         }
@@ -158,7 +165,7 @@ def _fill(graph: Graph, plan: Plan) -> float:
     """Searches with `uniform` until memory is full; returns the longest time between two steps."""
     counters = graph.arena.counters
     warm_up = max(plan.wave, plan.visits // 2)
-    filling = PacedSearch(
+    filling = MeasuredSearch(
         graph,
         of="new_visits",
         warm_up=warm_up,

@@ -16,7 +16,7 @@ LARGE_WAVE_FROM = 128_000_000  # bytes of a budget
 READ_BATCH, READ_BATCHES = 4096, 8  # random positions read at once, and how often
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What is measured, and where.
 

@@ -76,7 +76,13 @@ def run(
     """
     with tempfile.TemporaryDirectory(prefix="graphsearch-bench-") as folder:
         _check_disk(Path(folder), nodes)
-        plan = Plan(folder, nodes, ram_bytes, _visits(nodes), _evaluations(nodes))
+        plan = Plan(
+            folder=folder,
+            nodes=nodes,
+            ram_bytes=ram_bytes,
+            visits=_visits(nodes),
+            evaluations=_evaluations(nodes),
+        )
         figures = {"ram_budget": ram_bytes, "wave": plan.wave, **_measured(plan, report, repeats)}
     figures |= _ratios(figures)
     return {name: figures[name] for name in (*FIGURES, *(n for n in figures if n not in FIGURES))}

@@ -61,7 +61,7 @@ class EngineFailureError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchOutput:
     """The answer to `go`: the `info` lines that have a score, in order, and the best move as text."""
 
     lines: list[str]
@@ -75,10 +75,10 @@ class Channel(chess.engine.UciProtocol):
         super().__init__()
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
         self.last_words: deque[str] = deque(maxlen=LAST_WORDS)
-        self.found: asyncio.Future[Found] | None = None
+        self.found: asyncio.Future[SearchOutput] | None = None
         self.exited = asyncio.Event()
 
-    def listen(self) -> asyncio.Future[Found]:
+    def listen(self) -> asyncio.Future[SearchOutput]:
         """Returns the future answer to the next `go`."""
         self.lines.clear()
         self.found = self.loop.create_future()
@@ -90,7 +90,7 @@ class Channel(chess.engine.UciProtocol):
             self.lines.append(line.strip())
         elif line.lstrip().startswith("bestmove") and self.found and not self.found.done():
             words = line.split()
-            self.found.set_result(Found(list(self.lines), words[1] if len(words) > 1 else ""))
+            self.found.set_result(SearchOutput(list(self.lines), words[1] if len(words) > 1 else ""))
 
     def error_line_received(self, line: str) -> None:
         """Keeps the last lines of stderr."""
@@ -236,7 +236,7 @@ class UciEngine:
         seconds: float,
         lines: int = 1,
         moves: list[chess.Move] | None = None,
-    ) -> Found:
+    ) -> SearchOutput:
         """Returns what a search says; after a failure the engine can only be killed.
 
         Args:

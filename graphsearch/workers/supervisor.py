@@ -32,7 +32,6 @@ class WorkerHandle(Protocol):
     """A worker that was started: `Child`, or what stands for one on another machine."""
 
     pid: int  # 0: not known yet, or of another machine
-    last_heard: float
 
     def send(self, message: object) -> None:
         """Tells it something; it never waits."""

@@ -38,18 +38,7 @@ def publish(
 ) -> None:
     found = HashEvaluator().evaluate(batch)
     proven = None if bounds is None else np.array(bounds, np.int8)
-    ledger.publish(
-        holder,
-        Publish(
-            words=batch.words,
-            moves=batch.moves,
-            offsets=batch.offsets,
-            wdl=found.wdl,
-            priors=found.priors,
-            bounds=proven,
-            seconds=0.01,
-        ),
-    )
+    ledger.publish(holder, Publish(batch, Evaluation(found.wdl, found.priors, proven), 0.01))
 
 
 def part(*rows: int) -> PositionBatch:
@@ -80,9 +69,9 @@ def test_what_was_published_is_handed_out_bit_by_bit() -> None:
     publish(ledger, one)
     found = ask(ledger, two)
     assert found.known.tolist() == list(range(6))
-    assert found.wdl.tobytes() == TRUTH.wdl.tobytes()
-    assert found.priors.tobytes() == TRUTH.priors.tobytes()
-    assert found.bounds is None
+    assert found.said.wdl.tobytes() == TRUTH.wdl.tobytes()
+    assert found.said.priors.tobytes() == TRUTH.priors.tobytes()
+    assert found.said.bounds is None
 
 
 def test_the_clock_of_a_position_does_not_make_it_another_one_but_its_proof_holds_to_that_clock() -> None:
@@ -97,8 +86,8 @@ def test_the_clock_of_a_position_does_not_make_it_another_one_but_its_proof_hold
     publish(ledger, one, batch, bounds=[[1, 1], [0, 0]])
     found = ask(ledger, two, after)
     assert found.known.tolist() == [0, 1]
-    assert found.bounds is not None
-    assert found.bounds.tolist() == [[0, 1], [0, 0]]
+    assert found.said.bounds is not None
+    assert found.said.bounds.tolist() == [[0, 1], [0, 0]]
 
 
 def test_one_who_waits_gets_the_answer_as_soon_as_it_is_there() -> None:

@@ -30,7 +30,6 @@ class Puppet:
     pid = 0
 
     def __init__(self) -> None:
-        self.last_heard = time.monotonic()
         self.told: list[object] = []
         self.kills = 0
 

@@ -94,7 +94,7 @@ class TaskWorkers(Supervisor[_TaskOnItsWay]):
 
     def deadline(self, seat: Seat[_TaskOnItsWay]) -> float:
         """Returns when a worker has evaluated nothing, or given no sign of life, for too long."""
-        if seat.worker is None or not seat.is_ready:
+        if not isinstance(seat.worker, Child) or not seat.is_ready:
             return super().deadline(seat)
         return min(self._holders[seat.number].deadline, seat.worker.last_heard + self._silent)
 

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...evaluators.pool.throughput import Throughput
+from ...evaluators.protocol import Evaluation
 from ...record.node import RecordBatch
 from ...store.order import identities
 from .merging import Merged
@@ -67,18 +68,19 @@ class _Published:
 
     @property
     def wdl(self) -> NDArray[np.float32]:
-        return self.source.wdl[self.row]  # type: ignore[no-any-return]
+        return self.source.said.wdl[self.row]  # type: ignore[no-any-return]
 
     @property
     def priors(self) -> NDArray[np.float32]:
-        return self.source.priors[self.source.offsets[self.row] : self.source.offsets[self.row + 1]]
+        offsets = self.source.batch.offsets
+        return self.source.said.priors[offsets[self.row] : offsets[self.row + 1]]
 
     def bounds_at(self, clock: int) -> tuple[int, int]:
         """Returns what is proven for a path with this halfmove clock, as `NodeRecord.bounds_at`."""
-        if self.source.bounds is None:
+        if self.source.said.bounds is None:
             return -1, 1
-        lower, upper = self.source.bounds[self.row].tolist()
-        if clock <= int(self.source.words[self.row, 8] >> CLOCK_SHIFT & CLOCK_MASK):
+        lower, upper = self.source.said.bounds[self.row].tolist()
+        if clock <= int(self.source.batch.words[self.row, 8] >> CLOCK_SHIFT & CLOCK_MASK):
             return lower, upper
         return min(lower, 0), max(upper, 0)
 
@@ -185,13 +187,13 @@ class Ledger:
     def publish(self, holder: Holder, found: Publish) -> None:
         """Takes in what a worker has evaluated."""
         with self._changed:
-            for row, name in enumerate(names_of(found.words)):
+            for row, name in enumerate(names_of(found.batch.words)):
                 self._entries[name] = _Published(found, row)
-            holder.paid += len(found.words)
-            self.published += len(found.words)
-            holder.leased = max(0, holder.leased - len(found.words))
+            holder.paid += len(found.batch)
+            self.published += len(found.batch)
+            holder.leased = max(0, holder.leased - len(found.batch))
             if not holder.is_fresh:  # else with what it loaded or compiled; no measure of the others
-                self._throughput.learn(len(found.words), found.seconds, found.seconds)
+                self._throughput.learn(len(found.batch), found.seconds, found.seconds)
             holder.is_fresh = False
             self._set_deadline(holder)
             self._changed.notify_all()
@@ -275,8 +277,8 @@ def _answers(
     wdl = np.array([answer.wdl for answer in found], np.float32).reshape(-1, 3)
     priors = np.concatenate([np.zeros(0, np.float32), *(answer.priors for answer in found)])
     bounds = None
-    if any(answer.source.bounds is not None for answer in found):
+    if any(answer.source.said.bounds is not None for answer in found):
         clocks = (words[known, 8] >> CLOCK_SHIFT & CLOCK_MASK).tolist()
         pairs = [answer.bounds_at(clock) for answer, clock in zip(found, clocks, strict=True)]
         bounds = np.array(pairs, np.int8).reshape(-1, 2)
-    return Answers(mine=mine, known=np.array(known, np.int64), wdl=wdl, priors=priors, bounds=bounds)
+    return Answers(mine, np.array(known, np.int64), Evaluation(wdl, priors, bounds))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ...evaluators.protocol import Evaluation, PositionBatch
 from ...record.node import RecordBatch
 from ..desk import Task
 
@@ -63,39 +64,27 @@ class Ask:
     waits: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Answers:
     """What becomes of the positions of an `Ask`: those that are neither mine nor known are waited for.
 
     Attributes:
       mine: `[B]` bool, leased to the worker that asked: it evaluates them and publishes.
       known: `[K]` int64, indices of those that others have evaluated.
-      wdl, priors, bounds: of these, as in `Evaluation`; bounds only if any is proven.
+      said: of these.
     """
 
     mine: NDArray[np.bool_]
     known: NDArray[np.int64]
-    wdl: NDArray[np.float32]
-    priors: NDArray[np.float32]
-    bounds: NDArray[np.int8] | None
+    said: Evaluation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Publish:
-    """What a worker has evaluated, as the evaluator said it.
+    """What a worker has evaluated, as the evaluator said it, and the seconds that it took."""
 
-    Attributes:
-      words: `[B, 10]`. moves, offsets: as in `PositionBatch`.
-      wdl, priors, bounds: as in `Evaluation`.
-      seconds: that it took.
-    """
-
-    words: Words
-    moves: NDArray[np.uint16]
-    offsets: NDArray[np.int64]
-    wdl: NDArray[np.float32]
-    priors: NDArray[np.float32]
-    bounds: NDArray[np.int8] | None
+    batch: PositionBatch
+    said: Evaluation
     seconds: float
 
 

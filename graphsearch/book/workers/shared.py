@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import EvaluatorError, StoreError
+from ...errors import EvaluatorError
 from ...evaluators.kinds import EXTERNAL
 from ...evaluators.pool.throughput import Throughput
-from ...evaluators.pool.worker import compiled_once
-from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch, calls_kernels, checked, close
+from ...evaluators.pool.worker import compiling_alone
+from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch, checked, close
 from ...record.provenance import EvaluatorIdentity
 from ...workers import Pipe
 from .messages import Answers, Ask, Catchup, GiveBack, News, Publish
@@ -38,7 +36,6 @@ class SharedEvaluator:
         self.paid = 0
         self._ledger = ledger
         self._throughput = Throughput()
-        self._is_compiled = not calls_kernels(inner)
         self._speaking = threading.Lock()
 
     @property
@@ -63,7 +60,7 @@ class SharedEvaluator:
         waits = False
         while len(left):
             answers = self._ask(batch.words[left], waits)
-            found.take(left[answers.known], answers.wdl, answers.priors, answers.bounds)
+            found.take(left[answers.known], answers.said)
             self._evaluate(batch, left[answers.mine], found)
             is_open = ~answers.mine
             is_open[answers.known] = False
@@ -76,12 +73,7 @@ class SharedEvaluator:
 
     # ---------------------------------------------------------- the ledger
     def _ask(self, words: NDArray[np.uint64], waits: bool) -> Answers:
-        try:
-            with self._speaking:
-                self._ledger.send(Ask(words, waits))
-                answers = self._ledger.recv()
-        except (OSError, EOFError) as error:
-            raise EvaluatorError("the process that shares out positions is gone") from error
+        answers = self._say(Ask(words, waits), asks=True)
         assert isinstance(answers, Answers)
         return answers
 
@@ -89,22 +81,19 @@ class SharedEvaluator:
         """Returns what others have saved since this was last asked.
 
         Raises:
-          StoreError: if the other process is gone.
+          EvaluatorError: if the other process is gone.
         """
-        try:
-            with self._speaking:
-                self._ledger.send(Catchup())
-                news = self._ledger.recv()
-        except (OSError, EOFError) as error:
-            raise StoreError("the process that writes the file is gone") from error
+        news = self._say(Catchup(), asks=True)
         assert isinstance(news, News)
         return news
 
-    def _tell(self, message: Publish | GiveBack) -> None:
+    def _say(self, message: Ask | Catchup | Publish | GiveBack, *, asks: bool = False) -> object:
+        """Tells the ledger something; returns the reply if it `asks`."""
         try:
             with self._speaking:
                 self._ledger.send(message)
-        except OSError as error:
+                return self._ledger.recv() if asks else None
+        except (OSError, EOFError) as error:
             raise EvaluatorError("the process that shares out positions is gone") from error
 
     # ---------------------------------------------------------- evaluating
@@ -114,23 +103,13 @@ class SharedEvaluator:
         for first in range(0, len(rows), size):
             piece = rows[first : first + size]
             try:
-                part, answer, seconds = self._answer(batch, piece)
+                evaluated = self._evaluated(batch, piece)
             except BaseException:
-                self._tell(GiveBack(batch.words[rows[first:]]))
+                self._say(GiveBack(batch.words[rows[first:]]))
                 raise
             self.paid += len(piece)
-            self._tell(
-                Publish(
-                    words=part.words,
-                    moves=part.moves,
-                    offsets=part.offsets,
-                    wdl=answer.wdl,
-                    priors=answer.priors,
-                    bounds=answer.bounds,
-                    seconds=seconds,
-                )
-            )
-            found.take(piece, answer.wdl, answer.priors, answer.bounds)
+            self._say(evaluated)
+            found.take(piece, evaluated.said)
 
     def _piece(self, count: int) -> int:
         """Returns how many positions to evaluate at once: all, unless that takes long."""
@@ -138,14 +117,12 @@ class SharedEvaluator:
             return max(1, count)
         return max(1, min(count, int(PIECE_SECONDS / self._throughput.per_position)))
 
-    def _answer(
-        self, batch: PositionBatch, rows: NDArray[np.int64]
-    ) -> tuple[PositionBatch, Evaluation, float]:
-        """Returns some positions, what the evaluator itself says of them, checked, and the seconds."""
+    def _evaluated(self, batch: PositionBatch, rows: NDArray[np.int64]) -> Publish:
+        """Returns what the evaluator itself says of some positions, checked."""
         chosen = np.zeros(len(batch), bool)
         chosen[rows] = True
         part = batch.rows(chosen)
-        with self._compiling_alone():
+        with compiling_alone(self.inner):
             begin = time.perf_counter()
             said = self.inner.evaluate(part)
             seconds = time.perf_counter() - begin
@@ -153,17 +130,7 @@ class SharedEvaluator:
         self._throughput.learn(len(part), seconds, seconds)
         wdl, priors = np.asarray(said.wdl, np.float32), np.asarray(said.priors, np.float32)
         bounds = None if said.bounds is None else np.asarray(said.bounds, np.int8)
-        return part, Evaluation(wdl, priors, bounds), seconds
-
-    @contextmanager
-    def _compiling_alone(self) -> Iterator[None]:
-        """Lets one process at a time into its first evaluation, until kernels are compiled."""
-        if self._is_compiled:
-            yield
-            return
-        with compiled_once(f"pool-{self.inner.identity.kind}"):
-            yield
-        self._is_compiled = True
+        return Publish(part, Evaluation(wdl, priors, bounds), seconds)
 
 
 class _Found:
@@ -176,22 +143,16 @@ class _Found:
         self._bounds = np.tile(np.array([-1, 1], np.int8), (len(batch), 1))
         self._is_proven = False
 
-    def take(
-        self,
-        rows: NDArray[np.int64],
-        wdl: NDArray[np.float32],
-        priors: NDArray[np.float32],
-        bounds: NDArray[np.int8] | None,
-    ) -> None:
+    def take(self, rows: NDArray[np.int64], said: Evaluation) -> None:
         """Enters the answers of some rows, in ascending order."""
         if not len(rows):
             return
         chosen = np.zeros(len(self._wdl), bool)
         chosen[rows] = True
-        self._wdl[rows] = wdl
-        self._priors[np.repeat(chosen, np.diff(self._offsets))] = priors
-        if bounds is not None:
-            self._bounds[rows] = bounds
+        self._wdl[rows] = said.wdl
+        self._priors[np.repeat(chosen, np.diff(self._offsets))] = said.priors
+        if said.bounds is not None:
+            self._bounds[rows] = said.bounds
             self._is_proven = True
 
     def evaluation(self) -> Evaluation:

@@ -14,7 +14,6 @@ import queue
 import signal
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -119,7 +118,6 @@ class _Asker:
     def __init__(
         self, ray: Any, actor: Any, heard: Callable[[object], None], ended: Callable[[Exception | None], None]
     ) -> None:
-        self.last_heard = time.monotonic()
         self._ray, self._actor = ray, actor
         self._heard, self._ended = heard, ended
         self._errands: queue.SimpleQueue[object] = queue.SimpleQueue()

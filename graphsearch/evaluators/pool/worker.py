@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,6 @@ class Worker:
         self._make = make
         self._evaluator: Evaluator | None = None
         self._identity = ""
-        self._is_compiled = False
         self._place = own_place()
 
     def greet(self) -> Ready | Failure:
@@ -64,7 +63,7 @@ class Worker:
         """Evaluates some positions."""
         try:
             evaluator = self._ready()
-            with self._compiling_alone(evaluator):
+            with compiling_alone(evaluator):
                 begin = time.perf_counter()
                 found = evaluator.evaluate(writable(part))
                 seconds = time.perf_counter() - begin
@@ -86,16 +85,6 @@ class Worker:
             self._identity = self._evaluator.identity.as_json()
         return self._evaluator
 
-    @contextmanager
-    def _compiling_alone(self, evaluator: Evaluator) -> Iterator[None]:
-        """Lets one process of a machine at a time into its first evaluation, until kernels are compiled."""
-        if self._is_compiled or not calls_kernels(evaluator):
-            yield
-            return
-        with compiled_once(f"pool-{evaluator.identity.kind}"):
-            yield
-        self._is_compiled = True
-
 
 def writable(part: PositionBatch) -> PositionBatch:
     """Returns the part with arrays as every evaluator gets them; what Ray has unpickled is read-only.
@@ -107,6 +96,11 @@ def writable(part: PositionBatch) -> PositionBatch:
         np.require(part.moves, requirements=["C", "W"]),
         np.require(part.offsets, requirements=["C", "W"]),
     )
+
+
+def compiling_alone(evaluator: Evaluator) -> AbstractContextManager[None]:
+    """Lets one process of a machine at a time evaluate, until the evaluator's kernels are compiled."""
+    return compiled_once(f"pool-{evaluator.identity.kind}") if calls_kernels(evaluator) else nullcontext()
 
 
 @contextmanager

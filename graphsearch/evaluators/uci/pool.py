@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -83,7 +82,6 @@ class EngineTask:
         lost: Callable[[str], None],
     ) -> None:
         self.pid = 0
-        self.last_heard = time.monotonic()
         self.engine: UciEngine | None = None
         self._loop, self._started, self._question = loop, started, question
         self._heard, self._lost = heard, lost

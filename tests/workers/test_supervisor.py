@@ -12,7 +12,10 @@ from math import inf
 import pytest
 
 from graphsearch.errors import EvaluatorError, GraphSearchError
-from graphsearch.workers import Beat, Child, Failure, Job, JobSupervisor, Leave, Part, Pipe, Ready, Seat
+from graphsearch.workers.child import Child, Pipe
+from graphsearch.workers.jobs import Job, JobSupervisor, Part
+from graphsearch.workers.messages import Beat, Failure, Leave, Ready
+from graphsearch.workers.supervisor import Seat
 
 from ..conftest import ROOT
 from ..support.pools import is_alive, until

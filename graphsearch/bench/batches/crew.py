@@ -11,8 +11,9 @@ from math import inf
 from types import TracebackType
 
 from ...errors import GraphSearchError
-from ...workers import Assignment, Child, Failure, Leave, Pipe, Ready, Seat, Supervisor
-from ...workers.messages import own_place
+from ...workers.child import Child, Pipe
+from ...workers.messages import Failure, Leave, Ready, own_place
+from ...workers.supervisor import Assignment, Seat, Supervisor
 from .price import Prices, PriceTask, compare
 
 

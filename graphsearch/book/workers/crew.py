@@ -9,7 +9,9 @@ from math import inf
 
 from ...errors import GraphSearchError
 from ...record.node import RecordBatch
-from ...workers import Assignment, Child, Failure, Seat, Supervisor, failure_of
+from ...workers.child import Child
+from ...workers.messages import Failure, failure_of
+from ...workers.supervisor import Assignment, Seat, Supervisor
 from ..desk import Outcome, Task
 from .leases import Lease
 from .ledger import Holder, Ledger

@@ -13,7 +13,8 @@ from ...record.provenance import EvaluatorIdentity
 from ...store.file import sql_errors
 from ...store.reading import OnDamage, Reader
 from ...store.store import Store
-from ...workers import Failure, Pipe
+from ...workers.child import Pipe
+from ...workers.messages import Failure
 from .messages import Saved
 
 

@@ -15,7 +15,7 @@ from ...evaluators.pool.throughput import Throughput
 from ...evaluators.pool.worker import compiling_alone
 from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch, checked, close
 from ...record.provenance import EvaluatorIdentity
-from ...workers import Pipe
+from ...workers.child import Pipe
 from .messages import Answers, Ask, Catchup, GiveBack, News, Publish
 
 PIECE_SECONDS = 2.0  # of evaluations until they are published: what is lost with a worker, and waited for

@@ -21,8 +21,9 @@ from ...position.board import check
 from ...search.loop import analyze
 from ...search.params import Limits, SearchParams
 from ...search.results import SearchResult
-from ...workers import Beat, Leave, Pipe, Ready, end_at_once, failure_of
-from ...workers.messages import own_place
+from ...workers.child import Pipe
+from ...workers.messages import Beat, Leave, Ready, failure_of, own_place
+from ...workers.process import end_at_once
 from ..desk import UNFINISHED, Task
 from .messages import Errand, Finished
 from .remote import SharedStore

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from ...errors import EvaluatorError, InvalidParameterError
-from ...workers import Failure, Leave
+from ...workers.messages import Failure, Leave
 from .worker import Make, Worker
 
 PROBE_SECONDS = 5.0  # for an address to answer; Ray itself tries for minutes

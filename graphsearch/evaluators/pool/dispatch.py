@@ -17,7 +17,9 @@ import numpy as np
 
 from ...errors import EvaluatorError
 from ...position.board import unpack
-from ...workers import Failure, Job, JobSupervisor, Part, Seat, WorkerHandle
+from ...workers.jobs import Job, JobSupervisor, Part
+from ...workers.messages import Failure
+from ...workers.supervisor import Seat, WorkerHandle
 from ..protocol import Evaluation, PositionBatch
 from .throughput import Throughput
 from .worker import PartEvaluation

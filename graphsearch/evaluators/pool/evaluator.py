@@ -7,7 +7,7 @@ import weakref
 
 from ...errors import EvaluatorError, InvalidParameterError
 from ...record.provenance import EvaluatorIdentity
-from ...workers import cores_per_worker
+from ...workers.process import cores_per_worker
 from ..kinds import EXTERNAL
 from ..protocol import Evaluation, PositionBatch
 from .dispatch import Dispatcher, Site

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from ...workers import Child, cores_per_worker
-from ...workers.process import ADVICE
+from ...workers.child import Child
+from ...workers.process import ADVICE, cores_per_worker
 from .worker import Make, serve
 
 

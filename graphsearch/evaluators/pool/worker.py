@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...workers import Failure, Leave, Pipe, Ready, failure_of
-from ...workers.messages import own_place
+from ...workers.child import Pipe
+from ...workers.messages import Failure, Leave, Ready, failure_of, own_place
 from ..protocol import Evaluator, PositionBatch, calls_kernels, close
 
 Make = Callable[[], Evaluator]

@@ -23,7 +23,9 @@ import chess
 import chess.engine
 
 from ...errors import EvaluatorError
-from ...workers import Failure, Job, JobSupervisor, Leave, Part, Ready, Seat, failure_of
+from ...workers.jobs import Job, JobSupervisor, Part
+from ...workers.messages import Failure, Leave, Ready, failure_of
+from ...workers.supervisor import Seat
 from .ask import EngineAnswer, Question
 from .engine import EngineFailureError, UciEngine, failure
 from .program import Program

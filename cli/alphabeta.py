@@ -14,7 +14,8 @@ import typer
 from graphsearch.errors import CapacityError, UnsavedError
 
 from .alphabeta_view import iteration_display, result_view, summary
-from .options import Game, Json, Moves, Ply, Position, given_position
+from .commands import command
+from .options import Json, PositionOptions, StoreToSave
 from .output import compiling, print_json, print_view, say
 from .render import count, size
 from .signals import StopSignals
@@ -25,92 +26,79 @@ if TYPE_CHECKING:
     from graphsearch.alphabeta.limits import DepthLimits
     from graphsearch.alphabeta.outcome import AlphaBetaResult
 
-DEFAULT_HASH_MB = 256
 LEFT_OUT_SHARE = 0.01  # of a file's entries; full buckets leave fewer out of a table with room
 MAX_PROBLEMS = 5  # of a damaged file that are shown; `store verify` lists all
 _STOPPING = "Stopping: saving what is known...\n"
 
-EXAMPLES = """\b
-Examples:
-  graphsearch alphabeta startpos --depth 8 --store first.graph
-  graphsearch alphabeta startpos --moves "e4 e5" --depth 7 --json
-  graphsearch alphabeta startpos --depth 6 --window -50 50
-  graphsearch alphabeta startpos --seconds 10 --store first.graph
-"""
-
-Depth = Annotated[
-    int | None,
-    typer.Option("--depth", metavar="D", help="Search D plies, 1 to 126; else until another limit."),
-]
-Seconds = Annotated[
-    float | None, typer.Option("--seconds", "--time", metavar="S", help="Stop after S seconds.")
-]
-Nodes = Annotated[
-    int | None, typer.Option("--nodes", metavar="N", help="Stop after N nodes, quiescence included.")
-]
-Window = Annotated[
-    tuple[float, float] | None,
-    typer.Option(
-        "--window",
-        metavar="A B",
-        help="Alpha and beta of the last iteration, in centipawns for the side to move, rounded to 0.1: "
-        "values outside are only known as at most A or at least B.",
-    ),
-]
-StoreFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--store", metavar="FILE", help="The graph file to go on from and save to; made if missing."
-    ),
-]
-Hash = Annotated[
-    int,
-    typer.Option(
-        "--hash", metavar="MB", min=1, max=1 << 20, help="Most memory for transposition entries, in MB."
-    ),
-]
-NoGraph = Annotated[
-    bool,
-    typer.Option("--no-graph", help="Leave the file's positions aside: only its entries are used."),
-]
-Compare = Annotated[
-    bool,
-    typer.Option(
-        "--compare",
-        help="Search once more without file and graph, within the same limits, and tell how many nodes that "
-        "takes.",
-    ),
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What one call asks for, checked."""
+    """The options of one call."""
 
+    depth: Annotated[
+        int | None,
+        typer.Option("--depth", metavar="D", help="Search D plies, 1 to 126; else until another limit."),
+    ] = None
+    position: PositionOptions
+    store: StoreToSave = None
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", "--time", metavar="S", help="Stop after S seconds.")
+    ] = None
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", metavar="N", help="Stop after N nodes, quiescence included.")
+    ] = None
+    window: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            "--window",
+            metavar="A B",
+            help="Alpha and beta of the last iteration, in centipawns for the side to move, rounded to 0.1: "
+            "values outside are only known as at most A or at least B.",
+        ),
+    ] = None
+    hash_mb: Annotated[
+        int,
+        typer.Option(
+            "--hash", metavar="MB", min=1, max=1 << 20, help="Most memory for transposition entries, in MB."
+        ),
+    ] = 256
+    no_graph: Annotated[
+        bool,
+        typer.Option("--no-graph", help="Leave the file's positions aside: only its entries are used."),
+    ] = False
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help="Search once more without file and graph, within the same limits, and tell how many nodes "
+            "that takes.",
+        ),
+    ] = False
+    json: Json = False
+
+    @property
+    def table_bytes(self) -> int:
+        """The most memory for transposition entries."""
+        return self.hash_mb << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a request asks for, checked."""
+
+    request: Request
     board: chess.Board
     limits: DepthLimits
-    store: Path | None
-    table_bytes: int
-    use_graph: bool
-    compare: bool
-    json: bool
 
 
-def alphabeta(
-    position: Position,
-    depth: Depth = None,
-    moves: Moves = None,
-    game: Game = None,
-    ply: Ply = None,
-    store: StoreFile = None,
-    seconds: Seconds = None,
-    nodes: Nodes = None,
-    window: Window = None,
-    hash_mb: Hash = DEFAULT_HASH_MB,
-    no_graph: NoGraph = False,
-    compare: Compare = False,
-    json: Json = False,
-) -> None:
+@command(
+    "Search a position to a fixed depth; keep what that proved in a graph file.",
+    "graphsearch alphabeta startpos --depth 8 --store first.graph",
+    'graphsearch alphabeta startpos --moves "e4 e5" --depth 7 --json',
+    "graphsearch alphabeta startpos --depth 6 --window -50 50",
+    "graphsearch alphabeta startpos --seconds 10 --store first.graph",
+)
+def alphabeta(request: Request) -> None:
     """Search a position to a fixed depth by alpha-beta, with the built-in evaluation.
 
     With --store it begins where the file's transposition entries end, orders moves by the visits and priors
@@ -122,28 +110,23 @@ def alphabeta(
     lower (at least the value) or upper. `known` is what the file knew; `nodes_alone` and `nodes_saved` are
     null without --compare, or if a limit ended that search first.
     """
-    if depth is None and seconds is None and nodes is None:
+    if (request.depth, request.seconds, request.nodes) == (None, None, None):
         raise typer.BadParameter("say how deep with --depth, or when to stop with --seconds or --nodes")
-    from graphsearch.alphabeta.limits import MOST_DEPTH, DepthLimits
-
-    limits = DepthLimits(
-        depth=MOST_DEPTH if depth is None else depth,
-        window=_thousandths(window),
-        nodes=nodes,
-        seconds=seconds,
-    )
-    request = Request(
-        board=given_position(position, moves, game, ply),
-        limits=limits,
-        store=store,
-        table_bytes=hash_mb << 20,
-        use_graph=not no_graph,
-        compare=compare,
-        json=json,
-    )
-    code = _run(request)
+    limits = _limits(request)
+    code = _run(Job(request, request.position.board(), limits))
     if code:
         raise typer.Exit(code)
+
+
+def _limits(request: Request) -> DepthLimits:
+    from graphsearch.alphabeta.limits import MOST_DEPTH, DepthLimits
+
+    return DepthLimits(
+        depth=MOST_DEPTH if request.depth is None else request.depth,
+        window=_thousandths(request.window),
+        nodes=request.nodes,
+        seconds=request.seconds,
+    )
 
 
 def _thousandths(window: tuple[float, float] | None) -> tuple[int, int] | None:
@@ -165,40 +148,40 @@ def _thousandths(window: tuple[float, float] | None) -> tuple[int, int] | None:
     return alpha, beta
 
 
-def _run(request: Request) -> int:
+def _run(job: Job) -> int:
     """Returns the exit code: 0, or 128 + the signal that ended the search."""
     with StopSignals(_STOPPING) as signals:
         try:
-            result = _search(request, signals)
+            result = _search(job, signals)
         except UnsavedError as error:  # what was found is still worth printing
             if error.result is not None:
-                _print_answer(request, error.result)
+                _print_answer(job, error.result)
             raise
-        if request.compare:
-            result = replace(result, alone=_alone(request, result, signals))
-        _print_answer(request, result)
-        for line in _epilogue(request, result):
+        if job.request.compare:
+            result = replace(result, alone=_alone(job, result, signals))
+        _print_answer(job, result)
+        for line in _epilogue(job, result):
             say(line)
         return signals.exit_code
 
 
-def _search(request: Request, signals: StopSignals) -> AlphaBetaResult:
+def _search(job: Job, signals: StopSignals) -> AlphaBetaResult:
     """Returns the result of the search, when all of it is saved and the file is closed."""
     from graphsearch.alphabeta.session import search_to_depth
     from graphsearch.graph.graph import Graph
 
     _compile()
-    with Graph.open_unevaluated(request.store) as graph:
-        with _room_for_table(request):
-            graph.use_entries(request.table_bytes)
+    with Graph.open_unevaluated(job.request.store) as graph:
+        with _room_for_table(job):
+            graph.use_entries(job.request.table_bytes)
         signals.arm()
-        with iteration_display(request.board, signals) as show:
+        with iteration_display(job.board, signals) as show:
             return search_to_depth(
                 graph,
-                request.board,
-                request.limits,
-                table_bytes=request.table_bytes,
-                use_graph=request.use_graph,
+                job.board,
+                job.limits,
+                table_bytes=job.request.table_bytes,
+                use_graph=not job.request.no_graph,
                 on_depth=show.iteration,
                 on_progress=show.progress,
                 stop=signals.stop,
@@ -206,13 +189,13 @@ def _search(request: Request, signals: StopSignals) -> AlphaBetaResult:
 
 
 @contextmanager
-def _room_for_table(request: Request) -> Iterator[None]:
+def _room_for_table(job: Job) -> Iterator[None]:
     """Says which option asks for too much, if there is no memory for the table of entries."""
     try:
         yield
     except MemoryError:
         raise CapacityError(
-            f"--hash {request.table_bytes >> 20}: there is no memory for a table of so many MB; ask for less"
+            f"--hash {job.request.hash_mb}: there is no memory for a table of so many MB; ask for less"
         ) from None
 
 
@@ -229,23 +212,23 @@ def _compile() -> None:
         nodes_within(chess.Board(), DepthLimits(depth=2), table_bytes=0, stop=threading.Event())
 
 
-def _alone(request: Request, result: AlphaBetaResult, signals: StopSignals) -> int | None:
+def _alone(job: Job, result: AlphaBetaResult, signals: StopSignals) -> int | None:
     """Returns the nodes of the same search without file and graph; None if a limit ended that first."""
     from graphsearch.alphabeta.alone import limits_alone, nodes_within
 
     if not result.depth or signals.stop.is_set():
         return None
-    limits = limits_alone(request.limits, result)
+    limits = limits_alone(job.limits, result)
     say("Searching once more without the file, to compare...")
-    with _room_for_table(request):
-        nodes = nodes_within(request.board, limits, table_bytes=request.table_bytes, stop=signals.stop)
+    with _room_for_table(job):
+        nodes = nodes_within(job.board, limits, table_bytes=job.request.table_bytes, stop=signals.stop)
     if nodes is None and not signals.stop.is_set():
         say(f"Without the file depth {limits.depth} was not reached within the limits; nothing to compare.")
     return nodes
 
 
-def _print_answer(request: Request, result: AlphaBetaResult) -> None:
-    if request.json:
+def _print_answer(job: Job, result: AlphaBetaResult) -> None:
+    if job.request.json:
         print_json(result.as_dict())
     else:
         print_view(lambda width: result_view(result, width))
@@ -254,7 +237,7 @@ def _print_answer(request: Request, result: AlphaBetaResult) -> None:
         sys.stdout.flush()
 
 
-def _epilogue(request: Request, result: AlphaBetaResult) -> list[str]:
+def _epilogue(job: Job, result: AlphaBetaResult) -> list[str]:
     """Returns what to know afterwards: what was reused, what was saved, and what went wrong with the file."""
     report = result.report
     lines = [f"Damaged and left out: {problem}" for problem in report.problems[:MAX_PROBLEMS]]
@@ -270,10 +253,10 @@ def _epilogue(request: Request, result: AlphaBetaResult) -> list[str]:
             "The search ended because another program reads an old state of the file, which keeps its "
             "write-ahead log growing; close that program and go on."
         )
-    if request.store is None:
+    if job.request.store is None:
         lines.append("Nothing was saved; with --store FILE the next search goes on from here.")
     else:
-        lines.append(_saved(request.store))
+        lines.append(_saved(job.request.store))
     return lines
 
 

@@ -4,37 +4,18 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from graphsearch.errors import UnsavedError
 
+from .commands import command, command_line
 from .live import progress_display
-from .options import (
-    Evaluator,
-    EvaluatorChoice,
-    EvaluatorOption,
-    Game,
-    Json,
-    Moves,
-    Ply,
-    Policy,
-    Pool,
-    Position,
-    Ram,
-    SyzygyPath,
-    Value,
-    chosen_evaluator,
-    closing,
-    given_position,
-    graph_ram,
-)
+from .options import EvaluatorOptions, Json, PositionOptions, Ram, StoreToSave, closing, graph_ram
 from .output import announce_compile, print_json, print_view, say
 from .render import count, node_view, size
-from .resume import command_line
 from .signals import StopSignals
 
 if TYPE_CHECKING:
@@ -45,145 +26,70 @@ if TYPE_CHECKING:
     from graphsearch.search.results import SearchResult
 
 MAX_MOVES = 218  # no position has more
-DEFAULT_MULTIPV = 5
 MAX_PROBLEMS = 5  # of a damaged file that are shown; `store verify` lists all
-
-EXAMPLES = """\b
-Examples:
-  graphsearch analyze startpos --time 10 --store first.graph
-  graphsearch analyze startpos --moves "e4 e5 Nf3" --visits 1000 --json
-  graphsearch analyze "8/8/8/8/4k3/8/4P3/4K3 w - - 0 1" --evaluations 5000
-  graphsearch analyze games.pgn --game 2 --ply 30 --time 10 --store first.graph
-"""
-
-Store = Annotated[
-    Path | None,
-    typer.Option(
-        "--store", metavar="FILE", help="The graph file to go on from and save to; made if missing."
-    ),
-]
-Visits = Annotated[
-    int | None, typer.Option("--visits", metavar="N", help="Stop after N more visits of the position.")
-]
-Evaluations = Annotated[
-    int | None, typer.Option("--evaluations", metavar="N", help="Stop after N evaluations.")
-]
-Seconds = Annotated[float | None, typer.Option("--time", metavar="S", help="Stop after S seconds.")]
-Batch = Annotated[
-    int | None, typer.Option("--batch", metavar="N", help="Leaves evaluated together (MinibatchSize).")
-]
-Gather = Annotated[
-    str | None,
-    typer.Option(
-        "--gather",
-        metavar="NAME",
-        help="How batches are filled: flow (the default), classic, budget or exclude (Gather).",
-    ),
-]
-MultiPv = Annotated[
-    int,
-    typer.Option("--multipv", metavar="K", min=0, help="How many moves the table has; 0: all. JSON has all."),
-]
-Param = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--param", metavar="NAME=VALUE", help="A search parameter such as CPuct=2; may be repeated."
-    ),
-]
-
-
-SearchMoves = Annotated[
-    str | None,
-    typer.Option(
-        "--searchmoves",
-        metavar="MOVES",
-        help='Search only these moves of the position: "e4 d4" or "e2e4 d2d4".',
-    ),
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The options of one call, under the names that the command line gives them."""
+    """The options of one call."""
 
-    position: str
-    moves: str | None
-    game: int | None
-    ply: int | None
-    store: Path | None
-    visits: int | None
-    evaluations: int | None
-    time: float | None
-    batch: int | None
-    gather: str | None
-    ram: str | None
-    multipv: int
-    evaluator: str | None
-    policy: str | None
-    value: str | None
-    evaluator_option: tuple[str, ...]
-    syzygy: str | None
-    pool: str | None
-    param: tuple[str, ...]
-    searchmoves: str | None
-    json: bool
+    position: PositionOptions
+    store: StoreToSave = None
+    visits: Annotated[
+        int | None, typer.Option("--visits", metavar="N", help="Stop after N more visits of the position.")
+    ] = None
+    evaluations: Annotated[
+        int | None, typer.Option("--evaluations", metavar="N", help="Stop after N evaluations.")
+    ] = None
+    time: Annotated[float | None, typer.Option("--time", metavar="S", help="Stop after S seconds.")] = None
+    batch: Annotated[
+        int | None, typer.Option("--batch", metavar="N", help="Leaves evaluated together (MinibatchSize).")
+    ] = None
+    gather: Annotated[
+        str | None,
+        typer.Option(
+            "--gather",
+            metavar="NAME",
+            help="How batches are filled: flow (the default), classic, budget or exclude (Gather).",
+        ),
+    ] = None
+    ram: Ram = None
+    multipv: Annotated[
+        int,
+        typer.Option(
+            "--multipv", metavar="K", min=0, help="How many moves the table has; 0: all. JSON has all."
+        ),
+    ] = 5
+    evaluator: EvaluatorOptions
+    param: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param", metavar="NAME=VALUE", help="A search parameter such as CPuct=2; may be repeated."
+        ),
+    ] = None
+    searchmoves: Annotated[
+        str | None,
+        typer.Option(
+            "--searchmoves",
+            metavar="MOVES",
+            help='Search only these moves of the position: "e4 d4" or "e2e4 d2d4".',
+        ),
+    ] = None
+    json: Json = False
 
-    @property
-    def choice(self) -> EvaluatorChoice:
-        """The evaluator's options."""
-        return EvaluatorChoice(**{f.name: getattr(self, f.name) for f in fields(EvaluatorChoice)})
 
-
-def analyze(
-    position: Position,
-    moves: Moves = None,
-    game: Game = None,
-    ply: Ply = None,
-    store: Store = None,
-    visits: Visits = None,
-    evaluations: Evaluations = None,
-    time: Seconds = None,
-    batch: Batch = None,
-    gather: Gather = None,
-    ram: Ram = None,
-    multipv: MultiPv = DEFAULT_MULTIPV,
-    evaluator: Evaluator = None,
-    policy: Policy = None,
-    value: Value = None,
-    evaluator_option: EvaluatorOption = None,
-    syzygy: SyzygyPath = None,
-    pool: Pool = None,
-    param: Param = None,
-    searchmoves: SearchMoves = None,
-    json: Json = False,
-) -> None:
+@command(
+    "Search a position; go on from a graph file, save to it.",
+    "graphsearch analyze startpos --time 10 --store first.graph",
+    'graphsearch analyze startpos --moves "e4 e5 Nf3" --visits 1000 --json',
+    'graphsearch analyze "8/8/8/8/4k3/8/4P3/4K3 w - - 0 1" --evaluations 5000',
+    "graphsearch analyze games.pgn --game 2 --ply 30 --time 10 --store first.graph",
+)
+def analyze(request: Request) -> None:
     """Search a position and print the best lines; with --store, go on from a graph file and save to it.
 
     It stops at the first limit reached, or at Ctrl-C. A limit adds to what the file already holds.
     """
-    request = Request(
-        position=position,
-        moves=moves,
-        game=game,
-        ply=ply,
-        store=store,
-        visits=visits,
-        evaluations=evaluations,
-        time=time,
-        batch=batch,
-        gather=gather,
-        ram=ram,
-        multipv=multipv,
-        evaluator=evaluator,
-        policy=policy,
-        value=value,
-        evaluator_option=tuple(evaluator_option or ()),
-        syzygy=syzygy,
-        pool=pool,
-        param=tuple(param or ()),
-        searchmoves=searchmoves,
-        json=json,
-    )
     code = _run(request)
     if code:
         raise typer.Exit(code)
@@ -204,7 +110,7 @@ class Job:
 def _job(request: Request) -> Job:
     from graphsearch.evaluators.protocol import close
 
-    evaluator, others = chosen_evaluator(request.choice, list(request.param))
+    evaluator, others = request.evaluator.create(request.param or ())
     try:
         return _checked_job(request, evaluator, others)
     except BaseException:
@@ -221,7 +127,7 @@ def _checked_job(request: Request, evaluator: EvaluatorObject, others: list[str]
             others.append(f"{name}={value}")
     params = SearchParams.from_options(others)
     limits = Limits(visits=request.visits, evaluations=request.evaluations, seconds=request.time)
-    board = given_position(request.position, request.moves, request.game, request.ply)
+    board = request.position.board()
     listed = None if request.searchmoves is None else tuple(read_moves(board, request.searchmoves))
     return Job(evaluator, board, limits, params, graph_ram(request.ram), listed or ())
 
@@ -337,16 +243,9 @@ def _epilogue(request: Request, result: SearchResult) -> list[str]:
     else:
         held = size(file_bytes(request.store))
         lines.append(f"Saved: {request.store} holds {count(result.nodes, 'node')} ({held}).")
-    if request.evaluator in (None, "builtin") and request.policy is None and request.value is None:
+    chosen = request.evaluator
+    if chosen.evaluator in (None, "builtin") and chosen.policy is None and chosen.value is None:
         lines.append("Evaluated by the built-in evaluator; stronger ones can be plugged in.")
     if request.store is not None:
-        lines.append(f"Resume with: {resume_command(request)}")
+        lines.append(f"Resume with: {command_line('analyze', request)}")
     return lines
-
-
-def resume_command(request: Request) -> str:
-    """Returns the command line that goes on with this search, quoted for a shell."""
-    options = {f.name: getattr(request, f.name) for f in fields(request) if f.name != "position"}
-    if request.multipv == DEFAULT_MULTIPV:
-        del options["multipv"]
-    return command_line("analyze", request.position, options)

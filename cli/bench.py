@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .bench_batches import bench_batches, plan_of
+from .bench_batches import BatchesOptions, bench_batches
+from .commands import command, named_values
 from .options import Json, graph_ram
 from .output import compiling, print_json, say
 from .perft import interruptible
 from .render import rate
 from .signals import StopSignals
-
-EXAMPLES = """\b
-Examples:
-  graphsearch bench
-  graphsearch bench --json > figures.json
-  graphsearch bench --offload --json
-  graphsearch bench --batches --plot batches.png
-"""
 
 _LINES = {  # JSON name -> what it is called in the table
     "nodes": "nodes in the graph",
@@ -58,7 +50,15 @@ _OFFLOAD_LINES = {
 _BYTES = ("ram_budget", "peak_rss", "peak_rss_100us", "rss_before_opening", "resident_bytes")
 
 
+@command(
+    "Measure this machine.",
+    "graphsearch bench",
+    "graphsearch bench --json > figures.json",
+    "graphsearch bench --offload --json",
+    "graphsearch bench --batches --plot batches.png",
+)
 def bench(
+    *,
     nodes: Annotated[
         int | None,
         typer.Option(
@@ -95,71 +95,19 @@ def bench(
             "in quality at equal evaluations: about five minutes on two cores; it says what it leaves out.",
         ),
     ] = False,
-    full: Annotated[
-        bool, typer.Option("--full", help="With --batches: measure all of it, which takes hours.")
-    ] = False,
-    plot: Annotated[
-        Path | None,
-        typer.Option("--plot", metavar="FILE", help="With --batches: draw the figures too, as FILE.png."),
-    ] = None,
-    evaluator: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--evaluator",
-            metavar="NAME",
-            help="With --batches: measure with one more evaluator than uniform and builtin; may be repeated.",
-        ),
-    ] = None,
-    positions: Annotated[
-        int | None,
-        typer.Option(
-            "--positions",
-            metavar="N",
-            min=0,
-            help="With --batches: compare searches on at most so many positions, 0 for none: it takes less "
-            "time, and the errors are larger.",
-        ),
-    ] = None,
-    reference: Annotated[
-        Path | None,
-        typer.Option(
-            "--reference",
-            metavar="FILE",
-            exists=True,
-            dir_okay=False,
-            help="With --batches: positions to compare searches on, as JSON lines with fen and bestmove "
-            "(of a strong engine), gzip'ed or not; else made ones, whose best moves nobody knows.",
-        ),
-    ] = None,
-    epd: Annotated[
-        Path | None,
-        typer.Option(
-            "--epd",
-            metavar="FILE",
-            exists=True,
-            dir_okay=False,
-            help="With --batches: problems to solve, as EPD lines with bm.",
-        ),
-    ] = None,
+    chosen: BatchesOptions,
     json: Json = False,
 ) -> None:
     """Measure move generation, search, memory and file, per CPU-second of the process."""
     if ram is not None and not offload:
         raise typer.BadParameter("it goes with --offload", param_hint="--ram")
-    own = {
-        "--plot": plot,
-        "--evaluator": evaluator or None,
-        "--positions": positions,
-        "--reference": reference,
-    }
-    for name, value in {**own, "--epd": epd, "--full": full or None}.items():
-        if value is not None and not batches:
+    for name in named_values(chosen):
+        if not batches:
             raise typer.BadParameter("it goes with --batches", param_hint=name)
     if batches and offload:
         raise typer.BadParameter("it does not go with --offload", param_hint="--batches")
     if batches:
-        plan = plan_of(evaluator or [], nodes, positions, (reference, epd), full=full)
-        bench_batches(plan, plot=plot, json=json)
+        bench_batches(chosen, nodes, json=json)
         return
     figures = _offload(nodes, ram) if offload else _in_memory(nodes)
     if json:

@@ -7,12 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import EvaluatorChoice, chosen_evaluator, closing
+from .options import EvaluatorOptions, closing
 from .output import compiling, console, print_json, say
 from .render import rate
 from .signals import StopSignals
@@ -30,10 +31,84 @@ LARGE_COUNT = 100_000
 NAME_WIDTH, BATCH_WIDTH = 11, 8
 
 
-def bench_batches(plan: Plan, *, plot: Path | None, json: bool) -> None:
-    """Runs the measurements and prints them; the plot's name and library are checked before."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchesOptions:
+    """What `bench --batches` measures."""
+
+    full: Annotated[
+        bool, typer.Option("--full", help="With --batches: measure all of it, which takes hours.")
+    ] = False
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", metavar="FILE", help="With --batches: draw the figures too, as FILE.png."),
+    ] = None
+    evaluator: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--evaluator",
+            metavar="NAME",
+            help="With --batches: measure with one more evaluator than uniform and builtin; may be repeated.",
+        ),
+    ] = None
+    positions: Annotated[
+        int | None,
+        typer.Option(
+            "--positions",
+            metavar="N",
+            min=0,
+            help="With --batches: compare searches on at most so many positions, 0 for none: it takes less "
+            "time, and the errors are larger.",
+        ),
+    ] = None
+    reference: Annotated[
+        Path | None,
+        typer.Option(
+            "--reference",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="With --batches: positions to compare searches on, as JSON lines with fen and bestmove "
+            "(of a strong engine), gzip'ed or not; else made ones, whose best moves nobody knows.",
+        ),
+    ] = None
+    epd: Annotated[
+        Path | None,
+        typer.Option(
+            "--epd",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="With --batches: problems to solve, as EPD lines with bm.",
+        ),
+    ] = None
+
+    def plan(self, nodes: int | None) -> Plan:
+        """Returns what to measure, on graphs of up to so many nodes.
+
+        Raises:
+          typer.BadParameter: for an unknown evaluator.
+        """
+        for name in self.evaluator or ():
+            made, _ = EvaluatorOptions(evaluator=name).create()
+            with closing(made):
+                pass
+        from graphsearch.bench.batches import plan
+
+        return plan.Plan(
+            evaluators=tuple(dict.fromkeys(("uniform", "builtin", *(self.evaluator or ())))),
+            nodes=nodes or plan.NODES,
+            efforts=plan.FULL if self.full else plan.FIVE_MINUTES,
+            positions=self.positions,
+            reference=self.reference,
+            epd=self.epd,
+        )
+
+
+def bench_batches(options: BatchesOptions, nodes: int | None, *, json: bool) -> None:
+    """Takes the measurements and prints them; the plot's name and library are checked before."""
     from graphsearch.bench.batches.report import run
 
+    plan, plot = options.plan(nodes), options.plot
     if plot is not None:
         _check_plot(plot)
     for what in plan.left_out():
@@ -51,35 +126,6 @@ def bench_batches(plan: Plan, *, plot: Path | None, json: bool) -> None:
     print(found["machine"])
     for line in tables(found["rows"]):
         print(line)
-
-
-def plan_of(
-    evaluators: Sequence[str],
-    nodes: int | None,
-    positions: int | None,
-    files: tuple[Path | None, Path | None],
-    *,
-    full: bool,
-) -> Plan:
-    """Returns the plan of the options; the files are the reference and the problems.
-
-    Raises:
-      typer.BadParameter: for an evaluator that there is not.
-    """
-    for name in evaluators:
-        made, _ = chosen_evaluator(EvaluatorChoice(evaluator=name))
-        with closing(made):
-            pass
-    from graphsearch.bench.batches import plan
-
-    return plan.Plan(
-        evaluators=tuple(dict.fromkeys(("uniform", "builtin", *evaluators))),
-        nodes=nodes or plan.NODES,
-        efforts=plan.FULL if full else plan.FIVE_MINUTES,
-        positions=positions,
-        reference=files[0],
-        epd=files[1],
-    )
 
 
 def _check_plot(path: Path) -> None:

@@ -8,53 +8,31 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import book_queue, book_todo
+from . import book_queue, book_todo, program_name
 from .book_live import build_display
 from .book_views import position_lines, report_lines, runs_table, status_lines, verdicts_table
-from .options import Game, Json, Moves, Ply, Position, Ram, given_position, graph_ram
-from .output import FAILED, Group, compiling, print_json, print_view, say, say_if_unfinished
-from .program import program_name
+from .commands import command, group
+from .options import Json, PositionOptions, Ram, StoreOption, graph_ram
+from .output import FAILED, compiling, print_json, print_view, say, say_if_unfinished
 from .signals import StopSignals
 
 if TYPE_CHECKING:
     from graphsearch.book.build import BuildReport
 
-app = typer.Typer(
-    cls=Group,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Build opening books in a graph file, and ask why they are what they are.",
-)
-
-BUILD_EXAMPLES = """\b
-Examples:
-  graphsearch book build white.toml --store books.graph --time 3600
-  graphsearch book build white.toml --store books.graph --forever --workers 4
-"""
-STATUS_EXAMPLES = """\b
-Examples:
-  graphsearch book status --store books.graph
-  graphsearch book status --store books.graph --book white --json
-"""
-WHY_EXAMPLES = """\b
-Examples:
-  graphsearch book why startpos --moves "1. d4" --store books.graph
-  graphsearch book why startpos --moves "1. d4 d5 2. c4" --store books.graph --book white --json
-"""
-
 Config = Annotated[
     Path,
     typer.Argument(metavar="BOOK.toml", help="What the book is to be (docs/books.md).", show_default=False),
-]
-BookFile = Annotated[
-    Path, typer.Option("--store", metavar="FILE", help="The graph file.", show_default=False)
 ]
 BookName = Annotated[
     str | None, typer.Option("--book", metavar="NAME", help="Which book, if the file has several.")
 ]
 
 
-@app.command(epilog=BUILD_EXAMPLES, short_help="Build on a book; go on where it stopped.")
+@command(
+    "Build on a book; go on where it stopped.",
+    "graphsearch book build white.toml --store books.graph --time 3600",
+    "graphsearch book build white.toml --store books.graph --forever --workers 4",
+)
 def build(
     config: Config,
     store: Annotated[
@@ -125,8 +103,12 @@ def _print_report(report: BuildReport, store: Path, *, json: bool) -> None:
     say(f"See how far it is: {shlex.join(ask)}")
 
 
-@app.command(epilog=STATUS_EXAMPLES, short_help="Print how far books are, and what was done in each run.")
-def status(store: BookFile, book: BookName = None, json: Json = False) -> None:
+@command(
+    "Print how far books are, and what was done in each run.",
+    "graphsearch book status --store books.graph",
+    "graphsearch book status --store books.graph --book white --json",
+)
+def status(store: StoreOption, book: BookName = None, json: Json = False) -> None:
     """Print how far the books of a file are: positions by ply, roots, runs, queue, and what is searched now.
 
     It only reads the file, also while a book is built; then it shows what was last saved.
@@ -147,13 +129,14 @@ def status(store: BookFile, book: BookName = None, json: Json = False) -> None:
         print_view(lambda _, item=item: runs_table(item))  # type: ignore[misc]
 
 
-@app.command(epilog=WHY_EXAMPLES, short_help="Print what was decided on a position, and why.")
+@command(
+    "Print what was decided on a position, and why.",
+    'graphsearch book why startpos --moves "1. d4" --store books.graph',
+    'graphsearch book why startpos --moves "1. d4 d5 2. c4" --store books.graph --book white --json',
+)
 def why(
-    position: Position,
-    store: BookFile,
-    moves: Moves = None,
-    game: Game = None,
-    ply: Ply = None,
+    store: StoreOption,
+    position: PositionOptions,
     book: BookName = None,
     json: Json = False,
 ) -> None:
@@ -163,7 +146,7 @@ def why(
     """
     from graphsearch.book.why import why as ask
 
-    board = given_position(position, moves, game, ply)
+    board = position.board()
     found = ask(store, board, book)
     if json:
         print_json(found.as_dict())
@@ -177,5 +160,11 @@ def why(
         raise typer.Exit(FAILED)
 
 
-app.command(epilog=book_todo.EXAMPLES, short_help="List what a book needs next.")(book_todo.todo)
+app = group(
+    "Build opening books in a graph file, and ask why they are what they are.",
+    build,
+    status,
+    why,
+    book_todo.todo,
+)
 app.add_typer(book_queue.app, name="queue")

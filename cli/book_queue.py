@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
-from .options import Json
-from .output import FAILED, Group, print_json, print_view, say
+from .commands import command, group
+from .options import Json, StoreOption
+from .output import FAILED, print_json, print_view, say
 from .render import count, moment
 
 if TYPE_CHECKING:
@@ -23,34 +24,6 @@ STDIN = "-"
 TOLD = 5  # duplicates that are named one by one
 ALL_STATES = "all"
 
-app = typer.Typer(
-    cls=Group,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Say what a book should look at first.",
-)
-
-ADD_EXAMPLES = """\b
-Examples:
-  graphsearch book queue add startpos --moves "1. d4 d5 2. c4" --store first.graph
-  graphsearch book queue add games.pgn --game 2 --ply 12 --store first.graph
-"""
-
-LIST_EXAMPLES = """\b
-Examples:
-  graphsearch book queue list --store first.graph
-  graphsearch book queue list --store first.graph --state all --json
-"""
-
-DROP_EXAMPLES = """\b
-Examples:
-  graphsearch book queue drop 1 --store first.graph
-  graphsearch book queue drop --all --store first.graph
-"""
-
-StoreOption = Annotated[
-    Path, typer.Option("--store", metavar="FILE", help="The graph file.", show_default=False)
-]
 Book = Annotated[
     str | None,
     typer.Option("--book", metavar="NAME", help="For this book; else for whichever is built next."),
@@ -59,7 +32,11 @@ OfBook = Annotated[str | None, typer.Option("--book", metavar="NAME", help="Only
 
 
 # ------------------------------------------------------------------------ add
-@app.command(epilog=ADD_EXAMPLES, short_help="Add positions, lines or games.")
+@command(
+    "Add positions, lines or games.",
+    'graphsearch book queue add startpos --moves "1. d4 d5 2. c4" --store first.graph',
+    "graphsearch book queue add games.pgn --game 2 --ply 12 --store first.graph",
+)
 def add(
     positions: Annotated[
         list[str],
@@ -211,7 +188,12 @@ def line_text(fen: str, moves: tuple[str, ...]) -> str:
 
 
 # ----------------------------------------------------------------- list, drop
-@app.command("list", epilog=LIST_EXAMPLES, short_help="Print what waits, or what was done with it.")
+@command(
+    "Print what waits, or what was done with it.",
+    "graphsearch book queue list --store first.graph",
+    "graphsearch book queue list --store first.graph --state all --json",
+    name="list",
+)
 def list_items(
     store: StoreOption,
     state: Annotated[
@@ -256,7 +238,11 @@ def _table(found: list[QueueItem]) -> Table:
     return table
 
 
-@app.command(epilog=DROP_EXAMPLES, short_help="Take items out of the queue.")
+@command(
+    "Take items out of the queue.",
+    "graphsearch book queue drop 1 --store first.graph",
+    "graphsearch book queue drop --all --store first.graph",
+)
 def drop(
     store: StoreOption,
     items: Annotated[
@@ -285,3 +271,6 @@ def drop(
     for item in left:
         say(f"note: item {item.id} is {item.state} already; it stays as it is")
     print(f"Dropped {count(dropped, 'item')}")
+
+
+app = group("Say what a book should look at first.", add, list_items, drop)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Json
+from .commands import command
+from .options import Json, StoreOption
 from .output import print_json, print_view, say, say_if_unfinished
 from .render import count, signed
 
@@ -17,13 +18,6 @@ if TYPE_CHECKING:
 
     from graphsearch.book.todo import Leaf, MissingReply, Todo, Verdict
 
-EXAMPLES = """\b
-Examples:
-  graphsearch book todo white --store white.graph
-  graphsearch book todo white --kind gaps --min-p 0.1 --top 50 --queue --store white.graph
-  graphsearch book todo white --kind bottlenecks --change 0.3 --json --store white.graph
-"""
-
 EMPTY = {
     "leaves": "Every position of the book was searched.",
     "gaps": "No likely or popular reply is without an answer.",
@@ -31,11 +25,15 @@ EMPTY = {
 }
 
 
+@command(
+    "List what a book needs next.",
+    "graphsearch book todo white --store white.graph",
+    "graphsearch book todo white --kind gaps --min-p 0.1 --top 50 --queue --store white.graph",
+    "graphsearch book todo white --kind bottlenecks --change 0.3 --json --store white.graph",
+)
 def todo(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The book's name.", show_default=False)],
-    store: Annotated[
-        Path, typer.Option("--store", metavar="FILE", help="The graph file.", show_default=False)
-    ],
+    store: StoreOption,
     kind: Annotated[
         str,
         typer.Option(

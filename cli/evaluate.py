@@ -11,19 +11,8 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
-from .options import (
-    Evaluator,
-    EvaluatorChoice,
-    EvaluatorOption,
-    Json,
-    Policy,
-    Pool,
-    SyzygyPath,
-    Value,
-    chosen_evaluator,
-    closing,
-    given_position,
-)
+from .commands import command
+from .options import EvaluatorOptions, Json, LineOptions, closing
 from .output import FAILED, compiling, print_json, say
 from .render import TERMINAL_NAMES, signed, wdl_text
 
@@ -37,14 +26,14 @@ if TYPE_CHECKING:
 CHUNK = 256  # positions read and evaluated together; answers come chunk by chunk
 TOP = 5  # priors that the text shows
 
-EXAMPLES = """\b
-Examples:
-  graphsearch evaluate startpos
-  graphsearch evaluate --fens positions.epd --json
-"""
 
-
+@command(
+    "Print what an evaluator says, without a search.",
+    "graphsearch evaluate startpos",
+    "graphsearch evaluate --fens positions.epd --json",
+)
 def evaluate(
+    *,
     positions: Annotated[
         list[str] | None,
         typer.Argument(
@@ -55,12 +44,7 @@ def evaluate(
         str | None,
         typer.Option("--fens", metavar="FILE", help="A file with a FEN or EPD a line; - reads stdin."),
     ] = None,
-    evaluator: Evaluator = None,
-    policy: Policy = None,
-    value: Value = None,
-    evaluator_option: EvaluatorOption = None,
-    syzygy: SyzygyPath = None,
-    pool: Pool = None,
+    evaluator: EvaluatorOptions,
     param: Annotated[
         list[str] | None,
         typer.Option("--param", metavar="NAME=VALUE", help="PolicyTemperature=X, as for analyze."),
@@ -74,15 +58,7 @@ def evaluate(
     """
     if bool(positions) == bool(fens):
         raise typer.BadParameter("give positions, or a file with --fens, one of the two")
-    choice = EvaluatorChoice(
-        evaluator=evaluator,
-        policy=policy,
-        value=value,
-        evaluator_option=tuple(evaluator_option or ()),
-        syzygy=syzygy,
-        pool=pool,
-    )
-    engine, others = chosen_evaluator(choice, param)
+    engine, others = evaluator.create(param or ())
     with closing(engine):
         if others:
             raise typer.BadParameter(f"{others[0]!r} is not an option that evaluating has")
@@ -111,7 +87,7 @@ def _ready(engine: protocol.Evaluator) -> AbstractContextManager[None]:
 
 def _given(positions: list[str]) -> Iterator[chess.Board]:
     for text in positions:
-        yield given_position(text, None, None, None)
+        yield LineOptions().board_after(text)
 
 
 def _open(name: str) -> nullcontext[TextIO] | TextIO:

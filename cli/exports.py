@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Json
-from .output import FAILED, Group, compiling, print_json, say, say_if_unfinished
+from .commands import command, group
+from .options import Json, StoreOption
+from .output import FAILED, compiling, print_json, say, say_if_unfinished
 from .progress import progress_bar
 from .render import count
 from .signals import StopSignals
@@ -22,89 +24,12 @@ if TYPE_CHECKING:
 
 STDOUT = "-"
 
-app = typer.Typer(
-    cls=Group,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Write a graph, or a book in it, in the formats of other programs.",
-)
-
-POLYGLOT_EXAMPLES = """\b
-Examples:
-  graphsearch export polyglot --store first.graph -o first.bin --weights q --depth 6
-  graphsearch export polyglot --store first.graph -o white.bin --side white --max-moves 2 --json
-"""
-
-PGN_EXAMPLES = """\b
-Examples:
-  graphsearch export pgn --store first.graph -o first.pgn --root startpos --min-visits 10
-  graphsearch export pgn --store first.graph -o white.pgn --root startpos --side white --depth 8
-"""
-
-EPD_EXAMPLES = """\b
-Example:
-  graphsearch export epd --store first.graph -o first.epd --root "1. e4 e5" --depth 4
-"""
-
-JSONL_EXAMPLES = """\b
-Example:
-  graphsearch export jsonl --store first.graph -o - --root startpos --depth 1
-"""
-
-CSV_EXAMPLES = """\b
-Example:
-  graphsearch export csv --store first.graph -o first.csv --min-visits 2
-"""
-
-StoreOption = Annotated[
-    Path, typer.Option("--store", metavar="FILE", help="The graph file.", show_default=False)
-]
 Output = Annotated[
     str,
     typer.Option("-o", "--output", metavar="OUT", help="What to write; - for stdout.", show_default=False),
 ]
 BookOutput = Annotated[
     str, typer.Option("-o", "--output", metavar="OUT", help="The book to write.", show_default=False)
-]
-Root = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--root",
-        metavar="POSITION",
-        help='Where to begin: startpos, a FEN in quotes, a PGN file, a line such as "1. e4 e5", or POSITION'
-        " moves LINE. May be repeated. Else the roots of the book, those that were searched, or the start"
-        " position.",
-    ),
-]
-Book = Annotated[
-    str | None,
-    typer.Option(
-        "--book", metavar="NAME", help="Only the positions and moves of this book, with its values."
-    ),
-]
-Side = Annotated[
-    str | None,
-    typer.Option(
-        "--side",
-        metavar="SIDE",
-        help="Whose moves: white, black or both; else the book's side, or both.",
-    ),
-]
-Depth = Annotated[
-    int | None, typer.Option("--depth", metavar="PLIES", min=0, help="So many plies below a root; else all.")
-]
-MinVisits = Annotated[
-    int,
-    typer.Option("--min-visits", metavar="N", min=0, help="Positions and moves with N visits or more."),
-]
-MaxMoves = Annotated[
-    int | None,
-    typer.Option(
-        "--max-moves",
-        metavar="K",
-        min=1,
-        help="At most the K best moves of the side in a position; replies of the other side are not limited.",
-    ),
 ]
 Weights = Annotated[
     str,
@@ -117,16 +42,81 @@ Weights = Annotated[
 ]
 
 
-@app.command(epilog=POLYGLOT_EXAMPLES, short_help="Write a Polyglot opening book.")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectionOptions:
+    """Which positions and moves are exported."""
+
+    root: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--root",
+            metavar="POSITION",
+            help='Where to begin: startpos, a FEN in quotes, a PGN file, a line such as "1. e4 e5", or'
+            " POSITION moves LINE. May be repeated. Else the roots of the book, those that were searched, or"
+            " the start position.",
+        ),
+    ] = None
+    book: Annotated[
+        str | None,
+        typer.Option(
+            "--book", metavar="NAME", help="Only the positions and moves of this book, with its values."
+        ),
+    ] = None
+    side: Annotated[
+        str | None,
+        typer.Option(
+            "--side",
+            metavar="SIDE",
+            help="Whose moves: white, black or both; else the book's side, or both.",
+        ),
+    ] = None
+    depth: Annotated[
+        int | None,
+        typer.Option("--depth", metavar="PLIES", min=0, help="So many plies below a root; else all."),
+    ] = None
+    min_visits: Annotated[
+        int,
+        typer.Option("--min-visits", metavar="N", min=0, help="Positions and moves with N visits or more."),
+    ] = 0
+    max_moves: Annotated[
+        int | None,
+        typer.Option(
+            "--max-moves",
+            metavar="K",
+            min=1,
+            help="At most the K best moves of the side in a position; replies of the other side are not"
+            " limited.",
+        ),
+    ] = None
+
+    def selection(self) -> Selection:
+        """Returns them as an export takes them.
+
+        Raises:
+          InvalidParameterError: if the side or a number is out of range.
+          InvalidPositionError: if a root cannot be read.
+        """
+        from graphsearch.exchange.selection import Selection, read_root
+
+        return Selection(
+            roots=tuple(read_root(text) for text in self.root or ()),
+            book=self.book,
+            side=self.side,  # type: ignore[arg-type] # checked there
+            depth=self.depth,
+            min_visits=self.min_visits,
+            max_moves=self.max_moves,
+        )
+
+
+@command(
+    "Write a Polyglot opening book.",
+    "graphsearch export polyglot --store first.graph -o first.bin --weights q --depth 6",
+    "graphsearch export polyglot --store first.graph -o white.bin --side white --max-moves 2 --json",
+)
 def polyglot(
     store: StoreOption,
     output: BookOutput,
-    root: Root = None,
-    book: Book = None,
-    side: Side = None,
-    depth: Depth = None,
-    min_visits: MinVisits = 0,
-    max_moves: MaxMoves = None,
+    chosen: SelectionOptions,
     weights: Weights = "n",
     json: Json = False,
 ) -> None:
@@ -143,20 +133,18 @@ def polyglot(
         raise typer.BadParameter("a Polyglot book is no text; name a file with -o")
     from graphsearch.exchange.polyglot_export import export_polyglot
 
-    selection = _selection(root, book, side, depth, min_visits, max_moves)
-    _run(export_polyglot, store, output, selection, json=json, weights=weights)
+    _export(export_polyglot, store, output, chosen, json=json, weights=weights)
 
 
-@app.command(epilog=PGN_EXAMPLES, short_help="Write game trees as PGN.")
+@command(
+    "Write game trees as PGN.",
+    "graphsearch export pgn --store first.graph -o first.pgn --root startpos --min-visits 10",
+    "graphsearch export pgn --store first.graph -o white.pgn --root startpos --side white --depth 8",
+)
 def pgn(
     store: StoreOption,
     output: Output,
-    root: Root = None,
-    book: Book = None,
-    side: Side = None,
-    depth: Depth = None,
-    min_visits: MinVisits = 0,
-    max_moves: MaxMoves = None,
+    chosen: SelectionOptions,
     json: Json = False,
 ) -> None:
     """Write one game tree per root as PGN: the best line first, every position expanded once.
@@ -168,19 +156,17 @@ def pgn(
     """
     from graphsearch.exchange.pgn_export import export_pgn
 
-    _run(export_pgn, store, output, _selection(root, book, side, depth, min_visits, max_moves), json=json)
+    _export(export_pgn, store, output, chosen, json=json)
 
 
-@app.command(epilog=EPD_EXAMPLES, short_help="Write positions as EPD.")
+@command(
+    "Write positions as EPD.",
+    'graphsearch export epd --store first.graph -o first.epd --root "1. e4 e5" --depth 4',
+)
 def epd(
     store: StoreOption,
     output: Output,
-    root: Root = None,
-    book: Book = None,
-    side: Side = None,
-    depth: Depth = None,
-    min_visits: MinVisits = 0,
-    max_moves: MaxMoves = None,
+    chosen: SelectionOptions,
     json: Json = False,
 ) -> None:
     """Write one line of EPD per position: ce, acn, bm, pv and more.
@@ -191,19 +177,17 @@ def epd(
     """
     from graphsearch.exchange.epd_export import export_epd
 
-    _run(export_epd, store, output, _selection(root, book, side, depth, min_visits, max_moves), json=json)
+    _export(export_epd, store, output, chosen, json=json)
 
 
-@app.command(epilog=JSONL_EXAMPLES, short_help="Write positions as JSON lines.")
+@command(
+    "Write positions as JSON lines.",
+    "graphsearch export jsonl --store first.graph -o - --root startpos --depth 1",
+)
 def jsonl(
     store: StoreOption,
     output: Output,
-    root: Root = None,
-    book: Book = None,
-    side: Side = None,
-    depth: Depth = None,
-    min_visits: MinVisits = 0,
-    max_moves: MaxMoves = None,
+    chosen: SelectionOptions,
     json: Json = False,
 ) -> None:
     """Write one JSON object per position, with all its moves: what the records hold.
@@ -213,19 +197,17 @@ def jsonl(
     """
     from graphsearch.exchange.rows_export import export_jsonl
 
-    _run(export_jsonl, store, output, _selection(root, book, side, depth, min_visits, max_moves), json=json)
+    _export(export_jsonl, store, output, chosen, json=json)
 
 
-@app.command(name="csv", epilog=CSV_EXAMPLES, short_help="Write moves as CSV.")
-def csv_(
+@command(
+    "Write moves as CSV.",
+    "graphsearch export csv --store first.graph -o first.csv --min-visits 2",
+)
+def csv(
     store: StoreOption,
     output: Output,
-    root: Root = None,
-    book: Book = None,
-    side: Side = None,
-    depth: Depth = None,
-    min_visits: MinVisits = 0,
-    max_moves: MaxMoves = None,
+    chosen: SelectionOptions,
     json: Json = False,
 ) -> None:
     """Write one row per move, and one for a position without moves, as CSV (RFC 4180) with a header.
@@ -234,34 +216,14 @@ def csv_(
     """
     from graphsearch.exchange.rows_export import export_csv
 
-    _run(export_csv, store, output, _selection(root, book, side, depth, min_visits, max_moves), json=json)
+    _export(export_csv, store, output, chosen, json=json)
 
 
-def _selection(
-    root: list[str] | None,
-    book: str | None,
-    side: str | None,
-    depth: int | None,
-    min_visits: int,
-    max_moves: int | None,
-) -> Selection:
-    from graphsearch.exchange.selection import Selection, read_root
-
-    return Selection(
-        roots=tuple(read_root(text) for text in root or ()),
-        book=book,
-        side=side,  # type: ignore[arg-type] # checked there
-        depth=depth,
-        min_visits=min_visits,
-        max_moves=max_moves,
-    )
-
-
-def _run(
-    export: Callable[..., ExportReport],
+def _export(
+    write: Callable[..., ExportReport],
     store: Path,
     output: str,
-    selection: Selection,
+    chosen: SelectionOptions,
     *,
     json: bool,
     **more: Any,
@@ -269,10 +231,11 @@ def _run(
     """Runs an export and tells what it did: on stdout, or on stderr if that has the data."""
     if json and output == STDOUT:
         raise typer.BadParameter("--json prints a report on stdout, where the data goes; name a file with -o")
+    selection = chosen.selection()
     say_if_unfinished(store)
     # signals are not armed: Ctrl-C and SIGTERM end the export, and nothing of it is left
     with StopSignals(), compiling("export"), _bar() as show, _target(output) as target:
-        report = export(store, target, selection, on_progress=show, **more)
+        report = write(store, target, selection, on_progress=show, **more)
     if json:
         print_json(report.as_dict())
     else:
@@ -317,3 +280,13 @@ def summary(report: ExportReport) -> list[str]:
     if report.merged:
         lines.append(f"merged: {count(report.merged, 'entry' if report.merged == 1 else 'entrie')}")
     return lines + report.left_out_lines()
+
+
+app = group(
+    "Write a graph, or a book in it, in the formats of other programs.",
+    polyglot,
+    pgn,
+    epd,
+    jsonl,
+    csv,
+)

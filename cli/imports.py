@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from .commands import command, group
 from .options import Json
-from .output import FAILED, Group, print_json, say
+from .output import FAILED, print_json, say
 from .progress import progress_bar
 from .signals import StopSignals
 
@@ -29,19 +30,6 @@ if TYPE_CHECKING:
     Work = Callable[[list[Given], threading.Event, OnProgress | None], list[FileReport]]
 
 MAX_PROBLEMS = 20  # of each file that are told; JSON has all
-
-app = typer.Typer(
-    cls=Group,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Take games, books and positions from elsewhere into a graph file.",
-)
-
-PGN_EXAMPLES = """\b
-Examples:
-  graphsearch import pgn games.pgn --store first.graph
-  graphsearch import pgn games.pgn --store games.graph --variations --max-ply 40 --json
-"""
 
 Files = Annotated[
     list[str],
@@ -67,7 +55,11 @@ MaxPly = Annotated[
 ]
 
 
-@app.command(epilog=PGN_EXAMPLES, short_help="Count games and their results, move by move.")
+@command(
+    "Count games and their results, move by move.",
+    "graphsearch import pgn games.pgn --store first.graph",
+    "graphsearch import pgn games.pgn --store games.graph --variations --max-ply 40 --json",
+)
 def pgn(
     files: Files,
     store: IntoStore,
@@ -103,18 +95,10 @@ def pgn(
     _run(files, store, work, "game", json=json)
 
 
-POLYGLOT_EXAMPLES = """\b
-Example:
-  graphsearch import polyglot book.bin --store first.graph
-"""
-
-EPD_EXAMPLES = """\b
-Example:
-  graphsearch import epd positions.epd --store first.graph --json
-"""
-
-
-@app.command(epilog=POLYGLOT_EXAMPLES, short_help="Take in the entries of Polyglot books.")
+@command(
+    "Take in the entries of Polyglot books.",
+    "graphsearch import polyglot book.bin --store first.graph",
+)
 def polyglot(files: Files, store: IntoStore, again: Again = False, json: Json = False) -> None:
     """Take every entry of Polyglot books into a graph file, as it stands.
 
@@ -131,7 +115,10 @@ def polyglot(files: Files, store: IntoStore, again: Again = False, json: Json = 
     _run(files, store, work, "entry", json=json)
 
 
-@app.command(epilog=EPD_EXAMPLES, short_help="Take in the positions of EPD files.")
+@command(
+    "Take in the positions of EPD files.",
+    "graphsearch import epd positions.epd --store first.graph --json",
+)
 def epd(files: Files, store: IntoStore, again: Again = False, json: Json = False) -> None:
     """Take the positions of EPD files into a graph file, with their operations.
 
@@ -246,3 +233,6 @@ def title(now: ImportProgress) -> str:
     """Returns what an import is at; the bar counts bytes."""
     rate = f", {now.count:,}, {now.rate:,.0f}/s" if now.count else ""
     return f"{now.stage} {now.name}{rate}"
+
+
+app = group("Take games, books and positions from elsewhere into a graph file.", pgn, polyglot, epd)

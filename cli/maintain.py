@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Json, StoreFile
+from .commands import command
+from .options import EvaluatorOptions, Json, StoreFile, closing
 from .output import one_line, print_json, print_view, say, say_if_unfinished
 from .progress import progress_bar
 from .render import count, size
@@ -24,32 +25,6 @@ if TYPE_CHECKING:
     from graphsearch.store.upkeep.forecast import Forecast
 
     Progress = Callable[[int, int], None] | None
-
-COMPACT_EXAMPLES = """\b
-Example:
-  graphsearch store compact first.graph
-"""
-
-PRUNE_EXAMPLES = """\b
-Example:
-  graphsearch store prune first.graph --min-visits 2
-"""
-
-BACKUP_EXAMPLES = """\b
-Example:
-  graphsearch store backup first.graph copy.graph
-"""
-
-SALVAGE_EXAMPLES = """\b
-Example:
-  graphsearch store salvage first.graph rescued.graph
-"""
-
-FORECAST_EXAMPLES = """\b
-Examples:
-  graphsearch store forecast first.graph
-  graphsearch store forecast first.graph --json
-"""
 
 Force = Annotated[bool, typer.Option("--force", help="Replace a file of that name.")]
 Evaluator = Annotated[
@@ -74,6 +49,10 @@ def _working(title: str) -> Iterator[Progress]:
         yield advance
 
 
+@command(
+    "Make a graph file as small as it can be.",
+    "graphsearch store compact first.graph",
+)
 def compact(file: StoreFile, json: Json = False) -> None:
     """Make a graph file as small as its nodes allow: one run, no superseded versions, no free pages.
 
@@ -95,6 +74,10 @@ def _sizes(before: int, after: int) -> str:
     return f"{size(before)} before, {size(after)} after"
 
 
+@command(
+    "Drop nodes of few visits.",
+    "graphsearch store prune first.graph --min-visits 2",
+)
 def prune(file: StoreFile, min_visits: MinVisits, json: Json = False) -> None:
     """Drop the nodes of few visits from a graph file, except roots of searches, and compact it.
 
@@ -113,6 +96,10 @@ def prune(file: StoreFile, min_visits: MinVisits, json: Json = False) -> None:
     print(f"{file}: {nodes}; {_sizes(report.bytes_before, report.bytes_after)}")
 
 
+@command(
+    "Copy a graph file, also while it is written.",
+    "graphsearch store backup first.graph copy.graph",
+)
 def backup(file: StoreFile, copy: Copy, force: Force = False, json: Json = False) -> None:
     """Copy a graph file as it is at this moment, also while a search writes it.
 
@@ -129,6 +116,10 @@ def backup(file: StoreFile, copy: Copy, force: Force = False, json: Json = False
     print(f"{copy}: {count(report.nodes, 'node')}, {size(report.bytes)}")
 
 
+@command(
+    "Rescue what is right in a damaged file.",
+    "graphsearch store salvage first.graph rescued.graph",
+)
 def salvage(
     file: StoreFile, new: New, evaluator: Evaluator = None, force: Force = False, json: Json = False
 ) -> None:
@@ -155,13 +146,16 @@ def salvage(
 
 
 def _identity(name: str) -> EvaluatorIdentity:
-    from .options import EvaluatorChoice, chosen_evaluator, closing
-
-    made, _ = chosen_evaluator(EvaluatorChoice(evaluator=name))
+    made, _ = EvaluatorOptions(evaluator=name).create()
     with closing(made):
         return made.identity
 
 
+@command(
+    "Predict file and memory of larger graphs.",
+    "graphsearch store forecast first.graph",
+    "graphsearch store forecast first.graph --json",
+)
 def forecast(file: StoreFile, json: Json = False) -> None:
     """Print what 10^8 and 10^9 nodes will take in file and memory, from what this file's records take.
 
@@ -217,12 +211,3 @@ def _duration(seconds: float | None) -> str:
     if seconds is None:
         return ""
     return f"{seconds / 3600:.1f} h" if seconds < 86400 else f"{seconds / 86400:.1f} days"
-
-
-COMMANDS = (  # function, its examples, its line in the list of commands
-    (compact, COMPACT_EXAMPLES, "Make a graph file as small as it can be."),
-    (prune, PRUNE_EXAMPLES, "Drop nodes of few visits."),
-    (backup, BACKUP_EXAMPLES, "Copy a graph file, also while it is written."),
-    (salvage, SALVAGE_EXAMPLES, "Rescue what is right in a damaged file."),
-    (forecast, FORECAST_EXAMPLES, "Predict file and memory of larger graphs."),
-)

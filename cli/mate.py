@@ -12,8 +12,9 @@ import typer
 
 from graphsearch.mate.limits import MOST_MOVES
 
+from .commands import command
 from .live import clock
-from .options import Game, Json, Moves, Ply, Position, given_position
+from .options import Json, PositionOptions
 from .output import announce_compile, console, print_json, say
 from .render import count, rate
 from .signals import StopSignals
@@ -25,12 +26,6 @@ if TYPE_CHECKING:
     from graphsearch.mate.limits import MateLimits
     from graphsearch.mate.session import MateProgress, MateResult, MateSearch
     from graphsearch.record.transposition import EntryTable
-
-EXAMPLES = """\b
-Examples:
-  graphsearch mate "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"
-  graphsearch mate "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1" --check --json
-"""
 
 PURPOSE = "mate"  # of kernels
 TABLE_BYTES = 256 << 20  # of the file's entries in memory
@@ -80,11 +75,13 @@ Check = Annotated[
 ]
 
 
+@command(
+    "Find the shortest mate of a position.",
+    'graphsearch mate "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"',
+    'graphsearch mate "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1" --check --json',
+)
 def mate(
-    position: Position,
-    moves: Moves = None,
-    game: Game = None,
-    ply: Ply = None,
+    position: PositionOptions,
     within: Within = None,
     visits: Visits = None,
     seconds: Seconds = None,
@@ -99,7 +96,7 @@ def mate(
     mated, 0 if it is checkmate, null if none is proven; `pv` its whole line, best attack and longest defence;
     `shortest` whether no shorter mate exists; `excluded` the moves within which neither side can force mate.
     """
-    board = given_position(position, moves, game, ply)
+    board = position.board()
     limits = _limits(visits, seconds, within)
     with StopSignals(STOPPING) as signals:
         result, checked = _find(board, limits, store, signals, check=check)

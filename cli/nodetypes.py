@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .commands import command, named_values
 from .nodetypes_views import stored_lines, synthetic_lines
-from .options import Game, Json, Moves, Ply, given_position
+from .options import Json, LineOptions
 from .output import FAILED, compiling, print_json, print_view, say, say_if_unfinished
 from .progress import progress_bar
 from .render import count
@@ -18,19 +20,12 @@ from .render import count
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import chess
     from rich.console import RenderableType
 
     from graphsearch.alphabeta.nodetypes.classify import Classification
     from graphsearch.alphabeta.nodetypes.rules import Rules
     from graphsearch.alphabeta.nodetypes.synthetic import Synthetic
-
-EXAMPLES = """\b
-Examples:
-  graphsearch nodetypes startpos --store first.graph
-  graphsearch nodetypes startpos --store first.graph --rules kannan --plot types.png
-  graphsearch nodetypes --synthetic 40 6
-  graphsearch nodetypes --synthetic 40 4 --order random --json
-"""
 
 ENDINGS = (".png", ".svg")
 
@@ -45,37 +40,6 @@ SomePosition = Annotated[
 SomeStore = Annotated[
     Path | None,
     typer.Option("--store", metavar="FILE", help="The graph file, with the entries of a search."),
-]
-SyntheticOption = Annotated[
-    tuple[int, int] | None,
-    typer.Option(
-        "--synthetic",
-        metavar="B N",
-        help="Search a uniform tree instead: B moves at every node, N plies.",
-        show_default=False,
-    ),
-]
-Order = Annotated[
-    str | None,
-    typer.Option(
-        "--order",
-        metavar="ORDER",
-        help="With --synthetic: perfect (the default), the best move is first; 0 to 1, it is with that"
-        " probability; random, leaves have independent values.",
-    ),
-]
-Seed = Annotated[
-    int | None,
-    typer.Option("--seed", metavar="S", min=0, help="With --synthetic: of the tree's values; else 0."),
-]
-Candidates = Annotated[
-    int | None,
-    typer.Option(
-        "--candidates",
-        metavar="K",
-        min=1,
-        help="With --synthetic: so many first moves of a Cut node are candidates in Kannan's rules; else 1.",
-    ),
 ]
 RulesOption = Annotated[
     str,
@@ -100,16 +64,57 @@ Plot = Annotated[
 ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeOptions:
+    """A uniform tree to search; everything but its size is None if it is not given."""
+
+    synthetic: Annotated[
+        tuple[int, int] | None,
+        typer.Option(
+            "--synthetic",
+            metavar="B N",
+            help="Search a uniform tree instead: B moves at every node, N plies.",
+            show_default=False,
+        ),
+    ] = None
+    order: Annotated[
+        str | None,
+        typer.Option(
+            "--order",
+            metavar="ORDER",
+            help="With --synthetic: perfect (the default), the best move is first; 0 to 1, it is with that"
+            " probability; random, leaves have independent values.",
+        ),
+    ] = None
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", metavar="S", min=0, help="With --synthetic: of the tree's values; else 0."),
+    ] = None
+    candidates: Annotated[
+        int | None,
+        typer.Option(
+            "--candidates",
+            metavar="K",
+            min=1,
+            help="With --synthetic: so many first moves of a Cut node are candidates in Kannan's rules; else"
+            " 1.",
+        ),
+    ] = None
+
+
+@command(
+    "Count PV, Cut and All nodes, against the minimal tree.",
+    "graphsearch nodetypes startpos --store first.graph",
+    "graphsearch nodetypes startpos --store first.graph --rules kannan --plot types.png",
+    "graphsearch nodetypes --synthetic 40 6",
+    "graphsearch nodetypes --synthetic 40 4 --order random --json",
+)
 def nodetypes(
+    *,
     position: SomePosition = None,
     store: SomeStore = None,
-    moves: Moves = None,
-    game: Game = None,
-    ply: Ply = None,
-    synthetic: SyntheticOption = None,
-    order: Order = None,
-    seed: Seed = None,
-    candidates: Candidates = None,
+    line: LineOptions,
+    tree: TreeOptions,
     rules: RulesOption = "garms",
     max_nodes: MaxNodes = None,
     plot: Plot = None,
@@ -131,19 +136,17 @@ def nodetypes(
     chosen = _rules(rules)
     if plot is not None:
         _check_plot(plot)
-    if (position is None) == (synthetic is None):
+    if (position is None) == (tree.synthetic is None):
         raise typer.BadParameter("give either a POSITION with --store FILE, or --synthetic B N")
-    if synthetic is not None:
-        _refuse({"--store": store, "--moves": moves, "--game": game, "--ply": ply, "--max-nodes": max_nodes})
-        tree = _search(*synthetic, order or "perfect", seed or 0, candidates or 1)
-        _show_synthetic(tree, chosen, plot, json=json)
+    if tree.synthetic is not None:
+        _refuse({"--store": store, **named_values(line), "--max-nodes": max_nodes}, "a POSITION")
+        _show_synthetic(_search(*tree.synthetic, tree), chosen, plot, json=json)
         return
-    _refuse({"--order": order, "--seed": seed, "--candidates": candidates}, synthetic=True)
+    _refuse(named_values(tree), "--synthetic")
     if store is None:
         raise typer.BadParameter("name the graph file: --store FILE")
     assert position is not None
-    board_name = (position, moves, game, ply)
-    found = _classify(store, board_name, max_nodes)
+    found = _classify(store, line.board_after(position), max_nodes)
     _show_stored(found, chosen, plot, json=json)
     if found.problems:
         say(f"graphsearch: {store} is damaged; what could be read was counted")
@@ -160,12 +163,11 @@ def _rules(name: str) -> Rules:
         raise typer.BadParameter(f"{names} is wanted, not {name}", param_hint="--rules") from None
 
 
-def _refuse(options: dict[str, object], *, synthetic: bool = False) -> None:
+def _refuse(options: dict[str, object], other: str) -> None:
     """Refuses options that go with the other use."""
     for name, value in options.items():
         if value is not None:
-            where = "--synthetic" if synthetic else "a POSITION"
-            raise typer.BadParameter(f"{name} goes with {where}")
+            raise typer.BadParameter(f"{name} goes with {other}")
 
 
 def _check_plot(path: Path) -> None:
@@ -184,17 +186,17 @@ def _check_plot(path: Path) -> None:
 
 
 # ------------------------------------------------------------------ uniform trees
-def _search(branching: int, depth: int, order: str, seed: int, candidates: int) -> Synthetic:
+def _search(branching: int, depth: int, options: TreeOptions) -> Synthetic:
     from graphsearch.alphabeta.nodetypes.synthetic import Tree, synthetic
 
-    tree = Tree(branching, depth, _order(order), seed)
+    tree = Tree(branching, depth, _order(options.order or "perfect"), options.seed or 0)
     with compiling("uniform tree"), progress_bar("Searching") as advance:
 
         def show(nodes: int, guess: float) -> None:
             if advance:
                 advance(nodes, round(guess), "Searching, nodes")
 
-        return synthetic(tree, candidates=candidates, on_progress=show)
+        return synthetic(tree, candidates=options.candidates or 1, on_progress=show)
 
 
 def _order(text: str) -> float | None:
@@ -222,10 +224,7 @@ def _show_synthetic(found: Synthetic, rules: Rules, plot: Path | None, *, json: 
 
 
 # ------------------------------------------------------------------ stored positions
-def _classify(
-    store: Path, given: tuple[str, str | None, int | None, int | None], max_nodes: int | None
-) -> Classification:
-    board = given_position(*given)
+def _classify(store: Path, board: chess.Board, max_nodes: int | None) -> Classification:
     from graphsearch.alphabeta.nodetypes.classify import classify_file
     from graphsearch.alphabeta.nodetypes.walk import MAX_NODES
 

@@ -1,8 +1,8 @@
-"""The options that commands share, so that one thing has one name and one help text."""
+"""The options that several commands share, alone and in bundles: one name, one help text, one reading."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +17,9 @@ from .output import say
 if TYPE_CHECKING:
     import chess
 
-    from graphsearch.evaluators import protocol
+    from graphsearch import evaluators
 
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Position = Annotated[
     str,
     typer.Argument(
@@ -27,17 +28,15 @@ Position = Annotated[
         show_default=False,
     ),
 ]
-Moves = Annotated[
-    str | None,
-    typer.Option("--moves", metavar="MOVES", help='Moves to play from there, SAN or UCI: "e4 e5 Nf3".'),
+StoreFile = Annotated[Path, typer.Argument(metavar="FILE", help="The graph file.", show_default=False)]
+StoreOption = Annotated[
+    Path, typer.Option("--store", metavar="FILE", help="The graph file.", show_default=False)
 ]
-Game = Annotated[
-    int | None,
-    typer.Option("--game", metavar="K", min=1, help="Which game of the PGN file, from 1; else the first."),
-]
-Ply = Annotated[
-    int | None,
-    typer.Option("--ply", metavar="P", min=0, help="How many half-moves of the game to play; else all."),
+StoreToSave = Annotated[
+    Path | None,
+    typer.Option(
+        "--store", metavar="FILE", help="The graph file to go on from and save to; made if missing."
+    ),
 ]
 Ram = Annotated[
     str | None,
@@ -47,51 +46,132 @@ Ram = Annotated[
         help="Most memory to use for the graph, such as 256MB or 4GB; else 80 % of the machine's.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-StoreFile = Annotated[Path, typer.Argument(metavar="FILE", help="The graph file.", show_default=False)]
-StoreOption = Annotated[
-    Path, typer.Option("--store", metavar="FILE", help="The graph file.", show_default=False)
-]
-Evaluator = Annotated[
-    str | None,
-    typer.Option(
-        "--evaluator",
-        metavar="NAME",
-        help="builtin (the default): this program's own evaluation; uniform: knows the rules only, for "
-        "measuring; lc0:FILE: a Leela Chess Zero network, .pb.gz or .onnx; uci:PROGRAM: any UCI engine.",
-    ),
-]
-Policy = Annotated[
-    str | None,
-    typer.Option(
-        "--policy", metavar="NAME", help="Take the priors of this evaluator, the values of another."
-    ),
-]
-Value = Annotated[
-    str | None,
-    typer.Option("--value", metavar="NAME", help="Take the values of this evaluator, the priors of another."),
-]
-EvaluatorOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--evaluator-option",
-        metavar="NAME=VALUE",
-        help="An option of the evaluator, such as nodes=500 or workers=2; with two of them policy.NAME or "
-        "value.NAME. May be repeated.",
-    ),
-]
-SyzygyPath = Annotated[
-    str | None,
-    typer.Option("--syzygy", metavar="DIR", help="Folder of Syzygy tablebases; several as in PATH."),
-]
-Pool = Annotated[
-    str | None,
-    typer.Option(
-        "--pool",
-        metavar="WHERE",
-        help="Where the evaluator's workers=K run: local (processes, the default), ray or ray:ADDRESS.",
-    ),
-]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineOptions:
+    """What is played from a position on."""
+
+    moves: Annotated[
+        str | None,
+        typer.Option("--moves", metavar="MOVES", help='Moves to play from there, SAN or UCI: "e4 e5 Nf3".'),
+    ] = None
+    game: Annotated[
+        int | None,
+        typer.Option(
+            "--game", metavar="K", min=1, help="Which game of the PGN file, from 1; else the first."
+        ),
+    ] = None
+    ply: Annotated[
+        int | None,
+        typer.Option("--ply", metavar="P", min=0, help="How many half-moves of the game to play; else all."),
+    ] = None
+
+    @property
+    def given(self) -> bool:
+        """Whether any of them is given."""
+        return (self.moves, self.game, self.ply) != (None, None, None)
+
+    def board_after(self, position: str) -> chess.Board:
+        """Returns the position that a text and these options name, after saying what to know about it."""
+        from graphsearch.position.notation import read_position
+
+        found = read_position(position, moves=self.moves, game=self.game, ply=self.ply)
+        for note in found.notes:
+            say(f"note: {note}")
+        return found.board
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionOptions(LineOptions):
+    """One position: where it begins, and what is played from there."""
+
+    position: Position
+
+    def board(self) -> chess.Board:
+        """Returns the position, after saying what to know about it."""
+        return self.board_after(self.position)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatorOptions:
+    """Which evaluator, and how it is set."""
+
+    evaluator: Annotated[
+        str | None,
+        typer.Option(
+            "--evaluator",
+            metavar="NAME",
+            help="builtin (the default): this program's own evaluation; uniform: knows the rules only, for "
+            "measuring; lc0:FILE: a Leela Chess Zero network, .pb.gz or .onnx; uci:PROGRAM: any UCI engine.",
+        ),
+    ] = None
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy", metavar="NAME", help="Take the priors of this evaluator, the values of another."
+        ),
+    ] = None
+    value: Annotated[
+        str | None,
+        typer.Option(
+            "--value", metavar="NAME", help="Take the values of this evaluator, the priors of another."
+        ),
+    ] = None
+    evaluator_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--evaluator-option",
+            metavar="NAME=VALUE",
+            help="An option of the evaluator, such as nodes=500 or workers=2; with two of them policy.NAME"
+            " or value.NAME. May be repeated.",
+        ),
+    ] = None
+    syzygy: Annotated[
+        str | None,
+        typer.Option("--syzygy", metavar="DIR", help="Folder of Syzygy tablebases; several as in PATH."),
+    ] = None
+    pool: Annotated[
+        str | None,
+        typer.Option(
+            "--pool",
+            metavar="WHERE",
+            help="Where the evaluator's workers=K run: local (processes, the default), ray or ray:ADDRESS.",
+        ),
+    ] = None
+
+    @property
+    def named(self) -> bool:
+        """Whether an evaluator is named."""
+        return (self.evaluator, self.policy, self.value) != (None, None, None)
+
+    def create(self, params: Sequence[str] = ()) -> tuple[evaluators.Evaluator, list[str]]:
+        """Returns the evaluator, and the `NAME=VALUE` texts among `params` that are the search's.
+
+        The caller closes it (`closing`).
+
+        Raises:
+          typer.BadParameter: for an unknown evaluator; one that cannot be loaded is a failure.
+        """
+        from graphsearch import evaluators
+        from graphsearch.errors import UnknownEvaluatorError
+
+        own, others = evaluators.split_options(params)
+        spec = evaluators.EvaluatorSpec(
+            evaluator=self.evaluator,
+            policy=self.policy,
+            value=self.value,
+            options=(*own.items(), *evaluators.parse_options(self.evaluator_option or ())),
+            syzygy=self.syzygy,
+            pool=self.pool,
+        )
+        try:
+            made = evaluators.create(spec)
+        except UnknownEvaluatorError as error:
+            raise typer.BadParameter(str(error)) from None
+        for note in getattr(made, "notes", ()):
+            say(f"note: {note}")
+        return made, others
 
 
 def byte_count(text: str) -> int:
@@ -124,62 +204,12 @@ def graph_ram(text: str | None) -> int | None:
     return found
 
 
-def given_position(position: str, moves: str | None, game: int | None, ply: int | None) -> chess.Board:
-    """Returns the Board that the position options name, after saying what should be known about it."""
-    from graphsearch.position.notation import read_position
-
-    given = read_position(position, moves=moves, game=game, ply=ply)
-    for note in given.notes:
-        say(f"note: {note}")
-    return given.board
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvaluatorChoice:
-    """The evaluator options of one call, under the names that the command line gives them."""
-
-    evaluator: str | None = None
-    policy: str | None = None
-    value: str | None = None
-    evaluator_option: tuple[str, ...] = ()
-    syzygy: str | None = None
-    pool: str | None = None
-
-
-def chosen_evaluator(
-    choice: EvaluatorChoice, params: list[str] | None = None
-) -> tuple[protocol.Evaluator, list[str]]:
-    """Returns the evaluator of a choice, and the `NAME=VALUE` texts among `params` that are the search's.
-
-    The caller closes it (`protocol.close`).
-    """
-    from graphsearch.errors import UnknownEvaluatorError
-    from graphsearch.evaluators import factory
-
-    own, others = factory.split_options(params or [])
-    spec = factory.EvaluatorSpec(
-        evaluator=choice.evaluator,
-        policy=choice.policy,
-        value=choice.value,
-        options=(*own.items(), *factory.parse_options(choice.evaluator_option)),
-        syzygy=choice.syzygy,
-        pool=choice.pool,
-    )
-    try:
-        made = factory.create(spec)
-    except UnknownEvaluatorError as error:  # wrong use; a file that cannot be loaded is a failure
-        raise typer.BadParameter(str(error)) from None
-    for note in getattr(made, "notes", ()):
-        say(f"note: {note}")
-    return made, others
-
-
 @contextmanager
-def closing(evaluator: protocol.Evaluator) -> Iterator[None]:
+def closing(evaluator: evaluators.Evaluator) -> Iterator[None]:
     """Ends the evaluator's processes afterwards, if it has any."""
-    from graphsearch.evaluators import protocol
+    from graphsearch import evaluators
 
     try:
         yield
     finally:
-        protocol.close(evaluator)
+        evaluators.close(evaluator)

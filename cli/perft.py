@@ -8,32 +8,31 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from .options import Game, Json, Moves, Ply, Position, given_position
+from .commands import command
+from .options import Json, LineOptions, Position
 from .output import compiling, print_json
 
 if TYPE_CHECKING:
     import chess
 
-EXAMPLES = """\b
-Examples:
-  graphsearch perft startpos 6
-  graphsearch perft startpos 5 --moves "e4 e5" --divide
-"""
-
 _T = TypeVar("_T")
 
 
+@command(
+    "Count the positions some plies below a position.",
+    "graphsearch perft startpos 6",
+    'graphsearch perft startpos 5 --moves "e4 e5" --divide',
+)
 def perft(
+    *,
     position: Position,
     depth: Annotated[int, typer.Argument(metavar="DEPTH", min=0, help="Plies to count.", show_default=False)],
     divide: Annotated[bool, typer.Option("--divide", help="Count below each move separately.")] = False,
-    moves: Moves = None,
-    game: Game = None,
-    ply: Ply = None,
+    line: LineOptions,
     json: Json = False,
 ) -> None:
     """Count the positions DEPTH plies below a position."""
-    board = given_position(position, moves, game, ply)
+    board = line.board_after(position)
     with compiling("perft"):
         parts = interruptible(lambda: _count(board, depth, divide=divide))
     nodes = sum(parts.values())

@@ -8,29 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import query_find, query_lines, query_moves, query_ways
+from . import program_name, query_find, query_lines, query_moves, query_ways
+from .commands import command, group
 from .options import Json
-from .output import Group, print_json, print_view, say, say_if_unfinished
-from .program import program_name
+from .output import print_json, print_view, say, say_if_unfinished
 from .render import count
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from graphsearch.query.disagree import Disagreement, Disagreements
-
-app = typer.Typer(
-    cls=Group,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Ask a graph file; nothing is searched or written, and a search may write it meanwhile.",
-)
-
-DISAGREE_EXAMPLES = """\b
-Examples:
-  graphsearch query disagree first.graph
-  graphsearch query disagree first.graph --by policy --top 50 --min-visits 100 --json
-"""
 
 SomeFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="The graph file.", show_default=False)]
 SomeStore = Annotated[
@@ -61,7 +48,11 @@ By = Annotated[
 ]
 
 
-@app.command(epilog=DISAGREE_EXAMPLES, short_help="List where two evaluators differ most.")
+@command(
+    "List where two evaluators differ most.",
+    "graphsearch query disagree first.graph",
+    "graphsearch query disagree first.graph --by policy --top 50 --min-visits 100 --json",
+)
 def disagree(
     file: SomeFile = None,
     store: SomeStore = None,
@@ -127,6 +118,17 @@ def _cells(row: Disagreement, by: str) -> list[str]:
     return [*cells, row.best_move, row.second_best_move, row.position]
 
 
-for _module in (query_moves, query_lines, query_ways, query_find):
-    for _name, _function, _examples, _summary in _module.COMMANDS:
-        app.command(_name, epilog=_examples, short_help=_summary)(_function)
+app = group(
+    "Ask a graph file; nothing is searched or written, and a search may write it meanwhile.",
+    disagree,
+    query_moves.moves_of,
+    query_moves.games_of,
+    query_lines.pv,
+    query_lines.tree,
+    query_lines.line,
+    query_ways.path,
+    query_ways.parents,
+    query_ways.transpositions,
+    query_find.find,
+    query_find.sql,
+)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json as json_text
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from .commands import command
 from .options import Json, StoreOption
 from .output import compiling, print_json, say, say_if_unfinished
 from .progress import progress_bar
@@ -15,87 +17,104 @@ from .render import RESULTS, count, signed
 from .tables import streamed
 
 if TYPE_CHECKING:
+    from graphsearch.query.filters import Filters
     from graphsearch.query.find import Found
 
-FIND_EXAMPLES = """\b
-Examples:
-  graphsearch query find --min-n 100 --min-q 0.1 --side w --store first.graph
-  graphsearch query find --pieces "P<=7, p<=7" --limit 5 --store first.graph
-  graphsearch query find --bounds proven --store first.graph --json
-"""
 
-SQL_EXAMPLES = """\b
-Examples:
-  graphsearch query sql "SELECT san, move_n, move_q FROM position_moves LIMIT 5" --store first.graph
-  graphsearch query sql "SELECT fen, n, cp(q) FROM top_position ORDER BY n DESC" --limit 3 --store first.graph
-  graphsearch query sql "SELECT record(position) AS record FROM root" --store first.graph --json
-"""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterOptions:
+    """The conditions that a position fulfils; all of those that are given."""
+
+    min_n: Annotated[int | None, typer.Option("--min-n", metavar="N", min=1, help="Node N of N or more.")] = (
+        None
+    )
+    max_n: Annotated[int | None, typer.Option("--max-n", metavar="N", min=1, help="Node N of N or less.")] = (
+        None
+    )
+    min_q: Annotated[
+        float | None,
+        typer.Option(
+            "--min-q", metavar="Q", min=-1, max=1, help="Node Q, seen by the side to move, of Q or more."
+        ),
+    ] = None
+    max_q: Annotated[
+        float | None, typer.Option("--max-q", metavar="Q", min=-1, max=1, help="Node Q of Q or less.")
+    ] = None
+    bounds: Annotated[
+        str | None,
+        typer.Option(
+            "--bounds",
+            metavar="WHAT",
+            help="Proven: win, draw or loss for the side to move; proven: any of them.",
+        ),
+    ] = None
+    pieces: Annotated[
+        str | None,
+        typer.Option(
+            "--pieces",
+            metavar="WHAT",
+            help='How many men of a kind, White\'s in capitals: "P<=4, q=0", "men<=6" for all of them; or all'
+            " men of both sides: KRPkrp.",
+        ),
+    ] = None
+    side: Annotated[str | None, typer.Option("--side", metavar="w|b", help="The side to move.")] = None
+    in_games: Annotated[bool, typer.Option("--in-games", help="That stood in an imported game.")] = False
+    in_book: Annotated[
+        str | None,
+        typer.Option("--in-book", metavar="NAME", help="That stand in the book of this name; any: in any."),
+    ] = None
+    min_ply: Annotated[
+        int | None,
+        typer.Option(
+            "--min-ply",
+            metavar="P",
+            min=0,
+            help="P or more half-moves from the start of a game, the fewest of all imported games and books;"
+            " others have no ply and are not found.",
+        ),
+    ] = None
+    max_ply: Annotated[
+        int | None, typer.Option("--max-ply", metavar="P", min=0, help="P or fewer, likewise.")
+    ] = None
+
+    def filters(self) -> Filters:
+        """Returns them as the search for positions takes them.
+
+        Raises:
+          InvalidParameterError: for pieces, bounds or a side that cannot be read.
+        """
+        from graphsearch.query.filters import Filters, read_pieces
+
+        return Filters(
+            min_n=self.min_n,
+            max_n=self.max_n,
+            min_q=self.min_q,
+            max_q=self.max_q,
+            bounds=self.bounds,
+            pieces=read_pieces(self.pieces) if self.pieces is not None else (),
+            side=self.side,
+            in_games=self.in_games,
+            in_book="" if self.in_book == "any" else self.in_book,
+            min_ply=self.min_ply,
+            max_ply=self.max_ply,
+        )
 
 
-MinN = Annotated[int | None, typer.Option("--min-n", metavar="N", min=1, help="Node N of N or more.")]
-MaxN = Annotated[int | None, typer.Option("--max-n", metavar="N", min=1, help="Node N of N or less.")]
-MinQ = Annotated[
-    float | None,
-    typer.Option(
-        "--min-q", metavar="Q", min=-1, max=1, help="Node Q, seen by the side to move, of Q or more."
-    ),
-]
-MaxQ = Annotated[
-    float | None, typer.Option("--max-q", metavar="Q", min=-1, max=1, help="Node Q of Q or less.")
-]
-Bounds = Annotated[
-    str | None,
-    typer.Option(
-        "--bounds",
-        metavar="WHAT",
-        help="Proven: win, draw or loss for the side to move; proven: any of them.",
-    ),
-]
-Pieces = Annotated[
-    str | None,
-    typer.Option(
-        "--pieces",
-        metavar="WHAT",
-        help='How many men of a kind, White\'s in capitals: "P<=4, q=0", "men<=6" for all of them; or all men'
-        " of both sides: KRPkrp.",
-    ),
-]
-Side = Annotated[str | None, typer.Option("--side", metavar="w|b", help="The side to move.")]
-InGames = Annotated[bool, typer.Option("--in-games", help="That stood in an imported game.")]
-InBook = Annotated[
-    str | None,
-    typer.Option("--in-book", metavar="NAME", help="That stand in the book of this name; any: in any."),
-]
-MinPly = Annotated[
-    int | None,
-    typer.Option(
-        "--min-ply",
-        metavar="P",
-        min=0,
-        help="P or more half-moves from the start of a game, the fewest of all imported games and books;"
-        " others have no ply and are not found.",
-    ),
-]
-MaxPly = Annotated[int | None, typer.Option("--max-ply", metavar="P", min=0, help="P or fewer, likewise.")]
 Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="End after N.")]
 Statement = Annotated[
     str, typer.Argument(metavar="STATEMENT", help="SELECT, WITH, VALUES or EXPLAIN.", show_default=False)
 ]
 
 
+@command(
+    "List positions by N, Q, bounds, men and more.",
+    "graphsearch query find --min-n 100 --min-q 0.1 --side w --store first.graph",
+    'graphsearch query find --pieces "P<=7, p<=7" --limit 5 --store first.graph',
+    "graphsearch query find --bounds proven --store first.graph --json",
+)
 def find(
     store: StoreOption,
-    min_n: MinN = None,
-    max_n: MaxN = None,
-    min_q: MinQ = None,
-    max_q: MaxQ = None,
-    bounds: Bounds = None,
-    pieces: Pieces = None,
-    side: Side = None,
-    in_games: InGames = False,
-    in_book: InBook = None,
-    min_ply: MinPly = None,
-    max_ply: MaxPly = None,
+    conditions: FilterOptions,
     limit: Limit = None,
     json: Json = False,
 ) -> None:
@@ -106,22 +125,9 @@ def find(
 
     JSON: one object for each position, on a line of its own.
     """
-    from graphsearch.query.filters import Filters, read_pieces
     from graphsearch.query.find import find as ask
 
-    filters = Filters(
-        min_n=min_n,
-        max_n=max_n,
-        min_q=min_q,
-        max_q=max_q,
-        bounds=bounds,
-        pieces=read_pieces(pieces) if pieces is not None else (),
-        side=side,
-        in_games=in_games,
-        in_book="" if in_book == "any" else in_book,
-        min_ply=min_ply,
-        max_ply=max_ply,
-    )
+    filters = conditions.filters()
     say_if_unfinished(store)
     with compiling("query"), progress_bar("Reading", streaming=True) as advance:
         found = ask(store, filters, limit=limit, on_progress=advance)
@@ -150,6 +156,13 @@ def _found_line(row: Found) -> str:
     return f"{row.n:>12,}  {signed(row.q):>6}  {proven:<7}  {row.best_move or '':<7}  {row.position}{ply}"
 
 
+@command(
+    "Run SQL that reads.",
+    'graphsearch query sql "SELECT san, move_n, move_q FROM position_moves LIMIT 5" --store first.graph',
+    'graphsearch query sql "SELECT fen, n, cp(q) FROM top_position ORDER BY n DESC" --limit 3'
+    " --store first.graph",
+    'graphsearch query sql "SELECT record(position) AS record FROM root" --store first.graph --json',
+)
 def sql(statement: Statement, store: StoreOption, limit: Limit = None, json: Json = False) -> None:
     """Run one reading SQL statement over the tables and views of a graph file; `schema/store.md` describes
     them.
@@ -180,9 +193,3 @@ def _print_rows_as_json(columns: tuple[str, ...], rows: Iterator[tuple[Any, ...]
         values = json_text.dumps([json_value(value) for value in row], ensure_ascii=False)
         print(", " * (number > 0) + values, end="")
     print("]}")
-
-
-COMMANDS = (  # name, function, its examples, its line in the list of commands
-    ("find", find, FIND_EXAMPLES, "List positions by N, Q, bounds, men and more."),
-    ("sql", sql, SQL_EXAMPLES, "Run SQL that reads."),
-)

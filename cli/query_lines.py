@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Game, Json, Moves, Ply, Position, StoreOption, given_position
+from .commands import command
+from .options import Json, PositionOptions, StoreOption
 from .output import PIPE_WIDTH, print_json, print_view, say, say_if_unfinished, speaks_unicode
 from .render import count, signed
 from .tables import LEFT, RIGHT, table
@@ -18,24 +19,6 @@ if TYPE_CHECKING:
     from graphsearch.query.line import LinePoint, LineValues
     from graphsearch.query.pv import Line
     from graphsearch.query.tree import Branch, Tree
-
-PV_EXAMPLES = """\b
-Examples:
-  graphsearch query pv startpos --lines 3 --store first.graph
-  graphsearch query pv startpos --moves "e4 e5" --by value --store first.graph --json
-"""
-
-TREE_EXAMPLES = """\b
-Examples:
-  graphsearch query tree startpos --depth 3 --min-visits 20 --store first.graph
-  graphsearch query tree startpos --depth 4 --width 2 --store first.graph --json
-"""
-
-LINE_EXAMPLES = """\b
-Examples:
-  graphsearch query line startpos --moves "e4 e5 Nf3 Nc6" --store first.graph
-  graphsearch query line games.pgn --game 2 --store first.graph --json
-"""
 
 ENDS = {
     "unvisited": "no move was visited there",
@@ -72,12 +55,14 @@ Width = Annotated[
 ]
 
 
+@command(
+    "Print lines, and why they end.",
+    "graphsearch query pv startpos --lines 3 --store first.graph",
+    'graphsearch query pv startpos --moves "e4 e5" --by value --store first.graph --json',
+)
 def pv(
-    position: Position,
     store: StoreOption,
-    moves: Moves = None,
-    game: Game = None,
-    ply: Ply = None,
+    position: PositionOptions,
     lines: Lines = 1,
     by: By = "visits",
     json: Json = False,
@@ -91,7 +76,7 @@ def pv(
     """
     from graphsearch.query.pv import pv as ask
 
-    board = given_position(position, moves, game, ply)
+    board = position.board()
     found = ask(store, board, lines=lines, by=by)
     say_if_unfinished(store)
     if json:
@@ -119,12 +104,14 @@ def _print_line(position: str, line: Line) -> None:
     print(f"ends after {count(len(line.plies), 'move')}: {ENDS[line.end]}")
 
 
+@command(
+    "Draw the well-visited part below a position.",
+    "graphsearch query tree startpos --depth 3 --min-visits 20 --store first.graph",
+    "graphsearch query tree startpos --depth 4 --width 2 --store first.graph --json",
+)
 def tree(
-    position: Position,
     store: StoreOption,
-    moves: Moves = None,
-    game: Game = None,
-    ply: Ply = None,
+    position: PositionOptions,
     depth: Depth = 3,
     min_visits: MinVisits = None,
     width: Width = None,
@@ -140,7 +127,7 @@ def tree(
     """
     from graphsearch.query.tree import tree as ask
 
-    board = given_position(position, moves, game, ply)
+    board = position.board()
     found = ask(store, board, depth=depth, min_visits=min_visits, width=width)
     say_if_unfinished(store)
     if json:
@@ -181,12 +168,14 @@ def _label(branch: Branch, root: str, level: int) -> str:
     return f"{text}  {arrow} {' '.join(branch.transposes_to) or 'the root'}"
 
 
+@command(
+    "Draw the values along a line or a game.",
+    'graphsearch query line startpos --moves "e4 e5 Nf3 Nc6" --store first.graph',
+    "graphsearch query line games.pgn --game 2 --store first.graph --json",
+)
 def line(
-    position: Position,
     store: StoreOption,
-    moves: Moves = None,
-    game: Game = None,
-    ply: Ply = None,
+    position: PositionOptions,
     json: Json = False,
 ) -> None:
     """Print the values along a line or a game as a curve and as a table, from White's view.
@@ -199,7 +188,7 @@ def line(
     """
     from graphsearch.query.line import values as ask
 
-    found = ask(store, given_position(position, moves, game, ply))
+    found = ask(store, position.board())
     say_if_unfinished(store)
     if json:
         print_json(found.as_dict())
@@ -239,10 +228,3 @@ def _point_cells(point: LinePoint) -> list[str]:
         point.best_san or "",
         "" if point.loss_cp is None else str(point.loss_cp),
     ]
-
-
-COMMANDS = (  # name, function, its examples, its line in the list of commands
-    ("pv", pv, PV_EXAMPLES, "Print lines, and why they end."),
-    ("tree", tree, TREE_EXAMPLES, "Draw the well-visited part below a position."),
-    ("line", line, LINE_EXAMPLES, "Draw the values along a line or a game."),
-)

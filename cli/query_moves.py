@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .options import Game, Json, Moves, Ply, Position, StoreOption, given_position
+from .commands import command
+from .options import Json, PositionOptions, StoreOption
 from .output import print_json, print_view, say, say_if_unfinished
 from .render import RESULTS, node_summary, score, signed, wdl_text
 from .tables import LEFT, RIGHT, table
@@ -16,24 +17,16 @@ if TYPE_CHECKING:
     from graphsearch.query.moves import Moves as Answer
     from graphsearch.query.moves import StoredMove
 
-MOVES_EXAMPLES = """\b
-Examples:
-  graphsearch query moves startpos --store first.graph
-  graphsearch query moves startpos --moves "e4 e5" --store first.graph --json
-"""
 
-GAMES_EXAMPLES = """\b
-Example:
-  graphsearch query games startpos --store first.graph
-"""
-
-
+@command(
+    "Print all moves, and where they are stale.",
+    "graphsearch query moves startpos --store first.graph",
+    'graphsearch query moves startpos --moves "e4 e5" --store first.graph --json',
+    name="moves",
+)
 def moves_of(
-    position: Position,
     store: StoreOption,
-    moves: Moves = None,
-    game: Game = None,
-    ply: Ply = None,
+    position: PositionOptions,
     json: Json = False,
 ) -> None:
     """Print every move of a position, with what the position behind it says of itself.
@@ -47,7 +40,7 @@ def moves_of(
     """
     from graphsearch.query.moves import moves as ask
 
-    found = ask(store, given_position(position, moves, game, ply))
+    found = ask(store, position.board())
     say_if_unfinished(store)
     if json:
         print_json(found.as_dict())
@@ -93,12 +86,14 @@ def _proof(move: StoredMove) -> str:
     return "no loss" if lower == 0 else "no win" if upper == 0 else ""
 
 
+@command(
+    "Compare imported games with the search.",
+    "graphsearch query games startpos --store first.graph",
+    name="games",
+)
 def games_of(
-    position: Position,
     store: StoreOption,
-    moves: Moves = None,
-    game: Game = None,
-    ply: Ply = None,
+    position: PositionOptions,
     json: Json = False,
 ) -> None:
     """Print what imported games say of the moves of a position, against N and Q of the search.
@@ -110,7 +105,7 @@ def games_of(
     """
     from graphsearch.query.games import games as ask
 
-    found = ask(store, given_position(position, moves, game, ply))
+    found = ask(store, position.board())
     say_if_unfinished(store)
     if json:
         print_json(found.as_dict())
@@ -158,9 +153,3 @@ def _game_cells(move: GameMove) -> dict[str, str]:
         "Q": "" if move.q is None else signed(move.q),
         "Diff": "" if move.difference is None else signed(move.difference),
     }
-
-
-COMMANDS = (  # name, function, its examples, its line in the list of commands
-    ("moves", moves_of, MOVES_EXAMPLES, "Print all moves, and where they are stale."),
-    ("games", games_of, GAMES_EXAMPLES, "Compare imported games with the search."),
-)

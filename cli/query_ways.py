@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Game, Json, Moves, Ply, Position, Ram, StoreOption, byte_count, given_position
+from .commands import command
+from .options import Json, LineOptions, PositionOptions, Ram, StoreOption, byte_count
 from .output import FAILED, compiling, print_json, print_view, say, say_if_unfinished
 from .progress import progress_bar
 from .render import count, signed
@@ -17,24 +18,6 @@ if TYPE_CHECKING:
 
     from graphsearch.query.path import Route
     from graphsearch.query.transpositions import Transpositions
-
-PATH_EXAMPLES = """\b
-Examples:
-  graphsearch query path startpos --moves "Nf3 e5 e4" --store first.graph
-  graphsearch query path startpos --moves "e4 e5" --from startpos --store first.graph --json
-"""
-
-PARENTS_EXAMPLES = """\b
-Example:
-  graphsearch query parents startpos --moves "e4 e5 Nf3" --store first.graph
-"""
-
-TRANSPOSITIONS_EXAMPLES = """\b
-Examples:
-  graphsearch query transpositions --store first.graph
-  graphsearch query transpositions startpos --top 5 --store first.graph
-  graphsearch query transpositions --all --store first.graph --json
-"""
 
 From = Annotated[
     str | None,
@@ -66,12 +49,14 @@ SomePosition = Annotated[
 ]
 
 
+@command(
+    "Print how a position is reached.",
+    'graphsearch query path startpos --moves "Nf3 e5 e4" --store first.graph',
+    'graphsearch query path startpos --moves "e4 e5" --from startpos --store first.graph --json',
+)
 def path(
-    position: Position,
     store: StoreOption,
-    moves: Moves = None,
-    game: Game = None,
-    ply: Ply = None,
+    position: PositionOptions,
     root: From = None,
     limit: Limit = 2000,
     json: Json = False,
@@ -87,7 +72,7 @@ def path(
     from graphsearch.position.notation import read_position
     from graphsearch.query.path import path as ask
 
-    board = given_position(position, moves, game, ply)
+    board = position.board()
     start = None if root is None else read_position(root).board
     found = ask(store, board, start, limit=limit)
     say_if_unfinished(store)
@@ -121,12 +106,13 @@ def _print_route(title: str, route: Route) -> None:
         print_view(lambda _: table({"Move": LEFT, "N": RIGHT, "Q": RIGHT}, rows))
 
 
+@command(
+    "List the positions that lead to one.",
+    'graphsearch query parents startpos --moves "e4 e5 Nf3" --store first.graph',
+)
 def parents(
-    position: Position,
     store: StoreOption,
-    moves: Moves = None,
-    game: Game = None,
-    ply: Ply = None,
+    position: PositionOptions,
     json: Json = False,
 ) -> None:
     """List the stored positions that have a move to a position, visited or not.
@@ -138,7 +124,7 @@ def parents(
     """
     from graphsearch.query.parents import parents as ask
 
-    found = ask(store, given_position(position, moves, game, ply))
+    found = ask(store, position.board())
     say_if_unfinished(store)
     if json:
         print_json(found.as_dict())
@@ -162,12 +148,16 @@ def parents(
         print_view(lambda _: table(columns, rows))
 
 
+@command(
+    "List positions with many ways in.",
+    "graphsearch query transpositions --store first.graph",
+    "graphsearch query transpositions startpos --top 5 --store first.graph",
+    "graphsearch query transpositions --all --store first.graph --json",
+)
 def transpositions(
     store: StoreOption,
+    line: LineOptions,
     position: SomePosition = None,
-    moves: Moves = None,
-    game: Game = None,
-    ply: Ply = None,
     top: Top = 20,
     look: Look = 200,
     everything: All = False,
@@ -189,9 +179,9 @@ def transpositions(
             raise typer.BadParameter("--all counts the whole file; it takes no POSITION")
         found = _count_all(store, top, ram)
     else:
-        if position is None and (moves is not None or game is not None or ply is not None):
+        if position is None and line.given:
             raise typer.BadParameter("--moves, --game and --ply go with a POSITION")
-        board = None if position is None else given_position(position, moves, game, ply)
+        board = None if position is None else line.board_after(position)
         found = ask(store, board, top=top, look=look)
     say_if_unfinished(store)
     if json:
@@ -231,10 +221,3 @@ def _print_transpositions(found: Transpositions) -> None:
         }
         rows.append([cells[name] for name in columns])
     print_view(lambda _: table(columns, rows))
-
-
-COMMANDS = (  # name, function, its examples, its line in the list of commands
-    ("path", path, PATH_EXAMPLES, "Print how a position is reached."),
-    ("parents", parents, PARENTS_EXAMPLES, "List the positions that lead to one."),
-    ("transpositions", transpositions, TRANSPOSITIONS_EXAMPLES, "List positions with many ways in."),
-)

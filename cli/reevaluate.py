@@ -5,32 +5,18 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import (
-    Evaluator,
-    EvaluatorChoice,
-    EvaluatorOption,
-    Json,
-    Policy,
-    Pool,
-    Ram,
-    StoreFile,
-    SyzygyPath,
-    Value,
-    chosen_evaluator,
-    closing,
-    graph_ram,
-)
+from . import program_name
+from .commands import command, command_line
+from .options import EvaluatorOptions, Json, Ram, StoreFile, closing, graph_ram
 from .output import compiling, print_json, say
-from .program import program_name
 from .progress import progress_bar
 from .render import count
-from .resume import command_line
 from .signals import StopSignals
 
 if TYPE_CHECKING:
@@ -38,42 +24,42 @@ if TYPE_CHECKING:
     from graphsearch.sweep.opinions import OpinionProgress, OpinionReport
     from graphsearch.sweep.reevaluate import ReevaluateProgress, ReevaluateReport
 
-EXAMPLES = """\b
-Examples:
-  graphsearch reevaluate sunday.graph --evaluator uniform
-  graphsearch reevaluate first.graph --evaluator uniform --second-opinion --min-visits 10 --json
-"""
-
 MAX_ROOTS = 20  # changed roots that are shown; JSON has all
 
-SecondOpinion = Annotated[
-    bool,
-    typer.Option(
-        "--second-opinion",
-        help="Write what the evaluator says beside the records, for `query disagree`; they stay as they are.",
-    ),
-]
-MinVisits = Annotated[
-    int | None,
-    typer.Option(
-        "--min-visits", metavar="N", min=1, help="With --second-opinion: of positions with N visits or more."
-    ),
-]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The options of one call."""
+
+    file: StoreFile
+    evaluator: EvaluatorOptions
+    second_opinion: Annotated[
+        bool,
+        typer.Option(
+            "--second-opinion",
+            help="Write what the evaluator says beside the records, for `query disagree`; they stay as they"
+            " are.",
+        ),
+    ] = False
+    min_visits: Annotated[
+        int | None,
+        typer.Option(
+            "--min-visits",
+            metavar="N",
+            min=1,
+            help="With --second-opinion: of positions with N visits or more.",
+        ),
+    ] = None
+    ram: Ram = None
+    json: Json = False
 
 
-def reevaluate(
-    file: StoreFile,
-    evaluator: Evaluator = None,
-    policy: Policy = None,
-    value: Value = None,
-    evaluator_option: EvaluatorOption = None,
-    syzygy: SyzygyPath = None,
-    pool: Pool = None,
-    second_opinion: SecondOpinion = False,
-    min_visits: MinVisits = None,
-    ram: Ram = None,
-    json: Json = False,
-) -> None:
+@command(
+    "Go through a graph file with another evaluator.",
+    "graphsearch reevaluate sunday.graph --evaluator uniform",
+    "graphsearch reevaluate first.graph --evaluator uniform --second-opinion --min-visits 10 --json",
+)
+def reevaluate(request: Request) -> None:
     """Go through a graph file with another evaluator: its V and P take the place of those in the file.
 
     Visits stay as they are; at the end every value is brought up to date with its children, as `refresh`
@@ -81,61 +67,47 @@ def reevaluate(
     twice. Until it has ended the file is marked, and other commands that would write it refuse it. The way
     back to the evaluator before is the same command with that evaluator, and its evaluations once more.
     """
-    if min_visits is not None and not second_opinion:
+    if request.min_visits is not None and not request.second_opinion:
         raise typer.BadParameter(
             "--min-visits is for --second-opinion; in place of the old values all have to be replaced"
         )
-    choice = EvaluatorChoice(
-        evaluator=evaluator,
-        policy=policy,
-        value=value,
-        evaluator_option=tuple(evaluator_option or ()),
-        syzygy=syzygy,
-        pool=pool,
-    )
-    if (evaluator, policy, value) == (None, None, None):
+    if not request.evaluator.named:
         raise typer.BadParameter("say with which evaluator: --evaluator NAME")
-    limit = graph_ram(ram)
-    rest = {"second_opinion": second_opinion, "min_visits": min_visits, "ram": ram, "json": json}
-    command = command_line("reevaluate", str(file), asdict(choice) | rest)
-    chosen, _ = chosen_evaluator(choice)
-    with closing(chosen), StopSignals("Stopping: waiting for the evaluator and saving...\n") as signals:
-        if second_opinion:
-            code = _beside(file, chosen, min_visits or 1, signals, command, json=json)
-        else:
-            code = _in_place(file, chosen, limit, signals, command, json=json)
+    graph_ram(request.ram)  # checked before an evaluator is loaded
+    evaluator, _ = request.evaluator.create()
+    with closing(evaluator), StopSignals("Stopping: waiting for the evaluator and saving...\n") as signals:
+        code = (_beside if request.second_opinion else _in_place)(request, evaluator, signals)
     if code:
         raise typer.Exit(code)
 
 
-def _in_place(
-    file: Path,
-    evaluator: EvaluatorObject,
-    limit: int | None,
-    signals: StopSignals,
-    command: str,
-    *,
-    json: bool,
-) -> int:
+def _in_place(request: Request, evaluator: EvaluatorObject, signals: StopSignals) -> int:
     """Returns the exit code."""
     from graphsearch.sweep.reevaluate import reevaluate as reevaluate_file
 
+    resume = command_line("reevaluate", request)
     with compiling("reevaluate"), _bar() as show:
-        _say_direction(file, evaluator)
+        _say_direction(request.file, evaluator)
         signals.arm()
         report = reevaluate_file(
-            file, evaluator, ram_bytes=limit, stop=signals.stop, on_progress=show, command=command
+            request.file,
+            evaluator,
+            ram_bytes=graph_ram(request.ram),
+            stop=signals.stop,
+            on_progress=show,
+            command=resume,
         )
-    if json:
+    if request.json:
         print_json(report.as_dict())
     else:
         for line in summary(report, evaluator.identity.describe()):
             print(line)
     if not report.finished:
-        say(f"Saved: {report.done:,} of {count(report.records, 'position')}. Go on with: {command}")
+        say(f"Saved: {report.done:,} of {count(report.records, 'position')}. Go on with: {resume}")
         return signals.exit_code
     if not report.settled:
-        say(f"The values had not settled; `{program_name()} refresh {shlex.quote(str(file))}` goes on.")
+        refresh = shlex.join([*program_name().split(), "refresh", str(request.file)])
+        say(f"The values had not settled; `{refresh}` goes on.")
     return 0
 
 
@@ -152,25 +124,26 @@ def _say_direction(file: Path, evaluator: EvaluatorObject) -> None:
             )
 
 
-def _beside(
-    file: Path, evaluator: EvaluatorObject, least: int, signals: StopSignals, command: str, *, json: bool
-) -> int:
+def _beside(request: Request, evaluator: EvaluatorObject, signals: StopSignals) -> int:
     """Returns the exit code."""
     from graphsearch.sweep.opinions import second_opinion
 
     with compiling("reevaluate"), _opinion_bar() as show:
         signals.arm()
-        report = second_opinion(file, evaluator, min_visits=least, stop=signals.stop, on_progress=show)
-    if json:
+        report = second_opinion(
+            request.file, evaluator, min_visits=request.min_visits or 1, stop=signals.stop, on_progress=show
+        )
+    if request.json:
         print_json(report.as_dict())
     else:
         for line in opinion_summary(report):
             print(line)
     if not report.finished:
-        say(f"Saved: {report.done:,} of {count(report.positions, 'position')}. Go on with: {command}")
+        resume = command_line("reevaluate", request)
+        say(f"Saved: {report.done:,} of {count(report.positions, 'position')}. Go on with: {resume}")
         return signals.exit_code
-    if not json:
-        say(f"See where they differ: {program_name()} query disagree {shlex.quote(str(file))}")
+    if not request.json:
+        say(f"See where they differ: {program_name()} query disagree {shlex.quote(str(request.file))}")
     return 0
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from .commands import command
 from .options import Json, Ram, StoreFile, byte_count
 from .output import compiling, print_json, say
 from .progress import progress_bar
@@ -15,12 +16,6 @@ from .render import count
 
 if TYPE_CHECKING:
     from graphsearch.sweep.refresh import RefreshProgress, RefreshReport
-
-EXAMPLES = """\b
-Examples:
-  graphsearch refresh first.graph
-  graphsearch refresh first.graph --tolerance 0.0001 --json
-"""
 
 Tolerance = Annotated[
     float,
@@ -30,6 +25,11 @@ Tolerance = Annotated[
 ]
 
 
+@command(
+    "Bring the values of a graph file up to date.",
+    "graphsearch refresh first.graph",
+    "graphsearch refresh first.graph --tolerance 0.0001 --json",
+)
 def refresh(file: StoreFile, tolerance: Tolerance = 0.001, ram: Ram = None, json: Json = False) -> None:
     """Give every move of a graph file the value that its position has now.
 

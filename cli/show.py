@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .options import Game, Json, Moves, Ply, Position, given_position
+from .commands import command
+from .options import Json, PositionOptions, StoreOption
 from .output import FAILED, print_json, print_view, say, say_if_unfinished
 from .render import board_text, node_view, origin_line
 
-EXAMPLES = """\b
-Examples:
-  graphsearch show startpos --store first.graph
-  graphsearch show startpos --moves "e4 e5" --store first.graph --json
-"""
 
-
+@command(
+    "Print what a graph file holds about a position.",
+    "graphsearch show startpos --store first.graph",
+    'graphsearch show startpos --moves "e4 e5" --store first.graph --json',
+)
 def show(
-    position: Position,
-    store: Annotated[
-        Path, typer.Option("--store", metavar="FILE", help="The graph file.", show_default=False)
-    ],
-    moves: Moves = None,
-    game: Game = None,
-    ply: Ply = None,
+    store: StoreOption,
+    position: PositionOptions,
     multipv: Annotated[
         int, typer.Option("--multipv", metavar="K", min=0, help="How many moves the table has; 0: all.")
     ] = 0,
@@ -41,7 +35,7 @@ def show(
     """
     from graphsearch.graph.view import origin, show
 
-    board = given_position(position, moves, game, ply)
+    board = position.board()
     node = show(store, board)
     if node is None:
         say(f"graphsearch: {store} does not hold this position: {board.fen()}")

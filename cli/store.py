@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from . import maintain
+from .commands import command, group
 from .options import Json, StoreFile
-from .output import FAILED, Group, one_line, print_json, print_view, say, say_if_unfinished
+from .output import FAILED, one_line, print_json, print_view, say, say_if_unfinished
 from .progress import progress_bar
 from .render import count, moment, size
 
@@ -26,25 +27,11 @@ _NUMBERS = {"N", "Run", "Evaluator", "Visits", "Evaluations", "Taken", "Skipped"
 _ENTRY_RUN = ("Started (UTC)", "Depth", "Value", "Nodes", "Time", "State")
 MAX_ROWS = 20  # searches and roots that the table shows; JSON has them all
 
-app = typer.Typer(
-    cls=Group,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    help="Look into a graph file, check it, and keep it in shape.",
+
+@command(
+    "Print what a graph file holds.",
+    "graphsearch store info first.graph",
 )
-
-INFO_EXAMPLES = """\b
-Example:
-  graphsearch store info first.graph
-"""
-
-VERIFY_EXAMPLES = """\b
-Example:
-  graphsearch store verify first.graph --json
-"""
-
-
-@app.command(epilog=INFO_EXAMPLES, short_help="Print what a graph file holds.")
 def info(file: StoreFile, json: Json = False) -> None:
     """Print what a graph file holds: nodes, bytes, evaluators, roots and every run.
 
@@ -222,7 +209,10 @@ def _changed(params: Mapping[str, float | int | str]) -> str:
     )
 
 
-@app.command(epilog=VERIFY_EXAMPLES, short_help="Check every record of a graph file.")
+@command(
+    "Check every record of a graph file.",
+    "graphsearch store verify first.graph --json",
+)
 def verify(file: StoreFile, json: Json = False) -> None:
     """Read all of a graph file, transposition entries too, and check the invariants record by record.
 
@@ -253,5 +243,13 @@ def _print_verdict(name: str, report: VerifyReport) -> None:
     print(f"{name}: {count(report.records, 'record')}{held}, {verdict}")
 
 
-for _function, _examples, _summary_line in maintain.COMMANDS:
-    app.command(epilog=_examples, short_help=_summary_line)(_function)
+app = group(
+    "Look into a graph file, check it, and keep it in shape.",
+    info,
+    verify,
+    maintain.compact,
+    maintain.prune,
+    maintain.backup,
+    maintain.salvage,
+    maintain.forecast,
+)

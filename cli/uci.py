@@ -9,14 +9,9 @@ from typing import Annotated
 
 import typer
 
-from .options import Evaluator, EvaluatorOption, Policy, Pool, Ram, SyzygyPath, Value
+from .commands import command
+from .options import EvaluatorOptions, Ram
 from .signals import StopSignals
-
-EXAMPLES = """\b
-Examples:
-  graphsearch uci --store games.graph
-  graphsearch uci --evaluator lc0:maia-1900.pb.gz --store maia.graph --ram 2GB
-"""
 
 Store = Annotated[
     Path | None,
@@ -32,14 +27,15 @@ Set = Annotated[
 ]
 
 
+@command(
+    "Speak UCI: an engine for chess programs, with a memory.",
+    "graphsearch uci --store games.graph",
+    "graphsearch uci --evaluator lc0:maia-1900.pb.gz --store maia.graph --ram 2GB",
+)
 def uci(
+    *,
     store: Store = None,
-    evaluator: Evaluator = None,
-    policy: Policy = None,
-    value: Value = None,
-    evaluator_option: EvaluatorOption = None,
-    syzygy: SyzygyPath = None,
-    pool: Pool = None,
+    evaluator: EvaluatorOptions,
     ram: Ram = None,
     option: Set = None,
 ) -> None:
@@ -53,12 +49,12 @@ def uci(
     from graphsearch.uci.writer import Writer
 
     given = {
-        "Evaluator": evaluator,
-        "Policy": policy,
-        "Value": value,
-        "EvaluatorOptions": ";".join(evaluator_option or []),
-        "SyzygyPath": syzygy,
-        "Pool": pool,
+        "Evaluator": evaluator.evaluator,
+        "Policy": evaluator.policy,
+        "Value": evaluator.value,
+        "EvaluatorOptions": ";".join(evaluator.evaluator_option or []),
+        "SyzygyPath": evaluator.syzygy,
+        "Pool": evaluator.pool,
         "GraphFile": None if store is None else str(store),
         "RAM": ram,
     }

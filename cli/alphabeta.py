@@ -16,7 +16,7 @@ from graphsearch.errors import CapacityError, UnsavedError
 from .alphabeta_view import iteration_display, result_view, summary
 from .commands import command
 from .options import Json, PositionOptions, StoreToSave
-from .output import compiling, print_json, print_view, say
+from .output import ENDED_BY_READER, NOT_SAVED, compiling, print_json, print_view, say
 from .render import count, size
 from .signals import StopSignals
 
@@ -249,12 +249,9 @@ def _epilogue(job: Job, result: AlphaBetaResult) -> list[str]:
             " A larger --hash holds more."
         )
     if result.stop_reason == "reader":
-        lines.append(
-            "The search ended because another program reads an old state of the file, which keeps its "
-            "write-ahead log growing; close that program and go on."
-        )
+        lines.append(ENDED_BY_READER)
     if job.request.store is None:
-        lines.append("Nothing was saved; with --store FILE the next search goes on from here.")
+        lines.append(NOT_SAVED)
     else:
         lines.append(_saved(job.request.store))
     return lines

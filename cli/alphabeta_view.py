@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import sys
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from .live import FIRST_LINE_S, LONGEST_GAP_S, clock
-from .output import console, say
-from .render import MAX_PV, TERMINAL_NAMES, count, rate
+from .live import RareLines, Screen, clock, live_screen
+from .render import MAX_PV, TERMINAL_NAMES, count, cp_text, rate
 from .signals import StopSignals
+from .tables import FILL, RIGHT, fitting, table
 
 if TYPE_CHECKING:
     import chess
     from rich.console import RenderableType
-    from rich.live import Live
     from rich.table import Table
 
     from graphsearch.alphabeta.outcome import AlphaBetaProgress, AlphaBetaResult
@@ -49,7 +46,7 @@ def value_text(value: int | None, bound: str) -> str:
     from graphsearch.position.scores import centipawns, mate_moves
 
     mate, cp = mate_moves(value), centipawns(value)
-    text = f"#{mate}" if mate is not None else f"{cp:+d}" if cp else "0"
+    text = f"#{mate}" if mate is not None else cp_text(cp)
     return SIGNS.get(bound, "") + text
 
 
@@ -67,21 +64,10 @@ def line_text(board: chess.Board, pv: Sequence[chess.Move]) -> str:
     return board.variation_san(pv[:MAX_PV]) if pv else ""
 
 
-def iterations_table(board: chess.Board, rows: Sequence[dict[str, str]], width: int | None) -> Table:
+def iterations_table(rows: Sequence[dict[str, str]], width: int | None) -> Table:
     """Returns rows of iterations as a table; `width` as for `render.moves_table`."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), expand=width is not None
-    )
-    columns = [name for name, least in COLUMNS.items() if width is None or width >= least]
-    for name in columns:
-        side: Literal["left", "right"] = "left" if name == "PV" else "right"
-        table.add_column(name, justify=side, no_wrap=True, ratio=1 if name == "PV" else None)
-    for row in rows:
-        table.add_row(*(row.get(name, "") for name in columns))
-    return table
+    columns = {name: FILL if name == "PV" else RIGHT for name in fitting(COLUMNS, width)}
+    return table(columns, [dict.fromkeys(COLUMNS, "") | row for row in rows], width=width)
 
 
 def iteration_row(board: chess.Board, found: DepthResult) -> dict[str, str]:
@@ -113,7 +99,7 @@ def result_view(result: AlphaBetaResult, width: int | None) -> RenderableType:
     if result.stop_reason == "known":
         known = value_text(result.value, result.bound)
         rows.append({"Depth": str(result.depth), "Value": known, "PV": line_text(result.board, result.pv)})
-    return iterations_table(result.board, rows, width)
+    return iterations_table(rows, width)
 
 
 def summary(result: AlphaBetaResult) -> str:
@@ -169,18 +155,8 @@ class Display(Protocol):
 @contextmanager
 def iteration_display(board: chess.Board, signals: StopSignals) -> Iterator[Display]:
     """Yields what a search calls: a live table on a terminal, a rare line elsewhere; always on stderr."""
-    screen = console(sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else None
-    if screen is None or screen.is_dumb_terminal:
-        yield _RareLines()
-        return
-    from rich.live import Live
-
-    # drawn only when there is news, so no thread draws while a signal's message is written
-    with Live(console=screen, auto_refresh=False, transient=True) as live:
-        table = _LiveTable(board, live, screen.width, screen.height, signals.stop)
-        signals.before_message = table.clear_if_stopped
-        yield table
-        signals.before_message = None
+    with live_screen(signals) as screen:
+        yield _LogLines() if screen is None else _Drawing(board, screen)
 
 
 def status_line(progress: AlphaBetaProgress) -> str:
@@ -199,59 +175,42 @@ def status_line(progress: AlphaBetaProgress) -> str:
     )
 
 
-class _RareLines:
-    """One line of progress now and then, for logs."""
+class _LogLines:
+    """One line of progress now and then."""
 
     def __init__(self) -> None:
-        self._next = FIRST_LINE_S
+        self._lines = RareLines(status_line)
 
     def iteration(self, found: DepthResult) -> None:
         """Leaves iterations to the table at the end."""
 
     def progress(self, progress: AlphaBetaProgress) -> None:
         """Says how far the search is, if it is time to."""
-        if progress.seconds >= self._next:
-            say(status_line(progress))
-            self._next = progress.seconds + min(progress.seconds, LONGEST_GAP_S)
+        self._lines.show(progress)
 
 
 @dataclass(slots=True)
-class _LiveTable:
-    """The iterations and the counters, redrawn in place until the search is told to stop."""
+class _Drawing:
+    """The iterations and the counters on a screen."""
 
     board: chess.Board
-    live: Live
-    width: int
-    height: int
-    stop: threading.Event
+    screen: Screen
     rows: list[dict[str, str]] = field(default_factory=list)
     status: str = ""
-    drawing: bool = False
 
     def iteration(self, found: DepthResult) -> None:
         """Adds a row."""
         self.rows.append(iteration_row(self.board, found))
-        self._draw()
+        self.screen.draw(self._view)
 
     def progress(self, progress: AlphaBetaProgress) -> None:
         """Draws the counters anew."""
         self.status = status_line(progress)
-        self._draw()
+        self.screen.draw(self._view)
 
-    def _draw(self) -> None:
-        if self.stop.is_set():
-            return
+    def _view(self) -> RenderableType:
         from rich.console import Group
         from rich.text import Text
 
-        shown = self.rows[-max(1, self.height - 4) :]
-        self.drawing = True
-        table = iterations_table(self.board, shown, self.width)
-        self.live.update(Group(table, Text(self.status, no_wrap=True)), refresh=True)
-        self.drawing = False
-        self.clear_if_stopped()
-
-    def clear_if_stopped(self) -> None:
-        """Takes the table off the screen once the search is told to stop; a signal handler may call it."""
-        if self.stop.is_set() and not self.drawing:
-            self.live.stop()
+        shown = self.rows[-max(1, self.screen.height - 4) :]
+        return Group(iterations_table(shown, self.screen.width), Text(self.status, no_wrap=True))

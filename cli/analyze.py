@@ -11,10 +11,10 @@ import typer
 
 from graphsearch.errors import UnsavedError
 
+from .analyze_view import search_display
 from .commands import command, command_line
-from .live import progress_display
 from .options import EvaluatorOptions, Json, PositionOptions, Ram, StoreToSave, closing, graph_ram
-from .output import announce_compile, print_json, print_view, say
+from .output import ENDED_BY_READER, NOT_SAVED, announce_compile, print_json, print_view, say
 from .render import count, node_view, size
 from .signals import StopSignals
 
@@ -167,7 +167,7 @@ def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
         signals.arm()
         with (
             paging_kernels_compiling() if request.store else nullcontext(),
-            progress_display(request.multipv or MAX_MOVES, signals) as show,
+            search_display(request.multipv or MAX_MOVES, signals) as show,
         ):
             return analyze(
                 graph,
@@ -231,15 +231,12 @@ def _epilogue(request: Request, result: SearchResult) -> list[str]:
     if result.stop_reason == "exhausted":
         lines.append("The search ended because every position that it goes to is known.")
     if result.stop_reason == "reader":
-        lines.append(
-            "The search ended because another program reads an old state of the file, which keeps its "
-            "write-ahead log growing; close that program and go on."
-        )
+        lines.append(ENDED_BY_READER)
     lines += [
         f"Damaged, and evaluated again where needed: {problem}" for problem in result.problems[:MAX_PROBLEMS]
     ]
     if request.store is None:
-        lines.append("Nothing was saved; with --store FILE the next search goes on from here.")
+        lines.append(NOT_SAVED)
     else:
         held = size(file_bytes(request.store))
         lines.append(f"Saved: {request.store} holds {count(result.nodes, 'node')} ({held}).")

@@ -11,9 +11,8 @@ from .bench_batches import BatchesOptions, bench_batches
 from .commands import command, named_values
 from .options import Json, graph_ram
 from .output import compiling, print_json, say
-from .perft import interruptible
 from .render import rate
-from .signals import StopSignals
+from .signals import StopSignals, interruptible
 
 _LINES = {  # JSON name -> what it is called in the table
     "nodes": "nodes in the graph",

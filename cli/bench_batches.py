@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import EvaluatorOptions, closing
+from .options import EvaluatorOptions, check_plot_file, closing
 from .output import compiling, console, print_json, say
 from .render import rate
 from .signals import StopSignals
@@ -110,7 +109,10 @@ def bench_batches(options: BatchesOptions, nodes: int | None, *, json: bool) -> 
 
     plan, plot = options.plan(nodes), options.plot
     if plot is not None:
-        _check_plot(plot)
+        from graphsearch.bench.batches.plot import check_library
+
+        check_plot_file(plot, ".png")
+        check_library()
     for what in plan.left_out():
         say(f"left out: {what}")
     with StopSignals(), compiling("batches benchmark"), _progress() as report:
@@ -126,19 +128,6 @@ def bench_batches(options: BatchesOptions, nodes: int | None, *, json: bool) -> 
     print(found["machine"])
     for line in tables(found["rows"]):
         print(line)
-
-
-def _check_plot(path: Path) -> None:
-    if path.suffix.lower() != ".png":
-        raise typer.BadParameter(f"a file name that ends in .png is wanted, not {path}", param_hint="--plot")
-    folder = path.parent
-    if not folder.is_dir():
-        raise typer.BadParameter(f"there is no folder {folder}", param_hint="--plot")
-    if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
-        raise typer.BadParameter(f"{path} cannot be written", param_hint="--plot")
-    from graphsearch.bench.batches.plot import check_library
-
-    check_library()
 
 
 # ------------------------------------------------------------------ progress

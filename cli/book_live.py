@@ -2,56 +2,30 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from .book_views import duration
-from .live import FIRST_LINE_S, LONGEST_GAP_S
-from .output import console, say
+from .live import Screen, progress_display
 from .render import count
 from .signals import StopSignals
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from graphsearch.book.build import BuildProgress
 
-Show = Callable[["BuildProgress"], None]
 
+def build_display(signals: StopSignals) -> AbstractContextManager[Callable[[BuildProgress], None]]:
+    """Returns the context of a build; it yields the function that the build calls with its progress."""
 
-@contextmanager
-def build_display(signals: StopSignals) -> Iterator[Show]:
-    """Yields the function that a build calls with its progress."""
-    screen = None if sys.stderr is None or not sys.stderr.isatty() else console(sys.stderr)
-    if screen is None or screen.is_dumb_terminal:
-        yield _RareLines().show
-        return
-    from rich.live import Live
-    from rich.text import Text
+    def view(now: BuildProgress, screen: Screen) -> RenderableType:
+        from rich.text import Text
 
-    # drawn only when progress comes, so no thread draws while a signal's message is written
-    with Live(console=screen, auto_refresh=False, transient=True) as live:
+        return Text("\n".join(progress_lines(now)), overflow="ellipsis", no_wrap=True)
 
-        def show(now: BuildProgress) -> None:
-            if not signals.stop.is_set():
-                live.update(
-                    Text("\n".join(progress_lines(now)), overflow="ellipsis", no_wrap=True), refresh=True
-                )
-
-        yield show
-
-
-class _RareLines:
-    """One line of progress now and then, for logs."""
-
-    def __init__(self) -> None:
-        self._next = FIRST_LINE_S
-
-    def show(self, now: BuildProgress) -> None:
-        """Says how far the build is, if it is time to."""
-        if now.seconds >= self._next:
-            say("   ".join(progress_lines(now)))
-            self._next = now.seconds + min(now.seconds, LONGEST_GAP_S)
+    return progress_display(signals, lambda now: "   ".join(progress_lines(now)), view)
 
 
 def progress_lines(now: BuildProgress) -> list[str]:

@@ -11,8 +11,9 @@ import typer
 
 from .commands import command, group
 from .options import Json, StoreOption
-from .output import FAILED, print_json, print_view, say
+from .output import FAILED, print_json, print_part, say
 from .render import count, moment
+from .tables import LEFT, RIGHT, WHOLE, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -218,24 +219,34 @@ def list_items(
         print_json({"items": [item.as_dict() for item in found]})
         return
     if found:
-        print_view(lambda _: _table(found))
+        print_part(_table(found))
     else:
         say("The queue is empty." if chosen is None else f"No item is {chosen}.")
 
 
 def _table(found: list[QueueItem]) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in ("Item", "State", "Book", "Added (UTC)", "From", "Line", "Note"):
-        narrow = name in ("Item", "State", "Added (UTC)")
-        table.add_column(name, justify="right" if name == "Item" else "left", no_wrap=narrow, overflow="fold")
-    for item in found:
-        line = line_text(item.fen, item.moves)
-        cells = (str(item.id), item.state, item.book or "any", moment(item.added), item.origin, line)
-        table.add_row(*cells, item.note or "")
-    return table
+    columns = {
+        "Item": RIGHT,
+        "State": WHOLE,
+        "Book": LEFT,
+        "Added (UTC)": WHOLE,
+        "From": LEFT,
+        "Line": LEFT,
+        "Note": LEFT,
+    }
+    rows = [
+        [
+            str(item.id),
+            item.state,
+            item.book or "any",
+            moment(item.added),
+            item.origin,
+            line_text(item.fen, item.moves),
+            item.note or "",
+        ]
+        for item in found
+    ]
+    return table(columns, rows)
 
 
 @command(

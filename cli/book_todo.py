@@ -10,8 +10,9 @@ import typer
 
 from .commands import command
 from .options import Json, StoreOption
-from .output import print_json, print_view, say, say_if_unfinished
+from .output import print_json, print_part, say, say_if_unfinished
 from .render import count, signed
+from .tables import LEFT, RIGHT, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -85,7 +86,7 @@ def todo(
     if json:
         print_json(found.as_dict())
     elif found.rows:
-        print_view(lambda _: _table(found))
+        print_part(_table(found))
     else:
         say(EMPTY[found.kind])
     if queue:
@@ -115,16 +116,8 @@ def _table(found: Todo) -> Table:
 
 
 def _filled(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in names:
-        wide = name in ("Line", "Position", "Leaf", "Best", "Rival")
-        table.add_column(name, justify="left" if wide else "right", no_wrap=not wide, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    return table
+    wide = ("Line", "Position", "Leaf", "Best", "Rival")
+    return table({name: LEFT if name in wide else RIGHT for name in names}, rows)
 
 
 def _leaf(row: Leaf) -> tuple[str, ...]:

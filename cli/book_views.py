@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .render import count, signed
+from .tables import LEFT, RIGHT, WHOLE, table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from graphsearch.book.build import BuildReport
-    from graphsearch.book.status import RunRow, Status
+    from graphsearch.book.build import BuildReport, RootValue
+    from graphsearch.book.status import RootRow, RunRow, Status
     from graphsearch.book.why import Why
 
+MAX_ROOTS = 20  # roots that are shown; JSON has all
 ENDED = {
     "complete": "nothing is left to search",
     "stop": "stopped",
@@ -59,11 +62,17 @@ def report_lines(report: BuildReport) -> list[str]:
         f"This run: {count(report.searched, 'position')} searched, {report.added:,} added,"
         f" {count(report.evaluations, 'evaluation')}, {duration(report.seconds)}",
     ]
-    for root in report.roots[:20]:
+    return lines + _root_lines(report.roots)
+
+
+def _root_lines(roots: Sequence[RootValue | RootRow]) -> list[str]:
+    """Returns the value of each root."""
+    lines = []
+    for root in roots[:MAX_ROOTS]:
         best = f", best {root.best}" if root.best else ""
         lines.append(f"{root.origin}: {value_text(root.value)}{best}   {root.position}")
-    if len(report.roots) > 20:
-        lines.append(f"and {len(report.roots) - 20:,} more roots; --json has all")
+    if len(roots) > MAX_ROOTS:
+        lines.append(f"and {len(roots) - MAX_ROOTS:,} more roots; --json has all")
     return lines
 
 
@@ -75,11 +84,7 @@ def status_lines(found: Status) -> list[str]:
         f" {found.open:,} searched, {found.leaf:,} to search, {count(found.end, 'end')}",
         f"Begun {found.created}, last built {found.updated}",
     ]
-    for root in found.roots[:20]:
-        best = f", best {root.best}" if root.best else ""
-        lines.append(f"{root.origin}: {value_text(root.value)}{best}   {root.position}")
-    if len(found.roots) > 20:
-        lines.append(f"and {len(found.roots) - 20:,} more roots; --json has all")
+    lines += _root_lines(found.roots)
     if found.queue:
         lines.append("Queue: " + ", ".join(f"{n:,} {state}" for state, n in sorted(found.queue.items())))
     if found.apart:
@@ -101,15 +106,9 @@ def _plies(found: Status) -> list[str]:
 
 def runs_table(found: Status) -> Table:
     """Returns the runs of a book as a table."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in ("Run", "Started", "Time", "Workers", "Searched", "Added", "Evaluations", "Ended"):
-        table.add_column(name, justify="left" if name in ("Started", "Ended") else "right")
-    for run in found.runs:
-        table.add_row(*_run_cells(run))
-    return table
+    names = ("Run", "Started", "Time", "Workers", "Searched", "Added", "Evaluations", "Ended")
+    columns = {name: LEFT if name in ("Started", "Ended") else RIGHT for name in names}
+    return table(columns, map(_run_cells, found.runs))
 
 
 def _run_cells(run: RunRow) -> list[str]:
@@ -153,23 +152,25 @@ def position_lines(found: Why) -> list[str]:
 
 def verdicts_table(found: Why, width: int | None) -> Table:
     """Returns every legal move with what was decided, best value first."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, expand=width is not None)
     has_games = any(verdict.candidate.games for verdict in found.verdicts)
-    names = ["Move", "", "P", "N", "Value", "Loss", *(["Games"] if has_games else []), "Run", "Why"]
-    for name in names:
-        table.add_column(
-            name, justify="left" if name in ("Move", "", "Why") else "right", no_wrap=name != "Why"
-        )
+    columns = {"Move": WHOLE, "": WHOLE} | dict.fromkeys(("P", "N", "Value", "Loss"), RIGHT)
+    columns |= {"Games": RIGHT} if has_games else {}
+    columns |= {"Run": RIGHT, "Why": LEFT}
+    rows = []
     for verdict in found.verdicts:
         move = verdict.candidate
-        cells = [move.san, "in" if verdict.rule else "out", f"{100 * move.p:.1f}%", f"{move.n:,}"]
-        cells.append("" if move.value is None else signed(move.value))
-        cells.append("" if verdict.loss is None else str(verdict.loss))
-        if has_games:
-            cells.append(f"{move.games:,}")
         since = found.since.get(move.move)
-        table.add_row(*cells, "" if since is None else str(since), verdict.reason)
-    return table
+        rows.append(
+            {
+                "Move": move.san,
+                "": "in" if verdict.rule else "out",
+                "P": f"{100 * move.p:.1f}%",
+                "N": f"{move.n:,}",
+                "Value": signed(move.value),
+                "Loss": "" if verdict.loss is None else str(verdict.loss),
+                "Games": f"{move.games:,}",
+                "Run": "" if since is None else str(since),
+                "Why": verdict.reason,
+            }
+        )
+    return table(columns, rows, width=width)

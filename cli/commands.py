@@ -68,19 +68,14 @@ def example_text(*examples: str) -> str:
 def with_options(function: Callable[..., None]) -> Callable[..., None]:
     """Returns a function with the options of its bundles in place of the bundles, for Typer.
 
-    >>> from typing import Annotated
-    >>> @dataclass(frozen=True, slots=True, kw_only=True)
-    ... class Size:
-    ...     width: Annotated[int, typer.Option("--width")] = 1
-    ...     height: Annotated[int, typer.Option("--height")] = 2
-    >>> def area(name: str, size: "Size") -> None:
-    ...     print(name, size.width * size.height)
-    >>> area.__annotations__["size"] = Size  # a doctest has no module to find the name in
-    >>> flat = with_options(area)
+    >>> from .options import LineOptions
+    >>> def show(position: str, line: LineOptions) -> None:
+    ...     print(position, line.moves, line.given)
+    >>> flat = with_options(show)
     >>> list(signature(flat).parameters)
-    ['name', 'width', 'height']
-    >>> flat(name="A", width=3, height=4)
-    A 12
+    ['position', 'moves', 'game', 'ply']
+    >>> flat(position="startpos", moves="e4", game=None, ply=None)
+    startpos e4 True
     """
     hints = get_type_hints(function, include_extras=True)
     given = [(one.name, hints[one.name], one.default) for one in signature(function).parameters.values()]

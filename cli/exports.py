@@ -234,7 +234,7 @@ def _export(
     selection = chosen.selection()
     say_if_unfinished(store)
     # signals are not armed: Ctrl-C and SIGTERM end the export, and nothing of it is left
-    with StopSignals(), compiling("export"), _bar() as show, _target(output) as target:
+    with StopSignals(), compiling("export"), progress_bar("Positions") as show, _target(output) as target:
         report = write(store, target, selection, on_progress=show, **more)
     if json:
         print_json(report.as_dict())
@@ -257,13 +257,6 @@ def _target(output: str) -> Iterator[Any]:
     sys.stdout.buffer.flush()
 
 
-@contextmanager
-def _bar() -> Iterator[Callable[[int, int], None] | None]:
-    """Yields what draws the progress on stderr; None where there is no terminal."""
-    with progress_bar("Positions") as advance:
-        yield None if advance is None else lambda done, met: advance(done, met)
-
-
 def summary(report: ExportReport) -> list[str]:
     """Returns what an export did, line by line."""
     games = f"{count(report.games, 'game tree')}, " if report.games else ""
@@ -278,7 +271,7 @@ def summary(report: ExportReport) -> list[str]:
     if report.scaled:
         lines.append(f"scaled: {count(report.scaled, 'move')} of positions whose weights did not fit 16 bits")
     if report.merged:
-        lines.append(f"merged: {count(report.merged, 'entry' if report.merged == 1 else 'entrie')}")
+        lines.append(f"merged: {count(report.merged, 'entry', 'entries')}")
     return lines + report.left_out_lines()
 
 

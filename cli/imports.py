@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -14,7 +13,7 @@ import typer
 from .commands import command, group
 from .options import Json
 from .output import FAILED, print_json, say
-from .progress import progress_bar
+from .progress import titled_bar
 from .signals import StopSignals
 
 if TYPE_CHECKING:
@@ -137,7 +136,10 @@ def _run(files: list[str], store: Path, work: Work, noun: str, *, json: bool) ->
     given = [_given(name) for name in files]
     if files.count("-") > 1:
         raise typer.BadParameter("standard input (-) can be read once only")
-    with StopSignals("Stopping: saving what was taken in...\n") as signals, _bar() as show:
+    with (
+        StopSignals("Stopping: saving what was taken in...\n") as signals,
+        titled_bar("Reading", title) as show,
+    ):
         if "-" not in files:  # a read that waits for a pipe is to end at once; what was counted is saved
             signals.arm()
         reports = work(given, signals.stop, show)
@@ -220,13 +222,6 @@ def _summary(report: FileReport, noun: str) -> str:
     before = f" ({report.new_taken:,} of them now)" if report.new_taken < report.taken else ""
     pace = f", {report.new / report.seconds:,.0f} per second" if report.seconds > 0 else ""
     return f"{report.name}: {taken} taken in{before}{tail}; {report.seconds:.1f} s{pace}"
-
-
-@contextmanager
-def _bar() -> Iterator[OnProgress | None]:
-    """Yields what draws the progress on stderr; None where there is no terminal."""
-    with progress_bar("Reading") as advance:
-        yield None if advance is None else lambda now: advance(now.done, now.total, title(now))
 
 
 def title(now: ImportProgress) -> str:

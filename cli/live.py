@@ -1,112 +1,118 @@
-"""What a search shows while it runs: a live table on a terminal, a rare line elsewhere; always on stderr."""
+"""What work under way shows: a view redrawn on a terminal, a rare line elsewhere; always on stderr."""
 
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from .output import console, say
-from .render import node_view, rate, size
 from .signals import StopSignals
 
 if TYPE_CHECKING:
-    import threading
-
     from rich.console import Console, RenderableType
     from rich.live import Live
 
-    from graphsearch.search.results import Progress
-
 # without a terminal there is a line after 10 s, 20 s, 40 s, ... and then every 10 minutes
 FIRST_LINE_S, LONGEST_GAP_S = 10.0, 600.0
-FRAME_LINES = 8  # lines of the live display that are not moves
 
 
-@contextmanager
-def progress_display(multipv: int, signals: StopSignals) -> Iterator[Callable[[Progress], None]]:
-    """Yields the function that a search calls with its progress."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield _RareLines().show
-        return
-    screen = console(sys.stderr)
-    if screen.is_dumb_terminal:
-        yield _RareLines().show
-        return
-    from rich.live import Live
+class Timed(Protocol):
+    """Progress that knows how long the work has taken."""
 
-    # drawn only when progress comes, so no thread draws while a signal's message is written
-    with Live(console=screen, auto_refresh=False, transient=True) as live:
-        table = _LiveTable(live, screen, multipv, signals.stop)
-        signals.before_message = table.clear_if_stopped
-        yield table.show
-        signals.before_message = None
+    @property
+    def seconds(self) -> float: ...  # noqa: D102
 
 
-class _RareLines:
-    """One line of progress now and then, for logs."""
-
-    def __init__(self) -> None:
-        self._next = FIRST_LINE_S
-
-    def show(self, progress: Progress) -> None:
-        """Says how far the search is, if it is time to."""
-        if progress.seconds >= self._next:
-            say(status_line(progress).replace("\n", "   "))
-            self._next = progress.seconds + min(progress.seconds, LONGEST_GAP_S)
+_Now = TypeVar("_Now", bound=Timed)
 
 
-class _LiveTable:
-    """The best lines and the counters, redrawn in place until the search is told to stop."""
+class Screen:
+    """A terminal on which one view is redrawn in place until the work is told to stop."""
 
-    def __init__(self, live: Live, screen: Console, multipv: int, stop: threading.Event) -> None:
+    def __init__(self, live: Live, terminal: Console, stop: threading.Event) -> None:
         self._live = live
-        self._screen = screen
-        self._multipv = multipv
         self._stop = stop
         self._drawing = False
+        self.width = terminal.width
+        self.height = terminal.height
 
-    def show(self, progress: Progress) -> None:
-        """Draws the table anew."""
+    def draw(self, view: Callable[[], RenderableType]) -> None:
+        """Draws what `view` returns in place of what was drawn before."""
         if self._stop.is_set():
             return
-        rows = max(1, min(self._multipv, self._screen.height - FRAME_LINES))
         self._drawing = True
-        self._live.update(_frame(progress, rows, self._screen.width), refresh=True)
+        self._live.update(view(), refresh=True)
         self._drawing = False
         self.clear_if_stopped()
 
     def clear_if_stopped(self) -> None:
-        """Takes the table off the screen once the search is told to stop; a signal handler may call it."""
+        """Clears the view once the work is told to stop; a signal handler may call it."""
         if self._stop.is_set() and not self._drawing:
             self._live.stop()
 
 
-def _frame(progress: Progress, rows: int, width: int) -> RenderableType:
-    from rich.console import Group
-    from rich.text import Text
+@contextmanager
+def live_screen(signals: StopSignals) -> Iterator[Screen | None]:
+    """Yields the screen to draw on; None where stderr is no terminal that can be redrawn."""
+    terminal = console(sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else None
+    if terminal is None or terminal.is_dumb_terminal:
+        yield None
+        return
+    from rich.live import Live
 
-    return Group(node_view(progress.node(rows), rows, width), Text(status_line(progress)))
+    # drawn only when progress comes, so no thread draws while a signal's message is written
+    with Live(console=terminal, auto_refresh=False, transient=True) as live:
+        screen = Screen(live, terminal, signals.stop)
+        signals.before_message = screen.clear_if_stopped
+        yield screen
+        signals.before_message = None
 
 
-def status_line(progress: Progress) -> str:
-    """Returns the counters of a running search in one line, a second one if it has a file."""
-    counters = "   ".join(
-        (
-            clock(progress.seconds),
-            f"nodes {progress.nodes:,}",
-            f"visits/s {rate(progress.visits_per_s)}",
-            f"evaluations/s {rate(progress.evaluations_per_s)}",
-            f"catch-ups {progress.catch_ups:,}",
-            f"depth {progress.depth}/{progress.seldepth}",
-        )
-    )
-    if not progress.stored:
-        return counters
-    share = 100 * progress.resident / max(progress.nodes, 1)
-    memory = f"RAM {share:.0f} % of the nodes ({size(progress.ram_bytes)})"
-    return f"{counters}\n{memory}   read back {progress.read_back:,}   written {progress.written:,}"
+@contextmanager
+def progress_display(
+    signals: StopSignals,
+    line: Callable[[_Now], str],
+    view: Callable[[_Now, Screen], RenderableType],
+    *,
+    least_gap_s: float = 0.0,
+) -> Iterator[Callable[[_Now], None]]:
+    """Yields the function that the work calls with its progress.
+
+    Args:
+      signals: the view is cleared before they write.
+      line: progress in one line, for logs.
+      view: progress as it is drawn on a terminal.
+      least_gap_s: seconds between two drawings, at least.
+    """
+    with live_screen(signals) as screen:
+        if screen is None:
+            yield RareLines(line).show
+            return
+        drawn = [-least_gap_s]
+
+        def show(now: _Now) -> None:
+            if now.seconds - drawn[0] >= least_gap_s:
+                drawn[0] = now.seconds
+                screen.draw(lambda: view(now, screen))
+
+        yield show
+
+
+class RareLines(Generic[_Now]):
+    """One line of progress now and then, for logs."""
+
+    def __init__(self, line: Callable[[_Now], str]) -> None:
+        self._line = line
+        self._next = FIRST_LINE_S
+
+    def show(self, now: _Now) -> None:
+        """Says how far the work is, if it is time to."""
+        if now.seconds >= self._next:
+            say(self._line(now))
+            self._next = now.seconds + min(now.seconds, LONGEST_GAP_S)
 
 
 def clock(seconds: float) -> str:

@@ -11,10 +11,11 @@ import typer
 
 from .commands import command
 from .options import EvaluatorOptions, Json, StoreFile, closing
-from .output import one_line, print_json, print_view, say, say_if_unfinished
+from .output import print_json, print_part, print_problems, say, say_if_unfinished
 from .progress import progress_bar
 from .render import count, size
 from .signals import StopSignals
+from .tables import RIGHT, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,10 +137,7 @@ def salvage(
     if json:
         print_json(report.as_dict())
         return
-    for problem in report.problems:
-        print(one_line(problem))
-    if report.found > len(report.problems):
-        print(f"and {report.found - len(report.problems):,} more")
+    print_problems(report.problems, report.found)
     lost = f"{report.blocks_lost:,} of {count(report.blocks, 'block')} lost"
     tables = f", rows lost in {', '.join(report.tables_lost)}" if report.tables_lost else ""
     print(f"{new}: {count(report.records, 'record')} kept, {lost}{tables}")
@@ -170,7 +168,7 @@ def forecast(file: StoreFile, json: Json = False) -> None:
     if json:
         print_json(found.as_dict())
         return
-    print_view(lambda _: _forecast_table(found))
+    print_part(_forecast_table(found))
     own = found.file
     each = own.block_bytes + own.index_bytes + own.sqlite_bytes
     parts = f"{own.block_bytes:.1f} in blocks, {own.index_bytes:.1f} index, {own.sqlite_bytes:.1f} SQLite"
@@ -184,12 +182,8 @@ def forecast(file: StoreFile, json: Json = False) -> None:
 
 
 def _forecast_table(found: Forecast) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in ("Nodes", "File", "compact", "RAM, all", "RAM, least", "of it index", "Time"):
-        table.add_column(name, justify="right", no_wrap=True)
+    names = ("Nodes", "File", "compact", "RAM, all", "RAM, least", "of it index", "Time")
+    rows = []
     for row in found.predictions:
         amounts = (
             row.file_bytes,
@@ -198,8 +192,8 @@ def _forecast_table(found: Forecast) -> Table:
             row.ram_least_bytes,
             row.ram_index_bytes,
         )
-        table.add_row(f"{row.nodes:,}", *map(size, amounts), _duration(row.seconds))
-    return table
+        rows.append([f"{row.nodes:,}", *map(size, amounts), _duration(row.seconds)])
+    return table(dict.fromkeys(names, RIGHT), rows)
 
 
 def _duration(seconds: float | None) -> str:

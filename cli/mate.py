@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,14 +12,15 @@ import typer
 from graphsearch.mate.limits import MOST_MOVES
 
 from .commands import command
-from .live import clock
+from .live import Screen, clock, progress_display
 from .options import Json, PositionOptions
-from .output import announce_compile, console, print_json, say
+from .output import announce_compile, print_json, say
 from .render import count, rate
 from .signals import StopSignals
 
 if TYPE_CHECKING:
     import chess
+    from rich.console import RenderableType
 
     from graphsearch.mate.check import MateCheck
     from graphsearch.mate.limits import MateLimits
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 PURPOSE = "mate"  # of kernels
 TABLE_BYTES = 256 << 20  # of the file's entries in memory
-# without a terminal there is a line after 10 s, 20 s, 40 s, ... and then every 10 minutes
-FIRST_LINE_S, LONGEST_GAP_S = 10.0, 600.0
 STOPPING = "Stopping: finding the line of what is proven...\n"
 WHY = {
     "visits": "the visits were used up",
@@ -149,7 +147,7 @@ def _search(
     search.warm_up()
     mark_compiled(PURPOSE)
     signals.arm()
-    with _progress(signals) as show:
+    with _display(signals) as show:
         result = search.run(signals.stop, show)
     return result, _checked(board, result, search) if check else None
 
@@ -202,39 +200,15 @@ def _verdict(board: chess.Board, result: MateResult) -> str:
     return f"{text} or less; {shorter}: {why}"
 
 
-@contextmanager
-def _progress(signals: StopSignals) -> Iterator[Callable[[MateProgress], None]]:
-    """Yields what shows how far the search is: a line redrawn on a terminal, a rare line elsewhere."""
-    if sys.stderr is None or not sys.stderr.isatty() or console(sys.stderr).is_dumb_terminal:
-        yield _RareLines().show
-        return
-    from rich.live import Live
-    from rich.text import Text
+def _display(signals: StopSignals) -> AbstractContextManager[Callable[[MateProgress], None]]:
+    """Returns the context of a search; it yields the function that the search calls with its progress."""
 
-    with Live(console=console(sys.stderr), auto_refresh=False, transient=True) as live:
-        shown = [0.0]
+    def view(now: MateProgress, screen: Screen) -> RenderableType:
+        from rich.text import Text
 
-        def show(progress: MateProgress) -> None:
-            if progress.seconds - shown[0] >= 0.2 and not signals.stop.is_set():
-                shown[0] = progress.seconds
-                live.update(Text(status_line(progress)), refresh=True)
+        return Text(status_line(now))
 
-        signals.before_message = live.stop
-        yield show
-        signals.before_message = None
-
-
-class _RareLines:
-    """One line of progress now and then, for logs."""
-
-    def __init__(self) -> None:
-        self._next = FIRST_LINE_S
-
-    def show(self, progress: MateProgress) -> None:
-        """Says how far the search is, if it is time to."""
-        if progress.seconds >= self._next:
-            say(status_line(progress))
-            self._next = progress.seconds + min(progress.seconds, LONGEST_GAP_S)
+    return progress_display(signals, status_line, view, least_gap_s=0.2)
 
 
 def status_line(progress: MateProgress) -> str:

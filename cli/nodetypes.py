@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,8 +10,8 @@ import typer
 
 from .commands import command, named_values
 from .nodetypes_views import stored_lines, synthetic_lines
-from .options import Json, LineOptions
-from .output import FAILED, compiling, print_json, print_view, say, say_if_unfinished
+from .options import Json, LineOptions, check_plot_file
+from .output import FAILED, compiling, print_json, print_part, say, say_if_unfinished
 from .progress import progress_bar
 from .render import count
 
@@ -26,8 +24,6 @@ if TYPE_CHECKING:
     from graphsearch.alphabeta.nodetypes.classify import Classification
     from graphsearch.alphabeta.nodetypes.rules import Rules
     from graphsearch.alphabeta.nodetypes.synthetic import Synthetic
-
-ENDINGS = (".png", ".svg")
 
 SomePosition = Annotated[
     str | None,
@@ -135,7 +131,10 @@ def nodetypes(
     """
     chosen = _rules(rules)
     if plot is not None:
-        _check_plot(plot)
+        from graphsearch.alphabeta.nodetypes.plot import check_library
+
+        check_plot_file(plot, ".png", ".svg")
+        check_library()
     if (position is None) == (tree.synthetic is None):
         raise typer.BadParameter("give either a POSITION with --store FILE, or --synthetic B N")
     if tree.synthetic is not None:
@@ -168,21 +167,6 @@ def _refuse(options: dict[str, object], other: str) -> None:
     for name, value in options.items():
         if value is not None:
             raise typer.BadParameter(f"{name} goes with {other}")
-
-
-def _check_plot(path: Path) -> None:
-    if path.suffix.lower() not in ENDINGS:
-        raise typer.BadParameter(
-            f"a file name that ends in .png or .svg is wanted, not {path}", param_hint="--plot"
-        )
-    folder = path.parent
-    if not folder.is_dir():
-        raise typer.BadParameter(f"there is no folder {folder}", param_hint="--plot")
-    if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
-        raise typer.BadParameter(f"{path} cannot be written", param_hint="--plot")
-    from graphsearch.alphabeta.nodetypes.plot import check_library
-
-    check_library()
 
 
 # ------------------------------------------------------------------ uniform trees
@@ -265,8 +249,4 @@ def _print(parts: Iterable[str | RenderableType]) -> None:
         if isinstance(part, str):
             print(part)
         else:
-            print_view(partial(_as_it_is, part))
-
-
-def _as_it_is(part: RenderableType, width: int | None) -> RenderableType:
-    return part
+            print_part(part)

@@ -54,7 +54,7 @@ def _stored_table(found: Classification) -> Table:
     rows = []
     for ply in found.plies:
         formula = ply.measured
-        cells = {
+        row = {
             "Ply": f"{ply.ply}",
             "Moves": "" if ply.moves is None else f"{ply.moves:.1f}",
             **{NAMES[kind]: f"{ply.nodes[kind]:,}" for kind in NAMES},
@@ -64,7 +64,7 @@ def _stored_table(found: Classification) -> Table:
             "Minimal All": number(formula.all),
             "Times": ratio(ply.total, formula.total),
         }
-        rows.append([cells[name] for name in columns])
+        rows.append(row)
     return table(columns, rows)
 
 

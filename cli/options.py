@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -202,6 +203,24 @@ def graph_ram(text: str | None) -> int | None:
     if found < LEAST_RAM:
         raise typer.BadParameter(f"--ram {text} is too little; at least 8MB are needed")
     return found
+
+
+def check_plot_file(path: Path, *endings: str) -> None:
+    """Checks the file of `--plot` before hours of work.
+
+    Raises:
+      typer.BadParameter: if its name has another ending, or it cannot be written.
+    """
+    folder = path.parent
+    problem = ""
+    if path.suffix.lower() not in endings:
+        problem = f"a file name that ends in {' or '.join(endings)} is wanted, not {path}"
+    elif not folder.is_dir():
+        problem = f"there is no folder {folder}"
+    elif path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+        problem = f"{path} cannot be written"
+    if problem:
+        raise typer.BadParameter(problem, param_hint="--plot")
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -16,6 +16,13 @@ from graphsearch.errors import GraphSearchError, InvalidParameterError, InvalidP
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+# what several commands have to say
+NOT_SAVED = "Nothing was saved; with --store FILE the next search goes on from here."
+ENDED_BY_READER = (
+    "The search ended because another program reads an old state of the file, which keeps its "
+    "write-ahead log growing; close that program and go on."
+)
 
 PIPE_WIDTH = 160  # columns of a table that goes to a file or a pipe; lines are as short as their content
 
@@ -89,6 +96,14 @@ def say_if_unfinished(path: str | os.PathLike[str]) -> None:
         say(f"note: {state}")
 
 
+def print_problems(problems: Sequence[str], found: int) -> None:
+    """Prints what is wrong with a file, and how many more problems were found than are listed."""
+    for problem in problems:
+        print(one_line(problem))
+    if found > len(problems):
+        print(f"and {found - len(problems):,} more")
+
+
 def print_json(data: Mapping[str, Any]) -> None:
     """Prints one JSON object as one line on stdout."""
     print(json.dumps(data, ensure_ascii=False, allow_nan=False))
@@ -113,6 +128,11 @@ def print_view(view: Callable[[int | None], RenderableType]) -> None:
     with out.capture() as text:
         out.print(view(None))
     print("\n".join(line.rstrip() for line in text.get().splitlines()))
+
+
+def print_part(part: RenderableType) -> None:
+    """Prints on stdout what looks the same at every width."""
+    print_view(lambda _: part)
 
 
 def speaks_unicode() -> bool:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .commands import command
 from .options import Json, LineOptions, Position
 from .output import compiling, print_json
+from .signals import interruptible
 
 if TYPE_CHECKING:
     import chess
-
-_T = TypeVar("_T")
 
 
 @command(
@@ -60,23 +57,3 @@ def _count(board: chess.Board, depth: int, *, divide: bool) -> dict[str, int]:
         parts[move.uci()] = int(count_leaves(tables, pack(board), depth - 1))
         board.pop()
     return parts
-
-
-def interruptible(work: Callable[[], _T]) -> _T:
-    """Returns `work()`, run in a thread: a kernel does not see Ctrl-C, the waiting main thread does."""
-    results: list[_T] = []
-    errors: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(work())
-        except BaseException as error:
-            errors.append(error)
-
-    worker = threading.Thread(target=run, daemon=True)
-    worker.start()
-    while worker.is_alive():
-        worker.join(0.1)
-    if errors:
-        raise errors[0]
-    return results[0]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from .output import console
 
@@ -14,6 +14,18 @@ class Advance(Protocol):
     """Moves a bar, and gives it another title if there is one."""
 
     def __call__(self, done: int, total: int, title: str | None = None) -> None: ...  # noqa: D102
+
+
+class Amount(Protocol):
+    """How much of a work is done."""
+
+    @property
+    def done(self) -> int: ...  # noqa: D102
+    @property
+    def total(self) -> int: ...  # noqa: D102
+
+
+_Now = TypeVar("_Now", bound=Amount)
 
 
 @contextmanager
@@ -39,3 +51,10 @@ def progress_bar(title: str, *, streaming: bool = False) -> Iterator[Advance | N
             bar.update(task, completed=done, total=total, description=title)
 
         yield advance
+
+
+@contextmanager
+def titled_bar(first: str, title: Callable[[_Now], str]) -> Iterator[Callable[[_Now], None] | None]:
+    """Yields what moves a bar whose title changes with the work; None where there is no terminal."""
+    with progress_bar(first) as advance:
+        yield None if advance is None else lambda now: advance(now.done, now.total, title(now))

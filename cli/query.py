@@ -11,8 +11,9 @@ import typer
 from . import program_name, query_find, query_lines, query_moves, query_ways
 from .commands import command, group
 from .options import Json
-from .output import print_json, print_view, say, say_if_unfinished
+from .output import print_json, print_part, say, say_if_unfinished
 from .render import count
+from .tables import LEFT, RIGHT, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -80,7 +81,7 @@ def disagree(
         return
     print(f"1: {found.first.describe()}")
     print(f"2: {found.second.describe()}, {count(found.opinions, 'opinion')}")
-    print_view(lambda _: _table(found))
+    print_part(_table(found))
     if found.lost:
         say(f"note: {count(found.lost, 'position')} with an opinion left the file and are not listed")
     if found.rows:
@@ -89,19 +90,10 @@ def disagree(
 
 
 def _table(found: Disagreements) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for name in ("Weight", "N", "V 1", "V 2", "cp 1", "cp 2", "P", "Best 1", "Best 2", "Position"):
-        if name != "P":
-            left = name.startswith(("Best", "Position"))
-            table.add_column(name, justify="left" if left else "right", no_wrap=not left, overflow="fold")
-        elif found.by == "policy":
-            table.add_column("TV", justify="right", no_wrap=True)
-    for row in found.rows:
-        table.add_row(*_cells(row, found.by))
-    return table
+    columns = dict.fromkeys(("Weight", "N", "V 1", "V 2", "cp 1", "cp 2"), RIGHT)
+    columns |= {"TV": RIGHT} if found.by == "policy" else {}
+    columns |= dict.fromkeys(("Best 1", "Best 2", "Position"), LEFT)
+    return table(columns, [_cells(row, found.by) for row in found.rows])
 
 
 def _cells(row: Disagreement, by: str) -> list[str]:

@@ -9,8 +9,8 @@ import typer
 
 from .commands import command
 from .options import Json, PositionOptions, StoreOption
-from .output import PIPE_WIDTH, print_json, print_view, say, say_if_unfinished, speaks_unicode
-from .render import count, signed
+from .output import PIPE_WIDTH, print_json, print_part, say, say_if_unfinished, speaks_unicode
+from .render import count, cp_text, move_number, signed, steps_table
 from .tables import LEFT, RIGHT, table
 
 if TYPE_CHECKING:
@@ -92,15 +92,7 @@ def pv(
 
 
 def _print_line(position: str, line: Line) -> None:
-    import chess
-
-    board = chess.Board(position)
-    rows = []
-    for ply in line.plies:
-        number = f"{board.fullmove_number}{'.' if board.turn else '...'}"
-        rows.append([f"{number} {ply.san}", f"{ply.n:,}", signed(ply.q)])
-        board.push_uci(ply.move)
-    print_view(lambda _: table({"Move": LEFT, "N": RIGHT, "Q": RIGHT}, rows))
+    print_part(steps_table(position, line.plies))
     print(f"ends after {count(len(line.plies), 'move')}: {ENDS[line.end]}")
 
 
@@ -134,7 +126,7 @@ def tree(
         print_json(found.as_dict())
         return
     print(found.root.position)
-    print_view(lambda _: _drawing(found))
+    print_part(_drawing(found))
     print(
         f"{count(found.positions, 'position')}, {count(found.transpositions, 'transposition')};"
         f" depth {found.depth}, moves with N {found.min_visits:,} or more"
@@ -161,7 +153,7 @@ def _label(branch: Branch, root: str, level: int) -> str:
     white = (" w " in root) == (level % 2 == 0)
     first = int(root.split()[5])
     number = first + (level + (" b " in root)) // 2
-    text = f"{number}{'.' if white else '...'} {branch.san}  N {branch.n:,}  Q {signed(branch.q)}"
+    text = f"{move_number(number, white=white)} {branch.san}  N {branch.n:,}  Q {signed(branch.q)}"
     if branch.transposes_to is None:
         return text
     arrow = "\u2192" if speaks_unicode() else "->"
@@ -206,7 +198,7 @@ def _print_values(found: LineValues) -> None:
     if found.unknown:
         say(f"note: the file does not hold {count(found.unknown, 'position')} of this line")
     columns = {"Ply": RIGHT, "Move": LEFT, "N": RIGHT, "Q": RIGHT, "cp": RIGHT, "Best": LEFT, "Loss": RIGHT}
-    print_view(lambda _: table(columns, map(_point_cells, found.points)))
+    print_part(table(columns, map(_point_cells, found.points)))
 
 
 def _width() -> int:
@@ -218,13 +210,13 @@ def _width() -> int:
 
 
 def _point_cells(point: LinePoint) -> list[str]:
-    number = f"{point.number}{'.' if point.turn == 'w' else '...'}"
+    number = move_number(point.number, white=point.turn == "w")
     return [
         str(point.ply),
         f"{number} {point.san}" if point.san else "(end)",
         "not stored" if point.n is None else f"{point.n:,}",
-        "" if point.q is None else signed(point.q),
-        "" if point.cp is None else f"{point.cp:+d}" if point.cp else "0",
+        signed(point.q),
+        cp_text(point.cp),
         point.best_san or "",
         "" if point.loss_cp is None else str(point.loss_cp),
     ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from .commands import command
 from .options import Json, PositionOptions, StoreOption
-from .output import print_json, print_view, say, say_if_unfinished
+from .output import print_json, print_part, say, say_if_unfinished
 from .render import RESULTS, node_summary, score, signed, wdl_text
 from .tables import LEFT, RIGHT, table
 
@@ -48,7 +48,7 @@ def moves_of(
     print(found.node.position)
     print(node_summary(found.node))
     if found.moves:
-        print_view(lambda _: _moves_table(found))
+        print_part(_moves_table(found))
 
 
 def _moves_table(found: Answer) -> Table:
@@ -58,8 +58,7 @@ def _moves_table(found: Answer) -> Table:
     columns |= {"Child N": RIGHT, "Child Q": RIGHT}
     columns |= {"Games": RIGHT} if games else {}
     columns |= {"Proven": LEFT} if proven else {}
-    cells = [_move_cells(move) for move in found.moves]
-    return table(columns, ([row[name] for name in columns] for row in cells))
+    return table(columns, map(_move_cells, found.moves))
 
 
 def _move_cells(move: StoredMove) -> dict[str, str]:
@@ -69,11 +68,11 @@ def _move_cells(move: StoredMove) -> dict[str, str]:
         "Move": edge.san,
         "N": f"{edge.n:,}",
         "P": f"{100 * edge.p:.1f}%",
-        "Q": "" if edge.q is None else signed(edge.q),
+        "Q": signed(edge.q),
         "WDL %": wdl_text(edge.wdl),
         "cp": score(edge),
         "Child N": child,
-        "Child Q": "" if move.child_q is None else signed(move.child_q),
+        "Child Q": signed(move.child_q),
         "Games": f"{move.games:,}" if move.games else "",
         "Proven": _proof(move),
     }
@@ -115,7 +114,7 @@ def games_of(
     if not found.results.games:
         say("note: no imported game went on from this position; `graphsearch import pgn` adds games")
     if found.moves:
-        print_view(lambda _: _games_table(found))
+        print_part(_games_table(found))
 
 
 def _games_table(found: Games) -> Table:
@@ -125,8 +124,7 @@ def _games_table(found: Games) -> Table:
     if found.n is not None:
         columns |= dict.fromkeys(("N", "N %", "Q"), RIGHT)
     columns |= {"Diff": RIGHT} if any(move.difference is not None for move in found.moves) else {}
-    cells = [_game_cells(move) for move in found.moves]
-    return table(columns, ([row[name] for name in columns] for row in cells))
+    return table(columns, map(_game_cells, found.moves))
 
 
 def _summary(found: Games) -> str:
@@ -150,6 +148,6 @@ def _game_cells(move: GameMove) -> dict[str, str]:
         "Score": _percent(None if move.score is None else 100 * move.score),
         "N": "" if move.n is None else f"{move.n:,}",
         "N %": _percent(None if move.n_share is None else 100 * move.n_share),
-        "Q": "" if move.q is None else signed(move.q),
-        "Diff": "" if move.difference is None else signed(move.difference),
+        "Q": signed(move.q),
+        "Diff": signed(move.difference),
     }

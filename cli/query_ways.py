@@ -8,9 +8,9 @@ import typer
 
 from .commands import command
 from .options import Json, LineOptions, PositionOptions, Ram, StoreOption, byte_count
-from .output import FAILED, compiling, print_json, print_view, say, say_if_unfinished
+from .output import FAILED, compiling, print_json, print_part, say, say_if_unfinished
 from .progress import progress_bar
-from .render import count, signed
+from .render import count, signed, steps_table
 from .tables import LEFT, RIGHT, table
 
 if TYPE_CHECKING:
@@ -92,18 +92,10 @@ def path(
 
 
 def _print_route(title: str, route: Route) -> None:
-    import chess
-
-    board = chess.Board(route.root)
     least = "" if route.least_n is None else f", least visited move N {route.least_n:,}"
     print(f"{title}: {count(len(route.steps), 'move')} from {route.root}{least}")
-    rows = []
-    for step in route.steps:
-        number = f"{board.fullmove_number}{'.' if board.turn else '...'}"
-        rows.append([f"{number} {step.san}", f"{step.n:,}", signed(step.q)])
-        board.push_uci(step.move)
-    if rows:
-        print_view(lambda _: table({"Move": LEFT, "N": RIGHT, "Q": RIGHT}, rows))
+    if route.steps:
+        print_part(steps_table(route.root, route.steps))
 
 
 @command(
@@ -139,13 +131,13 @@ def parents(
                 parent.san,
                 f"{parent.n:,}",
                 f"{100 * parent.p:.1f}%",
-                "" if parent.q is None else signed(parent.q),
+                signed(parent.q),
                 f"{parent.visits:,}",
                 parent.position,
             ]
             for parent in found.parents
         ]
-        print_view(lambda _: table(columns, rows))
+        print_part(table(columns, rows))
 
 
 @command(
@@ -209,15 +201,15 @@ def _print_transpositions(found: Transpositions) -> None:
     columns |= {"Node N": RIGHT, "Q": RIGHT}
     columns |= {"Line": LEFT} if lines else {}
     columns |= {"Position": LEFT}
-    rows = []
-    for row in found.positions:
-        cells = {
+    rows = [
+        {
             "Ways": f"{row.ways:,}",
             "N in": "" if row.n is None else f"{row.n:,}",
             "Node N": "" if row.visits is None else f"{row.visits:,}",
-            "Q": "" if row.q is None else signed(row.q),
+            "Q": signed(row.q),
             "Line": " ".join(row.line or ()),
             "Position": row.position,
         }
-        rows.append([cells[name] for name in columns])
-    print_view(lambda _: table(columns, rows))
+        for row in found.positions
+    ]
+    print_part(table(columns, rows))

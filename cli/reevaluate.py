@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +13,7 @@ from . import program_name
 from .commands import command, command_line
 from .options import EvaluatorOptions, Json, Ram, StoreFile, closing, graph_ram
 from .output import compiling, print_json, say
-from .progress import progress_bar
+from .progress import titled_bar
 from .render import count
 from .signals import StopSignals
 
@@ -86,7 +84,7 @@ def _in_place(request: Request, evaluator: EvaluatorObject, signals: StopSignals
     from graphsearch.sweep.reevaluate import reevaluate as reevaluate_file
 
     resume = command_line("reevaluate", request)
-    with compiling("reevaluate"), _bar() as show:
+    with compiling("reevaluate"), titled_bar("Evaluating", title) as show:
         _say_direction(request.file, evaluator)
         signals.arm()
         report = reevaluate_file(
@@ -128,7 +126,7 @@ def _beside(request: Request, evaluator: EvaluatorObject, signals: StopSignals) 
     """Returns the exit code."""
     from graphsearch.sweep.opinions import second_opinion
 
-    with compiling("reevaluate"), _opinion_bar() as show:
+    with compiling("reevaluate"), titled_bar("Counting", opinion_title) as show:
         signals.arm()
         report = second_opinion(
             request.file, evaluator, min_visits=request.min_visits or 1, stop=signals.stop, on_progress=show
@@ -182,19 +180,6 @@ def opinion_summary(report: OpinionReport) -> list[str]:
         f" {report.evaluated:,} evaluated, {report.updated:,} brought up to date, {report.seconds:.1f} s",
         f"difference of V: mean {report.mean_change:.4f}, largest {report.largest_change:.4f}",
     ]
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[ReevaluateProgress], None] | None]:
-    """Yields what draws the progress on stderr; None where there is no terminal."""
-    with progress_bar("Evaluating") as advance:
-        yield None if advance is None else lambda now: advance(now.done, now.total, title(now))
-
-
-@contextmanager
-def _opinion_bar() -> Iterator[Callable[[OpinionProgress], None] | None]:
-    with progress_bar("Counting") as advance:
-        yield None if advance is None else lambda now: advance(now.done, now.total, opinion_title(now))
 
 
 def title(now: ReevaluateProgress) -> str:

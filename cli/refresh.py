@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +9,7 @@ import typer
 from .commands import command
 from .options import Json, Ram, StoreFile, byte_count
 from .output import compiling, print_json, say
-from .progress import progress_bar
+from .progress import titled_bar
 from .render import count
 
 if TYPE_CHECKING:
@@ -40,7 +38,7 @@ def refresh(file: StoreFile, tolerance: Tolerance = 0.001, ram: Ram = None, json
     from graphsearch.sweep.refresh import refresh as refresh_file
 
     limit = None if ram is None else byte_count(ram)
-    with compiling("refresh"), _bar() as show:
+    with compiling("refresh"), titled_bar("Reading", title) as show:
         report = refresh_file(file, tolerance, ram_bytes=limit, on_progress=show)
     if json:
         print_json(report.as_dict())
@@ -63,13 +61,6 @@ def summary(report: RefreshReport) -> list[str]:
     if alone:
         lines.append(f"left alone: {count(alone, 'edge')} with visits that the file has lost")
     return lines
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[RefreshProgress], None] | None]:
-    """Yields what draws the progress on stderr; None where there is no terminal."""
-    with progress_bar("Reading") as advance:
-        yield None if advance is None else lambda now: advance(now.done, now.total, title(now))
 
 
 def title(now: RefreshProgress) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from .tables import FILL, LEFT, RIGHT, WHOLE, fitting, table
 
 if TYPE_CHECKING:
     import chess
@@ -20,27 +22,47 @@ RESULTS = {1: "win", 0: "draw", -1: "loss"}
 TERMINAL_NAMES = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}
 
 
+class Step(Protocol):
+    """A move of a stored line."""
+
+    @property
+    def san(self) -> str: ...  # noqa: D102
+    @property
+    def move(self) -> str: ...  # noqa: D102
+    @property
+    def n(self) -> int: ...  # noqa: D102
+    @property
+    def q(self) -> float: ...  # noqa: D102
+
+
 def moves_table(node: NodeView, multipv: int, width: int | None) -> Table:
     """Returns the best `multipv` moves of a node (0 for all) as a table, best first.
 
     `width` is the terminal's, which the lines then fill and never pass; None for as wide as needed.
     """
     import chess
-    from rich import box
-    from rich.table import Table
 
-    table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1), expand=width is not None
-    )
-    columns = [name for name, least in COLUMNS.items() if width is None or width >= least]
-    for name in columns:
-        side: Literal["left", "right"] = "left" if name in {"Move", "PV"} else "right"
-        table.add_column(name, justify=side, no_wrap=True, ratio=1 if name == "PV" else None)
     board = chess.Board(node.position)
-    for move in node.moves[: multipv or None]:
-        cells = _cells(board, move)
-        table.add_row(*(cells[name] for name in columns))
-    return table
+    columns = {name: {"Move": WHOLE, "PV": FILL}.get(name, RIGHT) for name in fitting(COLUMNS, width)}
+    return table(columns, [_cells(board, move) for move in node.moves[: multipv or None]], width=width)
+
+
+def steps_table(position: str, steps: Iterable[Step]) -> Table:
+    """Returns the moves of a line from a position, each with N and Q, as a table."""
+    import chess
+
+    board = chess.Board(position)
+    rows = []
+    for step in steps:
+        number = move_number(board.fullmove_number, white=board.turn)
+        rows.append([f"{number} {step.san}", f"{step.n:,}", signed(step.q)])
+        board.push_uci(step.move)
+    return table({"Move": LEFT, "N": RIGHT, "Q": RIGHT}, rows)
+
+
+def move_number(number: int, *, white: bool) -> str:
+    """Returns the number of a move as it stands before it: `1.` for White, `1...` for Black."""
+    return f"{number}{'.' if white else '...'}"
 
 
 def _cells(board: chess.Board, move: MoveView) -> dict[str, str]:
@@ -48,19 +70,21 @@ def _cells(board: chess.Board, move: MoveView) -> dict[str, str]:
         "Move": move.san,
         "N": f"{move.n:,}",
         "P": f"{100 * move.p:.1f}%",
-        "Q": "" if move.q is None else signed(move.q),
+        "Q": signed(move.q),
         "WDL %": wdl_text(move.wdl),
         "cp": score(move),
         "PV": line_of(board, move),
     }
 
 
-def signed(q: float) -> str:
-    """Returns a Q with its sign and three decimals; what rounds to zero has no sign.
+def signed(q: float | None) -> str:
+    """Returns a Q with its sign and three decimals; zero has no sign, and None is empty.
 
-    >>> signed(0.25), signed(-0.0001)
-    ('+0.250', '0.000')
+    >>> signed(0.25), signed(-0.0001), signed(None)
+    ('+0.250', '0.000', '')
     """
+    if q is None:
+        return ""
     text = f"{q:+.3f}"
     return "0.000" if float(text) == 0 else text
 
@@ -74,7 +98,12 @@ def score(move: MoveView) -> str:
     """Returns the move's centipawns, or its proven mate: `+31`, `#5`, `#-3`."""
     if move.mate is not None:
         return f"#{move.mate}"
-    return "" if move.cp is None else (f"{move.cp:+d}" if move.cp else "0")
+    return cp_text(move.cp)
+
+
+def cp_text(cp: int | None) -> str:
+    """Returns centipawns with their sign: `+31`, `0`; empty for None."""
+    return "" if cp is None else f"{cp:+d}" if cp else "0"
 
 
 def line_of(board: chess.Board, move: MoveView) -> str:

@@ -7,7 +7,9 @@ import signal
 import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
 
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
@@ -77,3 +79,23 @@ def _write(text: str) -> None:
         os.write(2, text.encode())
     except OSError:
         return  # the terminal is gone
+
+
+def interruptible(work: Callable[[], _T]) -> _T:
+    """Returns `work()`, run in a thread: a kernel does not see Ctrl-C, the waiting main thread does."""
+    results: list[_T] = []
+    errors: list[BaseException] = []
+
+    def work_on() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    worker = threading.Thread(target=work_on, daemon=True)
+    worker.start()
+    while worker.is_alive():
+        worker.join(0.1)
+    if errors:
+        raise errors[0]
+    return results[0]

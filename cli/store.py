@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -10,9 +10,10 @@ import typer
 from . import maintain
 from .commands import command, group
 from .options import Json, StoreFile
-from .output import FAILED, one_line, print_json, print_view, say, say_if_unfinished
+from .output import FAILED, print_json, print_part, print_problems, say, say_if_unfinished
 from .progress import progress_bar
 from .render import count, moment, size
+from .tables import LEFT, RIGHT, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from graphsearch.store.upkeep.verify import VerifyReport
 
 _NUMBERS = {"N", "Run", "Evaluator", "Visits", "Evaluations", "Taken", "Skipped", "Depth", "Nodes"}
-_ENTRY_RUN = ("Started (UTC)", "Depth", "Value", "Nodes", "Time", "State")
 MAX_ROWS = 20  # searches and roots that the table shows; JSON has them all
 
 
@@ -50,20 +50,15 @@ def info(file: StoreFile, json: Json = False) -> None:
         print_json(found.as_dict())
         return
     print(_summary(str(file), found))
-    tables = (
+    for part in (
         _roots_table(found.roots),
         _runs_table(found),
         _entry_runs_table(found.entry_runs),
         _imports_table(found.imported.sources),
-    )
-    for table in tables:
-        if table.rows:
+    ):
+        if part.rows:
             print()
-            _print_table(table)
-
-
-def _print_table(table: Table) -> None:
-    print_view(lambda _: table)
+            print_part(part)
 
 
 def _summary(name: str, found: StoreInfo) -> str:
@@ -110,32 +105,23 @@ def _imported(found: Imported) -> dict[str, str]:
 
 
 def _imports_table(sources: list[Source]) -> Table:
-    table = _table(
-        _title("Imports", len(sources)), "Kind", "Started (UTC)", "Taken", "Skipped", "State", "File"
-    )
-    for source in sources[-MAX_ROWS:]:
-        state = "complete" if source.finished else "broken off"
-        numbers = f"{source.taken:,}", f"{source.skipped:,}"
-        table.add_row(source.kind, moment(source.started), *numbers, state, source.name)
-    return table
+    names = ("Kind", "Started (UTC)", "Taken", "Skipped", "State", "File")
+    rows = [
+        [
+            source.kind,
+            moment(source.started),
+            f"{source.taken:,}",
+            f"{source.skipped:,}",
+            "complete" if source.finished else "broken off",
+            source.name,
+        ]
+        for source in sources[-MAX_ROWS:]
+    ]
+    return _table(_title("Imports", len(sources)), names, rows)
 
 
-def _table(title: str, *columns: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        show_edge=False,
-        title=title,
-        title_justify="left",
-        title_style="bold",
-    )
-    for name in columns:
-        numeric = name in _NUMBERS
-        table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
-    return table
+def _table(title: str, names: Iterable[str], rows: Iterable[Sequence[str]]) -> Table:
+    return table({name: RIGHT if name in _NUMBERS else LEFT for name in names}, rows, title=title)
 
 
 def _title(name: str, total: int) -> str:
@@ -147,10 +133,10 @@ def _title(name: str, total: int) -> str:
 
 
 def _roots_table(roots: list[RootInfo]) -> Table:
-    table = _table(_title("Roots", len(roots)), "Position", "N", "Last searched (UTC)")
-    for root in roots[:MAX_ROWS]:  # the last searched comes first
-        table.add_row(root.position, f"{root.visits:,}", moment(root.last_searched))
-    return table
+    rows = [  # the last searched comes first
+        [root.position, f"{root.visits:,}", moment(root.last_searched)] for root in roots[:MAX_ROWS]
+    ]
+    return _table(_title("Roots", len(roots)), ("Position", "N", "Last searched (UTC)"), rows)
 
 
 def _others(found: StoreInfo) -> dict[str, str]:
@@ -174,23 +160,28 @@ def _runs_table(found: StoreInfo) -> Table:
         "Position": lambda run: run.position,
     }
     shown = {name: cell for name, cell in columns.items() if cell}
-    table = _table(_title("Runs" if kinds else "Searches", len(found.runs)), *shown)
-    for run in found.runs[-MAX_ROWS:]:
-        table.add_row(*(cell(run) for cell in shown.values()))
-    return table
+    rows = [[cell(run) for cell in shown.values()] for run in found.runs[-MAX_ROWS:]]
+    return _table(_title("Runs" if kinds else "Searches", len(found.runs)), shown, rows)
 
 
 def _entry_runs_table(runs: list[EntryRun]) -> Table:
     from .alphabeta_view import value_text
 
-    table = _table(_title("Fixed depth and mates", len(runs)), "Kind", *_ENTRY_RUN, "Position")
-    for run in runs[-MAX_ROWS:]:
-        depth = "" if run.depth is None else str(run.depth)
-        value = value_text(run.value, run.bound or "")
-        state = "" if run.finished else "broken off"
-        numbers = depth, value, f"{run.nodes:,}", f"{run.seconds:.1f} s"
-        table.add_row(run.kind, moment(run.started), *numbers, state, run.fen)
-    return table
+    names = ("Kind", "Started (UTC)", "Depth", "Value", "Nodes", "Time", "State", "Position")
+    rows = [
+        [
+            run.kind,
+            moment(run.started),
+            "" if run.depth is None else str(run.depth),
+            value_text(run.value, run.bound or ""),
+            f"{run.nodes:,}",
+            f"{run.seconds:.1f} s",
+            "" if run.finished else "broken off",
+            run.fen,
+        ]
+        for run in runs[-MAX_ROWS:]
+    ]
+    return _table(_title("Fixed depth and mates", len(runs)), names, rows)
 
 
 def _pairs(values: Mapping[str, Any]) -> str:
@@ -234,10 +225,7 @@ def verify(file: StoreFile, json: Json = False) -> None:
 
 
 def _print_verdict(name: str, report: VerifyReport) -> None:
-    for problem in report.problems:
-        print(one_line(problem))
-    if report.found > len(report.problems):
-        print(f"and {report.found - len(report.problems):,} more")
+    print_problems(report.problems, report.found)
     verdict = "sound" if report.ok else f"NOT sound: {count(report.found, 'problem')}"
     held = f", {count(report.entries, 'entry', 'entries')}" if report.entries else ""
     print(f"{name}: {count(report.records, 'record')}{held}, {verdict}")

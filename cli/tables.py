@@ -1,4 +1,4 @@
-"""Tables of the questions to a graph file: as Rich draws them, and as they stream."""
+"""Tables: as Rich draws them, and as they stream."""
 
 from __future__ import annotations
 
@@ -10,22 +10,54 @@ if TYPE_CHECKING:
 
 SEEN_FIRST = 100  # rows that tell how wide the columns of a stream are
 WIDEST = 100  # of a column but the last
-LEFT, RIGHT = "left", "right"
+# how a column stands: text that folds, text on one line, text that takes the width left over, numbers
+LEFT, WHOLE, FILL, RIGHT = "left", "whole", "fill", "right"
+Row = Sequence[str] | Mapping[str, str]
 
 
-def table(columns: Mapping[str, str], rows: Iterable[Sequence[str]]) -> Table:
-    """Returns a table; `columns` are names with `left` or `right`. Text folds, numbers do not."""
+def table(
+    columns: Mapping[str, str], rows: Iterable[Row], *, width: int | None = None, title: str | None = None
+) -> Table:
+    """Returns a table.
+
+    Args:
+      columns: how each stands, by name.
+      rows: their cells in this order, or by name; more names than there are columns do no harm.
+      width: the terminal's, which the table then fills; None: as wide as needed.
+      title: stands above it.
+    """
     from rich import box
     from rich.table import Table
 
-    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
-    for name, side in columns.items():
+    drawn = Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        show_edge=False,
+        expand=width is not None,
+        title=title,
+        title_justify="left",
+        title_style="bold",
+    )
+    for name, kind in columns.items():
         drawn.add_column(
-            name, justify="left" if side == LEFT else "right", no_wrap=side == RIGHT, overflow="fold"
+            name,
+            justify="right" if kind == RIGHT else "left",
+            no_wrap=kind != LEFT,
+            overflow="fold" if kind == LEFT else "ellipsis",
+            ratio=1 if kind == FILL else None,
         )
     for row in rows:
-        drawn.add_row(*row)
+        drawn.add_row(*([row[name] for name in columns] if isinstance(row, Mapping) else row))
     return drawn
+
+
+def fitting(columns: Mapping[str, int], width: int | None) -> list[str]:
+    """Returns the columns that a terminal of this width has room for, all for None.
+
+    >>> fitting({"Move": 0, "P": 52}, 40)
+    ['Move']
+    """
+    return [name for name, least in columns.items() if width is None or width >= least]
 
 
 def streamed(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:

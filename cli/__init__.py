@@ -1,4 +1,4 @@
-"""The command line: data goes to stdout, messages and progress to stderr. Only here is printed or exited."""
+"""The command line: data goes to stdout, messages and progress to stderr. No other room prints or exits."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from .program import program_name
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Returns the exit code of one command line (`sys.argv` unless given), after running it.
+    """Executes one command line (`sys.argv` unless given) and returns its exit code.
 
-    0 done, 1 failed, 2 wrong use, 130 after Ctrl-C, 143 after SIGTERM, 141 when the reader of stdout is gone.
+    0 done, 1 failed, 2 wrong use, 130 after Ctrl-C, 143 after SIGTERM, 141 when nothing reads stdout any
+    more.
     """
     try:
         from .app import app  # here, so that Ctrl-C during the import is quiet too
         from .output import close_quietly
 
-        return close_quietly(_run(app, args))
+        return close_quietly(_execute(app, args))
     except KeyboardInterrupt:
         return 130
 
 
-def _run(app: object, args: Sequence[str] | None) -> int:
+def _execute(app: object, args: Sequence[str] | None) -> int:
     assert callable(app)
     try:
         app(args=None if args is None else list(args), prog_name=program_name())

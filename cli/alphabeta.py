@@ -1,4 +1,4 @@
-"""`graphsearch alphabeta`: search a position to a fixed depth, and keep what that proved in a graph file."""
+"""`graphsearch alphabeta`: search a position to a fixed depth and save the results in a graph file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ class Request:
 
     depth: Annotated[
         int | None,
-        typer.Option("--depth", metavar="D", help="Search D plies, 1 to 126; else until another limit."),
+        typer.Option(
+            "--depth", metavar="D", help="Search D plies, 1 to 126; without it, search until another limit."
+        ),
     ] = None
     position: PositionOptions
     store: StoreToSave = None
@@ -52,25 +54,31 @@ class Request:
         typer.Option(
             "--window",
             metavar="A B",
-            help="Alpha and beta of the last iteration, in centipawns for the side to move, rounded to 0.1: "
-            "values outside are only known as at most A or at least B.",
+            help="Alpha and beta of the last iteration, in centipawns for the side to move, rounded to "
+            "0.1; values outside are only known to be at most A or at least B.",
         ),
     ] = None
     hash_mb: Annotated[
         int,
         typer.Option(
-            "--hash", metavar="MB", min=1, max=1 << 20, help="Most memory for transposition entries, in MB."
+            "--hash",
+            metavar="MB",
+            min=1,
+            max=1 << 20,
+            help="Memory limit of the transposition entries, in MB.",
         ),
     ] = 256
     no_graph: Annotated[
         bool,
-        typer.Option("--no-graph", help="Leave the file's positions aside: only its entries are used."),
+        typer.Option(
+            "--no-graph", help="Ignore the positions in the file; use only its transposition entries."
+        ),
     ] = False
     compare: Annotated[
         bool,
         typer.Option(
             "--compare",
-            help="Search once more without file and graph, within the same limits, and tell how many nodes "
+            help="Search again without file and graph, within the same limits, and report how many nodes "
             "that takes.",
         ),
     ] = False
@@ -92,7 +100,7 @@ class Job:
 
 
 @command(
-    "Search a position to a fixed depth; keep what that proved in a graph file.",
+    "Search a position to a fixed depth with alpha-beta; save the results.",
     "graphsearch alphabeta startpos --depth 8 --store first.graph",
     'graphsearch alphabeta startpos --moves "e4 e5" --depth 7 --json',
     "graphsearch alphabeta startpos --depth 6 --window -50 50",
@@ -101,19 +109,19 @@ class Job:
 def alphabeta(request: Request) -> None:
     """Search a position to a fixed depth by alpha-beta, with the built-in evaluation.
 
-    With --store it begins where the file's transposition entries end, orders moves by the visits and priors
-    of the positions in it, and saves its entries beside them, whatever evaluator the file is bound to. It
-    stops at the first limit reached, or at Ctrl-C.
+    With --store, the search starts from the transposition entries in the file, orders moves by the visits and
+    priors of the stored positions, and saves its own entries, whatever evaluator the file is bound to. It
+    stops at the first limit it reaches, or at Ctrl-C.
 
-    JSON: `value` is in thousandths of a pawn for the side to move, 100000 - n is a mate in n plies; `cp` and
-    `mate` (moves, negative if the side to move is mated) are null where the other is not. `bound` is exact,
-    lower (at least the value) or upper. `known` is what the file knew; `nodes_alone` and `nodes_saved` are
+    JSON: `value` is in thousandths of a pawn for the side to move; 100000 - n is a mate in n plies. One of
+    `cp` and `mate` (in moves, negative if the side to move is mated) is null. `bound` is exact, lower (at
+    least the value) or upper (at most). `known` is what the file knew. `nodes_alone` and `nodes_saved` are
     null without --compare, or if a limit ended that search first.
     """
     if (request.depth, request.seconds, request.nodes) == (None, None, None):
-        raise typer.BadParameter("say how deep with --depth, or when to stop with --seconds or --nodes")
+        raise typer.BadParameter("give a limit: --depth, --seconds or --nodes")
     limits = _limits(request)
-    code = _run(Job(request, request.position.board(), limits))
+    code = _search_and_print(Job(request, request.position.board(), limits))
     if code:
         raise typer.Exit(code)
 
@@ -132,34 +140,35 @@ def _limits(request: Request) -> DepthLimits:
 def _thousandths(window: tuple[float, float] | None) -> tuple[int, int] | None:
     """Returns a window in the unit of values.
 
-    Raises:
-      typer.BadParameter: if it is none.
+    Raises: | typer.BadParameter: if its bounds are not finite, or equal after rounding.
     """
     if window is None:
         return None
     if not all(abs(bound) < 1e9 for bound in window):  # nor is nan
-        raise typer.BadParameter(f"--window {window[0]:g} {window[1]:g}: these are no centipawns")
+        raise typer.BadParameter(
+            f"--window {window[0]:g} {window[1]:g}: both bounds must be finite numbers of centipawns"
+        )
     alpha, beta = round(10 * window[0]), round(10 * window[1])
     if window[0] < window[1] and alpha == beta:
         raise typer.BadParameter(
-            f"--window {window[0]:.10g} {window[1]:.10g}: values are rounded to 0.1 centipawns, and these two"
-            f" are the same then ({alpha / 10:g})"
+            f"--window {window[0]:.10g} {window[1]:.10g}: both bounds round to {alpha / 10:g}; they must"
+            " differ by at least 0.1 centipawns"
         )
     return alpha, beta
 
 
-def _run(job: Job) -> int:
+def _search_and_print(job: Job) -> int:
     """Returns the exit code: 0, or 128 + the signal that ended the search."""
     with StopSignals(_STOPPING) as signals:
         try:
             result = _search(job, signals)
         except UnsavedError as error:  # what was found is still worth printing
             if error.result is not None:
-                _print_answer(job, error.result)
+                _print_result(job, error.result)
             raise
         if job.request.compare:
             result = replace(result, alone=_alone(job, result, signals))
-        _print_answer(job, result)
+        _print_result(job, result)
         for line in _epilogue(job, result):
             say(line)
         return signals.exit_code
@@ -190,17 +199,19 @@ def _search(job: Job, signals: StopSignals) -> AlphaBetaResult:
 
 @contextmanager
 def _room_for_table(job: Job) -> Iterator[None]:
-    """Says which option asks for too much, if there is no memory for the table of entries."""
+    """Names the option that asks for too much, if the table of entries does not fit into memory."""
     try:
         yield
     except MemoryError:
         raise CapacityError(
-            f"--hash {job.request.hash_mb}: there is no memory for a table of so many MB; ask for less"
+            f"--hash {job.request.hash_mb}: not enough memory for a table of so many MB; use a smaller --hash"
         ) from None
 
 
 def _compile() -> None:
-    """Searches a little, so that the one compile ends at Ctrl-C like any program, and no clock runs yet."""
+    """Searches briefly: kernels are compiled before the clock starts, and Ctrl-C still ends the program at
+    once.
+    """
     import threading
 
     import chess
@@ -219,15 +230,15 @@ def _alone(job: Job, result: AlphaBetaResult, signals: StopSignals) -> int | Non
     if not result.depth or signals.stop.is_set():
         return None
     limits = limits_alone(job.limits, result)
-    say("Searching once more without the file, to compare...")
+    say("Searching again without the file, to compare...")
     with _room_for_table(job):
         nodes = nodes_within(job.board, limits, table_bytes=job.request.table_bytes, stop=signals.stop)
     if nodes is None and not signals.stop.is_set():
-        say(f"Without the file depth {limits.depth} was not reached within the limits; nothing to compare.")
+        say(f"Without the file, depth {limits.depth} was not reached within the limits; nothing to compare.")
     return nodes
 
 
-def _print_answer(job: Job, result: AlphaBetaResult) -> None:
+def _print_result(job: Job, result: AlphaBetaResult) -> None:
     if job.request.json:
         print_json(result.as_dict())
     else:
@@ -240,12 +251,12 @@ def _print_answer(job: Job, result: AlphaBetaResult) -> None:
 def _epilogue(job: Job, result: AlphaBetaResult) -> list[str]:
     """Returns what to know afterwards: what was reused, what was saved, and what went wrong with the file."""
     report = result.report
-    lines = [f"Damaged and left out: {problem}" for problem in report.problems[:MAX_PROBLEMS]]
+    lines = [f"Damaged, ignored: {problem}" for problem in report.problems[:MAX_PROBLEMS]]
     if report.ignored:
-        lines.append(f"{_entries(report.ignored)} of another evaluation in the file cannot be used.")
+        lines.append(f"Not used: {_entries(report.ignored)} of another evaluation.")
     if report.left_out > LEFT_OUT_SHARE * (report.loaded + report.left_out):
         lines.append(
-            f"{_entries(report.left_out)} of the file had no room in memory; the deepest were loaded."
+            f"{_entries(report.left_out)} of the file did not fit into memory; the deepest were loaded."
             " A larger --hash holds more."
         )
     if result.stop_reason == "reader":

@@ -1,4 +1,4 @@
-"""What a search of fixed depth shows: an iteration a row, while it runs and at its end."""
+"""What a search to a fixed depth shows: one row per iteration, while it searches and at its end."""
 
 from __future__ import annotations
 
@@ -125,25 +125,25 @@ def _counters(counts: Counts) -> tuple[str, ...]:
 
 
 def _reuse(result: AlphaBetaResult) -> list[str]:
-    """Returns what the file spared this search."""
+    """Returns what the file saved this search."""
     lines = []
     if result.stop_reason == "known":
         lines.append("The file knew the answer; nothing was searched.")
     elif result.known.depth:
-        lines.append(f"The file knew depth {result.known.depth}; the search began with the next one.")
+        lines.append(f"The file knew depth {result.known.depth}; the search started with the next one.")
     if result.known.nodes:
-        lines[-1:] = [f"{lines[-1]} Earlier runs took {count(result.known.nodes, 'node')} to there."]
+        lines[-1:] = [f"{lines[-1]} Earlier searches took {count(result.known.nodes, 'node')} to get there."]
     if result.stop_reason == "mate":
-        lines.append("The mate is the shortest: deeper searches find the same.")
+        lines.append("This mate is the shortest; a deeper search finds the same.")
     if result.nodes_saved is not None:
-        taken = f"Without file and graph it takes {count(result.alone or 0, 'node')}"
+        taken = f"Without file and graph the search takes {count(result.alone or 0, 'node')}"
         kind = "saved" if result.nodes_saved >= 0 else "more here"
         lines.append(f"{taken}: {abs(result.nodes_saved):,} {kind}.")
     return lines
 
 
 class Display(Protocol):
-    """Shows how a search is getting on."""
+    """Shows the progress of a search."""
 
     def iteration(self, found: DepthResult) -> None:
         """Takes note of an iteration that is complete."""
@@ -154,7 +154,9 @@ class Display(Protocol):
 
 @contextmanager
 def iteration_display(board: chess.Board, signals: StopSignals) -> Iterator[Display]:
-    """Yields what a search calls: a live table on a terminal, a rare line elsewhere; always on stderr."""
+    """Yields what a search calls: a live table on a terminal, a line now and then elsewhere; always on
+    stderr.
+    """
     with live_screen(signals) as screen:
         yield _LogLines() if screen is None else _Drawing(board, screen)
 

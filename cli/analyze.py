@@ -43,7 +43,7 @@ class Request:
     ] = None
     time: Annotated[float | None, typer.Option("--time", metavar="S", help="Stop after S seconds.")] = None
     batch: Annotated[
-        int | None, typer.Option("--batch", metavar="N", help="Leaves evaluated together (MinibatchSize).")
+        int | None, typer.Option("--batch", metavar="N", help="Leaves to evaluate together (MinibatchSize).")
     ] = None
     gather: Annotated[
         str | None,
@@ -57,7 +57,7 @@ class Request:
     multipv: Annotated[
         int,
         typer.Option(
-            "--multipv", metavar="K", min=0, help="How many moves the table has; 0: all. JSON has all."
+            "--multipv", metavar="K", min=0, help="Moves in the table, 0 for all; JSON always has all."
         ),
     ] = 5
     evaluator: EvaluatorOptions
@@ -79,18 +79,19 @@ class Request:
 
 
 @command(
-    "Search a position; go on from a graph file, save to it.",
+    "Search a position; resume from a graph file and save to it.",
     "graphsearch analyze startpos --time 10 --store first.graph",
     'graphsearch analyze startpos --moves "e4 e5 Nf3" --visits 1000 --json',
     'graphsearch analyze "8/8/8/8/4k3/8/4P3/4K3 w - - 0 1" --evaluations 5000',
     "graphsearch analyze games.pgn --game 2 --ply 30 --time 10 --store first.graph",
 )
 def analyze(request: Request) -> None:
-    """Search a position and print the best lines; with --store, go on from a graph file and save to it.
+    """Search a position and print the best lines; with --store, resume from a graph file and save to it.
 
-    It stops at the first limit reached, or at Ctrl-C. A limit adds to what the file already holds.
+    The search stops at the first limit it reaches, or at Ctrl-C. Limits count new work only, not what the
+    file already holds.
     """
-    code = _run(request)
+    code = _search_and_print(request)
     if code:
         raise typer.Exit(code)
 
@@ -132,16 +133,16 @@ def _checked_job(request: Request, evaluator: EvaluatorObject, others: list[str]
     return Job(evaluator, board, limits, params, graph_ram(request.ram), listed or ())
 
 
-def _run(request: Request) -> int:
+def _search_and_print(request: Request) -> int:
     """Returns the exit code: 0, or 128 + the signal that ended the search."""
     with StopSignals() as signals:
         try:
             result = _search(request, _job(request), signals)
         except UnsavedError as error:  # what was found is still worth printing
             if error.result is not None:
-                _print_answer(request, error.result)
+                _print_result(request, error.result)
             raise
-        _print_answer(request, result)
+        _print_result(request, result)
         for line in _epilogue(request, result):
             say(line)
         return signals.exit_code
@@ -161,9 +162,9 @@ def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
         _compile(job)
         listed = job.searchmoves or tuple(moves_of_tables(graph, job.board))
         if listed and not job.searchmoves:
-            say("Tablebases know this position: only the moves that they call best are searched.")
+            say("The tablebases know this position; only their best moves are searched.")
         if not job.limits.as_dict():
-            say("No limit is set: Ctrl-C ends the search.")
+            say("No limit is set; press Ctrl-C to stop.")
         signals.arm()
         with (
             paging_kernels_compiling() if request.store else nullcontext(),
@@ -181,7 +182,9 @@ def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
 
 
 def _compile(job: Job) -> None:
-    """Searches a little in a graph of its own, so that the one compile ends at Ctrl-C like any program."""
+    """Searches briefly in a graph of its own: kernels are compiled before the clock starts, and Ctrl-C still
+    ends the program at once.
+    """
     from graphsearch.graph.graph import Graph
     from graphsearch.jit.compiler import is_compiled
     from graphsearch.search.loop import analyze
@@ -194,7 +197,7 @@ def _compile(job: Job) -> None:
             analyze(trial, job.board, Limits(visits=2), job.params)
 
 
-def _print_answer(request: Request, result: SearchResult) -> None:
+def _print_result(request: Request, result: SearchResult) -> None:
     if request.json:
         print_json(result.as_dict())
     else:
@@ -217,23 +220,25 @@ def _totals(result: SearchResult) -> str:
 
 
 def _epilogue(request: Request, result: SearchResult) -> list[str]:
-    """Returns what to know afterwards: what was saved, whose values these are, and how to go on."""
+    """Returns what to know afterwards: what was saved, which evaluator was used, and how to resume."""
     from graphsearch.store.file import file_bytes
 
     lines = []
     if result.unkept_visits:
         unkept = count(result.unkept_visits, "visit")
-        lines.append(f"{unkept} ended in a draw by this game's repetitions; they are not kept in the graph.")
+        lines.append(
+            f"{unkept} ended in a draw by repetition of this game's positions; the graph does not keep them."
+        )
     if result.stop_reason == "memory":
-        lines.append("The search ended because its memory is full.")
+        lines.append("The search ended because its memory is full; a larger --ram holds more.")
     if result.stop_reason == "proven":
         lines.append("The search ended because the result is proven.")
     if result.stop_reason == "exhausted":
-        lines.append("The search ended because every position that it goes to is known.")
+        lines.append("The search ended because every position it can reach is known.")
     if result.stop_reason == "reader":
         lines.append(ENDED_BY_READER)
     lines += [
-        f"Damaged, and evaluated again where needed: {problem}" for problem in result.problems[:MAX_PROBLEMS]
+        f"Damaged record, evaluated again if needed: {problem}" for problem in result.problems[:MAX_PROBLEMS]
     ]
     if request.store is None:
         lines.append(NOT_SAVED)
@@ -242,7 +247,7 @@ def _epilogue(request: Request, result: SearchResult) -> list[str]:
         lines.append(f"Saved: {request.store} holds {count(result.nodes, 'node')} ({held}).")
     chosen = request.evaluator
     if chosen.evaluator in (None, "builtin") and chosen.policy is None and chosen.value is None:
-        lines.append("Evaluated by the built-in evaluator; stronger ones can be plugged in.")
+        lines.append("Evaluated by the built-in evaluator; --evaluator selects a stronger one.")
     if request.store is not None:
         lines.append(f"Resume with: {command_line('analyze', request)}")
     return lines

@@ -1,4 +1,4 @@
-"""The commands by name. Each module imports what it runs inside its functions: help must not wait for it."""
+"""The program: all commands. Modules import what they need inside functions, so that help stays fast."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .commands import example_text, group
 
 _ABOUT = """Search chess positions into a graph that lives in one file, and read it back.
 
-A search stops at any moment and goes on any day from the same file.
+A search can be stopped at any time and resumed from the same file.
 """
 
 app = group(
@@ -79,4 +79,4 @@ def _root(
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
 ) -> None:
-    """Holds the options of the program itself."""
+    """Takes the options of the program itself."""

@@ -1,4 +1,4 @@
-"""`graphsearch bench`: how fast this machine is, in the figures of docs/benchmarks.md."""
+"""`graphsearch bench`: the speed of this machine, in the figures that the documents report."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ _LINES = {  # JSON name -> what it is called in the table
     "builtin_evaluations_per_s": "built-in evaluator, per second",
     "builtin_file_bytes_per_node": "its file, bytes per node",
     "alphabeta_nodes_per_s": "alpha-beta, nodes per second",
-    "alphabeta_leaves_of_minimal": "its leaves, of those of the minimal tree",
+    "alphabeta_leaves_of_minimal": "its leaves relative to the minimal tree",
 }
 
 _OFFLOAD_LINES = {
     "nodes": "nodes in the graph",
     "ram_budget": "memory budget",
-    "peak_rss": "most memory of the process within it",
-    "speed_ratio_uniform": "speed, of that in RAM, uniform",
-    "speed_ratio_100us": "speed, of that in RAM, evaluator of 100 us",
+    "peak_rss": "peak memory of the process",
+    "speed_ratio_uniform": "speed relative to RAM, uniform",
+    "speed_ratio_100us": "speed relative to RAM, evaluator of 100 us",
     "file_bytes_per_node": "file, bytes per node",
     "written_bytes_per_node": "written to grow it, bytes per node",
-    "grow_nodes_per_s": "grown, nodes per second, merges included",
+    "grow_nodes_per_s": "growth, nodes per second, with merges",
     "warm_reads_per_s": "random reads per second, file in the page cache",
     "cold_reads_per_s": "random reads per second, file on disk only",
     "longest_stall_s": "longest stall of the search, s",
     "open_s": "open the file, s",
-    "show_s": "show the start position, more than of a tiny file, s",
+    "show_s": "show the start position, over a tiny file, s",
 }
 _BYTES = ("ram_budget", "peak_rss", "peak_rss_100us", "rss_before_opening", "resident_bytes")
 
 
 @command(
-    "Measure this machine.",
+    "Measure the speed of this machine.",
     "graphsearch bench",
     "graphsearch bench --json > figures.json",
     "graphsearch bench --offload --json",
@@ -64,7 +64,7 @@ def bench(
             "--nodes",
             metavar="N",
             min=1000,
-            help="Size of the (largest) graph that is built. Default: 1,000,000; with --offload 10,000,000.",
+            help="Size of the (largest) graph to build; 1,000,000 by default, 10,000,000 with --offload.",
         ),
     ] = None,
     offload: Annotated[
@@ -72,10 +72,9 @@ def bench(
         typer.Option(
             "--offload",
             help="Measure a graph larger than its memory instead, in wall time: searches within --ram "
-            "against "
-            "the same in RAM, growth, reads and opening of the file. By default this takes some 3 GB of RAM "
-            "(for the graph that it is compared with), 2.5 GB of disk in the temporary folder (TMPDIR) and "
-            "about ten minutes.",
+            "compared with the same searches in RAM, and how fast the file grows, is read and is "
+            "opened. By default this takes about 3 GB of RAM (for the graph to compare with), 2.5 GB "
+            "of disk in the temporary folder (TMPDIR) and ten minutes.",
         ),
     ] = False,
     ram: Annotated[
@@ -83,15 +82,16 @@ def bench(
         typer.Option(
             "--ram",
             metavar="SIZE",
-            help="With --offload: memory for the graph, such as 64MB. Default: 256MB.",
+            help="With --offload: memory for the graph, such as 64MB; 256MB by default.",
         ),
     ] = None,
     batches: Annotated[
         bool,
         typer.Option(
             "--batches",
-            help="Measure instead how full the batches of each gatherer get, how fast, and what that costs "
-            "in quality at equal evaluations: about five minutes on two cores; it says what it leaves out.",
+            help="Measure instead how full each gatherer fills its batches, how fast, and what that costs "
+            "in quality at equal evaluations. Takes about five minutes on two cores and lists what it"
+            " skips.",
         ),
     ] = False,
     chosen: BatchesOptions,
@@ -99,12 +99,12 @@ def bench(
 ) -> None:
     """Measure move generation, search, memory and file, per CPU-second of the process."""
     if ram is not None and not offload:
-        raise typer.BadParameter("it goes with --offload", param_hint="--ram")
+        raise typer.BadParameter("needs --offload", param_hint="--ram")
     for name in named_values(chosen):
         if not batches:
-            raise typer.BadParameter("it goes with --batches", param_hint=name)
+            raise typer.BadParameter("needs --batches", param_hint=name)
     if batches and offload:
-        raise typer.BadParameter("it does not go with --offload", param_hint="--batches")
+        raise typer.BadParameter("cannot be combined with --offload", param_hint="--batches")
     if batches:
         bench_batches(chosen, nodes, json=json)
         return
@@ -116,18 +116,20 @@ def bench(
 
 
 def _in_memory(nodes: int | None) -> Mapping[str, float | int | None]:
-    from graphsearch.bench.speed import NODES, run
+    from graphsearch.bench.speed import NODES
+    from graphsearch.bench.speed import run as measure
 
     with compiling("benchmark"):
-        return interruptible(lambda: run(say, nodes=nodes or NODES))
+        return interruptible(lambda: measure(say, nodes=nodes or NODES))
 
 
 def _offload(nodes: int | None, ram: str | None) -> Mapping[str, float | int | None]:
-    from graphsearch.bench.offload.report import NODES, RAM_BYTES, run
+    from graphsearch.bench.offload.report import NODES, RAM_BYTES
+    from graphsearch.bench.offload.report import run as measure
 
     with StopSignals(), compiling("offload benchmark"):
-        # a signal ends the part that runs, and removes the files
-        return run(say, nodes=nodes or NODES, ram_bytes=graph_ram(ram) or RAM_BYTES)
+        # a signal ends the part under way, and removes the files
+        return measure(say, nodes=nodes or NODES, ram_bytes=graph_ram(ram) or RAM_BYTES)
 
 
 def _print_table(figures: Mapping[str, float | int | None], *, offload: bool) -> None:
@@ -147,7 +149,7 @@ def _print_table(figures: Mapping[str, float | int | None], *, offload: bool) ->
 
 
 def _shown(name: str, value: float | int | None) -> str:
-    """Returns a figure of `--offload` as a person reads it.
+    """Returns a figure of `--offload` as text.
 
     >>> _shown("peak_rss", 300_000_000), _shown("open_s", 0.1234), _shown("share_waves_uniform", 0.25)
     ('300 MB', '0.123', '25 %')

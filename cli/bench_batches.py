@@ -1,4 +1,4 @@
-"""`graphsearch bench --batches`: what is asked for, how far it is, and its rows as tables."""
+"""`graphsearch bench --batches`: its options, its progress, and its results as tables."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ class BatchesOptions:
     """What `bench --batches` measures."""
 
     full: Annotated[
-        bool, typer.Option("--full", help="With --batches: measure all of it, which takes hours.")
+        bool, typer.Option("--full", help="With --batches: measure everything, which takes hours.")
     ] = False
     plot: Annotated[
         Path | None,
-        typer.Option("--plot", metavar="FILE", help="With --batches: draw the figures too, as FILE.png."),
+        typer.Option("--plot", metavar="FILE", help="With --batches: also plot the figures, as FILE.png."),
     ] = None
     evaluator: Annotated[
         list[str] | None,
         typer.Option(
             "--evaluator",
             metavar="NAME",
-            help="With --batches: measure with one more evaluator than uniform and builtin; may be repeated.",
+            help="With --batches: measure this evaluator too, besides uniform and builtin; may be repeated.",
         ),
     ] = None
     positions: Annotated[
@@ -55,8 +55,8 @@ class BatchesOptions:
             "--positions",
             metavar="N",
             min=0,
-            help="With --batches: compare searches on at most so many positions, 0 for none: it takes less "
-            "time, and the errors are larger.",
+            help="With --batches: compare searches on at most N positions, 0 for none; fewer take less "
+            "time and leave larger errors.",
         ),
     ] = None
     reference: Annotated[
@@ -67,7 +67,8 @@ class BatchesOptions:
             exists=True,
             dir_okay=False,
             help="With --batches: positions to compare searches on, as JSON lines with fen and bestmove "
-            "(of a strong engine), gzip'ed or not; else made ones, whose best moves nobody knows.",
+            "(of a strong engine), gzipped or not; by default generated positions, whose best moves "
+            "are unknown.",
         ),
     ] = None
     epd: Annotated[
@@ -105,7 +106,7 @@ class BatchesOptions:
 
 def bench_batches(options: BatchesOptions, nodes: int | None, *, json: bool) -> None:
     """Takes the measurements and prints them; the plot's name and library are checked before."""
-    from graphsearch.bench.batches.report import run
+    from graphsearch.bench.batches.report import run as measure
 
     plan, plot = options.plan(nodes), options.plot
     if plot is not None:
@@ -114,14 +115,14 @@ def bench_batches(options: BatchesOptions, nodes: int | None, *, json: bool) -> 
         check_plot_file(plot, ".png")
         check_library()
     for what in plan.left_out():
-        say(f"left out: {what}")
+        say(f"skipped: {what}")
     with StopSignals(), compiling("batches benchmark"), _progress() as report:
-        found = run(plan, report)
+        found = measure(plan, report)
     if plot is not None:
         from graphsearch.bench.batches.plot import draw
 
         draw(found["rows"], plot, caption=f"{found['machine']}; error bars: standard errors over positions")
-        say(f"plotted: {plot}")
+        say(f"Plotted: {plot}")
     if json:
         print_json(found)
         return
@@ -133,7 +134,7 @@ def bench_batches(options: BatchesOptions, nodes: int | None, *, json: bool) -> 
 # ------------------------------------------------------------------ progress
 @contextmanager
 def _progress() -> Iterator[Report]:
-    """Yields what shows how far the run is: one line that changes, or a line now and then in a pipe."""
+    """Yields what shows the progress: one line that changes on a terminal, a line now and then in a pipe."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield _lines()
         return
@@ -160,15 +161,15 @@ def _lines() -> Report:
 
 
 def progress_line(share: float, left: float | None, what: str) -> str:
-    """Returns how far a run is, in one line.
+    """Returns how far the measurements are, in one line.
 
     >>> progress_line(0.25, 190.0, "filling"), progress_line(0.0, None, "compiling")
-    ('25 %, some 3 min left: filling', '0 %: compiling')
+    ('25 %, about 3 min left: filling', '0 %: compiling')
     """
     if left is None:
         return f"{100 * share:.0f} %: {what}"
     time_left = f"{left / 60:.0f} min" if left >= 90 else f"{left:.0f} s"
-    return f"{100 * share:.0f} %, some {time_left} left: {what}"
+    return f"{100 * share:.0f} %, about {time_left} left: {what}"
 
 
 # ------------------------------------------------------------------ tables
@@ -187,7 +188,7 @@ def tables(rows: Sequence[Row]) -> Iterator[str]:
             ],
         )
         yield from _table(
-            f"{evaluator}: speed (of a small wave, the call from Python is much of its gather)",
+            f"{evaluator}: speed (for small waves, the call from Python dominates gathering)",
             own,
             [("gather, us a position", _time), ("visits/s of whole waves", _rate)],
         )
@@ -195,9 +196,9 @@ def tables(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _smallest(evaluator: str, rows: Sequence[Row]) -> Iterator[str]:
-    """Yields the table of who fills which batch from how many nodes on."""
+    """Yields the table of the graph sizes from which each gatherer fills each batch."""
     gatherers = _gatherers(rows)
-    yield from ("", f"{evaluator}: nodes from which on {100 * FULL_SHARE:.0f} % of a batch are filled")
+    yield from ("", f"{evaluator}: nodes from which {100 * FULL_SHARE:.0f} % of a batch is filled")
     yield "".join([f"{'batch':>{NAME_WIDTH}}", *(f"{name:>10}" for name in gatherers)])
     for batch in _values([row for row in rows if row["batch"] > 1], "batch"):
         cells = [_from_nodes(rows, gather, batch) for gather in gatherers]
@@ -205,7 +206,7 @@ def _smallest(evaluator: str, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _from_nodes(rows: Sequence[Row], gather: str, batch: int) -> str:
-    """Returns the size of graph from which on the batch is always filled, `-` if none is."""
+    """Returns the graph size from which the batch is always filled, `-` if it never is."""
     found = [row for row in rows if row["gather"] == gather and row["batch"] == batch]
     since = None
     for row in reversed(found):
@@ -216,14 +217,14 @@ def _from_nodes(rows: Sequence[Row], gather: str, batch: int) -> str:
 
 
 def _price(evaluator: str, rows: Sequence[Row]) -> Iterator[str]:
-    """Yields the tables of the price, mean and standard error, of the batches that differ in it."""
+    """Yields the tables of the price (mean and standard error) of the batches that differ in it."""
     rows = [row for row in rows if row["batch"] <= _largest_searched(rows, row["nodes"])]
     if not rows:
         return
     counts = " and ".join(f"{row['positions']} at {row['nodes']:,}" for row in _firsts(rows))
     yield from _table(
         f"{evaluator}: price at equal evaluations, mean\u00b1standard error over positions ({counts}).\n"
-        "Sequential search has 100 %, 0 and 0 %; larger batches are as the last one",
+        "Sequential search has 100 %, 0 and 0 %; larger batches equal the last one",
         [row for row in rows if row["batch"] > 1],
         [
             ("best move as sequential, %", _share("agreement")),
@@ -233,7 +234,7 @@ def _price(evaluator: str, rows: Sequence[Row]) -> Iterator[str]:
         first="evaluations",
     )
     yield from _table(
-        f"{evaluator}: the same less classic with the same batch, position by position",
+        f"{evaluator}: the same minus classic at the same batch size, paired by position",
         [row for row in rows if row["batch"] > 1 and row["gather"] != "classic"],
         [
             ("best move, %", _share("agreement_vs_classic", signed=True)),

@@ -1,4 +1,4 @@
-"""`graphsearch book`: opening books that are built for weeks, in the graph file that searches use."""
+"""`graphsearch book`: opening books that are built over weeks, in the graph file that searches use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import book_queue, book_todo, program_name
 from .book_live import build_display
 from .book_views import position_lines, report_lines, runs_table, status_lines, verdicts_table
 from .commands import command, group
-from .options import Json, PositionOptions, Ram, StoreOption, graph_ram
+from .options import Json, PositionOptions, Ram, StoreOption, StoreToMake, graph_ram
 from .output import FAILED, compiling, print_json, print_view, say, say_if_unfinished
 from .signals import StopSignals
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Config = Annotated[
     Path,
-    typer.Argument(metavar="BOOK.toml", help="What the book is to be (docs/books.md).", show_default=False),
+    typer.Argument(metavar="BOOK.toml", help="The book's settings (docs/books.md).", show_default=False),
 ]
 BookName = Annotated[
     str | None, typer.Option("--book", metavar="NAME", help="Which book, if the file has several.")
@@ -29,37 +29,34 @@ BookName = Annotated[
 
 
 @command(
-    "Build on a book; go on where it stopped.",
+    "Build a book, or resume building it.",
     "graphsearch book build white.toml --store books.graph --time 3600",
     "graphsearch book build white.toml --store books.graph --forever --workers 4",
 )
 def build(
     config: Config,
-    store: Annotated[
-        Path,
-        typer.Option("--store", metavar="FILE", help="The graph file; made if missing.", show_default=False),
-    ],
+    store: StoreToMake,
     time: Annotated[float | None, typer.Option("--time", metavar="S", help="Stop after S seconds.")] = None,
     evaluations: Annotated[
         int | None,
         typer.Option(
-            "--evaluations", metavar="N", min=1, help="Begin no search that might pass N evaluations."
+            "--evaluations", metavar="N", min=1, help="Start no search that might exceed N evaluations."
         ),
     ] = None,
     forever: Annotated[
-        bool, typer.Option("--forever", help="When nothing is left to search, wait for the queue.")
+        bool, typer.Option("--forever", help="Wait for the queue when nothing is left to search.")
     ] = False,
     workers: Annotated[
-        int, typer.Option("--workers", metavar="K", min=1, max=1024, help="Processes that search.")
+        int, typer.Option("--workers", metavar="K", min=1, max=1024, help="Search processes.")
     ] = 1,
     ram: Ram = None,
     json: Json = False,
 ) -> None:
-    """Build on a book: search its next leaf, take in the moves that its windows admit, and so on.
+    """Build a book: search its next leaf, add the moves that its windows admit, and repeat.
 
-    Without a limit it ends when nothing is left to search. Ctrl-C saves, a kill costs some seconds, and the
-    same command goes on: no position is evaluated twice. BOOK.toml may be changed between two runs. Items of
-    the queue (`book queue`) come first, also those that are added while it runs.
+    Without a limit, building ends when nothing is left to search. Ctrl-C saves; after a kill only some
+    seconds are lost. Repeat the command to resume: no position is evaluated twice. BOOK.toml may be changed
+    between two runs. Items of the queue (`book queue`) come first, including those added in the meantime.
     """
     from graphsearch.book.build import BuildLimits
     from graphsearch.book.build import build as build_book
@@ -100,18 +97,18 @@ def _print_report(report: BuildReport, store: Path, *, json: bool) -> None:
     for line in report_lines(report):
         print(line)
     ask = [*program_name().split(), "book", "status", "--store", str(store)]
-    say(f"See how far it is: {shlex.join(ask)}")
+    say(f"See its progress: {shlex.join(ask)}")
 
 
 @command(
-    "Print how far books are, and what was done in each run.",
+    "Print the progress of books and every run.",
     "graphsearch book status --store books.graph",
     "graphsearch book status --store books.graph --book white --json",
 )
 def status(store: StoreOption, book: BookName = None, json: Json = False) -> None:
-    """Print how far the books of a file are: positions by ply, roots, runs, queue, and what is searched now.
+    """Print the progress of the books in a file: positions by ply, roots, runs, queue, and current searches.
 
-    It only reads the file, also while a book is built; then it shows what was last saved.
+    The file is only read, even while a book is built; the output is what was last saved.
     """
     from graphsearch.book.status import status as status_of
 
@@ -130,7 +127,7 @@ def status(store: StoreOption, book: BookName = None, json: Json = False) -> Non
 
 
 @command(
-    "Print what was decided on a position, and why.",
+    "Explain which moves of a position are in a book.",
     'graphsearch book why startpos --moves "1. d4" --store books.graph',
     'graphsearch book why startpos --moves "1. d4 d5 2. c4" --store books.graph --book white --json',
 )
@@ -140,9 +137,9 @@ def why(
     book: BookName = None,
     json: Json = False,
 ) -> None:
-    """Print what a book decided on a position: every legal move, in or out, by which rule and which numbers.
+    """Explain what a book decided on a position: every legal move, in or out, with its rule and numbers.
 
-    Of a position that it has not, it prints where the game leaves the book, and why; exit code 1.
+    If the book does not have the position, print where the game leaves the book and why; exit code 1.
     """
     from graphsearch.book.why import why as ask
 
@@ -161,7 +158,7 @@ def why(
 
 
 app = group(
-    "Build opening books in a graph file, and ask why they are what they are.",
+    "Build opening books in a graph file and explain their moves.",
     build,
     status,
     why,

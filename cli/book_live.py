@@ -1,4 +1,6 @@
-"""What a build of a book shows: a few lines on a terminal, a rare line elsewhere; always on stderr."""
+"""What the building of a book shows: a few lines on a terminal, a line now and then elsewhere; always on
+stderr.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def progress_lines(now: BuildProgress) -> list[str]:
     if now.stage != "building":
         return [f"{now.stage.capitalize()} the book, {duration(now.seconds)}"]
     rate = now.evaluations / now.seconds if now.seconds else 0.0
-    left = "" if now.left is None else f"; about {duration(now.left)} to search all of it"
+    left = "" if now.left is None else f"; about {duration(now.left)} to search them all"
     waiting = f"; {count(now.waiting, 'item')} of the queue" if now.waiting else ""
     return [
         f"{duration(now.seconds)}: {count(now.searched, 'position')} searched, {now.added:,} added,"

@@ -1,4 +1,4 @@
-"""`graphsearch book queue`: what a book should look at first; it may be changed while a builder runs."""
+"""`graphsearch book queue`: what a book searches first; it may be changed while a book is built."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from graphsearch.book.queue_items import Given
 
 STDIN = "-"
-TOLD = 5  # duplicates that are named one by one
+MAX_DUPLICATES = 5  # duplicates that are named one by one
 ALL_STATES = "all"
 
 Book = Annotated[
     str | None,
-    typer.Option("--book", metavar="NAME", help="For this book; else for whichever is built next."),
+    typer.Option("--book", metavar="NAME", help="For this book; by default for whichever is built next."),
 ]
-OfBook = Annotated[str | None, typer.Option("--book", metavar="NAME", help="Only what is for this book.")]
+OfBook = Annotated[str | None, typer.Option("--book", metavar="NAME", help="Only items for this book.")]
 
 
 # ------------------------------------------------------------------------ add
@@ -43,8 +43,9 @@ def add(
         list[str],
         typer.Argument(
             metavar="POSITION...",
-            help="startpos, FENs in quotes, PGN files (the first game of each), or - for stdin: on every line"
-            " a FEN, an EPD line, moves from the start position, or POSITION moves LIST.",
+            help="startpos, FENs in quotes, PGN files (the first game of each), or - for stdin, with one "
+            "item per line: a FEN, an EPD line, moves from the start position, or POSITION moves "
+            "LIST.",
             show_default=False,
         ),
     ],
@@ -52,49 +53,58 @@ def add(
     moves: Annotated[
         str | None,
         typer.Option(
-            "--moves", metavar="MOVES", help='A line from there, SAN or UCI: "d4 d5 c4". All of it is added.'
+            "--moves",
+            metavar="MOVES",
+            help='A line from that position, in SAN or UCI: "d4 d5 c4". All its positions are added.',
         ),
     ] = None,
     game: Annotated[
         int | None,
-        typer.Option("--game", metavar="K", min=1, help="Which game of a PGN file, from 1; else the first."),
+        typer.Option(
+            "--game",
+            metavar="K",
+            min=1,
+            help="Number of the game in a PGN file, counted from 1; the first by default.",
+        ),
     ] = None,
-    all_games: Annotated[bool, typer.Option("--all", help="All games of a PGN file, each an item.")] = False,
+    all_games: Annotated[
+        bool, typer.Option("--all", help="All games of a PGN file, each as one item.")
+    ] = False,
     ply: Annotated[
         int | None,
-        typer.Option("--ply", metavar="P", min=0, help="Only so many half-moves of a game; else all."),
+        typer.Option("--ply", metavar="P", min=0, help="Half-moves of a game to add; all by default."),
     ] = None,
     book: Book = None,
     json: Json = False,
 ) -> None:
-    """Add positions, lines and games to what a book looks at first, also while it is being built.
+    """Add positions, lines and games that a book searches first, even while it is being built.
 
-    Every position of a line or a game goes into the book, as far as its maximum ply. What waits already is
-    not added again. What cannot be read, in a file or on stdin, is reported, the rest is added, and the exit
-    code is 1.
+    Every position of a line or a game goes into the book, up to its maximum ply. Items that are already
+    waiting are not added again. What cannot be read, in a file or on stdin, is reported; the rest is added,
+    and the exit code is 1.
 
-    JSON: `added` are the new items' numbers; `duplicates` were waiting already, under the number `id`;
+    JSON: `added` are the numbers of the new items; `duplicates` were already waiting, as item `id`;
     `problems` could not be read.
     """
     from graphsearch.book import queue
 
     if game is not None and all_games:
-        raise typer.BadParameter("give --game or --all, not both")
+        raise typer.BadParameter("give either --game or --all")
     if moves is not None and len(positions) > 1:
-        raise typer.BadParameter("--moves goes with one position")
+        raise typer.BadParameter("--moves needs exactly one position")
     reading = _Reading(moves, game, ply, all_games)
     added = queue.add(store, reading.entries(positions), book=book)
     _note_new_book(store, book)
     if json:
         print_json(_as_dict(added, reading.problems))
     else:
-        _tell(added)
+        _print_added(added)
     if reading.problems:
         raise typer.Exit(FAILED)
 
 
 class _Reading:
-    """Reads what is to be added, says what should be known, and remembers what could not be read."""
+    """Reads what is to be added, prints notes about it, and remembers what could not be read."""
 
     def __init__(self, moves: str | None, game: int | None, ply: int | None, all_games: bool) -> None:
         self.problems: list[str] = []
@@ -124,10 +134,10 @@ class _Reading:
         path = Path(text)
         if not path.exists():
             if self._game is not None or self._ply is not None or self._all:
-                raise typer.BadParameter("--game, --all and --ply go with a PGN file")
+                raise typer.BadParameter("--game, --all and --ply need a PGN file")
             return [queue_items.from_text(text, moves=self._moves)]
         if self._moves is not None:
-            raise typer.BadParameter("--moves goes with startpos or a FEN; --ply cuts a game off")
+            raise typer.BadParameter("--moves needs startpos or a FEN; use --ply to cut a game short")
         only = None if self._all else [self._game or 1]
         return queue_items.from_games(path, ply=self._ply, only=only)
 
@@ -135,7 +145,7 @@ class _Reading:
         given = {"--moves": self._moves, "--game": self._game, "--ply": self._ply, "--all": self._all or None}
         for name, value in given.items():
             if value is not None:
-                raise typer.BadParameter(f"{name} does not go with {where}")
+                raise typer.BadParameter(f"{name} cannot be used with {where}")
 
 
 def _lines() -> Iterator[str]:
@@ -145,7 +155,7 @@ def _lines() -> Iterator[str]:
 
 
 def _note_new_book(store: Path, book: str | None) -> None:
-    """Says so if there is no book of this name yet: it may be misspelt."""
+    """Prints a note if there is no book of this name yet: it may be misspelt."""
     if book is None:
         return
     from graphsearch.book.todo import book_names
@@ -164,18 +174,20 @@ def _as_dict(added: Added, problems: list[str]) -> dict[str, object]:
     return {"added": list(added.ids), "duplicates": duplicates, "problems": problems}
 
 
-def _tell(added: Added) -> None:
-    for entry, number in added.duplicates[:TOLD]:
-        say(f"note: not added again, it waits as item {number}: {line_text(entry.fen, entry.moves)}")
-    if len(added.duplicates) > TOLD:
-        say(f"note: and {count(len(added.duplicates) - TOLD, 'other')} that wait already")
+def _print_added(added: Added) -> None:
+    for entry, number in added.duplicates[:MAX_DUPLICATES]:
+        say(f"note: already waiting as item {number}: {line_text(entry.fen, entry.moves)}")
+    if len(added.duplicates) > MAX_DUPLICATES:
+        say(f"note: and {count(len(added.duplicates) - MAX_DUPLICATES, 'other')} already waiting")
     numbers = f": {added.ids[0]}" if len(added.ids) == 1 else ""
     numbers = f": {added.ids[0]} to {added.ids[-1]}" if len(added.ids) > 1 else numbers
     print(f"Added {count(len(added.ids), 'item')} to the queue{numbers}")
 
 
 def line_text(fen: str, moves: tuple[str, ...]) -> str:
-    """Returns a line as people write it: its moves behind where it begins, unless that is the start."""
+    """Returns a line as people write it: its moves, after its first position unless that is the start
+    position.
+    """
     import chess
 
     board = chess.Board(fen)
@@ -190,7 +202,7 @@ def line_text(fen: str, moves: tuple[str, ...]) -> str:
 
 # ----------------------------------------------------------------- list, drop
 @command(
-    "Print what waits, or what was done with it.",
+    "List what waits and what was done.",
     "graphsearch book queue list --store first.graph",
     "graphsearch book queue list --store first.graph --state all --json",
     name="list",
@@ -204,16 +216,16 @@ def list_items(
     book: OfBook = None,
     json: Json = False,
 ) -> None:
-    """Print the items of the queue in the order in which they were added.
+    """List the items of the queue in the order in which they were added.
 
-    JSON: `items`, each with the columns of the table `book_queue` (`schema/store.md`), `moves` a list.
+    JSON: `items`, each with the columns of the table `book_queue` (`schema/store.md`); `moves` is a list.
     """
     from graphsearch.book import queue
 
     chosen = next((known for known in get_args(queue.State) if known == state), None)
     if chosen is None and state != ALL_STATES:
         names = ", ".join([*queue.STATES, ALL_STATES])
-        raise typer.BadParameter(f"a state is one of {names}, not {state!r}", param_hint="'--state'")
+        raise typer.BadParameter(f"must be one of {names}, not {state!r}", param_hint="'--state'")
     found = list(queue.items(store, state=chosen, book=book))
     if json:
         print_json({"items": [item.as_dict() for item in found]})
@@ -250,7 +262,7 @@ def _table(found: list[QueueItem]) -> Table:
 
 
 @command(
-    "Take items out of the queue.",
+    "Remove items from the queue.",
     "graphsearch book queue drop 1 --store first.graph",
     "graphsearch book queue drop --all --store first.graph",
 )
@@ -260,28 +272,28 @@ def drop(
         list[int] | None,
         typer.Argument(metavar="ITEM...", help="Numbers, as `list` prints them.", show_default=False),
     ] = None,
-    all_items: Annotated[bool, typer.Option("--all", help="Everything that waits.")] = False,
+    all_items: Annotated[bool, typer.Option("--all", help="All waiting items.")] = False,
     book: OfBook = None,
     json: Json = False,
 ) -> None:
-    """Take items out of the queue that wait; what a builder has begun stays.
+    """Remove waiting items from the queue; items that a builder has started stay.
 
-    JSON: `dropped` is how many; `left` are items that were not waiting any more.
+    JSON: `dropped` is the number of removed items; `left` are items that were no longer waiting.
     """
     from graphsearch.book import queue
 
     if bool(items) == all_items:
-        raise typer.BadParameter("give numbers of items, or --all, one of the two")
+        raise typer.BadParameter("give either item numbers or --all")
     if book is not None and not all_items:
-        raise typer.BadParameter("--book goes with --all")
+        raise typer.BadParameter("--book needs --all")
     left = [] if items is None or all_items else queue.drop(store, items)
     dropped = queue.drop_all(store, book=book) if all_items else len(set(items or ())) - len(left)
     if json:
         print_json({"dropped": dropped, "left": [item.as_dict() for item in left]})
         return
     for item in left:
-        say(f"note: item {item.id} is {item.state} already; it stays as it is")
+        say(f"note: item {item.id} is already {item.state} and stays as it is")
     print(f"Dropped {count(dropped, 'item')}")
 
 
-app = group("Say what a book should look at first.", add, list_items, drop)
+app = group("Choose what a book searches first.", add, list_items, drop)

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from graphsearch.book.todo import Leaf, MissingReply, Todo, Verdict
 
 EMPTY = {
-    "leaves": "Every position of the book was searched.",
-    "gaps": "No likely or popular reply is without an answer.",
-    "bottlenecks": "No root's move can be overtaken by a change of few leaves.",
+    "leaves": "Every position of the book has been searched.",
+    "gaps": "Every likely or popular reply has an answer.",
+    "bottlenecks": "No change of a few leaves can overturn the best move of a root.",
 }
 
 
@@ -40,36 +40,38 @@ def todo(
         typer.Option(
             "--kind",
             metavar="KIND",
-            help="leaves: positions without a search; gaps: likely or popular replies without an answer;"
-            " bottlenecks: the fewest leaves that carry the choice of a root's move.",
+            help="leaves: positions not searched yet; gaps: likely or popular replies without an answer; "
+            "bottlenecks: the fewest leaves on which the best move of a root depends.",
         ),
     ] = "leaves",
-    top: Annotated[int, typer.Option("--top", metavar="K", min=0, help="How many; 0: all.")] = 20,
+    top: Annotated[int, typer.Option("--top", metavar="K", min=0, help="Items to list; 0 for all.")] = 20,
     min_p: Annotated[
         float,
-        typer.Option("--min-p", metavar="P", min=0, max=1, help="Gaps: replies with this prior or more."),
+        typer.Option("--min-p", metavar="P", min=0, max=1, help="Gaps: replies with at least this prior."),
     ] = 0.05,
     min_games: Annotated[
         int,
-        typer.Option("--min-games", metavar="N", min=1, help="Gaps: or with so many imported games."),
+        typer.Option(
+            "--min-games", metavar="N", min=1, help="Gaps: or replies with at least N imported games."
+        ),
     ] = 20,
     change: Annotated[
         float,
         typer.Option(
-            "--change", metavar="X", help="Bottlenecks: how far a leaf's V may move; 2: to either end."
+            "--change", metavar="X", help="Bottlenecks: how far a leaf's V may change; 2 allows any value."
         ),
     ] = 2.0,
-    queue: Annotated[bool, typer.Option("--queue", help="Put them into the book's queue too.")] = False,
+    queue: Annotated[bool, typer.Option("--queue", help="Also add them to the book's queue.")] = False,
     json: Json = False,
 ) -> None:
     """List what a book needs next, the most urgent first; works while the book is built.
 
-    Leaves come in the builder's order. A gap is ranked by how likely the book gets there: the product of
-    the replies' shares of the imported games along the line (of P, where fewer than 20 are known), own moves
-    counting 1; own positions without a move are gaps too. A bottleneck is the smallest set of leaves that, at
-    other values, would make another move of a root as good as its best one; best moves outside the book
-    count as leaves of their positions. Of sets of one size, that whose values have to change least comes
-    first.
+    Leaves come in the builder's order. Gaps are ranked by how likely the book reaches them: the product of
+    the replies' shares of the imported games along the line (of P where fewer than 20 games are known), own
+    moves counting 1; own positions without a move are gaps too. A bottleneck is the smallest set of leaves
+    that, with other values, would make another move of a root as good as its best one; best moves outside the
+    book count as leaves of their positions. Among sets of equal size, the one whose values have to change
+    least comes first.
 
     JSON: `items`; values are seen by the side to move at their position.
     """
@@ -78,7 +80,7 @@ def todo(
 
     chosen = next((known for known in KINDS if known == kind), None)
     if chosen is None:
-        raise typer.BadParameter(f"a kind is one of {', '.join(KINDS)}, not {kind!r}", param_hint="'--kind'")
+        raise typer.BadParameter(f"must be one of {', '.join(KINDS)}, not {kind!r}", param_hint="'--kind'")
     found = find(store, name, chosen, top=top, min_p=min_p, min_games=min_games, change=change)
     say_if_unfinished(store)
     for note in found.notes:
@@ -97,7 +99,7 @@ def _queue(store: Path, found: Todo) -> None:
     from graphsearch.book import queue
 
     added = queue.add(store, found.entries(), book=found.book)
-    there = f"; {count(len(added.duplicates), 'item')} waited already" if added.duplicates else ""
+    there = f"; {count(len(added.duplicates), 'item')} already waiting" if added.duplicates else ""
     say(f"Added {count(len(added.ids), 'item')} to the queue{there}")
 
 
@@ -132,7 +134,7 @@ def _gap(row: MissingReply) -> tuple[str, ...]:
 
 
 def _verdict(row: Verdict) -> list[tuple[str, ...]]:
-    """Returns a line of the table for each leaf of a bottleneck."""
+    """Returns a row of the table for each leaf of a bottleneck."""
     rival = f"{row.rival_san} (outside)" if row.outside else row.rival_san
     head = (
         str(len(row.leaves)),
@@ -143,7 +145,7 @@ def _verdict(row: Verdict) -> list[tuple[str, ...]]:
         signed(row.rival_value),
     )
     if not row.leaves:
-        return [(*head, "none: it is as good already", "", "")]
+        return [(*head, "none: already as good", "", "")]
     lines: list[tuple[str, ...]] = []
     for leaf in row.leaves:
         text = f"{leaf.place.line} (outside)" if leaf.place.move else leaf.place.line

@@ -1,4 +1,4 @@
-"""Books as a person reads them: lines and tables."""
+"""Books as text: lines and tables."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ MAX_ROOTS = 20  # roots that are shown; JSON has all
 ENDED = {
     "complete": "nothing is left to search",
     "stop": "stopped",
-    "time": "its time was over",
-    "evaluations": "its evaluations were spent",
-    "failed": "it failed",
+    "time": "the time limit was reached",
+    "evaluations": "the evaluation limit was reached",
+    "failed": "failed",
 }
 STATES = {
     "leaf": "not searched yet",
     "open": "searched",
-    "end": "an end: nothing goes on here",
-    "apart": "no root leads to it any more",
+    "end": "end: nothing follows here",
+    "apart": "no root leads here any more",
 }
 
 
-def value_text(value: float | None) -> str:
+def q_text(value: float | None) -> str:
     """Returns a value for the side to move as Q and centipawns: `+0.120 (+17 cp)`."""
     from graphsearch.position.values import cp_from_q
 
@@ -39,7 +39,7 @@ def value_text(value: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Returns a time as a person says it.
+    """Returns a time in words.
 
     >>> duration(42.4), duration(3700), duration(200_000)
     ('42 s', '1 h 01 min', '2 d 7 h')
@@ -70,7 +70,7 @@ def _root_lines(roots: Sequence[RootValue | RootRow]) -> list[str]:
     lines = []
     for root in roots[:MAX_ROOTS]:
         best = f", best {root.best}" if root.best else ""
-        lines.append(f"{root.origin}: {value_text(root.value)}{best}   {root.position}")
+        lines.append(f"{root.origin}: {q_text(root.value)}{best}   {root.position}")
     if len(roots) > MAX_ROOTS:
         lines.append(f"and {len(roots) - MAX_ROOTS:,} more roots; --json has all")
     return lines
@@ -120,7 +120,7 @@ def _run_cells(run: RunRow) -> list[str]:
         f"{run.searched:,}",
         f"{run.positions:,}",
         f"{run.evaluations:,}",
-        "running, or killed" if run.ended is None else ENDED.get(run.ended, run.ended),
+        "active, or killed" if run.ended is None else ENDED.get(run.ended, run.ended),
     ]
 
 
@@ -128,11 +128,11 @@ def position_lines(found: Why) -> list[str]:
     """Returns what a book knows of a position, line by line."""
     lines = [f"{found.position}   key {found.key}"]
     if not found.found:
-        lines.append(f"Not in the book {found.book}.")
+        lines.append(f"Not in book {found.book}.")
         if found.left_at:
             left = found.left_at
             where = f"after {left.line}" if left.line else "at a root"
-            lines.append(f"The game leaves it {where}: {left.move} is not taken in.")
+            lines.append(f"The game leaves the book {where}: {left.move} is not in it.")
             reason = left.verdict.reason if left.verdict else f"that position is {STATES[left.state]}"
             lines.append(f"Why: {reason}.")
         return lines
@@ -140,9 +140,9 @@ def position_lines(found: Why) -> list[str]:
     times = "" if not found.searches else f" {count(found.searches, 'time')}, N {found.n:,}"
     lines.append(f"Book {found.book}, ply {found.ply}: {STATES[found.state]}{times}")
     lines.append(f"Line: {found.line or 'a root'}")
-    lines.append(f"Value: {value_text(found.value)}")
+    lines.append(f"Value: {q_text(found.value)}")
     if found.outside is not None:
-        lines.append(f"Best outside the book: {found.outside_san} {value_text(found.outside)}")
+        lines.append(f"Best outside the book: {found.outside_san} {q_text(found.outside)}")
     if found.rank is not None and found.priority is not None:
         lines.append(
             f"To search: number {found.rank:,} of {found.leaves:,} leaves, cost {found.priority:.2f}"

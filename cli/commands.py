@@ -123,7 +123,7 @@ def _value(name: str, hint: Any, values: Mapping[str, Any]) -> Any:
 def command_line(name: str, bundle: object) -> str:
     """Returns the command line that gives a command the values of a bundle, quoted for a shell.
 
-    Options that have their default are left out; of a list every item is given.
+    Options with their default value are omitted; a list gives one option per item.
     """
     arguments: list[str] = []
     options: list[str] = []

@@ -19,16 +19,14 @@ from .render import TERMINAL_NAMES, signed, wdl_text
 if TYPE_CHECKING:
     import chess
 
-    from graphsearch.evaluators import assess as assessing
-    from graphsearch.evaluators import protocol
-
+    from graphsearch import evaluators
 
 CHUNK = 256  # positions read and evaluated together; answers come chunk by chunk
 TOP = 5  # priors that the text shows
 
 
 @command(
-    "Print what an evaluator says, without a search.",
+    "Evaluate positions without a search.",
     "graphsearch evaluate startpos",
     "graphsearch evaluate --fens positions.epd --json",
 )
@@ -42,32 +40,32 @@ def evaluate(
     ] = None,
     fens: Annotated[
         str | None,
-        typer.Option("--fens", metavar="FILE", help="A file with a FEN or EPD a line; - reads stdin."),
+        typer.Option("--fens", metavar="FILE", help="A file with one FEN or EPD per line; - reads stdin."),
     ] = None,
     evaluator: EvaluatorOptions,
     param: Annotated[
         list[str] | None,
-        typer.Option("--param", metavar="NAME=VALUE", help="PolicyTemperature=X, as for analyze."),
+        typer.Option("--param", metavar="NAME=VALUE", help="PolicyTemperature=X, as in analyze."),
     ] = None,
     json: Json = False,
 ) -> None:
     """Print what an evaluator says about positions: WDL, Q, centipawns and the prior of every move.
 
-    In a file, blank lines and lines that begin with # are passed over; a line that is no position is
-    reported with its number, the others are evaluated, and the exit code is 1.
+    In a file, blank lines and lines that start with # are ignored. A line that is not a position is reported
+    with its number; the others are evaluated, and the exit code is 1.
     """
     if bool(positions) == bool(fens):
-        raise typer.BadParameter("give positions, or a file with --fens, one of the two")
+        raise typer.BadParameter("give either positions or --fens FILE")
     engine, others = evaluator.create(param or ())
     with closing(engine):
         if others:
-            raise typer.BadParameter(f"{others[0]!r} is not an option that evaluating has")
+            raise typer.BadParameter(f"{others[0]!r} is not an evaluator option; use PolicyTemperature=X")
         good = _evaluate(engine, positions or [], fens, json=json)
     if not good:
         raise typer.Exit(FAILED)
 
 
-def _evaluate(engine: protocol.Evaluator, positions: list[str], fens: str | None, *, json: bool) -> bool:
+def _evaluate(engine: evaluators.Evaluator, positions: list[str], fens: str | None, *, json: bool) -> bool:
     """Returns whether every line of the file, if there is one, held a position."""
     if fens is None:
         boards = list(_given(positions))
@@ -78,8 +76,8 @@ def _evaluate(engine: protocol.Evaluator, positions: list[str], fens: str | None
         return _answer_lines(engine, lines, json=json)
 
 
-def _ready(engine: protocol.Evaluator) -> AbstractContextManager[None]:
-    """Returns what announces the compile of an evaluator that is one of the kernels."""
+def _ready(engine: evaluators.Evaluator) -> AbstractContextManager[None]:
+    """Returns a context that announces the compile if the evaluator is one of the kernels."""
     from graphsearch.evaluators.kinds import BUILTIN
 
     return compiling("evaluation") if engine.kernel_kind == BUILTIN else nullcontext()
@@ -94,7 +92,7 @@ def _open(name: str) -> nullcontext[TextIO] | TextIO:
     return nullcontext(sys.stdin) if name == "-" else Path(name).open(encoding="utf-8-sig", errors="replace")
 
 
-def _answer_lines(engine: protocol.Evaluator, lines: Iterable[str], *, json: bool) -> bool:
+def _answer_lines(engine: evaluators.Evaluator, lines: Iterable[str], *, json: bool) -> bool:
     """Returns whether every line held a position; the answers are printed in the order of the lines."""
     from graphsearch.position.notation import read_fen_lines
 
@@ -111,7 +109,7 @@ def _answer_lines(engine: protocol.Evaluator, lines: Iterable[str], *, json: boo
     return good
 
 
-def _answer(engine: protocol.Evaluator, boards: list[chess.Board], *, json: bool) -> None:
+def _answer(engine: evaluators.Evaluator, boards: list[chess.Board], *, json: bool) -> None:
     from graphsearch.evaluators.assess import assess
 
     for assessment in assess(engine, boards):
@@ -122,7 +120,7 @@ def _answer(engine: protocol.Evaluator, boards: list[chess.Board], *, json: bool
     sys.stdout.flush()
 
 
-def _text(a: assessing.Assessment) -> str:
+def _text(a: evaluators.Assessment) -> str:
     ended = TERMINAL_NAMES.get(a.terminal)
     value = ended or f"Q {signed(a.q)}   WDL % {wdl_text(a.wdl)}   cp {a.cp:+d}"
     priors = "  ".join(f"{move} {100 * p:.1f}%" for move, p in islice(a.priors.items(), TOP))

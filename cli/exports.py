@@ -26,40 +26,43 @@ STDOUT = "-"
 
 Output = Annotated[
     str,
-    typer.Option("-o", "--output", metavar="OUT", help="What to write; - for stdout.", show_default=False),
+    typer.Option("-o", "--output", metavar="OUT", help="File to write; - for stdout.", show_default=False),
 ]
 BookOutput = Annotated[
-    str, typer.Option("-o", "--output", metavar="OUT", help="The book to write.", show_default=False)
+    str, typer.Option("-o", "--output", metavar="OUT", help="The book file to write.", show_default=False)
 ]
 Weights = Annotated[
     str,
     typer.Option(
         "--weights",
         metavar="POLICY",
-        help="n: visits; q: half for every 25 centipawns lost against the best move; minimax: the same by"
-        " minimax over what is exported; games: 2 wins + draws of imported games; imported: as imported.",
+        help="n: visits; q: halved for every 25 centipawns lost against the best move; minimax: the same, "
+        "by minimax over what is exported; games: 2 * wins + draws of imported games; imported: as "
+        "imported.",
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectionOptions:
-    """Which positions and moves are exported."""
+    """The positions and moves to export."""
 
     root: Annotated[
         list[str] | None,
         typer.Option(
             "--root",
             metavar="POSITION",
-            help='Where to begin: startpos, a FEN in quotes, a PGN file, a line such as "1. e4 e5", or'
-            " POSITION moves LINE. May be repeated. Else the roots of the book, those that were searched, or"
-            " the start position.",
+            help='Where to start: startpos, a FEN in quotes, a PGN file, a line such as "1. e4 e5", or '
+            "POSITION moves LINE. May be repeated. By default the roots of the book, the roots of "
+            "searches, or the start position.",
         ),
     ] = None
     book: Annotated[
         str | None,
         typer.Option(
-            "--book", metavar="NAME", help="Only the positions and moves of this book, with its values."
+            "--book",
+            metavar="NAME",
+            help="Export only the positions and moves of this book, with its values.",
         ),
     ] = None
     side: Annotated[
@@ -67,16 +70,18 @@ class SelectionOptions:
         typer.Option(
             "--side",
             metavar="SIDE",
-            help="Whose moves: white, black or both; else the book's side, or both.",
+            help="Whose moves: white, black or both; by default the book's side, or both.",
         ),
     ] = None
     depth: Annotated[
         int | None,
-        typer.Option("--depth", metavar="PLIES", min=0, help="So many plies below a root; else all."),
+        typer.Option("--depth", metavar="PLIES", min=0, help="Plies below a root; all by default."),
     ] = None
     min_visits: Annotated[
         int,
-        typer.Option("--min-visits", metavar="N", min=0, help="Positions and moves with N visits or more."),
+        typer.Option(
+            "--min-visits", metavar="N", min=0, help="Only positions and moves with N or more visits."
+        ),
     ] = 0
     max_moves: Annotated[
         int | None,
@@ -84,8 +89,8 @@ class SelectionOptions:
             "--max-moves",
             metavar="K",
             min=1,
-            help="At most the K best moves of the side in a position; replies of the other side are not"
-            " limited.",
+            help="At most the K best moves of the side in a position; the other side's replies are not "
+            "limited.",
         ),
     ] = None
 
@@ -120,17 +125,17 @@ def polyglot(
     weights: Weights = "n",
     json: Json = False,
 ) -> None:
-    """Write a Polyglot opening book (.bin): entries by key, their weights scaled into 16 bits per position.
+    """Write a Polyglot opening book (.bin): entries sorted by key, weights scaled to 16 bits per position.
 
-    With --weights games or imported (and no --book) the moves are those of the imported games or entries,
-    whether the graph knows them or not; --min-visits counts games, or weight, then. Without --root and limits
-    imported entries go out as they came in, those of unknown positions too.
+    With --weights games or imported (and no --book), the moves are those of the imported games or entries,
+    whether the graph knows them or not; --min-visits then counts games or weight. Without --root and limits,
+    imported entries are written as they were read, including those of unknown positions.
 
-    JSON: `scaled` are moves whose weight did not fit 16 bits, `merged` entries that became one, `left_out`
-    what is not in the book, by reason.
+    JSON: `scaled` counts moves whose weight did not fit into 16 bits, `merged` entries that became one;
+    `left_out` counts what is not in the book, by reason.
     """
     if output == STDOUT:
-        raise typer.BadParameter("a Polyglot book is no text; name a file with -o")
+        raise typer.BadParameter("a Polyglot book is binary and cannot go to stdout; name a file with -o")
     from graphsearch.exchange.polyglot_export import export_polyglot
 
     _export(export_polyglot, store, output, chosen, json=json, weights=weights)
@@ -150,9 +155,9 @@ def pgn(
     """Write one game tree per root as PGN: the best line first, every position expanded once.
 
     Where a line reaches a position that is expanded elsewhere, a comment says where. Comments have [%eval]
-    (pawns for White, #3 for a proven mate), N, Q (for the side that moves) and P. ?!, ? and ?? mark moves of
-    10 visits or more that lose 0.1, 0.2 or 0.3 in Q against the best. With --side and without --max-moves:
-    the best move of that side against all replies.
+    (in pawns for White, #3 for a proven mate), N, Q (for the side that moves) and P. ?!, ? and ?? mark moves
+    with 10 or more visits that lose 0.1, 0.2 or 0.3 in Q against the best move. With --side and without
+    --max-moves: the best move of that side against all replies.
     """
     from graphsearch.exchange.pgn_export import export_pgn
 
@@ -171,9 +176,9 @@ def epd(
 ) -> None:
     """Write one line of EPD per position: ce, acn, bm, pv and more.
 
-    ce is in centipawns for the side to move, acn are visits, acd is the length of pv, id the key of the
-    position; c0 has Q and WDL, c1 what is proven, hmvc and fmvn are the clocks. With --side: positions where
-    that side moves.
+    ce is in centipawns for the side to move, acn counts visits, acd is the length of pv, id is the key of the
+    position; c0 has Q and WDL, c1 what is proven, hmvc and fmvn are the clocks. With --side: only positions
+    in which that side moves.
     """
     from graphsearch.exchange.epd_export import export_epd
 
@@ -190,10 +195,10 @@ def jsonl(
     chosen: SelectionOptions,
     json: Json = False,
 ) -> None:
-    """Write one JSON object per position, with all its moves: what the records hold.
+    """Write one JSON object per position, with all its moves, as the records hold them.
 
-    Moves without visits are there unless --min-visits or --max-moves is given. With --side: positions where
-    that side moves. docs/exchange.md lists the fields.
+    Moves without visits are included unless --min-visits or --max-moves is given. With --side: only positions
+    in which that side moves. README.md lists the fields.
     """
     from graphsearch.exchange.rows_export import export_jsonl
 
@@ -210,9 +215,9 @@ def csv(
     chosen: SelectionOptions,
     json: Json = False,
 ) -> None:
-    """Write one row per move, and one for a position without moves, as CSV (RFC 4180) with a header.
+    """Write one row per move, and one per position without moves, as CSV (RFC 4180) with a header.
 
-    What is in it is as for `export jsonl`.
+    The contents are those of `export jsonl`.
     """
     from graphsearch.exchange.rows_export import export_csv
 
@@ -228,9 +233,9 @@ def _export(
     json: bool,
     **more: Any,
 ) -> None:
-    """Runs an export and tells what it did: on stdout, or on stderr if that has the data."""
+    """Exports, and prints what was done: on stdout, or on stderr if the data goes to stdout."""
     if json and output == STDOUT:
-        raise typer.BadParameter("--json prints a report on stdout, where the data goes; name a file with -o")
+        raise typer.BadParameter("--json and -o - both write to stdout; name a file with -o")
     selection = chosen.selection()
     say_if_unfinished(store)
     # signals are not armed: Ctrl-C and SIGTERM end the export, and nothing of it is left
@@ -244,7 +249,7 @@ def _export(
     for problem in report.problems:
         say(f"damaged: {problem}")
     if report.problems:
-        say(f"graphsearch: {store} is damaged; what could be read was exported")
+        say(f"graphsearch: {store} is damaged; only what could be read was exported")
         raise typer.Exit(FAILED)
 
 
@@ -276,7 +281,7 @@ def summary(report: ExportReport) -> list[str]:
 
 
 app = group(
-    "Write a graph, or a book in it, in the formats of other programs.",
+    "Export a graph, or a book in it, to other formats.",
     polyglot,
     pgn,
     epd,

@@ -1,23 +1,24 @@
-"""`graphsearch import`: games, books and positions from elsewhere into a graph file."""
+"""`graphsearch import`: imports games, books and positions into a graph file."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from .commands import command, group
-from .options import Json
+from .options import Json, StoreToMake
 from .output import FAILED, print_json, say
 from .progress import titled_bar
+from .render import count
 from .signals import StopSignals
 
 if TYPE_CHECKING:
-    import threading
     from typing import BinaryIO
 
     from graphsearch.exchange.importing import ImportProgress
@@ -25,10 +26,7 @@ if TYPE_CHECKING:
     from graphsearch.exchange.sources import Given
     from graphsearch.store.tables.games import Imported
 
-    OnProgress = Callable[[ImportProgress], None]
-    Work = Callable[[list[Given], threading.Event, OnProgress | None], list[FileReport]]
-
-MAX_PROBLEMS = 20  # of each file that are told; JSON has all
+MAX_PROBLEMS = 20  # of each file that are listed; JSON has all
 
 Files = Annotated[
     list[str],
@@ -36,20 +34,17 @@ Files = Annotated[
         metavar="FILE...", help="Files, plain, .gz or .zst; - for standard input.", show_default=False
     ),
 ]
-IntoStore = Annotated[
-    Path,
-    typer.Option(
-        "--store", metavar="FILE", help="The graph file, made if it is missing.", show_default=False
-    ),
-]
-Again = Annotated[bool, typer.Option("--again", help="Take in files that were imported before once more.")]
+Again = Annotated[bool, typer.Option("--again", help="Import files again that were imported before.")]
 Variations = Annotated[
-    bool, typer.Option("--variations", help="Count the moves of variations too, in a column of their own.")
+    bool, typer.Option("--variations", help="Also count the moves of variations, in a separate column.")
 ]
 MaxPly = Annotated[
     int | None,
     typer.Option(
-        "--max-ply", metavar="N", min=1, help="Count the first N half-moves of a game, by its move numbers."
+        "--max-ply",
+        metavar="N",
+        min=1,
+        help="Count only the first N half-moves of a game, by its move numbers.",
     ),
 ]
 
@@ -61,114 +56,102 @@ MaxPly = Annotated[
 )
 def pgn(
     files: Files,
-    store: IntoStore,
+    store: StoreToMake,
     variations: Variations = False,
     max_ply: MaxPly = None,
     again: Again = False,
     json: Json = False,
 ) -> None:
-    """Count the games of PGN files in a graph file: how often each move was played, and with which result.
+    """Count the games of PGN files in a graph file: how often each move was played, and with which results.
 
-    The counts stand in tables of their own; what a search knows stays as it is. Games are read strictly: one
-    with an illegal or unreadable move is told with its line, and counts nothing. Games of other variants are
-    counted by name and left out. A file that was imported before is known by its bytes and left alone; after
-    Ctrl-C or a kill the same command goes on where it was. Exit code 1 if a file cannot be read, or none of
-    its games counts.
+    The counts go into separate tables; the search graph does not change. Games are read strictly: a game with
+    an illegal or unreadable move is reported with its line and not counted. Games of other variants are
+    counted by variant and skipped. A file that was imported before is recognised by its bytes and skipped.
+    After Ctrl-C or a kill, repeat the command to resume. Exit code 1 if a file cannot be read, or none of its
+    games counts.
 
-    JSON: of each of `files`, `taken` and `skipped` count games in all, `new_taken` and `new_skipped` those of
-    this time; `problems` has the line and reason of every broken game.
+    JSON: for each of `files`, `taken` and `skipped` count all its games, `new_taken` and `new_skipped` only
+    those of this call; `problems` has the line and reason of every broken game.
     """
     from graphsearch.exchange.pgn_import import import_pgn
 
-    def work(given: list[Given], stop: threading.Event, show: OnProgress | None) -> list[FileReport]:
-        return import_pgn(
-            store,
-            given,
-            variations=variations,
-            max_ply=max_ply,
-            again=again,
-            stop=stop,
-            on_progress=show,
-        )
-
-    _run(files, store, work, "game", json=json)
+    work = partial(import_pgn, variations=variations, max_ply=max_ply)
+    _import(files, store, work, "game", again=again, json=json)
 
 
 @command(
-    "Take in the entries of Polyglot books.",
+    "Import the entries of Polyglot books.",
     "graphsearch import polyglot book.bin --store first.graph",
 )
-def polyglot(files: Files, store: IntoStore, again: Again = False, json: Json = False) -> None:
-    """Take every entry of Polyglot books into a graph file, as it stands.
+def polyglot(files: Files, store: StoreToMake, again: Again = False, json: Json = False) -> None:
+    """Import every entry of Polyglot books into a graph file, unchanged.
 
-    A book knows positions by their keys only. Their FENs are looked up in the graph file, and found along the
-    moves of the book and over single moves that it leaves out, from there and from the start of the game. It
-    is told how many are known, and what is odd: moves that are illegal, entries out of order or of weight 0,
-    a book that is cut short.
+    A book identifies positions only by their keys. Their FENs are looked up in the graph file, and found by
+    following the moves of the book, and single moves that it omits, from those positions and from the start
+    position. The command reports how many positions are known, and what is odd: illegal moves, entries out of
+    order or with weight 0, a truncated book.
     """
     from graphsearch.exchange.polyglot_import import import_polyglot
 
-    def work(given: list[Given], stop: threading.Event, show: OnProgress | None) -> list[FileReport]:
-        return import_polyglot(store, given, again=again, stop=stop, on_progress=show)
-
-    _run(files, store, work, "entry", json=json)
+    _import(files, store, import_polyglot, "entry", again=again, json=json)
 
 
 @command(
-    "Take in the positions of EPD files.",
+    "Import the positions of EPD files.",
     "graphsearch import epd positions.epd --store first.graph --json",
 )
-def epd(files: Files, store: IntoStore, again: Again = False, json: Json = False) -> None:
-    """Take the positions of EPD files into a graph file, with their operations.
+def epd(files: Files, store: StoreToMake, again: Again = False, json: Json = False) -> None:
+    """Import the positions of EPD files into a graph file, with their operations.
 
-    A line that cannot be read is told with its reason and left out.
+    A line that cannot be read is reported with its reason and skipped.
     """
     from graphsearch.exchange.epd_import import import_epd
 
-    def work(given: list[Given], stop: threading.Event, show: OnProgress | None) -> list[FileReport]:
-        return import_epd(store, given, again=again, stop=stop, on_progress=show)
-
-    _run(files, store, work, "position", json=json)
+    _import(files, store, import_epd, "position", again=again, json=json)
 
 
-def _run(files: list[str], store: Path, work: Work, noun: str, *, json: bool) -> None:
-    """Does the work and tells about it; ends with the exit code of what happened."""
+def _import(
+    files: list[str],
+    store: Path,
+    work: Callable[..., list[FileReport]],
+    noun: str,
+    *,
+    again: bool,
+    json: bool,
+) -> None:
+    """Imports, prints what was done, and ends with the exit code of what happened."""
     given = [_given(name) for name in files]
     if files.count("-") > 1:
-        raise typer.BadParameter("standard input (-) can be read once only")
+        raise typer.BadParameter("standard input (-) can be given only once")
     with (
-        StopSignals("Stopping: saving what was taken in...\n") as signals,
+        StopSignals("Stopping: saving what was imported...\n") as signals,
         titled_bar("Reading", title) as show,
     ):
         if "-" not in files:  # a read that waits for a pipe is to end at once; what was counted is saved
             signals.arm()
-        reports = work(given, signals.stop, show)
+        reports = work(store, given, again=again, stop=signals.stop, on_progress=show)
     left = files[len(reports) :]
     if json:
         _print_json(store, reports, left)
     for report in reports:
-        _tell_problems(report, noun)
+        _say_problems(report, noun)
         if not json and not report.error:
             print(_summary(report, noun))
     if signals.stop.is_set() and (left or any(report.state == "stopped" for report in reports)):
         taken = sum(report.new for report in reports)
-        say(f"Saved: {count(taken, noun)}. The same command goes on.")
+        say(f"Saved: {number_of(taken, noun)}. Repeat the command to resume.")
         raise typer.Exit(signals.exit_code)
     if any(report.failed for report in reports):
         raise typer.Exit(FAILED)
 
 
-def count(number: int, noun: str) -> str:
+def number_of(number: int, noun: str) -> str:
     """Returns a number with its noun.
 
-    >>> count(1, "entry"), count(2, "entry"), count(2, "game")
+    >>> number_of(1, "entry"), number_of(2, "entry"), number_of(2, "game")
     ('1 entry', '2 entries', '2 games')
     """
-    return (
-        f"{number:,} {noun}"
-        if number == 1
-        else f"{number:,} {noun.removesuffix('y')}{'ies' if noun.endswith('y') else 's'}"
-    )
+    return count(number, noun, "entries" if noun == "entry" else "")
 
 
 def _given(name: str) -> Given:
@@ -193,8 +176,8 @@ def _imported(store: Path) -> Imported:
         return imported(opened)
 
 
-def _tell_problems(report: FileReport, noun: str) -> None:
-    """Says on stderr what was left out of a file, and what is odd about it."""
+def _say_problems(report: FileReport, noun: str) -> None:
+    """Prints on stderr what was skipped in a file, and what is odd about it."""
     place = "entry" if report.kind == "polyglot" else "line"
     for problem in report.problems[:MAX_PROBLEMS]:
         say(f"{report.name}, {place} {problem.place}: {problem.reason}")
@@ -202,32 +185,34 @@ def _tell_problems(report: FileReport, noun: str) -> None:
     if more > 0:
         say(f"{report.name}: and {more:,} more; --json has all")
     for name, number in report.variants.items():
-        say(f"{report.name}: {count(number, noun)} of {name} left out; only standard chess can be searched")
+        say(
+            f"{report.name}: {number_of(number, noun)} of {name} skipped; only standard chess can be searched"
+        )
     for note in report.notes:
         say(f"note: {report.name}: {note}")
     if report.error:
-        kept = f"; {count(report.new, noun)} before that kept" if report.new else ""
+        kept = f"; {number_of(report.new, noun)} before that were kept" if report.new else ""
         say(f"graphsearch: {report.error}{kept}")
 
 
 def _summary(report: FileReport, noun: str) -> str:
     """Returns what became of a file, in one line."""
-    taken = count(report.taken, noun)
+    taken = number_of(report.taken, noun)
     if report.state == "known":
-        return f"{report.name}: imported before ({taken}); --again takes it in once more"
+        return f"{report.name}: imported before ({taken}); --again imports it again"
     broken, others = report.new_skipped - sum(report.variants.values()), Counter(report.variants)
     skipped = [f"{broken:,} broken"] if broken > 0 else []
     skipped += [f"{number:,} of {name}" for name, number in others.items()]
-    tail = f", left out: {', '.join(skipped)}" if skipped else ""
+    tail = f", skipped: {', '.join(skipped)}" if skipped else ""
     before = f" ({report.new_taken:,} of them now)" if report.new_taken < report.taken else ""
     pace = f", {report.new / report.seconds:,.0f} per second" if report.seconds > 0 else ""
-    return f"{report.name}: {taken} taken in{before}{tail}; {report.seconds:.1f} s{pace}"
+    return f"{report.name}: {taken} imported{before}{tail}; {report.seconds:.1f} s{pace}"
 
 
 def title(now: ImportProgress) -> str:
-    """Returns what an import is at; the bar counts bytes."""
+    """Returns what an import is doing; the bar counts bytes."""
     rate = f", {now.count:,}, {now.rate:,.0f}/s" if now.count else ""
     return f"{now.stage} {now.name}{rate}"
 
 
-app = group("Take games, books and positions from elsewhere into a graph file.", pgn, polyglot, epd)
+app = group("Import games, books and positions into a graph file.", pgn, polyglot, epd)

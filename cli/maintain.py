@@ -1,4 +1,4 @@
-"""The commands of `graphsearch store` that change, copy, rescue or plan for a graph file."""
+"""The commands of `graphsearch store` that change, copy, rescue or forecast a graph file."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None] | None
 
-Force = Annotated[bool, typer.Option("--force", help="Replace a file of that name.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 Evaluator = Annotated[
     str | None,
     typer.Option(
         "--evaluator",
         metavar="NAME",
-        help="The evaluator that filled the file, if the file cannot say so any more.",
+        help="The evaluator that filled the file, if the file no longer says.",
     ),
 ]
 MinVisits = Annotated[
-    int, typer.Option("--min-visits", metavar="N", min=1, help="Visits that a node must have to stay.")
+    int, typer.Option("--min-visits", metavar="N", min=1, help="Keep nodes with N or more visits.")
 ]
 Copy = Annotated[Path, typer.Argument(metavar="COPY", help="The copy to write.", show_default=False)]
 New = Annotated[Path, typer.Argument(metavar="NEW", help="The new file to write.", show_default=False)]
@@ -45,19 +45,19 @@ New = Annotated[Path, typer.Argument(metavar="NEW", help="The new file to write.
 
 @contextmanager
 def _working(title: str) -> Iterator[Progress]:
-    """Yields what shows progress; SIGTERM ends the work as Ctrl-C does, with everything closed."""
+    """Yields what shows progress; SIGTERM ends the work as Ctrl-C does, with every file closed."""
     with StopSignals(), progress_bar(title) as advance:
         yield advance
 
 
 @command(
-    "Make a graph file as small as it can be.",
+    "Make a graph file as small as possible.",
     "graphsearch store compact first.graph",
 )
 def compact(file: StoreFile, json: Json = False) -> None:
-    """Make a graph file as small as its nodes allow: one run, no superseded versions, no free pages.
+    """Make a graph file as small as possible: merge its blocks, drop superseded versions and free pages.
 
-    Ctrl-C or a kill harms nothing; repeat the command to go on. A process that writes the file must end
+    Ctrl-C or a kill does no harm; repeat the command to continue. A process that writes the file must end
     first.
     """
     from graphsearch.store.upkeep import compact
@@ -76,15 +76,15 @@ def _sizes(before: int, after: int) -> str:
 
 
 @command(
-    "Drop nodes of few visits.",
+    "Drop nodes with few visits.",
     "graphsearch store prune first.graph --min-visits 2",
 )
 def prune(file: StoreFile, min_visits: MinVisits, json: Json = False) -> None:
-    """Drop the nodes of few visits from a graph file, except roots of searches, and compact it.
+    """Drop the nodes with few visits from a graph file, except roots of searches, and compact it.
 
-    Edges that lead to a dropped node keep their visits and values; a search that comes by evaluates it again.
-    Ctrl-C or a kill harms nothing; repeat the command to go on. A process that writes the file must end
-    first.
+    Edges that lead to a dropped node keep their visits and values; a search that passes by evaluates the node
+    again. Ctrl-C or a kill does no harm; repeat the command to continue. A process that writes the file must
+    end first.
     """
     from graphsearch.store.upkeep import prune
 
@@ -98,13 +98,13 @@ def prune(file: StoreFile, min_visits: MinVisits, json: Json = False) -> None:
 
 
 @command(
-    "Copy a graph file, also while it is written.",
+    "Copy a graph file, even while it is being written.",
     "graphsearch store backup first.graph copy.graph",
 )
 def backup(file: StoreFile, copy: Copy, force: Force = False, json: Json = False) -> None:
-    """Copy a graph file as it is at this moment, also while a search writes it.
+    """Copy a graph file as it is now, even while a search writes it.
 
-    The copy appears when it is whole and on the disk, never before.
+    The copy appears only when it is complete and on disk.
     """
     from graphsearch.store.upkeep import backup
 
@@ -118,15 +118,15 @@ def backup(file: StoreFile, copy: Copy, force: Force = False, json: Json = False
 
 
 @command(
-    "Rescue what is right in a damaged file.",
+    "Rescue the sound records of a damaged file.",
     "graphsearch store salvage first.graph rescued.graph",
 )
 def salvage(
     file: StoreFile, new: New, evaluator: Evaluator = None, force: Force = False, json: Json = False
 ) -> None:
-    """Write a new, sound file from everything in a damaged one that can still be shown to be right.
+    """Write a new, sound file from everything in a damaged one that can still be verified.
 
-    The damaged file is only read. Of each position the newest version that survives counts. What was lost is
+    The damaged file is only read. For each position the newest surviving version is kept. What was lost is
     listed; a search on the new file evaluates it again.
     """
     from graphsearch.store.upkeep import salvage
@@ -150,17 +150,17 @@ def _identity(name: str) -> EvaluatorIdentity:
 
 
 @command(
-    "Predict file and memory of larger graphs.",
+    "Predict the file size and memory of larger graphs.",
     "graphsearch store forecast first.graph",
     "graphsearch store forecast first.graph --json",
 )
 def forecast(file: StoreFile, json: Json = False) -> None:
-    """Print what 10^8 and 10^9 nodes will take in file and memory, from what this file's records take.
+    """Predict the file size and memory of 10^8 and 10^9 nodes from the records of this file.
 
-    JSON: `file` has the figures of the file, each for one node or record; `predictions` has for each
-    number of `nodes`: `file_bytes`, `file_bytes_compact` (after `store compact`), `ram_all_bytes` (the
-    whole graph in memory), `ram_index_bytes` (the index of the file), `ram_least_bytes` (the index and one
-    node in twenty) and `seconds` (to get there at this file's rate; null if it is unknown).
+    JSON: `file` has the figures of the file, per node or record. `predictions` has for each number of
+    `nodes`: `file_bytes`, `file_bytes_compact` (after `store compact`), `ram_all_bytes` (the whole graph in
+    memory), `ram_index_bytes` (the index of the file), `ram_least_bytes` (the index and one node in twenty)
+    and `seconds` (to get there at this file's rate; null if unknown).
     """
     from graphsearch.store.upkeep import forecast
 
@@ -178,7 +178,7 @@ def forecast(file: StoreFile, json: Json = False) -> None:
         pace = f", {own.nodes_per_s:,.0f} per second" if own.nodes_per_s else ""
         print(f"Growth: {own.nodes_per_run:,.0f} nodes per search{pace}.")
     if not own.reliable:
-        say(f"note: {file} is small; from 65,536 nodes on, a forecast is worth its name")
+        say(f"note: {file} is small; forecasts are reliable from 65,536 nodes on")
 
 
 def _forecast_table(found: Forecast) -> Table:

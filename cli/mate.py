@@ -1,4 +1,4 @@
-"""`graphsearch mate`: the shortest mate of a position, or what is excluded."""
+"""`graphsearch mate`: the shortest mate in a position, or the moves in which none exists."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 
 PURPOSE = "mate"  # of kernels
 TABLE_BYTES = 256 << 20  # of the file's entries in memory
-STOPPING = "Stopping: finding the line of what is proven...\n"
+STOPPING = "Stopping: finding the proven line...\n"
 WHY = {
-    "visits": "the visits were used up",
-    "time": "the time was up",
-    "stop": "it was stopped",
-    "excluded": "that is what was asked for",
-    "hopeless": "neither side has the pieces to mate",
+    "visits": "the visit limit was reached",
+    "time": "the time limit was reached",
+    "stop": "the search was stopped",
+    "excluded": "that was the limit",
+    "hopeless": "neither side can mate with the pieces on the board",
     "finished": "the game is over (stalemate, dead position or 50-move rule)",
 }
 
@@ -44,7 +44,7 @@ Store = Annotated[
     typer.Option(
         "--store",
         metavar="FILE",
-        help="A graph file whose proofs are used, and that the new ones are saved to; made if missing.",
+        help="A graph file whose proofs are used and to which new proofs are saved; created if missing.",
     ),
 ]
 Visits = Annotated[
@@ -56,25 +56,25 @@ Seconds = Annotated[
         "--seconds",
         "--time",
         metavar="S",
-        help="Stop after S seconds; default 60, with --visits none.",
+        help="Stop after S seconds; 60 by default, or no limit with --visits.",
     ),
 ]
 Within = Annotated[
     int | None,
     typer.Option(
-        "--within", metavar="M", min=1, max=MOST_MOVES, help="Look for mates in up to M moves only."
+        "--within", metavar="M", min=1, max=MOST_MOVES, help="Look only for mates in up to M moves."
     ),
 ]
 Check = Annotated[
     bool,
     typer.Option(
-        "--check", help="Play the mate out against all defences, with the rules of python-chess alone."
+        "--check", help="Play the mate out against every defence, using only the rules of python-chess."
     ),
 ]
 
 
 @command(
-    "Find the shortest mate of a position.",
+    "Find the shortest mate in a position.",
     'graphsearch mate "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"',
     'graphsearch mate "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1" --check --json',
 )
@@ -87,12 +87,14 @@ def mate(
     check: Check = False,
     json: Json = False,
 ) -> None:
-    """Find the shortest mate of a position by proof-number search: for its side to move, or against it.
+    """Find the shortest mate in a position by proof-number search, for either side.
 
-    A mate is proven against all defences, and so is, where it says so, that there is no shorter one.
-    Ctrl-C ends the search with what is known. JSON: `mate` is in moves, negative if the side to move is
-    mated, 0 if it is checkmate, null if none is proven; `pv` its whole line, best attack and longest defence;
-    `shortest` whether no shorter mate exists; `excluded` the moves within which neither side can force mate.
+    A mate is proven against every defence. Where the output says so, it is also proven that no shorter mate
+    exists. Ctrl-C ends the search and prints what is known.
+
+    JSON: `mate` is in moves: negative if the side to move is mated, 0 for checkmate, null if none is proven.
+    `pv` is the whole line, with best attack and longest defence; `shortest` tells whether no shorter mate
+    exists; `excluded` is the number of moves within which neither side can force mate.
     """
     board = position.board()
     limits = _limits(visits, seconds, within)
@@ -103,7 +105,7 @@ def mate(
     else:
         print(*_answer(board, result, checked), sep="\n")
     if store is None and result.mate is not None and not json:
-        say("Nothing was saved; with --store FILE the proofs serve every later search.")
+        say("Nothing was saved; use --store FILE to keep the proofs for later searches.")
     if signals.exit_code:
         raise typer.Exit(signals.exit_code)
 
@@ -119,7 +121,7 @@ def _limits(visits: int | None, seconds: float | None, within: int | None) -> Ma
 def _find(
     board: chess.Board, limits: MateLimits, store: Path | None, signals: StopSignals, *, check: bool
 ) -> tuple[MateResult, MateCheck | None]:
-    """Returns the result, saved, and the check that was asked for."""
+    """Returns the result, saved, and the check if one is wanted."""
     from graphsearch.graph.graph import Graph
     from graphsearch.mate.session import note_proof
 
@@ -185,7 +187,7 @@ def _verdict(board: chess.Board, result: MateResult) -> str:
     if result.mate is None:
         why = WHY[result.stop_reason]
         if result.stop_reason == "excluded" and result.excluded >= MOST_MOVES:
-            why = "no longer one is looked for"  # most often because the 50-move rule comes first
+            why = "longer mates are not searched for"  # most often because the 50-move rule comes first
         within = f" in up to {count(result.excluded, 'move')}" if result.excluded else " is proven"
         hopeless = result.stop_reason in ("hopeless", "finished")
         return f"no mate: {why}" if hopeless else f"no mate{within}: {why}"

@@ -1,4 +1,4 @@
-"""`graphsearch nodetypes`: what a file or a uniform tree holds by node types, against the formulas."""
+"""`graphsearch nodetypes`: the node types of a file or of a uniform tree, compared with the formulas."""
 
 from __future__ import annotations
 
@@ -29,17 +29,19 @@ SomePosition = Annotated[
     str | None,
     typer.Argument(
         metavar="POSITION",
-        help="Where to begin: startpos, a FEN in quotes, or a PGN file (its last position).",
+        help="Where to start: startpos, a FEN in quotes, or a PGN file (its last position).",
         show_default=False,
     ),
 ]
 SomeStore = Annotated[
     Path | None,
-    typer.Option("--store", metavar="FILE", help="The graph file, with the entries of a search."),
+    typer.Option(
+        "--store", metavar="FILE", help="The graph file with the transposition entries of a search."
+    ),
 ]
 RulesOption = Annotated[
     str,
-    typer.Option("--rules", metavar="RULES", help="Whose expected types are tabled: garms or kannan."),
+    typer.Option("--rules", metavar="RULES", help="Whose expected types the table shows: garms or kannan."),
 ]
 MaxNodes = Annotated[
     int | None,
@@ -47,7 +49,7 @@ MaxNodes = Annotated[
         "--max-nodes",
         metavar="N",
         min=1,
-        help="With POSITION: walk through at most N stored positions; else 5,000,000.",
+        help="With POSITION: read at most N stored positions; 5,000,000 by default.",
     ),
 ]
 Plot = Annotated[
@@ -55,14 +57,14 @@ Plot = Annotated[
     typer.Option(
         "--plot",
         metavar="FILE.png|svg",
-        help="Draw the counts by ply and type, against the formulas; needs matplotlib.",
+        help="Plot the counts by ply and type against the formulas; needs matplotlib.",
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeOptions:
-    """A uniform tree to search; everything but its size is None if it is not given."""
+    """A uniform tree to search; what is not given is None."""
 
     synthetic: Annotated[
         tuple[int, int] | None,
@@ -78,13 +80,15 @@ class TreeOptions:
         typer.Option(
             "--order",
             metavar="ORDER",
-            help="With --synthetic: perfect (the default), the best move is first; 0 to 1, it is with that"
-            " probability; random, leaves have independent values.",
+            help="With --synthetic: perfect (the default): the best move comes first; a number from 0 to "
+            "1: it comes first with that probability; random: leaves have independent values.",
         ),
     ] = None
     seed: Annotated[
         int | None,
-        typer.Option("--seed", metavar="S", min=0, help="With --synthetic: of the tree's values; else 0."),
+        typer.Option(
+            "--seed", metavar="S", min=0, help="With --synthetic: seed of the tree's values; 0 by default."
+        ),
     ] = None
     candidates: Annotated[
         int | None,
@@ -92,14 +96,14 @@ class TreeOptions:
             "--candidates",
             metavar="K",
             min=1,
-            help="With --synthetic: so many first moves of a Cut node are candidates in Kannan's rules; else"
-            " 1.",
+            help="With --synthetic: number of first moves of a Cut node that are candidates in Kannan's "
+            "rules; 1 by default.",
         ),
     ] = None
 
 
 @command(
-    "Count PV, Cut and All nodes, against the minimal tree.",
+    "Compare PV, Cut and All nodes with the minimal tree.",
     "graphsearch nodetypes startpos --store first.graph",
     "graphsearch nodetypes startpos --store first.graph --rules kannan --plot types.png",
     "graphsearch nodetypes --synthetic 40 6",
@@ -116,18 +120,20 @@ def nodetypes(
     plot: Plot = None,
     json: Json = False,
 ) -> None:
-    """Count the PV, Cut and All nodes of stored searches, or of a uniform tree, against the minimal tree.
+    """Count the PV, Cut and All nodes of stored searches or of a uniform tree; compare them with the minimal
+    tree.
 
-    With POSITION: the stored positions below it, by the bound of their entries (exact PV, lower Cut, upper
-    All), beside what was expected of them by the published rules of Onno Garms and of Pradu Kannan, and by
-    the search itself. The shortest line decides what is expected; of equal ones PV before Cut before All. The
-    start is expected to be what its own bound says, PV without one. Exit code 1 if the file is damaged.
+    With POSITION: the stored positions below it get their types from the bounds of their entries (exact: PV,
+    lower: Cut, upper: All). The table compares these with the types expected by the published rules of Onno
+    Garms and of Pradu Kannan, and by the search itself. The shortest line to a position decides its expected
+    type; among equal lines PV comes before Cut, and Cut before All. The start is expected to have the type of
+    its own bound, or PV without one. Exit code 1 if the file is damaged.
 
     With --synthetic: plain alpha-beta and principal variation search, node by node. With perfect order the
-    counts are those of the formulas; any other shows the price.
+    counts equal those of the formulas; any other order shows its price.
 
-    JSON: `agreement` has the matrix of expected and actual types, share and Cohen's kappa; `plies` the counts
-    and the formulas.
+    JSON: `agreement` has the matrix of expected and actual types, the share that agrees and Cohen's kappa;
+    `plies` has the counts and the formulas.
     """
     chosen = _rules(rules)
     if plot is not None:
@@ -143,12 +149,12 @@ def nodetypes(
         return
     _refuse(named_values(tree), "--synthetic")
     if store is None:
-        raise typer.BadParameter("name the graph file: --store FILE")
+        raise typer.BadParameter("a POSITION needs a graph file: --store FILE")
     assert position is not None
     found = _classify(store, line.board_after(position), max_nodes)
     _show_stored(found, chosen, plot, json=json)
     if found.problems:
-        say(f"graphsearch: {store} is damaged; what could be read was counted")
+        say(f"graphsearch: {store} is damaged; only what could be read was counted")
         raise typer.Exit(FAILED)
 
 
@@ -159,14 +165,14 @@ def _rules(name: str) -> Rules:
         return Rules(name)
     except ValueError:
         names = " or ".join(rules.value for rules in Rules)
-        raise typer.BadParameter(f"{names} is wanted, not {name}", param_hint="--rules") from None
+        raise typer.BadParameter(f"must be {names}, not {name}", param_hint="--rules") from None
 
 
 def _refuse(options: dict[str, object], other: str) -> None:
-    """Refuses options that go with the other use."""
+    """Refuses options of the other mode."""
     for name, value in options.items():
         if value is not None:
-            raise typer.BadParameter(f"{name} goes with {other}")
+            raise typer.BadParameter(f"{name} needs {other}")
 
 
 # ------------------------------------------------------------------ uniform trees
@@ -191,7 +197,7 @@ def _order(text: str) -> float | None:
         return float(text)
     except ValueError:
         raise typer.BadParameter(
-            f"perfect, random or a number from 0 to 1 is wanted, not {text}", param_hint="--order"
+            f"must be perfect, random or a number from 0 to 1, not {text}", param_hint="--order"
         ) from None
 
 
@@ -200,7 +206,7 @@ def _show_synthetic(found: Synthetic, rules: Rules, plot: Path | None, *, json: 
         from graphsearch.alphabeta.nodetypes.plot import draw_synthetic
 
         draw_synthetic(found, rules, plot)
-        say(f"plotted: {plot}")
+        say(f"Plotted: {plot}")
     if json:
         print_json(found.as_dict())
         return
@@ -230,14 +236,14 @@ def _say_damaged(problem: str) -> None:
 
 def _show_stored(found: Classification, rules: Rules, plot: Path | None, *, json: bool) -> None:
     if found.ignored:
-        say(f"note: {count(found.ignored, 'entry', 'entries')} of another evaluation left out")
+        say(f"note: {count(found.ignored, 'entry', 'entries')} of another evaluation ignored")
     if not found.complete:
-        say(f"note: the limit of {count(found.nodes, 'position')} was met; --max-nodes N walks further")
+        say(f"note: the limit of {count(found.nodes, 'position')} was reached; raise it with --max-nodes")
     if plot is not None:
         from graphsearch.alphabeta.nodetypes.plot import draw_stored
 
         draw_stored(found, rules, plot)
-        say(f"plotted: {plot}")
+        say(f"Plotted: {plot}")
     if json:
         print_json(found.as_dict())
         return

@@ -1,4 +1,4 @@
-"""What `graphsearch nodetypes` prints: counts by ply, expected against actual types, what they come to."""
+"""What `graphsearch nodetypes` prints: counts by ply, expected and actual types, and a summary."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _stored_table(found: Classification) -> Table:
 
 def _facts(found: Classification) -> Iterator[str]:
     if found.first_share is None:
-        yield "Cut by the first move: not known, the stored entries tell of no cut"
+        yield "Cut by the first move: unknown, no stored entry records a cut"
     else:
         share = f"{100 * found.first_share:.1f} %"
         yield f"Cut by the first move: {share} of {count(found.cuts, 'Cut node')} (Hyatt: more than 90 %)"
@@ -85,7 +85,9 @@ def _facts(found: Classification) -> Iterator[str]:
 
 
 def _became(candidates: str, nodes: int, rightly: int) -> str:
-    """Returns how many Cut nodes of Kannan's rules became All, and how many of them were found so."""
+    """Returns how many Cut nodes of Kannan's rules became All, and how many of these are All nodes in the
+    file.
+    """
     if not nodes:
         return "Kannan: no Cut node became All"
     was = "was" if rightly == 1 else "were"
@@ -108,7 +110,7 @@ def _agreements(agreements: Mapping[str, Agreement], rules: Rules) -> Iterator[s
 
 def _agreement(agreement: Agreement) -> str:
     if agreement.share is None:
-        return "of no position"
+        return "no position to compare"
     kappa = "" if agreement.kappa is None else f", kappa {agreement.kappa:.3f}"
     return f"{100 * agreement.share:.1f} % of {count(agreement.nodes, 'node')} agree{kappa}"
 
@@ -164,7 +166,7 @@ def _verdict(found: Synthetic) -> str:
 
     tree = found.tree
     if found.exact:
-        return "Both visit exactly the minimal tree, at every ply and of every type."
+        return "Both searches visit exactly the minimal tree, at every ply and for every type."
     if tree.order is not None or not tree.depth:
         return f"A minimal tree has {count(int(found.formula.total), 'leaf', 'leaves')}."
     factor, own = random_branching(tree.branching), found.searches[0].leaves ** (1 / tree.depth)

@@ -1,4 +1,4 @@
-"""The options that several commands share, alone and in bundles: one name, one help text, one reading."""
+"""The options that several commands share, alone and in bundles: each name and help text stands here once."""
 
 from __future__ import annotations
 
@@ -33,10 +33,14 @@ StoreFile = Annotated[Path, typer.Argument(metavar="FILE", help="The graph file.
 StoreOption = Annotated[
     Path, typer.Option("--store", metavar="FILE", help="The graph file.", show_default=False)
 ]
+StoreToMake = Annotated[
+    Path,
+    typer.Option("--store", metavar="FILE", help="The graph file; created if missing.", show_default=False),
+]
 StoreToSave = Annotated[
     Path | None,
     typer.Option(
-        "--store", metavar="FILE", help="The graph file to go on from and save to; made if missing."
+        "--store", metavar="FILE", help="The graph file to resume from and save to; created if missing."
     ),
 ]
 Ram = Annotated[
@@ -44,7 +48,7 @@ Ram = Annotated[
     typer.Option(
         "--ram",
         metavar="SIZE",
-        help="Most memory to use for the graph, such as 256MB or 4GB; else 80 % of the machine's.",
+        help="Memory limit of the graph, such as 256MB or 4GB; 80 % of the machine's memory by default.",
     ),
 ]
 
@@ -55,17 +59,22 @@ class LineOptions:
 
     moves: Annotated[
         str | None,
-        typer.Option("--moves", metavar="MOVES", help='Moves to play from there, SAN or UCI: "e4 e5 Nf3".'),
+        typer.Option(
+            "--moves", metavar="MOVES", help='Moves to play from that position, in SAN or UCI: "e4 e5 Nf3".'
+        ),
     ] = None
     game: Annotated[
         int | None,
         typer.Option(
-            "--game", metavar="K", min=1, help="Which game of the PGN file, from 1; else the first."
+            "--game",
+            metavar="K",
+            min=1,
+            help="Number of the game in the PGN file, counted from 1; the first by default.",
         ),
     ] = None
     ply: Annotated[
         int | None,
-        typer.Option("--ply", metavar="P", min=0, help="How many half-moves of the game to play; else all."),
+        typer.Option("--ply", metavar="P", min=0, help="Half-moves of the game to play; all by default."),
     ] = None
 
     @property
@@ -74,7 +83,7 @@ class LineOptions:
         return (self.moves, self.game, self.ply) != (None, None, None)
 
     def board_after(self, position: str) -> chess.Board:
-        """Returns the position that a text and these options name, after saying what to know about it."""
+        """Returns the position that a text and these options name, after printing notes about it."""
         from graphsearch.position.notation import read_position
 
         found = read_position(position, moves=self.moves, game=self.game, ply=self.ply)
@@ -90,7 +99,7 @@ class PositionOptions(LineOptions):
     position: Position
 
     def board(self) -> chess.Board:
-        """Returns the position, after saying what to know about it."""
+        """Returns the position, after printing notes about it."""
         return self.board_after(self.position)
 
 
@@ -103,20 +112,21 @@ class EvaluatorOptions:
         typer.Option(
             "--evaluator",
             metavar="NAME",
-            help="builtin (the default): this program's own evaluation; uniform: knows the rules only, for "
-            "measuring; lc0:FILE: a Leela Chess Zero network, .pb.gz or .onnx; uci:PROGRAM: any UCI engine.",
+            help="builtin (the default): the program's own evaluation; uniform: knows only the rules, for "
+            "benchmarks; lc0:FILE: a Leela Chess Zero network, .pb.gz or .onnx; uci:PROGRAM: any UCI "
+            "engine.",
         ),
     ] = None
     policy: Annotated[
         str | None,
         typer.Option(
-            "--policy", metavar="NAME", help="Take the priors of this evaluator, the values of another."
+            "--policy", metavar="NAME", help="Take priors from this evaluator and values from another."
         ),
     ] = None
     value: Annotated[
         str | None,
         typer.Option(
-            "--value", metavar="NAME", help="Take the values of this evaluator, the priors of another."
+            "--value", metavar="NAME", help="Take values from this evaluator and priors from another."
         ),
     ] = None
     evaluator_option: Annotated[
@@ -124,20 +134,23 @@ class EvaluatorOptions:
         typer.Option(
             "--evaluator-option",
             metavar="NAME=VALUE",
-            help="An option of the evaluator, such as nodes=500 or workers=2; with two of them policy.NAME"
-            " or value.NAME. May be repeated.",
+            help="An evaluator option, such as nodes=500 or workers=2; with two evaluators, policy.NAME or"
+            " value.NAME. May be repeated.",
         ),
     ] = None
     syzygy: Annotated[
         str | None,
-        typer.Option("--syzygy", metavar="DIR", help="Folder of Syzygy tablebases; several as in PATH."),
+        typer.Option(
+            "--syzygy", metavar="DIR", help="Folder of Syzygy tablebases; separate several as in PATH."
+        ),
     ] = None
     pool: Annotated[
         str | None,
         typer.Option(
             "--pool",
             metavar="WHERE",
-            help="Where the evaluator's workers=K run: local (processes, the default), ray or ray:ADDRESS.",
+            help="Where the evaluator's workers are started: local (processes, the default), ray or "
+            "ray:ADDRESS.",
         ),
     ] = None
 
@@ -178,8 +191,7 @@ class EvaluatorOptions:
 def byte_count(text: str) -> int:
     """Returns the bytes of a size such as 256MB.
 
-    Raises:
-      typer.BadParameter: if it is none.
+    Raises: | typer.BadParameter: if it is not a size.
     """
     from graphsearch.search import params
 
@@ -192,8 +204,7 @@ def byte_count(text: str) -> int:
 def graph_ram(text: str | None) -> int | None:
     """Returns the bytes of `--ram` for a search, None for the default.
 
-    Raises:
-      typer.BadParameter: if it is no size, or less than the few megabytes that a wave takes.
+    Raises: | typer.BadParameter: if it is not a size, or smaller than the few megabytes that a wave needs.
     """
     if text is None:
         return None
@@ -201,7 +212,7 @@ def graph_ram(text: str | None) -> int | None:
 
     found = byte_count(text)
     if found < LEAST_RAM:
-        raise typer.BadParameter(f"--ram {text} is too little; at least 8MB are needed")
+        raise typer.BadParameter(f"--ram must be at least 8MB, not {text}")
     return found
 
 
@@ -214,18 +225,18 @@ def check_plot_file(path: Path, *endings: str) -> None:
     folder = path.parent
     problem = ""
     if path.suffix.lower() not in endings:
-        problem = f"a file name that ends in {' or '.join(endings)} is wanted, not {path}"
+        problem = f"the file name must end in {' or '.join(endings)}, not {path}"
     elif not folder.is_dir():
-        problem = f"there is no folder {folder}"
+        problem = f"folder {folder} does not exist; create it first"
     elif path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
-        problem = f"{path} cannot be written"
+        problem = f"cannot write {path}; check its permissions"
     if problem:
         raise typer.BadParameter(problem, param_hint="--plot")
 
 
 @contextmanager
 def closing(evaluator: evaluators.Evaluator) -> Iterator[None]:
-    """Ends the evaluator's processes afterwards, if it has any."""
+    """Stops the evaluator's processes at the end, if it has any."""
     from graphsearch import evaluators
 
     try:

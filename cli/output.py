@@ -1,4 +1,4 @@
-"""Where text goes, and what an error becomes: one line on stderr and an exit code."""
+"""Where text goes, and how an error ends: one line on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 # what several commands have to say
-NOT_SAVED = "Nothing was saved; with --store FILE the next search goes on from here."
+NOT_SAVED = "Nothing was saved; use --store FILE to save a search and resume it later."
 ENDED_BY_READER = (
-    "The search ended because another program reads an old state of the file, which keeps its "
-    "write-ahead log growing; close that program and go on."
+    "The search ended because another program is reading an old state of the file, which keeps the "
+    "write-ahead log growing. Close that program, then resume."
 )
 
 PIPE_WIDTH = 160  # columns of a table that goes to a file or a pipe; lines are as short as their content
@@ -30,7 +30,7 @@ FAILED, WRONG_USE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # 130 = 128 + SIGI
 
 
 class Group(TyperGroup):
-    """A command group whose commands end in one clear line and an exit code, whatever goes wrong."""
+    """A command group whose commands end with one clear line and an exit code, whatever goes wrong."""
 
     def invoke(self, ctx: Any) -> Any:
         """Returns what the command returns.
@@ -54,7 +54,7 @@ class Group(TyperGroup):
 
 
 def _is_expected(error: Exception) -> bool:
-    """Returns whether an error is the world's, told in one line, and not a defect, told by a traceback."""
+    """Returns whether an error comes from outside and gets one line, or is a defect and gets a traceback."""
     if isinstance(error, GraphSearchError | OSError | MemoryError):
         return True
     return type(error).__module__ == "sqlite3"
@@ -82,13 +82,13 @@ def one_line(text: str) -> str:
 
 
 def say(message: str) -> None:
-    """Prints one line for the person, on stderr."""
+    """Prints one line of message on stderr."""
     if sys.stderr is not None:
         print(one_line(message), file=sys.stderr, flush=True)
 
 
 def say_if_unfinished(path: str | os.PathLike[str]) -> None:
-    """Says so if a graph file is on its way to another evaluator, and how to go on with that."""
+    """Prints a note if a graph file is being moved to another evaluator, and how to finish that."""
     from graphsearch.store.info import unfinished_state
 
     state = unfinished_state(path)
@@ -110,7 +110,7 @@ def print_json(data: Mapping[str, Any]) -> None:
 
 
 def console(stream: TextIO) -> Console:
-    """Returns a Rich console that prints texts as they are: no markup, no emoji, no guessed colours."""
+    """Returns a Rich console that prints text unchanged: no markup, no emoji, no highlighting."""
     from rich.console import Console
 
     width = None if stream.isatty() else PIPE_WIDTH
@@ -145,16 +145,16 @@ def speaks_unicode() -> bool:
 
 
 def announce_compile(purpose: str) -> None:
-    """Says, where it is so, that the kernels of a purpose are about to be compiled."""
+    """Prints a note if the kernels of a purpose are about to be compiled."""
     from graphsearch.jit.compiler import is_compiled
 
     if not is_compiled(purpose):
-        say(f"Compiling the {purpose} kernels; this happens once and takes some seconds...")
+        say(f"Compiling the {purpose} kernels, once; this takes some seconds...")
 
 
 @contextmanager
 def compiling(purpose: str) -> Iterator[None]:
-    """Announces the compile of a purpose, and records that it is done once the work inside is."""
+    """Announces the compile of a purpose, and records it as done after the work inside."""
     from graphsearch.jit.compiler import mark_compiled
 
     announce_compile(purpose)
@@ -163,7 +163,7 @@ def compiling(purpose: str) -> Iterator[None]:
 
 
 def close_quietly(code: int) -> int:
-    """Returns the exit code after writing out stdout; 141 if nobody reads it any more."""
+    """Returns the exit code after flushing stdout; 141 if nothing reads it any more."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

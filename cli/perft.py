@@ -1,4 +1,4 @@
-"""`graphsearch perft`: counting positions, the test of every move generator."""
+"""`graphsearch perft`: counts positions, the standard test of a move generator."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 @command(
-    "Count the positions some plies below a position.",
+    "Count the positions at a given depth.",
     "graphsearch perft startpos 6",
     'graphsearch perft startpos 5 --moves "e4 e5" --divide',
 )
 def perft(
     *,
     position: Position,
-    depth: Annotated[int, typer.Argument(metavar="DEPTH", min=0, help="Plies to count.", show_default=False)],
-    divide: Annotated[bool, typer.Option("--divide", help="Count below each move separately.")] = False,
+    depth: Annotated[int, typer.Argument(metavar="DEPTH", min=0, help="Depth in plies.", show_default=False)],
+    divide: Annotated[bool, typer.Option("--divide", help="Count separately below each move.")] = False,
     line: LineOptions,
     json: Json = False,
 ) -> None:
@@ -43,7 +43,7 @@ def perft(
 
 
 def _count(board: chess.Board, depth: int, *, divide: bool) -> dict[str, int]:
-    """Returns the leaves below each move (UCI), or all of them under the empty name."""
+    """Returns the leaves below each move (UCI), or the total under the empty name."""
     from graphsearch.position.board import pack
     from graphsearch.position.rules_kernel import perft as count_leaves
     from graphsearch.position.tables import load_tables

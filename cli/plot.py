@@ -1,4 +1,4 @@
-"""A curve in the terminal: values along a line, in dots of Braille or, where there are none, in ASCII."""
+"""A curve in the terminal: values along a line, in Braille dots or, where these are missing, in ASCII."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _largest(values: Sequence[float | None]) -> float:
 
 
 def _labelled(row: int, text: str, top: float) -> str:
-    """Returns a row between its scales; every other one is labelled, and zero."""
+    """Returns a row between its scales; zero and every other row are labelled."""
     middle = HEIGHT // 2
     q = top * (middle - row) / middle
     if row not in (0, middle, HEIGHT - 1) and (row - middle) % 2:

@@ -1,4 +1,4 @@
-"""A bar on stderr for what takes a while."""
+"""Progress bars on stderr."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .output import console
 
 
 class Advance(Protocol):
-    """Moves a bar, and gives it another title if there is one."""
+    """Moves a bar, and changes its title if one is given."""
 
     def __call__(self, done: int, total: int, title: str | None = None) -> None: ...  # noqa: D102
 

@@ -1,4 +1,4 @@
-"""`graphsearch query`: questions to a graph file; `disagree` is here, the others in query_*.py."""
+"""`graphsearch query`: questions to a graph file. `disagree` is here, the others are in query_*.py."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SomeFile = Annotated[Path | None, typer.Argument(metavar="FILE", help="The graph file.", show_default=False)]
 SomeStore = Annotated[
     Path | None,
-    typer.Option("--store", metavar="FILE", help="The graph file, as the other questions take it."),
+    typer.Option("--store", metavar="FILE", help="The graph file, as in the other queries."),
 ]
 Second = Annotated[
     str | None,
@@ -34,17 +34,17 @@ Second = Annotated[
         show_default=False,
     ),
 ]
-Top = Annotated[int, typer.Option("--top", metavar="K", min=1, help="How many positions.")]
+Top = Annotated[int, typer.Option("--top", metavar="K", min=1, help="Positions to list.")]
 MinVisits = Annotated[
-    int, typer.Option("--min-visits", metavar="N", min=1, help="Of positions with N visits or more.")
+    int, typer.Option("--min-visits", metavar="N", min=1, help="Only positions with N or more visits.")
 ]
 By = Annotated[
     str,
     typer.Option(
         "--by",
         metavar="WHAT",
-        help="value: visits times the difference of V; policy: visits times that of the priors, which is"
-        " half the sum of |P - P'|.",
+        help="value: visits times the difference of V; policy: visits times the difference of the priors, "
+        "half the sum of |P - P'|.",
     ),
 ]
 
@@ -66,12 +66,12 @@ def disagree(
     """List the positions where a second opinion differs most from the file's evaluator, weighted by visits.
 
     `graphsearch reevaluate FILE --second-opinion` writes the opinions. V and the first choice of each
-    evaluator are shown for the side to move; visits are as they are now.
+    evaluator are shown for the side to move; visits are the current ones.
     """
     from graphsearch.query.disagree import disagree as ask
 
     if (file is None) == (store is None):
-        raise typer.BadParameter("name the graph file once, as FILE or by --store")
+        raise typer.BadParameter("name the graph file once, as FILE or with --store")
     file = file or store
     assert file is not None
     found = ask(file, evaluator, top=top, min_visits=min_visits, by=by)
@@ -83,7 +83,7 @@ def disagree(
     print(f"2: {found.second.describe()}, {count(found.opinions, 'opinion')}")
     print_part(_table(found))
     if found.lost:
-        say(f"note: {count(found.lost, 'position')} with an opinion left the file and are not listed")
+        say(f"note: {count(found.lost, 'position')} with an opinion are no longer in the file and not listed")
     if found.rows:
         look = [*program_name().split(), "show", found.rows[0].position, "--store", str(file)]
         say(f"Look at one: {shlex.join(look)}")
@@ -111,7 +111,7 @@ def _cells(row: Disagreement, by: str) -> list[str]:
 
 
 app = group(
-    "Ask a graph file; nothing is searched or written, and a search may write it meanwhile.",
+    "Query a graph file. Nothing is searched or written; a search may write the file at the same time.",
     disagree,
     query_moves.moves_of,
     query_moves.games_of,

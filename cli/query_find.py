@@ -1,4 +1,4 @@
-"""`graphsearch query find` and `sql`: questions to all of a file."""
+"""`graphsearch query find` and `sql`: questions to a whole file."""
 
 from __future__ import annotations
 
@@ -23,29 +23,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterOptions:
-    """The conditions that a position fulfils; all of those that are given."""
+    """Conditions on positions; all that are given must hold."""
 
-    min_n: Annotated[int | None, typer.Option("--min-n", metavar="N", min=1, help="Node N of N or more.")] = (
+    min_n: Annotated[int | None, typer.Option("--min-n", metavar="N", min=1, help="Node N at least N.")] = (
         None
     )
-    max_n: Annotated[int | None, typer.Option("--max-n", metavar="N", min=1, help="Node N of N or less.")] = (
-        None
-    )
+    max_n: Annotated[int | None, typer.Option("--max-n", metavar="N", min=1, help="Node N at most N.")] = None
     min_q: Annotated[
         float | None,
         typer.Option(
-            "--min-q", metavar="Q", min=-1, max=1, help="Node Q, seen by the side to move, of Q or more."
+            "--min-q", metavar="Q", min=-1, max=1, help="Node Q, seen by the side to move, at least Q."
         ),
     ] = None
     max_q: Annotated[
-        float | None, typer.Option("--max-q", metavar="Q", min=-1, max=1, help="Node Q of Q or less.")
+        float | None, typer.Option("--max-q", metavar="Q", min=-1, max=1, help="Node Q at most Q.")
     ] = None
     bounds: Annotated[
         str | None,
         typer.Option(
             "--bounds",
             metavar="WHAT",
-            help="Proven: win, draw or loss for the side to move; proven: any of them.",
+            help="Proven result: win, draw or loss for the side to move; proven for any of them.",
         ),
     ] = None
     pieces: Annotated[
@@ -53,15 +51,15 @@ class FilterOptions:
         typer.Option(
             "--pieces",
             metavar="WHAT",
-            help='How many men of a kind, White\'s in capitals: "P<=4, q=0", "men<=6" for all of them; or all'
-            " men of both sides: KRPkrp.",
+            help='Number of men of a kind, White\'s in capitals: "P<=4, q=0"; "men<=6" for all together; or'
+            " the exact men of both sides: KRPkrp.",
         ),
     ] = None
     side: Annotated[str | None, typer.Option("--side", metavar="w|b", help="The side to move.")] = None
-    in_games: Annotated[bool, typer.Option("--in-games", help="That stood in an imported game.")] = False
+    in_games: Annotated[bool, typer.Option("--in-games", help="Occurred in an imported game.")] = False
     in_book: Annotated[
         str | None,
-        typer.Option("--in-book", metavar="NAME", help="That stand in the book of this name; any: in any."),
+        typer.Option("--in-book", metavar="NAME", help="In the book of this name; any for any book."),
     ] = None
     min_ply: Annotated[
         int | None,
@@ -69,12 +67,18 @@ class FilterOptions:
             "--min-ply",
             metavar="P",
             min=0,
-            help="P or more half-moves from the start of a game, the fewest of all imported games and books;"
-            " others have no ply and are not found.",
+            help="At least P half-moves from the start, the fewest over all imported games and books; "
+            "other positions have no ply and are not found.",
         ),
     ] = None
     max_ply: Annotated[
-        int | None, typer.Option("--max-ply", metavar="P", min=0, help="P or fewer, likewise.")
+        int | None,
+        typer.Option(
+            "--max-ply",
+            metavar="P",
+            min=0,
+            help="At most P half-moves from the start, counted in the same way.",
+        ),
     ] = None
 
     def filters(self) -> Filters:
@@ -100,7 +104,7 @@ class FilterOptions:
         )
 
 
-Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="End after N.")]
+Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Stop after N.")]
 Statement = Annotated[
     str, typer.Argument(metavar="STATEMENT", help="SELECT, WITH, VALUES or EXPLAIN.", show_default=False)
 ]
@@ -118,12 +122,12 @@ def find(
     limit: Limit = None,
     json: Json = False,
 ) -> None:
-    """List the positions whose records fulfil all conditions, as they are found.
+    """List the positions whose records meet all conditions, as they are found.
 
-    The whole file is read once, in its order. A record has no ply, as many lines lead to it: --min-ply and
-    --max-ply go by the tables of imported games and of books.
+    The whole file is read once, in its own order. A record has no ply, since many lines may lead to it:
+    --min-ply and --max-ply use the tables of imported games and of books.
 
-    JSON: one object for each position, on a line of its own.
+    JSON: one object per position, on a line of its own.
     """
     from graphsearch.query.find import find as ask
 
@@ -157,18 +161,18 @@ def _found_line(row: Found) -> str:
 
 
 @command(
-    "Run SQL that reads.",
+    "Query a file with SQL.",
     'graphsearch query sql "SELECT san, move_n, move_q FROM position_moves LIMIT 5" --store first.graph',
     'graphsearch query sql "SELECT fen, n, cp(q) FROM top_position ORDER BY n DESC" --limit 3'
     " --store first.graph",
     'graphsearch query sql "SELECT record(position) AS record FROM root" --store first.graph --json',
 )
 def sql(statement: Statement, store: StoreOption, limit: Limit = None, json: Json = False) -> None:
-    """Run one reading SQL statement over the tables and views of a graph file; `schema/store.md` describes
-    them.
+    """Execute one read-only SQL statement over the tables and views of a graph file, described in
+    `schema/store.md`.
 
     Views: runs, position_moves, game_moves, games_against_search, book_edges, book_open_leaves. Functions:
-    record(fen), the record of a position as JSON text, as `show --json` has it, NULL if it is not stored;
+    record(fen), the record of a position as JSON text, as in `show --json`, NULL if it is not stored;
     key(fen); after(fen, moves); san(fen, move); cp(q).
 
     JSON: `columns` is the list of names, `rows` a list of lists of values; BLOBs are hex text.

@@ -1,4 +1,4 @@
-"""`graphsearch query pv`, `tree` and `line`: what comes after a position, and along a game."""
+"""`graphsearch query pv`, `tree` and `line`: what follows a position, and values along a game."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from graphsearch.query.tree import Branch, Tree
 
 ENDS = {
-    "unvisited": "no move was visited there",
+    "unvisited": "no move from it was visited",
     "unknown": "the file does not hold that position",
-    "repetition": "that position stood on the board before",
+    "repetition": "that position occurred before",
     "clock": "draw by the 50-move rule",
     "checkmate": "checkmate",
     "stalemate": "stalemate",
@@ -31,32 +31,32 @@ ENDS = {
     "length": "200 plies",
 }
 
-Lines = Annotated[int, typer.Option("--lines", metavar="K", min=1, help="How many lines.")]
+Lines = Annotated[int, typer.Option("--lines", metavar="K", min=1, help="Lines to print.")]
 By = Annotated[
     str,
     typer.Option(
         "--by",
         metavar="WHAT",
-        help="visits: the most visited move at every ply; value: that of the highest Q.",
+        help="visits: follow the most visited move at every ply; value: the move with the highest Q.",
     ),
 ]
-Depth = Annotated[int, typer.Option("--depth", metavar="D", min=1, help="How many plies deep.")]
+Depth = Annotated[int, typer.Option("--depth", metavar="D", min=1, help="Depth in plies.")]
 MinVisits = Annotated[
     int | None,
     typer.Option(
         "--min-visits",
         metavar="N",
         min=1,
-        help="Follow moves with N visits or more; else a fiftieth of the position's visits.",
+        help="Follow moves with N or more visits; a fiftieth of the position's visits by default.",
     ),
 ]
 Width = Annotated[
-    int | None, typer.Option("--width", metavar="K", min=1, help="Follow at most K moves of a position.")
+    int | None, typer.Option("--width", metavar="K", min=1, help="Follow at most K moves per position.")
 ]
 
 
 @command(
-    "Print lines, and why they end.",
+    "Print the best lines and why they end.",
     "graphsearch query pv startpos --lines 3 --store first.graph",
     'graphsearch query pv startpos --moves "e4 e5" --by value --store first.graph --json',
 )
@@ -67,7 +67,7 @@ def pv(
     by: By = "visits",
     json: Json = False,
 ) -> None:
-    """Print the lines of the best moves, N and Q of every move of them, and why they end.
+    """Print the best lines, N and Q of each of their moves, and why they end.
 
     Q is seen by the side to move at POSITION, all along the line.
 
@@ -85,7 +85,7 @@ def pv(
     side = "White" if board.turn else "Black"
     print(f"{found.position}\nN {found.visits:,}   Q as {side} sees it")
     if not found.lines:
-        say("note: no move of this position was visited")
+        say("note: no move from this position was visited")
     for line in found.lines:
         print()
         _print_line(found.position, line)
@@ -97,7 +97,7 @@ def _print_line(position: str, line: Line) -> None:
 
 
 @command(
-    "Draw the well-visited part below a position.",
+    "Draw the well-visited tree below a position.",
     "graphsearch query tree startpos --depth 3 --min-visits 20 --store first.graph",
     "graphsearch query tree startpos --depth 4 --width 2 --store first.graph --json",
 )
@@ -109,13 +109,13 @@ def tree(
     width: Width = None,
     json: Json = False,
 ) -> None:
-    """Draw the well-visited moves below a position as a tree, every position expanded once.
+    """Draw the well-visited moves below a position as a tree in which every position is expanded once.
 
-    N and Q are those of the move, Q as the side that plays it sees it. Where lines meet, the position is
-    expanded in the shortest of them, and the others say where.
+    N and Q belong to the move; Q is seen by the side that plays it. Where lines meet, the position is
+    expanded in the shortest one, and the others point to it.
 
-    JSON: `tree` is nested by `branches`; of a position that is expanded elsewhere, `transposes_to` has the
-    moves to that place; `hidden` counts the visited moves that are not followed.
+    JSON: `tree` is nested by `branches`. For a position that is expanded elsewhere, `transposes_to` has the
+    moves to that place. `hidden` counts the visited moves that are not followed.
     """
     from graphsearch.query.tree import tree as ask
 
@@ -161,7 +161,7 @@ def _label(branch: Branch, root: str, level: int) -> str:
 
 
 @command(
-    "Draw the values along a line or a game.",
+    "Plot the values along a line or a game.",
     'graphsearch query line startpos --moves "e4 e5 Nf3 Nc6" --store first.graph',
     "graphsearch query line games.pgn --game 2 --store first.graph --json",
 )
@@ -172,11 +172,11 @@ def line(
 ) -> None:
     """Print the values along a line or a game as a curve and as a table, from White's view.
 
-    The line is the game of a PGN file, or the moves of --moves. Q and N are those of the positions; `Loss`
-    is what the move played is worse than the best one, in centipawns, as both are valued now. Positions that
-    the file does not hold are gaps.
+    The line is the game of a PGN file, or the moves of --moves. Q and N belong to the positions. `Loss` is
+    how much worse the move played is than the best one, in centipawns, by current values. Positions that the
+    file does not hold are gaps.
 
-    JSON: `points`, one for each position; null is what is unknown.
+    JSON: `points`, one per position; unknown values are null.
     """
     from graphsearch.query.line import values as ask
 

@@ -14,12 +14,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from graphsearch.query.games import GameMove, Games
-    from graphsearch.query.moves import Moves as Answer
-    from graphsearch.query.moves import StoredMove
+    from graphsearch.query.moves import Moves, StoredMove
 
 
 @command(
-    "Print all moves, and where they are stale.",
+    "Print all moves and mark stale values.",
     "graphsearch query moves startpos --store first.graph",
     'graphsearch query moves startpos --moves "e4 e5" --store first.graph --json',
     name="moves",
@@ -29,13 +28,13 @@ def moves_of(
     position: PositionOptions,
     json: Json = False,
 ) -> None:
-    """Print every move of a position, with what the position behind it says of itself.
+    """Print every move of a position, with the values of the position it leads to.
 
-    `Child N` and `Child Q` are node N and minus node Q of the position behind the move: where Child Q
-    differs from Q, the edge is stale, and `graphsearch refresh` mends it. A `+` after Child N: that position
-    was visited over other moves too, or searched by itself. Games are those imported with the move.
+    `Child N` and `Child Q` are node N and minus node Q of the position after the move. Where Child Q differs
+    from Q, the edge is stale; `graphsearch refresh` updates it. A `+` after Child N: that position was also
+    reached by other moves, or searched by itself. Games counts the imported games with the move.
 
-    JSON: as `show`, without lines; each move has `child_n`, `child_q`, `stale` (child_q less q),
+    JSON: as `show`, without lines; each move has `child_n`, `child_q`, `stale` (child_q minus q),
     `transposition` and `games` (null if the file has no tables of games).
     """
     from graphsearch.query.moves import moves as ask
@@ -51,7 +50,7 @@ def moves_of(
         print_part(_moves_table(found))
 
 
-def _moves_table(found: Answer) -> Table:
+def _moves_table(found: Moves) -> Table:
     games = any(move.games for move in found.moves)
     proven = any(_proof(move) for move in found.moves)
     columns = {"Move": LEFT, "N": RIGHT, "P": RIGHT, "Q": RIGHT, "WDL %": RIGHT, "cp": RIGHT}
@@ -95,12 +94,12 @@ def games_of(
     position: PositionOptions,
     json: Json = False,
 ) -> None:
-    """Print what imported games say of the moves of a position, against N and Q of the search.
+    """Compare the results of imported games with N and Q of the search, for each move of a position.
 
-    Score is the mean result for the side to move, in per cent; Diff is that as a value in [-1, 1] less Q, so
-    above 0 the move did better in games than the search thinks. `N %` is its share of all visits here.
+    Score is the mean result for the side to move, in per cent. Diff is this score as a value in [-1, 1] minus
+    Q: above 0, the move did better in games than the search expects. `N %` is its share of all visits here.
 
-    JSON: `score` in [0, 1], `share` and `n_share` likewise; what is unknown is null.
+    JSON: `score`, `share` and `n_share` are in [0, 1]; unknown values are null.
     """
     from graphsearch.query.games import games as ask
 
@@ -112,7 +111,7 @@ def games_of(
     print(found.position)
     print(_summary(found))
     if not found.results.games:
-        say("note: no imported game went on from this position; `graphsearch import pgn` adds games")
+        say("note: no imported game continues from this position; `graphsearch import pgn` adds games")
     if found.moves:
         print_part(_games_table(found))
 

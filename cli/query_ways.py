@@ -1,4 +1,4 @@
-"""`graphsearch query path`, `parents` and `transpositions`: the ways to a position."""
+"""`graphsearch query path`, `parents` and `transpositions`: how positions are reached."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
 From = Annotated[
     str | None,
     typer.Option(
-        "--from", metavar="ROOT", help="Where lines begin: startpos or a FEN; else any root of the file."
+        "--from",
+        metavar="ROOT",
+        help="Where lines start: startpos or a FEN; any root of the file by default.",
     ),
 ]
 Limit = Annotated[
     int,
     typer.Option("--limit", metavar="N", min=1, help="Read at most N positions for each of the two lines."),
 ]
-Top = Annotated[int, typer.Option("--top", metavar="K", min=1, help="How many positions.")]
+Top = Annotated[int, typer.Option("--top", metavar="K", min=1, help="Positions to list.")]
 Look = Annotated[
-    int, typer.Option("--look", metavar="N", min=1, help="Look at the N best-visited positions.")
+    int, typer.Option("--look", metavar="N", min=1, help="Examine the N most visited positions.")
 ]
 All = Annotated[
     bool,
-    typer.Option(
-        "--all", help="Count the edges of the whole file; takes 20 bytes of memory for each position."
-    ),
+    typer.Option("--all", help="Count the edges of the whole file; takes 20 bytes of memory per position."),
 ]
 SomePosition = Annotated[
     str | None,
     typer.Argument(
         metavar="POSITION",
-        help="Where to begin: startpos, a FEN in quotes, or a PGN file; else the file's roots.",
+        help="Where to start: startpos, a FEN in quotes, or a PGN file; the file's roots by default.",
         show_default=False,
     ),
 ]
@@ -61,13 +61,13 @@ def path(
     limit: Limit = 2000,
     json: Json = False,
 ) -> None:
-    """Print how a position is reached over visited moves: the shortest line, and the most visited one.
+    """Print how a position is reached by visited moves: the shortest line and the most visited one.
 
-    The most visited line is the one whose least visited move has the most visits (edge N), of those at most
-    2 plies longer than the shortest. Exit code 1 if no line is found.
+    The most visited line is the one whose least visited move has the most visits (edge N), among lines at
+    most 2 plies longer than the shortest. Exit code 1 if no line is found.
 
-    JSON: `complete` is false if the limit was met; then there may be others. `least_n` is the smallest edge
-    N of a line.
+    JSON: `complete` is false if the limit was reached; then other lines may exist. `least_n` is the smallest
+    edge N of a line.
     """
     from graphsearch.position.notation import read_position
     from graphsearch.query.path import path as ask
@@ -77,7 +77,7 @@ def path(
     found = ask(store, board, start, limit=limit)
     say_if_unfinished(store)
     if not found.complete:
-        say(f"note: the limit of {count(limit, 'position')} was met; --limit N looks further")
+        say(f"note: the limit of {count(limit, 'position')} was reached; raise it with --limit")
     if json:
         print_json(found.as_dict())
     elif found.shortest and found.most_visited:
@@ -99,7 +99,7 @@ def _print_route(title: str, route: Route) -> None:
 
 
 @command(
-    "List the positions that lead to one.",
+    "List the positions that lead to a position.",
     'graphsearch query parents startpos --moves "e4 e5 Nf3" --store first.graph',
 )
 def parents(
@@ -109,10 +109,10 @@ def parents(
 ) -> None:
     """List the stored positions that have a move to a position, visited or not.
 
-    They are found by taking moves back, so the position itself need not be stored. N and Q are those of the
-    move, `Node N` that of the parent.
+    They are found by taking moves back, so the position itself need not be stored. N and Q belong to the
+    move, `Node N` to the parent.
 
-    JSON: `ways` counts the visited moves; `candidates` the positions that were thought of.
+    JSON: `ways` counts the visited moves, `candidates` the positions that were considered.
     """
     from graphsearch.query.parents import parents as ask
 
@@ -141,7 +141,7 @@ def parents(
 
 
 @command(
-    "List positions with many ways in.",
+    "List the positions that are reached in most ways.",
     "graphsearch query transpositions --store first.graph",
     "graphsearch query transpositions startpos --top 5 --store first.graph",
     "graphsearch query transpositions --all --store first.graph --json",
@@ -156,23 +156,24 @@ def transpositions(
     ram: Ram = None,
     json: Json = False,
 ) -> None:
-    """List the positions with the most ways in: visited moves of other positions that lead to them.
+    """List the positions that are reached in most ways: by visited moves from different positions.
 
-    Without --all the best-visited positions below POSITION, or below the file's roots, are looked at, so the
-    ways that are counted are those from there; N are the visits of these moves together. With --all every
-    position of the file counts, in two passes over it.
+    Without --all, the most visited positions below POSITION, or below the file's roots, are examined, and the
+    ways from there are counted; N is the sum of the visits of these moves. With --all, every position of the
+    file is counted, in two passes over it.
 
-    JSON: `looked_at` positions of `total`, `edges` visited edges, `shared` positions with several ways in.
+    JSON: `looked_at` positions of `total` were examined, with `edges` visited edges; `shared` positions have
+    several ways in.
     """
     from graphsearch.query.transpositions import transpositions as ask
 
     if everything:
         if position is not None:
-            raise typer.BadParameter("--all counts the whole file; it takes no POSITION")
+            raise typer.BadParameter("--all counts the whole file; leave POSITION out")
         found = _count_all(store, top, ram)
     else:
         if position is None and line.given:
-            raise typer.BadParameter("--moves, --game and --ply go with a POSITION")
+            raise typer.BadParameter("--moves, --game and --ply need a POSITION")
         board = None if position is None else line.board_after(position)
         found = ask(store, board, top=top, look=look)
     say_if_unfinished(store)
@@ -191,7 +192,7 @@ def _count_all(store: Path, top: int, ram: str | None) -> Transpositions:
 
 
 def _print_transpositions(found: Transpositions) -> None:
-    looked = f"{found.looked_at:,} of {count(found.total, 'position')} looked at"
+    looked = f"{found.looked_at:,} of {count(found.total, 'position')} examined"
     shared = f"{count(found.shared, 'position')} with several ways in"
     print(f"{looked}: {count(found.edges, 'visited edge')}, {shared}")
     if not found.positions:

@@ -1,4 +1,4 @@
-"""`graphsearch reevaluate`: another evaluator's V and P in a whole file, or beside it."""
+"""`graphsearch reevaluate`: another evaluator's V and P, in place of those in a file or beside them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Request:
         bool,
         typer.Option(
             "--second-opinion",
-            help="Write what the evaluator says beside the records, for `query disagree`; they stay as they"
-            " are.",
+            help="Write the evaluations next to the records, for `query disagree`, and leave the records "
+            "as they are.",
         ),
     ] = False
     min_visits: Annotated[
@@ -45,7 +45,7 @@ class Request:
             "--min-visits",
             metavar="N",
             min=1,
-            help="With --second-opinion: of positions with N visits or more.",
+            help="With --second-opinion: only positions with N or more visits.",
         ),
     ] = None
     ram: Ram = None
@@ -53,24 +53,24 @@ class Request:
 
 
 @command(
-    "Go through a graph file with another evaluator.",
+    "Re-evaluate a graph file with another evaluator.",
     "graphsearch reevaluate sunday.graph --evaluator uniform",
     "graphsearch reevaluate first.graph --evaluator uniform --second-opinion --min-visits 10 --json",
 )
 def reevaluate(request: Request) -> None:
-    """Go through a graph file with another evaluator: its V and P take the place of those in the file.
+    """Re-evaluate a graph file: V and P of another evaluator replace those in the file.
 
-    Visits stay as they are; at the end every value is brought up to date with its children, as `refresh`
-    does. Ctrl-C saves, a kill costs some seconds, and the same command goes on: no position is evaluated
-    twice. Until it has ended the file is marked, and other commands that would write it refuse it. The way
-    back to the evaluator before is the same command with that evaluator, and its evaluations once more.
+    Visits do not change. At the end every value is brought up to date with its children, as `refresh` does.
+    Ctrl-C saves; after a kill only some seconds are lost. Repeat the command to resume: no position is
+    evaluated twice. Until it has finished, the file is marked, and other commands refuse to write to it. To
+    return to the previous evaluator, repeat the command with that evaluator; its evaluations are made again.
     """
     if request.min_visits is not None and not request.second_opinion:
         raise typer.BadParameter(
-            "--min-visits is for --second-opinion; in place of the old values all have to be replaced"
+            "--min-visits needs --second-opinion; without it, every value has to be replaced"
         )
     if not request.evaluator.named:
-        raise typer.BadParameter("say with which evaluator: --evaluator NAME")
+        raise typer.BadParameter("name the new evaluator: --evaluator NAME")
     graph_ram(request.ram)  # checked before an evaluator is loaded
     evaluator, _ = request.evaluator.create()
     with closing(evaluator), StopSignals("Stopping: waiting for the evaluator and saving...\n") as signals:
@@ -101,16 +101,16 @@ def _in_place(request: Request, evaluator: EvaluatorObject, signals: StopSignals
         for line in summary(report, evaluator.identity.describe()):
             print(line)
     if not report.finished:
-        say(f"Saved: {report.done:,} of {count(report.records, 'position')}. Go on with: {resume}")
+        say(f"Saved: {report.done:,} of {count(report.records, 'position')}. Resume with: {resume}")
         return signals.exit_code
     if not report.settled:
         refresh = shlex.join([*program_name().split(), "refresh", str(request.file)])
-        say(f"The values had not settled; `{refresh}` goes on.")
+        say(f"The values have not settled; continue with: {refresh}")
     return 0
 
 
 def _say_direction(file: Path, evaluator: EvaluatorObject) -> None:
-    """Says so if the file is on its way to another evaluator than this one."""
+    """Prints a note if the file is being re-evaluated with another evaluator than this one."""
     from graphsearch.store.store import Store
 
     with Store.open(file, read_only=True) as store:
@@ -118,7 +118,7 @@ def _say_direction(file: Path, evaluator: EvaluatorObject) -> None:
         if mark and store.identity.as_json() != evaluator.identity.as_json():
             say(
                 f"note: {file} {mark.describe(store.identity)}; these are evaluated again with"
-                f" {evaluator.identity.describe()} unless they are of it already"
+                f" {evaluator.identity.describe()} unless they already come from it"
             )
 
 
@@ -138,7 +138,7 @@ def _beside(request: Request, evaluator: EvaluatorObject, signals: StopSignals) 
             print(line)
     if not report.finished:
         resume = command_line("reevaluate", request)
-        say(f"Saved: {report.done:,} of {count(report.positions, 'position')}. Go on with: {resume}")
+        say(f"Saved: {report.done:,} of {count(report.positions, 'position')}. Resume with: {resume}")
         return signals.exit_code
     if not request.json:
         say(f"See where they differ: {program_name()} query disagree {shlex.quote(str(request.file))}")
@@ -146,10 +146,10 @@ def _beside(request: Request, evaluator: EvaluatorObject, signals: StopSignals) 
 
 
 def summary(report: ReevaluateReport, name: str) -> list[str]:
-    """Returns what a reevaluation did, line by line."""
+    """Returns what a re-evaluation did, line by line."""
     nothing = not report.evaluated and not report.reused
     if report.finished and nothing and report.done == report.records and not report.roots:
-        return [f"The file holds the values of {name} already; nothing was evaluated."]
+        return [f"The file already holds the values of {name}; nothing was evaluated."]
     lines = [
         f"{count(report.records, 'record')}, {count(report.evaluated, 'position')} evaluated"
         f" ({report.evaluated_now:,} now){_reused(report.reused)}, {report.seconds:.1f} s;"
@@ -158,7 +158,7 @@ def summary(report: ReevaluateReport, name: str) -> list[str]:
     if not report.finished:
         return lines
     if report.kept:
-        lines.append(f"left alone: {count(report.kept, 'edge')} with visits that the file has lost")
+        lines.append(f"left alone: {count(report.kept, 'edge')} whose visits the file has lost")
     lines.append(f"{count(report.roots, 'root')}; favourite move changed: {len(report.changed):,}")
     lines += [
         f"  {root.position}: {root.before} ({root.q_before:+.3f}) -> {root.after} ({root.q_after:+.3f})"
@@ -174,7 +174,7 @@ def _reused(positions: int) -> str:
 
 
 def opinion_summary(report: OpinionReport) -> list[str]:
-    """Returns what a second opinion took, line by line."""
+    """Returns what a second opinion did, line by line."""
     return [
         f"{report.done:,} of {count(report.positions, 'position')} have the second opinion:"
         f" {report.evaluated:,} evaluated, {report.updated:,} brought up to date, {report.seconds:.1f} s",
@@ -183,14 +183,14 @@ def opinion_summary(report: OpinionReport) -> list[str]:
 
 
 def title(now: ReevaluateProgress) -> str:
-    """Returns what a reevaluation is at."""
+    """Returns what a re-evaluation is doing."""
     if now.stage == "evaluating":
         return f"Evaluating, {now.rate:,.0f}/s"
     return now.stage.capitalize()
 
 
 def opinion_title(now: OpinionProgress) -> str:
-    """Returns what a second opinion is at."""
+    """Returns what a second opinion is doing."""
     if now.stage == "counting":
         return "Counting"
     return f"Evaluating, {now.least:,} visits and more, {now.rate:,.0f}/s"

@@ -1,4 +1,4 @@
-"""`graphsearch refresh`: bring every value of a graph file up to date with its children."""
+"""`graphsearch refresh`: bring every value in a graph file up to date with its children."""
 
 from __future__ import annotations
 
@@ -18,22 +18,25 @@ if TYPE_CHECKING:
 Tolerance = Annotated[
     float,
     typer.Option(
-        "--tolerance", metavar="X", help="Of Q: leave alone what is off by less.", show_default=False
+        "--tolerance",
+        metavar="X",
+        help="Leave values alone that are off by less than X in Q.",
+        show_default=False,
     ),
 ]
 
 
 @command(
-    "Bring the values of a graph file up to date.",
+    "Bring all values in a graph file up to date.",
     "graphsearch refresh first.graph",
     "graphsearch refresh first.graph --tolerance 0.0001 --json",
 )
 def refresh(file: StoreFile, tolerance: Tolerance = 0.001, ram: Ram = None, json: Json = False) -> None:
-    """Give every move of a graph file the value that its position has now.
+    """Give every move in a graph file the current value of the position it leads to.
 
-    A position that was searched further below one line leaves stale values in the other lines that lead to
-    it; a search mends them when it next passes, this mends all of them. Visits stay as they are. Nothing is
-    written before the values have settled, and Ctrl-C at any moment leaves a whole file.
+    A position that was searched further along one line leaves stale values in the other lines that lead to
+    it. A search updates them when it passes by; this command updates all of them. Visits do not change.
+    Nothing is written before the values have settled, and Ctrl-C at any time leaves the file intact.
     """
     from graphsearch.sweep.refresh import refresh as refresh_file
 
@@ -46,7 +49,7 @@ def refresh(file: StoreFile, tolerance: Tolerance = 0.001, ram: Ram = None, json
     for line in summary(report):
         print(line)
     if not report.settled:
-        say(f"The values had not settled after {count(report.sweeps, 'sweep')}; refresh once more to go on.")
+        say(f"The values have not settled after {count(report.sweeps, 'sweep')}; refresh again to continue.")
 
 
 def summary(report: RefreshReport) -> list[str]:
@@ -59,12 +62,12 @@ def summary(report: RefreshReport) -> list[str]:
         f" of {count(report.changed_records, 'record')}",
     ]
     if alone:
-        lines.append(f"left alone: {count(alone, 'edge')} with visits that the file has lost")
+        lines.append(f"left alone: {count(alone, 'edge')} whose visits the file has lost")
     return lines
 
 
 def title(now: RefreshProgress) -> str:
-    """Returns what a refresh is at."""
+    """Returns what a refresh is doing."""
     if now.stage != "sweeping":
         return now.stage.capitalize()
     change = "" if now.largest is None else f", largest change {now.largest:.5f}"

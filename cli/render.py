@@ -137,7 +137,7 @@ def moment(text: str | None) -> str:
 def origin_line(origin: Origin) -> str:
     """Returns where V and P of a node come from, in one line."""
     if origin.run is None:
-        return f"V and P of {origin.description}; the file does not know of which run"
+        return f"V and P of {origin.description}; the file does not know from which run"
     if origin.search is None:
         return f"V and P of {origin.description}, in run {origin.run}, which the file does not list"
     root = f" of {origin.search.position}" if origin.search.position else ""
@@ -158,7 +158,7 @@ def node_view(node: NodeView, multipv: int, width: int | None = None) -> Rendera
 
 
 def board_text(position: str) -> str:
-    """Returns a small diagram, White below: letters, dots, and the coordinates around them."""
+    """Returns a small diagram with White at the bottom: letters, dots and coordinates."""
     import chess
 
     rows = str(chess.Board(position)).splitlines()

@@ -21,16 +21,16 @@ def show(
     store: StoreOption,
     position: PositionOptions,
     multipv: Annotated[
-        int, typer.Option("--multipv", metavar="K", min=0, help="How many moves the table has; 0: all.")
+        int, typer.Option("--multipv", metavar="K", min=0, help="Moves in the table; 0 for all.")
     ] = 0,
     json: Json = False,
 ) -> None:
-    """Print what a graph file holds about a position; searches nothing.
+    """Print what a graph file holds about a position; nothing is searched.
 
     Exit code 1 if the position is not stored.
 
-    JSON: `evaluator` (its number in the file, kind and description) is the one whose V and P these are,
-    number 0 the rules; `run` is where it was asked (number, kind, started, and the position that was
+    JSON: `evaluator` (number in the file, kind and description) is the source of V and P; number 0 is the
+    rules of chess. `run` is the search that asked it (number, kind, start, and the position that was
     searched), null if the file does not know.
     """
     from graphsearch.graph.view import origin, show

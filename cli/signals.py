@@ -14,21 +14,20 @@ _T = TypeVar("_T")
 SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 _FIRST = "Stopping: finishing the wave and saving...\n"
-_SECOND = "Still saving; nothing is lost. Once more aborts, and keeps what was saved before.\n"
+_SECOND = "Still saving; nothing is lost. One more signal aborts and keeps only what was saved before.\n"
 _THIRD = "Aborted; what was saved before is kept.\n"
 
 
 class StopSignals:
-    """A context in which signals set `stop`, once `arm` was called; before that they end the program.
+    """A context in which signals set `stop`, once `arm` was called; until then they end the program.
 
-    Attributes:
-      stop: set by the first signal; the search watches it.
-      exit_code: 128 + the first signal's number, 0 if none came.
-      before_message: called in the handler before it writes, to clear what is drawn on the terminal.
+    Attributes: | stop: set by the first signal; the search watches it. | exit_code: 128 + the first signal's
+    number, 0 if none came. | before_message: called in the handler before it writes, to clear what is drawn
+    on the terminal.
     """
 
     def __init__(self, first: str = _FIRST) -> None:
-        """Makes one that answers the first signal with a line; by default that of a search."""
+        """Takes the line that answers the first signal."""
         self._first = first
         self.stop = threading.Event()
         self.exit_code = 0
@@ -52,7 +51,7 @@ class StopSignals:
             signal.signal(number, handler)
 
     def arm(self) -> None:
-        """Lets signals from now on ask the search to stop instead of ending the program."""
+        """From now on, signals ask the search to stop instead of ending the program."""
         self._armed = True
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
@@ -82,7 +81,7 @@ def _write(text: str) -> None:
 
 
 def interruptible(work: Callable[[], _T]) -> _T:
-    """Returns `work()`, run in a thread: a kernel does not see Ctrl-C, the waiting main thread does."""
+    """Returns `work()`, done in a thread: a kernel does not see Ctrl-C, the waiting main thread does."""
     results: list[_T] = []
     errors: list[BaseException] = []
 

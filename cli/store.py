@@ -1,4 +1,4 @@
-"""`graphsearch store`: what a graph file holds, and whether it is sound; its upkeep is in maintain.py."""
+"""`graphsearch store`: what a graph file holds, and whether it is sound; maintain.py has the rest."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ MAX_ROWS = 20  # searches and roots that the table shows; JSON has them all
 def info(file: StoreFile, json: Json = False) -> None:
     """Print what a graph file holds: nodes, bytes, evaluators, roots and every run.
 
-    JSON: `evaluator` is the one that the file is bound to, `evaluators` are all that anything in it comes
-    from, by number. Of `runs`, `evaluator` is the number of the one that was asked, `kind` why (search, or
-    another), `program` the version that ran (null if unknown). `evaluator` is null while the file is bound to
-    none. `imported` counts what `graphsearch import` took in, file by file in `sources`. `entries` counts
-    transposition entries, superseded ones included, by evaluation; `entry_runs` are the searches of fixed
-    depth and the mate proofs that left them.
+    JSON: `evaluator` is the one that the file is bound to, null while it is bound to none; `evaluators` are
+    all sources of its contents, by number. In `runs`, `evaluator` is the number of the evaluator, `kind` is
+    search or another purpose, and `program` is the version of graphsearch (null if unknown). `imported`
+    counts what `graphsearch import` added, file by file in `sources`. `entries` counts transposition entries
+    by evaluation, superseded ones included; `entry_runs` are the searches to a fixed depth and the mate
+    proofs that left them.
     """
     from graphsearch.store import info
 
@@ -65,7 +65,7 @@ def _summary(name: str, found: StoreInfo) -> str:
     lines = {
         "File": name,
         "Format": str(found.format_version),
-        "Evaluator": found.evaluator.describe() if found.evaluators else "none yet; the first search decides",
+        "Evaluator": found.evaluator.describe() if found.evaluators else "none yet; the first search sets it",
         **_others(found),
         "Nodes": f"{found.nodes:,}",
         "Size": _size(found),
@@ -205,7 +205,7 @@ def _changed(params: Mapping[str, float | int | str]) -> str:
     "graphsearch store verify first.graph --json",
 )
 def verify(file: StoreFile, json: Json = False) -> None:
-    """Read all of a graph file, transposition entries too, and check the invariants record by record.
+    """Read a whole graph file, transposition entries included, and check the invariants of every record.
 
     Exit code 1 if anything is wrong.
     """
@@ -232,7 +232,7 @@ def _print_verdict(name: str, report: VerifyReport) -> None:
 
 
 app = group(
-    "Look into a graph file, check it, and keep it in shape.",
+    "Inspect, check and maintain a graph file.",
     info,
     verify,
     maintain.compact,

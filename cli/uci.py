@@ -15,20 +15,20 @@ from .signals import StopSignals
 
 Store = Annotated[
     Path | None,
-    typer.Option("--store", metavar="FILE", help="The graph file to go on from and save to (GraphFile)."),
+    typer.Option("--store", metavar="FILE", help="The graph file to resume from and save to (GraphFile)."),
 ]
 Set = Annotated[
     list[str] | None,
     typer.Option(
         "--option",
         metavar="NAME=VALUE",
-        help="Any other option of the engine, such as MultiPV=3; may be repeated.",
+        help="Any other engine option, such as MultiPV=3; may be repeated.",
     ),
 ]
 
 
 @command(
-    "Speak UCI: an engine for chess programs, with a memory.",
+    "Start a UCI engine that remembers its searches.",
     "graphsearch uci --store games.graph",
     "graphsearch uci --evaluator lc0:maia-1900.pb.gz --store maia.graph --ram 2GB",
 )
@@ -39,10 +39,11 @@ def uci(
     ram: Ram = None,
     option: Set = None,
 ) -> None:
-    """Speak UCI on stdin and stdout, for chess programs; they set the options, these are the defaults.
+    """Speak UCI on stdin and stdout. Chess programs may set every option; those given here are the defaults.
 
-    It remembers: with a graph file, every position that it has searched in any game or analysis is the start
-    of the next search. It ends at quit, at the end of stdin, at Ctrl-C and at SIGTERM, saved each time.
+    With a graph file the engine remembers every position it has searched, in any game or analysis, and
+    continues from there. It ends at `quit`, at the end of stdin, at Ctrl-C and at SIGTERM, and saves each
+    time.
     """
     from graphsearch.errors import InvalidParameterError
     from graphsearch.uci.engine import Engine
@@ -62,7 +63,7 @@ def uci(
     for text in option or []:
         name, sign, value = text.partition("=")
         if not sign:
-            raise typer.BadParameter(f"an option is given as NAME=VALUE, not {text!r}")
+            raise typer.BadParameter(f"--option must be NAME=VALUE, not {text!r}")
         defaults[name.strip()] = value.strip()
     writer = Writer(_send)
     try:
@@ -86,7 +87,7 @@ def uci(
 
 
 def _read(engine: object, writer: object) -> None:
-    """Hands every line of stdin to the engine, until quit, the end, or nobody reads the answers."""
+    """Passes every line of stdin to the engine, until `quit`, its end, or nobody reads the answers."""
     from graphsearch.uci.engine import Engine
     from graphsearch.uci.writer import Writer
 

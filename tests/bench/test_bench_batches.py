@@ -366,7 +366,7 @@ def test_the_command_prints_one_json_object_and_draws(cli: Cli, tmp_path: Path) 
     assert outcome.code == 0, outcome.err
     assert set(outcome.json) == {"machine", "rows", "left_out"}
     assert all(row["reference_agreement"] is None for row in outcome.json["rows"])
-    assert "left out: " in outcome.err
+    assert "skipped: " in outcome.err
     assert is_png(path)
 
 

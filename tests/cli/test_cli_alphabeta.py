@@ -66,8 +66,8 @@ def test_a_second_run_says_what_it_reused_and_what_that_saved(cli: Cli, tmp_path
     path = tmp_path / "a.graph"
     first = cli("alphabeta", "startpos", "--depth", 4, "--store", path, "--json").json
     second = cli("alphabeta", "startpos", "--depth", 5, "--store", path, "--compare")
-    assert "The file knew depth 4; the search began with the next one." in second.out
-    assert f"Earlier runs took {first['nodes']:,} nodes to there." in second.out
+    assert "The file knew depth 4; the search started with the next one." in second.out
+    assert f"Earlier searches took {first['nodes']:,} nodes to get there." in second.out
     assert "saved." in second.out
     assert " entries (" in second.err
     again = cli("alphabeta", "startpos", "--depth", 5, "--store", path, "--compare", "--json").json
@@ -109,7 +109,7 @@ def test_a_window_is_given_in_centipawns(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("fen", "words"),
     [
-        ("6k1/5ppp/8/8/8/8/8/R3K3 w - - 0 1", ("value #1", "The mate is the shortest")),
+        ("6k1/5ppp/8/8/8/8/8/R3K3 w - - 0 1", ("value #1", "This mate is the shortest")),
         ("7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", ("Black to move: checkmate", "value #0")),
         ("7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", ("stalemate", "value 0")),
     ],
@@ -128,8 +128,8 @@ def test_mates_and_ends_are_said(cli: Cli, fen: str, words: tuple[str, ...]) -> 
         (["startpos", "--depth", "127"], 2, "depth is 127"),
         (["startpos", "--depth", "2", "--window", "50", "-50"], 2, "lower one first"),
         (["startpos", "--depth", "2", "--window", "5", "5"], 2, "at least 0.1 apart"),
-        (["startpos", "--depth", "2", "--window", "5", "5.01"], 2, "5 5.01: values are rounded to 0.1"),
-        (["startpos", "--depth", "2", "--window", "nan", "5"], 2, "no centipawns"),
+        (["startpos", "--depth", "2", "--window", "5", "5.01"], 2, "5 5.01: both bounds round to 5"),
+        (["startpos", "--depth", "2", "--window", "nan", "5"], 2, "finite numbers of centipawns"),
         (["startpos", "--depth", "2", "--seconds", "-1"], 2, "seconds is -1"),
         (["startpos", "--depth", "2", "--nodes", "0"], 2, "nodes is 0"),
         (["startpos", "--depth", "2", "--hash", "0"], 2, "--hash"),

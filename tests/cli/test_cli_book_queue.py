@@ -78,14 +78,14 @@ def test_lines_come_from_stdin(white: Path) -> None:
     [
         (("add", "nothing"), "no file 'nothing'"),
         (("add", "startpos", "--moves", "e4 e4"), "'e4', is illegal"),
-        (("add", "startpos", "--game", "1"), "go with a PGN file"),
-        (("add", "startpos", "--game", "1", "--all"), "not both"),
-        (("add", "startpos", "startpos", "--moves", "e4"), "goes with one position"),
-        (("add", "-", "--ply", "1"), "does not go with stdin"),
-        (("drop",), "numbers of items, or --all"),
-        (("drop", "1", "--all"), "numbers of items, or --all"),
+        (("add", "startpos", "--game", "1"), "need a PGN file"),
+        (("add", "startpos", "--game", "1", "--all"), "either --game or --all"),
+        (("add", "startpos", "startpos", "--moves", "e4"), "needs exactly one position"),
+        (("add", "-", "--ply", "1"), "cannot be used with stdin"),
+        (("drop",), "either item numbers or --all"),
+        (("drop", "1", "--all"), "either item numbers or --all"),
         (("drop", "77"), "has no item 77"),
-        (("drop", "1", "--book", "white"), "--book goes with --all"),
+        (("drop", "1", "--book", "white"), "--book needs --all"),
         (("list", "--state", "lost"), "waiting, done, refused, dropped, all"),
     ],
 )
@@ -142,7 +142,9 @@ def test_an_empty_list_says_so(cli: Cli, tmp_path: Path) -> None:
     book = small_book()
     book.rows = {key: row for key, row in book.rows.items() if row["state"] != "leaf"}
     path = book.write(tmp_path / "a.graph")
-    assert cli("book", "todo", "white", "--store", path).err == "Every position of the book was searched.\n"
+    assert (
+        cli("book", "todo", "white", "--store", path).err == "Every position of the book has been searched.\n"
+    )
 
 
 def test_every_fault_of_a_book_toml_has_a_line_of_its_own(tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ def test_json_has_moves_line_and_what_is_excluded(cli: Cli) -> None:
 
 
 def test_nothing_found_is_said_with_its_reason(cli: Cli) -> None:
-    assert "no mate in up to 1 move: that is what was asked for" in cli("mate", "startpos", "--within", 1).out
-    assert "the visits were used up" in cli("mate", "startpos", "--visits", 50).out
+    assert "no mate in up to 1 move: that was the limit" in cli("mate", "startpos", "--within", 1).out
+    assert "the visit limit was reached" in cli("mate", "startpos", "--visits", 50).out
     assert (
         cli("mate", "7k/8/6K1/8/8/8/8/8 w - - 0 1").out
         == "no mate: the game is over (stalemate, dead position or 50-move rule)\n"

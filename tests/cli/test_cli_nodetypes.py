@@ -26,7 +26,7 @@ def test_a_uniform_tree_in_perfect_order_is_minimal(cli: Cli) -> None:
     depth = 2 if JIT_OFF else 6
     done = cli("nodetypes", "--synthetic", 40, depth)
     assert done.code == 0
-    assert "Both visit exactly the minimal tree, at every ply and of every type." in done.out
+    assert "Both searches visit exactly the minimal tree, at every ply and for every type." in done.out
     assert "Expected by Kannan: 100.0 %" in done.out
     data = cli("nodetypes", "--synthetic", 40, depth, "--json").json
     assert data["exact"]
@@ -54,24 +54,24 @@ def test_random_order_shows_its_price_beside_the_theory(cli: Cli) -> None:
     [
         ((), "either a POSITION with --store FILE, or --synthetic B N"),
         (("startpos", "--synthetic", 2, 2), "either a POSITION"),
-        (("startpos",), "name the graph file: --store FILE"),
-        (("startpos", "--store", "x.graph", "--order", "random"), "--order goes with --synthetic"),
-        (("startpos", "--store", "x.graph", "--seed", 1), "--seed goes with --synthetic"),
-        (("startpos", "--store", "x.graph", "--candidates", 1), "--candidates goes with --synthetic"),
-        (("--synthetic", 2, 2, "--store", "x.graph"), "--store goes with a POSITION"),
-        (("--synthetic", 2, 2, "--moves", "e4"), "--moves goes with a POSITION"),
-        (("--synthetic", 2, 2, "--max-nodes", 5), "--max-nodes goes with a POSITION"),
+        (("startpos",), "a POSITION needs a graph file: --store FILE"),
+        (("startpos", "--store", "x.graph", "--order", "random"), "--order needs --synthetic"),
+        (("startpos", "--store", "x.graph", "--seed", 1), "--seed needs --synthetic"),
+        (("startpos", "--store", "x.graph", "--candidates", 1), "--candidates needs --synthetic"),
+        (("--synthetic", 2, 2, "--store", "x.graph"), "--store needs a POSITION"),
+        (("--synthetic", 2, 2, "--moves", "e4"), "--moves needs a POSITION"),
+        (("--synthetic", 2, 2, "--max-nodes", 5), "--max-nodes needs a POSITION"),
         (("--synthetic", 2), "requires 2 arguments"),
         (("--synthetic", "a", 2), "Invalid value for '--synthetic'"),
-        (("--synthetic", 0, 2), "branching factor must be from 1 to 1000"),
-        (("--synthetic", 2, 101), "depth must be from 0 to 100"),
+        (("--synthetic", 0, 2), "branching factor from 1 to 1000"),
+        (("--synthetic", 2, 101), "depth from 0 to 100"),
         (("--synthetic", 40, 30), "the most that are searched"),
         (("--synthetic", 2, 2, "--order", "nice"), "perfect, random or a number from 0 to 1"),
-        (("--synthetic", 2, 2, "--order", 2), "order must be from 0 to 1"),
-        (("--synthetic", 2, 2, "--seed", 1 << 64), "seed must be from 0"),
-        (("--synthetic", 2, 2, "--rules", "knuth"), "garms or kannan is wanted, not knuth"),
+        (("--synthetic", 2, 2, "--order", 2), "order from 0 to 1"),
+        (("--synthetic", 2, 2, "--seed", 1 << 64), "seed from 0"),
+        (("--synthetic", 2, 2, "--rules", "knuth"), "must be garms or kannan, not knuth"),
         (("--synthetic", 2, 2, "--plot", "types.pdf"), ".png or .svg"),
-        (("--synthetic", 2, 2, "--plot", "no/folder/types.svg"), "no folder"),
+        (("--synthetic", 2, 2, "--plot", "no/folder/types.svg"), "does not exist"),
     ],
 )
 def test_wrong_use_is_one_line_and_exit_code_2(cli: Cli, arguments: tuple[object, ...], words: str) -> None:
@@ -121,7 +121,7 @@ def test_a_start_that_is_cut_is_expected_to_be_and_nothing_is_told_of_no_nodes(
     assert "Distance from the PV" not in done.out
     done = cli("nodetypes", "startpos", "--moves", "e4", "--store", entries_file)
     assert "The start is" not in done.out
-    assert "Cut by the first move: not known" in done.out
+    assert "Cut by the first move: unknown" in done.out
     assert " 0 " not in done.out.partition("Cut by the first move")[2]
 
 
@@ -155,20 +155,20 @@ def test_damage_is_told_first_and_is_exit_code_1(cli: Cli, entries_file: Path) -
         lines = [line for line in done.err.splitlines() if not line.startswith("Compiling")]
         assert lines[0].startswith("damaged: ")
         assert "of the entries is damaged: checksum" in lines[0]
-        assert lines[-1] == f"graphsearch: {entries_file} is damaged; what could be read was counted"
+        assert lines[-1] == f"graphsearch: {entries_file} is damaged; only what could be read was counted"
     assert (done.json["nodes"], len(done.json["problems"])) == (4, 1)
 
 
 def test_the_limit_is_told_when_it_is_met(cli: Cli, entries_file: Path) -> None:
     done = cli("nodetypes", "startpos", "--store", entries_file, "--max-nodes", 2, "--json")
     assert (done.code, done.json["complete"], done.json["nodes"]) == (0, False, 2)
-    assert "the limit of 2 positions was met; --max-nodes N walks further" in done.err
+    assert "the limit of 2 positions was reached; raise it with --max-nodes" in done.err
 
 
 def test_what_cannot_be_classified_is_exit_code_1(cli: Cli, entries_file: Path, small_graph: Path) -> None:
     done = cli("nodetypes", "startpos", "--store", small_graph)
     assert (done.code, done.out) == (1, "")
-    assert "has no entries; graphsearch alphabeta" in done.err
+    assert "holds no entries; graphsearch alphabeta" in done.err
     done = cli("nodetypes", "startpos", "--moves", "a3", "--store", entries_file)
     assert (done.code, done.out) == (1, "")
     assert "no search of fixed depth and no proof has left an entry" in done.err

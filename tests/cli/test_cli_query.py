@@ -105,7 +105,7 @@ def test_a_path_is_told_and_no_path_is_exit_code_1(cli: Cli, file: Path) -> None
     data = cli("query", "path", "startpos", "--moves", "e4 e5", "--from", fen, "--store", file, "--json").json
     assert [step["san"] for step in data["shortest"]["steps"]] == ["e5"]
     cut = cli("query", "path", "startpos", "--moves", "e4 e5 Nf3", "--limit", 1, "--store", file)
-    assert "the limit of 1 position was met" in cut.err
+    assert "the limit of 1 position was reached" in cut.err
 
 
 def test_parents_and_transpositions_are_listed(cli: Cli, file: Path) -> None:

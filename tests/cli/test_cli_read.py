@@ -83,7 +83,7 @@ def test_a_file_that_does_not_know_a_run_says_so(cli: Cli, tmp_path: Path) -> No
     path = Path(shutil.copy(ROOT / "tests" / "golden" / "format1.graph", tmp_path / "old.graph"))
     data = cli("show", "startpos", "--store", path, "--json").json
     assert (data["run"], data["evaluator"]["kind"]) == (None, "uniform")
-    assert "does not know of which run" in cli("show", "startpos", "--store", path).out
+    assert "does not know from which run" in cli("show", "startpos", "--store", path).out
     assert cli("store", "info", path, "--json").json["format_version"] == 1
 
 

@@ -121,8 +121,8 @@ def test_an_unfinished_file_is_refused_by_a_search_and_shown_with_a_note(cli: Cl
         ([], 2, "--evaluator"),
         (["--evaluator", "nobody"], 2, "unknown evaluator"),
         (["--evaluator", "uniform", "--evaluator-option", "CPuct=2"], 2, "has no option CPuct"),
-        (["--evaluator", "uniform", "--min-visits", "3"], 2, "--min-visits is for --second-opinion"),
-        (["--evaluator", "uniform", "--ram", "10B"], 2, "too little"),
+        (["--evaluator", "uniform", "--min-visits", "3"], 2, "--min-visits needs --second-opinion"),
+        (["--evaluator", "uniform", "--ram", "10B"], 2, "at least 8MB"),
         (["--evaluator", "builtin", "--second-opinion"], 1, "that of another evaluator"),
     ],
 )
@@ -166,7 +166,7 @@ def test_a_signal_saves_and_says_how_to_go_on(cli: Cli, tmp_path: Path, number: 
     assert done.code == code
     assert done.json["done"] < done.json["records"]
     assert not done.json["finished"]
-    command = shlex.split(done.err.strip().splitlines()[-1].split("Go on with: ")[1])
+    command = shlex.split(done.err.strip().splitlines()[-1].split("Resume with: ")[1])
     went_on = cli(*command[command.index("reevaluate") :], "--json").json
     assert went_on["finished"]
     assert went_on["evaluated_now"] + done.json["evaluated"] == went_on["evaluated"]

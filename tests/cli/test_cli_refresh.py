@@ -73,7 +73,7 @@ def test_values_that_do_not_settle_are_told(cli: Cli, stale: Path, monkeypatch: 
     monkeypatch.setattr(module, "refresh", partial(module.refresh, max_sweeps=1))
     done = cli("refresh", stale, "--tolerance", "0.00001")
     assert done.code == 0
-    assert done.err.endswith("had not settled after 1 sweep; refresh once more to go on.\n")
+    assert done.err.endswith("have not settled after 1 sweep; refresh again to continue.\n")
 
 
 def test_the_bar_names_the_stage_the_sweep_and_its_change() -> None:

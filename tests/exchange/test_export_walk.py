@@ -102,7 +102,7 @@ def test_wrong_use_is_one_line_and_exit_code_2(cli: Cli, small_graph: Path, tmp_
         (("pgn", *out, "--side", "red"), "not 'red'"),
         (("pgn", *out, "--book", "mine"), "has no book 'mine'; it has none"),
         (("polyglot", "--store", small_graph, "-o", "-"), "name a file"),
-        (("epd", "--store", small_graph, "-o", "-", "--json"), "--json prints a report on stdout"),
+        (("epd", "--store", small_graph, "-o", "-", "--json"), "--json and -o - both write to stdout"),
     ):
         done = cli("export", *args)
         assert (done.code, done.out) == (2, ""), args

@@ -462,11 +462,11 @@ def test_the_command_tells_what_it_took_and_what_it_left_out(cli: Cli, tmp_path:
     path = tmp_path / "new.graph"
     done = cli("import", "pgn", good, bad, other, tmp_path / "none.pgn", "--store", path)
     assert done.code == 1, "a file that is missing, and one without any standard game"
-    assert "good.pgn: 3 games taken in" in done.out
-    assert "bad.pgn: 1 game taken in, left out: 25 broken" in done.out
+    assert "good.pgn: 3 games imported" in done.out
+    assert "bad.pgn: 1 game imported, skipped: 25 broken" in done.out
     assert done.err.count("bad.pgn, line") == 20
     assert "bad.pgn: and 5 more" in done.err
-    assert "1 game of Chess960 left out" in done.err
+    assert "1 game of Chess960 skipped" in done.err
     assert "none.pgn: No such file" in done.err
     found = cli("import", "pgn", good, bad, "--store", path, "--again", "--json")
     assert found.code == 0
@@ -478,7 +478,7 @@ def test_the_command_tells_what_it_took_and_what_it_left_out(cli: Cli, tmp_path:
 def test_standard_input_is_known_by_its_bytes_too(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     command = [sys.executable, "-m", "graphsearch", "import", "pgn", "-", "--store", str(path)]
-    for text in ("1 game taken in", "imported before (1 game)"):
+    for text in ("1 game imported", "imported before (1 game)"):
         done = subprocess.run(command, input="1. e4 *\n", capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert text in done.stdout
@@ -516,7 +516,7 @@ def test_ctrl_c_saves_and_says_what_was_saved(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "text"),
     [
-        (["-", "-"], 2, "once only"),
+        (["-", "-"], 2, "only once"),
         (["games.pgn", "--max-ply", "0"], 2, "--max-ply"),
         (["."], 1, "is a folder"),
     ],
@@ -566,7 +566,7 @@ def test_a_file_of_games_is_bound_by_the_first_that_opens_it_with_an_evaluator(p
 @pytest.mark.parametrize(
     ("command", "code", "text"),
     [
-        (["store", "info"], 0, "none yet; the first search decides"),
+        (["store", "info"], 0, "none yet; the first search sets it"),
         (["store", "verify"], 0, "0 records, sound"),
         (["store", "compact"], 0, "0 superseded"),
         (["store", "prune", "--min-visits", "2"], 0, "0 nodes before"),

@@ -239,6 +239,6 @@ def test_the_command_counts_entries(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "a.bin").write_bytes(book(entry(chess.Board(), "e4"), entry(after("e4"), "e5")))
     done = cli("import", "polyglot", tmp_path / "a.bin", "--store", tmp_path / "a.graph")
     assert done.code == 0
-    assert "a.bin: 2 entries taken in" in done.out
+    assert "a.bin: 2 entries imported" in done.out
     assert "known: 2 of 2" in done.err
     assert "Polyglot:  2 entries" in cli("store", "info", tmp_path / "a.graph").out

@@ -1,4 +1,10 @@
-"""The command line: data goes to stdout, messages and progress to stderr. No other room prints or exits."""
+"""The command line: data goes to stdout, messages and progress to stderr. No other room prints or exits.
+
+app.py lists the commands. A module holds one command or a group of commands; `_view` modules hold what they
+print. All share commands.py (how commands and bundles of options are declared), options.py, output.py
+(streams, errors, exit codes), signals.py, live.py and progress.py (progress on a terminal), tables.py and
+render.py.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +20,7 @@ def main(args: Sequence[str] | None = None) -> int:
     more.
     """
     try:
-        from .app import app  # here, so that Ctrl-C during the import is quiet too
+        from .app import app  # imported here, so that Ctrl-C during the import ends quietly too
         from .output import close_quietly
 
         return close_quietly(_execute(app, args))

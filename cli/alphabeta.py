@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from graphsearch.alphabeta.limits import DepthLimits
     from graphsearch.alphabeta.outcome import AlphaBetaResult
 
-LEFT_OUT_SHARE = 0.01  # of a file's entries; full buckets leave fewer out of a table with room
-MAX_PROBLEMS = 5  # of a damaged file that are shown; `store verify` lists all
+LEFT_OUT_SHARE = 0.01  # of a file's entries; above it the table is too small, below it buckets are full
+MAX_PROBLEMS = 5  # shown of a damaged file; `store verify` lists all
 _STOPPING = "Stopping: saving what is known...\n"
 
 
@@ -86,7 +86,7 @@ class Request:
 
     @property
     def table_bytes(self) -> int:
-        """The most memory for transposition entries."""
+        """The memory limit of the transposition entries."""
         return self.hash_mb << 20
 
 
@@ -144,7 +144,7 @@ def _thousandths(window: tuple[float, float] | None) -> tuple[int, int] | None:
     """
     if window is None:
         return None
-    if not all(abs(bound) < 1e9 for bound in window):  # nor is nan
+    if not all(abs(bound) < 1e9 for bound in window):  # nan fails too
         raise typer.BadParameter(
             f"--window {window[0]:g} {window[1]:g}: both bounds must be finite numbers of centipawns"
         )
@@ -162,7 +162,7 @@ def _search_and_print(job: Job) -> int:
     with StopSignals(_STOPPING) as signals:
         try:
             result = _search(job, signals)
-        except UnsavedError as error:  # what was found is still worth printing
+        except UnsavedError as error:  # the result is still worth printing
             if error.result is not None:
                 _print_result(job, error.result)
             raise
@@ -249,7 +249,7 @@ def _print_result(job: Job, result: AlphaBetaResult) -> None:
 
 
 def _epilogue(job: Job, result: AlphaBetaResult) -> list[str]:
-    """Returns what to know afterwards: what was reused, what was saved, and what went wrong with the file."""
+    """Returns what to know afterwards: what was saved, and what was wrong with the file."""
     report = result.report
     lines = [f"Damaged, ignored: {problem}" for problem in report.problems[:MAX_PROBLEMS]]
     if report.ignored:

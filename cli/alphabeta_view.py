@@ -51,7 +51,7 @@ def value_text(value: int | None, bound: str) -> str:
 
 
 def per_cent(part: int, whole: int) -> str:
-    """Returns a share with one decimal, empty if there is nothing to have a share in.
+    """Returns a share with one decimal, empty if the whole is zero.
 
     >>> per_cent(1, 3), per_cent(0, 0)
     ('33.3%', '')
@@ -87,7 +87,7 @@ def iteration_row(board: chess.Board, found: DepthResult) -> dict[str, str]:
 
 
 def result_view(result: AlphaBetaResult, width: int | None) -> RenderableType:
-    """Returns all iterations of a search as a table; the known answer as its only row if none was needed."""
+    """Returns all iterations of a search as a table; only the known result if nothing was searched."""
     from rich.text import Text
 
     if result.stop_reason == "finished":
@@ -103,7 +103,7 @@ def result_view(result: AlphaBetaResult, width: int | None) -> RenderableType:
 
 
 def summary(result: AlphaBetaResult) -> str:
-    """Returns the answer, and what it took, in a few lines."""
+    """Returns the result, and what it took, in a few lines."""
     counts = result.counts
     best = [] if result.move is None else [f"bestmove {result.move.uci()}"]
     value = [f"value {value_text(result.value, result.bound)}"] if result.value is not None else []
@@ -154,9 +154,7 @@ class Display(Protocol):
 
 @contextmanager
 def iteration_display(board: chess.Board, signals: StopSignals) -> Iterator[Display]:
-    """Yields what a search calls: a live table on a terminal, a line now and then elsewhere; always on
-    stderr.
-    """
+    """Yields what a search reports to: a live table on a terminal, a line now and then elsewhere."""
     with live_screen(signals) as screen:
         yield _LogLines() if screen is None else _Drawing(board, screen)
 
@@ -178,7 +176,7 @@ def status_line(progress: AlphaBetaProgress) -> str:
 
 
 class _LogLines:
-    """One line of progress now and then."""
+    """Prints one line of progress now and then."""
 
     def __init__(self) -> None:
         self._lines = RareLines(status_line)
@@ -193,7 +191,7 @@ class _LogLines:
 
 @dataclass(slots=True)
 class _Drawing:
-    """The iterations and the counters on a screen."""
+    """Draws the iterations and the counters on a screen."""
 
     board: chess.Board
     screen: Screen

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from graphsearch.search.results import SearchResult
 
 MAX_MOVES = 218  # no position has more
-MAX_PROBLEMS = 5  # of a damaged file that are shown; `store verify` lists all
+MAX_PROBLEMS = 5  # shown of a damaged file; `store verify` lists all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ def _search_and_print(request: Request) -> int:
     with StopSignals() as signals:
         try:
             result = _search(request, _job(request), signals)
-        except UnsavedError as error:  # what was found is still worth printing
+        except UnsavedError as error:  # the result is still worth printing
             if error.result is not None:
                 _print_result(request, error.result)
             raise

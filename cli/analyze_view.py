@@ -1,4 +1,4 @@
-"""What a search shows while it works: the best lines and the counters."""
+"""What a search shows meanwhile: the best lines and the counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program: all commands. Modules import what they need inside functions, so that help stays fast."""
+"""The program and its commands. Modules import what they need inside functions, so that help stays fast."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from . import (
 )
 from .commands import example_text, group
 
-_ABOUT = """Search chess positions into a graph that lives in one file, and read it back.
+_ABOUT = """Search chess positions into a graph stored in one file, and read it back.
 
 A search can be stopped at any time and resumed from the same file.
 """

@@ -83,7 +83,7 @@ class BatchesOptions:
     ] = None
 
     def plan(self, nodes: int | None) -> Plan:
-        """Returns what to measure, on graphs of up to so many nodes.
+        """Returns what to measure, on graphs of up to `nodes` nodes.
 
         Raises:
           typer.BadParameter: for an unknown evaluator.
@@ -174,7 +174,7 @@ def progress_line(share: float, left: float | None, what: str) -> str:
 
 # ------------------------------------------------------------------ tables
 def tables(rows: Sequence[Row]) -> Iterator[str]:
-    """Yields the lines of all tables: who fills a batch, how, how fast, and what it costs."""
+    """Yields the lines of all tables: batches filled, positions, speed and price."""
     for evaluator in dict.fromkeys(row["evaluator"] for row in rows):
         own = [row for row in rows if row["evaluator"] == evaluator]
         yield from _smallest(evaluator, own)
@@ -217,7 +217,7 @@ def _from_nodes(rows: Sequence[Row], gather: str, batch: int) -> str:
 
 
 def _price(evaluator: str, rows: Sequence[Row]) -> Iterator[str]:
-    """Yields the tables of the price (mean and standard error) of the batches that differ in it."""
+    """Yields the tables of the price (mean and standard error), where batches differ."""
     rows = [row for row in rows if row["batch"] <= _largest_searched(rows, row["nodes"])]
     if not rows:
         return
@@ -317,7 +317,7 @@ def _firsts(rows: Sequence[Row]) -> list[Row]:
 
 # ------------------------------------------------------------------ cells
 def _count(name: str) -> Cell:
-    """Returns what shows a count, a large one in three figures."""
+    """Returns the cell of a count; a large one has three figures."""
     return lambda row: f"{row[name]:,.0f}" if row[name] < LARGE_COUNT else rate(row[name])
 
 
@@ -331,7 +331,7 @@ def _rate(row: Row) -> str:
 
 
 def _share(name: str, *, signed: bool = False) -> Cell:
-    """Returns what shows a share in per cent with its standard error."""
+    """Returns the cell of a share in per cent with its standard error."""
 
     def cell(row: Row) -> str:
         value, error = row[name], row[f"{name}_error"]
@@ -354,7 +354,7 @@ def with_sign(value: float, digits: int) -> str:
 
 
 def _distance(name: str, *, signed: bool = False) -> Cell:
-    """Returns what shows a distance with its standard error: `.20±.02`."""
+    """Returns the cell of a distance with its standard error: `.20±.02`."""
 
     def cell(row: Row) -> str:
         value, error = row[name], row[f"{name}_error"]

@@ -13,7 +13,7 @@ from .book_live import build_display
 from .book_views import position_lines, report_lines, runs_table, status_lines, verdicts_table
 from .commands import command, group
 from .options import Json, PositionOptions, Ram, StoreOption, StoreToMake, graph_ram
-from .output import FAILED, compiling, print_json, print_view, say, say_if_unfinished
+from .output import FAILED, compiling, print_json, print_part, print_view, say, say_if_unfinished
 from .signals import StopSignals
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def status(store: StoreOption, book: BookName = None, json: Json = False) -> Non
         for line in status_lines(item):
             print(line)
         print()
-        print_view(lambda _, item=item: runs_table(item))  # type: ignore[misc]
+        print_part(runs_table(item))
 
 
 @command(

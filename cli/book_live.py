@@ -1,6 +1,4 @@
-"""What the building of a book shows: a few lines on a terminal, a line now and then elsewhere; always on
-stderr.
-"""
+"""What building a book shows: a few lines on a terminal, a line now and then elsewhere."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ def build_display(signals: StopSignals) -> AbstractContextManager[Callable[[Buil
 
 
 def progress_lines(now: BuildProgress) -> list[str]:
-    """Returns how far a build is, for a person."""
+    """Returns the progress of a build, line by line."""
     if now.stage != "building":
         return [f"{now.stage.capitalize()} the book, {duration(now.seconds)}"]
     rate = now.evaluations / now.seconds if now.seconds else 0.0

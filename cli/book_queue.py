@@ -195,7 +195,7 @@ def line_text(fen: str, moves: tuple[str, ...]) -> str:
         return fen
     try:
         san = board.variation_san([chess.Move.from_uci(move) for move in moves])
-    except ValueError:  # not a line of ours: it is shown as it stands there
+    except ValueError:  # an illegal line is shown as it is stored
         san = " ".join(moves)
     return san if fen == chess.STARTING_FEN else f"{fen}: {san}"
 

@@ -77,7 +77,7 @@ def _root_lines(roots: Sequence[RootValue | RootRow]) -> list[str]:
 
 
 def status_lines(found: Status) -> list[str]:
-    """Returns how far a book is, line by line."""
+    """Returns the progress of a book, line by line."""
     total = found.open + found.leaf + found.end
     lines = [
         f"Book {found.name} ({found.side}): {count(total, 'position')}, {count(found.moves, 'move')};"
@@ -125,7 +125,7 @@ def _run_cells(run: RunRow) -> list[str]:
 
 
 def position_lines(found: Why) -> list[str]:
-    """Returns what a book knows of a position, line by line."""
+    """Returns what a book knows about a position, line by line."""
     lines = [f"{found.position}   key {found.key}"]
     if not found.found:
         lines.append(f"Not in book {found.book}.")
@@ -151,7 +151,7 @@ def position_lines(found: Why) -> list[str]:
 
 
 def verdicts_table(found: Why, width: int | None) -> Table:
-    """Returns every legal move with what was decided, best value first."""
+    """Returns every legal move with its decision, best value first."""
     has_games = any(verdict.candidate.games for verdict in found.verdicts)
     columns = {"Move": WHOLE, "": WHOLE} | dict.fromkeys(("P", "N", "Value", "Loss"), RIGHT)
     columns |= {"Games": RIGHT} if has_games else {}

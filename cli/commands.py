@@ -38,7 +38,7 @@ class Command:
 
 
 def command(summary: str, *examples: str, name: str = "") -> Callable[[Callable[..., None]], Command]:
-    """Returns what makes a command of a function; its name is the function's unless given."""
+    """Returns a decorator that declares a command; its name is the function's unless given."""
 
     def declared(function: Callable[..., None]) -> Command:
         return Command(with_options(function), summary, examples, name or function.__name__)
@@ -59,7 +59,7 @@ def group(about: str, *commands: Command, epilog: str = "", **options: Any) -> t
 
 
 def example_text(*examples: str) -> str:
-    """Returns examples as help texts end with them; the first line keeps them from being refilled."""
+    """Returns examples as the end of a help text; its first line, `\\b`, keeps the line breaks."""
     title = "Example" if len(examples) == 1 else "Examples"
     return "\n".join(["\b", f"{title}:", *(f"  {example}" for example in examples)])
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from graphsearch import evaluators
 
-CHUNK = 256  # positions read and evaluated together; answers come chunk by chunk
+CHUNK = 256  # positions read, evaluated and printed together
 TOP = 5  # priors that the text shows
 
 
@@ -66,7 +66,7 @@ def evaluate(
 
 
 def _evaluate(engine: evaluators.Evaluator, positions: list[str], fens: str | None, *, json: bool) -> bool:
-    """Returns whether every line of the file, if there is one, held a position."""
+    """Returns whether every line of the file, if one is given, held a position."""
     if fens is None:
         boards = list(_given(positions))
         with _ready(engine):

@@ -95,11 +95,10 @@ class SelectionOptions:
     ] = None
 
     def selection(self) -> Selection:
-        """Returns them as an export takes them.
+        """Returns them in the form that an export takes.
 
-        Raises:
-          InvalidParameterError: if the side or a number is out of range.
-          InvalidPositionError: if a root cannot be read.
+        Raises: | InvalidParameterError: if the side or a number is out of range. | InvalidPositionError: if a
+        root cannot be read.
         """
         from graphsearch.exchange.selection import Selection, read_root
 
@@ -238,7 +237,7 @@ def _export(
         raise typer.BadParameter("--json and -o - both write to stdout; name a file with -o")
     selection = chosen.selection()
     say_if_unfinished(store)
-    # signals are not armed: Ctrl-C and SIGTERM end the export, and nothing of it is left
+    # signals are not armed: Ctrl-C and SIGTERM end the export and leave no file behind
     with StopSignals(), compiling("export"), progress_bar("Positions") as show, _target(output) as target:
         report = write(store, target, selection, on_progress=show, **more)
     if json:

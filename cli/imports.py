@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from graphsearch.exchange.sources import Given
     from graphsearch.store.tables.games import Imported
 
-MAX_PROBLEMS = 20  # of each file that are listed; JSON has all
+MAX_PROBLEMS = 20  # listed of each file; JSON has all
 
 Files = Annotated[
     list[str],
@@ -127,7 +127,7 @@ def _import(
         StopSignals("Stopping: saving what was imported...\n") as signals,
         titled_bar("Reading", title) as show,
     ):
-        if "-" not in files:  # a read that waits for a pipe is to end at once; what was counted is saved
+        if "-" not in files:  # a read from a pipe has to end at once; what was counted is saved
             signals.arm()
         reports = work(store, given, again=again, stop=signals.stop, on_progress=show)
     left = files[len(reports) :]
@@ -196,7 +196,7 @@ def _say_problems(report: FileReport, noun: str) -> None:
 
 
 def _summary(report: FileReport, noun: str) -> str:
-    """Returns what became of a file, in one line."""
+    """Returns the result for one file, in one line."""
     taken = number_of(report.taken, noun)
     if report.state == "known":
         return f"{report.name}: imported before ({taken}); --again imports it again"

@@ -1,4 +1,4 @@
-"""What work under way shows: a view redrawn on a terminal, a rare line elsewhere; always on stderr."""
+"""Progress of work: a view redrawn on a terminal, a line now and then elsewhere; always on stderr."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Screen:
 
 @contextmanager
 def live_screen(signals: StopSignals) -> Iterator[Screen | None]:
-    """Yields the screen to draw on; None where stderr is no terminal that can be redrawn."""
+    """Yields the screen to draw on; None where stderr is not a terminal, or cannot be redrawn."""
     terminal = console(sys.stderr) if sys.stderr is not None and sys.stderr.isatty() else None
     if terminal is None or terminal.is_dumb_terminal:
         yield None
@@ -102,14 +102,14 @@ def progress_display(
 
 
 class RareLines(Generic[_Now]):
-    """One line of progress now and then, for logs."""
+    """Prints one line of progress now and then, for logs."""
 
     def __init__(self, line: Callable[[_Now], str]) -> None:
         self._line = line
         self._next = FIRST_LINE_S
 
     def show(self, now: _Now) -> None:
-        """Says how far the work is, if it is time to."""
+        """Prints the progress, if it is time to."""
         if now.seconds >= self._next:
             say(self._line(now))
             self._next = now.seconds + min(now.seconds, LONGEST_GAP_S)

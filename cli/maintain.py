@@ -197,7 +197,7 @@ def _forecast_table(found: Forecast) -> Table:
 
 
 def _duration(seconds: float | None) -> str:
-    """Returns a time for people.
+    """Returns a time in hours or days.
 
     >>> _duration(5400), _duration(200000), _duration(None)
     ('1.5 h', '2.3 days', '')

@@ -162,7 +162,7 @@ def _checked(board: chess.Board, result: MateResult, search: MateSearch) -> Mate
 
 # ---------------------------------------------------------------- what is shown
 def _answer(board: chess.Board, result: MateResult, checked: MateCheck | None) -> list[str]:
-    """Returns the lines of the answer."""
+    """Returns the lines of the result."""
     lines = [_verdict(board, result)]
     if result.pv:
         lines.append(board.variation_san(result.pv))
@@ -183,11 +183,11 @@ def _answer(board: chess.Board, result: MateResult, checked: MateCheck | None) -
 
 
 def _verdict(board: chess.Board, result: MateResult) -> str:
-    """Returns what was found in one line."""
+    """Returns the result in one line."""
     if result.mate is None:
         why = WHY[result.stop_reason]
         if result.stop_reason == "excluded" and result.excluded >= MOST_MOVES:
-            why = "longer mates are not searched for"  # most often because the 50-move rule comes first
+            why = "longer mates are not searched for"  # most often the 50-move rule comes first
         within = f" in up to {count(result.excluded, 'move')}" if result.excluded else " is proven"
         hopeless = result.stop_reason in ("hopeless", "finished")
         return f"no mate: {why}" if hopeless else f"no mate{within}: {why}"
@@ -214,7 +214,7 @@ def _display(signals: StopSignals) -> AbstractContextManager[Callable[[MateProgr
 
 
 def status_line(progress: MateProgress) -> str:
-    """Returns how far a search for a mate is, in one line."""
+    """Returns the progress of a search for a mate, in one line."""
     found = "no mate yet" if progress.mate is None else f"mate in {abs(progress.mate)}"
     parts = (
         clock(progress.seconds),

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 NAMES = {"pv": "PV", "cut": "Cut", "all": "All"}
 SEARCH_NAMES = {"alphabeta": "alpha-beta", "pvs": "PVS"}
 WHOSE = {"garms": "Garms", "kannan": "Kannan", "search": "the search"}
-LARGE = 10**15  # from here on numbers are written in powers of ten,
-MUCH = 10**7  # and products of mean values from here on
-LITTLE = 0.001  # less than that share of a minimal tree is no measure of it
+LARGE = 10**15  # counts from here on are written in powers of ten
+MUCH = 10**7  # products of mean values from here on, too
+LITTLE = 0.001  # smaller quotients are written as "less than"
 
 
 def stored_lines(found: Classification, rules: Rules) -> Iterator[str | Table]:
@@ -85,9 +85,7 @@ def _facts(found: Classification) -> Iterator[str]:
 
 
 def _became(candidates: str, nodes: int, rightly: int) -> str:
-    """Returns how many Cut nodes of Kannan's rules became All, and how many of these are All nodes in the
-    file.
-    """
+    """Returns how many Cut nodes of Kannan's rules became All, and how many of them really are All nodes."""
     if not nodes:
         return "Kannan: no Cut node became All"
     was = "was" if rightly == 1 else "were"
@@ -97,7 +95,7 @@ def _became(candidates: str, nodes: int, rightly: int) -> str:
 
 
 def _agreements(agreements: Mapping[str, Agreement], rules: Rules) -> Iterator[str | Table]:
-    """Yields the matrix of the chosen rules, and the figures of all."""
+    """Yields the matrix of the chosen rules, and the figures of all rules."""
     chosen = agreements[rules.value].matrix
     columns = {f"Expected by {WHOSE[rules.value]}": LEFT} | {
         f"found {name}": RIGHT for name in NAMES.values()
@@ -161,7 +159,7 @@ def _summary(done: Searched) -> str:
 
 
 def _verdict(found: Synthetic) -> str:
-    """Returns what the counts say about the theory."""
+    """Returns what the counts show."""
     from graphsearch.alphabeta.nodetypes.formulas import random_branching
 
     tree = found.tree
@@ -189,7 +187,7 @@ def number(value: float) -> str:
     ('5,119,999', '39.4', '1.7e+19', '5.0e+13')
     """
     if value == math.inf:
-        return "endless"
+        return "infinite"
     if value >= (LARGE if isinstance(value, int) else MUCH):
         return f"{float(value):.1e}" if math.log10(value) < 300 else f"10^{round(math.log10(value))}"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"

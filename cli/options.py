@@ -55,7 +55,7 @@ Ram = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineOptions:
-    """What is played from a position on."""
+    """The moves played from a position."""
 
     moves: Annotated[
         str | None,
@@ -94,7 +94,7 @@ class LineOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionOptions(LineOptions):
-    """One position: where it begins, and what is played from there."""
+    """One position: a starting point and the moves from there."""
 
     position: Position
 
@@ -105,7 +105,7 @@ class PositionOptions(LineOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluatorOptions:
-    """Which evaluator, and how it is set."""
+    """An evaluator and its options."""
 
     evaluator: Annotated[
         str | None,
@@ -217,10 +217,9 @@ def graph_ram(text: str | None) -> int | None:
 
 
 def check_plot_file(path: Path, *endings: str) -> None:
-    """Checks the file of `--plot` before hours of work.
+    """Checks the file of `--plot` before the work starts.
 
-    Raises:
-      typer.BadParameter: if its name has another ending, or it cannot be written.
+    Raises: | typer.BadParameter: if its name has another ending, or it cannot be written.
     """
     folder = path.parent
     problem = ""

@@ -24,7 +24,7 @@ ENDED_BY_READER = (
     "write-ahead log growing. Close that program, then resume."
 )
 
-PIPE_WIDTH = 160  # columns of a table that goes to a file or a pipe; lines are as short as their content
+PIPE_WIDTH = 160  # columns of a table in a file or a pipe; lines are as short as their content
 
 FAILED, WRONG_USE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # 130 = 128 + SIGINT, 141 = 128 + SIGPIPE
 
@@ -174,6 +174,6 @@ def close_quietly(code: int) -> int:
         code = code or FAILED
     else:
         return code
-    # what is left in the buffer would be written once more at exit, with an error nobody can act on
+    # otherwise the interpreter would write the buffer again at exit, and print an error
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from graphsearch.sweep.opinions import OpinionProgress, OpinionReport
     from graphsearch.sweep.reevaluate import ReevaluateProgress, ReevaluateReport
 
-MAX_ROOTS = 20  # changed roots that are shown; JSON has all
+MAX_ROOTS = 20  # changed roots that are listed; JSON has all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

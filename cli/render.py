@@ -123,7 +123,7 @@ def node_summary(node: NodeView) -> str:
 
 
 def proven_text(node: NodeView) -> str:
-    """Returns what is proven of a node whose bounds leave one result: `win, mate in 3`."""
+    """Returns the proven result of a node: `win, mate in 3`."""
     if not node.mate:
         return RESULTS[node.bounds[0]]
     return f"{RESULTS[node.bounds[0]]}, mate in {abs(node.mate)}"
@@ -135,7 +135,7 @@ def moment(text: str | None) -> str:
 
 
 def origin_line(origin: Origin) -> str:
-    """Returns where V and P of a node come from, in one line."""
+    """Returns the source of V and P of a node, in one line."""
     if origin.run is None:
         return f"V and P of {origin.description}; the file does not know from which run"
     if origin.search is None:
@@ -187,7 +187,7 @@ def rate(number: float) -> str:
 
 
 def size(number: float) -> str:
-    """Returns a number of bytes for people.
+    """Returns a number of bytes in a readable unit.
 
     >>> size(999), size(1234567)
     ('999 bytes', '1.2 MB')

@@ -40,7 +40,7 @@ class StopSignals:
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
                 if number == getattr(signal, "SIGHUP", None) and signal.getsignal(number) == signal.SIG_IGN:
-                    continue  # nohup: the program is to outlive its terminal
+                    continue  # nohup: the program has to outlive its terminal
                 self._before[number] = signal.signal(number, self._handle)
         return self
 
@@ -64,7 +64,7 @@ class StopSignals:
             self.before_message()
         _write((self._first, _SECOND, _THIRD)[min(self._count, 3) - 1])
         if self._count > 2:
-            # like a kill: the file is made for it, while an exception might save a half-finished wave
+            # ends like a kill, which the file survives; an exception might save a half-finished wave
             os._exit(self.exit_code)
 
 

@@ -112,7 +112,7 @@ def _imports_table(sources: list[Source]) -> Table:
             moment(source.started),
             f"{source.taken:,}",
             f"{source.skipped:,}",
-            "complete" if source.finished else "broken off",
+            "complete" if source.finished else "interrupted",
             source.name,
         ]
         for source in sources[-MAX_ROWS:]
@@ -176,7 +176,7 @@ def _entry_runs_table(runs: list[EntryRun]) -> Table:
             value_text(run.value, run.bound or ""),
             f"{run.nodes:,}",
             f"{run.seconds:.1f} s",
-            "" if run.finished else "broken off",
+            "" if run.finished else "interrupted",
             run.fen,
         ]
         for run in runs[-MAX_ROWS:]

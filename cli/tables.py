@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.table import Table
 
-SEEN_FIRST = 100  # rows that tell how wide the columns of a stream are
+SEEN_FIRST = 100  # rows that decide the widths of the columns of a stream
 WIDEST = 100  # of a column but the last
-# how a column stands: text that folds, text on one line, text that takes the width left over, numbers
+# kinds of columns: text that folds, text on one line, text that takes the width left over, numbers
 LEFT, WHOLE, FILL, RIGHT = "left", "whole", "fill", "right"
 Row = Sequence[str] | Mapping[str, str]
 

@@ -10,7 +10,7 @@ import typer
 
 from . import book_queue, book_todo, program_name
 from .book_live import build_display
-from .book_views import position_lines, report_lines, runs_table, status_lines, verdicts_table
+from .book_view import position_lines, report_lines, runs_table, status_lines, verdicts_table
 from .commands import command, group
 from .options import Json, PositionOptions, Ram, StoreOption, StoreToMake, graph_ram
 from .output import FAILED, compiling, print_json, print_part, print_view, say, say_if_unfinished

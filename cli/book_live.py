@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from .book_views import duration
+from .book_view import duration
 from .live import Screen, progress_display
 from .render import count
 from .signals import StopSignals

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .commands import command, named_values
-from .nodetypes_views import stored_lines, synthetic_lines
+from .nodetypes_view import stored_lines, synthetic_lines
 from .options import Json, LineOptions, check_plot_file
 from .output import FAILED, compiling, print_json, print_part, say, say_if_unfinished
 from .progress import progress_bar

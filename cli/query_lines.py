@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graphsearch.query.tree import Branch, Tree
 
 ENDS = {
-    "unvisited": "no move from it was visited",
+    "unvisited": "no further move was visited",
     "unknown": "the file does not hold that position",
     "repetition": "that position occurred before",
     "clock": "draw by the 50-move rule",
@@ -189,7 +189,7 @@ def line(
 
 
 def _print_values(found: LineValues) -> None:
-    from .plot import curve
+    from .query_curve import curve
 
     numbers = [(point.number, point.turn == "w") for point in found.points]
     for text in curve([point.q for point in found.points], numbers, _width(), unicode=speaks_unicode()):

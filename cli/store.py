@@ -1,4 +1,4 @@
-"""`graphsearch store`: what a graph file holds, and whether it is sound; maintain.py has the rest."""
+"""`graphsearch store`: what a graph file holds, and whether it is sound; store_upkeep.py has the rest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from . import maintain
+from . import store_upkeep
 from .commands import command, group
 from .options import Json, StoreFile
 from .output import FAILED, print_json, print_part, print_problems, say, say_if_unfinished
@@ -235,9 +235,9 @@ app = group(
     "Inspect, check and maintain a graph file.",
     info,
     verify,
-    maintain.compact,
-    maintain.prune,
-    maintain.backup,
-    maintain.salvage,
-    maintain.forecast,
+    store_upkeep.compact,
+    store_upkeep.prune,
+    store_upkeep.backup,
+    store_upkeep.salvage,
+    store_upkeep.forecast,
 )

@@ -126,7 +126,7 @@ def test_a_start_that_is_cut_is_expected_to_be_and_nothing_is_told_of_no_nodes(
 
 
 def test_small_shares_and_large_products_are_short() -> None:
-    views = importlib.import_module("graphsearch.cli.nodetypes_views")
+    views = importlib.import_module("graphsearch.cli.nodetypes_view")
     assert (views.ratio(5, 4e12), views.ratio(1, 250), views.ratio(3, 2)) == ("<0.001", "0.004", "1.50")
     assert (views.number(49635491602486.3), views.number(127_999)) == ("5.0e+13", "127,999")
 

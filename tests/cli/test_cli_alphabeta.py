@@ -198,7 +198,7 @@ def test_comparing_ends_at_the_limits_of_the_search(cli: Cli, tmp_path: Path) ->
         "alphabeta", "startpos", "--depth", 4, "--nodes", 50, "--store", path, "--compare", "--json"
     )
     assert (outcome.json["stop_reason"], outcome.json["nodes_alone"]) == ("known", None)
-    assert "Without the file depth 4 was not reached within the limits" in outcome.err
+    assert "Without the file, depth 4 was not reached within the limits" in outcome.err
     limits = DepthLimits(depth=30, seconds=1e-9)
     assert nodes_within(chess.Board(), limits, table_bytes=0, stop=threading.Event()) is None
 

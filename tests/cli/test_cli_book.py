@@ -108,7 +108,7 @@ def test_why_tells_what_a_person_decided(book: Path, cli: Cli) -> None:
 def test_why_says_where_a_game_leaves_the_book(book: Path, cli: Cli) -> None:
     done = cli("book", "why", "startpos", "--moves", "d4 a5 a3", "--store", book)
     assert done.code == 1
-    assert "Not in the book white." in done.out
+    assert "Not in book white." in done.out
     assert "a5 is not in it" in done.out
     found = cli("book", "why", "startpos", "--moves", "d4 a5 a3", "--store", book, "--json").json
     assert found["left_at"]["move"] == "a5"

@@ -30,7 +30,7 @@ def test_what_is_added_is_listed_and_dropped(cli: Cli, white: Path) -> None:
     assert cli("book", "queue", "drop", 1, "--store", white).out == "Dropped 1 item\n"
     again = cli("book", "queue", "drop", 1, "--store", white)
     assert (again.code, again.out) == (0, "Dropped 0 items\n")
-    assert "item 1 is dropped already" in again.err
+    assert "item 1 is already dropped" in again.err
     assert cli("book", "queue", "list", "--store", white).err == "No item is waiting.\n"
     states = cli("book", "queue", "list", "--state", "all", "--store", white, "--json").json["items"]
     assert [item["state"] for item in states] == ["dropped"]
@@ -41,7 +41,7 @@ def test_a_duplicate_is_said_and_not_added(cli: Cli, white: Path) -> None:
     assert cli(*add).err == ""
     again = cli(*add)
     assert again.out == "Added 0 items to the queue\n"
-    assert "it waits as item 1" in again.err
+    assert "already waiting as item 1" in again.err
     assert cli(*add, "--json").json["duplicates"][0]["id"] == 1
 
 
@@ -108,7 +108,7 @@ def test_the_to_do_list_is_printed_and_queued(cli: Cli, white: Path) -> None:
     data = cli("book", "todo", "white", "--store", white, "--json", "--queue")
     assert [item["line"] for item in data.json["items"]] == ["1. e4 c5", "1. e4 e5", "1. d4 d5"]
     assert "Added 3 items to the queue" in data.err
-    assert "3 items waited already" in cli("book", "todo", "white", "--store", white, "--queue").err
+    assert "3 items already waiting" in cli("book", "todo", "white", "--store", white, "--queue").err
     queued = cli("book", "queue", "list", "--store", white, "--json").json["items"]
     assert [(item["book"], item["origin"]) for item in queued] == [("white", "todo: leaves")] * 3
     assert [item["fen"] for item in queued] == [item["position"] for item in data.json["items"]]

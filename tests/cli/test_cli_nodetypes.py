@@ -180,7 +180,7 @@ def test_pictures_are_drawn(cli: Cli, entries_file: Path, tmp_path: Path) -> Non
     stored, tree = tmp_path / "stored.svg", tmp_path / "tree.PNG"
     done = cli("nodetypes", "startpos", "--store", entries_file, "--plot", stored, "--rules", "kannan")
     assert done.code == 0
-    assert f"plotted: {stored}" in done.err
+    assert f"Plotted: {stored}" in done.err
     text = stored.read_text(encoding="utf-8")
     assert all(
         word in text

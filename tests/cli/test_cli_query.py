@@ -113,7 +113,7 @@ def test_parents_and_transpositions_are_listed(cli: Cli, file: Path) -> None:
     assert "2 parents stored, 2 visited ways in" in out
     data = cli("query", "transpositions", "--store", file, "--json").json
     assert [(row["ways"], row["n"]) for row in data["positions"]] == [(2, 57)]
-    assert "7 of 7 positions looked at" in cli("query", "transpositions", "--store", file).out
+    assert "7 of 7 positions examined" in cli("query", "transpositions", "--store", file).out
     everything = cli("query", "transpositions", "--all", "--store", file, "--json").json
     assert [row["ways"] for row in everything["positions"]] == [2]
     assert everything["edges"] == data["edges"] == 10

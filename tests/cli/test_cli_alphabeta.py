@@ -210,7 +210,7 @@ def test_too_little_memory_names_the_option(cli: Cli, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Graph, "use_entries", fail)
     outcome = cli("alphabeta", "startpos", "--depth", 1, "--hash", 512)
     assert outcome.code == 1
-    assert "--hash 512: there is no memory for a table of so many MB" in outcome.err
+    assert "--hash 512: not enough memory for a table of so many MB" in outcome.err
 
 
 @pytest.mark.parametrize(("left_out", "is_said"), [(4, False), (500, True)])

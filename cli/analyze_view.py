@@ -13,7 +13,7 @@ from .signals import StopSignals
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from graphsearch.search.loop import Progress
+    from graphsearch.search.results import Progress
 
 FRAME_LINES = 8  # lines of the live display that are not moves
 

@@ -9,7 +9,6 @@ import typer
 from graphsearch.version import __version__
 
 from . import (
-    PROGRAM,
     alphabeta,
     analyze,
     bench,
@@ -28,6 +27,7 @@ from . import (
     uci,
 )
 from .commands import example_text, group
+from .program import PROGRAM
 
 _ABOUT = """Search chess positions into a graph stored in one file, and read it back.
 

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import book_queue, book_todo, program_name
+from . import book_queue, book_todo
 from .book_live import build_display
 from .book_view import position_lines, report_lines, runs_table, status_lines, verdicts_table
 from .commands import command, group
 from .options import Json, PositionOptions, Ram, StoreOption, StoreToMake, graph_ram
 from .output import FAILED, compiling, print_json, print_part, print_view, say, say_if_unfinished
+from .program import program_name
 from .signals import StopSignals
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import Any, get_type_hints
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
-from . import program_name
 from .output import Group
+from .program import program_name
 
 
 @dataclass(frozen=True, slots=True)

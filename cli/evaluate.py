@@ -19,7 +19,8 @@ from .render import TERMINAL_NAMES, signed, wdl_text
 if TYPE_CHECKING:
     import chess
 
-    from graphsearch import evaluators
+    from graphsearch.evaluators import assess as assessing
+    from graphsearch.evaluators import protocol
 
 CHUNK = 256  # positions read, evaluated and printed together
 TOP = 5  # priors that the text shows
@@ -65,7 +66,7 @@ def evaluate(
         raise typer.Exit(FAILED)
 
 
-def _evaluate(engine: evaluators.Evaluator, positions: list[str], fens: str | None, *, json: bool) -> bool:
+def _evaluate(engine: protocol.Evaluator, positions: list[str], fens: str | None, *, json: bool) -> bool:
     """Returns whether every line of the file, if one is given, held a position."""
     if fens is None:
         boards = list(_given(positions))
@@ -76,7 +77,7 @@ def _evaluate(engine: evaluators.Evaluator, positions: list[str], fens: str | No
         return _answer_lines(engine, lines, json=json)
 
 
-def _ready(engine: evaluators.Evaluator) -> AbstractContextManager[None]:
+def _ready(engine: protocol.Evaluator) -> AbstractContextManager[None]:
     """Returns a context that announces the compile if the evaluator is one of the kernels."""
     from graphsearch.evaluators.kinds import BUILTIN
 
@@ -92,7 +93,7 @@ def _open(name: str) -> nullcontext[TextIO] | TextIO:
     return nullcontext(sys.stdin) if name == "-" else Path(name).open(encoding="utf-8-sig", errors="replace")
 
 
-def _answer_lines(engine: evaluators.Evaluator, lines: Iterable[str], *, json: bool) -> bool:
+def _answer_lines(engine: protocol.Evaluator, lines: Iterable[str], *, json: bool) -> bool:
     """Returns whether every line held a position; the answers are printed in the order of the lines."""
     from graphsearch.position.notation import read_fen_lines
 
@@ -109,7 +110,7 @@ def _answer_lines(engine: evaluators.Evaluator, lines: Iterable[str], *, json: b
     return good
 
 
-def _answer(engine: evaluators.Evaluator, boards: list[chess.Board], *, json: bool) -> None:
+def _answer(engine: protocol.Evaluator, boards: list[chess.Board], *, json: bool) -> None:
     from graphsearch.evaluators.assess import assess
 
     for assessment in assess(engine, boards):
@@ -120,7 +121,7 @@ def _answer(engine: evaluators.Evaluator, boards: list[chess.Board], *, json: bo
     sys.stdout.flush()
 
 
-def _text(a: evaluators.Assessment) -> str:
+def _text(a: assessing.Assessment) -> str:
     ended = TERMINAL_NAMES.get(a.terminal)
     value = ended or f"Q {signed(a.q)}   WDL % {wdl_text(a.wdl)}   cp {a.cp:+d}"
     priors = "  ".join(f"{move} {100 * p:.1f}%" for move, p in islice(a.priors.items(), TOP))

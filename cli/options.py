@@ -18,7 +18,7 @@ from .output import say
 if TYPE_CHECKING:
     import chess
 
-    from graphsearch import evaluators
+    from graphsearch.evaluators import protocol
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Position = Annotated[
@@ -159,7 +159,7 @@ class EvaluatorOptions:
         """Whether an evaluator is named."""
         return (self.evaluator, self.policy, self.value) != (None, None, None)
 
-    def create(self, params: Sequence[str] = ()) -> tuple[evaluators.Evaluator, list[str]]:
+    def create(self, params: Sequence[str] = ()) -> tuple[protocol.Evaluator, list[str]]:
         """Returns the evaluator, and the `NAME=VALUE` texts among `params` that are the search's.
 
         The caller closes it (`closing`).
@@ -167,20 +167,20 @@ class EvaluatorOptions:
         Raises:
           typer.BadParameter: for an unknown evaluator; one that cannot be loaded is a failure.
         """
-        from graphsearch import evaluators
         from graphsearch.errors import UnknownEvaluatorError
+        from graphsearch.evaluators import factory
 
-        own, others = evaluators.split_options(params)
-        spec = evaluators.EvaluatorSpec(
+        own, others = factory.split_options(params)
+        spec = factory.EvaluatorSpec(
             evaluator=self.evaluator,
             policy=self.policy,
             value=self.value,
-            options=(*own.items(), *evaluators.parse_options(self.evaluator_option or ())),
+            options=(*own.items(), *factory.parse_options(self.evaluator_option or ())),
             syzygy=self.syzygy,
             pool=self.pool,
         )
         try:
-            made = evaluators.create(spec)
+            made = factory.create(spec)
         except UnknownEvaluatorError as error:
             raise typer.BadParameter(str(error)) from None
         for note in getattr(made, "notes", ()):
@@ -234,11 +234,11 @@ def check_plot_file(path: Path, *endings: str) -> None:
 
 
 @contextmanager
-def closing(evaluator: evaluators.Evaluator) -> Iterator[None]:
+def closing(evaluator: protocol.Evaluator) -> Iterator[None]:
     """Stops the evaluator's processes at the end, if it has any."""
-    from graphsearch import evaluators
+    from graphsearch.evaluators import protocol
 
     try:
         yield
     finally:
-        evaluators.close(evaluator)
+        protocol.close(evaluator)

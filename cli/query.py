@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import program_name, query_find, query_lines, query_moves, query_ways
+from . import query_find, query_lines, query_moves, query_ways
 from .commands import command, group
 from .options import Json
 from .output import print_json, print_part, say, say_if_unfinished
+from .program import program_name
 from .render import count
 from .tables import LEFT, RIGHT, table
 

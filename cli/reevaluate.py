@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import program_name
 from .commands import command, command_line
 from .options import EvaluatorOptions, Json, Ram, StoreFile, closing, graph_ram
 from .output import compiling, print_json, say
+from .program import program_name
 from .progress import titled_bar
 from .render import count
 from .signals import StopSignals

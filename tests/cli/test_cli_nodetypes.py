@@ -63,12 +63,12 @@ def test_random_order_shows_its_price_beside_the_theory(cli: Cli) -> None:
         (("--synthetic", 2, 2, "--max-nodes", 5), "--max-nodes needs a POSITION"),
         (("--synthetic", 2), "requires 2 arguments"),
         (("--synthetic", "a", 2), "Invalid value for '--synthetic'"),
-        (("--synthetic", 0, 2), "branching factor from 1 to 1000"),
-        (("--synthetic", 2, 101), "depth from 0 to 100"),
+        (("--synthetic", 0, 2), "branching factor must be from 1 to 1000"),
+        (("--synthetic", 2, 101), "depth must be from 0 to 100"),
         (("--synthetic", 40, 30), "the most that are searched"),
         (("--synthetic", 2, 2, "--order", "nice"), "perfect, random or a number from 0 to 1"),
-        (("--synthetic", 2, 2, "--order", 2), "order from 0 to 1"),
-        (("--synthetic", 2, 2, "--seed", 1 << 64), "seed from 0"),
+        (("--synthetic", 2, 2, "--order", 2), "order must be from 0 to 1"),
+        (("--synthetic", 2, 2, "--seed", 1 << 64), "seed must be from 0"),
         (("--synthetic", 2, 2, "--rules", "knuth"), "must be garms or kannan, not knuth"),
         (("--synthetic", 2, 2, "--plot", "types.pdf"), ".png or .svg"),
         (("--synthetic", 2, 2, "--plot", "no/folder/types.svg"), "does not exist"),
@@ -168,7 +168,7 @@ def test_the_limit_is_told_when_it_is_met(cli: Cli, entries_file: Path) -> None:
 def test_what_cannot_be_classified_is_exit_code_1(cli: Cli, entries_file: Path, small_graph: Path) -> None:
     done = cli("nodetypes", "startpos", "--store", small_graph)
     assert (done.code, done.out) == (1, "")
-    assert "holds no entries; graphsearch alphabeta" in done.err
+    assert "has no entries; graphsearch alphabeta" in done.err
     done = cli("nodetypes", "startpos", "--moves", "a3", "--store", entries_file)
     assert (done.code, done.out) == (1, "")
     assert "no search of fixed depth and no proof has left an entry" in done.err

@@ -8,6 +8,7 @@ render.py.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 
 from .program import program_name
@@ -20,12 +21,20 @@ def main(args: Sequence[str] | None = None) -> int:
     more.
     """
     try:
+        if args is None:
+            _answer_interrupts()
         from .app import app  # imported here, so that Ctrl-C during the import ends quietly too
         from .output import close_quietly
 
         return close_quietly(_execute(app, args))
     except KeyboardInterrupt:
         return 130
+
+
+def _answer_interrupts() -> None:
+    """Lets SIGINT end this process where a shell's `&` started it with the signal ignored."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _execute(app: object, args: Sequence[str] | None) -> int:

@@ -209,9 +209,13 @@ def test_output_without_unicode_is_ascii(file: Path) -> None:
         assert "N 111" in outcome.out or "*" in outcome.out
 
 
-def test_an_endless_statement_ends_at_ctrl_c(file: Path) -> None:
+@pytest.mark.parametrize("inherited", [signal.SIG_DFL, signal.SIG_IGN], ids=["terminal", "background"])
+def test_an_endless_statement_ends_at_ctrl_c(file: Path, inherited: signal.Handlers) -> None:
+    def inherit() -> None:
+        signal.signal(signal.SIGINT, inherited)
+
     statement = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) SELECT n FROM x"
-    process = start("query", "sql", statement, "--store", file, "--json")
+    process = start("query", "sql", statement, "--store", file, "--json", preexec_fn=inherit)
     assert process.stdout is not None
     process.stdout.read(1000)
     process.send_signal(signal.SIGINT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import sqlite3
 import subprocess
 import threading
@@ -195,11 +196,15 @@ def test_it_reads_while_a_search_writes_and_from_a_folder_that_cannot_be_written
 def test_an_interrupt_ends_a_long_statement(file: Path) -> None:
     import _thread
 
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's `&` ignores it
     timer = threading.Timer(0.3, _thread.interrupt_main)
     timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        asked(file, ENDLESS + "SELECT sum(n) FROM x")
-    timer.join()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            asked(file, ENDLESS + "SELECT sum(n) FROM x")
+    finally:
+        timer.join()
+        signal.signal(signal.SIGINT, before)
 
 
 # ------------------------------------------------------------------ views

@@ -15,16 +15,20 @@ from typing import Any
 
 import pytest
 
+from .compiling import compile_all
+
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 
 
-def pytest_configure() -> None:
-    """Pins what would make runs differ: one kernel cache for all tests, and plain output."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Pins what would make runs differ: one kernel cache for all tests, compiled once, and plain output."""
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     os.environ.setdefault("GRAPHSEARCH_CACHE_DIR", cache)
     for name in ("FORCE_COLOR", "COLUMNS", "CLICOLOR_FORCE", "TTY_COMPATIBLE"):
         os.environ.pop(name, None)
+    if config.getoption("numprocesses", None) and not config.getoption("collectonly"):
+        compile_all()  # here are no tests: this process deals them out to the workers
 
 
 @dataclass(frozen=True, slots=True)

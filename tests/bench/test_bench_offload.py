@@ -48,6 +48,7 @@ MAY_BE_ZERO = (
 )
 
 
+@pytest.mark.slow
 def test_the_offload_benchmark_gives_every_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     told: list[str] = []

@@ -73,6 +73,7 @@ def killed_once(path: Path, toml: Path, positions: int) -> None:
     process.communicate()
 
 
+@pytest.mark.slow
 def test_a_book_lives(folder: Path, cli: Cli) -> None:
     path, toml = folder / "b.graph", folder / "book.toml"
     done = cli("import", "pgn", folder / "games.pgn", "--store", path, "--json")

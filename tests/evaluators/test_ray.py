@@ -93,6 +93,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_cluster_of_ones_own_survives_signals_and_ends_with_the_program(tmp_path: Path, log: Path) -> None:
     process = run_script(tmp_path / "script.py", SCRIPT)
     try:
@@ -119,6 +120,7 @@ def searched(evaluator: Any) -> Any:
         return records, result.evaluations, result.visits
 
 
+@pytest.mark.slow
 def test_an_actor_that_is_killed_is_started_again_and_its_part_done_by_another(nodes: Any, log: Path) -> None:
     with pooled(Oracle(log, 0.01), 2, f"ray:{nodes.address}") as pool:
         pool.evaluate(PositionBatch.from_boards(games(64)))
@@ -133,6 +135,7 @@ def test_an_actor_that_is_killed_is_started_again_and_its_part_done_by_another(n
         assert names >= first
 
 
+@pytest.mark.slow
 def test_a_worker_that_hangs_is_replaced_and_its_part_done_by_another(
     nodes: Any, log: Path, tmp_path: Path
 ) -> None:
@@ -144,6 +147,7 @@ def test_a_worker_that_hangs_is_replaced_and_its_part_done_by_another(
     assert (tmp_path / "once").exists()
 
 
+@pytest.mark.slow
 def test_closing_from_another_thread_ends_a_batch_that_is_under_way(nodes: Any, log: Path) -> None:
     pool = pooled(Oracle(log, 0.05), 2, f"ray:{nodes.address}")
     thread = in_the_middle(lambda: len(evaluated(log)) > 0, pool.close)
@@ -171,6 +175,7 @@ def test_more_cpus_than_any_machine_has_are_refused_at_once(nodes: Any, log: Pat
         PooledEvaluator(Oracle(log), workers=2, pool=f"ray:{nodes.address}", cpus=64)
 
 
+@pytest.mark.slow
 def test_a_node_killed_in_the_middle_of_a_search_costs_nothing_but_time(
     nodes: Any, log: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,12 +40,36 @@ def random_board(rng: random.Random, plies: int = 60) -> chess.Board:
     """Returns a position of a random game."""
     board = chess.Board(rng.choice(FENS[:4]))
     for _ in range(rng.randrange(plies)):
-        moves = list(board.legal_moves)
-        if not moves:
+        if not _play(board, rng):
             break
+    return _with_clock(board, rng)
+
+
+def _play(board: chess.Board, rng: random.Random) -> bool:
+    """Plays a random move; returns whether there was one."""
+    moves = list(board.legal_moves)
+    if moves:
         board.push(rng.choice(moves))
+    return bool(moves)
+
+
+def _with_clock(board: chess.Board, rng: random.Random) -> chess.Board:
     board.halfmove_clock = min(board.halfmove_clock + rng.choice((0, 0, 0, 70, 120)), 255)
     return board
+
+
+def _boards(rng: random.Random, plies: int = 60) -> Iterator[chess.Board]:
+    """Yields positions of random games without end, several of a game: one of each costs six times more."""
+    while True:
+        board = chess.Board(rng.choice(FENS[:4]))
+        for ply in range(rng.randrange(plies)):
+            if ply % 5 == 0:
+                yield _with_clock(board.copy(stack=False), rng)
+            if not _play(board, rng):
+                break
+        yield _with_clock(board, rng)
+        if rng.random() < 0.3:
+            yield chess.Board(rng.choice(FENS))  # a game that is over, or another rarity
 
 
 def record_of(board: chess.Board, rng: random.Random) -> NodeRecord:
@@ -74,8 +98,9 @@ def random_records(seed: int, count: int) -> list[NodeRecord]:
     """Returns sound records of distinct positions."""
     rng = random.Random(seed)
     found: dict[tuple[int, ...], NodeRecord] = {}
+    boards = _boards(rng)
     while len(found) < count:
-        record = record_of(random_board(rng), rng)
+        record = record_of(next(boards), rng)
         found[identity(record)] = record
     return list(found.values())
 

@@ -17,6 +17,7 @@ from tools import play_games
 STOCKFISH = shutil.which("stockfish") or shutil.which("stockfish", path="/usr/games")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(STOCKFISH is None, reason="stockfish is not installed")
 def test_a_short_match_with_both_colours_is_played_to_its_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from .compiling import compile_all
+from .support.compiling import compile_all
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"

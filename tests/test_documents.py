@@ -128,6 +128,7 @@ def needs_a_process(command: str) -> bool:
 PAGES_THAT_RUN = [path for path in RUN if {block.kind for block in blocks(path)} & {"console", "python"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PAGES_THAT_RUN, ids=name_of)
 def test_a_document_runs_from_top_to_bottom(
     path: Path, bench: Path, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch

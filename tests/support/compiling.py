@@ -1,7 +1,7 @@
 """Compiles what most tests need, once, on two cores: each worker of a test run would compile all it meets.
 
-`python -m tests.compiling PART FOLDER` does one part in an empty folder. The first test that needs a kernel
-which is missing here compiles it.
+`python -m tests.support.compiling PART FOLDER` does one part in an empty folder. The first test that needs a
+kernel which is missing here compiles it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tempfile
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PURPOSE = "tests"
 
 WAVES = """
@@ -54,7 +54,7 @@ def compile_all() -> None:
 
 def _start(part: str, folder: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.compiling", part, folder], cwd=ROOT, stdin=subprocess.DEVNULL
+        [sys.executable, "-m", "tests.support.compiling", part, folder], cwd=ROOT, stdin=subprocess.DEVNULL
     )
 
 

@@ -109,13 +109,11 @@ class Job:
 
 
 def _job(request: Request) -> Job:
-    from graphsearch.evaluators.protocol import close
-
     evaluator, others = request.evaluator.create(request.param or ())
     try:
         return _checked_job(request, evaluator, others)
     except BaseException:
-        close(evaluator)
+        evaluator.close()
         raise
 
 

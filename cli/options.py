@@ -236,9 +236,7 @@ def check_plot_file(path: Path, *endings: str) -> None:
 @contextmanager
 def closing(evaluator: protocol.Evaluator) -> Iterator[None]:
     """Stops the evaluator's processes at the end, if it has any."""
-    from graphsearch.evaluators import protocol
-
     try:
         yield
     finally:
-        protocol.close(evaluator)
+        evaluator.close()

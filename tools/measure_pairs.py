@@ -23,7 +23,7 @@ import numpy as np
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.factory import EvaluatorSpec, create
-from graphsearch.evaluators.protocol import Evaluator, close
+from graphsearch.evaluators.protocol import Evaluator
 
 BATCH = 8
 
@@ -68,7 +68,7 @@ def pairs(names: Sequence[str], rows: Sequence[dict[str, Any]], evaluations: int
         try:
             hits, errors = measured(evaluator, rows, evaluations)
         finally:
-            close(evaluator)
+            evaluator.close()
         yield Row(policy, value, hits, errors, time.monotonic() - began)
 
 

@@ -22,7 +22,7 @@ import chess
 
 from ..errors import GraphSearchError, InvalidParameterError
 from ..evaluators.factory import create
-from ..evaluators.protocol import Evaluator, close
+from ..evaluators.protocol import Evaluator
 from ..store.store import Store
 from ..store.tables import games
 from . import queue, rows
@@ -174,7 +174,7 @@ def build(
             return build_at(path, config, started, desk, limits, stop, on_progress)
     finally:
         if evaluator is None:
-            close(made)
+            made.close()
     from .workers.desk import WorkerDesk
 
     crew = WorkerDesk(

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from ..errors import EvaluatorError
 from ..record.provenance import EvaluatorIdentity
-from .kinds import EXTERNAL
-from .protocol import Evaluation, PositionBatch
+from .protocol import Evaluation, Evaluator, PositionBatch
 
 
-class AbsentEvaluator:
+class AbsentEvaluator(Evaluator):
     """Stands for the evaluator that a file is bound to, where nothing is to be evaluated."""
-
-    kernel_kind = EXTERNAL
-    temperature = 1.0
 
     def __init__(self, identity: EvaluatorIdentity) -> None:
         self.identity = identity

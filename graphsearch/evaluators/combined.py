@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from ..record.provenance import EvaluatorIdentity, Option
-from .kinds import EXTERNAL
-from .protocol import Evaluation, Evaluator, PositionBatch, close
+from .protocol import Evaluation, Evaluator, PositionBatch
 
 KIND = "policy+value"
 SHOWN_HEX = 16  # digits of each part's digest in the options; the digest is that of both in full
 
 
-class CombinedEvaluator:
+class CombinedEvaluator(Evaluator):
     """P of one evaluator and V of another, asked at the same time.
 
     Attributes:
       policy, value: the two parts.
       identity: that of both: `policy.kind`, `policy.digest`, `policy.OPTION`, ... `value.kind`, ...
     """
-
-    kernel_kind = EXTERNAL
-    temperature = 1.0
 
     def __init__(self, policy: Evaluator, value: Evaluator) -> None:
         self.policy = policy
@@ -32,13 +27,13 @@ class CombinedEvaluator:
         both = policy.identity.digest + "+" + value.identity.digest
         digest = hashlib.sha256(both.encode()).hexdigest()
         self.identity = EvaluatorIdentity(KIND, digest, options, value.identity.mapping)
+        self.notes = (*policy.notes, *value.notes)
         self._thread = ThreadPoolExecutor(1, "graphsearch-value")
 
     @property
-    def notes(self) -> Iterator[str]:
-        """What to know about both: lines for a person."""
-        for part in (self.policy, self.value):
-            yield from getattr(part, "notes", ())
+    def calls_kernels(self) -> bool:
+        """Whether one of the two does."""
+        return self.policy.calls_kernels or self.value.calls_kernels
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
         """Returns the WDL of one and the priors of the other.
@@ -57,8 +52,8 @@ class CombinedEvaluator:
     def close(self) -> None:
         """Ends both."""
         self._thread.shutdown()
-        close(self.policy)
-        close(self.value)
+        self.policy.close()
+        self.value.close()
 
 
 def _parts(role: str, identity: EvaluatorIdentity) -> dict[str, Option]:

@@ -21,7 +21,7 @@ from .builtin.layout import VERIFICATIONS, VERIFY_DEPTH
 from .combined import CombinedEvaluator
 from .lc0.evaluator import DEFAULT_TEMPERATURE, Lc0Evaluator
 from .pool.evaluator import LOCAL, check_place, pooled, threads_per_worker
-from .protocol import Evaluator, close
+from .protocol import Evaluator
 from .tablebase import Syzygy, TablebaseEvaluator
 from .uci.evaluator import UciEvaluator
 from .uci.settings import OWN as UCI_OPTIONS
@@ -139,7 +139,7 @@ def _made(spec: EvaluatorSpec) -> Evaluator:
     try:
         return CombinedEvaluator(policy, _part(parts[VALUE], shares[VALUE], VALUE))
     except BaseException:
-        close(policy)
+        policy.close()
         raise
 
 

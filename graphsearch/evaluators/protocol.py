@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,6 +16,7 @@ from ..position.board import POSITION_WORDS, decode_move, encode_move, legal_mov
 from ..record.provenance import EvaluatorIdentity
 from .kinds import EXTERNAL
 
+NO_WEIGHTS: NDArray[np.int64] = np.zeros(1, np.int64)  # of an evaluator that is no kernel, or has none
 SUM_TOLERANCE = 1e-3  # WDL and priors may miss 1 by this much; they are normalised
 
 
@@ -78,23 +80,30 @@ class Evaluation:
 class Evaluator(Protocol):
     """Anything that evaluates positions by themselves, without history or search state.
 
-    An evaluator whose `kernel_kind` is not EXTERNAL runs inside the search loop, with its weights in
-    `weights`. An evaluator that holds processes or files has a method `close`. Its `notes`, if any, are lines
-    for a person.
+    A class that names it as its base inherits the defaults below: then `identity` and `evaluate` are enough.
+
+    Attributes:
+      identity: what makes its answers the same as another's.
+      kernel_kind: where it runs, one of `kinds`. One that is not EXTERNAL runs inside the search loop.
+      temperature: policy temperature that a kernel still has to apply, 1 for none.
+      weights: what its kernel reads, `int64[...]`.
+      notes: what to know about it: lines for a person.
+      hits: positions that endgame tablebases have answered so far.
     """
 
-    @property
-    def identity(self) -> EvaluatorIdentity:
-        """The evaluator's identity: two evaluators of one identity give the same answers."""
+    identity: EvaluatorIdentity
+    kernel_kind: int = EXTERNAL
+    temperature: float = 1.0
+    weights: NDArray[np.int64] = NO_WEIGHTS
+    notes: tuple[str, ...] = ()
+    hits: int = 0
 
     @property
-    def kernel_kind(self) -> int:
-        """One of `kernels.kinds`."""
+    def calls_kernels(self) -> bool:
+        """Whether it is one of the kernels, or has one as a part in this process."""
+        return self.kernel_kind != EXTERNAL
 
-    @property
-    def temperature(self) -> float:
-        """Policy temperature that a kernel still has to apply; 1: none."""
-
+    @abstractmethod
     def evaluate(self, batch: PositionBatch) -> Evaluation:
         """Returns WDL and priors of every position.
 
@@ -102,18 +111,13 @@ class Evaluator(Protocol):
           EvaluatorError: if the evaluator fails.
         """
 
+    def best_moves(self, board: chess.Board) -> list[chess.Move] | None:
+        """Returns the moves that tablebases call best, None if there are none or they do not know."""
+        return None
 
-def close(evaluator: Evaluator) -> None:
-    """Ends the processes and closes the files of an evaluator, if it has any."""
-    ending = getattr(evaluator, "close", None)
-    if ending is not None:
-        ending()
-
-
-def calls_kernels(evaluator: Evaluator) -> bool:
-    """Returns whether an evaluator is one of the kernels, or has one as a part in this process."""
-    parts = (getattr(evaluator, name, None) for name in ("inner", "policy", "value"))
-    return any(part is not None and part.kernel_kind != EXTERNAL for part in (evaluator, *parts))
+    def close(self) -> None:
+        """Ends its processes and closes its files, if it has any. A second call does nothing."""
+        return
 
 
 def checked(batch: PositionBatch, evaluation: Evaluation) -> Evaluation:

@@ -11,8 +11,7 @@ import numpy as np
 
 from ..errors import EvaluatorError
 from ..record.provenance import EvaluatorIdentity
-from .kinds import EXTERNAL
-from .protocol import Evaluation, PositionBatch
+from .protocol import Evaluation, Evaluator, PositionBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +25,11 @@ class TableEntry:
     priors: Mapping[str, float]
 
 
-class TableEvaluator:
+class TableEvaluator(Evaluator):
     """Looks positions up by their EPD (FEN without clocks); `default` answers for all others.
 
     `asked` lists the EPD of every position in the order of evaluation.
     """
-
-    kernel_kind = EXTERNAL
-    temperature = 1.0
 
     def __init__(self, entries: Mapping[str, TableEntry], default: TableEntry | None = None) -> None:
         self._entries = dict(entries)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import chess
@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import EvaluatorError
 from ..position.board import unpack
-from ..record.provenance import EvaluatorIdentity
-from .kinds import EXTERNAL
-from .protocol import Evaluation, Evaluator, PositionBatch, close
+from .protocol import Evaluation, Evaluator, PositionBatch
 
 WIN, LOSS = 2, -2  # of WDL tables; a cursed win (1) and a blessed loss (-1) are draws by the 50-move rule
 MAX_CLOCK = 100  # plies without capture or pawn move that make a draw
@@ -141,7 +139,7 @@ class Syzygy:
         self._tables.close()
 
 
-class TablebaseEvaluator:
+class TablebaseEvaluator(Evaluator):
     """An evaluator that asks tables first: for positions with clock 0, and for draws, which no clock undoes.
 
     Their answer is a proof: V and both bounds are the exact result, P is equal for all moves, and a search
@@ -152,23 +150,17 @@ class TablebaseEvaluator:
       hits: positions that tables have answered.
     """
 
-    kernel_kind = EXTERNAL
-    temperature = 1.0
-
     def __init__(self, inner: Evaluator, tables: Syzygy) -> None:
         self.inner = inner
         self.tables = tables
+        self.identity = inner.identity
+        self.notes = inner.notes
         self.hits = 0
 
     @property
-    def identity(self) -> EvaluatorIdentity:
-        """That of the evaluator behind the tables."""
-        return self.inner.identity
-
-    @property
-    def notes(self) -> Iterable[str]:
-        """What to know about the evaluator behind the tables: lines for a person."""
-        return getattr(self.inner, "notes", ())
+    def calls_kernels(self) -> bool:
+        """Whether the evaluator behind the tables does."""
+        return self.inner.calls_kernels
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
         """Returns the exact result of what tables know, and WDL and priors of the rest.
@@ -216,4 +208,4 @@ class TablebaseEvaluator:
     def close(self) -> None:
         """Closes the tables, and the evaluator behind them."""
         self.tables.close()
-        close(self.inner)
+        self.inner.close()

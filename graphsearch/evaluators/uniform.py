@@ -6,14 +6,13 @@ import numpy as np
 
 from ..record.provenance import EvaluatorIdentity
 from .kinds import UNIFORM
-from .protocol import Evaluation, PositionBatch
+from .protocol import Evaluation, Evaluator, PositionBatch
 
 
-class UniformEvaluator:
+class UniformEvaluator(Evaluator):
     """Calls every position win, draw or loss with 1/3 each, and every move equally good."""
 
     kernel_kind = UNIFORM
-    temperature = 1.0
     identity = EvaluatorIdentity("uniform")
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:

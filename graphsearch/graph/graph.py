@@ -16,7 +16,7 @@ from ..errors import CapacityError, CorruptRecordError, StoreError
 from ..evaluators.absent import AbsentEvaluator
 from ..evaluators.builtin.evaluator import BuiltinEvaluator
 from ..evaluators.factory import EvaluatorSpec, create
-from ..evaluators.protocol import Evaluator, close
+from ..evaluators.protocol import Evaluator
 from ..position.board import fen_of, key_of
 from ..record.node import NodeRecord
 from ..record.provenance import UNBOUND
@@ -103,7 +103,7 @@ class Graph:
             try:
                 graph = cls._opened(path, made, ram_bytes)
             except BaseException:
-                close(made)
+                made.close()
                 raise
             graph._owns_evaluator = True
             return graph
@@ -424,7 +424,7 @@ class Graph:
         """Closes the file as it is, and the evaluator if it is the graph's own."""
         if self._owns_evaluator:
             self._owns_evaluator = False
-            close(self.evaluator)
+            self.evaluator.close()
         if self.store is None:
             return
         store, self.store = self.store, None

@@ -91,8 +91,7 @@ def analyze(
 
 def moves_of_tables(graph: Graph, board: chess.Board) -> list[chess.Move]:
     """Returns the best moves of a position that the evaluator's tablebases know; nothing if they do not."""
-    best_moves = getattr(graph.evaluator, "best_moves", None)
-    return best_moves(board) or [] if best_moves else []
+    return graph.evaluator.best_moves(board) or []
 
 
 class _Session:

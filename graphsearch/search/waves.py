@@ -43,8 +43,6 @@ QUIET_EVERY = (
     64  # overlapped waves before one after which nothing is in flight: then memory can be put in order
 )
 
-NO_WEIGHTS = np.zeros(1, np.int64)
-
 
 @dataclass(frozen=True, slots=True)
 class _Flying:
@@ -168,7 +166,6 @@ class WaveRunner:
     def _slice(self, visits: int, evaluations: int) -> None:
         """Runs a slice of waves inside the kernels, as many as take some 30 ms."""
         evaluator, pager = self._graph.evaluator, self._graph.pager
-        weights = getattr(evaluator, "weights", NO_WEIGHTS)
         self.make_room(self._waves_per_slice)
         left = np.array([visits, evaluations, self._waves_per_slice], np.int64)
         batch = min(self._batch, self.most_leaves)
@@ -180,7 +177,7 @@ class WaveRunner:
             self._nothing,
             pager.filter(),
             self._root,
-            weights,
+            evaluator.weights,
             evaluator.kernel_kind,
             self._evaluator,
             batch,
@@ -296,10 +293,9 @@ class WaveRunner:
 
     def _by_kernel(self, w: wave.WaveArrays, leaves: int) -> None:
         evaluator = self._graph.evaluator
-        weights = getattr(evaluator, "weights", NO_WEIGHTS)
         kind, temperature = evaluator.kernel_kind, float(self._arena.arrays.floats[layout.TEMPERATURE])
         begin = time.monotonic()
-        waves_kernel.evaluate(self._arena.tables, w, weights, kind, temperature)
+        waves_kernel.evaluate(self._arena.tables, w, evaluator.weights, kind, temperature)
         self.answered = leaves, time.monotonic() - begin
 
     def _by_call(self, w: wave.WaveArrays, leaves: int) -> None:

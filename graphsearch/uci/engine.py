@@ -387,7 +387,7 @@ def _report(graph: Graph, answer: Answer, progress: Progress) -> Report:
         time.monotonic() - answer.began,
         progress.visits_per_s,
         min(1000, used),
-        int(getattr(graph.evaluator, "hits", 0)),
+        graph.evaluator.hits,
     )
 
 

@@ -18,7 +18,7 @@ from ..errors import GraphSearchError, StoreError, StoreLockedError
 from ..evaluators.factory import create
 from ..evaluators.kinds import EXTERNAL
 from ..evaluators.pool.evaluator import PooledEvaluator
-from ..evaluators.protocol import Evaluator, PositionBatch, calls_kernels, close
+from ..evaluators.protocol import Evaluator, PositionBatch
 from ..evaluators.uniform import UniformEvaluator
 from ..record.provenance import EvaluatorIdentity
 from ..search.params import Limits, SearchParams
@@ -94,8 +94,8 @@ class Memory:
                 f"{_text(error)}. Until an option is set right the built-in evaluator plays, in memory only"
             )
             evaluator, self.is_substitute = create("builtin"), True
-        for note in getattr(evaluator, "notes", ()):
-            self._writer.info(str(note))
+        for note in evaluator.notes:
+            self._writer.info(note)
         return evaluator
 
     def _open(self, settings: Settings, evaluator: Evaluator) -> Graph | None:
@@ -143,7 +143,7 @@ class Memory:
             for _ in range(1 + filed):  # the second time what was saved is loaded
                 with Graph.open(path, evaluator=trial) as graph:
                     analyze(graph, _repeated(), Limits(visits=40), params)
-        if is_outside and (isinstance(evaluator, PooledEvaluator) or calls_kernels(evaluator)):
+        if is_outside and (isinstance(evaluator, PooledEvaluator) or evaluator.calls_kernels):
             with suppress(*FAILURES):  # a search will say what is wrong
                 evaluator.evaluate(PositionBatch.from_boards([chess.Board()]))
         if filed:
@@ -185,7 +185,7 @@ class Memory:
         if graph is not None:
             self._close(graph)
         if evaluator is not None:
-            close(evaluator)
+            evaluator.close()
 
     def _close(self, graph: Graph) -> None:
         try:

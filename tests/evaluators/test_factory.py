@@ -22,7 +22,7 @@ from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
 from graphsearch.evaluators.combined import CombinedEvaluator
 from graphsearch.evaluators.factory import EvaluatorSpec, check, create, parse_options
 from graphsearch.evaluators.pool.evaluator import PooledEvaluator
-from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.evaluators.table import TableEntry, TableEvaluator
 from graphsearch.evaluators.uniform import UniformEvaluator
 
@@ -191,11 +191,9 @@ def test_the_identity_names_both_parts(tmp_path: Path) -> None:
     Graph.open(path, evaluator=spec).close()
 
 
-class Meeting:
+class Meeting(Evaluator):
     """An evaluator that answers only when another is asked at the same time."""
 
-    kernel_kind = 0
-    temperature = 1.0
     identity = UniformEvaluator.identity
 
     def __init__(self, barrier: threading.Barrier, error: str = "") -> None:

@@ -8,14 +8,13 @@ from pathlib import Path
 import chess
 import numpy as np
 
-from graphsearch.evaluators.kinds import EXTERNAL
-from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.record.provenance import EvaluatorIdentity
 
 from .reference import hashed_answer
 
 
-class CountingEvaluator:
+class CountingEvaluator(Evaluator):
     """Arbitrary but fixed answers for each name; `hash` answers as `HashEvaluator`.
 
     Attributes:
@@ -23,9 +22,6 @@ class CountingEvaluator:
       fail_after: positions after which it fails, None for never.
       log: a file that gets them too, for a process that is killed.
     """
-
-    kernel_kind = EXTERNAL
-    temperature = 1.0
 
     def __init__(self, name: str = "hash", *, fail_after: int | None = None, log: Path | None = None) -> None:
         self.identity = EvaluatorIdentity(name)

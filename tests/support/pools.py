@@ -15,8 +15,7 @@ from pathlib import Path
 import chess
 
 from graphsearch.errors import EvaluatorError
-from graphsearch.evaluators.kinds import EXTERNAL
-from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.record.provenance import EvaluatorIdentity
 from tests.conftest import ROOT
 from tests.support.reference import HashEvaluator
@@ -57,11 +56,9 @@ class Oracle:
         return LoggedEvaluator(self)
 
 
-class LoggedEvaluator:
+class LoggedEvaluator(Evaluator):
     """What `Oracle` makes."""
 
-    kernel_kind = EXTERNAL
-    temperature = 1.0
     notes = ("a note",)
 
     def __init__(self, oracle: Oracle) -> None:

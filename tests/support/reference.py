@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 import chess
 import numpy as np
 
-from graphsearch.evaluators.kinds import EXTERNAL
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.position.board import DEAD, NOT_TERMINAL, STALEMATE, key_of, legal_moves, terminal_kind
 from graphsearch.record.bounds import (
@@ -33,11 +32,9 @@ from graphsearch.record.provenance import EvaluatorIdentity
 from graphsearch.search.params import SearchParams
 
 
-class HashEvaluator:
+class HashEvaluator(Evaluator):
     """Arbitrary but fixed answers: V, D and priors from a hash of the position."""
 
-    kernel_kind = EXTERNAL
-    temperature = 1.0
     identity = EvaluatorIdentity("hash")
 
     def __init__(self) -> None:

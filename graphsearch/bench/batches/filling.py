@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import chess
 
 from ...evaluators.kinds import UNIFORM
+from ...evaluators.protocol import NO_WEIGHTS
 from ...graph import arena_kernel
 from ...graph.arena import Arena
 from ...graph.graph import Graph
@@ -26,7 +27,7 @@ from ...search import waves_kernel
 from ...search.loop import UNLIMITED, analyze
 from ...search.params import Limits, SearchParams
 from ...search.settings import set_params
-from ...search.waves import BYTES_PER_LEAF, FIRST_EVALUATOR, NO_WEIGHTS, WaveRunner
+from ...search.waves import BYTES_PER_LEAF, FIRST_EVALUATOR, WaveRunner
 from .plan import Effort
 
 MOST_VISITS = 100  # for each evaluation: where the game tree ends, only visits are left

@@ -15,8 +15,7 @@ import chess
 import numpy as np
 
 from ...errors import GraphSearchError
-from ...evaluators.kinds import EXTERNAL
-from ...evaluators.protocol import Evaluation, PositionBatch
+from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from ...evaluators.uniform import UniformEvaluator
 from ...graph.graph import Graph
 from ...search.loop import analyze
@@ -121,15 +120,13 @@ def rounds_per_us() -> float:
     return _ROUNDS / (1e6 * min(seconds))  # the least disturbed one
 
 
-class SlowEvaluator:
+class SlowEvaluator(Evaluator):
     """Answers like `uniform`, from outside the kernels, and keeps one core busy for some time a position.
 
     Attributes:
       seconds, positions: what it took so far, and for how many.
     """
 
-    kernel_kind = EXTERNAL
-    temperature = 1.0
     identity = UniformEvaluator.identity
 
     def __init__(self, rounds: int) -> None:

@@ -10,44 +10,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import EvaluatorError
-from ...evaluators.kinds import EXTERNAL
 from ...evaluators.pool.throughput import Throughput
 from ...evaluators.pool.worker import compiling_alone
-from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch, checked, close
-from ...record.provenance import EvaluatorIdentity
+from ...evaluators.protocol import Evaluation, Evaluator, PositionBatch, checked
 from ...workers.child import Pipe
 from .messages import Answers, Ask, Catchup, GiveBack, News, Publish
 
 PIECE_SECONDS = 2.0  # of evaluations until they are published: what is lost with a worker, and waited for
 
 
-class SharedEvaluator:
+class SharedEvaluator(Evaluator):
     """An evaluator whose positions several processes share.
 
     Attributes:
       paid: positions that were evaluated here.
     """
 
-    kernel_kind = EXTERNAL
-    temperature = 1.0  # `inner` applies it
-
     def __init__(self, inner: Evaluator, ledger: Pipe) -> None:
         self.inner = inner
+        self.identity = inner.identity
+        self.notes = inner.notes
         self.paid = 0
         self._ledger = ledger
         self._throughput = Throughput()
         self._speaking = threading.Lock()
 
     @property
-    def identity(self) -> EvaluatorIdentity:
-        """That of the evaluator itself."""
-        return self.inner.identity
+    def calls_kernels(self) -> bool:
+        """Whether the evaluator itself does."""
+        return self.inner.calls_kernels
 
     def best_moves(self, board: chess.Board) -> list[chess.Move] | None:
         """Returns the moves that tablebases call best, None if there are none or they do not know."""
-        best_moves = getattr(self.inner, "best_moves", None)
-        found: list[chess.Move] | None = best_moves(board) if best_moves else None
-        return found
+        return self.inner.best_moves(board)
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
         """Returns WDL and priors of every position, by whichever worker evaluated it.
@@ -69,7 +64,7 @@ class SharedEvaluator:
 
     def close(self) -> None:
         """Ends the evaluator itself."""
-        close(self.inner)
+        self.inner.close()
 
     # ---------------------------------------------------------- the ledger
     def _ask(self, words: NDArray[np.uint64], waits: bool) -> Answers:

@@ -13,7 +13,6 @@ import chess
 from ...errors import GraphSearchError, InvalidPositionError
 from ...evaluators.kinds import EXTERNAL
 from ...evaluators.pool.worker import Make, compiled_once
-from ...evaluators.protocol import close
 from ...evaluators.uniform import UniformEvaluator
 from ...graph import arena_kernel
 from ...graph.graph import Graph
@@ -52,8 +51,7 @@ def work(setup: Setup, tasks: Pipe, ledger: Pipe, records: Pipe) -> None:
     """Works until it is told to leave; the process's main function."""
     try:
         evaluator = setup.make()
-        notes = tuple(getattr(evaluator, "notes", ()))
-        ready = Ready(own_place(), evaluator.identity.as_json(), notes)
+        ready = Ready(own_place(), evaluator.identity.as_json(), evaluator.notes)
     except BaseException as error:  # SystemExit too: the reason must get through
         tasks.send(failure_of(error))
         return
@@ -61,7 +59,7 @@ def work(setup: Setup, tasks: Pipe, ledger: Pipe, records: Pipe) -> None:
         tasks.send(ready)
         _Worker(setup, tasks, records, SharedEvaluator(evaluator, ledger)).run()
     finally:
-        close(evaluator)
+        evaluator.close()
 
 
 class _Worker:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...record.provenance import EvaluatorIdentity, Option
 from ..kinds import BUILTIN
-from ..protocol import Evaluation, PositionBatch, tempered
+from ..protocol import Evaluation, Evaluator, PositionBatch, tempered
 from .layout import FITTED_COUNT, VERIFY_DEPTH
 from .weights import load_weights, with_depth
 
@@ -21,7 +21,7 @@ REVISION = 1
 MAPPING = "builtin-wdl"
 
 
-class BuiltinEvaluator:
+class BuiltinEvaluator(Evaluator):
     """V from a fitted tapered evaluation after quiescence, P from a fitted move model.
 
     Attributes:

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from ...errors import EvaluatorError
 from ...record.provenance import EvaluatorIdentity
-from ..kinds import EXTERNAL
-from ..protocol import Evaluation, PositionBatch
+from ..protocol import Evaluation, Evaluator, PositionBatch
 from .planes import HISTORY_FILL, input_planes
 from .policy import priors
 from .session import AUTO, Names, Session
@@ -23,7 +22,7 @@ MOST_AT_ONCE = 1024  # positions in one run: 29 MB of planes; more do not run fa
 ONNX_SUFFIX = ".onnx"
 
 
-class Lc0Evaluator:
+class Lc0Evaluator(Evaluator):
     """V and P of a network of Leela Chess Zero.
 
     A network with a WDL head says V as it is; of one that knows Q only, V has no draws. P is the softmax of
@@ -36,9 +35,6 @@ class Lc0Evaluator:
       session: the loaded model; `session.device` says where it runs.
       notes: what to know about that: lines for a person.
     """
-
-    kernel_kind = EXTERNAL
-    temperature = 1.0  # the priors have their temperature already
 
     def __init__(
         self,

@@ -8,8 +8,7 @@ import weakref
 from ...errors import EvaluatorError, InvalidParameterError
 from ...record.provenance import EvaluatorIdentity
 from ...workers.process import cores_per_worker
-from ..kinds import EXTERNAL
-from ..protocol import Evaluation, PositionBatch
+from ..protocol import Evaluation, Evaluator, PositionBatch
 from .dispatch import Dispatcher, Site
 from .local import LocalSite
 from .worker import Make
@@ -18,7 +17,7 @@ LOCAL, RAY = "local", "ray"
 MOST_WORKERS = 1024
 
 
-class PooledEvaluator:
+class PooledEvaluator(Evaluator):
     """Evaluates with several workers at once; answers, identity and errors are those of one evaluator.
 
     A batch is split into parts, which go to whoever is free. A worker that dies, or hangs, is replaced, and
@@ -28,9 +27,6 @@ class PooledEvaluator:
       identity: of the evaluator that the workers have; all have the same.
       notes: what it has to say to a person.
     """
-
-    kernel_kind = EXTERNAL
-    temperature = 1.0  # the workers have applied it
 
     def __init__(
         self, make: Make, *, workers: int, pool: str = LOCAL, timeout: float | None = None, cpus: int = 1

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...workers.child import Pipe
 from ...workers.messages import Failure, Leave, Ready, failure_of, own_place
-from ..protocol import Evaluator, PositionBatch, calls_kernels, close
+from ..protocol import Evaluator, PositionBatch
 
 Make = Callable[[], Evaluator]
 
@@ -54,7 +54,7 @@ class Worker:
     def greet(self) -> Ready | Failure:
         """Makes the evaluator, and says which it is."""
         try:
-            notes = tuple(getattr(self._ready(), "notes", ()))
+            notes = self._ready().notes
         except BaseException as error:  # SystemExit too: the caller must not end for it
             return failure_of(error, self._place)
         return Ready(self._place, self._identity, notes)
@@ -77,7 +77,7 @@ class Worker:
     def leave(self) -> None:
         """Closes an evaluator that can be closed."""
         if self._evaluator is not None:
-            close(self._evaluator)
+            self._evaluator.close()
 
     def _ready(self) -> Evaluator:
         if self._evaluator is None:
@@ -100,7 +100,7 @@ def writable(part: PositionBatch) -> PositionBatch:
 
 def compiling_alone(evaluator: Evaluator) -> AbstractContextManager[None]:
     """Lets one process of a machine at a time evaluate, until the evaluator's kernels are compiled."""
-    return compiled_once(f"pool-{evaluator.identity.kind}") if calls_kernels(evaluator) else nullcontext()
+    return compiled_once(f"pool-{evaluator.identity.kind}") if evaluator.calls_kernels else nullcontext()
 
 
 @contextmanager

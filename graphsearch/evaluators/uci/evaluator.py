@@ -12,8 +12,7 @@ import numpy as np
 
 from ...errors import InvalidParameterError
 from ...record.provenance import EvaluatorIdentity
-from ..kinds import EXTERNAL
-from ..protocol import Evaluation, PositionBatch
+from ..protocol import Evaluation, Evaluator, PositionBatch
 from .program import file_digest, find_program, interpreter_of, named_file
 from .scores import WIN_CP, WIN_SCALE
 from .settings import UciSettings, engine_options, read_options
@@ -37,7 +36,7 @@ CP_WDL = f"cp-logistic-{WIN_CP:g}-{WIN_SCALE:g}"
 POLICY = "policy-lichess-cp"
 
 
-class UciEvaluator:
+class UciEvaluator(Evaluator):
     """V and P of any engine that speaks UCI.
 
     V is the last exact score of a search with one line, as WDL: the engine's own if it has the option
@@ -49,9 +48,6 @@ class UciEvaluator:
       settings: how the engine is asked.
       program: what is run.
     """
-
-    kernel_kind = EXTERNAL
-    temperature = 1.0  # the priors have their temperature already
 
     def __init__(
         self,

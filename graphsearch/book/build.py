@@ -200,7 +200,15 @@ def build_at(
         timer.start()
     try:
         with Store.open(path, read_only=True) as tables:
-            building = _Build(tables, config, started, desk, limits, stop, on_progress)
+            building = _Build(
+                tables=tables,
+                config=config,
+                started=started,
+                desk=desk,
+                limits=limits,
+                stop=stop,
+                on_progress=on_progress,
+            )
             building.out_of_time = out_of_time
             return building.run()
     finally:
@@ -494,18 +502,18 @@ class _Build:
         counts = self._counts
         self._on_progress(
             BuildProgress(
-                stage,
-                seconds,
-                counts.searched,
-                self.growth.added,
-                counts.visits,
-                counts.evaluations,
-                self._size(),
-                self._leaves(),
-                self.requests.waiting,
-                self._now,
-                self._now_ply,
-                self._left(seconds),
+                stage=stage,
+                seconds=seconds,
+                searched=counts.searched,
+                added=self.growth.added,
+                visits=counts.visits,
+                evaluations=counts.evaluations,
+                positions=self._size(),
+                leaves=self._leaves(),
+                waiting=self.requests.waiting,
+                line=self._now,
+                ply=self._now_ply,
+                left=self._left(seconds),
             )
         )
 
@@ -528,17 +536,17 @@ class _Build:
     def _report(self, ended: str) -> BuildReport:
         counts = self._counts
         return BuildReport(
-            self._config.name,
-            ended,
-            self._size(),
-            self._leaves(),
-            counts.searched,
-            self.growth.added,
-            counts.visits,
-            counts.evaluations,
-            time.monotonic() - self._began,
-            tuple(counts.failed.items()),
-            tuple(self._root_value(key) for key in self.tree.roots),
+            book=self._config.name,
+            ended=ended,
+            positions=self._size(),
+            leaves=self._leaves(),
+            searched=counts.searched,
+            added=self.growth.added,
+            visits=counts.visits,
+            evaluations=counts.evaluations,
+            seconds=time.monotonic() - self._began,
+            failed=tuple(counts.failed.items()),
+            roots=tuple(self._root_value(key) for key in self.tree.roots),
         )
 
     def _root_value(self, key: str) -> RootValue:

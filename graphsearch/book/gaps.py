@@ -133,7 +133,7 @@ class _Searcher:
         position = self._shape.positions[number]
         own = self._shape.is_own(position.turn)
         if own and position.state == LEAF:
-            return [Gap(number, None, None, reach, None, 0)]
+            return [Gap(position=number, reply=None, san=None, reach=reach, p=None, games=0)]
         if (own and self._shape.side != BOTH) or position.state != OPEN:
             return []
         max_ply = self._rulings.max_ply
@@ -151,7 +151,9 @@ class _Searcher:
             name, games = move.uci(), counts.get(move.uci(), 0)
             if name not in left_out and ((p or 0.0) >= self._min_p or games >= self._min_games):
                 likely = reach * share(counts, name, p)
-                gaps.append(Gap(number, name, board.san(move), likely, p, games))
+                gaps.append(
+                    Gap(position=number, reply=name, san=board.san(move), reach=likely, p=p, games=games)
+                )
         return gaps
 
     def _replies(self, board: chess.Board) -> list[tuple[chess.Move, float | None]]:

@@ -55,7 +55,18 @@ def candidates(
         taken = position.moves.get(move.move) if position else None
         value = tree.value_of(position, taken) if position and taken else move.q
         rule = taken.rule if taken else ""
-        found.append(Candidate(move.move, "", move.p, move.n, move.q, value, games.get(move.move, 0), rule))
+        found.append(
+            Candidate(
+                move=move.move,
+                san="",
+                p=move.p,
+                n=move.n,
+                q=move.q,
+                value=value,
+                games=games.get(move.move, 0),
+                rule=rule,
+            )
+        )
     return found
 
 
@@ -198,13 +209,20 @@ class Growth:
         child = self.add(board, position.ply + 1)
         board.pop()
         taken = BookMove(
-            found.move, san, child.key, verdict.rule, found.p, found.n, found.q, verdict.loss, found.games,
-            self._since,
-        )  # fmt: skip
+            move=found.move,
+            san=san,
+            child=child.key,
+            rule=verdict.rule,
+            p=found.p,
+            n=found.n,
+            q=found.q,
+            loss=verdict.loss,
+            games=found.games,
+            since=self._since,
+        )
         self._tree.link(position, taken)
-        self._tree.unsettled.add(
-            position.key
-        )  # where the child is known, its value is another than the edge's
+        # where the child is known, its value is another than the edge's
+        self._tree.unsettled.add(position.key)
 
     def _note_outside(self, position: Position, known: Sequence[Known], record: NodeRecord) -> None:
         """Keeps the value of what stays outside the book, so that no line looks better than it is."""

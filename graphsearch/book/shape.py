@@ -162,7 +162,17 @@ def read_shape(store: Store, name: str) -> Shape:
         places = {columns[0]: (number, columns[2]) for number, columns in enumerate(found)}
         edges = _edges(store, book, places)
         positions = [
-            Position(key, fen, ply, state, value, outside, move, priority, tuple(edges[key]))
+            Position(
+                key=key,
+                fen=fen,
+                ply=ply,
+                state=state,
+                value=value,
+                outside=outside,
+                outside_move=move,
+                priority=priority,
+                edges=tuple(edges[key]),
+            )
             for key, fen, ply, state, value, outside, move, priority in found
         ]
         rows = store.connection.execute("SELECT key FROM book_root WHERE book = ?", (book,))
@@ -182,5 +192,5 @@ def _edges(store: Store, book: int, places: dict[str, tuple[int, int]]) -> dict[
         if above is not None:
             number = None if below is None else below[0]
             forward = below is not None and below[1] > above[1]
-            found[key].append(Edge(move, san, number, p, value, forward))
+            found[key].append(Edge(move=move, san=san, child=number, p=p, value=value, forward=forward))
     return found

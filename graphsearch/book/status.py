@@ -136,20 +136,20 @@ def _status(store: Store, book: BookRow) -> Status:
     leases = [LeaseRow(*row) for row in ask(query, (book.id, now()))]
     moves = ask("SELECT count(*) FROM book_move WHERE book = ?", (book.id,)).fetchone()[0]
     return Status(
-        book.name,
-        book.side,
-        book.created,
-        book.updated,
-        sum(row.open for row in plies),
-        sum(row.leaf for row in plies),
-        sum(row.end for row in plies),
-        apart,
-        moves,
-        tuple(_roots(store, book.id)),
-        tuple(plies),
-        tuple(runs),
-        queue,
-        tuple(leases),
+        name=book.name,
+        side=book.side,
+        created=book.created,
+        updated=book.updated,
+        open=sum(row.open for row in plies),
+        leaf=sum(row.leaf for row in plies),
+        end=sum(row.end for row in plies),
+        apart=apart,
+        moves=moves,
+        roots=tuple(_roots(store, book.id)),
+        plies=tuple(plies),
+        runs=tuple(runs),
+        queue=queue,
+        leases=tuple(leases),
     )
 
 

@@ -229,7 +229,9 @@ def _place(shape: Shape, number: int, way: Way, move: str | None = None, san: st
     position = shape.positions[number]
     shown = way.plus(move, san) if move and san else way
     root = shape.positions[way.root].fen
-    return Place(position.fen, position.ply, move, root, way.moves, shape.text(shown))
+    return Place(
+        position=position.fen, ply=position.ply, move=move, root=root, moves=way.moves, line=shape.text(shown)
+    )
 
 
 def _leaves(shape: Shape, top: int) -> Todo:
@@ -272,16 +274,16 @@ def _bottlenecks(shape: Shape, change: float, top: int) -> Todo:
 def _verdict(shape: Shape, row: Bottleneck, parents: dict[int, tuple[int, Any]]) -> Verdict:
     fen = shape.positions[row.root].fen
     return Verdict(
-        fen,
-        row.best.move,
-        numbered(fen, [row.best.san]),
-        row.best.value,
-        row.rival.move,
-        numbered(fen, [row.rival.san or _san(fen, row.rival.move)]),
-        row.rival.value,
-        row.rival.outside,
-        row.total,
-        tuple(_changed(shape, change, parents) for change in row.changes),
+        root=fen,
+        best=row.best.move,
+        best_san=numbered(fen, [row.best.san]),
+        best_value=row.best.value,
+        rival=row.rival.move,
+        rival_san=numbered(fen, [row.rival.san or _san(fen, row.rival.move)]),
+        rival_value=row.rival.value,
+        outside=row.rival.outside,
+        change=row.total,
+        leaves=tuple(_changed(shape, change, parents) for change in row.changes),
     )
 
 

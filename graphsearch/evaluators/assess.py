@@ -73,9 +73,11 @@ def _assess_some(evaluator: Evaluator, boards: Sequence[chess.Board]) -> Iterato
         p = found.priors[batch.offsets[row] : batch.offsets[row + 1]]
         pairs = sorted(zip((m.uci() for m in moves), p.tolist(), strict=True), key=lambda pair: -pair[1])
         wdl = WDL(*found.wdl[row].tolist())
-        yield Assessment(fen_of(board), wdl, wdl.q, cp_from_q(wdl.q), dict(pairs), kind)
+        yield Assessment(
+            position=fen_of(board), wdl=wdl, q=wdl.q, cp=cp_from_q(wdl.q), priors=dict(pairs), terminal=kind
+        )
 
 
 def _exact(board: chess.Board, kind: int) -> Assessment:
     wdl = WDL(0.0, 0.0, 1.0) if kind == CHECKMATE else WDL(0.0, 1.0, 0.0)
-    return Assessment(fen_of(board), wdl, wdl.q, cp_from_q(wdl.q), {}, kind)
+    return Assessment(position=fen_of(board), wdl=wdl, q=wdl.q, cp=cp_from_q(wdl.q), priors={}, terminal=kind)

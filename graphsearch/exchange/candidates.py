@@ -141,13 +141,13 @@ def graph_source() -> Source:
         priors, order = (record.priors, record.order) if record.codes else ([], [])
         found = tuple(
             Choice(
-                order[k],
-                record.edges[k],
-                priors[order[k]],
-                record.edges[k].value,
-                Weight(),
-                record.edges[k].n,
-                record.edges[k].n > record.edges[k].r,
+                index=order[k],
+                edge=record.edges[k],
+                p=priors[order[k]],
+                value=record.edges[k].value,
+                weight=Weight(),
+                count=record.edges[k].n,
+                follow=record.edges[k].n > record.edges[k].r,
             )
             for k in ranking(record, seen.clock)
             if k < len(record.edges) and record.edges[k].n
@@ -216,7 +216,17 @@ def weighed_source(weigh: Weigh) -> Source:
                 continue
             edge = edges[index] if edges else Edge(0)
             p = priors[index] if priors else None
-            found.append(Choice(index, edge, p, edge.value if edge.n else None, weight, weight.count, True))
+            found.append(
+                Choice(
+                    index=index,
+                    edge=edge,
+                    p=p,
+                    value=edge.value if edge.n else None,
+                    weight=weight,
+                    count=weight.count,
+                    follow=True,
+                )
+            )
         illegal = len(weights) - len(found)
         return Candidates(tuple(found), *_known(record), illegal)
 
@@ -249,7 +259,17 @@ def book_source(store: Store, book: int, weigh: Weigh | None = None) -> Source:
             p = priors[index] if priors else move.p
             weight = weights.get(move.code, Weight())
             count = weight.count if weigh else edge.n
-            found.append(Choice(index, edge, p, _book_value(move, edge), weight, count, True))
+            found.append(
+                Choice(
+                    index=index,
+                    edge=edge,
+                    p=p,
+                    value=_book_value(move, edge),
+                    weight=weight,
+                    count=count,
+                    follow=True,
+                )
+            )
         found.sort(key=lambda c: (c.value is None, -(c.value or 0.0), -c.edge.n, c.index))
         n, q = _known(record)
         value = position["value"] if position["value"] is not None else q

@@ -88,7 +88,16 @@ class Desk:
         done = self.report.done - self.before if count is None else count
         rate = done / max(now - self._started, 1e-9)
         size = self._given.size
-        self._on_progress(ImportProgress(stage, self._given.name, self._given.position, size, done, rate))
+        self._on_progress(
+            ImportProgress(
+                stage=stage,
+                name=self._given.name,
+                done=self._given.position,
+                total=size,
+                count=done,
+                rate=rate,
+            )
+        )
 
 
 Take = Callable[[Desk, Input], None]
@@ -148,7 +157,9 @@ def _import_one(
             report.digest = file.digest
             source = _begin(store, file, job, report)
             if report.state != "known":
-                desk = Desk(store, source, report, file, stop, on_progress)
+                desk = Desk(
+                    store=store, source=source, report=report, given=file, stop=stop, on_progress=on_progress
+                )
                 job.take(desk, file)
                 report.state = "stopped" if stop.is_set() and not desk.source.finished else report.state
     except _StoppedError:

@@ -208,18 +208,18 @@ class _Writer:
         best = max((row[3] for row in rows[:1] if row[3] is not None), default=None)
         return [
             _Move(
-                node,
-                ply,
-                san,
-                n,
-                p,
-                value,
-                None if best is None or value is None else mistake(best, value, n),
-                child,
-                child is not None and parent == node,
-                bool(expanded),
-                mate,
-                note,
+                node=node,
+                ply=ply,
+                san=san,
+                n=n,
+                p=p,
+                q=value,
+                nag=None if best is None or value is None else mistake(best, value, n),
+                child=child,
+                owned=child is not None and parent == node,
+                expanded=bool(expanded),
+                mate=mate,
+                note=note,
             )
             for san, n, p, value, child, parent, mate, note, expanded in rows
         ]

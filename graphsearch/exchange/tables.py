@@ -142,7 +142,16 @@ def all_entries(store: Store) -> Iterator[Entry]:
 def _entry(row: Any) -> Entry:
     turn = None if row[7] is None else row[7].split()[1] == "w"
     key, source, place, move, raw_move, weight, learn, _ = row
-    return Entry(key, source, place, move, raw_move, weight, learn, turn)
+    return Entry(
+        key=key,
+        source=source,
+        place=place,
+        move=move,
+        raw_move=raw_move,
+        weight=weight,
+        learn=learn,
+        turn=turn,
+    )
 
 
 assert sqlite3.sqlite_version_info >= (3, 15), "row values"

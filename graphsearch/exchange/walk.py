@@ -158,7 +158,15 @@ class Walk:
         texts = sans(seen.met.words.tolist(), seen.moves)
         limits = self._limits
         unvisited = limits.min_visits == 0 and (limits.max_moves is None or not own)
-        return Stop(seen, self._cut(found, own), texts, found.n, found.value, own, unvisited)
+        return Stop(
+            seen=seen,
+            choices=self._cut(found, own),
+            sans=texts,
+            n=found.n,
+            value=found.value,
+            own=own,
+            unvisited=unvisited,
+        )
 
     def _cut(self, found: Candidates, own: bool) -> tuple[Choice, ...]:
         """Returns the moves that are exported."""
@@ -203,12 +211,12 @@ class Walk:
         children, _ = positions_after(words, [i for i, _, _ in steps], codes)
         return [
             Way(
-                identity,
-                stops[i].met.depth + 1,
-                stops[i].met.ply + 1,
-                child.tobytes(),
-                stops[i].met.id,
-                stops[i].sans[choice.index],
+                identity=identity,
+                depth=stops[i].met.depth + 1,
+                ply=stops[i].met.ply + 1,
+                words=child.tobytes(),
+                parent=stops[i].met.id,
+                san=stops[i].sans[choice.index],
             )
             for identity, child, (i, _, choice) in zip(identity_of(children), children, steps, strict=True)
         ]
@@ -220,17 +228,17 @@ class Walk:
 
 def _kept(stop: Stop, rank: int, choice: Choice) -> KeptEdge:
     return KeptEdge(
-        stop.met.id,
-        rank,
-        stop.moves.codes[choice.index],
-        stop.sans[choice.index],
-        choice.edge.n,
-        choice.p,
-        choice.edge.value if choice.edge.n else None,
-        choice.value,
-        choice.weight.weight,
-        choice.weight.learn,
-        None,
+        node=stop.met.id,
+        rank=rank,
+        move=stop.moves.codes[choice.index],
+        san=stop.sans[choice.index],
+        n=choice.edge.n,
+        p=choice.p,
+        q=choice.edge.value if choice.edge.n else None,
+        value=choice.value,
+        weight=choice.weight.weight,
+        learn=choice.weight.learn,
+        child=None,
     )
 
 

@@ -332,19 +332,19 @@ class Arena:
         transfer_kernel.measure(self.arrays, slots, code_offsets, edge_offsets)
         edges = int(edge_offsets[-1])
         batch = RecordBatch(
-            words,
-            np.zeros(count, np.float32),
-            np.zeros(count, np.uint16),
-            np.zeros(count, np.uint8),
-            np.zeros(count, np.uint32),
-            np.zeros(count, np.uint8),
-            code_offsets,
-            np.zeros(int(code_offsets[-1]), np.uint8),
-            edge_offsets,
-            np.zeros(edges, np.uint32),
-            np.zeros(edges, np.uint32),
-            np.zeros(edges, np.float32),
-            np.zeros(edges, np.uint16),
+            words=words,
+            v=np.zeros(count, np.float32),
+            d=np.zeros(count, np.uint16),
+            evaluator=np.zeros(count, np.uint8),
+            run=np.zeros(count, np.uint32),
+            flags=np.zeros(count, np.uint8),
+            code_offsets=code_offsets,
+            codes=np.zeros(int(code_offsets[-1]), np.uint8),
+            edge_offsets=edge_offsets,
+            n=np.zeros(edges, np.uint32),
+            r=np.zeros(edges, np.uint32),
+            q=np.zeros(edges, np.float32),
+            edge_d=np.zeros(edges, np.uint16),
         )
         transfer_kernel.copy_out(self.arrays, slots, _columns(batch))
         return batch

@@ -224,17 +224,17 @@ def view(
         views.append(shown)
     q, d = node_mean(record)
     return NodeView(
-        fen_of(board),
-        key_of(board),
-        record.visits,
-        q,
-        wdl_from_q(q, d),
-        record.terminal,
-        _met(record.bounds_at(clock), _bounds_of(views)) if clock < CLOCK_DRAW else UNPROVEN,
-        _mate_of(record, clock, views) if clock < CLOCK_DRAW else None,
-        tuple(views),
-        record.evaluator,
-        record.run or None,
+        position=fen_of(board),
+        key=key_of(board),
+        visits=record.visits,
+        q=q,
+        wdl=wdl_from_q(q, d),
+        terminal=record.terminal,
+        bounds=_met(record.bounds_at(clock), _bounds_of(views)) if clock < CLOCK_DRAW else UNPROVEN,
+        mate=_mate_of(record, clock, views) if clock < CLOCK_DRAW else None,
+        moves=tuple(views),
+        evaluator=record.evaluator,
+        run=record.run or None,
     )
 
 
@@ -343,16 +343,16 @@ def _move_view(
     mate, bounds = _proof(read, board, move, edge)
     q = edge.value if edge.n else None
     return MoveView(
-        move,
-        board.san(move),
-        edge.n,
-        prior,
-        q,
-        None if q is None else wdl_from_q(q, edge.draws),
-        None if q is None else cp_from_q(q),
-        mate,
-        bounds,
-        _line(read, board, move) if read and edge.n else (move,),
+        move=move,
+        san=board.san(move),
+        n=edge.n,
+        p=prior,
+        q=q,
+        wdl=None if q is None else wdl_from_q(q, edge.draws),
+        cp=None if q is None else cp_from_q(q),
+        mate=mate,
+        bounds=bounds,
+        pv=_line(read, board, move) if read and edge.n else (move,),
     )
 
 

@@ -117,7 +117,9 @@ def disagree(
         number = _chosen(evaluator, {k: store.evaluators()[k] for k in counts})
         found, lost = _largest(store, number, top, min_visits, by)
         second = store.evaluators()[number]
-        return Disagreements(by, store.identity, second, counts[number], tuple(found), lost)
+        return Disagreements(
+            by=by, first=store.identity, second=second, opinions=counts[number], rows=tuple(found), lost=lost
+        )
 
 
 def _counts(store: Store) -> dict[int, int]:

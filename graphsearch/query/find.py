@@ -119,14 +119,14 @@ def _found(hits: RecordBatch, i: int, fen: str, plies: dict[str, int | None]) ->
     q = node_mean(record)[0]
     key = f"{key_of_words(hits.words[i]):016x}"
     return Found(
-        fen,
-        key,
-        record.visits,
-        q,
-        cp_from_q(q),
-        record.bounds,
-        board.san(best) if best else None,
-        plies.get(key),
+        position=fen,
+        key=key,
+        n=record.visits,
+        q=q,
+        cp=cp_from_q(q),
+        bounds=record.bounds,
+        best_move=board.san(best) if best else None,
+        ply=plies.get(key),
     )
 
 

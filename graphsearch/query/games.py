@@ -140,7 +140,9 @@ def games(path: str | os.PathLike[str], board: chess.Board) -> Games:
     rows = [_row(board, move, counts, total, record) for move in _met(board, counts, record)]
     rows.sort(key=lambda row: (-row.results.games, -(row.n or 0), -row.results.variations, row.move))
     n, q = (record.visits, node_mean(record)[0]) if record else (None, None)
-    return Games(fen_of(board), total, total.score(board.turn), n, q, tuple(rows))
+    return Games(
+        position=fen_of(board), results=total, score=total.score(board.turn), n=n, q=q, moves=tuple(rows)
+    )
 
 
 def counts_at(source: Source, board: chess.Board) -> dict[str, Results]:

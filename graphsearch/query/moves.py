@@ -88,17 +88,25 @@ def _stored(source: Source, board: chess.Board, move: MoveView, games: int | Non
     child = after(board, move.move)
     record = source.read(child)
     if record is None:
-        return StoredMove(move, move.bounds, None, None, None, False, games)
+        return StoredMove(
+            view=move,
+            bounds=move.bounds,
+            child_n=None,
+            child_q=None,
+            stale=None,
+            transposition=False,
+            games=games,
+        )
     child_q = negate(node_mean(record)[0])
     bounds = move.bounds if move.bounds != UNPROVEN else _proven(record, child.halfmove_clock)
     return StoredMove(
-        move,
-        bounds,
-        record.visits,
-        child_q,
-        None if move.q is None else child_q - move.q,
-        not record.terminal and record.visits > move.n,
-        games,
+        view=move,
+        bounds=bounds,
+        child_n=record.visits,
+        child_q=child_q,
+        stale=None if move.q is None else child_q - move.q,
+        transposition=not record.terminal and record.visits > move.n,
+        games=games,
     )
 
 

@@ -168,11 +168,11 @@ def _edge_in(source: Source, before: chess.Board, move: chess.Move) -> ParentEdg
 def _parent(found: ParentEdge) -> Parent:
     edge = found.edge
     return Parent(
-        fen_of(found.board),
-        found.visits,
-        found.move.uci(),
-        found.board.san(found.move),
-        edge.n,
-        found.p,
-        edge.value if edge.n else None,
+        position=fen_of(found.board),
+        visits=found.visits,
+        move=found.move.uci(),
+        san=found.board.san(found.move),
+        n=edge.n,
+        p=found.p,
+        q=edge.value if edge.n else None,
     )

@@ -99,7 +99,14 @@ def path(
         shortest = looking.shortest(roots)
         visited = looking.most_visited(roots, len(shortest.steps) + EXTRA_PLIES) if shortest else None
         fens = tuple(fen_of(start) for start in roots)
-        return Path(fen_of(board), fens, shortest, visited or shortest, looking.complete, source.reads)
+        return Path(
+            position=fen_of(board),
+            roots=fens,
+            shortest=shortest,
+            most_visited=visited or shortest,
+            complete=looking.complete,
+            read=source.reads,
+        )
 
 
 def _roots(source: Source, board: chess.Board, root: chess.Board | None) -> list[chess.Board]:
@@ -197,7 +204,18 @@ class _Looking:
         for board in roots:
             bound = self._target.plies_from(board)
             if bound is not None:
-                yield _Label(board.copy(stack=False), None, None, 0, 0.0, 0, _UNBOUNDED), bound
+                yield (
+                    _Label(
+                        board=board.copy(stack=False),
+                        before=None,
+                        move=None,
+                        n=0,
+                        q=0.0,
+                        plies=0,
+                        least_n=_UNBOUNDED,
+                    ),
+                    bound,
+                )
 
     def _children(self, label: _Label) -> Iterator[tuple[_Label, int]]:
         """Yields the positions behind visited moves from which the wanted one can still come."""
@@ -209,4 +227,15 @@ class _Looking:
             bound = self._target.plies_from(board)
             if bound is not None:
                 least = min(label.least_n, edge.n)
-                yield _Label(board, label, move, edge.n, edge.value, label.plies + 1, least), bound
+                yield (
+                    _Label(
+                        board=board,
+                        before=label,
+                        move=move,
+                        n=edge.n,
+                        q=edge.value,
+                        plies=label.plies + 1,
+                        least_n=least,
+                    ),
+                    bound,
+                )

@@ -139,12 +139,12 @@ class _Looking:
         shared = [met for met in self._met.values() if met.ways > 1]
         best = heapq.nsmallest(top, shared, key=lambda met: (-met.ways, -met.n))
         return Transpositions(
-            tuple(fen_of(root) for root in self._roots),
-            self._done,
-            self._source.store.node_count,
-            self._edges,
-            len(shared),
-            tuple(self._row(met) for met in best),
+            roots=tuple(fen_of(root) for root in self._roots),
+            looked_at=self._done,
+            total=self._source.store.node_count,
+            edges=self._edges,
+            shared=len(shared),
+            positions=tuple(self._row(met) for met in best),
         )
 
     def _count(self, met: _Met) -> None:
@@ -169,4 +169,12 @@ class _Looking:
         board = met.board()
         record = self._source.read(board)
         visits, q = (record.visits, node_mean(record)[0]) if record else (None, None)
-        return Transposition(fen_of(board), met.ways, met.n, visits, q, fen_of(met.root), met.full_line())
+        return Transposition(
+            position=fen_of(board),
+            ways=met.ways,
+            n=met.n,
+            visits=visits,
+            q=q,
+            root=fen_of(met.root),
+            line=met.full_line(),
+        )

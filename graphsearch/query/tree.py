@@ -135,13 +135,22 @@ class _Growing:
         self._transpositions = 0
 
     def tree(self, board: chess.Board, record: NodeRecord) -> Tree:
-        root = Branch(None, None, record.visits, None, node_mean(record)[0], fen_of(board))
+        root = Branch(
+            move=None, san=None, n=record.visits, p=None, q=node_mean(record)[0], position=fen_of(board)
+        )
         level: deque[Place] = deque([(root, board.copy(stack=False), ())])
         while level:
             branch, position, line = level.popleft()
             level.extend(self._expand(branch, position, line))
         shown = len(self._places)
-        return Tree(self._depth, self._least, self._width, shown, self._transpositions, root)
+        return Tree(
+            depth=self._depth,
+            min_visits=self._least,
+            width=self._width,
+            positions=shown,
+            transpositions=self._transpositions,
+            root=root,
+        )
 
     def _expand(self, branch: Branch, board: chess.Board, line: tuple[str, ...]) -> list[Place]:
         """Gives a branch its moves; returns these with their positions and lines."""
@@ -161,7 +170,9 @@ class _Growing:
         found = []
         for move, edge, p in followed:
             child = after(board, move)
-            grown = Branch(move.uci(), board.san(move), edge.n, p, edge.value, fen_of(child))
+            grown = Branch(
+                move=move.uci(), san=board.san(move), n=edge.n, p=p, q=edge.value, position=fen_of(child)
+            )
             branch.branches.append(grown)
             found.append((grown, child, (*line, board.san(move))))
         return found

@@ -78,12 +78,12 @@ class _Counting:
         best = shared[np.argsort(-into[shared].astype(np.int64), kind="stable")[:top]]
         rows = self._rows({int(p): int(into[p]) for p in best}, sorted(set(portions[best].tolist())))
         return Transpositions(
-            (),
-            self._entered,
-            self._entered,
-            int(self._counts[ways_kernel.EDGES]),
-            len(shared),
-            tuple(sorted(rows, key=lambda row: (-row.ways, -(row.visits or 0), row.position))),
+            roots=(),
+            looked_at=self._entered,
+            total=self._entered,
+            edges=int(self._counts[ways_kernel.EDGES]),
+            shared=len(shared),
+            positions=tuple(sorted(rows, key=lambda row: (-row.ways, -(row.visits or 0), row.position))),
         )
 
     def _enter(self) -> None:
@@ -131,5 +131,11 @@ class _Counting:
             record = batch.record(i)
             fen = fens(batch.words[i : i + 1])[0]
             found[int(places[i])] = Transposition(
-                fen, wanted[int(places[i])], None, record.visits, node_mean(record)[0], None, None
+                position=fen,
+                ways=wanted[int(places[i])],
+                n=None,
+                visits=record.visits,
+                q=node_mean(record)[0],
+                root=None,
+                line=None,
             )

@@ -238,14 +238,14 @@ class RecordBatch:
             Edge(int(self.n[k]), int(self.r[k]), float(self.q[k]), int(self.edge_d[k])) for k in range(a, b)
         )
         return NodeRecord(
-            tuple(int(w) for w in self.words[i]),
-            float(self.v[i]),
-            int(self.d[i]),
-            int(self.evaluator[i]),
-            int(self.flags[i]),
-            codes.tobytes(),
-            edges,
-            int(self.run[i]),
+            words=tuple(int(w) for w in self.words[i]),
+            v=float(self.v[i]),
+            d=int(self.d[i]),
+            evaluator=int(self.evaluator[i]),
+            flags=int(self.flags[i]),
+            codes=codes.tobytes(),
+            edges=edges,
+            run=int(self.run[i]),
         )
 
     @classmethod
@@ -253,38 +253,38 @@ class RecordBatch:
         """Returns the columns of some records."""
         edges = [edge for record in records for edge in record.edges]
         return cls(
-            np.array([r.words for r in records], np.uint64).reshape(-1, POSITION_WORDS),
-            np.array([r.v for r in records], np.float32),
-            np.array([r.d for r in records], np.uint16),
-            np.array([r.evaluator for r in records], np.uint8),
-            np.array([r.run for r in records], np.uint32),
-            np.array([r.flags for r in records], np.uint8),
-            _offsets([len(r.codes) for r in records]),
-            np.frombuffer(b"".join(r.codes for r in records), np.uint8),
-            _offsets([len(r.edges) for r in records]),
-            np.array([e.n for e in edges], np.uint32),
-            np.array([e.r for e in edges], np.uint32),
-            np.array([e.q for e in edges], np.float32),
-            np.array([e.d for e in edges], np.uint16),
+            words=np.array([r.words for r in records], np.uint64).reshape(-1, POSITION_WORDS),
+            v=np.array([r.v for r in records], np.float32),
+            d=np.array([r.d for r in records], np.uint16),
+            evaluator=np.array([r.evaluator for r in records], np.uint8),
+            run=np.array([r.run for r in records], np.uint32),
+            flags=np.array([r.flags for r in records], np.uint8),
+            code_offsets=_offsets([len(r.codes) for r in records]),
+            codes=np.frombuffer(b"".join(r.codes for r in records), np.uint8),
+            edge_offsets=_offsets([len(r.edges) for r in records]),
+            n=np.array([e.n for e in edges], np.uint32),
+            r=np.array([e.r for e in edges], np.uint32),
+            q=np.array([e.q for e in edges], np.float32),
+            edge_d=np.array([e.d for e in edges], np.uint16),
         )
 
     @classmethod
     def empty(cls, records: int, codes: int, edges: int) -> RecordBatch:
         """Returns zeroed columns with room for so many records, codes and edges."""
         return cls(
-            np.zeros((records, POSITION_WORDS), np.uint64),
-            np.zeros(records, np.float32),
-            np.zeros(records, np.uint16),
-            np.zeros(records, np.uint8),
-            np.zeros(records, np.uint32),
-            np.zeros(records, np.uint8),
-            np.zeros(records + 1, np.int64),
-            np.zeros(codes, np.uint8),
-            np.zeros(records + 1, np.int64),
-            np.zeros(edges, np.uint32),
-            np.zeros(edges, np.uint32),
-            np.zeros(edges, np.float32),
-            np.zeros(edges, np.uint16),
+            words=np.zeros((records, POSITION_WORDS), np.uint64),
+            v=np.zeros(records, np.float32),
+            d=np.zeros(records, np.uint16),
+            evaluator=np.zeros(records, np.uint8),
+            run=np.zeros(records, np.uint32),
+            flags=np.zeros(records, np.uint8),
+            code_offsets=np.zeros(records + 1, np.int64),
+            codes=np.zeros(codes, np.uint8),
+            edge_offsets=np.zeros(records + 1, np.int64),
+            n=np.zeros(edges, np.uint32),
+            r=np.zeros(edges, np.uint32),
+            q=np.zeros(edges, np.float32),
+            edge_d=np.zeros(edges, np.uint16),
         )
 
     @classmethod
@@ -306,19 +306,19 @@ class RecordBatch:
         codes = slice(int(self.code_offsets[first]), int(self.code_offsets[last]))
         edges = slice(int(self.edge_offsets[first]), int(self.edge_offsets[last]))
         return RecordBatch(
-            self.words[first:last],
-            self.v[first:last],
-            self.d[first:last],
-            self.evaluator[first:last],
-            self.run[first:last],
-            self.flags[first:last],
-            self.code_offsets[first : last + 1] - self.code_offsets[first],
-            self.codes[codes],
-            self.edge_offsets[first : last + 1] - self.edge_offsets[first],
-            self.n[edges],
-            self.r[edges],
-            self.q[edges],
-            self.edge_d[edges],
+            words=self.words[first:last],
+            v=self.v[first:last],
+            d=self.d[first:last],
+            evaluator=self.evaluator[first:last],
+            run=self.run[first:last],
+            flags=self.flags[first:last],
+            code_offsets=self.code_offsets[first : last + 1] - self.code_offsets[first],
+            codes=self.codes[codes],
+            edge_offsets=self.edge_offsets[first : last + 1] - self.edge_offsets[first],
+            n=self.n[edges],
+            r=self.r[edges],
+            q=self.q[edges],
+            edge_d=self.edge_d[edges],
         )
 
 

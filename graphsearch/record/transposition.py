@@ -70,12 +70,12 @@ def decoded(data: int) -> Entry:
     """Returns the entry of a data word."""
     move = data >> 18 & 0xFFFF
     return Entry(
-        (data & 0x3FFFF) - kernel.VALUE_BIAS,
-        data >> 34 & 127,
-        BOUNDS[data >> 41 & 3],
-        decode_move(move) if move else None,
-        TYPES[data >> 43 & 3],
-        data >> 45 & 7,
+        value=(data & 0x3FFFF) - kernel.VALUE_BIAS,
+        depth=data >> 34 & 127,
+        bound=BOUNDS[data >> 41 & 3],
+        move=decode_move(move) if move else None,
+        kind=TYPES[data >> 43 & 3],
+        cut=data >> 45 & 7,
     )
 
 

@@ -17,7 +17,7 @@ from ..graph.view import NodeView
 from ..jit.compiler import mark_compiled
 from ..position.board import NOT_TERMINAL, fen_of, history_keys, key_of, legal_moves, pack, terminal_kind
 from ..store.store import Store
-from . import waves_kernel as run
+from . import waves_kernel
 from .claims import view_in_game
 from .params import Limits, SearchParams
 from .results import Progress, SearchResult
@@ -80,11 +80,17 @@ def analyze(
         raise GraphSearchError("another search is running on this graph; run one at a time")
     try:
         session = _Session(
-            graph, board, limits or Limits(), params or SearchParams(), stop or threading.Event()
+            graph,
+            board,
+            limits=limits or Limits(),
+            params=params or SearchParams(),
+            stop=stop or threading.Event(),
+            listed=frozenset(searchmoves or moves_of_tables(graph, board)),
+            pace=pace,
+            hurry=hurry,
+            joined=run,
         )
-        session.listed = frozenset(searchmoves or moves_of_tables(graph, board))
-        session.pace, session.hurry, session.joined = pace, hurry, run
-        return session.run(on_progress, interval)
+        return session.search(on_progress, interval)
     finally:
         graph.searching.release()
 
@@ -95,26 +101,42 @@ def moves_of_tables(graph: Graph, board: chess.Board) -> list[chess.Move]:
 
 
 class _Session:
-    """One search of one root."""
+    """One search of one root; what it is made from is described at `analyze`.
+
+    Attributes:
+      listed: the moves that it may take at the root; empty: all.
+      joined: the caller's run of the file, None if the search is a run of its own.
+      run_id: number of the run in the file, None as long as it is not entered there.
+    """
 
     def __init__(
-        self, graph: Graph, board: chess.Board, limits: Limits, params: SearchParams, stop: threading.Event
+        self,
+        graph: Graph,
+        board: chess.Board,
+        *,
+        limits: Limits,
+        params: SearchParams,
+        stop: threading.Event,
+        listed: frozenset[chess.Move],
+        pace: Pace | None,
+        hurry: bool,
+        joined: int | None,
     ) -> None:
         self.graph = graph
         self.board = board
         self.limits = limits
         self.params = params
         self.stop = stop
-        self.listed: frozenset[chess.Move] = frozenset()
-        self.pace: Pace | None = None
-        self.hurry = False
-        self.joined: int | None = None
+        self.listed = listed
+        self.pace = pace
+        self.hurry = hurry
+        self.joined = joined
         self.root = pack(board)
         self.past = history_keys(board)
         self.arena = graph.arena
         overlap = bool(params.overlap)
         self.runner = WaveRunner(graph, self.root, params.minibatch_size, overlap=overlap)
-        self.run_id: int | None = None
+        self.run_id = joined
         self.started = time.monotonic()
         self.last_flush = self.started
         self.flush_seconds = FIRST_FLUSH_SECONDS
@@ -122,7 +144,7 @@ class _Session:
         self.saved_before = graph.saved_nodes
         graph.pager.reserved = 0
         self.flush_nodes = max(1, min(FLUSH_NODES, graph.pager.budget // (BYTES_PER_NODE * FLUSH_PARTS)))
-        self.finished = terminal_kind(board) != NOT_TERMINAL
+        self.is_over = terminal_kind(board) != NOT_TERMINAL
         if graph.store:
             self.arena.reserve_log(2 * self.flush_nodes + self.runner.most_nodes)
             wanted = COPY_BYTES * self.flush_nodes + MERGE_BYTES
@@ -132,7 +154,7 @@ class _Session:
         self.stop_reason = ""
 
     # ---------------------------------------------------------- the loop
-    def run(self, on_progress: Callable[[Progress], None] | None, interval: float) -> SearchResult:
+    def search(self, on_progress: Callable[[Progress], None] | None, interval: float) -> SearchResult:
         self._begin()
         unsaved: StoreError | None = None
         node: NodeView | None = None
@@ -144,9 +166,8 @@ class _Session:
                 self.runner.finish()
             except StoreError as error:
                 unsaved = error
-            node = self._view(
-                1 if self.hurry else None
-            )  # with the draws by this game's history, which are not kept
+            lines = 1 if self.hurry else None
+            node = self._view(lines)  # with the draws by this game's history, which are not kept
             if on_progress:
                 on_progress(self.progress())
         finally:
@@ -181,9 +202,7 @@ class _Session:
         set_params(self.arena, self.params)
         self.arena.set_history(self.past)
         self.arena.counters[arena_kernel.SELDEPTH] = 0
-        if self.joined is not None:
-            self.run_id = self.joined
-        else:
+        if self.joined is None:
             self.graph.note_root(self.board)
             if self.graph.store and not self.hurry:
                 self.graph.call(self._begin_run)
@@ -221,7 +240,7 @@ class _Session:
             self.stop_reason = "stop"
         elif self.graph.log_held:
             self.stop_reason = "reader"
-        elif self.finished:
+        elif self.is_over:
             self.stop_reason = "finished"
         elif self._is_proven():
             self.stop_reason = "proven"
@@ -231,7 +250,7 @@ class _Session:
 
     def _is_proven(self) -> bool:
         """Returns whether the root's result is proven, and with it a move that leads there."""
-        return bool(run.is_root_decided(self.arena.tables, self.arena.arrays, self.root))
+        return bool(waves_kernel.is_root_decided(self.arena.tables, self.arena.arrays, self.root))
 
     def _is_exhausted(self) -> bool:
         """Returns whether so many visits in a row found nothing to evaluate that no more will."""
@@ -308,23 +327,23 @@ class _Session:
         evaluations = self._added(arena_kernel.EVALUATIONS)
         record = self.graph.read(self.board)
         return Progress(
-            seconds,
-            record.visits if record else 0,
-            visits,
-            evaluations,
-            self._added(arena_kernel.CATCH_UPS),
-            self._added(arena_kernel.COLLISIONS),
-            self.graph.node_count,
-            self.graph.store is not None,
-            self.arena.node_count,
-            self.arena.bytes_used,
-            self.graph.pager.read_back - self.read_before,
-            self.graph.saved_nodes - self.saved_before,
-            round(self._added(arena_kernel.PLIES) / visits) if visits else 0,
-            int(self.arena.counters[arena_kernel.SELDEPTH]),
-            visits / seconds if seconds else 0.0,
-            evaluations / seconds if seconds else 0.0,
-            self._view,
+            seconds=seconds,
+            visits=record.visits if record else 0,
+            new_visits=visits,
+            evaluations=evaluations,
+            catch_ups=self._added(arena_kernel.CATCH_UPS),
+            collisions=self._added(arena_kernel.COLLISIONS),
+            nodes=self.graph.node_count,
+            stored=self.graph.store is not None,
+            resident=self.arena.node_count,
+            ram_bytes=self.arena.bytes_used,
+            read_back=self.graph.pager.read_back - self.read_before,
+            written=self.graph.saved_nodes - self.saved_before,
+            depth=round(self._added(arena_kernel.PLIES) / visits) if visits else 0,
+            seldepth=int(self.arena.counters[arena_kernel.SELDEPTH]),
+            visits_per_s=visits / seconds if seconds else 0.0,
+            evaluations_per_s=evaluations / seconds if seconds else 0.0,
+            viewer=self._view,
         )
 
     def _view(self, lines: int | None) -> NodeView:
@@ -336,23 +355,23 @@ class _Session:
         assert node is not None
         p = self.progress()
         return SearchResult(
-            fen_of(self.board),
-            key_of(self.board),
-            str(self.graph.path) if self.graph.path else None,
-            node.visits,
-            p.new_visits,
-            p.evaluations,
-            p.catch_ups,
-            p.collisions,
-            p.depth,
-            p.seldepth,
-            p.seconds,
-            node.moves[0].move if node.moves else None,
-            node,
-            p.nodes,
-            self.graph.saved_nodes - self.saved_before,
-            self.stop_reason or "stop",
-            self._added(arena_kernel.HISTORY_DRAWS),
-            p.read_back,
-            [*self.graph.pager.problems, *self.graph.entry_problems],
+            position=fen_of(self.board),
+            key=key_of(self.board),
+            store=str(self.graph.path) if self.graph.path else None,
+            visits=node.visits,
+            new_visits=p.new_visits,
+            evaluations=p.evaluations,
+            catch_ups=p.catch_ups,
+            collisions=p.collisions,
+            depth=p.depth,
+            seldepth=p.seldepth,
+            seconds=p.seconds,
+            bestmove=node.moves[0].move if node.moves else None,
+            node=node,
+            nodes=p.nodes,
+            saved_nodes=self.graph.saved_nodes - self.saved_before,
+            stop_reason=self.stop_reason or "stop",
+            unkept_visits=self._added(arena_kernel.HISTORY_DRAWS),
+            read_back=p.read_back,
+            problems=[*self.graph.pager.problems, *self.graph.entry_problems],
         )

@@ -13,7 +13,7 @@ from ..graph.view import NodeView
 Viewer = Callable[[int | None], NodeView]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """The progress of a search: what it has added, and what the graph holds now.
 
@@ -60,7 +60,7 @@ class Progress:
         return self.viewer(multipv)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
     """What a search found and added.
 

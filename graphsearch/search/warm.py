@@ -68,7 +68,9 @@ def compile_file_kernels() -> None:
     moves = legal_moves(board)
     words = tuple(int(word) for word in pack(board))
     codes = bytes([prior_code(1 / len(moves))] * len(moves))
-    batch = RecordBatch.from_records([NodeRecord(words, 0.0, 0, 1, UNPROVEN, codes, (Edge(2, 1),))])
+    batch = RecordBatch.from_records(
+        [NodeRecord(words=words, v=0.0, d=0, evaluator=1, flags=UNPROVEN, codes=codes, edges=(Edge(2, 1),))]
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "warm.graph"
         with Store.open(path, identity=EvaluatorIdentity("warm"), create=True) as store:

@@ -83,7 +83,14 @@ def quantised(records: RecordBatch, moves: NDArray[np.uint16], evaluation: Evalu
     roots = np.float32(MAX_CODE) * np.sqrt(np.sqrt(evaluation.priors)) + np.float32(0.5)
     codes = np.maximum(roots.astype(np.uint8), np.uint8(1))
     flags = open_flags(len(records)) if evaluation.bounds is None else flags_of(evaluation.bounds)
-    return Answer(records, moves, v, np.minimum(draws, most).astype(np.uint16), codes, flags)
+    return Answer(
+        records=records,
+        moves=moves,
+        v=v,
+        d=np.minimum(draws, most).astype(np.uint16),
+        codes=codes,
+        flags=flags,
+    )
 
 
 def open_flags(count: int) -> NDArray[np.uint8]:

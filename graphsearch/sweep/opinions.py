@@ -252,7 +252,16 @@ class _SecondOpinion:
     # ---------------------------------------------------------- telling
     def _say(self, stage: str, done: int, total: int) -> None:
         seconds = time.monotonic() - self._started
-        self._on_progress(OpinionProgress(stage, done, total, self._evaluated, seconds, self._least))
+        self._on_progress(
+            OpinionProgress(
+                stage=stage,
+                done=done,
+                total=total,
+                evaluated=self._evaluated,
+                seconds=seconds,
+                least=self._least,
+            )
+        )
 
     def _report(self) -> OpinionReport:
         return OpinionReport(
@@ -287,18 +296,18 @@ def _rows(answer: Answer, evaluator: int, run: int) -> Iterator[Opinion]:
         if exact[i]:
             continue
         yield Opinion(
-            table.key_text(words),
-            evaluator,
-            run,
-            fen,
-            int(visits[i]),
-            float(records.v[i]),
-            share_of(float(records.v[i]), int(records.d[i])) / D_SCALE,
-            float(answer.v[i]),
-            int(answer.d[i]) / D_SCALE,
-            first[i],
-            second[i],
-            answer.codes[records.code_offsets[i] : records.code_offsets[i + 1]].tobytes(),
+            key=table.key_text(words),
+            evaluator=evaluator,
+            run=run,
+            fen=fen,
+            n=int(visits[i]),
+            q=float(records.v[i]),
+            draw=share_of(float(records.v[i]), int(records.d[i])) / D_SCALE,
+            second_q=float(answer.v[i]),
+            second_draw=int(answer.d[i]) / D_SCALE,
+            best_move=first[i],
+            second_best_move=second[i],
+            policy=answer.codes[records.code_offsets[i] : records.code_offsets[i + 1]].tobytes(),
         )
 
 

@@ -391,4 +391,11 @@ def _answer_of(records: RecordBatch, known: Sequence[Opinion]) -> Answer:
     v = np.array([opinion.second_q for opinion in known], np.float32)
     d = np.array([round(D_SCALE * opinion.second_draw) for opinion in known], np.uint16)
     codes = np.frombuffer(b"".join(opinion.policy for opinion in known), np.uint8)
-    return Answer(records, positions_of(records).moves, v, d, codes, open_flags(len(records)))
+    return Answer(
+        records=records,
+        moves=positions_of(records).moves,
+        v=v,
+        d=d,
+        codes=codes,
+        flags=open_flags(len(records)),
+    )

@@ -190,17 +190,17 @@ class _Refresh:
         if stale:
             self._write()
         return RefreshReport(
-            self._total,
-            len(self._changes),
-            settled,
-            self._changes[0] if self._changes else 0.0,
-            self._changes[-1] if self._changes else 0.0,
-            stale,
-            lost,
-            missing,
-            int(self._counts[sweep.CHANGED_RECORDS]),
-            int(self._counts[sweep.CHANGED_EDGES]),
-            time.monotonic() - self._started,
+            records=self._total,
+            sweeps=len(self._changes),
+            settled=settled,
+            first_change=self._changes[0] if self._changes else 0.0,
+            last_change=self._changes[-1] if self._changes else 0.0,
+            stale=stale,
+            lost=lost,
+            missing=missing,
+            changed_records=int(self._counts[sweep.CHANGED_RECORDS]),
+            changed_edges=int(self._counts[sweep.CHANGED_EDGES]),
+            seconds=time.monotonic() - self._started,
         )
 
     def _read(self) -> None:

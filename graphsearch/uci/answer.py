@@ -52,12 +52,12 @@ class Wish:
     def of(cls, settings: Settings) -> Wish:
         """Returns what some settings ask for."""
         return cls(
-            settings.number("MultiPV"),
-            settings.is_on("UCI_ShowWDL"),
-            settings.is_on("VerboseMoveStats"),
-            settings.is_on("LogLiveStats"),
-            settings.number("Move Overhead"),
-            settings.params(),
+            multipv=settings.number("MultiPV"),
+            wdl=settings.is_on("UCI_ShowWDL"),
+            verbose=settings.is_on("VerboseMoveStats"),
+            live=settings.is_on("LogLiveStats"),
+            overhead_ms=settings.number("Move Overhead"),
+            params=settings.params(),
         )
 
 
@@ -242,7 +242,15 @@ class Answer:
         best_n, second_n = ([row[1] for row in visited] + [0, 0])[:2]
         agrees = not visited or max(visited, key=lambda row: row[2])[0] == visited[0][0]
         speed = progress.visits_per_s
-        at = Standing(elapsed, speed, best_n, second_n, self._best_since, agrees, len(ranked))
+        at = Standing(
+            elapsed=elapsed,
+            speed=speed,
+            best_n=best_n,
+            second_n=second_n,
+            best_since=self._best_since,
+            agrees=agrees,
+            choices=len(ranked),
+        )
         return may_stop(self._budget, at)
 
     def _is_deep(self, progress: Progress, ranked: list[tuple[chess.Move, int, float]], depth: int) -> bool:

@@ -161,7 +161,9 @@ class Engine:
             self._answer.give()
         board = self._board.copy()
         listed = self._listed(go, board)
-        answer = Answer(go, board, listed, Wish.of(self.settings), self._writer, began)
+        answer = Answer(
+            go=go, board=board, listed=listed, wish=Wish.of(self.settings), writer=self._writer, began=began
+        )
         self._answer = answer
         if self._is_busy:
             threading.Thread(target=self._look_up, args=(answer,), daemon=True).start()
@@ -381,13 +383,13 @@ def _report(graph: Graph, answer: Answer, progress: Progress) -> Report:
     """Returns how a search stands, as it is shown."""
     used = 1000 * progress.ram_bytes // max(1, graph.pager.budget)
     return Report(
-        progress.node(answer.wish.multipv),
-        progress.depth,
-        progress.seldepth,
-        time.monotonic() - answer.began,
-        progress.visits_per_s,
-        min(1000, used),
-        graph.evaluator.hits,
+        node=progress.node(answer.wish.multipv),
+        depth=progress.depth,
+        seldepth=progress.seldepth,
+        seconds=time.monotonic() - answer.began,
+        speed=progress.visits_per_s,
+        hashfull=min(1000, used),
+        hits=graph.evaluator.hits,
     )
 
 

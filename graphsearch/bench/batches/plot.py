@@ -151,7 +151,13 @@ def _lines(rows: Sequence[Row]) -> Iterator[list[_Panel]]:
             sizes = _by_nodes([row for row in rows if row["batch"] > 1], evaluator)
             yield [
                 _Panel(
-                    f"{evaluator}, {nodes:,} nodes", label if first else "", own, name, share, not share, 1.0
+                    title=f"{evaluator}, {nodes:,} nodes",
+                    label=label if first else "",
+                    rows=own,
+                    name=name,
+                    share=share,
+                    log=not share,
+                    most=1.0,
                 )
                 for first, (nodes, own) in zip((True, *(False,) * len(sizes)), sizes.items(), strict=False)
             ]

@@ -245,7 +245,16 @@ class _Reader:
         hidden = self.dense(weights, (7, 8), 64 * len(value.bias), "the value head's first layer")
         output = self.dense(weights, (9, 10), len(hidden.bias), "the value head's last layer")
         self.expect("the value head's last layer", len(output.bias), 3 if self.form.value == _WDL else 1)
-        return Network(stem, blocks, policy, dense, value, hidden, output, self.form.mish)
+        return Network(
+            stem=stem,
+            blocks=blocks,
+            policy=policy,
+            policy_dense=dense,
+            value=value,
+            value_hidden=hidden,
+            value_output=output,
+            mish=self.form.mish,
+        )
 
     def policy_head(self, weights: Message, filters: int) -> tuple[tuple[Convolution, ...], Dense | None]:
         """Returns the convolutions of the policy head, and the last layer of a classical one."""

@@ -75,12 +75,12 @@ def parse_score(line: str) -> Score | None:
         if unit not in ("cp", "mate"):
             return None
         return Score(
-            number if unit == "cp" else 0,
-            number if unit == "mate" else None,
-            _wdl(head),
-            LOWER if "lowerbound" in head else UPPER if "upperbound" in head else EXACT,
-            int(head[head.index("depth") + 1]) if "depth" in head else 0,
-            words[end + 1].lower() if end + 1 < len(words) else "",  # some write e7e8Q
+            cp=number if unit == "cp" else 0,
+            mate=number if unit == "mate" else None,
+            wdl=_wdl(head),
+            kind=LOWER if "lowerbound" in head else UPPER if "upperbound" in head else EXACT,
+            depth=int(head[head.index("depth") + 1]) if "depth" in head else 0,
+            move=words[end + 1].lower() if end + 1 < len(words) else "",  # some write e7e8Q
         )
     except (ValueError, IndexError):
         return None

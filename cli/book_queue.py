@@ -18,7 +18,7 @@ from .tables import LEFT, RIGHT, WHOLE, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from graphsearch.book.queue import Added, Entry, QueueItem
+    from graphsearch.book.queue import Added, NewItem, QueueItem
     from graphsearch.book.queue_items import Given
 
 STDIN = "-"
@@ -93,7 +93,7 @@ def add(
     if moves is not None and len(positions) > 1:
         raise typer.BadParameter("--moves needs exactly one position")
     reading = _Reading(moves, game, ply, all_games)
-    added = queue.add(store, reading.entries(positions), book=book)
+    added = queue.add(store, reading.items(positions), book=book)
     _note_new_book(store, book)
     if json:
         print_json(_as_dict(added, reading.problems))
@@ -113,14 +113,14 @@ class _Reading:
         self._ply = ply
         self._all = all_games
 
-    def entries(self, positions: list[str]) -> Iterator[Entry]:
-        """Yields the entries of all positions, one after the other."""
+    def items(self, positions: list[str]) -> Iterator[NewItem]:
+        """Yields the items of all positions, one after the other."""
         for text in positions:
             for given in self._given(text):
                 for note in given.notes:
                     say(f"note: {note}")
-                if given.entry:
-                    yield given.entry
+                if given.item:
+                    yield given.item
                 else:
                     self.problems.append(given.problem)
                     say(f"graphsearch: {given.problem}")
@@ -168,8 +168,8 @@ def _note_new_book(store: Path, book: str | None) -> None:
 
 def _as_dict(added: Added, problems: list[str]) -> dict[str, object]:
     duplicates = [
-        {"id": number, "fen": entry.fen, "moves": list(entry.moves), "origin": entry.origin}
-        for entry, number in added.duplicates
+        {"id": number, "fen": item.fen, "moves": list(item.moves), "origin": item.origin}
+        for item, number in added.duplicates
     ]
     return {"added": list(added.ids), "duplicates": duplicates, "problems": problems}
 

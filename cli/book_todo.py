@@ -17,7 +17,7 @@ from .tables import LEFT, RIGHT, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from graphsearch.book.todo import Leaf, MissingReply, Todo, Verdict
+    from graphsearch.book.todo import MissingReply, Rivalry, Todo, UnsearchedLeaf
 
 EMPTY = {
     "leaves": "Every position of the book has been searched.",
@@ -104,15 +104,15 @@ def _queue(store: Path, found: Todo) -> None:
 
 
 def _table(found: Todo) -> Table:
-    from graphsearch.book.todo import Leaf, MissingReply, Verdict
+    from graphsearch.book.todo import MissingReply, Rivalry, UnsearchedLeaf
 
     if found.kind == "leaves":
-        rows = [_leaf(row) for row in found.rows if isinstance(row, Leaf)]
+        rows = [_leaf(row) for row in found.rows if isinstance(row, UnsearchedLeaf)]
         return _filled(("Priority", "Ply", "Line", "Position"), rows)
     if found.kind == "gaps":
         rows = [_gap(row) for row in found.rows if isinstance(row, MissingReply)]
         return _filled(("Reach %", "P %", "Games", "Line", "Position"), rows)
-    rows = [cells for row in found.rows if isinstance(row, Verdict) for cells in _verdict(row)]
+    rows = [cells for row in found.rows if isinstance(row, Rivalry) for cells in _verdict(row)]
     names = ("Leaves", "Change", "Best", "V", "Rival", "V of it", "Leaf", "V here", "V needed")
     return _filled(names, rows)
 
@@ -122,7 +122,7 @@ def _filled(names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Table:
     return table({name: LEFT if name in wide else RIGHT for name in names}, rows)
 
 
-def _leaf(row: Leaf) -> tuple[str, ...]:
+def _leaf(row: UnsearchedLeaf) -> tuple[str, ...]:
     priority = "" if row.priority is None else f"{row.priority:.3f}"
     return (priority, str(row.place.ply), row.place.line, row.place.position)
 

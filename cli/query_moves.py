@@ -137,7 +137,7 @@ def _percent(share: float | None) -> str:
     return "" if share is None else f"{share:.1f}"
 
 
-def _game_cells(move: GameMove) -> dict[str, str]:
+def _game_cells(move: PlayedMove) -> dict[str, str]:
     return {
         "Move": move.san,
         "Games": f"{move.results.games:,}" if move.results.games else "",

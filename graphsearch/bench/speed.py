@@ -45,7 +45,7 @@ NOTHING = wave_kernel.new_wave(1, 1)  # in flight
 VISITS = 1 << 16  # between two looks at the number of nodes
 
 
-def run(report: Report = lambda _: None, *, nodes: int = NODES) -> dict[str, float | int]:
+def measure(report: Report = lambda _: None, *, nodes: int = NODES) -> dict[str, float | int]:
     """Returns the figures by the names of `graphsearch bench --json`.
 
     Rates and times are per CPU-second of the process; those of moves are medians of some repeats.

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from ..position.values import negate
-from .conspiracy import Minimax, Option, Steps, all_of
+from .conspiracy import Minimax, MoveOption, Steps, all_of
 from .shape import Shape
 
 Goal = tuple[
@@ -47,8 +47,8 @@ class Bottleneck:
     """
 
     root: int
-    best: Option
-    rival: Option
+    best: MoveOption
+    rival: MoveOption
     changes: tuple[Change, ...]
 
     @property
@@ -100,8 +100,8 @@ class Duel:
     """
 
     root: int
-    best: Option
-    rival: Option
+    best: MoveOption
+    rival: MoveOption
     leaves: int
     targets: tuple[float, ...]
 
@@ -121,7 +121,7 @@ def duels(minimax: Minimax, root: int) -> list[Duel]:
     return [_duel(minimax, root, best, rival, book) for rival in options if rival is not best]
 
 
-def _duel(minimax: Minimax, root: int, best: Option, rival: Option, book: list[Option]) -> Duel:
+def _duel(minimax: Minimax, root: int, best: MoveOption, rival: MoveOption, book: list[MoveOption]) -> Duel:
     rises: Steps = ((0, rival.value),) if rival.outside else minimax.steps(rival, up=True)
     falls = all_of([minimax.steps(other, up=False) for other in book if other is not rival], minimax.most)
     meetings = [(up + down, high, low) for up, high in rises for down, low in falls if high >= low]
@@ -200,7 +200,7 @@ class _Meeting:
             return min(costs)
         return sum(count for count, _ in costs), sum(change for _, change in costs)
 
-    def _of_option(self, option: Option, up: bool, target: float) -> Cost:
+    def _of_option(self, option: MoveOption, up: bool, target: float) -> Cost:
         if option.value >= target if up else option.value <= target:
             return NOTHING
         if option.child is None:
@@ -230,7 +230,7 @@ class _Meeting:
                     found[number, True] = Change(number, True, option.value, target)
         return tuple(found[place] for place in sorted(found))
 
-    def _chosen(self, number: int, up: bool, target: float) -> list[Option]:
+    def _chosen(self, number: int, up: bool, target: float) -> list[MoveOption]:
         """Returns the moves of a position that change: to lift it the cheapest one, else all too good."""
         options = self._minimax.options[number]
         if not up:

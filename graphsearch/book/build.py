@@ -210,7 +210,7 @@ def build_at(
                 on_progress=on_progress,
             )
             building.out_of_time = out_of_time
-            return building.run()
+            return building.build()
     finally:
         if timer:
             timer.cancel()
@@ -269,7 +269,7 @@ class _Build:
         self.out_of_time = threading.Event()
 
     # -------------------------------------------------------------- the whole
-    def run(self) -> BuildReport:
+    def build(self) -> BuildReport:
         """Builds until it ends; what was found is saved whatever ends it."""
         self._load()
         self._save(wait=True)

@@ -26,7 +26,7 @@ MOST_LEAVES = 32  # of one set: what takes more is no bottleneck
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class MoveOption:
     """What a side to move can have: a move of the book, or the best one outside it.
 
     Attributes:
@@ -61,7 +61,7 @@ class Minimax:
         count = len(shape.positions)
         self.values: list[float] = [0.0] * count
         self.fixed: list[bool] = [False] * count
-        self.options: list[tuple[Option, ...]] = [()] * count
+        self.options: list[tuple[MoveOption, ...]] = [()] * count
         self.highest: list[Steps] = [()] * count
         self.lowest: list[Steps] = [()] * count
         self._known = _values_of_leaves(shape)
@@ -80,20 +80,20 @@ class Minimax:
         self.highest[number] = best_of(self.steps(option, up=True) for option in options)
         self.lowest[number] = all_of([self.steps(option, up=False) for option in options], self.most)
 
-    def _options(self, number: int) -> Iterator[Option]:
+    def _options(self, number: int) -> Iterator[MoveOption]:
         position = self.shape.positions[number]
         if position.state in (LEAF, END):
             return
         for edge in position.edges:
             if edge.child is not None and edge.forward:
-                yield Option(edge.move, edge.san, edge.child, negate(self.values[edge.child]))
+                yield MoveOption(edge.move, edge.san, edge.child, negate(self.values[edge.child]))
             elif edge.child is not None:  # a line that leads back: as the book has it, and never changed
-                yield Option(edge.move, edge.san, None, negate(self._known[edge.child]), fixed=True)
+                yield MoveOption(edge.move, edge.san, None, negate(self._known[edge.child]), fixed=True)
             elif edge.value is not None:
-                yield Option(edge.move, edge.san, None, edge.value, fixed=True)
+                yield MoveOption(edge.move, edge.san, None, edge.value, fixed=True)
         if position.outside is not None:
             proven = abs(position.outside) >= 1.0
-            yield Option(position.outside_move or "", "", None, position.outside, fixed=proven)
+            yield MoveOption(position.outside_move or "", "", None, position.outside, fixed=proven)
 
     def _is_over(self, number: int) -> bool:
         """Returns whether the game is over at a leaf; only such can have these values for certain."""
@@ -108,7 +108,7 @@ class Minimax:
         moved = min(1.0, value + self.change) if up else max(-1.0, value - self.change)
         return ((0, value), (1, moved)) if moved != value else ((0, value),)
 
-    def steps(self, option: Option, *, up: bool) -> Steps:
+    def steps(self, option: MoveOption, *, up: bool) -> Steps:
         """Returns what changes of leaves can give an option, for the side to move."""
         if option.child is None:
             return self.leaf_steps(option.value, up=up, fixed=option.fixed)

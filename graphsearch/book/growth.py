@@ -20,7 +20,7 @@ Games = Callable[[str], Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class RecordedMove:
     """A legal move in a record: prior, edge N, and edge Q (None while n = 0) for the side that plays it."""
 
     move: str
@@ -34,7 +34,7 @@ def hex_key(board: chess.Board) -> str:
     return f"{key_of(board):016x}"
 
 
-def known_moves(board: chess.Board, record: NodeRecord) -> list[Known]:
+def known_moves(board: chess.Board, record: NodeRecord) -> list[RecordedMove]:
     """Returns the legal moves of a position with what its record says of them."""
     if not record.codes:
         return []
@@ -42,12 +42,12 @@ def known_moves(board: chess.Board, record: NodeRecord) -> list[Known]:
     found = []
     for k, i in enumerate(record.order):
         edge = edge_of(record, k)
-        found.append(Known(moves[i].uci(), priors[i], edge.n, edge.value if edge.n else None))
+        found.append(RecordedMove(moves[i].uci(), priors[i], edge.n, edge.value if edge.n else None))
     return found
 
 
 def candidates(
-    tree: BookTree, position: Position | None, known: Sequence[Known], games: Mapping[str, int]
+    tree: BookTree, position: Position | None, known: Sequence[RecordedMove], games: Mapping[str, int]
 ) -> list[Candidate]:
     """Returns the moves of a position as they are decided on; without SAN, which takes long."""
     found = []
@@ -189,13 +189,15 @@ class Growth:
         self._tree.changed.add(position.key)
         self._tree.update([position.key])
 
-    def verdicts(self, position: Position, board: chess.Board, known: Sequence[Known]) -> list[Verdict]:
+    def verdicts(
+        self, position: Position, board: chess.Board, known: Sequence[RecordedMove]
+    ) -> list[Verdict]:
         """Returns what the configuration says now on every legal move of a position."""
         found = candidates(self._tree, position, known, self._games(position.key))
         wanted = self.wanted.get(position.key, ())
         return decide(self._config, board, position.ply, found, wanted)
 
-    def _note_record(self, position: Position, known: Sequence[Known]) -> None:
+    def _note_record(self, position: Position, known: Sequence[RecordedMove]) -> None:
         for move in known:
             taken = position.moves.get(move.move)
             if taken:
@@ -224,7 +226,7 @@ class Growth:
         # where the child is known, its value is another than the edge's
         self._tree.unsettled.add(position.key)
 
-    def _note_outside(self, position: Position, known: Sequence[Known], record: NodeRecord) -> None:
+    def _note_outside(self, position: Position, known: Sequence[RecordedMove], record: NodeRecord) -> None:
         """Keeps the value of what stays outside the book, so that no line looks better than it is."""
         outside = [move for move in known if move.move not in position.moves]
         visited = [move for move in outside if move.q is not None]

@@ -34,7 +34,7 @@ _COLUMNS = "id, book, fen, moves, origin, added, state, note, changed"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NewItem:
     """What is to be added: a position, or a line.
 
     Attributes:
@@ -54,7 +54,7 @@ class QueueItem:
 
     Attributes:
       book: name of the book that it is for; None: whichever is built next.
-      fen, moves, origin: as of an `Entry`.
+      fen, moves, origin: as of a `NewItem`.
       added, changed: times in ISO 8601; `changed` is None while it waits.
       note: what was done with it, or why it was refused.
     """
@@ -88,15 +88,15 @@ class QueueItem:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """What became of entries: ids of the new rows, and those that wait already, with the id of that row."""
+    """What became of new items: ids of the new rows, and those that wait already, with the id of that row."""
 
     ids: tuple[int, ...]
-    duplicates: tuple[tuple[Entry, int], ...]
+    duplicates: tuple[tuple[NewItem, int], ...]
 
 
 # ---------------------------------------------------------------- for people
-def add(path: str | os.PathLike[str], entries: Iterable[Entry], *, book: str | None = None) -> Added:
-    """Returns what became of entries; those that wait already, for the same book, are not added again.
+def add(path: str | os.PathLike[str], new: Iterable[NewItem], *, book: str | None = None) -> Added:
+    """Returns what became of new items; those that wait already, for the same book, are not added again.
 
     Entries are taken one after the other, so they may be many; a failure keeps those that were added.
 
@@ -104,17 +104,17 @@ def add(path: str | os.PathLike[str], entries: Iterable[Entry], *, book: str | N
       StoreError: if the file cannot be written, or has no queue and another process writes it.
     """
     ids: list[int] = []
-    duplicates: list[tuple[Entry, int]] = []
-    rest = iter(entries)
+    duplicates: list[tuple[NewItem, int]] = []
+    rest = iter(new)
     with _opened(path) as (connection, real):
         while rows := list(islice(rest, ROWS)):
             with _transaction(connection, real):
-                for entry in rows:
-                    same = _same(connection, entry, book)
+                for item in rows:
+                    same = _same(connection, item, book)
                     if same is None:
-                        ids.append(_insert(connection, entry, book))
+                        ids.append(_insert(connection, item, book))
                     else:
-                        duplicates.append((entry, same))
+                        duplicates.append((item, same))
     return Added(tuple(ids), tuple(duplicates))
 
 
@@ -259,16 +259,16 @@ def _transaction(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
         raise
 
 
-def _same(connection: sqlite3.Connection, entry: Entry, book: str | None) -> int | None:
+def _same(connection: sqlite3.Connection, item: NewItem, book: str | None) -> int | None:
     """Returns the id of a waiting row with the same line for the same book."""
     query = "SELECT min(id) FROM book_queue WHERE state = 'waiting' AND fen = ? AND moves = ? AND book IS ?"
-    found = connection.execute(query, (entry.fen, " ".join(entry.moves), book)).fetchone()[0]
+    found = connection.execute(query, (item.fen, " ".join(item.moves), book)).fetchone()[0]
     return None if found is None else int(found)
 
 
-def _insert(connection: sqlite3.Connection, entry: Entry, book: str | None) -> int:
+def _insert(connection: sqlite3.Connection, item: NewItem, book: str | None) -> int:
     statement = "INSERT INTO book_queue (book, fen, moves, origin, added) VALUES (?, ?, ?, ?, ?)"
-    values = (book, entry.fen, " ".join(entry.moves), entry.origin, now())
+    values = (book, item.fen, " ".join(item.moves), item.origin, now())
     return int(connection.execute(statement, values).lastrowid or 0)
 
 

@@ -11,7 +11,7 @@ import chess
 from ..errors import InvalidPositionError
 from ..position.board import fen_of
 from ..position.notation import START_WORD, board_from_fen, play_moves, read_position
-from .queue import Entry
+from .queue import NewItem
 
 MOVES_WORD = "moves"  # as in UCI: startpos moves e2e4 e7e5
 
@@ -21,19 +21,19 @@ class Given:
     """What one position, line or game gave.
 
     Attributes:
-      entry: None if it could not be read. notes: what the person should know.
-      problem: why there is no entry.
+      item: None if it could not be read. notes: what the person should know.
+      problem: why there is no item.
     """
 
-    entry: Entry | None
+    item: NewItem | None
     notes: tuple[str, ...] = ()
     problem: str = ""
 
 
-def entry_of(board: chess.Board, origin: str) -> Entry:
-    """Returns the entry of a position with the line on its move stack."""
+def item_of(board: chess.Board, origin: str) -> NewItem:
+    """Returns the item of a position with the line on its move stack."""
     moves = tuple(move.uci() for move in board.move_stack)
-    return Entry(fen_of(board.root()), moves, origin)
+    return NewItem(fen_of(board.root()), moves, origin)
 
 
 def from_text(text: str, *, moves: str | None = None) -> Given:
@@ -43,7 +43,7 @@ def from_text(text: str, *, moves: str | None = None) -> Given:
       InvalidPositionError: if it is none, or a move is not legal.
     """
     given = read_position(text, moves=moves)
-    return Given(entry_of(given.board, "given"), given.notes)
+    return Given(item_of(given.board, "given"), given.notes)
 
 
 def from_games(path: Path, *, ply: int | None = None, only: Collection[int] | None = None) -> Iterator[Given]:
@@ -60,7 +60,7 @@ def from_games(path: Path, *, ply: int | None = None, only: Collection[int] | No
         if game.board is None:
             yield Given(None, game.notes, game.problem)
         else:
-            yield Given(entry_of(game.board, f"{path.name}, game {game.game}"), game.notes)
+            yield Given(item_of(game.board, f"{path.name}, game {game.game}"), game.notes)
     for number in sorted(set(only or ()) - found):
         raise InvalidPositionError(f"{path} has no game {number}")
     if not found:
@@ -73,7 +73,7 @@ def from_lines(lines: Iterable[str]) -> Iterator[Given]:
     `POSITION moves LIST`, as in UCI, is a line from there. Blank lines and those that begin with # are
     passed over.
 
-    >>> [given.entry.moves for given in from_lines(["# two", "1. e4 e5", "startpos moves d2d4"])]
+    >>> [given.item.moves for given in from_lines(["# two", "1. e4 e5", "startpos moves d2d4"])]
     [('e2e4', 'e7e5'), ('d2d4',)]
     """
     for number, line in enumerate(lines, 1):
@@ -81,7 +81,7 @@ def from_lines(lines: Iterable[str]) -> Iterator[Given]:
         if not text or text.startswith("#"):
             continue
         try:
-            yield Given(entry_of(_board(text), f"line {number}"))
+            yield Given(item_of(_board(text), f"line {number}"))
         except InvalidPositionError as error:
             yield Given(None, problem=f"line {number}: {error}")
 

@@ -17,7 +17,7 @@ from ..store.store import Store
 from ..store.tables.books import books
 from .bottlenecks import Bottleneck, Change, find_bottlenecks
 from .gaps import Gap, find_gaps
-from .queue import Entry
+from .queue import NewItem
 from .shape import LEAF, Shape, Way, numbered, read_shape
 
 Kind = Literal["leaves", "gaps", "bottlenecks"]
@@ -43,9 +43,9 @@ class Place:
     moves: tuple[str, ...]
     line: str
 
-    def entry(self, origin: str) -> Entry:
-        """Returns the entry of the queue: the position, or the line of the move."""
-        return Entry(self.position, (self.move,) if self.move else (), origin)
+    def item(self, origin: str) -> NewItem:
+        """Returns the item for the queue: the position, or the line of the move."""
+        return NewItem(self.position, (self.move,) if self.move else (), origin)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns what the objects of `book todo --json` have in common."""
@@ -60,7 +60,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class UnsearchedLeaf:
     """A position without a search; `priority` is the builder's, the smaller the sooner; None: it has none."""
 
     place: Place
@@ -109,7 +109,7 @@ class ChangedLeaf:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Rivalry:
     """A bottleneck: at a root, `best` is better than `rival` as long as these leaves are what they are.
 
     Attributes:
@@ -149,7 +149,7 @@ class Verdict:
         }
 
 
-Row = Leaf | MissingReply | Verdict
+Row = UnsearchedLeaf | MissingReply | Rivalry
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +166,10 @@ class Todo:
     rows: tuple[Row, ...]
     notes: tuple[str, ...] = ()
 
-    def entries(self) -> list[Entry]:
+    def items(self) -> list[NewItem]:
         """Returns what goes into the queue, in this order, each position or line once."""
         origin = f"todo: {self.kind}"
-        found = [place.entry(origin) for row in self.rows for place in row.places]
+        found = [place.item(origin) for row in self.rows for place in row.places]
         return list(dict.fromkeys(found))
 
     def as_dict(self) -> dict[str, Any]:
@@ -243,7 +243,7 @@ def _leaves(shape: Shape, top: int) -> Todo:
     reached = {*shape.roots, *parents}  # of the others a move before was excluded, or their root taken away
     found = [number for number in reached if shape.positions[number].state == LEAF]
     rows = [
-        Leaf(_place(shape, number, shape.way(number, parents)), shape.positions[number].priority)
+        UnsearchedLeaf(_place(shape, number, shape.way(number, parents)), shape.positions[number].priority)
         for number in sorted(found, key=rank)[: top or None]
     ]
     return Todo(shape.name, "leaves", tuple(rows))
@@ -271,9 +271,9 @@ def _bottlenecks(shape: Shape, change: float, top: int) -> Todo:
     return Todo(shape.name, "bottlenecks", rows, tuple(notes))
 
 
-def _verdict(shape: Shape, row: Bottleneck, parents: dict[int, tuple[int, Any]]) -> Verdict:
+def _verdict(shape: Shape, row: Bottleneck, parents: dict[int, tuple[int, Any]]) -> Rivalry:
     fen = shape.positions[row.root].fen
-    return Verdict(
+    return Rivalry(
         root=fen,
         best=row.best.move,
         best_san=numbered(fen, [row.best.san]),

@@ -71,7 +71,7 @@ class BookKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class NamedPosition:
     """A position of the book that was found, its Polyglot key, and its FEN."""
 
     board: chess.Board
@@ -90,7 +90,7 @@ class Finder:
         self._store = store
         self._keys = keys
         self._seen = bytearray(keys.distinct)
-        self._ready: deque[Known] = deque()
+        self._ready: deque[NamedPosition] = deque()
         self._names = Names()
         self._filter = keys.filter()
         self._mask = len(self._filter) - 1
@@ -98,7 +98,7 @@ class Finder:
         self._passed: set[int] = set()  # keys of those that are none of the book themselves
         self.found = 0
 
-    def __iter__(self) -> Iterator[Known]:
+    def __iter__(self) -> Iterator[NamedPosition]:
         keys = (f"{key:016x}" for key in self._keys)
         fens = chain(tables.known_roots(self._store), tables.known_fens(self._store, keys))
         for fen in chain([chess.STARTING_FEN], fens):
@@ -108,11 +108,11 @@ class Finder:
             self._look_around(chess.Board(self._around.popleft()))
             yield from self._drained()
 
-    def _drained(self) -> Iterator[Known]:
+    def _drained(self) -> Iterator[NamedPosition]:
         while self._ready:
             yield self._ready.popleft()
 
-    def follow(self, known: Known, moves: list[chess.Move]) -> None:
+    def follow(self, known: NamedPosition, moves: list[chess.Move]) -> None:
         """Goes along the legal moves that the book has in a position."""
         for move, key in child_keys(known.board, moves, known.key):
             if not self._take(known.board, move, key) and self._keys.place(key) < 0:
@@ -153,7 +153,7 @@ class Finder:
     def _add(self, place: int, board: chess.Board, key: int) -> None:
         self._seen[place] = 1
         self.found += 1
-        self._ready.append(Known(board, key, self._names.name(board)[1]))
+        self._ready.append(NamedPosition(board, key, self._names.name(board)[1]))
 
 
 def _after(board: chess.Board, move: chess.Move) -> chess.Board:

@@ -278,7 +278,7 @@ def book_source(store: Store, book: int, weigh: Weigh | None = None) -> Source:
     return choices
 
 
-def _book_value(move: tables.BookMove, edge: Edge) -> float | None:
+def _book_value(move: tables.BookMoveRow, edge: Edge) -> float | None:
     """Returns the value of a book's move: of the position behind it, else of the edge, else as taken in."""
     if move.child_value is not None:
         return negate(move.child_value)

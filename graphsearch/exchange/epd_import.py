@@ -14,7 +14,7 @@ import chess
 from ..errors import InvalidPositionError
 from ..position.board import check, fen_of, key_of
 from ..store.tables import games as tables
-from .importing import Desk, Job, OnProgress, import_files, open_for_import
+from .importing import Importing, Job, OnProgress, import_files, open_for_import
 from .report import FileReport, Problem
 from .sources import Given, Input
 
@@ -53,42 +53,42 @@ def import_epd(
         return import_files(store, files, job, stop=stop, on_progress=on_progress)
 
 
-def _take(desk: Desk, given: Input) -> None:
+def _take(importing: Importing, given: Input) -> None:
     """Takes the lines of a file that were not taken yet."""
-    report, rows, passed = desk.report, list[tables.EpdRow](), 0
+    report, rows, passed = importing.report, list[tables.EpdRow](), 0
     finished = False
     try:
         for number, line in enumerate(given.lines(), start=1):
             text = _decoded(line, first=number == 1).strip()
             passed += bool(text)
-            if text and passed > desk.before:
-                _take_line(desk, number, text, rows)
+            if text and passed > importing.before:
+                _take_line(importing, number, text, rows)
             if len(rows) >= LINES_AT_ONCE:
-                _save(desk, rows)
-            desk.say()
-            if desk.stopped:
+                _save(importing, rows)
+            importing.say()
+            if importing.stopped:
                 return
         finished = True
     finally:
-        _save(desk, rows, finished=finished)
+        _save(importing, rows, finished=finished)
         if finished and not report.done:
             report.notes.append("it has no positions")
 
 
-def _take_line(desk: Desk, number: int, text: str, rows: list[tables.EpdRow]) -> None:
+def _take_line(importing: Importing, number: int, text: str, rows: list[tables.EpdRow]) -> None:
     try:
         board, operations = read_epd(text)
     except InvalidPositionError as error:
-        desk.report.problems.append(Problem(number, str(error)))
-        desk.report.skipped += 1
+        importing.report.problems.append(Problem(number, str(error)))
+        importing.report.skipped += 1
         return
     key = f"{key_of(board):016x}"
-    rows.append((desk.source.id, number, key, fen_of(board), json.dumps(operations, ensure_ascii=False)))
-    desk.report.taken += 1
+    rows.append((importing.source.id, number, key, fen_of(board), json.dumps(operations, ensure_ascii=False)))
+    importing.report.taken += 1
 
 
-def _save(desk: Desk, rows: list[tables.EpdRow], *, finished: bool = False) -> None:
-    desk.save(lambda store: tables.add_epd(store, rows), finished=finished)
+def _save(importing: Importing, rows: list[tables.EpdRow], *, finished: bool = False) -> None:
+    importing.save(lambda store: tables.add_epd(store, rows), finished=finished)
     rows.clear()
 
 

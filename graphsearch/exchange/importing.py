@@ -35,7 +35,7 @@ class ImportProgress:
 OnProgress = Callable[[ImportProgress], object]
 
 
-class Desk:
+class Importing:
     """Where an import stands in one file, and what writes that down.
 
     Attributes:
@@ -100,7 +100,7 @@ class Desk:
         )
 
 
-Take = Callable[[Desk, Input], None]
+Take = Callable[[Importing, Input], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ class Job:
     """How files of one kind are taken in: the options that change what is taken, and the function."""
 
     kind: str
-    take: Take  # takes in one file; passes over what was taken before, and ends with `Desk.save`
+    take: Take  # takes in one file; passes over what was taken before, and ends with `Importing.save`
     options: Mapping[str, Any]
     again: bool = False
 
@@ -157,11 +157,11 @@ def _import_one(
             report.digest = file.digest
             source = _begin(store, file, job, report)
             if report.state != "known":
-                desk = Desk(
+                importing = Importing(
                     store=store, source=source, report=report, given=file, stop=stop, on_progress=on_progress
                 )
-                job.take(desk, file)
-                report.state = "stopped" if stop.is_set() and not desk.source.finished else report.state
+                job.take(importing, file)
+                report.state = "stopped" if stop.is_set() and not importing.source.finished else report.state
     except _StoppedError:
         report.state = "stopped"
     except ImportFileError as error:

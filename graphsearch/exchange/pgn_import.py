@@ -11,7 +11,7 @@ from ..errors import InvalidParameterError
 from ..position.pgn_text import GameReader, PgnGame
 from ..store.store import Store
 from ..store.tables import games as tables
-from .importing import Desk, Job, OnProgress, import_files, open_for_import
+from .importing import Importing, Job, OnProgress, import_files, open_for_import
 from .playing import BrokenGameError, Played, Player, VariantError
 from .report import FileReport, Problem
 from .sources import Given, Input
@@ -54,8 +54,8 @@ def import_pgn(
         raise InvalidParameterError(f"max_ply is {max_ply}; it must be at least 1")
     options: dict[str, Any] = {"variations": variations, "max_ply": max_ply}
 
-    def take(desk: Desk, given: Input) -> None:
-        _PgnImport(desk, given, variations, max_ply).run()
+    def take(importing: Importing, given: Input) -> None:
+        _PgnImport(importing, given, variations, max_ply).take()
 
     job = Job(kind=KIND, take=take, options=options, again=again)
     with open_for_import(path) as store:
@@ -65,25 +65,25 @@ def import_pgn(
 class _PgnImport:
     """One file."""
 
-    def __init__(self, desk: Desk, given: Input, variations: bool, max_ply: int | None) -> None:
-        self._desk = desk
-        self._report = desk.report
+    def __init__(self, importing: Importing, given: Input, variations: bool, max_ply: int | None) -> None:
+        self._importing = importing
+        self._report = importing.report
         self._reader = GameReader(given.lines(), variations=variations)
         self._player = Player(max_ply)
         self._tally = Tally()
         self._strays = self._at_odds = 0
 
-    def run(self) -> None:
+    def take(self) -> None:
         """Takes the games that were not taken yet; what is counted is saved whatever ends it."""
         finished = False
         try:
             for number, game in enumerate(self._reader, start=1):
-                if number > self._desk.before:
+                if number > self._importing.before:
                     self._take(game)
                 if self._tally.is_full:
                     self._save()
-                self._desk.say()
-                if self._desk.stopped:
+                self._importing.say()
+                if self._importing.stopped:
                     return
             finished = True
         finally:
@@ -107,7 +107,7 @@ class _PgnImport:
             self._strays += len(game.strays)
 
     def _save(self, *, finished: bool = False) -> None:
-        self._desk.save(self._tally.write, finished=finished)
+        self._importing.save(self._tally.write, finished=finished)
         self._tally = Tally()  # if that failed, these counts go with the next save
 
     def _add_notes(self, *, finished: bool) -> None:

@@ -36,7 +36,7 @@ _HASHER = chess.polyglot.ZobristHasher(_RANDOM)
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PolyglotEntry:
     """One move of a book in one position, as the file has it."""
 
     key: int
@@ -47,16 +47,17 @@ class Entry:
     def pack(self) -> bytes:
         """Returns its 16 bytes.
 
-        >>> Entry(0x463B96181691FC9C, raw_move_of(chess.Board(), chess.Move.from_uci("e2e4")), 7).pack().hex()
+        >>> e2e4 = raw_move_of(chess.Board(), chess.Move.from_uci("e2e4"))
+        >>> PolyglotEntry(0x463B96181691FC9C, e2e4, 7).pack().hex()
         '463b96181691fc9c031c000700000000'
         """
         return ENTRY.pack(self.key, self.raw_move, self.weight, self.learn)
 
 
-def unpack(data: bytes) -> Iterator[Entry]:
+def unpack(data: bytes) -> Iterator[PolyglotEntry]:
     """Yields the entries of bytes, whose length must be a multiple of 16."""
     for row in ENTRY.iter_unpack(data):
-        yield Entry(*row)
+        yield PolyglotEntry(*row)
 
 
 def raw_move(code: int, *, castling: bool) -> int:

@@ -271,7 +271,7 @@ def _write_imported(store: Store, selection: Selection, out: BinaryIO, report: E
             _write_entries(out, int(key, 16), kept, report)
 
 
-def _is_wanted(row: tables.Entry, selection: Selection, report: ExportReport) -> bool:
+def _is_wanted(row: tables.PolyglotRow, selection: Selection, report: ExportReport) -> bool:
     if selection.side in (None, "both"):
         return True
     if row.turn is None:
@@ -280,7 +280,7 @@ def _is_wanted(row: tables.Entry, selection: Selection, report: ExportReport) ->
     return row.turn == (selection.side == "white")
 
 
-def _write_entries(out: BinaryIO, key: int, rows: Sequence[tables.Entry], report: ExportReport) -> None:
+def _write_entries(out: BinaryIO, key: int, rows: Sequence[tables.PolyglotRow], report: ExportReport) -> None:
     """Writes the entries of one key; those of several books for one move become one, their weights added."""
     one_book = len({row.source for row in rows}) == 1
     lines = [_Line(row.raw_move, row.weight, row.learn) for row in rows]

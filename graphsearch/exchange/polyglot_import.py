@@ -10,9 +10,9 @@ import chess
 
 from ..errors import ImportFileError
 from ..store.tables import games as tables
-from .book_positions import BookKeys, Finder, Known
-from .importing import Desk, Job, OnProgress, import_files, open_for_import
-from .polyglot import ENTRY_BYTES, Entry, legal_move, unpack, written_move
+from .book_positions import BookKeys, Finder, NamedPosition
+from .importing import Importing, Job, OnProgress, import_files, open_for_import
+from .polyglot import ENTRY_BYTES, PolyglotEntry, legal_move, unpack, written_move
 from .report import FileReport, Problem
 from .sources import Given, Input
 
@@ -47,8 +47,8 @@ def import_polyglot(
       StoreError: if the graph file cannot be written; what was saved before stays.
     """
 
-    def take(desk: Desk, given: Input) -> None:
-        _PolyglotImport(desk, given).run()
+    def take(importing: Importing, given: Input) -> None:
+        _PolyglotImport(importing, given).take()
 
     with open_for_import(path) as store:
         job = Job(kind=KIND, take=take, options={}, again=again)
@@ -58,21 +58,21 @@ def import_polyglot(
 class _PolyglotImport:
     """One book."""
 
-    def __init__(self, desk: Desk, given: Input) -> None:
-        self._desk = desk
-        self._report = desk.report
+    def __init__(self, importing: Importing, given: Input) -> None:
+        self._importing = importing
+        self._report = importing.report
         self._given = given
         self._keys = BookKeys()
         self._zero = 0
         self._names: list[Row] = []
 
-    def run(self) -> None:
+    def take(self) -> None:
         """Takes the entries that were not taken yet, then names what can be named."""
         if self._take_all():
-            finder = Finder(self._desk.store, self._keys)
+            finder = Finder(self._importing.store, self._keys)
             if self._name_all(finder):
                 self._add_notes(finder)
-                self._desk.save(self._write_names(), finished=True)
+                self._importing.save(self._write_names(), finished=True)
 
     # -------------------------------------------------------------- entries
     def _take_all(self) -> bool:
@@ -85,8 +85,8 @@ class _PolyglotImport:
             entries, rest = list(unpack(piece[:whole])), piece[whole:]
             self._take(place, entries)
             place += len(entries)
-            self._desk.say()
-            if self._desk.stopped:
+            self._importing.say()
+            if self._importing.stopped:
                 return False
         if rest:
             reason = f"{len(rest)} bytes at the end are not a whole entry; the book is cut short"
@@ -101,36 +101,36 @@ class _PolyglotImport:
         ):
             raise ImportFileError(f"{self._given.name} is a text file, not a Polyglot book")
 
-    def _take(self, place: int, entries: list[Entry]) -> None:
+    def _take(self, place: int, entries: list[PolyglotEntry]) -> None:
         self._keys.add(entry.key for entry in entries)
         self._zero += sum(not entry.weight for entry in entries)
         rows = [
-            _row(entry, self._desk.source.id, place + k)
+            _row(entry, self._importing.source.id, place + k)
             for k, entry in enumerate(entries)
             if place + k >= self._report.taken
         ]
         if rows:
             self._report.taken += len(rows)
-            self._desk.save(lambda store: tables.add_entries(store, rows))
+            self._importing.save(lambda store: tables.add_entries(store, rows))
 
     # -------------------------------------------------------------- names
     def _name_all(self, finder: Finder) -> bool:
         """Names the entries of every position that is found; returns whether it came to the end."""
         for known in finder:
             self._name(known, finder)
-            self._desk.say("Naming the positions of", finder.found)
+            self._importing.say("Naming the positions of", finder.found)
             if len(self._names) >= NAMES_AT_ONCE:
-                self._desk.save(self._write_names())
-            if self._desk.stopped:
-                self._desk.save(self._write_names())
+                self._importing.save(self._write_names())
+            if self._importing.stopped:
+                self._importing.save(self._write_names())
                 return False
         return True
 
-    def _name(self, known: Known, finder: Finder) -> None:
+    def _name(self, known: NamedPosition, finder: Finder) -> None:
         """Names the moves of a position, and has the finder follow them."""
-        fen, key, source = known.fen, f"{known.key:016x}", self._desk.source.id
+        fen, key, source = known.fen, f"{known.key:016x}", self._importing.source.id
         moves: list[chess.Move] = []
-        for place, raw in tables.entries_of(self._desk.store, source, key):
+        for place, raw in tables.entries_of(self._importing.store, source, key):
             move = legal_move(known.board, raw)
             if move is None:
                 text = _as_written(raw)
@@ -160,7 +160,7 @@ class _PolyglotImport:
             notes.append("it has no entries")
 
 
-def _row(entry: Entry, source: int, place: int) -> tables.EntryRow:
+def _row(entry: PolyglotEntry, source: int, place: int) -> tables.EntryRow:
     key, move = f"{entry.key:016x}", _as_written(entry.raw_move)
     return (key, move, source, place, entry.raw_move, entry.weight, entry.learn)
 

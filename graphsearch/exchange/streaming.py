@@ -57,7 +57,7 @@ def export_stream(
         render = prepare(store, chosen.book)
         source = source_of(store, chosen.book)
         walk = Walk(store, chosen, source, scratch, report, leaves=True, on_progress=on_progress)
-        for stops in walk.run():
+        for stops in walk.stops():
             own = [stop for stop in stops if stop.own]
             report.left_out["other_side"] += len(stops) - len(own)
             if not own:

@@ -20,7 +20,7 @@ PAGE = 10_000  # entries read in one statement, so that no transaction stays ope
 
 
 @dataclass(frozen=True, slots=True)
-class BookMove:
+class BookMoveRow:
     """A move of a book.
 
     Attributes:
@@ -37,7 +37,7 @@ class BookMove:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PolyglotRow:
     """A row of `polyglot_entry`; `turn` is that of the position, None where it is not known."""
 
     key: str
@@ -95,7 +95,7 @@ def book_position(store: Store, number: int, key: str) -> Mapping[str, Any] | No
     return dict(zip(names, rows[0], strict=True)) if rows else None
 
 
-def book_moves(store: Store, number: int, key: str) -> list[BookMove]:
+def book_moves(store: Store, number: int, key: str) -> list[BookMoveRow]:
     """Returns the moves of a book in a position."""
     rows = _rows(
         store,
@@ -103,7 +103,7 @@ def book_moves(store: Store, number: int, key: str) -> list[BookMove]:
         " LEFT JOIN book_position c ON c.book = m.book AND c.key = m.child WHERE m.book = ? AND m.key = ?",
         (number, key),
     )
-    return [BookMove(encode_move(chess.Move.from_uci(row[0])), *row[1:]) for row in rows]
+    return [BookMoveRow(encode_move(chess.Move.from_uci(row[0])), *row[1:]) for row in rows]
 
 
 def has_games(store: Store) -> bool:
@@ -119,12 +119,12 @@ def has_entries(store: Store) -> bool:
 _ENTRY = "SELECT key, source, place, move, raw_move, weight, learn, fen FROM polyglot_entry"
 
 
-def entries(store: Store, key: str) -> list[Entry]:
+def entries(store: Store, key: str) -> list[PolyglotRow]:
     """Returns the imported entries of a Polyglot key."""
     return [_entry(row) for row in _rows(store, f"{_ENTRY} WHERE key = ? ORDER BY source, place", (key,))]
 
 
-def all_entries(store: Store) -> Iterator[Entry]:
+def all_entries(store: Store) -> Iterator[PolyglotRow]:
     """Yields all imported entries by key, source and place; the file may be written to meanwhile."""
     last: tuple[str, int, int] = ("", 0, 0)
     while True:
@@ -139,10 +139,10 @@ def all_entries(store: Store) -> Iterator[Entry]:
         last = (rows[-1][0], rows[-1][1], rows[-1][2])
 
 
-def _entry(row: Any) -> Entry:
+def _entry(row: Any) -> PolyglotRow:
     turn = None if row[7] is None else row[7].split()[1] == "w"
     key, source, place, move, raw_move, weight, learn, _ = row
-    return Entry(
+    return PolyglotRow(
         key=key,
         source=source,
         place=place,

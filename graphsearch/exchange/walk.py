@@ -18,7 +18,7 @@ from ..store.reading import Reader
 from ..store.store import Store
 from .candidates import Candidates, Choice, Seen, Source
 from .export_report import ExportReport
-from .scratch import KeptEdge, Met, Scratch, Way, Words, identity_of
+from .scratch import Arrival, KeptEdge, Met, Scratch, Words, identity_of
 from .selection import Plan
 from .steps import MoveList, move_lists, positions_after, sans
 
@@ -92,7 +92,7 @@ class Walk:
         self._on_progress = on_progress
         self._least = max(self._limits.min_visits, 0 if plan.book is not None else 1)
 
-    def run(self) -> Iterator[list[Stop]]:
+    def stops(self) -> Iterator[list[Stop]]:
         """Yields the visited positions, batch by batch.
 
         Raises:
@@ -111,13 +111,13 @@ class Walk:
 
     def exhaust(self) -> None:
         """Walks to the end; what was found is in the temporary file."""
-        for _ in self.run():
+        for _ in self.stops():
             pass
 
     def _begin(self) -> None:
         words = np.array([pack(board) for board in self._plan.roots], np.uint64)
         ways = [
-            Way(identity, 0, board.ply(), row.tobytes())
+            Arrival(identity, 0, board.ply(), row.tobytes())
             for identity, board, row in zip(identity_of(words), self._plan.roots, words, strict=True)
         ]
         self._scratch.add_roots(ways, soft=self._plan.soft)
@@ -205,12 +205,12 @@ class Walk:
             for stop in stops:
                 self._keep_node(stop)
 
-    def _ways(self, stops: Sequence[Stop], steps: Sequence[tuple[int, int, Choice]]) -> list[Way]:
+    def _ways(self, stops: Sequence[Stop], steps: Sequence[tuple[int, int, Choice]]) -> list[Arrival]:
         words = np.array([stop.met.words for stop in stops], np.uint64)
         codes = [stops[i].moves.codes[choice.index] for i, _, choice in steps]
         children, _ = positions_after(words, [i for i, _, _ in steps], codes)
         return [
-            Way(
+            Arrival(
                 identity=identity,
                 depth=stops[i].met.depth + 1,
                 ply=stops[i].met.ply + 1,

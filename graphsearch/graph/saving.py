@@ -45,7 +45,7 @@ class _Job:
         self.done = threading.Event()
         self.error: BaseException | None = None
 
-    def run(self, store: Store) -> None:
+    def do(self, store: Store) -> None:
         try:
             if self.saves:
                 with store.transaction():
@@ -131,7 +131,7 @@ class Saver:
                 continue
             if job is None:
                 return
-            job.run(self._store)
+            job.do(self._store)
             if job.saves and not job.error:
                 self._merging.set()
             self._checkpoint()

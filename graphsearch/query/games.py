@@ -48,7 +48,7 @@ class Results:
 
 
 @dataclass(frozen=True, slots=True)
-class GameMove:
+class PlayedMove:
     """One move in games and in the search; values are seen by the side to move at the position.
 
     Attributes:
@@ -98,7 +98,7 @@ class Games:
     score: float | None
     n: int | None
     q: float | None
-    moves: tuple[GameMove, ...]
+    moves: tuple[PlayedMove, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch query games`."""
@@ -167,7 +167,7 @@ def _row(
     counts: dict[str, Results],
     total: Results,
     record: NodeRecord | None,
-) -> GameMove:
+) -> PlayedMove:
     results = counts.get(move.uci(), Results())
     known = results.white + results.draws + results.black
     score = results.score(board.turn)
@@ -177,7 +177,7 @@ def _row(
     q = edge.value if edge and edge.n else None
     spent = record.visits - 1 if record else 0
     percents = [100 * x / known if known else None for x in (results.white, results.draws, results.black)]
-    return GameMove(
+    return PlayedMove(
         move=move.uci(),
         san=board.san(move),
         results=results,

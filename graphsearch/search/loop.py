@@ -31,7 +31,7 @@ MERGE_BYTES = 60_000_000  # of a merge step, the decompressors, and what the C l
 RESERVED_PARTS = 3  # a budget is at least so many times what is set aside for both
 FLUSH_PARTS = 8  # a budget holds so many times what is saved at once
 UNLIMITED = 1 << 60
-Pace = Callable[[int, float], int]
+BatchLimit = Callable[[int, float], int]
 IDLE_VISITS, IDLE_VISITS_PER_NODE = 1_000_000, 100  # without an evaluation: then nothing is left to find
 
 
@@ -45,7 +45,7 @@ def analyze(
     interval: float = 0.5,
     stop: threading.Event | None = None,
     searchmoves: Iterable[chess.Move] = (),
-    pace: Pace | None = None,
+    pace: BatchLimit | None = None,
     hurry: bool = False,
     run: int | None = None,
 ) -> SearchResult:
@@ -118,7 +118,7 @@ class _Session:
         params: SearchParams,
         stop: threading.Event,
         listed: frozenset[chess.Move],
-        pace: Pace | None,
+        pace: BatchLimit | None,
         hurry: bool,
         joined: int | None,
     ) -> None:

@@ -33,7 +33,7 @@ AHEAD = 8  # batches that the evaluator has, the one it works on included: savin
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Reevaluation:
     """What an evaluator says of some records, as numbers that a record holds.
 
     Attributes:
@@ -75,7 +75,7 @@ def positions_of(records: RecordBatch) -> PositionBatch:
     return PositionBatch(words, moves, offsets)
 
 
-def quantised(records: RecordBatch, moves: NDArray[np.uint16], evaluation: Evaluation) -> Answer:
+def quantised(records: RecordBatch, moves: NDArray[np.uint16], evaluation: Evaluation) -> Reevaluation:
     """Returns an evaluation in the numbers that records hold, the same that a search would have written."""
     v = evaluation.wdl[:, 0] - evaluation.wdl[:, 2]
     draws = np.floor(D_SCALE * evaluation.wdl[:, 1].astype(np.float64) + 0.5)
@@ -83,7 +83,7 @@ def quantised(records: RecordBatch, moves: NDArray[np.uint16], evaluation: Evalu
     roots = np.float32(MAX_CODE) * np.sqrt(np.sqrt(evaluation.priors)) + np.float32(0.5)
     codes = np.maximum(roots.astype(np.uint8), np.uint8(1))
     flags = open_flags(len(records)) if evaluation.bounds is None else flags_of(evaluation.bounds)
-    return Answer(
+    return Reevaluation(
         records=records,
         moves=moves,
         v=v,
@@ -98,7 +98,9 @@ def open_flags(count: int) -> NDArray[np.uint8]:
     return np.full(count, UNPROVEN, np.uint8)
 
 
-def answers(evaluator: Evaluator, portions: Iterable[RecordBatch], stop: threading.Event) -> Iterator[Answer]:
+def answers(
+    evaluator: Evaluator, portions: Iterable[RecordBatch], stop: threading.Event
+) -> Iterator[Reevaluation]:
     """Yields what an evaluator says of all records, in their order.
 
     Args:
@@ -112,7 +114,7 @@ def answers(evaluator: Evaluator, portions: Iterable[RecordBatch], stop: threadi
     """
     with ThreadPoolExecutor(1, "graphsearch-evaluator") as thread:
         asker = _Asker(evaluator)
-        asked: deque[Future[Answer]] = deque()
+        asked: deque[Future[Reevaluation]] = deque()
         source = _pieces(portions, asker)
         while True:
             while len(asked) < AHEAD and not stop.is_set() and (piece := next(source, None)) is not None:
@@ -138,7 +140,7 @@ class _Asker:
         self._has_failed = False
         self.size = FIRST_BATCH
 
-    def ask(self, records: RecordBatch) -> Answer:
+    def ask(self, records: RecordBatch) -> Reevaluation:
         """Returns what is said of some records; nothing is asked after a failure: nobody takes the answer."""
         if self._has_failed:
             raise CancelledError
@@ -169,7 +171,7 @@ def _pieces(portions: Iterable[RecordBatch], asker: _Asker) -> Iterator[RecordBa
             first = last
 
 
-def reevaluated(answer: Answer, evaluator: int, runs: NDArray[np.uint32]) -> RecordBatch:
+def reevaluated(answer: Reevaluation, evaluator: int, runs: NDArray[np.uint32]) -> RecordBatch:
     """Returns records with another evaluator's V, D and P; every visited edge keeps what it has, by move.
 
     Args:

@@ -35,7 +35,7 @@ from ..store.codec.bulk import take
 from ..store.store import Store
 from ..store.tables import opinions as table
 from ..store.tables.opinions import Opinion
-from .evaluating import Answer, answers, positions_of
+from .evaluating import Reevaluation, answers, positions_of
 
 SAVE_SECONDS = 3.0  # of evaluations, at most, that a kill costs
 SAVE_ROWS = 20_000  # of a transaction: some 5 MB
@@ -134,7 +134,7 @@ def second_opinion(
                 " another evaluator"
             )
         work = _SecondOpinion(store, evaluator, stop or threading.Event(), on_progress)
-        return work.run(min_visits)
+        return work.ask(min_visits)
 
 
 class _SecondOpinion:
@@ -155,7 +155,7 @@ class _SecondOpinion:
             self._number = store.add_evaluator(evaluator.identity)
             self._run = store.begin_run("", {}, {}, kind=KIND, evaluator=self._number)
 
-    def run(self, min_visits: int) -> OpinionReport:
+    def ask(self, min_visits: int) -> OpinionReport:
         """Counts, then evaluates pass by pass; what was evaluated is in the file whatever ends it."""
         try:
             steps = self._count(min_visits)
@@ -227,7 +227,7 @@ class _SecondOpinion:
         self._updated += 1
 
     # ---------------------------------------------------------- writing
-    def _take(self, answer: Answer) -> None:
+    def _take(self, answer: Reevaluation) -> None:
         """Notes the rows of an answer."""
         change = np.abs(answer.v.astype(np.float64) - answer.records.v)
         self._change += float(change.sum())
@@ -287,7 +287,7 @@ def _visits(batch: RecordBatch) -> NDArray[np.int64]:
     return np.asarray(1 + sums[batch.edge_offsets[1:]] - sums[batch.edge_offsets[:-1]])
 
 
-def _rows(answer: Answer, evaluator: int, run: int) -> Iterator[Opinion]:
+def _rows(answer: Reevaluation, evaluator: int, run: int) -> Iterator[Opinion]:
     """Yields the rows of an answer, but for positions where tablebases spoke in the evaluator's place."""
     records, visits, exact = answer.records, _visits(answer.records), answer.is_exact.tolist()
     first = _first_choices(records, answer.moves, records.codes)

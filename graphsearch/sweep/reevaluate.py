@@ -38,7 +38,7 @@ from ..store.tables import opinions
 from ..store.tables.opinions import Opinion
 from ..store.tables.unfinished import ROOTS, Unfinished
 from ..store.upkeep.compact import tidy
-from .evaluating import Answer, answers, open_flags, positions_of, reevaluated
+from .evaluating import Reevaluation, answers, open_flags, positions_of, reevaluated
 from .favourites import Favourite, favourites
 from .refresh import TOLERANCE, RefreshProgress, RefreshReport, settle, table_bytes
 
@@ -165,7 +165,7 @@ def reevaluate(
                 f" more than the {limit >> 20} MiB allowed; allow more"
             )
         work = _Reevaluation(store, evaluator, stop or threading.Event(), on_progress, command)
-        return work.run(limit)
+        return work.reevaluate(limit)
 
 
 class _Stopped(Exception):  # noqa: N818  (never leaves the module)
@@ -199,7 +199,7 @@ class _Reevaluation:
         self._number = 0
         self._before = Unfinished(0)
 
-    def run(self, ram_bytes: int) -> ReevaluateReport:
+    def reevaluate(self, ram_bytes: int) -> ReevaluateReport:
         """Does what is left; what was evaluated is in the file whatever ends it."""
         mark = self._store.unfinished
         if mark is None and self._is_of_it_already():
@@ -267,7 +267,7 @@ class _Reevaluation:
             self._save_if_due()
         return take(records, np.nonzero(~has)[0])
 
-    def _take(self, answer: Answer, runs: NDArray[np.uint32]) -> None:
+    def _take(self, answer: Reevaluation, runs: NDArray[np.uint32]) -> None:
         """Notes the new version of some records, and in which runs the evaluator was asked about them."""
         change = np.abs(answer.v.astype(np.float64) - answer.records.v)
         self._before = replace(
@@ -386,12 +386,12 @@ def _is_done(batch: RecordBatch, number: int, evaluator: Evaluator) -> NDArray[n
     return np.asarray(done)
 
 
-def _answer_of(records: RecordBatch, known: Sequence[Opinion]) -> Answer:
+def _answer_of(records: RecordBatch, known: Sequence[Opinion]) -> Reevaluation:
     """Returns what opinions say of records, as the evaluator's answer would be."""
     v = np.array([opinion.second_q for opinion in known], np.float32)
     d = np.array([round(D_SCALE * opinion.second_draw) for opinion in known], np.uint16)
     codes = np.frombuffer(b"".join(opinion.policy for opinion in known), np.uint8)
-    return Answer(
+    return Reevaluation(
         records=records,
         moves=positions_of(records).moves,
         v=v,

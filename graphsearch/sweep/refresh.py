@@ -143,7 +143,7 @@ def settle(
 ) -> RefreshReport:
     """Brings every q in the records of an open store up to date, as `refresh` does; not the plain tables."""
     limit = default_budget() if ram_bytes is None else ram_bytes
-    return _Refresh(store, tolerance, limit, on_progress or (lambda progress: None)).run(max_sweeps)
+    return _Refresh(store, tolerance, limit, on_progress or (lambda progress: None)).refresh(max_sweeps)
 
 
 def table_bytes(records: int) -> int:
@@ -179,7 +179,7 @@ class _Refresh:
             )
         return np.zeros(needed // 8, np.uint64)
 
-    def run(self, max_sweeps: int) -> RefreshReport:
+    def refresh(self, max_sweeps: int) -> RefreshReport:
         """Reads, sweeps and, if anything is stale, writes."""
         self._read()
         settled = self._total == 0

@@ -61,7 +61,7 @@ class Wish:
         )
 
 
-class Answer:
+class GoAnswer:
     """The answer to one `go`. Each method says whose thread it is for."""
 
     def __init__(

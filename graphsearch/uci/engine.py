@@ -21,7 +21,7 @@ from ..search.claims import view_in_game
 from ..search.params import Limits
 from ..search.results import Progress
 from ..version import __version__
-from .answer import Answer, Wish
+from .answer import GoAnswer, Wish
 from .evaluator import make_evaluator
 from .mating import PROVER_BYTES, mate_line, none_line, search_mate
 from .memory import Memory
@@ -64,7 +64,7 @@ class Engine:
         self._memory = Memory(writer, make)
         self._board = chess.Board()
         self._followed = Followed()
-        self._answer: Answer | None = None  # the last `go`
+        self._answer: GoAnswer | None = None  # the last `go`
         self._line: tuple[chess.Board, tuple[chess.Move, ...]] | None = None  # what it expected
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._waiting = 0  # jobs given and not yet ended
@@ -161,7 +161,7 @@ class Engine:
             self._answer.give()
         board = self._board.copy()
         listed = self._listed(go, board)
-        answer = Answer(
+        answer = GoAnswer(
             go=go, board=board, listed=listed, wish=Wish.of(self.settings), writer=self._writer, began=began
         )
         self._answer = answer
@@ -261,7 +261,7 @@ class Engine:
         except Exception as error:  # a defect must not end a game
             self._writer.info(f"ERROR: {type(error).__name__}: {error}")
 
-    def _search(self, answer: Answer) -> None:
+    def _search(self, answer: GoAnswer) -> None:
         """Searches for an answer; whatever goes wrong, there is one."""
         try:
             self._search_graph(answer)
@@ -274,7 +274,7 @@ class Engine:
             self._remember(answer)
             self._memory.searched()
 
-    def _search_graph(self, answer: Answer) -> None:
+    def _search_graph(self, answer: GoAnswer) -> None:
         """Searches for an answer in the graph, as far as what is known is not enough.
 
         The graph is opened even if the clock has answered meanwhile: for the next search.
@@ -300,7 +300,7 @@ class Engine:
         if limits is not None and not answer.stop.is_set():
             self._run(graph, answer, limits)
 
-    def _prove_mate(self, graph: Graph, answer: Answer, moves: int) -> None:
+    def _prove_mate(self, graph: Graph, answer: GoAnswer, moves: int) -> None:
         """Answers with the mate in at most so many moves, if there is one; says so if not."""
         result = search_mate(
             answer.board,
@@ -315,14 +315,14 @@ class Engine:
         elif not answer.done.is_set():
             self._writer.info(none_line(result))
 
-    def _ask_tables(self, graph: Graph, answer: Answer) -> None:
+    def _ask_tables(self, graph: Graph, answer: GoAnswer) -> None:
         """Lists the moves that tablebases call best: first, at once, those that keep the result."""
         evaluator = graph.evaluator
         if isinstance(evaluator, TablebaseEvaluator):
             answer.listed = frozenset(evaluator.tables.safe_moves(answer.board) or ())
             answer.listed = frozenset(evaluator.best_moves(answer.board) or answer.listed)
 
-    def _run(self, graph: Graph, answer: Answer, limits: Limits) -> None:
+    def _run(self, graph: Graph, answer: GoAnswer, limits: Limits) -> None:
         """Runs one search and ends its answer with the last word of it."""
         from ..search.loop import analyze
 
@@ -353,13 +353,13 @@ class Engine:
         return _values(graph.arena.read, node) if threading.current_thread() is self._worker else {}
 
     # ---------------------------------------------------------- when the worker is late
-    def _remember(self, answer: Answer) -> None:
+    def _remember(self, answer: GoAnswer) -> None:
         """Keeps the line that was expected: the next position may stand in it."""
         line = answer.best_line()
         if len(line) > 2:
             self._line = (answer.board.copy(stack=False), line)
 
-    def _look_up(self, answer: Answer) -> None:
+    def _look_up(self, answer: GoAnswer) -> None:
         """Finds what was known of a position, in the file or in the line expected, for an answer in time."""
         path = self.settings.text("GraphFile")
         if path and not self._memory.trouble:
@@ -379,7 +379,7 @@ class Engine:
         return ()
 
 
-def _report(graph: Graph, answer: Answer, progress: Progress) -> Report:
+def _report(graph: Graph, answer: GoAnswer, progress: Progress) -> Report:
     """Returns how a search stands, as it is shown."""
     used = 1000 * progress.ram_bytes // max(1, graph.pager.budget)
     return Report(

@@ -23,7 +23,7 @@ from ..evaluators.uniform import UniformEvaluator
 from ..record.provenance import EvaluatorIdentity
 from ..search.params import Limits, SearchParams
 from .options import Settings
-from .pace import Pace
+from .pace import BatchPace
 from .writer import Writer
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Memory:
         self._make = make
         self.graph: Graph | None = None
         self._chosen: Evaluator | None = None
-        self.pace = Pace()
+        self.pace = BatchPace()
         self.trouble = ""
         self.is_substitute = False  # whether another evaluator plays than was asked for
         self._opened_for: tuple[str, ...] | None = None
@@ -181,7 +181,7 @@ class Memory:
         graph, self.graph, self._opened_for = self.graph, None, None
         evaluator, self._chosen = self._chosen, None
         self._background.close()
-        self.pace = Pace()
+        self.pace = BatchPace()
         if graph is not None:
             self._close(graph)
         if evaluator is not None:

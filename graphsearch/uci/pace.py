@@ -13,7 +13,7 @@ BATCHES_PER_MOVE = 16
 LONGEST_BATCH, SHORTEST_BATCH = 0.5, 0.005  # seconds
 
 
-class Pace:
+class BatchPace:
     """What `search` asks before each wave; it learns from search to search of one evaluator."""
 
     def __init__(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphsearch.bench.speed import run
+from graphsearch.bench.speed import measure
 
 FIGURES = {
     "nodes",
@@ -24,7 +24,7 @@ FIGURES = {
 
 def test_the_benchmark_gives_every_figure() -> None:
     told: list[str] = []
-    figures = run(told.append, nodes=2000)
+    figures = measure(told.append, nodes=2000)
     assert set(figures) == FIGURES
     assert all(value > 0 for value in figures.values())
     assert len(told) >= 4

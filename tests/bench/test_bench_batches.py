@@ -104,7 +104,7 @@ def report() -> list[tuple[float, float | None, str]]:
 
 @pytest.fixture(scope="module")
 def found(plan: Plan, report: list[tuple[float, float | None, str]]) -> dict[str, Any]:
-    return run(plan, lambda *told: report.append(told))
+    return measure(plan, lambda *told: report.append(told))
 
 
 # ------------------------------------------------------------------ rows
@@ -154,7 +154,7 @@ def test_a_price_is_a_mean_over_positions_with_its_standard_error(found: dict[st
 
 
 def test_all_but_times_is_the_same_in_every_run(plan: Plan, found: dict[str, Any]) -> None:
-    again = run(replace(plan, workers=1))["rows"]
+    again = measure(replace(plan, workers=1))["rows"]
 
     def untimed(rows: Rows) -> Rows:
         return [{name: value for name, value in row.items() if name not in TIMES} for row in rows]
@@ -373,7 +373,7 @@ def test_the_command_prints_one_json_object_and_draws(cli: Cli, tmp_path: Path) 
 def test_tables_fit_in_120_columns_and_show_every_gatherer(
     found: dict[str, Any], cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphsearch.bench.batches.report.run", lambda plan, report: found)
+    monkeypatch.setattr("graphsearch.bench.batches.report.measure", lambda plan, report: found)
     outcome = cli("bench", "--batches")
     assert outcome.code == 0, outcome.err
     lines = outcome.out.splitlines()

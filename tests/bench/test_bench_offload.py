@@ -52,7 +52,7 @@ MAY_BE_ZERO = (
 def test_the_offload_benchmark_gives_every_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     told: list[str] = []
-    figures = report.run(told.append, nodes=20_000, ram_bytes=8_000_000, repeats=1)
+    figures = report.measure(told.append, nodes=20_000, ram_bytes=8_000_000, repeats=1)
     assert list(figures)[: len(PROMISED)] == PROMISED
     assert len(told) >= 6
     assert json.loads(json.dumps(figures, allow_nan=False)) == figures
@@ -73,7 +73,7 @@ def test_a_part_that_fails_is_named(tmp_path: Path) -> None:
 def test_a_disk_that_is_too_small_is_told_before_anything_is_done() -> None:
     told: list[str] = []
     with pytest.raises(GraphSearchError, match="TMPDIR"):
-        report.run(told.append, nodes=10**15)
+        report.measure(told.append, nodes=10**15)
     assert not told
 
 

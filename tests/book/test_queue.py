@@ -13,7 +13,7 @@ import chess
 import pytest
 
 from graphsearch.book import queue
-from graphsearch.book.queue import Entry, add, drop, drop_all, items, set_state, waiting
+from graphsearch.book.queue import NewItem, add, drop, drop_all, items, set_state, waiting
 from graphsearch.book.queue_items import from_games, from_lines, from_text
 from graphsearch.errors import InvalidParameterError, InvalidPositionError, StoreError, StoreLockedError
 from graphsearch.store.migrations import FORMAT_VERSION
@@ -22,8 +22,8 @@ from graphsearch.store.store import Store
 from ..conftest import ROOT
 from ..support.books import small_book
 
-START = Entry(chess.STARTING_FEN, (), "here")
-LINE = Entry(chess.STARTING_FEN, ("e2e4", "e7e5"), "there")
+START = NewItem(chess.STARTING_FEN, (), "here")
+LINE = NewItem(chess.STARTING_FEN, ("e2e4", "e7e5"), "there")
 
 HOLDER = """
 import sys
@@ -144,8 +144,8 @@ def test_a_transaction_that_does_not_end_is_told(graph: Path, monkeypatch: pytes
 
 def test_items_that_are_added_from_many_processes_at_once_are_all_there(graph: Path) -> None:
     script = (
-        "import sys\nfrom graphsearch.book.queue import Entry, add\n"
-        "for i in range(20): add(sys.argv[1], [Entry('fen' + sys.argv[2], (str(i),))])"
+        "import sys\nfrom graphsearch.book.queue import NewItem, add\n"
+        "for i in range(20): add(sys.argv[1], [NewItem('fen' + sys.argv[2], (str(i),))])"
     )
     with Store.open(graph) as store:
         started = [
@@ -166,7 +166,7 @@ def test_a_failure_keeps_what_was_added_before_it(graph: Path, monkeypatch: pyte
 
     def entries() -> object:
         yield from (START, LINE)
-        yield Entry(chess.STARTING_FEN, ("d2d4",))
+        yield NewItem(chess.STARTING_FEN, ("d2d4",))
         raise InvalidPositionError("no position")
 
     with pytest.raises(InvalidPositionError):
@@ -215,9 +215,9 @@ def test_what_is_no_graph_file_is_refused(tmp_path: Path) -> None:
 # -------------------------------------------------------------------- entries
 def test_a_line_keeps_its_moves() -> None:
     given = from_text("startpos", moves="1. d4 d5 2. c4")
-    assert given.entry == Entry(chess.STARTING_FEN, ("d2d4", "d7d5", "c2c4"), "given")
+    assert given.item == NewItem(chess.STARTING_FEN, ("d2d4", "d7d5", "c2c4"), "given")
     position = from_text("4k3/8/8/8/8/8/4P3/4K3 w - - 0 5")
-    assert position.entry == Entry("4k3/8/8/8/8/8/4P3/4K3 w - - 0 5", (), "given")
+    assert position.item == NewItem("4k3/8/8/8/8/8/4P3/4K3 w - - 0 5", (), "given")
 
 
 def test_every_line_of_a_text_is_a_position_a_line_or_a_problem() -> None:
@@ -233,23 +233,23 @@ def test_every_line_of_a_text_is_a_position_a_line_or_a_problem() -> None:
         "8/8 w - -",
     ]
     found = list(from_lines(text))
-    assert [given.entry.moves for given in found if given.entry] == [
+    assert [given.item.moves for given in found if given.item] == [
         (),
         ("e2e4", "e7e5"),
         (),
         ("e2e4",),
         ("e2e4", "e8e7"),
     ]
-    assert [given.entry.origin for given in found if given.entry][:2] == ["line 3", "line 4"]
-    assert [given.problem.split(":")[0] for given in found if not given.entry] == ["line 8", "line 9"]
+    assert [given.item.origin for given in found if given.item][:2] == ["line 3", "line 4"]
+    assert [given.problem.split(":")[0] for given in found if not given.item] == ["line 8", "line 9"]
 
 
 def test_each_game_is_a_line(tmp_path: Path) -> None:
     path = tmp_path / "g.pgn"
     path.write_text('1. e4 e5 2. Nf3 *\n\n[White "B"]\n\n1. d4 Ke4 *\n\n[White "C"]\n\n1. c4 *\n')
     found = list(from_games(path, ply=2))
-    assert [given.entry and given.entry.moves for given in found] == [("e2e4", "e7e5"), None, ("c2c4",)]
+    assert [given.item and given.item.moves for given in found] == [("e2e4", "e7e5"), None, ("c2c4",)]
     assert "breaks off after 1 plies" in found[1].problem
-    assert [given.entry and given.entry.origin for given in from_games(path, only=[3])] == ["g.pgn, game 3"]
+    assert [given.item and given.item.origin for given in from_games(path, only=[3])] == ["g.pgn, game 3"]
     with pytest.raises(InvalidPositionError, match="has no game 4"):
         list(from_games(path, only=[4]))

@@ -13,7 +13,7 @@ from graphsearch.book import queue
 from graphsearch.book.build import BuildLimits, BuildReport, build
 from graphsearch.book.config import Root, Ruling
 from graphsearch.book.growth import hex_key
-from graphsearch.book.queue import Entry
+from graphsearch.book.queue import NewItem
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 
 from ..support.counting import CountingEvaluator
@@ -43,7 +43,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_line_goes_into_the_book_and_is_searched_first(path: Path) -> None:
     line = ("a2a4", "h7h5", "b2b4")
-    queue.add(path, [Entry(START, line, "a test")])
+    queue.add(path, [NewItem(START, line, "a test")])
     built(path, config(max_ply=8), 60)
     assert states(path) == {1: ("done", "3 positions searched")}
     tree = tree_of_file(path, config())
@@ -57,7 +57,7 @@ def test_a_line_goes_into_the_book_and_is_searched_first(path: Path) -> None:
 def test_a_line_that_is_known_searches_its_last_position_once_more(path: Path) -> None:
     tree = tree_of_file(path, config())
     root = tree.positions[hex_key(chess.Board())]
-    queue.add(path, [Entry(START)])
+    queue.add(path, [NewItem(START)])
     built(path, config(max_ply=8), 20)
     assert states(path) == {1: ("done", "1 position searched")}
     assert tree_of_file(path, config()).positions[root.key].searches == root.searches + 1
@@ -65,7 +65,7 @@ def test_a_line_that_is_known_searches_its_last_position_once_more(path: Path) -
 
 def test_a_position_outside_the_book_becomes_a_root_for_good(path: Path) -> None:
     board = board_after("a2a4", "a7a5", "h2h4")
-    queue.add(path, [Entry(board.fen())])
+    queue.add(path, [NewItem(board.fen())])
     built(path, config(max_ply=8), 20)
     assert states(path) == {1: ("done", "1 position searched")}
     again = built(path, config(max_ply=8), 20)
@@ -77,7 +77,7 @@ def test_a_line_from_before_the_book_joins_it_where_they_meet(tmp_path: Path) ->
     path, root = tmp_path / "a.graph", board_after("e2e4")
     roots = (Root(root, "root 1"),)
     built(path, config(max_ply=8, roots=roots), 20)
-    queue.add(path, [Entry(START, ("e2e4", "a7a5", "a2a3"))])
+    queue.add(path, [NewItem(START, ("e2e4", "a7a5", "a2a3"))])
     report = built(path, config(max_ply=8, roots=roots), 60)
     assert states(path) == {1: ("done", "2 positions searched")}
     assert [found.origin for found in report.roots] == ["root 1"]
@@ -86,7 +86,7 @@ def test_a_line_from_before_the_book_joins_it_where_they_meet(tmp_path: Path) ->
 
 def test_what_cannot_be_done_is_refused_with_a_reason(path: Path) -> None:
     late = chess.Board("4k3/8/8/8/8/8/4P3/4K3 w - - 0 40")
-    queue.add(path, [Entry(START, ("e2e4",)), Entry(late.fen()), Entry(START, ("d2d4", "d7d5"))])
+    queue.add(path, [NewItem(START, ("e2e4",)), NewItem(late.fen()), NewItem(START, ("d2d4", "d7d5"))])
     connection = sqlite3.connect(path)
     with connection:
         connection.execute("UPDATE book_queue SET moves = 'd2d5' WHERE id = 3")
@@ -105,7 +105,7 @@ def test_what_cannot_be_done_is_refused_with_a_reason(path: Path) -> None:
 
 
 def test_a_line_beyond_the_last_ply_says_so(path: Path) -> None:
-    queue.add(path, [Entry(START, ("e2e4", "e7e5", "g1f3"))])
+    queue.add(path, [NewItem(START, ("e2e4", "e7e5", "g1f3"))])
     built(path, config(text="two", max_ply=2), 60)
     state, note = states(path)[1]
     assert state in ("done", "refused")
@@ -115,7 +115,7 @@ def test_a_line_beyond_the_last_ply_says_so(path: Path) -> None:
 
 
 def test_items_of_other_books_are_left_alone(path: Path) -> None:
-    queue.add(path, [Entry(START, ("e2e4",))], book="other")
+    queue.add(path, [NewItem(START, ("e2e4",))], book="other")
     built(path, config(max_ply=8), 20)
     assert states(path)[1][0] == "waiting"
 
@@ -131,7 +131,7 @@ class Asking(CountingEvaluator):
         before = len(self.asked)
         found = super().evaluate(batch)
         if before < 100 <= len(self.asked):
-            queue.add(self.path, [Entry(START, ("h2h4", "a7a6"), "meanwhile")])
+            queue.add(self.path, [NewItem(START, ("h2h4", "a7a6"), "meanwhile")])
         return found
 
 
@@ -162,7 +162,7 @@ def test_a_finished_book_waits_for_the_queue_forever(tmp_path: Path) -> None:
 
     def show(now: object) -> None:
         if not added:
-            added.append(queue.add(path, [Entry(START)]))
+            added.append(queue.add(path, [NewItem(START)]))
         elif states(path)[1][0] == "done":
             stop.set()
 

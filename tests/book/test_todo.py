@@ -13,7 +13,7 @@ from graphsearch import Graph, Limits, analyze
 from graphsearch.book.bottlenecks import Bottleneck, find_bottlenecks
 from graphsearch.book.queue import items
 from graphsearch.book.shape import Edge, Position, Shape
-from graphsearch.book.todo import MissingReply, Verdict, todo
+from graphsearch.book.todo import MissingReply, Rivalry, todo
 from graphsearch.errors import InvalidParameterError
 from graphsearch.store.store import Store
 
@@ -34,7 +34,7 @@ def test_leaves_come_in_the_order_of_their_priority_with_their_line(white: Path)
     assert (first["position"], first["moves"]) == (board_after("e4 c5").fen(), ["e2e4", "c7c5"])
     assert (first["root"], first["ply"]) == (chess.STARTING_FEN, 2)
     assert len(todo(white, "white", top=2).rows) == 2
-    assert [entry.fen for entry in found.entries()] == [row.places[0].position for row in found.rows]
+    assert [entry.fen for entry in found.items()] == [row.places[0].position for row in found.rows]
 
 
 def test_leaves_that_no_line_leads_to_any_more_are_not_listed(white: Path) -> None:
@@ -342,14 +342,14 @@ def test_a_line_that_leads_back_ends_there(tmp_path: Path) -> None:
 
 def test_verdicts_are_told_with_lines_and_go_into_the_queue_once(white: Path) -> None:
     found = todo(white, "white", "bottlenecks")
-    rows = [row for row in found.rows if isinstance(row, Verdict)]
+    rows = [row for row in found.rows if isinstance(row, Rivalry)]
     assert [(row.best_san, row.rival_san, row.outside) for row in rows] == [
         ("1. e4", "1. d4", False),
         ("1. e4", "1. c4", True),
     ]
     assert [len(row.leaves) for row in rows] == [1, 2]
     assert {leaf.place.line for leaf in rows[1].leaves} == {"1. d4 d5", "1. e4 e5"}
-    assert len(found.entries()) == 2
+    assert len(found.items()) == 2
 
 
 def test_twenty_thousand_positions_have_bottlenecks() -> None:

@@ -15,7 +15,7 @@ import pytest
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.polyglot import (
     ENTRY_BYTES,
-    Entry,
+    PolyglotEntry,
     child_keys,
     legal_move,
     raw_move_of,
@@ -33,8 +33,10 @@ from ..conftest import Cli, shared_data
 CASTLING = chess.Board("r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1")
 
 
-def entry(board: chess.Board, san: str, weight: int = 1, learn: int = 0) -> Entry:
-    return Entry(chess.polyglot.zobrist_hash(board), raw_move_of(board, board.parse_san(san)), weight, learn)
+def entry(board: chess.Board, san: str, weight: int = 1, learn: int = 0) -> PolyglotEntry:
+    return PolyglotEntry(
+        chess.polyglot.zobrist_hash(board), raw_move_of(board, board.parse_san(san)), weight, learn
+    )
 
 
 def after(*moves: str) -> chess.Board:
@@ -44,7 +46,7 @@ def after(*moves: str) -> chess.Board:
     return board
 
 
-def book(*entries: Entry) -> bytes:
+def book(*entries: PolyglotEntry) -> bytes:
     return b"".join(one.pack() for one in sorted(entries, key=lambda one: one.key))
 
 
@@ -99,7 +101,7 @@ def test_raw_moves_are_those_that_python_chess_reads(tmp_path: Path) -> None:
         file = tmp_path / "book.bin"
         file.write_bytes(
             b"".join(
-                Entry(chess.polyglot.zobrist_hash(board), raw_move_of(board, m), 1).pack()
+                PolyglotEntry(chess.polyglot.zobrist_hash(board), raw_move_of(board, m), 1).pack()
                 for m in board.legal_moves
             )
         )
@@ -117,19 +119,19 @@ def test_a_king_that_may_not_castle_takes_no_rook() -> None:
 
 
 def test_an_entry_has_sixteen_bytes_and_comes_back() -> None:
-    one = Entry((1 << 64) - 1, 65535, 65535, (1 << 32) - 1)
+    one = PolyglotEntry((1 << 64) - 1, 65535, 65535, (1 << 32) - 1)
     assert len(one.pack()) == ENTRY_BYTES
     assert list(unpack(one.pack())) == [one]
 
 
 def test_every_entry_is_taken_as_it_stands_and_named_where_its_position_is_known(path: Path) -> None:
-    stray = Entry(12345, raw_move_of(chess.Board(), chess.Move.from_uci("e2e4")), 9, 7)
+    stray = PolyglotEntry(12345, raw_move_of(chess.Board(), chess.Move.from_uci("e2e4")), 9, 7)
     data = book(entry(chess.Board(), "e4", 5), entry(after("e4"), "c5", 3, 99), stray)
     report = imported(path, data)
     assert (report.state, report.taken, report.skipped, report.problems) == ("imported", 3, 0, [])
     assert "positions whose FEN is known: 2 of 3" in report.notes
     found = rows(path, "SELECT place, raw_move, weight, learn, key FROM polyglot_entry ORDER BY place")
-    assert [Entry(int(key, 16), *rest) for _, *rest, key in found] == list(unpack(data))
+    assert [PolyglotEntry(int(key, 16), *rest) for _, *rest, key in found] == list(unpack(data))
     named = rows(path, "SELECT weight, move, san, fen FROM polyglot_entry ORDER BY weight")
     assert named == [
         (3, "c7c5", "c5", after("e4").fen()),
@@ -156,7 +158,7 @@ def test_positions_are_looked_up_among_those_of_the_file(path: Path) -> None:
 def test_castling_is_written_as_the_kings_two_steps_where_the_position_is_known(path: Path) -> None:
     line = ("e4", "e5", "Nf3", "Nc6", "Bc4", "Bc5")
     steps = [entry(after(*line[:k]), line[k]) for k in range(len(line))]
-    unknown = Entry(5, chess.E1 << 6 | chess.A1, 2)
+    unknown = PolyglotEntry(5, chess.E1 << 6 | chess.A1, 2)
     imported(path, book(*steps, entry(after(*line), "O-O", 7), unknown))
     assert rows(path, "SELECT move, san FROM polyglot_entry WHERE weight = 7") == [("e1g1", "O-O")]
     assert rows(path, "SELECT move, san FROM polyglot_entry WHERE weight = 2") == [("e1a1", None)]
@@ -164,9 +166,9 @@ def test_castling_is_written_as_the_kings_two_steps_where_the_position_is_known(
 
 def test_what_is_odd_in_a_book_is_told(path: Path) -> None:
     start = chess.polyglot.zobrist_hash(chess.Board())
-    clash = Entry(start, chess.E2 << 6 | chess.E5, 4)
-    no_move = Entry(start, 0x7FFF, 3)
-    data = book(entry(chess.Board(), "e4", 0), clash, no_move) + Entry(1, 1, 1).pack() + b"tail"
+    clash = PolyglotEntry(start, chess.E2 << 6 | chess.E5, 4)
+    no_move = PolyglotEntry(start, 0x7FFF, 3)
+    data = book(entry(chess.Board(), "e4", 0), clash, no_move) + PolyglotEntry(1, 1, 1).pack() + b"tail"
     report = imported(path, data)
     assert (report.taken, report.skipped) == (4, 1)
     reasons = {problem.place: problem.reason for problem in report.problems}
@@ -191,7 +193,8 @@ def test_the_same_book_is_taken_once_and_goes_on_after_a_fault(
 ) -> None:
     boards = [board for board in random_boards(9, 3) if any(board.legal_moves)]
     entries = [
-        Entry(chess.polyglot.zobrist_hash(b), raw_move_of(b, next(iter(b.legal_moves))), 1) for b in boards
+        PolyglotEntry(chess.polyglot.zobrist_hash(b), raw_move_of(b, next(iter(b.legal_moves))), 1)
+        for b in boards
     ]
     data = book(*entries)
     monkeypatch.setattr("graphsearch.exchange.polyglot_import.ENTRIES_AT_ONCE", 16)
@@ -222,7 +225,7 @@ def test_a_whole_book_is_in_the_file_entry_by_entry(path: Path, monkeypatch: pyt
     [report] = import_polyglot(path, [Given(str(source))])
     assert (report.taken, report.problems) == (92_954, [])
     found = rows(path, "SELECT key, raw_move, weight, learn FROM polyglot_entry ORDER BY place")
-    assert b"".join(Entry(int(key, 16), *rest).pack() for key, *rest in found) == source.read_bytes()
+    assert b"".join(PolyglotEntry(int(key, 16), *rest).pack() for key, *rest in found) == source.read_bytes()
     for fen, move, san, key in rows(
         path, "SELECT fen, move, san, key FROM polyglot_entry WHERE fen NOT NULL"
     ):

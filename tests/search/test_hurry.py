@@ -11,7 +11,7 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.graph import arena_kernel
 from graphsearch.graph.view import show
-from graphsearch.search.loop import Pace
+from graphsearch.search.loop import BatchLimit
 from graphsearch.store.store import Store
 
 from ..support.graphs import check_invariants, records_below
@@ -103,7 +103,7 @@ def test_evaluators_inside_the_kernels_follow_the_pace_too() -> None:
     assert waves[0] > 2 * waves[1]
 
 
-def waves_of(pace: Pace) -> int:
+def waves_of(pace: BatchLimit) -> int:
     with Graph.open(None, evaluator="uniform") as graph:
         analyze(graph, chess.Board(), Limits(visits=4000), pace=pace)
         return int(graph.arena.counters[arena_kernel.WAVES])

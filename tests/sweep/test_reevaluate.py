@@ -32,7 +32,7 @@ from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.prune import prune
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
-from graphsearch.sweep.evaluating import Answer, open_flags, positions_of, reevaluated
+from graphsearch.sweep.evaluating import Reevaluation, open_flags, positions_of, reevaluated
 from graphsearch.sweep.reevaluate import SETTLING, WRITING, ReevaluateProgress, reevaluate
 from graphsearch.sweep.refresh import refresh
 
@@ -271,7 +271,7 @@ def test_edges_are_laid_anew_by_move_whatever_the_new_priors() -> None:
     v, d = np.zeros(len(records), np.float32), np.zeros(len(records), np.uint16)
     flat = np.frombuffer(b"".join(codes), np.uint8)
     found = reevaluated(
-        Answer(batch, np.zeros(len(flat), np.uint16), v, d, flat, open_flags(len(records))),
+        Reevaluation(batch, np.zeros(len(flat), np.uint16), v, d, flat, open_flags(len(records))),
         7,
         np.full(len(records), 3, np.uint32),
     )

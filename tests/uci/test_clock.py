@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from graphsearch.uci.clock import Budget, Standing, clock_budget, may_stop, move_budget
-from graphsearch.uci.pace import Pace
+from graphsearch.uci.pace import BatchPace
 
 TIMES = (-(10**6), -1, 0, 1, 2, 10, 50, 99, 100, 101, 500, 1000, 10_000, 60_000, 10**7, 10**9)
 INCREMENTS = (-5, 0, 1, 10, 100, 1000, 60_000, 10**9)
@@ -76,7 +76,7 @@ def test_one_legal_move_takes_no_time() -> None:
 
 @pytest.mark.parametrize(("fixed", "each"), [(0.0, 0.001), (0.01, 0.0001), (0.002, 0.01), (1.0, 0.001)])
 def test_batches_grow_to_what_the_time_allows_and_never_pass_it_far(fixed: float, each: float) -> None:
-    pace = Pace()
+    pace = BatchPace()
     pace.plan(1.6)  # a sixteenth of it is 0.1 s
     size, sizes = pace(0, 0.0), []
     for _ in range(40):
@@ -90,7 +90,7 @@ def test_batches_grow_to_what_the_time_allows_and_never_pass_it_far(fixed: float
 
 
 def test_batches_shrink_when_the_time_does() -> None:
-    pace = Pace()
+    pace = BatchPace()
     pace.plan(None)
     size = pace(0, 0.0)
     for _ in range(20):

@@ -34,7 +34,7 @@ PricesBySize = dict[tuple[str, int], list[Prices]]  # by evaluator, evaluations
 WARM_NODES, WARM_BATCHES = 400, (1, 32)
 
 
-def run(plan: Plan, report: Report = lambda *_: None) -> dict[str, Any]:
+def measure(plan: Plan, report: Report = lambda *_: None) -> dict[str, Any]:
     """Returns the JSON object of `graphsearch bench --batches`: machine, rows, and what was left out.
 
     A row is one gatherer, batch, graph size (`nodes`) and evaluator: `positions_per_batch`, `rounds`,

@@ -91,7 +91,7 @@ def search_uniform(plan: Plan) -> Figures:
             amount=plan.visits,
             batch=plan.wave,
             watch=watch,
-        ).run()
+        ).search()
         figures |= {
             "offload_visits_per_s_uniform": round(rates.rate()),
             "offload_visits_per_s_uniform_whole": round(rates.whole_rate()),
@@ -173,7 +173,7 @@ def _fill(graph: Graph, plan: Plan) -> float:
         batch=plan.wave,
         is_warm=lambda: bool(counters[arena_kernel.EVICTED]),
     )
-    return filling.run().longest_gap()
+    return filling.search().longest_gap()
 
 
 # ------------------------------------------------------------------ reads and opening

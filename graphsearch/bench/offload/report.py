@@ -47,7 +47,7 @@ FIGURES = (  # those that are promised; more follow
 )
 
 
-def run(
+def measure(
     report: Report = lambda _: None,
     *,
     nodes: int = NODES,

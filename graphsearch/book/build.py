@@ -31,9 +31,10 @@ from .desk import Desk, Outcome, Task
 from .growth import Growth
 from .local import LocalDesk
 from .order import order_of
+from .positions import APART, LEAF, OPEN, BookLine, Position, numbered
 from .queue import QueueItem
 from .requests import Requests
-from .tree import APART, LEAF, OPEN, BookTree, Position, Way
+from .tree import BookTree
 
 SAVE_SECONDS = 5.0  # between two savings: what a kill costs at most, beside the searches that run
 POLL_SECONDS = 1.0  # between two looks at the queue
@@ -258,7 +259,7 @@ class _Build:
         self._saved_at = self._shown_at = self._began
         self._polled_at = 0.0
         self._counts = _Counts()
-        self._ways: dict[str, Way] = {}
+        self._lines: dict[str, BookLine] = {}
         self._now = ""
         self._now_ply = 0
         self._estimate: tuple[float, float | None] = (0.0, None)
@@ -405,12 +406,12 @@ class _Build:
         while self._desk.open_tasks < self._desk.capacity:
             if not self._may_search():
                 return False
-            way = self.requests.next_way() or self.tree.next_way()
-            if way is None:
+            line = self.requests.next_line() or self.tree.next_line()
+            if line is None:
                 return True
-            key = way.keys[-1]
-            self._ways[key] = way
-            self._tell_way(way)
+            key = line.keys[-1]
+            self._lines[key] = line
+            self._tell_line(line)
             self.tree.lease(key, leased=True)
             self._desk.submit(self._task(self.tree.positions[key]))
             self._show("building", LINE_SECONDS)
@@ -434,7 +435,7 @@ class _Build:
     def _take(self, outcome: Outcome) -> None:
         """Takes in what a search found."""
         key = outcome.task.key
-        position, way = self.tree.positions[key], self._ways.pop(key)
+        position, line = self.tree.positions[key], self._lines.pop(key)
         self._counts.visits += outcome.visits
         self._counts.evaluations += outcome.evaluations
         if outcome.error:  # stays leased: it is not tried again in this run
@@ -448,7 +449,7 @@ class _Build:
                 raise GraphSearchError(f"a search of {position.fen} left no record")
             position.searches += 1
             self._counts.searched += 1
-            self.tree.count_visit(way)
+            self.tree.count_visit(line)
             self.growth.learn(position, board, record)
             self.requests.searched(key)
         self.tree.lease(key, leased=False)
@@ -482,11 +483,10 @@ class _Build:
         return self.growth.added, counts.searched, counts.visits, counts.evaluations, seconds
 
     # -------------------------------------------------------------- telling
-    def _tell_way(self, way: Way) -> None:
-        tree = self.tree
-        sans = [tree.positions[key].moves[m].san for key, m in zip(way.keys, way.moves, strict=False)]
-        position = tree.positions[way.keys[-1]]
-        self._now = numbered(sans, tree.positions[way.keys[0]].ply) or position.fen
+    def _tell_line(self, line: BookLine) -> None:
+        positions = self.tree.positions
+        position = positions[line.keys[-1]]
+        self._now = numbered(line.sans, positions[line.keys[0]].ply) or position.fen
         self._now_ply = position.ply
 
     def _show(self, stage: str, after: float = SHOW_SECONDS) -> None:
@@ -583,18 +583,3 @@ def searches_left(tree: BookTree, max_ply: int) -> float:
         own = below[ply + 1] / opened[ply] if opened[ply] else ratio[ply & 1]
         arriving = here * own
     return total
-
-
-def numbered(sans: list[str], ply: int) -> str:
-    """Returns moves with their numbers.
-
-    >>> numbered(["e5", "Nf3"], 1)
-    '1... e5 2. Nf3'
-    """
-    words = []
-    for i, san in enumerate(sans, ply):
-        if i % 2 == 0:
-            words.append(f"{i // 2 + 1}. {san}")
-        else:
-            words.append(f"{i // 2 + 1}... {san}" if i == ply else san)
-    return " ".join(words)

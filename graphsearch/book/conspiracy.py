@@ -18,7 +18,8 @@ import chess
 
 from ..position.board import terminal_kind
 from ..position.values import negate
-from .shape import END, LEAF, Shape
+from .positions import END, LEAF
+from .shape import Shape
 
 Step = tuple[int, float]  # (changed leaves, value that can be had with them)
 Steps = tuple[Step, ...]  # from no change on, each better than the one before
@@ -84,13 +85,13 @@ class Minimax:
         position = self.shape.positions[number]
         if position.state in (LEAF, END):
             return
-        for edge in position.edges:
-            if edge.child is not None and edge.forward:
-                yield MoveOption(edge.move, edge.san, edge.child, negate(self.values[edge.child]))
-            elif edge.child is not None:  # a line that leads back: as the book has it, and never changed
-                yield MoveOption(edge.move, edge.san, None, negate(self._known[edge.child]), fixed=True)
-            elif edge.value is not None:
-                yield MoveOption(edge.move, edge.san, None, edge.value, fixed=True)
+        for move, child in self.shape.edges(number):
+            if child is not None and self.shape.leads_on(number, child):
+                yield MoveOption(move.move, move.san, child, negate(self.values[child]))
+            elif child is not None:  # a line that leads back: as the book has it, and never changed
+                yield MoveOption(move.move, move.san, None, negate(self._known[child]), fixed=True)
+            elif move.value is not None:
+                yield MoveOption(move.move, move.san, None, move.value, fixed=True)
         if position.outside is not None:
             proven = abs(position.outside) >= 1.0
             yield MoveOption(position.outside_move or "", "", None, position.outside, fixed=proven)
@@ -154,10 +155,10 @@ def all_of(functions: Sequence[Steps], most: int) -> Steps:
 def _values_of_leaves(shape: Shape) -> list[float]:
     """Returns the value of each position in the tables; without one, that of the move that leads there."""
     by_move: dict[int, float] = {}
-    for position in shape.positions:
-        for edge in position.edges:
-            if edge.child is not None and edge.value is not None:
-                by_move.setdefault(edge.child, negate(edge.value))
+    for number in range(len(shape.positions)):
+        for move, child in shape.edges(number):
+            if child is not None and move.value is not None:
+                by_move.setdefault(child, negate(move.value))
     return [
         by_move.get(number, 0.0) if position.value is None else position.value
         for number, position in enumerate(shape.positions)

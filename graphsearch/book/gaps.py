@@ -11,7 +11,8 @@ import chess
 from ..position.board import key_of, legal_moves
 from ..store.file import sql_errors
 from ..store.store import Store
-from .shape import BOTH, LEAF, OPEN, Edge, Shape
+from .positions import LEAF, OPEN, BookMove
+from .shape import BOTH, Shape
 
 TRUSTED_GAMES = 20  # at a position: from so many on, shares of games count instead of P
 
@@ -39,7 +40,7 @@ class Gap:
 
 
 def find_gaps(store: Store, shape: Shape, *, min_p: float, min_games: int, top: int) -> Reached:
-    """Returns the gaps, the likeliest first, at most `top` (0: all), and the ways there.
+    """Returns the gaps, the likeliest first, at most `top` (0: all), and the lines there.
 
     A reply is one if its P is at least `min_p`, or if at least `min_games` imported games have it. In a book
     of both sides every move is an own one and a reply. Replies that BOOK.toml excludes are none.
@@ -65,10 +66,10 @@ def _rank(gap: Gap) -> tuple[float, int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """Gaps, and where the likeliest way to every position comes from."""
+    """Gaps, and where the likeliest line to every position comes from."""
 
     gaps: list[Gap]
-    parents: dict[int, tuple[int, Edge]]
+    parents: dict[int, tuple[int, BookMove]]
 
 
 def imported_games(store: Store, shape: Shape) -> Games:
@@ -85,23 +86,23 @@ def imported_games(store: Store, shape: Shape) -> Games:
     return found
 
 
-def reaches(shape: Shape, games: Games) -> tuple[dict[int, float], dict[int, tuple[int, Edge]]]:
-    """Returns how likely each position is reached, and where the likeliest way there comes from."""
+def reaches(shape: Shape, games: Games) -> tuple[dict[int, float], dict[int, tuple[int, BookMove]]]:
+    """Returns how likely each position is reached, and where the likeliest line there comes from."""
     found = dict.fromkeys(shape.roots, 1.0)
-    parents: dict[int, tuple[int, Edge]] = {}
+    parents: dict[int, tuple[int, BookMove]] = {}
     for number, position in enumerate(shape.positions):  # parents come before their children
         here = found.get(number)
         if here is None:
             continue
         certain = shape.side != BOTH and shape.is_own(position.turn)
         counts = games.get(position.key, {})
-        for edge in position.edges:
-            if edge.child is None or not edge.forward:
+        for move, child in shape.edges(number):
+            if child is None or not shape.leads_on(number, child):
                 continue
-            there = here if certain else here * share(counts, edge.move, edge.p)
-            if there > found.get(edge.child, -1.0):
-                found[edge.child] = there
-                parents[edge.child] = (number, edge)
+            there = here if certain else here * share(counts, move.move, move.p)
+            if there > found.get(child, -1.0):
+                found[child] = there
+                parents[child] = (number, move)
     return found, parents
 
 
@@ -145,7 +146,7 @@ class _Searcher:
         position = self._shape.positions[number]
         board = chess.Board(position.fen)
         counts = self._games.get(position.key, {})
-        left_out = {edge.move for edge in position.edges} | self._rulings.excluded.get(position.key, set())
+        left_out = position.moves.keys() | self._rulings.excluded.get(position.key, set())
         gaps = []
         for move, p in self._replies(board):
             name, games = move.uci(), counts.get(move.uci(), 0)

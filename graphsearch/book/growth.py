@@ -12,8 +12,8 @@ from ..position.board import CHECKMATE, NOT_TERMINAL, fen_of, key_of, legal_move
 from ..record.node import NodeRecord
 from .config import BookConfig
 from .decide import FORCED, QUEUE, Candidate, Verdict, admits_by_rank, admits_by_value, decide
-from .moves import BookMove
-from .tree import APART, END, LEAF, OPEN, BookTree, Position, loss_of
+from .positions import APART, END, LEAF, OPEN, BookMove, Position
+from .tree import BookTree, loss_of
 
 Read = Callable[[chess.Board], NodeRecord | None]
 Games = Callable[[str], Mapping[str, int]]
@@ -93,7 +93,7 @@ class Growth:
         key = hex_key(board)
         position = self._tree.positions.get(key)
         if position is None:
-            position = Position(key, fen_of(board), ply, self._since)
+            position = Position(key=key, fen=fen_of(board), ply=ply, since=self._since)
             kind = terminal_kind(board)
             if kind != NOT_TERMINAL:
                 position.state, position.value = END, -1.0 if kind == CHECKMATE else 0.0
@@ -104,7 +104,7 @@ class Growth:
             self._tree.update([key])
             return position
         if ply < position.ply:
-            self._tree.add(Position(key, "", ply, self._since))
+            self._tree.add(Position(key=key, fen="", ply=ply, since=self._since))
         if position.state == APART:
             self._bring_back(position)
         return position
@@ -258,7 +258,7 @@ class Growth:
         better = sum(value >= position.outside for value in values)
         loss = loss_of(self._tree.best(position), position.outside)
         window = None if position.ply >= self._config.max_ply else self._config.window_at(position.ply)
-        is_own = self._config.is_own(position.fen.split()[1] == "w")
+        is_own = self._config.is_own(position.turn)
         admitted = sum(move.rule not in (FORCED, QUEUE) for move in position.moves.values())
         if not admits_by_value(window, loss, better, is_own=is_own) and (
             is_own or not admits_by_rank(window, admitted, better)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from .config import Expansion
-from .moves import BookMove
+from .positions import BookMove
 
 LEAST_P = 1e-6
 Step = tuple[BookMove, float, float]  # a move, its cost, its child's reach

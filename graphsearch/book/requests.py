@@ -11,8 +11,9 @@ from ..errors import InvalidPositionError
 from ..position.board import check
 from .config import BookConfig
 from .growth import Growth, hex_key
+from .positions import END, LEAF, BookLine, Position
 from .queue import QueueItem, State
-from .tree import END, LEAF, BookTree, Position, Way
+from .tree import BookTree
 
 DONE: State = "done"
 REFUSED: State = "refused"
@@ -92,12 +93,12 @@ class Requests:
         self._taken.add(item.id)
         self._endings.append((item, REFUSED, reason))
 
-    def next_way(self) -> Way | None:
-        """Returns the way to a position that is to be searched for the queue, None if there is none now."""
+    def next_line(self) -> BookLine | None:
+        """Returns the line to a position that is to be searched for the queue, None if there is none now."""
         for line in self._lines:
             position = self._tree.positions.get(line.key)
             if position is not None and not position.leased:
-                return self._tree.way_to(line.key) or Way((line.key,), ())
+                return self._tree.line_to(line.key) or BookLine((line.key,))
         return None
 
     def searched(self, key: str) -> None:

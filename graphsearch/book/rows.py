@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,18 @@ from ..store.store import Store
 from ..store.tables.books import BookRow, books
 from ..store.tables.provenance import now
 from .config import BookConfig
-from .moves import BookMove
-from .tree import BookTree, Position
+from .positions import BookMove, Position
+from .tree import BookTree
 
 Row = tuple[Any, ...]
 KIND = "book"  # of the row in the table `run`
+
+# what is read, under the names of the fields
+POSITION_COLUMNS = (
+    "key, fen, ply, state, searches, n, value, outside, outside_move, priority, book_run AS since,"
+    " coalesce(rest, 0.0) AS rest"
+)
+MOVE_COLUMNS = "move, san, child, rule, p, n, q, value, loss, games, visits, book_run AS since"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,23 +149,54 @@ def write_run(
 
 
 def load(store: Store, book: int, tree: BookTree) -> None:
-    """Fills a tree with the positions and moves of a book; its roots, values above and reach are not set."""
+    """Fills a tree with the positions and moves of a book; its roots, values above and reach are not set.
+
+    Raises:
+      StoreError: if the file cannot be read, or a move begins or ends outside the positions of the book.
+    """
+    tree.positions |= read_positions(store, book, whole=True)
+    for position in tree.positions.values():
+        for move in position.moves.values():
+            if move.child not in tree.positions:
+                raise _misfit(store, position.key, move.move)
+            tree.positions[move.child].parents.add(position.key)
+
+
+def read_positions(store: Store, book: int, *, whole: bool) -> dict[str, Position]:
+    """Returns the positions of a book by key, each with its moves in their places.
+
+    Args:
+      whole: a move of a position that the book does not have is an error; else it is left out.
+
+    Raises:
+      StoreError: if the file cannot be read.
+    """
+    found: dict[str, Position] = {}
     with sql_errors(store.path, "read it"):
-        columns = "key, fen, ply, book_run, state, searches, n, value, outside, outside_move"
-        columns += ", coalesce(rest, 0.0)"
-        query = f"SELECT {columns} FROM book_position WHERE book = ?"  # noqa: S608 (constants)
-        for row in store.connection.execute(query, (book,)):
-            tree.positions[row[0]] = Position(*row)
-        columns = "key, move, san, child, rule, p, n, q, loss, games, book_run, visits"
-        query = f"SELECT {columns} FROM book_move WHERE book = ? ORDER BY key, place"  # noqa: S608 (constants)
-        for key, *rest in store.connection.execute(query, (book,)):
-            position, move = tree.positions.get(key), BookMove(*rest)
-            if position is None or move.child not in tree.positions:
-                raise StoreError(
-                    f"{store.path}: the rows of the book do not fit together ({key} {move.move})"
-                )
-            position.moves[move.move] = move
-            tree.positions[move.child].parents.add(key)
+        query = f"SELECT {POSITION_COLUMNS} FROM book_position WHERE book = ?"  # noqa: S608 (constants)
+        for fields in _fields(store, query, book):
+            position = Position(**fields)
+            found[position.key] = position
+        query = f"SELECT key, {MOVE_COLUMNS} FROM book_move WHERE book = ? ORDER BY key, place"  # noqa: S608
+        for fields in _fields(store, query, book):
+            key = fields.pop("key")
+            move = BookMove(**fields)
+            if key in found:
+                found[key].moves[move.move] = move
+            elif whole:
+                raise _misfit(store, key, move.move)
+    return found
+
+
+def _fields(store: Store, query: str, book: int) -> Iterator[dict[str, Any]]:
+    """Returns the rows of a book by the names of their columns."""
+    cursor = store.connection.execute(query, (book,))
+    names = [column[0] for column in cursor.description]
+    return (dict(zip(names, row, strict=True)) for row in cursor)
+
+
+def _misfit(store: Store, key: str, move: str) -> StoreError:
+    return StoreError(f"{store.path}: the rows of the book do not fit together ({key} {move})")
 
 
 def roots(store: Store, book: int) -> list[tuple[str, str, str]]:

@@ -17,8 +17,9 @@ from ..store.store import Store
 from ..store.tables.books import books
 from .bottlenecks import Bottleneck, Change, find_bottlenecks
 from .gaps import Gap, find_gaps
+from .positions import LEAF, BookLine, BookMove, numbered, ply_of
 from .queue import NewItem
-from .shape import LEAF, Shape, Way, numbered, read_shape
+from .shape import Shape, read_shape
 
 Kind = Literal["leaves", "gaps", "bottlenecks"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -225,12 +226,18 @@ def todo(
         return _bottlenecks(shape, change, top)
 
 
-def _place(shape: Shape, number: int, way: Way, move: str | None = None, san: str | None = None) -> Place:
+def _place(
+    shape: Shape, number: int, line: BookLine, move: str | None = None, san: str | None = None
+) -> Place:
     position = shape.positions[number]
-    shown = way.plus(move, san) if move and san else way
-    root = shape.positions[way.root].fen
+    text = shape.text(line, san) if move and san else shape.text(line)
     return Place(
-        position=position.fen, ply=position.ply, move=move, root=root, moves=way.moves, line=shape.text(shown)
+        position=position.fen,
+        ply=position.ply,
+        move=move,
+        root=shape.root(line).fen,
+        moves=line.moves,
+        line=text,
     )
 
 
@@ -243,7 +250,7 @@ def _leaves(shape: Shape, top: int) -> Todo:
     reached = {*shape.roots, *parents}  # of the others a move before was excluded, or their root taken away
     found = [number for number in reached if shape.positions[number].state == LEAF]
     rows = [
-        UnsearchedLeaf(_place(shape, number, shape.way(number, parents)), shape.positions[number].priority)
+        UnsearchedLeaf(_place(shape, number, shape.line(number, parents)), shape.positions[number].priority)
         for number in sorted(found, key=rank)[: top or None]
     ]
     return Todo(shape.name, "leaves", tuple(rows))
@@ -253,8 +260,10 @@ def _gaps(store: Store, shape: Shape, min_p: float, min_games: int, top: int) ->
     found = find_gaps(store, shape, min_p=min_p, min_games=min_games, top=top)
 
     def row(gap: Gap) -> MissingReply:
-        way = shape.way(gap.position, found.parents)
-        return MissingReply(_place(shape, gap.position, way, gap.reply, gap.san), gap.reach, gap.p, gap.games)
+        line = shape.line(gap.position, found.parents)
+        return MissingReply(
+            _place(shape, gap.position, line, gap.reply, gap.san), gap.reach, gap.p, gap.games
+        )
 
     return Todo(shape.name, "gaps", tuple(row(gap) for gap in found.gaps))
 
@@ -271,15 +280,15 @@ def _bottlenecks(shape: Shape, change: float, top: int) -> Todo:
     return Todo(shape.name, "bottlenecks", rows, tuple(notes))
 
 
-def _verdict(shape: Shape, row: Bottleneck, parents: dict[int, tuple[int, Any]]) -> Rivalry:
+def _verdict(shape: Shape, row: Bottleneck, parents: dict[int, tuple[int, BookMove]]) -> Rivalry:
     fen = shape.positions[row.root].fen
     return Rivalry(
         root=fen,
         best=row.best.move,
-        best_san=numbered(fen, [row.best.san]),
+        best_san=numbered([row.best.san], ply_of(fen)),
         best_value=row.best.value,
         rival=row.rival.move,
-        rival_san=numbered(fen, [row.rival.san or _san(fen, row.rival.move)]),
+        rival_san=numbered([row.rival.san or _san(fen, row.rival.move)], ply_of(fen)),
         rival_value=row.rival.value,
         outside=row.rival.outside,
         change=row.total,
@@ -287,11 +296,11 @@ def _verdict(shape: Shape, row: Bottleneck, parents: dict[int, tuple[int, Any]])
     )
 
 
-def _changed(shape: Shape, change: Change, parents: dict[int, tuple[int, Any]]) -> ChangedLeaf:
+def _changed(shape: Shape, change: Change, parents: dict[int, tuple[int, BookMove]]) -> ChangedLeaf:
     position = shape.positions[change.position]
     move = position.outside_move if change.outside else None
     san = _san(position.fen, move) if move else None
-    place = _place(shape, change.position, shape.way(change.position, parents), move, san)
+    place = _place(shape, change.position, shape.line(change.position, parents), move, san)
     return ChangedLeaf(place, change.value, change.needed)
 
 

@@ -13,57 +13,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 from ..position.values import cp_from_q, negate
 from .config import Backup
-from .moves import BookMove
 from .order import Order
+from .positions import END, LEAF, OPEN, BookLine, BookMove, Position, line_of
 
-LEAF, OPEN, END, APART = "leaf", "open", "end", "apart"
 MAX_LOSS = 10_000  # centipawns, so that a lost mate does not count more than everything else together
-
-
-@dataclass(slots=True)
-class Position:
-    """A position of the book; values are seen by the side to move.
-
-    Attributes:
-      key: 16 hex digits. fen: the position. ply: fewest half-moves to it.
-      state: `leaf`, `open`, `end`, or `apart` while no root leads to it.
-      searches: how often it was searched to its budget. n: node N after the last time.
-      value: of the book; None before the first search.
-      outside, outside_move: best value among visited moves outside the book, and that move; None: no such.
-      rest: V + sum n * E over the moves outside the book.
-      moves: those of the book, by UCI move. parents: keys of positions with a move to this one.
-      reach: cost of the cheapest way to a leaf that may be searched; None: there is none.
-      leased: somebody searches it.
-      since: number of the book's run in which it was last searched, or added.
-    """
-
-    key: str
-    fen: str
-    ply: int
-    since: int
-    state: str = LEAF
-    searches: int = 0
-    n: int = 0
-    value: float | None = None
-    outside: float | None = None
-    outside_move: str | None = None
-    rest: float = 0.0
-    moves: dict[str, BookMove] = field(default_factory=dict)
-    parents: set[str] = field(default_factory=set)
-    reach: float | None = None
-    leased: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Way:
-    """A way from a root to a position: the keys of the positions, the root first, and the moves between."""
-
-    keys: tuple[str, ...]
-    moves: tuple[str, ...]
 
 
 class BookTree:
@@ -215,21 +171,21 @@ class BookTree:
         """Whether a leaf may be searched."""
         return any(self.positions[root].reach is not None for root in self.roots)
 
-    def next_way(self) -> Way | None:
-        """Returns the way to the leaf that is next by the policy of expansion; None: there is none."""
+    def next_line(self) -> BookLine | None:
+        """Returns the line to the leaf that is next by the policy of expansion; None: there is none."""
         roots = [self.positions[root] for root in self.roots if self.positions[root].reach is not None]
         if not roots:
             return None
         position = min(roots, key=self._worth_of_root)
-        keys, moves = [position.key], []
+        keys, moves = [position.key], list[BookMove]()
         while position.state == OPEN:
             values = self.values(position)
             steps = list(self._steps(position, values))
             move = self.order.choose(steps, values, self._visits(position), position.value or 0.0)
-            moves.append(move.move)
+            moves.append(move)
             position = self.positions[move.child]
             keys.append(position.key)
-        return Way(tuple(keys), tuple(moves))
+        return line_of(keys, moves)
 
     def _worth_of_root(self, position: Position) -> tuple[float, int]:
         worth = self._visits(position) if self.order.counts_visits else position.reach or 0.0
@@ -238,9 +194,9 @@ class BookTree:
     def _visits(self, position: Position) -> int:
         return position.searches + sum(move.visits for move in position.moves.values())
 
-    def count_visit(self, way: Way) -> None:
+    def count_visit(self, line: BookLine) -> None:
         """Counts a search on the moves that led to it."""
-        for key, move in zip(way.keys, way.moves, strict=False):
+        for key, move in zip(line.keys, line.moves, strict=False):
             self.positions[key].moves[move].visits += 1
             self.changed.add(key)
 
@@ -288,25 +244,25 @@ class BookTree:
                 lost = loss_of(best, values[move.move]) or 0
                 yield move, self.order.cost(move.p, lost / 100.0, rank)
 
-    def way_to(self, key: str) -> Way | None:
-        """Returns a shortest way from a root to a position; None if none leads there."""
-        keys, moves = [key], []
+    def line_to(self, key: str) -> BookLine | None:
+        """Returns a shortest line from a root to a position; None if none leads there."""
+        keys, moves = [key], list[BookMove]()
         while keys[-1] not in self.roots:
             found = self._shorter(self.positions[keys[-1]])
             if found is None:
                 return None
             keys.append(found[0].key)
             moves.append(found[1])
-        return Way(tuple(reversed(keys)), tuple(reversed(moves)))
+        return line_of(keys[::-1], moves[::-1])
 
-    def _shorter(self, position: Position) -> tuple[Position, str] | None:
+    def _shorter(self, position: Position) -> tuple[Position, BookMove] | None:
         """Returns a parent at a smaller ply, the nearest to a root, and its move to the position."""
         above = [self.positions[key] for key in position.parents]
         above = [parent for parent in above if parent.ply < position.ply]
         if not above:
             return None
         parent = min(above, key=lambda found: (found.ply, found.key))
-        return parent, next(m.move for m in parent.moves.values() if m.child == position.key)
+        return parent, next(m for m in parent.moves.values() if m.child == position.key)
 
 
 def loss_of(best: float | None, value: float | None) -> int | None:

@@ -14,13 +14,13 @@ from ..store.store import Store
 from ..store.tables import games
 from ..store.tables.books import BookRow
 from . import rows
-from .build import numbered
 from .config import BookConfig
 from .decide import Verdict
 from .growth import Growth, hex_key, known_moves
 from .order import order_of
+from .positions import OPEN, Position, numbered
 from .toml import stored_config
-from .tree import OPEN, BookTree, Position
+from .tree import BookTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +186,11 @@ class _Asked:
         return [_with_san(_as_it_stands(verdict), board) for verdict in found]
 
     def _line(self, key: str) -> str:
-        way = self.tree.way_to(key)
-        if way is None:
+        line = self.tree.line_to(key)
+        if line is None:
             return ""
-        positions = self.tree.positions
-        sans = [positions[k].moves[m].san for k, m in zip(way.keys, way.moves, strict=False)]
-        return numbered(sans, self._plies.get(way.keys[0], positions[way.keys[0]].ply))
+        root = line.keys[0]
+        return numbered(line.sans, self._plies.get(root, self.tree.positions[root].ply))
 
     def _left_at(self, board: chess.Board) -> LeftAt | None:
         """Returns where the game of a board leaves the book; None if it was never there."""

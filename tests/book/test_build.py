@@ -18,12 +18,13 @@ import chess
 import pytest
 
 from graphsearch.book import rows
-from graphsearch.book.build import BuildLimits, BuildProgress, BuildReport, build, numbered, searches_left
+from graphsearch.book.build import BuildLimits, BuildProgress, BuildReport, build, searches_left
 from graphsearch.book.config import BookConfig, Expansion, Leaf, Root, Ruling, Window
 from graphsearch.book.growth import Growth, hex_key, known_moves
 from graphsearch.book.order import order_of
+from graphsearch.book.positions import OPEN, numbered
 from graphsearch.book.toml import parse_config
-from graphsearch.book.tree import OPEN, BookTree
+from graphsearch.book.tree import BookTree
 from graphsearch.book.why import why
 from graphsearch.errors import EvaluatorError, EvaluatorMismatchError, GraphSearchError, StoreError
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch

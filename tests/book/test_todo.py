@@ -11,8 +11,9 @@ import pytest
 
 from graphsearch import Graph, Limits, analyze
 from graphsearch.book.bottlenecks import Bottleneck, find_bottlenecks
+from graphsearch.book.positions import BookMove, Position
 from graphsearch.book.queue import items
-from graphsearch.book.shape import Edge, Position, Shape
+from graphsearch.book.shape import Shape
 from graphsearch.book.todo import MissingReply, Rivalry, todo
 from graphsearch.errors import InvalidParameterError
 from graphsearch.store.store import Store
@@ -214,25 +215,25 @@ def minimax(shape: Shape, new: dict[tuple[int, bool], float], number: int) -> fl
     position = shape.positions[number]
     values = []
     if position.state == "open":
-        for edge in position.edges:
-            assert edge.child is not None
-            assert edge.forward
-            values.append(-minimax(shape, new, edge.child))
+        for _, child in shape.edges(number):
+            assert child is not None
+            assert shape.leads_on(number, child)
+            values.append(-minimax(shape, new, child))
         if position.outside is not None:
             values.append(new.get((number, True), position.outside))
     return max(values) if values else new.get((number, False), value_at(shape, (number, False)))
 
 
 def root_values(shape: Shape, new: dict[tuple[int, bool], float]) -> dict[str, float]:
-    edges: tuple[Edge, ...] = shape.positions[shape.roots[0]].edges
-    return {edge.move: -minimax(shape, new, edge.child) for edge in edges if edge.child is not None}
+    edges = shape.edges(shape.roots[0])
+    return {move.move: -minimax(shape, new, child) for move, child in edges if child is not None}
 
 
 def leaves_of(shape: Shape) -> list[tuple[int, bool]]:
     """Returns what may change: leaves, and moves outside the book but those of the root."""
     found: list[tuple[int, bool]] = []
     for number, position in enumerate(shape.positions):
-        if position.state != "open" or not position.edges:
+        if position.state != "open" or not position.moves:
             found.append((number, False))
         elif position.outside is not None and number not in shape.roots:
             found.append((number, True))
@@ -264,7 +265,9 @@ def value_at(shape: Shape, place: tuple[int, bool]) -> float:
         return position.outside
     if position.value is not None:
         return position.value
-    ways = [edge.value for above in shape.positions for edge in above.edges if edge.child == number]
+    ways = [
+        move.value for above in shape.positions for move in above.moves.values() if move.child == position.key
+    ]
     return -ways[0] if ways and ways[0] is not None else 0.0
 
 
@@ -275,9 +278,9 @@ def test_bottlenecks_are_what_trying_all_sets_finds(transpose: bool, change: flo
     for seed in range(120 if transpose else 330):
         book = random_book(seed, transpose=transpose, plies=3)
         shape = book.shape()
-        if len(leaves_of(shape)) > 7 or len(shape.positions[shape.roots[0]].edges) < 2:
+        if len(leaves_of(shape)) > 7 or len(shape.positions[shape.roots[0]].moves) < 2:
             continue
-        in_degrees = [e.child for p in shape.positions for e in p.edges]
+        in_degrees = [move.child for p in shape.positions for move in p.moves.values()]
         is_tree = len(in_degrees) == len(set(in_degrees))
         shared += not is_tree
         found = {row.rival.move: row for row in find_bottlenecks(shape, change=change).rows}
@@ -287,7 +290,7 @@ def test_bottlenecks_are_what_trying_all_sets_finds(transpose: bool, change: flo
             assert len(row.changes) == expected if is_tree else len(row.changes) >= expected
             assert_flips(shape, row, change)
             compared += 1
-        for edge in shape.positions[shape.roots[0]].edges:  # what is left out cannot be done
+        for edge in shape.positions[shape.roots[0]].moves.values():  # what is left out cannot be done
             if edge.move not in found and is_tree and edge.move != best_of(shape):
                 assert fewest(shape, edge.move, change) is None
     assert compared > 15
@@ -334,7 +337,8 @@ def test_a_line_that_leads_back_ends_there(tmp_path: Path) -> None:
     book.put("e4", "leaf", -0.2)
     shape = book.shape()
     book.write(tmp_path / "a.graph")
-    assert [e.forward for p in shape.positions for e in p.edges if e.san == "Ng8"] == [False]
+    back = [(n, child) for n in range(5) for move, child in shape.edges(n) if move.san == "Ng8"]
+    assert [shape.leads_on(number, child) for number, child in back if child is not None] == [False]
     (row,) = find_bottlenecks(shape).rows
     assert (row.best.san, len(row.changes)) == ("e4", 1)  # the way back is no leaf; e4 can fall
     assert [r.places[0].line for r in todo(tmp_path / "a.graph", "white", "gaps").rows]
@@ -352,6 +356,22 @@ def test_verdicts_are_told_with_lines_and_go_into_the_queue_once(white: Path) ->
     assert len(found.items()) == 2
 
 
+def book_move(child: int, value: float) -> BookMove:
+    return BookMove(
+        move=f"m{child}",
+        san=f"M{child}",
+        child=f"{child:x}",
+        rule="best",
+        p=0.3,
+        n=1,
+        q=value,
+        value=value,
+        loss=None,
+        games=0,
+        since=1,
+    )
+
+
 def test_twenty_thousand_positions_have_bottlenecks() -> None:
     rng = random.Random(5)
     positions = []
@@ -362,13 +382,25 @@ def test_twenty_thousand_positions_have_bottlenecks() -> None:
     for number, ply in enumerate(ply_of):
         below = range(first[ply + 1], first[ply + 2] if ply + 2 < 42 else count)
         children = rng.sample(below, min(len(below), rng.choice([0, 1, 2, 3]) if number else 8))
-        moves = tuple(Edge(f"m{c}", f"M{c}", c, 0.3, rng.uniform(-0.9, 0.9), True) for c in children)
+        moves = {f"m{c}": book_move(c, rng.uniform(-0.9, 0.9)) for c in children}
         value, outside = rng.uniform(-0.9, 0.9), rng.uniform(-0.9, 0.9)
         state = "open" if moves else "leaf"
         positions.append(
-            Position(f"{number:x}", fens[ply % 2], ply, state, value, outside, "a2a3", 1.0, moves)
+            Position(
+                key=f"{number:x}",
+                fen=fens[ply % 2],
+                ply=ply,
+                since=1,
+                state=state,
+                value=value,
+                outside=outside,
+                outside_move="a2a3",
+                priority=1.0,
+                moves=moves,
+            )
         )
-    shape = Shape("big", "both", "", positions, (0,))
+    numbers = {position.key: number for number, position in enumerate(positions)}
+    shape = Shape(name="big", side="both", config="", positions=positions, numbers=numbers, roots=(0,))
     for change in (2.0, 0.1):
         found = find_bottlenecks(shape, change=change)
         assert len(found.rows) + found.safe == 8

@@ -8,12 +8,12 @@ import random
 import pytest
 
 from graphsearch.book.config import Expansion
-from graphsearch.book.moves import BookMove
 from graphsearch.book.order import order_of
-from graphsearch.book.tree import END, LEAF, OPEN, BookTree, Position, loss_of
+from graphsearch.book.positions import END, LEAF, OPEN, Position
+from graphsearch.book.tree import BookTree, loss_of
 from graphsearch.position.values import cp_from_q, q_from_cp
 
-from .trees import end, tree_of
+from .trees import book_move, end, tree_of
 
 PLAIN = Expansion(policy="dropout", alpha=1.0)
 #        a          ply 0
@@ -122,7 +122,7 @@ def test_a_shorter_way_lowers_the_ply_of_all_that_follows() -> None:
     plies = {"a": 0, "b": 1, "c": 2, "d": 3, "e": 4}
     edges = {"a": [("x", "b")], "b": [("y", "c")], "c": [("z", "d")], "d": [("t", "e")]}
     tree = tree_of(PLAIN, plies, edges)
-    tree.link(tree.positions["a"], BookMove("s", "s", "d", "best", 0.5, 1, 0.0, None, 0, 1))
+    tree.link(tree.positions["a"], book_move("s", "d"))
     assert [tree.positions[name].ply for name in "abcde"] == [0, 1, 2, 1, 2]
     assert tree.lowered == {"d", "e"}
     assert not tree.goes_on(tree.positions["c"], tree.positions["c"].moves["z"])
@@ -139,7 +139,7 @@ def test_dropout_takes_the_leaf_of_least_plies_and_losses() -> None:
     # b is searched: its leaf e costs 1 + 1; c costs 1 + .1 alpha, d costs 1 + .6 alpha
     for alpha, expected in ((0.5, "c"), (5.0, "c"), (20.0, "e")):
         tree = tree_of(Expansion(policy="dropout", alpha=alpha), plies, edges)
-        way = tree.next_way()
+        way = tree.next_line()
         assert way is not None
         assert way.keys[-1] == expected
         costs = tree.costs()
@@ -177,7 +177,7 @@ def test_cost_adds_loss_unlikeliness_and_breadth() -> None:
     assert costs["b"] == pytest.approx(to_b)
     assert costs["d"] == pytest.approx(to_b + 1.0 + 0.7 * -math.log(0.9))
     assert costs["c"] == pytest.approx(1.0 + 3.0 * 0.2 + 0.7 * -math.log(0.2) + 0.25)
-    way = tree.next_way()
+    way = tree.next_line()
     assert way is not None
     assert way.keys[-1] == min("cd", key=lambda name: costs[name])
 
@@ -190,7 +190,7 @@ def test_puct_visits_moves_by_value_prior_and_visits() -> None:
     a.searches = 1
     chosen = []
     for _ in range(12):
-        way = tree.next_way()
+        way = tree.next_line()
         assert way is not None
         visits = 1 + sum(m.visits for m in a.moves.values())
         scores = {
@@ -206,11 +206,11 @@ def test_puct_searches_roots_in_turn() -> None:
     plies = {"a": 0, "b": 0, "c": 1, "d": 1}
     edges = {"a": [("x", "c")], "b": [("y", "d")]}
     tree = tree_of(Expansion(policy="puct"), plies, edges, ["a", "b"])
-    first = tree.next_way()
+    first = tree.next_line()
     assert first is not None
     assert first.keys == ("a", "c")
     tree.count_visit(first)
-    second = tree.next_way()
+    second = tree.next_line()
     assert second is not None
     assert second.keys == ("b", "d")
 
@@ -219,13 +219,13 @@ def test_puct_searches_roots_in_turn() -> None:
 def test_a_leased_leaf_is_not_given_twice_and_returns(policy: str) -> None:
     tree = tree_of(Expansion(policy=policy), PLIES, edges_of(x=0.1, y=0.1, u=0.1, v=0.1, w=0.1))  # type: ignore[arg-type]
     seen = []
-    while way := tree.next_way():
+    while way := tree.next_line():
         seen.append(way.keys[-1])
         tree.lease(way.keys[-1], leased=True)
     assert sorted(seen) == ["d", "e"]
     assert not tree.has_leaf
     tree.lease("e", leased=False)
-    way = tree.next_way()
+    way = tree.next_line()
     assert way is not None
     assert way.keys[-1] == "e"
 
@@ -246,7 +246,7 @@ def test_the_next_leaf_is_the_cheapest_of_all(policy: str) -> None:
         tree = tree_of(Expansion(policy=policy), plies, edges, ["0", "1"])  # type: ignore[arg-type]
         costs = tree.costs()
         leaves = {key: cost for key, cost in costs.items() if tree.positions[key].state == LEAF}
-        way = tree.next_way()
+        way = tree.next_line()
         assert way is not None
         assert leaves[way.keys[-1]] == pytest.approx(min(leaves.values()))
 
@@ -261,9 +261,9 @@ def test_losses_are_centipawns_and_bounded() -> None:
 def test_unlinking_a_move_forgets_the_parent_unless_another_move_leads_there() -> None:
     tree = BookTree("minimax", order_of(PLAIN))
     for name, state in (("a", OPEN), ("b", END)):
-        tree.add(Position(name, "", "ab".index(name), 1, state))
+        tree.add(Position(key=name, fen="", ply="ab".index(name), since=1, state=state))
     for move in ("x", "y"):
-        tree.link(tree.positions["a"], BookMove(move, move, "b", "best", 0.5, 1, 0.0, None, 0, 1))
+        tree.link(tree.positions["a"], book_move(move, "b"))
     tree.unlink(tree.positions["a"], "x")
     assert tree.positions["b"].parents == {"a"}
     tree.unlink(tree.positions["a"], "y")

@@ -6,11 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphsearch.book.config import Expansion
-from graphsearch.book.moves import BookMove
 from graphsearch.book.order import order_of
-from graphsearch.book.tree import END, LEAF, OPEN, BookTree, Position
+from graphsearch.book.positions import END, LEAF, OPEN, BookMove, Position
+from graphsearch.book.tree import BookTree
 
 Edge = tuple[str, str] | tuple[str, str, dict[str, Any]]  # move, child, fields of the move
+
+
+def book_move(move: str, child: str, **fields: Any) -> BookMove:
+    """Returns a move of a book to a named position, with what is not said as it mostly is."""
+    numbers: dict[str, Any] = {"p": 0.5, "n": 1, "q": 0.0, "loss": None, "games": 0, "since": 1} | fields
+    return BookMove(move=move, san=move, child=child, rule="best", **numbers)
 
 
 def tree_of(
@@ -23,15 +29,11 @@ def tree_of(
     tree = BookTree(expansion.value, order_of(expansion))
     for name, ply in plies.items():
         state = OPEN if name in edges else LEAF
-        tree.add(Position(name, f"fen of {name}", ply, 1, state))
+        tree.add(Position(key=name, fen=f"fen of {name}", ply=ply, since=1, state=state))
     tree.roots = list(roots)
     for name, moves in edges.items():
         for move, child, *fields in moves:
-            numbers: dict[str, Any] = {"p": 0.5, "n": 1, "q": 0.0} | dict(*fields)
-            tree.link(
-                tree.positions[name],
-                BookMove(move, move, child, "best", loss=None, games=0, since=1, **numbers),
-            )
+            tree.link(tree.positions[name], book_move(move, child, **dict(*fields)))
     tree.update(tree.positions)
     return tree
 

@@ -1,0 +1,121 @@
+"""A book's positions and moves: what their rows hold, for whoever builds a book or reads one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import chess
+
+LEAF, OPEN, END, APART = "leaf", "open", "end", "apart"
+
+
+@dataclass(slots=True, kw_only=True)
+class BookMove:
+    """A move that the book has; values are seen by the side that plays it.
+
+    Attributes:
+      move: UCI. san: as people write it. child: key of the position after it. rule: why it was taken in.
+      p, n, q: prior, edge N and edge Q (None while n = 0) in the record, as of the position's last search.
+      value: of the book when its row was last written; None if it was unknown then.
+      loss, games: when it was taken in: centipawns against the best move, imported games with it.
+      visits: searches of the book that went through it.
+      since: number of the book's run in which it was taken in.
+    """
+
+    move: str
+    san: str
+    child: str
+    rule: str
+    p: float
+    n: int
+    q: float | None
+    value: float | None = None
+    loss: int | None
+    games: int
+    since: int
+    visits: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Position:
+    """A position of the book; values are seen by the side to move.
+
+    Attributes:
+      key: 16 hex digits. fen: the position. ply: fewest half-moves to it.
+      state: `leaf`, `open`, `end`, or `apart` while no root leads to it.
+      searches: how often it was searched to its budget. n: node N after the last time.
+      value: of the book; None before the first search.
+      outside, outside_move: best value among visited moves outside the book, and that move; None: no such.
+      rest: V + sum n * E over the moves outside the book.
+      priority: of a leaf when a build last ended, the smaller the sooner; None: it had none.
+      since: number of the book's run in which it was last searched, or added.
+      moves: those of the book, by UCI move. parents: keys of positions with a move to this one.
+      reach: cost of the cheapest way to a leaf that may be searched; None: there is none.
+      leased: somebody searches it.
+    """
+
+    key: str
+    fen: str
+    ply: int
+    since: int
+    state: str = LEAF
+    searches: int = 0
+    n: int = 0
+    value: float | None = None
+    outside: float | None = None
+    outside_move: str | None = None
+    rest: float = 0.0
+    priority: float | None = None
+    moves: dict[str, BookMove] = field(default_factory=dict)
+    parents: set[str] = field(default_factory=set)
+    reach: float | None = None
+    leased: bool = False
+
+    @property
+    def turn(self) -> chess.Color:
+        """The side to move."""
+        return self.fen.split(" ", 2)[1] == "w"
+
+
+@dataclass(frozen=True, slots=True)
+class BookLine:
+    """A line from a root to a position of the book.
+
+    Attributes:
+      keys: of the positions, the root first. moves, sans: the moves between, UCI and SAN.
+    """
+
+    keys: tuple[str, ...]
+    moves: tuple[str, ...] = ()
+    sans: tuple[str, ...] = ()
+
+
+def line_of(keys: Sequence[str], moves: Sequence[BookMove]) -> BookLine:
+    """Returns the line of some positions, by key, and the moves between them."""
+    return BookLine(tuple(keys), tuple(move.move for move in moves), tuple(move.san for move in moves))
+
+
+def ply_of(fen: str) -> int:
+    """Returns how many half-moves come before a position by the number of its move.
+
+    >>> ply_of("4k3/8/8/8/8/8/8/4K3 b - - 0 7")
+    13
+    """
+    fields = fen.split()
+    return 2 * (int(fields[5]) - 1) + (fields[1] == "b")
+
+
+def numbered(sans: Sequence[str], ply: int) -> str:
+    """Returns moves in SAN with their numbers; the first has `ply` half-moves before it.
+
+    >>> numbered(["e5", "Nf3"], 1), numbered(["Kd7", "Ke2", "Ke6"], 13)
+    ('1... e5 2. Nf3', '7... Kd7 8. Ke2 Ke6')
+    """
+    words = []
+    for i, san in enumerate(sans, ply):
+        if i % 2 == 0:
+            words.append(f"{i // 2 + 1}. {san}")
+        else:
+            words.append(f"{i // 2 + 1}... {san}" if i == ply else san)
+    return " ".join(words)

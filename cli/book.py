@@ -18,7 +18,7 @@ from .program import program_name
 from .signals import StopSignals
 
 if TYPE_CHECKING:
-    from graphsearch.book.build import BuildReport
+    from graphsearch.book.report import BuildReport
 
 Config = Annotated[
     Path,

@@ -12,11 +12,9 @@ import contextlib
 import os
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import chess
 
@@ -31,9 +29,12 @@ from .desk import Desk, Outcome, Task
 from .growth import Growth
 from .local import LocalDesk
 from .order import order_of
-from .positions import APART, LEAF, OPEN, BookLine, Position, numbered
+from .positions import LEAF, BookLine, Position
 from .queue import QueueItem
+from .report import BuildReport, Counts, OnProgress
 from .requests import Requests
+from .roots import Roots
+from .telling import Telling, leaves, size
 from .tree import BookTree
 
 SAVE_SECONDS = 5.0  # between two savings: what a kill costs at most, beside the searches that run
@@ -41,8 +42,6 @@ POLL_SECONDS = 1.0  # between two looks at the queue
 WAIT_SECONDS = 0.2  # for workers, so that a signal is answered soon
 VISITS_PER_EVALUATION = 20  # of a search: where there is little left to evaluate it ends all the same
 DRAIN_SECONDS = 60.0  # for workers that end their waves when a build is stopped
-SHOW_SECONDS = 0.5
-LINE_SECONDS = 0.1  # a line that is about to be searched for long is shown
 COMPLETE, STOPPED, TIME, EVALUATIONS, FAILED = "complete", "stop", "time", "evaluations", "failed"
 
 
@@ -59,79 +58,6 @@ class BuildLimits:
     seconds: float | None = None
     evaluations: int | None = None
     forever: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class BuildProgress:
-    """How far a build is.
-
-    Attributes:
-      stage: `loading`, `checking` or `building`. seconds: since it began.
-      searched, added, visits, evaluations: by this build.
-      positions, leaves: of the book. waiting: items of the queue.
-      line: what is searched now, in SAN. ply: of it.
-      left: seconds until nothing is left to search, by the branching so far; None if that cannot be said.
-    """
-
-    stage: str
-    seconds: float
-    searched: int
-    added: int
-    visits: int
-    evaluations: int
-    positions: int
-    leaves: int
-    waiting: int
-    line: str
-    ply: int
-    left: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class RootValue:
-    """What a book says of one of its roots.
-
-    Attributes:
-      position: FEN. origin: what put it there.
-      value: for the side to move, None: not searched yet. best: SAN.
-    """
-
-    position: str
-    origin: str
-    value: float | None
-    best: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class BuildReport:
-    """What a build did.
-
-    Attributes:
-      book: its name. ended: `complete`, `stop`, `time` or `evaluations`.
-      positions, leaves: of the book now. searched, added, visits, evaluations, seconds: of this build.
-      failed: positions that could not be searched, and why.
-      roots: what the book says of them.
-    """
-
-    book: str
-    ended: str
-    positions: int
-    leaves: int
-    searched: int
-    added: int
-    visits: int
-    evaluations: int
-    seconds: float
-    failed: tuple[tuple[str, str], ...]
-    roots: tuple[RootValue, ...]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the JSON object of `graphsearch book build`."""
-        failed = [{"position": fen, "error": error} for fen, error in self.failed]
-        return asdict(self) | {"roots": [asdict(root) for root in self.roots], "failed": failed}
-
-
-OnProgress = Callable[[BuildProgress], None]
 
 
 def build(
@@ -201,17 +127,16 @@ def build_at(
         timer.start()
     try:
         with Store.open(path, read_only=True) as tables:
-            building = _Build(
-                tables=tables,
-                config=config,
-                started=started,
-                desk=desk,
+            return _Build(
+                tables,
+                config,
+                started,
+                desk,
                 limits=limits,
                 stop=stop,
+                out_of_time=out_of_time,
                 on_progress=on_progress,
-            )
-            building.out_of_time = out_of_time
-            return building.build()
+            ).build()
     finally:
         if timer:
             timer.cancel()
@@ -225,16 +150,6 @@ def _end_of_time(out_of_time: threading.Event, stop: threading.Event) -> None:
         stop.set()
 
 
-@dataclass(slots=True)
-class _Counts:
-    """What a build has done so far."""
-
-    searched: int = 0
-    visits: int = 0
-    evaluations: int = 0
-    failed: dict[str, str] = field(default_factory=dict)
-
-
 class _Build:
     """One build, on an open desk."""
 
@@ -244,30 +159,37 @@ class _Build:
         config: BookConfig,
         started: rows.Started,
         desk: Desk,
+        *,
         limits: BuildLimits,
         stop: threading.Event,
+        out_of_time: threading.Event,
         on_progress: OnProgress | None,
     ) -> None:
+        """Begins; `out_of_time` says when `stop` is set that the time is over."""
         self._tables = tables
         self._config = config
         self._started = started
         self._desk = desk
         self._limits = limits
         self._stop = stop
-        self._on_progress = on_progress
-        self._began = time.monotonic()
-        self._saved_at = self._shown_at = self._began
+        self._out_of_time = out_of_time
+        self._began = self._saved_at = time.monotonic()
         self._polled_at = 0.0
-        self._counts = _Counts()
+        self._counts = Counts()
         self._lines: dict[str, BookLine] = {}
-        self._now = ""
-        self._now_ply = 0
-        self._estimate: tuple[float, float | None] = (0.0, None)
         self.tree = BookTree(config.expansion.value, order_of(config.expansion))
         self.growth = Growth(config, self.tree, started.book_run, desk.read, self._games)
         self.requests = Requests(self.tree, self.growth, config)
-        self._origins: dict[str, str] = {}
-        self.out_of_time = threading.Event()
+        self.roots = Roots(self.tree, self.growth)
+        self._telling = Telling(
+            self.tree,
+            self.growth,
+            self.requests,
+            self._counts,
+            max_ply=config.max_ply,
+            began=self._began,
+            on_progress=on_progress,
+        )
 
     # -------------------------------------------------------------- the whole
     def build(self) -> BuildReport:
@@ -287,7 +209,7 @@ class _Build:
         while True:
             if self._stop.is_set():
                 self._drain()
-                return self._why_stopped()
+                return TIME if self._out_of_time.is_set() else STOPPED
             self._poll()
             has_room = self._hand_out()
             if not self._desk.open_tasks:
@@ -295,12 +217,12 @@ class _Build:
                     return EVALUATIONS
                 if not self._limits.forever:
                     return COMPLETE
-                self._now = "nothing left to search; waiting for the queue"
+                self._telling.waiting()
                 self._stop.wait(POLL_SECONDS)
             for outcome in self._desk.finished(WAIT_SECONDS):
                 self._take(outcome)
             self._save_if_due()
-            self._show("building")
+            self._telling.show("building")
 
     def _drain(self) -> None:
         """Takes in what the searches that run have found when they end."""
@@ -310,16 +232,13 @@ class _Build:
             for outcome in self._desk.finished(WAIT_SECONDS):
                 self._take(outcome)
 
-    def _why_stopped(self) -> str:
-        return TIME if self.out_of_time.is_set() else STOPPED
-
     def _finish(self, ended: str) -> None:
         """Writes the end of this build; what searches still run is lost to the book, not to the graph."""
         costs = self.tree.costs()
-        leaves = [(key, cost) for key, cost in costs.items() if self.tree.positions[key].state == LEAF]
+        priorities = [(key, cost) for key, cost in costs.items() if self.tree.positions[key].state == LEAF]
         book, counts = self._started.book, self._numbers()
         self._note_rows()
-        self._desk.note(lambda store: rows.write_priorities(store, book, leaves))
+        self._desk.note(lambda store: rows.write_priorities(store, book, priorities))
         self._desk.note(lambda store: rows.write_run(store, self._started, counts, ended))
         self._desk.save(wait=True)
 
@@ -328,54 +247,32 @@ class _Build:
         """Reads the book, brings it in line with the configuration, and enters its roots."""
         tree = self.tree
         rows.load(self._tables, self._started.book, tree)
-        self._say("loading")
+        self._telling.say("loading")
         for key, fen, origin in rows.roots(self._tables, self._started.book):
             if origin.startswith("queue") and key in tree.positions:
-                self.enter_root(chess.Board(fen), origin)
+                self.roots.enter(chess.Board(fen), origin)
         for root in self._config.roots:
-            self.enter_root(root.board.copy(stack=False), root.origin)
+            self.roots.enter(root.board.copy(stack=False), root.origin)
         for position in tree.positions.values():
             self.growth.fit_ply(position)
         tree.update(tree.positions)
-        is_whole = self._check_all() if self._must_check() else True
+        is_whole = True
+        if rows.may_decide_otherwise(self._tables, self._started, self._config):
+            is_whole = self.growth.redecide_all(self._shows_and_goes_on)
         if is_whole:  # else the next build checks it all
             self._desk.note(lambda store: rows.write_config(store, self._started.book, self._config))
         self.growth.set_apart()
         tree.unsettled.clear()
         self._note_roots()
 
-    def _must_check(self) -> bool:
-        """Returns whether what was decided may have to be decided anew: by other rules, or other games."""
-        counts_games = any(window.reply_games is not None for window in self._config.windows)
-        since = self._started.built
-        newer = any(
-            source.finished is None or source.finished >= since for source in games.sources(self._tables)
-        )
-        return self._started.before not in ("", self._config.text) or (counts_games and newer)
-
-    def _check_all(self) -> bool:
-        """Decides anew everywhere; returns whether it came to its end."""
-        self.tree.unsettled.clear()
-        searched = [p for p in self.tree.positions.values() if p.state == OPEN]
-        for position in sorted(searched, key=lambda p: (-p.ply, p.key)):
-            self.growth.redecide(position)
-            self._show("checking")
-            if self._stop.is_set():
-                return False
-        self.growth.settle()
-        return True
-
-    def enter_root(self, board: chess.Board, origin: str) -> None:
-        """Makes a position a root of the book."""
-        position = self.growth.add(board, board.ply())
-        if position.key not in self.tree.roots:
-            self.tree.roots.append(position.key)
-        self._origins[position.key] = origin
+    def _shows_and_goes_on(self) -> bool:
+        """Tells how far the check is; returns whether nobody has stopped it."""
+        self._telling.show("checking")
+        return not self._stop.is_set()
 
     def _note_roots(self) -> None:
-        found = [(key, self.tree.positions[key].fen, self._origins[key]) for key in self.tree.roots]
-        book = self._started.book
-        self._desk.note(lambda store: rows.write_roots(store, book, found))
+        found = self.roots.rows()
+        self._desk.note(lambda store: rows.write_roots(store, self._started.book, found))
 
     # -------------------------------------------------------------- the queue
     def _poll(self) -> None:
@@ -397,7 +294,7 @@ class _Build:
         board = self.requests.take(item)
         if board is None or board.ply() >= self._config.max_ply:
             return
-        self.enter_root(board, f"queue {item.id}")
+        self.roots.enter(board, f"queue {item.id}")
         self._note_roots()
 
     # -------------------------------------------------------------- searching
@@ -411,10 +308,9 @@ class _Build:
                 return True
             key = line.keys[-1]
             self._lines[key] = line
-            self._tell_line(line)
             self.tree.lease(key, leased=True)
             self._desk.submit(self._task(self.tree.positions[key]))
-            self._show("building", LINE_SECONDS)
+            self._telling.searching(line)
         return True
 
     def _may_search(self) -> bool:
@@ -482,104 +378,23 @@ class _Build:
         counts, seconds = self._counts, time.monotonic() - self._began
         return self.growth.added, counts.searched, counts.visits, counts.evaluations, seconds
 
-    # -------------------------------------------------------------- telling
-    def _tell_line(self, line: BookLine) -> None:
-        positions = self.tree.positions
-        position = positions[line.keys[-1]]
-        self._now = numbered(line.sans, positions[line.keys[0]].ply) or position.fen
-        self._now_ply = position.ply
-
-    def _show(self, stage: str, after: float = SHOW_SECONDS) -> None:
-        """Tells how far it is, now and then: that counts all positions."""
-        if time.monotonic() - self._shown_at >= after:
-            self._shown_at = time.monotonic()
-            self._say(stage)
-
-    def _say(self, stage: str) -> None:
-        if self._on_progress is None:
-            return
-        seconds = time.monotonic() - self._began
-        counts = self._counts
-        self._on_progress(
-            BuildProgress(
-                stage=stage,
-                seconds=seconds,
-                searched=counts.searched,
-                added=self.growth.added,
-                visits=counts.visits,
-                evaluations=counts.evaluations,
-                positions=self._size(),
-                leaves=self._leaves(),
-                waiting=self.requests.waiting,
-                line=self._now,
-                ply=self._now_ply,
-                left=self._left(seconds),
-            )
-        )
-
-    def _size(self) -> int:
-        return sum(p.state != APART for p in self.tree.positions.values())
-
-    def _leaves(self) -> int:
-        return sum(p.state == LEAF for p in self.tree.positions.values())
-
-    def _left(self, seconds: float) -> float | None:
-        """Returns seconds until nothing is left, if the book goes on branching as it has so far."""
-        at, found = self._estimate
-        if seconds - at > 5.0 or not at:
-            found = None
-            if self._counts.searched:
-                found = searches_left(self.tree, self._config.max_ply) * seconds / self._counts.searched
-            self._estimate = (seconds, found)
-        return found
-
     def _report(self, ended: str) -> BuildReport:
         counts = self._counts
         return BuildReport(
             book=self._config.name,
             ended=ended,
-            positions=self._size(),
-            leaves=self._leaves(),
+            positions=size(self.tree),
+            leaves=leaves(self.tree),
             searched=counts.searched,
             added=self.growth.added,
             visits=counts.visits,
             evaluations=counts.evaluations,
             seconds=time.monotonic() - self._began,
             failed=tuple(counts.failed.items()),
-            roots=tuple(self._root_value(key) for key in self.tree.roots),
+            roots=self.roots.values(),
         )
-
-    def _root_value(self, key: str) -> RootValue:
-        position = self.tree.positions[key]
-        values = self.tree.values(position)
-        known = {move: value for move, value in values.items() if value is not None}
-        best = max(known, key=lambda move: known[move], default=None)
-        san = position.moves[best].san if best else None
-        return RootValue(position.fen, self._origins[key], position.value, san)
 
 
 def _set_state(number: int, state: queue.State, note: str, store: Store) -> None:
     """Writes what became of an item of the queue."""
     queue.set_state(store, number, state, note)
-
-
-def searches_left(tree: BookTree, max_ply: int) -> float:
-    """Returns how many searches are left, if leaves branch as the positions at their plies have so far."""
-    opened: Counter[int] = Counter()
-    waiting: Counter[int] = Counter()
-    below: Counter[int] = Counter()
-    for position in tree.positions.values():
-        opened[position.ply] += position.state == OPEN
-        waiting[position.ply] += position.state == LEAF
-        below[position.ply] += position.state in (LEAF, OPEN)
-    total, ratio = 0.0, {0: 1.0, 1: 1.0}
-    for ply in range(min(below, default=0), max_ply):
-        if opened[ply]:
-            ratio[ply & 1] = below[ply + 1] / opened[ply]
-    arriving = 0.0
-    for ply in range(min(below, default=0), max_ply):
-        here = waiting[ply] + arriving
-        total += here
-        own = below[ply + 1] / opened[ply] if opened[ply] else ratio[ply & 1]
-        arriving = here * own
-    return total

@@ -176,6 +176,18 @@ class Growth:
         self._tree.changed.add(position.key)
         self._tree.update([position.key])
 
+    def redecide_all(self, goes_on: Callable[[], bool]) -> bool:
+        """Decides anew on every position that was searched, as long as `goes_on`; returns whether on all."""
+        tree = self._tree
+        tree.unsettled.clear()
+        searched = [position for position in tree.positions.values() if position.state == OPEN]
+        for position in sorted(searched, key=lambda position: (-position.ply, position.key)):
+            self.redecide(position)
+            if not goes_on():
+                return False
+        self.settle()
+        return True
+
     def _decide(self, position: Position, board: chess.Board, record: NodeRecord) -> None:
         known = known_moves(board, record)
         self._note_record(position, known)

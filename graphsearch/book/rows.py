@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import StoreError
 from ..store.file import sql_errors
 from ..store.store import Store
+from ..store.tables import games
 from ..store.tables.books import BookRow, books
 from ..store.tables.provenance import now
 from .config import BookConfig
@@ -82,6 +83,13 @@ def start(store: Store, config: BookConfig, workers: int) -> Started:
     assert book is not None
     assert book_run is not None
     return Started(int(book), run, int(book_run), before, built)
+
+
+def may_decide_otherwise(store: Store, started: Started, config: BookConfig) -> bool:
+    """Returns whether a book may have to decide otherwise than it did: by other rules, or other games."""
+    counts_games = any(window.reply_games is not None for window in config.windows)
+    newer = any(row.finished is None or row.finished >= started.built for row in games.sources(store))
+    return started.before not in ("", config.text) or (counts_games and newer)
 
 
 def write_config(store: Store, book: int, config: BookConfig) -> None:

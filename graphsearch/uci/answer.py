@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import chess
@@ -61,6 +61,9 @@ class Wish:
         )
 
 
+Values = Callable[[NodeView], dict[chess.Move, float]]
+
+
 class GoAnswer:
     """The answer to one `go`. Each method says whose thread it is for."""
 
@@ -78,9 +81,9 @@ class GoAnswer:
         self.stop = threading.Event()
         self.done = threading.Event()
         self.is_held = go.infinite or go.ponder or not go.is_limited
-        self.guess: NodeView | None = None  # what the file knew of the position
-        self.expected: tuple[chess.Move, ...] = ()  # what the search before expected from here
-        self.verbose_values: Callable[[NodeView], dict[chess.Move, float]] = lambda node: {}
+        self._guess: NodeView | None = None  # what the file knew of the position
+        self._expected: tuple[chess.Move, ...] = ()  # what the search before expected from here
+        self._values: Values = lambda node: {}
         self._budget = self._planned()
         self._deadline = None if self.is_held or self._budget is None else began + self._budget.most
         self._changed = threading.Event()
@@ -130,6 +133,12 @@ class GoAnswer:
         return self._ended
 
     # ---------------------------------------------------------- the protocol's thread
+    def hurry(self) -> None:
+        """Answers now, if nothing has been answered: the next `go` has come."""
+        if not self.done.is_set():
+            self.is_held = False
+            self.give()
+
     def end_soon(self) -> None:
         """Ends the search at `stop`: it may answer now, and must within a moment."""
         self._release(time.monotonic() + STOP_SECONDS)
@@ -161,10 +170,27 @@ class GoAnswer:
             self._changed.wait(left)
             self._changed.clear()
 
+    # ---------------------------------------------------------- while the worker is late
+    def guess(self, node: NodeView) -> None:
+        """Takes note of what the file knew of the position."""
+        self._guess = node
+
+    def expect(self, line: tuple[chess.Move, ...]) -> None:
+        """Takes note of what the search before expected from here."""
+        self._expected = line
+
     # ---------------------------------------------------------- the worker
-    def note(self, record: NodeRecord | None) -> None:
-        """Takes note of what is known before the search begins, for an answer that cannot wait."""
-        self._record = record
+    def note(self, record: NodeRecord | None, values: Values) -> None:
+        """Takes note of what is known before the search begins, for an answer that cannot wait.
+
+        Args:
+          values: returns V of a node and behind its moves, as far as they are at hand.
+        """
+        self._record, self._values = record, values
+
+    def prefer(self, moves: Iterable[chess.Move]) -> None:
+        """Answers with one of these moves; nothing: with any."""
+        self.listed = frozenset(moves)
 
     def begin(self, report: Report) -> None:
         """Shows what is known before the search begins; that may be the mate that was asked for."""
@@ -287,7 +313,7 @@ class GoAnswer:
         shown = min(self.wish.multipv, len(self.listed) or self.wish.multipv)
         lines = info_lines(report, multipv=shown, wdl=self.wish.wdl)
         if stats and report.node.moves:
-            lines += stats_lines(report.node, self.wish.params, self.verbose_values(report.node))
+            lines += stats_lines(report.node, self.wish.params, self._values(report.node))
         return lines
 
     # ---------------------------------------------------------- any thread
@@ -326,10 +352,10 @@ class GoAnswer:
         """Returns the move to play and the line expected after it; nothing if the game is over."""
         if self._proof is not None:
             return self._proof[0]
-        nodes = [node for node in (self._report.node if self._report else None, self.guess) if node]
+        nodes = [node for node in (self._report.node if self._report else None, self._guess) if node]
         best = self._newest() or self._first(nodes)
-        if best is None and self.expected and (not self.listed or self.expected[0] in self.listed):
-            return self.expected
+        if best is None and self._expected and (not self.listed or self._expected[0] in self.listed):
+            return self._expected
         if best is None:
             best = quick_move(self.board, self.listed)
         for node in nodes:

@@ -7,33 +7,22 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 import chess
 
-from ..errors import GraphSearchError, InvalidParameterError, InvalidPositionError, UnsavedError
+from ..errors import GraphSearchError, InvalidParameterError, InvalidPositionError
 from ..evaluators.protocol import Evaluator
-from ..evaluators.tablebase import TablebaseEvaluator
-from ..graph.view import NodeView, Reader, show, view
-from ..position.board import history_keys, key_of
-from ..position.values import negate
-from ..search.claims import view_in_game
-from ..search.params import Limits
-from ..search.results import Progress
+from ..graph.view import show, view
+from ..position.board import key_of
 from ..version import __version__
 from .answer import GoAnswer, Wish
 from .evaluator import make_evaluator
-from .mating import PROVER_BYTES, mate_line, none_line, search_mate
 from .memory import Memory
 from .options import Settings
 from .protocol import Followed, Go, parse_go, parse_position, parse_setoption
-from .report import Report
+from .searching import Searcher
 from .writer import Writer
 
-if TYPE_CHECKING:
-    from ..graph.graph import Graph
-
-UPDATE_SECONDS, LAZY_SECONDS = 0.01, 0.1  # between two looks at how a search stands: on a clock, or not
 IDLE_SECONDS = 0.25
 Job = Callable[[], object]
 
@@ -62,6 +51,7 @@ class Engine:
         self.settings = Settings(defaults)
         writer.log_to(self.settings.text("LogFile"))
         self._memory = Memory(writer, make)
+        self._searcher = Searcher(self._memory, self.settings, writer)
         self._board = chess.Board()
         self._followed = Followed()
         self._answer: GoAnswer | None = None  # the last `go`
@@ -156,9 +146,8 @@ class Engine:
         go = parse_go(line.split()[1:])
         for note in go.notes:
             self._writer.info(note)
-        if self._answer is not None and not self._answer.done.is_set():
-            self._answer.is_held = False
-            self._answer.give()
+        if self._answer is not None:
+            self._answer.hurry()
         board = self._board.copy()
         listed = self._listed(go, board)
         answer = GoAnswer(
@@ -262,95 +251,11 @@ class Engine:
             self._writer.info(f"ERROR: {type(error).__name__}: {error}")
 
     def _search(self, answer: GoAnswer) -> None:
-        """Searches for an answer; whatever goes wrong, there is one."""
         try:
-            self._search_graph(answer)
-        except UnsavedError as error:
-            self._writer.info(f"ERROR: {error}; what was found is in memory")
-        except GraphSearchError as error:
-            self._writer.info(f"ERROR: {error}")
+            self._searcher.search(answer)
         finally:
-            answer.end(None)
             self._remember(answer)
             self._memory.searched()
-
-    def _search_graph(self, answer: GoAnswer) -> None:
-        """Searches for an answer in the graph, as far as what is known is not enough.
-
-        The graph is opened even if the clock has answered meanwhile: for the next search.
-        """
-        graph = self._memory.prepare(self.settings)
-        if self._memory.is_substitute:
-            self._writer.info(f"ERROR: {self._memory.trouble}")
-        if graph is None or answer.done.is_set() or not any(answer.board.legal_moves):
-            return
-        answer.note(graph.read(answer.board))
-        listed = bool(answer.listed)
-        answer.verbose_values = lambda node: self._values(graph, node)
-        if not answer.listed:
-            self._ask_tables(graph, answer)
-        past = history_keys(answer.board)
-        wanted = answer.wish.multipv
-        known = view_in_game(graph.read, answer.board, past, lines=wanted, first=answer.listed)
-        if known is not None:
-            answer.begin(Report(known, seconds=time.monotonic() - answer.began))
-        if answer.go.mate is not None and not listed and not answer.done.is_set():
-            self._prove_mate(graph, answer, answer.go.mate)
-        limits = answer.limits(known.visits if known else 0)
-        if limits is not None and not answer.stop.is_set():
-            self._run(graph, answer, limits)
-
-    def _prove_mate(self, graph: Graph, answer: GoAnswer, moves: int) -> None:
-        """Answers with the mate in at most so many moves, if there is one; says so if not."""
-        result = search_mate(
-            answer.board,
-            moves,
-            seconds=answer.seconds,
-            entries=graph.use_entries(PROVER_BYTES) if graph.store else None,
-            stop=answer.stop,
-            tell=answer.writer.line,
-        )
-        if result.mate:
-            answer.prove(result.pv, mate_line(result, answer.began))
-        elif not answer.done.is_set():
-            self._writer.info(none_line(result))
-
-    def _ask_tables(self, graph: Graph, answer: GoAnswer) -> None:
-        """Lists the moves that tablebases call best: first, at once, those that keep the result."""
-        evaluator = graph.evaluator
-        if isinstance(evaluator, TablebaseEvaluator):
-            answer.listed = frozenset(evaluator.tables.safe_moves(answer.board) or ())
-            answer.listed = frozenset(evaluator.best_moves(answer.board) or answer.listed)
-
-    def _run(self, graph: Graph, answer: GoAnswer, limits: Limits) -> None:
-        """Runs one search and ends its answer with the last word of it."""
-        from ..search.loop import analyze
-
-        last: list[Progress] = []
-
-        def update(progress: Progress) -> None:
-            last[:] = [progress]
-            answer.update(progress, graph.read, lambda found: _report(graph, answer, found))
-
-        self._memory.pace.plan(answer.seconds)
-        analyze(
-            graph,
-            answer.board,
-            limits,
-            answer.wish.params,
-            on_progress=update,
-            interval=LAZY_SECONDS if answer.seconds is None else UPDATE_SECONDS,
-            stop=answer.stop,
-            searchmoves=answer.listed,
-            pace=self._memory.pace,
-            hurry=True,
-        )
-        if last and not answer.done.is_set():
-            answer.end(_report(graph, answer, last[0]))
-
-    def _values(self, graph: Graph, node: NodeView) -> dict[chess.Move, float]:
-        """Returns V of a node and behind its moves, as far as memory has them; only the worker may look."""
-        return _values(graph.arena.read, node) if threading.current_thread() is self._worker else {}
 
     # ---------------------------------------------------------- when the worker is late
     def _remember(self, answer: GoAnswer) -> None:
@@ -361,12 +266,14 @@ class Engine:
 
     def _look_up(self, answer: GoAnswer) -> None:
         """Finds what was known of a position, in the file or in the line expected, for an answer in time."""
-        path = self.settings.text("GraphFile")
+        path, known = self.settings.text("GraphFile"), None
         if path and not self._memory.trouble:
             with suppress(GraphSearchError, OSError):  # the worker will say what is wrong with it
-                answer.guess = show(path, answer.board)
-        if answer.guess is None and self._line is not None:
-            answer.expected = self._expected(answer.board)
+                known = show(path, answer.board)
+        if known is not None:
+            answer.guess(known)
+        elif self._line is not None:
+            answer.expect(self._expected(answer.board))
 
     def _expected(self, board: chess.Board) -> tuple[chess.Move, ...]:
         """Returns the rest of the line that was expected, if the position stands in it."""
@@ -377,34 +284,6 @@ class Engine:
                 return line[k:]
             walk.push(move)
         return ()
-
-
-def _report(graph: Graph, answer: GoAnswer, progress: Progress) -> Report:
-    """Returns how a search stands, as it is shown."""
-    used = 1000 * progress.ram_bytes // max(1, graph.pager.budget)
-    return Report(
-        node=progress.node(answer.wish.multipv),
-        depth=progress.depth,
-        seldepth=progress.seldepth,
-        seconds=time.monotonic() - answer.began,
-        speed=progress.visits_per_s,
-        hashfull=min(1000, used),
-        hits=graph.evaluator.hits,
-    )
-
-
-def _values(read: Reader, node: NodeView) -> dict[chess.Move, float]:
-    """Returns V of a node, behind the null move, and behind each move whose position is in memory."""
-    board = chess.Board(node.position)
-    own = read(board)
-    found = {} if own is None else {chess.Move.null(): own.v}
-    for move in node.moves:
-        board.push(move.move)
-        record = read(board)
-        board.pop()
-        if record is not None:
-            found[move.move] = negate(record.v)
-    return found
 
 
 def _import_kernels() -> None:

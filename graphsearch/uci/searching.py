@@ -1,0 +1,154 @@
+"""The search for an answer: what is known, tablebases, mates, then the graph. For the worker's thread."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import chess
+
+from ..errors import GraphSearchError, UnsavedError
+from ..evaluators.tablebase import TablebaseEvaluator
+from ..graph.view import NodeView, Reader
+from ..position.board import history_keys
+from ..position.values import negate
+from ..search.claims import view_in_game
+from ..search.params import Limits
+from ..search.results import Progress
+from .answer import GoAnswer
+from .mating import PROVER_BYTES, mate_line, none_line, search_mate
+from .memory import Memory
+from .options import Settings
+from .report import Report
+from .writer import Writer
+
+if TYPE_CHECKING:
+    from ..graph.graph import Graph
+
+UPDATE_SECONDS, LAZY_SECONDS = 0.01, 0.1  # between two looks at how a search stands: on a clock, or not
+
+
+class Searcher:
+    """Finds answers in the graph that the engine has in memory."""
+
+    def __init__(self, memory: Memory, settings: Settings, writer: Writer) -> None:
+        self._memory = memory
+        self._settings = settings
+        self._writer = writer
+
+    def search(self, answer: GoAnswer) -> None:
+        """Searches for an answer; whatever goes wrong, there is one."""
+        try:
+            self._search_graph(answer)
+        except UnsavedError as error:
+            self._writer.info(f"ERROR: {error}; what was found is in memory")
+        except GraphSearchError as error:
+            self._writer.info(f"ERROR: {error}")
+        finally:
+            answer.end(None)
+
+    def _search_graph(self, answer: GoAnswer) -> None:
+        """Searches for an answer in the graph, as far as what is known is not enough.
+
+        The graph is opened even if the clock has answered meanwhile: for the next search.
+        """
+        graph = self._memory.prepare(self._settings)
+        if self._memory.is_substitute:
+            self._writer.info(f"ERROR: {self._memory.trouble}")
+        if graph is None or answer.done.is_set() or not any(answer.board.legal_moves):
+            return
+        worker = threading.current_thread()  # only this one may look into memory
+        answer.note(
+            graph.read(answer.board),
+            lambda node: _values(graph.arena.read, node) if threading.current_thread() is worker else {},
+        )
+        listed = bool(answer.listed)
+        if not answer.listed:
+            self._ask_tables(graph, answer)
+        past = history_keys(answer.board)
+        wanted = answer.wish.multipv
+        known = view_in_game(graph.read, answer.board, past, lines=wanted, first=answer.listed)
+        if known is not None:
+            answer.begin(Report(known, seconds=time.monotonic() - answer.began))
+        if answer.go.mate is not None and not listed and not answer.done.is_set():
+            self._prove_mate(graph, answer, answer.go.mate)
+        limits = answer.limits(known.visits if known else 0)
+        if limits is not None and not answer.stop.is_set():
+            self._analyze(graph, answer, limits)
+
+    def _prove_mate(self, graph: Graph, answer: GoAnswer, moves: int) -> None:
+        """Answers with the mate in at most so many moves, if there is one; says so if not."""
+        result = search_mate(
+            answer.board,
+            moves,
+            seconds=answer.seconds,
+            entries=graph.use_entries(PROVER_BYTES) if graph.store else None,
+            stop=answer.stop,
+            tell=answer.writer.line,
+        )
+        if result.mate:
+            answer.prove(result.pv, mate_line(result, answer.began))
+        elif not answer.done.is_set():
+            self._writer.info(none_line(result))
+
+    def _ask_tables(self, graph: Graph, answer: GoAnswer) -> None:
+        """Lists the moves that tablebases call best: first, at once, those that keep the result."""
+        evaluator = graph.evaluator
+        if isinstance(evaluator, TablebaseEvaluator):
+            answer.prefer(evaluator.tables.safe_moves(answer.board) or ())
+            answer.prefer(evaluator.best_moves(answer.board) or answer.listed)
+
+    def _analyze(self, graph: Graph, answer: GoAnswer, limits: Limits) -> None:
+        """Makes one search and ends its answer with the last word of it."""
+        from ..search.loop import analyze
+
+        last: list[Progress] = []
+
+        def update(progress: Progress) -> None:
+            last[:] = [progress]
+            answer.update(progress, graph.read, lambda found: _report(graph, answer, found))
+
+        self._memory.pace.plan(answer.seconds)
+        analyze(
+            graph,
+            answer.board,
+            limits,
+            answer.wish.params,
+            on_progress=update,
+            interval=LAZY_SECONDS if answer.seconds is None else UPDATE_SECONDS,
+            stop=answer.stop,
+            searchmoves=answer.listed,
+            pace=self._memory.pace,
+            hurry=True,
+        )
+        if last and not answer.done.is_set():
+            answer.end(_report(graph, answer, last[0]))
+
+
+def _report(graph: Graph, answer: GoAnswer, progress: Progress) -> Report:
+    """Returns how a search stands, as it is shown."""
+    used = 1000 * progress.ram_bytes // max(1, graph.pager.budget)
+    return Report(
+        node=progress.node(answer.wish.multipv),
+        depth=progress.depth,
+        seldepth=progress.seldepth,
+        seconds=time.monotonic() - answer.began,
+        speed=progress.visits_per_s,
+        hashfull=min(1000, used),
+        hits=graph.evaluator.hits,
+    )
+
+
+def _values(read: Reader, node: NodeView) -> dict[chess.Move, float]:
+    """Returns V of a node, behind the null move, and behind each move whose position is in memory."""
+    board = chess.Board(node.position)
+    own = read(board)
+    found = {} if own is None else {chess.Move.null(): own.v}
+    for move in node.moves:
+        board.push(move.move)
+        record = read(board)
+        board.pop()
+        if record is not None:
+            found[move.move] = negate(record.v)
+    return found

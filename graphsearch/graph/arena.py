@@ -6,10 +6,7 @@ address space once and take pages as nodes come; only the hash table is replaced
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import mmap
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,6 +21,7 @@ from ..record import transposition_kernel
 from ..record.node import NodeRecord, RecordBatch
 from ..record.node_layout import CAPACITIES, CAPACITY, WIDE
 from . import arena_kernel, evict_kernel, heap_kernel, overlay_kernel, transfer_kernel
+from .memory import default_budget, reserve
 
 Words = NDArray[np.uint64]
 
@@ -31,9 +29,7 @@ MIN_TABLE = 1 << 16
 TABLE_GROWTH = 1.35  # the table then takes 9.4 to 12.7 bytes a node
 MAX_SLOTS = 1 << 32  # slots and block addresses are 32 bits: 32 GiB of records, 16 GiB of blocks
 SPARE_SLOTS = 1 << 20  # a budget may be passed by what one wave needs
-RAM_SHARE = 0.8  # of the machine's memory; a graph that needs more stops, saved
 EXPORT_CHUNK = 1 << 17
-MMAP_THRESHOLD = -3  # mallopt's number for it
 NO_ENTRIES = transposition_kernel.new_entries(int(transposition_kernel.BUCKET))
 LOG_STEP = 1 << 13  # most words that a log grows by at once
 LOG_ROWS = 1 << 13  # dirty records before the log grows
@@ -70,7 +66,7 @@ class Arena:
         self.max_bytes = max_bytes or default_budget()
         self.tables = load_tables()
         slots = min(MAX_SLOTS, self.max_bytes // 8 + SPARE_SLOTS)
-        self._memory = (_reserve(slots), _reserve(slots))
+        self._memory = (reserve(slots), reserve(slots))
         self.arrays = arena_kernel.ArenaArrays(
             table=np.zeros(MIN_TABLE, np.uint64),
             records=np.frombuffer(self._memory[0], np.uint64),
@@ -397,37 +393,3 @@ def _capacities() -> list[int]:
 
 def _i64(n: int) -> NDArray[np.int64]:
     return np.zeros(n, np.int64)
-
-
-def _physical_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def default_budget() -> int:
-    """Returns the bytes that a graph may take where nobody says how many."""
-    return int(RAM_SHARE * _physical_bytes())
-
-
-def return_freed_memory() -> None:
-    """Has freed arrays of a megabyte and more given back to the system at once, where the C library can.
-
-    It would keep up to 32 MB of each kind for later, for each thread; a budget counts them.
-    """
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 1 << 20)
-
-
-def _reserve(words: int) -> mmap.mmap:
-    """Returns zeroed bytes for `words` 64-bit words whose pages are taken only when written to."""
-    while True:
-        try:
-            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
-            memory = mmap.mmap(-1, 8 * words, flags=flags)
-        except (OSError, ValueError):
-            if words < 1 << 20:
-                raise CapacityError("no address space for the graph") from None
-            words //= 2
-            continue
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            memory.madvise(mmap.MADV_HUGEPAGE)
-        return memory

@@ -5,35 +5,29 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
 import chess
 
-from ..errors import CapacityError, CorruptRecordError, StoreError
+from ..errors import CapacityError, StoreError
 from ..evaluators.absent import AbsentEvaluator
-from ..evaluators.builtin.evaluator import BuiltinEvaluator
 from ..evaluators.factory import EvaluatorSpec, create
 from ..evaluators.protocol import Evaluator
-from ..position.board import fen_of, key_of
 from ..record.node import NodeRecord
 from ..record.provenance import UNBOUND
-from ..record.transposition import ENTRY_BYTES, EntryTable
+from ..record.transposition import EntryTable
 from ..store.store import Store
-from ..store.transpositions.saved import load_proofs
 from ..store.upkeep.compact import tidy
-from .arena import Arena, Saving, return_freed_memory
-from .kept_transpositions import KeptEntries
-from .paging import BYTES_PER_NODE, Pager
+from .arena import Arena, Saving
+from .kept_transpositions import GraphEntries, KeptEntries
+from .memory import return_freed_memory
+from .paging import Pager
 from .saving import Saver
-from .summary import top_rows
+from .summary import PlainTables
 
 Note = Callable[[Store], None]
-
-TABLES_SECONDS = 10.0  # between two updates of the plain tables while a search goes on
-TABLE_ROOTS = 4  # the last searched, whose well-visited positions are listed: a tenth of a second each
 LOADED_AT_ONCE = 100_000  # nodes of a file that is loaded whole when it is opened: a tenth of a second
 
 
@@ -48,7 +42,15 @@ class Graph:
       saves_meanwhile: whether a search saves at intervals; if False, it saves only to free memory.
     """
 
-    def __init__(self, evaluator: Evaluator, store: Store | None, *, ram_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        store: Store | None,
+        *,
+        ram_bytes: int | None = None,
+        owns_evaluator: bool = False,
+    ) -> None:
+        """Makes the graph over a store; with `owns_evaluator` it closes that too. See `open`."""
         if store and ram_bytes:
             return_freed_memory()
         self.evaluator = evaluator
@@ -62,17 +64,14 @@ class Graph:
         self._saving: Saving | None = None
         self._file_nodes = store.node_count if store else 0
         self.searching = threading.Lock()
-        self._owns_evaluator = False
+        self._owns_evaluator = owns_evaluator
         self._closed = False
         self.saved_nodes = 0
-        self._tables_at = 0.0
         self.tables_meanwhile = True
         self.saves_meanwhile = True
-        self._roots: dict[str, chess.Board] = {}
         self._notes: list[Note] = []
-        self._kept: KeptEntries | None = None
-        self._heeds_proofs = False
-        self.entry_problems: list[str] = []  # damaged pieces of entries, which are left out
+        self._tables = PlainTables(self.pager.read)
+        self._entries = GraphEntries(self.arena, self._saver.call if self._saver else None)
 
     @classmethod
     def open(
@@ -98,25 +97,15 @@ class Graph:
           StoreLockedError: if another process is writing the file.
           StoreError: if the file cannot be read or made.
         """
-        if isinstance(evaluator, str | EvaluatorSpec):
-            made = create(evaluator)
-            try:
-                graph = cls._opened(path, made, ram_bytes)
-            except BaseException:
+        owned = isinstance(evaluator, str | EvaluatorSpec)
+        made = create(evaluator) if isinstance(evaluator, str | EvaluatorSpec) else evaluator
+        try:
+            store = None if path is None else Store.open(path, identity=made.identity, create=True)
+            return cls._over(store, made, ram_bytes, owns_evaluator=owned)
+        except BaseException:
+            if owned:
                 made.close()
-                raise
-            graph._owns_evaluator = True
-            return graph
-        return cls._opened(path, evaluator, ram_bytes)
-
-    @classmethod
-    def _opened(
-        cls, path: str | os.PathLike[str] | None, evaluator: Evaluator, ram_bytes: int | None
-    ) -> Graph:
-        """Returns the graph of a file with this evaluator."""
-        if path is None:
-            return cls(evaluator, None, ram_bytes=ram_bytes)
-        return cls._over(Store.open(path, identity=evaluator.identity, create=True), evaluator, ram_bytes)
+            raise
 
     @classmethod
     def open_unevaluated(cls, path: str | os.PathLike[str] | None, *, ram_bytes: int | None = None) -> Graph:
@@ -130,40 +119,33 @@ class Graph:
           StoreLockedError: as `open`.
           StoreError: as `open`.
         """
-        if path is None:
-            return cls(AbsentEvaluator(UNBOUND), None, ram_bytes=ram_bytes)
-        store = Store.open(path, create=True, unbound=True)
-        return cls._over(store, AbsentEvaluator(store.identity), ram_bytes)
+        store = None if path is None else Store.open(path, create=True, unbound=True)
+        return cls._over(store, AbsentEvaluator(store.identity if store else UNBOUND), ram_bytes)
 
     @classmethod
-    def _over(cls, store: Store, evaluator: Evaluator, ram_bytes: int | None) -> Graph:
-        """Returns the graph over a store, which it closes."""
+    def _over(
+        cls,
+        store: Store | None,
+        evaluator: Evaluator,
+        ram_bytes: int | None,
+        *,
+        owns_evaluator: bool = False,
+    ) -> Graph:
+        """Returns the graph over a store, which it closes; without one, in memory only."""
         try:
-            graph = cls(evaluator, store, ram_bytes=ram_bytes)
+            graph = cls(evaluator, store, ram_bytes=ram_bytes, owns_evaluator=owns_evaluator)
         except BaseException:
-            store.close()
+            if store:
+                store.close()
             raise
         try:
-            graph._load_small()
+            nodes = store.node_count if store else 0
+            if 0 < nodes <= LOADED_AT_ONCE and graph.pager.has_room_for(nodes):
+                graph.call(graph.pager.load_whole)
         except BaseException:
             graph._let_go()
             raise
         return graph
-
-    def _load_small(self) -> None:
-        """Loads a small file whole: then nothing has to be looked up in it."""
-        assert self._saver is not None
-        if not 0 < self._file_nodes <= LOADED_AT_ONCE:
-            return
-        if self._file_nodes * BYTES_PER_NODE > self.pager.budget // 2:
-            return
-        self._saver.call(self._load_all)  # which may have begun to merge the file
-
-    def _load_all(self, store: Store) -> None:
-        problems: list[CorruptRecordError] = []
-        for batch in store.scan(on_corrupt=problems.append):
-            self.pager.misfits += self.arena.load(batch)
-        self.pager.complete = not problems
 
     # -------------------------------------------------------------- transposition entries
     def use_entries(self, table_bytes: int) -> EntryTable:
@@ -178,42 +160,35 @@ class Graph:
           StoreError: if the file cannot be read.
         """
         self.check_open()
-        if self._kept is None:
-            kept = KeptEntries(table_bytes, BuiltinEvaluator().identity.digest)
-            self.call(kept.load)
-            self._kept = kept
-            self.arena.set_entries(kept.table.arrays)
-        return self._kept.table
-
-    def heed_proofs(self) -> None:
-        """Has searches take over the mates that the file's entries prove, from now on.
-
-        Raises:
-          StoreError: if the file cannot be read.
-        """
-        if self._kept is None and not self._heeds_proofs:
-            self.call(self._load_proofs)
-            self._heeds_proofs = True
-
-    def _load_proofs(self, store: Store) -> None:
-        found = load_proofs(store)
-        self.entry_problems += found.problems
-        if len(found.keys):
-            table = EntryTable(2 * len(found.keys) * ENTRY_BYTES)
-            table.enter(found.keys, found.data)
-            self.arena.set_entries(table.arrays)
+        return self._entries.use(table_bytes)
 
     @property
     def entries(self) -> EntryTable | None:
         """The table of transposition entries, None if none are in use."""
-        return self._kept.table if self._kept else None
+        return self._entries.kept.table if self._entries.kept else None
 
     @property
     def kept_entries(self) -> KeptEntries | None:
         """The table with what became of the file's entries when it was loaded, and whose values they are."""
-        return self._kept
+        return self._entries.kept
+
+    # -------------------------------------------------------------- a search
+    def begin_search(self, root: chess.Board, *, lists: bool) -> None:
+        """Prepares for a search of a position, which the file is to list if it `lists` it.
+
+        Raises:
+          StoreError: if the file cannot be read.
+        """
+        self._entries.heed_proofs()
+        if lists:
+            self._tables.note_root(root)
 
     # -------------------------------------------------------------- reading
+    @property
+    def problems(self) -> list[str]:
+        """What was damaged in the file where it was read, and passed over."""
+        return [*self.pager.problems, *self._entries.problems]
+
     @property
     def path(self) -> Path | None:
         """The graph's file, None if it has none."""
@@ -257,12 +232,6 @@ class Graph:
         if self._closed:
             raise StoreError("the graph is closed; open it again to continue")
 
-    def note_root(self, board: chess.Board) -> None:
-        """Notes a position that is searched, to list it in the file by the FEN that was asked for."""
-        key = f"{key_of(board):016x}"
-        self._roots.pop(key, None)
-        self._roots[key] = board.copy(stack=False)
-
     def begin_saving(self, note: Note | None = None, *, tables: bool = False) -> None:
         """Starts to save what the file does not hold yet; searching may go on, and `settle` must follow.
 
@@ -278,12 +247,11 @@ class Graph:
             return
         late = len(self._notes)
         notes = [*self._notes, *([note] if note else [])]
-        due = time.monotonic() - self._tables_at > TABLES_SECONDS
-        tables = tables or (self.tables_meanwhile and due)
+        tables = tables or (self.tables_meanwhile and self._tables.is_due)
         self.arena.take_back_overlay()
         try:
-            rows = self._tables() if tables else None
-            entries = self._kept.take() if self._kept else None
+            rows = self._tables.rows() if tables else None
+            entries = self._entries.take()
             saving = self.arena.begin_saving()
         finally:
             self.arena.give_again_overlay()
@@ -322,7 +290,7 @@ class Graph:
     @property
     def has_unsaved(self) -> bool:
         """Whether there is anything that the file does not hold once nothing is on its way there."""
-        return bool(self.arena.dirty_count or self._notes or (self._kept and self._kept.has_unsaved))
+        return bool(self.arena.dirty_count or self._notes or self._entries.has_unsaved)
 
     def settle(self, *, wait: bool) -> bool:
         """Returns whether nothing is being saved; with `wait` it waits for that.
@@ -346,12 +314,10 @@ class Graph:
         except BaseException:
             self._saving = None
             self.arena.undo_saving(saving)
-            if self._kept:
-                self._kept.settle(saved=False)
+            self._entries.settle(saved=False)
             raise
         self._saving = None
-        if self._kept:
-            self._kept.settle(saved=True)
+        self._entries.settle(saved=True)
         self.arena.end_saving(saving)
         self.pager.file_changed()
         self._file_nodes += saving.fresh
@@ -373,21 +339,6 @@ class Graph:
         self.begin_saving(note, tables=True)
         self.settle(wait=True)
         return self.saved_nodes - before
-
-    def _tables(self) -> Note:
-        """Returns what writes the rows of the roots as they are now."""
-        self._tables_at = time.monotonic()
-        roots = [(key, board, self.read(board)) for key, board in self._roots.items()]
-        known = [(key, fen_of(board), record.visits) for key, board, record in roots if record]
-        tops = [top_rows(self.read, board) for _, board, record in roots[-TABLE_ROOTS:] if record]
-
-        def write(store: Store) -> None:
-            for key, fen, visits in known:
-                store.record_root(key, fen, visits)
-            for positions, edges in tops:
-                store.write_top(positions, edges)
-
-        return write
 
     def call(self, work: Note) -> None:
         """Has something written to the file by its one writer, and waits for it; without a file, nothing."""

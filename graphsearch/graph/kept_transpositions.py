@@ -1,4 +1,7 @@
-"""Transposition entries that belong to a graph: loaded from its file, and saved with its records."""
+"""Transposition entries that belong to a graph: loaded from its file, and saved with its records.
+
+A search heeds the mates that they prove, whether all of them are in use or the proofs alone.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from ..record.transposition import EntryTable, Words
+from ..evaluators.builtin.evaluator import BuiltinEvaluator
+from ..record.transposition import ENTRY_BYTES, EntryTable, Words
 from ..store.store import Store
 from ..store.transpositions import saved
 from ..store.transpositions.pieces import depths
+from .arena import Arena
 
 Write = Callable[[Store], None]
+Call = Callable[[Write], None]  # has something done with the file, and waits for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +91,66 @@ class KeptEntries:
         taken, self._taken = self._taken, None
         if taken is not None and not saved:
             self.table.touch_again(*taken)
+
+
+class GraphEntries:
+    """The entries of one graph: none, those that prove mates, or all of them, kept from then on.
+
+    Attributes:
+      kept: all of them with their way to the file; None if they are not in use.
+      problems: damaged pieces, which are left out, where only proofs are heeded.
+    """
+
+    def __init__(self, arena: Arena, call: Call | None) -> None:
+        """Makes those of a graph that has none in use; `call` reaches its file, None: it has none."""
+        self._arena = arena
+        self._call = call
+        self._heeds_proofs = False
+        self.kept: KeptEntries | None = None
+        self.problems: list[str] = []
+
+    def use(self, table_bytes: int) -> EntryTable:
+        """Returns the table of all entries, which are loaded at the first call and saved from then on.
+
+        Raises:
+          StoreError: if the file cannot be read.
+        """
+        if self.kept is None:
+            kept = KeptEntries(table_bytes, BuiltinEvaluator().identity.digest)
+            if self._call:
+                self._call(kept.load)
+            self.kept = kept
+            self._arena.set_entries(kept.table.arrays)
+        return self.kept.table
+
+    def heed_proofs(self) -> None:
+        """Has searches take over the mates that the file's entries prove, from now on.
+
+        Raises:
+          StoreError: if the file cannot be read.
+        """
+        if self._call and self.kept is None and not self._heeds_proofs:
+            self._call(self._load_proofs)
+            self._heeds_proofs = True
+
+    def _load_proofs(self, store: Store) -> None:
+        found = saved.load_proofs(store)
+        self.problems += found.problems
+        if len(found.keys):
+            table = EntryTable(2 * len(found.keys) * ENTRY_BYTES)
+            table.enter(found.keys, found.data)
+            self._arena.set_entries(table.arrays)
+
+    @property
+    def has_unsaved(self) -> bool:
+        """Whether there are entries that the file does not hold."""
+        return self.kept is not None and self.kept.has_unsaved
+
+    def take(self) -> Write | None:
+        """Returns what writes the entries that the file does not hold, as `KeptEntries.take`."""
+        return self.kept.take() if self.kept else None
+
+    def settle(self, *, saved: bool) -> None:
+        """Ends what `take` began."""
+        if self.kept:
+            self.kept.settle(saved=saved)

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 import chess
 import numpy as np
 
+from ..errors import CorruptRecordError
 from ..position.board import POSITION_WORDS, pack
 from ..record.node import NodeRecord, RecordBatch
 from ..store.index.locate_kernel import FilterArrays, no_filter
 from ..store.reading import Reader
+from ..store.store import Store
 from .arena import Arena, Words
 
 BYTES_PER_NODE = 140  # of a node read back: record, block, place in the table
@@ -70,6 +72,17 @@ class Pager:
             self._filter = self._reader.filter()
             self._index_bytes = self._reader.ram_bytes + self._filter.bits.nbytes  # twice, when it is renewed
         return self._filter
+
+    def has_room_for(self, nodes: int) -> bool:
+        """Returns whether so many nodes take half of the budget at most."""
+        return nodes * BYTES_PER_NODE <= self.budget // 2
+
+    def load_whole(self, store: Store) -> None:
+        """Loads a file whole: then nothing has to be looked up in it. For the thread that has the store."""
+        problems: list[CorruptRecordError] = []
+        for batch in store.scan(on_corrupt=problems.append):
+            self.misfits += self._arena.load(batch)
+        self.complete = not problems
 
     def file_changed(self) -> None:
         """Notes that more was saved: from now on it may be evicted."""

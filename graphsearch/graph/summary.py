@@ -1,18 +1,59 @@
-"""The well-visited part of a graph as plain rows, for SQLite tools that know nothing of records."""
+"""The plain tables of a graph: its roots and its well-visited part, for SQLite tools that know no records."""
 
 from __future__ import annotations
 
+import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import chess
 
+from ..position.board import fen_of, key_of
+from ..store.store import Store
 from .view import MoveView, NodeView, Reader, view
 
 Row = dict[str, Any]
 
+TABLES_SECONDS = 10.0  # between two updates while a search goes on
+TABLE_ROOTS = 4  # the last searched, whose well-visited positions are listed: a tenth of a second each
 TOP_NODES = 100  # positions kept
 TOP_SHARE = 200  # a move is followed if it has the root's N divided by this
+
+
+class PlainTables:
+    """The rows of one graph: the roots that were searched, and what is well visited below them."""
+
+    def __init__(self, read: Reader) -> None:
+        self._read = read
+        self._roots: dict[str, chess.Board] = {}
+        self._written_at = 0.0
+
+    def note_root(self, board: chess.Board) -> None:
+        """Notes a position that is searched, to list it in the file by the FEN that was asked for."""
+        key = f"{key_of(board):016x}"
+        self._roots.pop(key, None)
+        self._roots[key] = board.copy(stack=False)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the last rows are old."""
+        return time.monotonic() - self._written_at > TABLES_SECONDS
+
+    def rows(self) -> Callable[[Store], None]:
+        """Returns what writes the rows as they are now."""
+        self._written_at = time.monotonic()
+        roots = [(key, board, self._read(board)) for key, board in self._roots.items()]
+        known = [(key, fen_of(board), record.visits) for key, board, record in roots if record]
+        tops = [top_rows(self._read, board) for _, board, record in roots[-TABLE_ROOTS:] if record]
+
+        def write(store: Store) -> None:
+            for key, fen, visits in known:
+                store.record_root(key, fen, visits)
+            for positions, edges in tops:
+                store.write_top(positions, edges)
+
+        return write
 
 
 def top_rows(read: Reader, root: chess.Board) -> tuple[list[Row], list[Row]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ..errors import CapacityError, StoreError
-from ..graph.arena import default_budget
+from ..graph.memory import default_budget
 from ..graph.view import node_mean
 from ..position.fens import fens
 from ..record.node import RecordBatch

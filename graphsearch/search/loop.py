@@ -198,14 +198,12 @@ class _Session:
         for move in self.listed:
             if move not in self.board.legal_moves:
                 raise InvalidPositionError(f"{move.uci()} is not a legal move of {fen_of(self.board)}")
-        self.graph.heed_proofs()
+        self.graph.begin_search(self.board, lists=self.joined is None)
         set_params(self.arena, self.params)
         self.arena.set_history(self.past)
         self.arena.counters[arena_kernel.SELDEPTH] = 0
-        if self.joined is None:
-            self.graph.note_root(self.board)
-            if self.graph.store and not self.hurry:
-                self.graph.call(self._begin_run)
+        if self.joined is None and self.graph.store and not self.hurry:
+            self.graph.call(self._begin_run)
         self.arena.set_run(self.run_id or 0)
 
     def _begin_run(self, store: Store) -> None:
@@ -373,5 +371,5 @@ class _Session:
             stop_reason=self.stop_reason or "stop",
             unkept_visits=self._added(arena_kernel.HISTORY_DRAWS),
             read_back=p.read_back,
-            problems=[*self.graph.pager.problems, *self.graph.entry_problems],
+            problems=self.graph.problems,
         )

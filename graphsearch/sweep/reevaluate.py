@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ..errors import CapacityError
 from ..evaluators.protocol import Evaluator
 from ..evaluators.tablebase import TablebaseEvaluator
-from ..graph.arena import default_budget
+from ..graph.memory import default_budget
 from ..graph.saving import shorten_log
 from ..graph.summary import top_rows
 from ..position.values import D_SCALE

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CapacityError, InvalidParameterError, StoreError
-from ..graph.arena import default_budget
+from ..graph.memory import default_budget
 from ..graph.summary import top_rows
 from ..position.tables import load_tables
 from ..record.node import RecordBatch

@@ -1,0 +1,47 @@
+"""The machine's memory: how much a graph may take, and address space that takes pages when written to."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import os
+
+from ..errors import CapacityError
+
+RAM_SHARE = 0.8  # of the machine's memory; a graph that needs more stops, saved
+MMAP_THRESHOLD = -3  # mallopt's number for it
+
+
+def _physical_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def default_budget() -> int:
+    """Returns the bytes that a graph may take where nobody says how many."""
+    return int(RAM_SHARE * _physical_bytes())
+
+
+def return_freed_memory() -> None:
+    """Has freed arrays of a megabyte and more given back to the system at once, where the C library can.
+
+    It would keep up to 32 MB of each kind for later, for each thread; a budget counts them.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, 1 << 20)
+
+
+def reserve(words: int) -> mmap.mmap:
+    """Returns zeroed bytes for `words` 64-bit words whose pages are taken only when written to."""
+    while True:
+        try:
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
+            memory = mmap.mmap(-1, 8 * words, flags=flags)
+        except (OSError, ValueError):
+            if words < 1 << 20:
+                raise CapacityError("no address space for the graph") from None
+            words //= 2
+            continue
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        return memory

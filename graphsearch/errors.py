@@ -45,7 +45,9 @@ class StoreError(GraphSearchError):
 class UnsavedError(StoreError):
     """A search that could not be saved; `result` is what it found, from memory."""
 
-    result: Any = None
+    def __init__(self, message: str, result: Any = None) -> None:
+        super().__init__(message)
+        self.result = result
 
 
 class SchemaVersionError(StoreError):

@@ -175,9 +175,7 @@ class _Session:
         result = self._result(node)
         if unsaved is None:
             return result
-        failure = UnsavedError(str(unsaved))
-        failure.result = result
-        raise failure from unsaved
+        raise UnsavedError(str(unsaved), result) from unsaved
 
     def _know_root(self) -> None:
         """Evaluates the root if it is new, whatever the limits: there is always something to show."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from graphsearch.book.queue import Added, NewItem, QueueItem
-    from graphsearch.book.queue_items import Given
+    from graphsearch.book.queue_items import GivenItem
 
 STDIN = "-"
 MAX_DUPLICATES = 5  # duplicates that are named one by one
@@ -125,7 +125,7 @@ class _Reading:
                     self.problems.append(given.problem)
                     say(f"graphsearch: {given.problem}")
 
-    def _given(self, text: str) -> Iterable[Given]:
+    def _given(self, text: str) -> Iterable[GivenItem]:
         from graphsearch.book import queue_items
 
         if text == STDIN:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from graphsearch.exchange.importing import ImportProgress
     from graphsearch.exchange.report import FileReport
-    from graphsearch.exchange.sources import Given
+    from graphsearch.exchange.sources import GivenFile
     from graphsearch.store.tables.games import Imported
 
 MAX_PROBLEMS = 20  # listed of each file; JSON has all
@@ -154,12 +154,12 @@ def number_of(number: int, noun: str) -> str:
     return count(number, noun, "entries" if noun == "entry" else "")
 
 
-def _given(name: str) -> Given:
-    from graphsearch.exchange.sources import STDIN, Given
+def _given(name: str) -> GivenFile:
+    from graphsearch.exchange.sources import STDIN, GivenFile
 
     if name != STDIN:
-        return Given(name)
-    return Given(name, cast("BinaryIO", sys.stdin.buffer))
+        return GivenFile(name)
+    return GivenFile(name, cast("BinaryIO", sys.stdin.buffer))
 
 
 def _print_json(store: Path, reports: list[FileReport], left: list[str]) -> None:

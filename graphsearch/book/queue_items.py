@@ -17,7 +17,7 @@ MOVES_WORD = "moves"  # as in UCI: startpos moves e2e4 e7e5
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenItem:
     """What one position, line or game gave.
 
     Attributes:
@@ -36,17 +36,19 @@ def item_of(board: chess.Board, origin: str) -> NewItem:
     return NewItem(fen_of(board.root()), moves, origin)
 
 
-def from_text(text: str, *, moves: str | None = None) -> Given:
+def from_text(text: str, *, moves: str | None = None) -> GivenItem:
     """Returns the line that begins at `startpos`, a FEN or an EPD line; without moves, the position.
 
     Raises:
       InvalidPositionError: if it is none, or a move is not legal.
     """
     given = read_position(text, moves=moves)
-    return Given(item_of(given.board, "given"), given.notes)
+    return GivenItem(item_of(given.board, "given"), given.notes)
 
 
-def from_games(path: Path, *, ply: int | None = None, only: Collection[int] | None = None) -> Iterator[Given]:
+def from_games(
+    path: Path, *, ply: int | None = None, only: Collection[int] | None = None
+) -> Iterator[GivenItem]:
     """Yields the line of each game of a PGN file up to `ply` half-moves; of all, or those that `only` names.
 
     Raises:
@@ -58,16 +60,16 @@ def from_games(path: Path, *, ply: int | None = None, only: Collection[int] | No
     for game in read_games(path, ply=ply, only=only):
         found.add(game.game)
         if game.board is None:
-            yield Given(None, game.notes, game.problem)
+            yield GivenItem(None, game.notes, game.problem)
         else:
-            yield Given(item_of(game.board, f"{path.name}, game {game.game}"), game.notes)
+            yield GivenItem(item_of(game.board, f"{path.name}, game {game.game}"), game.notes)
     for number in sorted(set(only or ()) - found):
         raise InvalidPositionError(f"{path} has no game {number}")
     if not found:
         raise InvalidPositionError(f"{path} has no games")
 
 
-def from_lines(lines: Iterable[str]) -> Iterator[Given]:
+def from_lines(lines: Iterable[str]) -> Iterator[GivenItem]:
     """Yields what each line of a text gives: a FEN, an EPD line, or moves from the start position.
 
     `POSITION moves LIST`, as in UCI, is a line from there. Blank lines and those that begin with # are
@@ -81,9 +83,9 @@ def from_lines(lines: Iterable[str]) -> Iterator[Given]:
         if not text or text.startswith("#"):
             continue
         try:
-            yield Given(item_of(_board(text), f"line {number}"))
+            yield GivenItem(item_of(_board(text), f"line {number}"))
         except InvalidPositionError as error:
-            yield Given(None, problem=f"line {number}: {error}")
+            yield GivenItem(None, problem=f"line {number}: {error}")
 
 
 def _board(text: str) -> chess.Board:

@@ -14,7 +14,7 @@ import chess.polyglot
 
 from ..store.store import Store
 from ..store.tables import games as tables
-from .naming import Names
+from .naming import PositionNames
 from .polyglot import child_keys
 
 
@@ -91,7 +91,7 @@ class Finder:
         self._keys = keys
         self._seen = bytearray(keys.distinct)
         self._ready: deque[NamedPosition] = deque()
-        self._names = Names()
+        self._names = PositionNames()
         self._filter = keys.filter()
         self._mask = len(self._filter) - 1
         self._around: deque[str] = deque()  # positions of which any move may lead to one of the book

@@ -14,9 +14,9 @@ import chess
 from ..errors import InvalidPositionError
 from ..position.board import check, fen_of, key_of
 from ..store.tables import games as tables
-from .importing import Importing, Job, OnProgress, import_files, open_for_import
+from .importing import Importing, ImportKind, OnProgress, import_files, open_for_import
 from .report import FileReport, Problem
-from .sources import Given, Input
+from .sources import GivenFile, Input
 
 KIND = "epd"
 LINES_AT_ONCE = 10_000  # of one transaction
@@ -33,7 +33,7 @@ Operations = dict[str, Any]
 
 def import_epd(
     path: str | os.PathLike[str],
-    files: Sequence[Given],
+    files: Sequence[GivenFile],
     *,
     again: bool = False,
     stop: threading.Event | None = None,
@@ -49,7 +49,7 @@ def import_epd(
       StoreError: if the graph file cannot be written; what was saved before stays.
     """
     with open_for_import(path) as store:
-        job = Job(kind=KIND, take=_take, options={}, again=again)
+        job = ImportKind(kind=KIND, take=_take, options={}, again=again)
         return import_files(store, files, job, stop=stop, on_progress=on_progress)
 
 

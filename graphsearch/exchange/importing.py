@@ -15,7 +15,7 @@ from ..store.store import Store
 from ..store.tables import games as tables
 from ..store.tables.games import Source
 from .report import FileReport
-from .sources import Given, Input, opened
+from .sources import GivenFile, Input, opened
 
 SAY_SECONDS = 0.2
 
@@ -104,7 +104,7 @@ Take = Callable[[Importing, Input], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class ImportKind:
     """How files of one kind are taken in: the options that change what is taken, and the function."""
 
     kind: str
@@ -115,8 +115,8 @@ class Job:
 
 def import_files(
     store: Store,
-    files: Iterable[Given],
-    job: Job,
+    files: Iterable[GivenFile],
+    job: ImportKind,
     *,
     stop: threading.Event | None = None,
     on_progress: OnProgress | None = None,
@@ -140,7 +140,7 @@ class _StoppedError(Exception):
 
 
 def _import_one(
-    store: Store, given: Given, job: Job, stop: threading.Event, on_progress: OnProgress | None
+    store: Store, given: GivenFile, job: ImportKind, stop: threading.Event, on_progress: OnProgress | None
 ) -> FileReport:
     report = FileReport(given.name, job.kind)
     started = time.monotonic()
@@ -173,7 +173,7 @@ def _import_one(
     return report
 
 
-def _begin(store: Store, file: Input, job: Job, report: FileReport) -> Source:
+def _begin(store: Store, file: Input, job: ImportKind, report: FileReport) -> Source:
     """Returns the row of a file: a new one, or that of an import that was broken off."""
     known = None if job.again else tables.known_source(store, job.kind, file.digest, job.options)
     if known is None:

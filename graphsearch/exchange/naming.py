@@ -19,10 +19,10 @@ _CORNERS = ((chess.BB_H1, "K"), (chess.BB_A1, "Q"), (chess.BB_H8, "k"), (chess.B
 _RANDOM = chess.polyglot.POLYGLOT_RANDOM_ARRAY
 
 
-class Names:
+class PositionNames:
     """Names boards of standard chess.
 
-    >>> Names().name(chess.Board())
+    >>> PositionNames().name(chess.Board())
     ('463b96181691fc9c', 'rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1')
     """
 

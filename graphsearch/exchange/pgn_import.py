@@ -11,10 +11,10 @@ from ..errors import InvalidParameterError
 from ..position.pgn_text import GameReader, PgnGame
 from ..store.store import Store
 from ..store.tables import games as tables
-from .importing import Importing, Job, OnProgress, import_files, open_for_import
+from .importing import Importing, ImportKind, OnProgress, import_files, open_for_import
 from .playing import BrokenGameError, Played, Player, VariantError
 from .report import FileReport, Problem
-from .sources import Given, Input
+from .sources import GivenFile, Input
 
 KIND = "pgn"
 GAMES_AT_ONCE = 5000  # of one transaction, unless
@@ -26,7 +26,7 @@ _RESULTS = {"1-0": WHITE, "0-1": BLACK, "1/2-1/2": DRAWS, "1/2": DRAWS}
 
 def import_pgn(
     path: str | os.PathLike[str],
-    files: Sequence[Given],
+    files: Sequence[GivenFile],
     *,
     variations: bool = False,
     max_ply: int | None = None,
@@ -57,7 +57,7 @@ def import_pgn(
     def take(importing: Importing, given: Input) -> None:
         _PgnImport(importing, given, variations, max_ply).take()
 
-    job = Job(kind=KIND, take=take, options=options, again=again)
+    job = ImportKind(kind=KIND, take=take, options=options, again=again)
     with open_for_import(path) as store:
         return import_files(store, files, job, stop=stop, on_progress=on_progress)
 

@@ -10,7 +10,7 @@ import chess
 from ..errors import InvalidPositionError
 from ..position.board import FREE_CLOCK, check
 from ..position.pgn_text import CLOSE, NULL_MOVES, OPEN, PgnGame, variant_of
-from .naming import Names
+from .naming import PositionNames
 
 MAX_NODES = 60_000  # positions that are remembered: some 60 MB
 NEW_NODES = 16  # of one game: its opening is met again, its endgame is not
@@ -37,11 +37,11 @@ class Node:
     key: str
     fen: str
     ply: int
-    steps: dict[str, Step] = field(default_factory=dict)
+    steps: dict[str, PlayedStep] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Step:
+class PlayedStep:
     """A move, in UCI and as people write it, and where it leads."""
 
     move: chess.Move
@@ -55,7 +55,7 @@ class Played:
     """A move of a game; `step` is None for the position at its end."""
 
     node: Node
-    step: Step | None
+    step: PlayedStep | None
     variation: bool
 
 
@@ -71,7 +71,7 @@ class Player:
         self._nodes: dict[str, Node] = {}
         self._starts: dict[str, tuple[Node, chess.Board]] = {}
         self._fresh = 0
-        self._names = Names()
+        self._names = PositionNames()
         self._board = chess.Board()
         self._start = chess.Board()
         self._moves: list[chess.Move] = []  # that lead to the present position
@@ -147,7 +147,7 @@ class Player:
         self._moves = list(moves)
         self._pushed = -1
 
-    def _step(self, node: Node, word: str, line: int) -> Step:
+    def _step(self, node: Node, word: str, line: int) -> PlayedStep:
         """Returns the move that a word means here."""
         step = node.steps.get(word) if self._is_free() else None
         if step is not None and self._ply() + 1 >= step.child.ply:
@@ -160,7 +160,7 @@ class Player:
         self._moves.append(move)
         self._pushed += 1
         child = self._node(self._ply())
-        step = Step(move, move.uci(), san, child)
+        step = PlayedStep(move, move.uci(), san, child)
         if node.key in self._nodes and child.key in self._nodes:
             node.steps[word] = step
         return step

@@ -31,7 +31,7 @@ from .export_report import ExportReport
 from .output import new_output, scratch_path
 from .polyglot import ENTRY, MAX_WEIGHT, raw_move
 from .scratch import KEY_BYTES, KeptEdge, Scratch
-from .selection import Plan, Selection, plan
+from .selection import ExportPlan, Selection, plan
 from .walk import OnProgress, Walk
 
 WEIGHTS: tuple[Weights, ...] = ("n", "q", "minimax", "games", "imported")
@@ -145,7 +145,7 @@ def scaled(weights: Sequence[float], *, fill: bool) -> list[int]:
 
 def _write_walked(
     store: Store,
-    plan: Plan,
+    plan: ExportPlan,
     weights: Weights,
     scratch: Scratch,
     out: BinaryIO,

@@ -11,10 +11,10 @@ import chess
 from ..errors import ImportFileError
 from ..store.tables import games as tables
 from .book_positions import BookKeys, Finder, NamedPosition
-from .importing import Importing, Job, OnProgress, import_files, open_for_import
+from .importing import Importing, ImportKind, OnProgress, import_files, open_for_import
 from .polyglot import ENTRY_BYTES, PolyglotEntry, legal_move, unpack, written_move
 from .report import FileReport, Problem
-from .sources import Given, Input
+from .sources import GivenFile, Input
 
 KIND = "polyglot"
 ENTRIES_AT_ONCE = 1 << 15  # of one transaction
@@ -27,7 +27,7 @@ Row = tuple[str, str, str | None, str, int, int]  # as `games.name_entries` take
 
 def import_polyglot(
     path: str | os.PathLike[str],
-    files: Sequence[Given],
+    files: Sequence[GivenFile],
     *,
     again: bool = False,
     stop: threading.Event | None = None,
@@ -51,7 +51,7 @@ def import_polyglot(
         _PolyglotImport(importing, given).take()
 
     with open_for_import(path) as store:
-        job = Job(kind=KIND, take=take, options={}, again=again)
+        job = ImportKind(kind=KIND, take=take, options={}, again=again)
         return import_files(store, files, job, stop=stop, on_progress=on_progress)
 
 

@@ -56,7 +56,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ExportPlan:
     """A selection as one file understands it.
 
     Attributes:
@@ -73,13 +73,13 @@ class Plan:
     def is_own(self, turn: chess.Color) -> bool:
         """Returns whether the moves of this colour are own ones.
 
-        >>> Plan(Selection(), (), False, "both", None).is_own(chess.BLACK)
+        >>> ExportPlan(Selection(), (), False, "both", None).is_own(chess.BLACK)
         True
         """
         return self.side == "both" or (self.side == "white") == turn
 
 
-def plan(store: Store, selection: Selection) -> Plan:
+def plan(store: Store, selection: Selection) -> ExportPlan:
     """Returns what a selection means for a file.
 
     Raises:
@@ -90,12 +90,12 @@ def plan(store: Store, selection: Selection) -> Plan:
     side = selection.side or (book.side if book else "both")
     number = book.id if book else None
     if selection.roots:
-        return Plan(selection, _distinct(selection.roots), False, side, number)
+        return ExportPlan(selection, _distinct(selection.roots), False, side, number)
     fens = tables.book_roots(store, book.id) if book else [root.position for root in _most_visited(store)]
     if book and not fens:
         raise ExportError(f"{store.path}: the book {book.name!r} has no roots; give one with --root")
     boards = [chess.Board(fen) for fen in fens or [chess.STARTING_FEN]]
-    return Plan(selection, _distinct(boards), book is None, side, number)
+    return ExportPlan(selection, _distinct(boards), book is None, side, number)
 
 
 def _most_visited(store: Store) -> Iterator[RootInfo]:

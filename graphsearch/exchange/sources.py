@@ -29,7 +29,7 @@ OnBytes = Callable[[int, int], object]  # done, total
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenFile:
     """A file to import: a path, or the name of an open stream, such as standard input."""
 
     name: str
@@ -121,7 +121,7 @@ class Input:
 
 
 @contextmanager
-def opened(given: Given, folder: Path, on_bytes: OnBytes | None = None) -> Iterator[Input]:
+def opened(given: GivenFile, folder: Path, on_bytes: OnBytes | None = None) -> Iterator[Input]:
     """Yields a file, its digest known: what comes through a pipe is kept in a temporary file meanwhile.
 
     Only so can it be told before anything is counted whether the same bytes were imported before.
@@ -141,7 +141,7 @@ def opened(given: Given, folder: Path, on_bytes: OnBytes | None = None) -> Itera
         yield found
 
 
-def _open(given: Given, folder: Path, on_bytes: OnBytes | None, files: ExitStack) -> Input:
+def _open(given: GivenFile, folder: Path, on_bytes: OnBytes | None, files: ExitStack) -> Input:
     path = Path(given.name)
     if given.stream is None and path.is_dir():
         raise ImportFileError(f"{given.name} is a folder; name the files in it")

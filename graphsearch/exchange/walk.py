@@ -19,7 +19,7 @@ from ..store.store import Store
 from .candidates import Candidates, Choice, Seen, Source
 from .export_report import ExportReport
 from .scratch import Arrival, KeptEdge, Met, Scratch, Words, identity_of
-from .selection import Plan
+from .selection import ExportPlan
 from .steps import MoveList, move_lists, positions_after, sans
 
 BATCH = 1000  # positions that are visited together
@@ -72,7 +72,7 @@ class Walk:
     def __init__(
         self,
         store: Store,
-        plan: Plan,
+        plan: ExportPlan,
         source: Source,
         scratch: Scratch,
         report: ExportReport,

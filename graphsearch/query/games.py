@@ -14,7 +14,7 @@ from ..position.board import check, fen_of, key_of, legal_moves
 from ..position.values import cp_from_q
 from ..record.node import NodeRecord
 from ..store.tables import games as tables
-from .source import Source, opened
+from .source import RecordSource, opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def games(path: str | os.PathLike[str], board: chess.Board) -> Games:
     )
 
 
-def counts_at(source: Source, board: chess.Board) -> dict[str, Results]:
+def counts_at(source: RecordSource, board: chess.Board) -> dict[str, Results]:
     """Returns the results of imported games by move in UCI; nothing if the file has no such tables."""
     if not source.has_games:
         return {}

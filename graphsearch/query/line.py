@@ -13,7 +13,7 @@ from ..graph.view import node_mean
 from ..position.board import check, fen_of
 from ..position.values import cp_from_q, negate
 from ..record.node import NodeRecord
-from .source import Source, Step, after, opened, steps_of
+from .source import RecordSource, Step, after, opened, steps_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def values(path: str | os.PathLike[str], board: chess.Board) -> LineValues:
     return LineValues(fen_of(board.root()), tuple(points), unknown)
 
 
-def _point(source: Source, board: chess.Board, ply: int, move: chess.Move | None) -> LinePoint:
+def _point(source: RecordSource, board: chess.Board, ply: int, move: chess.Move | None) -> LinePoint:
     turn = "w" if board.turn else "b"
     san = board.san(move) if move else None
     point: dict[str, Any] = {
@@ -111,7 +111,9 @@ def _point(source: Source, board: chess.Board, ply: int, move: chess.Move | None
     return LinePoint(**point, **_moves(source, board, record, move))
 
 
-def _moves(source: Source, board: chess.Board, record: NodeRecord, move: chess.Move | None) -> dict[str, Any]:
+def _moves(
+    source: RecordSource, board: chess.Board, record: NodeRecord, move: chess.Move | None
+) -> dict[str, Any]:
     """Returns what is known of the played move and the best one."""
     steps = steps_of(record, board)
     found: dict[str, Any] = {}
@@ -133,7 +135,7 @@ def _moves(source: Source, board: chess.Board, record: NodeRecord, move: chess.M
     return found
 
 
-def _worth(source: Source, board: chess.Board, move: chess.Move, steps: list[Step]) -> float | None:
+def _worth(source: RecordSource, board: chess.Board, move: chess.Move, steps: list[Step]) -> float | None:
     """Returns the value that a move has now for the side that plays it, None if nothing is known of it."""
     record = source.read(after(board, move))
     if record is not None:

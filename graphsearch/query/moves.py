@@ -12,7 +12,7 @@ from ..graph.view import UNPROVEN, Bounds, MoveView, NodeView, node_mean, view
 from ..position.values import negate
 from ..record.node import NodeRecord
 from .games import counts_at
-from .source import Source, after, opened
+from .source import RecordSource, after, opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def moves(path: str | os.PathLike[str], board: chess.Board) -> Moves:
         return Moves(node, tuple(rows))
 
 
-def _stored(source: Source, board: chess.Board, move: MoveView, games: int | None) -> StoredMove:
+def _stored(source: RecordSource, board: chess.Board, move: MoveView, games: int | None) -> StoredMove:
     child = after(board, move.move)
     record = source.read(child)
     if record is None:

@@ -17,7 +17,7 @@ import numpy as np
 from ..graph.view import edge_of
 from ..position.board import POSITION_WORDS, check, clock_term, fen_of
 from ..record.node import Edge
-from .source import Source, opened, plain_key
+from .source import RecordSource, opened, plain_key
 from .unmoves import Predecessor, candidates, leads_to
 
 
@@ -94,12 +94,12 @@ def parents(path: str | os.PathLike[str], board: chess.Board) -> Parents:
     return Parents(fen_of(board), record.visits if record else None, len(tried), tuple(found))
 
 
-def parent_edges(source: Source, board: chess.Board) -> list[ParentEdge]:
+def parent_edges(source: RecordSource, board: chess.Board) -> list[ParentEdge]:
     """Returns the stored positions with a move to this one."""
     return stored(source, board, list(candidates(board)))
 
 
-def stored(source: Source, board: chess.Board, tried: Sequence[Predecessor]) -> list[ParentEdge]:
+def stored(source: RecordSource, board: chess.Board, tried: Sequence[Predecessor]) -> list[ParentEdge]:
     """Returns which of the candidates are stored, and lead here."""
     found = []
     for candidate, clocks in _filtered(source, tried):
@@ -114,7 +114,7 @@ def stored(source: Source, board: chess.Board, tried: Sequence[Predecessor]) -> 
     return found
 
 
-def _filtered(source: Source, tried: Sequence[Predecessor]) -> list[tuple[Predecessor, list[int]]]:
+def _filtered(source: RecordSource, tried: Sequence[Predecessor]) -> list[tuple[Predecessor, list[int]]]:
     """Returns the candidates that the file may hold, with the clocks that they may have there."""
     words = _structures([candidate.board for candidate in tried])
     keys = np.array([plain_key(candidate.board) for candidate in tried], np.uint64)
@@ -151,7 +151,7 @@ def _structures(boards: Sequence[chess.Board]) -> np.ndarray[Any, np.dtype[np.ui
     return words
 
 
-def _edge_in(source: Source, before: chess.Board, move: chess.Move) -> ParentEdge | None:
+def _edge_in(source: RecordSource, before: chess.Board, move: chess.Move) -> ParentEdge | None:
     """Returns the edge of a stored position, visited or not; None if it is not stored."""
     from ..position.board import legal_moves
 

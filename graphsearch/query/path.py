@@ -18,7 +18,7 @@ import chess
 from ..errors import InvalidParameterError, UnknownPositionError
 from ..position.board import check, fen_of, key_of
 from .reach import Target
-from .source import Source, after, opened, steps_of
+from .source import RecordSource, after, opened, steps_of
 
 EXTRA_PLIES = 2  # that the most visited line may be longer than the shortest
 MOST_READ = 2000  # positions, for each of the two lines, unless told otherwise
@@ -109,7 +109,7 @@ def path(
         )
 
 
-def _roots(source: Source, board: chess.Board, root: chess.Board | None) -> list[chess.Board]:
+def _roots(source: RecordSource, board: chess.Board, root: chess.Board | None) -> list[chess.Board]:
     if root is not None:
         source.wanted(root)
         return [root]
@@ -147,7 +147,7 @@ _UNBOUNDED = 1 << 40  # more visits than an edge can have
 class _Looking:
     """A search for lines to one position."""
 
-    def __init__(self, source: Source, board: chess.Board, limit: int) -> None:
+    def __init__(self, source: RecordSource, board: chess.Board, limit: int) -> None:
         self._source = source
         self._wanted = key_of(board)
         self._target = Target(board)

@@ -13,7 +13,7 @@ from ..errors import InvalidParameterError
 from ..position.board import CLOCK_DRAW, fen_of
 from ..position.values import negate
 from ..record.node import NodeRecord
-from .source import Source, Step, opened, repeats_from, steps_of
+from .source import RecordSource, Step, opened, repeats_from, steps_of
 
 BY_VISITS, BY_VALUE = "visits", "value"
 MAX_PLIES = 200
@@ -109,7 +109,7 @@ def _by_value(record: NodeRecord, board: chess.Board) -> list[Step]:
 _CHOICES: dict[str, Choice] = {BY_VISITS: steps_of, BY_VALUE: _by_value}
 
 
-def _line(source: Source, board: chess.Board, first: Step, choice: Choice) -> Line:
+def _line(source: RecordSource, board: chess.Board, first: Step, choice: Choice) -> Line:
     walk, seen = board.copy(), repeats_from(board)
     plies: list[LinePly] = []
     step: Step | None = first
@@ -126,7 +126,7 @@ def _line(source: Source, board: chess.Board, first: Step, choice: Choice) -> Li
     return Line(tuple(plies), end, fen_of(walk))
 
 
-def _next(source: Source, walk: chess.Board, seen: set[str], choice: Choice) -> tuple[Step | None, str]:
+def _next(source: RecordSource, walk: chess.Board, seen: set[str], choice: Choice) -> tuple[Step | None, str]:
     """Returns the next step of a line, or None and why there is none."""
     ended = ended_by_rule(walk)
     if ended or walk.epd() in seen:

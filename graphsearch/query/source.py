@@ -18,7 +18,7 @@ from ..store.store import Store
 from ..store.tables.games import has_tables
 
 
-class Source:
+class RecordSource:
     """Records of one state of a graph file, each read once."""
 
     def __init__(self, store: Store) -> None:
@@ -79,14 +79,14 @@ def _stands(board: chess.Board, record: NodeRecord) -> bool:
 
 
 @contextmanager
-def opened(path: str | os.PathLike[str]) -> Iterator[Source]:
+def opened(path: str | os.PathLike[str]) -> Iterator[RecordSource]:
     """Yields a graph file, as it is now, for one question.
 
     Raises:
       StoreError: if it cannot be read.
     """
     with Store.open(path, read_only=True) as store, store.snapshot():
-        yield Source(store)
+        yield RecordSource(store)
 
 
 class Step(NamedTuple):

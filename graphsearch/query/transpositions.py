@@ -17,7 +17,7 @@ import chess
 from ..errors import InvalidParameterError
 from ..graph.view import node_mean
 from ..position.board import fen_of, key_of
-from .source import Source, after, key_after, opened, plain_key, steps_of
+from .source import RecordSource, after, key_after, opened, plain_key, steps_of
 
 LOOKED_AT = 200  # positions, unless told otherwise: the answer takes a second at any size of the file
 
@@ -121,7 +121,7 @@ class _Met:
 class _Looking:
     """The best-visited part of a graph, edge by edge."""
 
-    def __init__(self, source: Source, roots: list[chess.Board], look: int) -> None:
+    def __init__(self, source: RecordSource, roots: list[chess.Board], look: int) -> None:
         self._source = source
         self._look = look
         self._met: dict[int, _Met] = {}

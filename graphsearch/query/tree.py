@@ -13,7 +13,7 @@ from ..errors import InvalidParameterError
 from ..graph.view import node_mean
 from ..position.board import fen_of, key_of
 from ..record.node import NodeRecord
-from .source import Source, after, opened, steps_of
+from .source import RecordSource, after, opened, steps_of
 
 DEPTH = 3  # unless told otherwise
 SHARE = 50  # a move is followed if it has the position's N divided by this, unless told otherwise
@@ -126,7 +126,7 @@ Place = tuple[Branch, chess.Board, tuple[str, ...]]  # with its position, and th
 class _Growing:
     """One tree while it grows, level by level."""
 
-    def __init__(self, source: Source, depth: int, min_visits: int, width: int | None) -> None:
+    def __init__(self, source: RecordSource, depth: int, min_visits: int, width: int | None) -> None:
         self._source = source
         self._depth = depth
         self._least = min_visits

@@ -14,7 +14,7 @@ import pytest
 from graphsearch.errors import InvalidPositionError
 from graphsearch.exchange.epd_import import import_epd, read_epd
 from graphsearch.exchange.report import FileReport
-from graphsearch.exchange.sources import Given
+from graphsearch.exchange.sources import GivenFile
 from graphsearch.position.board import key_of
 
 from ..conftest import Cli, shared_data
@@ -24,7 +24,7 @@ BOARD = "4k3/8/8/8/8/8/4P3/4K3 w - -"
 
 def imported(path: Path, text: str | bytes, **options: Any) -> FileReport:
     data = text.encode() if isinstance(text, str) else text
-    [report] = import_epd(path, [Given("some.epd", io.BytesIO(data))], **options)
+    [report] = import_epd(path, [GivenFile("some.epd", io.BytesIO(data))], **options)
     return report
 
 
@@ -122,7 +122,7 @@ def test_positions_are_stored_with_key_fen_and_operations(path: Path) -> None:
 @pytest.mark.parametrize(("name", "count"), [("bratko-kopec.epd", 24), ("mates_500.epd", 500)])
 def test_the_samples_are_taken_whole(path: Path, name: str, count: int) -> None:
     source = shared_data(f"data/{name}")
-    [report] = import_epd(path, [Given(str(source))])
+    [report] = import_epd(path, [GivenFile(str(source))])
     assert (report.taken, report.skipped) == (count, 0)
     lines = source.read_text().splitlines()
     for place, key, fen, operations in stored(path):

@@ -25,10 +25,10 @@ from graphsearch import Graph
 from graphsearch.errors import EvaluatorMismatchError, StoreError
 from graphsearch.exchange import pgn_import
 from graphsearch.exchange.importing import ImportProgress
-from graphsearch.exchange.naming import Names
+from graphsearch.exchange.naming import PositionNames
 from graphsearch.exchange.pgn_import import import_pgn
 from graphsearch.exchange.report import FileReport
-from graphsearch.exchange.sources import Given
+from graphsearch.exchange.sources import GivenFile
 from graphsearch.position.board import fen_of, key_of
 from graphsearch.store.info import info
 from graphsearch.store.store import Store
@@ -49,7 +49,7 @@ LARGE = "8moves_v3_first8000.pgn"
 
 def imported(path: Path, text: str | bytes, **options: Any) -> FileReport:
     data = text.encode() if isinstance(text, str) else text
-    [report] = import_pgn(path, [Given("games.pgn", io.BytesIO(data))], **options)
+    [report] = import_pgn(path, [GivenFile("games.pgn", io.BytesIO(data))], **options)
     return report
 
 
@@ -263,7 +263,7 @@ def test_packing_line_ends_and_encoding_make_no_difference(path: Path, packed: A
 @pytest.mark.parametrize("name", SAMPLES)
 def test_counts_are_those_of_python_chess(path: Path, name: str) -> None:
     source = shared_data(f"data/{name}")
-    [report] = import_pgn(path, [Given(str(source))])
+    [report] = import_pgn(path, [GivenFile(str(source))])
     counts, games = expected(source, 10**6)
     assert (report.taken, report.skipped) == (games, 0)
     assert stored(path) == counts
@@ -274,7 +274,7 @@ def test_counts_of_many_games_are_those_of_python_chess(path: Path, tmp_path: Pa
     text = shared_data(f"data/{LARGE}").read_text()
     some = tmp_path / "some.pgn"
     some.write_text("\n\n".join(text.split("\n\n")[:600]) + "\n")
-    [report] = import_pgn(path, [Given(str(some))])
+    [report] = import_pgn(path, [GivenFile(str(some))])
     counts, games = expected(some, 10**6)
     assert (report.taken, report.problems) == (games, [])
     assert stored(path) == counts
@@ -309,7 +309,7 @@ def stored(path: Path) -> Counter[tuple[str, ...]]:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_keys_and_fens_are_those_of_python_chess_along_the_games_of_the_samples(name: str) -> None:
-    names, positions = Names(), 0
+    names, positions = PositionNames(), 0
     with shared_data(f"data/{name}").open(encoding="utf-8-sig") as handle:
         while game := chess.pgn.read_game(handle):
             board = game.board()
@@ -324,7 +324,7 @@ def test_keys_and_fens_are_those_of_python_chess_along_the_games_of_the_samples(
 
 
 def test_keys_are_polyglots_in_every_position_of_the_large_sample(path: Path) -> None:
-    [report] = import_pgn(path, [Given(str(shared_data(f"data/{LARGE}")))])
+    [report] = import_pgn(path, [GivenFile(str(shared_data(f"data/{LARGE}")))])
     assert (report.taken, report.problems) == (8000, [])
     positions = rows(path, "SELECT key, fen, ply FROM game_position")
     assert len(positions) > 50_000
@@ -337,7 +337,7 @@ def test_keys_are_polyglots_in_every_position_of_the_large_sample(path: Path) ->
 
 
 def test_names_are_right_above_the_free_clock_and_with_en_passant() -> None:
-    names = Names()
+    names = PositionNames()
     for fen in (
         "4k3/8/8/8/8/8/8/4K2R w K - 76 90",
         "4k3/8/8/8/8/8/8/4K2R w K - 75 90",
@@ -438,7 +438,7 @@ def test_a_killed_import_loses_nothing_that_it_said_was_taken(tmp_path: Path) ->
     taken = _taken(path)
     assert 0 < taken <= 12000
     assert sum(sum(counts) for counts in moves_of(path, chess.Board()).values()) == taken
-    [report] = import_pgn(path, [Given(str(text))])
+    [report] = import_pgn(path, [GivenFile(str(text))])
     assert report.taken == 12000
     assert moves_of(path, chess.Board()) == {"e4": (4000, 0, 4000, 0, 0), "d4": (0, 0, 0, 4000, 0)}
 
@@ -493,7 +493,7 @@ def test_nothing_is_taken_from_a_pipe_that_ended_because_of_a_stop(path: Path) -
             stop.set()
             return super().read(size)
 
-    [report] = import_pgn(path, [Given("-", Ending(THREE.encode()))], stop=stop)
+    [report] = import_pgn(path, [GivenFile("-", Ending(THREE.encode()))], stop=stop)
     assert (report.state, report.taken, report.failed) == ("stopped", 0, False)
     assert rows(path, "SELECT 1 FROM source") == []
 

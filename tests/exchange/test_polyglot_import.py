@@ -24,7 +24,7 @@ from graphsearch.exchange.polyglot import (
 )
 from graphsearch.exchange.polyglot_import import import_polyglot
 from graphsearch.exchange.report import FileReport
-from graphsearch.exchange.sources import Given
+from graphsearch.exchange.sources import GivenFile
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games as tables
 
@@ -51,7 +51,7 @@ def book(*entries: PolyglotEntry) -> bytes:
 
 
 def imported(path: Path, data: bytes, **options: Any) -> FileReport:
-    [report] = import_polyglot(path, [Given("book.bin", io.BytesIO(data))], **options)
+    [report] = import_polyglot(path, [GivenFile("book.bin", io.BytesIO(data))], **options)
     return report
 
 
@@ -149,7 +149,7 @@ def test_positions_are_found_over_a_move_that_the_book_leaves_out(path: Path) ->
 
 def test_positions_are_looked_up_among_those_of_the_file(path: Path) -> None:
     line = ("e4", "e5", "Nf3", "Nc6", "Bb5", "a6")
-    import_pgn(path, [Given("a.pgn", io.BytesIO(" ".join([*line, "*"]).encode()))])
+    import_pgn(path, [GivenFile("a.pgn", io.BytesIO(" ".join([*line, "*"]).encode()))])
     report = imported(path, book(entry(after(*line), "Ba4")))
     assert "positions whose FEN is known: 1 of 1" in report.notes
     assert rows(path, "SELECT fen, san FROM polyglot_entry") == [(after(*line).fen(), "Ba4")]
@@ -222,7 +222,7 @@ def test_a_whole_book_is_in_the_file_entry_by_entry(path: Path, monkeypatch: pyt
     """Names are looked for along the moves of the book only: everything else takes a minute."""
     monkeypatch.setattr("graphsearch.exchange.book_positions.Finder._look_around", lambda finder, board: None)
     source = shared_data("data/performance.bin")
-    [report] = import_polyglot(path, [Given(str(source))])
+    [report] = import_polyglot(path, [GivenFile(str(source))])
     assert (report.taken, report.problems) == (92_954, [])
     found = rows(path, "SELECT key, raw_move, weight, learn FROM polyglot_entry ORDER BY place")
     assert b"".join(PolyglotEntry(int(key, 16), *rest).pack() for key, *rest in found) == source.read_bytes()

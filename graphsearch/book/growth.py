@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import chess
 
-from ..graph.view import edge_of
+from ..graph.ranking import edge_of
 from ..position.board import CHECKMATE, NOT_TERMINAL, fen_of, key_of, legal_moves, terminal_kind
 from ..record.node import NodeRecord
 from .config import BookConfig

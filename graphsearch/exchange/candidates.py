@@ -12,7 +12,7 @@ from typing import Literal
 
 import chess
 
-from ..graph.view import edge_of, node_mean, ranking
+from ..graph.ranking import edge_of, node_mean, ranking
 from ..position.board import clock_term, encode_move
 from ..position.values import negate
 from ..record.node import Edge, NodeRecord

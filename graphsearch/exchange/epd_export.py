@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..graph.view import node_mean, ranking
+from ..graph.ranking import node_mean, ranking
 from ..position.board import CHECKMATE
 from ..position.values import cp_from_q, wdl_from_q
 from ..record.node import NodeRecord

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..graph.view import node_mean
+from ..graph.ranking import node_mean
 from ..position.values import cp_from_q, wdl_from_q
 from ..record.node import Edge, NodeRecord
 from ..store.reading import Reader

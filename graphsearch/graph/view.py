@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import chess
 
 from ..position.board import CLOCK_DRAW, check, fen_of, key_of, legal_moves
-from ..position.values import WDL, cp_from_q, negate, wdl_from_q
-from ..record.bounds import MOST_MATE, Proof, edge_code, proof_of, share_of
+from ..position.values import WDL, cp_from_q, wdl_from_q
 from ..record.bounds import UNPROVEN as UNPROVEN
 from ..record.bounds import Bounds as Bounds
+from ..record.bounds import Proof, edge_code, proof_of, share_of
 from ..record.node import UNPROVEN as UNPROVEN_FLAGS
-from ..record.node import Edge, NodeRecord, node_value
+from ..record.node import Edge, NodeRecord
+from .ranking import best_move, edge_of, node_mean, proof_at, ranking, resets_of
 
 if TYPE_CHECKING:
     from ..record.provenance import EvaluatorIdentity, RunInfo
@@ -268,75 +269,6 @@ def _mate_of(record: NodeRecord, clock: int, moves: Sequence[MoveView]) -> int |
     return proof.moves if proof else None
 
 
-def edge_of(record: NodeRecord, k: int) -> Edge:
-    """Returns the edge that is k-th in descending P, without visits if it has none."""
-    return record.edges[k] if k < len(record.edges) else Edge(0)
-
-
-def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool] = ()) -> list[int]:
-    """Returns the edges, by place in descending P, best first.
-
-    A proven win (the shortest first), then visits, value and P; last what is proven lost (the longest first).
-    A proven draw comes before all others if the most visited of them is worth less.
-
-    Args:
-      clock: the halfmove clock of the path; default: that at which the record was evaluated.
-      resets: whether each move sets the clock back, in the order of the edges; default: none does.
-    """
-    at = record.words[8] >> 12 & 255 if clock is None else clock
-    zeroing = [*resets, *[False] * (len(record.codes) - len(resets))]
-    proofs = [_proof_at(edge_of(record, k), at, resets=zeroing[k]) for k in range(len(record.codes))]
-    open_edges = [edge_of(record, k) for k, proof in enumerate(proofs) if proof is None]
-    best = max(open_edges, key=lambda edge: (edge.n, edge.value), default=Edge(0))
-    draws_lead = best.n == 0 or best.value < 0
-
-    def worth(k: int) -> tuple[int, int, int, float, int]:
-        edge, proof = edge_of(record, k), proofs[k]
-        if proof and proof.result > 0:
-            return 0, proof.mate or proof.plies + MOST_MATE, -edge.n, 0.0, k
-        if proof and proof.result < 0:
-            return 3, -(proof.mate or proof.plies + MOST_MATE), -edge.n, 0.0, k
-        if edge.n and edge.value == 1.0:  # certain, to the evaluator; large waves give it few visits
-            return 1, 0, -edge.n, 0.0, k
-        return 1 if proof and draws_lead else 2, 0, -edge.n, negate(edge.value), k
-
-    return sorted(range(len(record.codes)), key=worth)
-
-
-def resets_of(record: NodeRecord, board: chess.Board, moves: Sequence[chess.Move]) -> list[bool]:
-    """Returns whether each move of a record sets the clock back, in the order of its edges."""
-    return [board.is_zeroing(moves[index]) for index in record.order]
-
-
-def _proof_at(edge: Edge, clock: int, *, resets: bool) -> Proof | None:
-    """Returns what is proven of a move at a clock; behind one that sets it back it has a hundred plies."""
-    proof = edge.proof
-    if proof is None or proof.result == 0:
-        return proof
-    if clock >= CLOCK_DRAW:
-        return None
-    late = resets and proof.mate is not None and proof.mate <= CLOCK_DRAW
-    return proof if late or proof.holds_at(clock) else None
-
-
-def node_mean(record: NodeRecord) -> tuple[float, float]:
-    """Returns (Q, D) of a node; D is a probability."""
-    q = float(node_value(record.v, record.edges, record.bounds))
-    if record.bounds[0] == record.bounds[1]:
-        return q, 1.0 - abs(q)
-    draws = record.v_draw + sum(e.n * e.draws for e in record.edges)
-    return q, draws / record.visits
-
-
-def best_move(record: NodeRecord, board: chess.Board) -> chess.Move | None:
-    """Returns the best move as `ranking` has it, or None if there are no moves."""
-    if not record.codes:
-        return None
-    moves = legal_moves(board)
-    resets = resets_of(record, board, moves)
-    return moves[record.order[ranking(record, board.halfmove_clock, resets)[0]]]
-
-
 def _move_view(
     read: Reader | None, board: chess.Board, move: chess.Move, edge: Edge, prior: float
 ) -> MoveView:
@@ -361,7 +293,7 @@ def _proof(
 ) -> tuple[int | None, Bounds]:
     """Returns (moves to mate, bounds): what rules, edge and the record behind it prove of a move."""
     resets = board.is_zeroing(move)
-    known = _proof_at(edge, board.halfmove_clock, resets=resets)
+    known = proof_at(edge, board.halfmove_clock, resets=resets)
     if known and known.mate and not read:
         return known.moves, (known.result, known.result)
     if board.halfmove_clock >= CLOCK_DRAW:  # drawn, if anybody says so

@@ -16,7 +16,7 @@ from typing import Any
 import chess
 
 from ..errors import InvalidParameterError, StoreError
-from ..graph.view import best_move
+from ..graph.ranking import best_move
 from ..position.board import fen_of, legal_moves
 from ..position.values import cp_from_q
 from ..record.node import NodeRecord, prior_order, priors_from_codes

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError, StoreError
-from ..graph.view import best_move, node_mean
+from ..graph.ranking import best_move, node_mean
 from ..position.board import key_of_words, unpack
 from ..position.fens import fens
 from ..position.values import cp_from_q

@@ -9,7 +9,7 @@ from typing import Any
 import chess
 
 from ..errors import UnknownPositionError
-from ..graph.view import edge_of, node_mean
+from ..graph.ranking import edge_of, node_mean
 from ..position.board import check, fen_of, key_of, legal_moves
 from ..position.values import cp_from_q
 from ..record.node import NodeRecord

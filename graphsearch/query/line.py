@@ -9,7 +9,7 @@ from typing import Any
 import chess
 
 from ..errors import InvalidPositionError, UnknownPositionError
-from ..graph.view import node_mean
+from ..graph.ranking import node_mean
 from ..position.board import check, fen_of
 from ..position.values import cp_from_q, negate
 from ..record.node import NodeRecord

@@ -8,7 +8,8 @@ from typing import Any
 
 import chess
 
-from ..graph.view import UNPROVEN, Bounds, MoveView, NodeView, node_mean, view
+from ..graph.ranking import node_mean
+from ..graph.view import UNPROVEN, Bounds, MoveView, NodeView, view
 from ..position.values import negate
 from ..record.node import NodeRecord
 from .games import counts_at

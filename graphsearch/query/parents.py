@@ -14,7 +14,7 @@ from typing import Any
 import chess
 import numpy as np
 
-from ..graph.view import edge_of
+from ..graph.ranking import edge_of
 from ..position.board import POSITION_WORDS, check, clock_term, fen_of
 from ..record.node import Edge
 from .source import RecordSource, opened, plain_key

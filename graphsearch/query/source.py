@@ -11,7 +11,7 @@ import chess
 import chess.polyglot
 
 from ..errors import StoreError, UnknownPositionError
-from ..graph.view import ranking
+from ..graph.ranking import ranking
 from ..position.board import check, clock_term, fen_of, key_of, legal_moves
 from ..record.node import Edge, NodeRecord
 from ..store.store import Store

@@ -15,7 +15,7 @@ from typing import Any
 import chess
 
 from ..errors import InvalidParameterError
-from ..graph.view import node_mean
+from ..graph.ranking import node_mean
 from ..position.board import fen_of, key_of
 from .source import RecordSource, after, key_after, opened, plain_key, steps_of
 

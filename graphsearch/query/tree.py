@@ -10,7 +10,7 @@ from typing import Any
 import chess
 
 from ..errors import InvalidParameterError
-from ..graph.view import node_mean
+from ..graph.ranking import node_mean
 from ..position.board import fen_of, key_of
 from ..record.node import NodeRecord
 from .source import RecordSource, after, opened, steps_of

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import CapacityError, StoreError
 from ..graph.memory import default_budget
-from ..graph.view import node_mean
+from ..graph.ranking import node_mean
 from ..position.fens import fens
 from ..record.node import RecordBatch
 from ..store.codec.bulk import board_tables, sort_keys

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 import chess
 
-from ..graph.view import edge_of, node_mean
+from ..graph.ranking import edge_of, node_mean
 from ..position.board import legal_moves
 from ..record.node import NodeRecord
 from ..store.store import Store

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import chess
 
-from ..graph.view import NodeView, Reader, ranking
+from ..graph.ranking import ranking
+from ..graph.view import NodeView, Reader
 from ..position.board import legal_moves
 from ..record.node import NodeRecord
 from ..search.params import Limits, SearchParams

@@ -16,7 +16,7 @@ import pytest
 from graphsearch.exchange.pgn_export import export_pgn
 from graphsearch.exchange.pgn_writing import COLUMNS
 from graphsearch.exchange.selection import Selection
-from graphsearch.graph.view import node_mean, ranking
+from graphsearch.graph.ranking import node_mean, ranking
 from graphsearch.position.board import key_of, legal_moves
 from graphsearch.position.values import cp_from_q
 

@@ -13,7 +13,7 @@ import pytest
 from graphsearch.exchange.epd_export import export_epd
 from graphsearch.exchange.rows_export import COLUMNS, export_csv, export_jsonl
 from graphsearch.exchange.selection import Selection
-from graphsearch.graph.view import edge_of, node_mean, ranking
+from graphsearch.graph.ranking import edge_of, node_mean, ranking
 from graphsearch.position.board import key_of, legal_moves, terminal_kind
 from graphsearch.position.values import cp_from_q
 from graphsearch.record.node import NodeRecord

@@ -13,7 +13,7 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import CapacityError, InvalidParameterError, StoreError
-from graphsearch.graph.view import best_move, node_mean
+from graphsearch.graph.ranking import best_move, node_mean
 from graphsearch.position.board import key_of
 from graphsearch.query.filters import Filters, read_pieces
 from graphsearch.query.find import Found, find

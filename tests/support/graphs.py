@@ -7,7 +7,7 @@ from dataclasses import replace
 import chess
 
 from graphsearch.graph.graph import Graph
-from graphsearch.graph.view import node_mean
+from graphsearch.graph.ranking import node_mean
 from graphsearch.position.board import FREE_CLOCK, key_of, legal_moves, terminal_kind
 from graphsearch.record.node import NodeRecord, problems
 

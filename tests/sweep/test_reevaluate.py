@@ -24,7 +24,8 @@ from graphsearch.errors import (
 )
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch, checked
-from graphsearch.graph.view import edge_of, show
+from graphsearch.graph.ranking import edge_of
+from graphsearch.graph.view import show
 from graphsearch.position.board import key_of, legal_moves
 from graphsearch.record.node import NodeRecord, RecordBatch, prior_code, problems
 from graphsearch.store.store import Store

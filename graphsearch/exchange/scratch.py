@@ -104,6 +104,16 @@ def identity_of(words: Words) -> list[bytes]:
     ]
 
 
+def _connected(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None)
+    for pragma in ("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE"):
+        connection.execute(f"PRAGMA {pragma}")
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    connection.executescript(_TABLES)
+    connection.execute("BEGIN")
+    return connection
+
+
 class Scratch:
     """A temporary file of one walk; closing it removes it. Its errors name it: a full disk ends here."""
 
@@ -111,14 +121,12 @@ class Scratch:
         self.path = path
         self._remove()
         try:
-            self.connection = sqlite3.connect(path, isolation_level=None)
-            for pragma in ("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE"):
-                self.connection.execute(f"PRAGMA {pragma}")
-            self.connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-            self.connection.executescript(_TABLES)
-            self.connection.execute("BEGIN")
-        except sqlite3.Error as error:
-            raise ExportError(f"{path}: cannot make this temporary file: {error}") from None
+            self.connection = _connected(path)
+        except BaseException as error:  # a signal leaves no file behind either
+            self._remove()
+            if isinstance(error, sqlite3.Error):
+                raise ExportError(f"{path}: cannot make this temporary file: {error}") from None
+            raise
 
     def close(self) -> None:
         """Closes and removes the file."""

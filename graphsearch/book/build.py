@@ -98,7 +98,7 @@ def build(
             started = rows.start(store, config, workers)
         if workers == 1 or evaluator is not None:
             desk: Desk = LocalDesk(path, made, run=started.run, ram_bytes=ram_bytes, stop=stop)
-            return build_at(path, config, started, desk, limits, stop, on_progress)
+            return build_at(path, config, started, desk, limits=limits, stop=stop, on_progress=on_progress)
     finally:
         if evaluator is None:
             made.close()
@@ -107,7 +107,7 @@ def build(
     crew = WorkerDesk(
         path, config.evaluator, workers, book=started.book, run=started.run, ram_bytes=ram_bytes
     )
-    return build_at(path, config, started, crew, limits, stop, on_progress)
+    return build_at(path, config, started, crew, limits=limits, stop=stop, on_progress=on_progress)
 
 
 def build_at(
@@ -115,6 +115,7 @@ def build_at(
     config: BookConfig,
     started: rows.Started,
     desk: Desk,
+    *,
     limits: BuildLimits,
     stop: threading.Event,
     on_progress: OnProgress | None = None,
@@ -221,7 +222,8 @@ class _Build:
                 self._stop.wait(POLL_SECONDS)
             for outcome in self._desk.finished(WAIT_SECONDS):
                 self._take(outcome)
-            self._save_if_due()
+            if time.monotonic() - self._saved_at >= SAVE_SECONDS:
+                self._save(wait=False)
             self._telling.show("building")
 
     def _drain(self) -> None:
@@ -355,10 +357,6 @@ class _Build:
         return {move.move: move.games for move in found}
 
     # -------------------------------------------------------------- saving
-    def _save_if_due(self) -> None:
-        if time.monotonic() - self._saved_at >= SAVE_SECONDS:
-            self._save(wait=False)
-
     def _save(self, *, wait: bool) -> None:
         self._note_rows()
         counts = self._numbers()

@@ -87,7 +87,8 @@ def export_polyglot(
             _write_imported(store, chosen, out, report)
         else:
             with Scratch(scratch_path(target)) as scratch:
-                _write_walked(store, plan(store, chosen), weights, scratch, out, report, on_progress)
+                found = plan(store, chosen)
+                _write_walked(store, found, weights, scratch, out, report=report, on_progress=on_progress)
         if not report.moves:
             raise ExportError(f"{store.path}: nothing to export{_why(report)}")
         report.seconds = time.monotonic() - started
@@ -149,6 +150,7 @@ def _write_walked(
     weights: Weights,
     scratch: Scratch,
     out: BinaryIO,
+    *,
     report: ExportReport,
     on_progress: OnProgress | None,
 ) -> None:

@@ -391,11 +391,5 @@ def _answer_of(records: RecordBatch, known: Sequence[Opinion]) -> Reevaluation:
     v = np.array([opinion.second_q for opinion in known], np.float32)
     d = np.array([round(D_SCALE * opinion.second_draw) for opinion in known], np.uint16)
     codes = np.frombuffer(b"".join(opinion.policy for opinion in known), np.uint8)
-    return Reevaluation(
-        records=records,
-        moves=positions_of(records).moves,
-        v=v,
-        d=d,
-        codes=codes,
-        flags=open_flags(len(records)),
-    )
+    moves, flags = positions_of(records).moves, open_flags(len(records))
+    return Reevaluation(records=records, moves=moves, v=v, d=d, codes=codes, flags=flags)

@@ -116,16 +116,14 @@ def bench(
 
 
 def _in_memory(nodes: int | None) -> Mapping[str, float | int | None]:
-    from graphsearch.bench.speed import NODES
-    from graphsearch.bench.speed import run as measure
+    from graphsearch.bench.speed import NODES, measure
 
     with compiling("benchmark"):
         return interruptible(lambda: measure(say, nodes=nodes or NODES))
 
 
 def _offload(nodes: int | None, ram: str | None) -> Mapping[str, float | int | None]:
-    from graphsearch.bench.offload.report import NODES, RAM_BYTES
-    from graphsearch.bench.offload.report import run as measure
+    from graphsearch.bench.offload.report import NODES, RAM_BYTES, measure
 
     with StopSignals(), compiling("offload benchmark"):
         # a signal ends the part under way, and removes the files

@@ -106,7 +106,7 @@ class BatchesOptions:
 
 def bench_batches(options: BatchesOptions, nodes: int | None, *, json: bool) -> None:
     """Takes the measurements and prints them; the plot's name and library are checked before."""
-    from graphsearch.bench.batches.report import run as measure
+    from graphsearch.bench.batches.report import measure
 
     plan, plot = options.plan(nodes), options.plot
     if plot is not None:

@@ -98,7 +98,7 @@ def todo(
 def _queue(store: Path, found: Todo) -> None:
     from graphsearch.book import queue
 
-    added = queue.add(store, found.entries(), book=found.book)
+    added = queue.add(store, found.items(), book=found.book)
     there = f"; {count(len(added.duplicates), 'item')} already waiting" if added.duplicates else ""
     say(f"Added {count(len(added.ids), 'item')} to the queue{there}")
 
@@ -133,7 +133,7 @@ def _gap(row: MissingReply) -> tuple[str, ...]:
     return (f"{100 * row.reach:.2f}", p, f"{row.games:,}" if row.games else "", line, row.place.position)
 
 
-def _verdict(row: Verdict) -> list[tuple[str, ...]]:
+def _verdict(row: Rivalry) -> list[tuple[str, ...]]:
     """Returns a row of the table for each leaf of a bottleneck."""
     rival = f"{row.rival_san} (outside)" if row.outside else row.rival_san
     head = (

@@ -13,7 +13,7 @@ from .tables import LEFT, RIGHT, table
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from graphsearch.query.games import GameMove, Games
+    from graphsearch.query.games import Games, PlayedMove
     from graphsearch.query.moves import Moves, StoredMove
 
 

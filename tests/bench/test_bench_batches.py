@@ -22,7 +22,7 @@ from graphsearch.bench.batches.filling import Snapshot, fill, grow
 from graphsearch.bench.batches.plan import Effort, Plan
 from graphsearch.bench.batches.plot import draw
 from graphsearch.bench.batches.price import SEQUENTIAL, PriceTask, compare, evaluated
-from graphsearch.bench.batches.report import run
+from graphsearch.bench.batches.report import measure
 from graphsearch.bench.batches.roots import Case, played, read_epd, read_reference, spread
 from graphsearch.bench.batches.rows import price
 from graphsearch.errors import GraphSearchError, InvalidPositionError

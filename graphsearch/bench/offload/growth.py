@@ -152,11 +152,11 @@ def _write_tables(store: Store, graph: Graph) -> None:
 def _in_ram(plan: Plan, graph: Graph) -> Figures:
     """Returns the speeds of searches that go on from here in memory."""
     options: dict[str, Any] = {"warm_up": plan.visits // 10, "amount": plan.visits, "batch": plan.wave}
-    uniform = MeasuredSearch(graph, of="new_visits", **options).run()
+    uniform = MeasuredSearch(graph, of="new_visits", **options).search()
     slow = SlowEvaluator(plan.rounds)
     graph.evaluator = slow
     options |= {"warm_up": plan.evaluations // 4, "amount": plan.evaluations}
-    late = MeasuredSearch(graph, of="evaluations", **options).run()
+    late = MeasuredSearch(graph, of="evaluations", **options).search()
     return {
         "ram_visits_per_s_uniform": round(uniform.rate()),
         "ram_visits_per_s_uniform_whole": round(uniform.whole_rate()),

@@ -263,7 +263,7 @@ class MeasuredSearch:
         self._stop = threading.Event()
         self._rates = SearchRates()
 
-    def run(self) -> SearchRates:
+    def search(self) -> SearchRates:
         """Returns how it went, after all of it was saved.
 
         Raises:

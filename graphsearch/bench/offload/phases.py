@@ -109,7 +109,7 @@ def search_slow(plan: Plan) -> Figures:
         _fill(graph, plan)
         graph.evaluator = slow
         options: dict[str, Any] = {"warm_up": plan.evaluations // 4, "amount": plan.evaluations}
-        rates = MeasuredSearch(graph, of="evaluations", batch=plan.wave, watch=watch, **options).run()
+        rates = MeasuredSearch(graph, of="evaluations", batch=plan.wave, watch=watch, **options).search()
         found = {
             "offload_evaluations_per_s_100us": round(rates.rate()),
             "offload_evaluations_per_s_100us_whole": round(rates.whole_rate()),

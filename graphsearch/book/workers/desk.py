@@ -14,7 +14,7 @@ from ...errors import InvalidParameterError, StoreError
 from ...evaluators.factory import EvaluatorSpec, create, with_threads
 from ...evaluators.pool.evaluator import threads_per_worker
 from ...evaluators.pool.worker import Make
-from ...graph.arena import default_budget
+from ...graph.memory import default_budget
 from ...record.node import NodeRecord
 from ...record.provenance import EvaluatorIdentity
 from ...search.params import LEAST_RAM

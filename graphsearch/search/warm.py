@@ -84,7 +84,6 @@ def compile_file_kernels() -> None:
 
 def compile_paging_kernels() -> None:
     """Searches a little, drops all that it knows, and goes on from the file, which is then thrown away."""
-    os.nice(10)
     board = chess.Board()
     with tempfile.TemporaryDirectory() as folder, Graph.open(Path(folder) / "warm.graph") as graph:
         runner = WaveRunner(graph, pack(board), THREAD_FROM)
@@ -99,4 +98,8 @@ def compile_paging_kernels() -> None:
 
 
 if __name__ == "__main__":
-    compile_paging_kernels() if sys.argv[1:] == [PAGING] else compile_file_kernels()
+    if sys.argv[1:] == [PAGING]:
+        os.nice(10)  # the search beside it goes first
+        compile_paging_kernels()
+    else:
+        compile_file_kernels()

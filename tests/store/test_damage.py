@@ -14,6 +14,7 @@ import pytest
 from graphsearch.errors import CorruptRecordError, StoreError
 from graphsearch.position.board import unpack
 from graphsearch.record.node import NodeRecord
+from graphsearch.store import Sizes
 from graphsearch.store.codec.compression import Dictionaries
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
@@ -90,10 +91,9 @@ def test_a_flipped_bit_in_a_block_is_named_and_its_records_are_not_served(path: 
         assert failures >= 200 - report.records
 
 
-def test_a_damaged_block_stops_a_merge_with_its_name(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphsearch.store.merging.FAN_OUT", 2)
+def test_a_damaged_block_stops_a_merge_with_its_name(path: Path) -> None:
     flip(path, "block", "data", 3, 50)
-    with Store.open(path) as store:
+    with Store.open(path, sizes=Sizes(fan_out=2)) as store:
         with pytest.raises(CorruptRecordError, match="block 3"):
             store.merge_step()
         store.append(batch_of(random_records(32, 5)), fresh=5)  # the store stays usable
@@ -181,7 +181,7 @@ def test_an_index_that_disagrees_with_its_blocks_is_named(path: Path) -> None:
 
 
 def broken_records() -> list[tuple[str, NodeRecord]]:
-    record = next(r for r in RECORDS if len(r.codes) > 3 and r.edges and r.words[8] >> 1 & 15 == 0)
+    record = next(r for r in RECORDS if 3 < len(r.codes) < 99 and r.edges and r.words[8] >> 1 & 15 == 0)
     words = list(record.words)
     return [
         ("priors for", replace(record, codes=record.codes + b"\x05")),

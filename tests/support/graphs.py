@@ -35,7 +35,7 @@ def numbers_below(graph: Graph, root: chess.Board) -> dict[int, NodeRecord]:
 
 def visited_children(board: chess.Board, record: NodeRecord) -> list[tuple[int, chess.Board]]:
     """Returns (place of the edge, position behind it) of every visited edge."""
-    moves = legal_moves(board) if record.codes else []
+    moves = legal_moves(board) if record.edges else []  # most have none, and listing moves takes longest
     children = []
     for k, edge in enumerate(record.edges):
         if edge.n:

@@ -359,6 +359,7 @@ def tiny_command(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("tiny_command")
 def test_the_command_prints_one_json_object_and_draws(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "batches.png"

@@ -95,10 +95,22 @@ class Added:
 
 
 # ---------------------------------------------------------------- for people
-def add(path: str | os.PathLike[str], new: Iterable[NewItem], *, book: str | None = None) -> Added:
+def add(
+    path: str | os.PathLike[str],
+    new: Iterable[NewItem],
+    *,
+    book: str | None = None,
+    rows_at_once: int = ROWS,
+    wait_seconds: float = WAIT_SECONDS,
+) -> Added:
     """Returns what became of new items; those that wait already, for the same book, are not added again.
 
     Entries are taken one after the other, so they may be many; a failure keeps those that were added.
+
+    Args:
+      book: the book that is to hold them; None leaves that open.
+      rows_at_once: added in one transaction, which others wait for.
+      wait_seconds: for a transaction of another process.
 
     Raises:
       StoreError: if the file cannot be written, or has no queue and another process writes it.
@@ -106,8 +118,8 @@ def add(path: str | os.PathLike[str], new: Iterable[NewItem], *, book: str | Non
     ids: list[int] = []
     duplicates: list[tuple[NewItem, int]] = []
     rest = iter(new)
-    with _opened(path) as (connection, real):
-        while rows := list(islice(rest, ROWS)):
+    with _opened(path, wait_seconds) as (connection, real):
+        while rows := list(islice(rest, rows_at_once)):
             with _transaction(connection, real):
                 for item in rows:
                     same = _same(connection, item, book)
@@ -208,18 +220,20 @@ def set_state(store: Store | sqlite3.Connection, number: int, state: State, note
 
 # --------------------------------------------------------------------- inside
 @contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[sqlite3.Connection, Path]]:
+def _opened(
+    path: str | os.PathLike[str], wait_seconds: float = WAIT_SECONDS
+) -> Iterator[tuple[sqlite3.Connection, Path]]:
     """Yields a connection to a file that has a queue, and the file's path."""
     real = real_path(path)
     check_is_file(real, create=False)
-    connection = open_beside(real, wait=WAIT_SECONDS)
+    connection = open_beside(real, wait=wait_seconds)
     try:
         with sql_errors(real, "read it"):
             has_one = has_queue(connection)
         if not has_one:
             connection.close()
             _bring_up_to_date(real)
-            connection = open_beside(real, wait=WAIT_SECONDS)
+            connection = open_beside(real, wait=wait_seconds)
         yield connection, real
     finally:
         connection.close()

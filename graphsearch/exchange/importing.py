@@ -50,6 +50,7 @@ class Importing:
         given: Input,
         stop: threading.Event,
         on_progress: OnProgress | None,
+        say_seconds: float,
     ) -> None:
         self.store = store
         self.source = source
@@ -58,6 +59,7 @@ class Importing:
         self._given = given
         self._stop = stop
         self._on_progress = on_progress
+        self._say_seconds = say_seconds
         self._started = self._said_at = time.monotonic()
 
     @property
@@ -82,7 +84,7 @@ class Importing:
     def say(self, stage: str = "Importing", count: int | None = None) -> None:
         """Tells how far it is, now and then; `count` if it is not of the games or entries that are done."""
         now = time.monotonic()
-        if self._on_progress is None or now - self._said_at < SAY_SECONDS:
+        if self._on_progress is None or now - self._said_at < self._say_seconds:
             return
         self._said_at = now
         done = self.report.done - self.before if count is None else count
@@ -111,6 +113,7 @@ class ImportKind:
     take: Take  # takes in one file; passes over what was taken before, and ends with `Importing.save`
     options: Mapping[str, Any]
     again: bool = False
+    say_seconds: float = SAY_SECONDS  # between two signs of progress
 
 
 def import_files(
@@ -158,7 +161,13 @@ def _import_one(
             source = _begin(store, file, job, report)
             if report.state != "known":
                 importing = Importing(
-                    store=store, source=source, report=report, given=file, stop=stop, on_progress=on_progress
+                    store=store,
+                    source=source,
+                    report=report,
+                    given=file,
+                    stop=stop,
+                    on_progress=on_progress,
+                    say_seconds=job.say_seconds,
                 )
                 job.take(importing, file)
                 report.state = "stopped" if stop.is_set() and not importing.source.finished else report.state

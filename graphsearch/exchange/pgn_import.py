@@ -11,7 +11,7 @@ from ..errors import InvalidParameterError
 from ..position.pgn_text import GameReader, PgnGame
 from ..store.store import Store
 from ..store.tables import games as tables
-from .importing import Importing, ImportKind, OnProgress, import_files, open_for_import
+from .importing import SAY_SECONDS, Importing, ImportKind, OnProgress, import_files, open_for_import
 from .playing import BrokenGameError, Played, Player, VariantError
 from .report import FileReport, Problem
 from .sources import GivenFile, Input
@@ -33,6 +33,8 @@ def import_pgn(
     again: bool = False,
     stop: threading.Event | None = None,
     on_progress: OnProgress | None = None,
+    games_at_once: int = GAMES_AT_ONCE,
+    say_seconds: float = SAY_SECONDS,
 ) -> list[FileReport]:
     """Counts the games of PGN files (plain, gzip or zstd) in a graph file, which is made if it is missing.
 
@@ -45,6 +47,8 @@ def import_pgn(
       max_ply: count moves from positions below this ply only; what follows is not read.
       again: count the files even if they were imported before.
       stop: set it, from any thread or a signal handler, to save and return.
+      games_at_once: written in one transaction.
+      say_seconds: between two calls of `on_progress`.
 
     Raises:
       InvalidParameterError: if `max_ply` is below 1.
@@ -55,9 +59,9 @@ def import_pgn(
     options: dict[str, Any] = {"variations": variations, "max_ply": max_ply}
 
     def take(importing: Importing, given: Input) -> None:
-        _PgnImport(importing, given, variations, max_ply).take()
+        _PgnImport(importing, given, variations, max_ply, games_at_once).take()
 
-    job = ImportKind(kind=KIND, take=take, options=options, again=again)
+    job = ImportKind(kind=KIND, take=take, options=options, again=again, say_seconds=say_seconds)
     with open_for_import(path) as store:
         return import_files(store, files, job, stop=stop, on_progress=on_progress)
 
@@ -65,12 +69,15 @@ def import_pgn(
 class _PgnImport:
     """One file."""
 
-    def __init__(self, importing: Importing, given: Input, variations: bool, max_ply: int | None) -> None:
+    def __init__(
+        self, importing: Importing, given: Input, variations: bool, max_ply: int | None, games_at_once: int
+    ) -> None:
         self._importing = importing
         self._report = importing.report
         self._reader = GameReader(given.lines(), variations=variations)
         self._player = Player(max_ply)
-        self._tally = Tally()
+        self._games_at_once = games_at_once
+        self._tally = Tally(games_at_once)
         self._strays = self._at_odds = 0
 
     def take(self) -> None:
@@ -108,7 +115,7 @@ class _PgnImport:
 
     def _save(self, *, finished: bool = False) -> None:
         self._importing.save(self._tally.write, finished=finished)
-        self._tally = Tally()  # if that failed, these counts go with the next save
+        self._tally = Tally(self._games_at_once)  # if that failed, these counts go with the next save
 
     def _add_notes(self, *, finished: bool) -> None:
         strays = self._strays + len(self._reader.strays)
@@ -126,7 +133,8 @@ class _PgnImport:
 class Tally:
     """Counts of some games, until they are written."""
 
-    def __init__(self) -> None:
+    def __init__(self, games_at_once: int = GAMES_AT_ONCE) -> None:
+        self._games_at_once = games_at_once
         self._positions: dict[str, tuple[str, int]] = {}
         self._moves: dict[tuple[str, str], tuple[str, list[int]]] = {}
         self._games = 0
@@ -134,7 +142,7 @@ class Tally:
     @property
     def is_full(self) -> bool:
         """Whether it is time to write it."""
-        return self._games >= GAMES_AT_ONCE or len(self._moves) >= MOVES_AT_ONCE
+        return self._games >= self._games_at_once or len(self._moves) >= MOVES_AT_ONCE
 
     def add(self, played: Iterable[Played], result: int) -> None:
         """Counts one game: each (position, move) once, moves of variations as often as they stand there."""

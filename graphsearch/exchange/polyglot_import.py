@@ -32,6 +32,7 @@ def import_polyglot(
     again: bool = False,
     stop: threading.Event | None = None,
     on_progress: OnProgress | None = None,
+    entries_at_once: int = ENTRIES_AT_ONCE,
 ) -> list[FileReport]:
     """Takes every entry of Polyglot books into a graph file, which is made if it is missing.
 
@@ -42,13 +43,14 @@ def import_polyglot(
     Args:
       again: take in books that were imported before once more.
       stop: set it, from any thread or a signal handler, to save and return.
+      entries_at_once: written in one transaction.
 
     Raises:
       StoreError: if the graph file cannot be written; what was saved before stays.
     """
 
     def take(importing: Importing, given: Input) -> None:
-        _PolyglotImport(importing, given).take()
+        _PolyglotImport(importing, given, entries_at_once).take()
 
     with open_for_import(path) as store:
         job = ImportKind(kind=KIND, take=take, options={}, again=again)
@@ -58,8 +60,9 @@ def import_polyglot(
 class _PolyglotImport:
     """One book."""
 
-    def __init__(self, importing: Importing, given: Input) -> None:
+    def __init__(self, importing: Importing, given: Input, entries_at_once: int) -> None:
         self._importing = importing
+        self._entries_at_once = entries_at_once
         self._report = importing.report
         self._given = given
         self._keys = BookKeys()
@@ -78,7 +81,7 @@ class _PolyglotImport:
     def _take_all(self) -> bool:
         """Returns whether all entries are in the file."""
         place, rest = 0, b""
-        for piece in self._given.pieces(ENTRIES_AT_ONCE * ENTRY_BYTES):
+        for piece in self._given.pieces(self._entries_at_once * ENTRY_BYTES):
             if not place:
                 self._refuse_text(piece)
             whole = len(piece) // ENTRY_BYTES * ENTRY_BYTES

@@ -14,30 +14,30 @@ from math import log
 from .codec.bulk import sort_keys
 from .codec.records import BLOCK
 from .index.catalog import Catalog, Segment, signed
-from .runs import CHUNK_BLOCKS, RunCursor, choose_pivot, merge, write_records
+from .runs import RunCursor, choose_pivot, merge, write_records
+from .sizes import SIZES, Sizes
 
-FAN_OUT = 8  # runs of one tier that make a run of the next
 BASE_RECORDS = 512  # tier t holds runs of 512 * 8 ** t records and more
 WASTE = 1.75  # what all runs may hold, in live records; less would rewrite the whole file too often
-WASTE_FROM = 16_384  # records; below it a rewrite is not worth a thought
 
 TIDY_WASTE = 1.04  # when a file of moderate size is closed
 TIDY_RECORDS = 1_000_000  # live records of such a file: tidying it takes up to 2 s
 
-STEP_BLOCKS = CHUNK_BLOCKS // 2  # a step fills one chunk; it takes some 50 MB and a tenth of a second
 CHUNKS_ALIKE = 32  # share dictionaries: a reader of many keeps few at hand, and training takes time
 
 
-def tier(records: int) -> int:
+def tier(records: int, fan_out: int = SIZES.fan_out) -> int:
     """Returns the tier of a run.
 
     >>> tier(1), tier(4095), tier(4096), tier(200_000)
     (0, 0, 1, 2)
     """
-    return max(0, int(log(max(records, 1) / BASE_RECORDS, FAN_OUT) + 1e-9))
+    return max(0, int(log(max(records, 1) / BASE_RECORDS, fan_out) + 1e-9))
 
 
-def choose_runs(segments: Sequence[Segment], live: int, waste: float = WASTE) -> list[Segment]:
+def choose_runs(
+    segments: Sequence[Segment], live: int, waste: float = WASTE, *, sizes: Sizes = SIZES
+) -> list[Segment]:
     """Returns the runs to merge next, neighbours in age, or none.
 
     Args:
@@ -45,14 +45,14 @@ def choose_runs(segments: Sequence[Segment], live: int, waste: float = WASTE) ->
       live: distinct records of the file.
       waste: how many times their number all runs may hold.
     """
-    if len(segments) > 1 and sum(s.records for s in segments) > max(waste * live, WASTE_FROM):
+    if len(segments) > 1 and sum(s.records for s in segments) > max(waste * live, sizes.waste_from):
         return list(segments)
-    tiers = [tier(segment.records) for segment in segments]
+    tiers = [tier(segment.records, sizes.fan_out) for segment in segments]
     for level in sorted(set(tiers)):
         first = 0
         for end in range(len(tiers) + 1):
             if end == len(tiers) or tiers[end] > level:
-                if tiers[first:end].count(level) >= FAN_OUT:
+                if tiers[first:end].count(level) >= sizes.fan_out:
                     return list(segments[first:end])
                 first = end + 1
     return []
@@ -60,7 +60,7 @@ def choose_runs(segments: Sequence[Segment], live: int, waste: float = WASTE) ->
 
 def is_due(catalog: Catalog, live: int, waste: float = WASTE) -> bool:
     """Returns whether a merge is under way or should start."""
-    return under_way(catalog) or bool(choose_runs(catalog.segments, live, waste))
+    return under_way(catalog) or bool(choose_runs(catalog.segments, live, waste, sizes=catalog.sizes))
 
 
 def under_way(catalog: Catalog) -> bool:
@@ -71,7 +71,7 @@ def under_way(catalog: Catalog) -> bool:
 def step(connection: sqlite3.Connection, catalog: Catalog, live: int, waste: float = WASTE) -> bool:
     """Does one step of the merge under way, or of the next; returns False if none is due."""
     if not under_way(catalog):
-        runs = choose_runs(catalog.segments, live, waste)
+        runs = choose_runs(catalog.segments, live, waste, sizes=catalog.sizes)
         if not runs:
             return False
         start(connection, runs)
@@ -102,14 +102,14 @@ def _advance(
     connection: sqlite3.Connection, catalog: Catalog, output: Segment, inputs: Sequence[Segment]
 ) -> None:
     cursors = [RunCursor(catalog, segment) for segment in inputs]
-    pivot = choose_pivot(cursors, STEP_BLOCKS, output.frontier)
+    pivot = choose_pivot(cursors, catalog.sizes.step_blocks, output.frontier)
     ends = [cursor.blocks_below(pivot) for cursor in cursors]
     batches = [cursor.read(connection, 0, end) for cursor, end in zip(cursors, ends, strict=True)]
     for cursor, end, batch in zip(cursors, ends, batches, strict=True):
         rest = pivot is not None and end and int(sort_keys(batch.words[-1:])[0]) >= pivot
         drop(connection, cursor, end - 1 if rest else end)
     merged = merge(batches, output.frontier, pivot)
-    write_records(connection, output.id, merged, catalog.indexes, _dictionary(catalog, output))
+    write_records(connection, catalog, output.id, merged, dictionary=_dictionary(catalog, output))
     set_frontier(connection, output, inputs, pivot)
 
 

@@ -28,10 +28,10 @@ from .file import open_reader, sql_errors
 from .index import filters
 from .index.catalog import Chunk, ChunkIndex, Indexes, chunk_name, read_index, read_segments
 from .index.locate_kernel import FilterArrays, find_blocks, match
+from .sizes import SIZES, Sizes
 from .threads import Crew
 
 MAX_ASKED = 100_000  # positions of one batch
-PIECE_BLOCKS = 512  # blocks that are decoded at once: some 3 MB of records
 MAX_PROBLEMS = 100  # remembered
 
 Places = NDArray[np.int64]
@@ -46,8 +46,9 @@ class Reader:
       problems: what was found damaged and passed over, one line each, each once, at most 100.
     """
 
-    def __init__(self, path: Path, indexes: Indexes, threads: int = 1) -> None:
+    def __init__(self, path: Path, indexes: Indexes, threads: int = 1, *, sizes: Sizes = SIZES) -> None:
         self._path = path
+        self._sizes = sizes
         self._indexes = indexes
         self._owner = os.getpid()
         self.closed = False
@@ -106,7 +107,7 @@ class Reader:
             raise CapacityError(f"{len(words)} positions in one batch, at most {MAX_ASKED} can be read")
         on_damage = _raise if strict else self._note
         with self._state(on_damage):
-            search = _Search(self._connection, self._index, words)
+            search = _Search(self._connection, self._index, words, self._sizes.piece_blocks)
             found = search.find(self._crew)
             for block, what in search.damage:
                 on_damage(self._fault(block, what))
@@ -191,9 +192,10 @@ class _Search:
     """One batch of positions, looked for in one state of a file."""
 
     def __init__(
-        self, connection: sqlite3.Connection, index: filters.Index, words: NDArray[np.uint64]
+        self, connection: sqlite3.Connection, index: filters.Index, words: NDArray[np.uint64], piece: int
     ) -> None:
         self._connection = connection
+        self._piece = piece
         self._index = index
         self._words = owned(words, np.uint64).reshape(-1)
         self._count = len(self._words) // POSITION_WORDS
@@ -237,7 +239,7 @@ class _Search:
         first = 0
         while first < len(blocks):
             end = int(np.searchsorted(chunks, chunks[first] + SLOTS, "left"))
-            end = min(end, first + PIECE_BLOCKS)
+            end = min(end, first + self._piece)
             wanted, place = np.unique(blocks[first:end], return_inverse=True)
             rows = wanted + self._index.shifts[self._index.owners(wanted)]
             yield _Piece(asked[first:end], place, wanted, *fetch(self._connection, rows))

@@ -17,9 +17,10 @@ from . import order
 from .codec.bulk import BlockFault, bloom_of, decode_chunk, encode_chunk, sort_keys, take
 from .codec.records import BLOCK
 from .fetching import fetch, insert
-from .index.catalog import Catalog, Chunk, ChunkIndex, Indexes, Segment, signed
+from .index.catalog import Catalog, Chunk, ChunkIndex, Segment, signed
+from .sizes import SIZES
 
-CHUNK_BLOCKS = 2048  # 65,536 records share dictionaries and a bloom filter
+CHUNK_BLOCKS = SIZES.chunk_blocks  # the most that a chunk of a sound file has
 
 U64s = NDArray[np.uint64]
 OnCorrupt = Callable[[CorruptRecordError], None]
@@ -35,26 +36,26 @@ def keys_of(words: U64s) -> U64s:
 
 def write_records(
     connection: sqlite3.Connection,
+    catalog: Catalog,
     segment: int,
     batch: RecordBatch,
-    indexes: Indexes | None = None,
+    *,
     dictionary: bytes = b"",
 ) -> None:
     """Appends records, sorted and distinct, to a run as new chunks; within a transaction.
 
     Args:
+      catalog: gets the indexes of the new chunks, so that they need not be read back.
       segment: the run.
       batch: the records.
-      indexes: those of the new chunks are added here, if given, so that they need not be read back.
       dictionary: dictionaries to write with, as stored; the chunks share one pair, trained if none is given.
     """
-    size = CHUNK_BLOCKS * BLOCK
+    size = catalog.sizes.chunk_blocks * BLOCK
     for first in range(0, len(batch), size):
         part = batch.part(first, min(first + size, len(batch)))
         chunk, index = _write_chunk(connection, segment, part, dictionary)
         dictionary = index.dictionary
-        if indexes:
-            indexes.add(chunk, index)
+        catalog.indexes.add(chunk, index)
 
 
 def _write_chunk(

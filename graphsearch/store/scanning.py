@@ -11,8 +11,6 @@ from ..record.node import RecordBatch
 from .index.catalog import Catalog, Segment
 from .runs import OnCorrupt, RunCursor, choose_pivot, merge
 
-SCAN_BLOCKS = 512  # of all runs together: some 16,000 records
-
 
 def scan(
     connection: sqlite3.Connection, catalog: Catalog, on_corrupt: OnCorrupt | None = None
@@ -22,7 +20,7 @@ def scan(
     held = [RecordBatch.empty(0, 0, 0) for _ in cursors]  # records read and not below the last pivot
     low: int | None = None
     while cursors:
-        pivot = choose_pivot(cursors, SCAN_BLOCKS, low)
+        pivot = choose_pivot(cursors, catalog.sizes.scan_blocks, low)
         for k, cursor in enumerate(cursors):
             end = cursor.blocks_below(pivot)
             if end > cursor.at:
@@ -47,7 +45,7 @@ def portion(connection: sqlite3.Connection, catalog: Catalog, start: int) -> tup
     cursors = [RunCursor(catalog, _around(catalog, segment, start)) for segment in catalog.segments]
     if not cursors:
         return RecordBatch.empty(0, 0, 0), None
-    pivot = choose_pivot(cursors, SCAN_BLOCKS, start)
+    pivot = choose_pivot(cursors, catalog.sizes.scan_blocks, start)
     batches = []
     for cursor in cursors:  # the block before the first one from `start` on may reach into it
         first = max(0, cursor.blocks_below(start) - 1)
@@ -56,10 +54,10 @@ def portion(connection: sqlite3.Connection, catalog: Catalog, start: int) -> tup
 
 
 def _around(catalog: Catalog, segment: Segment, start: int) -> Segment:
-    """Returns a run with only those chunks that may hold the first `SCAN_BLOCKS` blocks after a sort key."""
+    """Returns a run with only those chunks that may hold the first `scan_blocks` blocks after a sort key."""
     first = max(0, bisect_left(segment.chunks, start, key=lambda chunk: chunk.first_key) - 1)
     last, blocks = first, 0
-    while last < len(segment.chunks) and blocks <= SCAN_BLOCKS:
+    while last < len(segment.chunks) and blocks <= catalog.sizes.scan_blocks:
         chunk = segment.chunks[last]
         blocks += int((catalog.index(chunk).keys[chunk.gone :] > start).sum())
         last += 1

@@ -25,6 +25,7 @@ from .index.catalog import Catalog
 from .lock import WriteLock
 from .migrations import format_of
 from .runs import OnCorrupt
+from .sizes import SIZES, Sizes
 from .tables import provenance, unfinished
 from .tables.offered import PlainTables
 
@@ -38,7 +39,12 @@ class Store(PlainTables):
     """A graph file. Use it from one thread at a time, and close it."""
 
     def __init__(
-        self, path: Path, connection: sqlite3.Connection, lock: WriteLock | None, identity: EvaluatorIdentity
+        self,
+        path: Path,
+        connection: sqlite3.Connection,
+        lock: WriteLock | None,
+        identity: EvaluatorIdentity,
+        sizes: Sizes,
     ) -> None:
         self.path = path
         self.identity = identity
@@ -48,7 +54,7 @@ class Store(PlainTables):
         self._closed = False
         self._readers: list[Reader] = []
         self._data_version = self._seen_version()
-        self._catalog = Catalog(connection, path)
+        self._catalog = Catalog(connection, path, sizes)
         self._node_count = provenance.node_count(connection)
         self._evaluator_number = provenance.evaluator_number(connection)
 
@@ -62,6 +68,7 @@ class Store(PlainTables):
         unbound: bool = False,
         read_only: bool = False,
         resume: bool = False,
+        sizes: Sizes = SIZES,
     ) -> Store:
         """Returns the store of a file.
 
@@ -73,6 +80,7 @@ class Store(PlainTables):
           unbound: a file that is made is bound to no evaluator; it takes no records until it is.
           read_only: never write, lock or create anything; works while a search writes.
           resume: open a file for writing that is on its way to another evaluator, to go on with that.
+          sizes: how much is written, merged and read at once.
 
         Raises:
           UnfinishedError: if the file is on its way to another evaluator, unless it is only read.
@@ -93,7 +101,7 @@ class Store(PlainTables):
                     bound = provenance.bind(
                         connection, real, identity, create=create, unbound=unbound, write=not read_only
                     )
-                    return cls(real, connection, lock, bound)
+                    return cls(real, connection, lock, bound, sizes)
             except BaseException:
                 connection.close()
                 raise
@@ -309,7 +317,7 @@ class Store(PlainTables):
         from .reading import Reader
 
         self._check_open()
-        with Reader(self.path, self._catalog.indexes) as reader:
+        with Reader(self.path, self._catalog.indexes, sizes=self._catalog.sizes) as reader:
             return reader.find(words, strict=True)
 
     def reader(self, *, threads: int = 2) -> Reader:
@@ -324,7 +332,7 @@ class Store(PlainTables):
 
         self._check_open()
         self._catalog.indexes.keep_blooms = True
-        reader = Reader(self.path, self._catalog.indexes, threads)
+        reader = Reader(self.path, self._catalog.indexes, threads, sizes=self._catalog.sizes)
         self._readers = [*(r for r in self._readers if not r.closed), reader]
         return reader
 

@@ -20,4 +20,4 @@ def append_run(connection: sqlite3.Connection, catalog: Catalog, batch: RecordBa
     age = max((segment.age for segment in catalog.segments), default=0) + 1
     segment = connection.execute("INSERT INTO segment (age) VALUES (?)", (age,)).lastrowid
     assert segment is not None
-    write_records(connection, segment, batch, catalog.indexes)
+    write_records(connection, catalog, segment, batch)

@@ -26,6 +26,7 @@ from ..position.tables import load_tables
 from ..record.node import RecordBatch
 from ..store.codec.bulk import owned
 from ..store.codec.layout_kernel import Columns
+from ..store.sizes import SIZES, Sizes
 from ..store.store import Store
 from ..store.upkeep.compact import tidy
 from ..store.upkeep.rewrite import rewrite
@@ -97,6 +98,7 @@ def refresh(
     ram_bytes: int | None = None,
     max_sweeps: int = MAX_SWEEPS,
     on_progress: OnProgress | None = None,
+    sizes: Sizes = SIZES,
 ) -> RefreshReport:
     """Brings every q of a graph file up to date with its child, and returns what that took.
 
@@ -110,6 +112,7 @@ def refresh(
       ram_bytes: most bytes that the table may take, 20 a node; default: 80 % of the machine's memory.
       max_sweeps: the sweeps end here in any case.
       on_progress: called after every batch of records.
+      sizes: of the steps in which it writes.
 
     Raises:
       InvalidParameterError: if the tolerance or the number of sweeps is out of range.
@@ -123,7 +126,7 @@ def refresh(
         raise InvalidParameterError(f"the tolerance must be above 0, at most 1, not {tolerance}")
     if max_sweeps < 1:
         raise InvalidParameterError(f"the number of sweeps must be at least 1, not {max_sweeps}")
-    with Store.open(path) as store:
+    with Store.open(path, sizes=sizes) as store:
         report = settle(store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress)
         if report.stale:
             with store.transaction():  # the plain tables tell the same values
@@ -140,6 +143,7 @@ def settle(
     ram_bytes: int | None = None,
     max_sweeps: int = MAX_SWEEPS,
     on_progress: OnProgress | None = None,
+    sizes: Sizes = SIZES,
 ) -> RefreshReport:
     """Brings every q in the records of an open store up to date, as `refresh` does; not the plain tables."""
     limit = default_budget() if ram_bytes is None else ram_bytes

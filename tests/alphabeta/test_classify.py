@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.alphabeta.nodetypes import walk as module
 from graphsearch.alphabeta.nodetypes.classify import Classification, classify, classify_file
 from graphsearch.alphabeta.nodetypes.formulas import minimal, minimal_of
 from graphsearch.alphabeta.nodetypes.rules import CUT, PV, Rules, Way, expected
@@ -267,7 +266,7 @@ def plain_way(board: chess.Board, move: chess.Move, best: chess.Move | None, pla
         "8/P1k5/8/8/8/8/5K1p/8 b - - 74 90",
     ],
 )
-def test_the_walk_in_bulk_is_the_walk_position_by_position(fen: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_walk_in_bulk_is_the_walk_position_by_position(fen: str) -> None:
     rng = random.Random(fen)
     start = chess.Board(fen)
     boards = positions(start, 3, rng)[:600]
@@ -276,8 +275,7 @@ def test_the_walk_in_bulk_is_the_walk_position_by_position(fen: str, monkeypatch
     keys = np.array([key_of(board) for board in boards], np.uint64)
     data = np.array([encoded(entries[key_of(board)], board) for board in boards], np.uint64)
     for room in (1 << 17, 2000):  # the moves of a level at once, or in portions
-        monkeypatch.setattr(module, "STEP_ROOM", room)
-        walked = walk(start, index_entries(keys, data))
+        walked = walk(start, index_entries(keys, data), step_room=room)
         nodes = walked.nodes
         columns = (nodes.ply, nodes.garms, nodes.kannan, nodes.distance, nodes.moves, nodes.stored)
         assert sorted(zip(*(column.tolist() for column in columns), strict=True)) == sorted(plain.values())

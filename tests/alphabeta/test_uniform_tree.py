@@ -8,7 +8,6 @@ from math import exp, lgamma
 import numpy as np
 import pytest
 
-from graphsearch.alphabeta.nodetypes import synthetic as module
 from graphsearch.alphabeta.nodetypes import uniform_tree_kernel as kernel
 from graphsearch.alphabeta.nodetypes.formulas import minimal, random_branching
 from graphsearch.alphabeta.nodetypes.rules import KINDS, Rules, Tracker, Way, actual, way_of
@@ -186,21 +185,18 @@ def test_random_leaves_multiply_by_pearls_branching_factor() -> None:
     assert (leaves[1] / leaves[0]) ** 0.5 == pytest.approx(random_branching(16), rel=0.15)
 
 
-def test_a_search_in_slices_is_one_search(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_in_slices_is_one_search() -> None:
     tree = Tree(4, 5, 0.5, 9)
     whole = search_uniform(tree)
     seen: list[int] = []
-    monkeypatch.setattr(module, "SLICE", 7)
-    sliced = search_uniform(tree, on_progress=lambda nodes, guess: seen.append(nodes))
+    sliced = search_uniform(tree, on_progress=lambda nodes, guess: seen.append(nodes), slice_nodes=7)
     assert sliced.types.tolist() == whole.types.tolist()
     assert seen == list(range(8, whole.nodes, 7)) or seen == list(range(8, whole.nodes + 1, 7))
 
 
-def test_a_search_that_grows_too_large_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SLICE", 100)
-    monkeypatch.setattr(module, "MOST_NODES", 500)
+def test_a_search_that_grows_too_large_ends() -> None:
     with pytest.raises(CapacityError, match="fewer moves or plies"):
-        search_uniform(Tree(10, 4, 0.0))
+        search_uniform(Tree(10, 4, 0.0), most_nodes=500, slice_nodes=100)
 
 
 def test_kannans_cut_nodes_become_all_where_the_candidates_fail() -> None:

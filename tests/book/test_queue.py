@@ -12,7 +12,6 @@ from pathlib import Path
 import chess
 import pytest
 
-from graphsearch.book import queue
 from graphsearch.book.queue import NewItem, add, drop, drop_all, items, set_state, waiting
 from graphsearch.book.queue_items import from_games, from_lines, from_text
 from graphsearch.errors import InvalidParameterError, InvalidPositionError, StoreError, StoreLockedError
@@ -135,10 +134,9 @@ def test_the_queue_works_while_another_process_writes_the_file(graph: Path, hold
         assert [item.id for item in waiting(store, "any")] == [1, 2]
 
 
-def test_a_transaction_that_does_not_end_is_told(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue, "WAIT_SECONDS", 0.1)
+def test_a_transaction_that_does_not_end_is_told(graph: Path) -> None:
     with Store.open(graph) as store, store.transaction(), pytest.raises(StoreError, match="locked"):
-        add(graph, [START])
+        add(graph, [START], wait_seconds=0.1)
     assert list(items(graph)) == []
 
 
@@ -161,16 +159,14 @@ def test_items_that_are_added_from_many_processes_at_once_are_all_there(graph: P
         assert writes > 1
 
 
-def test_a_failure_keeps_what_was_added_before_it(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue, "ROWS", 2)
-
+def test_a_failure_keeps_what_was_added_before_it(graph: Path) -> None:
     def entries() -> object:
         yield from (START, LINE)
         yield NewItem(chess.STARTING_FEN, ("d2d4",))
         raise InvalidPositionError("no position")
 
     with pytest.raises(InvalidPositionError):
-        add(graph, entries())  # type: ignore[arg-type]
+        add(graph, entries(), rows_at_once=2)  # type: ignore[arg-type]
     assert [item.id for item in items(graph)] == [1, 2]
 
 

@@ -145,7 +145,7 @@ def test_a_file_that_is_being_written_is_refused_with_its_holder(
 def test_ctrl_c_ends_with_one_line(cli: Cli, small_graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from graphsearch.store import merging
 
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with Store.open(small_graph) as store, store.rearranging():

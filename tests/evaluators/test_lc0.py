@@ -118,14 +118,11 @@ def test_a_file_that_is_not_compressed_is_read_too(tmp_path: Path) -> None:
     assert np.array_equal(packed.priors, plain.priors)
 
 
-def test_more_positions_than_fit_one_run_are_answered_in_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    evaluator = Lc0Evaluator(written(tmp_path / "tiny.pb.gz", Tiny(1).file))
+def test_more_positions_than_fit_one_run_are_answered_in_parts(tmp_path: Path) -> None:
+    path = written(tmp_path / "tiny.pb.gz", Tiny(1).file)
     batch = PositionBatch.from_boards(some_boards())
-    whole = evaluator.evaluate(batch)
-    monkeypatch.setattr("graphsearch.evaluators.lc0.evaluator.MOST_AT_ONCE", 5)
-    parts = evaluator.evaluate(batch)
+    whole = Lc0Evaluator(path).evaluate(batch)
+    parts = Lc0Evaluator(path, most_at_once=5).evaluate(batch)
     np.testing.assert_allclose(parts.wdl, whole.wdl, atol=1e-6)
     np.testing.assert_allclose(parts.priors, whole.priors, atol=1e-6)
 

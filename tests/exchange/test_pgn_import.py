@@ -23,7 +23,6 @@ import zstandard
 
 from graphsearch import Graph
 from graphsearch.errors import EvaluatorMismatchError, StoreError
-from graphsearch.exchange import pgn_import
 from graphsearch.exchange.importing import ImportProgress
 from graphsearch.exchange.naming import PositionNames
 from graphsearch.exchange.pgn_import import import_pgn
@@ -390,9 +389,7 @@ def test_an_import_that_was_stopped_goes_on_where_it_was(path: Path) -> None:
         if progress.count >= 40:
             stop.set()
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("graphsearch.exchange.importing.SAY_SECONDS", -1.0)
-        report = imported(path, text, stop=stop, on_progress=stop_soon)
+    report = imported(path, text, stop=stop, on_progress=stop_soon, say_seconds=-1.0)
     assert (report.state, report.taken) == ("stopped", 40)
     assert seen[-1].count == 40
     again = imported(path, text)
@@ -403,7 +400,6 @@ def test_an_import_that_was_stopped_goes_on_where_it_was(path: Path) -> None:
 def test_counts_and_how_far_they_are_reach_the_file_together(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pgn_import, "GAMES_AT_ONCE", 10)
     real = tables.update_source
     calls = 0
 
@@ -417,12 +413,12 @@ def test_counts_and_how_far_they_are_reach_the_file_together(
     with monkeypatch.context() as patch:
         patch.setattr(tables, "update_source", failing)
         with pytest.raises(StoreError, match="no room"):
-            imported(path, THREE * 20)
+            imported(path, THREE * 20, games_at_once=10)
     [source] = rows(path, "SELECT taken FROM source")
     played = sum(sum(counts) for counts in moves_of(path, chess.Board()).values())
     assert source[0] == played
     assert 0 < played < 60
-    imported(path, THREE * 20)
+    imported(path, THREE * 20, games_at_once=10)
     assert moves_of(path, chess.Board())["d4"] == (0, 0, 0, 20, 0)
 
 

@@ -197,7 +197,6 @@ def test_the_same_book_is_taken_once_and_goes_on_after_a_fault(
         for b in boards
     ]
     data = book(*entries)
-    monkeypatch.setattr("graphsearch.exchange.polyglot_import.ENTRIES_AT_ONCE", 16)
     real, calls = tables.add_entries, 0
 
     def failing(store: Store, some: Any) -> None:
@@ -210,7 +209,7 @@ def test_the_same_book_is_taken_once_and_goes_on_after_a_fault(
     with monkeypatch.context() as patch:
         patch.setattr(tables, "add_entries", failing)
         with pytest.raises(KeyboardInterrupt):
-            imported(path, data)
+            imported(path, data, entries_at_once=16)
     assert rows(path, "SELECT taken, finished FROM source") == [(48, None)]
     report = imported(path, data)
     assert (report.state, report.taken, report.new_taken) == ("continued", len(entries), len(entries) - 48)

@@ -21,6 +21,7 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import EvaluatorError
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.position.board import key_of
+from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 from graphsearch.sweep.opinions import second_opinion
@@ -122,16 +123,18 @@ def test_a_search_after_a_reevaluation_asks_about_new_positions_only(tmp_path: P
 # works until it is done or killed; it notes all that it asks about, and is slow enough to be caught.
 HELPER = """
 import os, sys, time
+from functools import partial
 from pathlib import Path
 import chess
 from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.store.sizes import Sizes
+from graphsearch.store.store import Store
 from graphsearch.sweep import evaluating, opinions
 from graphsearch.sweep.opinions import second_opinion
 from graphsearch.sweep.reevaluate import reevaluate
-from graphsearch.store import merging
 from tests.support.counting import CountingEvaluator
 
-merging.FAN_OUT = 3
+Store.open = partial(Store.open, sizes=Sizes(fan_out=3))
 for module in ("graphsearch.sweep.opinions", "graphsearch.sweep.reevaluate"):
     sys.modules[module].SAVE_SECONDS = 0.0
 loop = sys.modules["graphsearch.search.loop"]
@@ -242,17 +245,17 @@ def test_a_reevaluation_killed_again_and_again_ends_like_one_that_was_not(
 
 
 def test_a_file_that_was_left_in_the_middle_of_a_merge_opens_while_that_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     from graphsearch.store import merging
 
     path = searched(tmp_path / "a.graph", chess.STARTING_FEN, "e4", "d4 d5", visits=300)
-    monkeypatch.setattr(merging, "STEP_BLOCKS", 1)
     for _ in range(5):
-        with Store.open(path) as store:
+        with Store.open(path, sizes=Sizes(step_blocks=1)) as store:
             batch = next(store.scan())
             store.append(batch.part(0, 30), fresh=0)
             with store.rearranging():
                 merging.start(store.connection, store.catalog.segments)
+            assert store.merge_step(), "it is in the middle of a merge"
         with Graph.open(path, evaluator=CountingEvaluator()) as graph:
             assert graph.pager.complete

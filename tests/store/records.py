@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from graphsearch.position.board import NOT_TERMINAL, legal_moves, pack, terminal_kind
 from graphsearch.record.node import MAX_RUN, TERMINAL_FLAGS, Edge, NodeRecord, RecordBatch
 from graphsearch.record.provenance import EvaluatorIdentity
+from graphsearch.store.sizes import SIZES, Sizes
 from graphsearch.store.store import Store
 
 IDENTITY = EvaluatorIdentity("uniform", "", {}, "")
@@ -134,9 +135,9 @@ def contents(store: Store) -> dict[tuple[int, ...], NodeRecord]:
     return found
 
 
-def filled(path: Path, records: Sequence[NodeRecord], runs: int = 1) -> Path:
+def filled(path: Path, records: Sequence[NodeRecord], runs: int = 1, *, sizes: Sizes = SIZES) -> Path:
     """Returns the path of a new file with the records in so many runs."""
-    with Store.open(path, create=True, identity=IDENTITY) as store:
+    with Store.open(path, create=True, identity=IDENTITY, sizes=sizes) as store:
         size = -(-len(records) // runs)
         for first in range(0, len(records), size):
             part = records[first : first + size]

@@ -34,17 +34,16 @@ HELPER = """
 import os, sys
 from dataclasses import replace
 import numpy as np
-from graphsearch.store import merging
+from graphsearch.record.provenance import EvaluatorIdentity
+from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.prune import prune
 from graphsearch.store.upkeep.rewrite import rewrite
-from graphsearch.record.provenance import EvaluatorIdentity
 from tests.store.records import IDENTITY, batch_of, random_records
 from tests.store.test_crash import BATCH, KEPT, MARK, RECORDS, part
 
-merging.FAN_OUT, merging.STEP_BLOCKS = 3, 4
-sys.modules["graphsearch.store.upkeep.compact"].VACUUM_PAGES = 1
+SMALL = Sizes(fan_out=3, step_blocks=4, vacuum_pages=1)
 
 def append(store, k):
     batch = batch_of(part(k))
@@ -59,7 +58,7 @@ def marked(batch):
 
 def work_for_ever(work, path):
     while True:
-        with Store.open(path, create=True, identity=IDENTITY) as store:
+        with Store.open(path, create=True, identity=IDENTITY, sizes=SMALL) as store:
             for _ in range(4):
                 k = len(store.roots())
                 append(store, k)
@@ -72,9 +71,9 @@ def work_for_ever(work, path):
                 assert store.add_evaluator(EvaluatorIdentity("other")) == MARK
                 rewrite(store, marked)
         if work == "compact":
-            compact(path)
+            compact(path, sizes=SMALL)
         if work == "prune":
-            prune(path, KEPT)
+            prune(path, KEPT, sizes=SMALL)
 
 with Store.open(sys.argv[1], create=True, identity=IDENTITY) as store:  # compiles, before any fork
     append(store, 0)

@@ -14,8 +14,8 @@ import pytest
 from graphsearch.errors import CorruptRecordError, StoreError
 from graphsearch.position.board import unpack
 from graphsearch.record.node import NodeRecord
-from graphsearch.store import Sizes
 from graphsearch.store.codec.compression import Dictionaries
+from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 

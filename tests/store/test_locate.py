@@ -17,6 +17,7 @@ from graphsearch.store.index.catalog import Catalog
 from graphsearch.store.index.lookup import _candidates
 from graphsearch.store.order import identities, sort_keys
 from graphsearch.store.runs import keys_of
+from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from tests.store.records import filled, random_board, random_records
 
@@ -82,12 +83,9 @@ def test_no_file_stores_nothing() -> None:
 
 
 @pytest.mark.parametrize("runs", [1, 3, 6])
-def test_a_filter_knows_every_record_and_says_what_single_reads_say(
-    tmp_path: Path, runs: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("graphsearch.store.runs.CHUNK_BLOCKS", 2)
+def test_a_filter_knows_every_record_and_says_what_single_reads_say(tmp_path: Path, runs: int) -> None:
     records = random_records(5, 600)
-    path = filled(tmp_path / "a.graph", records[:400], runs=runs)
+    path = filled(tmp_path / "a.graph", records[:400], runs=runs, sizes=Sizes(chunk_blocks=2))
     words = np.array([record.words for record in records], np.uint64)
     with Store.open(path, read_only=True) as store, store.reader() as reader:
         arrays = reader.filter()

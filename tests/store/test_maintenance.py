@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from graphsearch.errors import InvalidParameterError, StoreError, StoreLockedError
-from graphsearch.store import merging
 from graphsearch.store.file import file_bytes
 from graphsearch.store.runs import keys_of
+from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.backup import backup
 from graphsearch.store.upkeep.compact import compact
@@ -68,9 +68,7 @@ def test_compacting_empties_the_log_while_a_reader_is_there(path: Path) -> None:
 
 
 @pytest.mark.parametrize("stop", [1, 2, 5, 9])
-def test_compacting_may_stop_at_any_step(path: Path, monkeypatch: pytest.MonkeyPatch, stop: int) -> None:
-    monkeypatch.setattr(merging, "STEP_BLOCKS", 3)
-    monkeypatch.setattr(sys.modules["graphsearch.store.upkeep.compact"], "VACUUM_PAGES", 1)
+def test_compacting_may_stop_at_any_step(path: Path, stop: int) -> None:
     calls = iter(range(1, 100))
 
     def stopping(done: int, total: int) -> None:
@@ -79,7 +77,7 @@ def test_compacting_may_stop_at_any_step(path: Path, monkeypatch: pytest.MonkeyP
             raise Stop
 
     with pytest.raises(Stop):
-        compact(path, stopping)
+        compact(path, stopping, sizes=Sizes(step_blocks=3, vacuum_pages=1))
     assert verify(path).problems == []
     compact(path)
     with Store.open(path) as store:
@@ -113,8 +111,7 @@ NO_VALUE = {"q": None, "draw": None}
 
 
 @pytest.mark.parametrize("stop", [1, 4, 9, 12])
-def test_pruning_may_stop_at_any_step(path: Path, monkeypatch: pytest.MonkeyPatch, stop: int) -> None:
-    monkeypatch.setattr(merging, "STEP_BLOCKS", 3)
+def test_pruning_may_stop_at_any_step(path: Path, stop: int) -> None:
     calls = iter(range(1, 100))
 
     def stopping(done: int, total: int) -> None:
@@ -122,7 +119,7 @@ def test_pruning_may_stop_at_any_step(path: Path, monkeypatch: pytest.MonkeyPatc
             raise Stop
 
     with pytest.raises(Stop):
-        prune(path, 3, stopping)
+        prune(path, 3, stopping, sizes=Sizes(step_blocks=3))
     assert verify(path).problems == []
     with Store.open(path) as store:
         part = contents(store)
@@ -177,10 +174,7 @@ with Store.open(sys.argv[1]) as store:
 """
 
 
-def test_a_copy_is_of_one_moment_while_another_process_writes(
-    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys.modules["graphsearch.store.upkeep.backup"], "STEP_PAGES", 1)
+def test_a_copy_is_of_one_moment_while_another_process_writes(path: Path, tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", WRITER, str(path)],
         cwd=ROOT,
@@ -202,7 +196,7 @@ def test_a_copy_is_of_one_moment_while_another_process_writes(
             writer.stdin.flush()
             commits += writer.stdout.readline() == "done\n"
 
-        report = backup(path, tmp_path / "copy.graph", progress=commit)
+        report = backup(path, tmp_path / "copy.graph", progress=commit, step_pages=1)
         assert writer.stdin is not None
         writer.stdin.close()
     assert commits == len(calls) > 5

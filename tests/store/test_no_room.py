@@ -23,7 +23,7 @@ EXPECTED = {identity(record): record for record in RECORDS}
 LIMITED = """
 import resource, signal, sys
 from graphsearch.errors import StoreError
-from graphsearch.store import merging
+from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.backup import backup
 from graphsearch.store.upkeep.compact import compact
@@ -34,28 +34,28 @@ from tests.store.records import batch_of, random_records
 work, path, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
 records = random_records(81, 900)
 batch_of(records)
-merging.STEP_BLOCKS, merging.FAN_OUT, merging.WASTE_FROM = 4, 2, 100
+small = Sizes(step_blocks=4, fan_out=2, waste_from=100)
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # the write fails, the process lives
 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
 def append():
-    with Store.open(path) as store:
+    with Store.open(path, sizes=small) as store:
         for first in range(0, 900, 60):
             store.append(batch_of(records[first : first + 60]), fresh=0)
             print("appended", flush=True)
 
 def merge():
-    with Store.open(path) as store:
+    with Store.open(path, sizes=small) as store:
         while store.merge_step():
             print("merged", flush=True)
 
 works = {
     "append": append,
     "merge": merge,
-    "compact": lambda: compact(path),
-    "prune": lambda: prune(path, 2),
+    "compact": lambda: compact(path, sizes=small),
+    "prune": lambda: prune(path, 2, sizes=small),
     "backup": lambda: backup(path, path + ".copy"),
-    "salvage": lambda: salvage(path, path + ".copy"),
+    "salvage": lambda: salvage(path, path + ".copy", sizes=small),
 }
 try:
     works[work]()

@@ -8,23 +8,13 @@ from pathlib import Path
 import pytest
 
 from graphsearch.record.node import NodeRecord
-from graphsearch.store import merging, scanning
+from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 
 from .records import IDENTITY, batch_of, changed, contents, filled, identity, random_records
 
 RECORDS = random_records(17, 700)
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Portions of few blocks, chunks of few, merges in many steps."""
-    from graphsearch.store import runs
-
-    monkeypatch.setattr(scanning, "SCAN_BLOCKS", 2)
-    monkeypatch.setattr(runs, "CHUNK_BLOCKS", 3)
-    monkeypatch.setattr(merging, "STEP_BLOCKS", 2)
-    monkeypatch.setattr(merging, "FAN_OUT", 3)
+SMALL = Sizes(scan_blocks=2, chunk_blocks=3, step_blocks=2, fan_out=3)
 
 
 def portions(store: Store) -> list[list[NodeRecord]]:
@@ -40,8 +30,8 @@ def portions(store: Store) -> list[list[NodeRecord]]:
 
 @pytest.mark.parametrize("runs", [1, 4, 9])
 def test_all_portions_together_are_the_scan(tmp_path: Path, runs: int) -> None:
-    path = filled(tmp_path / "a.graph", RECORDS, runs=runs)
-    with Store.open(path, identity=IDENTITY) as store:
+    path = filled(tmp_path / "a.graph", RECORDS, runs=runs, sizes=SMALL)
+    with Store.open(path, identity=IDENTITY, sizes=SMALL) as store:
         store.append(batch_of([changed(r, random.Random(1)) for r in RECORDS[::3]]), fresh=0)
         due = True
         while due:
@@ -51,14 +41,14 @@ def test_all_portions_together_are_the_scan(tmp_path: Path, runs: int) -> None:
             assert len(parts) > 4
             assert max(map(len, parts)) < len(RECORDS) // 2
             due = store.merge_step()
-    with Store.open(path, read_only=True) as store:
+    with Store.open(path, read_only=True, sizes=SMALL) as store:
         assert [record for part in portions(store) for record in part] == together
 
 
 def test_each_record_is_met_once_although_all_are_written_anew_meanwhile(tmp_path: Path) -> None:
-    path = filled(tmp_path / "a.graph", RECORDS, runs=5)
+    path = filled(tmp_path / "a.graph", RECORDS, runs=5, sizes=SMALL)
     rng = random.Random(2)
-    with Store.open(path, identity=IDENTITY) as store:
+    with Store.open(path, identity=IDENTITY, sizes=SMALL) as store:
         met: list[tuple[int, ...]] = []
         expected: dict[tuple[int, ...], NodeRecord] = {}
         following: int | None = 0

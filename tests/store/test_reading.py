@@ -14,14 +14,17 @@ import pytest
 
 from graphsearch.errors import CapacityError, CorruptRecordError, StoreError
 from graphsearch.record.node import NodeRecord
-from graphsearch.store import merging
 from graphsearch.store.reading import Reader
+from graphsearch.store.sizes import SIZES, Sizes
 from graphsearch.store.store import Store
 
 from .records import IDENTITY, batch_of, changed, filled, identity, random_records
 from .test_damage import execute, flip
 
 RECORDS = random_records(61, 400)
+SMALL = Sizes(
+    chunk_blocks=2, piece_blocks=5, step_blocks=2, fan_out=3, waste_from=100
+)  # many chunks and steps
 
 
 @pytest.fixture
@@ -29,18 +32,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "test.graph"
 
 
-@pytest.fixture
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many chunks, and merges in many steps."""
-    monkeypatch.setattr("graphsearch.store.runs.CHUNK_BLOCKS", 2)
-    monkeypatch.setattr("graphsearch.store.reading.PIECE_BLOCKS", 5)
-    monkeypatch.setattr(merging, "STEP_BLOCKS", 2)
-    monkeypatch.setattr(merging, "FAN_OUT", 3)
-    monkeypatch.setattr(merging, "WASTE_FROM", 100)
-
-
-def new_store(path: Path) -> Store:
-    return Store.open(path, create=True, identity=IDENTITY)
+def new_store(path: Path, sizes: Sizes = SIZES) -> Store:
+    return Store.open(path, create=True, identity=IDENTITY, sizes=sizes)
 
 
 def found_by(reader: Reader, asked: list[NodeRecord]) -> list[NodeRecord | None]:
@@ -50,17 +43,16 @@ def found_by(reader: Reader, asked: list[NodeRecord]) -> list[NodeRecord | None]
     return [next(records) if have else None for have in found]
 
 
-@pytest.mark.usefixtures("small_pieces")
 @pytest.mark.parametrize("read_only", [False, True])
 def test_the_newest_versions_come_in_the_order_asked(path: Path, *, read_only: bool) -> None:
     rng = random.Random(0)
     newer = [changed(record, rng) for record in RECORDS[50:150]]
-    with new_store(path) as store:
+    with new_store(path, SMALL) as store:
         store.append(batch_of(RECORDS[:300]), fresh=300)
         store.append(batch_of(newer), fresh=0)
     model = {identity(record): record for record in [*RECORDS[:300], *newer]}
     asked = rng.sample(RECORDS, 400) + RECORDS[:9]
-    with Store.open(path, read_only=read_only) as store, store.reader() as reader:
+    with Store.open(path, read_only=read_only, sizes=SMALL) as store, store.reader() as reader:
         assert found_by(reader, asked) == [model.get(identity(record)) for record in asked]
         assert found_by(reader, asked[:1]) == [model.get(identity(asked[0]))]
         assert found_by(reader, []) == []
@@ -90,9 +82,12 @@ def test_a_reader_sees_what_is_committed_and_nothing_else(path: Path) -> None:
         assert found_by(reader, RECORDS) == [*RECORDS[:100], *[None] * 100, *RECORDS[200:]]
 
 
-@pytest.mark.usefixtures("small_pieces")
 def test_another_process_may_write(path: Path) -> None:
-    with new_store(path) as store, Store.open(path, read_only=True) as other, other.reader() as reader:
+    with (
+        new_store(path, SMALL) as store,
+        Store.open(path, read_only=True, sizes=SMALL) as other,
+        other.reader() as reader,
+    ):
         for first in range(0, 400, 50):
             store.append(batch_of(RECORDS[first : first + 50]), fresh=50)
             while store.merge_step():
@@ -100,7 +95,6 @@ def test_another_process_may_write(path: Path) -> None:
             assert found_by(reader, RECORDS) == [*RECORDS[: first + 50], *[None] * (350 - first)]
 
 
-@pytest.mark.usefixtures("small_pieces")
 def test_a_reader_beside_a_merging_writer_misses_nothing(path: Path) -> None:
     """One thread appends versions and merges, one reads; `d` is the number of the version."""
     versions: list[set[tuple[int, ...]]] = []  # what each version wrote
@@ -123,7 +117,7 @@ def test_a_reader_beside_a_merging_writer_misses_nothing(path: Path) -> None:
         except BaseException as error:
             failed.append(error)
 
-    with new_store(path) as store, store.reader() as reader:
+    with new_store(path, SMALL) as store, store.reader() as reader:
         writer = threading.Thread(target=write, args=(store,))
         writer.start()
         rng = random.Random(9)
@@ -255,10 +249,9 @@ def test_readers_leave_no_descriptor_open(path: Path) -> None:
 
 
 def test_indexes_just_written_are_not_read_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with new_store(path) as store, store.reader() as reader:
+    with new_store(path, Sizes(fan_out=2)) as store, store.reader() as reader:
         monkeypatch.setattr("graphsearch.store.index.catalog.read_index", None)
         monkeypatch.setattr("graphsearch.store.reading.read_index", None)
-        monkeypatch.setattr(merging, "FAN_OUT", 2)
         for first in range(0, 400, 100):
             store.append(batch_of(RECORDS[first : first + 100]), fresh=100)
             reader.filter()

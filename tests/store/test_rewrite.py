@@ -13,6 +13,7 @@ from graphsearch.errors import CorruptRecordError, StoreError
 from graphsearch.record.node import NodeRecord, RecordBatch
 from graphsearch.store import merging
 from graphsearch.store.codec.bulk import take
+from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.rewrite import rewrite
 from graphsearch.store.upkeep.verify import verify
@@ -20,22 +21,18 @@ from graphsearch.store.upkeep.verify import verify
 from .records import IDENTITY, batch_of, contents, filled, identity, random_records
 
 RECORDS = random_records(51, 700)
+SMALL = Sizes(step_blocks=3)
 
 
 class Stop(Exception):  # noqa: N818
     """What a test ends a rewrite with."""
 
 
-@pytest.fixture(autouse=True)
-def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merging, "STEP_BLOCKS", 3)
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A file of five runs with two versions of a fifth of its records, the newer ones with V = 0."""
-    path = filled(tmp_path / "test.graph", RECORDS, runs=4)
-    with Store.open(path) as store:
+    path = filled(tmp_path / "test.graph", RECORDS, runs=4, sizes=SMALL)
+    with Store.open(path, sizes=SMALL) as store:
         store.append(batch_of([replace(record, v=0.0, d=0) for record in RECORDS[::5]]), fresh=0)
     return path
 
@@ -55,7 +52,7 @@ def leaves_dropped(batch: RecordBatch) -> RecordBatch:
 
 def test_every_newest_version_passes_once(path: Path) -> None:
     calls: list[tuple[int, int]] = []
-    with Store.open(path) as store:
+    with Store.open(path, sizes=SMALL) as store:
         rewrite(store, mirrored, lambda done, total: calls.append((done, total)))
         assert contents(store) == expected(lambda r: replace(r, v=-r.v))
         assert len(store.catalog.segments) == 1
@@ -66,7 +63,7 @@ def test_every_newest_version_passes_once(path: Path) -> None:
 
 
 def test_dropped_records_are_gone_and_no_longer_counted(path: Path) -> None:
-    with Store.open(path) as store:
+    with Store.open(path, sizes=SMALL) as store:
         rewrite(store, leaves_dropped)
         left = expected(lambda r: r if r.edges else None)
         assert contents(store) == left
@@ -76,7 +73,7 @@ def test_dropped_records_are_gone_and_no_longer_counted(path: Path) -> None:
 
 
 def test_all_may_be_dropped(path: Path) -> None:
-    with Store.open(path) as store:
+    with Store.open(path, sizes=SMALL) as store:
         rewrite(store, lambda batch: batch.part(0, 0))
         assert contents(store) == {}
         rewrite(store, mirrored)
@@ -102,11 +99,11 @@ def test_an_interrupted_rewrite_leaves_a_whole_file_that_any_merge_finishes(path
         seen.update(identity(batch.record(i)) for i in range(len(batch)))
         return leaves_dropped(batch)
 
-    with Store.open(path) as store, pytest.raises(Stop):
+    with Store.open(path, sizes=SMALL) as store, pytest.raises(Stop):
         rewrite(store, stopping)
     left = expected(lambda r: r if r.edges or identity(r) not in seen else None)
     assert verify(path).problems == []
-    with Store.open(path) as store:
+    with Store.open(path, sizes=SMALL) as store:
         assert contents(store) == left
         while store.merge_step():
             assert contents(store) == left
@@ -124,7 +121,7 @@ def test_equal_sort_keys_on_both_sides_of_a_step_are_kept_apart(tmp_path: Path) 
         for clock in range(76, 82)
     ]
     path = filled(tmp_path / "twins.graph", [*versions, *RECORDS[:50]])
-    with Store.open(path) as store:
+    with Store.open(path, sizes=SMALL) as store:
         with pytest.raises(Stop):
             rewrite(store, drop_and_stop())
         assert sum(len(batch) for batch in store.scan()) == store.node_count < 950
@@ -145,7 +142,7 @@ def drop_and_stop() -> Callable[[RecordBatch], RecordBatch]:
 
 
 def test_a_merge_under_way_is_finished_first(path: Path) -> None:
-    with Store.open(path) as store:
+    with Store.open(path, sizes=SMALL) as store:
         with store.rearranging():
             merging.start(store.connection, store.catalog.segments[:3])
         store.merge_step()
@@ -163,7 +160,7 @@ def test_a_merge_under_way_is_finished_first(path: Path) -> None:
     ],
 )
 def test_moving_or_adding_records_is_refused(path: Path, wrong: Callable[[RecordBatch], RecordBatch]) -> None:
-    with Store.open(path) as store, pytest.raises(StoreError, match="not move or add"):
+    with Store.open(path, sizes=SMALL) as store, pytest.raises(StoreError, match="not move or add"):
         rewrite(store, wrong)
     assert verify(path).problems == []
 
@@ -175,7 +172,7 @@ def test_a_damaged_block_is_named(path: Path) -> None:
     connection.execute("UPDATE block SET data = zeroblob(length(data)) WHERE id = 4")
     connection.commit()
     connection.close()
-    with Store.open(path) as store, pytest.raises(CorruptRecordError, match="block 4"):
+    with Store.open(path, sizes=SMALL) as store, pytest.raises(CorruptRecordError, match="block 4"):
         rewrite(store, mirrored)
 
 

@@ -14,6 +14,7 @@ from graphsearch.errors import EvaluatorMismatchError, StoreError
 from graphsearch.record.node import NodeRecord
 from graphsearch.record.provenance import EvaluatorIdentity
 from graphsearch.store import merging
+from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.salvage import SalvageReport, salvage
 from graphsearch.store.upkeep.verify import verify
@@ -162,9 +163,8 @@ def test_runs_without_a_row_count_as_the_oldest(path: Path) -> None:
 
 
 @pytest.mark.parametrize("steps", [1, 3])
-def test_a_merge_under_way_is_no_damage(path: Path, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merging, "STEP_BLOCKS", 20)
-    with Store.open(path) as store:
+def test_a_merge_under_way_is_no_damage(path: Path, steps: int) -> None:
+    with Store.open(path, sizes=Sizes(step_blocks=20)) as store:
         with store.rearranging():
             merging.start(store.connection, store.catalog.segments)
         for _ in range(steps):

@@ -14,13 +14,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from graphsearch.position.board import unpack
 from graphsearch.record.node import NodeRecord
-from graphsearch.store import merging
+from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
 from .records import IDENTITY, batch_of, changed, contents, identity, random_records
 
 RECORDS = random_records(51, 120)
+SMALL = Sizes(fan_out=3, step_blocks=1, waste_from=150)
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -30,17 +31,14 @@ class StoreMachine(RuleBasedStateMachine):
     def create(self) -> None:
         self.folder = Path(tempfile.mkdtemp())
         self.path = self.folder / "test.graph"
-        self.store = Store.open(self.path, create=True, identity=IDENTITY)
+        self.store = Store.open(self.path, create=True, identity=IDENTITY, sizes=SMALL)
         self.model: dict[tuple[int, ...], NodeRecord] = {}
-        self.defaults = (merging.FAN_OUT, merging.STEP_BLOCKS, merging.WASTE_FROM)
-        merging.FAN_OUT, merging.STEP_BLOCKS, merging.WASTE_FROM = 3, 1, 150
 
     def teardown(self) -> None:
         if hasattr(self, "store"):
             self.store.close()
             assert verify(self.path).problems == []
             shutil.rmtree(self.folder)
-            merging.FAN_OUT, merging.STEP_BLOCKS, merging.WASTE_FROM = self.defaults
 
     def _some(self, first: int, count: int, seed: int) -> list[NodeRecord]:
         rng = random.Random(seed)
@@ -80,7 +78,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.store.close()
-        self.store = Store.open(self.path, identity=IDENTITY)
+        self.store = Store.open(self.path, identity=IDENTITY, sizes=SMALL)
 
     @rule(first=st.integers(0, 119))
     def read_some(self, first: int) -> None:

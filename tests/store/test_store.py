@@ -21,6 +21,7 @@ from graphsearch.record.node import NodeRecord, RecordBatch
 from graphsearch.store import merging
 from graphsearch.store.info import info
 from graphsearch.store.migrations import FORMAT_VERSION
+from graphsearch.store.sizes import SIZES, Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.compact import tidy
 from graphsearch.store.upkeep.verify import verify
@@ -35,8 +36,8 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "test.graph"
 
 
-def new_store(path: Path) -> Store:
-    return Store.open(path, create=True, identity=IDENTITY)
+def new_store(path: Path, sizes: Sizes = SIZES) -> Store:
+    return Store.open(path, create=True, identity=IDENTITY, sizes=sizes)
 
 
 def test_what_is_appended_is_scanned_read_and_looked_up(path: Path) -> None:
@@ -101,19 +102,16 @@ def test_the_newest_version_wins_over_runs_and_within_a_batch(path: Path) -> Non
         assert store.node_count == len(RECORDS)
 
 
-def test_merging_keeps_every_newest_version_and_drops_the_others(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(merging, "STEP_BLOCKS", 2)
+def test_merging_keeps_every_newest_version_and_drops_the_others(path: Path) -> None:
     rng = random.Random(0)
     expected: dict[tuple[int, ...], NodeRecord] = {}
-    with new_store(path) as store:
-        for run in range(merging.FAN_OUT):
+    with new_store(path, Sizes(step_blocks=2)) as store:
+        for run in range(SIZES.fan_out):
             part = [changed(record, rng) for record in rng.sample(RECORDS, 150)]
             fresh = sum(identity(record) not in expected for record in part)
             expected |= {identity(record): record for record in part}
             store.append(batch_of(part), fresh=fresh)
-            assert not store.merge_step() or run == merging.FAN_OUT - 1
+            assert not store.merge_step() or run == SIZES.fan_out - 1
         steps = 1
         while store.merge_step():
             steps += 1
@@ -126,12 +124,11 @@ def test_merging_keeps_every_newest_version_and_drops_the_others(
     assert verify(path).problems == []
 
 
-def test_a_merge_goes_on_after_closing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merging, "STEP_BLOCKS", 2)
-    filled(path, RECORDS, runs=merging.FAN_OUT)
+def test_a_merge_goes_on_after_closing(path: Path) -> None:
+    filled(path, RECORDS, runs=SIZES.fan_out)
     steps = 0
     while True:
-        with Store.open(path) as store:
+        with Store.open(path, sizes=Sizes(step_blocks=2)) as store:
             store.append(batch_of(RECORDS[steps : steps + 1]), fresh=0)
             more = store.merge_step()
             assert contents(store) == {identity(record): record for record in RECORDS}
@@ -142,9 +139,8 @@ def test_a_merge_goes_on_after_closing(path: Path, monkeypatch: pytest.MonkeyPat
     assert steps > 3
 
 
-def test_superseded_versions_do_not_pile_up(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merging, "WASTE_FROM", 100)
-    with new_store(path) as store:
+def test_superseded_versions_do_not_pile_up(path: Path) -> None:
+    with new_store(path, Sizes(waste_from=100)) as store:
         for fresh in (len(RECORDS), 0, 0, 0, 0, 0):
             store.append(batch_of(RECORDS), fresh=fresh)
             while store.merge_step():
@@ -201,10 +197,9 @@ def test_an_empty_batch_changes_nothing(path: Path) -> None:
         assert not store.merge_step()
 
 
-def test_too_large_a_batch_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphsearch.store.store.MAX_BATCH", 10)
-    with new_store(path) as store, pytest.raises(CapacityError, match="11 records"):
-        store.append(batch_of(RECORDS[:11]), fresh=11)
+def test_too_large_a_batch_is_refused(path: Path) -> None:
+    with new_store(path) as store, pytest.raises(CapacityError, match="1048577 records"):
+        store.append(RecordBatch.empty((1 << 20) + 1, 0, 0), fresh=0)
 
 
 def test_merging_inside_a_flush_is_refused(path: Path) -> None:
@@ -230,13 +225,10 @@ def test_writing_during_a_scan_is_refused_by_the_scan(path: Path) -> None:
             next(scan)
 
 
-def test_a_batch_of_many_chunks_is_scanned_in_bounded_batches(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("graphsearch.store.runs.CHUNK_BLOCKS", 2)
-    monkeypatch.setattr("graphsearch.store.scanning.SCAN_BLOCKS", 3)
-    filled(path, RECORDS, runs=2)
-    with Store.open(path) as store:
+def test_a_batch_of_many_chunks_is_scanned_in_bounded_batches(path: Path) -> None:
+    small = Sizes(chunk_blocks=2, scan_blocks=3)
+    filled(path, RECORDS, runs=2, sizes=small)
+    with Store.open(path, sizes=small) as store:
         assert max(len(batch) for batch in store.scan()) <= 32 * 5
         assert contents(store) == {identity(record): record for record in RECORDS}
         assert [store.read(unpack(record.words)) for record in RECORDS] == RECORDS

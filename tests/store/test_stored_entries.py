@@ -49,9 +49,9 @@ def new_file(path: Path) -> Store:
     return Store.open(path, create=True, unbound=True)
 
 
-def add(store: Store, keys: Words, data: Words, evaluation: str = OURS) -> None:
+def add(store: Store, keys: Words, data: Words, evaluation: str = OURS, **sizes: int) -> None:
     with store.transaction():
-        saved.append(store, keys, data, evaluation)
+        saved.append(store, keys, data, evaluation, **sizes)
 
 
 def loaded(path: Path, evaluation: str = OURS) -> dict[int, int]:
@@ -144,17 +144,14 @@ def test_entries_of_another_evaluation_are_not_served_but_proofs_are(tmp_path: P
     assert info(path).as_dict()["entries"]["entries"] == 220
 
 
-def test_more_than_half_waste_is_written_anew_and_drops_other_evaluations(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(saved, "SLACK", 0)
+def test_more_than_half_waste_is_written_anew_and_drops_other_evaluations(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     keys, data = words(4, 1000)
     with new_file(path) as store:
-        add(store, *words(5, 10), OTHERS)
+        add(store, *words(5, 10), OTHERS, slack=0)
         counts = []
         for k in range(6):
-            add(store, keys, data ^ np.uint64(k))
+            add(store, keys, data ^ np.uint64(k), slack=0)
             counts.append(saved.facts(store).entries)
         assert max(counts) <= 2000
         assert min(counts[1:]) == 1000
@@ -162,13 +159,12 @@ def test_more_than_half_waste_is_written_anew_and_drops_other_evaluations(
     assert loaded(path) == as_dict(keys, data ^ np.uint64(5))
 
 
-def test_many_small_pieces_become_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(saved, "FEW_PIECES", 5)
+def test_many_small_pieces_become_few(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     keys, data = words(6, 90)
     with new_file(path) as store:
         for k in range(30):
-            add(store, keys[3 * k : 3 * k + 3], data[3 * k : 3 * k + 3])
+            add(store, keys[3 * k : 3 * k + 3], data[3 * k : 3 * k + 3], few_pieces=5)
             assert saved.facts(store).pieces <= 5
     assert loaded(path) == as_dict(keys, data)
 
@@ -207,7 +203,7 @@ def change(path: Path, statement: str, *values: object) -> None:
     ],
 )
 def test_a_damaged_piece_is_named_left_out_and_not_carried_along(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, word: str
+    tmp_path: Path, statement: str, word: str
 ) -> None:
     path = tmp_path / "a.graph"
     keys, data = words(9, 300)
@@ -221,9 +217,7 @@ def test_a_damaged_piece_is_named_left_out_and_not_carried_along(
         found = saved.load(store, OURS)
         assert as_dict(found.keys, found.data).items() == sound
         assert [str(path) in problem for problem in found.problems] == [True]
-        monkeypatch.setattr(saved, "FEW_PIECES", 0)
-        monkeypatch.setattr(saved, "PIECES_SHARE", 0)
-        add(store, *words(10, 5))
+        add(store, *words(10, 5), few_pieces=0, pieces_share=0)
         assert saved.facts(store).pieces == 2, "one anew, and the damaged one, which stays for verify to name"
     assert not verify(path).ok
     report = salvage(path, tmp_path / "new.graph")

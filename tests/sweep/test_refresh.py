@@ -18,8 +18,8 @@ from graphsearch.errors import CapacityError, InvalidParameterError, StoreLocked
 from graphsearch.graph.view import view
 from graphsearch.position.board import key_of, unpack
 from graphsearch.record.node import NodeRecord, RecordBatch
-from graphsearch.store import merging
 from graphsearch.store.codec.bulk import take
+from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.rewrite import rewrite
 from graphsearch.store.upkeep.verify import verify
@@ -299,13 +299,10 @@ def test_stopped_before_it_writes_it_leaves_every_byte(stale: Path) -> None:
 
 
 @pytest.mark.parametrize("after", [0, 1, 4])
-def test_stopped_while_it_writes_it_leaves_a_whole_file_to_go_on_with(
-    stale: Path, after: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(merging, "STEP_BLOCKS", 3)
+def test_stopped_while_it_writes_it_leaves_a_whole_file_to_go_on_with(stale: Path, after: int) -> None:
     expected = refreshed_slowly(records_of(stale))
     with pytest.raises(Stop):
-        refresh(stale, EXACT, on_progress=stopping(WRITING, after))
+        refresh(stale, EXACT, on_progress=stopping(WRITING, after), sizes=Sizes(step_blocks=3))
     assert verify(stale).problems == []
     refresh(stale, EXACT)
     assert_close(records_of(stale), expected)

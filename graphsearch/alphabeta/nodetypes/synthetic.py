@@ -229,15 +229,23 @@ def synthetic(tree: Tree, *, candidates: int = 1, on_progress: OnProgress | None
 
 
 def search_uniform(
-    tree: Tree, *, pvs: bool = True, candidates: int = 1, on_progress: OnProgress | None = None
+    tree: Tree,
+    *,
+    pvs: bool = True,
+    candidates: int = 1,
+    on_progress: OnProgress | None = None,
+    most_nodes: int = MOST_NODES,
+    slice_nodes: int = SLICE,
 ) -> Searched:
     """Returns what a search of a tree visited.
 
     Args:
       candidates: how many moves of a Cut node, from the first on, Kannan's rules take for candidates.
+      most_nodes: the search may visit.
+      slice_nodes: visited between two calls of `on_progress`.
 
     Raises:
-      CapacityError: if the search grows beyond MOST_NODES.
+      CapacityError: if the search grows beyond `most_nodes`.
     """
     from . import uniform_tree_kernel as kernel
 
@@ -249,9 +257,9 @@ def search_uniform(
     kernel.begin(shape, np.uint64(tree.seed), frames, names, counters)
     kernel.go_on(shape, frames, names, counters, types, 0)  # loads it: only the search is timed
     started, guess = time.perf_counter(), tree.least_leaves
-    while not kernel.go_on(shape, frames, names, counters, types, counters[kernel.NODES] + SLICE):
+    while not kernel.go_on(shape, frames, names, counters, types, counters[kernel.NODES] + slice_nodes):
         nodes = int(counters[kernel.NODES])
-        if nodes > MOST_NODES:
+        if nodes > most_nodes:
             raise CapacityError(
                 f"{nodes:,} nodes were not enough for {tree.branching} moves at each of {tree.depth} plies,"
                 f" {tree.order_phrase}; take fewer moves or plies"

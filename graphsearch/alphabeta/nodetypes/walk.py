@@ -41,16 +41,20 @@ def walk(
     *,
     max_nodes: int = MAX_NODES,
     on_progress: OnProgress | None = None,
+    step_room: int = STEP_ROOM,
 ) -> Walked:
     """Returns all stored positions that legal moves over stored positions lead to.
 
     Stored is what has an entry, or a record that proves a result.
 
+    Args:
+      step_room: moves that are listed at once, 110 bytes each.
+
     Raises:
       UnknownPositionError: if the position itself is not stored.
       InvalidPositionError: if it is not legal.
     """
-    walking = _Walk(entries, proofs or NoProofs(), max_nodes)
+    walking = _Walk(entries, proofs or NoProofs(), max_nodes, step_room)
     level = walking.start(board)
     parts = []
     while len(level.at):
@@ -131,7 +135,7 @@ def _table(rules: Rules) -> Codes:
 
 
 class _Walk:
-    def __init__(self, entries: EntryIndex, proofs: Proofs, max_nodes: int) -> None:
+    def __init__(self, entries: EntryIndex, proofs: Proofs, max_nodes: int, step_room: int) -> None:
         self._entries = entries
         self._proofs = proofs
         self._filter = proofs.filter()
@@ -143,7 +147,7 @@ class _Walk:
         self._line = np.full(self._count, np.iinfo(np.int32).max, np.int32)
         self._kannan = np.full(self._count, 255, np.uint8)
         self._tables = _table(Rules.GARMS), _table(Rules.KANNAN)
-        self._steps = new_steps(STEP_ROOM)
+        self._steps = new_steps(step_room)
         self.found = 0
         self.complete = True
 

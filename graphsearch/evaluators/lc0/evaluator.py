@@ -43,6 +43,7 @@ class Lc0Evaluator(Evaluator):
         temperature: float = DEFAULT_TEMPERATURE,
         device: str = AUTO,
         threads: int = 0,
+        most_at_once: int = MOST_AT_ONCE,
     ) -> None:
         """Loads a network.
 
@@ -52,6 +53,7 @@ class Lc0Evaluator(Evaluator):
           temperature: PolicyTemperature; above 1 flattens the priors, below 1 sharpens them.
           device: `auto` takes a GPU that this onnxruntime supports, else the CPU; or `cpu`, `cuda`, ...
           threads: of the CPU, 0 for all cores.
+          most_at_once: positions in one run of a network that takes any number.
 
         Raises:
           EvaluatorError: if the file is missing, damaged or not supported, onnxruntime is not installed, or
@@ -60,6 +62,7 @@ class Lc0Evaluator(Evaluator):
         data = _file_bytes(Path(path).expanduser())
         label = str(path)
         self.policy_temperature = temperature
+        self._most_at_once = most_at_once
         self.session = _session(data, label, device, threads)
         self.notes = self.session.notes
         options: dict[str, str | float] = {"HistoryFill": HISTORY_FILL, "PolicyTemperature": temperature}
@@ -72,7 +75,7 @@ class Lc0Evaluator(Evaluator):
         Raises:
           EvaluatorError: if onnxruntime fails.
         """
-        step = self.session.batch or MOST_AT_ONCE
+        step = self.session.batch or self._most_at_once
         parts = [self._some(_slice(batch, begin, begin + step)) for begin in range(0, len(batch), step)]
         if len(parts) == 1:
             return parts[0]

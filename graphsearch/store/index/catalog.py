@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError
 from ..codec.compression import Dictionaries
+from ..sizes import SIZES, Sizes
 
 _U64 = (1 << 64) - 1
 KEPT_DICTIONARIES = 16  # of chunks, some 60 kB each
@@ -205,7 +206,8 @@ class Directory:
 class Catalog:
     """All runs, newest first, as of the last `load`."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path, sizes: Sizes = SIZES) -> None:
+        self.sizes = sizes
         self._connection = connection
         self._path = path
         self._dictionaries: OrderedDict[int, Dictionaries] = OrderedDict()

@@ -198,19 +198,31 @@ def check(store: Store, report: Report) -> int:
 # -------------------------------------------------------------- writing
 
 
-def append(store: Store, keys: Words, data: Words, evaluation: str) -> None:
+def append(
+    store: Store,
+    keys: Words,
+    data: Words,
+    evaluation: str,
+    *,
+    slack: int = SLACK,
+    few_pieces: int = FEW_PIECES,
+    pieces_share: int = PIECES_SHARE,
+) -> None:
     """Adds entries, which supersede earlier ones of their positions; rewrites all if half of them is waste.
 
     Args:
       keys, data: uint64[K] in any order.
       evaluation: the digest of what made their values.
+      slack: superseded entries that are never worth a rewrite.
+      few_pieces, pieces_share: more pieces than these and so many times what the entries need are too many.
     """
     if not len(keys):
         return
     proofs = is_proof(data)
     for of, chosen in ((PROOFS, proofs), (evaluation, ~proofs)):
         _insert(store.connection, *distinct(keys[chosen], data[chosen]), of)
-    if _is_due(store.connection, evaluation):
+    stored, known, pieces = _counts(store.connection, evaluation)
+    if stored > 2 * known + slack or pieces > few_pieces + pieces_share * (stored // MOST_ENTRIES):
         rewrite(store, evaluation)
 
 
@@ -231,8 +243,8 @@ def _parts(count: int) -> Iterator[slice]:
         yield slice(count * i // pieces, count * (i + 1) // pieces)
 
 
-def _is_due(connection: sqlite3.Connection, evaluation: str) -> bool:
-    """Returns whether more than half of the stored entries may be superseded, or the pieces are too many."""
+def _counts(connection: sqlite3.Connection, evaluation: str) -> tuple[int, int, int]:
+    """Returns how many entries are stored, how many may still count, and how many pieces they fill."""
     of = {
         row[0]: row[1:]
         for row in connection.execute(
@@ -241,8 +253,7 @@ def _is_due(connection: sqlite3.Connection, evaluation: str) -> bool:
     }
     stored, pieces = (sum(row[i] for row in of.values()) for i in (0, 1))
     own = sum(row[0] for name, row in of.items() if name in (PROOFS, evaluation))
-    known = min(own, _counted(connection))
-    return bool(stored > 2 * known + SLACK) or pieces > FEW_PIECES + PIECES_SHARE * (stored // MOST_ENTRIES)
+    return stored, min(own, _counted(connection)), pieces
 
 
 def _counted(connection: sqlite3.Connection) -> int:

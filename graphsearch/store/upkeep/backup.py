@@ -38,6 +38,7 @@ def backup(
     *,
     force: bool = False,
     progress: Progress | None = None,
+    step_pages: int = STEP_PAGES,
 ) -> BackupReport:
     """Copies a graph file as it is at this moment; others may read and write it meanwhile.
 
@@ -46,6 +47,7 @@ def backup(
     Args:
       force: replace a file that is there.
       progress: called with pages done and pages in all.
+      step_pages: copied between two calls.
 
     Raises:
       StoreLockedError: if a process is writing the file that is to be replaced.
@@ -60,11 +62,13 @@ def backup(
             # one snapshot from here on: without it, every commit of another process starts the copy again
             connection.execute("BEGIN")
             nodes = provenance.node_count(connection)
-        _copy(connection, source, part, progress)
+        _copy(connection, source, part, progress, step_pages)
     return BackupReport(str(target), nodes, target.stat().st_size)
 
 
-def _copy(connection: sqlite3.Connection, source: Path, part: Path, progress: Progress | None) -> None:
+def _copy(
+    connection: sqlite3.Connection, source: Path, part: Path, progress: Progress | None, step_pages: int
+) -> None:
     def step(status: int, remaining: int, total: int) -> None:
         if progress:
             progress(total - remaining, total)
@@ -72,7 +76,7 @@ def _copy(connection: sqlite3.Connection, source: Path, part: Path, progress: Pr
     with sql_errors(part, f"copy {source} to it"), closing(sqlite3.connect(part)) as copy:
         copy.execute("PRAGMA journal_mode = OFF")  # a copy that is cut short is thrown away
         copy.execute("PRAGMA synchronous = OFF")  # it is written out once, at the end
-        connection.backup(copy, pages=STEP_PAGES, progress=step)
+        connection.backup(copy, pages=step_pages, progress=step)
 
 
 @contextmanager

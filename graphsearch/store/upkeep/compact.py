@@ -9,11 +9,10 @@ from typing import Any
 from ...errors import CorruptRecordError
 from .. import merging
 from ..file import file_bytes, sql_errors
+from ..sizes import SIZES, Sizes
 from ..store import Store
 from ..transpositions import saved
 from .rewrite import Advance, Progress, merge_all
-
-VACUUM_PAGES = 1024  # given back in one transaction: 16 MiB, which some of the file's last pages fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +37,23 @@ class CompactReport:
         return asdict(self)
 
 
-def compact(path: str | os.PathLike[str], progress: Progress | None = None) -> CompactReport:
+def compact(
+    path: str | os.PathLike[str], progress: Progress | None = None, *, sizes: Sizes = SIZES
+) -> CompactReport:
     """Makes a graph file as small as its nodes allow, in bounded steps; it may be stopped at any of them.
 
     Damaged pieces of transposition entries stay as they are; all else is compacted before they are named.
 
     Args:
       progress: called with records done and records in all, then with pages given back and pages in all.
+      sizes: of the steps.
 
     Raises:
       StoreLockedError: if another process is writing the file.
       CorruptRecordError: naming records, or pieces of entries, that are damaged.
       StoreError: if it is damaged or cannot be written; it is whole all the same.
     """
-    with Store.open(path) as store:
+    with Store.open(path, sizes=sizes) as store:
         before, runs = file_bytes(store.path), len(store.catalog.segments)
         superseded = store.catalog.records - store.node_count
         merge_all(store, Advance(progress, store.catalog.records))
@@ -93,7 +95,7 @@ def shrink(store: Store, progress: Progress | None = None) -> None:
         total = left = int(connection.execute("PRAGMA freelist_count").fetchone()[0])
         while left:
             # a script, because it has to be stepped once a page, and `execute` steps once
-            connection.executescript(f"PRAGMA incremental_vacuum({VACUUM_PAGES})")
+            connection.executescript(f"PRAGMA incremental_vacuum({store.catalog.sizes.vacuum_pages})")
             before, left = left, int(connection.execute("PRAGMA freelist_count").fetchone()[0])
             if left == before:  # a file that was made without `auto_vacuum`
                 break

@@ -13,6 +13,7 @@ from ...errors import InvalidParameterError
 from ...record.node import RecordBatch
 from ..file import file_bytes
 from ..runs import keys_of
+from ..sizes import SIZES, Sizes
 from ..store import Store
 from .compact import shrink
 from .rewrite import Progress, rewrite
@@ -32,7 +33,13 @@ class PruneReport:
         return asdict(self)
 
 
-def prune(path: str | os.PathLike[str], min_visits: int, progress: Progress | None = None) -> PruneReport:
+def prune(
+    path: str | os.PathLike[str],
+    min_visits: int,
+    progress: Progress | None = None,
+    *,
+    sizes: Sizes = SIZES,
+) -> PruneReport:
     """Drops the records with fewer visits, except roots of searches, and compacts the file.
 
     The edges that lead to them keep their n and q. A search that comes by evaluates them again, and their
@@ -41,6 +48,7 @@ def prune(path: str | os.PathLike[str], min_visits: int, progress: Progress | No
     Args:
       min_visits: node N that a record must have to stay, at least 1 (which drops nothing).
       progress: called with records done and records in all, then with pages given back and pages in all.
+      sizes: of the steps.
 
     Raises:
       InvalidParameterError: if `min_visits` is below 1.
@@ -49,7 +57,7 @@ def prune(path: str | os.PathLike[str], min_visits: int, progress: Progress | No
     """
     if min_visits < 1:
         raise InvalidParameterError(f"min_visits is {min_visits}; it must be at least 1")
-    with Store.open(path) as store:
+    with Store.open(path, sizes=sizes) as store:
         nodes, size = store.node_count, file_bytes(store.path)
         roots = np.array([int(root.key, 16) for root in store.roots()], np.uint64)
 

@@ -92,12 +92,12 @@ def _step(store: Store, transform: Transform) -> int:
     """Moves the first records of the one input to the output; returns how many that were."""
     output, inputs = merging.parts_of_merge(store.catalog)
     cursor = RunCursor(store.catalog, inputs[0])
-    end = min(merging.STEP_BLOCKS, len(cursor.keys))
+    end = min(store.catalog.sizes.step_blocks, len(cursor.keys))
     batch = cursor.read(store.connection, 0, end)
     pivot = int(cursor.keys[end]) if end < len(cursor.keys) else None
     kept = _checked(store, batch, transform(batch)) if len(batch) else batch
     merging.drop(store.connection, cursor, end)
-    write_records(store.connection, output.id, kept, store.catalog.indexes)
+    write_records(store.connection, store.catalog, output.id, kept)
     merging.set_frontier(store.connection, output, inputs, pivot)
     provenance.add_nodes(store.connection, len(kept) - len(batch))
     return len(batch)

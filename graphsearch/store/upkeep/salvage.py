@@ -14,6 +14,7 @@ from ...errors import StoreError
 from ...record.node import RecordBatch
 from ...record.provenance import EvaluatorIdentity
 from ..file import check_is_file, real_path
+from ..sizes import SIZES, Sizes
 from ..store import Store
 from ..tables import provenance, unfinished
 from ..transpositions import runs
@@ -81,6 +82,7 @@ def salvage(
     identity: EvaluatorIdentity | None = None,
     force: bool = False,
     progress: Progress | None = None,
+    sizes: Sizes = SIZES,
 ) -> SalvageReport:
     """Writes a new file from what is right in a damaged one, which is only read.
 
@@ -91,6 +93,7 @@ def salvage(
       identity: the evaluator, for a file that cannot say it any more.
       force: replace a file that is there.
       progress: called with blocks read and blocks in all, then with records merged and records in all.
+      sizes: of the steps.
 
     Raises:
       StoreError: if the file says too little to begin with, or the new one cannot be written.
@@ -105,7 +108,7 @@ def salvage(
         sources = read_sources(damaged, source, identity)
         with (
             new_file(target, force=force) as part,
-            Store.open(part, create=True, identity=sources.identity, unbound=True) as store,
+            Store.open(part, create=True, identity=sources.identity, unbound=True, sizes=sizes) as store,
         ):
             for table in sources.lost:
                 report.lose(table)

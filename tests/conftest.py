@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -27,8 +28,17 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("GRAPHSEARCH_CACHE_DIR", cache)
     for name in ("FORCE_COLOR", "COLUMNS", "CLICOLOR_FORCE", "TTY_COMPATIBLE"):
         os.environ.pop(name, None)
-    if config.getoption("numprocesses", None) and not config.getoption("collectonly"):
+    if not config.getoption("numprocesses", None):
+        _start_processes_with_default_signals()
+    elif not config.getoption("collectonly"):
         compile_all()  # here are no tests: this process deals them out to the workers
+
+
+def _start_processes_with_default_signals() -> None:
+    """Keeps ignoring what `nohup` and a shell's `&` ignore, but lets no process of a test inherit that."""
+    for number in (signal.SIGINT, getattr(signal, "SIGHUP", signal.SIGINT)):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 @dataclass(frozen=True, slots=True)

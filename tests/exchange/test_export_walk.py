@@ -242,6 +242,7 @@ def two_sizes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return small, large
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMATS if FULL else ("polyglot", "pgn"))
 def test_memory_does_not_grow_with_the_book(form: str, two_sizes: tuple[Path, Path], tmp_path: Path) -> None:
     args = [sys.executable, "-c", GROWTH, form, *two_sizes, tmp_path / "out"]

@@ -322,6 +322,7 @@ def test_keys_and_fens_are_those_of_python_chess_along_the_games_of_the_samples(
     assert positions or name == "utf8-bom.pgn"
 
 
+@pytest.mark.slow
 def test_keys_are_polyglots_in_every_position_of_the_large_sample(path: Path) -> None:
     [report] = import_pgn(path, [GivenFile(str(shared_data(f"data/{LARGE}")))])
     assert (report.taken, report.problems) == (8000, [])

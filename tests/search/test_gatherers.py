@@ -101,13 +101,16 @@ def test_a_batch_of_one_is_plain_puct(name: str, gather: str) -> None:
 @pytest.mark.parametrize("gather", GATHERERS)
 @pytest.mark.parametrize("name", POSITIONS)
 @pytest.mark.parametrize("batch", [2, 32, 1024])
-def test_invariants_hold_and_no_position_is_evaluated_twice(name: str, gather: str, batch: int) -> None:
+@pytest.mark.parametrize("visits", [300, pytest.param(1000, marks=pytest.mark.slow)])
+def test_invariants_hold_and_no_position_is_evaluated_twice(
+    name: str, gather: str, batch: int, visits: int
+) -> None:
     board, evaluator = chess.Board(POSITIONS[name]), KeyedEvaluator()
     with Graph.open(None, evaluator=evaluator) as graph:
         params = SearchParams(minibatch_size=batch, gather=gather)
-        result = analyze(graph, board, Limits(visits=1000), params)
+        result = analyze(graph, board, Limits(visits=visits), params)
         check_invariants(graph, board)
-        assert result.visits == 1000 or result.stop_reason == "proven"
+        assert result.visits == visits or result.stop_reason == "proven"
         assert graph.arena.counters[arena_kernel.AHEAD] == 0
     assert len(evaluator.keys) == len(set(evaluator.keys)) == result.evaluations
 
@@ -421,16 +424,16 @@ def test_an_evaluator_that_fails_leaves_nothing_in_flight(
     params = SearchParams(minibatch_size=32, gather=gather, overlap=overlap)
     with Graph.open(tmp_path / "a.graph", evaluator=evaluator) as graph:
         with pytest.raises(type(error)):
-            analyze(graph, board, Limits(visits=900), params)
+            analyze(graph, board, Limits(visits=500), params)
         check_invariants(graph, board)
         assert graph.pager.under_way == ()
         visits = graph.read(board).visits  # type: ignore[union-attr]
-        assert 0 < visits < 900
-        assert analyze(graph, board, Limits(visits=900 - visits), params).visits == 900
+        assert 0 < visits < 500
+        assert analyze(graph, board, Limits(visits=500 - visits), params).visits == 500
         check_invariants(graph, board)
     with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
         check_invariants(graph, board)
-        assert graph.read(board).visits == 900  # type: ignore[union-attr]
+        assert graph.read(board).visits == 500  # type: ignore[union-attr]
 
 
 def test_a_wave_does_not_take_what_the_one_before_has_in_flight() -> None:

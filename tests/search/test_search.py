@@ -46,13 +46,14 @@ ONE = SearchParams(minibatch_size=1)
 
 @pytest.mark.parametrize("name", POSITIONS)
 @pytest.mark.parametrize("ratio", [1.0, 2.5, float("inf")])
-def test_batch_of_one_is_sequential_puct_to_the_last_number(name: str, ratio: float) -> None:
+@pytest.mark.parametrize("visits", [300, pytest.param(700, marks=pytest.mark.slow)])
+def test_batch_of_one_is_sequential_puct_to_the_last_number(name: str, ratio: float, visits: int) -> None:
     board = chess.Board(POSITIONS[name])
     params = SearchParams(minibatch_size=1, catch_up_ratio=ratio)
     reference = ReferenceSearch(HashEvaluator(), params)
-    reference.run(board, 700)
+    reference.run(board, visits)
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
-        result = analyze(graph, board, Limits(visits=700), params)
+        result = analyze(graph, board, Limits(visits=visits), params)
         found = check_invariants(graph, board)
     assert result.catch_ups == reference.catch_ups
     assert {key for key, node in reference.nodes.items()} == set(found)
@@ -72,13 +73,14 @@ def test_batch_of_one_is_sequential_puct_to_the_last_number(name: str, ratio: fl
 
 @pytest.mark.parametrize("name", POSITIONS)
 @pytest.mark.parametrize("batch", [2, 16, 256])
-def test_invariants_hold_after_waves_of_every_size(name: str, batch: int) -> None:
+@pytest.mark.parametrize("visits", [600, pytest.param(1500, marks=pytest.mark.slow)])
+def test_invariants_hold_after_waves_of_every_size(name: str, batch: int, visits: int) -> None:
     board = chess.Board(POSITIONS[name])
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
-        result = analyze(graph, board, Limits(visits=1500), SearchParams(minibatch_size=batch))
+        result = analyze(graph, board, Limits(visits=visits), SearchParams(minibatch_size=batch))
         check_invariants(graph, board)
         assert result.visits == result.node.visits
-        assert result.visits == 1500 or result.stop_reason == "proven"
+        assert result.visits == visits or result.stop_reason == "proven"
         assert graph.arena.counters[arena_kernel.AHEAD] == 0
 
 
@@ -309,12 +311,13 @@ def test_a_third_occurrence_by_the_game_before_is_a_draw_that_is_not_kept(tmp_pa
     assert reread.visits == kept.visits
 
 
-def test_saving_in_the_middle_keeps_the_session_of_a_game(tmp_path: Path) -> None:
+@pytest.mark.parametrize("visits", [100, pytest.param(300, marks=pytest.mark.slow)])
+def test_saving_in_the_middle_keeps_the_session_of_a_game(tmp_path: Path, visits: int) -> None:
     board = chess.Board()
     for san in GAME.split():
         board.push_san(san)
     with Graph.open(None, evaluator=HashEvaluator()) as graph:
-        analyze(graph, board, Limits(visits=300), ONE)
+        analyze(graph, board, Limits(visits=visits), ONE)
         whole = numbers_below(graph, board)
     with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
         seen = []
@@ -322,9 +325,9 @@ def test_saving_in_the_middle_keeps_the_session_of_a_game(tmp_path: Path) -> Non
         def save(_: object) -> None:
             seen.append(graph.flush())
 
-        analyze(graph, board, Limits(visits=300), ONE, on_progress=save, interval=0.0)
+        analyze(graph, board, Limits(visits=visits), ONE, on_progress=save, interval=0.0)
         parts = numbers_below(graph, board)
-    assert len(seen) > 100
+    assert len(seen) > visits // 3
     assert parts == whole
 
 

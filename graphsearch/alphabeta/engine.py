@@ -16,7 +16,8 @@ from ..position.board import POSITION_WORDS, decode_move, history_keys, pack
 from ..position.scores import FAR, MATE
 from ..position.tables import load_tables
 from ..record.transposition import EntryTable
-from ..record.transposition_kernel import BUCKET, MOST_DEPTH, PV, new_entries
+from ..record.transposition_kernel import BUCKET, PV, new_entries
+from ..record.transposition_layout import MOST_DEPTH
 from . import frames_kernel as layout
 from .iteration_kernel import search_slice
 from .lines import continued

@@ -16,9 +16,9 @@ from ..evaluators.builtin.terms_kernel import INFO_WORDS
 from ..jit.compiler import inner
 from ..jit.pointers import U, ptr
 from ..position.board_kernel import PW
-from ..record.transposition_kernel import MOST_DEPTH
+from ..record.transposition_layout import MOST_DEPTH
 
-PLIES = int(MOST_DEPTH) + 2  # a frame for the root, for every ply below, and for the one made ahead
+PLIES = MOST_DEPTH + 2  # a frame for the root, for every ply below, and for the one made ahead
 MOVE_ROOM = 256
 QUIET_PLIES = 16  # of quiescence; what stands there counts as it is
 QUIET_FRAMES = QUIET_PLIES + 2

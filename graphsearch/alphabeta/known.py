@@ -9,7 +9,8 @@ import chess
 
 from ..position.board import CLOCK_DRAW, FREE_CLOCK, history_keys
 from ..position.scores import LEAST_MATE, MATE
-from ..record.transposition import PROOF, Entry, EntryTable
+from ..record.transposition import Entry, EntryTable
+from ..record.transposition_layout import PROOF
 from ..store.transpositions.runs import Outcome
 from .frames_kernel import QUIET_PLIES
 from .limits import DepthLimits

@@ -19,7 +19,7 @@ from typing import Any
 from numba import int64, uint8
 
 from ..jit.compiler import inner
-from ..jit.pointers import ZERO, prefetch
+from ..jit.pointers import prefetch
 from ..position.board import CLOCK_DRAW
 from ..position.scores import MATE
 from ..record.bounds_kernel import MOST_MATE, is_decisive, is_settled, node_code
@@ -31,8 +31,9 @@ from ..record.transposition_kernel import (
     LOWER,
     PROOF,
     UPPER,
-    _bucket_of,
     bound_in,
+    bucket_of,
+    check_in,
     depth_in,
     packed_entry,
     place_for,
@@ -118,7 +119,7 @@ def graph_proof(A: Any, rec: Any, s: Any) -> Any:
 @inner
 def prefetch_entry(E: Any, key: Any) -> None:
     """Asks the processor for the bucket of a key."""
-    at = _bucket_of(E, key)
+    at = bucket_of(E, key)
     prefetch(E.keys, at)
     prefetch(E.data, at)
 
@@ -178,7 +179,7 @@ def write_entry(E: Any, key: Any, check: Any, frame: Any, ply: Any, clock: Any) 
     place = place_for(E, key, check)
     if E.keys[place] == key:
         old = E.data[place]
-        if (old ^ data) >> 48 == ZERO and not gives_way(old, is_stored(E, place), value, depth, bound):
+        if check_in(old) == check_in(data) and not gives_way(old, is_stored(E, place), value, depth, bound):
             return
         if old == data:
             E.ages[place] = uint8((E.ages[place] & ~uint8(AGE)) | uint8(E.counters[GENERATION]))

@@ -37,6 +37,7 @@ CONSTANTS = (  # plain modules whose constants kernels compile in
     "position/scores.py",
     "position/tables.py",
     "record/node_layout.py",
+    "record/transposition_layout.py",
     "search/layout.py",
     "search/params.py",
 )

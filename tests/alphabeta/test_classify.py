@@ -30,7 +30,8 @@ from graphsearch.errors import StoreError, UnknownPositionError
 from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
 from graphsearch.position.board import key_of, legal_moves, pack
 from graphsearch.position.scores import MATE
-from graphsearch.record.transposition import PROOF, TYPES, Entry, EntryTable, encoded
+from graphsearch.record.transposition import TYPES, Entry, EntryTable, encoded
+from graphsearch.record.transposition_layout import PROOF
 from graphsearch.store.store import Store
 from graphsearch.store.transpositions import saved as store_entries
 

@@ -34,7 +34,8 @@ from graphsearch.record.bounds import (
     share_of,
 )
 from graphsearch.record.node import NodeRecord
-from graphsearch.record.transposition import PROOF, Entry, EntryTable
+from graphsearch.record.transposition import Entry, EntryTable
+from graphsearch.record.transposition_layout import PROOF
 from graphsearch.sweep.refresh import refresh
 
 from ..conftest import SHARED, shared_data

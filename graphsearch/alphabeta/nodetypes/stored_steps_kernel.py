@@ -11,7 +11,7 @@ from ...jit.compiler import inner, kernel
 from ...jit.pointers import U, adv, popc, ptr
 from ...position.board_kernel import PW, check_hash, generate_moves, in_check, make_move, position_key
 from ...position.legality_kernel import ROOM
-from ...record.transposition_kernel import CHECK_SHIFT
+from ...record.transposition_kernel import is_of
 from ...store.index.locate_kernel import filter_pointers, may_be_stored
 
 BEST, CAPTURE, CHECK = 1, 2, 4  # marks of a move
@@ -45,7 +45,7 @@ def _entry_at(keys: Any, data: Any, firsts: Any, bits: Any, key: Any, check: Any
     """Returns the place of a position's entry, -1 if there is none."""
     part = int64(key >> U(64 - bits))
     for i in range(firsts[part], firsts[part + 1]):
-        if keys[i] == key and (data[i] >> CHECK_SHIFT) == (check & U(0xFFFF)):
+        if keys[i] == key and is_of(data[i], check):
             return int64(i)
     return int64(-1)
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from ...errors import UnknownPositionError
 from ...position.board import POSITION_WORDS, fen_of, key_of, pack
 from ...position.scores import LEAST_MATE
+from ...record import transposition_layout as layout
 from ...record.transposition import TYPES, check_of
-from ...record.transposition_kernel import EXACT, LOWER, UPPER, VALUE_BIAS
 from ...store.codec.bulk import board_tables
 from .rules import KINDS, Rules, Way, expected
 from .stored import ALL_CODE, CUT_CODE, NO_DISTANCE, PV_CODE, Codes, Nodes, NoProofs, Proofs, Walked, Words
@@ -28,6 +28,9 @@ from .stored_steps_kernel import BEST, CAPTURE, CHECK, EntryIndex, list_steps, n
 MAX_NODES = 5_000_000
 STEP_ROOM = 1 << 17  # moves that are listed at once: 14 MB
 UNSEEN = np.int16(-1)
+TYPE_OF_BOUND = np.array(
+    [layout.NO_TYPE, layout.ALL, layout.CUT, layout.PV], np.uint8
+)  # none, UPPER, LOWER, EXACT
 _LINE_SHIFT = 16  # what decides between lines: type << 16 | distance
 
 Numbers = NDArray[np.int64]
@@ -93,17 +96,17 @@ class _Known:
     @classmethod
     def of_entries(cls, data: Words) -> _Known:
         """Returns what entries say."""
-        value = (data & np.uint64(0x3FFFF)).astype(np.int64) - VALUE_BIAS
-        bound = _bits(data, 41, 3)
-        wins = (value >= LEAST_MATE) & ((bound == EXACT) | (bound == LOWER))
-        loses = (value <= -LEAST_MATE) & ((bound == EXACT) | (bound == UPPER))
+        value = layout.values(data)
+        bound = layout.field(data, layout.BOUND_AT, layout.BOUND_MASK)
+        wins = (value >= LEAST_MATE) & ((bound == layout.EXACT) | (bound == layout.LOWER))
+        loses = (value <= -LEAST_MATE) & ((bound == layout.EXACT) | (bound == layout.UPPER))
         return cls(
-            np.where(bound > 0, 4 - bound, 0).astype(np.uint8),  # exact 3, lower 2, upper 1
-            _bits(data, 43, 3),
+            TYPE_OF_BOUND[bound],
+            layout.field(data, layout.TYPE_AT, layout.TYPE_MASK).astype(np.uint8),
             wins | loses,
-            _bits(data, 34, 127),
-            _bits(data, 45, 7),
-            (data >> np.uint64(18) & np.uint64(0xFFFF)).astype(np.int64),
+            layout.field(data, layout.DEPTH_AT, layout.DEPTH_MASK).astype(np.uint8),
+            layout.field(data, layout.CUT_AT, layout.CUT_MASK).astype(np.uint8),
+            layout.field(data, layout.MOVE_AT, layout.MOVE_MASK),
         )
 
     @classmethod
@@ -116,11 +119,6 @@ class _Known:
     def plus(self, more: _Known) -> _Known:
         """Returns both."""
         return _Known(*(np.concatenate([getattr(self, f.name), getattr(more, f.name)]) for f in fields(self)))
-
-
-def _bits(data: Words, shift: int, mask: int) -> Codes:
-    found: Codes = (data >> np.uint64(shift) & np.uint64(mask)).astype(np.uint8)
-    return found
 
 
 def _table(rules: Rules) -> Codes:
@@ -167,8 +165,8 @@ class _Walk:
     def _entry_of(self, board: chess.Board) -> int:
         keys, key = self._entries.keys, np.uint64(key_of(board))
         low, high = np.searchsorted(keys, key, "left"), np.searchsorted(keys, key, "right")
-        checks = self._entries.data[low:high] >> np.uint64(48)
-        fitting = np.flatnonzero(checks == np.uint64(check_of(board) & 0xFFFF))
+        checks = layout.checks(self._entries.data[low:high])
+        fitting = np.flatnonzero(checks == np.uint64(check_of(board) & layout.CHECK_MASK))
         return int(low + fitting[0]) if len(fitting) else -1
 
     def step(self, level: _Level) -> tuple[Nodes, _Level]:

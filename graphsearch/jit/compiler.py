@@ -36,10 +36,14 @@ CONSTANTS = (  # plain modules whose constants kernels compile in
     "position/board.py",
     "position/scores.py",
     "position/tables.py",
+    "position/values.py",
+    "record/bounds.py",
+    "record/node.py",
     "record/node_layout.py",
     "record/transposition_layout.py",
     "search/layout.py",
     "search/params.py",
+    "store/codec/layout.py",
 )
 
 

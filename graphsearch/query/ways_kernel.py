@@ -14,7 +14,7 @@ from ..graph.heap_kernel import rank_codes
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import adv, ptr
 from ..position.board_kernel import PW, generate_moves, make_move
-from ..store.codec.layout_kernel import pointers
+from ..store.codec.batch_kernel import pointers
 from ..sweep.sweep_kernel import PLACE_WORDS, known, place_of, scratch_of, table_of
 
 MOST_WAYS = (1 << 32) - 1

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from math import log
 
 from .codec.bulk import sort_keys
-from .codec.records import BLOCK
+from .codec.layout import BLOCK
 from .index.catalog import Catalog, Segment, signed
 from .runs import CHUNK_BLOCKS, RunCursor, choose_pivot, merge, write_records
 

@@ -15,7 +15,7 @@ from ..position.board import FREE_CLOCK, KEY_WORD, clock_term
 from ..record.node import RecordBatch
 from . import order
 from .codec.bulk import BlockFault, bloom_of, decode_chunk, encode_chunk, sort_keys, take
-from .codec.records import BLOCK
+from .codec.layout import BLOCK
 from .fetching import fetch, insert
 from .index.catalog import Catalog, Chunk, ChunkIndex, Indexes, Segment, signed
 

@@ -24,8 +24,8 @@ from ..graph.arena import default_budget
 from ..graph.summary import top_rows
 from ..position.tables import load_tables
 from ..record.node import RecordBatch
+from ..store.codec.batch_kernel import Columns
 from ..store.codec.bulk import owned
-from ..store.codec.layout_kernel import Columns
 from ..store.store import Store
 from ..store.upkeep.compact import tidy
 from ..store.upkeep.rewrite import rewrite

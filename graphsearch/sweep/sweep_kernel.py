@@ -37,7 +37,7 @@ from ..record.bounds_kernel import (
     tightened,
     turned,
 )
-from ..store.codec.layout_kernel import pointers
+from ..store.codec.batch_kernel import pointers
 
 PLACE_WORDS = 2
 SHARE = U(1023)

@@ -8,8 +8,9 @@ from numba import int64, uint8
 
 from ...jit.compiler import kernel
 from ...jit.pointers import ONE, U, mulhi, ptr
+from ...position.board_kernel import PW
 from ..index.locate_kernel import sort_key
-from .layout_kernel import PW, pointers
+from .batch_kernel import pointers
 
 
 @kernel

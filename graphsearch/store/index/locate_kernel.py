@@ -14,8 +14,7 @@ from numba import int64
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, ZERO, U, adv, mulhi, popc, ptr
 from ...position.board import FREE_CLOCK
-from ...position.board_kernel import position_key
-from ..codec.layout_kernel import PW
+from ...position.board_kernel import PW, position_key
 
 HASHES = 5  # bits of a key in a bloom filter
 

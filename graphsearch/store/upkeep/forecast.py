@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ...errors import StoreError
 from ...record.node import RecordBatch
 from ...record.provenance import RunInfo
-from ..codec.records import BLOCK
+from ..codec.layout import BLOCK
 from ..file import sql_errors
 from ..index.catalog import KEPT_DICTIONARIES, Chunk
 from ..runs import CHUNK_BLOCKS, decode_blocks, fetch_blocks

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ...errors import CorruptRecordError, StoreError
 from ...record.node import RecordBatch
 from .. import order
-from ..codec.records import BLOCK
+from ..codec.layout import BLOCK
 from ..file import open_reader, real_path
 from ..index.bloom import may_hold_each
 from ..index.catalog import Catalog, Chunk, Segment

@@ -1,4 +1,4 @@
-"""The order of records in a run, and which of several versions is the newest; numpy only.
+"""The order of records in a segment, and which of several versions is the newest; numpy only.
 
 `schema/segment.md` is the reference of the sort key.
 """
@@ -50,7 +50,7 @@ def sort_keys(words: U64s) -> U64s:
 
 
 def newest_in_order(words: U64s, keys: U64s, rank: NDArray[np.int64] | None = None) -> Order:
-    """Returns the indices of the records in the order of a run, one per position: that of least rank.
+    """Returns the indices of the records in the order of a segment, one per position: that of least rank.
 
     Args:
       words: `[R, >= 9]` packed positions.

@@ -2,7 +2,7 @@
 
 A reader has a connection of its own. It looks at the file in one read transaction per batch, so that
 merging cannot take a block from under it, and ends it after the batch, so that it never holds the
-write-ahead log back. What it knows of runs and chunks is read from that same state of the file.
+write-ahead log back. What it knows of segments and chunks is read from that same state of the file.
 """
 
 from __future__ import annotations
@@ -92,14 +92,14 @@ class Reader:
         """Returns which packed positions have a record, `[K]`, and the newest records of those, in order.
 
         A record in a damaged block counts as not found, and so do those of a chunk whose index is damaged
-        unless an older run has an earlier version; `problems` tells.
+        unless an older segment has an earlier version; `problems` tells.
 
         Args:
           words: `[K, 10]`, at most 100,000 positions.
           strict: raise at damage instead.
 
         Raises:
-          CorruptRecordError: naming file, run and block, if `strict`.
+          CorruptRecordError: naming file, segment and block, if `strict`.
           StoreError: if the file as a whole cannot be read.
         """
         if len(words) > MAX_ASKED:
@@ -139,7 +139,7 @@ class Reader:
                 self._connection.execute("ROLLBACK")
 
     def _refresh(self, on_damage: OnDamage) -> None:
-        """Reads the lists of runs and chunks if anything was committed since they were read."""
+        """Reads the lists of segments and chunks if anything was committed since they were read."""
         self._connection.execute("SELECT 1 FROM segment LIMIT 1").fetchone()  # from here on one state
         version = int(self._connection.execute("PRAGMA data_version").fetchone()[0])
         if version == self._version:
@@ -199,7 +199,7 @@ class _Search:
         self._count = len(self._words) // POSITION_WORDS
         self._have = np.zeros(self._count, bool)
         self._lost = np.zeros(self._count, bool)
-        self._runs = np.zeros(self._count, np.int64)  # where to look next
+        self._segments = np.zeros(self._count, np.int64)  # where to look next
         self._answers: list[_Answer] = []
         self.damage: list[tuple[int, str]] = []
 
@@ -209,7 +209,7 @@ class _Search:
         while len(left):
             asked, blocks, done = self._candidates(left)
             crew.work(self._fetched(asked, blocks), self._solve, self._note)
-            wanted = ~(self._have | self._lost) & (self._runs < len(self._index.filter.runs) - 1)
+            wanted = ~(self._have | self._lost) & (self._segments < len(self._index.filter.segments) - 1)
             left = left[wanted[left] | (np.arange(len(left)) >= done)]
         places = np.concatenate([*(answer.hits for answer in self._answers), np.zeros(0, np.int64)])
         records = RecordBatch.concat([answer.records for answer in self._answers])
@@ -222,7 +222,7 @@ class _Search:
         while True:
             asked, blocks = np.empty(room, np.int64), np.empty(room, np.int64)
             listed, done = find_blocks(
-                board_tables(), index.filter, index.blocks, self._words, left, self._runs, asked, blocks
+                board_tables(), index.filter, index.blocks, self._words, left, self._segments, asked, blocks
             )
             if done:
                 return asked[:listed], blocks[:listed], int(done)

@@ -16,7 +16,7 @@ from graphsearch.store.index import bloom, locate_kernel
 from graphsearch.store.index.catalog import Catalog
 from graphsearch.store.index.lookup import _candidates
 from graphsearch.store.order import identities, sort_keys
-from graphsearch.store.runs import keys_of
+from graphsearch.store.segments import keys_of
 from graphsearch.store.store import Store
 from tests.store.records import filled, random_board, random_records
 
@@ -85,7 +85,7 @@ def test_no_file_stores_nothing() -> None:
 def test_a_filter_knows_every_record_and_says_what_single_reads_say(
     tmp_path: Path, runs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphsearch.store.runs.CHUNK_BLOCKS", 2)
+    monkeypatch.setattr("graphsearch.store.segments.CHUNK_BLOCKS", 2)
     records = random_records(5, 600)
     path = filled(tmp_path / "a.graph", records[:400], runs=runs)
     words = np.array([record.words for record in records], np.uint64)
@@ -96,7 +96,7 @@ def test_a_filter_knows_every_record_and_says_what_single_reads_say(
         assert found == by_the_catalog(store.catalog, words)
         assert sum(found[400:]) < 40
         assert all(array.flags.writeable and array.flags.c_contiguous for array in arrays)
-        assert (len(arrays.runs) - 1, len(arrays.places)) == (runs, len(arrays.firsts) + 1)
+        assert (len(arrays.segments) - 1, len(arrays.places)) == (runs, len(arrays.firsts) + 1)
 
 
 @pytest.mark.parametrize("bits_per_key", [3, 8, 12, 40])

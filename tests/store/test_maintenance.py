@@ -13,7 +13,7 @@ import pytest
 from graphsearch.errors import InvalidParameterError, StoreError, StoreLockedError
 from graphsearch.store import merging
 from graphsearch.store.file import file_bytes
-from graphsearch.store.runs import keys_of
+from graphsearch.store.segments import keys_of
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.backup import backup
 from graphsearch.store.upkeep.compact import compact

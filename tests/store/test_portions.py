@@ -19,10 +19,10 @@ RECORDS = random_records(17, 700)
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Portions of few blocks, chunks of few, merges in many steps."""
-    from graphsearch.store import runs
+    from graphsearch.store import segments
 
     monkeypatch.setattr(scanning, "SCAN_BLOCKS", 2)
-    monkeypatch.setattr(runs, "CHUNK_BLOCKS", 3)
+    monkeypatch.setattr(segments, "CHUNK_BLOCKS", 3)
     monkeypatch.setattr(merging, "STEP_BLOCKS", 2)
     monkeypatch.setattr(merging, "FAN_OUT", 3)
 

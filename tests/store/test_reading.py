@@ -32,7 +32,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many chunks, and merges in many steps."""
-    monkeypatch.setattr("graphsearch.store.runs.CHUNK_BLOCKS", 2)
+    monkeypatch.setattr("graphsearch.store.segments.CHUNK_BLOCKS", 2)
     monkeypatch.setattr("graphsearch.store.reading.PIECE_BLOCKS", 5)
     monkeypatch.setattr(merging, "STEP_BLOCKS", 2)
     monkeypatch.setattr(merging, "FAN_OUT", 3)

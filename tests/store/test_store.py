@@ -233,7 +233,7 @@ def test_writing_during_a_scan_is_refused_by_the_scan(path: Path) -> None:
 def test_a_batch_of_many_chunks_is_scanned_in_bounded_batches(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphsearch.store.runs.CHUNK_BLOCKS", 2)
+    monkeypatch.setattr("graphsearch.store.segments.CHUNK_BLOCKS", 2)
     monkeypatch.setattr("graphsearch.store.scanning.SCAN_BLOCKS", 3)
     filled(path, RECORDS, runs=2)
     with Store.open(path) as store:

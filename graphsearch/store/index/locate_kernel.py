@@ -1,4 +1,4 @@
-"""Where in the file a position may be: the order of runs and the bloom filters, as kernels ask them.
+"""Where in the file a position may be: the order of segments and the bloom filters, as kernels ask them.
 
 `schema/segment.md` is the reference; `store/order.py` and `store/bloom.py` say the same with numpy, and tests
 hold both to each other.
@@ -20,26 +20,26 @@ HASHES = 5  # bits of a key in a bloom filter
 
 
 class FilterArrays(NamedTuple):
-    """The index of runs in flat arrays, immutable once made; contiguous and writable, as kernels want them.
+    """The index of segments in flat arrays, immutable once made, contiguous and writable.
 
     Attributes:
-      firsts: `[chunks]` uint64, sort key of the first record of each chunk, run by run, newest run first.
-      runs: `[runs + 1]` int64, index in these lists of each run's first chunk.
+      firsts: `[chunks]` uint64, sort key of the first record of each chunk, segment by segment, newest first.
+      segments: `[segments + 1]` int64, index in these lists of each segment's first chunk.
       places: `[chunks + 1]` int64, byte offset in `bits` of each chunk's bloom filter.
       bits: uint8, the bloom filters; at least one byte even if there are none.
     """
 
     firsts: Any
-    runs: Any
+    segments: Any
     places: Any
     bits: Any
 
 
 class FilterPointers(NamedTuple):
-    """Pointers to `FilterArrays`, and the number of runs."""
+    """Pointers to `FilterArrays`, and the number of segments."""
 
     firsts: Any
-    runs: Any
+    segments: Any
     places: Any
     bits: Any
     count: Any
@@ -56,7 +56,7 @@ def no_filter() -> FilterArrays:
 def filter_pointers(F: Any) -> Any:
     """Returns pointers to the arrays of a filter, which the caller keeps alive."""
     return FilterPointers(
-        ptr(F.firsts, 0), ptr(F.runs, 0), ptr(F.places, 0), ptr(F.bits, 0), int64(len(F.runs) - 1)
+        ptr(F.firsts, 0), ptr(F.segments, 0), ptr(F.places, 0), ptr(F.bits, 0), int64(len(F.segments) - 1)
     )
 
 
@@ -145,7 +145,7 @@ def _in_bloom(F: Any, c: Any, key: Any) -> Any:
 
 @inner
 def may_be_stored(F: Any, s: Any, key: Any) -> Any:
-    """Returns False only if no run holds a position.
+    """Returns False only if no segment holds a position.
 
     Args:
       F: `filter_pointers` of a filter.
@@ -155,9 +155,9 @@ def may_be_stored(F: Any, s: Any, key: Any) -> Any:
     if F.count == 0:
         return False
     order = sort_key(s)
-    for run in range(F.count):
-        end = F.runs[run + 1]
-        c = _first(F.firsts, F.runs[run], end, order)
+    for segment in range(F.count):
+        end = F.segments[segment + 1]
+        c = _first(F.firsts, F.segments[segment], end, order)
         while c < end and F.firsts[c] <= order:
             if _in_bloom(F, c, key):
                 return True
@@ -178,8 +178,8 @@ class BlockArrays(NamedTuple):
 
 
 @kernel
-def find_blocks(T: Any, F: Any, B: Any, words: Any, left: Any, runs: Any, asked: Any, blocks: Any) -> Any:
-    """Lists the blocks of the newest run that may hold each position; returns (listed, positions done).
+def find_blocks(T: Any, F: Any, B: Any, words: Any, left: Any, segments: Any, asked: Any, blocks: Any) -> Any:
+    """Lists the blocks of the newest segment that may hold each position; returns (listed, positions done).
 
     It stops early when there is no room for all blocks of a position.
 
@@ -188,7 +188,7 @@ def find_blocks(T: Any, F: Any, B: Any, words: Any, left: Any, runs: Any, asked:
       F: `FilterArrays`. B: `BlockArrays`.
       words: `[10 K]` uint64, positions.
       left: int64, which of them to look for.
-      runs: `[K]` int64, the first run to look into; moved on behind the run that was found.
+      segments: `[K]` int64, the first segment to look into; moved on behind the segment that was found.
       asked, blocks: int64, filled with positions and indices in `B.keys`.
     """
     Fp = filter_pointers(F)
@@ -199,11 +199,11 @@ def find_blocks(T: Any, F: Any, B: Any, words: Any, left: Any, runs: Any, asked:
         s = ptr(words, PW * q)
         order = sort_key(s)
         key = position_key(tables, s)
-        run = runs[q]
+        segment = segments[q]
         begin = listed
-        while run < Fp.count and listed == begin:
-            end = Fp.runs[run + 1]
-            c = _first(Fp.firsts, Fp.runs[run], end, order)
+        while segment < Fp.count and listed == begin:
+            end = Fp.segments[segment + 1]
+            c = _first(Fp.firsts, Fp.segments[segment], end, order)
             while c < end and (Fp.firsts[c] <= order):
                 if _in_bloom(Fp, c, key):
                     b = _first(keys, starts[c], starts[c + 1], order)
@@ -215,8 +215,8 @@ def find_blocks(T: Any, F: Any, B: Any, words: Any, left: Any, runs: Any, asked:
                         listed += 1
                         b += 1
                 c += 1
-            run += 1
-        runs[q] = run
+            segment += 1
+        segments[q] = segment
     return listed, int64(len(left))
 
 

@@ -125,7 +125,7 @@ def _save_blocks(
     report: SalvageReport,
     progress: Progress | None,
 ) -> None:
-    """Appends all sound records, oldest run first, so that the newest version of each counts."""
+    """Appends all sound records, oldest segment first, so that the newest version of each counts."""
     chunks, lost_tables = damaged_chunks(damaged)
     for table in lost_tables:
         report.lose(table)
@@ -153,7 +153,7 @@ def _sound_records(damaged: sqlite3.Connection, chunk: DamagedChunk, report: Sal
 
 
 def _count_nodes(store: Store) -> None:
-    """Writes the number of records, all of which lie in one run now."""
+    """Writes the number of records, all of which lie in one segment now."""
     with store.rearranging():
         provenance.add_nodes(store.connection, store.catalog.records - store.node_count)
 

@@ -1,4 +1,4 @@
-"""Checking a whole graph file: every block of every run, and what is said about them."""
+"""Checking a whole graph file: every block of every segment, and what is said about them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..codec.layout import BLOCK
 from ..file import open_reader, real_path
 from ..index.bloom import may_hold_each
 from ..index.catalog import Catalog, Chunk, Segment
-from ..runs import decode_blocks, fetch_blocks, keys_of
+from ..segments import decode_blocks, fetch_blocks, keys_of
 from ..store import Store
 from ..transpositions import runs
 from ..transpositions import saved as entries
@@ -35,8 +35,8 @@ class VerifyReport:
 
     Attributes:
       records: live records that could be read.
-      stored: records in all runs, superseded versions included.
-      blocks, runs: how many were read.
+      stored: records in all segments, superseded versions included.
+      blocks, runs: how many blocks and segments were read.
       entries: transposition entries that could be read, superseded versions included.
       problems: one line each, naming run, block and record; at most 1000 are listed.
       found: number of problems, listed or not.

@@ -1,4 +1,4 @@
-"""Sorted runs: writing chunks, reading blocks, and walking several runs in step."""
+"""Sorted segments: writing chunks, reading blocks, and walking several segments in step."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def write_records(
     indexes: Indexes | None = None,
     dictionary: bytes = b"",
 ) -> None:
-    """Appends records, sorted and distinct, to a run as new chunks; within a transaction.
+    """Appends records, sorted and distinct, to a segment as new chunks; within a transaction.
 
     Args:
-      segment: the run.
+      segment: the segment.
       batch: the records.
       indexes: those of the new chunks are added here, if given, so that they need not be read back.
       dictionary: dictionaries to write with, as stored; the chunks share one pair, trained if none is given.
@@ -102,8 +102,8 @@ class _Span:
     last: int
 
 
-class RunCursor:
-    """The blocks of one run that are still to be read, in order."""
+class SegmentCursor:
+    """The blocks of one segment that are still to be read, in order."""
 
     def __init__(self, catalog: Catalog, segment: Segment) -> None:
         self.segment = segment
@@ -121,7 +121,7 @@ class RunCursor:
         return int(np.searchsorted(self.keys, np.uint64(pivot), "left"))
 
     def spans(self, first: int, last: int) -> list[_Span]:
-        """Returns blocks `first` to `last` of the run by chunk."""
+        """Returns blocks `first` to `last` of the segment by chunk."""
         found = []
         for chunk, start, end in zip(self._chunks, self._starts, self._starts[1:], strict=False):
             a, b = max(first, int(start)), min(last, int(end))
@@ -147,7 +147,7 @@ def decode_blocks(
     """Returns the records of blocks from `first` on of a chunk.
 
     Raises:
-      CorruptRecordError: naming run and block, unless `on_corrupt` takes it; the block is then left out.
+      CorruptRecordError: naming segment and block, unless `on_corrupt` takes it; the block is then left out.
     """
     numbered = list(enumerate(blocks, first))
     while True:
@@ -162,7 +162,7 @@ def decode_blocks(
         numbered = [pair for pair in numbered if pair[0] != number]
 
 
-def choose_pivot(cursors: Sequence[RunCursor], blocks: int, low: int | None) -> int | None:
+def choose_pivot(cursors: Sequence[SegmentCursor], blocks: int, low: int | None) -> int | None:
     """Returns a sort key above `low` with about `blocks` blocks between them; None if there are no more.
 
     Blocks that begin at or below `low` do not count; if they did, a window could end where it began.
@@ -177,7 +177,7 @@ def merge(batches: Sequence[RecordBatch], low: int | None, pivot: int | None) ->
     """Returns the newest version of each record with low <= sort key < pivot, in order.
 
     Args:
-      batches: newest first, each in the order of a run.
+      batches: newest first, each in the order of a segment.
     """
     parts, keys = [], []
     for batch in batches:

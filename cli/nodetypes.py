@@ -185,9 +185,9 @@ def _check_plot(path: Path) -> None:
 
 # ------------------------------------------------------------------ uniform trees
 def _search(branching: int, depth: int, order: str, seed: int, candidates: int) -> Synthetic:
-    from graphsearch.alphabeta.nodetypes.synthetic import Tree, synthetic
+    from graphsearch.alphabeta.nodetypes.synthetic import SyntheticTree, synthetic
 
-    tree = Tree(branching, depth, _order(order), seed)
+    tree = SyntheticTree(branching, depth, _order(order), seed)
     with compiling("uniform tree"), progress_bar("Searching") as advance:
 
         def show(nodes: int, guess: float) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from graphsearch.record.provenance import RootInfo
     from graphsearch.store.info import StoreInfo
-    from graphsearch.store.tables.games import Imported, Source
+    from graphsearch.store.tables.games import GameSource, Imported
     from graphsearch.store.transpositions.runs import EntryRun
     from graphsearch.store.upkeep.verify import VerifyReport
 
@@ -122,7 +122,7 @@ def _imported(found: Imported) -> dict[str, str]:
     return lines
 
 
-def _imports_table(sources: list[Source]) -> Table:
+def _imports_table(sources: list[GameSource]) -> Table:
     table = _table(
         _title("Imports", len(sources)), "Kind", "Started (UTC)", "Taken", "Skipped", "State", "File"
     )

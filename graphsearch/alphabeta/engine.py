@@ -54,7 +54,7 @@ COUNTED = {
 }
 
 
-class Engine:
+class AlphaBeta:
     """Searches positions to a fixed depth with one table of entries. Not for several threads at once."""
 
     def __init__(self, table: EntryTable, arena: Arena | None = None) -> None:

@@ -40,7 +40,7 @@ class TablePointers(NamedTuple):
     mask: Any
 
 
-class Known(NamedTuple):
+class Probe(NamedTuple):
     """What the table says of a position: proof and disproof number (-1: nothing), plies, clock, move."""
 
     pn: Any
@@ -95,7 +95,7 @@ def is_disproof_for(data: Any, plies: Any, clock: Any) -> Any:
 
 @inner
 def probe(P: Any, key: Any, check: Any, plies: Any, clock: Any) -> Any:
-    """Returns what is Known of a question; of proofs the shortest."""
+    """Returns the Probe of a question; of proofs the shortest."""
     at = first_of(P, key)
     pn, dn, length, bound, move = int64(-1), int64(-1), int64(0), int64(0), int64(0)
     for i in range(at, at + SLOTS):
@@ -117,7 +117,7 @@ def probe(P: Any, key: Any, check: Any, plies: Any, clock: Any) -> Any:
             continue
         pn, dn, length, bound = p, d, plies_of(data), clock_bound(data)
         move = int64((data >> MOVE_AT) & U(0xFFFF))
-    return Known(pn, dn, length, bound, move)
+    return Probe(pn, dn, length, bound, move)
 
 
 @inner

@@ -28,7 +28,7 @@ from .file import open_reader, sql_errors
 from .index import filters
 from .index.catalog import Chunk, ChunkIndex, Indexes, chunk_name, read_index, read_segments
 from .index.locate_kernel import FilterArrays, find_blocks, match
-from .threads import Crew
+from .threads import ReadingThreads
 
 MAX_ASKED = 100_000  # positions of one batch
 PIECE_BLOCKS = 512  # blocks that are decoded at once: some 3 MB of records
@@ -53,7 +53,7 @@ class Reader:
         self.closed = False
         self._version: int | None = None
         self._index = filters.no_index()
-        self._crew = Crew(threads)
+        self._threads = ReadingThreads(threads)
         self.problems: list[str] = []
         self._connection = open_reader(path)
 
@@ -61,7 +61,7 @@ class Reader:
         """Closes its connection. A second call does nothing."""
         if not self.closed:
             self.closed = True
-            self._crew.close()
+            self._threads.close()
             self._connection.close()
 
     def __enter__(self) -> Reader:
@@ -107,7 +107,7 @@ class Reader:
         on_damage = _raise if strict else self._note
         with self._state(on_damage):
             search = _Search(self._connection, self._index, words)
-            found = search.find(self._crew)
+            found = search.find(self._threads)
             for block, what in search.damage:
                 on_damage(self._fault(block, what))
             return found
@@ -173,7 +173,7 @@ class _Piece:
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _Solved:
     """What a piece holds.
 
     Attributes:
@@ -200,15 +200,15 @@ class _Search:
         self._have = np.zeros(self._count, bool)
         self._lost = np.zeros(self._count, bool)
         self._segments = np.zeros(self._count, np.int64)  # where to look next
-        self._answers: list[_Answer] = []
+        self._answers: list[_Solved] = []
         self.damage: list[tuple[int, str]] = []
 
-    def find(self, crew: Crew) -> tuple[NDArray[np.bool_], RecordBatch]:
+    def find(self, threads: ReadingThreads) -> tuple[NDArray[np.bool_], RecordBatch]:
         """Returns which positions have a record, and these."""
         left: Places = np.arange(self._count)
         while len(left):
             asked, blocks, done = self._candidates(left)
-            crew.work(self._fetched(asked, blocks), self._solve, self._note)
+            threads.work(self._fetched(asked, blocks), self._solve, self._note)
             wanted = ~(self._have | self._lost) & (self._segments < len(self._index.filter.segments) - 1)
             left = left[wanted[left] | (np.arange(len(left)) >= done)]
         places = np.concatenate([*(answer.hits for answer in self._answers), np.zeros(0, np.int64)])
@@ -243,7 +243,7 @@ class _Search:
             yield _Piece(asked[first:end], place, wanted, *fetch(self._connection, rows))
             first = end
 
-    def _solve(self, unpacker: Unpacker, piece: _Piece) -> _Answer:
+    def _solve(self, unpacker: Unpacker, piece: _Piece) -> _Solved:
         """Returns what the blocks of a piece hold of the positions; on any thread."""
         owners, which = np.unique(self._index.owners(piece.blocks), return_inverse=True)
         dictionaries = [self._index.dictionaries[owner] for owner in owners.tolist()]
@@ -264,9 +264,9 @@ class _Search:
         match(self._words, piece.asked, stored, firsts[piece.place], lasts[piece.place], places)
         hit = places >= 0
         misses = piece.asked[sizes[piece.place] == 0]
-        return _Answer(take(batch, places[hit]), piece.asked[hit], misses, damage)
+        return _Solved(take(batch, places[hit]), piece.asked[hit], misses, damage)
 
-    def _note(self, answer: _Answer) -> None:
+    def _note(self, answer: _Solved) -> None:
         self._answers.append(answer)
         self._have[answer.hits] = True
         self._lost[answer.misses] = True

@@ -17,7 +17,7 @@ from graphsearch.store.info import info
 from graphsearch.store.store import Store
 from graphsearch.store.transpositions import runs, saved
 from graphsearch.store.transpositions.pieces import HEADER, MOST_ENTRIES, decode, encode
-from graphsearch.store.transpositions.runs import ALPHABETA, MATE, Outcome
+from graphsearch.store.transpositions.runs import ALPHABETA, MATE, RunOutcome
 from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
@@ -254,8 +254,8 @@ def test_files_of_older_formats_have_no_entries(tmp_path: Path) -> None:
 
 def test_runs_and_iterations_are_plain_rows(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
-    one = Outcome(depth=1, alpha=-9, beta=9, value=5, bound="exact", best_move="e2e4", pv="e2e4", nodes=30)
-    two = Outcome(depth=2, alpha=-9, beta=9, value=4, bound="exact", nodes=70, hits=3, seconds=0.5)
+    one = RunOutcome(depth=1, alpha=-9, beta=9, value=5, bound="exact", best_move="e2e4", pv="e2e4", nodes=30)
+    two = RunOutcome(depth=2, alpha=-9, beta=9, value=4, bound="exact", nodes=70, hits=3, seconds=0.5)
     with new_file(path) as store:
         with store.transaction():
             run = runs.begin(store, ALPHABETA, "a fen", "0" * 16, {"depth": 2}, OURS)
@@ -277,7 +277,7 @@ def test_runs_and_iterations_are_plain_rows(tmp_path: Path) -> None:
     assert verify(path).problems == []
 
 
-STEP = Outcome(depth=3, alpha=-9, beta=9, value=5, bound="exact", best_move="e2e4", pv="e2e4", nodes=30)
+STEP = RunOutcome(depth=3, alpha=-9, beta=9, value=5, bound="exact", best_move="e2e4", pv="e2e4", nodes=30)
 FEN, KEY = "8/8/8/8/8/8/8/8 w - - 4 9", "0" * 16
 
 

@@ -1,8 +1,8 @@
 """Passing every record of a file through a function, by a merge of all segments into one.
 
 Two passes, unless there is one segment already. The first is an ordinary merge. The second reads that segment
-in steps of whole blocks: so no block stays behind that holds records from below the frontier, which would come
-back to life if the function had dropped them.
+in steps of whole blocks: so no block stays behind that holds records from below the frontier, which would
+come back to life if the function had dropped them.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ from ..position.tables import load_tables
 from ..record.transposition import EntryTable
 from ..record.transposition_kernel import BUCKET, PV, new_entries
 from ..record.transposition_layout import MOST_DEPTH
-from . import frames_kernel as layout
+from . import layout
+from .frames_kernel import new_search_arrays
 from .iteration_kernel import search_slice
 from .lines import continued
 from .results import Counts, DepthResult
@@ -68,7 +69,7 @@ class AlphaBeta:
         self.arena = arena
         self._tables = load_tables()
         self._weights = load_weights()
-        self._arrays = layout.new_search_arrays(CACHE_PLACES)
+        self._arrays = new_search_arrays(CACHE_PLACES)
         self._no_graph = _empty_arena()
 
     def search(

@@ -31,6 +31,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 PACKAGE = Path(__file__).parents[1]
 CONSTANTS = (  # plain modules whose constants kernels compile in
+    "alphabeta/layout.py",
     "evaluators/builtin/layout.py",
     "evaluators/kinds.py",
     "position/board.py",

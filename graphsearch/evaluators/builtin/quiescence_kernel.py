@@ -104,7 +104,7 @@ def expand_captures(T: Any, frame: Any, moves: Any, best: Any) -> Any:
 
 
 @inner
-def open_frame(T: Any, W: Any, frame: Any, moves: Any, area: Any, ply: Any, full: Any) -> Any:
+def open_frame(T: Any, weights: Any, frame: Any, moves: Any, area: Any, ply: Any, full: Any) -> Any:
     """Sets a frame's best score to what it is before any move, and lists the moves to try."""
     frame[NEXT] = ZERO
     frame[COUNT] = ZERO
@@ -113,7 +113,7 @@ def open_frame(T: Any, W: Any, frame: Any, moves: Any, area: Any, ply: Any, full
     elif ply < MAX_PLY and (full or in_check(T, frame)):
         expand_all(T, frame, moves, ply)
     else:
-        best = scaled(frame, static_kept(T, W, frame, area, adv(area, AREA_WORDS)))
+        best = scaled(frame, static_kept(T, weights, frame, area, adv(area, AREA_WORDS)))
         put(frame, BEST, best)
         if ply < MAX_PLY and best < get(frame, BETA):
             expand_captures(T, frame, moves, best)
@@ -135,7 +135,9 @@ def close_frame(frame: Any, child: Any, keeps_leaf: Any) -> Any:
 
 
 @inner
-def search_quiescence(T: Any, W: Any, stack: Any, alpha: Any, beta: Any, depth: Any, keeps_leaf: Any) -> Any:
+def search_quiescence(
+    T: Any, weights: Any, stack: Any, alpha: Any, beta: Any, depth: Any, keeps_leaf: Any
+) -> Any:
     """Returns `quiescence`; if `keeps_leaf`, the position that the score comes from is left at `LEAF`."""
     moves = as_u16(adv(stack, (MAX_PLY + 1) * FRAME_WORDS))
     area = adv(stack, (MAX_PLY + 1) * FRAME_WORDS + MOVES_WORDS)
@@ -151,7 +153,7 @@ def search_quiescence(T: Any, W: Any, stack: Any, alpha: Any, beta: Any, depth: 
             nodes += 1
             if keeps_leaf:
                 copy_words(frame, adv(frame, LEAF), PW)
-            open_frame(T, W, frame, moves, area, ply, ply < depth)
+            open_frame(T, weights, frame, moves, area, ply, ply < depth)
             fresh = False
         if frame[NEXT] < frame[COUNT]:
             word = take_best(frame)
@@ -172,21 +174,21 @@ def search_quiescence(T: Any, W: Any, stack: Any, alpha: Any, beta: Any, depth: 
 
 
 @inner
-def quiescence(T: Any, W: Any, stack: Any, alpha: Any, beta: Any, depth: Any) -> Any:
+def quiescence(T: Any, weights: Any, stack: Any, alpha: Any, beta: Any, depth: Any) -> Any:
     """Returns the score of the position in the first frame, seen by the side to move there.
 
     Tries every move on the first `depth` plies and in check, else captures and promotions that the exchange
     does not lose. `stack` has `SEARCH_WORDS` words; `stack[NODES]` becomes the number of positions entered.
     """
-    return search_quiescence(T, W, stack, alpha, beta, depth, False)
+    return search_quiescence(T, weights, stack, alpha, beta, depth, False)
 
 
 @kernel
-def quiescent_score(T: Any, W: Any, words: Any, alpha: Any, beta: Any, stack: Any) -> Any:
+def quiescent_score(T: Any, weights: Any, words: Any, alpha: Any, beta: Any, stack: Any) -> Any:
     """Returns the quiescence score of `words` (uint64[10]) in a window; `stack` is uint64[SEARCH_WORDS]."""
     for i in range(PW):
         stack[i] = words[i]
-    return quiescence(ptr(T, 0), ptr(W, 0), ptr(stack, 0), int64(alpha), int64(beta), int64(0))
+    return quiescence(ptr(T, 0), ptr(weights, 0), ptr(stack, 0), int64(alpha), int64(beta), int64(0))
 
 
 @kernel

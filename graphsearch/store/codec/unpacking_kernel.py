@@ -90,26 +90,26 @@ def crc32(data: Any, at: Any, end: Any, table: Any) -> Any:
 
 
 @inner
-def _expand(W: Any, data: Any, at: Any, end: Any, dictionary: Any, out: Any, to: Any, limit: Any) -> Any:
+def _expand(shop: Any, data: Any, at: Any, end: Any, dictionary: Any, out: Any, to: Any, limit: Any) -> Any:
     """Expands the frame `data[at:end]` to `out[to:limit]`; returns the end of its content, or -1."""
     size = CUT + end - at
     if size > FRAME_ROOM:
         return int64(-1)
     for k in range(end - at):
-        W.frame[CUT + k] = data[at + k]
-    if call(W.frame_size, (W.frame, size)) != size:  # cut short, or something stands behind it
+        shop.frame[CUT + k] = data[at + k]
+    if call(shop.frame_size, (shop.frame, size)) != size:  # cut short, or something stands behind it
         return int64(-1)
-    found = call(W.decompress, (W.context, adv(out, to), limit - to, W.frame, size, dictionary))
+    found = call(shop.decompress, (shop.context, adv(out, to), limit - to, shop.frame, size, dictionary))
     return to + found if found >= 0 else int64(-1)
 
 
 @inner
-def _unpack(data: Any, at: Any, end: Any, slot: Any, W: Any, out: Any, to: Any) -> Any:
+def _unpack(data: Any, at: Any, end: Any, slot: Any, shop: Any, out: Any, to: Any) -> Any:
     """Unpacks one block to `out` from `to` on; returns the end, or `to` if it is refused."""
-    if W.decompress == 0 or slot < -1 or end - at < HEADER + LENGTH + CHECKSUM:
+    if shop.decompress == 0 or slot < -1 or end - at < HEADER + LENGTH + CHECKSUM:
         return to
     end -= CHECKSUM
-    if crc32(data, at, end, W.crc) != word(data, end) & LOW32:
+    if crc32(data, at, end, shop.crc) != word(data, end) & LOW32:
         return to
     header = header_at(data, at)
     codes = codes_in(header)
@@ -123,12 +123,12 @@ def _unpack(data: Any, at: Any, end: Any, slot: Any, W: Any, out: Any, to: Any) 
         out[to + k] = data[at + k]
     for k in range(first - low):
         out[to + HEADER + k] = data[low + k]
-    dictionary = adv(W.dictionaries, 2 + 2 * slot)
+    dictionary = adv(shop.dictionaries, 2 + 2 * slot)
     middle = begin + codes
-    if codes and _expand(W, data, first, second, dictionary[0], out, begin, middle) != middle:
+    if codes and _expand(shop, data, first, second, dictionary[0], out, begin, middle) != middle:
         return to
     limit = middle + RECORD_BYTES * records_in(header) + EDGE_BYTES * edges_in(header)
-    reached = _expand(W, data, second, end, dictionary[1], out, middle, limit)
+    reached = _expand(shop, data, second, end, dictionary[1], out, middle, limit)
     return reached if reached >= 0 else to
 
 
@@ -144,7 +144,7 @@ def unpack(workshop: Any, data: Any, ends: Any, slots: Any, out: Any, sizes: Any
       out: uint8 with the room that `room` says.
       sizes: `[blocks]` int64, filled with the length of each in `out`: 0 for a block that is refused.
     """
-    W = Workshop(
+    shop = Workshop(
         workshop.decompress,
         workshop.frame_size,
         workshop.context,
@@ -156,7 +156,7 @@ def unpack(workshop: Any, data: Any, ends: Any, slots: Any, out: Any, sizes: Any
     at = int64(0)
     to = int64(0)
     for b in range(len(ends)):
-        reached = _unpack(source, at, ends[b], slots[b], W, target, to)
+        reached = _unpack(source, at, ends[b], slots[b], shop, target, to)
         sizes[b] = reached - to
         to = reached
         at = ends[b]

@@ -20,7 +20,7 @@ from numba import int64, uint8
 
 from ..jit.compiler import inner
 from ..jit.pointers import prefetch
-from ..position.board import CLOCK_DRAW
+from ..position.board import CLOCK_DRAW, FREE_CLOCK
 from ..position.scores import MATE
 from ..record.bounds_kernel import MOST_MATE, is_decisive, is_settled, node_code
 from ..record.node_kernel import draw_word
@@ -44,7 +44,6 @@ from ..record.transposition_kernel import (
 from . import layout
 from .leaves_kernel import below_root, from_node
 
-FREE_CLOCK = 75  # clocks up to it share one key
 NO_BOUND = 0
 
 

@@ -45,6 +45,7 @@ CONSTANTS = (  # plain modules whose constants kernels compile in
     "search/layout.py",
     "search/params.py",
     "store/codec/layout.py",
+    "store/index/layout.py",
 )
 
 

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..position.board import FREE_CLOCK
+from .index.layout import COUNT_BITS, MATERIAL_BITS, PAWN_BITS, PIECE_BITS, SORT_BLACK, SORT_MIX, SORT_WHITE
 
 IDENTITY_WORDS = 9  # 6 kinds, 2 colours, meta without a clock of up to 75
-_A, _B, _C = (np.uint64(x) for x in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93))
+_WHITE, _BLACK, _MIX = (np.uint64(x) for x in (SORT_WHITE, SORT_BLACK, SORT_MIX))
 
 U64s = NDArray[np.uint64]
 Order = NDArray[np.int64]
@@ -27,24 +28,26 @@ def identities(words: U64s) -> U64s:
 
 def _mixed(a: U64s, b: U64s, bits: int) -> U64s:
     """Returns the top bits of a hash of two words."""
-    x = a * _A + b * _B
+    x = a * _WHITE + b * _BLACK
     x ^= x >> np.uint64(32)
-    return (x * _C) >> np.uint64(64 - bits)
+    return (x * _MIX) >> np.uint64(64 - bits)
 
 
 def sort_keys(words: U64s) -> U64s:
     """Returns the structure key of packed positions, `[R]`: records near each other in it look alike.
 
-    From the top bit: pawns 16 | material 8 | knights 8 | bishops 8 | rooks 8 | queens 7 | kings 8 | turn 1.
+    `index/layout.py` has the formula.
     """
     white, black = words[:, 6], words[:, 7]
     material = np.zeros(len(words), np.uint64)
     for kind in range(5):
         for side in (white, black):
-            material = material << np.uint64(4) | np.bitwise_count(words[:, kind] & side).astype(np.uint64)
-    key = _mixed(words[:, 0] & white, words[:, 0] & black, 16)
-    key = key << np.uint64(8) | _mixed(material, np.zeros_like(material), 8)
-    for kind, bits in ((1, 8), (2, 8), (3, 8), (4, 7), (5, 8)):
+            material = material << np.uint64(COUNT_BITS) | np.bitwise_count(words[:, kind] & side).astype(
+                np.uint64
+            )
+    key = _mixed(words[:, 0] & white, words[:, 0] & black, PAWN_BITS)
+    key = key << np.uint64(MATERIAL_BITS) | _mixed(material, np.zeros_like(material), MATERIAL_BITS)
+    for kind, bits in enumerate(PIECE_BITS, 1):
         key = key << np.uint64(bits) | _mixed(words[:, kind] & white, words[:, kind] & black, bits)
     return key << np.uint64(1) | words[:, 8] & np.uint64(1)
 

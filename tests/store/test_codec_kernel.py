@@ -20,7 +20,8 @@ from graphsearch.store.codec import bulk, compression, layout
 from graphsearch.store.codec import records as codec
 from graphsearch.store.codec.bulk import BlockFault, decode_chunk, encode_chunk
 from graphsearch.store.codec.compression import Dictionaries
-from graphsearch.store.index.bloom import HASHES, empty_bloom, may_hold
+from graphsearch.store.index.bloom import empty_bloom, may_hold
+from graphsearch.store.index.layout import HASHES
 
 from .records import batch_of, node_records, random_records
 

@@ -59,10 +59,6 @@ def test_positions_are_the_same_by_the_rules_of_identity() -> None:
     assert (out.astype(bool) == expected).all()
 
 
-def test_the_bits_of_a_filter_are_those_of_the_file() -> None:
-    assert locate_kernel.HASHES == bloom.HASHES
-
-
 def may_be_stored(arrays: locate_kernel.FilterArrays, words: Words) -> list[bool]:
     found = np.zeros(len(words), bool)
     locate_kernel.may_be_stored_each(board_tables(), arrays, words.reshape(-1), found)

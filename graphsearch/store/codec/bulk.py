@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from ...errors import CorruptRecordError
 from ...position.board import POSITION_WORDS
 from ...record.node import RecordBatch
-from ..index.bloom import HASHES, empty_bloom
+from ..index.bloom import empty_bloom
+from ..index.layout import HASHES
 from .compression import Dictionaries, sampled
 from .layout import BAD_FIELD, BAD_POSITION, BLOCK, CHECKSUM, LENGTH, RECORDS_MASK, START, room_for
 

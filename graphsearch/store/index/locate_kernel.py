@@ -1,7 +1,7 @@
 """Where in the file a position may be: the order of segments and the bloom filters, as kernels ask them.
 
-`schema/segment.md` is the reference; `store/order.py` and `store/bloom.py` say the same with numpy, and tests
-hold both to each other.
+`layout.py` has the formulas; `store/order.py` and `bloom.py` say the same with numpy, and tests hold them to
+each other.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, ZERO, U, adv, mulhi, popc, ptr
 from ...position.board import FREE_CLOCK
 from ...position.board_kernel import PW, position_key
+from . import layout
 
-HASHES = 5  # bits of a key in a bloom filter
+WHITE, BLACK, MIX = U(layout.SORT_WHITE), U(layout.SORT_BLACK), U(layout.SORT_MIX)
+COUNT_BITS = U(layout.COUNT_BITS)
+PIECE_BITS = layout.PIECE_BITS
 
 
 class FilterArrays(NamedTuple):
@@ -64,13 +67,19 @@ def filter_pointers(F: Any) -> Any:
 def _hashed(x: Any, bits: Any) -> Any:
     """Returns the top bits of a hash."""
     x ^= x >> U(32)
-    return (x * U(0xD6E8FEB86659FD93)) >> U(64 - bits)
+    return (x * MIX) >> U(64 - bits)
 
 
 @inner
 def _pair(s: Any, kind: Any) -> Any:
     """Returns the men of a kind, White's and Black's, folded into a word."""
-    return (s[kind] & s[6]) * U(0x9E3779B97F4A7C15) + (s[kind] & s[7]) * U(0xC2B2AE3D27D4EB4F)
+    return (s[kind] & s[6]) * WHITE + (s[kind] & s[7]) * BLACK
+
+
+@inner
+def _with_kind(key: Any, s: Any, kind: Any, bits: Any) -> Any:
+    """Returns a sort key with the hash of the men of a kind behind it."""
+    return (key << U(bits)) | _hashed(_pair(s, kind), bits)
 
 
 @inner
@@ -78,15 +87,15 @@ def sort_key(s: Any) -> Any:
     """Returns the sort key of a position, as `store/order.sort_keys`."""
     material = ZERO
     for kind in range(5):
-        material = (material << U(4)) | U(popc(s[kind] & s[6]))
-        material = (material << U(4)) | U(popc(s[kind] & s[7]))
-    key = _hashed(_pair(s, int64(0)), int64(16))
-    key = (key << U(8)) | _hashed(material * U(0x9E3779B97F4A7C15), int64(8))
-    key = (key << U(8)) | _hashed(_pair(s, int64(1)), int64(8))
-    key = (key << U(8)) | _hashed(_pair(s, int64(2)), int64(8))
-    key = (key << U(8)) | _hashed(_pair(s, int64(3)), int64(8))
-    key = (key << U(7)) | _hashed(_pair(s, int64(4)), int64(7))
-    key = (key << U(8)) | _hashed(_pair(s, int64(5)), int64(8))
+        material = (material << COUNT_BITS) | U(popc(s[kind] & s[6]))
+        material = (material << COUNT_BITS) | U(popc(s[kind] & s[7]))
+    key = _hashed(_pair(s, int64(0)), int64(layout.PAWN_BITS))
+    key = (key << U(layout.MATERIAL_BITS)) | _hashed(material * WHITE, int64(layout.MATERIAL_BITS))
+    key = _with_kind(key, s, int64(1), int64(PIECE_BITS[0]))
+    key = _with_kind(key, s, int64(2), int64(PIECE_BITS[1]))
+    key = _with_kind(key, s, int64(3), int64(PIECE_BITS[2]))
+    key = _with_kind(key, s, int64(4), int64(PIECE_BITS[3]))
+    key = _with_kind(key, s, int64(5), int64(PIECE_BITS[4]))
     return (key << ONE) | (s[8] & ONE)
 
 
@@ -127,15 +136,21 @@ def _first(keys: Any, low: Any, high: Any, key: Any) -> Any:
 
 
 @inner
+def bloom_walk(key: Any) -> Any:
+    """Returns where the bits of a key in a bloom filter begin, and the step to the next, as words."""
+    x = key * U(layout.BLOOM_MULTIPLIER)
+    return x, (x >> U(32)) | (x << U(32)) | ONE
+
+
+@inner
 def _in_bloom(F: Any, c: Any, key: Any) -> Any:
     """Returns whether the bloom filter of chunk `c` may hold a key; a lost filter (no bits) holds none."""
     place = F.places[c]
     bits = U(F.places[c + 1] - place) << U(3)
     if bits == ZERO:
         return False
-    x = key * U(0x9E3779B97F4A7C15)
-    step = (x >> U(32)) | (x << U(32)) | ONE
-    for _ in range(HASHES):
+    x, step = bloom_walk(key)
+    for _ in range(layout.HASHES):
         at = int64(mulhi(x, bits))
         if not (int64(F.bits[place + (at >> 3)]) >> (at & 7)) & 1:
             return False

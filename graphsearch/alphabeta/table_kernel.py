@@ -19,11 +19,11 @@ from typing import Any
 from numba import int64, uint8
 
 from ..jit.compiler import inner
-from ..jit.pointers import ZERO, prefetch
+from ..jit.pointers import prefetch
 from ..position.board import CLOCK_DRAW
 from ..position.scores import MATE
 from ..record.bounds_kernel import MOST_MATE, is_decisive, is_settled, node_code
-from ..record.node_kernel import draw_word
+from ..record.node_kernel import flags_of, lower_in
 from ..record.transposition_kernel import (
     AGE,
     EXACT,
@@ -33,6 +33,7 @@ from ..record.transposition_kernel import (
     UPPER,
     _bucket_of,
     bound_in,
+    check_bits_in,
     depth_in,
     packed_entry,
     place_for,
@@ -103,14 +104,14 @@ def graph_proof(A: Any, rec: Any, s: Any) -> Any:
     """
     if not is_settled(A, rec, s):
         return int64(NO_BOUND), int64(0)
-    if not is_decisive(draw_word(A, rec) >> 10):
+    if not is_decisive(flags_of(A, rec)):
         return EXACT, int64(0)
     code = node_code(A, rec, int64(0))
     if code > MOST_MATE:
         return int64(NO_BOUND), int64(0)
     if code == 1:
         return EXACT, int64(-MATE)
-    if (draw_word(A, rec) >> 12) & 3 == 2:
+    if lower_in(flags_of(A, rec)) == 1:
         return LOWER, MATE - (code - 1)
     return UPPER, code - 1 - MATE
 
@@ -178,7 +179,9 @@ def write_entry(E: Any, key: Any, check: Any, frame: Any, ply: Any, clock: Any) 
     place = place_for(E, key, check)
     if E.keys[place] == key:
         old = E.data[place]
-        if (old ^ data) >> 48 == ZERO and not gives_way(old, is_stored(E, place), value, depth, bound):
+        if check_bits_in(old) == check_bits_in(data) and not gives_way(
+            old, is_stored(E, place), value, depth, bound
+        ):
             return
         if old == data:
             E.ages[place] = uint8((E.ages[place] & ~uint8(AGE)) | uint8(E.counters[GENERATION]))

@@ -36,9 +36,12 @@ CONSTANTS = (  # plain modules whose constants kernels compile in
     "position/board.py",
     "position/scores.py",
     "position/tables.py",
+    "position/words.py",
     "record/node_layout.py",
+    "record/transposition_layout.py",
     "search/layout.py",
     "search/params.py",
+    "search/puct.py",
 )
 
 

@@ -11,13 +11,13 @@ from ..jit.pointers import LOW32, ZERO, U
 from ..position.board import CLOCK_DRAW
 from ..position.scores import MATE
 from ..record.transposition_kernel import (
-    CHECK_SHIFT,
     EXACT,
     LOWER,
     NO_TYPE,
     PROOF,
     UPPER,
     bound_in,
+    check_bits_in,
     depth_in,
     entry_pointers,
     find_entry,
@@ -150,7 +150,7 @@ def take_entries(A: Any, E: Any) -> Any:
         if length == 0 or length >= ANY_LENGTH:
             continue
         key = Q.keys[i] if attacks else Q.keys[i] ^ DEFENDER
-        check = data >> CHECK_SHIFT
+        check = check_bits_in(data)
         held = max(CLOCK_DRAW - length, int64(0))
         store(P, key, check, int64(0), int64(INFINITE), length, held, move_in(data), int64(1))
         if bound == EXACT and depth_in(data) == PROOF and length > 2:

@@ -1,6 +1,6 @@
 """Transposition entries as values, and the table that holds them in memory.
 
-The kernels' layout is `record/transposition_kernel.py`; what the file keeps is `schema/entries.md`.
+The layout of an entry is `transposition_layout.py`; what the file keeps is `schema/entries.md`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from ..position.board import decode_move, encode_move, key_of, pack
 from ..position.scores import LEAST_MATE, MATE
 from . import transposition_kernel as kernel
+from . import transposition_layout as layout
 
-PROOF = int(kernel.PROOF)
+PROOF = layout.PROOF
 ENTRY_BYTES = 17  # of one place in memory
 LEAST_PLACES = 1 << 10
 BOUNDS = ("", "upper", "lower", "exact")
@@ -68,14 +69,14 @@ class Entry:
 
 def decoded(data: int) -> Entry:
     """Returns the entry of a data word."""
-    move = data >> 18 & 0xFFFF
+    move = data >> layout.MOVE_SHIFT & layout.MOVE_BITS
     return Entry(
-        (data & 0x3FFFF) - kernel.VALUE_BIAS,
-        data >> 34 & 127,
-        BOUNDS[data >> 41 & 3],
+        (data & layout.VALUE_BITS) - layout.VALUE_BIAS,
+        data >> layout.DEPTH_SHIFT & layout.DEPTH_BITS,
+        BOUNDS[data >> layout.BOUND_SHIFT & layout.BOUND_BITS],
         decode_move(move) if move else None,
-        TYPES[data >> 43 & 3],
-        data >> 45 & 7,
+        TYPES[data >> layout.TYPE_SHIFT & layout.TYPE_BITS],
+        data >> layout.CUT_SHIFT & layout.CUT_BITS,
     )
 
 
@@ -83,13 +84,13 @@ def encoded(entry: Entry, board: chess.Board) -> int:
     """Returns the data word of an entry of a position."""
     move = encode_move(entry.move) if entry.move else 0
     return (
-        (entry.value + kernel.VALUE_BIAS)
-        | move << 18
-        | entry.depth << 34
-        | BOUNDS.index(entry.bound) << 41
-        | TYPES.index(entry.kind) << 43
-        | min(entry.cut, int(kernel.MOST_CUT)) << 45
-        | (check_of(board) & 0xFFFF) << 48
+        (entry.value + layout.VALUE_BIAS)
+        | move << layout.MOVE_SHIFT
+        | entry.depth << layout.DEPTH_SHIFT
+        | BOUNDS.index(entry.bound) << layout.BOUND_SHIFT
+        | TYPES.index(entry.kind) << layout.TYPE_SHIFT
+        | min(entry.cut, layout.MOST_CUT) << layout.CUT_SHIFT
+        | (check_of(board) & layout.CHECK_BITS) << layout.CHECK_SHIFT
     )
 
 

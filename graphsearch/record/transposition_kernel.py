@@ -1,7 +1,10 @@
 """Transposition entries of fixed-depth searches and mate proofs: a table of buckets in memory.
 
     key   64 bits, the graph's key of the position
-    data  value (18 bits, biased) | move (16) | depth (7) | bound (2) | node type (2) | cut (3) | check (16)
+    data  value, move, depth, bound, node type, cut and check: `transposition_layout.py`
+    age   search that wrote or used it last (7 bits) | UNSAVED
+
+    bucket  | place | place | place | place |   a key may stand in one of four; the least valuable gives way
 
 A value is seen by the side to move, in thousandths of a pawn; MATE - n wins by mate in n plies, n - MATE is
 mated in n plies, counted from the entry's position. Depth is in plies of full width; PROOF marks what holds
@@ -19,25 +22,33 @@ from ..jit.compiler import inner, kernel
 from ..jit.pointers import ZERO, U, ptr
 from ..position.board_kernel import check_hash
 from ..position.scores import LEAST_MATE
+from . import transposition_layout as layout
 
 UPPER, LOWER, EXACT = np.int64(1), np.int64(2), np.int64(3)  # bounds; also the actual types All, Cut, PV
 NO_TYPE, PV, CUT, ALL = np.int64(0), np.int64(1), np.int64(2), np.int64(3)  # expected node types
-PROOF = np.int64(127)  # the depth of what holds at every depth: a proven mate
-MOST_DEPTH = np.int64(126)
-MOST_CUT = np.int64(7)
-VALUE_BIAS = 1 << 17
-
-VALUE_BITS = U((1 << 18) - 1)
+PROOF = np.int64(layout.PROOF)  # the depth of what holds at every depth: a proven mate
+MOST_DEPTH = np.int64(layout.MOST_DEPTH)
+MOST_CUT = np.int64(layout.MOST_CUT)
+VALUE_BIAS = layout.VALUE_BIAS
+VALUE_BITS, MOVE_BITS, DEPTH_BITS, BOUND_BITS, TYPE_BITS, CUT_BITS, CHECK_BITS = (
+    U(layout.VALUE_BITS),
+    U(layout.MOVE_BITS),
+    U(layout.DEPTH_BITS),
+    U(layout.BOUND_BITS),
+    U(layout.TYPE_BITS),
+    U(layout.CUT_BITS),
+    U(layout.CHECK_BITS),
+)
 MOVE_SHIFT, DEPTH_SHIFT, BOUND_SHIFT, TYPE_SHIFT, CUT_SHIFT, CHECK_SHIFT = (
-    U(18),
-    U(34),
-    U(41),
-    U(43),
-    U(45),
-    U(48),
+    U(layout.MOVE_SHIFT),
+    U(layout.DEPTH_SHIFT),
+    U(layout.BOUND_SHIFT),
+    U(layout.TYPE_SHIFT),
+    U(layout.CUT_SHIFT),
+    U(layout.CHECK_SHIFT),
 )
 BUCKET = 4  # entries that a position may stand in
-DIRTY, AGE = 128, 127  # bits of `ages`: not yet in the file | search that wrote or used it last
+UNSAVED, AGE = 128, 127  # bits of `ages`: not yet in the file | search that wrote or used it last
 
 # counters
 STORED, DIRTY_ENTRIES, REPLACED, LOST, CLASHED, GENERATION = 0, 1, 2, 3, 4, 5
@@ -96,7 +107,7 @@ def packed_entry(value: Any, move: Any, depth: Any, bound: Any, kind: Any, cut: 
         | (U(bound) << BOUND_SHIFT)
         | (U(kind) << TYPE_SHIFT)
         | (U(min(int64(cut), MOST_CUT)) << CUT_SHIFT)
-        | ((U(check) & U(0xFFFF)) << CHECK_SHIFT)
+        | ((U(check) & CHECK_BITS) << CHECK_SHIFT)
     )
 
 
@@ -109,19 +120,19 @@ def value_in(data: Any) -> Any:
 @inner
 def move_in(data: Any) -> Any:
     """Returns the best move of an entry, 0 if it has none."""
-    return int64((data >> MOVE_SHIFT) & U(0xFFFF))
+    return int64((data >> MOVE_SHIFT) & MOVE_BITS)
 
 
 @inner
 def depth_in(data: Any) -> Any:
     """Returns the depth of an entry."""
-    return int64((data >> DEPTH_SHIFT) & U(127))
+    return int64((data >> DEPTH_SHIFT) & DEPTH_BITS)
 
 
 @inner
 def bound_in(data: Any) -> Any:
     """Returns UPPER, LOWER or EXACT; 0: only the move is known."""
-    return int64((data >> BOUND_SHIFT) & U(3))
+    return int64((data >> BOUND_SHIFT) & BOUND_BITS)
 
 
 @inner
@@ -135,13 +146,25 @@ def proves_mate(value: Any, bound: Any) -> Any:
 @inner
 def type_in(data: Any) -> Any:
     """Returns the node type that was expected: PV, CUT, ALL or NO_TYPE."""
-    return int64((data >> TYPE_SHIFT) & U(3))
+    return int64((data >> TYPE_SHIFT) & TYPE_BITS)
 
 
 @inner
 def cut_in(data: Any) -> Any:
     """Returns which move in order made the cut, from 1, at most MOST_CUT; 0: none did."""
-    return int64((data >> CUT_SHIFT) & U(7))
+    return int64((data >> CUT_SHIFT) & CUT_BITS)
+
+
+@inner
+def check_bits_in(data: Any) -> Any:
+    """Returns the bits of the check hash of an entry's position that the entry holds."""
+    return data >> CHECK_SHIFT
+
+
+@inner
+def is_of(data: Any, check: Any) -> Any:
+    """Returns whether an entry whose key fits is of the position with this check hash."""
+    return check_bits_in(data) == (U(check) & CHECK_BITS)
 
 
 @inner
@@ -156,7 +179,7 @@ def find_entry(P: Any, key: Any, check: Any) -> Any:
     at = _bucket_of(P, key)
     for i in range(at, at + BUCKET):
         if P.keys[i] == key:
-            if (P.data[i] >> CHECK_SHIFT) == (U(check) & U(0xFFFF)):
+            if is_of(P.data[i], check):
                 return int64(i)
             P.counters[CLASHED] += 1
     return int64(-1)
@@ -195,13 +218,13 @@ def put_entry(P: Any, at: Any, key: Any, data: Any, dirty: Any) -> None:
         counters[STORED] += 1
     elif P.keys[at] != key:
         counters[REPLACED] += 1
-        if P.ages[at] & uint8(DIRTY):
+        if P.ages[at] & uint8(UNSAVED):
             counters[LOST] += 1
-    if P.keys[at] != ZERO and P.ages[at] & uint8(DIRTY):
+    if P.keys[at] != ZERO and P.ages[at] & uint8(UNSAVED):
         counters[DIRTY_ENTRIES] -= 1
     P.keys[at] = key
     P.data[at] = data
-    P.ages[at] = uint8(counters[GENERATION] | (DIRTY if dirty else 0))
+    P.ages[at] = uint8(counters[GENERATION] | (UNSAVED if dirty else 0))
     if dirty:
         counters[DIRTY_ENTRIES] += 1
 
@@ -215,7 +238,7 @@ def enter(E: Any, keys: Any, data: Any) -> None:
     """
     P = entry_pointers(E)
     for i in range(keys.size):
-        check = data[i] >> CHECK_SHIFT
+        check = check_bits_in(data[i])
         at = place_for(P, keys[i], check)
         if P.keys[at] != keys[i] or depth_in(P.data[at]) < depth_in(data[i]):
             put_entry(P, at, keys[i], data[i], False)
@@ -233,7 +256,7 @@ def look_up(E: Any, key: Any, check: Any) -> Any:
 def write(E: Any, key: Any, data: Any) -> None:
     """Writes one entry, to be saved."""
     P = entry_pointers(E)
-    put_entry(P, place_for(P, key, data >> CHECK_SHIFT), key, data, True)
+    put_entry(P, place_for(P, key, check_bits_in(data)), key, data, True)
 
 
 @kernel
@@ -246,7 +269,7 @@ def take_dirty(E: Any, keys: Any, data: Any) -> Any:
     P = entry_pointers(E)
     found = int64(0)
     for i in range(E.keys.size):
-        if P.ages[i] & uint8(DIRTY):
+        if P.ages[i] & uint8(UNSAVED):
             keys[found] = P.keys[i]
             data[found] = P.data[i]
             P.ages[i] &= uint8(AGE)
@@ -260,9 +283,9 @@ def touch_again(E: Any, keys: Any, data: Any) -> None:
     """Makes entries that `take_dirty` gave dirty again, as far as they are still there: saving failed."""
     P = entry_pointers(E)
     for i in range(keys.size):
-        at = find_entry(P, keys[i], data[i] >> CHECK_SHIFT)
-        if at >= 0 and not P.ages[at] & uint8(DIRTY):
-            P.ages[at] |= uint8(DIRTY)
+        at = find_entry(P, keys[i], check_bits_in(data[i]))
+        if at >= 0 and not P.ages[at] & uint8(UNSAVED):
+            P.ages[at] |= uint8(UNSAVED)
             P.counters[DIRTY_ENTRIES] += 1
 
 

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from ...errors import UnknownPositionError
 from ...position.board import POSITION_WORDS, fen_of, key_of, pack
 from ...position.scores import LEAST_MATE
+from ...record import transposition_layout as word
 from ...record.transposition import TYPES, check_of
-from ...record.transposition_kernel import EXACT, LOWER, UPPER, VALUE_BIAS
+from ...record.transposition_kernel import EXACT, LOWER, UPPER
 from ...store.codec.bulk import board_tables
 from .rules import KINDS, Rules, Way, expected
 from .stored import ALL_CODE, CUT_CODE, NO_DISTANCE, PV_CODE, Codes, Nodes, NoProofs, Proofs, Walked, Words
@@ -93,17 +94,17 @@ class _Known:
     @classmethod
     def of_entries(cls, data: Words) -> _Known:
         """Returns what entries say."""
-        value = (data & np.uint64(0x3FFFF)).astype(np.int64) - VALUE_BIAS
-        bound = _bits(data, 41, 3)
+        value = (data & np.uint64(word.VALUE_BITS)).astype(np.int64) - word.VALUE_BIAS
+        bound = _bits(data, word.BOUND_SHIFT, word.BOUND_BITS)
         wins = (value >= LEAST_MATE) & ((bound == EXACT) | (bound == LOWER))
         loses = (value <= -LEAST_MATE) & ((bound == EXACT) | (bound == UPPER))
         return cls(
             np.where(bound > 0, 4 - bound, 0).astype(np.uint8),  # exact 3, lower 2, upper 1
-            _bits(data, 43, 3),
+            _bits(data, word.TYPE_SHIFT, word.TYPE_BITS),
             wins | loses,
-            _bits(data, 34, 127),
-            _bits(data, 45, 7),
-            (data >> np.uint64(18) & np.uint64(0xFFFF)).astype(np.int64),
+            _bits(data, word.DEPTH_SHIFT, word.DEPTH_BITS),
+            _bits(data, word.CUT_SHIFT, word.CUT_BITS),
+            (data >> np.uint64(word.MOVE_SHIFT) & np.uint64(word.MOVE_BITS)).astype(np.int64),
         )
 
     @classmethod

@@ -10,15 +10,25 @@ from numpy.typing import NDArray
 from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, get_frame_parameters
 
 from ...errors import CorruptRecordError
+from ...record.transposition_layout import (
+    CHECK_SHIFT,
+    DEPTH_BITS,
+    DEPTH_SHIFT,
+    MOVE_BITS,
+    MOVE_SHIFT,
+    VALUE_BITS,
+)
+from ...record.transposition_layout import PROOF as PROOF
 
 Words = NDArray[np.uint64]
 
 MOST_ENTRIES = 1 << 16  # of a piece
 LEVEL = 1  # zstd; only its entropy coding matters here, higher levels are slower and gain nothing
-PROOF = 127  # the depth of what holds at every depth
 KEY_BYTES, CHECK_BYTES, VALUE_BYTES = 8, 2, 3
-MOVE_SHIFT, KIND_SHIFT, CHECK_SHIFT = 18, 34, 48  # of the data word; depth, bound, type and cut are one kind
-VALUE_MASK, MOVE_MASK, KIND_MASK = (1 << 18) - 1, (1 << 16) - 1, (1 << 14) - 1
+KIND_SHIFT, KIND_BITS = (
+    DEPTH_SHIFT,
+    (1 << CHECK_SHIFT - DEPTH_SHIFT) - 1,
+)  # depth, bound, type and cut are one kind
 LISTS = 2  # moves and kinds: a list of the different ones, and which of them each entry has
 PLANES = KEY_BYTES + CHECK_BYTES + VALUE_BYTES + 2 * LISTS
 HEADER = struct.Struct(f"<I{LISTS}I{PLANES + LISTS}I")  # entries, lengths of the lists, bytes of each frame
@@ -44,8 +54,8 @@ def encode(keys: Words, data: Words) -> bytes:
     planes: list[NDArray[np.uint8]] = []
     planes += _split(np.diff(keys, prepend=np.uint64(0)), KEY_BYTES)
     planes += _split(data >> np.uint64(CHECK_SHIFT), CHECK_BYTES)
-    planes += _split(data & np.uint64(VALUE_MASK), VALUE_BYTES)
-    for shift, mask in ((MOVE_SHIFT, MOVE_MASK), (KIND_SHIFT, KIND_MASK)):
+    planes += _split(data & np.uint64(VALUE_BITS), VALUE_BYTES)
+    for shift, mask in ((MOVE_SHIFT, MOVE_BITS), (KIND_SHIFT, KIND_BITS)):
         different, which = _listed((data >> np.uint64(shift) & np.uint64(mask)).astype(np.uint16))
         lists.append(different)
         planes += _split(which, 2)
@@ -130,11 +140,11 @@ def _data_words(planes: list[NDArray[np.uint8]], lists: list[Words]) -> Words:
     check, values = planes[:CHECK_BYTES], planes[CHECK_BYTES : CHECK_BYTES + VALUE_BYTES]
     data = _joined(check) << np.uint64(CHECK_SHIFT)
     value = _joined(values)
-    if (value > VALUE_MASK).any():
+    if (value > VALUE_BITS).any():
         raise CorruptRecordError("a value is out of range")
     data |= value
     rest = planes[CHECK_BYTES + VALUE_BYTES :]
-    for i, (shift, mask) in enumerate(((MOVE_SHIFT, MOVE_MASK), (KIND_SHIFT, KIND_MASK))):
+    for i, (shift, mask) in enumerate(((MOVE_SHIFT, MOVE_BITS), (KIND_SHIFT, KIND_BITS))):
         which = _joined(rest[2 * i : 2 * i + 2])
         if which.max() >= len(lists[i]) or (lists[i] > mask).any():
             raise CorruptRecordError("a move, or a kind, is not in its list")
@@ -152,9 +162,9 @@ def _check(keys: Words, data: Words) -> None:
 
 def is_proof(data: Words) -> NDArray[np.bool_]:
     """Returns which entries hold at every depth, and so under every evaluation."""
-    return np.asarray((data >> np.uint64(KIND_SHIFT) & np.uint64(127)) == PROOF)
+    return np.asarray((data >> np.uint64(DEPTH_SHIFT) & np.uint64(DEPTH_BITS)) == PROOF)
 
 
 def depths(data: Words) -> NDArray[np.uint8]:
     """Returns the depth of each entry."""
-    return np.asarray(data >> np.uint64(KIND_SHIFT) & np.uint64(127), np.uint8)
+    return np.asarray(data >> np.uint64(DEPTH_SHIFT) & np.uint64(DEPTH_BITS), np.uint8)

@@ -23,7 +23,7 @@ from ..jit.pointers import prefetch
 from ..position.board import CLOCK_DRAW, FREE_CLOCK
 from ..position.scores import MATE
 from ..record.bounds_kernel import MOST_MATE, is_decisive, is_settled, node_code
-from ..record.node_kernel import draw_word
+from ..record.node_kernel import flags_of, lower_in
 from ..record.transposition_kernel import (
     AGE,
     EXACT,
@@ -91,14 +91,14 @@ def graph_proof(A: Any, rec: Any, s: Any) -> Any:
     """
     if not is_settled(A, rec, s):
         return int64(NO_BOUND), int64(0)
-    if not is_decisive(draw_word(A, rec) >> 10):
+    if not is_decisive(flags_of(A, rec)):
         return EXACT, int64(0)
     code = node_code(A, rec, int64(0))
     if code > MOST_MATE:
         return int64(NO_BOUND), int64(0)
     if code == 1:
         return EXACT, int64(-MATE)
-    if (draw_word(A, rec) >> 12) & 3 == 2:
+    if lower_in(flags_of(A, rec)) == 1:
         return LOWER, MATE - (code - 1)
     return UPPER, code - 1 - MATE
 

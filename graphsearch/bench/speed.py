@@ -119,7 +119,7 @@ def _grow(arena: Arena, memory: wave_kernel.WaveArrays, batch: int, visits: int)
     root = pack(chess.Board())
     left = np.array([visits, 1 << 60, 1 << 60], np.int64)
     while (
-        loop.run(
+        loop.run_waves(
             arena.tables,
             arena.arrays,
             memory,

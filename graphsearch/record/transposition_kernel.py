@@ -2,7 +2,9 @@
 
     keys  uint64, the graph's key of the position; 0: no entry
     data  uint64, what is known of it: `transposition_layout.py` has the fields
-    ages  uint8, DIRTY | the search that wrote or used the entry last
+    ages  uint8, UNSAVED | the search that wrote or used the entry last
+
+    bucket  | place | place | place | place |   a key may stand in one of four; the least valuable gives way
 
 A value is seen by the side to move, in thousandths of a pawn; MATE - n wins by mate in n plies, n - MATE is
 mated in n plies, counted from the entry's position. `schema/entries.md` is the reference of what the file
@@ -34,7 +36,7 @@ MOVE_AT, DEPTH_AT, BOUND_AT = U(layout.MOVE_AT), U(layout.DEPTH_AT), U(layout.BO
 TYPE_AT, CUT_AT, CHECK_AT = U(layout.TYPE_AT), U(layout.CUT_AT), U(layout.CHECK_AT)
 
 BUCKET = 4  # entries that a position may stand in
-DIRTY, AGE = 128, 127  # bits of `ages`: not yet in the file | search that wrote or used it last
+UNSAVED, AGE = 128, 127  # bits of `ages`: not yet in the file | search that wrote or used it last
 
 # counters
 STORED, DIRTY_ENTRIES, REPLACED, LOST, CLASHED, GENERATION = 0, 1, 2, 3, 4, 5
@@ -204,13 +206,13 @@ def put_entry(P: Any, at: Any, key: Any, data: Any, dirty: Any) -> None:
         counters[STORED] += 1
     elif P.keys[at] != key:
         counters[REPLACED] += 1
-        if P.ages[at] & uint8(DIRTY):
+        if P.ages[at] & uint8(UNSAVED):
             counters[LOST] += 1
-    if P.keys[at] != ZERO and P.ages[at] & uint8(DIRTY):
+    if P.keys[at] != ZERO and P.ages[at] & uint8(UNSAVED):
         counters[DIRTY_ENTRIES] -= 1
     P.keys[at] = key
     P.data[at] = data
-    P.ages[at] = uint8(counters[GENERATION] | (DIRTY if dirty else 0))
+    P.ages[at] = uint8(counters[GENERATION] | (UNSAVED if dirty else 0))
     if dirty:
         counters[DIRTY_ENTRIES] += 1
 
@@ -255,7 +257,7 @@ def take_dirty(E: Any, keys: Any, data: Any) -> Any:
     P = entry_pointers(E)
     found = int64(0)
     for i in range(E.keys.size):
-        if P.ages[i] & uint8(DIRTY):
+        if P.ages[i] & uint8(UNSAVED):
             keys[found] = P.keys[i]
             data[found] = P.data[i]
             P.ages[i] &= uint8(AGE)
@@ -270,8 +272,8 @@ def touch_again(E: Any, keys: Any, data: Any) -> None:
     P = entry_pointers(E)
     for i in range(keys.size):
         at = find_entry(P, keys[i], check_in(data[i]))
-        if at >= 0 and not P.ages[at] & uint8(DIRTY):
-            P.ages[at] |= uint8(DIRTY)
+        if at >= 0 and not P.ages[at] & uint8(UNSAVED):
+            P.ages[at] |= uint8(UNSAVED)
             P.counters[DIRTY_ENTRIES] += 1
 
 

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CorruptRecordError
-from ..position.board import FREE_CLOCK, KEY_WORD, clock_term
+from ..position.board import FREE_CLOCK, clock_term
+from ..position.words import CLOCK_BITS, CLOCK_SHIFT, KEY, META
 from ..record.node import RecordBatch
 from . import order
 from .codec.bulk import BlockFault, bloom_of, decode_chunk, encode_chunk, sort_keys, take
@@ -30,7 +31,8 @@ assert not _CLOCK_TERMS[: FREE_CLOCK + 1].any()
 
 def keys_of(words: U64s) -> U64s:
     """Returns the keys of packed positions."""
-    return words[:, KEY_WORD] ^ _CLOCK_TERMS[(words[:, 8] >> np.uint64(12) & np.uint64(255)).astype(np.intp)]
+    clocks = words[:, META] >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)
+    return words[:, KEY] ^ _CLOCK_TERMS[clocks.astype(np.intp)]
 
 
 def write_records(

@@ -186,7 +186,9 @@ class _Refresh:
         while not settled and len(self._changes) < max_sweeps:
             self._changes.append(self._sweep())
             settled = self._changes[-1] < self._tolerance / 2
-        stale, lost, missing = (int(self._counts[i]) for i in (sweep.STALE, sweep.LOST, sweep.MISSING))
+        stale, lost, missing = (
+            int(self._counts[i]) for i in (sweep.STALE_EDGES, sweep.LOST_CHILDREN, sweep.MISSING_CHILDREN)
+        )
         if stale:
             self._write()
         return RefreshReport(

@@ -19,6 +19,7 @@ from ..jit.pointers import adv, prefetch
 from ..position.board import CLOCK_DRAW
 from ..position.board_kernel import PW, check_hash, clock_of, generate_moves, in_check, is_dead, make_move
 from ..position.scores import FAR, MATE
+from ..position.words import KEY
 from ..record.transposition_kernel import ALL, CUT, PV, entry_pointers, find_entry, move_in
 from . import layout
 from .frames_kernel import search_pointers
@@ -31,9 +32,9 @@ from .table_kernel import NO_BOUND, ends, entry_value, graph_proof, is_stored, p
 def repeated_at(X: Any, s: Any, ply: Any) -> Any:
     """Returns the ply where a position stood before on the path; -1: twice in the game; NO_TAINT: nowhere."""
     clock = clock_of(s)
-    key = s[9]
+    key = s[KEY]
     for back in range(4, min(clock, ply) + 1, 2):
-        if X.positions[(ply - back) * PW + 9] == key:
+        if X.positions[(ply - back) * PW + KEY] == key:
             return ply - back
     if clock >= ply:
         for i in range(X.game_size):

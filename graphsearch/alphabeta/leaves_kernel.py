@@ -17,19 +17,20 @@ from ..evaluators.builtin.captures_kernel import (
     DOUBTFUL,
     capture_gain,
     capture_loses,
-    flip_move,
     has_legal_move,
     list_captures,
+    listed_move,
     order_key,
     pinned_of,
 )
 from ..evaluators.builtin.terms_kernel import scaled, static_kept
 from ..jit.compiler import inner
-from ..jit.pointers import ONE, ZERO, U, adv, ctz
+from ..jit.pointers import ZERO, U, adv, ctz
 from ..position.board import CLOCK_DRAW
-from ..position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move
+from ..position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move, side_to_move
 from ..position.scores import FAR, LEAST_MATE, MATE
 from ..position.tables import BE, CT, RE
+from ..position.words import BLACK, KEY, KINGS, PAWNS, WHITE
 from ..record.transposition_kernel import EXACT, LOWER, UPPER
 from . import layout
 
@@ -45,7 +46,7 @@ UNKNOWN = FAR
 @inner
 def key_at(T: Any, s: Any) -> Any:
     """Returns the graph's key of a position: the Polyglot key, and the clock above 75."""
-    return s[9] ^ T[CT + clock_of(s)]
+    return s[KEY] ^ T[CT + clock_of(s)]
 
 
 @inner
@@ -99,12 +100,12 @@ def known_static(X: Any, s: Any, state: Any) -> Any:
 @inner
 def can_move(T: Any, s: Any, out: Any) -> Any:
     """Returns whether a side that is not in check has a legal move; a free pawn answers it mostly."""
-    stm = int64(s[8] & ONE)
-    us = s[6 + stm]
-    king = ctz(s[5] & us)
-    pawns = s[0] & us & ~(T[RE + king] | T[BE + king])
+    stm = side_to_move(s)
+    us = s[WHITE + stm]
+    king = ctz(s[KINGS] & us)
+    pawns = s[PAWNS] & us & ~(T[RE + king] | T[BE + king])
     ahead = pawns << U(8) if stm == 0 else pawns >> U(8)
-    if ahead & ~(s[6] | s[7]):
+    if ahead & ~(s[WHITE] | s[BLACK]):
         return True
     return generate_moves(T, s, out) > 0
 
@@ -129,7 +130,7 @@ def next_quiet_move(X: Any, s: Any, state: Any, words: Any) -> Any:
         word = words[best]
         words[best] = words[at]
         state[layout.NEXT] = at + 1
-        m = int64(flip_move(int64((word >> U(16)) & U(0xFFFF)), int64(s[8] & ONE)))
+        m = int64(listed_move(word, side_to_move(s)))
         if not (word & DOUBTFUL and capture_loses(X.table, s, m)):
             return m
     return int64(0)
@@ -147,12 +148,12 @@ def value_at_limit(X: Any, s: Any, ply: Any) -> Any:
 def stand_pat(X: Any, s: Any, state: Any, words: Any, last: Any) -> None:
     """Gives a frame out of check its static value, and the captures to try unless that ends it."""
     T = X.table
-    stm = int64(s[8] & ONE)
+    stm = side_to_move(s)
     best = known_static(X, s, state)
     if last or best >= state[layout.BETA]:
         state[layout.BEST] = best if can_move(T, s, X.scratch) else int64(0)
         return
-    king = ctz(s[5] & s[6 + stm])
+    king = ctz(s[KINGS] & s[WHITE + stm])
     pinned = pinned_of(T, s, king, stm)
     n = list_captures(T, s, words, int64(0), pinned, king, stm)
     if n == 0 and not has_legal_move(T, s, X.scratch, pinned, stm):

@@ -13,8 +13,9 @@ from numba import int16, int64, uint16, uint32
 from ..evaluators.builtin.captures_kernel import PLAIN_VALUES, capture_gain, exchange
 from ..jit.compiler import inner
 from ..jit.pointers import ONE, U, adv, prefetch
-from ..position.board_kernel import PW, man_at
+from ..position.board_kernel import PW, from_square, man_at, side_to_move, to_square
 from ..position.tables import ZO
+from ..position.words import BLACK, KEY
 from ..record.node_kernel import block_class_of, block_of, code_bytes, materialised, move_count, stride_at
 from ..record.node_layout import BLOCK_HEADER, CODE, NO_BLOCK
 from . import layout
@@ -43,14 +44,13 @@ def is_quiet(s: Any, m: Any) -> Any:
 @inner
 def piece_to(s: Any, m: Any) -> Any:
     """Returns the index of a move's piece and target, 0..PIECE_TO - 1; `s` is the position before it."""
-    mm = int64(m)
-    return (6 * int64(s[8] & ONE) + man_at(s, mm & 63)) * 64 + ((mm >> 6) & 63)
+    return (6 * side_to_move(s) + man_at(s, from_square(m))) * layout.SQUARES + to_square(m)
 
 
 @inner
 def by_side(s: Any, m: Any) -> Any:
     """Returns the index of a move in `history` and `replies`; `s` tells the side."""
-    return int64(s[8] & ONE) * layout.FROM_TO + (m & layout.FROM_TO_MASK)
+    return side_to_move(s) * layout.FROM_TO + (m & layout.FROM_TO_MASK)
 
 
 @inner
@@ -82,7 +82,7 @@ def plain_score(X: Any, s: Any, m: Any, ply: Any, row: Any, reply: Any) -> Any:
     """Returns the score of a move that the graph knows nothing of."""
     gain = capture_gain(s, m)
     if gain > 0:
-        return CAPTURE + gain * 8 - man_at(s, m & 63)
+        return CAPTURE + gain * 8 - man_at(s, from_square(m))
     if gain < 0:
         return LOSING + gain  # promotions to less than a queen
     if m == X.killers[2 * ply]:
@@ -152,7 +152,7 @@ def take_table_move(frame: Any, moves: Any, scores: Any) -> Any:
 @inner
 def loses(X: Any, s: Any, m: Any, at: Any, scores: Any) -> Any:
     """Returns whether a capture loses by exchange, and notes what was found in its score."""
-    if PLAIN_VALUES[man_at(s, m & 63)] > capture_gain(s, m):
+    if PLAIN_VALUES[man_at(s, from_square(m))] > capture_gain(s, m):
         won = exchange(X.table, s, m, X.gains)
         if won < 0:
             scores[at] = LOSING + won
@@ -164,11 +164,11 @@ def loses(X: Any, s: Any, m: Any, at: Any, scores: Any) -> Any:
 @inner
 def likely_key(T: Any, s: Any, m: Any) -> Any:
     """Returns the key after a move that does not castle, promote, take en passant or change such rights."""
-    f, t = m & 63, (m >> 6) & 63
-    stm = int64(s[8] & ONE)
+    f, t = from_square(m), to_square(m)
+    stm = side_to_move(s)
     ours = ZO + 64 * (1 - stm) + 128 * man_at(s, f)
-    key = s[9] ^ T[ours + f] ^ T[ours + t] ^ T[ZO + 780]
-    if (s[7 - stm] >> U(t)) & ONE:
+    key = s[KEY] ^ T[ours + f] ^ T[ours + t] ^ T[ZO + 780]
+    if (s[BLACK - stm] >> U(t)) & ONE:
         key ^= T[ZO + 64 * stm + 128 * man_at(s, t) + t]
     return key
 

@@ -23,7 +23,8 @@ from numba import int64, uint16
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ONE, U, adv, ptr
 from ..position.board import CLOCK_DRAW
-from ..position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move
+from ..position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move, side_to_move
+from ..position.words import KEY, WHITE
 from .checks_kernel import check_masks, mate_in_one, may_check
 from .table_kernel import ANY_LENGTH, INFINITE, TablePointers, key_and_check, probe, store
 
@@ -116,7 +117,7 @@ def pointers(A: Any) -> Any:
 def _is_drawn(P: Any, c: Any) -> Any:
     """Returns whether a position stood twice in the game before the root."""
     for i in range(P.drawn_count):
-        if P.drawn[i] == c[9]:
+        if P.drawn[i] == c[KEY]:
             return True
     return False
 
@@ -128,7 +129,7 @@ def _stands_on_path(P: Any, ply: Any) -> Any:
     clock = clock_of(c)
     back = int64(4)
     while back <= clock and back <= ply:
-        if adv(P.words, (ply - back) * PW)[9] == c[9]:
+        if adv(P.words, (ply - back) * PW)[KEY] == c[KEY]:
             return True
         back += 2
     return False
@@ -150,8 +151,8 @@ def _untried(T: Any, P: Any, ply: Any, attacks: Any, plies: Any) -> Any:
     """
     c = adv(P.words, ply * PW)
     never = (int64(INFINITE), int64(0), int64(0), int64(NO_CLOCK))
-    attacker = int64(c[8] & ONE) if attacks else 1 - int64(c[8] & ONE)
-    own = c[6 + attacker]
+    attacker = side_to_move(c) if attacks else 1 - side_to_move(c)
+    own = c[WHITE + attacker]
     if (own & (own - ONE)) == U(0) or is_dead(c) or _is_drawn(P, c):
         return never
     moves = adv(P.moves, ply * ROOM)

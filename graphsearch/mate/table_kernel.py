@@ -20,7 +20,8 @@ from numba import int64
 
 from ..jit.compiler import inner
 from ..jit.pointers import LOW32, ZERO, U
-from ..position.board_kernel import check_hash
+from ..position.board_kernel import BELOW_CLOCK, check_hash
+from ..position.words import KEY, META
 
 INFINITE = 1 << 30  # a proof or disproof number that no search brings down
 ANY_LENGTH = 255  # plies of a question without a limit; its disproofs hold for the path and the moment
@@ -29,7 +30,6 @@ DEFENDER = U(0x9E3779B97F4A7C15)  # flips the key of positions with the defender
 PROOF_AT = U(32)
 MOVE_AT, PLIES_AT, CLOCK_AT, WORK_AT = U(16), U(32), U(40), U(48)
 CHECK_MASK, MOVE_MASK, BYTE = U(0xFFFF), U(0xFFFF), U(0xFF)
-WITHOUT_CLOCK = U(0xFFF)
 
 
 class TablePointers(NamedTuple):
@@ -54,11 +54,11 @@ class Probe(NamedTuple):
 @inner
 def key_and_check(s: Any, attacks: Any) -> Any:
     """Returns (key, check) of a position, whatever its clock; `attacks`: the attacker is to move."""
-    meta = s[8]
-    s[8] = meta & WITHOUT_CLOCK
+    meta = s[META]
+    s[META] = meta & BELOW_CLOCK
     check = check_hash(s) & CHECK_MASK
-    s[8] = meta
-    return (s[9] if attacks else s[9] ^ DEFENDER), check
+    s[META] = meta
+    return (s[KEY] if attacks else s[KEY] ^ DEFENDER), check
 
 
 @inner

@@ -13,9 +13,10 @@ import numpy as np
 from numba import float32, int64
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import ONE, ZERO, U, adv, popc, ptr
-from ...position.board_kernel import PW, in_check, make_move
+from ...jit.pointers import ZERO, U, adv, popc, ptr
+from ...position.board_kernel import PW, in_check, make_move, side_to_move
 from ...position.scores import FAR, MATE
+from ...position.words import BISHOPS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE
 from .captures_kernel import BIAS, capture_gain, order_key
 from .layout import OFFSETS, SCALAR_UNIT, VERIFIED_MOVES, VERIFIED_PLIES
 from .moves_kernel import move_terms
@@ -62,19 +63,19 @@ def map_exponent(weights: Any, at: Any, s: Any, score: Any) -> Any:
 
     `at` is where the `MAP_TERMS` weights lie; the side that the score favours counts as the strong one.
     """
-    stm = int64(s[8] & ONE)
-    strong = s[0] & s[6 + (stm if score > 0 else 1 - stm)]
-    pieces = s[1] | s[2] | s[4]
+    stm = side_to_move(s)
+    strong = s[PAWNS] & s[WHITE + (stm if score > 0 else 1 - stm)]
+    pieces = s[KNIGHTS] | s[BISHOPS] | s[QUEENS]
     u = phase_of(s) / PHASE_MAX - 0.5
     out = weights[at] + weights[at + 1] * u + weights[at + 2] * u * u
-    out += weights[at + 3] * (popc(s[0]) / 8.0 - 1.0) + weights[at + 4] * (popc(strong) / 4.0 - 1.0)
-    if s[4]:
+    out += weights[at + 3] * (popc(s[PAWNS]) / 8.0 - 1.0) + weights[at + 4] * (popc(strong) / 4.0 - 1.0)
+    if s[QUEENS]:
         out += weights[at + 5]
     if opposite_bishops(s):
         out += weights[at + 6]
     if not pieces:
-        out += weights[at + 7] if s[3] else weights[at + 8]
-    if s[0] & QUEEN_SIDE and s[0] & ~QUEEN_SIDE:
+        out += weights[at + 7] if s[ROOKS] else weights[at + 8]
+    if s[PAWNS] & QUEEN_SIDE and s[PAWNS] & ~QUEEN_SIDE:
         out += weights[at + 9]
     return SCALAR_UNIT * out
 

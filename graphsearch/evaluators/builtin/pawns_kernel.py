@@ -8,6 +8,7 @@ from numba import int64
 
 from ...jit.compiler import inner
 from ...jit.pointers import ONE, ZERO, U, adv, ctz
+from ...position.words import BLACK, KINGS, PAWNS, WHITE
 from .layout import OFFSETS
 from .squares_kernel import FILE_A, beside, pawn_attacks, pawn_pushes, ranks_ahead, square_index
 
@@ -20,7 +21,9 @@ SHIELD = OFFSETS["shield"]
 STORM = OFFSETS["storm"]
 
 PAWN_PLACES_LOG = 9
-PAWN_WORDS = 8 << PAWN_PLACES_LOG
+PLACE = 8  # words of a place; the last is free
+WHITE_PAWNS, BLACK_PAWNS, TERMS, PASSED, WHITE_KING, BLACK_KING, SHELTERS = range(7)
+PAWN_WORDS = PLACE << PAWN_PLACES_LOG
 PAWN_SHIFT = U(64 - PAWN_PLACES_LOG)
 PAWN_MIX, OTHER_MIX = U(0x9E3779B97F4A7C15), U(0xC2B2AE3D27D4EB4F)
 
@@ -81,14 +84,14 @@ def nearest_rank(pawns: Any, side: Any) -> Any:
 @inner
 def shelter_terms(weights: Any, s: Any, side: Any) -> Any:
     """Returns the terms of the pawns around a side's king."""
-    own, them = s[6 + side], s[7 - side]
-    sq = ctz(s[5] & own)
+    own, them = s[WHITE + side], s[BLACK - side]
+    sq = ctz(s[KINGS] & own)
     score = weights[MATERIAL + 5] + weights[square_index(int64(5), sq, side)]
     ahead = ranks_ahead(sq, side) if (sq >> 3) != 7 * (1 - side) else ZERO
     ahead |= U(0xFF) << U(sq & 56)
     centre = min(max(sq & 7, 1), 6)
     for file in range(centre - 1, centre + 2):
-        pawns = s[0] & ahead & (FILE_A << U(file))
+        pawns = s[PAWNS] & ahead & (FILE_A << U(file))
         row = 0 if file == (sq & 7) else 8
         score += weights[SHIELD + row + nearest_rank(pawns & own, side)]
         score += weights[STORM + row + nearest_rank(pawns & them, side)]
@@ -98,7 +101,7 @@ def shelter_terms(weights: Any, s: Any, side: Any) -> Any:
 @inner
 def both_structures(weights: Any, s: Any) -> Any:
     """Returns the terms of pawns among pawns, seen by White, and the passed pawns of both sides."""
-    white, black = s[0] & s[6], s[0] & s[7]
+    white, black = s[PAWNS] & s[WHITE], s[PAWNS] & s[BLACK]
     score, passed = pawn_structure(weights, white, black, int64(0))
     other, more = pawn_structure(weights, black, white, int64(1))
     return score - other, passed | more
@@ -118,13 +121,19 @@ def kept_structures(weights: Any, s: Any, kept: Any) -> Any:
     terms. No two sides share a square and there are kings, so that a table of zeros or of one repeated word
     holds nothing untrue.
     """
-    white, black = s[0] & s[6], s[0] & s[7]
-    king, other_king = s[5] & s[6], s[5] & s[7]
+    white, black = s[PAWNS] & s[WHITE], s[PAWNS] & s[BLACK]
+    king, other_king = s[KINGS] & s[WHITE], s[KINGS] & s[BLACK]
     place = ((white * PAWN_MIX) ^ (black * OTHER_MIX)) >> PAWN_SHIFT
-    at = adv(kept, int64(place) * 8)
-    if at[0] != white or at[1] != black:
+    at = adv(kept, int64(place) * PLACE)
+    if at[WHITE_PAWNS] != white or at[BLACK_PAWNS] != black:
         score, passed = both_structures(weights, s)
-        at[0], at[1], at[2], at[3], at[4] = white, black, U(score), passed, ZERO
-    if at[4] != king or at[5] != other_king:
-        at[4], at[5], at[6] = king, other_king, U(both_shelters(weights, s))
-    return int64(at[2]) + int64(at[6]), at[3]
+        at[WHITE_PAWNS], at[BLACK_PAWNS], at[TERMS], at[PASSED], at[WHITE_KING] = (
+            white,
+            black,
+            U(score),
+            passed,
+            ZERO,
+        )
+    if at[WHITE_KING] != king or at[BLACK_KING] != other_king:
+        at[WHITE_KING], at[BLACK_KING], at[SHELTERS] = king, other_king, U(both_shelters(weights, s))
+    return int64(at[TERMS]) + int64(at[SHELTERS]), at[PASSED]

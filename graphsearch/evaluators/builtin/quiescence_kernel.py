@@ -5,21 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import int64, uint16
+from numba import int64
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import ONE, ZERO, U, adv, as_u16, ctz, ptr
-from ...position.board_kernel import PW, generate_moves, in_check, is_dead, make_move
+from ...jit.pointers import ZERO, U, adv, as_u16, ctz, ptr
+from ...position.board_kernel import PW, generate_moves, in_check, is_dead, make_move, side_to_move
 from ...position.scores import FAR, MATE
+from ...position.words import KINGS, WHITE
 from .captures_kernel import (
     DOUBTFUL,
     capture_gain,
     capture_loses,
     exchange,
-    flip_move,
     get,
     has_legal_move,
     list_captures,
+    listed_move,
     order_key,
     pinned_of,
     put,
@@ -31,18 +32,15 @@ DELTA_MARGIN = 1500  # a capture must be able to bring the score within this of 
 
 # A frame: the position, the position that its best line ends in, and the state of its loop.
 LEAF = PW
-ALPHA, BETA, BEST = (
-    np.int64(20),
-    np.int64(21),
-    np.int64(22),
-)  # as arguments, plain numbers would each compile anew
-NEXT, COUNT, LIST = 23, 24, 25
+# as arguments, plain numbers would each compile anew
+ALPHA, BETA, BEST = np.int64(2 * PW), np.int64(2 * PW + 1), np.int64(2 * PW + 2)
+NEXT, COUNT, LIST = 2 * PW + 3, 2 * PW + 4, 2 * PW + 5
 FRAME_WORDS = LIST + 256
 MAX_PLY = 16
 MOVES_WORDS = 64  # 256 moves of 16 bits
 AREA_WORDS = 2 * INFO_WORDS
-PAWNS = (MAX_PLY + 1) * FRAME_WORDS + MOVES_WORDS + AREA_WORDS
-NODES = PAWNS + PAWN_WORDS  # of the last search, its first included
+STRUCTURES = (MAX_PLY + 1) * FRAME_WORDS + MOVES_WORDS + AREA_WORDS
+NODES = STRUCTURES + PAWN_WORDS  # of the last search, its first included
 SEARCH_WORDS = NODES + 1
 
 
@@ -91,8 +89,8 @@ def expand_all(T: Any, frame: Any, moves: Any, ply: Any) -> Any:
 @inner
 def expand_captures(T: Any, frame: Any, moves: Any, best: Any) -> Any:
     """Lists the captures to try in a frame that stands at `best`; stalemate becomes its best score."""
-    stm = int64(frame[8] & ONE)
-    king = ctz(frame[5] & frame[6 + stm])
+    stm = side_to_move(frame)
+    king = ctz(frame[KINGS] & frame[WHITE + stm])
     pinned = pinned_of(T, frame, king, stm)
     alpha = max(best, get(frame, ALPHA))
     n = list_captures(T, frame, adv(frame, LIST), alpha - best - DELTA_MARGIN, pinned, king, stm)
@@ -157,7 +155,7 @@ def search_quiescence(
             fresh = False
         if frame[NEXT] < frame[COUNT]:
             word = take_best(frame)
-            move = flip_move(uint16((word >> U(16)) & U(0xFFFF)), int64(frame[8] & ONE))
+            move = listed_move(word, side_to_move(frame))
             if word & DOUBTFUL and capture_loses(T, frame, move):
                 continue
             make_move(T, frame, child, move)

@@ -13,6 +13,7 @@ from numba import int64
 
 from ...jit.compiler import inner
 from ...jit.pointers import ZERO, U, as_u32, popc, ptr
+from ...position.words import BISHOPS, BLACK, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE
 from . import layout
 
 
@@ -106,23 +107,30 @@ def low_bytes(header: Any) -> Any:
 @inner
 def is_position(s: Any) -> Any:
     """Returns whether each man has one kind and colour, and the numbers of men are those of chess."""
-    men = s[6] | s[7]
-    kinds = s[0] | s[1] | s[2] | s[3] | s[4] | s[5]
-    total = popc(s[0]) + popc(s[1]) + popc(s[2]) + popc(s[3]) + popc(s[4]) + popc(s[5])
-    if kinds != men or total != popc(men) or s[6] & s[7] != ZERO:
+    men = s[WHITE] | s[BLACK]
+    kinds = s[PAWNS] | s[KNIGHTS] | s[BISHOPS] | s[ROOKS] | s[QUEENS] | s[KINGS]
+    total = (
+        popc(s[PAWNS])
+        + popc(s[KNIGHTS])
+        + popc(s[BISHOPS])
+        + popc(s[ROOKS])
+        + popc(s[QUEENS])
+        + popc(s[KINGS])
+    )
+    if kinds != men or total != popc(men) or s[WHITE] & s[BLACK] != ZERO:
         return False
-    for side in range(6, 8):
-        if popc(s[side]) > 16 or popc(s[0] & s[side]) > 8 or popc(s[5] & s[side]) != 1:
+    for side in range(WHITE, BLACK + 1):
+        if popc(s[side]) > 16 or popc(s[PAWNS] & s[side]) > 8 or popc(s[KINGS] & s[side]) != 1:
             return False
-    return s[0] & U(0xFF000000000000FF) == ZERO
+    return s[PAWNS] & U(0xFF000000000000FF) == ZERO
 
 
 @inner
 def man_at(s: Any, bit: Any) -> Any:
     """Returns the man on a square given as a bit: 0..5 white pawn to king, 6..11 black, NO_MAN."""
-    if not (s[6] | s[7]) & bit:
+    if not (s[WHITE] | s[BLACK]) & bit:
         return int64(layout.NO_MAN)
     kind = int64(0)
     while not s[kind] & bit:
         kind += 1
-    return kind + 6 if s[7] & bit else kind
+    return kind + 6 if s[BLACK] & bit else kind

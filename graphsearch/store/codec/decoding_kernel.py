@@ -20,6 +20,18 @@ from ...jit.pointers import ONE, ZERO, U, adv, ctz, ptr
 from ...position.board_kernel import PW
 from ...position.tables import ZC, ZO
 from ...position.values import D_SCALE
+from ...position.words import (
+    BLACK,
+    BLACK_TO_MOVE,
+    CASTLING_BITS,
+    CASTLING_SHIFT,
+    CLOCK_SHIFT,
+    EN_PASSANT_BITS,
+    EN_PASSANT_SHIFT,
+    KEY,
+    META,
+    WHITE,
+)
 from ...record.bounds import MOST_CODE
 from ...record.node import MAX_CODE, MAX_MOVES, MAX_RUN
 from . import layout
@@ -96,7 +108,7 @@ def _squares(data: Any, reader: Any, column: Any, count: Any) -> Any:
 def _men_key(T: Any, s: Any, squares: Any) -> Any:
     """Returns the Polyglot words of the men on some squares."""
     key = ZERO
-    squares &= s[6] | s[7]
+    squares &= s[WHITE] | s[BLACK]
     while squares:
         bit = squares & (~squares + ONE)
         man = man_at(s, bit)
@@ -110,11 +122,11 @@ def _men_key(T: Any, s: Any, squares: Any) -> Any:
 
 @inner
 def _meta_key(T: Any, meta: Any) -> Any:
-    key = T[ZC + ((meta >> 1) & 15)]
-    ep = (meta >> 5) & 127
+    key = T[ZC + ((meta >> CASTLING_SHIFT) & CASTLING_BITS)]
+    ep = (meta >> EN_PASSANT_SHIFT) & EN_PASSANT_BITS
     if ep:
         key ^= T[ZO + 772 + ((ep - 1) & 7)]
-    return key if meta & 1 else key ^ T[ZO + 780]
+    return key if meta & BLACK_TO_MOVE else key ^ T[ZO + 780]
 
 
 @inner
@@ -131,21 +143,22 @@ def _men(data: Any, reader: Any, s: Any, base: Any, emptied: Any, filled: Any) -
             return
         bit = filled & (~filled + ONE)
         s[man if man < 6 else man - 6] |= bit
-        s[6 if man < 6 else 7] |= bit
+        s[WHITE if man < 6 else BLACK] |= bit
         filled ^= bit
 
 
 @inner
 def _meta(data: Any, reader: Any, x: Any, clock: Any, base: Any) -> Any:
-    castling = ((x >> layout.META_CASTLING_AT) & 15) ^ ((int64(base) >> 1) & 15)
-    meta = ((x >> layout.META_BLACK_AT) & 1) | (castling << 1) | (clock << 12)
+    castling = ((x >> layout.META_CASTLING_AT) ^ (int64(base) >> CASTLING_SHIFT)) & CASTLING_BITS
+    meta = (x >> layout.META_BLACK_AT) & BLACK_TO_MOVE
+    meta |= (castling << CASTLING_SHIFT) | (clock << CLOCK_SHIFT)
     if x >= layout.META_BYTES:
         reader[FAILED] = 1
     if x & layout.HAS_EN_PASSANT:
         square = _next(data, reader, int64(layout.EN_PASSANT))
         if square > 63:
             reader[FAILED] = 1
-        meta |= ((square & 63) + 1) << 5
+        meta |= ((square & 63) + 1) << EN_PASSANT_SHIFT
     return meta
 
 
@@ -160,13 +173,13 @@ def _position(T: Any, data: Any, reader: Any, row: Any, size: Any, s: Any, base:
     if reader[FAILED]:
         return
     _men(data, reader, s, base, emptied, filled)
-    meta = _meta(data, reader, int64(row[size * layout.META]), int64(row[size * layout.CLOCK]), base[8])
+    meta = _meta(data, reader, int64(row[size * layout.META]), int64(row[size * layout.CLOCK]), base[META])
     if not is_position(s):
         reader[FAILED] = 1
         return
-    s[8] = U(meta)
-    s[9] = base[9] ^ _meta_key(T, int64(base[8])) ^ _meta_key(T, meta)
-    s[9] ^= _men_key(T, base, ~kept) ^ _men_key(T, s, ~kept)
+    s[META] = U(meta)
+    s[KEY] = base[KEY] ^ _meta_key(T, int64(base[META])) ^ _meta_key(T, meta)
+    s[KEY] ^= _men_key(T, base, ~kept) ^ _men_key(T, s, ~kept)
 
 
 @inner

@@ -18,8 +18,22 @@ from numba import int64, uint8
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, U, adv, ctz, popc, ptr
-from ...position.board_kernel import PW
+from ...position.board_kernel import PW, clock_of, en_passant_of, side_to_move
 from ...position.values import D_SCALE
+from ...position.words import (
+    BISHOPS,
+    BLACK,
+    CASTLING_BITS,
+    CASTLING_SHIFT,
+    CLOCK_SHIFT,
+    KINGS,
+    KNIGHTS,
+    META,
+    PAWNS,
+    QUEENS,
+    ROOKS,
+    WHITE,
+)
 from ...record.bounds import MOST_CODE
 from ...record.node import MAX_CODE, MAX_MOVES, MAX_RUN
 from . import layout
@@ -32,14 +46,15 @@ FIRST_LIST, LISTS = layout.EN_PASSANT, layout.N - layout.EN_PASSANT
 @inner
 def _planes(s: Any, p: Any) -> Any:
     """Writes four bit planes of the men on the 64 squares: kind 1..6 in three, Black in the fourth."""
-    p[0] = s[0] | s[2] | s[4]
-    p[1] = s[1] | s[2] | s[5]
-    p[2] = s[3] | s[4] | s[5]
-    p[3] = s[7]
+    p[0] = s[PAWNS] | s[BISHOPS] | s[QUEENS]
+    p[1] = s[KNIGHTS] | s[BISHOPS] | s[KINGS]
+    p[2] = s[ROOKS] | s[QUEENS] | s[KINGS]
+    p[3] = s[BLACK]
 
 
 @inner
 def _difference(a: Any, b: Any) -> Any:
+    """Returns the squares where two records' planes differ."""
     return (a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3])
 
 
@@ -80,7 +95,7 @@ def _squares(columns: Any, sizes: Any, column: Any, squares: Any) -> Any:
 @inner
 def _position(rows: Any, size: Any, columns: Any, sizes: Any, s: Any, base: Any, changed: Any) -> Any:
     """Writes a position as the squares that changed against `base`, then the other parts of it."""
-    men = s[6] | s[7]
+    men = s[WHITE] | s[BLACK]
     emptied = changed & ~men
     filled = changed & men
     rows[size * layout.EMPTIED] = uint8(_squares(columns, sizes, int64(layout.EMPTIED_SQUARES), emptied))
@@ -91,17 +106,16 @@ def _position(rows: Any, size: Any, columns: Any, sizes: Any, s: Any, base: Any,
         x = man_at(s, filled & (~filled + ONE)) - left
         _append(columns, sizes, int64(layout.MEN), x if x >= 0 else x + layout.MEN_KINDS)
         filled &= filled - ONE
-    meta = int64(s[8])
-    ep = (meta >> 5) & 127
-    castling = ((meta ^ int64(base[8])) >> 1) & 15
+    ep = en_passant_of(s)
+    castling = (int64(s[META] ^ base[META]) >> CASTLING_SHIFT) & CASTLING_BITS
     rows[size * layout.META] = uint8(
         (castling << layout.META_CASTLING_AT)
-        | ((meta & 1) << layout.META_BLACK_AT)
+        | (side_to_move(s) << layout.META_BLACK_AT)
         | (layout.HAS_EN_PASSANT if ep else 0)
     )
     if ep:
         _append(columns, sizes, int64(layout.EN_PASSANT), ep - 1)
-    rows[size * layout.CLOCK] = uint8((meta >> 12) & 255)
+    rows[size * layout.CLOCK] = uint8(clock_of(s))
 
 
 @inner
@@ -141,7 +155,7 @@ def _fits(c: Any, i: Any) -> Any:
     s = adv(c.words, PW * i)
     if not is_position(s):
         return int64(layout.BAD_POSITION)
-    if s[8] >> U(20) or (s[8] >> U(5)) & U(127) > U(64):
+    if s[META] >> U(CLOCK_SHIFT + 8) or en_passant_of(s) > 64:
         return int64(layout.BAD_POSITION)
     moves = c.code_offsets[i + 1] - c.code_offsets[i]
     edges = c.edge_offsets[i + 1] - c.edge_offsets[i]

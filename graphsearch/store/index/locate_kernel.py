@@ -14,10 +14,11 @@ from numba import int64
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, ZERO, U, adv, mulhi, popc, ptr
 from ...position.board import FREE_CLOCK
-from ...position.board_kernel import PW, position_key
+from ...position.board_kernel import BELOW_CLOCK, PW, clock_of, position_key
+from ...position.words import BLACK, META, WHITE
 from . import layout
 
-WHITE, BLACK, MIX = U(layout.SORT_WHITE), U(layout.SORT_BLACK), U(layout.SORT_MIX)
+SORT_WHITE, SORT_BLACK, SORT_MIX = U(layout.SORT_WHITE), U(layout.SORT_BLACK), U(layout.SORT_MIX)
 COUNT_BITS = U(layout.COUNT_BITS)
 PIECE_BITS = layout.PIECE_BITS
 
@@ -67,13 +68,13 @@ def filter_pointers(F: Any) -> Any:
 def _hashed(x: Any, bits: Any) -> Any:
     """Returns the top bits of a hash."""
     x ^= x >> U(32)
-    return (x * MIX) >> U(64 - bits)
+    return (x * SORT_MIX) >> U(64 - bits)
 
 
 @inner
 def _pair(s: Any, kind: Any) -> Any:
     """Returns the men of a kind, White's and Black's, folded into a word."""
-    return (s[kind] & s[6]) * WHITE + (s[kind] & s[7]) * BLACK
+    return (s[kind] & s[WHITE]) * SORT_WHITE + (s[kind] & s[BLACK]) * SORT_BLACK
 
 
 @inner
@@ -87,24 +88,22 @@ def sort_key(s: Any) -> Any:
     """Returns the sort key of a position, as `store/order.sort_keys`."""
     material = ZERO
     for kind in range(5):
-        material = (material << COUNT_BITS) | U(popc(s[kind] & s[6]))
-        material = (material << COUNT_BITS) | U(popc(s[kind] & s[7]))
+        material = (material << COUNT_BITS) | U(popc(s[kind] & s[WHITE]))
+        material = (material << COUNT_BITS) | U(popc(s[kind] & s[BLACK]))
     key = _hashed(_pair(s, int64(0)), int64(layout.PAWN_BITS))
-    key = (key << U(layout.MATERIAL_BITS)) | _hashed(material * WHITE, int64(layout.MATERIAL_BITS))
+    key = (key << U(layout.MATERIAL_BITS)) | _hashed(material * SORT_WHITE, int64(layout.MATERIAL_BITS))
     key = _with_kind(key, s, int64(1), int64(PIECE_BITS[0]))
     key = _with_kind(key, s, int64(2), int64(PIECE_BITS[1]))
     key = _with_kind(key, s, int64(3), int64(PIECE_BITS[2]))
     key = _with_kind(key, s, int64(4), int64(PIECE_BITS[3]))
     key = _with_kind(key, s, int64(5), int64(PIECE_BITS[4]))
-    return (key << ONE) | (s[8] & ONE)
+    return (key << ONE) | (s[META] & ONE)
 
 
 @inner
 def _meta(s: Any) -> Any:
     """Returns the meta word, with its clock only above 75."""
-    if (s[8] >> U(12)) & U(255) > U(FREE_CLOCK):
-        return s[8] & U(0xFFFFF)
-    return s[8] & U(0xFFF)
+    return s[META] if clock_of(s) > FREE_CLOCK else s[META] & BELOW_CLOCK
 
 
 @inner

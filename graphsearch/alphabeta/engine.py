@@ -16,8 +16,8 @@ from ..position.board import POSITION_WORDS, decode_move, history_keys, pack
 from ..position.scores import FAR, MATE
 from ..position.tables import load_tables
 from ..record.transposition import EntryTable
-from ..record.transposition_kernel import BUCKET, PV, new_entries
-from ..record.transposition_layout import MOST_DEPTH
+from ..record.transposition_kernel import BUCKET, new_entries
+from ..record.transposition_layout import ALL, CUT, MOST_DEPTH, PV
 from . import layout
 from .frames_kernel import new_search_arrays
 from .iteration_kernel import search_slice
@@ -45,9 +45,9 @@ COUNTED = {
     "proofs": layout.PROOFS,
     "ordered": layout.ORDERED,
     "path_draws": layout.PATH_DRAWS,
-    "pv": layout.BY_KIND + 1,
-    "cut": layout.BY_KIND + 2,
-    "all": layout.BY_KIND + 3,
+    "pv": layout.BY_KIND + PV,
+    "cut": layout.BY_KIND + CUT,
+    "all": layout.BY_KIND + ALL,
     "static": layout.STATIC,
     "cached": layout.CACHED,
     "expanded": layout.EXPANDED,

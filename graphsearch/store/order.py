@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..position.board import FREE_CLOCK
+from ..position.words import BLACK, BLACK_TO_MOVE, CLOCK_SHIFT, META, PAWNS, WHITE
 from .index.layout import COUNT_BITS, MATERIAL_BITS, PAWN_BITS, PIECE_BITS, SORT_BLACK, SORT_MIX, SORT_WHITE
 
-IDENTITY_WORDS = 9  # 6 kinds, 2 colours, meta without a clock of up to 75
+ALL = np.uint64((1 << 64) - 1)
+IDENTITY_WORDS = META + 1  # 6 kinds, 2 colours, meta without a clock of up to 75
 _WHITE, _BLACK, _MIX = (np.uint64(x) for x in (SORT_WHITE, SORT_BLACK, SORT_MIX))
 
 U64s = NDArray[np.uint64]
@@ -21,8 +23,9 @@ Order = NDArray[np.int64]
 def identities(words: U64s) -> U64s:
     """Returns what tells records apart, `[R, 9]`: the position, and its clock only above 75."""
     out = np.ascontiguousarray(words[:, :IDENTITY_WORDS])
-    clock = out[:, 8] >> np.uint64(12)
-    out[:, 8] &= np.where(clock > FREE_CLOCK, np.uint64(0xFFFFF), np.uint64(0xFFF))
+    clock = out[:, META] >> np.uint64(CLOCK_SHIFT)
+    below = np.uint64((1 << CLOCK_SHIFT) - 1)
+    out[:, META] &= np.where(clock > FREE_CLOCK, ALL, below)
     return out
 
 
@@ -38,18 +41,18 @@ def sort_keys(words: U64s) -> U64s:
 
     `index/layout.py` has the formula.
     """
-    white, black = words[:, 6], words[:, 7]
+    white, black = words[:, WHITE], words[:, BLACK]
     material = np.zeros(len(words), np.uint64)
     for kind in range(5):
         for side in (white, black):
             material = material << np.uint64(COUNT_BITS) | np.bitwise_count(words[:, kind] & side).astype(
                 np.uint64
             )
-    key = _mixed(words[:, 0] & white, words[:, 0] & black, PAWN_BITS)
+    key = _mixed(words[:, PAWNS] & white, words[:, PAWNS] & black, PAWN_BITS)
     key = key << np.uint64(MATERIAL_BITS) | _mixed(material, np.zeros_like(material), MATERIAL_BITS)
     for kind, bits in enumerate(PIECE_BITS, 1):
         key = key << np.uint64(bits) | _mixed(words[:, kind] & white, words[:, kind] & black, bits)
-    return key << np.uint64(1) | words[:, 8] & np.uint64(1)
+    return key << np.uint64(1) | words[:, META] & np.uint64(BLACK_TO_MOVE)
 
 
 def newest_in_order(words: U64s, keys: U64s, rank: NDArray[np.int64] | None = None) -> Order:

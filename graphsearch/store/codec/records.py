@@ -18,11 +18,27 @@ import numpy as np
 from ...errors import CorruptRecordError
 from ...position.board import FREE_CLOCK
 from ...position.values import D_SCALE
+from ...position.words import (
+    BLACK,
+    BLACK_TO_MOVE,
+    CASTLING_BITS,
+    CASTLING_SHIFT,
+    CLOCK_BITS,
+    CLOCK_SHIFT,
+    EN_PASSANT_BITS,
+    EN_PASSANT_SHIFT,
+    KEY,
+    KINGS,
+    META,
+    PAWNS,
+    WHITE,
+)
 from ...record.bounds import MOST_CODE
 from ...record.node import MAX_CODE, MAX_MOVES, MAX_RUN, MAX_VISITS, Edge, NodeRecord
 from . import layout
 from .compression import Dictionaries, Header, sampled
 
+BELOW_CLOCK = (1 << CLOCK_SHIFT) - 1  # bits of META
 _U64 = (1 << 64) - 1
 
 Words = tuple[int, ...]
@@ -30,16 +46,18 @@ Words = tuple[int, ...]
 
 def is_position(words: Sequence[int]) -> bool:
     """Returns whether each man has one kind and colour, and the numbers of men are those of chess."""
-    white, black = words[6], words[7]
+    white, black = words[WHITE], words[BLACK]
     kinds = 0
     for kind in words[:6]:
         if kinds & kind:
             return False
         kinds |= kind
-    if kinds != white | black or white & black or words[0] & 0xFF000000000000FF:
+    if kinds != white | black or white & black or words[PAWNS] & 0xFF000000000000FF:
         return False
     return all(
-        side.bit_count() <= 16 and (words[0] & side).bit_count() <= 8 and (words[5] & side).bit_count() == 1
+        side.bit_count() <= 16
+        and (words[PAWNS] & side).bit_count() <= 8
+        and (words[KINGS] & side).bit_count() == 1
         for side in (white, black)
     )
 
@@ -47,10 +65,10 @@ def is_position(words: Sequence[int]) -> bool:
 def man_at(words: Sequence[int], square: int) -> int:
     """Returns the man on a square: 0..5 white pawn to king, 6..11 black, `NO_MAN`."""
     bit = 1 << square
-    if not (words[6] | words[7]) & bit:
+    if not (words[WHITE] | words[BLACK]) & bit:
         return layout.NO_MAN
     kind = next(k for k in range(6) if words[k] & bit)
-    return kind + 6 if words[7] & bit else kind
+    return kind + 6 if words[BLACK] & bit else kind
 
 
 def changed_squares(a: Sequence[int], b: Sequence[int]) -> int:
@@ -89,10 +107,14 @@ def encode_block(records: Sequence[NodeRecord], first: int = 0) -> bytes:
 
 
 def _check_fits(i: int, record: NodeRecord) -> None:
-    meta = record.words[8]
+    meta = record.words[META]
     most_draws = max((edge.d for edge in record.edges), default=0)
     moves = len(record.codes)
-    if not is_position(record.words) or meta >> 20 or meta >> 5 & 127 > 64:
+    if (
+        not is_position(record.words)
+        or meta >> CLOCK_SHIFT + 8
+        or meta >> EN_PASSANT_SHIFT & EN_PASSANT_BITS > 64
+    ):
         raise CorruptRecordError(f"record {i} of the batch has an impossible position")
     if record.d > D_SCALE or most_draws > MOST_CODE or not 0 <= record.run <= MAX_RUN:
         raise CorruptRecordError(f"record {i} of the batch has a field out of range")
@@ -132,7 +154,7 @@ def _columns(records: Sequence[NodeRecord], edges: Sequence[Edge], *, drawn: boo
 
 def _append_position(columns: list[bytearray], words: Words, base: Words) -> None:
     changed = changed_squares(words, base)
-    men = words[6] | words[7]
+    men = words[WHITE] | words[BLACK]
     emptied, filled = (list(chess.scan_forward(changed & mask)) for mask in (~men & _U64, men))
     columns[layout.EMPTIED].append(len(emptied))
     columns[layout.FILLED].append(len(filled))
@@ -141,15 +163,15 @@ def _append_position(columns: list[bytearray], words: Words, base: Words) -> Non
     for k, square in enumerate(filled):
         left = man_at(base, emptied[k]) if k < len(emptied) else layout.NO_MAN
         columns[layout.MEN].append((man_at(words, square) - left) % layout.MEN_KINDS)
-    meta = words[8]
-    ep = meta >> 5 & 127
+    meta = words[META]
+    ep = meta >> EN_PASSANT_SHIFT & EN_PASSANT_BITS
     columns[layout.META].append(
-        ((meta ^ base[8]) >> 1 & 15) << layout.META_CASTLING_AT
-        | (meta & 1) << layout.META_BLACK_AT
+        ((meta ^ base[META]) >> CASTLING_SHIFT & CASTLING_BITS) << layout.META_CASTLING_AT
+        | (meta & BLACK_TO_MOVE) << layout.META_BLACK_AT
         | (layout.HAS_EN_PASSANT if ep else 0)
     )
     columns[layout.EN_PASSANT] += bytes([ep - 1]) if ep else b""
-    columns[layout.CLOCK].append(meta >> 12 & 255)
+    columns[layout.CLOCK].append(meta >> CLOCK_SHIFT & CLOCK_BITS)
 
 
 def _gaps(squares: Sequence[int]) -> bytes:
@@ -201,12 +223,12 @@ def find_in_block(plain: bytes, identity: Words) -> NodeRecord | None:
 
 def _identity(words: Words) -> Words:
     """Returns what tells records apart, as `order.identities`."""
-    meta = words[8]
-    return (*words[:8], meta if meta >> 12 > FREE_CLOCK else meta & 0xFFF)
+    meta = words[META]
+    return (*words[:8], meta if meta >> CLOCK_SHIFT > FREE_CLOCK else meta & BELOW_CLOCK)
 
 
 def _with_key(record: NodeRecord) -> NodeRecord:
-    return replace(record, words=(*record.words[:9], polyglot_key(record.words)))
+    return replace(record, words=(*record.words[:KEY], polyglot_key(record.words)))
 
 
 class _BlockReader:
@@ -329,20 +351,21 @@ class _BlockReader:
             if x >= layout.MEN_KINDS or man == layout.NO_MAN:
                 raise CorruptRecordError("a man is of no kind")
             words[man % 6] |= 1 << square
-            words[6 + man // 6] |= 1 << square
+            words[WHITE + man // 6] |= 1 << square
         if not is_position(words):
             raise CorruptRecordError("a record has an impossible position")
-        words[8] = self._meta(byte, base[8])
+        words[META] = self._meta(byte, base[META])
         return tuple(words)
 
     def _meta(self, byte: list[int], base: int) -> int:
         x = byte[layout.META]
-        castling = x >> layout.META_CASTLING_AT & 15 ^ base >> 1 & 15
-        meta = x >> layout.META_BLACK_AT & 1 | castling << 1 | byte[layout.CLOCK] << 12
+        castling = (x >> layout.META_CASTLING_AT ^ base >> CASTLING_SHIFT) & CASTLING_BITS
+        meta = x >> layout.META_BLACK_AT & BLACK_TO_MOVE | castling << CASTLING_SHIFT
+        meta |= byte[layout.CLOCK] << CLOCK_SHIFT
         ep = self._next(self._columns[layout.EN_PASSANT], layout.META, x & layout.HAS_EN_PASSANT)
         if x >= layout.META_BYTES or any(square > 63 for square in ep):
             raise CorruptRecordError("a square is off the board")
-        return meta | (ep[0] + 1) << 5 if ep else meta
+        return meta | (ep[0] + 1) << EN_PASSANT_SHIFT if ep else meta
 
     def _next(self, column: bytes, name: int, count: int) -> bytes:
         """Returns the next bytes of a column; `name` tells whose place in it is moved on."""
@@ -392,11 +415,11 @@ def polyglot_key(words: Sequence[int]) -> int:
     key = 0
     for kind in range(6):
         for black in (0, 1):
-            for square in chess.scan_forward(words[kind] & words[6 + black]):
+            for square in chess.scan_forward(words[kind] & words[WHITE + black]):
                 key ^= table[64 * (2 * kind + 1 - black) + square]
-    meta = words[8]
+    meta = words[META]
     for right in range(4):
-        key ^= table[768 + right] if meta >> (1 + right) & 1 else 0
-    ep = meta >> 5 & 127
+        key ^= table[768 + right] if meta >> (CASTLING_SHIFT + right) & 1 else 0
+    ep = meta >> EN_PASSANT_SHIFT & EN_PASSANT_BITS
     key ^= table[772 + (ep - 1 & 7)] if ep else 0
-    return key if meta & 1 else key ^ table[780]
+    return key if meta & BLACK_TO_MOVE else key ^ table[780]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import int16, int64, uint16, uint32
+from numba import int16, int64
 
 from ..evaluators.builtin.captures_kernel import PLAIN_VALUES, capture_gain, exchange
 from ..jit.compiler import inner
@@ -16,8 +16,17 @@ from ..jit.pointers import ONE, U, adv, prefetch
 from ..position.board_kernel import PW, from_square, man_at, side_to_move, to_square
 from ..position.tables import ZO
 from ..position.words import BLACK, KEY
-from ..record.node_kernel import block_class_of, block_of, code_bytes, materialised, move_count, stride_at
-from ..record.node_layout import BLOCK_HEADER, CODE, NO_BLOCK
+from ..record.node_kernel import (
+    block_class_of,
+    code_bytes,
+    edge_at,
+    edge_move,
+    edge_visits,
+    materialised,
+    move_count,
+    stride_at,
+)
+from ..record.node_layout import CODE, NO_BLOCK
 from . import layout
 from .table_kernel import prefetch_entry
 
@@ -119,15 +128,15 @@ def score_by_graph(A: Any, rec: Any, moves: Any, scores: Any, n: Any) -> None:
     if block_class_of(A, rec) == NO_BLOCK:
         return
     stride = stride_at(A, rec)
-    x = block_of(A, rec) + BLOCK_HEADER
+    edge = edge_at(A, rec, int64(0))
     for _ in range(materialised(A, rec)):
-        visits = int64(A.blocks[x])
-        move = uint16(A.blocks[x + 2] & uint32(0xFFFF))
+        visits = edge_visits(A, edge)
+        move = edge_move(A, edge)
         if visits >= LEAST_VISITS:
             for i in range(n):
                 if moves[i] == move:
                     scores[i] = VISITED + visits * 64
-        x += stride
+        edge += stride
 
 
 @inner

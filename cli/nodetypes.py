@@ -177,9 +177,9 @@ def _refuse(options: dict[str, object], other: str) -> None:
 
 # ------------------------------------------------------------------ uniform trees
 def _search(branching: int, depth: int, options: TreeOptions) -> Synthetic:
-    from graphsearch.alphabeta.nodetypes.synthetic import Tree, synthetic
+    from graphsearch.alphabeta.nodetypes.synthetic import SyntheticTree, synthetic
 
-    tree = Tree(branching, depth, _order(options.order or "perfect"), options.seed or 0)
+    tree = SyntheticTree(branching, depth, _order(options.order or "perfect"), options.seed or 0)
     with compiling("uniform tree"), progress_bar("Searching") as advance:
 
         def show(nodes: int, guess: float) -> None:

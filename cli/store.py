@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from graphsearch.record.provenance import RootInfo
     from graphsearch.store.info import StoreInfo
-    from graphsearch.store.tables.games import Imported, Source
+    from graphsearch.store.tables.games import GameSource, Imported
     from graphsearch.store.transpositions.runs import EntryRun
     from graphsearch.store.upkeep.verify import VerifyReport
 
@@ -104,7 +104,7 @@ def _imported(found: Imported) -> dict[str, str]:
     return lines
 
 
-def _imports_table(sources: list[Source]) -> Table:
+def _imports_table(sources: list[GameSource]) -> Table:
     names = ("Kind", "Started (UTC)", "Taken", "Skipped", "State", "File")
     rows = [
         [

@@ -20,7 +20,7 @@ from statistics import median
 
 import chess
 
-from graphsearch.alphabeta.engine import Engine
+from graphsearch.alphabeta.engine import AlphaBeta
 from graphsearch.alphabeta.limits import MOST_DEPTH
 from graphsearch.alphabeta.results import Counts
 from graphsearch.position.board import NOT_TERMINAL, check, fen_of, terminal_kind
@@ -85,7 +85,7 @@ def deepened(board: chess.Board, depth: int, size: int) -> Iterator[Row]:
     """
     if terminal_kind(board) != NOT_TERMINAL:
         return
-    engine = Engine(EntryTable(size))
+    engine = AlphaBeta(EntryTable(size))
     total, seconds = Counts(), 0.0
     for d in range(1, depth + 1):
         started = time.process_time()
@@ -135,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--fen", type=_position, action="append")
     parser.add_argument("--table-mb", type=_whole(1, 1 << 20), default=256)
     options = parser.parse_args(arguments)
-    Engine(EntryTable(1 << 16)).search(chess.Board(), 1)  # compiles
+    AlphaBeta(EntryTable(1 << 16)).search(chess.Board(), 1)  # compiles
     last: list[Row] = []
     for board in options.fen or map(chess.Board, (chess.STARTING_FEN, *MIDDLEGAMES)):
         print(fen_of(board))

@@ -10,7 +10,7 @@ import chess
 
 from ..position.scores import FAR, LEAST_MATE, MATE
 from ..record.transposition import EntryTable
-from .engine import Engine
+from .engine import AlphaBeta
 from .known import is_shortest_mate
 from .limits import DepthLimits
 from .outcome import AlphaBetaResult
@@ -34,7 +34,7 @@ def nodes_within(
     board: chess.Board, limits: DepthLimits, *, table_bytes: int, stop: threading.Event
 ) -> int | None:
     """Returns the nodes of a search without file and graph; None if a limit, or `stop`, ended it before."""
-    engine, nodes, started = Engine(EntryTable(table_bytes)), 0, time.monotonic()
+    engine, nodes, started = AlphaBeta(EntryTable(table_bytes)), 0, time.monotonic()
     engine.table.next_search()
 
     def must_stop() -> bool:

@@ -16,8 +16,10 @@ from ..position.board import POSITION_WORDS, decode_move, history_keys, pack
 from ..position.scores import FAR, MATE
 from ..position.tables import load_tables
 from ..record.transposition import EntryTable
-from ..record.transposition_kernel import BUCKET, MOST_DEPTH, PV, new_entries
-from . import frames_kernel as layout
+from ..record.transposition_kernel import BUCKET, new_entries
+from ..record.transposition_layout import ALL, CUT, MOST_DEPTH, PV
+from . import layout
+from .frames_kernel import new_search_arrays
 from .iteration_kernel import search_slice
 from .lines import continued
 from .results import Counts, DepthResult
@@ -43,9 +45,9 @@ COUNTED = {
     "proofs": layout.PROOFS,
     "ordered": layout.ORDERED,
     "path_draws": layout.PATH_DRAWS,
-    "pv": layout.BY_KIND + 1,
-    "cut": layout.BY_KIND + 2,
-    "all": layout.BY_KIND + 3,
+    "pv": layout.BY_KIND + PV,
+    "cut": layout.BY_KIND + CUT,
+    "all": layout.BY_KIND + ALL,
     "static": layout.STATIC,
     "cached": layout.CACHED,
     "expanded": layout.EXPANDED,
@@ -53,7 +55,7 @@ COUNTED = {
 }
 
 
-class Engine:
+class AlphaBeta:
     """Searches positions to a fixed depth with one table of entries. Not for several threads at once."""
 
     def __init__(self, table: EntryTable, arena: Arena | None = None) -> None:
@@ -67,7 +69,7 @@ class Engine:
         self.arena = arena
         self._tables = load_tables()
         self._weights = load_weights()
-        self._arrays = layout.new_search_arrays(CACHE_PLACES)
+        self._arrays = new_search_arrays(CACHE_PLACES)
         self._no_graph = _empty_arena()
 
     def search(

@@ -19,53 +19,10 @@ from ..jit.pointers import adv, prefetch
 from ..position.board import CLOCK_DRAW
 from ..position.board_kernel import PW, check_hash, clock_of, generate_moves, in_check, is_dead, make_move
 from ..position.scores import FAR, MATE
+from ..position.words import KEY
 from ..record.transposition_kernel import ALL, CUT, PV, entry_pointers, find_entry, move_in
-from .frames_kernel import (
-    AGAIN,
-    ALPHA,
-    BEST,
-    BEST_MOVE,
-    BEST_TAINT,
-    BETA,
-    BY_KIND,
-    COUNT,
-    CUT_BY,
-    CUTOFFS,
-    DEPTH,
-    ENTER,
-    EXPANDED,
-    FIRST_CUTOFFS,
-    FRAME,
-    GO_ON,
-    HIT_CUTOFFS,
-    HITS,
-    INTERIOR,
-    KIND,
-    LEAVE,
-    LEAVES,
-    LOW,
-    MODE,
-    MOVE,
-    MOVE_ROOM,
-    MOVES,
-    NEXT,
-    NO_TAINT,
-    NODES,
-    ORDERED,
-    PATH_DRAWS,
-    PLIES,
-    PLY,
-    PROOFS,
-    QUIESCENCE,
-    RECORD,
-    RESEARCHES,
-    SCORED,
-    STORED_HITS,
-    TABLE_MOVE,
-    TAINT,
-    WITH_GRAPH,
-    search_pointers,
-)
+from . import layout
+from .frames_kernel import search_pointers
 from .leaves_kernel import below_root, key_at, leaf_value, value_at_limit
 from .order_kernel import learn_cut, next_move, order_by_graph
 from .table_kernel import NO_BOUND, ends, entry_value, graph_proof, is_stored, prefetch_entry, write_entry
@@ -75,34 +32,34 @@ from .table_kernel import NO_BOUND, ends, entry_value, graph_proof, is_stored, p
 def repeated_at(X: Any, s: Any, ply: Any) -> Any:
     """Returns the ply where a position stood before on the path; -1: twice in the game; NO_TAINT: nowhere."""
     clock = clock_of(s)
-    key = s[9]
+    key = s[KEY]
     for back in range(4, min(clock, ply) + 1, 2):
-        if X.positions[(ply - back) * PW + 9] == key:
+        if X.positions[(ply - back) * PW + KEY] == key:
             return ply - back
     if clock >= ply:
         for i in range(X.game_size):
             if X.game[i] == key:
                 return int64(-1)
-    return int64(NO_TAINT)
+    return int64(layout.NO_TAINT)
 
 
 @inner
 def ends_by_rule(X: Any, s: Any, frame: Any, ply: Any) -> Any:
     """Returns whether a position is a draw by material, clock or repetition, or mate at the last move."""
     if is_dead(s):
-        frame[BEST] = 0
+        frame[layout.BEST] = 0
         return True
     if clock_of(s) >= CLOCK_DRAW:
-        frame[BEST] = value_at_limit(X, s, ply)
-        X.counters[PATH_DRAWS] += 1
+        frame[layout.BEST] = value_at_limit(X, s, ply)
+        X.counters[layout.PATH_DRAWS] += 1
         return True
     if ply == 0:
         return False
-    frame[TAINT] = repeated_at(X, s, ply)
-    if frame[TAINT] == NO_TAINT:
+    frame[layout.TAINT] = repeated_at(X, s, ply)
+    if frame[layout.TAINT] == layout.NO_TAINT:
         return False
-    frame[BEST] = 0
-    X.counters[PATH_DRAWS] += 1
+    frame[layout.BEST] = 0
+    X.counters[layout.PATH_DRAWS] += 1
     return True
 
 
@@ -121,65 +78,67 @@ def ends_by_entry(X: Any, E: Any, s: Any, frame: Any, ply: Any) -> Any:
         return False
     counters = X.counters
     data = E.data[place]
-    counters[HITS] += 1
+    counters[layout.HITS] += 1
     if is_stored(E, place):
-        counters[STORED_HITS] += 1
-    frame[TABLE_MOVE] = move_in(data)
+        counters[layout.STORED_HITS] += 1
+    frame[layout.TABLE_MOVE] = move_in(data)
     if may_return(X, s, ply):
         return False
-    usable, value = entry_value(data, frame[DEPTH], frame[ALPHA], frame[BETA], ply, clock_of(s))
+    usable, value = entry_value(
+        data, frame[layout.DEPTH], frame[layout.ALPHA], frame[layout.BETA], ply, clock_of(s)
+    )
     if not usable or (ply == 0 and move_in(data) == 0):
         return False
-    frame[BEST] = value
-    frame[BEST_MOVE] = frame[TABLE_MOVE]
-    counters[HIT_CUTOFFS] += 1
+    frame[layout.BEST] = value
+    frame[layout.BEST_MOVE] = frame[layout.TABLE_MOVE]
+    counters[layout.HIT_CUTOFFS] += 1
     return True
 
 
 @inner
 def ends_by_graph(X: Any, A: Any, s: Any, frame: Any, ply: Any) -> Any:
     """Returns whether the graph proves the node; if not, notes its record for the order of moves."""
-    if not X.counters[WITH_GRAPH]:
+    if not X.counters[layout.WITH_GRAPH]:
         return False
     rec = find(A, X.keys[2 * ply], X.keys[2 * ply + 1])
-    frame[RECORD] = rec
+    frame[layout.RECORD] = rec
     if rec == 0 or ply == 0 or may_return(X, s, ply):
         return False
     bound, proven = graph_proof(A, rec, s)
     value = below_root(proven, ply)
-    if bound == NO_BOUND or not ends(value, bound, frame[ALPHA], frame[BETA]):
+    if bound == NO_BOUND or not ends(value, bound, frame[layout.ALPHA], frame[layout.BETA]):
         return False
-    frame[BEST] = value
-    X.counters[PROOFS] += 1
+    frame[layout.BEST] = value
+    X.counters[layout.PROOFS] += 1
     return True
 
 
 @inner
 def begin_frame(frame: Any) -> None:
     """Empties a frame whose window, depth and type are set."""
-    frame[LOW] = frame[ALPHA]
-    frame[BEST] = -FAR
-    for i in (BEST_MOVE, COUNT, NEXT, SCORED, MOVE, TABLE_MOVE, AGAIN, CUT_BY, RECORD):
+    frame[layout.LOW] = frame[layout.ALPHA]
+    frame[layout.BEST] = -FAR
+    for i in layout.CLEARED:
         frame[i] = 0
-    frame[TAINT] = NO_TAINT
-    frame[BEST_TAINT] = NO_TAINT
+    frame[layout.TAINT] = layout.NO_TAINT
+    frame[layout.BEST_TAINT] = layout.NO_TAINT
 
 
 @inner
 def enter_node(X: Any, E: Any, A: Any, ply: Any) -> Any:
     """Counts a new position and finds what is known without a search; returns whether that ends it."""
     s = adv(X.positions, ply * PW)
-    frame = adv(X.frames, ply * FRAME)
+    frame = adv(X.frames, ply * layout.FRAME)
     counters = X.counters
     begin_frame(frame)
     X.lengths[ply] = 0
-    if frame[DEPTH] == 0:
-        counters[LEAVES] += 1
+    if frame[layout.DEPTH] == 0:
+        counters[layout.LEAVES] += 1
         if not ends_by_rule(X, s, frame, ply):
-            frame[BEST] = leaf_value(X, s, ply, frame[ALPHA], frame[BETA])
+            frame[layout.BEST] = leaf_value(X, s, ply, frame[layout.ALPHA], frame[layout.BETA])
         return True
-    counters[INTERIOR] += 1
-    counters[BY_KIND + frame[KIND]] += 1
+    counters[layout.INTERIOR] += 1
+    counters[layout.BY_KIND + frame[layout.KIND]] += 1
     if ends_by_rule(X, s, frame, ply):
         return True
     X.keys[2 * ply] = key_at(X.table, s)
@@ -192,15 +151,15 @@ def enter_node(X: Any, E: Any, A: Any, ply: Any) -> Any:
 @inner
 def list_moves(X: Any, A: Any, s: Any, frame: Any, ply: Any) -> Any:
     """Generates the moves of a node; returns whether there are none."""
-    n = int64(generate_moves(X.table, s, adv(X.moves, ply * MOVE_ROOM)))
-    frame[COUNT] = n
+    n = int64(generate_moves(X.table, s, adv(X.moves, ply * layout.MOVE_ROOM)))
+    frame[layout.COUNT] = n
     if n == 0:
-        frame[BEST] = ply - MATE if in_check(X.table, s) else int64(0)
+        frame[layout.BEST] = ply - MATE if in_check(X.table, s) else int64(0)
         return True
-    X.counters[EXPANDED] += 1
-    X.counters[MOVES] += n
-    if frame[RECORD] and order_by_graph(X, A, s, frame, ply):
-        X.counters[ORDERED] += 1
+    X.counters[layout.EXPANDED] += 1
+    X.counters[layout.MOVES] += n
+    if frame[layout.RECORD] and order_by_graph(X, A, s, frame, ply):
+        X.counters[layout.ORDERED] += 1
     return False
 
 
@@ -215,17 +174,17 @@ def type_of_child(kind: Any, first: Any) -> Any:
 @inner
 def descend(X: Any, E: Any, s: Any, frame: Any, ply: Any, m: Any) -> None:
     """Makes a move: the frame below gets its position, depth, type and window."""
-    below = adv(frame, FRAME)
+    below = adv(frame, layout.FRAME)
     child = adv(s, PW)
     make_move(X.table, s, child, m)
-    frame[MOVE] = m
-    frame[AGAIN] = 0
-    first = frame[NEXT] == 1
-    below[DEPTH] = frame[DEPTH] - 1
-    below[KIND] = type_of_child(frame[KIND], first)
-    below[BETA] = -frame[ALPHA]
-    below[ALPHA] = -frame[BETA] if first else -frame[ALPHA] - 1
-    if below[DEPTH]:
+    frame[layout.MOVE] = m
+    frame[layout.AGAIN] = 0
+    first = frame[layout.NEXT] == 1
+    below[layout.DEPTH] = frame[layout.DEPTH] - 1
+    below[layout.KIND] = type_of_child(frame[layout.KIND], first)
+    below[layout.BETA] = -frame[layout.ALPHA]
+    below[layout.ALPHA] = -frame[layout.BETA] if first else -frame[layout.ALPHA] - 1
+    if below[layout.DEPTH]:
         prefetch_entry(E, key_at(X.table, child))
     else:
         prefetch(X.cache, int64(key_at(X.table, child) & X.cache_mask) * 2)
@@ -234,8 +193,8 @@ def descend(X: Any, E: Any, s: Any, frame: Any, ply: Any, m: Any) -> None:
 @inner
 def take_line(X: Any, ply: Any, m: Any) -> None:
     """Makes a move and the best line below it the best line of a ply."""
-    line = adv(X.lines, ply * PLIES)
-    below = adv(line, PLIES)
+    line = adv(X.lines, ply * layout.PLIES)
+    below = adv(line, layout.PLIES)
     line[0] = m
     n = X.lengths[ply + 1]
     for i in range(n):
@@ -246,96 +205,107 @@ def take_line(X: Any, ply: Any, m: Any) -> None:
 @inner
 def search_again(X: Any, frame: Any, value: Any) -> Any:
     """Returns whether a null window failed inside the window; then the frame below gets the full one."""
-    if frame[NEXT] == 1 or frame[AGAIN] or value <= frame[ALPHA] or value >= frame[BETA]:
+    if (
+        frame[layout.NEXT] == 1
+        or frame[layout.AGAIN]
+        or value <= frame[layout.ALPHA]
+        or value >= frame[layout.BETA]
+    ):
         return False
-    below = adv(frame, FRAME)
-    below[ALPHA] = -frame[BETA]
-    below[BETA] = -frame[ALPHA]
-    below[KIND] = PV
-    frame[AGAIN] = 1
-    X.counters[RESEARCHES] += 1
+    below = adv(frame, layout.FRAME)
+    below[layout.ALPHA] = -frame[layout.BETA]
+    below[layout.BETA] = -frame[layout.ALPHA]
+    below[layout.KIND] = PV
+    frame[layout.AGAIN] = 1
+    X.counters[layout.RESEARCHES] += 1
     return True
 
 
 @inner
 def take_value(X: Any, frame: Any, ply: Any, value: Any) -> Any:
     """Takes the value of a finished move into its frame; returns whether it ends the node."""
-    taint = frame[FRAME + TAINT]
-    frame[TAINT] = min(frame[TAINT], taint)
-    if value > frame[BEST]:
-        frame[BEST] = value
-        frame[BEST_TAINT] = taint
-        if value > frame[ALPHA]:
-            frame[ALPHA] = value
-            frame[BEST_MOVE] = frame[MOVE]
-            take_line(X, ply, frame[MOVE])
-    return value >= frame[BETA]
+    taint = frame[layout.FRAME + layout.TAINT]
+    frame[layout.TAINT] = min(frame[layout.TAINT], taint)
+    if value > frame[layout.BEST]:
+        frame[layout.BEST] = value
+        frame[layout.BEST_TAINT] = taint
+        if value > frame[layout.ALPHA]:
+            frame[layout.ALPHA] = value
+            frame[layout.BEST_MOVE] = frame[layout.MOVE]
+            take_line(X, ply, frame[layout.MOVE])
+    return value >= frame[layout.BETA]
 
 
 @inner
 def finish_node(X: Any, E: Any, ply: Any, cut: Any) -> None:
     """Notes what a searched node has found."""
     s = adv(X.positions, ply * PW)
-    frame = adv(X.frames, ply * FRAME)
+    frame = adv(X.frames, ply * layout.FRAME)
     if cut:
-        X.counters[CUTOFFS] += 1
-        if frame[NEXT] == 1:
-            X.counters[FIRST_CUTOFFS] += 1
-        frame[CUT_BY] = frame[NEXT]
+        X.counters[layout.CUTOFFS] += 1
+        if frame[layout.NEXT] == 1:
+            X.counters[layout.FIRST_CUTOFFS] += 1
+        frame[layout.CUT_BY] = frame[layout.NEXT]
         learn_cut(X, s, frame, ply)
     write_entry(E, X.keys[2 * ply], X.keys[2 * ply + 1], frame, ply, clock_of(s))
     if cut:
-        frame[TAINT] = frame[BEST_TAINT]
-    if frame[TAINT] >= ply:  # what returned stands at or below this node: it would on every path
-        frame[TAINT] = NO_TAINT
+        frame[layout.TAINT] = frame[layout.BEST_TAINT]
+    if frame[layout.TAINT] >= ply:  # what returned stands at or below this node: it would on every path
+        frame[layout.TAINT] = layout.NO_TAINT
 
 
 @inner
 def step(X: Any, E: Any, A: Any, ply: Any, mode: Any) -> Any:
     """Does one step of the search at a ply; returns where and how to go on, ply -1 when all is done."""
-    frame = adv(X.frames, ply * FRAME)
-    if mode == ENTER:
-        return ply, LEAVE if enter_node(X, E, A, ply) else GO_ON
-    if mode == GO_ON:
+    frame = adv(X.frames, ply * layout.FRAME)
+    if mode == layout.ENTER:
+        return ply, layout.LEAVE if enter_node(X, E, A, ply) else layout.GO_ON
+    if mode == layout.GO_ON:
         s = adv(X.positions, ply * PW)
         m = next_move(X, E, s, frame, ply)
         if m == 0:
             finish_node(X, E, ply, False)
-            return ply, LEAVE
+            return ply, layout.LEAVE
         descend(X, E, s, frame, ply, m)
-        return ply + 1, ENTER
+        return ply + 1, layout.ENTER
     if ply == 0:
-        return int64(-1), LEAVE
-    above = adv(X.frames, (ply - 1) * FRAME)
-    value = -frame[BEST]
+        return int64(-1), layout.LEAVE
+    above = adv(X.frames, (ply - 1) * layout.FRAME)
+    value = -frame[layout.BEST]
     if search_again(X, above, value):
-        return ply, ENTER
+        return ply, layout.ENTER
     if take_value(X, above, ply - 1, value):
         finish_node(X, E, ply - 1, True)
-        return ply - 1, LEAVE
-    return ply - 1, GO_ON
+        return ply - 1, layout.LEAVE
+    return ply - 1, layout.GO_ON
+
+
+@inner
+def nodes_in(counters: Any) -> Any:
+    """Returns how many positions were entered."""
+    return counters[layout.INTERIOR] + counters[layout.LEAVES] + counters[layout.QUIESCENCE]
 
 
 @kernel
-def search_slice(T: Any, W: Any, S: Any, entries: Any, arena: Any, limit: Any) -> Any:
+def search_slice(T: Any, weights: Any, S: Any, entries: Any, arena: Any, limit: Any) -> Any:
     """Searches on until all is done or `limit` nodes are counted; returns whether all is done.
 
     Args:
-      T: the board's table. W: int64[WEIGHT_COUNT].
+      T: the board's table. weights: int64[WEIGHT_COUNT].
       S: SearchArrays; frame 0 holds window, depth and type, `counters` where the search stands.
       entries: EntryArrays. arena: ArenaArrays, read only if `counters[WITH_GRAPH]`.
       limit: nodes, all slices of the search together.
     """
-    X = search_pointers(T, W, S)
+    X = search_pointers(T, weights, S)
     E = entry_pointers(entries)
     A = pointers(arena)
     counters = X.counters
-    ply, mode = counters[PLY], counters[MODE]
+    ply, mode = counters[layout.PLY], counters[layout.MODE]
     while ply >= 0:
-        if mode == ENTER and counters[INTERIOR] + counters[LEAVES] + counters[QUIESCENCE] >= limit:
+        if mode == layout.ENTER and nodes_in(counters) >= limit:
             break
         ply, mode = step(X, E, A, ply, mode)
-    counters[NODES] = counters[INTERIOR] + counters[LEAVES] + counters[QUIESCENCE]
-    counters[PLY] = ply
-    counters[MODE] = mode
+    counters[layout.NODES] = nodes_in(counters)
+    counters[layout.PLY] = ply
+    counters[layout.MODE] = mode
     return ply < 0

@@ -9,18 +9,19 @@ import chess
 
 from ..position.board import CLOCK_DRAW, FREE_CLOCK, history_keys
 from ..position.scores import LEAST_MATE, MATE
-from ..record.transposition import PROOF, Entry, EntryTable
-from ..store.transpositions.runs import Outcome
-from .frames_kernel import QUIET_PLIES
+from ..record.transposition import Entry, EntryTable
+from ..record.transposition_layout import PROOF
+from ..store.transpositions.runs import RunOutcome
+from .layout import QUIET_PLIES
 from .limits import DepthLimits
 from .lines import continued
-from .outcome import Known
+from .outcome import KnownDepth
 
 MOST_LINE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RootFact:
     """A value of the root that is known without a search.
 
     Attributes:
@@ -57,8 +58,8 @@ def is_shortest_mate(value: int, bound: str, depth: int) -> bool:
 
 
 def facts_of(
-    entry: Entry | None, table: EntryTable, board: chess.Board, rows: Mapping[int, Outcome]
-) -> list[Answer]:
+    entry: Entry | None, table: EntryTable, board: chess.Board, rows: Mapping[int, RunOutcome]
+) -> list[RootFact]:
     """Returns everything that is known of a root, the deepest last; at one depth a run before an entry.
 
     An entry may say less than the run that wrote it: it must hold for every path to the position.
@@ -70,22 +71,22 @@ def facts_of(
     if entry is not None:
         same = [_legal(board, row.pv) for row in rows.values() if row.value == entry.value]
         line = max([*same, tuple(continued(table, board, MOST_LINE))], key=len)
-        facts.append(Answer(entry.depth, entry.value, entry.bound, line))
+        facts.append(RootFact(entry.depth, entry.value, entry.bound, line))
     facts += [
-        Answer(depth, row.value, row.bound, _legal(board, row.pv))
+        RootFact(depth, row.value, row.bound, _legal(board, row.pv))
         for depth, row in rows.items()
         if row.value is not None
     ]
     return sorted(facts, key=lambda fact: fact.depth)
 
 
-def answer_of(facts: Sequence[Answer], limits: DepthLimits) -> Answer | None:
+def answer_of(facts: Sequence[RootFact], limits: DepthLimits) -> RootFact | None:
     """Returns the deepest fact that answers a request, None if none does."""
     found = [answer for fact in facts if (answer := _answering(fact, limits)) is not None]
     return found[-1] if found else None
 
 
-def _answering(fact: Answer, limits: DepthLimits) -> Answer | None:
+def _answering(fact: RootFact, limits: DepthLimits) -> RootFact | None:
     """Returns the fact as the window sees it, None if it is not deep enough or leaves the answer open."""
     alpha, beta = limits.last_window
     above = fact.bound != "upper" and fact.value >= beta
@@ -110,10 +111,10 @@ def _legal(board: chess.Board, text: str) -> tuple[chess.Move, ...]:
     return tuple(line)
 
 
-def known_of(facts: Sequence[Answer], rows: Mapping[int, Outcome]) -> Known:
+def known_of(facts: Sequence[RootFact], rows: Mapping[int, RunOutcome]) -> KnownDepth:
     """Returns up to which depth a root is known exactly, and what its iterations had taken."""
     exact = [fact.depth for fact in facts if fact.bound == "exact" and fact.depth != PROOF]
     if not exact:
-        return Known()
+        return KnownDepth()
     done = [row for depth, row in rows.items() if depth <= exact[-1]]
-    return Known(exact[-1], sum(row.nodes for row in done), sum(row.seconds for row in done))
+    return KnownDepth(exact[-1], sum(row.nodes for row in done), sum(row.seconds for row in done))

@@ -2,7 +2,7 @@
 
 It is a function of the position alone, whatever the window: the mover may stand pat on the static evaluation
 or try captures and promotions that the exchange does not lose; in check it tries every move. No capture is
-left out for being too small to matter, as `evaluation_search.quiescence` does: that differs from
+left out for being too small to matter, as `quiescence_kernel.quiescence` does: that differs from
 window to window, and the search would no longer be that of plain negamax. A mate found here is one: the
 side that is mated tried every move, and the 50-move rule was kept.
 """
@@ -17,51 +17,36 @@ from ..evaluators.builtin.captures_kernel import (
     DOUBTFUL,
     capture_gain,
     capture_loses,
-    flip_move,
     has_legal_move,
     list_captures,
+    listed_move,
     order_key,
     pinned_of,
 )
 from ..evaluators.builtin.terms_kernel import scaled, static_kept
 from ..jit.compiler import inner
-from ..jit.pointers import ONE, ZERO, U, adv, ctz
+from ..jit.pointers import ZERO, U, adv, ctz
 from ..position.board import CLOCK_DRAW
-from ..position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move
+from ..position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move, side_to_move
 from ..position.scores import FAR, LEAST_MATE, MATE
 from ..position.tables import BE, CT, RE
+from ..position.words import BLACK, KEY, KINGS, PAWNS, WHITE
 from ..record.transposition_kernel import EXACT, LOWER, UPPER
-from .frames_kernel import (
-    ALPHA,
-    BEST,
-    BETA,
-    CACHED,
-    COUNT,
-    FRAME,
-    LOW,
-    MOVE_ROOM,
-    NEXT,
-    QUIESCENCE,
-    QUIET_PLIES,
-    STATIC,
-)
+from . import layout
 
 MOST_STATIC = LEAST_MATE - 1  # nine queens are no mate
 
-# A place of the cache: key ^ data | data: static + 131072 (18 bits), known, value + 131072 (18), bound (2)
-CACHE_BIAS = 1 << 17
-CACHE_BITS = U((1 << 18) - 1)
-KNOWN_STATIC = U(1 << 18)
-CACHE_VALUE, CACHE_BOUND = U(19), U(37)
+# of the data word of the leaf cache, as kernels take them
+CACHE_MASK, KNOWN_STATIC = U(layout.CACHE_MASK), U(layout.KNOWN_STATIC)
+CACHE_VALUE_AT, CACHE_BOUND_AT = U(layout.CACHE_VALUE_AT), U(layout.CACHE_BOUND_AT)
 
-STANDS = LOW  # word of a quiescence frame: its static value
 UNKNOWN = FAR
 
 
 @inner
 def key_at(T: Any, s: Any) -> Any:
     """Returns the graph's key of a position: the Polyglot key, and the clock above 75."""
-    return s[9] ^ T[CT + clock_of(s)]
+    return s[KEY] ^ T[CT + clock_of(s)]
 
 
 @inner
@@ -99,7 +84,7 @@ def keep(X: Any, key: Any, data: Any) -> None:
 @inner
 def static_value(X: Any, s: Any) -> Any:
     """Returns the static evaluation of a position, seen by the side to move, never as large as a mate."""
-    X.counters[STATIC] += 1
+    X.counters[layout.STATIC] += 1
     score = scaled(s, static_kept(X.table, X.weights, s, X.area, X.pawns))
     return min(max(score, int64(-MOST_STATIC)), int64(MOST_STATIC))
 
@@ -107,20 +92,20 @@ def static_value(X: Any, s: Any) -> Any:
 @inner
 def known_static(X: Any, s: Any, state: Any) -> Any:
     """Returns the static evaluation of a frame's position, which the frame keeps."""
-    if state[STANDS] == UNKNOWN:
-        state[STANDS] = static_value(X, s)
-    return state[STANDS]
+    if state[layout.STANDS] == UNKNOWN:
+        state[layout.STANDS] = static_value(X, s)
+    return state[layout.STANDS]
 
 
 @inner
 def can_move(T: Any, s: Any, out: Any) -> Any:
     """Returns whether a side that is not in check has a legal move; a free pawn answers it mostly."""
-    stm = int64(s[8] & ONE)
-    us = s[6 + stm]
-    king = ctz(s[5] & us)
-    pawns = s[0] & us & ~(T[RE + king] | T[BE + king])
+    stm = side_to_move(s)
+    us = s[WHITE + stm]
+    king = ctz(s[KINGS] & us)
+    pawns = s[PAWNS] & us & ~(T[RE + king] | T[BE + king])
     ahead = pawns << U(8) if stm == 0 else pawns >> U(8)
-    if ahead & ~(s[6] | s[7]):
+    if ahead & ~(s[WHITE] | s[BLACK]):
         return True
     return generate_moves(T, s, out) > 0
 
@@ -136,16 +121,16 @@ def list_evasions(X: Any, s: Any, words: Any, n: Any) -> Any:
 @inner
 def next_quiet_move(X: Any, s: Any, state: Any, words: Any) -> Any:
     """Returns the next move to try in quiescence, 0 if none is left; most gain first, by the least man."""
-    while state[NEXT] < state[COUNT]:
-        at = state[NEXT]
+    while state[layout.NEXT] < state[layout.COUNT]:
+        at = state[layout.NEXT]
         best = at
-        for j in range(at + 1, state[COUNT]):
+        for j in range(at + 1, state[layout.COUNT]):
             if words[j] > words[best]:
                 best = j
         word = words[best]
         words[best] = words[at]
-        state[NEXT] = at + 1
-        m = int64(flip_move(int64((word >> U(16)) & U(0xFFFF)), int64(s[8] & ONE)))
+        state[layout.NEXT] = at + 1
+        m = int64(listed_move(word, side_to_move(s)))
         if not (word & DOUBTFUL and capture_loses(X.table, s, m)):
             return m
     return int64(0)
@@ -163,40 +148,40 @@ def value_at_limit(X: Any, s: Any, ply: Any) -> Any:
 def stand_pat(X: Any, s: Any, state: Any, words: Any, last: Any) -> None:
     """Gives a frame out of check its static value, and the captures to try unless that ends it."""
     T = X.table
-    stm = int64(s[8] & ONE)
+    stm = side_to_move(s)
     best = known_static(X, s, state)
-    if last or best >= state[BETA]:
-        state[BEST] = best if can_move(T, s, X.scratch) else int64(0)
+    if last or best >= state[layout.BETA]:
+        state[layout.BEST] = best if can_move(T, s, X.scratch) else int64(0)
         return
-    king = ctz(s[5] & s[6 + stm])
+    king = ctz(s[KINGS] & s[WHITE + stm])
     pinned = pinned_of(T, s, king, stm)
     n = list_captures(T, s, words, int64(0), pinned, king, stm)
     if n == 0 and not has_legal_move(T, s, X.scratch, pinned, stm):
         best = int64(0)
-    state[BEST] = best
-    state[ALPHA] = max(best, state[ALPHA])
-    state[COUNT] = n
+    state[layout.BEST] = best
+    state[layout.ALPHA] = max(best, state[layout.ALPHA])
+    state[layout.COUNT] = n
 
 
 @inner
 def enter_quiet(X: Any, s: Any, state: Any, words: Any, level: Any, ply: Any) -> None:
     """Gives a new quiescence frame its value so far and the moves to try."""
-    state[NEXT] = 0
-    state[COUNT] = 0
-    state[BEST] = -FAR
+    state[layout.NEXT] = 0
+    state[layout.COUNT] = 0
+    state[layout.BEST] = -FAR
     if is_dead(s):
-        state[BEST] = 0
+        state[layout.BEST] = 0
     elif clock_of(s) >= CLOCK_DRAW:
-        state[BEST] = value_at_limit(X, s, ply + level)
+        state[layout.BEST] = value_at_limit(X, s, ply + level)
     elif not in_check(X.table, s):
-        stand_pat(X, s, state, words, level == QUIET_PLIES)
-    elif level == QUIET_PLIES:
-        state[BEST] = known_static(X, s, state)
+        stand_pat(X, s, state, words, level == layout.QUIET_PLIES)
+    elif level == layout.QUIET_PLIES:
+        state[layout.BEST] = known_static(X, s, state)
     else:
         n = int64(generate_moves(X.table, s, X.scratch))
         if n == 0:
-            state[BEST] = ply + level - MATE
-        state[COUNT] = list_evasions(X, s, words, n)
+            state[layout.BEST] = ply + level - MATE
+        state[layout.COUNT] = list_evasions(X, s, words, n)
 
 
 @inner
@@ -207,44 +192,44 @@ def quiesce(X: Any, position: Any, ply: Any, alpha: Any, beta: Any, static: Any)
     """
     for i in range(PW):
         X.quiet_positions[i] = position[i]
-    X.quiet_frames[ALPHA] = alpha
-    X.quiet_frames[BETA] = beta
-    X.quiet_frames[STANDS] = static
+    X.quiet_frames[layout.ALPHA] = alpha
+    X.quiet_frames[layout.BETA] = beta
+    X.quiet_frames[layout.STANDS] = static
     level = int64(0)
     fresh = True
     while True:
         s = adv(X.quiet_positions, level * PW)
-        state = adv(X.quiet_frames, level * FRAME)
-        words = adv(X.quiet_words, level * MOVE_ROOM)
+        state = adv(X.quiet_frames, level * layout.FRAME)
+        words = adv(X.quiet_words, level * layout.MOVE_ROOM)
         if fresh:
             enter_quiet(X, s, state, words, level, ply)
         m = next_quiet_move(X, s, state, words)
         if m:
-            below = adv(state, FRAME)
+            below = adv(state, layout.FRAME)
             make_move(X.table, s, adv(s, PW), m)
-            below[STANDS] = UNKNOWN
-            below[ALPHA] = -state[BETA]
-            below[BETA] = -state[ALPHA]
-            X.counters[QUIESCENCE] += 1
+            below[layout.STANDS] = UNKNOWN
+            below[layout.ALPHA] = -state[layout.BETA]
+            below[layout.BETA] = -state[layout.ALPHA]
+            X.counters[layout.QUIESCENCE] += 1
             level += 1
             fresh = True
         elif level == 0:
-            return state[BEST]
+            return state[layout.BEST]
         else:
             level -= 1
-            take_quiet(adv(X.quiet_frames, level * FRAME), -state[BEST])
+            take_quiet(adv(X.quiet_frames, level * layout.FRAME), -state[layout.BEST])
             fresh = False
 
 
 @inner
 def take_quiet(state: Any, value: Any) -> None:
     """Takes the value of a finished move into its quiescence frame."""
-    if value > state[BEST]:
-        state[BEST] = value
-        if value > state[ALPHA]:
-            state[ALPHA] = value
-            if value >= state[BETA]:
-                state[COUNT] = 0
+    if value > state[layout.BEST]:
+        state[layout.BEST] = value
+        if value > state[layout.ALPHA]:
+            state[layout.ALPHA] = value
+            if value >= state[layout.BETA]:
+                state[layout.COUNT] = 0
 
 
 @inner
@@ -252,18 +237,18 @@ def leaf_value(X: Any, s: Any, ply: Any, alpha: Any, beta: Any) -> Any:
     """Returns the value of a leaf, root-relative: exact inside the window, else a bound (fail-soft)."""
     key = key_at(X.table, s)
     data = cached(X, key)
-    bound = int64(data >> CACHE_BOUND)
+    bound = int64(data >> CACHE_BOUND_AT)
     if bound:
-        value = below_root(int64((data >> CACHE_VALUE) & CACHE_BITS) - CACHE_BIAS, ply)
+        value = below_root(int64((data >> CACHE_VALUE_AT) & CACHE_MASK) - layout.CACHE_BIAS, ply)
         if bound == EXACT or (bound == LOWER and value >= beta) or (bound == UPPER and value <= alpha):
-            X.counters[CACHED] += 1
+            X.counters[layout.CACHED] += 1
             return value
-    static = int64(data & CACHE_BITS) - CACHE_BIAS if data & KNOWN_STATIC else int64(UNKNOWN)
+    static = int64(data & CACHE_MASK) - layout.CACHE_BIAS if data & KNOWN_STATIC else int64(UNKNOWN)
     value = quiesce(X, s, ply, alpha, beta, static)
-    static = X.quiet_frames[STANDS]
+    static = X.quiet_frames[layout.STANDS]
     bound = LOWER if value >= beta else (UPPER if value <= alpha else EXACT)
-    word = U(from_node(value, ply) + CACHE_BIAS) << CACHE_VALUE | U(bound) << CACHE_BOUND
+    word = U(from_node(value, ply) + layout.CACHE_BIAS) << CACHE_VALUE_AT | U(bound) << CACHE_BOUND_AT
     if static != UNKNOWN:
-        word |= U(static + CACHE_BIAS) | KNOWN_STATIC
+        word |= U(static + layout.CACHE_BIAS) | KNOWN_STATIC
     keep(X, key, word)
     return value

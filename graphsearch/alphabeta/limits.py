@@ -8,8 +8,9 @@ from typing import Any
 
 from ..errors import InvalidParameterError
 from ..position.scores import FAR
+from ..record import transposition_layout
 
-MOST_DEPTH = 126  # plies; an entry has no more
+MOST_DEPTH = transposition_layout.MOST_DEPTH  # plies; an entry has no more
 MOST_NODES = 10**18
 
 

@@ -8,28 +8,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import int16, int64, uint16, uint32
+from numba import int16, int64
 
 from ..evaluators.builtin.captures_kernel import PLAIN_VALUES, capture_gain, exchange
 from ..jit.compiler import inner
 from ..jit.pointers import ONE, U, adv, prefetch
-from ..position.board_kernel import PW, man_at
+from ..position.board_kernel import PW, from_square, man_at, side_to_move, to_square
 from ..position.tables import ZO
-from ..record.node_kernel import block_class_of, block_of, code_bytes, materialised, move_count, stride_at
-from ..record.node_layout import BLOCK_HEADER, CODE, NO_BLOCK
-from .frames_kernel import (
-    COUNT,
-    DEPTH,
-    FRAME,
-    FROM_TO,
-    MOVE,
-    MOVE_ROOM,
-    NEXT,
-    PIECE_TO,
-    RECORD,
-    SCORED,
-    TABLE_MOVE,
+from ..position.words import BLACK, KEY
+from ..record.node_kernel import (
+    block_class_of,
+    code_bytes,
+    edge_at,
+    edge_move,
+    edge_visits,
+    materialised,
+    move_count,
+    stride_at,
 )
+from ..record.node_layout import CODE, NO_BLOCK
+from . import layout
 from .table_kernel import prefetch_entry
 
 # bands of scores
@@ -55,14 +53,19 @@ def is_quiet(s: Any, m: Any) -> Any:
 @inner
 def piece_to(s: Any, m: Any) -> Any:
     """Returns the index of a move's piece and target, 0..PIECE_TO - 1; `s` is the position before it."""
-    mm = int64(m)
-    return (6 * int64(s[8] & ONE) + man_at(s, mm & 63)) * 64 + ((mm >> 6) & 63)
+    return (6 * side_to_move(s) + man_at(s, from_square(m))) * layout.SQUARES + to_square(m)
+
+
+@inner
+def by_side(s: Any, m: Any) -> Any:
+    """Returns the index of a move in `history` and `replies`; `s` tells the side."""
+    return side_to_move(s) * layout.FROM_TO + (m & layout.FROM_TO_MASK)
 
 
 @inner
 def move_before(X: Any, ply: Any) -> Any:
     """Returns the move that led to a ply, 0 at the root."""
-    return X.frames[(ply - 1) * FRAME + MOVE] if ply > 0 else int64(0)
+    return X.frames[(ply - 1) * layout.FRAME + layout.MOVE] if ply > 0 else int64(0)
 
 
 @inner
@@ -71,13 +74,13 @@ def follow_row(X: Any, ply: Any, back: Any) -> Any:
     if ply < back:
         return int64(-1)
     at = ply - back
-    return piece_to(adv(X.positions, at * PW), X.frames[at * FRAME + MOVE]) * PIECE_TO
+    return piece_to(adv(X.positions, at * PW), X.frames[at * layout.FRAME + layout.MOVE]) * layout.PIECE_TO
 
 
 @inner
 def quiet_score(X: Any, s: Any, m: Any, row: Any) -> Any:
     """Returns the history of a quiet move: its own, and that of its following the move before."""
-    score = X.history[int64(s[8] & ONE) * FROM_TO + (m & 4095)]
+    score = X.history[by_side(s, m)]
     if row >= 0:
         score += 2 * int64(X.follow[row + piece_to(s, m)])
     return score
@@ -88,7 +91,7 @@ def plain_score(X: Any, s: Any, m: Any, ply: Any, row: Any, reply: Any) -> Any:
     """Returns the score of a move that the graph knows nothing of."""
     gain = capture_gain(s, m)
     if gain > 0:
-        return CAPTURE + gain * 8 - man_at(s, m & 63)
+        return CAPTURE + gain * 8 - man_at(s, from_square(m))
     if gain < 0:
         return LOSING + gain  # promotions to less than a queen
     if m == X.killers[2 * ply]:
@@ -103,14 +106,14 @@ def plain_score(X: Any, s: Any, m: Any, ply: Any, row: Any, reply: Any) -> Any:
 @inner
 def score_moves(X: Any, s: Any, frame: Any, ply: Any) -> None:
     """Scores the moves of a frame that are still to be tried."""
-    moves = adv(X.moves, ply * MOVE_ROOM)
-    scores = adv(X.scores, ply * MOVE_ROOM)
-    row = follow_row(X, ply, int64(1)) if frame[DEPTH] > 1 else int64(-1)
+    moves = adv(X.moves, ply * layout.MOVE_ROOM)
+    scores = adv(X.scores, ply * layout.MOVE_ROOM)
+    row = follow_row(X, ply, int64(1)) if frame[layout.DEPTH] > 1 else int64(-1)
     before = move_before(X, ply)
-    reply = X.replies[int64(s[8] & ONE) * FROM_TO + (before & 4095)] if before else int64(0)
-    for i in range(frame[NEXT], frame[COUNT]):
+    reply = X.replies[by_side(s, before)] if before else int64(0)
+    for i in range(frame[layout.NEXT], frame[layout.COUNT]):
         scores[i] = plain_score(X, s, int64(moves[i]), ply, row, reply)
-    frame[SCORED] = 1
+    frame[layout.SCORED] = 1
 
 
 @inner
@@ -125,15 +128,15 @@ def score_by_graph(A: Any, rec: Any, moves: Any, scores: Any, n: Any) -> None:
     if block_class_of(A, rec) == NO_BLOCK:
         return
     stride = stride_at(A, rec)
-    x = block_of(A, rec) + BLOCK_HEADER
+    edge = edge_at(A, rec, int64(0))
     for _ in range(materialised(A, rec)):
-        visits = int64(A.blocks[x])
-        move = uint16(A.blocks[x + 2] & uint32(0xFFFF))
+        visits = edge_visits(A, edge)
+        move = edge_move(A, edge)
         if visits >= LEAST_VISITS:
             for i in range(n):
                 if moves[i] == move:
                     scores[i] = VISITED + visits * 64
-        x += stride
+        edge += stride
 
 
 @inner
@@ -147,18 +150,18 @@ def swap_moves(moves: Any, scores: Any, a: Any, b: Any) -> None:
 @inner
 def take_table_move(frame: Any, moves: Any, scores: Any) -> Any:
     """Returns the entry's move, put first in the list; 0 if it is not among the legal ones."""
-    for i in range(frame[COUNT]):
-        if int64(moves[i]) == frame[TABLE_MOVE]:
+    for i in range(frame[layout.COUNT]):
+        if int64(moves[i]) == frame[layout.TABLE_MOVE]:
             swap_moves(moves, scores, int64(0), int64(i))
-            frame[NEXT] = 1
-            return frame[TABLE_MOVE]
+            frame[layout.NEXT] = 1
+            return frame[layout.TABLE_MOVE]
     return int64(0)
 
 
 @inner
 def loses(X: Any, s: Any, m: Any, at: Any, scores: Any) -> Any:
     """Returns whether a capture loses by exchange, and notes what was found in its score."""
-    if PLAIN_VALUES[man_at(s, m & 63)] > capture_gain(s, m):
+    if PLAIN_VALUES[man_at(s, from_square(m))] > capture_gain(s, m):
         won = exchange(X.table, s, m, X.gains)
         if won < 0:
             scores[at] = LOSING + won
@@ -170,11 +173,11 @@ def loses(X: Any, s: Any, m: Any, at: Any, scores: Any) -> Any:
 @inner
 def likely_key(T: Any, s: Any, m: Any) -> Any:
     """Returns the key after a move that does not castle, promote, take en passant or change such rights."""
-    f, t = m & 63, (m >> 6) & 63
-    stm = int64(s[8] & ONE)
+    f, t = from_square(m), to_square(m)
+    stm = side_to_move(s)
     ours = ZO + 64 * (1 - stm) + 128 * man_at(s, f)
-    key = s[9] ^ T[ours + f] ^ T[ours + t] ^ T[ZO + 780]
-    if (s[7 - stm] >> U(t)) & ONE:
+    key = s[KEY] ^ T[ours + f] ^ T[ours + t] ^ T[ZO + 780]
+    if (s[BLACK - stm] >> U(t)) & ONE:
         key ^= T[ZO + 64 * stm + 128 * man_at(s, t) + t]
     return key
 
@@ -182,9 +185,9 @@ def likely_key(T: Any, s: Any, m: Any) -> Any:
 @inner
 def prefetch_children(X: Any, E: Any, s: Any, frame: Any, moves: Any) -> None:
     """Asks for the entries, or the cache's places, of the children that follow: the first was not enough."""
-    for i in range(1, frame[COUNT]):
+    for i in range(1, frame[layout.COUNT]):
         key = likely_key(X.table, s, int64(moves[i]))
-        if frame[DEPTH] == 1:
+        if frame[layout.DEPTH] == 1:
             prefetch(X.cache, int64(key & X.cache_mask) * 2)
         else:
             prefetch_entry(E, key)
@@ -193,30 +196,34 @@ def prefetch_children(X: Any, E: Any, s: Any, frame: Any, moves: Any) -> None:
 @inner
 def next_move(X: Any, E: Any, s: Any, frame: Any, ply: Any) -> Any:
     """Returns the next move to try, 0 if all were."""
-    moves = adv(X.moves, ply * MOVE_ROOM)
-    scores = adv(X.scores, ply * MOVE_ROOM)
-    if frame[NEXT] == 0 and frame[TABLE_MOVE]:
+    moves = adv(X.moves, ply * layout.MOVE_ROOM)
+    scores = adv(X.scores, ply * layout.MOVE_ROOM)
+    if frame[layout.NEXT] == 0 and frame[layout.TABLE_MOVE]:
         m = take_table_move(frame, moves, scores)
         if m:
             return m
-    if not frame[SCORED]:
+    if not frame[layout.SCORED]:
         score_moves(X, s, frame, ply)
-    if frame[NEXT] == 1:
+    if frame[layout.NEXT] == 1:
         prefetch_children(X, E, s, frame, moves)
-    if frame[DEPTH] == 1 and frame[NEXT] >= SORTED_LEAVES and frame[NEXT] < frame[COUNT]:
-        frame[NEXT] += 1
-        return int64(moves[frame[NEXT] - 1])
-    while frame[NEXT] < frame[COUNT]:
-        at = frame[NEXT]
+    if (
+        frame[layout.DEPTH] == 1
+        and frame[layout.NEXT] >= SORTED_LEAVES
+        and frame[layout.NEXT] < frame[layout.COUNT]
+    ):
+        frame[layout.NEXT] += 1
+        return int64(moves[frame[layout.NEXT] - 1])
+    while frame[layout.NEXT] < frame[layout.COUNT]:
+        at = frame[layout.NEXT]
         best = at
-        for j in range(at + 1, frame[COUNT]):
+        for j in range(at + 1, frame[layout.COUNT]):
             if scores[j] > scores[best]:
                 best = j
         m = int64(moves[best])
         if scores[best] >= CAPTURE and scores[best] < WINNING and loses(X, s, m, best, scores):
             continue
         swap_moves(moves, scores, at, best)
-        frame[NEXT] = at + 1
+        frame[layout.NEXT] = at + 1
         return m
     return int64(0)
 
@@ -230,7 +237,7 @@ def _moved_towards(old: Any, bonus: Any) -> Any:
 @inner
 def reward(X: Any, s: Any, m: Any, row: Any, bonus: Any) -> None:
     """Notes for a quiet move that it ended a node, or did not where another did."""
-    at = int64(s[8] & ONE) * FROM_TO + (m & 4095)
+    at = by_side(s, m)
     X.history[at] = _moved_towards(X.history[at], bonus)
     if row >= 0:
         to = row + piece_to(s, m)
@@ -240,7 +247,7 @@ def reward(X: Any, s: Any, m: Any, row: Any, bonus: Any) -> None:
 @inner
 def learn_cut(X: Any, s: Any, frame: Any, ply: Any) -> None:
     """Notes that the last move tried ended the node, and that the quiet ones before it did not."""
-    m = frame[MOVE]
+    m = frame[layout.MOVE]
     if not is_quiet(s, m):
         return
     if X.killers[2 * ply] != m:
@@ -248,12 +255,12 @@ def learn_cut(X: Any, s: Any, frame: Any, ply: Any) -> None:
         X.killers[2 * ply] = m
     before = move_before(X, ply)
     if before:
-        X.replies[int64(s[8] & ONE) * FROM_TO + (before & 4095)] = m
+        X.replies[by_side(s, before)] = m
     row = follow_row(X, ply, int64(1))
-    bonus = min(frame[DEPTH] * frame[DEPTH] * 16, int64(MOST_BONUS))
+    bonus = min(frame[layout.DEPTH] * frame[layout.DEPTH] * 16, int64(MOST_BONUS))
     reward(X, s, m, row, bonus)
-    moves = adv(X.moves, ply * MOVE_ROOM)
-    for i in range(frame[NEXT] - 1):
+    moves = adv(X.moves, ply * layout.MOVE_ROOM)
+    for i in range(frame[layout.NEXT] - 1):
         if is_quiet(s, int64(moves[i])):
             reward(X, s, int64(moves[i]), row, -bonus)
 
@@ -261,9 +268,15 @@ def learn_cut(X: Any, s: Any, frame: Any, ply: Any) -> None:
 @inner
 def order_by_graph(X: Any, A: Any, s: Any, frame: Any, ply: Any) -> Any:
     """Scores a frame's moves with the help of its record, if it has as many moves; returns whether it did."""
-    rec = frame[RECORD]
-    if move_count(A, rec) != frame[COUNT]:
+    rec = frame[layout.RECORD]
+    if move_count(A, rec) != frame[layout.COUNT]:
         return False
     score_moves(X, s, frame, ply)
-    score_by_graph(A, rec, adv(X.moves, ply * MOVE_ROOM), adv(X.scores, ply * MOVE_ROOM), frame[COUNT])
+    score_by_graph(
+        A,
+        rec,
+        adv(X.moves, ply * layout.MOVE_ROOM),
+        adv(X.scores, ply * layout.MOVE_ROOM),
+        frame[layout.COUNT],
+    )
     return True

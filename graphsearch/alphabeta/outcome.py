@@ -14,7 +14,7 @@ from .results import Counts, DepthResult
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownDepth:
     """What the file knew of the root when the search began.
 
     Attributes:
@@ -65,7 +65,7 @@ class AlphaBetaResult:
     move: chess.Move | None
     pv: tuple[chess.Move, ...]
     iterations: tuple[DepthResult, ...]
-    known: Known
+    known: KnownDepth
     report: EntryReport
     entries: int
     graph_nodes: int

@@ -22,12 +22,12 @@ from ..position.scores import FAR, MATE
 from ..record.transposition import EntryTable
 from ..store.store import Store
 from ..store.transpositions import runs
-from ..store.transpositions.runs import ALPHABETA, Outcome
-from .engine import Engine
-from .known import Answer, answer_of, facts_of, is_shortest_mate, known_of, usable_entry
+from ..store.transpositions.runs import ALPHABETA, RunOutcome
+from .engine import AlphaBeta
+from .known import RootFact, answer_of, facts_of, is_shortest_mate, known_of, usable_entry
 from .limits import DepthLimits
 from .ordering import bring_visited
-from .outcome import AlphaBetaProgress, AlphaBetaResult, Known
+from .outcome import AlphaBetaProgress, AlphaBetaResult, KnownDepth
 from .results import Counts, DepthResult
 
 TABLE_BYTES = 256 << 20
@@ -74,14 +74,14 @@ def search_to_depth(
     if not graph.searching.acquire(blocking=False):
         raise GraphSearchError("another search is running on this graph; run one at a time")
     try:
-        session = _Session(graph, board, limits, stop or threading.Event())
+        session = _AlphaBetaSession(graph, board, limits, stop or threading.Event())
         session.on_depth, session.on_progress, session.interval = on_depth, on_progress, interval
         return session.run(graph.use_entries(table_bytes), use_graph=use_graph)
     finally:
         graph.searching.release()
 
 
-class _Session:
+class _AlphaBetaSession:
     """One search of one root."""
 
     def __init__(self, graph: Graph, board: chess.Board, limits: DepthLimits, stop: threading.Event) -> None:
@@ -96,9 +96,9 @@ class _Session:
         self.started = self.saved_at = self.shown_at = time.monotonic()
         self.iterations: list[DepthResult] = []
         self.depth = 0  # of the iteration under way
-        self.known = Known()
-        self.answer: Answer | None = None
-        self.before: Answer | None = None  # the deepest exact value known when the search began
+        self.known = KnownDepth()
+        self.answer: RootFact | None = None
+        self.before: RootFact | None = None  # the deepest exact value known when the search began
         self.graph_nodes = 0
         self.run_id: int | None = None
         self.unsaved: StoreError | None = None
@@ -110,7 +110,7 @@ class _Session:
         kind = terminal_kind(self.board)
         if kind != NOT_TERMINAL or self.board.halfmove_clock >= CLOCK_DRAW:
             self.stop_reason = "finished"
-            self.answer = Answer(0, -MATE if kind == CHECKMATE else 0, "exact", ())
+            self.answer = RootFact(0, -MATE if kind == CHECKMATE else 0, "exact", ())
             return self._result()
         self._look_up()
         if self.answer is None:
@@ -124,7 +124,7 @@ class _Session:
 
     def _look_up(self) -> None:
         """Finds out what entries and earlier runs say of the root."""
-        rows: dict[int, Outcome] = {}
+        rows: dict[int, RunOutcome] = {}
         if not self.history:
             self.graph.call(lambda store: rows.update(self._rows(store)))
         entry = usable_entry(self.table, self.board)
@@ -135,7 +135,7 @@ class _Session:
         if self.answer is not None:
             self.stop_reason = "known"
 
-    def _rows(self, store: Store) -> dict[int, Outcome]:
+    def _rows(self, store: Store) -> dict[int, RunOutcome]:
         return runs.iterations(store, fen_of(self.board), self._key, self._evaluation)
 
     def _search(self, *, use_graph: bool) -> None:
@@ -143,7 +143,7 @@ class _Session:
         try:
             if use_graph:
                 self.graph_nodes = bring_visited(self.graph, self.board)
-            self.engine = Engine(self.table, self.graph.arena if self.graph_nodes else None)
+            self.engine = AlphaBeta(self.table, self.graph.arena if self.graph_nodes else None)
             self.table.next_search()
             self._iterate()
         except StoreError as error:
@@ -267,7 +267,7 @@ class _Session:
         except StoreError as error:
             self.unsaved = error
 
-    def _total(self) -> Outcome:
+    def _total(self) -> RunOutcome:
         """Returns what this run has found so far."""
         counts = sum((iteration.counts for iteration in self.iterations), Counts())
         return _outcome(self._best(), counts, time.monotonic() - self.started)
@@ -303,16 +303,16 @@ class _Session:
         )
 
 
-def _answer(found: DepthResult | None) -> Answer | None:
+def _answer(found: DepthResult | None) -> RootFact | None:
     """Returns what an iteration answers; one without a finished move answers nothing."""
     if found is None or not found.bound:
         return None
-    return Answer(found.depth if found.complete else 0, found.value, found.bound, found.pv)
+    return RootFact(found.depth if found.complete else 0, found.value, found.bound, found.pv)
 
 
-def _outcome(found: DepthResult | None, counts: Counts, seconds: float) -> Outcome:
+def _outcome(found: DepthResult | None, counts: Counts, seconds: float) -> RunOutcome:
     """Returns the row of an iteration, or of a run by its best iteration."""
-    row = Outcome(
+    row = RunOutcome(
         nodes=counts.nodes,
         hits=counts.hits,
         stored_hits=counts.stored_hits,

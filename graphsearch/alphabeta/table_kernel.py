@@ -19,11 +19,11 @@ from typing import Any
 from numba import int64, uint8
 
 from ..jit.compiler import inner
-from ..jit.pointers import ZERO, prefetch
-from ..position.board import CLOCK_DRAW
+from ..jit.pointers import prefetch
+from ..position.board import CLOCK_DRAW, FREE_CLOCK
 from ..position.scores import MATE
 from ..record.bounds_kernel import MOST_MATE, is_decisive, is_settled, node_code
-from ..record.node_kernel import draw_word
+from ..record.node_kernel import flags_of, lower_in
 from ..record.transposition_kernel import (
     AGE,
     EXACT,
@@ -31,8 +31,9 @@ from ..record.transposition_kernel import (
     LOWER,
     PROOF,
     UPPER,
-    _bucket_of,
     bound_in,
+    bucket_of,
+    check_in,
     depth_in,
     packed_entry,
     place_for,
@@ -40,29 +41,16 @@ from ..record.transposition_kernel import (
     put_entry,
     value_in,
 )
-from .frames_kernel import (
-    BEST,
-    BEST_MOVE,
-    BEST_TAINT,
-    BETA,
-    CUT_BY,
-    DEPTH,
-    KIND,
-    LOW,
-    QUIET_PLIES,
-    TABLE_MOVE,
-    TAINT,
-)
+from . import layout
 from .leaves_kernel import below_root, from_node
 
-FREE_CLOCK = 75  # clocks up to it share one key
 NO_BOUND = 0
 
 
 @inner
 def clock_is_far(clock: Any, depth: Any) -> Any:
     """Returns whether what is found at this depth holds for every path that has the key."""
-    return clock > FREE_CLOCK or clock + depth + QUIET_PLIES < CLOCK_DRAW
+    return clock > FREE_CLOCK or clock + depth + layout.QUIET_PLIES < CLOCK_DRAW
 
 
 @inner
@@ -103,14 +91,14 @@ def graph_proof(A: Any, rec: Any, s: Any) -> Any:
     """
     if not is_settled(A, rec, s):
         return int64(NO_BOUND), int64(0)
-    if not is_decisive(draw_word(A, rec) >> 10):
+    if not is_decisive(flags_of(A, rec)):
         return EXACT, int64(0)
     code = node_code(A, rec, int64(0))
     if code > MOST_MATE:
         return int64(NO_BOUND), int64(0)
     if code == 1:
         return EXACT, int64(-MATE)
-    if (draw_word(A, rec) >> 12) & 3 == 2:
+    if lower_in(flags_of(A, rec)) == 1:
         return LOWER, MATE - (code - 1)
     return UPPER, code - 1 - MATE
 
@@ -118,7 +106,7 @@ def graph_proof(A: Any, rec: Any, s: Any) -> Any:
 @inner
 def prefetch_entry(E: Any, key: Any) -> None:
     """Asks the processor for the bucket of a key."""
-    at = _bucket_of(E, key)
+    at = bucket_of(E, key)
     prefetch(E.keys, at)
     prefetch(E.data, at)
 
@@ -132,14 +120,14 @@ def is_stored(E: Any, place: Any) -> Any:
 @inner
 def bound_found(frame: Any, ply: Any, clock: Any) -> Any:
     """Returns the bound that may be written of a finished frame's value, NO_BOUND if none."""
-    best = frame[BEST]
-    bound = LOWER if best >= frame[BETA] else (EXACT if best > frame[LOW] else UPPER)
-    tainted = (frame[TAINT] if bound != LOWER else frame[BEST_TAINT]) < ply
-    if not tainted and clock_is_far(clock, frame[DEPTH]):
+    best = frame[layout.BEST]
+    bound = LOWER if best >= frame[layout.BETA] else (EXACT if best > frame[layout.LOW] else UPPER)
+    tainted = (frame[layout.TAINT] if bound != LOWER else frame[layout.BEST_TAINT]) < ply
+    if not tainted and clock_is_far(clock, frame[layout.DEPTH]):
         return bound
     if proves_mate(best, bound):
         return LOWER if best > 0 else UPPER
-    if bound == EXACT and frame[BEST_TAINT] >= ply and clock_is_far(clock, frame[DEPTH]):
+    if bound == EXACT and frame[layout.BEST_TAINT] >= ply and clock_is_far(clock, frame[layout.DEPTH]):
         return LOWER
     return int64(NO_BOUND)
 
@@ -165,20 +153,20 @@ def gives_way(data: Any, stored: Any, value: Any, depth: Any, bound: Any) -> Any
 def write_entry(E: Any, key: Any, check: Any, frame: Any, ply: Any, clock: Any) -> None:
     """Writes what a finished frame found out, unless what is there says more."""
     bound = bound_found(frame, ply, clock)
-    move = frame[BEST_MOVE] if frame[BEST_MOVE] else frame[TABLE_MOVE]
+    move = frame[layout.BEST_MOVE] if frame[layout.BEST_MOVE] else frame[layout.TABLE_MOVE]
     if bound == NO_BOUND and move == 0:
         return
-    value = from_node(frame[BEST], ply) if bound else int64(0)
-    depth = int64(frame[DEPTH])
+    value = from_node(frame[layout.BEST], ply) if bound else int64(0)
+    depth = int64(frame[layout.DEPTH])
     if proves_mate(value, bound):  # holds at every depth; that it is the shortest, if the depth covers it
         if bound == EXACT and MATE - abs(value) > depth:
             bound = LOWER if value > 0 else UPPER
         depth = int64(PROOF)
-    data = packed_entry(value, move, depth, bound, frame[KIND], frame[CUT_BY], check)
+    data = packed_entry(value, move, depth, bound, frame[layout.KIND], frame[layout.CUT_BY], check)
     place = place_for(E, key, check)
     if E.keys[place] == key:
         old = E.data[place]
-        if (old ^ data) >> 48 == ZERO and not gives_way(old, is_stored(E, place), value, depth, bound):
+        if check_in(old) == check_in(data) and not gives_way(old, is_stored(E, place), value, depth, bound):
             return
         if old == data:
             E.ages[place] = uint8((E.ages[place] & ~uint8(AGE)) | uint8(E.counters[GENERATION]))

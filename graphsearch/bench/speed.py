@@ -12,7 +12,7 @@ from pathlib import Path
 import chess
 import numpy as np
 
-from ..alphabeta.engine import Engine
+from ..alphabeta.engine import AlphaBeta
 from ..alphabeta.nodetypes.formulas import minimal
 from ..evaluators.builtin import evaluation_kernel
 from ..evaluators.kinds import UNIFORM
@@ -119,7 +119,7 @@ def _grow(arena: Arena, memory: wave_kernel.WaveArrays, batch: int, visits: int)
     root = pack(chess.Board())
     left = np.array([visits, 1 << 60, 1 << 60], np.int64)
     while (
-        loop.run(
+        loop.run_waves(
             arena.tables,
             arena.arrays,
             memory,
@@ -183,10 +183,10 @@ def _builtin(report: Report, nodes: int) -> dict[str, float | int]:
 
 def _alphabeta(report: Report, depth: int) -> dict[str, float | int]:
     """Returns the figures of fixed depth: nodes a second, and leaves beside those of the minimal tree."""
-    board, engine = chess.Board(MIDDLEGAME), Engine(EntryTable(TABLE_BYTES))
+    board, engine = chess.Board(MIDDLEGAME), AlphaBeta(EntryTable(TABLE_BYTES))
     engine.search(board, 2)  # so that nothing is compiled while the clock runs
     report(f"alpha-beta to depth {depth}")
-    engine = Engine(EntryTable(TABLE_BYTES))
+    engine = AlphaBeta(EntryTable(TABLE_BYTES))
     begin = time.process_time()
     found = [engine.search(board, d).counts for d in range(1, depth + 1)]
     spent = time.process_time() - begin

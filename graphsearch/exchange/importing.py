@@ -13,7 +13,7 @@ from ..errors import ImportFileError
 from ..store.file import LOG_BYTES
 from ..store.store import Store
 from ..store.tables import games as tables
-from ..store.tables.games import Source
+from ..store.tables.games import GameSource
 from .report import FileReport
 from .sources import GivenFile, Input, opened
 
@@ -45,7 +45,7 @@ class Importing:
     def __init__(
         self,
         store: Store,
-        source: Source,
+        source: GameSource,
         report: FileReport,
         given: Input,
         stop: threading.Event,
@@ -182,7 +182,7 @@ def _import_one(
     return report
 
 
-def _begin(store: Store, file: Input, job: ImportKind, report: FileReport) -> Source:
+def _begin(store: Store, file: Input, job: ImportKind, report: FileReport) -> GameSource:
     """Returns the row of a file: a new one, or that of an import that was broken off."""
     known = None if job.again else tables.known_source(store, job.kind, file.digest, job.options)
     if known is None:

@@ -197,7 +197,7 @@ def _mate(edge: Edge, clock: int) -> int | None:
     return proof.moves if proof and proof.holds_at(clock) else None
 
 
-def _games(row: games.GameMove) -> dict[str, Any]:
+def _games(row: games.MoveCounts) -> dict[str, Any]:
     names = ("move", "san", "white", "draws", "black", "unknown", "variations")
     return {name: getattr(row, name) for name in names}
 

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ExportError
-from ..position.board import KEY_WORD, POSITION_WORDS
+from ..position.board import POSITION_WORDS
+from ..position.words import KEY
 from ..store.order import identities
 
 CACHE_KIB = 8 << 10
@@ -94,7 +95,7 @@ class KeptEdge:
 
 def identity_of(words: Words) -> list[bytes]:
     """Returns what packed positions, `[R, 10]`, are known by: 16 bytes each."""
-    keys = words[:, KEY_WORD].astype(">u8").tobytes()
+    keys = words[:, KEY].astype(">u8").tobytes()
     whole = identities(words).tobytes()
     size = len(whole) // len(words) if len(words) else 0
     return [

@@ -124,7 +124,7 @@ class Arena:
 
     def set_run(self, run: int) -> None:
         """Sets the number of the run that new records carry."""
-        self.arrays.ints[arena_kernel.RUN] = run
+        self.arrays.ints[arena_kernel.SESSION] = run
 
     def set_history(self, keys: Words) -> None:
         """Sets the Polyglot keys of the positions that stood twice in the game before the root."""

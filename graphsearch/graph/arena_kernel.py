@@ -1,7 +1,13 @@
 """What an arena is made of: its arrays, the bundle of pointers to them, and what the counters count.
 
-Records and blocks are laid out as `record/node_layout.py` says; what a search keeps in `floats` and `ints`
-is laid out in `search/layout.py`.
+    key -> table  .. | slot, check hash | ..
+                          |
+           records .. | key | block, V | moves, state, D, flags | P codes .. |     `record/node_layout.py`
+                                  |
+           blocks  .. | norm, sum n, Q, draws | edge | edge | .. |
+
+What a search keeps in `floats` and `ints` is laid out in `search/layout.py`. `docs/kernels.md` lists all
+bundles.
 """
 
 from __future__ import annotations
@@ -12,28 +18,21 @@ from numba import int64
 
 from ..jit.compiler import inner
 from ..jit.pointers import U, as_f32, ptr
+from ..position.board_kernel import PW
 from ..record.transposition_kernel import entry_pointers
 
-LOG_WORDS = 11  # 10 of the position, slot
+LOG_WORDS = PW + 1  # position, slot of its record
+LOG_SLOT = PW
+OVERLAY_SLOT_SHIFT, OVERLAY_EDGE_BITS = 10, (1 << 9) - 1  # of an item of the overlay
 
 # counters, int64
 NODES, RECORD_WORDS, BLOCK_WORDS, DIRTY_NODES, FREED_WORDS = 0, 1, 2, 3, 4
 VISITS, EVALUATIONS, CATCH_UPS, COLLISIONS, PATH_DRAWS, TERMINALS, HISTORY_DRAWS = 8, 9, 10, 11, 12, 13, 14
-PLIES, SELDEPTH, WAVES, ROUNDS, CLASHES, DEPTH_CUTS, OVERLAY_LENGTH, OVERFLOWS = (
-    15,
-    16,
-    17,
-    18,
-    19,
-    20,
-    21,
-    22,
-)
+PLIES, SELDEPTH, WAVES, ROUNDS, CLASHES, DEPTH_CUTS, OVERLAY_LENGTH, OVERFLOWS = range(15, 23)
 AHEAD = 24  # times an edge took the value of a child with fewer visits than itself (a lost one)
 OVERLAY_RESERVED = 23  # overlay places that the visits of the current wave will fill
 COUNTED = slice(8, 25)  # what visits count
 FREED_RECORD_WORDS, HAND, EVICTED, FRESH_NODES = 25, 26, 27, 28
-SLOT_SHIFT = 10  # of an overlay item: slot << 10 | edge << 1 | is draw
 BLOCK_LISTS = 32  # heads of the lists of free pieces: by words, from EXACT_LISTS on by powers of two
 EXACT_LISTS = 64
 RECORD_LISTS = BLOCK_LISTS + EXACT_LISTS + 8  # LARGEST_LIST + 1 heads, by words; the last: so many or more
@@ -45,37 +44,37 @@ POWERS = 0
 SEARCH_FLOATS = POWERS + 64
 FLOATS = SEARCH_FLOATS + 8 + 4096
 
-# `ints`, int64: entries by block class (`node_layout.CAPACITY`) | scratch for sorting | number of the run
-# that new records carry | a search's own
+# `ints`, int64: edges by block class (`node_layout.CAPACITY`) | scratch for sorting | number of the session
+# (`run` in the file) that new records carry | a search's own
 KEYS = 32
-RUN = KEYS + 256
-SEARCH_INTS = RUN + 1
+SESSION = KEYS + 256
+SEARCH_INTS = SESSION + 1
 INTS = SEARCH_INTS + 8 + 256
 
 
 class ArenaArrays(NamedTuple):
-    """The arrays of an arena."""
+    """The arrays of an arena, which `graph.arena.Arena` owns."""
 
-    table: Any  # uint64: slot | check hash << 32, 0 empty
-    records: Any  # uint64
-    blocks: Any  # uint32
+    table: Any  # uint64[places]: slot | check hash << 32, 0 empty
+    records: Any  # uint64[words]
+    blocks: Any  # uint32[words]
     counters: Any  # int64[COUNTERS]
     floats: Any  # float64[FLOATS]
     ints: Any  # int64[INTS]
-    moves: Any  # uint16[256] scratch
-    overlay: Any  # int64[2 * ..]: (slot << 10 | edge << 1 | is draw, visits) that ended in a draw by history
+    moves: Any  # uint16[256] scratch: legal moves of the position at hand
+    overlay: Any  # int64[2 * ..]: (`overlay_item`, visits) that ended in a draw by history
     history: Any  # uint64: Polyglot keys of positions that stood twice before the root
     log: Any  # uint64[LOG_WORDS * ..]: position and slot of every dirty record; empty if there is no file
     entries: Any  # EntryArrays: what searches of fixed depth and mate proofs have found out
 
 
 class ArenaPointers(NamedTuple):
-    """Pointers to them, and their sizes."""
+    """Pointers to them, in the same order, and their sizes."""
 
     table: Any
     records: Any
     blocks: Any
-    values: Any  # blocks as float32
+    values: Any  # float32: the same memory as blocks
     counters: Any
     floats: Any
     ints: Any
@@ -84,14 +83,40 @@ class ArenaPointers(NamedTuple):
     history: Any
     log: Any
     entries: Any
-    size: Any
-    record_limit: Any
-    block_limit: Any
-    overlay_size: Any
-    history_size: Any
-    log_size: Any
+    size: Any  # uint64, places of the table
+    record_limit: Any  # int64, words of records
+    block_limit: Any  # int64, words of blocks
+    overlay_size: Any  # int64, items of the overlay
+    history_size: Any  # int64, keys of the history
+    log_size: Any  # int64, rows of the log
 
 
+# ------------------------------------------------------------------ items of the overlay
+@inner
+def overlay_item(rec: Any, j: Any, drawn: Any) -> Any:
+    """Returns an item of the overlay: slot << 10 | edge << 1 | whether the visit ended there as a draw."""
+    return (rec << OVERLAY_SLOT_SHIFT) | (j << 1) | drawn
+
+
+@inner
+def overlay_slot(item: Any) -> Any:
+    """Returns the slot of the record that an item of the overlay belongs to."""
+    return item >> OVERLAY_SLOT_SHIFT
+
+
+@inner
+def overlay_edge(item: Any) -> Any:
+    """Returns the number of the edge that an item of the overlay belongs to."""
+    return (item >> 1) & OVERLAY_EDGE_BITS
+
+
+@inner
+def overlay_draws(item: Any) -> Any:
+    """Returns 1 if the visits of an item of the overlay are draws of the path on this edge, else 0."""
+    return item & 1
+
+
+# ------------------------------------------------------------------ the bundle
 @inner
 def pointers(A: Any) -> Any:
     """Returns the pointer bundle of an arena's arrays."""

@@ -1,7 +1,7 @@
 """Room for blocks: pieces of a heap that know whether the piece before them is free, and join when freed.
 
-    piece in use   .. 3 words .. | tag: draws (10 bits), class << 16, BEFORE_FREE | entries
-    free piece     next | before it in its list | words | tag: FREE | ..           | words
+    piece in use   .. 3 words .. | tag: draws (10 bits), class << 16, BEFORE_FREE | edges
+    free piece     next | before it in its list | words | tag: FREE_PIECE | ..     | words
 
 Unlike records, blocks grow and shrink while their owners stay, so nobody passes over them in order: the last
 word of a free piece leads back to its beginning.
@@ -15,12 +15,12 @@ from numba import int64, uint32
 
 from ..jit.compiler import inner
 from ..record.node_kernel import stride_of
-from ..record.node_layout import BLOCK_D, BLOCK_HEADER, CAPACITY
+from ..record.node_layout import BLOCK_D, BLOCK_HEADER, CAPACITY, DRAW_BITS
 from .arena_kernel import BLOCK_LISTS, BLOCK_WORDS, EXACT_LISTS, FREED_WORDS
 
 FREE_PIECE, BEFORE_FREE = 1 << 31, 1 << 30
 CLASS_SHIFT = 16
-DRAW_BITS = 1023
+FOLLOWING, PREVIOUS, WORDS, TAG = 0, 1, 2, BLOCK_D  # words of a free piece
 LEAST_PIECE = BLOCK_HEADER + 1
 TRIES = 8  # pieces of a list of several sizes that are looked at
 
@@ -48,13 +48,13 @@ def _list_of(words: Any) -> Any:
 def _push(A: Any, piece: Any, words: Any) -> None:
     head = _list_of(words)
     following = A.counters[head]
-    A.blocks[piece] = uint32(following)
-    A.blocks[piece + 1] = uint32(0)
-    A.blocks[piece + 2] = uint32(words)
-    A.blocks[piece + BLOCK_D] = uint32(FREE_PIECE)
+    A.blocks[piece + FOLLOWING] = uint32(following)
+    A.blocks[piece + PREVIOUS] = uint32(0)
+    A.blocks[piece + WORDS] = uint32(words)
+    A.blocks[piece + TAG] = uint32(FREE_PIECE)
     A.blocks[piece + words - 1] = uint32(words)
     if following:
-        A.blocks[following + 1] = uint32(piece)
+        A.blocks[following + PREVIOUS] = uint32(piece)
     A.counters[head] = piece
     A.counters[FREED_WORDS] += words
 
@@ -62,14 +62,14 @@ def _push(A: Any, piece: Any, words: Any) -> None:
 @inner
 def _unlink(A: Any, piece: Any) -> Any:
     """Takes a free piece out of its list; returns its words."""
-    following, previous = int64(A.blocks[piece]), int64(A.blocks[piece + 1])
-    words = int64(A.blocks[piece + 2])
+    following, previous = int64(A.blocks[piece + FOLLOWING]), int64(A.blocks[piece + PREVIOUS])
+    words = int64(A.blocks[piece + WORDS])
     if previous:
-        A.blocks[previous] = uint32(following)
+        A.blocks[previous + FOLLOWING] = uint32(following)
     else:
         A.counters[_list_of(words)] = following
     if following:
-        A.blocks[following + 1] = uint32(previous)
+        A.blocks[following + PREVIOUS] = uint32(previous)
     A.counters[FREED_WORDS] -= words
     return words
 
@@ -91,9 +91,9 @@ def _find(A: Any, words: Any) -> Any:
         for _ in range(TRIES):
             if piece == 0:
                 break
-            if _fits(int64(A.blocks[piece + 2]), words):
+            if _fits(int64(A.blocks[piece + WORDS]), words):
                 return piece
-            piece = int64(A.blocks[piece])
+            piece = int64(A.blocks[piece + FOLLOWING])
         head += 1
     return int64(0)
 
@@ -108,11 +108,11 @@ def take_block(A: Any, block_class: Any) -> Any:
         if found > words:
             _push(A, piece + words, found - words)
         elif piece + words < A.counters[BLOCK_WORDS]:
-            A.blocks[piece + words + BLOCK_D] &= uint32(0xFFFFFFFF - BEFORE_FREE)
+            A.blocks[piece + words + TAG] &= uint32(0xFFFFFFFF - BEFORE_FREE)
     else:
         piece = A.counters[BLOCK_WORDS]
         A.counters[BLOCK_WORDS] = piece + words
-    A.blocks[piece + BLOCK_D] = uint32(block_class) << uint32(CLASS_SHIFT)
+    A.blocks[piece + TAG] = uint32(block_class) << uint32(CLASS_SHIFT)
     return piece
 
 
@@ -121,16 +121,16 @@ def give_block(A: Any, block_class: Any, block: Any) -> None:
     """Frees a block, joined with free neighbours."""
     begin = int64(block)
     end = begin + block_words(A, block_class)
-    if A.blocks[begin + BLOCK_D] & uint32(BEFORE_FREE):
+    if A.blocks[begin + TAG] & uint32(BEFORE_FREE):
         begin -= int64(A.blocks[begin - 1])
         _unlink(A, begin)
-    if end < A.counters[BLOCK_WORDS] and A.blocks[end + BLOCK_D] & uint32(FREE_PIECE):
+    if end < A.counters[BLOCK_WORDS] and A.blocks[end + TAG] & uint32(FREE_PIECE):
         end += _unlink(A, end)
     if end == A.counters[BLOCK_WORDS]:
         A.counters[BLOCK_WORDS] = begin
         return
     _push(A, begin, end - begin)
-    A.blocks[end + BLOCK_D] |= uint32(BEFORE_FREE)
+    A.blocks[end + TAG] |= uint32(BEFORE_FREE)
 
 
 @inner

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import int64, uint8
+from numba import int64
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ptr
-from ..position.board_kernel import PW, check_hash, position_key
-from ..record.node_kernel import block_class_of, block_of, header_bytes
-from ..record.node_layout import DIRTY, FREE, HELD, NO_BLOCK, PINNED, SAVING, USED
+from ..position.board_kernel import PW, hashes_of
+from ..record.node_kernel import add_state, block_class_of, block_of, clear_state, has_block, state_of
+from ..record.node_layout import DIRTY, FREE, HELD, PINNED, SAVING, USED
 from .arena_kernel import (
     EVICTED,
     FREED_RECORD_WORDS,
@@ -23,7 +23,7 @@ from .arena_kernel import (
     NODES,
     OVERLAY_LENGTH,
     RECORD_WORDS,
-    SLOT_SHIFT,
+    overlay_slot,
     pointers,
 )
 from .blocks_kernel import give_block
@@ -48,11 +48,19 @@ def _enough(A: Any, record_words: Any, block_words: Any, nodes: Any) -> Any:
 def _drop(A: Any, rec: Any, words: Any, before: Any) -> Any:
     """Evicts a record; returns the free piece that it leaves."""
     remove(A, rec)
-    if block_class_of(A, rec) != NO_BLOCK:
+    if has_block(A, rec):
         give_block(A, block_class_of(A, rec), block_of(A, rec))
     A.counters[NODES] -= 1
     A.counters[EVICTED] += 1
     return give_words(A, rec, words, before)
+
+
+@inner
+def _switch(A: Any, rec: Any, bit: Any, on: Any) -> None:
+    if on:
+        add_state(A, rec, bit)
+    else:
+        clear_state(A, rec, bit)
 
 
 @kernel
@@ -75,14 +83,14 @@ def evict(A: Any, record_words: Any, block_words: Any, nodes: Any) -> Any:
             if end == 1:
                 break
         words = piece_words(Ap, hand)
-        hb = header_bytes(Ap, hand)
-        if hb[3] & FREE:
+        state = state_of(Ap, hand)
+        if state & FREE:
             if before:
                 join_pieces(Ap, before, hand)
             else:
                 before = hand
-        elif hb[3] & (STAYS | USED):
-            hb[3] &= uint8(255 - USED)
+        elif state & (STAYS | USED):
+            clear_state(Ap, hand, USED)
             before = int64(0)
         else:
             before = _drop(Ap, hand, words, before)
@@ -104,21 +112,13 @@ def forget(T: Any, A: Any, words: Any) -> Any:
     dropped = int64(0)
     for i in range(words.size // PW):
         s = ptr(words, i * PW)
-        rec = find(Ap, position_key(Tp, s), check_hash(s))
-        if rec and not header_bytes(Ap, rec)[3] & STAYS:
+        key, check = hashes_of(Tp, s)
+        rec = find(Ap, key, check)
+        if rec and not state_of(Ap, rec) & STAYS:
             _drop(Ap, int64(rec), piece_words(Ap, rec), int64(0))
             dropped += 1
     Ap.counters[HAND] = int64(1)
     return dropped
-
-
-@inner
-def _set_bit(A: Any, rec: Any, bit: Any, on: Any) -> None:
-    hb = header_bytes(A, rec)
-    if on:
-        hb[3] |= uint8(bit)
-    else:
-        hb[3] &= uint8(255 - bit)
 
 
 @kernel
@@ -127,7 +127,7 @@ def pin(A: Any, slots: Any, on: Any) -> None:
     Ap = pointers(A)
     for i in range(slots.size):
         if slots[i]:
-            _set_bit(Ap, int64(slots[i]), int64(PINNED), on)
+            _switch(Ap, int64(slots[i]), PINNED, on)
 
 
 @kernel
@@ -135,4 +135,4 @@ def hold(A: Any, on: Any) -> None:
     """Holds the records that the overlay names in memory, or lets them go."""
     Ap = pointers(A)
     for i in range(Ap.counters[OVERLAY_LENGTH]):
-        _set_bit(Ap, Ap.overlay[2 * i] >> SLOT_SHIFT, int64(HELD), on)
+        _switch(Ap, overlay_slot(Ap.overlay[2 * i]), HELD, on)

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import float32, int64, uint8, uint16
+from numba import float32, int64
 
 from ..jit.compiler import inner
-from ..jit.pointers import adv, as_f32, as_u16
 from ..position.board import CLOCK_DRAW
 from ..position.board_kernel import check_hash, clock_of
 from ..position.scores import MATE
-from ..record.node_kernel import header_bytes, is_exact, move_count
-from ..record.node_layout import STALE
+from ..record.node_kernel import (
+    add_state,
+    is_exact,
+    key_at,
+    move_count,
+    set_by_rule,
+    set_draws_and_flags,
+    set_value,
+)
+from ..record.node_layout import STALE, flags_with
 from ..record.transposition_kernel import STORED, bound_in, find_entry, proves_mate, value_in
 from .heap_kernel import mark_dirty
 
-RULES = 0xF0  # what is left of the byte of the evaluator when the rules have spoken
-WON_FLAGS, LOST_FLAGS = 2 << 2 | 2 << 4, 0
+WON_FLAGS, LOST_FLAGS = flags_with(1, 1), flags_with(-1, -1)
 
 
 @inner
@@ -33,11 +39,10 @@ def mate_in(data: Any) -> Any:
 def _settle(A: Any, rec: Any, plies: Any) -> None:
     """Makes a record one of a mate in so many plies, which V and D then hold: the rules have spoken."""
     flags = WON_FLAGS if plies > 0 else LOST_FLAGS
-    as_f32(adv(A.records, rec + 1))[1] = float32(1.0) if plies > 0 else float32(-1.0)
-    as_u16(adv(A.records, rec + 2))[3] = uint16(abs(plies) | (flags << 10))
-    hb = header_bytes(A, rec)
-    hb[3] |= uint8(STALE)
-    hb[5] &= uint8(RULES)
+    set_value(A, rec, float32(1.0) if plies > 0 else float32(-1.0))
+    set_draws_and_flags(A, rec, abs(plies), flags)
+    add_state(A, rec, STALE)
+    set_by_rule(A, rec)
 
 
 @inner
@@ -45,7 +50,7 @@ def take_known_mate(A: Any, rec: Any, s: Any) -> None:
     """Gives an open record the mate that an entry proves of its position `s`, if there is one."""
     if A.entries.counters[STORED] == 0 or move_count(A, rec) == 0 or is_exact(A, rec):
         return
-    at = find_entry(A.entries, A.records[rec], check_hash(s))
+    at = find_entry(A.entries, key_at(A, rec), check_hash(s))
     if at < 0:
         return
     plies = mate_in(A.entries.data[at])

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import int64, uint32
-
 from ..jit.compiler import kernel
-from ..record.node_kernel import block_class_of, entry_at
-from ..record.node_layout import NO_BLOCK
-from .arena_kernel import OVERLAY_LENGTH, SLOT_SHIFT, pointers
+from ..record.node_kernel import (
+    draw_visits,
+    edge_at,
+    edge_visits,
+    has_block,
+    set_draw_visits,
+    set_edge_visits,
+    stride_at,
+)
+from .arena_kernel import OVERLAY_LENGTH, overlay_draws, overlay_edge, overlay_slot, pointers
 from .statistics_kernel import refresh
 
 
@@ -23,11 +28,11 @@ def shift_overlay(A: Any, sign: Any) -> None:
     for i in range(Ap.counters[OVERLAY_LENGTH]):
         item = Ap.overlay[2 * i]
         change = sign * Ap.overlay[2 * i + 1]
-        rec = item >> SLOT_SHIFT
-        if block_class_of(Ap, rec) == NO_BLOCK:
+        rec = overlay_slot(item)
+        if not has_block(Ap, rec):
             continue
-        x = entry_at(Ap, rec, (item >> 1) & 511)
-        Ap.blocks[x] = uint32(int64(Ap.blocks[x]) + change)
-        if item & 1:
-            Ap.blocks[x + 3] = uint32(int64(Ap.blocks[x + 3]) + change)
+        edge = edge_at(Ap, rec, overlay_edge(item))
+        set_edge_visits(Ap, edge, edge_visits(Ap, edge) + change)
+        if overlay_draws(item):
+            set_draw_visits(Ap, edge, draw_visits(Ap, edge, stride_at(Ap, rec)) + change)
         refresh(Ap, rec)

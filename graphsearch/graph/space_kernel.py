@@ -4,6 +4,8 @@
       | record | free | record | record | free      | record |
                  \\__________ lists by size ________/
 
+    free piece   next slot | slot before it << 32 | words | state FREE
+
 The lists are doubly linked, so that a piece leaves its list when a neighbour takes it in. A piece has at
 least HEADER_WORDS words, so a larger one is split only where that leaves as many, or none.
 """
@@ -15,17 +17,19 @@ from typing import Any
 from numba import int64
 
 from ..jit.compiler import inner
-from ..jit.pointers import LOW32, U
-from ..record.node_kernel import move_count, record_words, state_of
-from ..record.node_layout import FREE, HEADER_WORDS
+from ..jit.pointers import LOW32, ZERO, U
+from ..record.node_kernel import add_state, move_count, record_words, state_of
+from ..record.node_layout import FREE, HEADER_WORDS, MISC_WORD
 from .arena_kernel import FREED_RECORD_WORDS, LARGEST_LIST, RECORD_LISTS, RECORD_WORDS
+
+PIECE_WORDS = 1  # word of a free piece that holds its length
 
 
 @inner
 def piece_words(A: Any, slot: Any) -> Any:
     """Returns the words of what begins at a slot: a record, or a free piece."""
     if state_of(A, slot) & FREE:
-        return int64(A.records[slot + 1])
+        return int64(A.records[slot + PIECE_WORDS])
     return record_words(move_count(A, slot))
 
 
@@ -40,8 +44,9 @@ def _push(A: Any, slot: Any, words: Any) -> None:
     head = _list_of(words)
     following = A.counters[head]
     A.records[slot] = U(following)
-    A.records[slot + 1] = U(words)
-    A.records[slot + 2] = U(FREE << 24)
+    A.records[slot + PIECE_WORDS] = U(words)
+    A.records[slot + MISC_WORD] = ZERO
+    add_state(A, slot, FREE)
     if following:
         A.records[following] = (A.records[following] & LOW32) | (U(slot) << U(32))
     A.counters[head] = slot
@@ -51,7 +56,7 @@ def _push(A: Any, slot: Any, words: Any) -> None:
 @inner
 def _unlink(A: Any, slot: Any) -> Any:
     """Takes a free piece out of its list; returns its words."""
-    words = int64(A.records[slot + 1])
+    words = int64(A.records[slot + PIECE_WORDS])
     following = int64(A.records[slot] & LOW32)
     previous = int64(A.records[slot] >> U(32))
     if previous:

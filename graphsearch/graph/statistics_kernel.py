@@ -3,28 +3,35 @@
     N = 1 + sum n_a      Q = clamp(L, H, (V + sum n_a E_a) / N)
     E_a = ((n_a - r_a) q_a + r_a draw) / n_a
 
-The update is idempotent: it reads the entries of one record and writes that record's block header.
+The update is idempotent: it reads the edges of one record and writes that record's block header.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from numba import float32, float64, int64, uint8, uint32
+from numba import float32, float64, int64, uint32
 
 from ..jit.compiler import inlined, inner
 from ..record.bounds_kernel import is_special, share_of, tighten
 from ..record.node_kernel import (
-    block_class_of,
     block_of,
+    clear_state,
     draw_visits,
-    draw_word,
-    header_bytes,
+    edge_at,
+    edge_draws,
+    edge_q,
+    edge_visits,
+    flags_of,
+    has_block,
+    lower_in,
     materialised,
     stride_at,
+    upper_in,
+    value_draws,
     value_of,
 )
-from ..record.node_layout import BLOCK_HEADER, BLOCK_Q, BLOCK_VISITS, NO_BLOCK, STALE
+from ..record.node_layout import BLOCK_Q, BLOCK_VISITS, STALE
 from .arena_kernel import OVERFLOWS
 from .blocks_kernel import draws_of, set_draws
 
@@ -35,9 +42,7 @@ MAX_VISITS = 0xFFFFFFFF
 @inner
 def clamp_to_bounds(flags: Any, q: Any) -> Any:
     """Returns a Q inside the proven bounds that a record's flags hold."""
-    lower = float64(((flags >> 2) & 3) - 1)
-    upper = float64(((flags >> 4) & 3) - 1)
-    return min(max(q, lower), upper)
+    return min(max(q, float64(lower_in(flags))), float64(upper_in(flags)))
 
 
 @inner
@@ -56,54 +61,53 @@ def weighed(n: Any, r: Any, q: Any, draws: Any) -> Any:
 def mean(flags: Any, total: Any, draws: Any, node_n: Any) -> Any:
     """Returns node Q = clamp(L, H, total / N), float32, and the draw share per mille, from its sums."""
     q = float32(clamp_to_bounds(flags, total / float64(node_n)))
-    if (flags >> 2) & 3 == (flags >> 4) & 3:
+    if lower_in(flags) == upper_in(flags):
         return q, int64(0) if q else int64(DRAW_MILLE)
     return q, cap_draws((2 * draws + node_n) // (2 * node_n), q)
 
 
 @inner
 def refresh(A: Any, rec: Any) -> None:
-    """Recomputes a block's header and the bounds from its entries.
+    """Recomputes a block's header and the bounds from its edges.
 
     Sum of n, Q = clamp(L, H, (V + sum n E) / N), D likewise.
     """
-    hb = header_bytes(A, rec)
-    hb[3] &= uint8(255 - STALE)
-    if hb[1] == NO_BLOCK:
+    clear_state(A, rec, STALE)
+    if not has_block(A, rec):
         return
     stride = stride_at(A, rec)
     block = block_of(A, rec)
-    x = block + BLOCK_HEADER
+    edge = edge_at(A, rec, int64(0))
     visits = int64(0)
-    draws = draw_word(A, rec) & 1023
+    draws = value_draws(A, rec)
     total = float64(value_of(A, rec))
     proves = False
     for _ in range(materialised(A, rec)):
-        n = int64(A.blocks[x])
+        n = edge_visits(A, edge)
         if n:
-            r = draw_visits(A, x, stride)
+            r = draw_visits(A, edge, stride)
             visits += n
-            d = int64(A.blocks[x + 2] >> uint32(22))
-            if is_special(A.values[x + 1], d):
+            q, d = edge_q(A, edge), edge_draws(A, edge)
+            if is_special(q, d):
                 proves = True
-            value, drawn = weighed(n, r, A.values[x + 1], d)
+            value, drawn = weighed(n, r, q, d)
             total += value
             draws += drawn
-        x += stride
+        edge += stride
     if proves:
         tighten(A, rec)
     if visits > MAX_VISITS:
         A.counters[OVERFLOWS] += 1
     A.blocks[block + BLOCK_VISITS] = uint32(visits)
-    q, share = mean(draw_word(A, rec) >> 10, total, draws, visits + 1)
-    A.values[block + BLOCK_Q] = q
+    node_mean, share = mean(flags_of(A, rec), total, draws, visits + 1)
+    A.values[block + BLOCK_Q] = node_mean
     set_draws(A, block, share)
 
 
 @inner
 def child_visits(A: Any, rec: Any) -> Any:
     """Returns the sum of n of a record's edges, node N - 1."""
-    if block_class_of(A, rec) == NO_BLOCK:
+    if not has_block(A, rec):
         return int64(0)
     return int64(A.blocks[block_of(A, rec) + BLOCK_VISITS])
 
@@ -111,7 +115,7 @@ def child_visits(A: Any, rec: Any) -> Any:
 @inner
 def node_q(A: Any, rec: Any) -> Any:
     """Returns node Q, float32; the header must be fresh."""
-    if block_class_of(A, rec) == NO_BLOCK:
+    if not has_block(A, rec):
         return value_of(A, rec)
     return A.values[block_of(A, rec) + BLOCK_Q]
 
@@ -119,6 +123,6 @@ def node_q(A: Any, rec: Any) -> Any:
 @inner
 def node_draws(A: Any, rec: Any) -> Any:
     """Returns the node's draw share per mille; the header must be fresh."""
-    if block_class_of(A, rec) == NO_BLOCK:
-        return draw_word(A, rec) & 1023
+    if not has_block(A, rec):
+        return value_draws(A, rec)
     return draws_of(A, block_of(A, rec))

@@ -8,28 +8,90 @@ from numba import float32, int64, uint8, uint16, uint32
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import LOW32, U, adv, ptr
-from ..position.board_kernel import PW, check_hash, generate_moves, position_key
+from ..position.board_kernel import PW, generate_moves, hashes_of, with_clock
+from ..position.words import META
 from ..record.node_kernel import (
+    add_state,
+    clear_state,
+    clock_at_evaluation,
+    code_at,
     code_bytes,
     draw_visits,
-    draw_word,
-    entry_at,
+    edge_at,
+    edge_draws,
+    edge_q,
+    edge_visits,
     evaluator_of,
-    header_bytes,
+    flags_of,
     materialised,
     move_count,
-    run_of,
+    session_of,
+    set_draw_visits,
+    set_edge_value,
+    set_edge_visits,
     set_source,
+    state_of,
     stride_at,
+    value_draws,
     value_of,
 )
-from ..record.node_layout import CODE, DIRTY, FRESH, MAX_EVALUATOR, SAVING
-from .arena_kernel import BLOCK_WORDS, DIRTY_NODES, FRESH_NODES, LOG_WORDS, NODES, RECORD_WORDS, pointers
+from ..record.node_layout import DIRTY, FRESH, MAX_EVALUATOR, SAVING
+from .arena_kernel import (
+    BLOCK_WORDS,
+    DIRTY_NODES,
+    FRESH_NODES,
+    LOG_SLOT,
+    LOG_WORDS,
+    NODES,
+    RECORD_WORDS,
+    pointers,
+)
 from .heap_kernel import find, grow_block, mark_dirty, new_record, set_best
 from .statistics_kernel import refresh
 
-META = 8  # the word of a position that holds its clock
-CLOCK_BITS = U(255 << 12)
+
+@inner
+def _last_visited(A: Any, rec: Any) -> Any:
+    """Returns how many edges of a block reach to the last one with visits."""
+    m = materialised(A, rec)
+    last = int64(0)
+    if m:
+        stride = stride_at(A, rec)
+        edge = edge_at(A, rec, int64(0))
+        for j in range(m):
+            if edge_visits(A, edge):
+                last = int64(j + 1)
+            edge += stride
+    return last
+
+
+@inner
+def _unmark(A: Any, rec: Any) -> None:
+    """Takes a record that was just made, and so is the last of the log, off it."""
+    if state_of(A, rec) & DIRTY:
+        A.counters[DIRTY_NODES] -= 1
+    A.counters[FRESH_NODES] -= 1
+    clear_state(A, rec, DIRTY | FRESH)
+
+
+@inner
+def _fill_edges(
+    T: Any, A: Any, s: Any, rec: Any, begin: Any, end: Any, n: Any, r: Any, q: Any, edge_d: Any
+) -> None:
+    wide = False
+    for k in range(begin, end):
+        if r[k]:
+            wide = True
+    grow_block(T, A, s, rec, end - begin, wide)
+    stride = stride_at(A, rec)
+    edge = edge_at(A, rec, int64(0))
+    for k in range(begin, end):
+        set_edge_visits(A, edge, n[k])
+        set_edge_value(A, edge, q[k], edge_d[k])
+        if stride == 4:
+            set_draw_visits(A, edge, r[k])
+        edge += stride
+    refresh(A, rec)
 
 
 @kernel
@@ -48,15 +110,15 @@ def begin_saving(A: Any, slots: Any, words: Any) -> Any:
     for i in range(Ap.counters[DIRTY_NODES]):
         row = adv(Ap.log, i * LOG_WORDS)
         out = ptr(words, i * PW)
-        rec = int64(row[LOG_WORDS - 1])
-        hb = header_bytes(Ap, rec)
+        rec = int64(row[LOG_SLOT])
         for w in range(PW):
             out[w] = row[w]
-        out[META] = (row[META] & ~CLOCK_BITS) | (U(hb[4]) << U(12))
-        is_fresh = int64(1) if hb[3] & FRESH else int64(0)
+        out[META] = with_clock(row[META], clock_at_evaluation(Ap, rec))
+        is_fresh = int64(1) if state_of(Ap, rec) & FRESH else int64(0)
         slots[i] = U(rec) | (U(is_fresh) << U(32))
         fresh += is_fresh
-        hb[3] = (hb[3] & uint8(255 - DIRTY - FRESH)) | uint8(SAVING)
+        clear_state(Ap, rec, DIRTY | FRESH)
+        add_state(Ap, rec, SAVING)
     Ap.counters[DIRTY_NODES] = 0
     return fresh
 
@@ -66,7 +128,7 @@ def end_saving(A: Any, slots: Any, fresh: Any) -> None:
     """Notes that the file holds the records that `begin_saving` listed as they were then."""
     Ap = pointers(A)
     for i in range(slots.size):
-        header_bytes(Ap, int64(slots[i] & LOW32))[3] &= uint8(255 - SAVING)
+        clear_state(Ap, int64(slots[i] & LOW32), SAVING)
     Ap.counters[FRESH_NODES] -= fresh
 
 
@@ -76,26 +138,10 @@ def undo_saving(A: Any, slots: Any, words: Any) -> None:
     Ap = pointers(A)
     for i in range(slots.size):
         rec = int64(slots[i] & LOW32)
-        hb = header_bytes(Ap, rec)
-        hb[3] &= uint8(255 - SAVING)
+        clear_state(Ap, rec, SAVING)
         if slots[i] >> U(32):
-            hb[3] |= uint8(FRESH)
+            add_state(Ap, rec, FRESH)
         mark_dirty(Ap, rec, ptr(words, i * PW))
-
-
-@inner
-def _last_visited(A: Any, rec: Any) -> Any:
-    """Returns how many entries of a block reach to the last one with visits."""
-    m = materialised(A, rec)
-    last = int64(0)
-    if m:
-        stride = stride_at(A, rec)
-        x = entry_at(A, rec, int64(0))
-        for j in range(m):
-            if A.blocks[x]:
-                last = int64(j + 1)
-            x += stride
-    return last
 
 
 @kernel
@@ -117,60 +163,27 @@ def copy_out(A: Any, slots: Any, columns: Any) -> None:
     Ap = pointers(A)
     for i in range(slots.size):
         rec = int64(slots[i])
-        word = draw_word(Ap, rec)
         v[i] = value_of(Ap, rec)
-        d[i] = uint16(word & 1023)
-        flags[i] = uint8(word >> 10)
+        d[i] = uint16(value_draws(Ap, rec))
+        flags[i] = uint8(flags_of(Ap, rec))
         evaluator[i] = uint8(evaluator_of(Ap, rec))
-        run[i] = uint32(run_of(Ap, rec))
-        source = code_bytes(Ap, rec)
+        run[i] = uint32(session_of(Ap, rec))
         begin = code_offsets[i]
         for j in range(code_offsets[i + 1] - begin):
-            codes[begin + j] = uint8(source[j] & CODE)
+            codes[begin + j] = uint8(code_at(Ap, rec, j))
         if edge_offsets[i + 1] == edge_offsets[i]:
             continue
         stride = stride_at(Ap, rec)
-        x = entry_at(Ap, rec, int64(0))
+        edge = edge_at(Ap, rec, int64(0))
         for k in range(edge_offsets[i], edge_offsets[i + 1]):
-            visits = int64(Ap.blocks[x])
-            drawn = draw_visits(Ap, x, stride)
+            visits = edge_visits(Ap, edge)
+            drawn = draw_visits(Ap, edge, stride)
             valued = visits > drawn  # what no counted visit supports is not kept
             n[k] = uint32(visits)
             r[k] = uint32(drawn)
-            q[k] = Ap.values[x + 1] if valued else float32(0.0)
-            edge_d[k] = uint16(Ap.blocks[x + 2] >> uint32(22)) if valued else uint16(0)
-            x += stride
-
-
-@inner
-def _unmark(A: Any, rec: Any) -> None:
-    """Takes a record that was just made, and so is the last of the log, off it."""
-    hb = header_bytes(A, rec)
-    if hb[3] & DIRTY:
-        A.counters[DIRTY_NODES] -= 1
-    A.counters[FRESH_NODES] -= 1
-    hb[3] &= uint8(255 - DIRTY - FRESH)
-
-
-@inner
-def _fill_edges(
-    T: Any, A: Any, s: Any, rec: Any, begin: Any, end: Any, n: Any, r: Any, q: Any, edge_d: Any
-) -> None:
-    wide = False
-    for k in range(begin, end):
-        if r[k]:
-            wide = True
-    grow_block(T, A, s, rec, end - begin, wide)
-    stride = stride_at(A, rec)
-    x = entry_at(A, rec, int64(0))
-    for k in range(begin, end):
-        A.blocks[x] = n[k]
-        A.values[x + 1] = q[k]
-        A.blocks[x + 2] |= uint32(edge_d[k]) << uint32(22)
-        if stride == 4:
-            A.blocks[x + 3] = r[k]
-        x += stride
-    refresh(A, rec)
+            q[k] = edge_q(Ap, edge) if valued else float32(0.0)
+            edge_d[k] = uint16(edge_draws(Ap, edge)) if valued else uint16(0)
+            edge += stride
 
 
 @kernel
@@ -193,8 +206,7 @@ def copy_in(T: Any, A: Any, words: Any, columns: Any, begin: Any) -> Any:
         ):
             return int64(i), misfits
         s = ptr(words, i * PW)
-        key = position_key(Tp, s)
-        check = check_hash(s)
+        key, check = hashes_of(Tp, s)
         if find(Ap, key, check):
             continue
         count = code_offsets[i + 1] - code_offsets[i]

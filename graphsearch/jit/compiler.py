@@ -31,14 +31,23 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 PACKAGE = Path(__file__).parents[1]
 CONSTANTS = (  # plain modules whose constants kernels compile in
+    "alphabeta/layout.py",
     "evaluators/builtin/layout.py",
     "evaluators/kinds.py",
     "position/board.py",
     "position/scores.py",
     "position/tables.py",
+    "position/values.py",
+    "position/words.py",
+    "record/bounds.py",
+    "record/node.py",
     "record/node_layout.py",
+    "record/transposition_layout.py",
     "search/layout.py",
     "search/params.py",
+    "search/puct.py",
+    "store/codec/layout.py",
+    "store/index/layout.py",
 )
 
 

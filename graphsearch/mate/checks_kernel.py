@@ -8,8 +8,19 @@ from numba import int64
 
 from ..jit.compiler import inner
 from ..jit.pointers import ONE, ZERO, U, ctz
-from ..position.board_kernel import bishop_attacks, generate_moves, in_check, make_move, rook_attacks
+from ..position.board_kernel import (
+    bishop_attacks,
+    from_square,
+    generate_moves,
+    in_check,
+    make_move,
+    promotion_of,
+    rook_attacks,
+    side_to_move,
+    to_square,
+)
 from ..position.tables import BE, BT, KN, PA, RE
+from ..position.words import BISHOPS, BLACK, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE
 
 
 class CheckMasks(NamedTuple):
@@ -30,11 +41,11 @@ class CheckMasks(NamedTuple):
 @inner
 def check_masks(T: Any, s: Any) -> Any:
     """Returns the masks for the side to move."""
-    stm = int64(s[8] & ONE)
-    us = s[6 + stm]
-    occupied = s[6] | s[7]
-    king = ctz(s[5] & s[7 - stm])
-    snipers = ((T[RE + king] & (s[3] | s[4])) | (T[BE + king] & (s[2] | s[4]))) & us
+    stm = side_to_move(s)
+    us = s[WHITE + stm]
+    occupied = s[WHITE] | s[BLACK]
+    king = ctz(s[KINGS] & s[BLACK - stm])
+    snipers = ((T[RE + king] & (s[ROOKS] | s[QUEENS])) | (T[BE + king] & (s[BISHOPS] | s[QUEENS]))) & us
     screens = ZERO
     while snipers:
         between = T[BT + king * 64 + ctz(snipers)] & occupied
@@ -56,21 +67,20 @@ def may_check(s: Any, M: Any, m: Any) -> Any:
 
     Promotions, castling and pawns that change the file onto an empty square (en passant) are let through.
     """
-    mm = int64(m)
-    start, target = mm & 63, (mm >> 6) & 63
+    start, target = from_square(m), to_square(m)
     bit, to = ONE << U(start), ONE << U(target)
-    if M.screens & bit or mm >> 12:
+    if M.screens & bit or promotion_of(m):
         return True
-    if s[0] & bit:
-        return bool(M.pawn & to) or ((start ^ target) & 7 != 0 and not ((s[6] | s[7]) & to))
-    if s[1] & bit:
+    if s[PAWNS] & bit:
+        return bool(M.pawn & to) or ((start ^ target) & 7 != 0 and not ((s[WHITE] | s[BLACK]) & to))
+    if s[KNIGHTS] & bit:
         return bool(M.knight & to)
-    if s[5] & bit:
+    if s[KINGS] & bit:
         return target - start == 2 or start - target == 2
     reach = ZERO
-    if (s[2] | s[4]) & bit:
+    if (s[BISHOPS] | s[QUEENS]) & bit:
         reach |= M.diagonal
-    if (s[3] | s[4]) & bit:
+    if (s[ROOKS] | s[QUEENS]) & bit:
         reach |= M.straight
     return bool(reach & to)
 

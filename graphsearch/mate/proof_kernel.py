@@ -9,7 +9,7 @@ A child is searched while it stays the best one, up to a quarter more than the s
 Sums count the largest number and one for each other open child: in a graph, plain sums count the same
 position many times (weak proof-number search).
 
-Proofs and disproofs hold for halfmove clocks as `mate_table.py` says, so a table serves every path. A
+Proofs and disproofs hold for halfmove clocks as `table_kernel.py` says, so a table serves every path. A
 question of bounded length has no cycles. One of any length (ANY_LENGTH) passes over positions that stand on
 its path; its disproofs may be wrong elsewhere, and only its own kind reads them.
 """
@@ -23,7 +23,8 @@ from numba import int64, uint16
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ONE, U, adv, ptr
 from ..position.board import CLOCK_DRAW
-from ..position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move
+from ..position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move, side_to_move
+from ..position.words import KEY, WHITE
 from .checks_kernel import check_masks, mate_in_one, may_check
 from .table_kernel import ANY_LENGTH, INFINITE, TablePointers, key_and_check, probe, store
 
@@ -116,7 +117,7 @@ def pointers(A: Any) -> Any:
 def _is_drawn(P: Any, c: Any) -> Any:
     """Returns whether a position stood twice in the game before the root."""
     for i in range(P.drawn_count):
-        if P.drawn[i] == c[9]:
+        if P.drawn[i] == c[KEY]:
             return True
     return False
 
@@ -128,7 +129,7 @@ def _stands_on_path(P: Any, ply: Any) -> Any:
     clock = clock_of(c)
     back = int64(4)
     while back <= clock and back <= ply:
-        if adv(P.words, (ply - back) * PW)[9] == c[9]:
+        if adv(P.words, (ply - back) * PW)[KEY] == c[KEY]:
             return True
         back += 2
     return False
@@ -150,8 +151,8 @@ def _untried(T: Any, P: Any, ply: Any, attacks: Any, plies: Any) -> Any:
     """
     c = adv(P.words, ply * PW)
     never = (int64(INFINITE), int64(0), int64(0), int64(NO_CLOCK))
-    attacker = int64(c[8] & ONE) if attacks else 1 - int64(c[8] & ONE)
-    own = c[6 + attacker]
+    attacker = side_to_move(c) if attacks else 1 - side_to_move(c)
+    own = c[WHITE + attacker]
     if (own & (own - ONE)) == U(0) or is_dead(c) or _is_drawn(P, c):
         return never
     moves = adv(P.moves, ply * ROOM)
@@ -286,39 +287,39 @@ def _summary(P: Any, ply: Any, attacks: Any) -> Any:
 
 
 @inner
-def _keep(P: Any, ply: Any, attacks: Any, X: Any) -> Any:
+def _keep(P: Any, ply: Any, attacks: Any, node: Any) -> Any:
     """Stores a node; returns (pn, dn, plies, clock)."""
     s = adv(P.words, ply * PW)
     frame = adv(P.frames, ply * FRAME_WORDS)
-    pn, dn = (X.least, X.total) if attacks else (X.total, X.least)
-    plies = X.plies if pn == 0 else frame[PLIES]
-    move = int64(P.moves[ply * ROOM + X.chosen]) if X.chosen >= 0 else int64(0)
-    if X.least == 0:
+    pn, dn = (node.least, node.total) if attacks else (node.total, node.least)
+    plies = node.plies if pn == 0 else frame[PLIES]
+    move = int64(P.moves[ply * ROOM + node.chosen]) if node.chosen >= 0 else int64(0)
+    if node.least == 0:
         frame[KILLER] = move
     key, check = key_and_check(s, attacks)
     work = P.counters[VISITS] - frame[BEFORE]
-    store(P.table, key, check, pn, dn, plies, X.clock, move, work)
-    return pn, dn, plies, X.clock
+    store(P.table, key, check, pn, dn, plies, node.clock, move, work)
+    return pn, dn, plies, node.clock
 
 
 @inner
-def _descend(T: Any, P: Any, ply: Any, X: Any) -> None:
+def _descend(T: Any, P: Any, ply: Any, node: Any) -> None:
     """Makes the chosen child the next frame, with its thresholds."""
     frame = adv(P.frames, ply * FRAME_WORDS)
     below = adv(frame, FRAME_WORDS)
-    move = P.moves[ply * ROOM + X.chosen]
+    move = P.moves[ply * ROOM + node.chosen]
     make_move(T, adv(P.words, ply * PW), adv(P.words, (ply + 1) * PW), move)
-    frame[CHOSEN] = X.chosen
-    below[SUM_LIMIT] = min(frame[LEAST_LIMIT], X.second + (X.second >> 2) + 1)
-    below[LEAST_LIMIT] = min(frame[SUM_LIMIT] - X.others, int64(INFINITE))
+    frame[CHOSEN] = node.chosen
+    below[SUM_LIMIT] = min(frame[LEAST_LIMIT], node.second + (node.second >> 2) + 1)
+    below[LEAST_LIMIT] = min(frame[SUM_LIMIT] - node.others, int64(INFINITE))
     below[PLIES] = frame[PLIES] if frame[PLIES] == ANY_LENGTH else frame[PLIES] - 1
     below[BEFORE] = P.counters[VISITS]
 
 
 @inner
-def _ascend(P: Any, ply: Any, attacks: Any, X: Any) -> None:
+def _ascend(P: Any, ply: Any, attacks: Any, node: Any) -> None:
     """Stores a node and takes its numbers into the frame above."""
-    pn, dn, plies, clock = _keep(P, ply, attacks, X)
+    pn, dn, plies, clock = _keep(P, ply, attacks, node)
     above = P.frames[(ply - 1) * FRAME_WORDS + CHOSEN]
     child = adv(P.children, ((ply - 1) * ROOM + above) * CHILD_WORDS)
     child[PN], child[DN], child[LENGTH] = pn, dn, plies
@@ -341,7 +342,7 @@ def prove(T: Any, A: Any, words: Any, attacks: Any, plies: Any) -> None:
 
     The position has a legal move. `attacks`: the attacker is to move in it. The answer is in `A.result`.
     """
-    table = ptr(T, 0)
+    board = ptr(T, 0)
     P = pointers(A)
     _begin(P, A, ptr(words, 0), plies)
     ply = int64(0)
@@ -350,25 +351,30 @@ def prove(T: Any, A: Any, words: Any, attacks: Any, plies: Any) -> None:
     while True:
         frame = adv(P.frames, ply * FRAME_WORDS)
         if fresh:
-            _expand(table, P, ply, moves_now, False)
-        X = _summary(P, ply, moves_now)
-        over = X.least >= frame[LEAST_LIMIT] or X.total >= frame[SUM_LIMIT] or X.least == 0 or X.total == 0
+            _expand(board, P, ply, moves_now, False)
+        node = _summary(P, ply, moves_now)
+        over = (
+            node.least >= frame[LEAST_LIMIT]
+            or node.total >= frame[SUM_LIMIT]
+            or node.least == 0
+            or node.total == 0
+        )
         if not over and P.counters[VISITS] < P.counters[VISIT_LIMIT]:
-            _descend(table, P, ply, X)
+            _descend(board, P, ply, node)
             ply += 1
             moves_now = not moves_now
             fresh = True
             continue
         if ply == 0:
             break
-        _ascend(P, ply, moves_now, X)
+        _ascend(P, ply, moves_now, node)
         ply -= 1
         moves_now = not moves_now
         fresh = False
-    pn, dn, held, clock = _keep(P, int64(0), moves_now, X)
+    pn, dn, held, clock = _keep(P, int64(0), moves_now, node)
     result = ptr(A.result, 0)
     result[RESULT_PN], result[RESULT_DN], result[RESULT_PLIES], result[RESULT_CLOCK] = pn, dn, held, clock
-    result[RESULT_MOVE] = int64(A.moves[X.chosen]) if X.chosen >= 0 else int64(0)
+    result[RESULT_MOVE] = int64(A.moves[node.chosen]) if node.chosen >= 0 else int64(0)
 
 
 @kernel
@@ -377,13 +383,13 @@ def look(T: Any, A: Any, words: Any, attacks: Any, plies: Any) -> Any:
 
     They stand in `A.moves` and `A.children`. What follows from them is stored and in `A.result`.
     """
-    table = ptr(T, 0)
+    board = ptr(T, 0)
     P = pointers(A)
     _begin(P, A, ptr(words, 0), plies)
-    _expand(table, P, int64(0), bool(attacks), True)
-    X = _summary(P, int64(0), bool(attacks))
-    pn, dn, held, clock = _keep(P, int64(0), bool(attacks), X)
+    _expand(board, P, int64(0), bool(attacks), True)
+    node = _summary(P, int64(0), bool(attacks))
+    pn, dn, held, clock = _keep(P, int64(0), bool(attacks), node)
     result = ptr(A.result, 0)
     result[RESULT_PN], result[RESULT_DN], result[RESULT_PLIES], result[RESULT_CLOCK] = pn, dn, held, clock
-    result[RESULT_MOVE] = int64(A.moves[X.chosen]) if X.chosen >= 0 else int64(0)
+    result[RESULT_MOVE] = int64(A.moves[node.chosen]) if node.chosen >= 0 else int64(0)
     return A.frames[COUNT]

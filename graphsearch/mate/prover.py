@@ -25,7 +25,7 @@ assert 2 * MOST_MOVES < kernel.MOST_PLIES
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ProofNumbers:
     """What is known of a question.
 
     Attributes:
@@ -99,7 +99,7 @@ class Prover:
         """The greatest number of plies below a root."""
         return int(self.arrays.counters[kernel.DEEPEST])
 
-    def ask(self, board: chess.Board, *, attacks: bool, plies: int, visits: int) -> Answer:
+    def ask(self, board: chess.Board, *, attacks: bool, plies: int, visits: int) -> ProofNumbers:
         """Returns what is known of a question after at most `visits` more visits.
 
         Args:
@@ -110,7 +110,7 @@ class Prover:
         self._grow()
         self.arrays.counters[kernel.VISIT_LIMIT] = self.visits + visits
         kernel.prove(self._tables, self.arrays, pack(board), attacks, plies)
-        return self._answer()
+        return self._numbers()
 
     def _grow(self) -> None:
         """Makes the table larger if it may be full: a visit stores one entry, often one that is there."""
@@ -126,7 +126,7 @@ class Prover:
         shared.spread(self.arrays, larger)
         self.arrays = larger
 
-    def look(self, board: chess.Board, *, attacks: bool, plies: int) -> tuple[Answer, list[Child]]:
+    def look(self, board: chess.Board, *, attacks: bool, plies: int) -> tuple[ProofNumbers, list[Child]]:
         """Returns what the positions behind all moves say of a question, and those moves, one visit later."""
         count = int(kernel.look(self._tables, self.arrays, pack(board), attacks, plies))
         moves = self.arrays.moves[:count].tolist()
@@ -135,11 +135,11 @@ class Prover:
             Child(decode_move(move), row[kernel.PN], row[kernel.DN], row[kernel.LENGTH])
             for move, row in zip(moves, rows, strict=True)
         ]
-        return self._answer(), children
+        return self._numbers(), children
 
-    def _answer(self) -> Answer:
+    def _numbers(self) -> ProofNumbers:
         found = self.arrays.result
-        return Answer(
+        return ProofNumbers(
             int(found[kernel.RESULT_PN]),
             int(found[kernel.RESULT_DN]),
             int(found[kernel.RESULT_PLIES]),

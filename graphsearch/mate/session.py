@@ -17,7 +17,8 @@ import chess
 from ..graph.graph import Graph
 from ..position.board import CLOCK_DRAW, DEAD, NOT_TERMINAL, check, fen_of, history_keys, terminal_kind
 from ..position.scores import MATE
-from ..record.transposition import PROOF, Entry, EntryTable
+from ..record.transposition import Entry, EntryTable
+from ..record.transposition_layout import PROOF
 from .limits import MateLimits
 from .line import LineFinder
 from .prover import TABLE_BYTES, Prover

@@ -7,13 +7,8 @@ from dataclasses import dataclass
 from .limits import MOST_MOVES
 from .table_kernel import ANY_LENGTH
 
-AHEAD = (
-    1,
-    2,
-    4,
-    7,
-    12,
-)  # moves beyond the shortest open length that are asked for too, while no mate is known
+# moves beyond the shortest open length that are asked for too, while no mate is known
+LENGTHS_AHEAD = (1, 2, 4, 7, 12)
 
 
 @dataclass(slots=True)
@@ -66,7 +61,7 @@ class Side:
         """
         if self.found is not None:
             return [(self.plies(self.found - 1), 1.0)]
-        lengths = [self.excluded + 1 + more for more in AHEAD]
+        lengths = [self.excluded + 1 + more for more in LENGTHS_AHEAD]
         if self.most < MOST_MOVES and self.most not in lengths:
             lengths.append(self.most)
         asked = [(self.plies(moves), 0.5) for moves in lengths if moves <= self.most]

@@ -3,8 +3,8 @@
 An entry is three words:
 
     key      the position's Polyglot key; flipped where the defender is to move
-    numbers  proof number << 32 | disproof number
-    data     check 16 | best move 16 | plies 8 | clock 8 | work 8 (bits of the visits below)
+    numbers  bits 0-31 disproof number | 32-63 proof number
+    data     bits 0-15 check | 16-31 best move | 32-39 plies | 40-47 clock | 48-55 work: bits of the visits
 
 A question is "does the attacker mate within so many plies?". A proof (proof number 0) holds for its plies and
 more, and for halfmove clocks up to its clock; a disproof (disproof number 0) for its plies and fewer, and for
@@ -20,15 +20,16 @@ from numba import int64
 
 from ..jit.compiler import inner
 from ..jit.pointers import LOW32, ZERO, U
-from ..position.board_kernel import check_hash
+from ..position.board_kernel import BELOW_CLOCK, check_hash
+from ..position.words import KEY, META
 
 INFINITE = 1 << 30  # a proof or disproof number that no search brings down
 ANY_LENGTH = 255  # plies of a question without a limit; its disproofs hold for the path and the moment
 SLOTS = 8  # entries that a position may stand in
 DEFENDER = U(0x9E3779B97F4A7C15)  # flips the key of positions with the defender to move
+PROOF_AT = U(32)
 MOVE_AT, PLIES_AT, CLOCK_AT, WORK_AT = U(16), U(32), U(40), U(48)
-CHECK_BITS, BYTE = U(0xFFFF), U(0xFF)
-META_WITHOUT_CLOCK = U(0xFFF)
+CHECK_MASK, MOVE_MASK, BYTE = U(0xFFFF), U(0xFFFF), U(0xFF)
 
 
 class TablePointers(NamedTuple):
@@ -40,7 +41,7 @@ class TablePointers(NamedTuple):
     mask: Any
 
 
-class Known(NamedTuple):
+class Probe(NamedTuple):
     """What the table says of a position: proof and disproof number (-1: nothing), plies, clock, move."""
 
     pn: Any
@@ -53,17 +54,41 @@ class Known(NamedTuple):
 @inner
 def key_and_check(s: Any, attacks: Any) -> Any:
     """Returns (key, check) of a position, whatever its clock; `attacks`: the attacker is to move."""
-    meta = s[8]
-    s[8] = meta & META_WITHOUT_CLOCK
-    check = check_hash(s) & CHECK_BITS
-    s[8] = meta
-    return (s[9] if attacks else s[9] ^ DEFENDER), check
+    meta = s[META]
+    s[META] = meta & BELOW_CLOCK
+    check = check_hash(s) & CHECK_MASK
+    s[META] = meta
+    return (s[KEY] if attacks else s[KEY] ^ DEFENDER), check
 
 
 @inner
-def first_of(P: Any, key: Any) -> Any:
+def first_of(table: Any, key: Any) -> Any:
     """Returns the first place of the bucket of a key."""
-    return int64((key ^ (key >> U(32))) & U(P.mask)) & ~int64(SLOTS - 1)
+    return int64((key ^ (key >> U(32))) & U(table.mask)) & ~int64(SLOTS - 1)
+
+
+@inner
+def proof_number(table: Any, i: Any) -> Any:
+    """Returns the proof number of an entry; 0: proven."""
+    return int64(table.numbers[i] >> PROOF_AT)
+
+
+@inner
+def disproof_number(table: Any, i: Any) -> Any:
+    """Returns the disproof number of an entry; 0: disproved."""
+    return int64(table.numbers[i] & LOW32)
+
+
+@inner
+def check_of(data: Any) -> Any:
+    """Returns the check bits of an entry, uint64."""
+    return data & CHECK_MASK
+
+
+@inner
+def move_of(data: Any) -> Any:
+    """Returns the best move of an entry, 0 if it has none."""
+    return int64((data >> MOVE_AT) & MOVE_MASK)
 
 
 @inner
@@ -94,15 +119,15 @@ def is_disproof_for(data: Any, plies: Any, clock: Any) -> Any:
 
 
 @inner
-def probe(P: Any, key: Any, check: Any, plies: Any, clock: Any) -> Any:
-    """Returns what is Known of a question; of proofs the shortest."""
-    at = first_of(P, key)
+def probe(table: Any, key: Any, check: Any, plies: Any, clock: Any) -> Any:
+    """Returns the Probe of a question; of proofs the shortest."""
+    at = first_of(table, key)
     pn, dn, length, bound, move = int64(-1), int64(-1), int64(0), int64(0), int64(0)
     for i in range(at, at + SLOTS):
-        if P.keys[i] != key or (P.data[i] & CHECK_BITS) != check:
+        if table.keys[i] != key or check_of(table.data[i]) != check:
             continue
-        data = P.data[i]
-        p, d = int64(P.numbers[i] >> U(32)), int64(P.numbers[i] & LOW32)
+        data = table.data[i]
+        p, d = proof_number(table, i), disproof_number(table, i)
         if p == 0:
             if plies_of(data) > plies or clock > clock_bound(data) or (pn == 0 and length <= plies_of(data)):
                 continue
@@ -113,18 +138,18 @@ def probe(P: Any, key: Any, check: Any, plies: Any, clock: Any) -> Any:
                 continue
         elif plies_of(data) != plies:
             if move == 0:
-                move = int64((data >> MOVE_AT) & U(0xFFFF))
+                move = move_of(data)
             continue
         pn, dn, length, bound = p, d, plies_of(data), clock_bound(data)
-        move = int64((data >> MOVE_AT) & U(0xFFFF))
-    return Known(pn, dn, length, bound, move)
+        move = move_of(data)
+    return Probe(pn, dn, length, bound, move)
 
 
 @inner
-def _replaces(P: Any, i: Any, pn: Any, dn: Any, plies: Any, clock: Any) -> Any:
+def _replaces(table: Any, i: Any, pn: Any, dn: Any, plies: Any, clock: Any) -> Any:
     """Returns 1 if new numbers make an entry of their position needless, -1 if it makes them so, else 0."""
-    p, d = int64(P.numbers[i] >> U(32)), int64(P.numbers[i] & LOW32)
-    held, bound = plies_of(P.data[i]), clock_bound(P.data[i])
+    p, d = proof_number(table, i), disproof_number(table, i)
+    held, bound = plies_of(table.data[i]), clock_bound(table.data[i])
     if p == 0 and pn == 0:
         if held <= plies and bound >= clock:
             return int64(-1)
@@ -141,39 +166,39 @@ def _replaces(P: Any, i: Any, pn: Any, dn: Any, plies: Any, clock: Any) -> Any:
 
 
 @inner
-def _worth(P: Any, i: Any) -> Any:
+def _worth(table: Any, i: Any) -> Any:
     """Returns how much an entry is worth keeping: by the work in it, certain knowledge before estimates."""
-    if P.keys[i] == ZERO:
+    if table.keys[i] == ZERO:
         return int64(-1)
-    certain = (P.numbers[i] >> U(32)) == ZERO or (P.numbers[i] & LOW32) == ZERO
-    return 2 * work_of(P.data[i]) + (1 if certain else 0)
+    certain = proof_number(table, i) == 0 or disproof_number(table, i) == 0
+    return 2 * work_of(table.data[i]) + (1 if certain else 0)
 
 
 @inner
 def store(
-    P: Any, key: Any, check: Any, pn: Any, dn: Any, plies: Any, clock: Any, move: Any, work: Any
+    table: Any, key: Any, check: Any, pn: Any, dn: Any, plies: Any, clock: Any, move: Any, work: Any
 ) -> None:
     """Writes what is known of a question, in place of what that makes needless or of what is worth least."""
-    at = first_of(P, key)
+    at = first_of(table, key)
     target, least = int64(-1), int64(1 << 40)
     for i in range(at, at + SLOTS):
-        if P.keys[i] == key and (P.data[i] & CHECK_BITS) == check:
-            order = _replaces(P, int64(i), pn, dn, plies, clock)
+        if table.keys[i] == key and check_of(table.data[i]) == check:
+            order = _replaces(table, int64(i), pn, dn, plies, clock)
             if order < 0:
                 return
             if order > 0:
                 if target >= 0 and least == -2:
-                    P.keys[i] = ZERO  # a second one that it makes needless
+                    table.keys[i] = ZERO  # a second one that it makes needless
                     continue
                 target, least = int64(i), int64(-2)
                 continue
-        if _worth(P, int64(i)) < least:
-            target, least = int64(i), _worth(P, int64(i))
+        if _worth(table, int64(i)) < least:
+            target, least = int64(i), _worth(table, int64(i))
     bits = int64(0)
     while work >> bits and bits < 60:
         bits += 1
-    P.keys[target] = key
-    P.numbers[target] = (U(pn) << U(32)) | U(dn)
-    P.data[target] = (
+    table.keys[target] = key
+    table.numbers[target] = (U(pn) << PROOF_AT) | U(dn)
+    table.data[target] = (
         check | (U(move) << MOVE_AT) | (U(plies) << PLIES_AT) | (U(clock) << CLOCK_AT) | (U(bits) << WORK_AT)
     )

@@ -7,17 +7,17 @@ from typing import Any
 from numba import int64
 
 from ..jit.compiler import inner, kernel
-from ..jit.pointers import LOW32, ZERO, U
+from ..jit.pointers import ZERO
 from ..position.board import CLOCK_DRAW
 from ..position.scores import MATE
 from ..record.transposition_kernel import (
-    CHECK_SHIFT,
     EXACT,
     LOWER,
     NO_TYPE,
     PROOF,
     UPPER,
     bound_in,
+    check_in,
     depth_in,
     entry_pointers,
     find_entry,
@@ -31,14 +31,16 @@ from ..record.transposition_kernel import (
 from .proof_kernel import NO_CLOCK, pointers
 from .table_kernel import (
     ANY_LENGTH,
-    CHECK_BITS,
     DEFENDER,
     INFINITE,
-    MOVE_AT,
     SLOTS,
+    check_of,
     clock_bound,
+    disproof_number,
     first_of,
+    move_of,
     plies_of,
+    proof_number,
     store,
     work_of,
 )
@@ -47,17 +49,17 @@ LEAST_WORK = 3  # bits of the visits that a proof has cost; what cost less is no
 
 
 @inner
-def _is_proof(P: Any, i: Any) -> Any:
-    return P.keys[i] != ZERO and (P.numbers[i] >> U(32)) == ZERO
+def _is_proof(table: Any, i: Any) -> Any:
+    return table.keys[i] != ZERO and proof_number(table, i) == 0
 
 
 @kernel
 def count_proofs(A: Any) -> Any:
     """Returns how many places of a prover's table hold a proof."""
-    P = pointers(A).table
+    table = pointers(A).table
     count = int64(0)
     for i in range(A.keys.size):
-        if _is_proof(P, i):
+        if _is_proof(table, i):
             count += 1
     return count
 
@@ -65,29 +67,33 @@ def count_proofs(A: Any) -> Any:
 @kernel
 def spread(A: Any, B: Any) -> None:
     """Copies a prover's table into another one, empty and larger."""
-    P = pointers(A).table
-    Q = pointers(B).table
+    table = pointers(A).table
+    larger = pointers(B).table
     for i in range(A.keys.size):
-        if P.keys[i] == ZERO:
+        if table.keys[i] == ZERO:
             continue
-        at = first_of(Q, P.keys[i])
+        at = first_of(larger, table.keys[i])
         for k in range(at, at + SLOTS):
-            if Q.keys[k] == ZERO:
-                Q.keys[k], Q.numbers[k], Q.data[k] = P.keys[i], P.numbers[i], P.data[i]
+            if larger.keys[k] == ZERO:
+                larger.keys[k], larger.numbers[k], larger.data[k] = (
+                    table.keys[i],
+                    table.numbers[i],
+                    table.data[i],
+                )
                 break
 
 
 @inner
-def _is_shortest(P: Any, i: Any) -> Any:
+def _is_shortest(table: Any, i: Any) -> Any:
     """Returns whether the table disproves, for every clock, that a proven mate can be shorter."""
-    length = plies_of(P.data[i])
+    length = plies_of(table.data[i])
     if length <= 2:
         return True
     at = int64(i) & ~int64(SLOTS - 1)
     for k in range(at, at + SLOTS):
-        same = P.keys[k] == P.keys[i] and (P.data[k] & CHECK_BITS) == (P.data[i] & CHECK_BITS)
-        if same and (P.numbers[k] & LOW32) == ZERO and clock_bound(P.data[k]) == NO_CLOCK:
-            if plies_of(P.data[k]) != ANY_LENGTH and plies_of(P.data[k]) >= length - 2:
+        same = table.keys[k] == table.keys[i] and check_of(table.data[k]) == check_of(table.data[i])
+        if same and disproof_number(table, int64(k)) == 0 and clock_bound(table.data[k]) == NO_CLOCK:
+            if plies_of(table.data[k]) != ANY_LENGTH and plies_of(table.data[k]) >= length - 2:
                 return True
     return False
 
@@ -105,42 +111,42 @@ def _is_better(E: Any, key: Any, check: Any, value: Any, bound: Any) -> Any:
 
 
 @kernel
-def give_entries(A: Any, E: Any, exact: Any) -> Any:
+def give_entries(A: Any, entries: Any, exact: Any) -> Any:
     """Writes proofs to a table of entries, to be saved; returns how many.
 
     `exact`: disproofs belong to the positions, so that a proof and a disproof together are exact.
     """
-    P = pointers(A).table
-    Q = entry_pointers(E)
+    table = pointers(A).table
+    E = entry_pointers(entries)
     count = int64(0)
     for i in range(A.keys.size):
-        if not _is_proof(P, i) or work_of(P.data[i]) < LEAST_WORK:
+        if not _is_proof(table, i) or work_of(table.data[i]) < LEAST_WORK:
             continue
-        length = plies_of(P.data[i])
+        length = plies_of(table.data[i])
         attacks = (length & 1) == 1
-        key = P.keys[i] if attacks else P.keys[i] ^ DEFENDER
+        key = table.keys[i] if attacks else table.keys[i] ^ DEFENDER
         value = MATE - length if attacks else length - MATE
         bound = LOWER if attacks else UPPER
-        if exact and _is_shortest(P, i):
+        if exact and _is_shortest(table, i):
             bound = EXACT
-        check = P.data[i] & CHECK_BITS
-        if clock_bound(P.data[i]) >= CLOCK_DRAW - length and _is_better(Q, key, check, value, bound):
-            move = int64((P.data[i] >> MOVE_AT) & U(0xFFFF))
+        check = check_of(table.data[i])
+        if clock_bound(table.data[i]) >= CLOCK_DRAW - length and _is_better(E, key, check, value, bound):
+            move = move_of(table.data[i])
             data = packed_entry(value, move, PROOF, bound, NO_TYPE, int64(0), check)
-            put_entry(Q, place_for(Q, key, check), key, data, True)
+            put_entry(E, place_for(E, key, check), key, data, True)
             count += 1
     return count
 
 
 @kernel
-def take_entries(A: Any, E: Any) -> Any:
+def take_entries(A: Any, entries: Any) -> Any:
     """Enters the proven mates of a table of entries; returns how many there are."""
-    P = pointers(A).table
-    Q = entry_pointers(E)
+    table = pointers(A).table
+    E = entry_pointers(entries)
     count = int64(0)
-    for i in range(E.keys.size):
-        data = Q.data[i]
-        if Q.keys[i] == ZERO or bound_in(data) == 0:
+    for i in range(entries.keys.size):
+        data = E.data[i]
+        if E.keys[i] == ZERO or bound_in(data) == 0:
             continue
         value, bound = value_in(data), bound_in(data)
         if not proves_mate(value, bound):
@@ -149,11 +155,13 @@ def take_entries(A: Any, E: Any) -> Any:
         length = MATE - abs(value)
         if length == 0 or length >= ANY_LENGTH:
             continue
-        key = Q.keys[i] if attacks else Q.keys[i] ^ DEFENDER
-        check = data >> CHECK_SHIFT
+        key = E.keys[i] if attacks else E.keys[i] ^ DEFENDER
+        check = check_in(data)
         held = max(CLOCK_DRAW - length, int64(0))
-        store(P, key, check, int64(0), int64(INFINITE), length, held, move_in(data), int64(1))
+        store(table, key, check, int64(0), int64(INFINITE), length, held, move_in(data), int64(1))
         if bound == EXACT and depth_in(data) == PROOF and length > 2:
-            store(P, key, check, int64(INFINITE), int64(0), length - 2, int64(NO_CLOCK), int64(0), int64(1))
+            store(
+                table, key, check, int64(INFINITE), int64(0), length - 2, int64(NO_CLOCK), int64(0), int64(1)
+            )
         count += 1
     return count

@@ -1,15 +1,12 @@
 """Positions: python-chess Boards, packed words, keys and verdicts, without Numba.
 
-A packed position is `uint64[10]`; `schema/node_record.md` is its reference:
-words 0-5 hold pawns, knights, bishops, rooks, queens, kings; 6 White's and 7 Black's pieces;
-8 the meta word (bit 0 Black to move | bits 1-4 castling K Q k q | bits 5-11 en-passant square + 1,
-0 if no pawn stands ready to capture | bits 12-19 halfmove clock); 9 the Polyglot key.
+The words of a packed position are described in `words.py`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import chess
 import chess.polyglot
@@ -17,10 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidPositionError
+from .words import (
+    BLACK,
+    BLACK_TO_MOVE,
+    CASTLING_SHIFT,
+    CLOCK_BITS,
+    CLOCK_SHIFT,
+    EN_PASSANT_BITS,
+    EN_PASSANT_SHIFT,
+    KEY,
+    META,
+    WHITE,
+)
 
-POSITION_WORDS = 10  # 6 piece kinds, 2 colours, meta, Polyglot key
-KEY_WORD = 9
-MAX_CLOCK = 255  # 8 bits
+POSITION_WORDS = KEY + 1  # 6 kinds of men, 2 colours, meta, Polyglot key
+MAX_CLOCK = CLOCK_BITS
 FREE_CLOCK = 75  # clocks up to here share one key
 CLOCK_DRAW = 100  # halfmoves without progress that make a draw
 
@@ -63,7 +71,7 @@ def pack(board: chess.Board) -> Words:
     """
     check(board)
     words = np.zeros(POSITION_WORDS, np.uint64)
-    words[:8] = (
+    words[:META] = (
         board.pawns,
         board.knights,
         board.bishops,
@@ -73,8 +81,8 @@ def pack(board: chess.Board) -> Words:
         board.occupied_co[chess.WHITE],
         board.occupied_co[chess.BLACK],
     )
-    words[8] = _meta(board)
-    words[9] = chess.polyglot.zobrist_hash(board)
+    words[META] = _meta(board)
+    words[KEY] = chess.polyglot.zobrist_hash(board)
     return words
 
 
@@ -82,7 +90,12 @@ def _meta(board: chess.Board) -> int:
     rights = board.clean_castling_rights()
     castling = sum(1 << i for i, rook in enumerate(_CASTLING_ROOKS) if rights & rook)
     ep = 0 if board.ep_square is None or not board.has_pseudo_legal_en_passant() else board.ep_square + 1
-    return (not board.turn) | castling << 1 | ep << 5 | board.halfmove_clock << 12
+    return (
+        (not board.turn)
+        | castling << CASTLING_SHIFT
+        | ep << EN_PASSANT_SHIFT
+        | board.halfmove_clock << CLOCK_SHIFT
+    )
 
 
 def unpack(words: Iterable[int]) -> chess.Board:
@@ -93,14 +106,16 @@ def unpack(words: Iterable[int]) -> chess.Board:
     """
     w = [int(x) for x in words]
     board = chess.Board(None)
-    board.pawns, board.knights, board.bishops, board.rooks, board.queens, board.kings = w[:6]
-    board.occupied_co[chess.WHITE], board.occupied_co[chess.BLACK] = w[6], w[7]
-    board.occupied = w[6] | w[7]
-    board.turn = not w[8] & 1
-    board.castling_rights = sum(rook for i, rook in enumerate(_CASTLING_ROOKS) if w[8] >> (1 + i) & 1)
-    ep = w[8] >> 5 & 127
+    board.pawns, board.knights, board.bishops, board.rooks, board.queens, board.kings = w[:WHITE]
+    board.occupied_co[chess.WHITE], board.occupied_co[chess.BLACK] = w[WHITE], w[BLACK]
+    board.occupied = w[WHITE] | w[BLACK]
+    board.turn = not w[META] & BLACK_TO_MOVE
+    board.castling_rights = sum(
+        rook for i, rook in enumerate(_CASTLING_ROOKS) if w[META] >> (CASTLING_SHIFT + i) & 1
+    )
+    ep = w[META] >> EN_PASSANT_SHIFT & EN_PASSANT_BITS
     board.ep_square = ep - 1 if ep else None
-    board.halfmove_clock = w[8] >> 12 & 255
+    board.halfmove_clock = clock_of_words(w)
     return board
 
 
@@ -125,9 +140,18 @@ def key_of(board: chess.Board) -> int:
     return chess.polyglot.zobrist_hash(board) ^ clock_term(min(board.halfmove_clock, MAX_CLOCK))
 
 
+def clock_of_words(words: Words | Sequence[int]) -> int:
+    """Returns the halfmove clock of packed words.
+
+    >>> clock_of_words(pack(chess.Board("8/8/8/8/8/k7/8/K6R w - - 12 40")))
+    12
+    """
+    return int(words[META]) >> CLOCK_SHIFT & CLOCK_BITS
+
+
 def key_of_words(words: Words) -> int:
     """Returns the key of packed words."""
-    return int(words[KEY_WORD]) ^ clock_term(int(words[8]) >> 12 & 255)
+    return int(words[KEY]) ^ clock_term(clock_of_words(words))
 
 
 def check(board: chess.Board) -> None:

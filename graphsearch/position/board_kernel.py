@@ -1,7 +1,10 @@
 """Legal moves, making moves, keys and terminal verdicts on packed positions.
 
-A position is 10 `uint64` words (`position/board.py`), a move 16 bits; `T` is the table of
-`tables.py`. The generator's order is the canonical order of moves that every record relies on.
+A position is 10 `uint64` words (`words.py`); `T` is the table of `tables.py`. A move is 16 bits:
+
+    from (6 bits) | to << 6 (6) | promotion << 12: the kind that a pawn becomes, 0 for none
+
+The generator's order is the canonical order of moves that every record relies on.
 """
 
 from __future__ import annotations
@@ -10,16 +13,81 @@ from typing import Any
 
 from numba import int64, uint16
 
-from ..jit.compiler import inner
+from ..jit.compiler import inlined, inner
 from ..jit.pointers import ONE, ZERO, U, ctz, mum, popc
+from .board import FREE_CLOCK, MAX_CLOCK, POSITION_WORDS
 from .tables import BE, BM, BT, CR, CT, KI, KN, LN, PA, RE, RM, ZC, ZO
+from .words import (
+    BISHOPS,
+    BLACK,
+    CASTLING_BITS,
+    CASTLING_SHIFT,
+    CLOCK_BITS,
+    CLOCK_SHIFT,
+    EN_PASSANT_BITS,
+    EN_PASSANT_SHIFT,
+    KEY,
+    KINGS,
+    KNIGHTS,
+    META,
+    NO_MAN,
+    PAWNS,
+    QUEENS,
+    ROOKS,
+    WHITE,
+)
 
-PW = 10  # words of a packed position
+PW = POSITION_WORDS
+BELOW_CLOCK = U((1 << CLOCK_SHIFT) - 1)  # bits of META below the clock
 FILE_A, FILE_H = U(0x0101010101010101), U(0x8080808080808080)
 RANK_3, RANK_6 = U(0xFF0000), U(0xFF0000000000)
 DARK = U(0xAA55AA55AA55AA55)
 
 
+# ------------------------------------------------------------------ fields
+@inlined
+def side_to_move(s: Any) -> Any:
+    """Returns 0 if White is to move, 1 if Black is."""
+    return int64(s[META] & ONE)
+
+
+@inlined
+def en_passant_of(s: Any) -> Any:
+    """Returns the square behind a pawn that can be taken en passant, plus 1; 0 if there is none."""
+    return int64((s[META] >> U(EN_PASSANT_SHIFT)) & U(EN_PASSANT_BITS))
+
+
+@inner
+def clock_of(s: Any) -> Any:
+    """Returns the halfmove clock."""
+    return int64((s[META] >> U(CLOCK_SHIFT)) & U(CLOCK_BITS))
+
+
+@inlined
+def with_clock(meta: Any, clock: Any) -> Any:
+    """Returns a META word with another halfmove clock."""
+    return (meta & ~U(CLOCK_BITS << CLOCK_SHIFT)) | (U(clock) << U(CLOCK_SHIFT))
+
+
+@inlined
+def from_square(m: Any) -> Any:
+    """Returns the square that a move leaves."""
+    return int64(m) & 63
+
+
+@inlined
+def to_square(m: Any) -> Any:
+    """Returns the square that a move goes to."""
+    return (int64(m) >> 6) & 63
+
+
+@inlined
+def promotion_of(m: Any) -> Any:
+    """Returns the kind that a pawn becomes by a move, 0 if it stays what it is."""
+    return int64(m) >> 12
+
+
+# ------------------------------------------------------------------ attacks and moves
 @inner
 def rook_attacks(T: Any, square: Any, occupied: Any) -> Any:
     """Returns the squares a rook attacks."""
@@ -37,17 +105,17 @@ def bishop_attacks(T: Any, square: Any, occupied: Any) -> Any:
 @inner
 def is_attacked(T: Any, s: Any, square: Any, occupied: Any, stm: Any) -> Any:
     """Returns whether the side not to move attacks a square, given the occupied squares."""
-    them = s[7 - stm]
-    if T[KN + square] & s[1] & them:
+    them = s[BLACK - stm]
+    if T[KN + square] & s[KNIGHTS] & them:
         return True
-    if T[PA + 64 * stm + square] & s[0] & them:
+    if T[PA + 64 * stm + square] & s[PAWNS] & them:
         return True
-    if T[KI + square] & s[5] & them:
+    if T[KI + square] & s[KINGS] & them:
         return True
-    straight = (s[3] | s[4]) & them
+    straight = (s[ROOKS] | s[QUEENS]) & them
     if T[RE + square] & straight and rook_attacks(T, square, occupied) & straight:
         return True
-    diagonal = (s[2] | s[4]) & them
+    diagonal = (s[BISHOPS] | s[QUEENS]) & them
     if T[BE + square] & diagonal and bishop_attacks(T, square, occupied) & diagonal:
         return True
     return False
@@ -56,8 +124,8 @@ def is_attacked(T: Any, s: Any, square: Any, occupied: Any, stm: Any) -> Any:
 @inner
 def in_check(T: Any, s: Any) -> Any:
     """Returns whether the side to move is in check."""
-    stm = int64(s[8] & ONE)
-    return is_attacked(T, s, ctz(s[5] & s[6 + stm]), s[6] | s[7], stm)
+    stm = side_to_move(s)
+    return is_attacked(T, s, ctz(s[KINGS] & s[WHITE + stm]), s[WHITE] | s[BLACK], stm)
 
 
 @inner
@@ -94,7 +162,7 @@ def _emit_pawns(T: Any, out: Any, n: Any, targets: Any, back: Any, pinned: Any, 
 @inner
 def _emit_castling(T: Any, s: Any, out: Any, n: Any, occupied: Any, stm: Any) -> Any:
     """Appends castling moves; the caller knows that the king is not in check."""
-    rights = int64((s[8] >> U(1 + 2 * stm)) & U(3))
+    rights = int64((s[META] >> U(CASTLING_SHIFT + 2 * stm)) & U(3))
     home = 4 + 56 * stm
     if rights & 1 and not (occupied >> U(home)) & U(0x6):
         if not is_attacked(T, s, home + 1, occupied, stm) and not is_attacked(T, s, home + 2, occupied, stm):
@@ -110,13 +178,13 @@ def _emit_castling(T: Any, s: Any, out: Any, n: Any, occupied: Any, stm: Any) ->
 @inner
 def _emit_pieces(T: Any, s: Any, out: Any, n: Any, targets: Any, pinned: Any, king: Any, us: Any) -> Any:
     """Appends knight moves, then diagonal, then straight moves of bishops, rooks and queens."""
-    occupied = s[6] | s[7]
-    pieces = s[1] & us & ~pinned
+    occupied = s[WHITE] | s[BLACK]
+    pieces = s[KNIGHTS] & us & ~pinned
     while pieces:
         f = ctz(pieces)
         n = _emit(out, n, f, T[KN + f] & targets)
         pieces &= pieces - ONE
-    pieces = (s[2] | s[4]) & us
+    pieces = (s[BISHOPS] | s[QUEENS]) & us
     while pieces:
         f = ctz(pieces)
         a = bishop_attacks(T, f, occupied) & targets
@@ -124,7 +192,7 @@ def _emit_pieces(T: Any, s: Any, out: Any, n: Any, targets: Any, pinned: Any, ki
             a &= T[LN + king * 64 + f]
         n = _emit(out, n, f, a)
         pieces &= pieces - ONE
-    pieces = (s[3] | s[4]) & us
+    pieces = (s[ROOKS] | s[QUEENS]) & us
     while pieces:
         f = ctz(pieces)
         a = rook_attacks(T, f, occupied) & targets
@@ -138,19 +206,19 @@ def _emit_pieces(T: Any, s: Any, out: Any, n: Any, targets: Any, pinned: Any, ki
 @inner
 def _emit_en_passant(T: Any, s: Any, out: Any, n: Any, ep: Any, checkers: Any, king: Any, stm: Any) -> Any:
     """Appends en-passant captures, each tested on the board after it (both pawns leave their rank)."""
-    us = s[6 + stm]
-    them = s[7 - stm]
+    us = s[WHITE + stm]
+    them = s[BLACK - stm]
     captured = ONE << U(ep - 8 + 16 * stm)
-    pawns = T[PA + 64 * (1 - stm) + ep] & s[0] & us
+    pawns = T[PA + 64 * (1 - stm) + ep] & s[PAWNS] & us
     while pawns:
         f = ctz(pawns)
         pawns &= pawns - ONE
-        after = ((s[6] | s[7]) ^ (ONE << U(f)) ^ captured) | (ONE << U(ep))
-        if rook_attacks(T, king, after) & (s[3] | s[4]) & them:
+        after = ((s[WHITE] | s[BLACK]) ^ (ONE << U(f)) ^ captured) | (ONE << U(ep))
+        if rook_attacks(T, king, after) & (s[ROOKS] | s[QUEENS]) & them:
             continue
-        if bishop_attacks(T, king, after) & (s[2] | s[4]) & them:
+        if bishop_attacks(T, king, after) & (s[BISHOPS] | s[QUEENS]) & them:
             continue
-        if not (checkers & (s[1] | s[0]) & ~captured):
+        if not (checkers & (s[KNIGHTS] | s[PAWNS]) & ~captured):
             out[n] = uint16(f | (ep << 6))
             n += 1
     return n
@@ -159,9 +227,9 @@ def _emit_en_passant(T: Any, s: Any, out: Any, n: Any, ep: Any, checkers: Any, k
 @inner
 def _emit_pawn_moves(T: Any, s: Any, out: Any, n: Any, targets: Any, pinned: Any, king: Any, stm: Any) -> Any:
     """Appends pawn captures towards the a-file, towards the h-file, single and double pushes."""
-    pawns = s[0] & s[6 + stm]
-    them = s[7 - stm]
-    free = ~(s[6] | s[7])
+    pawns = s[PAWNS] & s[WHITE + stm]
+    them = s[BLACK - stm]
+    free = ~(s[WHITE] | s[BLACK])
     if stm == 0:
         single = (pawns << U(8)) & free
         double = ((single & RANK_3) << U(8)) & free
@@ -186,14 +254,14 @@ def generate_moves(T: Any, s: Any, out: Any) -> Any:
 
     Returns their number.
     """
-    stm = int64(s[8] & ONE)
-    us = s[6 + stm]
-    them = s[7 - stm]
+    stm = side_to_move(s)
+    us = s[WHITE + stm]
+    them = s[BLACK - stm]
     occupied = us | them
-    king = ctz(s[5] & us)
-    checkers = ((T[KN + king] & s[1]) | (T[PA + 64 * stm + king] & s[0])) & them
+    king = ctz(s[KINGS] & us)
+    checkers = ((T[KN + king] & s[KNIGHTS]) | (T[PA + 64 * stm + king] & s[PAWNS])) & them
     pinned = ZERO
-    snipers = ((T[RE + king] & (s[3] | s[4])) | (T[BE + king] & (s[2] | s[4]))) & them
+    snipers = ((T[RE + king] & (s[ROOKS] | s[QUEENS])) | (T[BE + king] & (s[BISHOPS] | s[QUEENS]))) & them
     while snipers:
         q = ctz(snipers)
         between = T[BT + king * 64 + q] & occupied
@@ -220,7 +288,7 @@ def generate_moves(T: Any, s: Any, out: Any) -> Any:
         n = _emit_castling(T, s, out, n, occupied, stm)
     n = _emit_pieces(T, s, out, n, targets, pinned, king, us)
     n = _emit_pawn_moves(T, s, out, n, targets, pinned, king, stm)
-    ep = int64((s[8] >> U(5)) & U(127))
+    ep = en_passant_of(s)
     if ep:
         n = _emit_en_passant(T, s, out, n, ep - 1, checkers, king, stm)
     return n
@@ -230,45 +298,41 @@ def generate_moves(T: Any, s: Any, out: Any) -> Any:
 def piece_at(s: Any, square: Any) -> Any:
     """Returns the kind of piece on a square: 0 pawn to 5 king, 6 none."""
     bit = U(square)
-    for kind in range(6):
+    for kind in range(NO_MAN):
         if (s[kind] >> bit) & ONE:
             return kind
-    return 6
+    return NO_MAN
 
 
 @inner
 def victim_at(s: Any, square: Any) -> Any:
     """Returns the kind of the man, not a king, on a square that is not empty; without branches."""
     bit = U(square)
-    odd = ((s[1] | s[3]) >> bit) & ONE
-    return int64(odd | (((s[2] | s[3]) >> bit) & ONE) << ONE | ((s[4] >> bit) & ONE) << U(2))
+    odd = ((s[KNIGHTS] | s[ROOKS]) >> bit) & ONE
+    return int64(odd | (((s[BISHOPS] | s[ROOKS]) >> bit) & ONE) << ONE | ((s[QUEENS] >> bit) & ONE) << U(2))
 
 
 @inner
 def man_at(s: Any, square: Any) -> Any:
     """Returns the kind of the man on a square that is not empty; without branches."""
-    return victim_at(s, square) + 5 * int64((s[5] >> U(square)) & ONE)
+    return victim_at(s, square) + 5 * int64((s[KINGS] >> U(square)) & ONE)
 
 
 @inner
 def make_move(T: Any, s: Any, c: Any, m: Any) -> Any:
     """Writes the position after move `m` in `s` to `c`, key included; returns nothing."""
-    mm = int64(m)
-    f = mm & 63
-    t = (mm >> 6) & 63
-    promotion = mm >> 12
-    for i in range(8):
+    f, t, promotion = from_square(m), to_square(m), promotion_of(m)
+    stm, ep, key = side_to_move(s), en_passant_of(s), s[KEY]
+    rights = (s[META] >> U(CASTLING_SHIFT)) & U(CASTLING_BITS)
+    clock = ((s[META] >> U(CLOCK_SHIFT)) & U(CLOCK_BITS)) + ONE
+    for i in range(META):
         c[i] = s[i]
-    meta = s[8]
-    key = s[9]
-    stm = int64(meta & ONE)
-    us = 6 + stm
-    them = 7 - stm
+    us = WHITE + stm
+    them = BLACK - stm
     ours = ZO + 64 * (1 - stm)  # Polyglot puts Black before White
     from_bit = ONE << U(f)
     to_bit = ONE << U(t)
     kind = man_at(s, f)
-    clock = ((meta >> U(12)) & U(255)) + ONE
     key ^= T[ours + 128 * kind + f]
     if c[them] & to_bit:
         captured = man_at(s, t)
@@ -281,47 +345,41 @@ def make_move(T: Any, s: Any, c: Any, m: Any) -> Any:
     becomes = promotion if promotion else kind
     c[becomes] ^= to_bit
     key ^= T[ours + 128 * becomes + t]
-    ep = int64((meta >> U(5)) & U(127))
     if ep:
         key ^= T[ZO + 772 + ((ep - 1) & 7)]
     new_ep = ZERO
-    if kind == 0:
+    if kind == PAWNS:
         clock = ZERO
         d = t - f
         if d == 16 or d == -16:
             skipped = (f + t) >> 1
-            if T[PA + 64 * stm + skipped] & c[0] & c[them]:
+            if T[PA + 64 * stm + skipped] & c[PAWNS] & c[them]:
                 new_ep = U(skipped + 1)
                 key ^= T[ZO + 772 + (skipped & 7)]
         elif ep and t == ep - 1:
             square = t - 8 + 16 * stm
-            c[0] ^= ONE << U(square)
+            c[PAWNS] ^= ONE << U(square)
             c[them] ^= ONE << U(square)
             key ^= T[ZO + 64 * stm + square]
-    elif kind == 5:
+    elif kind == KINGS:
         d = t - f
         if d == 2 or d == -2:
             rook_from = t + 1 if d == 2 else t - 2
             rook_to = t - 1 if d == 2 else t + 1
             rook = (ONE << U(rook_from)) | (ONE << U(rook_to))
-            c[3] ^= rook
+            c[ROOKS] ^= rook
             c[us] ^= rook
             key ^= T[ours + 384 + rook_from] ^ T[ours + 384 + rook_to]
-    rights = (meta >> U(1)) & U(15)
     kept = rights & T[CR + f] & T[CR + t]
     if kept != rights:
         key ^= T[ZC + int64(rights)] ^ T[ZC + int64(kept)]
     key ^= T[ZO + 780]
-    if clock > U(255):
-        clock = U(255)
-    c[8] = U(1 - stm) | (kept << U(1)) | (new_ep << U(5)) | (clock << U(12))
-    c[9] = key
-
-
-@inner
-def clock_of(s: Any) -> Any:
-    """Returns the halfmove clock."""
-    return int64((s[8] >> U(12)) & U(255))
+    if clock > U(MAX_CLOCK):
+        clock = U(MAX_CLOCK)
+    c[META] = (
+        U(1 - stm) | (kept << U(CASTLING_SHIFT)) | (new_ep << U(EN_PASSANT_SHIFT)) | (clock << U(CLOCK_SHIFT))
+    )
+    c[KEY] = key
 
 
 @inner
@@ -330,28 +388,41 @@ def check_hash(s: Any) -> Any:
 
     It tells two positions with one key apart; folded products of 64-bit words as in wyhash.
     """
-    meta = s[8] & U(0xFFF)
-    clock = (s[8] >> U(12)) & U(255)
-    if clock > U(75):
-        meta |= clock << U(12)
-    h = mum(s[0] ^ U(0xA0761D6478BD642F), s[1] ^ U(0xE7037ED1A0B428DB))
-    h ^= mum(s[2] ^ U(0x8EBC6AF09C88C6E3), s[3] ^ U(0x589965CC75374CC3))
-    h ^= mum(s[4] ^ U(0x1D8E4E27C47D124F), s[5] ^ U(0xEB44ACCAB455D165))
-    h ^= mum(s[6] ^ U(0x2545F4914F6CDD1D), meta ^ U(0x9FB21C651E98DF25))
+    meta = s[META] & BELOW_CLOCK
+    clock = (s[META] >> U(CLOCK_SHIFT)) & U(CLOCK_BITS)
+    if clock > U(FREE_CLOCK):
+        meta |= clock << U(CLOCK_SHIFT)
+    h = mum(s[PAWNS] ^ U(0xA0761D6478BD642F), s[KNIGHTS] ^ U(0xE7037ED1A0B428DB))
+    h ^= mum(s[BISHOPS] ^ U(0x8EBC6AF09C88C6E3), s[ROOKS] ^ U(0x589965CC75374CC3))
+    h ^= mum(s[QUEENS] ^ U(0x1D8E4E27C47D124F), s[KINGS] ^ U(0xEB44ACCAB455D165))
+    h ^= mum(s[WHITE] ^ U(0x2545F4914F6CDD1D), meta ^ U(0x9FB21C651E98DF25))
     return h >> U(32)
 
 
 @inner
 def is_dead(s: Any) -> Any:
     """Returns whether no sequence of moves can mate: bare kings, one minor piece, bishops of one colour."""
-    if s[0] | s[3] | s[4]:
+    if s[PAWNS] | s[ROOKS] | s[QUEENS]:
         return False
-    if s[1]:
-        return popc(s[6] | s[7]) == 3
-    return not (s[2] & DARK) or not (s[2] & ~DARK)
+    if s[KNIGHTS]:
+        return popc(s[WHITE] | s[BLACK]) == 3
+    return not (s[BISHOPS] & DARK) or not (s[BISHOPS] & ~DARK)
 
 
 @inner
 def position_key(T: Any, s: Any) -> Any:
     """Returns the graph's key of a position: Polyglot's, XOR the clock term."""
-    return s[9] ^ T[CT + clock_of(s)]
+    return s[KEY] ^ T[CT + clock_of(s)]
+
+
+@inner
+def hashes_of(T: Any, s: Any) -> Any:
+    """Returns (key, check hash) of a position: the two by which everything finds it."""
+    return position_key(T, s), check_hash(s)
+
+
+@inner
+def make_child(T: Any, s: Any, c: Any, m: Any) -> Any:
+    """Writes the position after move `m` in `s` to `c`; returns its (key, check hash)."""
+    make_move(T, s, c, m)
+    return hashes_of(T, c)

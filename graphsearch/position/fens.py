@@ -6,6 +6,18 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
+from .board import clock_of_words
+from .words import (
+    BLACK_TO_MOVE,
+    CASTLING_BITS,
+    CASTLING_SHIFT,
+    EN_PASSANT_BITS,
+    EN_PASSANT_SHIFT,
+    META,
+    NO_MAN,
+    WHITE,
+)
+
 _LETTERS = (b"PNBRQK", b"pnbrqk")
 _EMPTY = ord(".")
 _RIGHTS = ["".join(c for i, c in enumerate("KQkq") if x >> i & 1) or "-" for x in range(16)]
@@ -21,8 +33,9 @@ def fens(words: NDArray[np.uint64]) -> list[str]:
     """
     texts = []
     for placement, row in zip(_placements(words), words.tolist(), strict=True):
-        meta = row[8]
-        turn, rights, clock, ep = "wb"[meta & 1], _RIGHTS[meta >> 1 & 15], meta >> 12 & 255, meta >> 5 & 127
+        meta = row[META]
+        turn, rights = "wb"[meta & BLACK_TO_MOVE], _RIGHTS[meta >> CASTLING_SHIFT & CASTLING_BITS]
+        clock, ep = clock_of_words(row), meta >> EN_PASSANT_SHIFT & EN_PASSANT_BITS
         square = chess.SQUARE_NAMES[ep - 1] if ep else "-"
         texts.append(f"{placement} {turn} {rights} {square} {clock} 1")
     return texts
@@ -35,9 +48,9 @@ def _placements(words: NDArray[np.uint64]) -> list[str]:
     board = np.full((len(words), 8, 9), _EMPTY, np.uint8)  # rank by rank from the first, and what ends each
     board[:, :, 8] = ord("/")
     board[:, 0, 8] = ord("\n")
-    for kind in range(6):
+    for kind in range(NO_MAN):
         for colour, letters in enumerate(_LETTERS):
-            men = np.ascontiguousarray(words[:, kind] & words[:, 6 + colour]).astype("<u8").view(np.uint8)
+            men = np.ascontiguousarray(words[:, kind] & words[:, WHITE + colour]).astype("<u8").view(np.uint8)
             squares = np.unpackbits(men, bitorder="little").reshape(len(words), 8, 8)
             board[:, :, :8][squares == 1] = letters[kind]
     text = board[:, ::-1].tobytes().decode("ascii")

@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 from numba import int16, int64, uint8
 
-from ..jit.compiler import kernel
-from ..jit.pointers import ONE, adv, ctz, ptr
-from .board_kernel import PW, generate_moves, in_check, is_attacked, is_dead
+from ..jit.compiler import inner, kernel
+from ..jit.pointers import adv, ctz, ptr
+from .board_kernel import PW, generate_moves, in_check, is_attacked, is_dead, side_to_move
+from .words import BLACK, KINGS, WHITE
 
 ROOM = 1024  # sixteen men have at most 16 * 28 moves; a damaged position may have more than a legal one
 EXPOSED = 4  # the side that has moved is in check
 
 
-@kernel
+@inner
 def _kind(T: Any, s: Any, moves: Any) -> Any:
     """Returns the terminal kind, as `position.terminal_kind`."""
     if is_dead(s):
@@ -37,11 +38,11 @@ def examine(T: Any, words: Any, moves: Any, kinds: Any) -> Any:
     table = ptr(T, 0)
     for i in range(len(moves)):
         s = adv(ptr(words, 0), PW * i)
-        stm = int64(s[8] & ONE)
+        stm = side_to_move(s)
         n = generate_moves(table, s, ptr(out, 0))
         moves[i] = int16(n)
-        king = ctz(s[5] & s[7 - stm])
-        if is_attacked(table, s, king, s[6] | s[7], 1 - stm):
+        king = ctz(s[KINGS] & s[BLACK - stm])
+        if is_attacked(table, s, king, s[WHITE] | s[BLACK], 1 - stm):
             kinds[i] = uint8(EXPOSED)
         else:
             kinds[i] = uint8(_kind(table, s, n))

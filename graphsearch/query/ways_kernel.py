@@ -10,12 +10,20 @@ from typing import Any
 
 from numba import int64, uint32
 
-from ..graph.heap_kernel import rank_codes
+from ..graph.heap_kernel import rank_codes, ranked_move
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import adv, ptr
-from ..position.board_kernel import PW, generate_moves, make_move
-from ..store.codec.layout_kernel import pointers
-from ..sweep.sweep_kernel import PLACE_WORDS, known, place_of, scratch_of, table_of
+from ..position.board_kernel import PW, generate_moves, make_child
+from ..store.codec.batch_kernel import pointers
+from ..sweep.sweep_kernel import (
+    PLACE_WORDS,
+    known,
+    place_of,
+    place_of_record,
+    scratch_of,
+    set_known,
+    table_of,
+)
 
 MOST_WAYS = (1 << 32) - 1
 
@@ -37,11 +45,11 @@ def enter(T: Any, table: Any, columns: Any, portion: Any) -> Any:
     c = pointers(columns)
     new = int64(0)
     for i in range(columns.v.size):
-        place, tag = place_of(Tp, t, adv(c.words, i * PW))
+        place, tag = place_of_record(Tp, t, c, i)
         if known(t, place) == 0:
             t.words[PLACE_WORDS * place] = tag
             t.halves[4 * place + 2] = uint32(0)
-            t.halves[4 * place + 3] = uint32(portion)
+            set_known(t, place, portion)
             new += 1
     return new
 
@@ -61,8 +69,8 @@ def _count_edges(T: Any, t: Any, c: Any, i: Any, x: Any, counts: Any) -> None:
         if int64(c.n[begin + k]) == 0:
             continue
         counts[EDGES] += 1
-        make_move(T, s, x.child, x.moves[255 - (x.keys[k] & 255)])
-        place = place_of(T, t, x.child)[0]
+        key, check = make_child(T, s, x.child, x.moves[ranked_move(x.keys[k])])
+        place = place_of(t, key, check)[0]
         if known(t, place) == 0:
             counts[MISSING] += 1
         elif int64(t.halves[4 * place + 2]) < MOST_WAYS:
@@ -91,5 +99,5 @@ def places_of(T: Any, table: Any, columns: Any, places: Any) -> None:
     t = table_of(table)
     c = pointers(columns)
     for i in range(columns.v.size):
-        place = place_of(Tp, t, adv(c.words, i * PW))[0]
+        place = place_of_record(Tp, t, c, i)[0]
         places[i] = place if known(t, place) else int64(-1)

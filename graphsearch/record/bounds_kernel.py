@@ -1,4 +1,4 @@
-"""Proven results in the arena: what edges carry, and the bounds that follow. `proofs.py` says it in words.
+"""Proven results in the arena: what edges carry, and the bounds that follow. `bounds.py` says it in words.
 
 A node's code is that of an edge that led to it, before the ply of the move itself is counted:
 
@@ -10,31 +10,39 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import int64, uint16
+from numba import int64
 
 from ..jit.compiler import inlined, inner
-from ..jit.pointers import ONE, ZERO, U, adv, as_u16
+from ..jit.pointers import ONE, ZERO, U
 from ..position.board import CLOCK_DRAW
-from ..position.board_kernel import clock_of
+from ..position.board_kernel import clock_of, from_square, to_square
+from ..position.words import BLACK, PAWNS, WHITE
 from .node_kernel import (
-    block_class_of,
-    block_of,
+    clock_at_evaluation,
     draw_visits,
-    draw_word,
-    header_bytes,
+    edge_at,
+    edge_draws,
+    edge_move,
+    edge_q,
+    edge_visits,
+    flags_of,
+    has_block,
     is_exact,
+    lower_in,
     materialised,
     move_count,
-    stride_of,
+    set_draws_and_flags,
+    stride_at,
+    upper_in,
+    value_draws,
     value_of,
 )
-from .node_layout import BLOCK_HEADER, NO_BLOCK
+from .node_layout import KIND_BITS, LOWER_SHIFT, UPPER_SHIFT
 
 MOST_MATE = 500
 DRAWN, AT_LEAST, AT_MOST, STEPS, STEP = 1001, 1002, 1012, 10, 100
 FULL_SHARE = 1000
 NO_CODE = 1 << 20
-DRAWN_FLAG = 1  # a bound of 0, as flags hold it
 
 
 @inlined
@@ -56,7 +64,7 @@ def share_of(q: Any, d: Any) -> Any:
 
 
 @inner
-def edge_bounds(q: Any, d: Any) -> Any:
+def bounds_of(q: Any, d: Any) -> Any:
     """Returns (L, H) of an edge, seen by the side to move at the node that holds it."""
     if not is_special(q, d):
         return int64(-1), int64(1)
@@ -87,12 +95,6 @@ def is_closed(q: Any, d: Any, clock: Any) -> Any:
 
 
 @inner
-def flag_bounds(flags: Any) -> Any:
-    """Returns (L, H) of a record's flags."""
-    return ((flags >> 2) & 3) - 1, ((flags >> 4) & 3) - 1
-
-
-@inner
 def no_tally() -> Any:
     """Returns the tally of no edges: (L, H, least code of a win, most of a mate suffered, of a loss)."""
     return int64(-1), int64(-1), int64(NO_CODE), int64(0), int64(0)
@@ -104,7 +106,7 @@ def tallied(tally: Any, valued: Any, q: Any, d: Any) -> Any:
     lower, upper, win, mated, lost = tally
     low, high = int64(-1), int64(1)
     if valued:
-        low, high = edge_bounds(q, d)
+        low, high = bounds_of(q, d)
     if low == 1:
         win = min(win, int64(d))
     elif high == -1:
@@ -118,11 +120,11 @@ def tallied(tally: Any, valued: Any, q: Any, d: Any) -> Any:
 @inner
 def tightened(flags: Any, tally: Any, covers: Any) -> Any:
     """Returns a record's flags with the bounds of its edges; `covers`: whether they are all its moves."""
-    lower, upper = flag_bounds(flags)
+    lower, upper = lower_in(flags), upper_in(flags)
     low, high = max(lower, tally[0]), min(upper, tally[1] if covers else int64(1))
     if low > high:  # what is contradictory proves nothing more
         return flags
-    return (flags & 3) | ((low + 1) << 2) | ((high + 1) << 4)
+    return (flags & KIND_BITS) | ((low + 1) << LOWER_SHIFT) | ((high + 1) << UPPER_SHIFT)
 
 
 @inner
@@ -154,7 +156,7 @@ def mate_kept(value: Any, draws: Any) -> Any:
 @inner
 def open_code(flags: Any, share: Any) -> Any:
     """Returns the code of a node that is neither won nor lost."""
-    lower, upper = flag_bounds(flags)
+    lower, upper = lower_in(flags), upper_in(flags)
     if lower == 0 and upper == 0:
         return int64(DRAWN)
     if lower == 0:
@@ -167,7 +169,7 @@ def open_code(flags: Any, share: Any) -> Any:
 @inner
 def is_decisive(flags: Any) -> Any:
     """Returns whether flags leave a win or a loss only."""
-    return (flags >> 2) & 3 == (flags >> 4) & 3 and (flags >> 2) & 3 != DRAWN_FLAG
+    return lower_in(flags) == upper_in(flags) != 0
 
 
 @inner
@@ -200,15 +202,15 @@ def merged(q: Any, old: Any, new: Any) -> Any:
 def tally_of(A: Any, rec: Any) -> Any:
     """Returns the tally of a record's edges, and whether they are all its moves."""
     tally = no_tally()
-    if block_class_of(A, rec) == NO_BLOCK:
+    if not has_block(A, rec):
         return tally, False
     m = materialised(A, rec)
-    stride = stride_of(block_class_of(A, rec))
-    x = block_of(A, rec) + BLOCK_HEADER
+    stride = stride_at(A, rec)
+    edge = edge_at(A, rec, int64(0))
     for _ in range(m):
-        valued = int64(A.blocks[x]) - draw_visits(A, x, stride)
-        tally = tallied(tally, valued, A.values[x + 1], int64(A.blocks[x + 2] >> 22))
-        x += stride
+        valued = edge_visits(A, edge) - draw_visits(A, edge, stride)
+        tally = tallied(tally, valued, edge_q(A, edge), edge_draws(A, edge))
+        edge += stride
     return tally, m == move_count(A, rec)
 
 
@@ -216,61 +218,60 @@ def tally_of(A: Any, rec: Any) -> Any:
 def tighten(A: Any, rec: Any) -> None:
     """Gives a record the bounds that its edges prove."""
     tally, covers = tally_of(A, rec)
-    word = draw_word(A, rec)
-    flags = tightened(word >> 10, tally, covers)
-    as_u16(adv(A.records, rec + 2))[3] = uint16((word & 1023) | (flags << 10))
+    flags = tightened(flags_of(A, rec), tally, covers)
+    set_draws_and_flags(A, rec, value_draws(A, rec), flags)
 
 
 @inner
 def node_code(A: Any, rec: Any, share: Any) -> Any:
     """Returns the code of a record; `share`: its draw share per mille."""
-    flags = draw_word(A, rec) >> 10
+    flags = flags_of(A, rec)
     if not is_decisive(flags):
         return open_code(flags, share)
     if move_count(A, rec) == 0:
         return int64(1)  # mated now
     tally, covers = tally_of(A, rec)
-    known = mate_kept(value_of(A, rec), draw_word(A, rec) & 1023)
-    return decisive_code((flags >> 2) & 3 == 2, tally, covers, int64(header_bytes(A, rec)[4]), known)
+    known = mate_kept(value_of(A, rec), value_draws(A, rec))
+    return decisive_code(lower_in(flags) == 1, tally, covers, clock_at_evaluation(A, rec), known)
 
 
 @inner
 def resets_clock(s: Any, move: Any) -> Any:
     """Returns whether a move of a position captures or moves a pawn."""
-    m = int64(move)
-    return ((s[0] >> U(m & 63)) | ((s[6] | s[7]) >> U((m >> 6) & 63))) & ONE != ZERO
+    leaves_pawn, takes = s[PAWNS] >> U(from_square(move)), (s[WHITE] | s[BLACK]) >> U(to_square(move))
+    return (leaves_pawn | takes) & ONE != ZERO
 
 
 @inner
-def holds_here(A: Any, x: Any, s: Any) -> Any:
-    """Returns whether the result of the visited entry at word `x` is proven at the position `s` of its node.
+def holds_here(A: Any, edge: Any, s: Any) -> Any:
+    """Returns whether the result of a visited edge is proven at the position `s` of its node.
 
     Behind a move that sets the clock back a mate has a hundred plies.
     """
-    q, d = A.values[x + 1], int64(A.blocks[x + 2] >> 22)
+    q, d = edge_q(A, edge), edge_draws(A, edge)
     clock = clock_of(s)
     if is_closed(q, d, clock):
         return True
     if d <= 1 or d > CLOCK_DRAW or not (q >= 1.0 or q <= -1.0):
         return False
-    return clock < CLOCK_DRAW and resets_clock(s, A.blocks[x + 2] & 0xFFFF)
+    return clock < CLOCK_DRAW and resets_clock(s, edge_move(A, edge))
 
 
 @inner
 def _edges_settle(A: Any, rec: Any, s: Any, won: Any) -> Any:
     """Returns whether edges prove a win or a loss at a position: one of them, or all moves."""
-    if block_class_of(A, rec) == NO_BLOCK:
+    if not has_block(A, rec):
         return False
     m = materialised(A, rec)
-    stride = stride_of(block_class_of(A, rec))
-    x = block_of(A, rec) + BLOCK_HEADER
+    stride = stride_at(A, rec)
+    edge = edge_at(A, rec, int64(0))
     for _ in range(m):
-        valued = int64(A.blocks[x]) - draw_visits(A, x, stride)
-        decisive = valued > 0 and (A.values[x + 1] >= 1.0) == won and holds_here(A, x, s)
-        decisive &= int64(A.blocks[x + 2] >> 22) != DRAWN
+        valued = edge_visits(A, edge) - draw_visits(A, edge, stride)
+        decisive = valued > 0 and (edge_q(A, edge) >= 1.0) == won and holds_here(A, edge, s)
+        decisive &= edge_draws(A, edge) != DRAWN
         if decisive == won:
             return won
-        x += stride
+        edge += stride
     return not won and m == move_count(A, rec)
 
 
@@ -279,23 +280,23 @@ def is_settled(A: Any, rec: Any, s: Any) -> Any:
     """Returns whether a record's result is proven for a path that reaches it as position `s`."""
     if not is_exact(A, rec):
         return False
-    flags = draw_word(A, rec) >> 10
+    flags = flags_of(A, rec)
     if not is_decisive(flags):
         return True
     code = node_code(A, rec, int64(0))
     if clock_of(s) + (code - MOST_MATE if code > MOST_MATE else code - 1) <= CLOCK_DRAW:
         return True
-    return _edges_settle(A, rec, s, (flags >> 2) & 3 == 2)
+    return _edges_settle(A, rec, s, lower_in(flags) == 1)
 
 
 @inner
 def is_decided(A: Any, rec: Any, s: Any) -> Any:
     """Returns whether edges prove a record's result at a position, so that a best move is known."""
-    flags = draw_word(A, rec) >> 10
+    flags = flags_of(A, rec)
     if move_count(A, rec) == 0 or not is_settled(A, rec, s):
         return False
     tally, covers = tally_of(A, rec)
-    result = ((flags >> 2) & 3) - 1
+    result = lower_in(flags)
     if result == -1:
         return covers and tally[1] == -1
     return tally[0] == result

@@ -12,27 +12,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CorruptRecordError
-from ..position.board import DEAD, NOT_TERMINAL, POSITION_WORDS
+from ..position.board import DEAD, POSITION_WORDS, clock_of_words
 from ..position.values import D_SCALE
 from .bounds import MOST_CODE, Bounds, Proof, bounds_of, edge_bounds, node_proof, proof_of, share_of
 from .bounds import UNPROVEN as OPEN
+from .node_layout import CODE, KIND_BITS, flags_with
+from .node_layout import LOWER_SHIFT as LOWER_SHIFT
+from .node_layout import MAX_EVALUATOR as MAX_EVALUATOR
+from .node_layout import MAX_RUN as MAX_RUN
+from .node_layout import TERMINAL_FLAGS as TERMINAL_FLAGS
+from .node_layout import UPPER_SHIFT as UPPER_SHIFT
 
-MAX_CODE = 63  # priors are stored in 6 bits as round(63 * P ** (1/4)), at least 1
+MAX_CODE = CODE  # priors are stored in 6 bits as round(63 * P ** (1/4)), at least 1
 MAX_VISITS = (1 << 32) - 1  # n and r are u32
 MAX_MOVES = 218  # no legal position has more moves
-MAX_EVALUATOR = 15  # in RAM a record's evaluator has 4 bits,
-MAX_RUN = (1 << 20) - 1  # and its run 20; 0 is unknown
-
-# flags byte: bits 0-1 terminal kind | bits 2-3 lower bound + 1 | bits 4-5 upper bound + 1
-TERMINAL_MASK = 3
-LOWER_SHIFT, UPPER_SHIFT = 2, 4
-UNPROVEN = 0 << LOWER_SHIFT | 2 << UPPER_SHIFT  # L = -1, H = +1
-TERMINAL_FLAGS = {  # kind -> flags with its exact bounds; mate is lost for the side to move
-    NOT_TERMINAL: UNPROVEN,
-    1: 1 | 0 << LOWER_SHIFT | 0 << UPPER_SHIFT,
-    2: 2 | 1 << LOWER_SHIFT | 1 << UPPER_SHIFT,
-    3: 3 | 1 << LOWER_SHIFT | 1 << UPPER_SHIFT,
-}
+UNPROVEN = flags_with(-1, 1)
+TERMINAL_MASK = KIND_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +115,7 @@ class NodeRecord:
     def proof(self) -> Proof | None:
         """What is proven about the position exactly, None if nothing is."""
         known = self.d if abs(self.v) == 1.0 else 0
-        return node_proof(self.bounds, self._valued(), len(self.codes), self.words[8] >> 12 & 255, known)
+        return node_proof(self.bounds, self._valued(), len(self.codes), clock_of_words(self.words), known)
 
     def _valued(self) -> list[tuple[int, float, int]]:
         return [(edge.n - edge.r, edge.q, edge.d) for edge in self.edges]
@@ -174,14 +169,22 @@ def flags_of(bounds: NDArray[np.int8]) -> NDArray[np.uint8]:
     return flags
 
 
-def prior_code(p: float) -> int:
-    """Returns the 6-bit code of a prior: `round(63 * p ** (1/4))`, at least 1, in single precision.
+def prior_codes(priors: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Returns the 6-bit codes of priors: `round(63 * p ** (1/4))`, at least 1, in single precision.
 
-    >>> prior_code(1.0), prior_code(0.05), prior_code(0.0)
-    (63, 30, 1)
+    `node_kernel.prior_code` is the same for kernels.
+
+    >>> prior_codes(np.array([1.0, 0.05, 0.0], np.float32)).tolist()
+    [63, 30, 1]
     """
-    root = np.sqrt(np.sqrt(np.float32(p)))
-    return max(1, int(np.float32(MAX_CODE) * root + np.float32(0.5)))
+    roots = np.float32(MAX_CODE) * np.sqrt(np.sqrt(priors)) + np.float32(0.5)
+    codes: NDArray[np.uint8] = np.maximum(roots.astype(np.uint8), np.uint8(1))
+    return codes
+
+
+def prior_code(p: float) -> int:
+    """Returns the code of one prior."""
+    return int(prior_codes(np.array([p], np.float32))[0])
 
 
 def priors_from_codes(codes: bytes | Sequence[int]) -> list[float]:

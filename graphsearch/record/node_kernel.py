@@ -1,35 +1,207 @@
-"""Named access to the fields of a node record in memory (`node_layout.py`): each is a load or a store.
+"""Named access to the fields of a node record in memory: each is a load or a store.
 
-`A` has the pointers `records`, `blocks`, `values` and `ints` of an arena (`graph/arena_kernel.py`).
+The layout is `node_layout.py`. `A` has the pointers `records`, `blocks`, `values` and `ints` of an arena
+(`graph/arena_kernel.py`). A record is named by its slot, a block or an edge by the index of its first
+word:
+
+    rec  -> records  | key | block, V | moves, class, best code, state, clock, source, D, flags | P codes ...
+    block = block_of(A, rec)                       edge = edge_at(A, rec, j)
+         -> blocks   | norm, sum n, Q, draws | n, q, move + code + draws (, r) | n, q, ...
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from numba import int64, uint8, uint32
+import numpy as np
+from numba import int32, int64, uint8, uint16, uint32
 
 from ..jit.compiler import inner
-from ..jit.pointers import U, adv, as_f32, as_u8, as_u16, as_u32
-from .node_layout import BLOCK_HEADER, CAPACITY, HEADER_WORDS, MAX_EVALUATOR, NO_BLOCK, WIDE
+from ..jit.pointers import ZERO, U, adv, as_f32, as_u8, as_u16, as_u32
+from .node_layout import (
+    BELOW_DRAWS,
+    BEST_BYTE,
+    BLOCK_AND_V,
+    BLOCK_HEADER,
+    BOUND_BITS,
+    CAPACITY,
+    CLASS_BYTE,
+    CLOCK_BYTE,
+    CODE,
+    DRAW_BITS,
+    DRAW_HALF,
+    EDGE_CODE_SHIFT,
+    EDGE_DRAW_SHIFT,
+    EDGE_MOVE,
+    EDGE_N,
+    EDGE_Q,
+    EDGE_R,
+    FLAGS_SHIFT,
+    HEADER_WORDS,
+    LOWER_SHIFT,
+    MAX_EVALUATOR,
+    MISC_WORD,
+    MOVE_BITS,
+    MOVES_BYTE,
+    NO_BLOCK,
+    SOURCE_BYTE,
+    STATE_BYTE,
+    UPPER_SHIFT,
+    WIDE,
+)
+
+CODE_SCALE, HALF = np.float32(CODE), np.float32(0.5)
+
+
+# ------------------------------------------------------------------ header
+@inner
+def header_bytes(A: Any, rec: Any) -> Any:
+    """Returns the 8 single bytes of a record's third word, `MOVES_BYTE` to `SOURCE_BYTE` and four more."""
+    return as_u8(adv(A.records, rec + MISC_WORD))
 
 
 @inner
-def header_bytes(A: Any, rec: Any) -> Any:
-    """Returns the 8 single bytes of a record's header."""
-    return as_u8(adv(A.records, rec + 2))
+def key_at(A: Any, rec: Any) -> Any:
+    """Returns the key of a record's position."""
+    return A.records[rec]
+
+
+@inner
+def move_count(A: Any, rec: Any) -> Any:
+    """Returns how many legal moves a record has; 0 for a terminal one."""
+    return int64(header_bytes(A, rec)[MOVES_BYTE])
+
+
+@inner
+def record_words(moves: Any) -> Any:
+    """Returns the words of a record of so many moves."""
+    return HEADER_WORDS + ((int64(moves) + 7) >> 3)
+
+
+@inner
+def fill_header(A: Any, rec: Any, key: Any, moves: Any, state: Any, clock: Any) -> None:
+    """Writes the header of a new record without block, V, D, flags and source."""
+    A.records[rec] = key
+    A.records[rec + BLOCK_AND_V] = ZERO
+    A.records[rec + MISC_WORD] = ZERO
+    hb = header_bytes(A, rec)
+    hb[MOVES_BYTE] = uint8(moves)
+    hb[CLASS_BYTE] = uint8(NO_BLOCK)
+    hb[STATE_BYTE] = uint8(state)
+    hb[CLOCK_BYTE] = uint8(clock)
+
+
+@inner
+def state_of(A: Any, rec: Any) -> Any:
+    """Returns the state bits of a record."""
+    return int64(header_bytes(A, rec)[STATE_BYTE])
+
+
+@inner
+def add_state(A: Any, rec: Any, bits: Any) -> None:
+    """Sets state bits of a record."""
+    header_bytes(A, rec)[STATE_BYTE] |= uint8(bits)
+
+
+@inner
+def clear_state(A: Any, rec: Any, bits: Any) -> None:
+    """Clears state bits of a record."""
+    header_bytes(A, rec)[STATE_BYTE] &= uint8(255 - bits)
+
+
+@inner
+def clock_at_evaluation(A: Any, rec: Any) -> Any:
+    """Returns the halfmove clock with which a record was evaluated."""
+    return int64(header_bytes(A, rec)[CLOCK_BYTE])
+
+
+@inner
+def best_code_of(A: Any, rec: Any) -> Any:
+    """Returns the largest P code beyond a record's block, 0 if there is none."""
+    return int64(header_bytes(A, rec)[BEST_BYTE])
+
+
+@inner
+def value_of(A: Any, rec: Any) -> Any:
+    """Returns V, float32."""
+    return as_f32(adv(A.records, rec + BLOCK_AND_V))[1]
+
+
+@inner
+def value_draws(A: Any, rec: Any) -> Any:
+    """Returns D per mille; of a known mate its plies."""
+    return _draw_word(A, rec) & DRAW_BITS
+
+
+@inner
+def flags_of(A: Any, rec: Any) -> Any:
+    """Returns a record's flags: terminal kind and bounds."""
+    return _draw_word(A, rec) >> FLAGS_SHIFT
+
+
+@inner
+def _draw_word(A: Any, rec: Any) -> Any:
+    return int64(as_u16(adv(A.records, rec + MISC_WORD))[DRAW_HALF])
+
+
+@inner
+def set_value(A: Any, rec: Any, v: Any) -> None:
+    """Sets V, float32."""
+    as_f32(adv(A.records, rec + BLOCK_AND_V))[1] = v
+
+
+@inner
+def set_draws_and_flags(A: Any, rec: Any, draws: Any, flags: Any) -> None:
+    """Sets D per mille and the flags."""
+    as_u16(adv(A.records, rec + MISC_WORD))[DRAW_HALF] = uint16(int64(draws) | (int64(flags) << FLAGS_SHIFT))
+
+
+@inner
+def lower_in(flags: Any) -> Any:
+    """Returns the lower bound of flags: -1, 0 or 1."""
+    return ((flags >> LOWER_SHIFT) & BOUND_BITS) - 1
+
+
+@inner
+def upper_in(flags: Any) -> Any:
+    """Returns the upper bound of flags: -1, 0 or 1."""
+    return ((flags >> UPPER_SHIFT) & BOUND_BITS) - 1
+
+
+@inner
+def is_exact(A: Any, rec: Any) -> Any:
+    """Returns whether a record's bounds leave one result."""
+    flags = flags_of(A, rec)
+    return lower_in(flags) == upper_in(flags)
+
+
+# ------------------------------------------------------------------ P codes
+@inner
+def prior_code(p: Any) -> Any:
+    """Returns the 6-bit code of a prior, as `record.node.prior_codes` does for arrays.
+
+    Single precision throughout: the processor then takes 16 priors at a time.
+    """
+    return uint8(max(int32(1), int32(CODE_SCALE * np.sqrt(np.sqrt(p)) + HALF)))
 
 
 @inner
 def code_bytes(A: Any, rec: Any) -> Any:
-    """Returns a record's P codes."""
+    """Returns a record's P codes, in the lower 6 bits (`CODE`) of each byte."""
     return as_u8(adv(A.records, rec + HEADER_WORDS))
 
 
 @inner
-def _spread(run: Any) -> Any:
-    """Returns bits 0-15 of a run as the two upper bits of eight bytes."""
-    x = U(run) & U(0xFFFF)
+def code_at(A: Any, rec: Any, j: Any) -> Any:
+    """Returns the P code of move `j` in canonical order."""
+    return int64(code_bytes(A, rec)[j]) & CODE
+
+
+# ------------------------------------------------------------------ source
+@inner
+def _spread(session: Any) -> Any:
+    """Returns bits 0-15 of a session as the two upper bits of eight bytes."""
+    x = U(session) & U(0xFFFF)
     x = (x | (x << U(24))) & U(0x000000FF000000FF)
     x = (x | (x << U(12))) & U(0x000F000F000F000F)
     x = (x | (x << U(6))) & U(0x0303030303030303)
@@ -46,114 +218,159 @@ def _gathered(word: Any) -> Any:
 
 
 @inner
-def set_source(A: Any, rec: Any, evaluator: Any, run: Any) -> None:
+def set_source(A: Any, rec: Any, evaluator: Any, session: Any) -> None:
     """Notes where a record comes from; its P codes must be there already, for they share their bytes."""
     hb = header_bytes(A, rec)
-    hb[5] = uint8(int64(evaluator) | ((int64(run) >> 16) << 4))
-    if hb[0]:
+    hb[SOURCE_BYTE] = uint8(int64(evaluator) | ((int64(session) >> 16) << 4))
+    if hb[MOVES_BYTE]:
         word = A.records[rec + HEADER_WORDS] & U(0x3F3F3F3F3F3F3F3F)
-        A.records[rec + HEADER_WORDS] = word | _spread(run)
+        A.records[rec + HEADER_WORDS] = word | _spread(session)
     else:
-        set_block(A, rec, int64(run) & 0xFFFF)
+        set_block(A, rec, int64(session) & 0xFFFF)
 
 
 @inner
 def evaluator_of(A: Any, rec: Any) -> Any:
     """Returns the number of a record's evaluator."""
-    return int64(header_bytes(A, rec)[5]) & MAX_EVALUATOR
+    return int64(header_bytes(A, rec)[SOURCE_BYTE]) & MAX_EVALUATOR
 
 
 @inner
-def run_of(A: Any, rec: Any) -> Any:
-    """Returns the number of the run that a record comes from."""
+def set_by_rule(A: Any, rec: Any) -> None:
+    """Notes that the rules have spoken: a record's evaluator is 0 from now on."""
+    header_bytes(A, rec)[SOURCE_BYTE] &= uint8(255 - MAX_EVALUATOR)
+
+
+@inner
+def session_of(A: Any, rec: Any) -> Any:
+    """Returns the number of the session (`run` in the file) that a record comes from."""
     hb = header_bytes(A, rec)
-    low = _gathered(A.records[rec + HEADER_WORDS]) if hb[0] else block_of(A, rec)
-    return ((int64(hb[5]) >> 4) << 16) | low
+    low = _gathered(A.records[rec + HEADER_WORDS]) if hb[MOVES_BYTE] else block_of(A, rec)
+    return ((int64(hb[SOURCE_BYTE]) >> 4) << 16) | low
 
 
-@inner
-def move_count(A: Any, rec: Any) -> Any:
-    """Returns how many legal moves a record has; 0 for a terminal one."""
-    return int64(header_bytes(A, rec)[0])
-
-
-@inner
-def record_words(moves: Any) -> Any:
-    """Returns the words of a record of so many moves."""
-    return HEADER_WORDS + ((int64(moves) + 7) >> 3)
-
-
-@inner
-def state_of(A: Any, rec: Any) -> Any:
-    """Returns the state bits of a record."""
-    return int64(header_bytes(A, rec)[3])
-
-
+# ------------------------------------------------------------------ block
 @inner
 def block_class_of(A: Any, rec: Any) -> Any:
     """Returns the class of a record's block, NO_BLOCK if it has none."""
-    return int64(header_bytes(A, rec)[1])
+    return int64(header_bytes(A, rec)[CLASS_BYTE])
+
+
+@inner
+def has_block(A: Any, rec: Any) -> Any:
+    """Returns whether a record has a block: whether one of its edges has been visited."""
+    return block_class_of(A, rec) != NO_BLOCK
 
 
 @inner
 def block_of(A: Any, rec: Any) -> Any:
     """Returns the word index of a record's block (or its best move while it has none)."""
-    return int64(as_u32(adv(A.records, rec + 1))[0])
+    return int64(as_u32(adv(A.records, rec + BLOCK_AND_V))[0])
 
 
 @inner
 def set_block(A: Any, rec: Any, block: Any) -> None:
     """Sets the word index of a record's block."""
-    as_u32(adv(A.records, rec + 1))[0] = uint32(block)
+    as_u32(adv(A.records, rec + BLOCK_AND_V))[0] = uint32(block)
 
 
 @inner
-def value_of(A: Any, rec: Any) -> Any:
-    """Returns V, float32."""
-    return as_f32(adv(A.records, rec + 1))[1]
-
-
-@inner
-def draw_word(A: Any, rec: Any) -> Any:
-    """Returns D per mille | flags << 10."""
-    return int64(as_u16(adv(A.records, rec + 2))[3])
-
-
-@inner
-def is_exact(A: Any, rec: Any) -> Any:
-    """Returns whether a record's bounds leave one result."""
-    flags = draw_word(A, rec) >> 10
-    return (flags >> 2) & 3 == (flags >> 4) & 3
+def set_block_class(A: Any, rec: Any, block_class: Any, best_code: Any) -> None:
+    """Sets the class of a record's block, and the largest P code beyond it."""
+    hb = header_bytes(A, rec)
+    hb[CLASS_BYTE] = uint8(block_class)
+    hb[BEST_BYTE] = uint8(best_code)
 
 
 @inner
 def stride_of(block_class: Any) -> Any:
-    """Returns the words of one entry in blocks of a class."""
+    """Returns the words of one edge in blocks of a class."""
     return int64(4) if block_class >= WIDE else int64(3)
 
 
 @inner
 def stride_at(A: Any, rec: Any) -> Any:
-    """Returns the words of one entry of a record's block."""
+    """Returns the words of one edge of a record's block."""
     return stride_of(block_class_of(A, rec))
 
 
 @inner
-def entry_at(A: Any, rec: Any, j: Any) -> Any:
-    """Returns the word index of entry `j` of a record's block."""
-    return block_of(A, rec) + BLOCK_HEADER + j * stride_at(A, rec)
-
-
-@inner
 def materialised(A: Any, rec: Any) -> Any:
-    """Returns how many edges of a record have an entry."""
+    """Returns how many edges of a record are in its block."""
     block_class = block_class_of(A, rec)
     if block_class == NO_BLOCK:
         return int64(0)
     return min(A.ints[CAPACITY + block_class], move_count(A, rec))
 
 
+# ------------------------------------------------------------------ edge
 @inner
-def draw_visits(A: Any, x: Any, stride: Any) -> Any:
-    """Returns r of the entry at word `x`."""
-    return int64(A.blocks[x + 3]) if stride == 4 else int64(0)
+def edge_at(A: Any, rec: Any, j: Any) -> Any:
+    """Returns the word index of edge `j` of a record's block."""
+    return block_of(A, rec) + BLOCK_HEADER + j * stride_at(A, rec)
+
+
+@inner
+def edge_visits(A: Any, edge: Any) -> Any:
+    """Returns n, the completed visits of an edge."""
+    return int64(A.blocks[edge + EDGE_N])
+
+
+@inner
+def set_edge_visits(A: Any, edge: Any, n: Any) -> None:
+    """Sets n."""
+    A.blocks[edge + EDGE_N] = uint32(n)
+
+
+@inner
+def draw_visits(A: Any, edge: Any, stride: Any) -> Any:
+    """Returns r, the visits of an edge that ended in a draw of the path; `stride`: of its block."""
+    return int64(A.blocks[edge + EDGE_R]) if stride == 4 else int64(0)
+
+
+@inner
+def set_draw_visits(A: Any, edge: Any, r: Any) -> None:
+    """Sets r of an edge whose block is WIDE."""
+    A.blocks[edge + EDGE_R] = uint32(r)
+
+
+@inner
+def edge_q(A: Any, edge: Any) -> Any:
+    """Returns q, the value of an edge seen by the side to move here, float32."""
+    return A.values[edge + EDGE_Q]
+
+
+@inner
+def edge_draws(A: Any, edge: Any) -> Any:
+    """Returns the draw field of an edge: draw share per mille, or what is proven (`bounds_kernel.py`)."""
+    return int64(A.blocks[edge + EDGE_MOVE] >> uint32(EDGE_DRAW_SHIFT))
+
+
+@inner
+def edge_code(A: Any, edge: Any) -> Any:
+    """Returns the P code of an edge."""
+    return int64((A.blocks[edge + EDGE_MOVE] >> uint32(EDGE_CODE_SHIFT)) & uint32(CODE))
+
+
+@inner
+def edge_move(A: Any, edge: Any) -> Any:
+    """Returns the move of an edge."""
+    return uint16(A.blocks[edge + EDGE_MOVE] & uint32(MOVE_BITS))
+
+
+@inner
+def set_edge_value(A: Any, edge: Any, q: Any, draws: Any) -> None:
+    """Sets q and the draw field of an edge."""
+    A.values[edge + EDGE_Q] = q
+    word = A.blocks[edge + EDGE_MOVE] & uint32(BELOW_DRAWS)
+    A.blocks[edge + EDGE_MOVE] = word | (uint32(draws) << uint32(EDGE_DRAW_SHIFT))
+
+
+@inner
+def new_edge(A: Any, edge: Any, stride: Any, move: Any, code: Any) -> None:
+    """Writes an edge without visits."""
+    A.blocks[edge + EDGE_N] = uint32(0)
+    A.blocks[edge + EDGE_Q] = uint32(0)
+    A.blocks[edge + EDGE_MOVE] = uint32(move) | (uint32(code) << uint32(EDGE_CODE_SHIFT))
+    if stride == 4:
+        A.blocks[edge + EDGE_R] = uint32(0)

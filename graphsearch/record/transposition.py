@@ -1,6 +1,6 @@
 """Transposition entries as values, and the table that holds them in memory.
 
-The kernels' layout is `record/transposition_kernel.py`; what the file keeps is `schema/entries.md`.
+`transposition_layout.py` has the fields of the data word; what the file keeps is `schema/entries.md`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from ..position.board import decode_move, encode_move, key_of, pack
 from ..position.scores import LEAST_MATE, MATE
 from . import transposition_kernel as kernel
+from . import transposition_layout as layout
+from .transposition_layout import PROOF
 
-PROOF = int(kernel.PROOF)
 ENTRY_BYTES = 17  # of one place in memory
 LEAST_PLACES = 1 << 10
 BOUNDS = ("", "upper", "lower", "exact")
@@ -68,14 +69,14 @@ class Entry:
 
 def decoded(data: int) -> Entry:
     """Returns the entry of a data word."""
-    move = data >> 18 & 0xFFFF
+    move = data >> layout.MOVE_AT & layout.MOVE_MASK
     return Entry(
-        value=(data & 0x3FFFF) - kernel.VALUE_BIAS,
-        depth=data >> 34 & 127,
-        bound=BOUNDS[data >> 41 & 3],
+        value=(data & layout.VALUE_MASK) - layout.VALUE_BIAS,
+        depth=data >> layout.DEPTH_AT & layout.DEPTH_MASK,
+        bound=BOUNDS[data >> layout.BOUND_AT & layout.BOUND_MASK],
         move=decode_move(move) if move else None,
-        kind=TYPES[data >> 43 & 3],
-        cut=data >> 45 & 7,
+        kind=TYPES[data >> layout.TYPE_AT & layout.TYPE_MASK],
+        cut=data >> layout.CUT_AT & layout.CUT_MASK,
     )
 
 
@@ -83,13 +84,13 @@ def encoded(entry: Entry, board: chess.Board) -> int:
     """Returns the data word of an entry of a position."""
     move = encode_move(entry.move) if entry.move else 0
     return (
-        (entry.value + kernel.VALUE_BIAS)
-        | move << 18
-        | entry.depth << 34
-        | BOUNDS.index(entry.bound) << 41
-        | TYPES.index(entry.kind) << 43
-        | min(entry.cut, int(kernel.MOST_CUT)) << 45
-        | (check_of(board) & 0xFFFF) << 48
+        (entry.value + layout.VALUE_BIAS)
+        | move << layout.MOVE_AT
+        | entry.depth << layout.DEPTH_AT
+        | BOUNDS.index(entry.bound) << layout.BOUND_AT
+        | TYPES.index(entry.kind) << layout.TYPE_AT
+        | min(entry.cut, layout.MOST_CUT) << layout.CUT_AT
+        | (check_of(board) & layout.CHECK_MASK) << layout.CHECK_AT
     )
 
 

@@ -1,11 +1,14 @@
 """Transposition entries of fixed-depth searches and mate proofs: a table of buckets in memory.
 
-    key   64 bits, the graph's key of the position
-    data  value (18 bits, biased) | move (16) | depth (7) | bound (2) | node type (2) | cut (3) | check (16)
+    keys  uint64, the graph's key of the position; 0: no entry
+    data  uint64, what is known of it: `transposition_layout.py` has the fields
+    ages  uint8, UNSAVED | the search that wrote or used the entry last
+
+    bucket  | place | place | place | place |   a key may stand in one of four; the least valuable gives way
 
 A value is seen by the side to move, in thousandths of a pawn; MATE - n wins by mate in n plies, n - MATE is
-mated in n plies, counted from the entry's position. Depth is in plies of full width; PROOF marks what holds
-at every depth. `schema/entries.md` is the reference of what the file keeps of them.
+mated in n plies, counted from the entry's position. `schema/entries.md` is the reference of what the file
+keeps of them.
 """
 
 from __future__ import annotations
@@ -19,25 +22,21 @@ from ..jit.compiler import inner, kernel
 from ..jit.pointers import ZERO, U, ptr
 from ..position.board_kernel import check_hash
 from ..position.scores import LEAST_MATE
+from . import transposition_layout as layout
+from .transposition_layout import VALUE_BIAS
 
-UPPER, LOWER, EXACT = np.int64(1), np.int64(2), np.int64(3)  # bounds; also the actual types All, Cut, PV
-NO_TYPE, PV, CUT, ALL = np.int64(0), np.int64(1), np.int64(2), np.int64(3)  # expected node types
-PROOF = np.int64(127)  # the depth of what holds at every depth: a proven mate
-MOST_DEPTH = np.int64(126)
-MOST_CUT = np.int64(7)
-VALUE_BIAS = 1 << 17
+# as kernels take them: what meets words is uint64, all else int64
+UPPER, LOWER, EXACT = np.int64(layout.UPPER), np.int64(layout.LOWER), np.int64(layout.EXACT)
+NO_TYPE, PV, CUT, ALL = (np.int64(kind) for kind in (layout.NO_TYPE, layout.PV, layout.CUT, layout.ALL))
+PROOF, MOST_CUT = np.int64(layout.PROOF), np.int64(layout.MOST_CUT)
+VALUE_MASK, MOVE_MASK, DEPTH_MASK = U(layout.VALUE_MASK), U(layout.MOVE_MASK), U(layout.DEPTH_MASK)
+BOUND_MASK, TYPE_MASK, CUT_MASK = U(layout.BOUND_MASK), U(layout.TYPE_MASK), U(layout.CUT_MASK)
+CHECK_MASK = U(layout.CHECK_MASK)
+MOVE_AT, DEPTH_AT, BOUND_AT = U(layout.MOVE_AT), U(layout.DEPTH_AT), U(layout.BOUND_AT)
+TYPE_AT, CUT_AT, CHECK_AT = U(layout.TYPE_AT), U(layout.CUT_AT), U(layout.CHECK_AT)
 
-VALUE_BITS = U((1 << 18) - 1)
-MOVE_SHIFT, DEPTH_SHIFT, BOUND_SHIFT, TYPE_SHIFT, CUT_SHIFT, CHECK_SHIFT = (
-    U(18),
-    U(34),
-    U(41),
-    U(43),
-    U(45),
-    U(48),
-)
 BUCKET = 4  # entries that a position may stand in
-DIRTY, AGE = 128, 127  # bits of `ages`: not yet in the file | search that wrote or used it last
+UNSAVED, AGE = 128, 127  # bits of `ages`: not yet in the file | search that wrote or used it last
 
 # counters
 STORED, DIRTY_ENTRIES, REPLACED, LOST, CLASHED, GENERATION = 0, 1, 2, 3, 4, 5
@@ -91,37 +90,37 @@ def packed_entry(value: Any, move: Any, depth: Any, bound: Any, kind: Any, cut: 
     """Returns the data word of an entry."""
     return (
         U(int64(value) + VALUE_BIAS)
-        | (U(move) << MOVE_SHIFT)
-        | (U(depth) << DEPTH_SHIFT)
-        | (U(bound) << BOUND_SHIFT)
-        | (U(kind) << TYPE_SHIFT)
-        | (U(min(int64(cut), MOST_CUT)) << CUT_SHIFT)
-        | ((U(check) & U(0xFFFF)) << CHECK_SHIFT)
+        | (U(move) << MOVE_AT)
+        | (U(depth) << DEPTH_AT)
+        | (U(bound) << BOUND_AT)
+        | (U(kind) << TYPE_AT)
+        | (U(min(int64(cut), MOST_CUT)) << CUT_AT)
+        | ((U(check) & CHECK_MASK) << CHECK_AT)
     )
 
 
 @inner
 def value_in(data: Any) -> Any:
     """Returns the value of an entry."""
-    return int64(data & VALUE_BITS) - VALUE_BIAS
+    return int64(data & VALUE_MASK) - VALUE_BIAS
 
 
 @inner
 def move_in(data: Any) -> Any:
     """Returns the best move of an entry, 0 if it has none."""
-    return int64((data >> MOVE_SHIFT) & U(0xFFFF))
+    return int64((data >> MOVE_AT) & MOVE_MASK)
 
 
 @inner
 def depth_in(data: Any) -> Any:
     """Returns the depth of an entry."""
-    return int64((data >> DEPTH_SHIFT) & U(127))
+    return int64((data >> DEPTH_AT) & DEPTH_MASK)
 
 
 @inner
 def bound_in(data: Any) -> Any:
     """Returns UPPER, LOWER or EXACT; 0: only the move is known."""
-    return int64((data >> BOUND_SHIFT) & U(3))
+    return int64((data >> BOUND_AT) & BOUND_MASK)
 
 
 @inner
@@ -135,17 +134,29 @@ def proves_mate(value: Any, bound: Any) -> Any:
 @inner
 def type_in(data: Any) -> Any:
     """Returns the node type that was expected: PV, CUT, ALL or NO_TYPE."""
-    return int64((data >> TYPE_SHIFT) & U(3))
+    return int64((data >> TYPE_AT) & TYPE_MASK)
 
 
 @inner
 def cut_in(data: Any) -> Any:
     """Returns which move in order made the cut, from 1, at most MOST_CUT; 0: none did."""
-    return int64((data >> CUT_SHIFT) & U(7))
+    return int64((data >> CUT_AT) & CUT_MASK)
 
 
 @inner
-def _bucket_of(P: Any, key: Any) -> Any:
+def check_in(data: Any) -> Any:
+    """Returns the check bits of an entry, uint64."""
+    return data >> CHECK_AT
+
+
+@inner
+def is_of(data: Any, check: Any) -> Any:
+    """Returns whether an entry of a position's key is of that position, going by its check hash."""
+    return check_in(data) == (U(check) & CHECK_MASK)
+
+
+@inner
+def bucket_of(P: Any, key: Any) -> Any:
     """Returns the first place of the bucket of a key."""
     return int64((key ^ (key >> U(32))) & U(P.mask)) & ~int64(BUCKET - 1)
 
@@ -153,10 +164,10 @@ def _bucket_of(P: Any, key: Any) -> Any:
 @inner
 def find_entry(P: Any, key: Any, check: Any) -> Any:
     """Returns the place of a position's entry, -1 if there is none."""
-    at = _bucket_of(P, key)
+    at = bucket_of(P, key)
     for i in range(at, at + BUCKET):
         if P.keys[i] == key:
-            if (P.data[i] >> CHECK_SHIFT) == (U(check) & U(0xFFFF)):
+            if is_of(P.data[i], check):
                 return int64(i)
             P.counters[CLASHED] += 1
     return int64(-1)
@@ -177,7 +188,7 @@ def place_for(P: Any, key: Any, check: Any) -> Any:
     found = find_entry(P, key, check)
     if found >= 0:
         return found
-    at = _bucket_of(P, key)
+    at = bucket_of(P, key)
     least = int64(at)
     for i in range(at + 1, at + BUCKET):
         if _worth(P, int64(i)) < _worth(P, least):
@@ -195,13 +206,13 @@ def put_entry(P: Any, at: Any, key: Any, data: Any, dirty: Any) -> None:
         counters[STORED] += 1
     elif P.keys[at] != key:
         counters[REPLACED] += 1
-        if P.ages[at] & uint8(DIRTY):
+        if P.ages[at] & uint8(UNSAVED):
             counters[LOST] += 1
-    if P.keys[at] != ZERO and P.ages[at] & uint8(DIRTY):
+    if P.keys[at] != ZERO and P.ages[at] & uint8(UNSAVED):
         counters[DIRTY_ENTRIES] -= 1
     P.keys[at] = key
     P.data[at] = data
-    P.ages[at] = uint8(counters[GENERATION] | (DIRTY if dirty else 0))
+    P.ages[at] = uint8(counters[GENERATION] | (UNSAVED if dirty else 0))
     if dirty:
         counters[DIRTY_ENTRIES] += 1
 
@@ -215,7 +226,7 @@ def enter(E: Any, keys: Any, data: Any) -> None:
     """
     P = entry_pointers(E)
     for i in range(keys.size):
-        check = data[i] >> CHECK_SHIFT
+        check = check_in(data[i])
         at = place_for(P, keys[i], check)
         if P.keys[at] != keys[i] or depth_in(P.data[at]) < depth_in(data[i]):
             put_entry(P, at, keys[i], data[i], False)
@@ -233,7 +244,7 @@ def look_up(E: Any, key: Any, check: Any) -> Any:
 def write(E: Any, key: Any, data: Any) -> None:
     """Writes one entry, to be saved."""
     P = entry_pointers(E)
-    put_entry(P, place_for(P, key, data >> CHECK_SHIFT), key, data, True)
+    put_entry(P, place_for(P, key, check_in(data)), key, data, True)
 
 
 @kernel
@@ -246,7 +257,7 @@ def take_dirty(E: Any, keys: Any, data: Any) -> Any:
     P = entry_pointers(E)
     found = int64(0)
     for i in range(E.keys.size):
-        if P.ages[i] & uint8(DIRTY):
+        if P.ages[i] & uint8(UNSAVED):
             keys[found] = P.keys[i]
             data[found] = P.data[i]
             P.ages[i] &= uint8(AGE)
@@ -260,9 +271,9 @@ def touch_again(E: Any, keys: Any, data: Any) -> None:
     """Makes entries that `take_dirty` gave dirty again, as far as they are still there: saving failed."""
     P = entry_pointers(E)
     for i in range(keys.size):
-        at = find_entry(P, keys[i], data[i] >> CHECK_SHIFT)
-        if at >= 0 and not P.ages[at] & uint8(DIRTY):
-            P.ages[at] |= uint8(DIRTY)
+        at = find_entry(P, keys[i], check_in(data[i]))
+        if at >= 0 and not P.ages[at] & uint8(UNSAVED):
+            P.ages[at] |= uint8(UNSAVED)
             P.counters[DIRTY_ENTRIES] += 1
 
 

@@ -8,34 +8,39 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numba import float32, float64, int32, int64, uint8, uint32
+from numba import float32, float64, int64
 
-from ..graph.arena_kernel import AHEAD, EVALUATIONS, OVERFLOWS, OVERLAY_LENGTH, RUN, SLOT_SHIFT, VISITS
+from ..graph.arena_kernel import AHEAD, EVALUATIONS, OVERFLOWS, OVERLAY_LENGTH, SESSION, VISITS, overlay_item
 from ..graph.heap_kernel import grow_block, mark_dirty, new_record, set_best
 from ..graph.known_mates_kernel import take_known_mate
 from ..graph.statistics_kernel import MAX_VISITS, cap_draws, child_visits, node_draws, node_q, refresh
 from ..jit.compiler import inlined, inner
 from ..jit.pointers import adv
 from ..position.board_kernel import clock_of, position_key
-from ..record.bounds_kernel import DRAWN as PROVEN_DRAW
-from ..record.bounds_kernel import edge_bounds, is_special, merged, node_code, share_of, turned
+from ..record.bounds_kernel import DRAWN, bounds_of, is_special, merged, node_code, share_of, turned
 from ..record.node_kernel import (
+    add_state,
     block_class_of,
     code_bytes,
     draw_visits,
-    draw_word,
-    entry_at,
-    header_bytes,
+    edge_at,
+    edge_draws,
+    edge_q,
+    edge_visits,
+    flags_of,
     is_exact,
+    prior_code,
+    set_draw_visits,
+    set_edge_value,
+    set_edge_visits,
     set_source,
+    state_of,
     stride_at,
 )
 from ..record.node_layout import CAPACITY, STALE, WIDE
 from .flight_kernel import land
 from .wave_kernel import (
     DONE,
-    DRAWN,
     EARLY,
     EDGE,
     ENDED,
@@ -49,6 +54,7 @@ from .wave_kernel import (
     NODE_OR_LEAF,
     PARENT,
     PATH_DRAW,
+    PATH_DRAWN,
     SLOT,
     UNPROVEN_FLAGS,
     check_of,
@@ -57,18 +63,7 @@ from .wave_kernel import (
     words_of,
 )
 
-CODE_SCALE, HALF = np.float32(63), np.float32(0.5)
 BY_RULE = 0  # the evaluator of what rules or tablebases say
-MOVE_AND_CODE = 0x3FFFFF  # bits of an entry's third word below the draw share
-
-
-@inner
-def quantise_prior(p: Any) -> Any:
-    """Returns the 6-bit code of a prior: `round(63 * P ** (1/4))`, at least 1, as `record.prior_code`.
-
-    Single precision throughout: the processor then takes 16 priors at a time.
-    """
-    return uint8(max(int32(1), int32(CODE_SCALE * np.sqrt(np.sqrt(p)) + HALF)))
 
 
 @inner
@@ -85,25 +80,25 @@ def expand(T: Any, A: Any, W: Any, evaluator: Any) -> None:
         rec = new_record(A, s, position_key(T, s), check_of(W, e), n, value, draws, flags)
         codes = code_bytes(A, rec)
         for j in range(n):
-            codes[j] = quantise_prior(W.priors[begin + j])
+            codes[j] = prior_code(W.priors[begin + j])
         set_best(A, rec, adv(W.moves, begin))
-        set_source(A, rec, evaluator if flags == UNPROVEN_FLAGS else int64(BY_RULE), A.ints[RUN])
+        set_source(A, rec, evaluator if flags == UNPROVEN_FLAGS else int64(BY_RULE), A.ints[SESSION])
         take_known_mate(A, rec, s)
         set_field(W, e, SLOT, rec)
     A.counters[EVALUATIONS] += W.counts[LEAVES]
 
 
 @inlined
-def _count_visits(A: Any, x: Any, done: Any) -> None:
+def _count_visits(A: Any, edge: Any, done: Any) -> None:
     """Adds completed visits to an edge.
 
     Counts that would overflow u32 stay at their maximum and are reported.
     """
-    n = int64(A.blocks[x]) + done
+    n = edge_visits(A, edge) + done
     if n > MAX_VISITS:
         A.counters[OVERFLOWS] += 1
         n = int64(MAX_VISITS)
-    A.blocks[x] = uint32(n)
+    set_edge_visits(A, edge, n)
 
 
 @inner
@@ -111,9 +106,9 @@ def _count_draw(T: Any, A: Any, s: Any, rec: Any, j: Any) -> None:
     """Adds a visit that ended in a draw of the path to edge `j`; its child is not touched."""
     if block_class_of(A, rec) < WIDE:
         grow_block(T, A, s, rec, A.ints[CAPACITY + block_class_of(A, rec)], True)
-    x = entry_at(A, rec, j)
-    _count_visits(A, x, int64(1))
-    A.blocks[x + 3] += uint32(1)
+    edge = edge_at(A, rec, j)
+    _count_visits(A, edge, int64(1))
+    set_draw_visits(A, edge, draw_visits(A, edge, int64(4)) + 1)
 
 
 @inner
@@ -127,7 +122,7 @@ def _remember_overlay(A: Any, W: Any, e: Any) -> None:
     parent = field(W, a, PARENT)
     while parent >= 0:
         i = A.counters[OVERLAY_LENGTH]
-        A.overlay[2 * i] = (field(W, parent, SLOT) << SLOT_SHIFT) | (field(W, a, EDGE) << 1) | drawn
+        A.overlay[2 * i] = overlay_item(field(W, parent, SLOT), field(W, a, EDGE), drawn)
         A.overlay[2 * i + 1] = 1
         A.counters[OVERLAY_LENGTH] = i + 1
         drawn = int64(0)
@@ -137,56 +132,50 @@ def _remember_overlay(A: Any, W: Any, e: Any) -> None:
 
 @inlined
 def _refresh_if_stale(A: Any, rec: Any) -> None:
-    if header_bytes(A, rec)[3] & STALE:
+    if state_of(A, rec) & STALE:
         refresh(A, rec)
 
 
 @inner
-def _set_value(A: Any, x: Any, q: Any, draw_field: Any) -> None:
-    A.values[x + 1] = q
-    A.blocks[x + 2] = (A.blocks[x + 2] & uint32(MOVE_AND_CODE)) | (uint32(draw_field) << uint32(22))
-
-
-@inner
-def _mixed(A: Any, x: Any, child: Any, valued: Any, q: Any, draws: Any) -> Any:
+def _mixed(A: Any, edge: Any, child: Any, valued: Any, q: Any, draws: Any) -> Any:
     """Returns the (q, draw share) of an edge whose child was lost and has not caught up yet."""
     A.counters[AHEAD] += 1
     known = child_visits(A, child) + 1
     missing = valued - known
-    before = A.values[x + 1]
+    before = edge_q(A, edge)
     q = float32((float64(missing) * float64(before) + float64(known) * float64(q)) / float64(valued))
-    share = share_of(before, int64(A.blocks[x + 2] >> uint32(22)))
+    share = share_of(before, edge_draws(A, edge))
     return q, cap_draws((missing * share + known * draws) // valued, q)
 
 
 @inner
-def take_value(A: Any, x: Any, stride: Any, child: Any, resets: Any) -> None:
-    """Sets the q and draw field of the entry at word `x` to its child's, seen from this side.
+def take_value(A: Any, edge: Any, stride: Any, child: Any, resets: Any) -> None:
+    """Sets the q and draw field of an edge to its child's, seen from this side.
 
     A child with fewer visits than the edge was lost and evaluated again: until it has caught up, the visits
     it lacks keep the value that the edge remembers. What the edge has proven it keeps for good. `resets`:
     its move sets the clock back.
     """
     _refresh_if_stale(A, child)
-    before, old = A.values[x + 1], int64(A.blocks[x + 2] >> uint32(22))
+    before, old = edge_q(A, edge), edge_draws(A, edge)
     keeps = is_special(before, old)
     q = float32(0.0) - node_q(A, child)
     draws = node_draws(A, child)
     if not is_exact(A, child):
-        if keeps and old <= PROVEN_DRAW:
+        if keeps and old <= DRAWN:
             return
-        valued = int64(A.blocks[x]) - draw_visits(A, x, stride)
+        valued = edge_visits(A, edge) - draw_visits(A, edge, stride)
         if child_visits(A, child) + 1 < valued:
-            q, draws = _mixed(A, x, child, valued, q, draws)
-    if not keeps and draw_word(A, child) >> 10 == UNPROVEN_FLAGS:
-        _set_value(A, x, q, draws)
+            q, draws = _mixed(A, edge, child, valued, q, draws)
+    if not keeps and flags_of(A, child) == UNPROVEN_FLAGS:
+        set_edge_value(A, edge, q, draws)
         return
     draw_field = turned(q, node_code(A, child, draws), resets)
     if keeps:
         draw_field = merged(q, old, draw_field)
-        low, high = edge_bounds(q, draw_field)
+        low, high = bounds_of(q, draw_field)
         q = min(max(q, float32(low)), float32(high))
-    _set_value(A, x, q, draw_field)
+    set_edge_value(A, edge, q, draw_field)
 
 
 @inlined
@@ -203,12 +192,12 @@ def _back_up_entry(T: Any, A: Any, W: Any, e: Any) -> None:
         if kind == HISTORY_DRAW:
             _remember_overlay(A, W, e)
     else:
-        x = entry_at(A, rec, j)
-        _count_visits(A, x, done)
+        edge = edge_at(A, rec, j)
+        _count_visits(A, edge, done)
         resets = clock_of(words_of(W, e)) == 0
-        take_value(A, x, stride_at(A, rec), field(W, e, SLOT), resets)
+        take_value(A, edge, stride_at(A, rec), field(W, e, SLOT), resets)
     mark_dirty(A, rec, words_of(W, parent))
-    header_bytes(A, rec)[3] |= uint8(STALE)
+    add_state(A, rec, STALE)
     set_field(W, parent, DONE, field(W, parent, DONE) + done)
 
 
@@ -235,7 +224,7 @@ def settle(T: Any, A: Any, W: Any, first: Any) -> None:
     if W.counts[ENDED] == 0:
         return
     W.counts[ENDED] = 0
-    W.counts[DRAWN] = 0
+    W.counts[PATH_DRAWN] = 0
     for down in range(W.counts[ENTRIES] - first):
         e = W.counts[ENTRIES] - 1 - down
         done = field(W, e, DONE)
@@ -250,7 +239,7 @@ def settle(T: Any, A: Any, W: Any, first: Any) -> None:
 def back_up_path(T: Any, A: Any, W: Any, e: Any) -> None:
     """Backs up a visit that ended at entry `e` without an evaluation and was not in flight."""
     W.counts[ENDED] = 0
-    W.counts[DRAWN] = 0
+    W.counts[PATH_DRAWN] = 0
     while e >= 0:
         _land_entry(T, A, W, e)
         e = field(W, e, PARENT)

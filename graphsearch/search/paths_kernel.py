@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import float64, int64, uint8
+from numba import float32, float64, int64
 
 from ..graph.arena_kernel import (
     CATCH_UPS,
@@ -17,8 +17,8 @@ from ..graph.arena_kernel import (
     OVERLAY_RESERVED,
     PATH_DRAWS,
     PLIES,
-    RUN,
     SELDEPTH,
+    SESSION,
     TERMINALS,
 )
 from ..graph.heap_kernel import find, new_record
@@ -26,22 +26,30 @@ from ..graph.known_mates_kernel import take_known_mate
 from ..graph.statistics_kernel import child_visits
 from ..jit.compiler import inner
 from ..jit.pointers import adv
-from ..position.board import CLOCK_DRAW
-from ..position.board_kernel import check_hash, clock_of, generate_moves, in_check, is_dead, position_key
+from ..position.board import CHECKMATE, CLOCK_DRAW, DEAD, STALEMATE
+from ..position.board_kernel import (
+    PW,
+    clock_of,
+    generate_moves,
+    hashes_of,
+    in_check,
+    is_dead,
+    position_key,
+)
+from ..position.words import KEY
 from ..record.bounds_kernel import is_settled
-from ..record.node_kernel import entry_at, header_bytes, set_source
-from ..record.node_layout import USED
+from ..record.node_kernel import add_state, edge_at, edge_visits, move_count, set_source, state_of
+from ..record.node_layout import TERMINAL_FLAGS, USED
 from ..record.transposition_kernel import STORED
+from ..store.index.locate_kernel import may_be_stored
 from .layout import CATCH_UP_RATIO
 from .wave_kernel import (
     ASKED,
     CATCH_UP,
     CHECK,
     COLLISION,
-    CUT,
     DEPTH,
     DONE,
-    DRAWN,
     EDGE,
     ENDED,
     HISTORY_DRAW,
@@ -49,20 +57,23 @@ from .wave_kernel import (
     LEAF,
     LEAVES,
     MAX_PLIES,
+    MISSES,
     NODE,
     NODE_OR_LEAF,
+    ON_PATH,
     PARENT,
     PATH_DRAW,
+    PATH_DRAWN,
     SLOT,
+    STAGE,
     TERMINAL,
+    TOO_DEEP,
     field,
     set_field,
     words_of,
 )
 
-# flags of new terminal records, as in record.TERMINAL_FLAGS: kind | (L + 1) << 2 | (H + 1) << 4
-MATE_FLAGS, STALE_FLAGS, DEAD_FLAGS = 1, 2 | 1 << 2 | 1 << 4, 3 | 1 << 2 | 1 << 4
-LEAF_WORDS = 10
+MATE_FLAGS, STALEMATE_FLAGS, DEAD_FLAGS = (TERMINAL_FLAGS[kind] for kind in (CHECKMATE, STALEMATE, DEAD))
 
 
 @inner
@@ -77,7 +88,7 @@ def repeats_on_path(W: Any, e: Any) -> Any:
             a = field(W, a, PARENT)
             if a < 0:
                 return False
-        if back >= 4 and words_of(W, a)[9] == s[9]:
+        if back >= 4 and words_of(W, a)[KEY] == s[KEY]:
             return True
         back += 2
     return False
@@ -87,7 +98,7 @@ def repeats_on_path(W: Any, e: Any) -> Any:
 def stood_twice_before(A: Any, s: Any) -> Any:
     """Returns whether a position occurred twice in the game before the root."""
     for i in range(A.history_size):
-        if A.history[i] == s[9]:
+        if A.history[i] == s[KEY]:
             return clock_of(s) >= 4
     return False
 
@@ -123,7 +134,7 @@ def end_entry(A: Any, W: Any, e: Any, kind: Any, done: Any) -> None:
     if done and kind != LEAF:
         W.counts[ENDED] += 1
         if kind == PATH_DRAW or kind == HISTORY_DRAW:
-            W.counts[DRAWN] += 1
+            W.counts[PATH_DRAWN] += 1
     if kind == PATH_DRAW:
         counters[PATH_DRAWS] += 1
     elif kind == HISTORY_DRAW:
@@ -134,7 +145,7 @@ def end_entry(A: Any, W: Any, e: Any, kind: Any, done: Any) -> None:
         counters[COLLISIONS] += 1
     elif kind == TERMINAL:
         counters[TERMINALS] += 1
-    elif kind == CUT:
+    elif kind == TOO_DEEP:
         counters[DEPTH_CUTS] += 1
     counters[PLIES] += depth * done
     if depth > counters[SELDEPTH]:
@@ -145,11 +156,11 @@ def end_entry(A: Any, W: Any, e: Any, kind: Any, done: Any) -> None:
 def _record_terminal(T: Any, A: Any, W: Any, e: Any, check: Any, flags: Any) -> None:
     s = words_of(W, e)
     mate = flags == MATE_FLAGS
-    value = -1.0 if mate else 0.0
+    value = float32(-1.0) if mate else float32(0.0)
     draws = int64(0) if mate else int64(1000)
     key = position_key(T, s)
     rec = new_record(A, s, key, check, int64(0), value, draws, int64(flags))
-    set_source(A, rec, int64(0), A.ints[RUN])
+    set_source(A, rec, int64(0), A.ints[SESSION])
     set_field(W, e, SLOT, rec)
 
 
@@ -167,14 +178,14 @@ def open_leaf(T: Any, A: Any, W: Any, e: Any, check: Any) -> Any:
     if not dead:
         n = int64(generate_moves(T, s, adv(W.moves, begin)))
     if n == 0:
-        flags = DEAD_FLAGS if dead else (MATE_FLAGS if in_check(T, s) else STALE_FLAGS)
+        flags = DEAD_FLAGS if dead else (MATE_FLAGS if in_check(T, s) else STALEMATE_FLAGS)
         _record_terminal(T, A, W, e, check, flags)
         end_entry(A, W, e, TERMINAL, int64(1))
         return TERMINAL
     W.offsets[leaf + 1] = begin + n
     W.leaf_entry[leaf] = e
-    for i in range(LEAF_WORDS):
-        W.leaf_words[leaf * LEAF_WORDS + i] = s[i]
+    for i in range(PW):
+        W.leaf_words[leaf * PW + i] = s[i]
     set_field(W, e, NODE_OR_LEAF, leaf)
     s[CHECK] = check
     W.counts[LEAVES] = leaf + 1
@@ -186,7 +197,7 @@ def open_leaf(T: Any, A: Any, W: Any, e: Any, check: Any) -> Any:
 def child_supports(A: Any, W: Any, e: Any, flying: Any) -> Any:
     """Returns whether a known position has enough visits for the entry's edge to catch up unevaluated."""
     parent = field(W, e, PARENT)
-    n = int64(A.blocks[entry_at(A, field(W, parent, SLOT), field(W, e, EDGE))])
+    n = edge_visits(A, edge_at(A, field(W, parent, SLOT), field(W, e, EDGE)))
     node_n = child_visits(A, field(W, e, SLOT)) + 1
     return float64(node_n) > A.floats[CATCH_UP_RATIO] * float64(n + flying)
 
@@ -194,20 +205,20 @@ def child_supports(A: Any, W: Any, e: Any, flying: Any) -> Any:
 @inner
 def ends_at_known(A: Any, W: Any, e: Any, flying: Any) -> Any:
     """Ends an entry at a recorded position if its visits go no further; returns whether it did."""
-    hb = header_bytes(A, field(W, e, SLOT))
-    if hb[3] & USED == 0:
-        hb[3] |= uint8(USED)
+    rec = field(W, e, SLOT)
+    if state_of(A, rec) & USED == 0:
+        add_state(A, rec, USED)
     if A.entries.counters[STORED]:
-        take_known_mate(A, field(W, e, SLOT), words_of(W, e))
+        take_known_mate(A, rec, words_of(W, e))
     below_root = field(W, e, PARENT) >= 0
-    if hb[0] == 0 or (below_root and is_settled(A, field(W, e, SLOT), words_of(W, e))):
+    if move_count(A, rec) == 0 or (below_root and is_settled(A, rec, words_of(W, e))):
         end_entry(A, W, e, TERMINAL, int64(1))
         return True
     if below_root and child_supports(A, W, e, flying):
         end_entry(A, W, e, CATCH_UP, field(W, e, ASKED))
         return True
     if field(W, e, DEPTH) >= MAX_PLIES:
-        end_entry(A, W, e, CUT, int64(1))
+        end_entry(A, W, e, TOO_DEEP, int64(1))
         return True
     return False
 
@@ -227,5 +238,29 @@ def ends_by_path(T: Any, A: Any, W: Any, e: Any) -> Any:
 @inner
 def locate(T: Any, A: Any, s: Any) -> Any:
     """Returns (slot, check hash) of a position, slot 0 if it is unknown."""
-    check = check_hash(s)
-    return find(A, position_key(T, s), check), check
+    key, check = hashes_of(T, s)
+    return find(A, key, check), check
+
+
+@inner
+def look_up(T: Any, A: Any, W: Any, F: Any, e: Any, waited: Any) -> Any:
+    """Finds the record of an entry on a single path; returns its slot, 0 if it is unknown, -1 if it waits.
+
+    It waits if the record may be in the file; called again (`waited`), what is not in memory is unknown.
+    """
+    s = words_of(W, e)
+    rec, check = locate(T, A, s)
+    s[CHECK] = check
+    set_field(W, e, SLOT, rec)
+    if rec == 0 and not waited and may_be_stored(F, s, position_key(T, s)):
+        miss(W, e)
+        W.counts[STAGE] = ON_PATH
+        return int64(-1)
+    return rec
+
+
+@inner
+def miss(W: Any, e: Any) -> None:
+    """Notes that an entry's record may be in the file."""
+    W.misses[W.counts[MISSES]] = e
+    W.counts[MISSES] += 1

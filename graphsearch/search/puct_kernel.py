@@ -1,18 +1,16 @@
-"""PUCT on one record: its Q and draw share, the score of its edges, the edge to visit next.
+"""PUCT on one record: the value and the score of its edges, the edge to visit next.
 
-    S_a = E_a + c(N) P_a sqrt(max(1, sum n)) / (1 + n_a + inflight_a)
-    c(N) = CPuct + CPuctFactor ln((N + CPuctBase) / CPuctBase)
-    E_a = ((n_a - r_a) q_a + r_a draw) / n_a,  draw = 0;  FPU = Q - FpuValue sqrt(sum of visited P)
+The formulas are those of `puct.py`, compiled. P is `code ** 4 * NORM`; the factor NORM of a block, which all
+its edges share, goes into the exploration term:
 
-Double precision throughout; the stored numbers are float32.
+    gain of an edge = scale * code ** 4,   scale = c(N) sqrt(max(1, sum n)) * NORM
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numba import float64, int64, uint32
+from numba import float64, int64
 
 from ..graph.arena_kernel import POWERS
 from ..graph.heap_kernel import grow_block
@@ -20,26 +18,36 @@ from ..jit.compiler import inlined, inner, kernel
 from ..jit.pointers import ptr
 from ..record.bounds_kernel import DRAWN, holds_here, is_special
 from ..record.node_kernel import (
-    block_class_of,
+    best_code_of,
     block_of,
     draw_visits,
-    header_bytes,
+    edge_at,
+    edge_code,
+    edge_draws,
+    edge_q,
+    edge_visits,
+    has_block,
     materialised,
     move_count,
     stride_at,
 )
-from ..record.node_layout import BLOCK_HEADER, BLOCK_Q, BLOCK_VISITS, NO_BLOCK, NORM
+from ..record.node_layout import BLOCK_Q, BLOCK_VISITS, NORM
+from . import puct
 from .layout import CPUCT, CPUCT_BASE, CPUCT_FACTOR, EXPLORATION, EXPLORATION_ENTRIES, FPU_VALUE
 
 NEVER = -1e300  # a score below all others
 
 
+_term = inner(puct.exploration_term)
+_mean = inlined(puct.mean_with_draws)
+_fpu = inner(puct.fpu)
+score = inlined(puct.score)
+
+
 @inner
 def exploration_term(floats: Any, visits: Any) -> Any:
     """Returns c(N) sqrt(max(1, visits)) for the visits spent below a node, N = visits + 1."""
-    base = floats[CPUCT_BASE]
-    cpuct = floats[CPUCT] + floats[CPUCT_FACTOR] * np.log((float64(visits) + 1.0 + base) / base)
-    return cpuct * np.sqrt(max(1.0, float64(visits)))
+    return _term(float64(visits), floats[CPUCT], floats[CPUCT_BASE], floats[CPUCT_FACTOR])
 
 
 @inner
@@ -50,93 +58,105 @@ def exploration(A: Any, visits: Any) -> Any:
     return exploration_term(A.floats, visits)
 
 
-@kernel
-def fill_exploration(floats: Any) -> None:
-    """Tabulates `exploration_term` for 0, 1, 2... visits."""
-    for visits in range(EXPLORATION_ENTRIES):
-        floats[EXPLORATION + visits] = exploration_term(ptr(floats, 0), visits)
+@inner
+def scale_of(A: Any, block: Any, visits: Any) -> Any:
+    """Returns what code ** 4 of an edge is multiplied with to give its gain, for so many visits spent."""
+    return exploration(A, visits) * float64(A.values[block + NORM])
 
 
 @inner
-def power_of(A: Any, x: Any) -> Any:
-    """Returns code ** 4 of the entry at word `x`."""
-    return A.floats[POWERS + int64((A.blocks[x + 2] >> uint32(16)) & uint32(63))]
+def power_of(A: Any, edge: Any) -> Any:
+    """Returns code ** 4 of an edge."""
+    return A.floats[POWERS + edge_code(A, edge)]
 
 
 @inner
-def edge_value(A: Any, x: Any, stride: Any, n: Any) -> Any:
-    """Returns E = ((n - r) q + r draw) / n of a visited entry, draw = 0."""
-    r = draw_visits(A, x, stride)
+def edge_value(A: Any, edge: Any, stride: Any, n: Any) -> Any:
+    """Returns E of an edge with n > 0 visits."""
+    r = draw_visits(A, edge, stride)
     if r:
-        return float64(n - r) * float64(A.values[x + 1]) / float64(n)
-    return float64(A.values[x + 1])
+        return _mean(float64(edge_q(A, edge)), float64(n), float64(r))
+    return float64(edge_q(A, edge))
 
 
 @inner
 def fpu_value(A: Any, rec: Any, visited_powers: Any) -> Any:
-    """Returns FPU = Q - FpuValue sqrt(sum of visited P) of a record with a block."""
+    """Returns FPU of a record with a block; `visited_powers`: sum of code ** 4 over its visited edges."""
     block = block_of(A, rec)
     visited = visited_powers * float64(A.values[block + NORM])
-    return float64(A.values[block + BLOCK_Q]) - A.floats[FPU_VALUE] * np.sqrt(visited)
-
-
-@inlined
-def is_out(A: Any, x: Any, s: Any) -> Any:
-    """Returns whether a visited entry's result is proven at its position: more visits say nothing new."""
-    d = int64(A.blocks[x + 2] >> uint32(22))
-    return is_special(A.values[x + 1], d) and d <= DRAWN and holds_here(A, x, s)
+    return _fpu(float64(A.values[block + BLOCK_Q]), A.floats[FPU_VALUE], visited)
 
 
 @inner
-def _best_entry(A: Any, rec: Any, m: Any, scale: Any, s: Any, heeds: Any) -> Any:
-    """Returns (score, entry) of the best visited edge, the first one without visits, the visited powers.
+def best_unmade(A: Any, rec: Any, fpu: Any, scale: Any) -> Any:
+    """Returns the score of the likeliest edge beyond the block."""
+    return score(fpu, scale * A.floats[POWERS + best_code_of(A, rec)], 1.0)
 
-    The entry is -1 if there is none; `heeds`: edges with a proven result are passed over.
+
+@inlined
+def is_out(A: Any, edge: Any, s: Any) -> Any:
+    """Returns whether a visited edge's result is proven at its position: more visits say nothing new."""
+    d = edge_draws(A, edge)
+    return is_special(edge_q(A, edge), d) and d <= DRAWN and holds_here(A, edge, s)
+
+
+@inner
+def _best_edge(A: Any, rec: Any, m: Any, scale: Any, s: Any, heeds: Any) -> Any:
+    """Returns (score, number) of the best visited edge, the first one without visits, the visited powers.
+
+    The number is -1 if there is none; `heeds`: edges with a proven result are passed over.
     """
     stride = stride_at(A, rec)
     best = NEVER
     chosen = int64(-1)
-    unvisited = int64(m)  # the first unvisited entry has the largest P of all that are
+    unvisited = int64(m)  # the first unvisited edge has the largest P of all that are
     visited_powers = 0.0
-    x = block_of(A, rec) + BLOCK_HEADER
+    edge = edge_at(A, rec, int64(0))
     for j in range(m):
-        n = int64(A.blocks[x])
+        n = edge_visits(A, edge)
         if n:
-            power = power_of(A, x)
+            power = power_of(A, edge)
             visited_powers += power
-            score = edge_value(A, x, stride, n) + scale * power / float64(1 + n)
-            if score > best and not (heeds and is_out(A, x, s)):
-                best = score
+            found = score(edge_value(A, edge, stride, n), scale * power, float64(1 + n))
+            if found > best and not (heeds and is_out(A, edge, s)):
+                best = found
                 chosen = int64(j)
         elif unvisited == m:
             unvisited = int64(j)
-        x += stride
+        edge += stride
     return best, chosen, unvisited, visited_powers
 
 
 @inner
 def select(T: Any, A: Any, s: Any, rec: Any) -> Any:
-    """Returns the entry number of the edge with the highest score (the first of equals).
+    """Returns the number of the edge with the highest score (the first of equals).
 
-    Edges with a proven result have left the selection, unless all have. Makes the entry if need be.
+    Edges with a proven result have left the selection, unless all have. Puts it into the block if need be.
     """
-    if block_class_of(A, rec) == NO_BLOCK:
+    if not has_block(A, rec):
         grow_block(T, A, s, rec, int64(1), False)
         return int64(0)
     m = materialised(A, rec)
     block = block_of(A, rec)
-    scale = exploration(A, int64(A.blocks[block + BLOCK_VISITS])) * float64(A.values[block + NORM])
-    best, chosen, unvisited, visited_powers = _best_entry(A, rec, m, scale, s, True)
+    scale = scale_of(A, block, int64(A.blocks[block + BLOCK_VISITS]))
+    best, chosen, unvisited, visited_powers = _best_edge(A, rec, m, scale, s, True)
     if unvisited < move_count(A, rec):
+        fpu = fpu_value(A, rec, visited_powers)
         if unvisited < m:
-            power = power_of(A, block + BLOCK_HEADER + unvisited * stride_at(A, rec))
+            found = score(fpu, scale * power_of(A, edge_at(A, rec, unvisited)), 1.0)
         else:
-            power = A.floats[POWERS + int64(header_bytes(A, rec)[2])]
-        score = fpu_value(A, rec, visited_powers) + scale * power
-        if score > best or (score == best and unvisited < chosen):
+            found = best_unmade(A, rec, fpu, scale)
+        if found > best or (found == best and unvisited < chosen):
             if unvisited == m:
                 grow_block(T, A, s, rec, m + 1, False)
             return unvisited
     if chosen < 0:
-        return _best_entry(A, rec, m, scale, s, False)[1]
+        return _best_edge(A, rec, m, scale, s, False)[1]
     return chosen
+
+
+@kernel
+def fill_exploration(floats: Any) -> None:
+    """Tabulates `exploration_term` for 0, 1, 2... visits."""
+    for visits in range(EXPLORATION_ENTRIES):
+        floats[EXPLORATION + visits] = exploration_term(ptr(floats, 0), visits)

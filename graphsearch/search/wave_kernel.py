@@ -20,26 +20,21 @@ from numpy.typing import NDArray
 from ..jit.compiler import inner
 from ..jit.pointers import ONE, ZERO, U, adv, as_i64, ptr
 from ..position.board import POSITION_WORDS
+from ..record.node_layout import flags_with
 
 ENTRY_WORDS = 20
+# (typed, as the kinds are: as literals each would compile another variant of what takes them)
 PARENT, EDGE, KIND, DEPTH, NEXT, NODE_OR_LEAF, ASKED, DONE, SLOT, CHECK = (
-    10,
-    11,
-    12,
-    13,
-    14,
-    15,
-    16,
-    17,
-    18,
-    19,
+    np.int64(place) for place in range(POSITION_WORDS, ENTRY_WORDS)
 )
 
 NOT_THERE = 1 << 62
 MAX_PLIES = 500  # visits deeper than this end at the value known there
 
 # what an entry turned out to be
-NODE, LEAF, TERMINAL, PATH_DRAW, CATCH_UP, COLLISION, HISTORY_DRAW, CUT, DROPPED = 0, 1, 2, 3, 4, 5, 6, 7, 8
+NODE, LEAF, TERMINAL, PATH_DRAW, CATCH_UP, COLLISION, HISTORY_DRAW, TOO_DEEP, DROPPED = (
+    np.int64(kind) for kind in range(9)
+)
 
 # in-flight node (6 words): where its counts begin | how many it has | visits in flight in all
 # | the one edge of its only visits while it has no counts | the same position's node in the wave before, -1
@@ -52,10 +47,21 @@ ENTRIES, LEAVES, NODES_IN_FLIGHT, FLIGHT_USED, HASHED, VISITS_ASKED, CANDIDATES 
 SPLIT = 8
 STAGE, MISSES, LEVEL_BEGIN, LEVEL_END, TARGET, LIMIT, ROUND = 264, 265, 266, 267, 268, 269, 270
 # entries that ended with visits to be counted since the last `settle` | visits that were counted without an
-# evaluation | collisions that are still allowed: events, visits | visits that a descent stands for | first
+# evaluation | collisions that are still allowed: events, visits | visits that one descent stands for | first
 # entry of the round | collisions since the last leaf | places of the hash table in use less one | most of
 # them filled before the wave ends | of the entries that ended, draws of the path
-ENDED, EARLY, EVENTS_LEFT, COLLISIONS_LEFT, RUN, ROUND_BEGIN, IN_VAIN, HASH_MASK, HASH_ROOM, DRAWN = (
+(
+    ENDED,
+    EARLY,
+    EVENTS_LEFT,
+    COLLISIONS_LEFT,
+    MULTIVISIT,
+    ROUND_BEGIN,
+    IN_VAIN,
+    HASH_MASK,
+    HASH_ROOM,
+    PATH_DRAWN,
+) = (
     271,
     272,
     273,
@@ -75,25 +81,25 @@ NOT_WAITING, AT_ROOT, ON_PATH, IN_LEVEL = 0, 1, 2, 3
 BASE, GAIN, MASS, MOST = 0, 256, 512, 768
 PART = MOST
 MOVES_PER_LEAF = 220
-UNPROVEN_FLAGS = 2 << 4  # of a record: not terminal, L = -1, H = +1
+UNPROVEN_FLAGS = flags_with(-1, 1)  # of a record that is not terminal
 PLACES_PER_LEAF, LEAST_PLACES = 16, 4096  # of the hash table; a leaf and the nodes above it take 2 to 5
 ENTRIES_PER_LEAF = 16  # waves need 2 to 6, those with many collisions more; one that runs out of them ends
 SPARE_ENTRIES = 4 * (MAX_PLIES + 2)
 
 
 class WaveArrays(NamedTuple):
-    """Arrays of a wave; E entries, L leaves."""
+    """Arrays of a wave, which the search owns; E entries, L leaves."""
 
     entries: Any  # uint64[E * ENTRY_WORDS]
     heads: Any  # int64[MAX_PLIES + 2] last entry of each depth, -1 none
-    candidates: Any  # int64[E]
+    candidates: Any  # int64[E] entries that wait to become leaves, with their visits (`flow`)
     misses: Any  # int64[E] entries whose records may be in the file
-    leaf_entry: Any  # int64[L]
-    leaf_words: Any  # uint64[L * 10]
+    leaf_entry: Any  # int64[L] entry of each leaf
+    leaf_words: Any  # uint64[L * 10] position of each leaf
     offsets: Any  # int64[L + 1] into moves and priors
-    moves: Any  # uint16[L * MOVES_PER_LEAF]
-    priors: Any  # float32[L * MOVES_PER_LEAF]
-    values: Any  # float32[L * 2]: q and d of the evaluation
+    moves: Any  # uint16[L * MOVES_PER_LEAF], canonical order
+    priors: Any  # float32[L * MOVES_PER_LEAF], sum to 1 over a leaf
+    values: Any  # float32[L * 2]: q in [-1, 1] and draw probability in [0, 1] of the evaluation
     leaf_flags: Any  # uint8[L]: of their records; what no evaluator has written is UNPROVEN_FLAGS
     hash: Any  # uint64[2 * power of two]: tag, 0 for none; in-flight node, or -1 - leaf
     hash_used: Any  # int64: filled places
@@ -107,10 +113,10 @@ class WaveArrays(NamedTuple):
 
 
 class WavePointers(NamedTuple):
-    """Pointers to them, and the limits that are checked."""
+    """Pointers to them, in the same order, and the limits that are checked."""
 
-    words: Any
-    entries: Any  # the same memory as int64
+    words: Any  # uint64: the array `entries`
+    entries: Any  # int64: the same memory
     heads: Any
     candidates: Any
     misses: Any
@@ -122,7 +128,7 @@ class WavePointers(NamedTuple):
     values: Any
     leaf_flags: Any
     hash: Any
-    hash_items: Any  # the same memory as int64
+    hash_items: Any  # int64: the same memory
     hash_used: Any
     nodes: Any
     flight: Any
@@ -131,13 +137,13 @@ class WavePointers(NamedTuple):
     floats: Any
     counts: Any
     scratch: Any
-    capacity: Any
-    flight_capacity: Any
-    before_counts: Any  # of the wave that is being evaluated while this one is gathered
-    before_hash: Any
-    before_items: Any
-    before_nodes: Any
-    before_flight: Any
+    capacity: Any  # int64, entries
+    flight_capacity: Any  # int64, counts in flight and barred
+    before_counts: Any  # `counts` of the wave that is being evaluated while this one is gathered
+    before_hash: Any  # its `hash`
+    before_items: Any  # its `hash_items`
+    before_nodes: Any  # its `nodes`
+    before_flight: Any  # its `flight`
 
 
 @inner
@@ -267,7 +273,7 @@ def clear_wave(W: Any) -> None:
     counts[ENDED] = 0
     counts[EARLY] = 0
     counts[IN_VAIN] = 0
-    counts[DRAWN] = 0
+    counts[PATH_DRAWN] = 0
     W.offsets[0] = 0
 
 

@@ -170,7 +170,7 @@ class WaveRunner:
         left = np.array([visits, evaluations, self._waves_per_slice], np.int64)
         batch = min(self._batch, self.most_leaves)
         begin = time.monotonic()
-        while code := waves_kernel.run(
+        while code := waves_kernel.run_waves(
             self._arena.tables,
             self._arena.arrays,
             self.wave,

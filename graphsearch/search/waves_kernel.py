@@ -35,7 +35,6 @@ from .paths_kernel import locate, open_leaf
 from .wave_kernel import (
     AT_ROOT,
     CANDIDATES,
-    DRAWN,
     ENDED,
     ENTRIES,
     ENTRIES_PER_LEAF,
@@ -45,6 +44,7 @@ from .wave_kernel import (
     MISSES,
     NOT_WAITING,
     ON_PATH,
+    PATH_DRAWN,
     SLOT,
     SPARE_ENTRIES,
     STAGE,
@@ -56,10 +56,10 @@ from .wave_kernel import (
     wave_pointers,
 )
 
-# why `run` returned, or `gather` in place of the number of leaves
-DONE, NO_SPACE, NO_RECORDS = 0, -1, -2
+# why `run_waves` returned, or `gather` in place of the number of leaves
+LIMITS_REACHED, NO_SPACE, NO_RECORDS = 0, -1, -2
 
-RECORD_WORDS_PER_LEAF = 3 + 28  # a header and the codes of 218 moves
+RECORD_WORDS_PER_LEAF = HEADER_WORDS + 28  # and the codes of 218 moves
 # Room for one longest path: of grown blocks, of overlay notes. Waves of many visits check as they go.
 SPARE_BLOCK_WORDS = 500 * 897
 OVERLAY_PER_WAVE = 1 << 10
@@ -225,7 +225,7 @@ def end_look_ahead(W: Any, entries: Any) -> None:
     Wp.counts[CANDIDATES] = 0
     Wp.counts[MISSES] = 0
     Wp.counts[ENDED] = 0
-    Wp.counts[DRAWN] = 0
+    Wp.counts[PATH_DRAWN] = 0
     Wp.counts[STAGE] = NOT_WAITING
 
 
@@ -245,7 +245,7 @@ def complete(T: Any, A: Any, W: Any, evaluator: Any) -> Any:
 
 
 @kernel
-def run(
+def run_waves(
     T: Any,
     A: Any,
     W: Any,
@@ -258,7 +258,7 @@ def run(
     target: Any,
     limits: Any,
 ) -> Any:
-    """Runs waves until `limits` is reached; returns DONE, or NO_SPACE or NO_RECORDS as `gather` does.
+    """Runs waves until `limits` is reached; returns LIMITS_REACHED, NO_SPACE or NO_RECORDS.
 
     `B` is an empty wave: nothing is in flight but the wave at hand. `limits` (int64[3]): visits and
     evaluations still to do, and waves until the caller wants to look. All three count down.
@@ -282,4 +282,4 @@ def run(
             rec = field(Wp, int64(0), SLOT)
             if rec and is_exact(Ap, rec) and is_over(Ap, rec, ptr(root, 0)):
                 break
-    return DONE
+    return LIMITS_REACHED

@@ -1,6 +1,6 @@
-"""Merging runs in tiers, one bounded and crash-safe step at a time.
+"""Merging segments in tiers, one bounded and crash-safe step at a time.
 
-A step moves all records below some sort key from the input runs to the end of the output run and drops
+A step moves all records below some sort key from the inputs to the end of the output and drops
 the blocks it emptied, in one transaction. So a merge needs no spare room, may stop anywhere, and goes on
 from what the file says; lookups need no special case, because the output is ranked above its inputs.
 """
@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from math import log
 
 from .codec.bulk import sort_keys
-from .codec.records import BLOCK
+from .codec.layout import BLOCK
 from .index.catalog import Catalog, Segment, signed
-from .runs import RunCursor, choose_pivot, merge, write_records
+from .segments import SegmentCursor, choose_pivot, merge, write_records
 from .sizes import SIZES, Sizes
 
-BASE_RECORDS = 512  # tier t holds runs of 512 * 8 ** t records and more
-WASTE = 1.75  # what all runs may hold, in live records; less would rewrite the whole file too often
+BASE_RECORDS = 512  # tier t holds segments of 512 * 8 ** t records and more
+WASTE = 1.75  # what all segments may hold, in live records; less would rewrite the whole file too often
 
 TIDY_WASTE = 1.04  # when a file of moderate size is closed
 TIDY_RECORDS = 1_000_000  # live records of such a file: tidying it takes up to 2 s
@@ -27,7 +27,7 @@ CHUNKS_ALIKE = 32  # share dictionaries: a reader of many keeps few at hand, and
 
 
 def tier(records: int, fan_out: int = SIZES.fan_out) -> int:
-    """Returns the tier of a run.
+    """Returns the tier of a segment.
 
     >>> tier(1), tier(4095), tier(4096), tier(200_000)
     (0, 0, 1, 2)
@@ -35,15 +35,15 @@ def tier(records: int, fan_out: int = SIZES.fan_out) -> int:
     return max(0, int(log(max(records, 1) / BASE_RECORDS, fan_out) + 1e-9))
 
 
-def choose_runs(
+def choose_segments(
     segments: Sequence[Segment], live: int, waste: float = WASTE, *, sizes: Sizes = SIZES
 ) -> list[Segment]:
-    """Returns the runs to merge next, neighbours in age, or none.
+    """Returns the segments to merge next, neighbours in age, or none.
 
     Args:
       segments: newest first, none of them in a merge.
       live: distinct records of the file.
-      waste: how many times their number all runs may hold.
+      waste: how many times their number all segments may hold.
     """
     if len(segments) > 1 and sum(s.records for s in segments) > max(waste * live, sizes.waste_from):
         return list(segments)
@@ -60,7 +60,7 @@ def choose_runs(
 
 def is_due(catalog: Catalog, live: int, waste: float = WASTE) -> bool:
     """Returns whether a merge is under way or should start."""
-    return under_way(catalog) or bool(choose_runs(catalog.segments, live, waste, sizes=catalog.sizes))
+    return under_way(catalog) or bool(choose_segments(catalog.segments, live, waste, sizes=catalog.sizes))
 
 
 def under_way(catalog: Catalog) -> bool:
@@ -71,37 +71,38 @@ def under_way(catalog: Catalog) -> bool:
 def step(connection: sqlite3.Connection, catalog: Catalog, live: int, waste: float = WASTE) -> bool:
     """Does one step of the merge under way, or of the next; returns False if none is due."""
     if not under_way(catalog):
-        runs = choose_runs(catalog.segments, live, waste, sizes=catalog.sizes)
-        if not runs:
+        segments = choose_segments(catalog.segments, live, waste, sizes=catalog.sizes)
+        if not segments:
             return False
-        start(connection, runs)
+        start(connection, segments)
         catalog.load()
     _advance(connection, catalog, *parts_of_merge(catalog))
     return True
 
 
 def parts_of_merge(catalog: Catalog) -> tuple[Segment, list[Segment]]:
-    """Returns the output run and the input runs of the merge that is under way."""
+    """Returns the output segment and the input segments of the merge that is under way."""
     inputs = [segment for segment in catalog.segments if segment.merged_into]
     return next(segment for segment in catalog.segments if segment.id == inputs[0].merged_into), inputs
 
 
-def start(connection: sqlite3.Connection, runs: Sequence[Segment]) -> None:
-    """Makes the output run: as old as its newest input, and by its greater id ranked just above that.
+def start(connection: sqlite3.Connection, segments: Sequence[Segment]) -> None:
+    """Makes the output segment: as old as its newest input, and by its greater id ranked just above that.
 
     Args:
-      runs: newest first, neighbours in age, none of them in a merge.
+      segments: newest first, neighbours in age, none of them in a merge.
     """
-    cursor = connection.execute("INSERT INTO segment (age) VALUES (?)", (runs[0].age,))
+    cursor = connection.execute("INSERT INTO segment (age) VALUES (?)", (segments[0].age,))
     connection.executemany(
-        "UPDATE segment SET merged_into = ? WHERE id = ?", [(cursor.lastrowid, run.id) for run in runs]
+        "UPDATE segment SET merged_into = ? WHERE id = ?",
+        [(cursor.lastrowid, segment.id) for segment in segments],
     )
 
 
 def _advance(
     connection: sqlite3.Connection, catalog: Catalog, output: Segment, inputs: Sequence[Segment]
 ) -> None:
-    cursors = [RunCursor(catalog, segment) for segment in inputs]
+    cursors = [SegmentCursor(catalog, segment) for segment in inputs]
     pivot = choose_pivot(cursors, catalog.sizes.step_blocks, output.frontier)
     ends = [cursor.blocks_below(pivot) for cursor in cursors]
     batches = [cursor.read(connection, 0, end) for cursor, end in zip(cursors, ends, strict=True)]
@@ -131,8 +132,8 @@ def _dictionary(catalog: Catalog, output: Segment) -> bytes:
     return index.dictionary if index else b""
 
 
-def drop(connection: sqlite3.Connection, cursor: RunCursor, end: int) -> None:
-    """Removes the first blocks of a run, and its chunks that are empty then."""
+def drop(connection: sqlite3.Connection, cursor: SegmentCursor, end: int) -> None:
+    """Removes the first blocks of a segment, and its chunks that are empty then."""
     for span in cursor.spans(0, end):
         chunk = span.chunk
         connection.execute(

@@ -1,4 +1,4 @@
-"""The order of records in a run, and which of several versions is the newest; numpy only.
+"""The order of records in a segment, and which of several versions is the newest; numpy only.
 
 `schema/segment.md` is the reference of the sort key.
 """
@@ -9,9 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..position.board import FREE_CLOCK
+from ..position.words import BLACK, BLACK_TO_MOVE, CLOCK_SHIFT, META, PAWNS, WHITE
+from .index.layout import COUNT_BITS, MATERIAL_BITS, PAWN_BITS, PIECE_BITS, SORT_BLACK, SORT_MIX, SORT_WHITE
 
-IDENTITY_WORDS = 9  # 6 kinds, 2 colours, meta without a clock of up to 75
-_A, _B, _C = (np.uint64(x) for x in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0xD6E8FEB86659FD93))
+ALL = np.uint64((1 << 64) - 1)
+IDENTITY_WORDS = META + 1  # 6 kinds, 2 colours, meta without a clock of up to 75
+_WHITE, _BLACK, _MIX = (np.uint64(x) for x in (SORT_WHITE, SORT_BLACK, SORT_MIX))
 
 U64s = NDArray[np.uint64]
 Order = NDArray[np.int64]
@@ -20,37 +23,40 @@ Order = NDArray[np.int64]
 def identities(words: U64s) -> U64s:
     """Returns what tells records apart, `[R, 9]`: the position, and its clock only above 75."""
     out = np.ascontiguousarray(words[:, :IDENTITY_WORDS])
-    clock = out[:, 8] >> np.uint64(12)
-    out[:, 8] &= np.where(clock > FREE_CLOCK, np.uint64(0xFFFFF), np.uint64(0xFFF))
+    clock = out[:, META] >> np.uint64(CLOCK_SHIFT)
+    below = np.uint64((1 << CLOCK_SHIFT) - 1)
+    out[:, META] &= np.where(clock > FREE_CLOCK, ALL, below)
     return out
 
 
 def _mixed(a: U64s, b: U64s, bits: int) -> U64s:
     """Returns the top bits of a hash of two words."""
-    x = a * _A + b * _B
+    x = a * _WHITE + b * _BLACK
     x ^= x >> np.uint64(32)
-    return (x * _C) >> np.uint64(64 - bits)
+    return (x * _MIX) >> np.uint64(64 - bits)
 
 
 def sort_keys(words: U64s) -> U64s:
     """Returns the structure key of packed positions, `[R]`: records near each other in it look alike.
 
-    From the top bit: pawns 16 | material 8 | knights 8 | bishops 8 | rooks 8 | queens 7 | kings 8 | turn 1.
+    `index/layout.py` has the formula.
     """
-    white, black = words[:, 6], words[:, 7]
+    white, black = words[:, WHITE], words[:, BLACK]
     material = np.zeros(len(words), np.uint64)
     for kind in range(5):
         for side in (white, black):
-            material = material << np.uint64(4) | np.bitwise_count(words[:, kind] & side).astype(np.uint64)
-    key = _mixed(words[:, 0] & white, words[:, 0] & black, 16)
-    key = key << np.uint64(8) | _mixed(material, np.zeros_like(material), 8)
-    for kind, bits in ((1, 8), (2, 8), (3, 8), (4, 7), (5, 8)):
+            material = material << np.uint64(COUNT_BITS) | np.bitwise_count(words[:, kind] & side).astype(
+                np.uint64
+            )
+    key = _mixed(words[:, PAWNS] & white, words[:, PAWNS] & black, PAWN_BITS)
+    key = key << np.uint64(MATERIAL_BITS) | _mixed(material, np.zeros_like(material), MATERIAL_BITS)
+    for kind, bits in enumerate(PIECE_BITS, 1):
         key = key << np.uint64(bits) | _mixed(words[:, kind] & white, words[:, kind] & black, bits)
-    return key << np.uint64(1) | words[:, 8] & np.uint64(1)
+    return key << np.uint64(1) | words[:, META] & np.uint64(BLACK_TO_MOVE)
 
 
 def newest_in_order(words: U64s, keys: U64s, rank: NDArray[np.int64] | None = None) -> Order:
-    """Returns the indices of the records in the order of a run, one per position: that of least rank.
+    """Returns the indices of the records in the order of a segment, one per position: that of least rank.
 
     Args:
       words: `[R, >= 9]` packed positions.

@@ -2,7 +2,7 @@
 
 A reader has a connection of its own. It looks at the file in one read transaction per batch, so that
 merging cannot take a block from under it, and ends it after the batch, so that it never holds the
-write-ahead log back. What it knows of runs and chunks is read from that same state of the file.
+write-ahead log back. What it knows of segments and chunks is read from that same state of the file.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .index import filters
 from .index.catalog import Chunk, ChunkIndex, Indexes, chunk_name, read_index, read_segments
 from .index.locate_kernel import FilterArrays, find_blocks, match
 from .sizes import SIZES, Sizes
-from .threads import Crew
+from .threads import ReadingThreads
 
 MAX_ASKED = 100_000  # positions of one batch
 MAX_PROBLEMS = 100  # remembered
@@ -54,7 +54,7 @@ class Reader:
         self.closed = False
         self._version: int | None = None
         self._index = filters.no_index()
-        self._crew = Crew(threads)
+        self._threads = ReadingThreads(threads)
         self.problems: list[str] = []
         self._connection = open_reader(path)
 
@@ -62,7 +62,7 @@ class Reader:
         """Closes its connection. A second call does nothing."""
         if not self.closed:
             self.closed = True
-            self._crew.close()
+            self._threads.close()
             self._connection.close()
 
     def __enter__(self) -> Reader:
@@ -93,14 +93,14 @@ class Reader:
         """Returns which packed positions have a record, `[K]`, and the newest records of those, in order.
 
         A record in a damaged block counts as not found, and so do those of a chunk whose index is damaged
-        unless an older run has an earlier version; `problems` tells.
+        unless an older segment has an earlier version; `problems` tells.
 
         Args:
           words: `[K, 10]`, at most 100,000 positions.
           strict: raise at damage instead.
 
         Raises:
-          CorruptRecordError: naming file, run and block, if `strict`.
+          CorruptRecordError: naming file, segment and block, if `strict`.
           StoreError: if the file as a whole cannot be read.
         """
         if len(words) > MAX_ASKED:
@@ -108,7 +108,7 @@ class Reader:
         on_damage = _raise if strict else self._note
         with self._state(on_damage):
             search = _Search(self._connection, self._index, words, self._sizes.piece_blocks)
-            found = search.find(self._crew)
+            found = search.find(self._threads)
             for block, what in search.damage:
                 on_damage(self._fault(block, what))
             return found
@@ -140,7 +140,7 @@ class Reader:
                 self._connection.execute("ROLLBACK")
 
     def _refresh(self, on_damage: OnDamage) -> None:
-        """Reads the lists of runs and chunks if anything was committed since they were read."""
+        """Reads the lists of segments and chunks if anything was committed since they were read."""
         self._connection.execute("SELECT 1 FROM segment LIMIT 1").fetchone()  # from here on one state
         version = int(self._connection.execute("PRAGMA data_version").fetchone()[0])
         if version == self._version:
@@ -174,7 +174,7 @@ class _Piece:
 
 
 @dataclass(frozen=True)
-class _Answer:
+class _Solved:
     """What a piece holds.
 
     Attributes:
@@ -201,17 +201,17 @@ class _Search:
         self._count = len(self._words) // POSITION_WORDS
         self._have = np.zeros(self._count, bool)
         self._lost = np.zeros(self._count, bool)
-        self._runs = np.zeros(self._count, np.int64)  # where to look next
-        self._answers: list[_Answer] = []
+        self._segments = np.zeros(self._count, np.int64)  # where to look next
+        self._answers: list[_Solved] = []
         self.damage: list[tuple[int, str]] = []
 
-    def find(self, crew: Crew) -> tuple[NDArray[np.bool_], RecordBatch]:
+    def find(self, threads: ReadingThreads) -> tuple[NDArray[np.bool_], RecordBatch]:
         """Returns which positions have a record, and these."""
         left: Places = np.arange(self._count)
         while len(left):
             asked, blocks, done = self._candidates(left)
-            crew.work(self._fetched(asked, blocks), self._solve, self._note)
-            wanted = ~(self._have | self._lost) & (self._runs < len(self._index.filter.runs) - 1)
+            threads.work(self._fetched(asked, blocks), self._solve, self._note)
+            wanted = ~(self._have | self._lost) & (self._segments < len(self._index.filter.segments) - 1)
             left = left[wanted[left] | (np.arange(len(left)) >= done)]
         places = np.concatenate([*(answer.hits for answer in self._answers), np.zeros(0, np.int64)])
         records = RecordBatch.concat([answer.records for answer in self._answers])
@@ -224,7 +224,7 @@ class _Search:
         while True:
             asked, blocks = np.empty(room, np.int64), np.empty(room, np.int64)
             listed, done = find_blocks(
-                board_tables(), index.filter, index.blocks, self._words, left, self._runs, asked, blocks
+                board_tables(), index.filter, index.blocks, self._words, left, self._segments, asked, blocks
             )
             if done:
                 return asked[:listed], blocks[:listed], int(done)
@@ -245,7 +245,7 @@ class _Search:
             yield _Piece(asked[first:end], place, wanted, *fetch(self._connection, rows))
             first = end
 
-    def _solve(self, unpacker: Unpacker, piece: _Piece) -> _Answer:
+    def _solve(self, unpacker: Unpacker, piece: _Piece) -> _Solved:
         """Returns what the blocks of a piece hold of the positions; on any thread."""
         owners, which = np.unique(self._index.owners(piece.blocks), return_inverse=True)
         dictionaries = [self._index.dictionaries[owner] for owner in owners.tolist()]
@@ -266,9 +266,9 @@ class _Search:
         match(self._words, piece.asked, stored, firsts[piece.place], lasts[piece.place], places)
         hit = places >= 0
         misses = piece.asked[sizes[piece.place] == 0]
-        return _Answer(take(batch, places[hit]), piece.asked[hit], misses, damage)
+        return _Solved(take(batch, places[hit]), piece.asked[hit], misses, damage)
 
-    def _note(self, answer: _Answer) -> None:
+    def _note(self, answer: _Solved) -> None:
         self._answers.append(answer)
         self._have[answer.hits] = True
         self._lost[answer.misses] = True

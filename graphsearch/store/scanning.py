@@ -1,4 +1,4 @@
-"""Walking all live records: every run in step, the newest version of each record."""
+"""Walking all live records: every segment in step, the newest version of each record."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import replace
 
 from ..record.node import RecordBatch
 from .index.catalog import Catalog, Segment
-from .runs import OnCorrupt, RunCursor, choose_pivot, merge
+from .segments import OnCorrupt, SegmentCursor, choose_pivot, merge
 
 
 def scan(
     connection: sqlite3.Connection, catalog: Catalog, on_corrupt: OnCorrupt | None = None
 ) -> Iterator[RecordBatch]:
     """Yields the newest version of every record, in order, in batches of bounded size."""
-    cursors = [RunCursor(catalog, segment) for segment in catalog.segments]
+    cursors = [SegmentCursor(catalog, segment) for segment in catalog.segments]
     held = [RecordBatch.empty(0, 0, 0) for _ in cursors]  # records read and not below the last pivot
     low: int | None = None
     while cursors:
@@ -42,7 +42,7 @@ def portion(connection: sqlite3.Connection, catalog: Catalog, start: int) -> tup
     That is None at the end. Only the chunks around the portion are looked at, so that all portions of a file
     together cost what a scan does, and the file may be written between two of them.
     """
-    cursors = [RunCursor(catalog, _around(catalog, segment, start)) for segment in catalog.segments]
+    cursors = [SegmentCursor(catalog, _around(catalog, segment, start)) for segment in catalog.segments]
     if not cursors:
         return RecordBatch.empty(0, 0, 0), None
     pivot = choose_pivot(cursors, catalog.sizes.scan_blocks, start)
@@ -54,7 +54,7 @@ def portion(connection: sqlite3.Connection, catalog: Catalog, start: int) -> tup
 
 
 def _around(catalog: Catalog, segment: Segment, start: int) -> Segment:
-    """Returns a run with only those chunks that may hold the first `scan_blocks` blocks after a sort key."""
+    """Returns a segment with only the chunks that may hold the first `scan_blocks` blocks after a key."""
     first = max(0, bisect_left(segment.chunks, start, key=lambda chunk: chunk.first_key) - 1)
     last, blocks = first, 0
     while last < len(segment.chunks) and blocks <= catalog.sizes.scan_blocks:

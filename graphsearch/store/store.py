@@ -24,7 +24,7 @@ from .index import lookup
 from .index.catalog import Catalog
 from .lock import WriteLock
 from .migrations import format_of
-from .runs import OnCorrupt
+from .segments import OnCorrupt
 from .sizes import SIZES, Sizes
 from .tables import provenance, unfinished
 from .tables.offered import PlainTables
@@ -193,7 +193,7 @@ class Store(PlainTables):
                 yield self._connection
 
     def append(self, batch: RecordBatch, *, fresh: int) -> None:
-        """Writes records as one new run; they supersede all earlier versions.
+        """Writes records as one new segment; they supersede all earlier versions.
 
         Args:
           batch: at most 2**20 records in any order; of two with one position the later one counts.
@@ -258,13 +258,13 @@ class Store(PlainTables):
     # -------------------------------------------------------------- reading
 
     def scan(self, *, on_corrupt: OnCorrupt | None = None) -> Iterator[RecordBatch]:
-        """Yields every record once, its newest version, in batches of some 16,000 in the order of runs.
+        """Yields every record once, its newest version, in batches of some 16,000 in the order of segments.
 
         Args:
           on_corrupt: called for each damaged block, which is then left out; without it the scan raises.
 
         Raises:
-          CorruptRecordError: naming file, run and block.
+          CorruptRecordError: naming file, segment and block.
           StoreError: if this store is written to meanwhile.
         """
         self._check_open()
@@ -282,7 +282,7 @@ class Store(PlainTables):
         between two portions. Records that are new or dropped meanwhile are met or not.
 
         Raises:
-          CorruptRecordError: naming file, run and block.
+          CorruptRecordError: naming file, segment and block.
         """
         self._check_open()
         with sql_errors(self.path, "read it"), self.snapshot():
@@ -312,7 +312,7 @@ class Store(PlainTables):
         What an open transaction has written does not count yet.
 
         Raises:
-          CorruptRecordError: naming file, run and block.
+          CorruptRecordError: naming file, segment and block.
         """
         from .reading import Reader
 
@@ -345,7 +345,7 @@ class Store(PlainTables):
 
     @property
     def catalog(self) -> Catalog:
-        """The index of runs, for the other modules of the store."""
+        """The index of segments, for the other modules of the store."""
         return self._catalog
 
     @contextmanager

@@ -19,11 +19,11 @@ def _let_hashes_wrap() -> None:
     np.seterr(over="ignore")
 
 
-class Crew:
+class ReadingThreads:
     """The caller's thread and its helpers, an unpacker for each; helpers start with the first long work."""
 
     def __init__(self, threads: int) -> None:
-        """Makes a crew of so many threads, the caller's included."""
+        """Begins with so many threads, the caller's included."""
         self._own = Unpacker()
         self._idle = [Unpacker() for _ in range(threads - 1)]
         self._pool: ThreadPoolExecutor | None = None

@@ -1,4 +1,4 @@
-"""Writing a batch of records as one sorted run."""
+"""Writing a batch of records as one sorted segment."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ..record.node import RecordBatch
 from . import order
 from .codec.bulk import sort_keys, take
 from .index.catalog import Catalog
-from .runs import write_records
+from .segments import write_records
 
 
 def append_run(connection: sqlite3.Connection, catalog: Catalog, batch: RecordBatch) -> None:
-    """Writes records, in any order, as the newest run; of two with one position the later one counts."""
+    """Writes records, in any order, as the newest segment; of two with one position the later one counts."""
     rank = -np.arange(len(batch))
     batch = take(batch, order.newest_in_order(batch.words, sort_keys(batch.words), rank))
     age = max((segment.age for segment in catalog.segments), default=0) + 1

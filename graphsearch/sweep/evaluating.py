@@ -22,7 +22,7 @@ from ..evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from ..position.board import key_of_words
 from ..position.legality_kernel import ROOM
 from ..position.values import D_SCALE
-from ..record.node import MAX_CODE, UNPROVEN, RecordBatch, flags_of
+from ..record.node import UNPROVEN, RecordBatch, flags_of, prior_codes
 from ..record.provenance import BY_RULE
 from ..store.codec.bulk import board_tables, owned
 from .relay_kernel import list_moves, relay_edges
@@ -80,15 +80,13 @@ def quantised(records: RecordBatch, moves: NDArray[np.uint16], evaluation: Evalu
     v = evaluation.wdl[:, 0] - evaluation.wdl[:, 2]
     draws = np.floor(D_SCALE * evaluation.wdl[:, 1].astype(np.float64) + 0.5)
     most = np.floor(D_SCALE * (1.0 - np.abs(v.astype(np.float64))) + 0.5)
-    roots = np.float32(MAX_CODE) * np.sqrt(np.sqrt(evaluation.priors)) + np.float32(0.5)
-    codes = np.maximum(roots.astype(np.uint8), np.uint8(1))
     flags = open_flags(len(records)) if evaluation.bounds is None else flags_of(evaluation.bounds)
     return Reevaluation(
         records=records,
         moves=moves,
         v=v,
         d=np.minimum(draws, most).astype(np.uint16),
-        codes=codes,
+        codes=prior_codes(evaluation.priors),
         flags=flags,
     )
 

@@ -24,8 +24,8 @@ from ..graph.memory import default_budget
 from ..graph.summary import top_rows
 from ..position.tables import load_tables
 from ..record.node import RecordBatch
+from ..store.codec.batch_kernel import Columns
 from ..store.codec.bulk import owned
-from ..store.codec.layout_kernel import Columns
 from ..store.sizes import SIZES, Sizes
 from ..store.store import Store
 from ..store.upkeep.compact import tidy
@@ -190,7 +190,9 @@ class _Refresh:
         while not settled and len(self._changes) < max_sweeps:
             self._changes.append(self._sweep())
             settled = self._changes[-1] < self._tolerance / 2
-        stale, lost, missing = (int(self._counts[i]) for i in (sweep.STALE, sweep.LOST, sweep.MISSING))
+        stale, lost, missing = (
+            int(self._counts[i]) for i in (sweep.STALE_EDGES, sweep.LOST_CHILDREN, sweep.MISSING_CHILDREN)
+        )
         if stale:
             self._write()
         return RefreshReport(

@@ -14,11 +14,13 @@ from typing import Any
 
 from numba import float32, int64, uint16, uint32
 
-from ..graph.heap_kernel import rank_codes
+from ..graph.heap_kernel import rank_codes, ranked_move
 from ..jit.compiler import kernel
 from ..jit.pointers import adv, ptr
 from ..position.board_kernel import PW, generate_moves
 from ..position.legality_kernel import ROOM
+
+assert ROOM >= 256
 
 
 @kernel
@@ -82,12 +84,12 @@ def relay_edges(
             rank_codes(adv(ptr(before, 0), first), moves, edges, keys)
             for k in range(edges):
                 if n[begin + k]:
-                    place[255 - (keys[k] & 255)] = begin + k
+                    place[ranked_move(keys[k])] = begin + k
                     left += 1
             rank_codes(adv(ptr(after, 0), first), moves, moves, keys)
         k = int64(0)
         while left > 0:
-            e = place[255 - (keys[k] & 255)]
+            e = place[ranked_move(keys[k])]
             k += 1
             if e >= 0:
                 new_n[to], new_r[to], new_q[to], new_d[to] = n[e], r[e], q[e], edge_d[e]
@@ -97,6 +99,3 @@ def relay_edges(
             to += 1
         new_offsets[i + 1] = to
     return to
-
-
-assert ROOM >= 256

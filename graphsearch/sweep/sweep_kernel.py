@@ -2,7 +2,7 @@
 
 The table has two words a place, 16 bytes, by open addressing from `key * places >> 64` on:
 
-    word 0   check hash << 32 | lowest 22 bits of the key << 10 | node code of `proofs.py`: draw share
+    word 0   check hash << 32 | lowest 22 bits of the key << 10 | node code of `bounds_kernel.py`: draw share
              per mille, or what is proven
     word 1   node N << 32 | node Q, float32; N is 0 in an empty place, the largest for a terminal,
              which supports every visit
@@ -17,16 +17,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import float32, float64, int64, uint8, uint16, uint32
 
-from ..graph.heap_kernel import rank_codes
+from ..graph.heap_kernel import rank_codes, ranked_move
 from ..graph.statistics_kernel import MAX_VISITS, mean, weighed
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import U, adv, as_f32, as_u32, mulhi, ptr
-from ..position.board_kernel import PW, check_hash, clock_of, generate_moves, make_move, position_key
+from ..position.board_kernel import PW, clock_of, generate_moves, hashes_of, make_child
 from ..position.legality_kernel import ROOM
 from ..record.bounds_kernel import (
     DRAWN,
+    bounds_of,
     decisive_code,
-    edge_bounds,
     is_decisive,
     is_special,
     mate_kept,
@@ -37,15 +37,16 @@ from ..record.bounds_kernel import (
     tightened,
     turned,
 )
-from ..store.codec.layout_kernel import pointers
+from ..record.node_kernel import lower_in, upper_in
+from ..store.codec.batch_kernel import pointers
 
 PLACE_WORDS = 2
-SHARE = U(1023)
+CODE_BITS = U(1023)  # of the first word
 KEY_BITS = U((1 << 22) - 1)
 
 # `counts`: edges that differ from their child by more than the tolerance | whose child has fewer visits than
 # they count | whose child is not known | edges and records that were changed
-STALE, LOST, MISSING, CHANGED_EDGES, CHANGED_RECORDS = 0, 1, 2, 3, 4
+STALE_EDGES, LOST_CHILDREN, MISSING_CHILDREN, CHANGED_EDGES, CHANGED_RECORDS = range(5)
 COUNTS = 5
 
 
@@ -73,10 +74,10 @@ def new_scratch() -> Scratch:
 class _Table(NamedTuple):
     """Pointers to a table: its words, and the same memory as halves and as floats."""
 
-    words: Any
-    halves: Any
-    values: Any
-    size: Any
+    words: Any  # uint64[places * PLACE_WORDS]
+    halves: Any  # uint32: the same memory
+    values: Any  # float32: the same memory
+    size: Any  # uint64, places
 
 
 @inner
@@ -99,16 +100,40 @@ def known(t: Any, place: Any) -> Any:
 
 
 @inner
-def place_of(T: Any, t: Any, s: Any) -> Any:
+def place_of(t: Any, key: Any, check: Any) -> Any:
     """Returns the place of a position, or the empty one where it belongs, and its tag."""
-    key = position_key(T, s)
-    tag = (check_hash(s) << U(32)) | ((key & KEY_BITS) << U(10))
+    tag = (check << U(32)) | ((key & KEY_BITS) << U(10))
     i = int64(mulhi(key, t.size))
-    while known(t, i) and (t.words[PLACE_WORDS * i] & ~SHARE) != tag:
+    while known(t, i) and (t.words[PLACE_WORDS * i] & ~CODE_BITS) != tag:
         i += 1
         if i == int64(t.size):
             i = int64(0)
     return i, tag
+
+
+@inner
+def code_at(t: Any, place: Any) -> Any:
+    """Returns the node code at a place."""
+    return int64(t.words[PLACE_WORDS * place] & CODE_BITS)
+
+
+@inner
+def q_at(t: Any, place: Any) -> Any:
+    """Returns the node Q at a place, float32."""
+    return t.values[4 * place + 2]
+
+
+@inner
+def place_of_record(T: Any, t: Any, c: Any, i: Any) -> Any:
+    """Returns the place and the tag of record `i` of a batch."""
+    key, check = hashes_of(T, adv(c.words, i * PW))
+    return place_of(t, key, check)
+
+
+@inner
+def set_known(t: Any, place: Any, visits: Any) -> None:
+    """Sets the node N at a place."""
+    t.halves[4 * place + 3] = uint32(visits)
 
 
 @inner
@@ -119,9 +144,10 @@ def _set_worth(t: Any, place: Any, tag: Any, q: Any, code: Any) -> None:
 
 @inner
 def _mean(c: Any, i: Any, q: Any, edge_draws: Any) -> Any:
-    """Returns Q, code, N and flags of record `i` with these values of its edges, as `puct.refresh` does.
+    """Returns Q, code, N and flags of record `i` with these values of its edges.
 
-    The code is that of `proofs.node_code`: the draw share while nothing is proven.
+    As `statistics_kernel.refresh` does in memory. The code is that of `bounds_kernel.node_code`: the draw
+    share while nothing is proven.
     """
     begin = c.edge_offsets[i]
     edges = c.edge_offsets[i + 1] - begin
@@ -149,45 +175,26 @@ def _mean(c: Any, i: Any, q: Any, edge_draws: Any) -> Any:
         return q_now, int64(1), visits + 1, flags
     clock = clock_of(adv(c.words, i * PW))
     kept = mate_kept(as_f32(c.v)[i], int64(c.d[i]))
-    code = decisive_code((flags >> 2) & 3 == 2, tally, edges == moves, clock, kept)
+    code = decisive_code(lower_in(flags) == 1, tally, edges == moves, clock, kept)
     return q_now, code, visits + 1, flags
-
-
-@kernel
-def enter(T: Any, table: Any, columns: Any) -> None:
-    """Enters records as they are; the caller has seen to it that there is room.
-
-    Args:
-      T: the table of `tables.py`. table: `[places * 2]` uint64. columns: a batch, as `codec.Columns`.
-    """
-    Tp = ptr(T, 0)
-    t = table_of(table)
-    c = pointers(columns)
-    for i in range(columns.v.size):
-        begin = c.edge_offsets[i]
-        q, code, visits, flags = _mean(c, i, adv(as_f32(c.q), begin), adv(c.edge_d, begin))
-        place, tag = place_of(Tp, t, adv(c.words, i * PW))
-        _set_worth(t, place, tag, q, code)
-        ended = c.code_offsets[i + 1] == c.code_offsets[i] or (flags >> 2) & 3 == (flags >> 4) & 3
-        t.halves[4 * place + 3] = uint32(MAX_VISITS if ended else min(visits, MAX_VISITS))
 
 
 @inner
 def _take(t: Any, place: Any, x: Any, k: Any, resets: Any, tolerance: Any, counts: Any) -> None:
     """Takes what the table has for the child of edge `k`; what the edge has proven it keeps."""
     old = int64(x.draws[k])
-    q = float32(0.0) - t.values[4 * place + 2]
-    code = turned(q, int64(t.words[PLACE_WORDS * place] & SHARE), resets)
+    q = float32(0.0) - q_at(t, place)
+    code = turned(q, code_at(t, place), resets)
     proves = is_special(q, code)
     if is_special(x.q[k], old):
         if old <= DRAWN and not (proves and code <= DRAWN):
             return
         code = merged(q, old, code)
-        low, high = edge_bounds(q, code)
+        low, high = bounds_of(q, code)
         q = min(max(q, float32(low)), float32(high))
         proves = code == old
     if proves or abs(float64(q) - float64(x.q[k])) > tolerance:
-        counts[STALE] += 1
+        counts[STALE_EDGES] += 1
     x.q[k] = q
     x.draws[k] = uint16(code)
 
@@ -213,15 +220,34 @@ def _take_from_children(T: Any, t: Any, c: Any, i: Any, x: Any, tolerance: Any, 
         valued = int64(c.n[e]) - int64(c.r[e])
         if valued == 0:
             continue
-        make_move(T, s, x.child, x.moves[255 - (x.keys[k] & 255)])
-        place = place_of(T, t, x.child)[0]
+        key, check = make_child(T, s, x.child, x.moves[ranked_move(x.keys[k])])
+        place = place_of(t, key, check)[0]
         if known(t, place) == 0:
-            counts[MISSING] += 1
+            counts[MISSING_CHILDREN] += 1
         elif known(t, place) < valued:
-            counts[LOST] += 1
+            counts[LOST_CHILDREN] += 1
         else:
             _take(t, place, x, k, clock_of(x.child) == 0, tolerance, counts)
     return True
+
+
+@kernel
+def enter(T: Any, table: Any, columns: Any) -> None:
+    """Enters records as they are; the caller has seen to it that there is room.
+
+    Args:
+      T: the table of `tables.py`. table: `[places * 2]` uint64. columns: a batch, as `codec.Columns`.
+    """
+    Tp = ptr(T, 0)
+    t = table_of(table)
+    c = pointers(columns)
+    for i in range(columns.v.size):
+        begin = c.edge_offsets[i]
+        q, code, visits, flags = _mean(c, i, adv(as_f32(c.q), begin), adv(c.edge_d, begin))
+        place, tag = place_of_record(Tp, t, c, i)
+        _set_worth(t, place, tag, q, code)
+        ended = c.code_offsets[i + 1] == c.code_offsets[i] or lower_in(flags) == upper_in(flags)
+        set_known(t, place, MAX_VISITS if ended else min(visits, MAX_VISITS))
 
 
 @kernel
@@ -245,8 +271,8 @@ def sweep(T: Any, table: Any, columns: Any, scratch: Any, tolerance: Any, counts
         if not _take_from_children(Tp, t, c, i, x, tolerance, ptr(counts, 0)):
             continue
         q, code, _, _ = _mean(c, i, x.q, x.draws)
-        place, tag = place_of(Tp, t, adv(c.words, i * PW))
-        largest = max(largest, abs(float64(q) - float64(t.values[4 * place + 2])))
+        place, tag = place_of_record(Tp, t, c, i)
+        largest = max(largest, abs(float64(q) - float64(q_at(t, place))))
         _set_worth(t, place, tag, q, code)
     return largest
 

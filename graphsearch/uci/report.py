@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from ..evaluators.lc0.policy import output_indices
 from ..evaluators.protocol import PositionBatch
 from ..graph.view import MoveView, NodeView
 from ..position.values import WDL, cp_from_q
+from ..search import puct
 from ..search.params import SearchParams
 
 NO_WL, NO_D, NO_M, NO_V = "-.-----", "-.---", "-.-", "-.----"  # as lc0 prints what is unknown
@@ -77,17 +77,6 @@ def _per_mille(wdl: WDL) -> str:
 
 
 # ---------------------------------------------------------------- VerboseMoveStats
-def exploration(params: SearchParams, visits: int) -> float:
-    """Returns c(N) sqrt(max(1, visits)) for the visits spent below a node, as the kernels have it.
-
-    >>> round(exploration(SearchParams(), 0), 4)
-    1.7451
-    """
-    base = params.cpuct_base
-    c = params.cpuct + params.cpuct_factor * math.log((visits + 1.0 + base) / base)
-    return c * math.sqrt(max(1.0, float(visits)))
-
-
 def stats_lines(
     node: NodeView, params: SearchParams, values: Mapping[chess.Move, float] | None = None
 ) -> list[str]:
@@ -100,12 +89,12 @@ def stats_lines(
     board = chess.Board(node.position)
     indices = _policy_indices(board)
     spent = node.visits - 1
-    scale = exploration(params, spent)
+    scale = puct.exploration_term(float(spent), params.cpuct, params.cpuct_base, params.cpuct_factor)
     visited = sum(move.p for move in node.moves if move.n)
-    fpu = node.q - params.fpu_value * math.sqrt(visited)
+    fpu = puct.fpu(node.q, params.fpu_value, visited)
     rows = []
     for move in node.moves:
-        u = scale * move.p / (1 + move.n)
+        u = puct.score(0.0, scale * move.p, 1.0 + move.n)
         q = fpu if move.q is None else move.q
         rows.append(
             (move.n, q + u, _move_line(move, indices[move.move], q, u, (values or {}).get(move.move)))

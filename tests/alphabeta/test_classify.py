@@ -14,7 +14,7 @@ import pytest
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.alphabeta.nodetypes.classify import Classification, classify, classify_file
 from graphsearch.alphabeta.nodetypes.formulas import minimal, minimal_of
-from graphsearch.alphabeta.nodetypes.rules import CUT, PV, Rules, Way, expected
+from graphsearch.alphabeta.nodetypes.rules import CUT, PV, Arrival, Rules, expected
 from graphsearch.alphabeta.nodetypes.stored import (
     NO_DISTANCE,
     Bounds,
@@ -29,7 +29,8 @@ from graphsearch.errors import StoreError, UnknownPositionError
 from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
 from graphsearch.position.board import key_of, legal_moves, pack
 from graphsearch.position.scores import MATE
-from graphsearch.record.transposition import PROOF, TYPES, Entry, EntryTable, encoded
+from graphsearch.record.transposition import TYPES, Entry, EntryTable, encoded
+from graphsearch.record.transposition_layout import PROOF
 from graphsearch.store.store import Store
 from graphsearch.store.transpositions import saved as store_entries
 
@@ -252,10 +253,10 @@ def plain_children(board: chess.Board) -> Iterator[tuple[chess.Move, chess.Board
         yield move, after
 
 
-def plain_way(board: chess.Board, move: chess.Move, best: chess.Move | None, place: int) -> Way:
+def plain_way(board: chess.Board, move: chess.Move, best: chess.Move | None, place: int) -> Arrival:
     if move == best or (best is None and place == 0):
-        return Way.FIRST
-    return Way.CANDIDATE if board.is_capture(move) or board.gives_check(move) else Way.FURTHER
+        return Arrival.FIRST
+    return Arrival.CANDIDATE if board.is_capture(move) or board.gives_check(move) else Arrival.FURTHER
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.alphabeta.engine import SLICE_NODES, Engine
+from graphsearch.alphabeta.engine import SLICE_NODES, AlphaBeta
 from graphsearch.alphabeta.results import Counts
 from graphsearch.errors import GraphSearchError
 from graphsearch.position.scores import FAR
@@ -24,8 +24,8 @@ ITALIAN = "r1bqk2r/pppp1ppp/2n2n2/2b1p3/2B1P3/2NP1N2/PPP2PPP/R1BQK2R b KQkq - 0 
 SIZE = 1 << 22
 
 
-def new_engine() -> Engine:
-    return Engine(EntryTable(SIZE))
+def new_engine() -> AlphaBeta:
+    return AlphaBeta(EntryTable(SIZE))
 
 
 def test_the_principal_variation_is_legal_and_as_long_as_the_depth() -> None:
@@ -155,7 +155,7 @@ def test_a_graph_orders_moves_and_leaves_the_value_as_it_is() -> None:
     board = chess.Board(ITALIAN)
     with Graph.open(None) as graph:
         analyze(graph, board, Limits(visits=2000), SearchParams())
-        engine = Engine(EntryTable(SIZE), graph.arena)
+        engine = AlphaBeta(EntryTable(SIZE), graph.arena)
         result = engine.search(board, 3)
         assert result.counts.ordered > 50
         assert result.value == negamax(board, 3)
@@ -166,16 +166,16 @@ def test_a_draw_that_the_graph_has_proven_is_one_at_every_depth() -> None:
     board = chess.Board("7k/8/6K1/8/8/8/8/5Q2 w - - 0 1")  # Qf7 stalemates
     with Graph.open(None) as graph:
         analyze(graph, board, Limits(visits=200), SearchParams())
-        engine = Engine(EntryTable(SIZE), graph.arena)
+        engine = AlphaBeta(EntryTable(SIZE), graph.arena)
         assert engine.search(board, 2).counts.proofs > 0
 
 
 PLAIN = """
 import json, chess
 from dataclasses import asdict
-from graphsearch.alphabeta.engine import Engine
+from graphsearch.alphabeta.engine import AlphaBeta
 from graphsearch.record.transposition import EntryTable
-engine = Engine(EntryTable(1 << 16))
+engine = AlphaBeta(EntryTable(1 << 16))
 out = []
 for fen, depth in [("4k3/8/8/3q4/8/8/3R4/3K4 w - - 0 1", 2), ("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1", 2),
                    ("6k1/5ppp/8/8/8/8/5PPP/R5K1 w - - 99 80", 2)]:

@@ -8,7 +8,7 @@ from typing import Any
 import chess
 import numpy as np
 
-from graphsearch.alphabeta.engine import Engine
+from graphsearch.alphabeta.engine import AlphaBeta
 from graphsearch.evaluators.builtin.quiescence_kernel import exchange_of
 from graphsearch.evaluators.builtin.terms_kernel import INFO_WORDS, scaled, static_packed
 from graphsearch.evaluators.builtin.weights import load_weights
@@ -62,7 +62,7 @@ def plain_quiescence(board: chess.Board, ply: int = 0) -> int:
 
 def test_a_leaf_is_worth_what_quiescence_without_windows_says() -> None:
     rng = random.Random(3)
-    engine = Engine(EntryTable(1 << 16))
+    engine = AlphaBeta(EntryTable(1 << 16))
     for _ in range(150):
         board = sparse_position(rng, rng.choice((4, 5, 6, 7, 8)))
         board.halfmove_clock = 0

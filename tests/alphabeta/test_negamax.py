@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import chess
 import pytest
 
-from graphsearch.alphabeta.engine import Engine
+from graphsearch.alphabeta.engine import AlphaBeta
 from graphsearch.position.scores import FAR, LEAST_MATE
 from graphsearch.record.transposition import Entry, EntryTable
 
@@ -35,22 +35,22 @@ def below(board: chess.Board, plies: int) -> Iterator[chess.Board]:
 
 
 @pytest.fixture
-def engine() -> Engine:
-    return Engine(EntryTable(SIZE))
+def engine() -> AlphaBeta:
+    return AlphaBeta(EntryTable(SIZE))
 
 
-def test_the_value_is_that_of_plain_negamax_on_a_thousand_positions(engine: Engine) -> None:
+def test_the_value_is_that_of_plain_negamax_on_a_thousand_positions(engine: AlphaBeta) -> None:
     for board in positions(1000, 1):
         assert engine.search(board, 3).value == negamax(board, 3), board.fen()
 
 
-def test_iterations_before_leave_the_value_as_it_is(engine: Engine) -> None:
+def test_iterations_before_leave_the_value_as_it_is(engine: AlphaBeta) -> None:
     for board in positions(100, 2, (3, 4, 5)):
         values = [engine.search(board, depth).value for depth in range(1, 5)]
         assert values[-1] == negamax(board, 4), board.fen()
 
 
-def test_entries_of_other_depths_never_give_the_value(engine: Engine) -> None:
+def test_entries_of_other_depths_never_give_the_value(engine: AlphaBeta) -> None:
     for board in positions(30, 3, (4, 5, 6, 7)):
         for depth in (9, 0):  # 3 to 1 are those needed
             for position in below(board, 2):
@@ -59,7 +59,7 @@ def test_entries_of_other_depths_never_give_the_value(engine: Engine) -> None:
             assert engine.search(board, 3).value == negamax(board, 3), board.fen()
 
 
-def test_the_window_never_changes_what_is_true(engine: Engine) -> None:
+def test_the_window_never_changes_what_is_true(engine: AlphaBeta) -> None:
     for board in positions(100, 4):
         value = negamax(board, 3)
         low = engine.search(board, 3, max(-FAR, value - 400), value)
@@ -72,7 +72,7 @@ def test_the_window_never_changes_what_is_true(engine: Engine) -> None:
         assert (inside.bound, inside.value) == ("exact", value)
 
 
-def test_every_bound_in_the_table_holds_for_its_position_alone(engine: Engine) -> None:
+def test_every_bound_in_the_table_holds_for_its_position_alone(engine: AlphaBeta) -> None:
     checked = 0
     for board in positions(12, 5, (3, 4, 4)):
         engine.search(board, 5)
@@ -88,7 +88,7 @@ def test_every_bound_in_the_table_holds_for_its_position_alone(engine: Engine) -
     assert checked > 300
 
 
-def test_mates_in_deeper_entries_are_used_as_proofs(engine: Engine) -> None:
+def test_mates_in_deeper_entries_are_used_as_proofs(engine: AlphaBeta) -> None:
     board = chess.Board("7k/8/8/8/8/8/1R6/R5K1 w - - 0 1")  # mate in two moves
     assert abs(engine.search(board, 1).value) < LEAST_MATE
     found = engine.search(board, 4)

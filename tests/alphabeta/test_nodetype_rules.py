@@ -8,15 +8,15 @@ from graphsearch.alphabeta.nodetypes.rules import (
     ALL,
     CUT,
     PV,
+    Arrival,
     Described,
     Rules,
     Tracker,
-    Way,
     actual,
+    arrival_of,
     becomes,
     expected,
     expected_types,
-    way_of,
 )
 
 GARMS, KANNAN = Rules.GARMS, Rules.KANNAN
@@ -32,63 +32,63 @@ def test_the_root_is_pv(rules: Rules) -> None:
 
 @BOTH
 def test_the_first_child_of_a_pv_node_is_pv(rules: Rules) -> None:
-    assert expected(rules, PV, Way.FIRST) == PV
+    assert expected(rules, PV, Arrival.FIRST) == PV
 
 
 @BOTH
-@pytest.mark.parametrize("way", [Way.FURTHER, Way.CANDIDATE])
-def test_further_children_of_a_pv_node_are_searched_as_cut(rules: Rules, way: Way) -> None:
+@pytest.mark.parametrize("way", [Arrival.FURTHER, Arrival.CANDIDATE])
+def test_further_children_of_a_pv_node_are_searched_as_cut(rules: Rules, way: Arrival) -> None:
     assert expected(rules, PV, way) == CUT
 
 
 @BOTH
 @pytest.mark.parametrize("parent", [PV, CUT, ALL])
 def test_what_is_searched_again_after_a_fail_high_is_pv(rules: Rules, parent: str) -> None:
-    assert expected(rules, parent, Way.RESEARCH) == PV
+    assert expected(rules, parent, Arrival.RESEARCH) == PV
 
 
 @pytest.mark.parametrize("parent", [PV, CUT, ALL])
 def test_garms_the_node_after_a_null_move_is_cut(parent: str) -> None:
-    assert expected(GARMS, parent, Way.NULL) == CUT
+    assert expected(GARMS, parent, Arrival.NULL) == CUT
 
 
 @BOTH
 @pytest.mark.parametrize("parent", [PV, CUT, ALL])
 def test_the_first_node_of_a_null_move_verification_is_cut(rules: Rules, parent: str) -> None:
-    assert expected(rules, parent, Way.VERIFICATION) == CUT
+    assert expected(rules, parent, Arrival.VERIFICATION) == CUT
 
 
 @BOTH
 @pytest.mark.parametrize("parent", [PV, CUT, ALL])
 def test_the_first_node_of_bad_pruning_is_cut(rules: Rules, parent: str) -> None:
-    assert expected(rules, parent, Way.BAD_PRUNING) == CUT
+    assert expected(rules, parent, Arrival.BAD_PRUNING) == CUT
 
 
 @BOTH
 @pytest.mark.parametrize("kind", [PV, CUT, ALL])
 def test_internal_iterative_deepening_does_not_change_the_type(rules: Rules, kind: str) -> None:
-    assert expected(rules, kind, Way.DEEPENING) == kind
+    assert expected(rules, kind, Arrival.DEEPENING) == kind
 
 
 @BOTH
 def test_the_first_child_of_a_cut_node_is_all(rules: Rules) -> None:
-    assert expected(rules, CUT, Way.FIRST) == ALL
+    assert expected(rules, CUT, Arrival.FIRST) == ALL
 
 
-@pytest.mark.parametrize("way", [Way.FURTHER, Way.CANDIDATE])
-def test_garms_further_children_of_a_cut_node_are_cut(way: Way) -> None:
+@pytest.mark.parametrize("way", [Arrival.FURTHER, Arrival.CANDIDATE])
+def test_garms_further_children_of_a_cut_node_are_cut(way: Arrival) -> None:
     assert expected(GARMS, CUT, way) == CUT
 
 
 @BOTH
-@pytest.mark.parametrize("way", [Way.FIRST, Way.CANDIDATE, Way.FURTHER, Way.NULL])
-def test_children_of_all_nodes_are_cut(rules: Rules, way: Way) -> None:
+@pytest.mark.parametrize("way", [Arrival.FIRST, Arrival.CANDIDATE, Arrival.FURTHER, Arrival.NULL])
+def test_children_of_all_nodes_are_cut(rules: Rules, way: Arrival) -> None:
     assert expected(rules, ALL, way) == CUT
 
 
 # ------------------------------------------------------------------ Pradu Kannan, where he differs
-@pytest.mark.parametrize("way", [Way.FIRST, Way.CANDIDATE, Way.NULL])
-def test_kannan_the_first_child_of_a_cut_node_and_all_candidates_are_all(way: Way) -> None:
+@pytest.mark.parametrize("way", [Arrival.FIRST, Arrival.CANDIDATE, Arrival.NULL])
+def test_kannan_the_first_child_of_a_cut_node_and_all_candidates_are_all(way: Arrival) -> None:
     assert expected(KANNAN, CUT, way) == ALL
 
 
@@ -100,7 +100,7 @@ def test_kannan_a_cut_node_becomes_all_once_its_candidates_failed() -> None:
 
 
 def test_kannan_what_follows_the_candidates_is_a_child_of_an_all_node() -> None:
-    assert expected(KANNAN, CUT, Way.FURTHER) == CUT == expected(KANNAN, ALL, Way.FURTHER)
+    assert expected(KANNAN, CUT, Arrival.FURTHER) == CUT == expected(KANNAN, ALL, Arrival.FURTHER)
 
 
 # ------------------------------------------------------------------ actual types
@@ -114,12 +114,12 @@ def test_a_null_window_has_no_pv_node() -> None:
 
 
 def test_candidates_stand_behind_the_first_move() -> None:
-    assert [way_of(place) for place in (1, 2)] == [Way.FIRST, Way.FURTHER]
-    assert [way_of(place, 3) for place in (1, 2, 3, 4)] == [
-        Way.FIRST,
-        Way.CANDIDATE,
-        Way.CANDIDATE,
-        Way.FURTHER,
+    assert [arrival_of(place) for place in (1, 2)] == [Arrival.FIRST, Arrival.FURTHER]
+    assert [arrival_of(place, 3) for place in (1, 2, 3, 4)] == [
+        Arrival.FIRST,
+        Arrival.CANDIDATE,
+        Arrival.CANDIDATE,
+        Arrival.FURTHER,
     ]
 
 
@@ -127,7 +127,7 @@ def test_candidates_stand_behind_the_first_move() -> None:
 def uniform(name: str, depth: int, branching: int, place: int = 1) -> Described:
     """A uniform tree in perfect order: names are the places of the moves; all children are described."""
     children = tuple(uniform(f"{name}{i}", depth - 1, branching, i) for i in range(1, branching + 1) if depth)
-    return Described(name, way_of(place), children)
+    return Described(name, arrival_of(place), children)
 
 
 @BOTH
@@ -143,14 +143,14 @@ def test_the_critical_tree_of_knuth_and_moore(rules: Rules) -> None:
 def drawn() -> Described:
     """The root's second move fails high and is searched again; below it a Cut node tries everything."""
     tried = (
-        Described("null", Way.NULL),
-        Described("hash", Way.FIRST),
-        Described("capture", Way.CANDIDATE, (Described("reply"), Described("reply 2", Way.FURTHER))),
-        Described("quiet", Way.FURTHER, (Described("answer"), Described("answer 2", Way.FURTHER))),
+        Described("null", Arrival.NULL),
+        Described("hash", Arrival.FIRST),
+        Described("capture", Arrival.CANDIDATE, (Described("reply"), Described("reply 2", Arrival.FURTHER))),
+        Described("quiet", Arrival.FURTHER, (Described("answer"), Described("answer 2", Arrival.FURTHER))),
     )
-    deeper = Described("deeper", Way.DEEPENING, (Described("first deeper"),))
-    scout = Described("scout", Way.FURTHER, (deeper, *tried))
-    again = Described("again", Way.RESEARCH, (Described("new pv"), Described("sibling", Way.FURTHER)))
+    deeper = Described("deeper", Arrival.DEEPENING, (Described("first deeper"),))
+    scout = Described("scout", Arrival.FURTHER, (deeper, *tried))
+    again = Described("again", Arrival.RESEARCH, (Described("new pv"), Described("sibling", Arrival.FURTHER)))
     return Described("root", children=(Described("pv"), scout, again))
 
 
@@ -187,7 +187,7 @@ def test_the_stream_of_a_search_says_the_same_as_its_tree(rules: Rules) -> None:
 
     def follow(node: Described) -> None:
         for child in node.children:
-            seen[child.name] = tracker.enter(child.way)
+            seen[child.name] = tracker.enter(child.arrival)
             follow(child)
             tracker.leave()
 
@@ -198,29 +198,29 @@ def test_the_stream_of_a_search_says_the_same_as_its_tree(rules: Rules) -> None:
 
 def test_a_stream_turns_kannans_cut_node_into_an_all_node() -> None:
     tracker = Tracker(KANNAN)
-    assert tracker.enter(Way.FURTHER) == CUT
-    assert tracker.enter(Way.FIRST) == ALL
+    assert tracker.enter(Arrival.FURTHER) == CUT
+    assert tracker.enter(Arrival.FIRST) == ALL
     assert tracker.leave(candidates_left=True) == CUT
-    assert tracker.enter(Way.CANDIDATE) == ALL
+    assert tracker.enter(Arrival.CANDIDATE) == ALL
     assert tracker.leave(candidates_left=False) == ALL
-    assert tracker.enter(Way.FURTHER) == CUT
+    assert tracker.enter(Arrival.FURTHER) == CUT
 
 
 def test_a_cut_leaves_the_type_of_its_node() -> None:
     tracker = Tracker(KANNAN)
-    tracker.enter(Way.FURTHER)
-    tracker.enter(Way.FIRST)
+    tracker.enter(Arrival.FURTHER)
+    tracker.enter(Arrival.FIRST)
     assert tracker.leave(cut=True, candidates_left=False) == CUT
 
 
 def test_a_further_move_tells_that_the_candidates_failed() -> None:
     tracker = Tracker(KANNAN)
-    tracker.enter(Way.FURTHER)
-    tracker.enter(Way.FURTHER)
+    tracker.enter(Arrival.FURTHER)
+    tracker.enter(Arrival.FURTHER)
     assert tracker.leave() == ALL
     garms = Tracker(GARMS)
-    garms.enter(Way.FURTHER)
-    garms.enter(Way.FURTHER)
+    garms.enter(Arrival.FURTHER)
+    garms.enter(Arrival.FURTHER)
     assert garms.leave(candidates_left=False) == CUT
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import graphsearch.graph
 from graphsearch.alphabeta.alone import nodes_within
-from graphsearch.alphabeta.limits import MOST_DEPTH, DepthLimits
+from graphsearch.alphabeta.limits import DepthLimits
 from graphsearch.alphabeta.ordering import bring_visited
 from graphsearch.alphabeta.outcome import AlphaBetaResult
 from graphsearch.alphabeta.results import DepthResult
@@ -24,7 +24,6 @@ from graphsearch.alphabeta.session import search_to_depth
 from graphsearch.errors import EvaluatorError, GraphSearchError, InvalidParameterError, UnsavedError
 from graphsearch.graph.graph import Graph
 from graphsearch.position.board import key_of
-from graphsearch.record import transposition_kernel as kernel
 from graphsearch.record.provenance import UNBOUND, EvaluatorIdentity
 from graphsearch.record.transposition import LEAST_PLACES, Entry
 from graphsearch.search.loop import analyze
@@ -360,10 +359,6 @@ def test_one_search_at_a_time() -> None:
         pytest.raises(GraphSearchError, match="one at a time"),
     ):
         search_to_depth(graph, KIWIPETE, DepthLimits(depth=1))
-
-
-def test_the_pure_constants_are_those_of_the_kernels() -> None:
-    assert int(kernel.MOST_DEPTH) == MOST_DEPTH
 
 
 def test_a_position_that_the_graph_knows_well_spares_the_first_iterations() -> None:

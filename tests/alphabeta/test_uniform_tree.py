@@ -10,8 +10,8 @@ import pytest
 
 from graphsearch.alphabeta.nodetypes import uniform_tree_kernel as kernel
 from graphsearch.alphabeta.nodetypes.formulas import minimal, random_branching
-from graphsearch.alphabeta.nodetypes.rules import KINDS, Rules, Tracker, Way, actual, way_of
-from graphsearch.alphabeta.nodetypes.synthetic import SEARCHES, Tree, search_uniform, synthetic
+from graphsearch.alphabeta.nodetypes.rules import KINDS, Arrival, Rules, Tracker, actual, arrival_of
+from graphsearch.alphabeta.nodetypes.synthetic import SEARCHES, SyntheticTree, search_uniform, synthetic
 from graphsearch.errors import CapacityError, InvalidParameterError
 from graphsearch.jit.compiler import JIT_OFF
 
@@ -28,7 +28,7 @@ def mixed(x: int) -> int:
 class Plain:
     """The same trees and searches, recursive and in plain integers."""
 
-    def __init__(self, tree: Tree, *, pvs: bool, candidates: int = 1) -> None:
+    def __init__(self, tree: SyntheticTree, *, pvs: bool, candidates: int = 1) -> None:
         self.tree, self.pvs, self.candidates = tree, pvs, candidates
         self.types = np.zeros((2, 3, 3, tree.depth + 1), np.int64)
         self.trackers = [Tracker(rules) for rules in Rules]
@@ -81,7 +81,7 @@ class Plain:
         self, name: int, value: int, ply: int, place: int, window: tuple[int, int], *, again: bool
     ) -> int:
         for tracker in self.trackers:
-            tracker.enter(Way.RESEARCH if again else way_of(place + 1, self.candidates))
+            tracker.enter(Arrival.RESEARCH if again else arrival_of(place + 1, self.candidates))
         found = -self.search(*self.child(name, value, place), ply + 1, -window[1], -window[0])
         for tracker in self.trackers:
             tracker.leave()
@@ -89,21 +89,23 @@ class Plain:
 
 
 TREES = [
-    Tree(2, 0),
-    Tree(1, 5),
-    Tree(3, 4),
-    Tree(3, 4, 0.5, 1),
-    Tree(4, 4, 0.0, 2),
-    Tree(2, 7, None, 3),
-    Tree(5, 4, None, 4),
-    Tree(7, 3, 0.9, (1 << 64) - 1),
+    SyntheticTree(2, 0),
+    SyntheticTree(1, 5),
+    SyntheticTree(3, 4),
+    SyntheticTree(3, 4, 0.5, 1),
+    SyntheticTree(4, 4, 0.0, 2),
+    SyntheticTree(2, 7, None, 3),
+    SyntheticTree(5, 4, None, 4),
+    SyntheticTree(7, 3, 0.9, (1 << 64) - 1),
 ]
 
 
 @pytest.mark.parametrize("tree", TREES, ids=str)
 @pytest.mark.parametrize("pvs", [False, True])
 @pytest.mark.parametrize("candidates", [1, 3])
-def test_the_kernel_searches_like_a_plain_recursive_search(tree: Tree, pvs: bool, candidates: int) -> None:
+def test_the_kernel_searches_like_a_plain_recursive_search(
+    tree: SyntheticTree, pvs: bool, candidates: int
+) -> None:
     plain = Plain(tree, pvs=pvs, candidates=candidates)
     value = plain.run()
     found = search_uniform(tree, pvs=pvs, candidates=candidates)
@@ -119,7 +121,7 @@ def test_the_kernel_searches_like_a_plain_recursive_search(tree: Tree, pvs: bool
 
 @pytest.mark.parametrize("depth", range(3 if JIT_OFF else 9))
 def test_with_perfect_order_a_search_visits_what_the_published_table_says(depth: int) -> None:
-    found = synthetic(Tree(40, depth))
+    found = synthetic(SyntheticTree(40, depth))
     assert found.exact
     for done in found.searches:
         leaves = minimal(40, depth)
@@ -133,7 +135,7 @@ def test_with_perfect_order_a_search_visits_what_the_published_table_says(depth:
 def test_with_perfect_order_every_ply_is_minimal_and_every_type_as_expected(
     branching: int, depth: int, seed: int
 ) -> None:
-    found = synthetic(Tree(branching, depth, seed=seed))
+    found = synthetic(SyntheticTree(branching, depth, seed=seed))
     assert found.exact
     for done in found.searches:
         for ply in range(depth + 1):
@@ -149,7 +151,7 @@ def test_less_order_costs_more_leaves_and_fewer_first_cuts() -> None:
     depth, seeds = (3, range(2)) if JIT_OFF else (4, range(8))
     for pvs in (False, True):
         done = [
-            [search_uniform(Tree(12, depth, order, seed), pvs=pvs) for seed in seeds]
+            [search_uniform(SyntheticTree(12, depth, order, seed), pvs=pvs) for seed in seeds]
             for order in (1.0, 0.9, 0.5, 0.0, None)
         ]
         leaves = [sum(one.leaves for one in row) for row in done]
@@ -171,7 +173,9 @@ def leaves_of_depth_two(b: int) -> float:
 @pytest.mark.parametrize("branching", [2, 8] if JIT_OFF else [2, 8, 40])
 def test_random_leaves_cost_what_theory_says_at_depth_two(branching: int) -> None:
     count = 60 if JIT_OFF else 400
-    leaves = [search_uniform(Tree(branching, 2, None, seed), pvs=False).leaves for seed in range(count)]
+    leaves = [
+        search_uniform(SyntheticTree(branching, 2, None, seed), pvs=False).leaves for seed in range(count)
+    ]
     error = float(np.std(leaves)) / count**0.5
     assert abs(float(np.mean(leaves)) - leaves_of_depth_two(branching)) < 3 * error
 
@@ -179,14 +183,14 @@ def test_random_leaves_cost_what_theory_says_at_depth_two(branching: int) -> Non
 @pytest.mark.skipif(JIT_OFF, reason="millions of nodes")
 def test_random_leaves_multiply_by_pearls_branching_factor() -> None:
     leaves = [
-        sum(search_uniform(Tree(16, depth, None, seed), pvs=False).leaves for seed in range(8))
+        sum(search_uniform(SyntheticTree(16, depth, None, seed), pvs=False).leaves for seed in range(8))
         for depth in (4, 6)
     ]
     assert (leaves[1] / leaves[0]) ** 0.5 == pytest.approx(random_branching(16), rel=0.15)
 
 
 def test_a_search_in_slices_is_one_search() -> None:
-    tree = Tree(4, 5, 0.5, 9)
+    tree = SyntheticTree(4, 5, 0.5, 9)
     whole = search_uniform(tree)
     seen: list[int] = []
     sliced = search_uniform(tree, on_progress=lambda nodes, guess: seen.append(nodes), slice_nodes=7)
@@ -196,11 +200,11 @@ def test_a_search_in_slices_is_one_search() -> None:
 
 def test_a_search_that_grows_too_large_ends() -> None:
     with pytest.raises(CapacityError, match="fewer moves or plies"):
-        search_uniform(Tree(10, 4, 0.0), most_nodes=500, slice_nodes=100)
+        search_uniform(SyntheticTree(10, 4, 0.0), most_nodes=500, slice_nodes=100)
 
 
 def test_kannans_cut_nodes_become_all_where_the_candidates_fail() -> None:
-    one, three = (search_uniform(Tree(6, 5, 0.3, 5), candidates=k) for k in (1, 3))
+    one, three = (search_uniform(SyntheticTree(6, 5, 0.3, 5), candidates=k) for k in (1, 3))
     assert one.became_all > three.became_all > 0
     assert three.became_all >= three.became_rightly > 0
     assert three.expected(Rules.GARMS, 5) == one.expected(Rules.GARMS, 5)
@@ -209,9 +213,9 @@ def test_kannans_cut_nodes_become_all_where_the_candidates_fail() -> None:
 
 
 def test_the_same_seed_gives_the_same_tree_and_another_one_another() -> None:
-    first, again, other = (search_uniform(Tree(5, 5, None, seed)) for seed in (1, 1, 2))
+    first, again, other = (search_uniform(SyntheticTree(5, 5, None, seed)) for seed in (1, 1, 2))
     assert (first.value, first.nodes) == (again.value, again.nodes) != (other.value, other.nodes)
-    assert {done.search for done in synthetic(Tree(2, 2)).searches} == set(SEARCHES)
+    assert {done.search for done in synthetic(SyntheticTree(2, 2)).searches} == set(SEARCHES)
 
 
 @pytest.mark.parametrize(
@@ -231,9 +235,9 @@ def test_the_same_seed_gives_the_same_tree_and_another_one_another() -> None:
 )
 def test_a_tree_that_cannot_be_searched_is_refused(arguments: tuple[int, ...], words: str) -> None:
     with pytest.raises(InvalidParameterError, match=words):
-        Tree(*arguments)
+        SyntheticTree(*arguments)
 
 
 def test_at_least_the_first_move_is_a_candidate() -> None:
     with pytest.raises(InvalidParameterError, match="candidates must be at least 1"):
-        search_uniform(Tree(2, 2), candidates=0)
+        search_uniform(SyntheticTree(2, 2), candidates=0)

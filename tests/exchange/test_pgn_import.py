@@ -404,7 +404,7 @@ def test_counts_and_how_far_they_are_reach_the_file_together(
     real = tables.update_source
     calls = 0
 
-    def failing(*args: Any, **options: Any) -> tables.Source:
+    def failing(*args: Any, **options: Any) -> tables.GameSource:
         nonlocal calls
         calls += 1
         if calls == 3:

@@ -19,7 +19,8 @@ from graphsearch.mate.check import check_mate, mates_within
 from graphsearch.mate.limits import MOST_MOVES, MateLimits
 from graphsearch.mate.session import MateProgress, MateResult, MateSearch, find_mate
 from graphsearch.position.scores import MATE
-from graphsearch.record.transposition import PROOF, Entry, EntryTable
+from graphsearch.record.transposition import Entry, EntryTable
+from graphsearch.record.transposition_layout import PROOF
 from tests.conftest import shared_data
 from tests.mate.queen_ending import NEVER, board_of, retrograde
 

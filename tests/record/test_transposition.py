@@ -8,15 +8,8 @@ import pytest
 
 from graphsearch.position.scores import MATE
 from graphsearch.record import transposition_kernel as kernel
-from graphsearch.record.transposition import (
-    LEAST_PLACES,
-    PROOF,
-    Entry,
-    EntryTable,
-    check_of,
-    decoded,
-    encoded,
-)
+from graphsearch.record.transposition import LEAST_PLACES, Entry, EntryTable, check_of, decoded, encoded
+from graphsearch.record.transposition_layout import PROOF
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,8 @@ from graphsearch.record.bounds import (
     share_of,
 )
 from graphsearch.record.node import NodeRecord
-from graphsearch.record.transposition import PROOF, Entry, EntryTable
+from graphsearch.record.transposition import Entry, EntryTable
+from graphsearch.record.transposition_layout import PROOF
 from graphsearch.sweep.refresh import refresh
 
 from ..conftest import SHARED, shared_data
@@ -66,7 +67,7 @@ FIELDS += [(0.0, 0), (-0.3, 700), (0.0, 1000)]
 
 @kernel
 def read_field(q: Any, d: Any, clock: Any) -> Any:
-    return kernels.share_of(q, d), kernels.edge_bounds(q, d), kernels.is_closed(q, d, clock)
+    return kernels.share_of(q, d), kernels.bounds_of(q, d), kernels.is_closed(q, d, clock)
 
 
 @kernel

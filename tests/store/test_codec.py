@@ -14,15 +14,13 @@ from graphsearch.errors import CorruptRecordError
 from graphsearch.record.node import NodeRecord
 from graphsearch.store.codec import records as codec
 from graphsearch.store.codec.compression import (
-    FRAME_START,
-    HEADER,
-    LENGTH,
     TRAINED_FROM,
     Dictionaries,
     Header,
     with_checksum,
     without_checksum,
 )
+from graphsearch.store.codec.layout import FRAME_START, HEADER, LENGTH
 
 from .formats import example
 from .records import identity, node_records, random_records

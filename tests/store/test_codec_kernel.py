@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from graphsearch.errors import CorruptRecordError
 from graphsearch.record.node import NodeRecord, RecordBatch
-from graphsearch.store.codec import bulk, compression
-from graphsearch.store.codec import layout_kernel as layout
+from graphsearch.store.codec import bulk, compression, layout
 from graphsearch.store.codec import records as codec
 from graphsearch.store.codec.bulk import BlockFault, decode_chunk, encode_chunk
 from graphsearch.store.codec.compression import Dictionaries
-from graphsearch.store.index.bloom import HASHES, empty_bloom, may_hold
+from graphsearch.store.index.bloom import empty_bloom, may_hold
+from graphsearch.store.index.layout import HASHES
 
 from .records import batch_of, node_records, random_records
 
@@ -31,25 +31,6 @@ MANY = settings(max_examples=60, deadline=None)
 def same(a: RecordBatch, b: RecordBatch) -> bool:
     """Returns whether two batches are equal to the bit."""
     return all(getattr(a, name).tobytes() == getattr(b, name).tobytes() for name in RecordBatch.__slots__)
-
-
-def test_both_codecs_agree_on_the_layout() -> None:
-    names: tuple[str, ...] = ("REFERENCE", "EMPTIED", "FILLED", "META", "CLOCK", "FLAGS", "EVALUATOR")
-    names += (
-        "V_HIGH",
-        "V_DRAW",
-        "MOVES",
-        "EDGES",
-        "FIXED",
-        "BLOCK",
-        "NO_MAN",
-        "MEN_KINDS",
-        "HAS_RUN",
-        "MAX_RUN",
-    )
-    assert {name: getattr(layout, name) for name in names} == {name: getattr(codec, name) for name in names}
-    assert (layout.HEADER, layout.LOW) == (compression.HEADER, compression.LOW)
-    assert tuple(int(word) for word in layout.START) == codec.START
 
 
 @MANY
@@ -105,10 +86,10 @@ SMALL = bulk.encode_blocks(batch_of(random_records(5, 3)))[0]
 @given(st.binary(min_size=0, max_size=400))
 def test_random_bytes_decode_alike_or_not_at_all(data: bytes) -> None:
     outcome(data)
-    outcome(PLAIN[0][: compression.HEADER] + data)
+    outcome(PLAIN[0][: layout.HEADER] + data)
     opened(data)
     opened(compression.with_checksum(data))
-    opened(compression.with_checksum(CHUNK.blocks[0][: compression.HEADER] + data))
+    opened(compression.with_checksum(CHUNK.blocks[0][: layout.HEADER] + data))
 
 
 @settings(max_examples=400, deadline=None)
@@ -127,7 +108,7 @@ def test_changed_bytes_decode_alike_or_not_at_all(data: st.DataObject) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_changed_bits_of_stored_blocks_decode_alike_or_not_at_all(data: st.DataObject) -> None:
-    block = bytearray(CHUNK.blocks[data.draw(st.integers(0, 1))][: -compression.CHECKSUM])
+    block = bytearray(CHUNK.blocks[data.draw(st.integers(0, 1))][: -layout.CHECKSUM])
     for _ in range(data.draw(st.integers(1, 3))):
         block[data.draw(st.integers(0, len(block) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     cut = data.draw(st.sampled_from((0, 0, 1, 40)))

@@ -214,7 +214,9 @@ def enter_into(store: Store) -> dict[str, object]:
         saved.append(store, keys[:200], data[:200] ^ np.uint64(1), EVALUATION)
         saved.append(store, keys, data, EVALUATION)
         saved.append(store, keys[:9], data[:9], "cd" * 32)
-        found = runs.Outcome(depth=3, alpha=-200000, beta=200000, value=31, bound="exact", pv="e2e4", nodes=9)
+        found = runs.RunOutcome(
+            depth=3, alpha=-200000, beta=200000, value=31, bound="exact", pv="e2e4", nodes=9
+        )
         for kind in (runs.ALPHABETA, runs.MATE):
             run = runs.begin(store, kind, chess.STARTING_FEN, START, {"depth": 3}, EVALUATION)
             runs.add_iteration(store, run, found)

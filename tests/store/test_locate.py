@@ -16,7 +16,7 @@ from graphsearch.store.index import bloom, locate_kernel
 from graphsearch.store.index.catalog import Catalog
 from graphsearch.store.index.lookup import _candidates
 from graphsearch.store.order import identities, sort_keys
-from graphsearch.store.runs import keys_of
+from graphsearch.store.segments import keys_of
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from tests.store.records import filled, random_board, random_records
@@ -60,10 +60,6 @@ def test_positions_are_the_same_by_the_rules_of_identity() -> None:
     assert (out.astype(bool) == expected).all()
 
 
-def test_the_bits_of_a_filter_are_those_of_the_file() -> None:
-    assert locate_kernel.HASHES == bloom.HASHES
-
-
 def may_be_stored(arrays: locate_kernel.FilterArrays, words: Words) -> list[bool]:
     found = np.zeros(len(words), bool)
     locate_kernel.may_be_stored_each(board_tables(), arrays, words.reshape(-1), found)
@@ -94,7 +90,7 @@ def test_a_filter_knows_every_record_and_says_what_single_reads_say(tmp_path: Pa
         assert found == by_the_catalog(store.catalog, words)
         assert sum(found[400:]) < 40
         assert all(array.flags.writeable and array.flags.c_contiguous for array in arrays)
-        assert (len(arrays.runs) - 1, len(arrays.places)) == (runs, len(arrays.firsts) + 1)
+        assert (len(arrays.segments) - 1, len(arrays.places)) == (runs, len(arrays.firsts) + 1)
 
 
 @pytest.mark.parametrize("bits_per_key", [3, 8, 12, 40])

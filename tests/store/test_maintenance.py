@@ -12,7 +12,7 @@ import pytest
 
 from graphsearch.errors import InvalidParameterError, StoreError, StoreLockedError
 from graphsearch.store.file import file_bytes
-from graphsearch.store.runs import keys_of
+from graphsearch.store.segments import keys_of
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.backup import backup

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from graphsearch.position.board import Words, key_of, pack
 from graphsearch.store.index.bloom import empty_bloom, may_hold, may_hold_each
 from graphsearch.store.order import identities, newest_in_order, sort_keys
-from graphsearch.store.runs import keys_of
+from graphsearch.store.segments import keys_of
 
 from .records import random_board
 

@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphsearch.alphabeta.limits import MOST_DEPTH
 from graphsearch.errors import CorruptRecordError
-from graphsearch.record import transposition_kernel as kernel
+from graphsearch.record.transposition_layout import PROOF
 from graphsearch.store.info import info
 from graphsearch.store.store import Store
-from graphsearch.store.transpositions import rows, runs, saved
-from graphsearch.store.transpositions.pieces import HEADER, MOST_ENTRIES, PROOF, decode, encode
-from graphsearch.store.transpositions.runs import ALPHABETA, MATE, Outcome
+from graphsearch.store.transpositions import runs, saved
+from graphsearch.store.transpositions.pieces import HEADER, MOST_ENTRIES, decode, encode
+from graphsearch.store.transpositions.runs import ALPHABETA, MATE, RunOutcome
 from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
@@ -249,8 +248,8 @@ def test_files_of_older_formats_have_no_entries(tmp_path: Path) -> None:
 
 def test_runs_and_iterations_are_plain_rows(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
-    one = Outcome(depth=1, alpha=-9, beta=9, value=5, bound="exact", best_move="e2e4", pv="e2e4", nodes=30)
-    two = Outcome(depth=2, alpha=-9, beta=9, value=4, bound="exact", nodes=70, hits=3, seconds=0.5)
+    one = RunOutcome(depth=1, alpha=-9, beta=9, value=5, bound="exact", best_move="e2e4", pv="e2e4", nodes=30)
+    two = RunOutcome(depth=2, alpha=-9, beta=9, value=4, bound="exact", nodes=70, hits=3, seconds=0.5)
     with new_file(path) as store:
         with store.transaction():
             run = runs.begin(store, ALPHABETA, "a fen", "0" * 16, {"depth": 2}, OURS)
@@ -272,11 +271,7 @@ def test_runs_and_iterations_are_plain_rows(tmp_path: Path) -> None:
     assert verify(path).problems == []
 
 
-def test_the_file_and_the_kernels_mean_the_same_bits() -> None:
-    assert (int(kernel.PROOF), int(kernel.CHECK_SHIFT), int(kernel.DEPTH_SHIFT)) == (PROOF, 48, 34)
-
-
-STEP = Outcome(depth=3, alpha=-9, beta=9, value=5, bound="exact", best_move="e2e4", pv="e2e4", nodes=30)
+STEP = RunOutcome(depth=3, alpha=-9, beta=9, value=5, bound="exact", best_move="e2e4", pv="e2e4", nodes=30)
 FEN, KEY = "8/8/8/8/8/8/8/8 w - - 4 9", "0" * 16
 
 
@@ -318,10 +313,6 @@ def test_a_damaged_row_of_a_run_is_named_not_believed_and_not_salvaged(
                 runs.runs(store)
     assert table in salvage(path, tmp_path / "new.graph").tables_lost
     assert verify(tmp_path / "new.graph").problems == []
-
-
-def test_rows_of_runs_and_searches_have_the_same_ranges() -> None:
-    assert rows.MOST_DEPTH == MOST_DEPTH
 
 
 @pytest.mark.parametrize("evaluations", [(OURS,), (OURS, OTHERS, OURS)])

@@ -25,9 +25,10 @@ from numba import njit
 from graphsearch.errors import CorruptRecordError
 from graphsearch.jit.libzstd import libzstd
 from graphsearch.jit.pointers import ptr
-from graphsearch.store.codec import bulk, compression, packing_kernel, unpacking_kernel
+from graphsearch.store.codec import bulk, layout, unpacking_kernel
 from graphsearch.store.codec import records as codec
-from graphsearch.store.codec.compression import FRAME_START, Dictionaries, Header, sampled, with_checksum
+from graphsearch.store.codec.compression import Dictionaries, Header, sampled, with_checksum
+from graphsearch.store.codec.layout import FRAME_START
 from graphsearch.store.codec.unpacking import NO_DICTIONARY, SLOTS, UNKNOWN, Unpacker, own_unpacker
 
 from .records import batch_of, random_records
@@ -61,7 +62,7 @@ def without_the_package() -> Iterator[None]:
 
 def stored(header: Header, codes: bytes, columns: bytes) -> bytes:
     """Returns a block with the given frames, as they are stored, and low parts of zeros."""
-    low = bytes(compression.LOW * (header.records + header.edges))
+    low = bytes(layout.LOW * (header.records + header.edges))
     return with_checksum(header.to_bytes() + len(codes).to_bytes(2, "little") + low + codes + columns)
 
 
@@ -170,15 +171,6 @@ def test_checksums_are_those_of_zlib() -> None:
     for begin in (0, 1, 7):
         for end in (begin, begin + 1, begin + 8, begin + 23, 90):
             assert crc(data, begin, end, table) == zlib.crc32(data[begin:end].tobytes())
-
-
-def test_the_kernels_know_the_layout_of_a_frame_as_python_does() -> None:
-    assert len(FRAME_START) == unpacking_kernel.FRAME_START
-    assert compression.OVERHEAD == compression.HEADER + packing_kernel.OVERHEAD
-    assert (compression.RECORD_BYTES, compression.EDGE_BYTES) == (
-        unpacking_kernel.RECORD_BYTES,
-        unpacking_kernel.EDGE_BYTES,
-    )
 
 
 # ------------------------------------------------------------------ dictionaries

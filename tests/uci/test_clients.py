@@ -17,10 +17,10 @@ import pytest
 from graphsearch import SearchParams
 from graphsearch.graph.view import show
 from graphsearch.search import layout
+from graphsearch.search.puct import exploration_term
 from graphsearch.search.puct_kernel import fill_exploration
 from graphsearch.search.settings import set_params
 from graphsearch.store.store import Store
-from graphsearch.uci.report import exploration
 from tests.conftest import start
 
 COMMAND = [sys.executable, "-m", "graphsearch", "uci"]
@@ -298,7 +298,8 @@ def test_the_exploration_term_shown_is_the_one_of_the_search() -> None:
     arena = Arena(1 << 26)
     set_params(arena, params)
     fill_exploration(arena.arrays.floats)
-    shown = [exploration(params, visits) for visits in (0, 1, 7, 4095)]
+    formula = (params.cpuct, params.cpuct_base, params.cpuct_factor)
+    shown = [exploration_term(float(visits), *formula) for visits in (0, 1, 7, 4095)]
     assert shown == pytest.approx(
         np.take(arena.arrays.floats, [layout.EXPLORATION + v for v in (0, 1, 7, 4095)])
     )

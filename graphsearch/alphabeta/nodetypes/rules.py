@@ -14,7 +14,7 @@ PV, CUT, ALL = "pv", "cut", "all"
 KINDS = (PV, CUT, ALL)  # in the order of Knuth's numbers, which is that of `entries.TYPES`
 
 
-class Way(Enum):
+class Arrival(Enum):
     """How a search comes to a node.
 
     Attributes:
@@ -43,7 +43,7 @@ class Rules(Enum):
     KANNAN = "kannan"
 
 
-def expected(rules: Rules, parent: str, way: Way) -> str:
+def expected(rules: Rules, parent: str, arrival: Arrival) -> str:
     """Returns the type that is expected of a node below one of type `parent`.
 
     Onno Garms: the first child of a PV node is PV, the further ones are searched as Cut and searched again as
@@ -55,18 +55,20 @@ def expected(rules: Rules, parent: str, way: Way) -> str:
     cutoff moves are All, the null move among them. Then the node itself becomes All (`becomes`), and what
     follows is Cut. He does not name verification, bad pruning and deepening; they go by Garms.
 
-    >>> expected(Rules.GARMS, CUT, Way.CANDIDATE), expected(Rules.KANNAN, CUT, Way.CANDIDATE)
+    >>> expected(Rules.GARMS, CUT, Arrival.CANDIDATE), expected(Rules.KANNAN, CUT, Arrival.CANDIDATE)
     ('cut', 'all')
-    >>> expected(Rules.GARMS, CUT, Way.NULL), expected(Rules.KANNAN, CUT, Way.NULL)
+    >>> expected(Rules.GARMS, CUT, Arrival.NULL), expected(Rules.KANNAN, CUT, Arrival.NULL)
     ('cut', 'all')
     """
-    if way is Way.DEEPENING:
+    if arrival is Arrival.DEEPENING:
         return parent
-    if way is Way.RESEARCH:
+    if arrival is Arrival.RESEARCH:
         return PV
-    if way is Way.FIRST and parent == PV:
+    if arrival is Arrival.FIRST and parent == PV:
         return PV
-    if parent == CUT and (way is Way.FIRST or (rules is Rules.KANNAN and way in (Way.CANDIDATE, Way.NULL))):
+    if parent == CUT and (
+        arrival is Arrival.FIRST or (rules is Rules.KANNAN and arrival in (Arrival.CANDIDATE, Arrival.NULL))
+    ):
         return ALL
     return CUT
 
@@ -91,15 +93,15 @@ def actual(value: int, alpha: int, beta: int) -> str:
     return CUT if value >= beta else ALL if value <= alpha else PV
 
 
-def way_of(place: int, candidates: int = 1) -> Way:
-    """Returns the way to the child at a place in the order of moves, from 1, if so many are candidates.
+def arrival_of(place: int, candidates: int = 1) -> Arrival:
+    """Returns how a search comes to the child at a place, from 1, if so many moves are candidates.
 
-    >>> [way_of(place, candidates=2).value for place in (1, 2, 3)]
+    >>> [arrival_of(place, candidates=2).value for place in (1, 2, 3)]
     ['first', 'candidate', 'further']
     """
     if place == 1:
-        return Way.FIRST
-    return Way.CANDIDATE if place <= candidates else Way.FURTHER
+        return Arrival.FIRST
+    return Arrival.CANDIDATE if place <= candidates else Arrival.FURTHER
 
 
 class Tracker:
@@ -119,14 +121,14 @@ class Tracker:
         """The type of the present node, as it is now."""
         return self._path[-1]
 
-    def enter(self, way: Way) -> str:
+    def enter(self, arrival: Arrival) -> str:
         """Goes to a child (or to the same position again) and returns its type.
 
         A further move tells that no candidate is left: the node that it is played in has become All.
         """
-        if way is Way.FURTHER:
+        if arrival is Arrival.FURTHER:
             self.candidates_failed()
-        self._path.append(expected(self._rules, self.kind, way))
+        self._path.append(expected(self._rules, self.kind, arrival))
         return self.kind
 
     def leave(self, *, cut: bool = False, candidates_left: bool = True) -> str:
@@ -148,14 +150,14 @@ class Described:
     """A node of a tree that is described by hand: its name, how the search comes to it, and what follows."""
 
     name: str
-    way: Way = Way.FIRST
+    arrival: Arrival = Arrival.FIRST
     children: tuple[Described, ...] = ()
 
 
 def expected_types(tree: Described, rules: Rules) -> dict[str, str]:
     """Returns the type that is expected of every node when the search enters it, by name, depth first.
 
-    >>> tree = Described("root", children=(Described("a"), Described("b", Way.FURTHER)))
+    >>> tree = Described("root", children=(Described("a"), Described("b", Arrival.FURTHER)))
     >>> expected_types(tree, Rules.GARMS)
     {'root': 'pv', 'a': 'pv', 'b': 'cut'}
     """
@@ -166,6 +168,6 @@ def _walk(node: Described, kind: str, rules: Rules) -> Iterator[tuple[str, str]]
     yield node.name, kind
     now = kind
     for child in node.children:
-        if child.way is Way.FURTHER:
+        if child.arrival is Arrival.FURTHER:
             now = becomes(rules, now, candidates_left=False)
-        yield from _walk(child, expected(rules, now, child.way), rules)
+        yield from _walk(child, expected(rules, now, child.arrival), rules)

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ...position.words import CLOCK_BITS, CLOCK_SHIFT, META
 from ...record.node import LOWER_SHIFT, TERMINAL_MASK, UNPROVEN, UPPER_SHIFT
 from ...record.transposition import TYPES, EntryTable
 from ...store.index.locate_kernel import FilterArrays, no_filter
@@ -75,7 +76,9 @@ class RecordProofs:
 
 
 def _clocks(words: Words) -> NDArray[np.int64]:
-    clocks: NDArray[np.int64] = (words[:, 8] >> np.uint64(12) & np.uint64(255)).astype(np.int64)
+    clocks: NDArray[np.int64] = (words[:, META] >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)).astype(
+        np.int64
+    )
     return clocks
 
 

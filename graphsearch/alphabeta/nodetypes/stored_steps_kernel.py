@@ -9,9 +9,10 @@ from numba import int16, int64, uint8
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import U, adv, popc, ptr
-from ...position.board_kernel import PW, check_hash, generate_moves, in_check, make_move, position_key
+from ...position.board_kernel import PW, generate_moves, in_check, make_child
 from ...position.legality_kernel import ROOM
-from ...record.transposition_kernel import CHECK_SHIFT
+from ...position.words import BLACK, WHITE
+from ...record.transposition_kernel import is_of
 from ...store.index.locate_kernel import filter_pointers, may_be_stored
 
 BEST, CAPTURE, CHECK = 1, 2, 4  # marks of a move
@@ -45,7 +46,7 @@ def _entry_at(keys: Any, data: Any, firsts: Any, bits: Any, key: Any, check: Any
     """Returns the place of a position's entry, -1 if there is none."""
     part = int64(key >> U(64 - bits))
     for i in range(firsts[part], firsts[part + 1]):
-        if keys[i] == key and (data[i] >> CHECK_SHIFT) == (check & U(0xFFFF)):
+        if keys[i] == key and is_of(data[i], check):
             return int64(i)
     return int64(-1)
 
@@ -54,7 +55,7 @@ def _entry_at(keys: Any, data: Any, firsts: Any, bits: Any, key: Any, check: Any
 def _mark_of(T: Any, s: Any, c: Any, m: Any, best: Any) -> Any:
     """Returns the marks of a move from `s` to `c`."""
     mark = int64(BEST) if int64(m) == best else int64(0)
-    if popc(c[6] | c[7]) < popc(s[6] | s[7]):
+    if popc(c[WHITE] | c[BLACK]) < popc(s[WHITE] | s[BLACK]):
         mark |= CAPTURE
     if in_check(T, c):
         mark |= CHECK
@@ -119,12 +120,11 @@ def list_steps(
         counts[i] = int16(n)
         marks[i] = uint8(0)
         for k in range(n):
-            make_move(table, s, c, moves[k])
+            key, check = make_child(table, s, c, moves[k])
             mark = _mark_of(table, s, c, moves[k], best[i])
             if mark & BEST:
                 marks[i] = uint8(mark)
-            key = position_key(table, c)
-            at = _entry_at(keys, data, firsts, bits, key, check_hash(c))
+            at = _entry_at(keys, data, firsts, bits, key, check)
             if at < 0 and not may_be_stored(records, c, key):
                 continue
             steps.of[listed] = i

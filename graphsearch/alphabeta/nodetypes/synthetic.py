@@ -30,7 +30,7 @@ OnProgress = Callable[[int, float], None]  # nodes so far, and about how many th
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class SyntheticTree:
     """A uniform tree.
 
     Attributes:
@@ -70,8 +70,8 @@ class Tree:
     def order_phrase(self) -> str:
         """The order in words.
 
-        >>> Tree(2, 2).order_phrase, Tree(2, 2, 0.5).order_phrase, Tree(2, 2, 0.0).order_phrase
-        ('in perfect order', 'best move first with probability 0.5', 'best move never first')
+        >>> [SyntheticTree(2, 2, order).order_phrase for order in (1.0, 0.5, 0.0)]
+        ['in perfect order', 'best move first with probability 0.5', 'best move never first']
         """
         if self.order is None or self.order == 1:
             return f"in {self.order_name} order"
@@ -103,7 +103,7 @@ class Searched:
       seconds: it took.
     """
 
-    tree: Tree
+    tree: SyntheticTree
     search: str
     candidates: int
     value: int
@@ -183,7 +183,7 @@ _ROWS = {Rules.GARMS: 0, Rules.KANNAN: 1}
 class Synthetic:
     """A tree searched by plain alpha-beta and by PVS, and what theory says."""
 
-    tree: Tree
+    tree: SyntheticTree
     searches: tuple[Searched, ...]
 
     @property
@@ -217,7 +217,9 @@ class Synthetic:
         }
 
 
-def synthetic(tree: Tree, *, candidates: int = 1, on_progress: OnProgress | None = None) -> Synthetic:
+def synthetic(
+    tree: SyntheticTree, *, candidates: int = 1, on_progress: OnProgress | None = None
+) -> Synthetic:
     """Returns what plain alpha-beta and PVS make of a tree."""
     return Synthetic(
         tree,
@@ -229,7 +231,7 @@ def synthetic(tree: Tree, *, candidates: int = 1, on_progress: OnProgress | None
 
 
 def search_uniform(
-    tree: Tree,
+    tree: SyntheticTree,
     *,
     pvs: bool = True,
     candidates: int = 1,

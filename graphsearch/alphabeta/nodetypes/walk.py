@@ -18,16 +18,19 @@ from numpy.typing import NDArray
 from ...errors import UnknownPositionError
 from ...position.board import POSITION_WORDS, fen_of, key_of, pack
 from ...position.scores import LEAST_MATE
+from ...record import transposition_layout as layout
 from ...record.transposition import TYPES, check_of
-from ...record.transposition_kernel import EXACT, LOWER, UPPER, VALUE_BIAS
 from ...store.codec.bulk import board_tables
-from .rules import KINDS, Rules, Way, expected
+from .rules import KINDS, Arrival, Rules, expected
 from .stored import ALL_CODE, CUT_CODE, NO_DISTANCE, PV_CODE, Codes, Nodes, NoProofs, Proofs, Walked, Words
 from .stored_steps_kernel import BEST, CAPTURE, CHECK, EntryIndex, list_steps, new_steps
 
 MAX_NODES = 5_000_000
 STEP_ROOM = 1 << 17  # moves that are listed at once: 14 MB
 UNSEEN = np.int16(-1)
+TYPE_OF_BOUND = np.array(
+    [layout.NO_TYPE, layout.ALL, layout.CUT, layout.PV], np.uint8
+)  # none, UPPER, LOWER, EXACT
 _LINE_SHIFT = 16  # what decides between lines: type << 16 | distance
 
 Numbers = NDArray[np.int64]
@@ -54,7 +57,7 @@ def walk(
       UnknownPositionError: if the position itself is not stored.
       InvalidPositionError: if it is not legal.
     """
-    walking = _Walk(entries, proofs or NoProofs(), max_nodes, step_room)
+    walking = _EntryWalk(entries, proofs or NoProofs(), max_nodes, step_room)
     level = walking.start(board)
     parts = []
     while len(level.at):
@@ -84,7 +87,7 @@ class _Level:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Identities:
     """What is known of each identity, `[I]`: as in `Nodes`; `best` is its best move, 0 if it has none."""
 
     actual: Codes
@@ -95,52 +98,49 @@ class _Known:
     best: Numbers
 
     @classmethod
-    def of_entries(cls, data: Words) -> _Known:
+    def of_entries(cls, data: Words) -> _Identities:
         """Returns what entries say."""
-        value = (data & np.uint64(0x3FFFF)).astype(np.int64) - VALUE_BIAS
-        bound = _bits(data, 41, 3)
-        wins = (value >= LEAST_MATE) & ((bound == EXACT) | (bound == LOWER))
-        loses = (value <= -LEAST_MATE) & ((bound == EXACT) | (bound == UPPER))
+        value = layout.values(data)
+        bound = layout.field(data, layout.BOUND_AT, layout.BOUND_MASK)
+        wins = (value >= LEAST_MATE) & ((bound == layout.EXACT) | (bound == layout.LOWER))
+        loses = (value <= -LEAST_MATE) & ((bound == layout.EXACT) | (bound == layout.UPPER))
         return cls(
-            np.where(bound > 0, 4 - bound, 0).astype(np.uint8),  # exact 3, lower 2, upper 1
-            _bits(data, 43, 3),
+            TYPE_OF_BOUND[bound],
+            layout.field(data, layout.TYPE_AT, layout.TYPE_MASK).astype(np.uint8),
             wins | loses,
-            _bits(data, 34, 127),
-            _bits(data, 45, 7),
-            (data >> np.uint64(18) & np.uint64(0xFFFF)).astype(np.int64),
+            layout.field(data, layout.DEPTH_AT, layout.DEPTH_MASK).astype(np.uint8),
+            layout.field(data, layout.CUT_AT, layout.CUT_MASK).astype(np.uint8),
+            layout.field(data, layout.MOVE_AT, layout.MOVE_MASK),
         )
 
     @classmethod
-    def of_records(cls, lower: NDArray[np.int8], upper: NDArray[np.int8]) -> _Known:
+    def of_records(cls, lower: NDArray[np.int8], upper: NDArray[np.int8]) -> _Identities:
         """Returns what proven records say."""
         none = np.zeros(len(lower), np.uint8)
         kinds = np.where(lower == upper, PV_CODE, np.where(lower > -1, CUT_CODE, ALL_CODE))
         return cls(kinds.astype(np.uint8), none, np.ones(len(lower), bool), none, none, none.astype(np.int64))
 
-    def plus(self, more: _Known) -> _Known:
+    def plus(self, more: _Identities) -> _Identities:
         """Returns both."""
-        return _Known(*(np.concatenate([getattr(self, f.name), getattr(more, f.name)]) for f in fields(self)))
-
-
-def _bits(data: Words, shift: int, mask: int) -> Codes:
-    found: Codes = (data >> np.uint64(shift) & np.uint64(mask)).astype(np.uint8)
-    return found
+        return _Identities(
+            *(np.concatenate([getattr(self, f.name), getattr(more, f.name)]) for f in fields(self))
+        )
 
 
 def _table(rules: Rules) -> Codes:
-    """Returns the expected types by the parent's type and the way, `[4, 3]`, from the rules themselves."""
-    ways = (Way.FIRST, Way.CANDIDATE, Way.FURTHER)
-    rows = [[TYPES.index(expected(rules, kind, way)) for way in ways] for kind in KINDS]
+    """Returns the expected types by the parent's type and the arrival, `[4, 3]`."""
+    arrivals = (Arrival.FIRST, Arrival.CANDIDATE, Arrival.FURTHER)
+    rows = [[TYPES.index(expected(rules, kind, arrival)) for arrival in arrivals] for kind in KINDS]
     return np.array([[0, 0, 0], *rows], np.uint8)
 
 
-class _Walk:
+class _EntryWalk:
     def __init__(self, entries: EntryIndex, proofs: Proofs, max_nodes: int, step_room: int) -> None:
         self._entries = entries
         self._proofs = proofs
         self._filter = proofs.filter()
         self._max_nodes = max_nodes
-        self._known = _Known.of_entries(entries.data)
+        self._known = _Identities.of_entries(entries.data)
         self._count = len(entries.keys)  # of entries; identities from here on are records
         self._records: dict[int, int] = {}  # key -> identity, -1 where nothing is proven
         self._ply = np.full(self._count, UNSEEN)  # of each identity
@@ -171,8 +171,8 @@ class _Walk:
     def _entry_of(self, board: chess.Board) -> int:
         keys, key = self._entries.keys, np.uint64(key_of(board))
         low, high = np.searchsorted(keys, key, "left"), np.searchsorted(keys, key, "right")
-        checks = self._entries.data[low:high] >> np.uint64(48)
-        fitting = np.flatnonzero(checks == np.uint64(check_of(board) & 0xFFFF))
+        checks = layout.checks(self._entries.data[low:high])
+        fitting = np.flatnonzero(checks == np.uint64(check_of(board) & layout.CHECK_MASK))
         return int(low + fitting[0]) if len(fitting) else -1
 
     def step(self, level: _Level) -> tuple[Nodes, _Level]:
@@ -203,11 +203,11 @@ class _Walk:
         np.add.at(stored, of, 1)
         first = np.diff(of, prepend=-1) != 0
         first = np.where(marks[of] & BEST, own & BEST, first).astype(bool)
-        way = np.where(first, 0, np.where(own & (CAPTURE | CHECK), 1, 2))
-        return self._meet(level, of, at, way, words)
+        arrival = np.where(first, 0, np.where(own & (CAPTURE | CHECK), 1, 2))
+        return self._meet(level, of, at, arrival, words)
 
     def _meet(
-        self, level: _Level, of: Numbers, at: Numbers, way: Numbers, words: Words
+        self, level: _Level, of: Numbers, at: Numbers, arrival: Numbers, words: Words
     ) -> tuple[Numbers, Words]:
         """Types what is met for the first time, or as early as then; returns the new, with their words."""
         new = self._ply[at] == UNSEEN
@@ -219,12 +219,12 @@ class _Walk:
         self.found += len(identities)
         self._ply[identities] = level.ply + 1
         now = self._ply[at] == level.ply + 1
-        of, at, way, met = of[now], at[now], way[now], words[new][index]
-        garms = self._tables[0][level.garms[of], way].astype(np.int32)
+        of, at, arrival, met = of[now], at[now], arrival[now], words[new][index]
+        garms = self._tables[0][level.garms[of], arrival].astype(np.int32)
         above = np.where(self._known.actual[level.at] == PV_CODE, 0, level.distance)[of]
         distance = np.minimum(above.astype(np.int32) + 1, NO_DISTANCE)
         np.minimum.at(self._line, at, garms << _LINE_SHIFT | distance)
-        np.minimum.at(self._kannan, at, self._tables[1][level.kannan[of], way])
+        np.minimum.at(self._kannan, at, self._tables[1][level.kannan[of], arrival])
         return identities, met
 
     def _below(self, ply: int, fresh: list[tuple[Numbers, Words]]) -> _Level:
@@ -274,7 +274,7 @@ class _Walk:
         self._records.update(zip(keys.tolist(), numbers.tolist(), strict=True))
         more = int(proven.sum())
         if more:
-            self._known = self._known.plus(_Known.of_records(lower[proven], upper[proven]))
+            self._known = self._known.plus(_Identities.of_records(lower[proven], upper[proven]))
             self._ply = np.append(self._ply, np.full(more, UNSEEN))
             self._line = np.append(self._line, np.full(more, np.iinfo(np.int32).max, np.int32))
             self._kannan = np.append(self._kannan, np.full(more, 255, np.uint8))

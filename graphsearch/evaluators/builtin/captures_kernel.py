@@ -13,18 +13,26 @@ from ...position.board_kernel import (
     FILE_A,
     FILE_H,
     bishop_attacks,
+    en_passant_of,
+    from_square,
     generate_moves,
     is_attacked,
     man_at,
     piece_at,
+    promotion_of,
     rook_attacks,
+    side_to_move,
+    to_square,
     victim_at,
 )
 from ...position.tables import BE, BT, KI, KN, LN, PA, RE
+from ...position.words import BISHOPS, BLACK, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE
 
 BIAS = 1 << 20  # makes scores and keys unsigned
 PLAIN_VALUES = np.array([1000, 3200, 3400, 5000, 9500, 50_000, 0], np.int64)  # of exchanges and move order
 PROMOTION_GAIN = 8500
+# a word of a list of moves: bit 0 DOUBTFUL | 16-31 the move, seen by its side | 32-63 what it is worth
+ORDER_AT, LISTED_AT, LISTED_MASK = U(32), U(16), U(0xFFFF)
 DOUBTFUL = ONE  # marks a word whose mover is worth more than its gain: only the exchange tells
 LAST_RANKS = U(0xFF000000000000FF)
 
@@ -44,10 +52,10 @@ def put(frame: Any, i: Any, value: Any) -> Any:
 @inner
 def attackers_of(T: Any, s: Any, sq: Any, occupied: Any) -> Any:
     """Returns the pieces of both sides that attack a square."""
-    out = T[KN + sq] & s[1] | T[KI + sq] & s[5]
-    out |= T[PA + 64 + sq] & s[0] & s[6] | T[PA + sq] & s[0] & s[7]
-    out |= rook_attacks(T, sq, occupied) & (s[3] | s[4])
-    return out | bishop_attacks(T, sq, occupied) & (s[2] | s[4])
+    out = T[KN + sq] & s[KNIGHTS] | T[KI + sq] & s[KINGS]
+    out |= T[PA + 64 + sq] & s[PAWNS] & s[WHITE] | T[PA + sq] & s[PAWNS] & s[BLACK]
+    out |= rook_attacks(T, sq, occupied) & (s[ROOKS] | s[QUEENS])
+    return out | bishop_attacks(T, sq, occupied) & (s[BISHOPS] | s[QUEENS])
 
 
 @inner
@@ -62,23 +70,22 @@ def least_of(s: Any, pieces: Any) -> Any:
 @inner
 def exchange(T: Any, s: Any, m: Any, gains: Any) -> Any:
     """Returns what a move wins by captures on its target square, in thousandths (static exchange)."""
-    mm = int64(m)
-    start, target = mm & 63, (mm >> 6) & 63
-    side = int64(s[8] & ONE)
+    start, target = from_square(m), to_square(m)
+    side = side_to_move(s)
     mover = piece_at(s, start)
     victim = piece_at(s, target)
     if mover == 0 and victim == 6 and (start & 7) != (target & 7):
         victim = 0
-    put(gains, int64(0), PLAIN_VALUES[victim] + (PROMOTION_GAIN if mm >> 12 else 0))
-    standing = PLAIN_VALUES[4] if mm >> 12 else PLAIN_VALUES[mover]
-    occupied = (s[6] | s[7]) ^ (ONE << U(start))
+    put(gains, int64(0), PLAIN_VALUES[victim] + (PROMOTION_GAIN if promotion_of(m) else 0))
+    standing = PLAIN_VALUES[4] if promotion_of(m) else PLAIN_VALUES[mover]
+    occupied = (s[WHITE] | s[BLACK]) ^ (ONE << U(start))
     depth = 0
     side = 1 - side
     attackers = attackers_of(T, s, target, occupied)
     while True:
-        own = attackers & occupied & s[6 + side]
+        own = attackers & occupied & s[WHITE + side]
         kind = least_of(s, own)
-        if kind == 6 or (kind == 5 and attackers & occupied & s[7 - side]):
+        if kind == 6 or (kind == 5 and attackers & occupied & s[BLACK - side]):
             break
         depth += 1
         put(gains, depth, standing - get(gains, depth - 1))
@@ -86,8 +93,8 @@ def exchange(T: Any, s: Any, m: Any, gains: Any) -> Any:
         piece = own & s[kind]
         occupied ^= piece & ~(piece - ONE)
         if kind != 1 and kind != 5:
-            attackers |= rook_attacks(T, target, occupied) & (s[3] | s[4])
-            attackers |= bishop_attacks(T, target, occupied) & (s[2] | s[4])
+            attackers |= rook_attacks(T, target, occupied) & (s[ROOKS] | s[QUEENS])
+            attackers |= bishop_attacks(T, target, occupied) & (s[BISHOPS] | s[QUEENS])
         side = 1 - side
     while depth > 0:
         put(gains, depth - 1, min(get(gains, depth - 1), -get(gains, depth)))
@@ -101,19 +108,18 @@ def capture_loses(T: Any, s: Any, m: Any) -> Any:
 
     `debt` is what the side to capture next would stay behind by, if it stopped.
     """
-    mm = int64(m)
-    start, target = mm & 63, (mm >> 6) & 63
+    start, target = from_square(m), to_square(m)
     debt = PLAIN_VALUES[man_at(s, start)] - PLAIN_VALUES[victim_at(s, target)]
     if debt <= 0:
         return False
-    occupied = (s[6] | s[7]) ^ (ONE << U(start))
-    side = 1 - int64(s[8] & ONE)
+    occupied = (s[WHITE] | s[BLACK]) ^ (ONE << U(start))
+    side = 1 - side_to_move(s)
     attackers = attackers_of(T, s, target, occupied)
     loses = False
     while True:
-        own = attackers & occupied & s[6 + side]
+        own = attackers & occupied & s[WHITE + side]
         kind = least_of(s, own)
-        if kind == 6 or (kind == 5 and attackers & occupied & s[7 - side]):
+        if kind == 6 or (kind == 5 and attackers & occupied & s[BLACK - side]):
             return loses
         loses = not loses
         debt = PLAIN_VALUES[kind] - debt
@@ -122,23 +128,22 @@ def capture_loses(T: Any, s: Any, m: Any) -> Any:
         piece = own & s[kind]
         occupied ^= piece & ~(piece - ONE)
         if kind != 1 and kind != 5:
-            attackers |= rook_attacks(T, target, occupied) & (s[3] | s[4])
-            attackers |= bishop_attacks(T, target, occupied) & (s[2] | s[4])
+            attackers |= rook_attacks(T, target, occupied) & (s[ROOKS] | s[QUEENS])
+            attackers |= bishop_attacks(T, target, occupied) & (s[BISHOPS] | s[QUEENS])
         side = 1 - side
 
 
 @inner
 def capture_gain(s: Any, m: Any) -> Any:
     """Returns the plain worth of what a move takes or becomes; 0 for a quiet move."""
-    mm = int64(m)
-    target = (mm >> 6) & 63
+    target = to_square(m)
     gain = int64(0)
-    if ((s[6] | s[7]) >> U(target)) & ONE:
+    if ((s[WHITE] | s[BLACK]) >> U(target)) & ONE:
         gain = PLAIN_VALUES[victim_at(s, target)]
-    elif target + 1 == int64((s[8] >> U(5)) & U(127)) and (s[0] >> U(mm & 63)) & ONE:
+    elif target + 1 == en_passant_of(s) and (s[PAWNS] >> U(from_square(m))) & ONE:
         gain = PLAIN_VALUES[0]
-    if mm >> 12:
-        gain += PROMOTION_GAIN if mm >> 12 == 4 else -PLAIN_VALUES[5]
+    if promotion_of(m):
+        gain += PROMOTION_GAIN if promotion_of(m) == 4 else -PLAIN_VALUES[5]
     return gain
 
 
@@ -154,13 +159,19 @@ def key_of(m: Any, stm: Any, kind: Any, gain: Any) -> Any:
 
     The squares break ties as the side to move sees them: a position and its colour flip are searched alike.
     """
-    return (U(gain * 8 - kind + BIAS) << U(32)) | (U(flip_move(m, stm)) << U(16))
+    return (U(gain * 8 - kind + BIAS) << ORDER_AT) | (U(flip_move(m, stm)) << LISTED_AT)
+
+
+@inner
+def listed_move(word: Any, stm: Any) -> Any:
+    """Returns the move of a word that `key_of` made."""
+    return flip_move(uint16((word >> LISTED_AT) & LISTED_MASK), stm)
 
 
 @inner
 def order_key(s: Any, m: Any, gain: Any) -> Any:
     """Returns `key_of` a move, its piece looked up."""
-    return key_of(m, int64(s[8] & ONE), man_at(s, int64(m) & 63), gain)
+    return key_of(m, side_to_move(s), man_at(s, from_square(m)), gain)
 
 
 @inner
@@ -168,7 +179,7 @@ def worth_taking(s: Any, them: Any, floor: Any) -> Any:
     """Returns the enemies whose plain value is above a floor."""
     if floor < PLAIN_VALUES[0]:
         return them
-    out = them & ~s[0]
+    out = them & ~s[PAWNS]
     for kind in range(1, 5):
         if floor >= PLAIN_VALUES[kind]:
             out &= ~s[kind]
@@ -178,9 +189,9 @@ def worth_taking(s: Any, them: Any, floor: Any) -> Any:
 @inner
 def pinned_of(T: Any, s: Any, king: Any, stm: Any) -> Any:
     """Returns the men that stand alone between their king, who is not in check, and an enemy slider."""
-    us, them = s[6 + stm], s[7 - stm]
+    us, them = s[WHITE + stm], s[BLACK - stm]
     pinned = ZERO
-    snipers = ((T[RE + king] & (s[3] | s[4])) | (T[BE + king] & (s[2] | s[4]))) & them
+    snipers = ((T[RE + king] & (s[ROOKS] | s[QUEENS])) | (T[BE + king] & (s[BISHOPS] | s[QUEENS]))) & them
     while snipers:
         between = T[BT + king * 64 + ctz(snipers)] & (us | them)
         if (between & (between - ONE)) == ZERO:
@@ -205,19 +216,19 @@ def _list_targets(s: Any, out: Any, n: Any, f: Any, kind: Any, targets: Any, stm
 @inner
 def _list_pieces(T: Any, s: Any, out: Any, n: Any, victims: Any, pinned: Any, king: Any, stm: Any) -> Any:
     """Appends the captures of knights, bishops, rooks and queens."""
-    us, occupied = s[6 + stm], s[6] | s[7]
-    pieces = s[1] & us & ~pinned
+    us, occupied = s[WHITE + stm], s[WHITE] | s[BLACK]
+    pieces = s[KNIGHTS] & us & ~pinned
     while pieces:
         f = ctz(pieces)
         n = _list_targets(s, out, n, f, int64(1), T[KN + f] & victims, stm)
         pieces &= pieces - ONE
-    pieces = (s[2] | s[3] | s[4]) & us
+    pieces = (s[BISHOPS] | s[ROOKS] | s[QUEENS]) & us
     while pieces:
         f = ctz(pieces)
         bit = pieces & ~(pieces - ONE)
         pieces ^= bit
-        targets = bishop_attacks(T, f, occupied) if bit & ~s[3] else ZERO
-        if bit & ~s[2]:
+        targets = bishop_attacks(T, f, occupied) if bit & ~s[ROOKS] else ZERO
+        if bit & ~s[BISHOPS]:
             targets |= rook_attacks(T, f, occupied)
         targets &= victims
         if bit & pinned:
@@ -229,15 +240,15 @@ def _list_pieces(T: Any, s: Any, out: Any, n: Any, victims: Any, pinned: Any, ki
 @inner
 def _list_pawns(T: Any, s: Any, out: Any, n: Any, targets: Any, back: Any, floor: Any, pinned: Any) -> Any:
     """Appends captures or pushes of pawns that come from `target + back`; on the last rank they queen."""
-    stm = int64(s[8] & ONE)
-    king = ctz(s[5] & s[6 + stm])
+    stm = side_to_move(s)
+    king = ctz(s[KINGS] & s[WHITE + stm])
     while targets:
         t = ctz(targets)
         targets &= targets - ONE
         f = t + back
         if (pinned >> U(f)) & ONE and not ((T[LN + king * 64 + f] >> U(t)) & ONE):
             continue
-        gain = PLAIN_VALUES[victim_at(s, t)] if ((s[6] | s[7]) >> U(t)) & ONE else int64(0)
+        gain = PLAIN_VALUES[victim_at(s, t)] if ((s[WHITE] | s[BLACK]) >> U(t)) & ONE else int64(0)
         m = f | (t << 6)
         if t < 8 or t >= 56:
             m |= 4 << 12
@@ -251,10 +262,10 @@ def _list_pawns(T: Any, s: Any, out: Any, n: Any, targets: Any, back: Any, floor
 @inner
 def _list_pawn_moves(T: Any, s: Any, out: Any, n: Any, victims: Any, floor: Any, pinned: Any) -> Any:
     """Appends captures by pawns and their promotions to queens."""
-    stm = int64(s[8] & ONE)
-    pawns = s[0] & s[6 + stm]
-    takes = victims | s[7 - stm] & LAST_RANKS
-    free = ~(s[6] | s[7]) & (LAST_RANKS if floor < PROMOTION_GAIN else ZERO)
+    stm = side_to_move(s)
+    pawns = s[PAWNS] & s[WHITE + stm]
+    takes = victims | s[BLACK - stm] & LAST_RANKS
+    free = ~(s[WHITE] | s[BLACK]) & (LAST_RANKS if floor < PROMOTION_GAIN else ZERO)
     if stm == 0:
         to_a, to_h = (pawns & ~FILE_A) << U(7), (pawns & ~FILE_H) << U(9)
         n = _list_pawns(T, s, out, n, to_a & takes, int64(-7), floor, pinned)
@@ -269,16 +280,16 @@ def _list_pawn_moves(T: Any, s: Any, out: Any, n: Any, victims: Any, floor: Any,
 @inner
 def _list_en_passant(T: Any, s: Any, out: Any, n: Any, ep: Any, king: Any, stm: Any) -> Any:
     """Appends en-passant captures, each tested on the board after it (both pawns leave their rank)."""
-    us, them = s[6 + stm], s[7 - stm]
+    us, them = s[WHITE + stm], s[BLACK - stm]
     captured = ONE << U(ep - 8 + 16 * stm)
-    pawns = T[PA + 64 * (1 - stm) + ep] & s[0] & us
+    pawns = T[PA + 64 * (1 - stm) + ep] & s[PAWNS] & us
     while pawns:
         f = ctz(pawns)
         pawns &= pawns - ONE
         after = ((us | them) ^ (ONE << U(f)) ^ captured) | (ONE << U(ep))
-        if rook_attacks(T, king, after) & (s[3] | s[4]) & them:
+        if rook_attacks(T, king, after) & (s[ROOKS] | s[QUEENS]) & them:
             continue
-        if bishop_attacks(T, king, after) & (s[2] | s[4]) & them:
+        if bishop_attacks(T, king, after) & (s[BISHOPS] | s[QUEENS]) & them:
             continue
         out[n] = key_of(f | (ep << 6), stm, int64(0), PLAIN_VALUES[0])
         n += 1
@@ -292,17 +303,17 @@ def list_captures(T: Any, s: Any, out: Any, floor: Any, pinned: Any, king: Any, 
     The side to move must not be in check. A word is `key_of` the move, with DOUBTFUL where the exchange has
     still to tell whether the capture loses.
     """
-    victims = worth_taking(s, s[7 - stm], floor)
+    victims = worth_taking(s, s[BLACK - stm], floor)
     n = _list_pieces(T, s, out, int64(0), victims, pinned, king, stm)
     steps = T[KI + king] & victims
-    without_king = (s[6] | s[7]) ^ (ONE << U(king))
+    without_king = (s[WHITE] | s[BLACK]) ^ (ONE << U(king))
     while steps:
         t = ctz(steps)
         if not is_attacked(T, s, t, without_king, stm):
             n = _list_targets(s, out, n, king, int64(5), ONE << U(t), stm)
         steps &= steps - ONE
     n = _list_pawn_moves(T, s, out, n, victims, floor, pinned)
-    ep = int64((s[8] >> U(5)) & U(127))
+    ep = en_passant_of(s)
     if ep and floor < PLAIN_VALUES[0]:
         n = _list_en_passant(T, s, out, n, ep - 1, king, stm)
     return n
@@ -311,11 +322,11 @@ def list_captures(T: Any, s: Any, out: Any, floor: Any, pinned: Any, king: Any, 
 @inner
 def has_legal_move(T: Any, s: Any, moves: Any, pinned: Any, stm: Any) -> Any:
     """Returns whether a side that is not in check can move; `moves` is room for a list of moves."""
-    us, free = s[6 + stm], ~(s[6] | s[7])
-    pawns = s[0] & us & ~pinned
+    us, free = s[WHITE + stm], ~(s[WHITE] | s[BLACK])
+    pawns = s[PAWNS] & us & ~pinned
     if (pawns << U(8) if stm == 0 else pawns >> U(8)) & free:
         return True
-    knights = s[1] & us & ~pinned
+    knights = s[KNIGHTS] & us & ~pinned
     if knights and T[KN + ctz(knights)] & ~us:
         return True
     return generate_moves(T, s, moves) > 0

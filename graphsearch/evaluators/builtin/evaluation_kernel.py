@@ -13,9 +13,10 @@ import numpy as np
 from numba import float32, int64
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import ONE, ZERO, U, adv, popc, ptr
-from ...position.board_kernel import PW, in_check, make_move
+from ...jit.pointers import ZERO, U, adv, popc, ptr
+from ...position.board_kernel import PW, in_check, make_move, side_to_move
 from ...position.scores import FAR, MATE
+from ...position.words import BISHOPS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE
 from .captures_kernel import BIAS, capture_gain, order_key
 from .layout import OFFSETS, SCALAR_UNIT, VERIFIED_MOVES, VERIFIED_PLIES
 from .moves_kernel import move_terms
@@ -57,38 +58,38 @@ def sigmoid(x: Any) -> Any:
 
 
 @inner
-def map_exponent(W: Any, at: Any, s: Any, score: Any) -> Any:
+def map_exponent(weights: Any, at: Any, s: Any, score: Any) -> Any:
     """Returns the logarithm of one width of the value map: linear in phase, material and its kind.
 
     `at` is where the `MAP_TERMS` weights lie; the side that the score favours counts as the strong one.
     """
-    stm = int64(s[8] & ONE)
-    strong = s[0] & s[6 + (stm if score > 0 else 1 - stm)]
-    pieces = s[1] | s[2] | s[4]
+    stm = side_to_move(s)
+    strong = s[PAWNS] & s[WHITE + (stm if score > 0 else 1 - stm)]
+    pieces = s[KNIGHTS] | s[BISHOPS] | s[QUEENS]
     u = phase_of(s) / PHASE_MAX - 0.5
-    out = W[at] + W[at + 1] * u + W[at + 2] * u * u
-    out += W[at + 3] * (popc(s[0]) / 8.0 - 1.0) + W[at + 4] * (popc(strong) / 4.0 - 1.0)
-    if s[4]:
-        out += W[at + 5]
+    out = weights[at] + weights[at + 1] * u + weights[at + 2] * u * u
+    out += weights[at + 3] * (popc(s[PAWNS]) / 8.0 - 1.0) + weights[at + 4] * (popc(strong) / 4.0 - 1.0)
+    if s[QUEENS]:
+        out += weights[at + 5]
     if opposite_bishops(s):
-        out += W[at + 6]
+        out += weights[at + 6]
     if not pieces:
-        out += W[at + 7] if s[3] else W[at + 8]
-    if s[0] & QUEEN_SIDE and s[0] & ~QUEEN_SIDE:
-        out += W[at + 9]
+        out += weights[at + 7] if s[ROOKS] else weights[at + 8]
+    if s[PAWNS] & QUEEN_SIDE and s[PAWNS] & ~QUEEN_SIDE:
+        out += weights[at + 9]
     return SCALAR_UNIT * out
 
 
 @inner
-def wdl_of(W: Any, s: Any, score: Any) -> Any:
+def wdl_of(weights: Any, s: Any, score: Any) -> Any:
     """Returns the chances to win and to lose of a score in thousandths of a pawn, as two logistic curves.
 
     win = sigmoid((x - a) / b), loss = sigmoid((-x - a) / b): x the score in pawns, a half the width of the
     draw, b the noise.
     """
-    a = math.exp(map_exponent(W, DRAW_WIDTH, s, score))
-    b = math.exp(map_exponent(W, NOISE, s, score))
-    x = score * 0.001 * SCALAR_UNIT * W[SCORE_FACTOR]
+    a = math.exp(map_exponent(weights, DRAW_WIDTH, s, score))
+    b = math.exp(map_exponent(weights, NOISE, s, score))
+    x = score * 0.001 * SCALAR_UNIT * weights[SCORE_FACTOR]
     return sigmoid((x - a) / b), sigmoid((-x - a) / b)
 
 
@@ -125,23 +126,23 @@ def score_of(scratch: Any, i: Any) -> Any:
 
 
 @inner
-def first_scores(T: Any, W: Any, s: Any, moves: Any, n: Any, scratch: Any) -> Any:
+def first_scores(T: Any, weights: Any, s: Any, moves: Any, n: Any, scratch: Any) -> Any:
     """Fills each move's score from quiescence below it, and the sum of its terms.
 
     Scores more than LOSS_LIMIT below the best are only bounds, at most that good.
     """
     root, search = adv(scratch, ROOT), adv(scratch, SEARCH)
-    static_packed(T, W, s, adv(scratch, INFO))
+    static_packed(T, weights, s, adv(scratch, INFO))
     order_moves(s, moves, n, root)
     evades = in_check(T, s)
     best = int64(-FAR)
     for _ in range(n):
         i = int64(take_best(root) & U(0xFFFF))
         make_move(T, s, search, moves[i])
-        score = -quiescence(T, W, search, int64(-FAR), LOSS_LIMIT - best, int64(0))
+        score = -quiescence(T, weights, search, int64(-FAR), LOSS_LIMIT - best, int64(0))
         best = max(best, score)
         scratch[SCORES + i] = U(score + BIAS)
-        packed = move_terms(T, W, s, moves[i], adv(scratch, INFO), in_check(T, search), evades)
+        packed = move_terms(T, weights, s, moves[i], adv(scratch, INFO), in_check(T, search), evades)
         scratch[SUMS + i] = U(tapered(s, packed) + SUM_BIAS)
 
 
@@ -158,7 +159,7 @@ def best_unverified(root: Any, n: Any, scratch: Any) -> Any:
 
 
 @inner
-def verify_best(T: Any, W: Any, s: Any, moves: Any, n: Any, scratch: Any) -> Any:
+def verify_best(T: Any, weights: Any, s: Any, moves: Any, n: Any, scratch: Any) -> Any:
     """Searches the moves that look best again, deeper, as the words behind the weights say.
 
     On the reference positions six moves one ply deeper raise the correlation of Q from 0.943 to 0.966 and
@@ -167,21 +168,23 @@ def verify_best(T: Any, W: Any, s: Any, moves: Any, n: Any, scratch: Any) -> Any
     """
     search = adv(scratch, SEARCH)
     top = int64(-FAR)
-    for _ in range(W[VERIFIED_MOVES]):
+    for _ in range(weights[VERIFIED_MOVES]):
         i = best_unverified(adv(scratch, ROOT), n, scratch)
         if i < 0 or score_of(scratch, i) + VERIFY_MARGIN <= top:
             break
         make_move(T, s, search, moves[i])
-        score = -quiescence(T, W, search, int64(-FAR), VERIFY_MARGIN - top, int64(W[VERIFIED_PLIES]))
+        score = -quiescence(
+            T, weights, search, int64(-FAR), VERIFY_MARGIN - top, int64(weights[VERIFIED_PLIES])
+        )
         top = max(top, score)
         scratch[SCORES + i] = U(score + BIAS) | VERIFIED
 
 
 @inner
-def search_moves(T: Any, W: Any, s: Any, moves: Any, n: Any, scratch: Any) -> Any:
+def search_moves(T: Any, weights: Any, s: Any, moves: Any, n: Any, scratch: Any) -> Any:
     """Fills each move's score and the sum of its terms; returns the best score, seen by the side to move."""
-    first_scores(T, W, s, moves, n, scratch)
-    verify_best(T, W, s, moves, n, scratch)
+    first_scores(T, weights, s, moves, n, scratch)
+    verify_best(T, weights, s, moves, n, scratch)
     best = int64(-FAR)
     for i in range(n):
         best = max(best, score_of(scratch, i))
@@ -196,24 +199,26 @@ def loss_bin(scratch: Any, i: Any, loss: Any) -> Any:
 
 
 @inner
-def move_logit(W: Any, s: Any, best: Any, loss: Any, total: Any, phase: Any) -> Any:
+def move_logit(weights: Any, s: Any, best: Any, loss: Any, total: Any, phase: Any) -> Any:
     """Returns the logit of a move from what it loses and the sum of its terms."""
     mix = phase / PHASE_MAX
-    per_q = W[MOVE_VALUE] + mix * (W[MOVE_VALUE + 1] - W[MOVE_VALUE])
-    per_pawn = W[MOVE_VALUE + 2] + mix * (W[MOVE_VALUE + 3] - W[MOVE_VALUE + 2])
+    per_q = weights[MOVE_VALUE] + mix * (weights[MOVE_VALUE + 1] - weights[MOVE_VALUE])
+    per_pawn = weights[MOVE_VALUE + 2] + mix * (weights[MOVE_VALUE + 3] - weights[MOVE_VALUE + 2])
     return total / (1000.0 * PHASE_MAX) - SCALAR_UNIT * (
         per_q * lost_chances(best, loss) + per_pawn * loss * 0.001
     )
 
 
 @inner
-def write_priors(W: Any, s: Any, n: Any, best: Any, phase: Any, priors: Any, scratch: Any) -> Any:
+def write_priors(weights: Any, s: Any, n: Any, best: Any, phase: Any, priors: Any, scratch: Any) -> Any:
     """Writes the softmax of the moves' logits."""
     top = -1e30
     for i in range(n):
         loss = min(best - score_of(scratch, i), LOSS_LIMIT)
-        terms = int64(scratch[SUMS + i]) - SUM_BIAS + tapered(s, W[MOVE_LOSS + loss_bin(scratch, i, loss)])
-        logit = move_logit(W, s, best, loss, terms, phase)
+        terms = (
+            int64(scratch[SUMS + i]) - SUM_BIAS + tapered(s, weights[MOVE_LOSS + loss_bin(scratch, i, loss)])
+        )
+        logit = move_logit(weights, s, best, loss, terms, phase)
         priors[i] = float32(logit)
         top = max(top, logit)
     # Summing in the order of the moves keeps this deterministic; float64 makes a colour flip agree to 1e-7.
@@ -227,12 +232,12 @@ def write_priors(W: Any, s: Any, n: Any, best: Any, phase: Any, priors: Any, scr
 
 
 @inner
-def evaluate_position(T: Any, W: Any, s: Any, moves: Any, n: Any, priors: Any, scratch: Any) -> Any:
+def evaluate_position(T: Any, weights: Any, s: Any, moves: Any, n: Any, priors: Any, scratch: Any) -> Any:
     """Returns Q (win - loss, in [-1, 1]) and the chance of a draw (in [0, 1 - |Q|]); writes the priors.
 
     Args:
       T: the board's table.
-      W: `int64[WEIGHT_COUNT]`, the fitted weights.
+      weights: int64[WEIGHT_COUNT], the fitted weights.
       s: the position, 10 words.
       moves: its legal moves in the generator's order, uint16[n].
       n: their number, > 0.
@@ -240,9 +245,9 @@ def evaluate_position(T: Any, W: Any, s: Any, moves: Any, n: Any, priors: Any, s
       scratch: uint64[EVALUATION_SCRATCH_WORDS], holds everything temporary.
     """
     phase = phase_of(s)
-    best = search_moves(T, W, s, moves, n, scratch)
-    write_priors(W, s, n, best, phase, priors, scratch)
-    win, loss = wdl_of(W, s, best)
+    best = search_moves(T, weights, s, moves, n, scratch)
+    write_priors(weights, s, n, best, phase, priors, scratch)
+    win, loss = wdl_of(weights, s, best)
     q = float32(win - loss)
     room = float32(1.0) - abs(q)
     return q, min(max(float32(1.0 - win - loss), float32(0.0)), room)
@@ -250,13 +255,13 @@ def evaluate_position(T: Any, W: Any, s: Any, moves: Any, n: Any, priors: Any, s
 
 @kernel
 def evaluate_batch(
-    T: Any, W: Any, positions: Any, moves: Any, offsets: Any, wdl: Any, priors: Any, scratch: Any
+    T: Any, weights: Any, positions: Any, moves: Any, offsets: Any, wdl: Any, priors: Any, scratch: Any
 ) -> Any:
     """Evaluates positions, given as arrays.
 
     Args:
       T: uint64, the board's table.
-      W: int64[WEIGHT_COUNT].
+      weights: int64[WEIGHT_COUNT].
       positions: uint64[B * 10].
       moves: uint16[M], the legal moves of all positions in turn.
       offsets: int64[B + 1], where each position's moves begin.
@@ -268,7 +273,7 @@ def evaluate_batch(
         at, end = offsets[b], offsets[b + 1]
         q, d = evaluate_position(
             ptr(T, 0),
-            ptr(W, 0),
+            ptr(weights, 0),
             ptr(positions, b * PW),
             ptr(moves, at),
             end - at,

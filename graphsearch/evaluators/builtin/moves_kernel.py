@@ -8,8 +8,9 @@ from numba import int64
 
 from ...jit.compiler import inner
 from ...jit.pointers import ONE, ZERO, U, adv, ctz
-from ...position.board_kernel import piece_at
+from ...position.board_kernel import from_square, piece_at, promotion_of, side_to_move, to_square
 from ...position.tables import KI
+from ...position.words import BLACK, KINGS, PAWNS, WHITE
 from .captures_kernel import capture_gain, exchange
 from .layout import OFFSETS
 from .squares_kernel import (
@@ -41,7 +42,7 @@ MOVE_EVADES = OFFSETS["move_evades"]
 def exchange_class(T: Any, s: Any, m: Any, theirs: Any, gains: Any) -> Any:
     """Returns 0 if the exchange on the target square loses, 1 if it is even, 2 if it wins."""
     gain = capture_gain(s, m)
-    target = ONE << U((int64(m) >> 6) & 63)
+    target = ONE << U(to_square(m))
     if gain == 0 and not (theirs[ATTACKS_ALL] & target):
         return int64(1)
     result = exchange(T, s, m, gains)
@@ -59,10 +60,10 @@ def lesser_attacks(theirs: Any, kind: Any) -> Any:
 
 
 @inner
-def threats_of(T: Any, W: Any, s: Any, kind: Any, target: Any, occupied: Any, stm: Any) -> Any:
+def threats_of(T: Any, weights: Any, s: Any, kind: Any, target: Any, occupied: Any, stm: Any) -> Any:
     """Returns the terms of what a moved piece attacks from its target square."""
     bit = ONE << U(target)
-    them = s[7 - stm] & ~bit
+    them = s[BLACK - stm] & ~bit
     if kind == 0:
         attacks = pawn_attacks(bit, stm)
     elif kind == 5:
@@ -72,54 +73,53 @@ def threats_of(T: Any, W: Any, s: Any, kind: Any, target: Any, occupied: Any, st
     score = int64(0)
     for piece in range(5):
         if attacks & s[piece] & them:
-            score += W[MOVE_THREAT + kind * 6 + piece]
-    if attacks & s[5] & them:
-        score += W[MOVE_THREAT + kind * 6 + 5]
-    if attacks & T[KI + ctz(s[5] & them)]:
-        score += W[MOVE_ZONE + kind]
+            score += weights[MOVE_THREAT + kind * 6 + piece]
+    if attacks & s[KINGS] & them:
+        score += weights[MOVE_THREAT + kind * 6 + 5]
+    if attacks & T[KI + ctz(s[KINGS] & them)]:
+        score += weights[MOVE_ZONE + kind]
     return score
 
 
 @inner
-def pawn_move_terms(W: Any, s: Any, start: Any, target: Any, stm: Any) -> Any:
+def pawn_move_terms(weights: Any, s: Any, start: Any, target: Any, stm: Any) -> Any:
     """Returns the terms of a move of a passed pawn."""
     files = FILE_A << U(start & 7)
-    if (files | beside(files)) & ranks_ahead(start, stm) & s[0] & s[7 - stm]:
+    if (files | beside(files)) & ranks_ahead(start, stm) & s[PAWNS] & s[BLACK - stm]:
         return int64(0)
-    return W[MOVE_PASSED + ((target >> 3) ^ (7 * stm))]
+    return weights[MOVE_PASSED + ((target >> 3) ^ (7 * stm))]
 
 
 @inner
-def move_terms(T: Any, W: Any, s: Any, m: Any, infos: Any, checks: Any, evades: Any) -> Any:
+def move_terms(T: Any, weights: Any, s: Any, m: Any, infos: Any, checks: Any, evades: Any) -> Any:
     """Returns the packed sum of what is seen of a move unsearched; `infos` ends with room for gains."""
-    mm = int64(m)
-    start, target, promotion = mm & 63, (mm >> 6) & 63, mm >> 12
-    stm = int64(s[8] & ONE)
+    start, target, promotion = from_square(m), to_square(m), promotion_of(m)
+    stm = side_to_move(s)
     kind = piece_at(s, start)
     info, theirs = adv(infos, stm * INFO_WORDS), adv(infos, (1 - stm) * INFO_WORDS)
     start_bit, bit = ONE << U(start), ONE << U(target)
-    score = W[square_index(kind, start, stm) - PIECE_SQUARE + MOVE_FROM]
-    score += W[square_index(kind, target, stm) - PIECE_SQUARE + MOVE_TO]
+    score = weights[square_index(kind, start, stm) - PIECE_SQUARE + MOVE_FROM]
+    score += weights[square_index(kind, target, stm) - PIECE_SQUARE + MOVE_TO]
     outcome = exchange_class(T, s, m, theirs, adv(infos, 2 * INFO_WORDS))
     victim = piece_at(s, target)
-    score += W[MOVE_CAPTURE + outcome * 6 + min(victim, 5)]
+    score += weights[MOVE_CAPTURE + outcome * 6 + min(victim, 5)]
     if checks:
-        score += W[MOVE_CHECK + min(outcome, 1)]
+        score += weights[MOVE_CHECK + min(outcome, 1)]
     if evades:
-        score += W[MOVE_EVADES + kind]
+        score += weights[MOVE_EVADES + kind]
     if promotion:
-        score += W[MOVE_PROMOTION + promotion - 1]
+        score += weights[MOVE_PROMOTION + promotion - 1]
     elif kind == 0:
-        score += pawn_move_terms(W, s, start, target, stm)
+        score += pawn_move_terms(weights, s, start, target, stm)
     elif kind == 5 and abs(start - target) == 2:
-        score += W[MOVE_CASTLE]
+        score += weights[MOVE_CASTLE]
     if lesser_attacks(theirs, kind) & start_bit:
-        score += W[MOVE_LEAVES_ATTACK + kind]
+        score += weights[MOVE_LEAVES_ATTACK + kind]
     elif theirs[ATTACKS_ALL] & ~info[ATTACKS_ALL] & start_bit:
-        score += W[MOVE_LEAVES_ATTACK + 6 + kind]
-    if theirs[0] & bit:
-        score += W[MOVE_ENTERS_ATTACK + kind]
+        score += weights[MOVE_LEAVES_ATTACK + 6 + kind]
+    if theirs[PAWNS] & bit:
+        score += weights[MOVE_ENTERS_ATTACK + kind]
     elif theirs[ATTACKS_ALL] & bit:
-        score += W[MOVE_ENTERS_ATTACK + 6 + kind]
-    occupied = (s[6] | s[7]) & ~start_bit | bit
-    return score + threats_of(T, W, s, promotion if promotion else kind, target, occupied, stm)
+        score += weights[MOVE_ENTERS_ATTACK + 6 + kind]
+    occupied = (s[WHITE] | s[BLACK]) & ~start_bit | bit
+    return score + threats_of(T, weights, s, promotion if promotion else kind, target, occupied, stm)

@@ -8,6 +8,7 @@ from numba import int64
 
 from ...jit.compiler import inner
 from ...jit.pointers import ONE, ZERO, U, adv, ctz
+from ...position.words import BLACK, KINGS, PAWNS, WHITE
 from .layout import OFFSETS
 from .squares_kernel import FILE_A, beside, pawn_attacks, pawn_pushes, ranks_ahead, square_index
 
@@ -20,13 +21,15 @@ SHIELD = OFFSETS["shield"]
 STORM = OFFSETS["storm"]
 
 PAWN_PLACES_LOG = 9
-PAWN_WORDS = 8 << PAWN_PLACES_LOG
+PLACE = 8  # words of a place; the last is free
+WHITE_PAWNS, BLACK_PAWNS, TERMS, PASSED, WHITE_KING, BLACK_KING, SHELTERS = range(7)
+PAWN_WORDS = PLACE << PAWN_PLACES_LOG
 PAWN_SHIFT = U(64 - PAWN_PLACES_LOG)
 PAWN_MIX, OTHER_MIX = U(0x9E3779B97F4A7C15), U(0xC2B2AE3D27D4EB4F)
 
 
 @inner
-def one_pawn(W: Any, own_pawns: Any, their_pawns: Any, side: Any, sq: Any) -> Any:
+def one_pawn(weights: Any, own_pawns: Any, their_pawns: Any, side: Any, sq: Any) -> Any:
     """Returns the terms of one pawn among pawns."""
     rank = (sq >> 3) ^ (7 * side)
     file = FILE_A << U(sq & 7)
@@ -34,23 +37,23 @@ def one_pawn(W: Any, own_pawns: Any, their_pawns: Any, side: Any, sq: Any) -> An
     ahead = ranks_ahead(sq, side)
     opposed = 1 if file & ahead & their_pawns else 0
     bit = ONE << U(sq)
-    score = W[MATERIAL] + W[square_index(int64(0), sq, side)]
+    score = weights[MATERIAL] + weights[square_index(int64(0), sq, side)]
     if file & ahead & own_pawns:
-        score += W[DOUBLED + opposed]
+        score += weights[DOUBLED + opposed]
     if not (near & own_pawns):
-        return score + W[ISOLATED + opposed]
+        return score + weights[ISOLATED + opposed]
     if beside(bit) & own_pawns:
-        score += W[CONNECTED + rank]
+        score += weights[CONNECTED + rank]
     if pawn_attacks(own_pawns, side) & bit:
-        score += W[CONNECTED + 8 + rank]
+        score += weights[CONNECTED + 8 + rank]
     elif not (near & own_pawns & ~ahead):
         if pawn_attacks(their_pawns, 1 - side) & pawn_pushes(bit, side):
-            score += W[BACKWARD + opposed]
+            score += weights[BACKWARD + opposed]
     return score
 
 
 @inner
-def pawn_structure(W: Any, own_pawns: Any, their_pawns: Any, side: Any) -> Any:
+def pawn_structure(weights: Any, own_pawns: Any, their_pawns: Any, side: Any) -> Any:
     """Returns the terms of a side's pawns that depend on pawns alone, and which of them are passed."""
     score, passed = int64(0), ZERO
     left = own_pawns
@@ -58,7 +61,7 @@ def pawn_structure(W: Any, own_pawns: Any, their_pawns: Any, side: Any) -> Any:
         sq = ctz(left)
         bit = left & ~(left - ONE)
         left ^= bit
-        score += one_pawn(W, own_pawns, their_pawns, side, sq)
+        score += one_pawn(weights, own_pawns, their_pawns, side, sq)
         file = FILE_A << U(sq & 7)
         if not ((file | beside(file)) & ranks_ahead(sq, side) & their_pawns):
             passed |= bit
@@ -79,52 +82,58 @@ def nearest_rank(pawns: Any, side: Any) -> Any:
 
 
 @inner
-def shelter_terms(W: Any, s: Any, side: Any) -> Any:
+def shelter_terms(weights: Any, s: Any, side: Any) -> Any:
     """Returns the terms of the pawns around a side's king."""
-    own, them = s[6 + side], s[7 - side]
-    sq = ctz(s[5] & own)
-    score = W[MATERIAL + 5] + W[square_index(int64(5), sq, side)]
+    own, them = s[WHITE + side], s[BLACK - side]
+    sq = ctz(s[KINGS] & own)
+    score = weights[MATERIAL + 5] + weights[square_index(int64(5), sq, side)]
     ahead = ranks_ahead(sq, side) if (sq >> 3) != 7 * (1 - side) else ZERO
     ahead |= U(0xFF) << U(sq & 56)
     centre = min(max(sq & 7, 1), 6)
     for file in range(centre - 1, centre + 2):
-        pawns = s[0] & ahead & (FILE_A << U(file))
+        pawns = s[PAWNS] & ahead & (FILE_A << U(file))
         row = 0 if file == (sq & 7) else 8
-        score += W[SHIELD + row + nearest_rank(pawns & own, side)]
-        score += W[STORM + row + nearest_rank(pawns & them, side)]
+        score += weights[SHIELD + row + nearest_rank(pawns & own, side)]
+        score += weights[STORM + row + nearest_rank(pawns & them, side)]
     return score
 
 
 @inner
-def both_structures(W: Any, s: Any) -> Any:
+def both_structures(weights: Any, s: Any) -> Any:
     """Returns the terms of pawns among pawns, seen by White, and the passed pawns of both sides."""
-    white, black = s[0] & s[6], s[0] & s[7]
-    score, passed = pawn_structure(W, white, black, int64(0))
-    other, more = pawn_structure(W, black, white, int64(1))
+    white, black = s[PAWNS] & s[WHITE], s[PAWNS] & s[BLACK]
+    score, passed = pawn_structure(weights, white, black, int64(0))
+    other, more = pawn_structure(weights, black, white, int64(1))
     return score - other, passed | more
 
 
 @inner
-def both_shelters(W: Any, s: Any) -> Any:
+def both_shelters(weights: Any, s: Any) -> Any:
     """Returns the terms of the pawns around both kings, seen by White."""
-    return shelter_terms(W, s, int64(0)) - shelter_terms(W, s, int64(1))
+    return shelter_terms(weights, s, int64(0)) - shelter_terms(weights, s, int64(1))
 
 
 @inner
-def kept_structures(W: Any, s: Any, kept: Any) -> Any:
+def kept_structures(weights: Any, s: Any, kept: Any) -> Any:
     """Returns the terms of pawns and shelters, seen by White, and the passed pawns, from the table `kept`.
 
     A place holds the pawns of both sides, their terms, the passed pawns, both kings, and their shelters'
     terms. No two sides share a square and there are kings, so that a table of zeros or of one repeated word
     holds nothing untrue.
     """
-    white, black = s[0] & s[6], s[0] & s[7]
-    king, other_king = s[5] & s[6], s[5] & s[7]
+    white, black = s[PAWNS] & s[WHITE], s[PAWNS] & s[BLACK]
+    king, other_king = s[KINGS] & s[WHITE], s[KINGS] & s[BLACK]
     place = ((white * PAWN_MIX) ^ (black * OTHER_MIX)) >> PAWN_SHIFT
-    at = adv(kept, int64(place) * 8)
-    if at[0] != white or at[1] != black:
-        score, passed = both_structures(W, s)
-        at[0], at[1], at[2], at[3], at[4] = white, black, U(score), passed, ZERO
-    if at[4] != king or at[5] != other_king:
-        at[4], at[5], at[6] = king, other_king, U(both_shelters(W, s))
-    return int64(at[2]) + int64(at[6]), at[3]
+    at = adv(kept, int64(place) * PLACE)
+    if at[WHITE_PAWNS] != white or at[BLACK_PAWNS] != black:
+        score, passed = both_structures(weights, s)
+        at[WHITE_PAWNS], at[BLACK_PAWNS], at[TERMS], at[PASSED], at[WHITE_KING] = (
+            white,
+            black,
+            U(score),
+            passed,
+            ZERO,
+        )
+    if at[WHITE_KING] != king or at[BLACK_KING] != other_king:
+        at[WHITE_KING], at[BLACK_KING], at[SHELTERS] = king, other_king, U(both_shelters(weights, s))
+    return int64(at[TERMS]) + int64(at[SHELTERS]), at[PASSED]

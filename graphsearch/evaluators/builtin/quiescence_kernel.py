@@ -5,21 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import int64, uint16
+from numba import int64
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import ONE, ZERO, U, adv, as_u16, ctz, ptr
-from ...position.board_kernel import PW, generate_moves, in_check, is_dead, make_move
+from ...jit.pointers import ZERO, U, adv, as_u16, ctz, ptr
+from ...position.board_kernel import PW, generate_moves, in_check, is_dead, make_move, side_to_move
 from ...position.scores import FAR, MATE
+from ...position.words import KINGS, WHITE
 from .captures_kernel import (
     DOUBTFUL,
     capture_gain,
     capture_loses,
     exchange,
-    flip_move,
     get,
     has_legal_move,
     list_captures,
+    listed_move,
     order_key,
     pinned_of,
     put,
@@ -31,18 +32,15 @@ DELTA_MARGIN = 1500  # a capture must be able to bring the score within this of 
 
 # A frame: the position, the position that its best line ends in, and the state of its loop.
 LEAF = PW
-ALPHA, BETA, BEST = (
-    np.int64(20),
-    np.int64(21),
-    np.int64(22),
-)  # as arguments, plain numbers would each compile anew
-NEXT, COUNT, LIST = 23, 24, 25
+# as arguments, plain numbers would each compile anew
+ALPHA, BETA, BEST = np.int64(2 * PW), np.int64(2 * PW + 1), np.int64(2 * PW + 2)
+NEXT, COUNT, LIST = 2 * PW + 3, 2 * PW + 4, 2 * PW + 5
 FRAME_WORDS = LIST + 256
 MAX_PLY = 16
 MOVES_WORDS = 64  # 256 moves of 16 bits
 AREA_WORDS = 2 * INFO_WORDS
-PAWNS = (MAX_PLY + 1) * FRAME_WORDS + MOVES_WORDS + AREA_WORDS
-NODES = PAWNS + PAWN_WORDS  # of the last search, its first included
+STRUCTURES = (MAX_PLY + 1) * FRAME_WORDS + MOVES_WORDS + AREA_WORDS
+NODES = STRUCTURES + PAWN_WORDS  # of the last search, its first included
 SEARCH_WORDS = NODES + 1
 
 
@@ -91,8 +89,8 @@ def expand_all(T: Any, frame: Any, moves: Any, ply: Any) -> Any:
 @inner
 def expand_captures(T: Any, frame: Any, moves: Any, best: Any) -> Any:
     """Lists the captures to try in a frame that stands at `best`; stalemate becomes its best score."""
-    stm = int64(frame[8] & ONE)
-    king = ctz(frame[5] & frame[6 + stm])
+    stm = side_to_move(frame)
+    king = ctz(frame[KINGS] & frame[WHITE + stm])
     pinned = pinned_of(T, frame, king, stm)
     alpha = max(best, get(frame, ALPHA))
     n = list_captures(T, frame, adv(frame, LIST), alpha - best - DELTA_MARGIN, pinned, king, stm)
@@ -104,7 +102,7 @@ def expand_captures(T: Any, frame: Any, moves: Any, best: Any) -> Any:
 
 
 @inner
-def open_frame(T: Any, W: Any, frame: Any, moves: Any, area: Any, ply: Any, full: Any) -> Any:
+def open_frame(T: Any, weights: Any, frame: Any, moves: Any, area: Any, ply: Any, full: Any) -> Any:
     """Sets a frame's best score to what it is before any move, and lists the moves to try."""
     frame[NEXT] = ZERO
     frame[COUNT] = ZERO
@@ -113,7 +111,7 @@ def open_frame(T: Any, W: Any, frame: Any, moves: Any, area: Any, ply: Any, full
     elif ply < MAX_PLY and (full or in_check(T, frame)):
         expand_all(T, frame, moves, ply)
     else:
-        best = scaled(frame, static_kept(T, W, frame, area, adv(area, AREA_WORDS)))
+        best = scaled(frame, static_kept(T, weights, frame, area, adv(area, AREA_WORDS)))
         put(frame, BEST, best)
         if ply < MAX_PLY and best < get(frame, BETA):
             expand_captures(T, frame, moves, best)
@@ -135,7 +133,9 @@ def close_frame(frame: Any, child: Any, keeps_leaf: Any) -> Any:
 
 
 @inner
-def search_quiescence(T: Any, W: Any, stack: Any, alpha: Any, beta: Any, depth: Any, keeps_leaf: Any) -> Any:
+def search_quiescence(
+    T: Any, weights: Any, stack: Any, alpha: Any, beta: Any, depth: Any, keeps_leaf: Any
+) -> Any:
     """Returns `quiescence`; if `keeps_leaf`, the position that the score comes from is left at `LEAF`."""
     moves = as_u16(adv(stack, (MAX_PLY + 1) * FRAME_WORDS))
     area = adv(stack, (MAX_PLY + 1) * FRAME_WORDS + MOVES_WORDS)
@@ -151,11 +151,11 @@ def search_quiescence(T: Any, W: Any, stack: Any, alpha: Any, beta: Any, depth: 
             nodes += 1
             if keeps_leaf:
                 copy_words(frame, adv(frame, LEAF), PW)
-            open_frame(T, W, frame, moves, area, ply, ply < depth)
+            open_frame(T, weights, frame, moves, area, ply, ply < depth)
             fresh = False
         if frame[NEXT] < frame[COUNT]:
             word = take_best(frame)
-            move = flip_move(uint16((word >> U(16)) & U(0xFFFF)), int64(frame[8] & ONE))
+            move = listed_move(word, side_to_move(frame))
             if word & DOUBTFUL and capture_loses(T, frame, move):
                 continue
             make_move(T, frame, child, move)
@@ -172,21 +172,21 @@ def search_quiescence(T: Any, W: Any, stack: Any, alpha: Any, beta: Any, depth: 
 
 
 @inner
-def quiescence(T: Any, W: Any, stack: Any, alpha: Any, beta: Any, depth: Any) -> Any:
+def quiescence(T: Any, weights: Any, stack: Any, alpha: Any, beta: Any, depth: Any) -> Any:
     """Returns the score of the position in the first frame, seen by the side to move there.
 
     Tries every move on the first `depth` plies and in check, else captures and promotions that the exchange
     does not lose. `stack` has `SEARCH_WORDS` words; `stack[NODES]` becomes the number of positions entered.
     """
-    return search_quiescence(T, W, stack, alpha, beta, depth, False)
+    return search_quiescence(T, weights, stack, alpha, beta, depth, False)
 
 
 @kernel
-def quiescent_score(T: Any, W: Any, words: Any, alpha: Any, beta: Any, stack: Any) -> Any:
+def quiescent_score(T: Any, weights: Any, words: Any, alpha: Any, beta: Any, stack: Any) -> Any:
     """Returns the quiescence score of `words` (uint64[10]) in a window; `stack` is uint64[SEARCH_WORDS]."""
     for i in range(PW):
         stack[i] = words[i]
-    return quiescence(ptr(T, 0), ptr(W, 0), ptr(stack, 0), int64(alpha), int64(beta), int64(0))
+    return quiescence(ptr(T, 0), ptr(weights, 0), ptr(stack, 0), int64(alpha), int64(beta), int64(0))
 
 
 @kernel

@@ -24,16 +24,27 @@ from ...jit.compiler import inner
 from ...jit.pointers import adv
 from ...record.node_kernel import (
     block_of,
-    code_bytes,
-    entry_at,
-    header_bytes,
+    code_at,
+    edge_at,
+    edge_code,
+    edge_visits,
     materialised,
     move_count,
     stride_at,
 )
-from ...record.node_layout import BLOCK_VISITS, CODE, NORM
+from ...record.node_layout import BLOCK_VISITS, CODE
 from ..flight_kernel import all_in_flight, edges_in_flight, fields_of, in_flight, send, widen_flight
-from ..puct_kernel import NEVER, edge_value, exploration, fpu_value, is_out, power_of, select
+from ..puct_kernel import (
+    NEVER,
+    best_unmade,
+    edge_value,
+    fpu_value,
+    is_out,
+    power_of,
+    scale_of,
+    score,
+    select,
+)
 from ..wave_kernel import AT, BASE, GAIN, MASS, PART, SPLIT, SUM
 
 FOREVER = 1 << 60
@@ -51,21 +62,21 @@ def set_column(W: Any, j: Any, base: Any, gain: Any, mass: Any) -> None:
 
 @inner
 def load(A: Any, W: Any, rec: Any, node: Any, fpu: Any, scale: Any, first: Any, s: Any, heeds: Any) -> Any:
-    """Loads entries from `first` on into the scratch columns; returns how many there are.
+    """Loads the edges of a block from `first` on into the scratch columns; returns how many it has.
 
     Those with a result that is proven at the position `s` never lead, if it heeds proofs.
     """
     m = materialised(A, rec)
     stride = stride_at(A, rec)
-    x = entry_at(A, rec, first)
+    edge = edge_at(A, rec, first)
     for j in range(first, m):
-        n = int64(A.blocks[x])
-        if n and heeds and is_out(A, x, s):
+        n = edge_visits(A, edge)
+        if n and heeds and is_out(A, edge, s):
             set_column(W, j, NEVER, 0.0, 1.0)
         else:
-            base = edge_value(A, x, stride, n) if n else fpu
-            set_column(W, j, base, scale * power_of(A, x), float64(1 + n + in_flight(W, node, j)))
-        x += stride
+            base = edge_value(A, edge, stride, n) if n else fpu
+            set_column(W, j, base, scale * power_of(A, edge), float64(1 + n + in_flight(W, node, j)))
+        edge += stride
     return m
 
 
@@ -73,16 +84,15 @@ def load(A: Any, W: Any, rec: Any, node: Any, fpu: Any, scale: Any, first: Any, 
 def _tally_unmade(A: Any, rec: Any, m: Any) -> Any:
     """Counts the edges beyond the block by P code."""
     tally = adv(A.ints, KEYS)
-    codes = code_bytes(A, rec)
-    for code in range(64):
+    for code in range(CODE + 1):
         tally[code] = 0
     for j in range(move_count(A, rec)):
-        tally[int64(codes[j]) & CODE] += 1
+        tally[code_at(A, rec, j)] += 1
     stride = stride_at(A, rec)
-    x = entry_at(A, rec, int64(0))
+    edge = edge_at(A, rec, int64(0))
     for _ in range(m):
-        tally[int64((A.blocks[x + 2] >> 16) & 63)] -= 1
-        x += stride
+        tally[edge_code(A, edge)] -= 1
+        edge += stride
     return tally
 
 
@@ -91,8 +101,8 @@ def load_unmade(A: Any, W: Any, rec: Any, fpu: Any, scale: Any, m: Any) -> Any:
     """Appends the edges beyond the block, in descending P; returns the number of all moves."""
     tally = _tally_unmade(A, rec, m)
     j = int64(m)
-    for down in range(64):
-        code = 63 - down
+    for down in range(CODE + 1):
+        code = CODE - down
         for _ in range(tally[code]):
             set_column(W, j, fpu, scale * A.floats[POWERS + code], 1.0)
             j += 1
@@ -118,7 +128,7 @@ def _level(W: Any, count: Any, k: Any) -> Any:
     wanted = float64(k)
     t = -1e300
     for j in range(count):
-        t = max(t, W.floats[BASE + j] + W.floats[GAIN + j] / (W.floats[MASS + j] + wanted - 1.0))
+        t = max(t, score(W.floats[BASE + j], W.floats[GAIN + j], W.floats[MASS + j] + wanted - 1.0))
     for _ in range(32):
         total = 0.0
         slope = 0.0
@@ -153,7 +163,8 @@ def _fill_to_level(W: Any, count: Any, k: Any) -> Any:
 @inner
 def score_of(W: Any, j: Any) -> Any:
     """Returns the score of an edge with the visits given so far."""
-    return W.floats[BASE + j] + W.floats[GAIN + j] / (W.floats[MASS + j] + float64(W.counts[SPLIT + j]))
+    mass = W.floats[MASS + j] + float64(W.counts[SPLIT + j])
+    return score(W.floats[BASE + j], W.floats[GAIN + j], mass)
 
 
 @inner
@@ -175,18 +186,18 @@ def leaders(W: Any, count: Any) -> Any:
     second = -1e300
     leader = int64(0)
     for j in range(count):
-        score = score_of(W, j)
-        if score > best:
+        found = score_of(W, j)
+        if found > best:
             second = best
-            best = score
+            best = found
             leader = int64(j)
-        elif score > second:
-            second = score
+        elif found > second:
+            second = found
     return leader, second
 
 
 @inner
-def run_of(W: Any, j: Any, rival: Any) -> Any:
+def visits_in_a_row(W: Any, j: Any, rival: Any) -> Any:
     """Returns how many visits edge `j` takes before a rival's score overtakes."""
     mass = W.floats[MASS + j] + float64(W.counts[SPLIT + j])
     return visits_to_overtake(W.floats[BASE + j], W.floats[GAIN + j], mass, rival)
@@ -201,22 +212,22 @@ def fill(W: Any, count: Any, k: Any) -> None:
         left = int64(0)
     while left > 0:
         j, rival = leaders(W, count)
-        run = min(left, run_of(W, j, rival))
-        W.counts[SPLIT + j] += run
-        left -= run
+        given = min(left, visits_in_a_row(W, j, rival))
+        W.counts[SPLIT + j] += given
+        left -= given
 
 
 @inner
 def _split_many(T: Any, A: Any, W: Any, s: Any, rec: Any, k: Any, m: Any, fpu: Any, scale: Any) -> Any:
-    """Splits k visits by level, edges beyond the block included; returns the number of entries."""
+    """Splits k visits by level, edges beyond the block included; returns the number in the block."""
     count = load_unmade(A, W, rec, fpu, scale, m)
     fill(W, count, k)
-    return make_entries(T, A, W, s, rec, m, count)
+    return make_edges(T, A, W, s, rec, m, count)
 
 
 @inner
-def make_entries(T: Any, A: Any, W: Any, s: Any, rec: Any, m: Any, count: Any) -> Any:
-    """Makes block entries as far as `counts[SPLIT:]` gave visits; returns how many that covers."""
+def make_edges(T: Any, A: Any, W: Any, s: Any, rec: Any, m: Any, count: Any) -> Any:
+    """Puts edges into the block as far as `counts[SPLIT:]` gave visits; returns how many that covers."""
     last = int64(m)
     for j in range(m, count):
         if W.counts[SPLIT + j]:
@@ -227,18 +238,12 @@ def make_entries(T: Any, A: Any, W: Any, s: Any, rec: Any, m: Any, count: Any) -
 
 
 @inner
-def best_unmade(A: Any, rec: Any, fpu: Any, scale: Any) -> Any:
-    """Returns the score of the likeliest edge beyond the block."""
-    return fpu + scale * A.floats[POWERS + int64(header_bytes(A, rec)[2])]
-
-
-@inner
 def _split_few(
     T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, m: Any, fpu: Any, scale: Any
 ) -> Any:
-    """Gives k visits one by one, making entries when the best unmade edge leads.
+    """Gives k visits one by one, making edges when the best unmade one leads.
 
-    Returns the number of entries.
+    Returns the number of edges in the block.
     """
     for _ in range(k):
         j = leaders(W, m)[0]
@@ -254,12 +259,12 @@ def _split_few(
 def tried_powers(A: Any, W: Any, rec: Any, node: Any, grows: Any) -> Any:
     """Returns the sum of code ** 4 over edges that were visited, or are in flight if those count."""
     stride = stride_at(A, rec)
-    x = entry_at(A, rec, int64(0))
+    edge = edge_at(A, rec, int64(0))
     powers = 0.0
     for j in range(materialised(A, rec)):
-        if A.blocks[x] or (grows and in_flight(W, node, j)):
-            powers += power_of(A, x)
-        x += stride
+        if edge_visits(A, edge) or (grows and in_flight(W, node, j)):
+            powers += power_of(A, edge)
+        edge += stride
     return powers
 
 
@@ -275,7 +280,7 @@ def spent_below(A: Any, W: Any, rec: Any, node: Any, k: Any, grows: Any) -> Any:
 
 @inner
 def cover_flight(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> Any:
-    """Makes entries for all edges with visits in flight: an evicted record comes back without them."""
+    """Puts all edges with visits in flight into the block: an evicted record comes back without them."""
     wanted = max(edges_in_flight(W, node), int64(1))
     if materialised(A, rec) < wanted:
         grow_block(T, A, s, rec, wanted, False)
@@ -283,13 +288,12 @@ def cover_flight(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> Any:
 
 @inner
 def columns(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows: Any, heeds: Any) -> Any:
-    """Loads the scratch columns of a node's entries; what is proven never leads, if it heeds.
+    """Loads the scratch columns of the edges in a node's block; what is proven never leads, if it heeds.
 
-    Returns (entries, FPU value, c(N) sqrt(N) / sum of code ** 4).
+    Returns (edges in the block, FPU value, `scale_of`).
     """
     cover_flight(T, A, W, s, rec, node)
-    norm = float64(A.values[block_of(A, rec) + NORM])
-    scale = exploration(A, spent_below(A, W, rec, node, k, grows)) * norm
+    scale = scale_of(A, block_of(A, rec), spent_below(A, W, rec, node, k, grows))
     fpu = fpu_value(A, rec, tried_powers(A, W, rec, node, grows))
     return load(A, W, rec, node, fpu, scale, int64(0), s, heeds), fpu, scale
 
@@ -308,7 +312,7 @@ def give(A: Any, W: Any, rec: Any, node: Any, m: Any) -> None:
 def allocate(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows: Any) -> Any:
     """Splits `k` visits of an in-flight node over its edges into `counts[SPLIT:]`.
 
-    Returns how many entries that covers.
+    Returns how many edges that covers.
 
     The visits given are in flight afterwards. `grows`: the exploration term grows with the visits in flight.
     """

@@ -19,15 +19,13 @@ from numba import int64
 from ...graph.arena_kernel import BLOCK_WORDS, DIRTY_NODES, ROUNDS
 from ...graph.heap_kernel import grow_block
 from ...jit.compiler import inner
-from ...position.board_kernel import position_key
 from ...record.node_kernel import materialised, move_count
-from ...store.index.locate_kernel import may_be_stored
 from ..backup_kernel import back_up_path
 from ..flight_kernel import flight_at, in_flight, is_leaf_in_flight, send
 from ..layout import COLLISION_EVENTS, COLLISION_VISITS
-from ..paths_kernel import end_entry, ends_at_known, ends_by_path, locate, open_leaf
+from ..paths_kernel import end_entry, ends_at_known, ends_by_path, look_up, open_leaf
+from ..puct_kernel import best_unmade
 from ..wave_kernel import (
-    CHECK,
     COLLISION,
     COLLISIONS_LEFT,
     DEPTH,
@@ -41,6 +39,7 @@ from ..wave_kernel import (
     LEAF,
     LEAVES,
     MAX_PLIES,
+    MULTIVISIT,
     NODE_OR_LEAF,
     NODES_IN_FLIGHT,
     NOT_WAITING,
@@ -48,10 +47,10 @@ from ..wave_kernel import (
     PARENT,
     ROUND,
     ROUND_BEGIN,
-    RUN,
     SLOT,
     STAGE,
     VISITS_ASKED,
+    check_of,
     drop_entries,
     field,
     hash_place,
@@ -60,8 +59,8 @@ from ..wave_kernel import (
     words_of,
 )
 from ..waves_kernel import SPARE_BLOCK_WORDS
-from .allocate_kernel import FOREVER, best_unmade, columns, leaders, load, run_of, score_of
-from .levels_kernel import LARGEST_SPLIT, add_child, has_room, miss, start_at_root, tag_of
+from .allocate_kernel import FOREVER, columns, leaders, load, score_of, visits_in_a_row
+from .levels_kernel import LARGEST_SPLIT, add_child, has_room, start_at_root, tag_of
 from .listed_kernel import choose_listed, is_restricted
 
 MOST_IN_VAIN = 1024  # collisions in a row, with twice the leaves in flight: no more will find anything
@@ -89,7 +88,7 @@ def choose(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> Any:
                 rival = max(rival, best_unmade(A, rec, fpu, scale))
         else:
             rival = max(rival, unmade)
-    return j, run_of(W, j, rival)
+    return j, visits_in_a_row(W, j, rival)
 
 
 @inner
@@ -102,13 +101,12 @@ def _flying(W: Any, e: Any) -> Any:
 
 
 @inner
-def _open(T: Any, A: Any, W: Any, e: Any, check: Any) -> None:
+def _open(T: Any, A: Any, W: Any, e: Any) -> None:
     """Ends an entry whose position is unknown: a leaf, a leaf in flight already, or a new terminal."""
-    words_of(W, e)[CHECK] = check
     tag = tag_of(T, W, e)
     if is_leaf_in_flight(W, tag):
         end_entry(A, W, e, COLLISION, int64(0))
-    elif open_leaf(T, A, W, e, check) == LEAF:
+    elif open_leaf(T, A, W, e, check_of(W, e)) == LEAF:
         hash_put(W, hash_place(W, tag), tag, -1 - field(W, e, NODE_OR_LEAF))
 
 
@@ -120,10 +118,10 @@ def _step(T: Any, A: Any, W: Any, e: Any) -> Any:
     node = flight_at(W, tag_of(T, W, e))
     set_field(W, e, NODE_OR_LEAF, node)
     if is_restricted(A, W, e):
-        j, run = choose_listed(T, A, W, s, rec, node)
+        j, in_a_row = choose_listed(T, A, W, s, rec, node)
     else:
-        j, run = choose(T, A, W, s, rec, node)
-    W.counts[RUN] = min(W.counts[RUN], run)
+        j, in_a_row = choose(T, A, W, s, rec, node)
+    W.counts[MULTIVISIT] = min(W.counts[MULTIVISIT], in_a_row)
     return add_child(T, A, W, e, j, int64(1))
 
 
@@ -136,18 +134,13 @@ def _descend(T: Any, A: Any, W: Any, F: Any, root: Any) -> Any:
     waited = W.counts[STAGE] == ON_PATH
     e = W.counts[ENTRIES] - 1 if waited else start_at_root(W, root, int64(1))
     if not waited:
-        W.counts[RUN] = FOREVER
+        W.counts[MULTIVISIT] = FOREVER
     while waited or not ends_by_path(T, A, W, e):
-        s = words_of(W, e)
-        rec, check = locate(T, A, s)
-        s[CHECK] = check
-        set_field(W, e, SLOT, rec)
+        rec = look_up(T, A, W, F, e, waited)
+        if rec < 0:
+            return int64(-1)
         if rec == 0:
-            if not waited and may_be_stored(F, s, position_key(T, s)):
-                miss(W, e)
-                W.counts[STAGE] = ON_PATH
-                return int64(-1)
-            _open(T, A, W, e, check)
+            _open(T, A, W, e)
             break
         waited = False
         if ends_at_known(A, W, e, _flying(W, e)):
@@ -183,7 +176,7 @@ def _end_visit(T: Any, A: Any, W: Any, e: Any, first: Any) -> None:
         _send_path(A, W, e, int64(1))
         return
     if kind == COLLISION:
-        visits = min(W.counts[RUN], W.counts[COLLISIONS_LEFT])
+        visits = min(W.counts[MULTIVISIT], W.counts[COLLISIONS_LEFT])
         W.counts[EVENTS_LEFT] -= 1
         W.counts[COLLISIONS_LEFT] -= visits
         W.counts[IN_VAIN] += 1

@@ -53,7 +53,8 @@ from .levels_kernel import (
 from .listed_kernel import allocate_listed, is_restricted
 
 MAX_ROUNDS = 60
-AHEAD = 8  # candidates whose memory is asked for before they are looked at
+MOST_ASKED, MOST_ENTRY = (1 << 31) - 1, (1 << 32) - 1  # as a candidate holds them
+PREFETCHED = 8  # candidates whose memory is asked for before they are looked at
 
 
 @inner
@@ -82,8 +83,15 @@ def sort_descending(keys: Any, n: Any) -> None:
 
 
 @inner
-def _candidate(W: Any, i: Any) -> Any:
-    return int64(0xFFFFFFFF) - (W.candidates[i] & 0xFFFFFFFF)
+def _candidate(asked: Any, e: Any) -> Any:
+    """Returns what candidates are sorted by: visits << 32 | 2 ** 32 - 1 - entry."""
+    return (min(asked, int64(MOST_ASKED)) << 32) | (MOST_ENTRY - e)
+
+
+@inner
+def _candidate_entry(W: Any, i: Any) -> Any:
+    """Returns the entry of candidate `i`."""
+    return int64(MOST_ENTRY) - (W.candidates[i] & MOST_ENTRY)
 
 
 @inner
@@ -93,20 +101,20 @@ def _admit_all(T: Any, A: Any, W: Any, target: Any) -> None:
     if W.counts[LEAVES] + n > target:
         sort_descending(W.candidates, n)
     for i in range(n):
-        if i + 2 * AHEAD < n:
-            e = _candidate(W, i + 2 * AHEAD)
+        if i + 2 * PREFETCHED < n:
+            e = _candidate_entry(W, i + 2 * PREFETCHED)
             prefetch(W.words, e * ENTRY_WORDS)
             prefetch(W.words, e * ENTRY_WORDS + CHECK)
-        if i + AHEAD < n:
-            prefetch_place(T, A, W, _candidate(W, i + AHEAD))
-        admit(T, A, W, _candidate(W, i), target)
+        if i + PREFETCHED < n:
+            prefetch_place(T, A, W, _candidate_entry(W, i + PREFETCHED))
+        admit(T, A, W, _candidate_entry(W, i), target)
     W.counts[CANDIDATES] = 0
 
 
 @inner
 def _list_candidate(T: Any, A: Any, W: Any, e: Any, target: Any) -> None:
     """Lists an entry whose position is unknown, to be admitted by its visits when the round is down."""
-    W.candidates[W.counts[CANDIDATES]] = (min(field(W, e, ASKED), int64(0x7FFFFFFF)) << 32) | (0xFFFFFFFF - e)
+    W.candidates[W.counts[CANDIDATES]] = _candidate(field(W, e, ASKED), e)
     W.counts[CANDIDATES] += 1
 
 

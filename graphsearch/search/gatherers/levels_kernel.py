@@ -14,24 +14,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import int64, uint16
+from numba import int64
 
 from ...graph.arena_kernel import BLOCK_WORDS
-from ...graph.heap_kernel import find, table_index
+from ...graph.heap_kernel import find, likely_slot, table_index
 from ...jit.compiler import inner
-from ...jit.pointers import LOW32, ZERO, U, adv, as_u32, prefetch
-from ...position.board_kernel import PW, check_hash, make_move, position_key
-from ...record.node_kernel import block_class_of, entry_at
-from ...record.node_layout import NO_BLOCK
+from ...jit.pointers import prefetch
+from ...position.board_kernel import PW, hashes_of, make_move, position_key
+from ...record.node_kernel import block_of, edge_at, edge_move, has_block, key_at
 from ...store.index.locate_kernel import may_be_stored
 from ..flight_kernel import flight_at, in_flight, is_leaf_in_flight
-from ..paths_kernel import end_entry, ends_at_known, ends_by_path, open_leaf
+from ..paths_kernel import end_entry, ends_at_known, ends_by_path, miss, open_leaf
 from ..wave_kernel import (
     ASKED,
     CHECK,
     COLLISION,
     DEPTH,
-    DRAWN,
     DROPPED,
     EDGE,
     ENTRIES,
@@ -48,6 +46,7 @@ from ..wave_kernel import (
     NODE_OR_LEAF,
     NOT_WAITING,
     PARENT,
+    PATH_DRAWN,
     ROUND_BEGIN,
     SLOT,
     STAGE,
@@ -85,16 +84,9 @@ def start_at_root(W: Any, root: Any, asked: Any) -> Any:
 def add_child(T: Any, A: Any, W: Any, e: Any, j: Any, asked: Any) -> Any:
     """Returns the new entry behind edge `j` of entry `e`."""
     child = new_entry(W, e, j, asked, field(W, e, DEPTH) + 1)
-    move = uint16(A.blocks[entry_at(A, field(W, e, SLOT), j) + 2] & 0xFFFF)
+    move = edge_move(A, edge_at(A, field(W, e, SLOT), j))
     make_move(T, words_of(W, e), words_of(W, child), move)
     return child
-
-
-@inner
-def miss(W: Any, e: Any) -> None:
-    """Notes that an entry's record may be in the file."""
-    W.misses[W.counts[MISSES]] = e
-    W.counts[MISSES] += 1
 
 
 @inner
@@ -110,7 +102,7 @@ def has_room(A: Any, W: Any, entries: Any) -> Any:
         return False
     if W.counts[HASHED] >= W.counts[HASH_ROOM]:
         return False
-    drawn = W.counts[DRAWN] * LARGEST_BLOCK
+    drawn = W.counts[PATH_DRAWN] * LARGEST_BLOCK
     return A.counters[BLOCK_WORDS] + GROWN_BLOCK + drawn < A.block_limit
 
 
@@ -122,23 +114,12 @@ def _probe_level(T: Any, A: Any, W: Any, begin: Any, end: Any) -> None:
         prefetch(A.table, table_index(A, position_key(T, words_of(W, e))))
     for e in range(begin, end):
         s = words_of(W, e)
-        check = check_hash(s)
+        key, check = hashes_of(T, s)
         s[CHECK] = check
-        i = table_index(A, position_key(T, s))
-        rec = int64(0)
-        while True:
-            word = A.table[i]
-            if word == ZERO:
-                break
-            if (word >> U(32)) == check:
-                rec = int64(word & LOW32)
-                break
-            i += 1
-            if i == int64(A.size):
-                i = int64(0)
+        rec = likely_slot(A, key, check)
         set_field(W, e, SLOT, rec)
         prefetch(A.records, rec)
-        prefetch(W.hash, 2 * first_place(W, position_tag(position_key(T, s), check)))
+        prefetch(W.hash, 2 * first_place(W, position_tag(key, check)))
 
 
 @inner
@@ -159,7 +140,7 @@ def _list_misses(T: Any, A: Any, W: Any, F: Any, begin: Any, end: Any) -> Any:
     for e in range(begin, end):
         key = position_key(T, words_of(W, e))
         rec = field(W, e, SLOT)
-        if rec == 0 or A.records[rec] != key:
+        if rec == 0 or key_at(A, rec) != key:
             rec = find(A, key, check_of(W, e))
             set_field(W, e, SLOT, rec)
             if rec == 0 and may_be_stored(F, words_of(W, e), key):
@@ -178,8 +159,8 @@ def _find_misses(T: Any, A: Any, W: Any) -> None:
 
 @inner
 def _prefetch_block(A: Any, rec: Any) -> None:
-    if rec and block_class_of(A, rec) != NO_BLOCK:
-        block = int64(as_u32(adv(A.records, rec + 1))[0])
+    if rec and has_block(A, rec):
+        block = block_of(A, rec)
         prefetch(A.blocks, block)
         prefetch(A.blocks, block + 16)
 
@@ -219,7 +200,7 @@ def _goes_on(T: Any, A: Any, W: Any, e: Any) -> Any:
     if ends_by_path(T, A, W, e):
         return ENDED_HERE
     rec = field(W, e, SLOT)
-    if rec == 0 or A.records[rec] != position_key(T, words_of(W, e)):
+    if rec == 0 or key_at(A, rec) != position_key(T, words_of(W, e)):
         rec = find(A, position_key(T, words_of(W, e)), check_of(W, e))
         set_field(W, e, SLOT, rec)
     if rec == 0:

@@ -13,13 +13,13 @@ from numba import float64, int64
 
 from ...graph.heap_kernel import grow_block
 from ...jit.compiler import inner
-from ...record.node_kernel import block_of, materialised, move_count, stride_at
-from ...record.node_layout import BLOCK_HEADER, BLOCK_VISITS, NORM
+from ...record.node_kernel import block_of, edge_at, edge_visits, materialised, move_count, stride_at
+from ...record.node_layout import BLOCK_VISITS
 from ..flight_kernel import bar
 from ..layout import LISTED, RESTRICTED
-from ..puct_kernel import NEVER, edge_value, exploration, fpu_value, power_of
+from ..puct_kernel import NEVER, edge_value, fpu_value, power_of, scale_of, score
 from ..wave_kernel import PARENT, SPLIT, field
-from .allocate_kernel import LEVEL_FROM, columns, fill, give, leaders, run_of, set_column
+from .allocate_kernel import LEVEL_FROM, columns, fill, give, leaders, set_column, visits_in_a_row
 
 
 @inner
@@ -29,8 +29,8 @@ def is_restricted(A: Any, W: Any, e: Any) -> Any:
 
 
 @inner
-def make_all_entries(T: Any, A: Any, s: Any, rec: Any) -> None:
-    """Gives a record an entry for every move, so that a listed one is there however unlikely it is."""
+def make_all_edges(T: Any, A: Any, s: Any, rec: Any) -> None:
+    """Puts every move of a record into its block, so that a listed one is there however unlikely it is."""
     if materialised(A, rec) < move_count(A, rec):
         grow_block(T, A, s, rec, move_count(A, rec), False)
 
@@ -38,26 +38,26 @@ def make_all_entries(T: Any, A: Any, s: Any, rec: Any) -> None:
 @inner
 def select_listed(T: Any, A: Any, s: Any, rec: Any) -> Any:
     """Returns the listed edge with the highest score, the first of equals: `select` at a restricted root."""
-    make_all_entries(T, A, s, rec)
+    make_all_edges(T, A, s, rec)
     block = block_of(A, rec)
     stride = stride_at(A, rec)
-    scale = exploration(A, int64(A.blocks[block + BLOCK_VISITS])) * float64(A.values[block + NORM])
+    scale = scale_of(A, block, int64(A.blocks[block + BLOCK_VISITS]))
     visited_powers = 0.0
     for j in range(materialised(A, rec)):
-        x = block + BLOCK_HEADER + j * stride
-        if A.blocks[x]:
-            visited_powers += power_of(A, x)
+        edge = edge_at(A, rec, j)
+        if edge_visits(A, edge):
+            visited_powers += power_of(A, edge)
     fpu = fpu_value(A, rec, visited_powers)
     best = NEVER
     chosen = int64(0)
     for j in range(materialised(A, rec)):
         if A.ints[LISTED + j]:
-            x = block + BLOCK_HEADER + j * stride
-            n = int64(A.blocks[x])
-            value = edge_value(A, x, stride, n) if n else fpu
-            score = value + scale * power_of(A, x) / float64(1 + n)
-            if score > best:
-                best = score
+            edge = edge_at(A, rec, j)
+            n = edge_visits(A, edge)
+            value = edge_value(A, edge, stride, n) if n else fpu
+            found = score(value, scale * power_of(A, edge), float64(1 + n))
+            if found > best:
+                best = found
                 chosen = int64(j)
     return chosen
 
@@ -68,7 +68,7 @@ def _listed_columns(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any,
 
     Returns their number.
     """
-    make_all_entries(T, A, s, rec)
+    make_all_edges(T, A, s, rec)
     m = columns(T, A, W, s, rec, node, k, grows, False)[0]
     for j in range(m):
         if A.ints[LISTED + j] == 0:
@@ -93,13 +93,13 @@ def allocate_listed(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any,
 def choose_listed(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> Any:
     """Returns the listed edge that the next visit takes, and how many it would take in a row."""
     j, rival = leaders(W, _listed_columns(T, A, W, s, rec, node, int64(1), False))
-    return j, run_of(W, j, rival)
+    return j, visits_in_a_row(W, j, rival)
 
 
 @inner
 def bar_unlisted(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> None:
     """Bars the unlisted edges of the root for this wave, as if they were illegal (`exclude`)."""
-    make_all_entries(T, A, s, rec)
+    make_all_edges(T, A, s, rec)
     for j in range(move_count(A, rec)):
         if A.ints[LISTED + j] == 0:
             bar(W, node, int64(j), move_count(A, rec))

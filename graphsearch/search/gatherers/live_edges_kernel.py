@@ -12,21 +12,21 @@ from typing import Any
 from numba import float64, int64
 
 from ...jit.compiler import inner
-from ...record.node_kernel import block_of, entry_at, materialised, move_count, stride_at
+from ...record.node_kernel import block_of, edge_at, edge_visits, materialised, move_count, stride_at
 from ...record.node_layout import NORM
 from ..flight_kernel import bar, fields_of, in_flight, is_barred
-from ..puct_kernel import NEVER, edge_value, exploration, fpu_value, is_out, power_of
+from ..puct_kernel import NEVER, edge_value, fpu_value, is_out, power_of, scale_of, score
 from ..wave_kernel import BARRED, BASE, GAIN, MASS, MOST, SPLIT
 from .allocate_kernel import (
     cover_flight,
     give,
     leaders,
     load_unmade,
-    make_entries,
-    run_of,
+    make_edges,
     spent_below,
     tried_powers,
     visits_above,
+    visits_in_a_row,
 )
 
 NEWTON_STEPS = 48
@@ -39,12 +39,12 @@ def barred_powers(A: Any, W: Any, rec: Any, node: Any) -> Any:
     if fields_of(W, node)[BARRED] == 0:
         return 0.0
     stride = stride_at(A, rec)
-    x = entry_at(A, rec, int64(0))
+    edge = edge_at(A, rec, int64(0))
     powers = 0.0
     for j in range(materialised(A, rec)):
         if is_barred(W, node, int64(j)):
-            powers += power_of(A, x)
-        x += stride
+            powers += power_of(A, edge)
+        edge += stride
     return powers
 
 
@@ -54,18 +54,18 @@ def bar_proven(A: Any, W: Any, s: Any, rec: Any, node: Any) -> None:
     m = materialised(A, rec)
     stride = stride_at(A, rec)
     proven = int64(0)
-    x = entry_at(A, rec, int64(0))
+    edge = edge_at(A, rec, int64(0))
     for _ in range(m):
-        if A.blocks[x] and is_out(A, x, s):
+        if edge_visits(A, edge) and is_out(A, edge, s):
             proven += 1
-        x += stride
+        edge += stride
     if proven == 0 or proven == move_count(A, rec):
         return
-    x = entry_at(A, rec, int64(0))
+    edge = edge_at(A, rec, int64(0))
     for j in range(m):
-        if A.blocks[x] and is_out(A, x, s):
+        if edge_visits(A, edge) and is_out(A, edge, s):
             bar(W, node, int64(j), m)
-        x += stride
+        edge += stride
 
 
 @inner
@@ -73,15 +73,15 @@ def _load_live(A: Any, W: Any, rec: Any, node: Any, fpu: Any, scale: Any) -> Any
     """Loads the scratch columns of all edges; returns (entries, edges). A barred one may take nothing."""
     m = materialised(A, rec)
     stride = stride_at(A, rec)
-    x = entry_at(A, rec, int64(0))
+    edge = edge_at(A, rec, int64(0))
     for j in range(m):
-        n = int64(A.blocks[x])
-        W.floats[BASE + j] = edge_value(A, x, stride, n) if n else fpu
-        W.floats[GAIN + j] = scale * power_of(A, x)
+        n = edge_visits(A, edge)
+        W.floats[BASE + j] = edge_value(A, edge, stride, n) if n else fpu
+        W.floats[GAIN + j] = scale * power_of(A, edge)
         W.floats[MASS + j] = float64(1 + n + in_flight(W, node, int64(j)))
         W.floats[MOST + j] = 0.0 if is_barred(W, node, int64(j)) else (NO_LIMIT if n else 1.0)
         W.counts[SPLIT + j] = 0
-        x += stride
+        edge += stride
     count = load_unmade(A, W, rec, fpu, scale, m)
     for j in range(m, count):
         W.floats[MOST + j] = 1.0
@@ -97,7 +97,7 @@ def _bounds(W: Any, count: Any, k: Any) -> Any:
     for j in range(count):
         if W.floats[MOST + j] > 0.0:
             mass = W.floats[MASS + j] - 1.0 + float64(k)
-            low = max(low, W.floats[BASE + j] + W.floats[GAIN + j] / mass)
+            low = max(low, score(W.floats[BASE + j], W.floats[GAIN + j], mass))
             best = max(best, W.floats[BASE + j])
             gains += W.floats[GAIN + j]
     return low, best + gains / float64(k)
@@ -188,7 +188,7 @@ def _give_rest(W: Any, count: Any, left: Any) -> None:
         j, rival = leaders(W, count)
         if W.floats[MOST + j] < 1.0:
             return
-        given = min(left, run_of(W, j, rival))
+        given = min(left, visits_in_a_row(W, j, rival))
         if W.floats[MOST + j] < float64(given):
             given = int64(W.floats[MOST + j])
         _take(W, j, given)
@@ -215,10 +215,10 @@ def split_live(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any) -> A
     cover_flight(T, A, W, s, rec, node)
     norm = float64(A.values[block_of(A, rec) + NORM])
     live = 1.0 - barred_powers(A, W, rec, node) * norm
-    scale = exploration(A, spent_below(A, W, rec, node, k, True)) * norm / max(live, 1e-6)
+    scale = scale_of(A, block_of(A, rec), spent_below(A, W, rec, node, k, True)) / max(live, 1e-6)
     fpu = fpu_value(A, rec, tried_powers(A, W, rec, node, True))
     m, count = _load_live(A, W, rec, node, fpu, scale)
     give_live(W, count, k)
-    m = make_entries(T, A, W, s, rec, m, count)
+    m = make_edges(T, A, W, s, rec, m, count)
     give(A, W, rec, node, m)
     return m

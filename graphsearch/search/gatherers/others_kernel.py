@@ -32,7 +32,7 @@ def _gather(T: Any, A: Any, W: Any, F: Any, root: Any, rec: Any) -> Any:
 
 @kernel
 def gather_otherwise(T: Any, A: Any, W: Any, B: Any, F: Any, root: Any, target: Any, limit: Any) -> Any:
-    """Gathers the leaves of one wave by `classic`, `budget` or `exclude`: otherwise as `run.gather`."""
+    """Gathers the leaves of one wave by `classic`, `budget` or `exclude`, else as `waves_kernel.gather`."""
     Ap = pointers(A)
     Wp = wave_pointers(W, B)
     if lacks_space(Ap, Wp, target):

@@ -14,15 +14,16 @@ from numpy.typing import NDArray
 from ...errors import CorruptRecordError
 from ...position.board import POSITION_WORDS
 from ...record.node import RecordBatch
-from ..index.bloom import HASHES, empty_bloom
-from .compression import HEADER, Dictionaries, sampled
-from .records import BLOCK
+from ..index.bloom import empty_bloom
+from ..index.layout import HASHES
+from .compression import Dictionaries, sampled
+from .layout import BAD_FIELD, BAD_POSITION, BLOCK, CHECKSUM, LENGTH, RECORDS_MASK, START, room_for
 
 if TYPE_CHECKING:
-    from .layout_kernel import Columns
+    from .batch_kernel import Columns
     from .unpacking import Unpacker
 
-_WHY = {1: "an impossible position", 2: "a field out of range"}
+_WHY = {BAD_POSITION: "an impossible position", BAD_FIELD: "a field out of range"}
 
 
 class BlockFault(Exception):  # noqa: N818  (never leaves the store)
@@ -67,6 +68,12 @@ def board_tables() -> NDArray[np.uint64]:
     return owned(load_tables(), np.uint64)
 
 
+@cache
+def _start() -> NDArray[np.uint64]:
+    """Returns the position that the first record of a block is told from."""
+    return np.array(START, np.uint64)
+
+
 _DTYPES: dict[str, np.dtype[Any]] = {
     "words": np.dtype("u8"),
     "v": np.dtype("f4"),
@@ -86,7 +93,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 
 def _columns(batch: RecordBatch) -> Columns:
     """Returns the batch as the kernels take it, words flat."""
-    from .layout_kernel import Columns
+    from .batch_kernel import Columns
 
     return Columns(**{name: owned(getattr(batch, name), kind).reshape(-1) for name, kind in _DTYPES.items()})
 
@@ -104,13 +111,12 @@ def encode_blocks(batch: RecordBatch) -> list[bytes]:
 
 def _encoded(batch: RecordBatch) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Returns the blocks of some records before compression, with 8 bytes more, and where each ends."""
-    from .encoding_kernel import EDGE_BYTES, RECORD_BYTES, encode
-    from .layout_kernel import START
+    from .encoding_kernel import encode
 
     blocks = -(-len(batch) // BLOCK)
-    room = HEADER * blocks + RECORD_BYTES * len(batch) + len(batch.codes) + EDGE_BYTES * len(batch.n)
+    room = room_for(blocks, len(batch), len(batch.codes), len(batch.n))
     out, ends = np.empty(room + 8, np.uint8), np.zeros(blocks, np.int64)
-    problem, at = encode(_columns(batch), START, out, ends)
+    problem, at = encode(_columns(batch), _start(), out, ends)
     if problem:
         raise CorruptRecordError(f"record {at} of the batch has {_WHY[problem]}")
     return out[: int(at) + 8], ends
@@ -126,7 +132,7 @@ def encode_chunk(batch: RecordBatch, dictionary: bytes = b"") -> EncodedChunk:
     Raises:
       CorruptRecordError: if a record has no place in the format.
     """
-    from .packing_kernel import OVERHEAD, seal, split
+    from .packing_kernel import seal, split
 
     plain, ends = _encoded(batch)
     codes, columns = np.empty(len(ends), np.int64), np.empty(len(ends), np.int64)
@@ -140,7 +146,7 @@ def encode_chunk(batch: RecordBatch, dictionary: bytes = b"") -> EncodedChunk:
         dictionaries.frames((view[a:b] for _, a, b, _ in bounds), (view[b:c] for _, _, b, c in bounds))
     )
     low = int((codes - ends).sum() + ends[-1])
-    out = np.empty(low + len(frames) + OVERHEAD * len(ends), np.uint8)
+    out = np.empty(low + len(frames) + (LENGTH + CHECKSUM) * len(ends), np.uint8)
     sealed = np.empty(len(ends), np.int64)
     seal(plain, ends, frames, frame_ends, _crc_tables(), out, sealed)
     return EncodedChunk(dictionaries.to_bytes(), out[: sealed[-1]].tobytes(), sealed.tolist())
@@ -231,7 +237,7 @@ def decode_stored(
         plain = owned(np.concatenate([plain[:begin], plain[end:]]), np.uint8)
         sizes[fault] = 0
     records = np.zeros(len(sizes), np.int64)
-    records[sound] = (plain[its_ends - sizes[sound]] & np.uint8(31)).astype(np.int64) + 1
+    records[sound] = (plain[its_ends - sizes[sound]] & np.uint8(RECORDS_MASK)).astype(np.int64) + 1
     return batch, records
 
 
@@ -250,13 +256,12 @@ def decode_blocks(plain: Sequence[bytes]) -> RecordBatch:
 def _decoded(plain: NDArray[np.uint8], ends: NDArray[np.int64]) -> tuple[RecordBatch, int]:
     """Returns the records of unpacked blocks, and the first unsound one, or their number."""
     from .decoding_kernel import decode
-    from .layout_kernel import START
     from .unpacking_kernel import room
 
     sums = np.zeros(4, np.int64)
     room(plain, ends, sums)
     batch = _room_for(*sums[1:].tolist())
-    return batch, int(decode(board_tables(), plain, ends, START, _columns(batch), 0))
+    return batch, int(decode(board_tables(), plain, ends, _start(), _columns(batch), 0))
 
 
 def _room_for(records: int, codes: int, edges: int) -> RecordBatch:

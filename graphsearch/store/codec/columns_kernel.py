@@ -7,9 +7,10 @@ from typing import Any
 from numba import int64, uint8
 
 from ...jit.compiler import kernel
-from ...jit.pointers import ONE, U, mulhi, ptr
-from ..index.locate_kernel import sort_key
-from .layout_kernel import PW, pointers
+from ...jit.pointers import U, mulhi, ptr
+from ...position.board_kernel import PW
+from ..index.locate_kernel import bloom_walk, sort_key
+from .batch_kernel import pointers
 
 
 @kernel
@@ -43,11 +44,10 @@ def gather(source: Any, order: Any, out: Any) -> Any:
 
 @kernel
 def add_to_bloom(keys: Any, bloom: Any, hashes: Any) -> Any:
-    """Sets the bits of keys in a bloom filter (`store/bloom.py` defines them)."""
+    """Sets the bits of keys in a bloom filter (`index/layout.py` defines them)."""
     bits = U(len(bloom)) << U(3)
     for k in range(len(keys)):
-        x = keys[k] * U(0x9E3779B97F4A7C15)
-        step = (x >> U(32)) | (x << U(32)) | ONE
+        x, step = bloom_walk(keys[k])
         for _ in range(hashes):
             at = int64(mulhi(x, bits))
             bloom[at >> 3] |= uint8(1 << (at & 7))

@@ -15,18 +15,26 @@ import zstandard
 from zstandard import ZstdCompressionDict, ZstdCompressor, ZstdDecompressor, ZstdError
 
 from ...errors import CorruptRecordError
+from .layout import (
+    CHECKSUM,
+    CODES_AT,
+    CODES_MASK,
+    DRAWN_AT,
+    EDGE_BYTES,
+    EDGES_AT,
+    EDGES_MASK,
+    FRAME_START,
+    HEADER,
+    LENGTH,
+    LOW,
+    RECORD_BYTES,
+    RECORDS_MASK,
+)
 
-HEADER = 4  # bytes before everything else: records - 1: 5 bits, P codes: 13, edges: 13, any r: 1
-LENGTH = 2  # bytes for the length of the compressed P codes
-CHECKSUM = 4  # CRC-32 of everything before it
-OVERHEAD = HEADER + LENGTH + CHECKSUM
-LOW = 4  # bytes of a value that are stored as they are
+LEAST_BYTES = HEADER + LENGTH + CHECKSUM  # of a stored block
 
 LEVELS = (1, 2)  # of P codes and of columns: schema/segment.md has the figures
-FRAME_START = bytes.fromhex("28b52ffd0038")  # not stored: no size, no checksum, no id, a window of 128 KiB
 Bytes = bytes | memoryview
-
-RECORD_BYTES, EDGE_BYTES = 128, 12  # no record's and no edge's columns take more
 
 TRAINED = 64  # blocks that dictionaries are trained on, at most
 TRAINED_FROM = 32  # blocks; fewer get no dictionaries
@@ -44,7 +52,10 @@ class Header:
 
     def to_bytes(self) -> bytes:
         """Returns the stored form."""
-        return struct.pack("<I", self.records - 1 | self.codes << 5 | self.edges << 18 | self.drawn << 31)
+        return struct.pack(
+            "<I",
+            self.records - 1 | self.codes << CODES_AT | self.edges << EDGES_AT | self.drawn << DRAWN_AT,
+        )
 
     @classmethod
     def of(cls, block: bytes) -> Header:
@@ -56,7 +67,12 @@ class Header:
         if len(block) < HEADER:
             raise CorruptRecordError("a block is too short")
         x = int.from_bytes(block[:HEADER], "little")
-        return cls((x & 31) + 1, x >> 5 & 0x1FFF, x >> 18 & 0x1FFF, bool(x >> 31))
+        return cls(
+            (x & RECORDS_MASK) + 1,
+            x >> CODES_AT & CODES_MASK,
+            x >> EDGES_AT & EDGES_MASK,
+            bool(x >> DRAWN_AT),
+        )
 
     def parts(self) -> tuple[int, int]:
         """Returns where in an uncompressed block the P codes begin, and the columns after them."""
@@ -198,8 +214,8 @@ def without_checksum(block: bytes) -> bytes:
     Raises:
       CorruptRecordError: if the block is too short or its checksum is wrong.
     """
-    if len(block) < OVERHEAD:
-        raise CorruptRecordError(f"a block of {len(block)} bytes instead of at least {OVERHEAD}")
+    if len(block) < LEAST_BYTES:
+        raise CorruptRecordError(f"a block of {len(block)} bytes instead of at least {LEAST_BYTES}")
     found = int.from_bytes(block[-CHECKSUM:], "little")
     expected = zlib.crc32(memoryview(block)[:-CHECKSUM])
     if found != expected:

@@ -1,4 +1,12 @@
-"""Blocks to records, in bulk: any bytes decode or are reported, and nothing is touched out of bounds."""
+"""Blocks to records, in bulk: any bytes decode or are reported, and nothing is touched out of bounds.
+
+`layout.py` says what stands where. While a block is read:
+
+    rows    its columns of one byte per record: row of record k, column c at `rows[k + records * c]`
+    reader  `[READER]` int64; from EN_PASSANT on: where the next byte of each column of any length stands
+            (NUMBERS: of the varints, those of N and R included); END: where the block ends; FAILED: 1 once
+            something is not sound
+"""
 
 from __future__ import annotations
 
@@ -9,47 +17,37 @@ from numba import int64, uint8, uint16, uint32
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, ZERO, U, adv, ctz, ptr
+from ...position.board_kernel import PW
 from ...position.tables import ZC, ZO
-from .layout_kernel import (
-    CLOCK,
-    EDGES,
-    EMPTIED,
-    EMPTIED_SQUARES,
-    EN_PASSANT,
-    EVALUATOR,
-    FILLED,
-    FILLED_SQUARES,
-    FIXED,
-    FLAGS,
-    HAS_RUN,
-    HEADER,
-    LOW,
-    MAGNITUDE,
-    MAX_CODE,
-    MAX_DRAW,
-    MAX_EDGE_DRAW,
-    MAX_MOVES,
-    MAX_RUN,
-    MEN,
-    MEN_KINDS,
+from ...position.values import D_SCALE
+from ...position.words import (
+    BLACK,
+    BLACK_TO_MOVE,
+    CASTLING_BITS,
+    CASTLING_SHIFT,
+    CLOCK_SHIFT,
+    EN_PASSANT_BITS,
+    EN_PASSANT_SHIFT,
+    KEY,
     META,
-    MOVES,
-    NO_MAN,
-    PW,
-    Q_DRAW,
-    Q_HIGH,
-    REFERENCE,
-    RUNS,
-    UNIT,
-    V_DRAW,
-    V_HIGH,
+    WHITE,
+)
+from ...record.bounds import MOST_CODE
+from ...record.node import MAX_CODE, MAX_MOVES, MAX_RUN
+from . import layout
+from .batch_kernel import (
+    codes_in,
+    edges_in,
+    header_at,
+    is_drawn,
     is_position,
+    low_bytes,
     man_at,
     pointers,
+    records_in,
 )
 
-# the reader: cursors of the columns of any length, of which the last goes on to n and r, then
-NUMBERS, END, FAILED, READER = RUNS, RUNS + 1, RUNS + 2, RUNS + 3
+NUMBERS, END, FAILED, READER = layout.RUN, layout.RUN + 1, layout.RUN + 2, layout.RUN + 3
 
 
 @inner
@@ -80,7 +78,7 @@ def _varint(data: Any, reader: Any) -> Any:
 def _float(reader: Any, data: Any, low: Any, high: Any) -> Any:
     """Returns the bits of a value in [-1, 1], of three low bytes and a high one."""
     bits = int64(data[low]) | (int64(data[low + 1]) << 8) | (int64(data[low + 2]) << 16) | (int64(high) << 24)
-    if bits & MAGNITUDE > UNIT:
+    if bits & layout.MAGNITUDE > layout.UNIT:
         reader[FAILED] = 1
     return uint32(bits)
 
@@ -110,7 +108,7 @@ def _squares(data: Any, reader: Any, column: Any, count: Any) -> Any:
 def _men_key(T: Any, s: Any, squares: Any) -> Any:
     """Returns the Polyglot words of the men on some squares."""
     key = ZERO
-    squares &= s[6] | s[7]
+    squares &= s[WHITE] | s[BLACK]
     while squares:
         bit = squares & (~squares + ONE)
         man = man_at(s, bit)
@@ -124,62 +122,64 @@ def _men_key(T: Any, s: Any, squares: Any) -> Any:
 
 @inner
 def _meta_key(T: Any, meta: Any) -> Any:
-    key = T[ZC + ((meta >> 1) & 15)]
-    ep = (meta >> 5) & 127
+    key = T[ZC + ((meta >> CASTLING_SHIFT) & CASTLING_BITS)]
+    ep = (meta >> EN_PASSANT_SHIFT) & EN_PASSANT_BITS
     if ep:
         key ^= T[ZO + 772 + ((ep - 1) & 7)]
-    return key if meta & 1 else key ^ T[ZO + 780]
+    return key if meta & BLACK_TO_MOVE else key ^ T[ZO + 780]
 
 
 @inner
 def _men(data: Any, reader: Any, s: Any, base: Any, emptied: Any, filled: Any) -> Any:
     """Puts the men on the filled squares."""
     while filled:
-        man = man_at(base, emptied & (~emptied + ONE)) if emptied else int64(NO_MAN)
+        man = man_at(base, emptied & (~emptied + ONE)) if emptied else int64(layout.NO_MAN)
         emptied &= emptied - ONE
-        x = _next(data, reader, int64(MEN))
-        man += x if x < MEN_KINDS else int64(0)
-        man -= MEN_KINDS if man >= MEN_KINDS else int64(0)
-        if x >= MEN_KINDS or man == NO_MAN:
+        x = _next(data, reader, int64(layout.MEN))
+        man += x if x < layout.MEN_KINDS else int64(0)
+        man -= layout.MEN_KINDS if man >= layout.MEN_KINDS else int64(0)
+        if x >= layout.MEN_KINDS or man == layout.NO_MAN:
             reader[FAILED] = 1
             return
         bit = filled & (~filled + ONE)
         s[man if man < 6 else man - 6] |= bit
-        s[6 if man < 6 else 7] |= bit
+        s[WHITE if man < 6 else BLACK] |= bit
         filled ^= bit
 
 
 @inner
 def _meta(data: Any, reader: Any, x: Any, clock: Any, base: Any) -> Any:
-    meta = ((x >> 1) & 1) | ((((x >> 2) & 15) ^ ((int64(base) >> 1) & 15)) << 1) | (clock << 12)
-    if x >= 2 * HAS_RUN:
+    castling = ((x >> layout.META_CASTLING_AT) ^ (int64(base) >> CASTLING_SHIFT)) & CASTLING_BITS
+    meta = (x >> layout.META_BLACK_AT) & BLACK_TO_MOVE
+    meta |= (castling << CASTLING_SHIFT) | (clock << CLOCK_SHIFT)
+    if x >= layout.META_BYTES:
         reader[FAILED] = 1
-    if x & 1:
-        square = _next(data, reader, int64(EN_PASSANT))
+    if x & layout.HAS_EN_PASSANT:
+        square = _next(data, reader, int64(layout.EN_PASSANT))
         if square > 63:
             reader[FAILED] = 1
-        meta |= ((square & 63) + 1) << 5
+        meta |= ((square & 63) + 1) << EN_PASSANT_SHIFT
     return meta
 
 
 @inner
 def _position(T: Any, data: Any, reader: Any, row: Any, size: Any, s: Any, base: Any) -> Any:
     """Reads a position told from `base` into `s`, key included."""
-    emptied = _squares(data, reader, int64(EMPTIED_SQUARES), int64(row[size * EMPTIED]))
-    filled = _squares(data, reader, int64(FILLED_SQUARES), int64(row[size * FILLED]))
+    emptied = _squares(data, reader, int64(layout.EMPTIED_SQUARES), int64(row[size * layout.EMPTIED]))
+    filled = _squares(data, reader, int64(layout.FILLED_SQUARES), int64(row[size * layout.FILLED]))
     kept = ~(emptied | filled)
     for w in range(8):
         s[w] = base[w] & kept
     if reader[FAILED]:
         return
     _men(data, reader, s, base, emptied, filled)
-    meta = _meta(data, reader, int64(row[size * META]), int64(row[size * CLOCK]), base[8])
+    meta = _meta(data, reader, int64(row[size * layout.META]), int64(row[size * layout.CLOCK]), base[META])
     if not is_position(s):
         reader[FAILED] = 1
         return
-    s[8] = U(meta)
-    s[9] = base[9] ^ _meta_key(T, int64(base[8])) ^ _meta_key(T, meta)
-    s[9] ^= _men_key(T, base, ~kept) ^ _men_key(T, s, ~kept)
+    s[META] = U(meta)
+    s[KEY] = base[KEY] ^ _meta_key(T, int64(base[META])) ^ _meta_key(T, meta)
+    s[KEY] ^= _men_key(T, base, ~kept) ^ _men_key(T, s, ~kept)
 
 
 @inner
@@ -191,16 +191,16 @@ def _open(data: Any, reader: Any, rows: Any, size: Any, codes: Any, edges: Any) 
     emptied = int64(0)
     filled = int64(0)
     for k in range(rows, rows + size):
-        moves += int64(data[k + size * MOVES])
-        visited += int64(data[k + size * EDGES])
-        ep += int64(data[k + size * META]) & 1
-        emptied += int64(data[k + size * EMPTIED])
-        filled += int64(data[k + size * FILLED])
-    reader[EN_PASSANT] = rows + FIXED * size + 2 * edges
-    reader[EMPTIED_SQUARES] = reader[EN_PASSANT] + ep
-    reader[FILLED_SQUARES] = reader[EMPTIED_SQUARES] + emptied
-    reader[MEN] = reader[FILLED_SQUARES] + filled
-    reader[NUMBERS] = reader[MEN] + filled
+        moves += int64(data[k + size * layout.MOVES])
+        visited += int64(data[k + size * layout.EDGES])
+        ep += int64(data[k + size * layout.META]) & layout.HAS_EN_PASSANT
+        emptied += int64(data[k + size * layout.EMPTIED])
+        filled += int64(data[k + size * layout.FILLED])
+    reader[layout.EN_PASSANT] = rows + layout.FIXED * size + layout.BY_EDGE * edges
+    reader[layout.EMPTIED_SQUARES] = reader[layout.EN_PASSANT] + ep
+    reader[layout.FILLED_SQUARES] = reader[layout.EMPTIED_SQUARES] + emptied
+    reader[layout.MEN] = reader[layout.FILLED_SQUARES] + filled
+    reader[NUMBERS] = reader[layout.MEN] + filled
     if moves != codes or visited != edges or reader[NUMBERS] > reader[END]:
         reader[FAILED] = 1
 
@@ -219,9 +219,9 @@ def _codes(reader: Any, data: Any, at: Any, out: Any, n: Any) -> Any:
 @inner
 def _edges(data: Any, reader: Any, c: Any, first: Any, n: Any, low: Any, high: Any, drawn: Any) -> Any:
     for e in range(n):
-        c.q[first + e] = _float(reader, data, low + LOW * e, data[high + n * Q_HIGH + e])
+        c.q[first + e] = _float(reader, data, low + layout.LOW * e, data[high + e])
         c.edge_d[first + e] = _draw(
-            reader, data[low + LOW * e + 3], data[high + n * Q_DRAW + e], int64(MAX_EDGE_DRAW)
+            reader, data[low + layout.LOW * e + layout.LOW_DRAW], data[high + n + e], int64(MOST_CODE)
         )
     for e in range(first, first + n):
         c.n[e] = uint32(_varint(data, reader))
@@ -232,7 +232,7 @@ def _edges(data: Any, reader: Any, c: Any, first: Any, n: Any, low: Any, high: A
 @inner
 def _run(data: Any, reader: Any, meta: Any, base: Any) -> Any:
     """Returns a record's run: one of its own, or that of its reference."""
-    run = _varint(data, reader) if meta & HAS_RUN else int64(base)
+    run = _varint(data, reader) if meta & layout.HAS_RUN else int64(base)
     if run > MAX_RUN:
         reader[FAILED] = 1
     return uint32(run)
@@ -246,9 +246,9 @@ def _records(
     for k in range(size):
         i = first + k
         row = adv(data, rows + k)
-        back = int64(row[size * REFERENCE])
-        moves = int64(row[size * MOVES])
-        edges = int64(row[size * EDGES])
+        back = int64(row[size * layout.REFERENCE])
+        moves = int64(row[size * layout.MOVES])
+        edges = int64(row[size * layout.EDGES])
         if back > k or moves > MAX_MOVES or edges > moves:
             reader[FAILED] = 1
             return
@@ -256,11 +256,13 @@ def _records(
         _position(T, data, reader, row, size, adv(c.words, PW * i), base)
         if reader[FAILED]:
             return
-        c.flags[i] = row[size * FLAGS]
-        c.evaluator[i] = row[size * EVALUATOR]
-        c.run[i] = _run(data, reader, int64(row[size * META]), c.run[i - back] if back else uint32(0))
-        c.v[i] = _float(reader, data, low + LOW * k, row[size * V_HIGH])
-        c.d[i] = _draw(reader, data[low + LOW * k + 3], row[size * V_DRAW], int64(MAX_DRAW))
+        c.flags[i] = row[size * layout.FLAGS]
+        c.evaluator[i] = row[size * layout.EVALUATOR]
+        c.run[i] = _run(data, reader, int64(row[size * layout.META]), c.run[i - back] if back else uint32(0))
+        c.v[i] = _float(reader, data, low + layout.LOW * k, row[size * layout.V_HIGH])
+        c.d[i] = _draw(
+            reader, data[low + layout.LOW * k + layout.LOW_DRAW], row[size * layout.V_DRAW], int64(D_SCALE)
+        )
         c.code_offsets[i + 1] = c.code_offsets[i] + moves
         c.edge_offsets[i + 1] = c.edge_offsets[i] + edges
 
@@ -270,12 +272,10 @@ def _decode_block(
     T: Any, data: Any, reader: Any, c: Any, first: Any, at: Any, header: Any, start: Any
 ) -> Any:
     """Reads one block into the columns from record `first` on; the reader tells whether it was sound."""
-    size = (header & 31) + 1
-    codes = (header >> 5) & 0x1FFF
-    edges = (header >> 18) & 0x1FFF
-    low = at + HEADER
-    rows = low + LOW * (size + edges) + codes
-    if rows + FIXED * size + 2 * edges > reader[END]:
+    size, codes, edges = records_in(header), codes_in(header), edges_in(header)
+    low = at + layout.HEADER
+    rows = low + low_bytes(header) + codes
+    if rows + layout.FIXED * size + layout.BY_EDGE * edges > reader[END]:
         reader[FAILED] = 1
         return
     _open(data, reader, rows, size, codes, edges)
@@ -285,15 +285,10 @@ def _decode_block(
     _records(T, data, reader, c, first, size, low, rows, start)
     if reader[FAILED]:
         return
-    high = rows + FIXED * size
-    _edges(data, reader, c, c.edge_offsets[first], edges, low + LOW * size, high, header >> 31)
+    high = rows + layout.FIXED * size
+    _edges(data, reader, c, c.edge_offsets[first], edges, low + layout.LOW * size, high, is_drawn(header))
     if reader[NUMBERS] != reader[END]:
         reader[FAILED] = 1
-
-
-@inner
-def _header(data: Any) -> Any:
-    return int64(data[0]) | (int64(data[1]) << 8) | (int64(data[2]) << 16) | (int64(data[3]) << 24)
 
 
 @kernel
@@ -312,14 +307,14 @@ def decode(T: Any, data: Any, ends: Any, start: Any, columns: Any, first: Any) -
     at = int64(0)
     i = first
     for b in range(len(ends)):
-        if ends[b] - at < HEADER:
+        if ends[b] - at < layout.HEADER:
             return int64(b)
-        header = _header(adv(ptr(data, 0), at))
+        header = header_at(ptr(data, 0), at)
         reader[END] = ends[b]
         reader[FAILED] = 0
         _decode_block(ptr(T, 0), ptr(data, 0), ptr(reader, 0), c, i, at, header, ptr(start, 0))
         if reader[FAILED]:
             return int64(b)
-        i += (header & 31) + 1
+        i += records_in(header)
         at = ends[b]
     return int64(len(ends))

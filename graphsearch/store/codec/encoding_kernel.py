@@ -1,4 +1,13 @@
-"""Records to blocks, in bulk: the columns of each block, which zstd then compresses one by one."""
+"""Records to blocks, in bulk: the columns of each block, which zstd then compresses one by one.
+
+`layout.py` says what stands where. While a block is made:
+
+    rows    its columns of one byte per record, where they are to stand: row of record k, column c at
+            `rows[k + records * c]`
+    lists   its columns of any length but the last two, ROOM bytes each, from EN_PASSANT on
+    sizes   `[LISTS]` int64, how many bytes of each are used
+    planes  `[4 * (BLOCK + 1)]` uint64, each record's men as four bit planes, those of START last
+"""
 
 from __future__ import annotations
 
@@ -9,63 +18,43 @@ from numba import int64, uint8
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, U, adv, ctz, popc, ptr
-from .layout_kernel import (
-    BAD_FIELD,
-    BAD_POSITION,
-    BLOCK,
-    CLOCK,
-    EDGES,
-    EMPTIED,
-    EMPTIED_SQUARES,
-    EN_PASSANT,
-    EVALUATOR,
-    FILLED,
-    FILLED_SQUARES,
-    FIXED,
-    FLAGS,
-    HAS_RUN,
-    HEADER,
-    LOW,
-    MAGNITUDE,
-    MAX_CODE,
-    MAX_DRAW,
-    MAX_EDGE_DRAW,
-    MAX_MOVES,
-    MAX_RUN,
-    MEN,
-    MEN_KINDS,
+from ...position.board_kernel import PW, clock_of, en_passant_of, side_to_move
+from ...position.values import D_SCALE
+from ...position.words import (
+    BISHOPS,
+    BLACK,
+    CASTLING_BITS,
+    CASTLING_SHIFT,
+    CLOCK_SHIFT,
+    KINGS,
+    KNIGHTS,
     META,
-    MOVES,
-    NO_MAN,
-    OK,
-    PW,
-    REFERENCE,
-    RUNS,
-    UNIT,
-    V_DRAW,
-    V_HIGH,
-    VARIABLE,
-    is_position,
-    man_at,
-    pointers,
+    PAWNS,
+    QUEENS,
+    ROOKS,
+    WHITE,
 )
+from ...record.bounds import MOST_CODE
+from ...record.node import MAX_CODE, MAX_MOVES, MAX_RUN
+from . import layout
+from .batch_kernel import is_position, man_at, packed_header, pointers
 
-RECORD_BYTES = LOW + FIXED + 1 + 64 + 64 + 3  # one record takes no more, besides its P codes and edges
-EDGE_BYTES = LOW + 2 + 5 + 5
-ROOM = 64 * BLOCK  # bytes for a column of any length
+ROOM = 64 * layout.BLOCK  # bytes of a list
+FIRST_LIST, LISTS = layout.EN_PASSANT, layout.N - layout.EN_PASSANT
 
 
 @inner
 def _planes(s: Any, p: Any) -> Any:
     """Writes four bit planes of the men on the 64 squares: kind 1..6 in three, Black in the fourth."""
-    p[0] = s[0] | s[2] | s[4]
-    p[1] = s[1] | s[2] | s[5]
-    p[2] = s[3] | s[4] | s[5]
-    p[3] = s[7]
+    p[0] = s[PAWNS] | s[BISHOPS] | s[QUEENS]
+    p[1] = s[KNIGHTS] | s[BISHOPS] | s[KINGS]
+    p[2] = s[ROOKS] | s[QUEENS] | s[KINGS]
+    p[3] = s[BLACK]
 
 
 @inner
 def _difference(a: Any, b: Any) -> Any:
+    """Returns the squares where two records' planes differ."""
     return (a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3])
 
 
@@ -85,8 +74,9 @@ def _best_reference(planes: Any, i: Any) -> Any:
 @inner
 def _append(columns: Any, sizes: Any, column: Any, x: Any) -> Any:
     """Appends a byte to a column of any length."""
-    columns[ROOM * column + sizes[column]] = uint8(x)
-    sizes[column] += 1
+    k = column - FIRST_LIST
+    columns[ROOM * k + sizes[k]] = uint8(x)
+    sizes[k] += 1
 
 
 @inner
@@ -105,24 +95,27 @@ def _squares(columns: Any, sizes: Any, column: Any, squares: Any) -> Any:
 @inner
 def _position(rows: Any, size: Any, columns: Any, sizes: Any, s: Any, base: Any, changed: Any) -> Any:
     """Writes a position as the squares that changed against `base`, then the other parts of it."""
-    men = s[6] | s[7]
+    men = s[WHITE] | s[BLACK]
     emptied = changed & ~men
     filled = changed & men
-    rows[size * EMPTIED] = uint8(_squares(columns, sizes, int64(EMPTIED_SQUARES), emptied))
-    rows[size * FILLED] = uint8(_squares(columns, sizes, int64(FILLED_SQUARES), filled))
+    rows[size * layout.EMPTIED] = uint8(_squares(columns, sizes, int64(layout.EMPTIED_SQUARES), emptied))
+    rows[size * layout.FILLED] = uint8(_squares(columns, sizes, int64(layout.FILLED_SQUARES), filled))
     while filled:
-        left = man_at(base, emptied & (~emptied + ONE)) if emptied else int64(NO_MAN)
+        left = man_at(base, emptied & (~emptied + ONE)) if emptied else int64(layout.NO_MAN)
         emptied &= emptied - ONE
         x = man_at(s, filled & (~filled + ONE)) - left
-        _append(columns, sizes, int64(MEN), x if x >= 0 else x + MEN_KINDS)
+        _append(columns, sizes, int64(layout.MEN), x if x >= 0 else x + layout.MEN_KINDS)
         filled &= filled - ONE
-    meta = int64(s[8])
-    ep = (meta >> 5) & 127
-    castling = ((meta ^ int64(base[8])) >> 1) & 15
-    rows[size * META] = uint8((castling << 2) | ((meta & 1) << 1) | (1 if ep else 0))
+    ep = en_passant_of(s)
+    castling = (int64(s[META] ^ base[META]) >> CASTLING_SHIFT) & CASTLING_BITS
+    rows[size * layout.META] = uint8(
+        (castling << layout.META_CASTLING_AT)
+        | (side_to_move(s) << layout.META_BLACK_AT)
+        | (layout.HAS_EN_PASSANT if ep else 0)
+    )
     if ep:
-        _append(columns, sizes, int64(EN_PASSANT), ep - 1)
-    rows[size * CLOCK] = uint8((meta >> 12) & 255)
+        _append(columns, sizes, int64(layout.EN_PASSANT), ep - 1)
+    rows[size * layout.CLOCK] = uint8(clock_of(s))
 
 
 @inner
@@ -140,8 +133,9 @@ def _varint(out: Any, at: Any, x: Any) -> Any:
 def _run(meta: Any, columns: Any, sizes: Any, run: Any, base: Any) -> None:
     """Appends a record's run if it is not that of its reference."""
     if run != base:
-        meta[0] |= uint8(HAS_RUN)
-        sizes[RUNS] = _varint(adv(columns, ROOM * RUNS), sizes[RUNS], int64(run))
+        meta[0] |= uint8(layout.HAS_RUN)
+        k = layout.RUN - FIRST_LIST
+        sizes[k] = _varint(adv(columns, ROOM * k), sizes[k], int64(run))
 
 
 @inner
@@ -152,7 +146,7 @@ def _low(out: Any, at: Any, value: Any, d: Any) -> Any:
     out[at + 1] = uint8((bits >> 8) & 255)
     out[at + 2] = uint8((bits >> 16) & 255)
     out[at + 3] = uint8(int64(d) & 255)
-    return at + LOW
+    return at + layout.LOW
 
 
 @inner
@@ -160,22 +154,22 @@ def _fits(c: Any, i: Any) -> Any:
     """Returns OK, or what in record `i` has no place in the format."""
     s = adv(c.words, PW * i)
     if not is_position(s):
-        return int64(BAD_POSITION)
-    if s[8] >> U(20) or (s[8] >> U(5)) & U(127) > U(64):
-        return int64(BAD_POSITION)
+        return int64(layout.BAD_POSITION)
+    if s[META] >> U(CLOCK_SHIFT + 8) or en_passant_of(s) > 64:
+        return int64(layout.BAD_POSITION)
     moves = c.code_offsets[i + 1] - c.code_offsets[i]
     edges = c.edge_offsets[i + 1] - c.edge_offsets[i]
-    if c.d[i] > MAX_DRAW or moves < 0 or moves > MAX_MOVES or edges < 0 or edges > moves:
-        return int64(BAD_FIELD)
-    if int64(c.v[i]) & MAGNITUDE > UNIT or c.run[i] > MAX_RUN:
-        return int64(BAD_FIELD)
+    if c.d[i] > D_SCALE or moves < 0 or moves > MAX_MOVES or edges < 0 or edges > moves:
+        return int64(layout.BAD_FIELD)
+    if int64(c.v[i]) & layout.MAGNITUDE > layout.UNIT or c.run[i] > MAX_RUN:
+        return int64(layout.BAD_FIELD)
     for j in range(c.code_offsets[i], c.code_offsets[i + 1]):
         if c.codes[j] < 1 or c.codes[j] > MAX_CODE:
-            return int64(BAD_FIELD)
+            return int64(layout.BAD_FIELD)
     for e in range(c.edge_offsets[i], c.edge_offsets[i + 1]):
-        if c.edge_d[e] > MAX_EDGE_DRAW or int64(c.q[e]) & MAGNITUDE > UNIT:
-            return int64(BAD_FIELD)
-    return int64(OK)
+        if c.edge_d[e] > MOST_CODE or int64(c.q[e]) & layout.MAGNITUDE > layout.UNIT:
+            return int64(layout.BAD_FIELD)
+    return int64(layout.OK)
 
 
 @inner
@@ -191,10 +185,10 @@ def _head(c: Any, first: Any, last: Any, out: Any, at: Any) -> Any:
     """Writes the header, the low bytes of all values and the P codes; returns the end."""
     codes = c.code_offsets[last] - c.code_offsets[first]
     edges = c.edge_offsets[last] - c.edge_offsets[first]
-    header = (last - first - 1) | (codes << 5) | (edges << 18) | (_any_drawn(c, first, last) << 31)
-    for byte in range(HEADER):
+    header = packed_header(last - first, codes, edges, _any_drawn(c, first, last))
+    for byte in range(layout.HEADER):
         out[at + byte] = uint8((header >> (8 * byte)) & 255)
-    at += HEADER
+    at += layout.HEADER
     for i in range(first, last):
         at = _low(out, at, c.v[i], c.d[i])
     for e in range(c.edge_offsets[first], c.edge_offsets[last]):
@@ -211,25 +205,25 @@ def _records(
 ) -> Any:
     """Writes the columns of one byte per record, and collects those of any length."""
     size = last - first
-    _planes(start, adv(planes, 4 * BLOCK))
+    _planes(start, adv(planes, 4 * layout.BLOCK))
     for i in range(first, last):
         k = i - first
         s = adv(c.words, PW * i)
         here = adv(planes, 4 * k)
         _planes(s, here)
-        j: Any = _best_reference(planes, k) if k else int64(BLOCK)
+        j: Any = _best_reference(planes, k) if k else int64(layout.BLOCK)
         base = adv(c.words, PW * (first + j)) if k else start
         row = adv(rows, k)
-        row[size * REFERENCE] = uint8(k - j if k else 0)
+        row[size * layout.REFERENCE] = uint8(k - j if k else 0)
         _position(row, size, columns, sizes, s, base, _difference(here, adv(planes, 4 * j)))
         known = int64(c.run[first + j]) if k else int64(0)
-        _run(adv(row, size * META), columns, sizes, int64(c.run[i]), known)
-        row[size * FLAGS] = c.flags[i]
-        row[size * EVALUATOR] = c.evaluator[i]
-        row[size * V_HIGH] = uint8(int64(c.v[i]) >> 24)
-        row[size * V_DRAW] = uint8(int64(c.d[i]) >> 8)
-        row[size * MOVES] = uint8(c.code_offsets[i + 1] - c.code_offsets[i])
-        row[size * EDGES] = uint8(c.edge_offsets[i + 1] - c.edge_offsets[i])
+        _run(adv(row, size * layout.META), columns, sizes, int64(c.run[i]), known)
+        row[size * layout.FLAGS] = c.flags[i]
+        row[size * layout.EVALUATOR] = c.evaluator[i]
+        row[size * layout.V_HIGH] = uint8(int64(c.v[i]) >> 24)
+        row[size * layout.V_DRAW] = uint8(int64(c.d[i]) >> 8)
+        row[size * layout.MOVES] = uint8(c.code_offsets[i + 1] - c.code_offsets[i])
+        row[size * layout.EDGES] = uint8(c.edge_offsets[i + 1] - c.edge_offsets[i])
 
 
 @inner
@@ -238,13 +232,13 @@ def _edges(c: Any, first: Any, last: Any, out: Any, at: Any) -> Any:
     for e in range(first, last):
         out[at + e - first] = uint8(int64(c.q[e]) >> 24)
         out[at + last - first + e - first] = uint8(int64(c.edge_d[e]) >> 8)
-    return at + 2 * (last - first)
+    return at + layout.BY_EDGE * (last - first)
 
 
 @inner
 def _rest(c: Any, first: Any, last: Any, drawn: Any, columns: Any, sizes: Any, out: Any, at: Any) -> Any:
     """Writes the columns of any length, those of edges `first` to `last` included; returns the end."""
-    for column in range(VARIABLE):
+    for column in range(LISTS):
         for k in range(sizes[column]):
             out[at] = columns[ROOM * column + k]
             at += 1
@@ -263,7 +257,7 @@ def _block(
     """Writes one block; returns the end."""
     at = _head(c, first, last, out, at)
     _records(c, first, last, start, adv(out, at), lists, sizes, planes)
-    at += FIXED * (last - first)
+    at += layout.FIXED * (last - first)
     a = c.edge_offsets[first]
     z = c.edge_offsets[last]
     at = _edges(c, a, z, out, at)
@@ -277,25 +271,25 @@ def encode(columns: Any, start: Any, out: Any, ends: Any) -> Any:
     Args:
       columns: `Columns` of arrays, records in the order of the run.
       start: `[10]` the position that the first record of a block is told from.
-      out: `[HEADER * blocks + RECORD_BYTES * R + codes + EDGE_BYTES * edges]` uint8, filled.
+      out: `[room_for(blocks, R, codes, edges)]` uint8 (`layout.py`), filled.
       ends: `[blocks]` int64, where each block ends, filled.
     """
     c = pointers(columns)
-    planes = np.zeros(4 * (BLOCK + 1), np.uint64)
-    lists = np.zeros(ROOM * VARIABLE, np.uint8)
-    sizes = np.zeros(VARIABLE, np.int64)
+    planes = np.zeros(4 * (layout.BLOCK + 1), np.uint64)
+    lists = np.zeros(ROOM * LISTS, np.uint8)
+    sizes = np.zeros(LISTS, np.int64)
     total = int64(len(columns.v))
     for i in range(total):
         problem = _fits(c, i)
-        if problem != OK:
+        if problem != layout.OK:
             return problem, int64(i)
     at = int64(0)
     for b in range(len(ends)):
-        first = b * BLOCK
-        last: Any = min(total, first + BLOCK)
+        first = b * layout.BLOCK
+        last: Any = min(total, first + layout.BLOCK)
         sizes[:] = 0
         at = _block(
             c, first, last, ptr(start, 0), ptr(lists, 0), ptr(sizes, 0), ptr(planes, 0), ptr(out, 0), at
         )
         ends[b] = at
-    return int64(OK), at + int64(planes[0] - planes[0]) + int64(lists[0] - lists[0])
+    return int64(layout.OK), at + int64(planes[0] - planes[0]) + int64(lists[0] - lists[0])

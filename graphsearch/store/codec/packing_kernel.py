@@ -7,21 +7,18 @@ from typing import Any
 from numba import int64
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import LOW32, U, ptr
-from .layout_kernel import HEADER, LOW
-from .unpacking_kernel import CHECKSUM, FRAME_START, LENGTH, crc32, word
-
-OVERHEAD = LENGTH + CHECKSUM
+from ...jit.pointers import U, ptr
+from .batch_kernel import codes_in, header_at, low_bytes
+from .layout import CHECKSUM, CUT, HEADER, LENGTH
+from .unpacking_kernel import crc32
 
 
 @inner
 def _shape(data: Any, at: Any) -> Any:
     """Returns where the P codes and the columns of a block begin."""
-    header = int64(word(data, at) & LOW32)
-    records = (header & 31) + 1
-    edges = (header >> 18) & 0x1FFF
-    codes = at + HEADER + LOW * (records + edges)
-    return codes, codes + ((header >> 5) & 0x1FFF)
+    header = header_at(data, at)
+    codes = at + HEADER + low_bytes(header)
+    return codes, codes + codes_in(header)
 
 
 @kernel
@@ -65,7 +62,8 @@ def seal(plain: Any, ends: Any, frames: Any, frame_ends: Any, crc: Any, out: Any
       frames: uint8, for each block its frame of P codes, which may be empty, and that of its columns.
       frame_ends: `[2 * blocks]` int64.
       crc: the table of `unpacking.crc_tables`.
-      out: uint8 with room for low parts, frames and `OVERHEAD` bytes a block; filled. out_ends: likewise.
+      out: uint8 with room for low parts, frames and `LENGTH + CHECKSUM` bytes a block; filled.
+      out_ends: likewise.
     """
     source, packed, target, table = ptr(plain, 0), ptr(frames, 0), ptr(out, 0), ptr(crc, 0)
     at = int64(0)
@@ -75,12 +73,12 @@ def seal(plain: Any, ends: Any, frames: Any, frame_ends: Any, crc: Any, out: Any
         begin = to
         low = at + HEADER
         first = _shape(source, at)[0]
-        skipped = frame + FRAME_START if frame_ends[2 * b] > frame else frame
+        skipped = frame + CUT if frame_ends[2 * b] > frame else frame
         to = _copied(source, at, low, target, to)
         to = _number(U(frame_ends[2 * b] - skipped), int64(LENGTH), target, to)
         to = _copied(source, low, first, target, to)
         to = _copied(packed, skipped, frame_ends[2 * b], target, to)
-        to = _copied(packed, frame_ends[2 * b] + FRAME_START, frame_ends[2 * b + 1], target, to)
+        to = _copied(packed, frame_ends[2 * b] + CUT, frame_ends[2 * b + 1], target, to)
         to = _number(crc32(target, begin, to, table), int64(CHECKSUM), target, to)
         out_ends[b] = to
         frame = frame_ends[2 * b + 1]

@@ -1,7 +1,7 @@
 """The block codec without Numba: records to blocks and back, one record at a time.
 
-`schema/segment.md` is the reference of the format. `store/codec/layout_kernel.py` does the same in bulk and
-must agree byte for byte before compression; this one serves single reads and is its oracle.
+`layout.py` says what stands where. `encoding_kernel.py` and `decoding_kernel.py` do the same in bulk and must
+agree byte for byte before compression; this one serves single reads and is their oracle.
 """
 
 from __future__ import annotations
@@ -16,43 +16,48 @@ import chess.polyglot
 import numpy as np
 
 from ...errors import CorruptRecordError
-from ...position.board import FREE_CLOCK, pack
+from ...position.board import FREE_CLOCK
 from ...position.values import D_SCALE
+from ...position.words import (
+    BLACK,
+    BLACK_TO_MOVE,
+    CASTLING_BITS,
+    CASTLING_SHIFT,
+    CLOCK_BITS,
+    CLOCK_SHIFT,
+    EN_PASSANT_BITS,
+    EN_PASSANT_SHIFT,
+    KEY,
+    KINGS,
+    META,
+    PAWNS,
+    WHITE,
+)
 from ...record.bounds import MOST_CODE
 from ...record.node import MAX_CODE, MAX_MOVES, MAX_RUN, MAX_VISITS, Edge, NodeRecord
-from .compression import HEADER, Dictionaries, Header, sampled
+from . import layout
+from .compression import Dictionaries, Header, sampled
 
-BLOCK = 32  # records of a block
-
-# columns of one byte per record
-REFERENCE, EMPTIED, FILLED, META, CLOCK, FLAGS, EVALUATOR, V_HIGH, V_DRAW, MOVES, EDGES = range(11)
-FIXED = 11
-# columns of one byte per edge; then those of any length
-Q_HIGH, Q_DRAW = 11, 12
-EN_PASSANT, EMPTIED_SQUARES, FILLED_SQUARES, MEN, RUN, N, R = range(13, 20)
-ALL = 20
-HAS_RUN = 64  # bit of meta: the record's run is not that of its reference
-NO_MAN, MEN_KINDS = 12, 13
-
-START = tuple(int(word) for word in pack(chess.Board()))
+BELOW_CLOCK = (1 << CLOCK_SHIFT) - 1  # bits of META
 _U64 = (1 << 64) - 1
-_UNIT = 0x3F800000  # bits of 1.0 in float32
 
 Words = tuple[int, ...]
 
 
 def is_position(words: Sequence[int]) -> bool:
     """Returns whether each man has one kind and colour, and the numbers of men are those of chess."""
-    white, black = words[6], words[7]
+    white, black = words[WHITE], words[BLACK]
     kinds = 0
     for kind in words[:6]:
         if kinds & kind:
             return False
         kinds |= kind
-    if kinds != white | black or white & black or words[0] & 0xFF000000000000FF:
+    if kinds != white | black or white & black or words[PAWNS] & 0xFF000000000000FF:
         return False
     return all(
-        side.bit_count() <= 16 and (words[0] & side).bit_count() <= 8 and (words[5] & side).bit_count() == 1
+        side.bit_count() <= 16
+        and (words[PAWNS] & side).bit_count() <= 8
+        and (words[KINGS] & side).bit_count() == 1
         for side in (white, black)
     )
 
@@ -60,10 +65,10 @@ def is_position(words: Sequence[int]) -> bool:
 def man_at(words: Sequence[int], square: int) -> int:
     """Returns the man on a square: 0..5 white pawn to king, 6..11 black, `NO_MAN`."""
     bit = 1 << square
-    if not (words[6] | words[7]) & bit:
-        return NO_MAN
+    if not (words[WHITE] | words[BLACK]) & bit:
+        return layout.NO_MAN
     kind = next(k for k in range(6) if words[k] & bit)
-    return kind + 6 if words[7] & bit else kind
+    return kind + 6 if words[BLACK] & bit else kind
 
 
 def changed_squares(a: Sequence[int], b: Sequence[int]) -> int:
@@ -83,7 +88,7 @@ def encode_blocks(records: Sequence[NodeRecord]) -> tuple[Dictionaries, list[byt
     Raises:
       CorruptRecordError: if a record has no place in the format.
     """
-    plain = [encode_block(records[k : k + BLOCK], k) for k in range(0, len(records), BLOCK)]
+    plain = [encode_block(records[k : k + layout.BLOCK], k) for k in range(0, len(records), layout.BLOCK)]
     dictionaries = Dictionaries.train([plain[i] for i in sampled(len(plain))])
     return dictionaries, dictionaries.seal(plain)
 
@@ -97,15 +102,19 @@ def encode_block(records: Sequence[NodeRecord], first: int = 0) -> bytes:
     drawn = any(edge.r for edge in edges)
     header = Header(len(records), len(codes), len(edges), drawn=drawn).to_bytes()
     values = [(record.v, record.d) for record in records] + [(edge.q, edge.d) for edge in edges]
-    low = b"".join(struct.pack("<I", _float_bits(x) & 0xFFFFFF | (d & 255) << 24) for x, d in values)
+    low = b"".join(struct.pack("<I", _float_bits(x) & layout.FRACTION | (d & 255) << 24) for x, d in values)
     return header + low + codes + _columns(records, edges, drawn=drawn)
 
 
 def _check_fits(i: int, record: NodeRecord) -> None:
-    meta = record.words[8]
+    meta = record.words[META]
     most_draws = max((edge.d for edge in record.edges), default=0)
     moves = len(record.codes)
-    if not is_position(record.words) or meta >> 20 or meta >> 5 & 127 > 64:
+    if (
+        not is_position(record.words)
+        or meta >> CLOCK_SHIFT + 8
+        or meta >> EN_PASSANT_SHIFT & EN_PASSANT_BITS > 64
+    ):
         raise CorruptRecordError(f"record {i} of the batch has an impossible position")
     if record.d > D_SCALE or most_draws > MOST_CODE or not 0 <= record.run <= MAX_RUN:
         raise CorruptRecordError(f"record {i} of the batch has a field out of range")
@@ -118,47 +127,51 @@ def _check_fits(i: int, record: NodeRecord) -> None:
 
 
 def _columns(records: Sequence[NodeRecord], edges: Sequence[Edge], *, drawn: bool) -> bytes:
-    columns = [bytearray() for _ in range(ALL)]
+    columns = [bytearray() for _ in range(layout.COLUMNS)]
     for i, record in enumerate(records):
-        base, run = START, 0
-        columns[REFERENCE].append(0)
+        base, run = layout.START, 0
+        columns[layout.REFERENCE].append(0)
         if i:
             j = min(range(i), key=lambda j: (changed_squares(record.words, records[j].words).bit_count(), -j))
-            columns[REFERENCE][-1] = i - j
+            columns[layout.REFERENCE][-1] = i - j
             base, run = records[j].words, records[j].run
         _append_position(columns, record.words, base)
         if record.run != run:
-            columns[META][-1] |= HAS_RUN
-            columns[RUN] += _varint(record.run)
-        columns[FLAGS].append(record.flags)
-        columns[EVALUATOR].append(record.evaluator)
-        columns[V_HIGH].append(_float_bits(record.v) >> 24)
-        columns[V_DRAW].append(record.d >> 8)
-        columns[MOVES].append(len(record.codes))
-        columns[EDGES].append(len(record.edges))
-    columns[Q_HIGH] += bytes(_float_bits(edge.q) >> 24 for edge in edges)
-    columns[Q_DRAW] += bytes(edge.d >> 8 for edge in edges)
-    columns[N] += b"".join(_varint(edge.n) for edge in edges)
-    columns[R] += b"".join(_varint(edge.r) for edge in edges if drawn)
+            columns[layout.META][-1] |= layout.HAS_RUN
+            columns[layout.RUN] += _varint(record.run)
+        columns[layout.FLAGS].append(record.flags)
+        columns[layout.EVALUATOR].append(record.evaluator)
+        columns[layout.V_HIGH].append(_float_bits(record.v) >> 24)
+        columns[layout.V_DRAW].append(record.d >> 8)
+        columns[layout.MOVES].append(len(record.codes))
+        columns[layout.EDGES].append(len(record.edges))
+    columns[layout.Q_HIGH] += bytes(_float_bits(edge.q) >> 24 for edge in edges)
+    columns[layout.Q_DRAW] += bytes(edge.d >> 8 for edge in edges)
+    columns[layout.N] += b"".join(_varint(edge.n) for edge in edges)
+    columns[layout.R] += b"".join(_varint(edge.r) for edge in edges if drawn)
     return b"".join(columns)
 
 
 def _append_position(columns: list[bytearray], words: Words, base: Words) -> None:
     changed = changed_squares(words, base)
-    men = words[6] | words[7]
+    men = words[WHITE] | words[BLACK]
     emptied, filled = (list(chess.scan_forward(changed & mask)) for mask in (~men & _U64, men))
-    columns[EMPTIED].append(len(emptied))
-    columns[FILLED].append(len(filled))
-    columns[EMPTIED_SQUARES] += _gaps(emptied)
-    columns[FILLED_SQUARES] += _gaps(filled)
+    columns[layout.EMPTIED].append(len(emptied))
+    columns[layout.FILLED].append(len(filled))
+    columns[layout.EMPTIED_SQUARES] += _gaps(emptied)
+    columns[layout.FILLED_SQUARES] += _gaps(filled)
     for k, square in enumerate(filled):
-        left = man_at(base, emptied[k]) if k < len(emptied) else NO_MAN
-        columns[MEN].append((man_at(words, square) - left) % MEN_KINDS)
-    meta = words[8]
-    ep = meta >> 5 & 127
-    columns[META].append(((meta ^ base[8]) >> 1 & 15) << 2 | (meta & 1) << 1 | (ep > 0))
-    columns[EN_PASSANT] += bytes([ep - 1]) if ep else b""
-    columns[CLOCK].append(meta >> 12 & 255)
+        left = man_at(base, emptied[k]) if k < len(emptied) else layout.NO_MAN
+        columns[layout.MEN].append((man_at(words, square) - left) % layout.MEN_KINDS)
+    meta = words[META]
+    ep = meta >> EN_PASSANT_SHIFT & EN_PASSANT_BITS
+    columns[layout.META].append(
+        ((meta ^ base[META]) >> CASTLING_SHIFT & CASTLING_BITS) << layout.META_CASTLING_AT
+        | (meta & BLACK_TO_MOVE) << layout.META_BLACK_AT
+        | (layout.HAS_EN_PASSANT if ep else 0)
+    )
+    columns[layout.EN_PASSANT] += bytes([ep - 1]) if ep else b""
+    columns[layout.CLOCK].append(meta >> CLOCK_SHIFT & CLOCK_BITS)
 
 
 def _gaps(squares: Sequence[int]) -> bytes:
@@ -210,12 +223,12 @@ def find_in_block(plain: bytes, identity: Words) -> NodeRecord | None:
 
 def _identity(words: Words) -> Words:
     """Returns what tells records apart, as `order.identities`."""
-    meta = words[8]
-    return (*words[:8], meta if meta >> 12 > FREE_CLOCK else meta & 0xFFF)
+    meta = words[META]
+    return (*words[:8], meta if meta >> CLOCK_SHIFT > FREE_CLOCK else meta & BELOW_CLOCK)
 
 
 def _with_key(record: NodeRecord) -> NodeRecord:
-    return replace(record, words=(*record.words[:9], polyglot_key(record.words)))
+    return replace(record, words=(*record.words[:KEY], polyglot_key(record.words)))
 
 
 class _BlockReader:
@@ -226,25 +239,25 @@ class _BlockReader:
         codes_at, columns_at = header.parts()
         if len(plain) < columns_at:
             raise CorruptRecordError("a block is too short")
-        self._low = np.frombuffer(plain[HEADER:codes_at], "<u4").tolist()
+        self._low = np.frombuffer(plain[layout.HEADER : codes_at], "<u4").tolist()
         self._codes = plain[codes_at:columns_at]
         self._bytes = plain[columns_at:]
         self._columns = self._split()
-        self._at = [0] * ALL
+        self._at = [0] * layout.COLUMNS
 
     def _split(self) -> list[bytes]:
         """Returns the columns up to the men; what is left are the varints of runs, n, then r."""
         header = self._header
-        sizes = [header.records] * FIXED + [header.edges] * 2
+        sizes = [header.records] * layout.FIXED + [header.edges] * layout.BY_EDGE
         fixed = sum(sizes)
         size = header.records
-        count = [self._bytes[size * c : size * (c + 1)] for c in range(FIXED)]
-        emptied, filled = sum(count[EMPTIED]), sum(count[FILLED])
-        sizes += [sum(x & 1 for x in count[META]), emptied, filled, filled]
+        count = [self._bytes[size * c : size * (c + 1)] for c in range(layout.FIXED)]
+        emptied, filled = sum(count[layout.EMPTIED]), sum(count[layout.FILLED])
+        sizes += [sum(x & layout.HAS_EN_PASSANT for x in count[layout.META]), emptied, filled, filled]
         ends = np.cumsum([0, *sizes]).tolist()
         if len(self._bytes) < max(fixed, ends[-1]):
             raise CorruptRecordError("a block is too short")
-        if sum(count[MOVES]) != header.codes or sum(count[EDGES]) != header.edges:
+        if sum(count[layout.MOVES]) != header.codes or sum(count[layout.EDGES]) != header.edges:
             raise CorruptRecordError("a block does not hold what its header says")
         columns = [self._bytes[a:b] for a, b in pairwise(ends)]
         return [*columns, self._bytes[ends[-1] :]]
@@ -263,24 +276,24 @@ class _BlockReader:
         run_of: list[int] = []  # which of the runs that the block lists is each record's, from 1; 0: none
         listed = 0
         for i in range(self._header.records):
-            byte = [column[i] for column in self._columns[:FIXED]]
+            byte = [column[i] for column in self._columns[: layout.FIXED]]
             base = self._base(i, byte)
-            words.append(self._position(byte, START if base is None else words[base]))
-            own = byte[META] & HAS_RUN
+            words.append(self._position(byte, layout.START if base is None else words[base]))
+            own = byte[layout.META] & layout.HAS_RUN
             listed += own > 0
             run_of.append(listed if own else 0 if base is None else run_of[base])
             if _identity(words[i]) == identity:
                 runs, numbers = self._numbers()
                 return self._filled(i, byte, words[i], ([0, *runs])[run_of[i]], numbers)
-            self._at[MOVES] += byte[MOVES]
-            self._at[EDGES] += byte[EDGES]
+            self._at[layout.MOVES] += byte[layout.MOVES]
+            self._at[layout.EDGES] += byte[layout.EDGES]
         return None
 
     def _numbers(self) -> tuple[Iterator[int], list[tuple[int, int]]]:
         """Returns the runs of the records that have one of their own, and n and r of all edges."""
-        runs = sum((x & HAS_RUN) > 0 for x in self._columns[META])
+        runs = sum((x & layout.HAS_RUN) > 0 for x in self._columns[layout.META])
         wanted = runs + self._header.edges * (1 + self._header.drawn)
-        found = _read_varints(self._columns[RUN], wanted)
+        found = _read_varints(self._columns[layout.RUN], wanted)
         if any(run > MAX_RUN for run in found[:runs]):
             raise CorruptRecordError("the number of a run is out of range")
         n, r = found[runs : runs + self._header.edges], found[runs + self._header.edges :]
@@ -288,63 +301,71 @@ class _BlockReader:
 
     def _base(self, i: int, byte: list[int]) -> int | None:
         """Returns the record that record `i` is told from, None for the start position."""
-        if byte[REFERENCE] > i:
+        if byte[layout.REFERENCE] > i:
             raise CorruptRecordError("a record refers to none of its block")
-        return i - byte[REFERENCE] if byte[REFERENCE] else None
+        return i - byte[layout.REFERENCE] if byte[layout.REFERENCE] else None
 
     def _record(
         self, i: int, before: list[NodeRecord], runs: Iterator[int], numbers: list[tuple[int, int]]
     ) -> NodeRecord:
-        byte = [column[i] for column in self._columns[:FIXED]]
+        byte = [column[i] for column in self._columns[: layout.FIXED]]
         place = self._base(i, byte)
         base = None if place is None else before[place]
-        words = self._position(byte, base.words if base else START)
-        run = next(runs) if byte[META] & HAS_RUN else base.run if base else 0
+        words = self._position(byte, base.words if base else layout.START)
+        run = next(runs) if byte[layout.META] & layout.HAS_RUN else base.run if base else 0
         return self._filled(i, byte, words, run, numbers)
 
     def _filled(
         self, i: int, byte: list[int], words: Words, run: int, numbers: list[tuple[int, int]]
     ) -> NodeRecord:
         """Returns record `i`, whose position and run are known."""
-        codes = self._next(self._codes, MOVES, byte[MOVES])
-        if byte[MOVES] > MAX_MOVES or byte[EDGES] > byte[MOVES]:
-            raise CorruptRecordError(f"{byte[EDGES]} edges of {byte[MOVES]} moves")
+        codes = self._next(self._codes, layout.MOVES, byte[layout.MOVES])
+        if byte[layout.MOVES] > MAX_MOVES or byte[layout.EDGES] > byte[layout.MOVES]:
+            raise CorruptRecordError(f"{byte[layout.EDGES]} edges of {byte[layout.MOVES]} moves")
         if any(not 1 <= code <= MAX_CODE for code in codes):
             raise CorruptRecordError("a prior code is out of range")
-        v, d = _value(self._low[i], byte[V_HIGH], byte[V_DRAW], D_SCALE)
-        first = self._at[EDGES]
-        self._at[EDGES] += byte[EDGES]
-        edges = tuple(self._edge(e, *numbers[e]) for e in range(first, self._at[EDGES]))
-        return NodeRecord(words, v, d, byte[EVALUATOR], byte[FLAGS], codes, edges, run)
+        v, d = _value(self._low[i], byte[layout.V_HIGH], byte[layout.V_DRAW], D_SCALE)
+        first = self._at[layout.EDGES]
+        self._at[layout.EDGES] += byte[layout.EDGES]
+        edges = tuple(self._edge(e, *numbers[e]) for e in range(first, self._at[layout.EDGES]))
+        return NodeRecord(words, v, d, byte[layout.EVALUATOR], byte[layout.FLAGS], codes, edges, run)
 
     def _edge(self, e: int, n: int, r: int) -> Edge:
         low = self._low[self._header.records + e]
-        return Edge(n, r, *_value(low, self._columns[Q_HIGH][e], self._columns[Q_DRAW][e], MOST_CODE))
+        return Edge(
+            n, r, *_value(low, self._columns[layout.Q_HIGH][e], self._columns[layout.Q_DRAW][e], MOST_CODE)
+        )
 
     def _position(self, byte: list[int], base: Words) -> Words:
-        emptied = _squares(self._next(self._columns[EMPTIED_SQUARES], EMPTIED, byte[EMPTIED]))
-        filled = _squares(self._next(self._columns[FILLED_SQUARES], FILLED, byte[FILLED]))
+        emptied = _squares(
+            self._next(self._columns[layout.EMPTIED_SQUARES], layout.EMPTIED, byte[layout.EMPTIED])
+        )
+        filled = _squares(
+            self._next(self._columns[layout.FILLED_SQUARES], layout.FILLED, byte[layout.FILLED])
+        )
         kept = ~sum(1 << square for square in {*emptied, *filled})
         words = [word & kept for word in base[:8]] + [0, 0]
-        men = self._next(self._columns[MEN], MEN, len(filled))
+        men = self._next(self._columns[layout.MEN], layout.MEN, len(filled))
         for k, (square, x) in enumerate(zip(filled, men, strict=True)):
-            man = ((man_at(base, emptied[k]) if k < len(emptied) else NO_MAN) + x) % MEN_KINDS
-            if x >= MEN_KINDS or man == NO_MAN:
+            man = ((man_at(base, emptied[k]) if k < len(emptied) else layout.NO_MAN) + x) % layout.MEN_KINDS
+            if x >= layout.MEN_KINDS or man == layout.NO_MAN:
                 raise CorruptRecordError("a man is of an unknown kind")
             words[man % 6] |= 1 << square
-            words[6 + man // 6] |= 1 << square
+            words[WHITE + man // 6] |= 1 << square
         if not is_position(words):
             raise CorruptRecordError("a record has an impossible position")
-        words[8] = self._meta(byte, base[8])
+        words[META] = self._meta(byte, base[META])
         return tuple(words)
 
     def _meta(self, byte: list[int], base: int) -> int:
-        x = byte[META]
-        meta = x >> 1 & 1 | (x >> 2 & 15 ^ base >> 1 & 15) << 1 | byte[CLOCK] << 12
-        ep = self._next(self._columns[EN_PASSANT], META, x & 1)
-        if x >= 2 * HAS_RUN or any(square > 63 for square in ep):
+        x = byte[layout.META]
+        castling = (x >> layout.META_CASTLING_AT ^ base >> CASTLING_SHIFT) & CASTLING_BITS
+        meta = x >> layout.META_BLACK_AT & BLACK_TO_MOVE | castling << CASTLING_SHIFT
+        meta |= byte[layout.CLOCK] << CLOCK_SHIFT
+        ep = self._next(self._columns[layout.EN_PASSANT], layout.META, x & layout.HAS_EN_PASSANT)
+        if x >= layout.META_BYTES or any(square > 63 for square in ep):
             raise CorruptRecordError("a square is off the board")
-        return meta | (ep[0] + 1) << 5 if ep else meta
+        return meta | (ep[0] + 1) << EN_PASSANT_SHIFT if ep else meta
 
     def _next(self, column: bytes, name: int, count: int) -> bytes:
         """Returns the next bytes of a column; `name` tells whose place in it is moved on."""
@@ -380,8 +401,8 @@ def _read_varints(data: bytes, wanted: int) -> list[int]:
 
 def _value(low: int, high: int, draw: int, most: int) -> tuple[float, int]:
     """Returns a value in [-1, 1] and its draw field, at most `most`."""
-    bits, d = high << 24 | low & 0xFFFFFF, draw << 8 | low >> 24
-    if bits & 0x7FFFFFFF > _UNIT:
+    bits, d = high << 24 | low & layout.FRACTION, draw << 8 | low >> 24
+    if bits & layout.MAGNITUDE > layout.UNIT:
         raise CorruptRecordError("a value is outside [-1, 1]")
     if d > most:
         raise CorruptRecordError(f"draws of {d} per mille")
@@ -394,11 +415,11 @@ def polyglot_key(words: Sequence[int]) -> int:
     key = 0
     for kind in range(6):
         for black in (0, 1):
-            for square in chess.scan_forward(words[kind] & words[6 + black]):
+            for square in chess.scan_forward(words[kind] & words[WHITE + black]):
                 key ^= table[64 * (2 * kind + 1 - black) + square]
-    meta = words[8]
+    meta = words[META]
     for right in range(4):
-        key ^= table[768 + right] if meta >> (1 + right) & 1 else 0
-    ep = meta >> 5 & 127
+        key ^= table[768 + right] if meta >> (CASTLING_SHIFT + right) & 1 else 0
+    ep = meta >> EN_PASSANT_SHIFT & EN_PASSANT_BITS
     key ^= table[772 + (ep - 1 & 7)] if ep else 0
-    return key if meta & 1 else key ^ table[780]
+    return key if meta & BLACK_TO_MOVE else key ^ table[780]

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError
 from ...jit.libzstd import Owned, libzstd
-from .compression import FRAME_START, Dictionaries, Opener
+from .compression import Dictionaries, Opener
+from .layout import FRAME_START
 from .unpacking_kernel import FRAME_ROOM, Workshop, crc_tables, room, unpack
 
 SLOTS = 64  # chunks whose dictionaries are kept ready: 55 kB each

@@ -1,9 +1,6 @@
 """Blocks as they are stored to blocks as they are decoded, many at once: checksums, and frames by libzstd.
 
-    stored:   header | length of the first frame | low parts | frame of P codes | frame of columns | CRC-32
-    decoded:  header | low parts | P codes | columns
-
-`schema/segment.md` is the reference; `store/compression.py` does the same one by one.
+`layout.py` says what stands where; `compression.py` does the same one by one.
 """
 
 from __future__ import annotations
@@ -16,11 +13,9 @@ from numba import int64
 from ...jit.compiler import inner, kernel
 from ...jit.libzstd import call
 from ...jit.pointers import LOW32, U, adv, ptr
-from .layout_kernel import HEADER, LOW
+from .batch_kernel import codes_in, edges_in, header_at, low_bytes, records_in
+from .layout import CHECKSUM, CUT, EDGE_BYTES, HEADER, LENGTH, LOW, RECORD_BYTES
 
-LENGTH, CHECKSUM = 2, 4  # bytes for that of the first frame, and for the CRC-32
-RECORD_BYTES, EDGE_BYTES = 128, 12  # no record's and no edge's columns take more
-FRAME_START = 6  # bytes of each frame that are not stored
 PADDING = 8  # bytes behind the data that may be read
 FRAME_ROOM = 1 << 17  # bytes of a frame; larger ones, which no writer makes, are refused
 
@@ -44,7 +39,7 @@ class Workshop(NamedTuple):
       context: address of this thread's decompression context.
       dictionaries: `[2 + 2 * slots]` int64, addresses of loaded dictionaries. First 0 twice, for blocks
         without dictionaries; then two for each slot: for P codes, for columns.
-      frame: `[FRAME_ROOM]` uint8, working memory that begins with `compression.FRAME_START`.
+      frame: `[FRAME_ROOM]` uint8, working memory that begins with `layout.FRAME_START`.
       crc: `crc_tables`.
     """
 
@@ -95,47 +90,45 @@ def crc32(data: Any, at: Any, end: Any, table: Any) -> Any:
 
 
 @inner
-def _expand(W: Any, data: Any, at: Any, end: Any, dictionary: Any, out: Any, to: Any, limit: Any) -> Any:
+def _expand(shop: Any, data: Any, at: Any, end: Any, dictionary: Any, out: Any, to: Any, limit: Any) -> Any:
     """Expands the frame `data[at:end]` to `out[to:limit]`; returns the end of its content, or -1."""
-    size = FRAME_START + end - at
+    size = CUT + end - at
     if size > FRAME_ROOM:
         return int64(-1)
     for k in range(end - at):
-        W.frame[FRAME_START + k] = data[at + k]
-    if call(W.frame_size, (W.frame, size)) != size:  # cut short, or something stands behind it
+        shop.frame[CUT + k] = data[at + k]
+    if call(shop.frame_size, (shop.frame, size)) != size:  # cut short, or something stands behind it
         return int64(-1)
-    found = call(W.decompress, (W.context, adv(out, to), limit - to, W.frame, size, dictionary))
+    found = call(shop.decompress, (shop.context, adv(out, to), limit - to, shop.frame, size, dictionary))
     return to + found if found >= 0 else int64(-1)
 
 
 @inner
-def _unpack(data: Any, at: Any, end: Any, slot: Any, W: Any, out: Any, to: Any) -> Any:
+def _unpack(data: Any, at: Any, end: Any, slot: Any, shop: Any, out: Any, to: Any) -> Any:
     """Unpacks one block to `out` from `to` on; returns the end, or `to` if it is refused."""
-    if W.decompress == 0 or slot < -1 or end - at < HEADER + LENGTH + CHECKSUM:
+    if shop.decompress == 0 or slot < -1 or end - at < HEADER + LENGTH + CHECKSUM:
         return to
     end -= CHECKSUM
-    if crc32(data, at, end, W.crc) != word(data, end) & LOW32:
+    if crc32(data, at, end, shop.crc) != word(data, end) & LOW32:
         return to
-    header = int64(word(data, at) & LOW32)
-    records = (header & 31) + 1
-    codes = (header >> 5) & 0x1FFF
-    edges = (header >> 18) & 0x1FFF
+    header = header_at(data, at)
+    codes = codes_in(header)
     low = at + HEADER + LENGTH
-    first = low + LOW * (records + edges)
+    first = low + low_bytes(header)
     second = first + int64(word(data, at + HEADER) & U(0xFFFF))
     if second > end or (codes == 0 and first != second):
         return to
-    begin = to + HEADER + LOW * (records + edges)
+    begin = to + HEADER + low_bytes(header)
     for k in range(HEADER):
         out[to + k] = data[at + k]
     for k in range(first - low):
         out[to + HEADER + k] = data[low + k]
-    dictionary = adv(W.dictionaries, 2 + 2 * slot)
+    dictionary = adv(shop.dictionaries, 2 + 2 * slot)
     middle = begin + codes
-    if codes and _expand(W, data, first, second, dictionary[0], out, begin, middle) != middle:
+    if codes and _expand(shop, data, first, second, dictionary[0], out, begin, middle) != middle:
         return to
-    limit = middle + RECORD_BYTES * records + EDGE_BYTES * edges
-    reached = _expand(W, data, second, end, dictionary[1], out, middle, limit)
+    limit = middle + RECORD_BYTES * records_in(header) + EDGE_BYTES * edges_in(header)
+    reached = _expand(shop, data, second, end, dictionary[1], out, middle, limit)
     return reached if reached >= 0 else to
 
 
@@ -151,7 +144,7 @@ def unpack(workshop: Any, data: Any, ends: Any, slots: Any, out: Any, sizes: Any
       out: uint8 with the room that `room` says.
       sizes: `[blocks]` int64, filled with the length of each in `out`: 0 for a block that is refused.
     """
-    W = Workshop(
+    shop = Workshop(
         workshop.decompress,
         workshop.frame_size,
         workshop.context,
@@ -163,7 +156,7 @@ def unpack(workshop: Any, data: Any, ends: Any, slots: Any, out: Any, sizes: Any
     at = int64(0)
     to = int64(0)
     for b in range(len(ends)):
-        reached = _unpack(source, at, ends[b], slots[b], W, target, to)
+        reached = _unpack(source, at, ends[b], slots[b], shop, target, to)
         sizes[b] = reached - to
         to = reached
         at = ends[b]
@@ -182,10 +175,8 @@ def room(data: Any, ends: Any, sums: Any) -> None:
     at = int64(0)
     for b in range(len(ends)):
         if ends[b] - at >= HEADER:
-            header = int64(word(source, at) & LOW32)
-            records = (header & 31) + 1
-            codes = (header >> 5) & 0x1FFF
-            edges = (header >> 18) & 0x1FFF
+            header = header_at(source, at)
+            records, codes, edges = records_in(header), codes_in(header), edges_in(header)
             sums[0] += HEADER + (LOW + RECORD_BYTES) * records + codes + (LOW + EDGE_BYTES) * edges
             sums[1] += records
             sums[2] += codes

@@ -1,6 +1,6 @@
 """Bloom filters over keys: which chunks cannot hold a position.
 
-`schema/segment.md` is the reference; `codec/columns_kernel.add_to_bloom` does the same in bulk.
+`layout.py` has the formula; `codec/columns_kernel.add_to_bloom` does the same in bulk.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from .layout import BLOOM_MULTIPLIER, HASHES
+
 BITS_PER_KEY = 12  # of new filters; any length is read
-HASHES = 5  # 0.5 % false positives at 12 bits per key; 8 bits had 2.2 %
-_MULTIPLIER = 0x9E3779B97F4A7C15
 _U64 = (1 << 64) - 1
 
 Bits = NDArray[np.uint8]
@@ -29,7 +29,7 @@ def bit_places(key: int, bits: int) -> Iterator[int]:
     >>> list(bit_places(1, 64))
     [39, 7, 39, 7, 38]
     """
-    x = key * _MULTIPLIER & _U64
+    x = key * BLOOM_MULTIPLIER & _U64
     step = (x >> 32 | x << 32) & _U64 | 1
     for _ in range(HASHES):
         yield x * bits >> 64
@@ -45,7 +45,7 @@ def may_hold_each(bloom: Bits, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Returns `may_hold` of each key, `[K]`."""
     bits = np.uint64(8 * len(bloom))
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
-    x = keys * np.uint64(_MULTIPLIER)
+    x = keys * np.uint64(BLOOM_MULTIPLIER)
     step = (x >> half | x << half) | np.uint64(1)
     found = np.ones(len(keys), bool)
     for _ in range(HASHES):

@@ -1,4 +1,4 @@
-"""The index of runs, held in RAM: which segment has which chunks, and what is in them by key."""
+"""The index of segments, held in RAM: which segment has which chunks, and what is in them by key."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ChunkIndex:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """One row of `chunk`; blocks below `gone` have moved on into a merged run."""
+    """One row of `chunk`; blocks below `gone` have moved on into a merged segment."""
 
     id: int
     segment: int
@@ -74,7 +74,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One sorted run; a younger one has the greater age number."""
+    """One sorted segment; a younger one has the greater age number."""
 
     id: int
     age: int
@@ -89,10 +89,10 @@ class Segment:
 
 
 def read_segments(connection: sqlite3.Connection, path: Path) -> list[Segment]:
-    """Returns all runs, newest first, with their chunks.
+    """Returns all segments, newest first, with their chunks.
 
     Raises:
-      CorruptRecordError: if a chunk belongs to no run.
+      CorruptRecordError: if a chunk belongs to no segment.
     """
     rows = connection.execute(
         "SELECT id, age, merged_into, frontier FROM segment ORDER BY age DESC, id DESC"
@@ -182,18 +182,18 @@ class Indexes:
 
 
 class Directory:
-    """The chunks of all runs, newest run first, by the sort keys that they may hold."""
+    """The chunks of all segments, newest segment first, by the sort keys that they may hold."""
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._chunks = [chunk for segment in segments for chunk in segment.chunks]
         firsts = [[chunk.first_key for chunk in segment.chunks] for segment in segments]
-        self._firsts = np.array([key for run in firsts for key in run], np.uint64)
-        # a chunk may end in the sort key that the next one of its run begins with
-        following = [key for run in firsts for key in [*run[1:], *([_U64] if run else [])]]
+        self._firsts = np.array([key for segment in firsts for key in segment], np.uint64)
+        # a chunk may end in the sort key that the next one of its segment begins with
+        following = [key for segment in firsts for key in [*segment[1:], *([_U64] if segment else [])]]
         self._following = np.array(following, np.uint64)
 
     def around(self, sort_key: int) -> Iterator[Chunk]:
-        """Yields the chunks that may hold a sort key, those of the newest run first."""
+        """Yields the chunks that may hold a sort key, those of the newest segment first."""
         key = np.uint64(sort_key)
         for place in np.nonzero((self._firsts <= key) & (key <= self._following))[0].tolist():
             yield self._chunks[place]
@@ -204,7 +204,7 @@ class Directory:
 
 
 class Catalog:
-    """All runs, newest first, as of the last `load`."""
+    """All segments, newest first, as of the last `load`."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path, sizes: Sizes = SIZES) -> None:
         self.sizes = sizes
@@ -219,7 +219,7 @@ class Catalog:
         self.committed()
 
     def load(self, *, forget: bool = False) -> None:
-        """Reads the lists of runs and chunks again; `forget` drops what a rolled back transaction wrote."""
+        """Reads segments and chunks again; `forget` drops what a rolled back transaction wrote."""
         self.segments = read_segments(self._connection, self._path)
         ids = set() if forget else self._ids()
         if forget:
@@ -244,7 +244,7 @@ class Catalog:
 
     @property
     def records(self) -> int:
-        """Records in all runs, superseded versions included."""
+        """Records in all segments, superseded versions included."""
         return sum(segment.records for segment in self.segments)
 
     def index(self, chunk: Chunk) -> ChunkIndex:

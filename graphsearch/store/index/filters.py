@@ -1,4 +1,4 @@
-"""The index of runs as flat arrays that kernels read: where a position may be, and in which blocks."""
+"""The index of segments as flat arrays that kernels read: where a position may be, and in which blocks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Read = Callable[[Chunk], ChunkIndex]
 
 @dataclass(frozen=True)
 class Index:
-    """All runs of one state of a file, newest first; immutable.
+    """All segments of one state of a file, newest first; immutable.
 
     Attributes:
       chunks: their chunks in the order of the arrays, those that cannot be read left out.
@@ -60,12 +60,12 @@ def build(
     read: Read,
     on_damage: Callable[[CorruptRecordError], None],
 ) -> Index:
-    """Returns the index of some runs, newest first.
+    """Returns the index of some segments, newest first.
 
     Filters are taken over from `old` where it has them, so that only new chunks are looked at.
 
     Args:
-      segments: the runs.
+      segments: the segments.
       old: an index of an earlier state.
       indexes: what is known of chunks; filters kept there are dropped, as the arrays hold them now.
       read: reads the index of a chunk from the file.
@@ -112,8 +112,8 @@ def _flat(
     filters: dict[int, NDArray[np.uint8]],
     lost: frozenset[int],
 ) -> Index:
-    chunks = [chunk for run in kept for chunk, _ in run]
-    keys = [index.keys[chunk.gone :] for run in kept for chunk, index in run]
+    chunks = [chunk for segment in kept for chunk, _ in segment]
+    keys = [index.keys[chunk.gone :] for segment in kept for chunk, index in segment]
     blooms = [filters[chunk.id] for chunk in chunks]
     starts = _offsets([len(part) for part in keys])
     first_ids = np.array([chunk.block_id(chunk.gone) for chunk in chunks], np.int64)
@@ -121,13 +121,13 @@ def _flat(
         tuple(chunks),
         FilterArrays(
             np.array([chunk.first_key for chunk in chunks], np.uint64),
-            _offsets([len(run) for run in kept]),
+            _offsets([len(segment) for segment in kept]),
             _offsets([len(bloom) for bloom in blooms]),
             np.concatenate(blooms) if blooms else np.zeros(1, np.uint8),
         ),
         BlockArrays(starts, np.concatenate(keys) if keys else np.zeros(0, np.uint64)),
         first_ids - starts[:-1],
-        tuple(index.dictionary for run in kept for _, index in run),
+        tuple(index.dictionary for segment in kept for _, index in segment),
         lost,
     )
 

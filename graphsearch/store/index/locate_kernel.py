@@ -1,7 +1,7 @@
-"""Where in the file a position may be: the order of runs and the bloom filters, as kernels ask them.
+"""Where in the file a position may be: the order of segments and the bloom filters, as kernels ask them.
 
-`schema/segment.md` is the reference; `store/order.py` and `store/bloom.py` say the same with numpy, and tests
-hold both to each other.
+`layout.py` has the formulas; `store/order.py` and `bloom.py` say the same with numpy, and tests hold them to
+each other.
 """
 
 from __future__ import annotations
@@ -14,33 +14,36 @@ from numba import int64
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, ZERO, U, adv, mulhi, popc, ptr
 from ...position.board import FREE_CLOCK
-from ...position.board_kernel import position_key
-from ..codec.layout_kernel import PW
+from ...position.board_kernel import BELOW_CLOCK, PW, clock_of, position_key
+from ...position.words import BLACK, META, WHITE
+from . import layout
 
-HASHES = 5  # bits of a key in a bloom filter
+SORT_WHITE, SORT_BLACK, SORT_MIX = U(layout.SORT_WHITE), U(layout.SORT_BLACK), U(layout.SORT_MIX)
+COUNT_BITS = U(layout.COUNT_BITS)
+PIECE_BITS = layout.PIECE_BITS
 
 
 class FilterArrays(NamedTuple):
-    """The index of runs in flat arrays, immutable once made; contiguous and writable, as kernels want them.
+    """The index of segments in flat arrays, immutable once made, contiguous and writable.
 
     Attributes:
-      firsts: `[chunks]` uint64, sort key of the first record of each chunk, run by run, newest run first.
-      runs: `[runs + 1]` int64, index in these lists of each run's first chunk.
+      firsts: `[chunks]` uint64, sort key of the first record of each chunk, segment by segment, newest first.
+      segments: `[segments + 1]` int64, index in these lists of each segment's first chunk.
       places: `[chunks + 1]` int64, byte offset in `bits` of each chunk's bloom filter.
       bits: uint8, the bloom filters; at least one byte even if there are none.
     """
 
     firsts: Any
-    runs: Any
+    segments: Any
     places: Any
     bits: Any
 
 
 class FilterPointers(NamedTuple):
-    """Pointers to `FilterArrays`, and the number of runs."""
+    """Pointers to `FilterArrays`, and the number of segments."""
 
     firsts: Any
-    runs: Any
+    segments: Any
     places: Any
     bits: Any
     count: Any
@@ -57,7 +60,7 @@ def no_filter() -> FilterArrays:
 def filter_pointers(F: Any) -> Any:
     """Returns pointers to the arrays of a filter, which the caller keeps alive."""
     return FilterPointers(
-        ptr(F.firsts, 0), ptr(F.runs, 0), ptr(F.places, 0), ptr(F.bits, 0), int64(len(F.runs) - 1)
+        ptr(F.firsts, 0), ptr(F.segments, 0), ptr(F.places, 0), ptr(F.bits, 0), int64(len(F.segments) - 1)
     )
 
 
@@ -65,13 +68,19 @@ def filter_pointers(F: Any) -> Any:
 def _hashed(x: Any, bits: Any) -> Any:
     """Returns the top bits of a hash."""
     x ^= x >> U(32)
-    return (x * U(0xD6E8FEB86659FD93)) >> U(64 - bits)
+    return (x * SORT_MIX) >> U(64 - bits)
 
 
 @inner
 def _pair(s: Any, kind: Any) -> Any:
     """Returns the men of a kind, White's and Black's, folded into a word."""
-    return (s[kind] & s[6]) * U(0x9E3779B97F4A7C15) + (s[kind] & s[7]) * U(0xC2B2AE3D27D4EB4F)
+    return (s[kind] & s[WHITE]) * SORT_WHITE + (s[kind] & s[BLACK]) * SORT_BLACK
+
+
+@inner
+def _with_kind(key: Any, s: Any, kind: Any, bits: Any) -> Any:
+    """Returns a sort key with the hash of the men of a kind behind it."""
+    return (key << U(bits)) | _hashed(_pair(s, kind), bits)
 
 
 @inner
@@ -79,24 +88,22 @@ def sort_key(s: Any) -> Any:
     """Returns the sort key of a position, as `store/order.sort_keys`."""
     material = ZERO
     for kind in range(5):
-        material = (material << U(4)) | U(popc(s[kind] & s[6]))
-        material = (material << U(4)) | U(popc(s[kind] & s[7]))
-    key = _hashed(_pair(s, int64(0)), int64(16))
-    key = (key << U(8)) | _hashed(material * U(0x9E3779B97F4A7C15), int64(8))
-    key = (key << U(8)) | _hashed(_pair(s, int64(1)), int64(8))
-    key = (key << U(8)) | _hashed(_pair(s, int64(2)), int64(8))
-    key = (key << U(8)) | _hashed(_pair(s, int64(3)), int64(8))
-    key = (key << U(7)) | _hashed(_pair(s, int64(4)), int64(7))
-    key = (key << U(8)) | _hashed(_pair(s, int64(5)), int64(8))
-    return (key << ONE) | (s[8] & ONE)
+        material = (material << COUNT_BITS) | U(popc(s[kind] & s[WHITE]))
+        material = (material << COUNT_BITS) | U(popc(s[kind] & s[BLACK]))
+    key = _hashed(_pair(s, int64(0)), int64(layout.PAWN_BITS))
+    key = (key << U(layout.MATERIAL_BITS)) | _hashed(material * SORT_WHITE, int64(layout.MATERIAL_BITS))
+    key = _with_kind(key, s, int64(1), int64(PIECE_BITS[0]))
+    key = _with_kind(key, s, int64(2), int64(PIECE_BITS[1]))
+    key = _with_kind(key, s, int64(3), int64(PIECE_BITS[2]))
+    key = _with_kind(key, s, int64(4), int64(PIECE_BITS[3]))
+    key = _with_kind(key, s, int64(5), int64(PIECE_BITS[4]))
+    return (key << ONE) | (s[META] & ONE)
 
 
 @inner
 def _meta(s: Any) -> Any:
     """Returns the meta word, with its clock only above 75."""
-    if (s[8] >> U(12)) & U(255) > U(FREE_CLOCK):
-        return s[8] & U(0xFFFFF)
-    return s[8] & U(0xFFF)
+    return s[META] if clock_of(s) > FREE_CLOCK else s[META] & BELOW_CLOCK
 
 
 @inner
@@ -128,15 +135,21 @@ def _first(keys: Any, low: Any, high: Any, key: Any) -> Any:
 
 
 @inner
+def bloom_walk(key: Any) -> Any:
+    """Returns where the bits of a key in a bloom filter begin, and the step to the next, as words."""
+    x = key * U(layout.BLOOM_MULTIPLIER)
+    return x, (x >> U(32)) | (x << U(32)) | ONE
+
+
+@inner
 def _in_bloom(F: Any, c: Any, key: Any) -> Any:
     """Returns whether the bloom filter of chunk `c` may hold a key; a lost filter (no bits) holds none."""
     place = F.places[c]
     bits = U(F.places[c + 1] - place) << U(3)
     if bits == ZERO:
         return False
-    x = key * U(0x9E3779B97F4A7C15)
-    step = (x >> U(32)) | (x << U(32)) | ONE
-    for _ in range(HASHES):
+    x, step = bloom_walk(key)
+    for _ in range(layout.HASHES):
         at = int64(mulhi(x, bits))
         if not (int64(F.bits[place + (at >> 3)]) >> (at & 7)) & 1:
             return False
@@ -146,7 +159,7 @@ def _in_bloom(F: Any, c: Any, key: Any) -> Any:
 
 @inner
 def may_be_stored(F: Any, s: Any, key: Any) -> Any:
-    """Returns False only if no run holds a position.
+    """Returns False only if no segment holds a position.
 
     Args:
       F: `filter_pointers` of a filter.
@@ -156,9 +169,9 @@ def may_be_stored(F: Any, s: Any, key: Any) -> Any:
     if F.count == 0:
         return False
     order = sort_key(s)
-    for run in range(F.count):
-        end = F.runs[run + 1]
-        c = _first(F.firsts, F.runs[run], end, order)
+    for segment in range(F.count):
+        end = F.segments[segment + 1]
+        c = _first(F.firsts, F.segments[segment], end, order)
         while c < end and F.firsts[c] <= order:
             if _in_bloom(F, c, key):
                 return True
@@ -179,8 +192,8 @@ class BlockArrays(NamedTuple):
 
 
 @kernel
-def find_blocks(T: Any, F: Any, B: Any, words: Any, left: Any, runs: Any, asked: Any, blocks: Any) -> Any:
-    """Lists the blocks of the newest run that may hold each position; returns (listed, positions done).
+def find_blocks(T: Any, F: Any, B: Any, words: Any, left: Any, segments: Any, asked: Any, blocks: Any) -> Any:
+    """Lists the blocks of the newest segment that may hold each position; returns (listed, positions done).
 
     It stops early when there is no room for all blocks of a position.
 
@@ -189,7 +202,7 @@ def find_blocks(T: Any, F: Any, B: Any, words: Any, left: Any, runs: Any, asked:
       F: `FilterArrays`. B: `BlockArrays`.
       words: `[10 K]` uint64, positions.
       left: int64, which of them to look for.
-      runs: `[K]` int64, the first run to look into; moved on behind the run that was found.
+      segments: `[K]` int64, the first segment to look into; moved on behind the segment that was found.
       asked, blocks: int64, filled with positions and indices in `B.keys`.
     """
     Fp = filter_pointers(F)
@@ -200,11 +213,11 @@ def find_blocks(T: Any, F: Any, B: Any, words: Any, left: Any, runs: Any, asked:
         s = ptr(words, PW * q)
         order = sort_key(s)
         key = position_key(tables, s)
-        run = runs[q]
+        segment = segments[q]
         begin = listed
-        while run < Fp.count and listed == begin:
-            end = Fp.runs[run + 1]
-            c = _first(Fp.firsts, Fp.runs[run], end, order)
+        while segment < Fp.count and listed == begin:
+            end = Fp.segments[segment + 1]
+            c = _first(Fp.firsts, Fp.segments[segment], end, order)
             while c < end and (Fp.firsts[c] <= order):
                 if _in_bloom(Fp, c, key):
                     b = _first(keys, starts[c], starts[c + 1], order)
@@ -216,8 +229,8 @@ def find_blocks(T: Any, F: Any, B: Any, words: Any, left: Any, runs: Any, asked:
                         listed += 1
                         b += 1
                 c += 1
-            run += 1
-        runs[q] = run
+            segment += 1
+        segments[q] = segment
     return listed, int64(len(left))
 
 

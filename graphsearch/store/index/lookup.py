@@ -12,7 +12,7 @@ from ...errors import CorruptRecordError
 from ...record.node import NodeRecord
 from .. import order
 from ..codec.records import find_in_block
-from ..runs import fetch_blocks, keys_of
+from ..segments import fetch_blocks, keys_of
 from .bloom import may_hold, may_hold_each
 from .catalog import Catalog, Chunk
 
@@ -42,7 +42,7 @@ def read_one(connection: sqlite3.Connection, catalog: Catalog, words: U64s) -> N
 
 
 def _candidates(catalog: Catalog, sort_key: int, key: int) -> Iterator[tuple[Chunk, int]]:
-    """Yields the blocks that may hold a position, those of the newest run first."""
+    """Yields the blocks that may hold a position, those of the newest segment first."""
     for chunk in catalog.directory.around(sort_key):
         index = catalog.full_index(chunk)
         if may_hold(index.bloom, key):
@@ -62,7 +62,7 @@ def _find_in(
 
 
 def may_be_stored(catalog: Catalog, sort_keys: U64s, keys: U64s) -> NDArray[np.bool_]:
-    """Returns which positions some run may hold, `[K]`; those that are False are in none.
+    """Returns which positions some segment may hold, `[K]`; those that are False are in none.
 
     Args:
       sort_keys, keys: `[K]` of the positions, as `order.sort_keys` and `position.key_of` return them.

@@ -22,7 +22,7 @@ FIRST_FORMAT = 3  # that has the tables
 ASKED_AT_ONCE = 500  # keys of one statement; SQLite takes 32,766 values, more gain nothing
 
 PositionRow = tuple[str, str, int]  # key, FEN, ply
-MoveRow = tuple[str, str, str, int, int, int, int, int]  # key, then as GameMove
+MoveRow = tuple[str, str, str, int, int, int, int, int]  # key, then as MoveCounts
 EntryRow = tuple[str, str, int, int, int, int, int]  # key, move, source, place, raw_move, weight, learn
 Write = Callable[[Store], object]
 EpdRow = tuple[int, int, str, str, str]  # source, place, key, FEN, operations
@@ -32,7 +32,7 @@ _SOURCE_COLUMNS = "id, kind, name, digest, options, started, finished, taken, sk
 
 
 @dataclass(frozen=True, slots=True)
-class GameMove:
+class MoveCounts:
     """A move of imported games, in one position.
 
     Attributes:
@@ -61,7 +61,7 @@ class GameMove:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class GameSource:
     """An imported file, as the table `source` has it; `finished` is None until all of it is taken in."""
 
     id: int
@@ -84,7 +84,7 @@ class Imported:
       entries: of Polyglot books. epd_positions: of EPD files.
     """
 
-    sources: list[Source]
+    sources: list[GameSource]
     games: int = 0
     positions: int = 0
     moves: int = 0
@@ -104,19 +104,19 @@ def has_tables(store: Store) -> bool:
     return store.format_version >= FIRST_FORMAT
 
 
-def counts(store: Store, keys: Iterable[str]) -> dict[str, list[GameMove]]:
+def counts(store: Store, keys: Iterable[str]) -> dict[str, list[MoveCounts]]:
     """Returns the moves of imported games in each of these positions, the most played first.
 
     Args:
       keys: 16 hex digits each. Positions without games are left out of the answer.
     """
     wanted = sorted(set(keys))
-    found: dict[str, list[GameMove]] = {}
+    found: dict[str, list[MoveCounts]] = {}
     if not wanted or not has_tables(store):
         return found
     with sql_errors(store.path, "read it"), store.snapshot():
         for key, *row in _rows_of(store, wanted):
-            found.setdefault(key, []).append(GameMove(*row))
+            found.setdefault(key, []).append(MoveCounts(*row))
     for moves in found.values():
         moves.sort(key=lambda move: (-move.games, -move.variations, move.move))
     return found
@@ -132,7 +132,7 @@ def _rows_of(store: Store, keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def sources(store: Store) -> list[Source]:
+def sources(store: Store) -> list[GameSource]:
     """Returns all imported files, oldest first."""
     if not has_tables(store):
         return []
@@ -143,9 +143,9 @@ def sources(store: Store) -> list[Source]:
     return [_source(row) for row in rows]
 
 
-def _source(row: tuple[Any, ...]) -> Source:
+def _source(row: tuple[Any, ...]) -> GameSource:
     number, kind, name, digest, options, *rest = row
-    return Source(number, kind, name, digest, json.loads(options), *rest)
+    return GameSource(number, kind, name, digest, json.loads(options), *rest)
 
 
 def imported(store: Store) -> Imported:
@@ -162,13 +162,13 @@ def imported(store: Store) -> Imported:
 # -------------------------------------------------------------- writing
 
 
-def known_source(store: Store, kind: str, digest: str, options: Mapping[str, Any]) -> Source | None:
+def known_source(store: Store, kind: str, digest: str, options: Mapping[str, Any]) -> GameSource | None:
     """Returns the last import of the same bytes with the same options, finished or not; else None."""
     same = [s for s in sources(store) if (s.kind, s.digest, s.options) == (kind, digest, dict(options))]
     return same[-1] if same else None
 
 
-def begin_source(store: Store, kind: str, name: str, digest: str, options: Mapping[str, Any]) -> Source:
+def begin_source(store: Store, kind: str, name: str, digest: str, options: Mapping[str, Any]) -> GameSource:
     """Returns the row of an import that begins now."""
     started, text = now(), json.dumps(dict(options), sort_keys=True)
     cursor = store.connection.execute(
@@ -176,10 +176,12 @@ def begin_source(store: Store, kind: str, name: str, digest: str, options: Mappi
         (kind, name, digest, text, started),
     )
     assert cursor.lastrowid is not None
-    return Source(cursor.lastrowid, kind, name, digest, dict(options), started, None, 0, 0)
+    return GameSource(cursor.lastrowid, kind, name, digest, dict(options), started, None, 0, 0)
 
 
-def update_source(store: Store, source: Source, *, taken: int, skipped: int, finished: bool) -> Source:
+def update_source(
+    store: Store, source: GameSource, *, taken: int, skipped: int, finished: bool
+) -> GameSource:
     """Records how far an import is, in the transaction with what was taken: so nothing counts twice."""
     ended = now() if finished else None
     store.connection.execute(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import StoreError
-from ...position.board import Words, key_of_words
+from ...position.board import Words, clock_of_words, key_of_words
 from ..file import sql_errors
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def said_of(store: Store, evaluator: int, words: NDArray[np.uint64]) -> list[Opi
     rows = known(store, evaluator, [key_text(position) for position in positions])
     found = [rows.get(key_text(position)) for position in positions]
     return [
-        row if row and int(row.fen.split()[4]) == position[8] >> 12 & 255 else None
+        row if row and int(row.fen.split()[4]) == clock_of_words(position) else None
         for row, position in zip(found, positions, strict=True)
     ]
 

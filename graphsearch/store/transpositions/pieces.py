@@ -10,16 +10,27 @@ from numpy.typing import NDArray
 from zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, get_frame_parameters
 
 from ...errors import CorruptRecordError
+from ...record.transposition_layout import (
+    CHECK_AT,
+    DEPTH_AT,
+    DEPTH_MASK,
+    KIND_AT,
+    KIND_MASK,
+    MOVE_AT,
+    MOVE_MASK,
+    PROOF,
+    VALUE_MASK,
+    checks,
+    field,
+)
 
 Words = NDArray[np.uint64]
 
 MOST_ENTRIES = 1 << 16  # of a piece
 LEVEL = 1  # zstd; only its entropy coding matters here, higher levels are slower and gain nothing
-PROOF = 127  # the depth of what holds at every depth
 KEY_BYTES, CHECK_BYTES, VALUE_BYTES = 8, 2, 3
-MOVE_SHIFT, KIND_SHIFT, CHECK_SHIFT = 18, 34, 48  # of the data word; depth, bound, type and cut are one kind
-VALUE_MASK, MOVE_MASK, KIND_MASK = (1 << 18) - 1, (1 << 16) - 1, (1 << 14) - 1
-LISTS = 2  # moves and kinds: a list of the different ones, and which of them each entry has
+LISTED = ((MOVE_AT, MOVE_MASK), (KIND_AT, KIND_MASK))  # fields of the data word
+LISTS = len(LISTED)  # moves and kinds: a list of the different ones, and which of them each entry has
 PLANES = KEY_BYTES + CHECK_BYTES + VALUE_BYTES + 2 * LISTS
 HEADER = struct.Struct(f"<I{LISTS}I{PLANES + LISTS}I")  # entries, lengths of the lists, bytes of each frame
 
@@ -30,7 +41,7 @@ def order_of(keys: Words, data: Words) -> NDArray[np.intp]:
     ordered = keys[order]
     if (ordered[1:] != ordered[:-1]).all():
         return order
-    return np.lexsort((data >> np.uint64(CHECK_SHIFT), keys))
+    return np.lexsort((checks(data), keys))
 
 
 def encode(keys: Words, data: Words) -> bytes:
@@ -43,10 +54,10 @@ def encode(keys: Words, data: Words) -> bytes:
     lists: list[NDArray[np.uint16]] = []
     planes: list[NDArray[np.uint8]] = []
     planes += _split(np.diff(keys, prepend=np.uint64(0)), KEY_BYTES)
-    planes += _split(data >> np.uint64(CHECK_SHIFT), CHECK_BYTES)
+    planes += _split(checks(data), CHECK_BYTES)
     planes += _split(data & np.uint64(VALUE_MASK), VALUE_BYTES)
-    for shift, mask in ((MOVE_SHIFT, MOVE_MASK), (KIND_SHIFT, KIND_MASK)):
-        different, which = _listed((data >> np.uint64(shift) & np.uint64(mask)).astype(np.uint16))
+    for at, mask in LISTED:
+        different, which = _listed(field(data, at, mask).astype(np.uint16))
         lists.append(different)
         planes += _split(which, 2)
     compressor = ZstdCompressor(level=LEVEL, write_checksum=False, write_content_size=True)
@@ -128,23 +139,23 @@ def _joined(planes: list[NDArray[np.uint8]]) -> Words:
 def _data_words(planes: list[NDArray[np.uint8]], lists: list[Words]) -> Words:
     """Returns the data words of check, value, and the places in the lists of moves and kinds."""
     check, values = planes[:CHECK_BYTES], planes[CHECK_BYTES : CHECK_BYTES + VALUE_BYTES]
-    data = _joined(check) << np.uint64(CHECK_SHIFT)
+    data = _joined(check) << np.uint64(CHECK_AT)
     value = _joined(values)
     if (value > VALUE_MASK).any():
         raise CorruptRecordError("a value is out of range")
     data |= value
     rest = planes[CHECK_BYTES + VALUE_BYTES :]
-    for i, (shift, mask) in enumerate(((MOVE_SHIFT, MOVE_MASK), (KIND_SHIFT, KIND_MASK))):
+    for i, (at, mask) in enumerate(LISTED):
         which = _joined(rest[2 * i : 2 * i + 2])
         if which.max() >= len(lists[i]) or (lists[i] > mask).any():
             raise CorruptRecordError("a move, or a kind, is not in its list")
-        data |= lists[i][which.astype(np.intp)] << np.uint64(shift)
+        data |= lists[i][which.astype(np.intp)] << np.uint64(at)
     return data
 
 
 def _check(keys: Words, data: Words) -> None:
     """Raises CorruptRecordError unless entries are in order, and each is the only one of its position."""
-    check = data >> np.uint64(CHECK_SHIFT)
+    check = checks(data)
     rising = (keys[1:] > keys[:-1]) | ((keys[1:] == keys[:-1]) & (check[1:] > check[:-1]))
     if not keys[0] or not rising.all():
         raise CorruptRecordError("its entries are out of order")
@@ -152,9 +163,9 @@ def _check(keys: Words, data: Words) -> None:
 
 def is_proof(data: Words) -> NDArray[np.bool_]:
     """Returns which entries hold at every depth, and so under every evaluation."""
-    return np.asarray((data >> np.uint64(KIND_SHIFT) & np.uint64(127)) == PROOF)
+    return np.asarray(field(data, DEPTH_AT, DEPTH_MASK) == PROOF)
 
 
 def depths(data: Words) -> NDArray[np.uint8]:
     """Returns the depth of each entry."""
-    return np.asarray(data >> np.uint64(KIND_SHIFT) & np.uint64(127), np.uint8)
+    return field(data, DEPTH_AT, DEPTH_MASK).astype(np.uint8)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...position.scores import FAR, MATE
+from ...record.transposition_layout import MOST_DEPTH
 
-MOST_DEPTH = 126  # as in alphabeta/limits.py
 BOUNDS = ("exact", "lower", "upper")
 
 Rule = Callable[[Any], bool]

@@ -25,7 +25,7 @@ HISTORY = "history"  # limit of a run: how many positions before its own stood t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RunOutcome:
     """What a run, or one of its iterations, has found so far.
 
     Attributes:
@@ -127,7 +127,7 @@ def begin(store: Store, kind: str, fen: str, key: str, limits: Mapping[str, Any]
     return cursor.lastrowid
 
 
-def update(store: Store, run: int, outcome: Outcome, *, finished: bool) -> None:
+def update(store: Store, run: int, outcome: RunOutcome, *, finished: bool) -> None:
     """Records what a run has found so far, and its end."""
     values = [getattr(outcome, name) for name in _RUN_RESULT]
     marks = ", ".join(f"{name} = ?" for name in _RUN_RESULT)
@@ -137,7 +137,7 @@ def update(store: Store, run: int, outcome: Outcome, *, finished: bool) -> None:
     )
 
 
-def add_iteration(store: Store, run: int, outcome: Outcome) -> None:
+def add_iteration(store: Store, run: int, outcome: RunOutcome) -> None:
     """Records an iteration that is complete."""
     marks = ", ".join("?" * (1 + len(_STEP_COLUMNS)))
     store.connection.execute(
@@ -171,7 +171,7 @@ def _run(row: dict[str, Any]) -> EntryRun:
     return EntryRun(**row | {"limits": limits_of(row["limits"])})
 
 
-def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, Outcome]:
+def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, RunOutcome]:
     """Returns complete iterations for a position by depth: the last exact one of each, else the last one.
 
     Runs count that began with the same clock, and with no position behind them that could return a third
@@ -194,7 +194,7 @@ def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, O
         ).fetchall()
     same = [row for its_fen, limits, *row in rows if _clock(its_fen) == _clock(fen) and _is_free(limits)]
     steps = [dict(zip(_STEP_COLUMNS, row, strict=True)) for row in same]
-    return {step["depth"]: Outcome(**step) for step in steps if fault_of(step, ITERATION) is None}
+    return {step["depth"]: RunOutcome(**step) for step in steps if fault_of(step, ITERATION) is None}
 
 
 def _is_free(limits: object) -> bool:

@@ -16,7 +16,7 @@ from ...record.node import RecordBatch
 from .. import order
 from ..codec.bulk import BlockFault, bloom_of, decode_blocks
 from ..codec.compression import Dictionaries, Opener
-from ..runs import CHUNK_BLOCKS, keys_of
+from ..segments import CHUNK_BLOCKS, keys_of
 from .damaged import bisected, rows_by_id
 
 PIECE = 512  # blocks that are read at once
@@ -205,18 +205,18 @@ def _fetch(connection: sqlite3.Connection, chunk: DamagedChunk) -> Iterator[byte
 
 
 def damaged_chunks(connection: sqlite3.Connection) -> tuple[list[DamagedChunk], list[str]]:
-    """Returns the chunks of a file, those of the oldest run first, and the tables with unreadable rows.
+    """Returns the chunks of a file, those of the oldest segment first, and the tables with unreadable rows.
 
-    A run whose row is lost counts as older than the others. Blocks that no chunk owns come as chunks of
+    A segment whose row is lost counts as older than the others. Blocks that no chunk owns come as chunks of
     number 0; they can be read if they were written without dictionaries.
     """
-    runs, runs_lost = rows_by_id(connection, "segment", "id, age")
+    segments, segments_lost = rows_by_id(connection, "segment", "id, age")
     rows, chunks_lost = rows_by_id(connection, "chunk", "id, segment, first_block, blocks, gone, checksum")
-    ages = {run: age for run, age in runs if isinstance(age, int)}
+    ages = {segment: age for segment, age in segments if isinstance(age, int)}
     good = [DamagedChunk(*row) for row in rows if _is_chunk(row)]
     good.sort(key=lambda chunk: (ages.get(chunk.segment, 0), chunk.segment, chunk.id))
     orphans, blocks_lost = _orphans(connection, good)
-    flags = {"segment": runs_lost or not {c.segment for c in good} <= set(ages)}
+    flags = {"segment": segments_lost or not {c.segment for c in good} <= set(ages)}
     flags |= {"chunk": chunks_lost or len(good) < len(rows), "block": blocks_lost}
     return [*orphans, *good], [table for table, lost in flags.items() if lost]
 

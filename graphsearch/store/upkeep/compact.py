@@ -1,4 +1,4 @@
-"""Compacting: one run, no superseded versions, and the room they took given back to the file system."""
+"""Compacting: one segment, no superseded versions, and the room they took given back to the file system."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CompactReport:
     Attributes:
       nodes: distinct records.
       superseded: older versions of records that are gone now.
-      runs: runs before.
+      runs: segments before.
       bytes_before, bytes_after: the file with its write-ahead log.
     """
 
@@ -54,14 +54,14 @@ def compact(
       StoreError: if it is damaged or cannot be written; it is whole all the same.
     """
     with Store.open(path, sizes=sizes) as store:
-        before, runs = file_bytes(store.path), len(store.catalog.segments)
+        before, segments = file_bytes(store.path), len(store.catalog.segments)
         superseded = store.catalog.records - store.node_count
         merge_all(store, Advance(progress, store.catalog.records))
         damaged = saved.tidy(store)
         shrink(store, progress)
         if damaged:
             raise _left(damaged)
-        return CompactReport(store.node_count, superseded, runs, before, file_bytes(store.path))
+        return CompactReport(store.node_count, superseded, segments, before, file_bytes(store.path))
 
 
 def _left(damaged: list[str]) -> CorruptRecordError:

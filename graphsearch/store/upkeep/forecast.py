@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from ...errors import StoreError
 from ...record.node import RecordBatch
 from ...record.provenance import RunInfo
-from ..codec.records import BLOCK
+from ..codec.layout import BLOCK
 from ..file import sql_errors
 from ..index.catalog import KEPT_DICTIONARIES, Chunk
-from ..runs import CHUNK_BLOCKS, decode_blocks, fetch_blocks
+from ..segments import CHUNK_BLOCKS, decode_blocks, fetch_blocks
 from ..store import Store
 
 SIZES = (10**8, 10**9)
@@ -35,8 +35,8 @@ class FileFigures:
     Attributes:
       nodes: distinct records.
       superseded_share: older versions for each of them.
-      block_bytes, index_bytes, sqlite_bytes: for each record in the runs: in its block; keys, dictionaries
-        and bloom filter; what SQLite adds.
+      block_bytes, index_bytes, sqlite_bytes: for each record: in its block; of keys, dictionaries and
+        bloom filter; what SQLite adds.
       ram_bytes: of the arena for each node.
       nodes_per_run, nodes_per_s: what a search added, mean of all and of the finished ones; None if unknown.
       sampled: records that were looked at.

@@ -22,7 +22,7 @@ _KINDS: dict[str, type] = {"TEXT": str, "INTEGER": int, "REAL": float, "BLOB": b
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PlainTable:
     """A plain table: its columns, the kinds of their values, and the columns of its primary key."""
 
     name: str
@@ -31,13 +31,13 @@ class Table:
     key: tuple[str, ...]
 
 
-def plain_tables(connection: sqlite3.Connection) -> list[Table]:
+def plain_tables(connection: sqlite3.Connection) -> list[PlainTable]:
     """Returns the plain tables of a file of the newest format."""
     rows = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
     return [_table(connection, name) for (name,) in rows.fetchall() if name not in OWN]
 
 
-def _table(connection: sqlite3.Connection, name: str) -> Table:
+def _table(connection: sqlite3.Connection, name: str) -> PlainTable:
     rows = connection.execute(f"PRAGMA table_info({name})").fetchall()
     columns, kinds, key = [], [], {}
     for _, column, kind, not_null, _, place in rows:
@@ -45,7 +45,7 @@ def _table(connection: sqlite3.Connection, name: str) -> Table:
         kinds.append(_KINDS[kind] if not_null or place else _KINDS[kind] | None)
         if place:
             key[place] = column
-    return Table(name, tuple(columns), tuple(kinds), tuple(key[place] for place in sorted(key)))
+    return PlainTable(name, tuple(columns), tuple(kinds), tuple(key[place] for place in sorted(key)))
 
 
 def tables_of_format(version: int) -> set[str]:
@@ -58,7 +58,7 @@ def tables_of_format(version: int) -> set[str]:
     return {name for (name,) in rows}
 
 
-def copy_table(damaged: sqlite3.Connection, connection: sqlite3.Connection, table: Table) -> bool:
+def copy_table(damaged: sqlite3.Connection, connection: sqlite3.Connection, table: PlainTable) -> bool:
     """Copies the rows of a table that can be read and make sense; returns whether there were any others."""
     lost_any = False
     marks = ", ".join("?" * len(table.columns))
@@ -73,7 +73,7 @@ def copy_table(damaged: sqlite3.Connection, connection: sqlite3.Connection, tabl
     return lost_any
 
 
-def _rows(damaged: sqlite3.Connection, table: Table) -> Iterator[tuple[list[Row], bool]]:
+def _rows(damaged: sqlite3.Connection, table: PlainTable) -> Iterator[tuple[list[Row], bool]]:
     """Yields the readable rows of a table, and whether any could not be read."""
     columns = ", ".join(table.columns)
     first = table.key[0]
@@ -121,7 +121,7 @@ def _steps(
 
 
 def _rows_of(
-    damaged: sqlite3.Connection, table: Table, columns: str, number: int
+    damaged: sqlite3.Connection, table: PlainTable, columns: str, number: int
 ) -> Iterator[tuple[list[Row], bool]]:
     """Yields the readable rows with one value in the first column of the key, by slices of the second."""
     first, second = table.key[:2]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...errors import InvalidParameterError
 from ...record.node import RecordBatch
 from ..file import file_bytes
-from ..runs import keys_of
+from ..segments import keys_of
 from ..sizes import SIZES, Sizes
 from ..store import Store
 from .compact import shrink

@@ -1,8 +1,8 @@
-"""Passing every record of a file through a function, by a merge of all runs into one.
+"""Passing every record of a file through a function, by a merge of all segments into one.
 
-Two passes, unless there is one run already. The first is an ordinary merge. The second reads the one run in
-steps of whole blocks: so no block stays behind that holds records from below the frontier, which would come
-back to life if the function had dropped them.
+Two passes, unless there is one segment already. The first is an ordinary merge. The second reads that segment
+in steps of whole blocks: so no block stays behind that holds records from below the frontier, which would
+come back to life if the function had dropped them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from ...errors import StoreError
 from ...record.node import RecordBatch
 from .. import merging, order
-from ..runs import RunCursor, write_records
+from ..segments import SegmentCursor, write_records
 from ..store import Store
 from ..tables import provenance
 
@@ -25,13 +25,13 @@ Progress = Callable[[int, int], None]
 def rewrite(store: Store, transform: Transform, on_progress: Progress | None = None) -> None:
     """Passes every record once through `transform`, in bounded steps of one transaction each.
 
-    All runs become one. If this is interrupted, the file is whole, the records so far are as `transform` left
-    them, and an ordinary merge brings the others along as they are.
+    All segments become one. If this is interrupted, the file is whole, the records so far are as `transform`
+    left them, and an ordinary merge brings the others along as they are.
 
     Args:
-      transform: gets the newest versions of some 65,000 records in the order of a run; returns them with
+      transform: gets the newest versions of some 65,000 records in the order of a segment; returns them with
         other values, or fewer of them; never other positions, nor another order.
-      on_progress: called with (records done, records in all); with several runs each record counts twice.
+      on_progress: called with (records done, records in all); with several segments each record counts twice.
 
     Raises:
       CorruptRecordError: naming a damaged block; everything before it is done.
@@ -68,7 +68,7 @@ def _has_many(store: Store) -> bool:
 
 
 def merge_all(store: Store, advance: Advance) -> None:
-    """Merges all runs into one, in bounded steps; ends a merge that is under way first."""
+    """Merges all segments into one, in bounded steps; ends a merge that is under way first."""
     _finish_merge(store, advance)
     if _has_many(store):
         with store.rearranging():
@@ -91,7 +91,7 @@ def _left(store: Store) -> int:
 def _step(store: Store, transform: Transform) -> int:
     """Moves the first records of the one input to the output; returns how many that were."""
     output, inputs = merging.parts_of_merge(store.catalog)
-    cursor = RunCursor(store.catalog, inputs[0])
+    cursor = SegmentCursor(store.catalog, inputs[0])
     end = min(store.catalog.sizes.step_blocks, len(cursor.keys))
     batch = cursor.read(store.connection, 0, end)
     pivot = int(cursor.keys[end]) if end < len(cursor.keys) else None

@@ -24,14 +24,13 @@ from .backup import new_file
 from .chunks import DamagedChunk, damaged_chunks
 from .compact import shrink
 from .damaged import open_damaged
+from .problems import Problems
 from .rewrite import Advance, Progress, merge_all
 from .sources import Sources, read_sources
 
-MAX_PROBLEMS = 1000  # named one by one; more are only counted
 
-
-@dataclass(slots=True)
-class SalvageReport:
+@dataclass(slots=True, kw_only=True)
+class SalvageReport(Problems):
     """What could be saved.
 
     Attributes:
@@ -40,8 +39,6 @@ class SalvageReport:
       entries: transposition entries of the new file.
       records_unsound: records that were read, and left out because they break a rule.
       tables_lost: tables of which at least one row could not be read.
-      problems: one line each; at most 1000 are listed.
-      found: number of problems, listed or not.
     """
 
     records: int = 0
@@ -50,19 +47,11 @@ class SalvageReport:
     records_unsound: int = 0
     entries: int = 0
     tables_lost: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    found: int = 0
 
     @property
     def complete(self) -> bool:
         """Whether nothing at all was lost."""
         return not self.found
-
-    def add(self, problem: str) -> None:
-        """Records a problem."""
-        self.found += 1
-        if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append(problem)
 
     def lose(self, table: str) -> None:
         """Notes that rows of a table could not be read."""
@@ -72,7 +61,9 @@ class SalvageReport:
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the report as JSON takes it."""
-        return {"complete": self.complete, **asdict(self)}
+        numbers = asdict(self)
+        listed = {name: numbers.pop(name) for name in ("problems", "found")}
+        return {"complete": self.complete, **numbers, **listed}
 
 
 def salvage(
@@ -128,7 +119,7 @@ def _save_blocks(
     report: SalvageReport,
     progress: Progress | None,
 ) -> None:
-    """Appends all sound records, oldest run first, so that the newest version of each counts."""
+    """Appends all sound records, oldest segment first, so that the newest version of each counts."""
     chunks, lost_tables = damaged_chunks(damaged)
     for table in lost_tables:
         report.lose(table)
@@ -156,7 +147,7 @@ def _sound_records(damaged: sqlite3.Connection, chunk: DamagedChunk, report: Sal
 
 
 def _count_nodes(store: Store) -> None:
-    """Writes the number of records, all of which lie in one run now."""
+    """Writes the number of records, all of which lie in one segment now."""
     with store.rearranging():
         provenance.add_nodes(store.connection, store.catalog.records - store.node_count)
 

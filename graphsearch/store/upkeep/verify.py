@@ -1,11 +1,11 @@
-"""Checking a whole graph file: every block of every run, and what is said about them."""
+"""Checking a whole graph file: every block of every segment, and what is said about them."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,32 +14,31 @@ from numpy.typing import NDArray
 from ...errors import CorruptRecordError, StoreError
 from ...record.node import RecordBatch
 from .. import order
-from ..codec.records import BLOCK
+from ..codec.layout import BLOCK
 from ..file import open_reader, real_path
 from ..index.bloom import may_hold_each
 from ..index.catalog import Catalog, Chunk, Segment
-from ..runs import decode_blocks, fetch_blocks, keys_of
+from ..segments import decode_blocks, fetch_blocks, keys_of
 from ..store import Store
 from ..transpositions import runs
 from ..transpositions import saved as entries
+from .problems import Problems
 
-MAX_PROBLEMS = 1000  # named one by one; more are only counted
 PIECE_BLOCKS = 512  # blocks that are checked at once
 
 Progress = Callable[[int, int], None]
 
 
-@dataclass(slots=True)
-class VerifyReport:
+@dataclass(slots=True, kw_only=True)
+class VerifyReport(Problems):
     """What a check found.
 
     Attributes:
       records: live records that could be read.
-      stored: records in all runs, superseded versions included.
-      blocks, runs: how many were read.
+      stored: records in all segments, superseded versions included.
+      blocks, runs: how many blocks and segments were read.
       entries: transposition entries that could be read, superseded versions included.
-      problems: one line each, naming run, block and record; at most 1000 are listed.
-      found: number of problems, listed or not.
+      problems: each names run, block and record.
       opened: whether the file could be opened, so that the numbers are of the file.
     """
 
@@ -48,20 +47,12 @@ class VerifyReport:
     blocks: int = 0
     runs: int = 0
     entries: int = 0
-    found: int = 0
-    problems: list[str] = field(default_factory=list)
     opened: bool = False
 
     @property
     def ok(self) -> bool:
         """Whether nothing is wrong."""
         return not self.found
-
-    def add(self, problem: str) -> None:
-        """Records a problem."""
-        self.found += 1
-        if len(self.problems) < MAX_PROBLEMS:
-            self.problems.append(problem)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the report as JSON takes it."""

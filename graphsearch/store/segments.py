@@ -1,4 +1,4 @@
-"""Sorted runs: writing chunks, reading blocks, and walking several runs in step."""
+"""Sorted segments: writing chunks, reading blocks, and walking several segments in step."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CorruptRecordError
-from ..position.board import FREE_CLOCK, KEY_WORD, clock_term
+from ..position.board import FREE_CLOCK, clock_term
+from ..position.words import CLOCK_BITS, CLOCK_SHIFT, KEY, META
 from ..record.node import RecordBatch
 from . import order
 from .codec.bulk import BlockFault, bloom_of, decode_chunk, encode_chunk, sort_keys, take
-from .codec.records import BLOCK
+from .codec.layout import BLOCK
 from .fetching import fetch, insert
 from .index.catalog import Catalog, Chunk, ChunkIndex, Segment, signed
 from .sizes import SIZES
@@ -31,7 +32,8 @@ assert not _CLOCK_TERMS[: FREE_CLOCK + 1].any()
 
 def keys_of(words: U64s) -> U64s:
     """Returns the keys of packed positions."""
-    return words[:, KEY_WORD] ^ _CLOCK_TERMS[(words[:, 8] >> np.uint64(12) & np.uint64(255)).astype(np.intp)]
+    clocks = words[:, META] >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)
+    return words[:, KEY] ^ _CLOCK_TERMS[clocks.astype(np.intp)]
 
 
 def write_records(
@@ -42,11 +44,11 @@ def write_records(
     *,
     dictionary: bytes = b"",
 ) -> None:
-    """Appends records, sorted and distinct, to a run as new chunks; within a transaction.
+    """Appends records, sorted and distinct, to a segment as new chunks; within a transaction.
 
     Args:
       catalog: gets the indexes of the new chunks, so that they need not be read back.
-      segment: the run.
+      segment: the segment.
       batch: the records.
       dictionary: dictionaries to write with, as stored; the chunks share one pair, trained if none is given.
     """
@@ -103,8 +105,8 @@ class _Span:
     last: int
 
 
-class RunCursor:
-    """The blocks of one run that are still to be read, in order."""
+class SegmentCursor:
+    """The blocks of one segment that are still to be read, in order."""
 
     def __init__(self, catalog: Catalog, segment: Segment) -> None:
         self.segment = segment
@@ -122,7 +124,7 @@ class RunCursor:
         return int(np.searchsorted(self.keys, np.uint64(pivot), "left"))
 
     def spans(self, first: int, last: int) -> list[_Span]:
-        """Returns blocks `first` to `last` of the run by chunk."""
+        """Returns blocks `first` to `last` of the segment by chunk."""
         found = []
         for chunk, start, end in zip(self._chunks, self._starts, self._starts[1:], strict=False):
             a, b = max(first, int(start)), min(last, int(end))
@@ -148,7 +150,7 @@ def decode_blocks(
     """Returns the records of blocks from `first` on of a chunk.
 
     Raises:
-      CorruptRecordError: naming run and block, unless `on_corrupt` takes it; the block is then left out.
+      CorruptRecordError: naming segment and block, unless `on_corrupt` takes it; the block is then left out.
     """
     numbered = list(enumerate(blocks, first))
     while True:
@@ -163,7 +165,7 @@ def decode_blocks(
         numbered = [pair for pair in numbered if pair[0] != number]
 
 
-def choose_pivot(cursors: Sequence[RunCursor], blocks: int, low: int | None) -> int | None:
+def choose_pivot(cursors: Sequence[SegmentCursor], blocks: int, low: int | None) -> int | None:
     """Returns a sort key above `low` with about `blocks` blocks between them; None if there are no more.
 
     Blocks that begin at or below `low` do not count; if they did, a window could end where it began.
@@ -178,7 +180,7 @@ def merge(batches: Sequence[RecordBatch], low: int | None, pivot: int | None) ->
     """Returns the newest version of each record with low <= sort key < pivot, in order.
 
     Args:
-      batches: newest first, each in the order of a run.
+      batches: newest first, each in the order of a segment.
     """
     parts, keys = [], []
     for batch in batches:

@@ -1,0 +1,22 @@
+"""The packed position: its ten words, and the fields of the one that is no bitboard. Without Numba.
+
+A position is `uint64[10]`; `schema/node_record.md` is its reference. Square 0 is a1, 7 is h1, 63 is h8.
+
+    word  0-5  squares of pawns, knights, bishops, rooks, queens, kings of both sides
+          6-7  squares of White's and of Black's men: word `WHITE + side`, 0 for White
+          8    META: bit 0 Black to move | 1-4 castling K Q k q | 5-11 en passant square + 1, 0 if no pawn
+               stands ready to capture | 12-19 halfmove clock, at most 255
+          9    KEY: the Polyglot key
+
+The word of a kind of men is also the number of that kind; a promotion is told by it.
+"""
+
+from __future__ import annotations
+
+PAWNS, KNIGHTS, BISHOPS, ROOKS, QUEENS, KINGS, WHITE, BLACK, META, KEY = range(10)
+NO_MAN = 6  # of an empty square
+
+BLACK_TO_MOVE = 1
+CASTLING_SHIFT, CASTLING_BITS = 1, 15
+EN_PASSANT_SHIFT, EN_PASSANT_BITS = 5, 127
+CLOCK_SHIFT, CLOCK_BITS = 12, 255

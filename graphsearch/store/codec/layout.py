@@ -1,0 +1,73 @@
+"""Where everything stands in a block of records, before and after compression. Without Numba.
+
+    expanded  header | low parts, of V of each record, then of q of each edge | P codes | columns
+    stored    header | bytes of the first frame | low parts | frame of P codes | frame of columns | CRC-32
+
+    header    bits 0-4 records - 1 | 5-17 P codes | 18-30 edges | 31 whether the column R is there
+    low part  24 low bits of the value's float32 | 8 low bits of its draws
+    columns   all bytes of one kind for all records, or edges, of the block, in the order of the numbers below
+
+`schema/segment.md` is the reference of blocks, `schema/node_record.md` that of the columns. `records.py` is
+the codec one record at a time, `encoding_kernel.py` and `decoding_kernel.py` are the codec in bulk;
+`compression.py` and, in bulk, `packing_kernel.py` and `unpacking_kernel.py` go between both forms.
+"""
+
+from __future__ import annotations
+
+import chess
+
+from ...position.board import pack
+
+BLOCK = 32  # records of a block; the last one of a chunk may have fewer
+
+# bytes
+HEADER = 4
+LENGTH = 2  # of the first frame, as stored
+CHECKSUM = 4  # CRC-32 of everything before it
+FRAME_START = bytes.fromhex("28b52ffd0038")  # not stored: no size, no checksum, no id, a window of 128 KiB
+CUT = len(FRAME_START)
+LOW = 3 + 1  # a low part: of the value, of its draws
+LOW_DRAW = 3  # where in it the draws stand
+
+# fields of the header
+RECORDS_BITS, CODES_BITS, EDGES_BITS = 5, 13, 13
+CODES_AT = RECORDS_BITS
+EDGES_AT = CODES_AT + CODES_BITS
+DRAWN_AT = EDGES_AT + EDGES_BITS
+RECORDS_MASK, CODES_MASK, EDGES_MASK = (1 << RECORDS_BITS) - 1, (1 << CODES_BITS) - 1, (1 << EDGES_BITS) - 1
+assert DRAWN_AT + 1 == 8 * HEADER
+assert BLOCK == 1 << RECORDS_BITS
+
+# columns of one byte per record
+REFERENCE, EMPTIED, FILLED, META, CLOCK, FLAGS, EVALUATOR, V_HIGH, V_DRAW, MOVES, EDGES = range(11)
+FIXED = 11
+# of one byte per edge
+Q_HIGH, Q_DRAW = 11, 12
+BY_EDGE = 2
+# of any length; those from the runs on are varints
+EN_PASSANT, EMPTIED_SQUARES, FILLED_SQUARES, MEN, RUN, N, R = range(13, 20)
+COLUMNS = 20
+assert (REFERENCE, EDGES, Q_HIGH, EN_PASSANT, R) == (0, FIXED - 1, FIXED, FIXED + BY_EDGE, COLUMNS - 1)
+
+# the byte of META: an en-passant square follows | Black to move | castling XOR the reference's (4 bits)
+# | a run follows: the record's run is not that of its reference
+HAS_EN_PASSANT, META_BLACK_AT, META_CASTLING_AT, HAS_RUN = 1, 1, 2, 64
+META_BYTES = 128  # different ones
+NO_MAN, MEN_KINDS = 12, 13  # men are 0-5 White's pawn to king, 6-11 Black's
+
+# No record's and no edge's columns take more bytes. A record's: one each, an en-passant square, 64 changed
+# squares, 32 men, a varint of 20 bits; an edge's: one each, two varints of 32 bits.
+RECORD_BYTES = 128
+EDGE_BYTES = BY_EDGE + 5 + 5
+assert FIXED + 1 + 64 + 32 + 3 <= RECORD_BYTES
+
+MAGNITUDE, UNIT = 0x7FFFFFFF, 0x3F800000  # bits of a float32: all but the sign; of 1.0
+FRACTION = 0xFFFFFF  # those of its low part
+
+START = tuple(int(word) for word in pack(chess.Board()))  # what the first record of a block is told from
+OK, BAD_POSITION, BAD_FIELD = 0, 1, 2  # whether a record has a place in the format
+
+
+def room_for(blocks: int, records: int, codes: int, edges: int) -> int:
+    """Returns how many bytes blocks take at most, expanded."""
+    return HEADER * blocks + (LOW + RECORD_BYTES) * records + codes + (LOW + EDGE_BYTES) * edges

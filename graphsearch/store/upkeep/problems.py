@@ -1,0 +1,26 @@
+"""What a check or a salvage lists: problems, one line each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+MAX_PROBLEMS = 1000  # listed; all are counted
+
+
+@dataclass(slots=True, kw_only=True)
+class Problems:
+    """Problems of a file.
+
+    Attributes:
+      problems: one line each; at most 1000 are listed.
+      found: number of problems, listed or not.
+    """
+
+    problems: list[str] = field(default_factory=list)
+    found: int = 0
+
+    def add(self, problem: str) -> None:
+        """Records a problem."""
+        self.found += 1
+        if len(self.problems) < MAX_PROBLEMS:
+            self.problems.append(problem)

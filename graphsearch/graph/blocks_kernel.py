@@ -14,34 +14,34 @@ from typing import Any
 from numba import int64, uint32
 
 from ..jit.compiler import inner
+from ..record import node_layout as layout
 from ..record.node_kernel import stride_of
-from ..record.node_layout import BLOCK_D, BLOCK_HEADER, CAPACITY, DRAW_BITS
-from .arena_kernel import BLOCK_LISTS, BLOCK_WORDS, EXACT_LISTS, FREED_WORDS
+from . import arena_kernel as arena
 
 FREE_PIECE, BEFORE_FREE = 1 << 31, 1 << 30
 CLASS_SHIFT = 16
-FOLLOWING, PREVIOUS, WORDS, TAG = 0, 1, 2, BLOCK_D  # words of a free piece
-LEAST_PIECE = BLOCK_HEADER + 1
+FOLLOWING, PREVIOUS, WORDS, TAG = 0, 1, 2, layout.BLOCK_D  # words of a free piece
+LEAST_PIECE = layout.BLOCK_HEADER + 1
 TRIES = 8  # pieces of a list of several sizes that are looked at
 
 
 @inner
 def block_words(A: Any, block_class: Any) -> Any:
     """Returns the size of a block of a class."""
-    return BLOCK_HEADER + A.ints[CAPACITY + block_class] * stride_of(block_class)
+    return layout.BLOCK_HEADER + A.ints[layout.CAPACITY + block_class] * stride_of(block_class)
 
 
 @inner
 def _list_of(words: Any) -> Any:
     """Returns the list of free pieces of a size: one for each small size, then one for each power of two."""
-    if words < EXACT_LISTS:
-        return int64(BLOCK_LISTS + words)
-    place = int64(EXACT_LISTS)
-    size = int64(2 * EXACT_LISTS)
-    while words >= size and place < EXACT_LISTS + 4:
+    if words < arena.EXACT_LISTS:
+        return int64(arena.BLOCK_LISTS + words)
+    place = int64(arena.EXACT_LISTS)
+    size = int64(2 * arena.EXACT_LISTS)
+    while words >= size and place < arena.EXACT_LISTS + 4:
         size *= 2
         place += 1
-    return BLOCK_LISTS + place
+    return arena.BLOCK_LISTS + place
 
 
 @inner
@@ -56,7 +56,7 @@ def _push(A: Any, piece: Any, words: Any) -> None:
     if following:
         A.blocks[following + PREVIOUS] = uint32(piece)
     A.counters[head] = piece
-    A.counters[FREED_WORDS] += words
+    A.counters[arena.FREED_WORDS] += words
 
 
 @inner
@@ -70,7 +70,7 @@ def _unlink(A: Any, piece: Any) -> Any:
         A.counters[_list_of(words)] = following
     if following:
         A.blocks[following + PREVIOUS] = uint32(previous)
-    A.counters[FREED_WORDS] -= words
+    A.counters[arena.FREED_WORDS] -= words
     return words
 
 
@@ -82,9 +82,9 @@ def _fits(found: Any, words: Any) -> Any:
 @inner
 def _find(A: Any, words: Any) -> Any:
     """Returns a free piece that can give `words`, 0 if none is at hand."""
-    if A.counters[FREED_WORDS] < words:
+    if A.counters[arena.FREED_WORDS] < words:
         return int64(0)
-    last = int64(BLOCK_LISTS + EXACT_LISTS + 4)
+    last = int64(arena.BLOCK_LISTS + arena.EXACT_LISTS + 4)
     head = _list_of(words)
     while head <= last:
         piece = A.counters[head]
@@ -107,11 +107,11 @@ def take_block(A: Any, block_class: Any) -> Any:
         found = _unlink(A, piece)
         if found > words:
             _push(A, piece + words, found - words)
-        elif piece + words < A.counters[BLOCK_WORDS]:
+        elif piece + words < A.counters[arena.BLOCK_WORDS]:
             A.blocks[piece + words + TAG] &= uint32(0xFFFFFFFF - BEFORE_FREE)
     else:
-        piece = A.counters[BLOCK_WORDS]
-        A.counters[BLOCK_WORDS] = piece + words
+        piece = A.counters[arena.BLOCK_WORDS]
+        A.counters[arena.BLOCK_WORDS] = piece + words
     A.blocks[piece + TAG] = uint32(block_class) << uint32(CLASS_SHIFT)
     return piece
 
@@ -124,10 +124,10 @@ def give_block(A: Any, block_class: Any, block: Any) -> None:
     if A.blocks[begin + TAG] & uint32(BEFORE_FREE):
         begin -= int64(A.blocks[begin - 1])
         _unlink(A, begin)
-    if end < A.counters[BLOCK_WORDS] and A.blocks[end + TAG] & uint32(FREE_PIECE):
+    if end < A.counters[arena.BLOCK_WORDS] and A.blocks[end + TAG] & uint32(FREE_PIECE):
         end += _unlink(A, end)
-    if end == A.counters[BLOCK_WORDS]:
-        A.counters[BLOCK_WORDS] = begin
+    if end == A.counters[arena.BLOCK_WORDS]:
+        A.counters[arena.BLOCK_WORDS] = begin
         return
     _push(A, begin, end - begin)
     A.blocks[end + TAG] |= uint32(BEFORE_FREE)
@@ -136,11 +136,11 @@ def give_block(A: Any, block_class: Any, block: Any) -> None:
 @inner
 def draws_of(A: Any, block: Any) -> Any:
     """Returns the node's draw share per mille in a block's header."""
-    return int64(A.blocks[block + BLOCK_D] & uint32(DRAW_BITS))
+    return int64(A.blocks[block + layout.BLOCK_D] & uint32(layout.DRAW_BITS))
 
 
 @inner
 def set_draws(A: Any, block: Any, draws: Any) -> None:
     """Sets it."""
-    tag = A.blocks[block + BLOCK_D] & uint32(0xFFFFFFFF - DRAW_BITS)
-    A.blocks[block + BLOCK_D] = tag | uint32(draws)
+    tag = A.blocks[block + layout.BLOCK_D] & uint32(0xFFFFFFFF - layout.DRAW_BITS)
+    A.blocks[block + layout.BLOCK_D] = tag | uint32(draws)

@@ -15,17 +15,8 @@ from ..jit.pointers import ptr
 from ..position.board_kernel import PW, hashes_of
 from ..record.node_kernel import add_state, block_class_of, block_of, clear_state, has_block, state_of
 from ..record.node_layout import DIRTY, FREE, HELD, PINNED, SAVING, USED
-from .arena_kernel import (
-    EVICTED,
-    FREED_RECORD_WORDS,
-    FREED_WORDS,
-    HAND,
-    NODES,
-    OVERLAY_LENGTH,
-    RECORD_WORDS,
-    overlay_slot,
-    pointers,
-)
+from . import arena_kernel as arena
+from .arena_kernel import overlay_slot, pointers
 from .blocks_kernel import give_block
 from .heap_kernel import find, remove
 from .space_kernel import give_words, join_pieces, piece_words
@@ -38,9 +29,9 @@ HAND_ROUNDS = 2  # the first may only find what was visited
 def _enough(A: Any, record_words: Any, block_words: Any, nodes: Any) -> Any:
     counters = A.counters
     return (
-        counters[FREED_RECORD_WORDS] >= record_words
-        and counters[FREED_WORDS] >= block_words
-        and counters[NODES] <= nodes
+        counters[arena.FREED_RECORD_WORDS] >= record_words
+        and counters[arena.FREED_WORDS] >= block_words
+        and counters[arena.NODES] <= nodes
     )
 
 
@@ -50,8 +41,8 @@ def _drop(A: Any, rec: Any, words: Any, before: Any) -> Any:
     remove(A, rec)
     if has_block(A, rec):
         give_block(A, block_class_of(A, rec), block_of(A, rec))
-    A.counters[NODES] -= 1
-    A.counters[EVICTED] += 1
+    A.counters[arena.NODES] -= 1
+    A.counters[arena.EVICTED] += 1
     return give_words(A, rec, words, before)
 
 
@@ -70,8 +61,8 @@ def evict(A: Any, record_words: Any, block_words: Any, nodes: Any) -> Any:
     Returns whether that was reached.
     """
     Ap = pointers(A)
-    end = Ap.counters[RECORD_WORDS]
-    hand = Ap.counters[HAND]
+    end = Ap.counters[arena.RECORD_WORDS]
+    hand = Ap.counters[arena.HAND]
     before = int64(0)  # free piece that ends at the hand
     left = HAND_ROUNDS * end
     while left > 0:
@@ -97,7 +88,7 @@ def evict(A: Any, record_words: Any, block_words: Any, nodes: Any) -> Any:
             words = piece_words(Ap, before) - (hand - before)  # a free neighbour behind has joined
         hand += words
         left -= words
-    Ap.counters[HAND] = int64(1) if before == 0 and hand >= end else (before if before else hand)
+    Ap.counters[arena.HAND] = int64(1) if before == 0 and hand >= end else (before if before else hand)
     return _enough(Ap, record_words, block_words, nodes)
 
 
@@ -117,7 +108,7 @@ def forget(T: Any, A: Any, words: Any) -> Any:
         if rec and not state_of(Ap, rec) & STAYS:
             _drop(Ap, int64(rec), piece_words(Ap, rec), int64(0))
             dropped += 1
-    Ap.counters[HAND] = int64(1)
+    Ap.counters[arena.HAND] = int64(1)
     return dropped
 
 
@@ -134,5 +125,5 @@ def pin(A: Any, slots: Any, on: Any) -> None:
 def hold(A: Any, on: Any) -> None:
     """Holds the records that the overlay names in memory, or lets them go."""
     Ap = pointers(A)
-    for i in range(Ap.counters[OVERLAY_LENGTH]):
+    for i in range(Ap.counters[arena.OVERLAY_LENGTH]):
         _switch(Ap, overlay_slot(Ap.overlay[2 * i]), HELD, on)

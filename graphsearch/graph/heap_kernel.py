@@ -10,6 +10,7 @@ from numba import float32, int64, uint16, uint32
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import LOW32, ZERO, U, adv, mulhi, prefetch, ptr
 from ..position.board_kernel import PW, clock_of, generate_moves, hashes_of
+from ..record import node_layout as layout
 from ..record.node_kernel import (
     add_state,
     best_code_of,
@@ -34,22 +35,8 @@ from ..record.node_kernel import (
     value_draws,
     value_of,
 )
-from ..record.node_layout import (
-    BLOCK_D,
-    BLOCK_HEADER,
-    BLOCK_Q,
-    BLOCK_VISITS,
-    CAPACITY,
-    CODE,
-    DIRTY,
-    EDGE_R,
-    FRESH,
-    NO_BLOCK,
-    NORM,
-    USED,
-    WIDE,
-)
-from .arena_kernel import CLASHES, DIRTY_NODES, FRESH_NODES, KEYS, LOG_SLOT, LOG_WORDS, NODES, pointers
+from . import arena_kernel as arena
+from .arena_kernel import pointers
 from .blocks_kernel import draws_of, give_block, set_draws, take_block
 from .space_kernel import take_words
 
@@ -153,14 +140,14 @@ def mark_dirty(A: Any, rec: Any, s: Any) -> None:
 
     Its position, which the record does not have, goes to the log.
     """
-    if state_of(A, rec) & DIRTY or A.log_size == 0:
+    if state_of(A, rec) & layout.DIRTY or A.log_size == 0:
         return
-    add_state(A, rec, DIRTY)
-    row = adv(A.log, A.counters[DIRTY_NODES] * LOG_WORDS)
-    A.counters[DIRTY_NODES] += 1
+    add_state(A, rec, layout.DIRTY)
+    row = adv(A.log, A.counters[arena.DIRTY_NODES] * arena.LOG_WORDS)
+    A.counters[arena.DIRTY_NODES] += 1
     for i in range(PW):
         row[i] = s[i]
-    row[LOG_SLOT] = U(rec)
+    row[arena.LOG_SLOT] = U(rec)
 
 
 @inner
@@ -171,9 +158,9 @@ def new_record(A: Any, s: Any, key: Any, check: Any, n: Any, v: Any, d: Any, fla
     """
     counters = A.counters
     rec = take_words(A, record_words(n))
-    counters[NODES] += 1
-    counters[FRESH_NODES] += 1
-    fill_header(A, rec, key, n, FRESH | USED, clock_of(s))
+    counters[arena.NODES] += 1
+    counters[arena.FRESH_NODES] += 1
+    fill_header(A, rec, key, n, layout.FRESH | layout.USED, clock_of(s))
     set_value(A, rec, v)
     set_draws_and_flags(A, rec, d, flags)
     mark_dirty(A, rec, s)
@@ -187,9 +174,9 @@ def set_best(A: Any, rec: Any, moves: Any) -> None:
     codes = code_bytes(A, rec)
     best = int64(0)
     for j in range(1, move_count(A, rec)):
-        if codes[j] & CODE > codes[best] & CODE:
+        if codes[j] & layout.CODE > codes[best] & layout.CODE:
             best = int64(j)
-    set_block_class(A, rec, int64(NO_BLOCK), code_at(A, rec, best))
+    set_block_class(A, rec, int64(layout.NO_BLOCK), code_at(A, rec, best))
     set_block(A, rec, int64(moves[best]))
 
 
@@ -199,7 +186,7 @@ def prior_norm(A: Any, rec: Any) -> Any:
     codes = code_bytes(A, rec)
     total = uint32(0)
     for j in range(move_count(A, rec)):
-        x = uint32(codes[j] & CODE)
+        x = uint32(codes[j] & layout.CODE)
         total += x * x * x * x
     return float32(1.0 / np.float64(total))
 
@@ -209,9 +196,9 @@ def prior_norm(A: Any, rec: Any) -> Any:
 def new_block(A: Any, rec: Any, block_class: Any) -> Any:
     """Gives a record that has none a block without edges; returns it."""
     block = take_block(A, block_class)
-    A.values[block + NORM] = prior_norm(A, rec)
-    A.blocks[block + BLOCK_VISITS] = uint32(0)
-    A.values[block + BLOCK_Q] = value_of(A, rec)
+    A.values[block + layout.NORM] = prior_norm(A, rec)
+    A.blocks[block + layout.BLOCK_VISITS] = uint32(0)
+    A.values[block + layout.BLOCK_Q] = value_of(A, rec)
     set_draws(A, block, value_draws(A, rec))
     return block
 
@@ -222,7 +209,7 @@ def _first_block(A: Any, rec: Any) -> None:
     move = uint16(block_of(A, rec))
     code = best_code_of(A, rec)
     block = new_block(A, rec, int64(0))
-    new_edge(A, block + BLOCK_HEADER, int64(3), move, code)
+    new_edge(A, block + layout.BLOCK_HEADER, int64(3), move, code)
     seen = 0
     following = int64(0)
     for j in range(move_count(A, rec)):
@@ -261,7 +248,7 @@ def rank_codes(codes: Any, n: Any, wanted: Any, keys: Any) -> None:
     saves.
     """
     for j in range(n):
-        keys[j] = rank_key(int64(codes[j]) & CODE, j)
+        keys[j] = rank_key(int64(codes[j]) & layout.CODE, j)
     for a in range(min(wanted, n)):
         best = a
         for i in range(a + 1, n):
@@ -273,15 +260,15 @@ def rank_codes(codes: Any, n: Any, wanted: Any, keys: Any) -> None:
 @inner
 def _move_edges(A: Any, old: Any, old_class: Any, block: Any, new_class: Any, m: Any) -> None:
     """Copies header and edges to a larger block and frees the old one."""
-    for word in range(BLOCK_D):
+    for word in range(layout.BLOCK_D):
         A.blocks[block + word] = A.blocks[old + word]
     set_draws(A, block, draws_of(A, old))
     stride = stride_of(new_class)
     old_stride = stride_of(old_class)
     for i in range(m):
-        to = block + BLOCK_HEADER + i * stride
-        edge = old + BLOCK_HEADER + i * old_stride
-        for word in range(EDGE_R):
+        to = block + layout.BLOCK_HEADER + i * stride
+        edge = old + layout.BLOCK_HEADER + i * old_stride
+        for word in range(layout.EDGE_R):
             A.blocks[to + word] = A.blocks[edge + word]
         if stride == 4:
             set_draw_visits(A, to, draw_visits(A, edge, old_stride))
@@ -298,10 +285,10 @@ def grow_block(T: Any, A: Any, s: Any, rec: Any, wanted: Any, wide: Any) -> None
     n = move_count(A, rec)
     old_class = block_class_of(A, rec)
     new_class = int64(0)
-    while A.ints[CAPACITY + new_class] < wanted:
+    while A.ints[layout.CAPACITY + new_class] < wanted:
         new_class += 1
-    if wide or (m and old_class >= WIDE):
-        new_class += WIDE
+    if wide or (m and old_class >= layout.WIDE):
+        new_class += layout.WIDE
     if m:
         block = take_block(A, new_class)
         _move_edges(A, block_of(A, rec), old_class, block, new_class, m)
@@ -313,12 +300,12 @@ def grow_block(T: Any, A: Any, s: Any, rec: Any, wanted: Any, wide: Any) -> None
     if m2 == m:
         return
     generate_moves(T, s, A.moves)
-    keys = adv(A.ints, KEYS)
+    keys = adv(A.ints, arena.KEYS)
     rank_codes(code_bytes(A, rec), n, m2 + 1, keys)
     stride = stride_of(new_class)
     for i in range(m, m2):
         move, code = A.moves[ranked_move(keys[i])], ranked_code(keys[i])
-        new_edge(A, block + BLOCK_HEADER + i * stride, stride, move, code)
+        new_edge(A, block + layout.BLOCK_HEADER + i * stride, stride, move, code)
     set_block_class(A, rec, new_class, ranked_code(keys[m2]) if m2 < n else int64(0))
 
 
@@ -342,7 +329,7 @@ def rehash(A: Any, old: Any) -> None:
                 clashes += 1
             last = key
             insert(P, key, check_in(word), slot_in(word))
-    P.counters[CLASHES] = clashes
+    P.counters[arena.CLASHES] = clashes
 
 
 @kernel

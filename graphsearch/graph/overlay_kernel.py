@@ -14,7 +14,8 @@ from ..record.node_kernel import (
     set_edge_visits,
     stride_at,
 )
-from .arena_kernel import OVERLAY_LENGTH, overlay_draws, overlay_edge, overlay_slot, pointers
+from . import arena_kernel as arena
+from .arena_kernel import overlay_draws, overlay_edge, overlay_slot, pointers
 from .statistics_kernel import refresh
 
 
@@ -25,7 +26,7 @@ def shift_overlay(A: Any, sign: Any) -> None:
     The file holds the records without them, so this makes none dirty.
     """
     Ap = pointers(A)
-    for i in range(Ap.counters[OVERLAY_LENGTH]):
+    for i in range(Ap.counters[arena.OVERLAY_LENGTH]):
         item = Ap.overlay[2 * i]
         change = sign * Ap.overlay[2 * i + 1]
         rec = overlay_slot(item)

@@ -20,7 +20,7 @@ from ..jit.compiler import inner
 from ..jit.pointers import LOW32, ZERO, U
 from ..record.node_kernel import add_state, move_count, record_words, state_of
 from ..record.node_layout import FREE, HEADER_WORDS, MISC_WORD
-from .arena_kernel import FREED_RECORD_WORDS, LARGEST_LIST, RECORD_LISTS, RECORD_WORDS
+from . import arena_kernel as arena
 
 PIECE_WORDS = 1  # word of a free piece that holds its length
 
@@ -35,7 +35,7 @@ def piece_words(A: Any, slot: Any) -> Any:
 
 @inner
 def _list_of(words: Any) -> Any:
-    return RECORD_LISTS + min(int64(words), int64(LARGEST_LIST))
+    return arena.RECORD_LISTS + min(int64(words), int64(arena.LARGEST_LIST))
 
 
 @inner
@@ -50,7 +50,7 @@ def _push(A: Any, slot: Any, words: Any) -> None:
     if following:
         A.records[following] = (A.records[following] & LOW32) | (U(slot) << U(32))
     A.counters[head] = slot
-    A.counters[FREED_RECORD_WORDS] += words
+    A.counters[arena.FREED_RECORD_WORDS] += words
 
 
 @inner
@@ -65,7 +65,7 @@ def _unlink(A: Any, slot: Any) -> Any:
         A.counters[_list_of(words)] = following
     if following:
         A.records[following] = (A.records[following] & LOW32) | (U(previous) << U(32))
-    A.counters[FREED_RECORD_WORDS] -= words
+    A.counters[arena.FREED_RECORD_WORDS] -= words
     return words
 
 
@@ -73,18 +73,18 @@ def _unlink(A: Any, slot: Any) -> Any:
 def take_words(A: Any, words: Any) -> Any:
     """Returns the slot of free words: a piece of that size, part of a larger one, or new ones at the end."""
     counters = A.counters
-    if counters[FREED_RECORD_WORDS] >= words:
+    if counters[arena.FREED_RECORD_WORDS] >= words:
         size = int64(words)
-        while size <= LARGEST_LIST:
-            slot = counters[RECORD_LISTS + size]
+        while size <= arena.LARGEST_LIST:
+            slot = counters[arena.RECORD_LISTS + size]
             if slot:
                 found = _unlink(A, slot)
                 if found > words:
                     _push(A, slot + words, found - words)
                 return slot
             size = max(size + 1, words + HEADER_WORDS)
-    slot = counters[RECORD_WORDS]
-    counters[RECORD_WORDS] = slot + words
+    slot = counters[arena.RECORD_WORDS]
+    counters[arena.RECORD_WORDS] = slot + words
     return slot
 
 
@@ -100,7 +100,7 @@ def give_words(A: Any, slot: Any, words: Any, before: Any) -> Any:
     if before:
         _unlink(A, before)
         begin = int64(before)
-    if end < A.counters[RECORD_WORDS] and state_of(A, end) & FREE:
+    if end < A.counters[arena.RECORD_WORDS] and state_of(A, end) & FREE:
         end += _unlink(A, end)
     _push(A, begin, end - begin)
     return begin

@@ -32,7 +32,7 @@ from ..record.node_kernel import (
     value_of,
 )
 from ..record.node_layout import BLOCK_Q, BLOCK_VISITS, STALE
-from .arena_kernel import OVERFLOWS
+from . import arena_kernel as arena
 from .blocks_kernel import draws_of, set_draws
 
 DRAW_MILLE = 1000
@@ -97,7 +97,7 @@ def refresh(A: Any, rec: Any) -> None:
     if proves:
         tighten(A, rec)
     if visits > MAX_VISITS:
-        A.counters[OVERFLOWS] += 1
+        A.counters[arena.OVERFLOWS] += 1
     A.blocks[block + BLOCK_VISITS] = uint32(visits)
     node_mean, share = mean(flags_of(A, rec), total, draws, visits + 1)
     A.values[block + BLOCK_Q] = node_mean

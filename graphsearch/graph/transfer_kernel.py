@@ -36,16 +36,8 @@ from ..record.node_kernel import (
     value_of,
 )
 from ..record.node_layout import DIRTY, FRESH, MAX_EVALUATOR, SAVING
-from .arena_kernel import (
-    BLOCK_WORDS,
-    DIRTY_NODES,
-    FRESH_NODES,
-    LOG_SLOT,
-    LOG_WORDS,
-    NODES,
-    RECORD_WORDS,
-    pointers,
-)
+from . import arena_kernel as arena
+from .arena_kernel import pointers
 from .heap_kernel import find, grow_block, mark_dirty, new_record, set_best
 from .statistics_kernel import refresh
 
@@ -69,8 +61,8 @@ def _last_visited(A: Any, rec: Any) -> Any:
 def _unmark(A: Any, rec: Any) -> None:
     """Takes a record that was just made, and so is the last of the log, off it."""
     if state_of(A, rec) & DIRTY:
-        A.counters[DIRTY_NODES] -= 1
-    A.counters[FRESH_NODES] -= 1
+        A.counters[arena.DIRTY_NODES] -= 1
+    A.counters[arena.FRESH_NODES] -= 1
     clear_state(A, rec, DIRTY | FRESH)
 
 
@@ -107,10 +99,10 @@ def begin_saving(A: Any, slots: Any, words: Any) -> Any:
     """
     Ap = pointers(A)
     fresh = int64(0)
-    for i in range(Ap.counters[DIRTY_NODES]):
-        row = adv(Ap.log, i * LOG_WORDS)
+    for i in range(Ap.counters[arena.DIRTY_NODES]):
+        row = adv(Ap.log, i * arena.LOG_WORDS)
         out = ptr(words, i * PW)
-        rec = int64(row[LOG_SLOT])
+        rec = int64(row[arena.LOG_SLOT])
         for w in range(PW):
             out[w] = row[w]
         out[META] = with_clock(row[META], clock_at_evaluation(Ap, rec))
@@ -119,7 +111,7 @@ def begin_saving(A: Any, slots: Any, words: Any) -> Any:
         fresh += is_fresh
         clear_state(Ap, rec, DIRTY | FRESH)
         add_state(Ap, rec, SAVING)
-    Ap.counters[DIRTY_NODES] = 0
+    Ap.counters[arena.DIRTY_NODES] = 0
     return fresh
 
 
@@ -129,7 +121,7 @@ def end_saving(A: Any, slots: Any, fresh: Any) -> None:
     Ap = pointers(A)
     for i in range(slots.size):
         clear_state(Ap, int64(slots[i] & LOW32), SAVING)
-    Ap.counters[FRESH_NODES] -= fresh
+    Ap.counters[arena.FRESH_NODES] -= fresh
 
 
 @kernel
@@ -200,9 +192,9 @@ def copy_in(T: Any, A: Any, words: Any, columns: Any, begin: Any) -> Any:
     for i in range(begin, v.size):
         counters = Ap.counters
         if (
-            (counters[NODES] + 1) * 20 > int64(Ap.size) * 17
-            or counters[RECORD_WORDS] + 64 > Ap.record_limit
-            or counters[BLOCK_WORDS] + 2048 > Ap.block_limit
+            (counters[arena.NODES] + 1) * 20 > int64(Ap.size) * 17
+            or counters[arena.RECORD_WORDS] + 64 > Ap.record_limit
+            or counters[arena.BLOCK_WORDS] + 2048 > Ap.block_limit
         ):
             return int64(i), misfits
         s = ptr(words, i * PW)

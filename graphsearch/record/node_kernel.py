@@ -18,46 +18,16 @@ from numba import int32, int64, uint8, uint16, uint32
 
 from ..jit.compiler import inner
 from ..jit.pointers import ZERO, U, adv, as_f32, as_u8, as_u16, as_u32
-from .node_layout import (
-    BELOW_DRAWS,
-    BEST_BYTE,
-    BLOCK_AND_V,
-    BLOCK_HEADER,
-    BOUND_BITS,
-    CAPACITY,
-    CLASS_BYTE,
-    CLOCK_BYTE,
-    CODE,
-    DRAW_BITS,
-    DRAW_HALF,
-    EDGE_CODE_SHIFT,
-    EDGE_DRAW_SHIFT,
-    EDGE_MOVE,
-    EDGE_N,
-    EDGE_Q,
-    EDGE_R,
-    FLAGS_SHIFT,
-    HEADER_WORDS,
-    LOWER_SHIFT,
-    MAX_EVALUATOR,
-    MISC_WORD,
-    MOVE_BITS,
-    MOVES_BYTE,
-    NO_BLOCK,
-    SOURCE_BYTE,
-    STATE_BYTE,
-    UPPER_SHIFT,
-    WIDE,
-)
+from . import node_layout as layout
 
-CODE_SCALE, HALF = np.float32(CODE), np.float32(0.5)
+CODE_SCALE, HALF = np.float32(layout.CODE), np.float32(0.5)
 
 
 # ------------------------------------------------------------------ header
 @inner
 def header_bytes(A: Any, rec: Any) -> Any:
     """Returns the 8 single bytes of a record's third word, `MOVES_BYTE` to `SOURCE_BYTE` and four more."""
-    return as_u8(adv(A.records, rec + MISC_WORD))
+    return as_u8(adv(A.records, rec + layout.MISC_WORD))
 
 
 @inner
@@ -69,103 +39,105 @@ def key_at(A: Any, rec: Any) -> Any:
 @inner
 def move_count(A: Any, rec: Any) -> Any:
     """Returns how many legal moves a record has; 0 for a terminal one."""
-    return int64(header_bytes(A, rec)[MOVES_BYTE])
+    return int64(header_bytes(A, rec)[layout.MOVES_BYTE])
 
 
 @inner
 def record_words(moves: Any) -> Any:
     """Returns the words of a record of so many moves."""
-    return HEADER_WORDS + ((int64(moves) + 7) >> 3)
+    return layout.HEADER_WORDS + ((int64(moves) + 7) >> 3)
 
 
 @inner
 def fill_header(A: Any, rec: Any, key: Any, moves: Any, state: Any, clock: Any) -> None:
     """Writes the header of a new record without block, V, D, flags and source."""
     A.records[rec] = key
-    A.records[rec + BLOCK_AND_V] = ZERO
-    A.records[rec + MISC_WORD] = ZERO
+    A.records[rec + layout.BLOCK_AND_V] = ZERO
+    A.records[rec + layout.MISC_WORD] = ZERO
     hb = header_bytes(A, rec)
-    hb[MOVES_BYTE] = uint8(moves)
-    hb[CLASS_BYTE] = uint8(NO_BLOCK)
-    hb[STATE_BYTE] = uint8(state)
-    hb[CLOCK_BYTE] = uint8(clock)
+    hb[layout.MOVES_BYTE] = uint8(moves)
+    hb[layout.CLASS_BYTE] = uint8(layout.NO_BLOCK)
+    hb[layout.STATE_BYTE] = uint8(state)
+    hb[layout.CLOCK_BYTE] = uint8(clock)
 
 
 @inner
 def state_of(A: Any, rec: Any) -> Any:
     """Returns the state bits of a record."""
-    return int64(header_bytes(A, rec)[STATE_BYTE])
+    return int64(header_bytes(A, rec)[layout.STATE_BYTE])
 
 
 @inner
 def add_state(A: Any, rec: Any, bits: Any) -> None:
     """Sets state bits of a record."""
-    header_bytes(A, rec)[STATE_BYTE] |= uint8(bits)
+    header_bytes(A, rec)[layout.STATE_BYTE] |= uint8(bits)
 
 
 @inner
 def clear_state(A: Any, rec: Any, bits: Any) -> None:
     """Clears state bits of a record."""
-    header_bytes(A, rec)[STATE_BYTE] &= uint8(255 - bits)
+    header_bytes(A, rec)[layout.STATE_BYTE] &= uint8(255 - bits)
 
 
 @inner
 def clock_at_evaluation(A: Any, rec: Any) -> Any:
     """Returns the halfmove clock with which a record was evaluated."""
-    return int64(header_bytes(A, rec)[CLOCK_BYTE])
+    return int64(header_bytes(A, rec)[layout.CLOCK_BYTE])
 
 
 @inner
 def best_code_of(A: Any, rec: Any) -> Any:
     """Returns the largest P code beyond a record's block, 0 if there is none."""
-    return int64(header_bytes(A, rec)[BEST_BYTE])
+    return int64(header_bytes(A, rec)[layout.BEST_BYTE])
 
 
 @inner
 def value_of(A: Any, rec: Any) -> Any:
     """Returns V, float32."""
-    return as_f32(adv(A.records, rec + BLOCK_AND_V))[1]
+    return as_f32(adv(A.records, rec + layout.BLOCK_AND_V))[1]
 
 
 @inner
 def value_draws(A: Any, rec: Any) -> Any:
     """Returns D per mille; of a known mate its plies."""
-    return _draw_word(A, rec) & DRAW_BITS
+    return _draw_word(A, rec) & layout.DRAW_BITS
 
 
 @inner
 def flags_of(A: Any, rec: Any) -> Any:
     """Returns a record's flags: terminal kind and bounds."""
-    return _draw_word(A, rec) >> FLAGS_SHIFT
+    return _draw_word(A, rec) >> layout.FLAGS_SHIFT
 
 
 @inner
 def _draw_word(A: Any, rec: Any) -> Any:
-    return int64(as_u16(adv(A.records, rec + MISC_WORD))[DRAW_HALF])
+    return int64(as_u16(adv(A.records, rec + layout.MISC_WORD))[layout.DRAW_HALF])
 
 
 @inner
 def set_value(A: Any, rec: Any, v: Any) -> None:
     """Sets V, float32."""
-    as_f32(adv(A.records, rec + BLOCK_AND_V))[1] = v
+    as_f32(adv(A.records, rec + layout.BLOCK_AND_V))[1] = v
 
 
 @inner
 def set_draws_and_flags(A: Any, rec: Any, draws: Any, flags: Any) -> None:
     """Sets D per mille and the flags."""
-    as_u16(adv(A.records, rec + MISC_WORD))[DRAW_HALF] = uint16(int64(draws) | (int64(flags) << FLAGS_SHIFT))
+    as_u16(adv(A.records, rec + layout.MISC_WORD))[layout.DRAW_HALF] = uint16(
+        int64(draws) | (int64(flags) << layout.FLAGS_SHIFT)
+    )
 
 
 @inner
 def lower_in(flags: Any) -> Any:
     """Returns the lower bound of flags: -1, 0 or 1."""
-    return ((flags >> LOWER_SHIFT) & BOUND_BITS) - 1
+    return ((flags >> layout.LOWER_SHIFT) & layout.BOUND_BITS) - 1
 
 
 @inner
 def upper_in(flags: Any) -> Any:
     """Returns the upper bound of flags: -1, 0 or 1."""
-    return ((flags >> UPPER_SHIFT) & BOUND_BITS) - 1
+    return ((flags >> layout.UPPER_SHIFT) & layout.BOUND_BITS) - 1
 
 
 @inner
@@ -188,13 +160,13 @@ def prior_code(p: Any) -> Any:
 @inner
 def code_bytes(A: Any, rec: Any) -> Any:
     """Returns a record's P codes, in the lower 6 bits (`CODE`) of each byte."""
-    return as_u8(adv(A.records, rec + HEADER_WORDS))
+    return as_u8(adv(A.records, rec + layout.HEADER_WORDS))
 
 
 @inner
 def code_at(A: Any, rec: Any, j: Any) -> Any:
     """Returns the P code of move `j` in canonical order."""
-    return int64(code_bytes(A, rec)[j]) & CODE
+    return int64(code_bytes(A, rec)[j]) & layout.CODE
 
 
 # ------------------------------------------------------------------ source
@@ -221,10 +193,10 @@ def _gathered(word: Any) -> Any:
 def set_source(A: Any, rec: Any, evaluator: Any, session: Any) -> None:
     """Notes where a record comes from; its P codes must be there already, for they share their bytes."""
     hb = header_bytes(A, rec)
-    hb[SOURCE_BYTE] = uint8(int64(evaluator) | ((int64(session) >> 16) << 4))
-    if hb[MOVES_BYTE]:
-        word = A.records[rec + HEADER_WORDS] & U(0x3F3F3F3F3F3F3F3F)
-        A.records[rec + HEADER_WORDS] = word | _spread(session)
+    hb[layout.SOURCE_BYTE] = uint8(int64(evaluator) | ((int64(session) >> 16) << 4))
+    if hb[layout.MOVES_BYTE]:
+        word = A.records[rec + layout.HEADER_WORDS] & U(0x3F3F3F3F3F3F3F3F)
+        A.records[rec + layout.HEADER_WORDS] = word | _spread(session)
     else:
         set_block(A, rec, int64(session) & 0xFFFF)
 
@@ -232,60 +204,60 @@ def set_source(A: Any, rec: Any, evaluator: Any, session: Any) -> None:
 @inner
 def evaluator_of(A: Any, rec: Any) -> Any:
     """Returns the number of a record's evaluator."""
-    return int64(header_bytes(A, rec)[SOURCE_BYTE]) & MAX_EVALUATOR
+    return int64(header_bytes(A, rec)[layout.SOURCE_BYTE]) & layout.MAX_EVALUATOR
 
 
 @inner
 def set_by_rule(A: Any, rec: Any) -> None:
     """Notes that the rules have spoken: a record's evaluator is 0 from now on."""
-    header_bytes(A, rec)[SOURCE_BYTE] &= uint8(255 - MAX_EVALUATOR)
+    header_bytes(A, rec)[layout.SOURCE_BYTE] &= uint8(255 - layout.MAX_EVALUATOR)
 
 
 @inner
 def session_of(A: Any, rec: Any) -> Any:
     """Returns the number of the session (`run` in the file) that a record comes from."""
     hb = header_bytes(A, rec)
-    low = _gathered(A.records[rec + HEADER_WORDS]) if hb[MOVES_BYTE] else block_of(A, rec)
-    return ((int64(hb[SOURCE_BYTE]) >> 4) << 16) | low
+    low = _gathered(A.records[rec + layout.HEADER_WORDS]) if hb[layout.MOVES_BYTE] else block_of(A, rec)
+    return ((int64(hb[layout.SOURCE_BYTE]) >> 4) << 16) | low
 
 
 # ------------------------------------------------------------------ block
 @inner
 def block_class_of(A: Any, rec: Any) -> Any:
     """Returns the class of a record's block, NO_BLOCK if it has none."""
-    return int64(header_bytes(A, rec)[CLASS_BYTE])
+    return int64(header_bytes(A, rec)[layout.CLASS_BYTE])
 
 
 @inner
 def has_block(A: Any, rec: Any) -> Any:
     """Returns whether a record has a block: whether one of its edges has been visited."""
-    return block_class_of(A, rec) != NO_BLOCK
+    return block_class_of(A, rec) != layout.NO_BLOCK
 
 
 @inner
 def block_of(A: Any, rec: Any) -> Any:
     """Returns the word index of a record's block (or its best move while it has none)."""
-    return int64(as_u32(adv(A.records, rec + BLOCK_AND_V))[0])
+    return int64(as_u32(adv(A.records, rec + layout.BLOCK_AND_V))[0])
 
 
 @inner
 def set_block(A: Any, rec: Any, block: Any) -> None:
     """Sets the word index of a record's block."""
-    as_u32(adv(A.records, rec + BLOCK_AND_V))[0] = uint32(block)
+    as_u32(adv(A.records, rec + layout.BLOCK_AND_V))[0] = uint32(block)
 
 
 @inner
 def set_block_class(A: Any, rec: Any, block_class: Any, best_code: Any) -> None:
     """Sets the class of a record's block, and the largest P code beyond it."""
     hb = header_bytes(A, rec)
-    hb[CLASS_BYTE] = uint8(block_class)
-    hb[BEST_BYTE] = uint8(best_code)
+    hb[layout.CLASS_BYTE] = uint8(block_class)
+    hb[layout.BEST_BYTE] = uint8(best_code)
 
 
 @inner
 def stride_of(block_class: Any) -> Any:
     """Returns the words of one edge in blocks of a class."""
-    return int64(4) if block_class >= WIDE else int64(3)
+    return int64(4) if block_class >= layout.WIDE else int64(3)
 
 
 @inner
@@ -298,79 +270,79 @@ def stride_at(A: Any, rec: Any) -> Any:
 def materialised(A: Any, rec: Any) -> Any:
     """Returns how many edges of a record are in its block."""
     block_class = block_class_of(A, rec)
-    if block_class == NO_BLOCK:
+    if block_class == layout.NO_BLOCK:
         return int64(0)
-    return min(A.ints[CAPACITY + block_class], move_count(A, rec))
+    return min(A.ints[layout.CAPACITY + block_class], move_count(A, rec))
 
 
 # ------------------------------------------------------------------ edge
 @inner
 def edge_at(A: Any, rec: Any, j: Any) -> Any:
     """Returns the word index of edge `j` of a record's block."""
-    return block_of(A, rec) + BLOCK_HEADER + j * stride_at(A, rec)
+    return block_of(A, rec) + layout.BLOCK_HEADER + j * stride_at(A, rec)
 
 
 @inner
 def edge_visits(A: Any, edge: Any) -> Any:
     """Returns n, the completed visits of an edge."""
-    return int64(A.blocks[edge + EDGE_N])
+    return int64(A.blocks[edge + layout.EDGE_N])
 
 
 @inner
 def set_edge_visits(A: Any, edge: Any, n: Any) -> None:
     """Sets n."""
-    A.blocks[edge + EDGE_N] = uint32(n)
+    A.blocks[edge + layout.EDGE_N] = uint32(n)
 
 
 @inner
 def draw_visits(A: Any, edge: Any, stride: Any) -> Any:
     """Returns r, the visits of an edge that ended in a draw of the path; `stride`: of its block."""
-    return int64(A.blocks[edge + EDGE_R]) if stride == 4 else int64(0)
+    return int64(A.blocks[edge + layout.EDGE_R]) if stride == 4 else int64(0)
 
 
 @inner
 def set_draw_visits(A: Any, edge: Any, r: Any) -> None:
     """Sets r of an edge whose block is WIDE."""
-    A.blocks[edge + EDGE_R] = uint32(r)
+    A.blocks[edge + layout.EDGE_R] = uint32(r)
 
 
 @inner
 def edge_q(A: Any, edge: Any) -> Any:
     """Returns q, the value of an edge seen by the side to move here, float32."""
-    return A.values[edge + EDGE_Q]
+    return A.values[edge + layout.EDGE_Q]
 
 
 @inner
 def edge_draws(A: Any, edge: Any) -> Any:
     """Returns the draw field of an edge: draw share per mille, or what is proven (`bounds_kernel.py`)."""
-    return int64(A.blocks[edge + EDGE_MOVE] >> uint32(EDGE_DRAW_SHIFT))
+    return int64(A.blocks[edge + layout.EDGE_MOVE] >> uint32(layout.EDGE_DRAW_SHIFT))
 
 
 @inner
 def edge_code(A: Any, edge: Any) -> Any:
     """Returns the P code of an edge."""
-    return int64((A.blocks[edge + EDGE_MOVE] >> uint32(EDGE_CODE_SHIFT)) & uint32(CODE))
+    return int64((A.blocks[edge + layout.EDGE_MOVE] >> uint32(layout.EDGE_CODE_SHIFT)) & uint32(layout.CODE))
 
 
 @inner
 def edge_move(A: Any, edge: Any) -> Any:
     """Returns the move of an edge."""
-    return uint16(A.blocks[edge + EDGE_MOVE] & uint32(MOVE_BITS))
+    return uint16(A.blocks[edge + layout.EDGE_MOVE] & uint32(layout.MOVE_BITS))
 
 
 @inner
 def set_edge_value(A: Any, edge: Any, q: Any, draws: Any) -> None:
     """Sets q and the draw field of an edge."""
-    A.values[edge + EDGE_Q] = q
-    word = A.blocks[edge + EDGE_MOVE] & uint32(BELOW_DRAWS)
-    A.blocks[edge + EDGE_MOVE] = word | (uint32(draws) << uint32(EDGE_DRAW_SHIFT))
+    A.values[edge + layout.EDGE_Q] = q
+    word = A.blocks[edge + layout.EDGE_MOVE] & uint32(layout.BELOW_DRAWS)
+    A.blocks[edge + layout.EDGE_MOVE] = word | (uint32(draws) << uint32(layout.EDGE_DRAW_SHIFT))
 
 
 @inner
 def new_edge(A: Any, edge: Any, stride: Any, move: Any, code: Any) -> None:
     """Writes an edge without visits."""
-    A.blocks[edge + EDGE_N] = uint32(0)
-    A.blocks[edge + EDGE_Q] = uint32(0)
-    A.blocks[edge + EDGE_MOVE] = uint32(move) | (uint32(code) << uint32(EDGE_CODE_SHIFT))
+    A.blocks[edge + layout.EDGE_N] = uint32(0)
+    A.blocks[edge + layout.EDGE_Q] = uint32(0)
+    A.blocks[edge + layout.EDGE_MOVE] = uint32(move) | (uint32(code) << uint32(layout.EDGE_CODE_SHIFT))
     if stride == 4:
-        A.blocks[edge + EDGE_R] = uint32(0)
+        A.blocks[edge + layout.EDGE_R] = uint32(0)

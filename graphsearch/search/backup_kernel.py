@@ -10,7 +10,8 @@ from typing import Any
 
 from numba import float32, float64, int64
 
-from ..graph.arena_kernel import AHEAD, EVALUATIONS, OVERFLOWS, OVERLAY_LENGTH, SESSION, VISITS, overlay_item
+from ..graph import arena_kernel as arena
+from ..graph.arena_kernel import overlay_item
 from ..graph.heap_kernel import grow_block, mark_dirty, new_record, set_best
 from ..graph.known_mates_kernel import take_known_mate
 from ..graph.statistics_kernel import MAX_VISITS, cap_draws, child_visits, node_draws, node_q, refresh
@@ -38,30 +39,9 @@ from ..record.node_kernel import (
     stride_at,
 )
 from ..record.node_layout import CAPACITY, STALE, WIDE
+from . import wave_kernel as wave
 from .flight_kernel import land
-from .wave_kernel import (
-    DONE,
-    EARLY,
-    EDGE,
-    ENDED,
-    ENTRIES,
-    HISTORY_DRAW,
-    KIND,
-    LEAF,
-    LEAVES,
-    MAX_PLIES,
-    NEXT,
-    NODE_OR_LEAF,
-    PARENT,
-    PATH_DRAW,
-    PATH_DRAWN,
-    SLOT,
-    UNPROVEN_FLAGS,
-    check_of,
-    field,
-    set_field,
-    words_of,
-)
+from .wave_kernel import check_of, field, set_field, words_of
 
 BY_RULE = 0  # the evaluator of what rules or tablebases say
 
@@ -69,7 +49,7 @@ BY_RULE = 0  # the evaluator of what rules or tablebases say
 @inner
 def expand(T: Any, A: Any, W: Any, evaluator: Any) -> None:
     """Makes a record of every evaluated leaf: V, D and P codes, quantised here once and for all."""
-    for leaf in range(W.counts[LEAVES]):
+    for leaf in range(W.counts[wave.LEAVES]):
         e = W.leaf_entry[leaf]
         s = words_of(W, e)
         begin = W.offsets[leaf]
@@ -82,10 +62,12 @@ def expand(T: Any, A: Any, W: Any, evaluator: Any) -> None:
         for j in range(n):
             codes[j] = prior_code(W.priors[begin + j])
         set_best(A, rec, adv(W.moves, begin))
-        set_source(A, rec, evaluator if flags == UNPROVEN_FLAGS else int64(BY_RULE), A.ints[SESSION])
+        set_source(
+            A, rec, evaluator if flags == wave.UNPROVEN_FLAGS else int64(BY_RULE), A.ints[arena.SESSION]
+        )
         take_known_mate(A, rec, s)
-        set_field(W, e, SLOT, rec)
-    A.counters[EVALUATIONS] += W.counts[LEAVES]
+        set_field(W, e, wave.SLOT, rec)
+    A.counters[arena.EVALUATIONS] += W.counts[wave.LEAVES]
 
 
 @inlined
@@ -96,7 +78,7 @@ def _count_visits(A: Any, edge: Any, done: Any) -> None:
     """
     n = edge_visits(A, edge) + done
     if n > MAX_VISITS:
-        A.counters[OVERFLOWS] += 1
+        A.counters[arena.OVERFLOWS] += 1
         n = int64(MAX_VISITS)
     set_edge_visits(A, edge, n)
 
@@ -119,15 +101,15 @@ def _remember_overlay(A: Any, W: Any, e: Any) -> None:
     """
     drawn = int64(1)
     a = int64(e)
-    parent = field(W, a, PARENT)
+    parent = field(W, a, wave.PARENT)
     while parent >= 0:
-        i = A.counters[OVERLAY_LENGTH]
-        A.overlay[2 * i] = overlay_item(field(W, parent, SLOT), field(W, a, EDGE), drawn)
+        i = A.counters[arena.OVERLAY_LENGTH]
+        A.overlay[2 * i] = overlay_item(field(W, parent, wave.SLOT), field(W, a, wave.EDGE), drawn)
         A.overlay[2 * i + 1] = 1
-        A.counters[OVERLAY_LENGTH] = i + 1
+        A.counters[arena.OVERLAY_LENGTH] = i + 1
         drawn = int64(0)
         a = parent
-        parent = field(W, a, PARENT)
+        parent = field(W, a, wave.PARENT)
 
 
 @inlined
@@ -139,7 +121,7 @@ def _refresh_if_stale(A: Any, rec: Any) -> None:
 @inner
 def _mixed(A: Any, edge: Any, child: Any, valued: Any, q: Any, draws: Any) -> Any:
     """Returns the (q, draw share) of an edge whose child was lost and has not caught up yet."""
-    A.counters[AHEAD] += 1
+    A.counters[arena.AHEAD] += 1
     known = child_visits(A, child) + 1
     missing = valued - known
     before = edge_q(A, edge)
@@ -167,7 +149,7 @@ def take_value(A: Any, edge: Any, stride: Any, child: Any, resets: Any) -> None:
         valued = edge_visits(A, edge) - draw_visits(A, edge, stride)
         if child_visits(A, child) + 1 < valued:
             q, draws = _mixed(A, edge, child, valued, q, draws)
-    if not keeps and flags_of(A, child) == UNPROVEN_FLAGS:
+    if not keeps and flags_of(A, child) == wave.UNPROVEN_FLAGS:
         set_edge_value(A, edge, q, draws)
         return
     draw_field = turned(q, node_code(A, child, draws), resets)
@@ -180,39 +162,39 @@ def take_value(A: Any, edge: Any, stride: Any, child: Any, resets: Any) -> None:
 
 @inlined
 def _back_up_entry(T: Any, A: Any, W: Any, e: Any) -> None:
-    done = field(W, e, DONE)
-    parent = field(W, e, PARENT)
+    done = field(W, e, wave.DONE)
+    parent = field(W, e, wave.PARENT)
     if done == 0 or parent < 0:
         return
-    rec = field(W, parent, SLOT)
-    j = field(W, e, EDGE)
-    kind = field(W, e, KIND)
-    if kind == PATH_DRAW or kind == HISTORY_DRAW:
+    rec = field(W, parent, wave.SLOT)
+    j = field(W, e, wave.EDGE)
+    kind = field(W, e, wave.KIND)
+    if kind == wave.PATH_DRAW or kind == wave.HISTORY_DRAW:
         _count_draw(T, A, words_of(W, parent), rec, j)
-        if kind == HISTORY_DRAW:
+        if kind == wave.HISTORY_DRAW:
             _remember_overlay(A, W, e)
     else:
         edge = edge_at(A, rec, j)
         _count_visits(A, edge, done)
         resets = clock_of(words_of(W, e)) == 0
-        take_value(A, edge, stride_at(A, rec), field(W, e, SLOT), resets)
+        take_value(A, edge, stride_at(A, rec), field(W, e, wave.SLOT), resets)
     mark_dirty(A, rec, words_of(W, parent))
     add_state(A, rec, STALE)
-    set_field(W, parent, DONE, field(W, parent, DONE) + done)
+    set_field(W, parent, wave.DONE, field(W, parent, wave.DONE) + done)
 
 
 @inner
 def _land_entry(T: Any, A: Any, W: Any, e: Any) -> None:
     """Counts what an entry completed, on the edge that led to it; at the root, for the wave."""
-    done = field(W, e, DONE)
-    parent = field(W, e, PARENT)
+    done = field(W, e, wave.DONE)
+    parent = field(W, e, wave.PARENT)
     if parent < 0:
-        W.counts[EARLY] += done
-        A.counters[VISITS] += done
-        _refresh_if_stale(A, field(W, e, SLOT))
+        W.counts[wave.EARLY] += done
+        A.counters[arena.VISITS] += done
+        _refresh_if_stale(A, field(W, e, wave.SLOT))
     else:
         _back_up_entry(T, A, W, e)
-    set_field(W, e, DONE, int64(0))
+    set_field(W, e, wave.DONE, int64(0))
 
 
 @inner
@@ -221,28 +203,28 @@ def settle(T: Any, A: Any, W: Any, first: Any) -> None:
 
     Children come after their parents, so from the last entry to the first is deepest first.
     """
-    if W.counts[ENDED] == 0:
+    if W.counts[wave.ENDED] == 0:
         return
-    W.counts[ENDED] = 0
-    W.counts[PATH_DRAWN] = 0
-    for down in range(W.counts[ENTRIES] - first):
-        e = W.counts[ENTRIES] - 1 - down
-        done = field(W, e, DONE)
-        if done and field(W, e, KIND) != LEAF:
-            parent = field(W, e, PARENT)
+    W.counts[wave.ENDED] = 0
+    W.counts[wave.PATH_DRAWN] = 0
+    for down in range(W.counts[wave.ENTRIES] - first):
+        e = W.counts[wave.ENTRIES] - 1 - down
+        done = field(W, e, wave.DONE)
+        if done and field(W, e, wave.KIND) != wave.LEAF:
+            parent = field(W, e, wave.PARENT)
             if parent >= 0:
-                land(W, field(W, parent, NODE_OR_LEAF), field(W, e, EDGE), done)
+                land(W, field(W, parent, wave.NODE_OR_LEAF), field(W, e, wave.EDGE), done)
             _land_entry(T, A, W, e)
 
 
 @inner
 def back_up_path(T: Any, A: Any, W: Any, e: Any) -> None:
     """Backs up a visit that ended at entry `e` without an evaluation and was not in flight."""
-    W.counts[ENDED] = 0
-    W.counts[PATH_DRAWN] = 0
+    W.counts[wave.ENDED] = 0
+    W.counts[wave.PATH_DRAWN] = 0
     while e >= 0:
         _land_entry(T, A, W, e)
-        e = field(W, e, PARENT)
+        e = field(W, e, wave.PARENT)
 
 
 @inner
@@ -251,16 +233,16 @@ def back_up(T: Any, A: Any, W: Any) -> Any:
 
     Returns how many there were, with those that were counted while the wave was gathered.
     """
-    for up in range(MAX_PLIES):
-        e = W.heads[MAX_PLIES - up]
+    for up in range(wave.MAX_PLIES):
+        e = W.heads[wave.MAX_PLIES - up]
         while e >= 0:
             _back_up_entry(T, A, W, e)
-            e = field(W, e, NEXT)
+            e = field(W, e, wave.NEXT)
     completed = int64(0)
     e = W.heads[0]
     while e >= 0:
-        completed += field(W, e, DONE)
-        _refresh_if_stale(A, field(W, e, SLOT))
-        e = field(W, e, NEXT)
-    A.counters[VISITS] += completed
-    return completed + W.counts[EARLY]
+        completed += field(W, e, wave.DONE)
+        _refresh_if_stale(A, field(W, e, wave.SLOT))
+        e = field(W, e, wave.NEXT)
+    A.counters[arena.VISITS] += completed
+    return completed + W.counts[wave.EARLY]

@@ -12,42 +12,29 @@ from numba import int64, uint8
 
 from ..jit.compiler import inner
 from ..jit.pointers import ZERO, adv
-from .wave_kernel import (
-    AT,
-    BARRED,
-    FLIGHT_FIELDS,
-    FLIGHT_USED,
-    NODES_IN_FLIGHT,
-    NOT_THERE,
-    OTHER,
-    ROOM,
-    SINGLE,
-    SUM,
-    hash_place,
-    hash_put,
-    item_before,
-)
+from . import wave_kernel as wave
+from .wave_kernel import hash_place, hash_put, item_before
 
 
 @inner
 def fields_of(W: Any, node: Any) -> Any:
     """Returns the words of an in-flight node."""
-    return adv(W.nodes, node * FLIGHT_FIELDS)
+    return adv(W.nodes, node * wave.FLIGHT_FIELDS)
 
 
 @inner
 def _new_flight(W: Any, tag: Any) -> Any:
     """Returns a new in-flight node without visits of its own."""
-    node = W.counts[NODES_IN_FLIGHT]
-    W.counts[NODES_IN_FLIGHT] = node + 1
+    node = W.counts[wave.NODES_IN_FLIGHT]
+    W.counts[wave.NODES_IN_FLIGHT] = node + 1
     before = item_before(W, tag)
     fields = fields_of(W, node)
-    fields[AT] = 0
-    fields[ROOM] = 0
-    fields[SUM] = 0
-    fields[SINGLE] = -1
-    fields[OTHER] = before if 0 <= before < NOT_THERE else -1
-    fields[BARRED] = 0
+    fields[wave.AT] = 0
+    fields[wave.ROOM] = 0
+    fields[wave.SUM] = 0
+    fields[wave.SINGLE] = -1
+    fields[wave.OTHER] = before if 0 <= before < wave.NOT_THERE else -1
+    fields[wave.BARRED] = 0
     return node
 
 
@@ -63,39 +50,39 @@ def flight_at(W: Any, tag: Any) -> Any:
 @inner
 def is_leaf_in_flight(W: Any, tag: Any) -> Any:
     """Returns whether a position waits for its evaluation, in this wave or the one before."""
-    return W.hash[2 * hash_place(W, tag)] != ZERO or item_before(W, tag) != NOT_THERE
+    return W.hash[2 * hash_place(W, tag)] != ZERO or item_before(W, tag) != wave.NOT_THERE
 
 
 @inner
 def widen_flight(W: Any, node: Any, room: Any) -> None:
     """Gives an in-flight node at least `room` counts."""
     fields = fields_of(W, node)
-    had = fields[ROOM]
+    had = fields[wave.ROOM]
     if had >= room:
         return
-    old = fields[AT]
-    at = W.counts[FLIGHT_USED]
-    W.counts[FLIGHT_USED] = at + room
+    old = fields[wave.AT]
+    at = W.counts[wave.FLIGHT_USED]
+    W.counts[wave.FLIGHT_USED] = at + room
     for j in range(had):
         W.flight[at + j] = W.flight[old + j]
         W.barred[at + j] = W.barred[old + j]
     for j in range(had, room):
         W.flight[at + j] = 0
         W.barred[at + j] = uint8(0)
-    if fields[SINGLE] >= 0:
-        W.flight[at + fields[SINGLE]] = fields[SUM]
-        fields[SINGLE] = -1
-    fields[AT] = at
-    fields[ROOM] = room
+    if fields[wave.SINGLE] >= 0:
+        W.flight[at + fields[wave.SINGLE]] = fields[wave.SUM]
+        fields[wave.SINGLE] = -1
+    fields[wave.AT] = at
+    fields[wave.ROOM] = room
 
 
 @inner
 def _counted(nodes: Any, flight: Any, node: Any, j: Any) -> Any:
-    fields = adv(nodes, node * FLIGHT_FIELDS)
-    if j < fields[ROOM]:
-        return flight[fields[AT] + j]
-    if j == fields[SINGLE]:
-        return fields[SUM]
+    fields = adv(nodes, node * wave.FLIGHT_FIELDS)
+    if j < fields[wave.ROOM]:
+        return flight[fields[wave.AT] + j]
+    if j == fields[wave.SINGLE]:
+        return fields[wave.SUM]
     return int64(0)
 
 
@@ -103,7 +90,7 @@ def _counted(nodes: Any, flight: Any, node: Any, j: Any) -> Any:
 def in_flight(W: Any, node: Any, j: Any) -> Any:
     """Returns the visits in flight over edge `j` of an in-flight node, those of the wave before included."""
     visits = _counted(W.nodes, W.flight, node, j)
-    other = fields_of(W, node)[OTHER]
+    other = fields_of(W, node)[wave.OTHER]
     if other >= 0:
         visits += _counted(W.before_nodes, W.before_flight, other, j)
     return visits
@@ -111,15 +98,15 @@ def in_flight(W: Any, node: Any, j: Any) -> Any:
 
 @inner
 def _covered(nodes: Any, node: Any) -> Any:
-    fields = adv(nodes, node * FLIGHT_FIELDS)
-    return max(fields[ROOM], fields[SINGLE] + 1)
+    fields = adv(nodes, node * wave.FLIGHT_FIELDS)
+    return max(fields[wave.ROOM], fields[wave.SINGLE] + 1)
 
 
 @inner
 def edges_in_flight(W: Any, node: Any) -> Any:
     """Returns how many first edges of a node hold all of its visits in flight."""
     edges = _covered(W.nodes, node)
-    other = fields_of(W, node)[OTHER]
+    other = fields_of(W, node)[wave.OTHER]
     return max(edges, _covered(W.before_nodes, other)) if other >= 0 else edges
 
 
@@ -127,9 +114,9 @@ def edges_in_flight(W: Any, node: Any) -> Any:
 def all_in_flight(W: Any, node: Any) -> Any:
     """Returns the visits in flight over all edges of an in-flight node."""
     fields = fields_of(W, node)
-    visits = fields[SUM]
-    if fields[OTHER] >= 0:
-        visits += W.before_nodes[fields[OTHER] * FLIGHT_FIELDS + SUM]
+    visits = fields[wave.SUM]
+    if fields[wave.OTHER] >= 0:
+        visits += W.before_nodes[fields[wave.OTHER] * wave.FLIGHT_FIELDS + wave.SUM]
     return visits
 
 
@@ -137,28 +124,28 @@ def all_in_flight(W: Any, node: Any) -> Any:
 def send(W: Any, node: Any, j: Any, visits: Any, room: Any) -> None:
     """Puts visits in flight over edge `j` of a node whose block has `room` entries."""
     fields = fields_of(W, node)
-    if fields[ROOM] == 0 and (fields[SUM] == 0 or fields[SINGLE] == j):
-        fields[SINGLE] = j
+    if fields[wave.ROOM] == 0 and (fields[wave.SUM] == 0 or fields[wave.SINGLE] == j):
+        fields[wave.SINGLE] = j
     else:
         widen_flight(W, node, max(room, j + 1))
-        W.flight[fields[AT] + j] += visits
-    fields[SUM] += visits
+        W.flight[fields[wave.AT] + j] += visits
+    fields[wave.SUM] += visits
 
 
 @inner
 def land(W: Any, node: Any, j: Any, visits: Any) -> None:
     """Takes visits over edge `j` of a node out of flight: they were counted, or went nowhere."""
     fields = fields_of(W, node)
-    if j < fields[ROOM]:
-        W.flight[fields[AT] + j] -= visits
-    fields[SUM] -= visits
+    if j < fields[wave.ROOM]:
+        W.flight[fields[wave.AT] + j] -= visits
+    fields[wave.SUM] -= visits
 
 
 @inner
 def is_barred(W: Any, node: Any, j: Any) -> Any:
     """Returns whether this wave must not take edge `j` of a node."""
     fields = fields_of(W, node)
-    return j < fields[ROOM] and W.barred[fields[AT] + j] != 0
+    return j < fields[wave.ROOM] and W.barred[fields[wave.AT] + j] != 0
 
 
 @inner
@@ -166,6 +153,6 @@ def bar(W: Any, node: Any, j: Any, room: Any) -> None:
     """Bars edge `j` of a node, whose block has `room` entries, for this wave."""
     widen_flight(W, node, max(room, j + 1))
     fields = fields_of(W, node)
-    if W.barred[fields[AT] + j] == 0:
-        W.barred[fields[AT] + j] = uint8(1)
-        fields[BARRED] += 1
+    if W.barred[fields[wave.AT] + j] == 0:
+        W.barred[fields[wave.AT] + j] = uint8(1)
+        fields[wave.BARRED] += 1

@@ -9,18 +9,7 @@ from typing import Any
 
 from numba import float32, float64, int64
 
-from ..graph.arena_kernel import (
-    CATCH_UPS,
-    COLLISIONS,
-    DEPTH_CUTS,
-    HISTORY_DRAWS,
-    OVERLAY_RESERVED,
-    PATH_DRAWS,
-    PLIES,
-    SELDEPTH,
-    SESSION,
-    TERMINALS,
-)
+from ..graph import arena_kernel as arena
 from ..graph.heap_kernel import find, new_record
 from ..graph.known_mates_kernel import take_known_mate
 from ..graph.statistics_kernel import child_visits
@@ -42,36 +31,9 @@ from ..record.node_kernel import add_state, edge_at, edge_visits, move_count, se
 from ..record.node_layout import TERMINAL_FLAGS, USED
 from ..record.transposition_kernel import STORED
 from ..store.index.locate_kernel import may_be_stored
+from . import wave_kernel as wave
 from .layout import CATCH_UP_RATIO
-from .wave_kernel import (
-    ASKED,
-    CATCH_UP,
-    CHECK,
-    COLLISION,
-    DEPTH,
-    DONE,
-    EDGE,
-    ENDED,
-    HISTORY_DRAW,
-    KIND,
-    LEAF,
-    LEAVES,
-    MAX_PLIES,
-    MISSES,
-    NODE,
-    NODE_OR_LEAF,
-    ON_PATH,
-    PARENT,
-    PATH_DRAW,
-    PATH_DRAWN,
-    SLOT,
-    STAGE,
-    TERMINAL,
-    TOO_DEEP,
-    field,
-    set_field,
-    words_of,
-)
+from .wave_kernel import field, set_field, words_of
 
 MATE_FLAGS, STALEMATE_FLAGS, DEAD_FLAGS = (TERMINAL_FLAGS[kind] for kind in (CHECKMATE, STALEMATE, DEAD))
 
@@ -85,7 +47,7 @@ def repeats_on_path(W: Any, e: Any) -> Any:
     back = 2
     while back <= clock:
         for _ in range(2):
-            a = field(W, a, PARENT)
+            a = field(W, a, wave.PARENT)
             if a < 0:
                 return False
         if back >= 4 and words_of(W, a)[KEY] == s[KEY]:
@@ -109,47 +71,47 @@ def draw_of_the_path(T: Any, A: Any, W: Any, e: Any) -> Any:
     s = words_of(W, e)
     clock = clock_of(s)
     if clock < 4:
-        return NODE
+        return wave.NODE
     if repeats_on_path(W, e):
-        return PATH_DRAW
+        return wave.PATH_DRAW
     if A.history_size and stood_twice_before(A, s):
-        return HISTORY_DRAW
+        return wave.HISTORY_DRAW
     if clock >= CLOCK_DRAW and not (in_check(T, s) and generate_moves(T, s, A.moves) == 0):
-        return PATH_DRAW
-    return NODE
+        return wave.PATH_DRAW
+    return wave.NODE
 
 
 @inner
 def end_entry(A: Any, W: Any, e: Any, kind: Any, done: Any) -> None:
     """Marks where a path ended, with the visits it completes, and counts it."""
     counters = A.counters
-    depth = field(W, e, DEPTH)
-    if kind == HISTORY_DRAW:
-        counters[OVERLAY_RESERVED] += depth
-        if counters[OVERLAY_RESERVED] > A.overlay_size:  # no place to note it: the visit is dropped
-            kind = COLLISION
+    depth = field(W, e, wave.DEPTH)
+    if kind == wave.HISTORY_DRAW:
+        counters[arena.OVERLAY_RESERVED] += depth
+        if counters[arena.OVERLAY_RESERVED] > A.overlay_size:  # no place to note it: the visit is dropped
+            kind = wave.COLLISION
             done = int64(0)
-    set_field(W, e, KIND, kind)
-    set_field(W, e, DONE, done)
-    if done and kind != LEAF:
-        W.counts[ENDED] += 1
-        if kind == PATH_DRAW or kind == HISTORY_DRAW:
-            W.counts[PATH_DRAWN] += 1
-    if kind == PATH_DRAW:
-        counters[PATH_DRAWS] += 1
-    elif kind == HISTORY_DRAW:
-        counters[HISTORY_DRAWS] += 1
-    elif kind == CATCH_UP:
-        counters[CATCH_UPS] += done
-    elif kind == COLLISION:
-        counters[COLLISIONS] += 1
-    elif kind == TERMINAL:
-        counters[TERMINALS] += 1
-    elif kind == TOO_DEEP:
-        counters[DEPTH_CUTS] += 1
-    counters[PLIES] += depth * done
-    if depth > counters[SELDEPTH]:
-        counters[SELDEPTH] = depth
+    set_field(W, e, wave.KIND, kind)
+    set_field(W, e, wave.DONE, done)
+    if done and kind != wave.LEAF:
+        W.counts[wave.ENDED] += 1
+        if kind == wave.PATH_DRAW or kind == wave.HISTORY_DRAW:
+            W.counts[wave.PATH_DRAWN] += 1
+    if kind == wave.PATH_DRAW:
+        counters[arena.PATH_DRAWS] += 1
+    elif kind == wave.HISTORY_DRAW:
+        counters[arena.HISTORY_DRAWS] += 1
+    elif kind == wave.CATCH_UP:
+        counters[arena.CATCH_UPS] += done
+    elif kind == wave.COLLISION:
+        counters[arena.COLLISIONS] += 1
+    elif kind == wave.TERMINAL:
+        counters[arena.TERMINALS] += 1
+    elif kind == wave.TOO_DEEP:
+        counters[arena.DEPTH_CUTS] += 1
+    counters[arena.PLIES] += depth * done
+    if depth > counters[arena.SELDEPTH]:
+        counters[arena.SELDEPTH] = depth
 
 
 @inner
@@ -160,8 +122,8 @@ def _record_terminal(T: Any, A: Any, W: Any, e: Any, check: Any, flags: Any) -> 
     draws = int64(0) if mate else int64(1000)
     key = position_key(T, s)
     rec = new_record(A, s, key, check, int64(0), value, draws, int64(flags))
-    set_source(A, rec, int64(0), A.ints[SESSION])
-    set_field(W, e, SLOT, rec)
+    set_source(A, rec, int64(0), A.ints[arena.SESSION])
+    set_field(W, e, wave.SLOT, rec)
 
 
 @inner
@@ -171,7 +133,7 @@ def open_leaf(T: Any, A: Any, W: Any, e: Any, check: Any) -> Any:
     Returns its kind.
     """
     s = words_of(W, e)
-    leaf = W.counts[LEAVES]
+    leaf = W.counts[wave.LEAVES]
     begin = W.offsets[leaf]
     dead = is_dead(s)
     n = int64(0)
@@ -180,45 +142,45 @@ def open_leaf(T: Any, A: Any, W: Any, e: Any, check: Any) -> Any:
     if n == 0:
         flags = DEAD_FLAGS if dead else (MATE_FLAGS if in_check(T, s) else STALEMATE_FLAGS)
         _record_terminal(T, A, W, e, check, flags)
-        end_entry(A, W, e, TERMINAL, int64(1))
-        return TERMINAL
+        end_entry(A, W, e, wave.TERMINAL, int64(1))
+        return wave.TERMINAL
     W.offsets[leaf + 1] = begin + n
     W.leaf_entry[leaf] = e
     for i in range(PW):
         W.leaf_words[leaf * PW + i] = s[i]
-    set_field(W, e, NODE_OR_LEAF, leaf)
-    s[CHECK] = check
-    W.counts[LEAVES] = leaf + 1
-    end_entry(A, W, e, LEAF, int64(1))
-    return LEAF
+    set_field(W, e, wave.NODE_OR_LEAF, leaf)
+    s[wave.CHECK] = check
+    W.counts[wave.LEAVES] = leaf + 1
+    end_entry(A, W, e, wave.LEAF, int64(1))
+    return wave.LEAF
 
 
 @inner
 def child_supports(A: Any, W: Any, e: Any, flying: Any) -> Any:
     """Returns whether a known position has enough visits for the entry's edge to catch up unevaluated."""
-    parent = field(W, e, PARENT)
-    n = edge_visits(A, edge_at(A, field(W, parent, SLOT), field(W, e, EDGE)))
-    node_n = child_visits(A, field(W, e, SLOT)) + 1
+    parent = field(W, e, wave.PARENT)
+    n = edge_visits(A, edge_at(A, field(W, parent, wave.SLOT), field(W, e, wave.EDGE)))
+    node_n = child_visits(A, field(W, e, wave.SLOT)) + 1
     return float64(node_n) > A.floats[CATCH_UP_RATIO] * float64(n + flying)
 
 
 @inner
 def ends_at_known(A: Any, W: Any, e: Any, flying: Any) -> Any:
     """Ends an entry at a recorded position if its visits go no further; returns whether it did."""
-    rec = field(W, e, SLOT)
+    rec = field(W, e, wave.SLOT)
     if state_of(A, rec) & USED == 0:
         add_state(A, rec, USED)
     if A.entries.counters[STORED]:
         take_known_mate(A, rec, words_of(W, e))
-    below_root = field(W, e, PARENT) >= 0
+    below_root = field(W, e, wave.PARENT) >= 0
     if move_count(A, rec) == 0 or (below_root and is_settled(A, rec, words_of(W, e))):
-        end_entry(A, W, e, TERMINAL, int64(1))
+        end_entry(A, W, e, wave.TERMINAL, int64(1))
         return True
     if below_root and child_supports(A, W, e, flying):
-        end_entry(A, W, e, CATCH_UP, field(W, e, ASKED))
+        end_entry(A, W, e, wave.CATCH_UP, field(W, e, wave.ASKED))
         return True
-    if field(W, e, DEPTH) >= MAX_PLIES:
-        end_entry(A, W, e, TOO_DEEP, int64(1))
+    if field(W, e, wave.DEPTH) >= wave.MAX_PLIES:
+        end_entry(A, W, e, wave.TOO_DEEP, int64(1))
         return True
     return False
 
@@ -226,10 +188,10 @@ def ends_at_known(A: Any, W: Any, e: Any, flying: Any) -> Any:
 @inner
 def ends_by_path(T: Any, A: Any, W: Any, e: Any) -> Any:
     """Ends an entry below the root whose path makes it a draw; returns whether it did."""
-    if field(W, e, PARENT) < 0:
+    if field(W, e, wave.PARENT) < 0:
         return False
     drawn = draw_of_the_path(T, A, W, e)
-    if drawn == NODE:
+    if drawn == wave.NODE:
         return False
     end_entry(A, W, e, drawn, int64(1))
     return True
@@ -250,11 +212,11 @@ def look_up(T: Any, A: Any, W: Any, F: Any, e: Any, waited: Any) -> Any:
     """
     s = words_of(W, e)
     rec, check = locate(T, A, s)
-    s[CHECK] = check
-    set_field(W, e, SLOT, rec)
+    s[wave.CHECK] = check
+    set_field(W, e, wave.SLOT, rec)
     if rec == 0 and not waited and may_be_stored(F, s, position_key(T, s)):
         miss(W, e)
-        W.counts[STAGE] = ON_PATH
+        W.counts[wave.STAGE] = wave.ON_PATH
         return int64(-1)
     return rec
 
@@ -262,5 +224,5 @@ def look_up(T: Any, A: Any, W: Any, F: Any, e: Any, waited: Any) -> Any:
 @inner
 def miss(W: Any, e: Any) -> None:
     """Notes that an entry's record may be in the file."""
-    W.misses[W.counts[MISSES]] = e
-    W.counts[MISSES] += 1
+    W.misses[W.counts[wave.MISSES]] = e
+    W.counts[wave.MISSES] += 1

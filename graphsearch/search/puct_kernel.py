@@ -12,7 +12,7 @@ from typing import Any
 
 from numba import float64, int64
 
-from ..graph.arena_kernel import POWERS
+from ..graph import arena_kernel as arena
 from ..graph.heap_kernel import grow_block
 from ..jit.compiler import inlined, inner, kernel
 from ..jit.pointers import ptr
@@ -67,7 +67,7 @@ def scale_of(A: Any, block: Any, visits: Any) -> Any:
 @inner
 def power_of(A: Any, edge: Any) -> Any:
     """Returns code ** 4 of an edge."""
-    return A.floats[POWERS + edge_code(A, edge)]
+    return A.floats[arena.POWERS + edge_code(A, edge)]
 
 
 @inner
@@ -90,7 +90,7 @@ def fpu_value(A: Any, rec: Any, visited_powers: Any) -> Any:
 @inner
 def best_unmade(A: Any, rec: Any, fpu: Any, scale: Any) -> Any:
     """Returns the score of the likeliest edge beyond the block."""
-    return score(fpu, scale * A.floats[POWERS + best_code_of(A, rec)], 1.0)
+    return score(fpu, scale * A.floats[arena.POWERS + best_code_of(A, rec)], 1.0)
 
 
 @inlined

@@ -8,16 +8,8 @@ from numba import float32, float64, int64
 
 from ..evaluators.builtin.evaluation_kernel import evaluate_position
 from ..evaluators.kinds import BUILTIN
-from ..graph.arena_kernel import (
-    BLOCK_WORDS,
-    DIRTY_NODES,
-    NODES,
-    OVERLAY_LENGTH,
-    OVERLAY_RESERVED,
-    RECORD_WORDS,
-    WAVES,
-    pointers,
-)
+from ..graph import arena_kernel as arena
+from ..graph.arena_kernel import pointers
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import adv, ptr
 from ..position.board import CLOCK_DRAW
@@ -26,35 +18,14 @@ from ..record.bounds_kernel import is_decided
 from ..record.node_kernel import is_exact
 from ..record.node_layout import HEADER_WORDS
 from ..store.index.locate_kernel import filter_pointers, may_be_stored
+from . import wave_kernel as wave
 from .backup_kernel import back_up, expand
 from .gatherers.flow_kernel import gather_ahead, gather_flow
 from .gatherers.levels_kernel import start_at_root
 from .gatherers.sequential_kernel import gather_one
 from .layout import RESTRICTED, TEMPERATURE
 from .paths_kernel import locate, open_leaf
-from .wave_kernel import (
-    AT_ROOT,
-    CANDIDATES,
-    ENDED,
-    ENTRIES,
-    ENTRIES_PER_LEAF,
-    IN_LEVEL,
-    LEAVES,
-    LIMIT,
-    MISSES,
-    NOT_WAITING,
-    ON_PATH,
-    PATH_DRAWN,
-    SLOT,
-    SPARE_ENTRIES,
-    STAGE,
-    TARGET,
-    clear_wave,
-    drop_entries,
-    field,
-    size_hash,
-    wave_pointers,
-)
+from .wave_kernel import clear_wave, drop_entries, field, size_hash, wave_pointers
 
 # why `run_waves` returned, or `gather` in place of the number of leaves
 LIMITS_REACHED, NO_SPACE, NO_RECORDS = 0, -1, -2
@@ -69,22 +40,27 @@ OVERLAY_PER_WAVE = 1 << 10
 def has_space(A: Any, target: Any) -> Any:
     """Returns whether a wave of `target` leaves cannot run out of table, record, block or overlay space."""
     counters = A.counters
-    entries = ENTRIES_PER_LEAF * target + SPARE_ENTRIES  # each may be a terminal
-    if (counters[NODES] + entries) * 20 > int64(A.size) * 17:  # load at most 0.85
+    entries = wave.ENTRIES_PER_LEAF * target + wave.SPARE_ENTRIES  # each may be a terminal
+    if (counters[arena.NODES] + entries) * 20 > int64(A.size) * 17:  # load at most 0.85
         return False
-    if counters[RECORD_WORDS] + target * RECORD_WORDS_PER_LEAF + entries * HEADER_WORDS > A.record_limit:
+    if (
+        counters[arena.RECORD_WORDS] + target * RECORD_WORDS_PER_LEAF + entries * HEADER_WORDS
+        > A.record_limit
+    ):
         return False
-    if A.log_size and counters[DIRTY_NODES] + entries > A.log_size:
+    if A.log_size and counters[arena.DIRTY_NODES] + entries > A.log_size:
         return False
-    if counters[BLOCK_WORDS] + SPARE_BLOCK_WORDS > A.block_limit:
+    if counters[arena.BLOCK_WORDS] + SPARE_BLOCK_WORDS > A.block_limit:
         return False
-    return counters[OVERLAY_LENGTH] + OVERLAY_PER_WAVE <= A.overlay_size
+    return counters[arena.OVERLAY_LENGTH] + OVERLAY_PER_WAVE <= A.overlay_size
 
 
 @inner
 def lacks_space(A: Any, W: Any, target: Any) -> Any:
     """Returns whether there is too little space to begin a wave and complete the one in flight before it."""
-    return W.counts[STAGE] == NOT_WAITING and not has_space(A, target + W.before_counts[LEAVES])
+    return W.counts[wave.STAGE] == wave.NOT_WAITING and not has_space(
+        A, target + W.before_counts[wave.LEAVES]
+    )
 
 
 @inner
@@ -101,7 +77,7 @@ def temper(priors: Any, n: Any, temperature: Any) -> None:
 @inner
 def evaluate_leaves(T: Any, W: Any, weights: Any, kind: Any, temperature: Any) -> None:
     """Evaluates the leaves of a wave in place: V, D and priors."""
-    for leaf in range(W.counts[LEAVES]):
+    for leaf in range(W.counts[wave.LEAVES]):
         begin = W.offsets[leaf]
         n = W.offsets[leaf + 1] - begin
         priors = adv(W.priors, begin)
@@ -124,11 +100,11 @@ def evaluate_leaves(T: Any, W: Any, weights: Any, kind: Any, temperature: Any) -
 @inner
 def _begin(A: Any, W: Any, target: Any, limit: Any) -> None:
     clear_wave(W)
-    A.counters[WAVES] += 1
-    A.counters[OVERLAY_RESERVED] = A.counters[OVERLAY_LENGTH]
-    W.counts[TARGET] = target
-    W.counts[LIMIT] = limit
-    if target > 1 or W.before_counts[LEAVES] > 0:
+    A.counters[arena.WAVES] += 1
+    A.counters[arena.OVERLAY_RESERVED] = A.counters[arena.OVERLAY_LENGTH]
+    W.counts[wave.TARGET] = target
+    W.counts[wave.LIMIT] = limit
+    if target > 1 or W.before_counts[wave.LEAVES] > 0:
         size_hash(W, target)
 
 
@@ -136,15 +112,15 @@ def _begin(A: Any, W: Any, target: Any, limit: Any) -> None:
 def _find_root(T: Any, A: Any, W: Any, F: Any, root: Any) -> Any:
     """Returns the root's slot, 0 if it is unknown, -1 if its record may be in the file."""
     rec, _ = locate(T, A, root)
-    asked = W.counts[STAGE] == AT_ROOT
-    W.counts[STAGE] = NOT_WAITING
+    asked = W.counts[wave.STAGE] == wave.AT_ROOT
+    W.counts[wave.STAGE] = wave.NOT_WAITING
     if asked:
         drop_entries(W, int64(0))
-        W.counts[MISSES] = 0
+        W.counts[wave.MISSES] = 0
     elif rec == 0 and may_be_stored(F, root, position_key(T, root)):
         W.misses[0] = start_at_root(W, root, int64(1))
-        W.counts[MISSES] = 1
-        W.counts[STAGE] = AT_ROOT
+        W.counts[wave.MISSES] = 1
+        W.counts[wave.STAGE] = wave.AT_ROOT
         return int64(-1)
     return rec
 
@@ -156,14 +132,14 @@ def begin_or_resume(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limi
     Returns the slot of the root from which a batch is to be filled, 0 if the wave is complete (of one visit,
     or with an unknown root as its only leaf), -1 if it waits for records from the file.
     """
-    if W.counts[STAGE] == NOT_WAITING:
+    if W.counts[wave.STAGE] == wave.NOT_WAITING:
         _begin(A, W, target, limit)
-    if W.counts[TARGET] == 1 and W.before_counts[LEAVES] == 0:
+    if W.counts[wave.TARGET] == 1 and W.before_counts[wave.LEAVES] == 0:
         return int64(0) if gather_one(T, A, W, F, root) else int64(-1)
-    if W.counts[STAGE] == IN_LEVEL or W.counts[STAGE] == ON_PATH:
-        return field(W, int64(0), SLOT)
+    if W.counts[wave.STAGE] == wave.IN_LEVEL or W.counts[wave.STAGE] == wave.ON_PATH:
+        return field(W, int64(0), wave.SLOT)
     rec = _find_root(T, A, W, F, root)
-    if rec == 0 and W.before_counts[LEAVES] == 0:
+    if rec == 0 and W.before_counts[wave.LEAVES] == 0:
         open_leaf(T, A, W, start_at_root(W, root, int64(1)), check_hash(root))
     return rec
 
@@ -174,7 +150,7 @@ def _gather(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit: Any) 
     rec = begin_or_resume(T, A, W, F, root, target, limit)
     if rec <= 0:
         return rec == 0
-    return gather_flow(T, A, W, F, root, rec, W.counts[TARGET], W.counts[LIMIT])
+    return gather_flow(T, A, W, F, root, rec, W.counts[wave.TARGET], W.counts[wave.LIMIT])
 
 
 @inner
@@ -205,7 +181,7 @@ def gather(T: Any, A: Any, W: Any, B: Any, F: Any, root: Any, target: Any, limit
         return int64(NO_SPACE)
     if not _gather(ptr(T, 0), Ap, Wp, filter_pointers(F), ptr(root, 0), target, limit):
         return int64(NO_RECORDS)
-    return Wp.counts[LEAVES]
+    return Wp.counts[wave.LEAVES]
 
 
 @kernel
@@ -222,11 +198,11 @@ def end_look_ahead(W: Any, entries: Any) -> None:
     """Makes a gathered wave what it was before it was looked ahead from, with `entries` entries."""
     Wp = wave_pointers(W, W)
     drop_entries(Wp, entries)
-    Wp.counts[CANDIDATES] = 0
-    Wp.counts[MISSES] = 0
-    Wp.counts[ENDED] = 0
-    Wp.counts[PATH_DRAWN] = 0
-    Wp.counts[STAGE] = NOT_WAITING
+    Wp.counts[wave.CANDIDATES] = 0
+    Wp.counts[wave.MISSES] = 0
+    Wp.counts[wave.ENDED] = 0
+    Wp.counts[wave.PATH_DRAWN] = 0
+    Wp.counts[wave.STAGE] = wave.NOT_WAITING
 
 
 @kernel
@@ -276,10 +252,10 @@ def run_waves(
         evaluate_leaves(Tp, Wp, ptr(weights, 0), kind, Ap.floats[TEMPERATURE])
         expand(Tp, Ap, Wp, evaluator)
         limits[0] -= back_up(Tp, Ap, Wp)
-        limits[1] -= Wp.counts[LEAVES]
+        limits[1] -= Wp.counts[wave.LEAVES]
         limits[2] -= 1
-        if Wp.counts[ENTRIES]:
-            rec = field(Wp, int64(0), SLOT)
+        if Wp.counts[wave.ENTRIES]:
+            rec = field(Wp, int64(0), wave.SLOT)
             if rec and is_exact(Ap, rec) and is_over(Ap, rec, ptr(root, 0)):
                 break
     return LIMITS_REACHED

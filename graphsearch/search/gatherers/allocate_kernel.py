@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numba import float64, int64
 
-from ...graph.arena_kernel import KEYS, POWERS
+from ...graph import arena_kernel as arena
 from ...graph.heap_kernel import grow_block
 from ...jit.compiler import inner
 from ...jit.pointers import adv
@@ -33,6 +33,7 @@ from ...record.node_kernel import (
     stride_at,
 )
 from ...record.node_layout import BLOCK_VISITS, CODE
+from .. import wave_kernel as wave
 from ..flight_kernel import all_in_flight, edges_in_flight, fields_of, in_flight, send, widen_flight
 from ..puct_kernel import (
     NEVER,
@@ -45,7 +46,6 @@ from ..puct_kernel import (
     score,
     select,
 )
-from ..wave_kernel import AT, BASE, GAIN, MASS, PART, SPLIT, SUM
 
 FOREVER = 1 << 60
 LEVEL_FROM = 6  # more visits than this are split by the level, fewer one by one
@@ -54,10 +54,10 @@ LEVEL_FROM = 6  # more visits than this are split by the level, fewer one by one
 @inner
 def set_column(W: Any, j: Any, base: Any, gain: Any, mass: Any) -> None:
     """Sets the scratch columns of one edge, with no visits given yet."""
-    W.floats[BASE + j] = base
-    W.floats[GAIN + j] = gain
-    W.floats[MASS + j] = mass
-    W.counts[SPLIT + j] = 0
+    W.floats[wave.BASE + j] = base
+    W.floats[wave.GAIN + j] = gain
+    W.floats[wave.MASS + j] = mass
+    W.counts[wave.SPLIT + j] = 0
 
 
 @inner
@@ -83,7 +83,7 @@ def load(A: Any, W: Any, rec: Any, node: Any, fpu: Any, scale: Any, first: Any, 
 @inner
 def _tally_unmade(A: Any, rec: Any, m: Any) -> Any:
     """Counts the edges beyond the block by P code."""
-    tally = adv(A.ints, KEYS)
+    tally = adv(A.ints, arena.KEYS)
     for code in range(CODE + 1):
         tally[code] = 0
     for j in range(move_count(A, rec)):
@@ -104,7 +104,7 @@ def load_unmade(A: Any, W: Any, rec: Any, fpu: Any, scale: Any, m: Any) -> Any:
     for down in range(CODE + 1):
         code = CODE - down
         for _ in range(tally[code]):
-            set_column(W, j, fpu, scale * A.floats[POWERS + code], 1.0)
+            set_column(W, j, fpu, scale * A.floats[arena.POWERS + code], 1.0)
             j += 1
     return j
 
@@ -128,17 +128,19 @@ def _level(W: Any, count: Any, k: Any) -> Any:
     wanted = float64(k)
     t = -1e300
     for j in range(count):
-        t = max(t, score(W.floats[BASE + j], W.floats[GAIN + j], W.floats[MASS + j] + wanted - 1.0))
+        t = max(
+            t, score(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], W.floats[wave.MASS + j] + wanted - 1.0)
+        )
     for _ in range(32):
         total = 0.0
         slope = 0.0
         for j in range(count):
-            gap = t - W.floats[BASE + j]
+            gap = t - W.floats[wave.BASE + j]
             if gap > 0.0:
-                x = visits_above(W.floats[BASE + j], W.floats[GAIN + j], W.floats[MASS + j], t)
+                x = visits_above(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], W.floats[wave.MASS + j], t)
                 if x > 0.0:
                     total += x
-                    slope += W.floats[GAIN + j] / (gap * gap)
+                    slope += W.floats[wave.GAIN + j] / (gap * gap)
         if total < wanted + 0.01 or slope == 0.0:
             break
         t += (total - wanted) / slope
@@ -151,11 +153,11 @@ def _fill_to_level(W: Any, count: Any, k: Any) -> Any:
     t = _level(W, count, k)
     left = int64(k)
     for j in range(count):
-        if t > W.floats[BASE + j]:
-            x = visits_above(W.floats[BASE + j], W.floats[GAIN + j], W.floats[MASS + j], t)
+        if t > W.floats[wave.BASE + j]:
+            x = visits_above(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], W.floats[wave.MASS + j], t)
             if x >= 1.0:
                 given = min(int64(x), left)
-                W.counts[SPLIT + j] = given
+                W.counts[wave.SPLIT + j] = given
                 left -= given
     return left
 
@@ -163,8 +165,8 @@ def _fill_to_level(W: Any, count: Any, k: Any) -> Any:
 @inner
 def score_of(W: Any, j: Any) -> Any:
     """Returns the score of an edge with the visits given so far."""
-    mass = W.floats[MASS + j] + float64(W.counts[SPLIT + j])
-    return score(W.floats[BASE + j], W.floats[GAIN + j], mass)
+    mass = W.floats[wave.MASS + j] + float64(W.counts[wave.SPLIT + j])
+    return score(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], mass)
 
 
 @inner
@@ -199,8 +201,8 @@ def leaders(W: Any, count: Any) -> Any:
 @inner
 def visits_in_a_row(W: Any, j: Any, rival: Any) -> Any:
     """Returns how many visits edge `j` takes before a rival's score overtakes."""
-    mass = W.floats[MASS + j] + float64(W.counts[SPLIT + j])
-    return visits_to_overtake(W.floats[BASE + j], W.floats[GAIN + j], mass, rival)
+    mass = W.floats[wave.MASS + j] + float64(W.counts[wave.SPLIT + j])
+    return visits_to_overtake(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], mass, rival)
 
 
 @inner
@@ -208,12 +210,12 @@ def fill(W: Any, count: Any, k: Any) -> None:
     """Gives k visits to the loaded edges: to the common level, the remainder to the leaders."""
     left = _fill_to_level(W, count, k)
     if left > 4 * count + 16:  # the level was not found in double precision: more would only loop
-        W.counts[SPLIT + leaders(W, count)[0]] += left
+        W.counts[wave.SPLIT + leaders(W, count)[0]] += left
         left = int64(0)
     while left > 0:
         j, rival = leaders(W, count)
         given = min(left, visits_in_a_row(W, j, rival))
-        W.counts[SPLIT + j] += given
+        W.counts[wave.SPLIT + j] += given
         left -= given
 
 
@@ -230,7 +232,7 @@ def make_edges(T: Any, A: Any, W: Any, s: Any, rec: Any, m: Any, count: Any) -> 
     """Puts edges into the block as far as `counts[SPLIT:]` gave visits; returns how many that covers."""
     last = int64(m)
     for j in range(m, count):
-        if W.counts[SPLIT + j]:
+        if W.counts[wave.SPLIT + j]:
             last = int64(j + 1)
     if last > m:
         grow_block(T, A, s, rec, last, False)
@@ -251,7 +253,7 @@ def _split_few(
             grow_block(T, A, s, rec, m + 1, False)
             j = int64(m)
             m = load(A, W, rec, node, fpu, scale, m, s, True)
-        W.counts[SPLIT + j] += 1
+        W.counts[wave.SPLIT + j] += 1
     return m
 
 
@@ -304,8 +306,8 @@ def give(A: Any, W: Any, rec: Any, node: Any, m: Any) -> None:
     widen_flight(W, node, materialised(A, rec))
     fields = fields_of(W, node)
     for j in range(m):
-        W.flight[fields[AT] + j] += W.counts[SPLIT + j]
-        fields[SUM] += W.counts[SPLIT + j]
+        W.flight[fields[wave.AT] + j] += W.counts[wave.SPLIT + j]
+        fields[wave.SUM] += W.counts[wave.SPLIT + j]
 
 
 @inner
@@ -344,17 +346,17 @@ def divide(W: Any, m: Any, total: Any) -> None:
     """
     visits = int64(0)
     for j in range(m):
-        visits += W.counts[SPLIT + j]
+        visits += W.counts[wave.SPLIT + j]
     left = int64(total)
     for j in range(m):
-        part = total * W.counts[SPLIT + j] // visits
-        W.floats[PART + j] = float64(part)
-        W.floats[GAIN + j] = float64(total * W.counts[SPLIT + j] - part * visits)
+        part = total * W.counts[wave.SPLIT + j] // visits
+        W.floats[wave.PART + j] = float64(part)
+        W.floats[wave.GAIN + j] = float64(total * W.counts[wave.SPLIT + j] - part * visits)
         left -= part
     for _ in range(left):
         best = int64(0)
         for j in range(m):
-            if W.floats[GAIN + j] > W.floats[GAIN + best]:
+            if W.floats[wave.GAIN + j] > W.floats[wave.GAIN + best]:
                 best = int64(j)
-        W.floats[PART + best] += 1.0
-        W.floats[GAIN + best] = -1.0
+        W.floats[wave.PART + best] += 1.0
+        W.floats[wave.GAIN + best] = -1.0

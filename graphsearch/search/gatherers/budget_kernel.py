@@ -13,30 +13,12 @@ from typing import Any
 
 from numba import int64
 
-from ...graph.arena_kernel import ROUNDS
+from ...graph import arena_kernel as arena
 from ...jit.compiler import inner
+from .. import wave_kernel as wave
 from ..backup_kernel import settle
 from ..layout import COLLISION_VISITS
-from ..wave_kernel import (
-    ASKED,
-    COLLISION,
-    COLLISIONS_LEFT,
-    EARLY,
-    ENTRIES,
-    IN_LEVEL,
-    KIND,
-    LEAF,
-    LEAVES,
-    PART,
-    ROUND,
-    ROUND_BEGIN,
-    SLOT,
-    SPLIT,
-    STAGE,
-    VISITS_ASKED,
-    field,
-    words_of,
-)
+from ..wave_kernel import field, words_of
 from .allocate_kernel import allocate, divide
 from .levels_kernel import LARGEST_SPLIT, add_child, admit, enter_node, has_room, sender, start_round
 from .listed_kernel import allocate_listed, is_restricted
@@ -49,16 +31,16 @@ LEAVES_PER_LIMIT = 256  # leaves of a batch that MaxCollisionVisits is meant for
 def _pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
     """Splits an entry's visits, and the collisions allowed below it, over its node's edges."""
     node = enter_node(T, W, e)
-    s, rec, asked = words_of(W, e), field(W, e, SLOT), field(W, e, ASKED)
+    s, rec, asked = words_of(W, e), field(W, e, wave.SLOT), field(W, e, wave.ASKED)
     if is_restricted(A, W, e):
         m = allocate_listed(T, A, W, s, rec, node, asked, False)
     else:
         m = allocate(T, A, W, s, rec, node, asked, False)
     divide(W, m, W.shares[e])
     for j in range(m):
-        if W.counts[SPLIT + j]:
-            child = add_child(T, A, W, e, int64(j), W.counts[SPLIT + j])
-            W.shares[child] = int64(W.floats[PART + j])
+        if W.counts[wave.SPLIT + j]:
+            child = add_child(T, A, W, e, int64(j), W.counts[wave.SPLIT + j])
+            W.shares[child] = int64(W.floats[wave.PART + j])
 
 
 _send_down = sender(admit, _pass_on)
@@ -68,12 +50,12 @@ _send_down = sender(admit, _pass_on)
 def collisions_of(W: Any, first: Any) -> Any:
     """Returns the collisions that the entries from `first` on used up, each at most its share."""
     spent = int64(0)
-    for e in range(first, W.counts[ENTRIES]):
-        kind = field(W, e, KIND)
-        if kind == LEAF:
-            spent += min(field(W, e, ASKED) - 1, W.shares[e])
-        elif kind == COLLISION:
-            spent += min(field(W, e, ASKED), W.shares[e])
+    for e in range(first, W.counts[wave.ENTRIES]):
+        kind = field(W, e, wave.KIND)
+        if kind == wave.LEAF:
+            spent += min(field(W, e, wave.ASKED) - 1, W.shares[e])
+        elif kind == wave.COLLISION:
+            spent += min(field(W, e, wave.ASKED), W.shares[e])
     return spent
 
 
@@ -92,19 +74,19 @@ def gather_budget(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit:
     where it was.
     """
     counts = W.counts
-    if counts[ROUND] == 0 and counts[STAGE] != IN_LEVEL:
-        counts[COLLISIONS_LEFT] = collision_budget(A, target)
-    while counts[ROUND] < MAX_ROUNDS and counts[COLLISIONS_LEFT] > 0:
-        if counts[STAGE] != IN_LEVEL:
-            budget = min(target - counts[LEAVES], limit - counts[LEAVES] - counts[EARLY])
+    if counts[wave.ROUND] == 0 and counts[wave.STAGE] != wave.IN_LEVEL:
+        counts[wave.COLLISIONS_LEFT] = collision_budget(A, target)
+    while counts[wave.ROUND] < MAX_ROUNDS and counts[wave.COLLISIONS_LEFT] > 0:
+        if counts[wave.STAGE] != wave.IN_LEVEL:
+            budget = min(target - counts[wave.LEAVES], limit - counts[wave.LEAVES] - counts[wave.EARLY])
             if budget <= 0 or not has_room(A, W, LARGEST_SPLIT):
                 break
-            counts[VISITS_ASKED] += budget
-            A.counters[ROUNDS] += 1
-            start_round(W, root, budget, counts[COLLISIONS_LEFT])
+            counts[wave.VISITS_ASKED] += budget
+            A.counters[arena.ROUNDS] += 1
+            start_round(W, root, budget, counts[wave.COLLISIONS_LEFT])
         if not _send_down(T, A, W, F, target):
             return False
-        counts[COLLISIONS_LEFT] -= collisions_of(W, counts[ROUND_BEGIN])
-        settle(T, A, W, counts[ROUND_BEGIN])
-        counts[ROUND] += 1
+        counts[wave.COLLISIONS_LEFT] -= collisions_of(W, counts[wave.ROUND_BEGIN])
+        settle(T, A, W, counts[wave.ROUND_BEGIN])
+        counts[wave.ROUND] += 1
     return True

@@ -16,48 +16,17 @@ from typing import Any
 
 from numba import int64
 
-from ...graph.arena_kernel import BLOCK_WORDS, DIRTY_NODES, ROUNDS
+from ...graph import arena_kernel as arena
 from ...graph.heap_kernel import grow_block
 from ...jit.compiler import inner
 from ...record.node_kernel import materialised, move_count
+from .. import wave_kernel as wave
 from ..backup_kernel import back_up_path
 from ..flight_kernel import flight_at, in_flight, is_leaf_in_flight, send
 from ..layout import COLLISION_EVENTS, COLLISION_VISITS
 from ..paths_kernel import end_entry, ends_at_known, ends_by_path, look_up, open_leaf
 from ..puct_kernel import best_unmade
-from ..wave_kernel import (
-    COLLISION,
-    COLLISIONS_LEFT,
-    DEPTH,
-    EARLY,
-    EDGE,
-    ENTRIES,
-    EVENTS_LEFT,
-    FLIGHT_USED,
-    IN_VAIN,
-    KIND,
-    LEAF,
-    LEAVES,
-    MAX_PLIES,
-    MULTIVISIT,
-    NODE_OR_LEAF,
-    NODES_IN_FLIGHT,
-    NOT_WAITING,
-    ON_PATH,
-    PARENT,
-    ROUND,
-    ROUND_BEGIN,
-    SLOT,
-    STAGE,
-    VISITS_ASKED,
-    check_of,
-    drop_entries,
-    field,
-    hash_place,
-    hash_put,
-    set_field,
-    words_of,
-)
+from ..wave_kernel import check_of, drop_entries, field, hash_place, hash_put, set_field, words_of
 from ..waves_kernel import SPARE_BLOCK_WORDS
 from .allocate_kernel import FOREVER, columns, leaders, load, score_of, visits_in_a_row
 from .levels_kernel import LARGEST_SPLIT, add_child, has_room, start_at_root, tag_of
@@ -94,10 +63,10 @@ def choose(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> Any:
 @inner
 def _flying(W: Any, e: Any) -> Any:
     """Returns the visits in flight over an entry's edge, with this one."""
-    parent = field(W, e, PARENT)
+    parent = field(W, e, wave.PARENT)
     if parent < 0:
         return int64(1)
-    return in_flight(W, field(W, parent, NODE_OR_LEAF), field(W, e, EDGE)) + 1
+    return in_flight(W, field(W, parent, wave.NODE_OR_LEAF), field(W, e, wave.EDGE)) + 1
 
 
 @inner
@@ -105,23 +74,23 @@ def _open(T: Any, A: Any, W: Any, e: Any) -> None:
     """Ends an entry whose position is unknown: a leaf, a leaf in flight already, or a new terminal."""
     tag = tag_of(T, W, e)
     if is_leaf_in_flight(W, tag):
-        end_entry(A, W, e, COLLISION, int64(0))
-    elif open_leaf(T, A, W, e, check_of(W, e)) == LEAF:
-        hash_put(W, hash_place(W, tag), tag, -1 - field(W, e, NODE_OR_LEAF))
+        end_entry(A, W, e, wave.COLLISION, int64(0))
+    elif open_leaf(T, A, W, e, check_of(W, e)) == wave.LEAF:
+        hash_put(W, hash_place(W, tag), tag, -1 - field(W, e, wave.NODE_OR_LEAF))
 
 
 @inner
 def _step(T: Any, A: Any, W: Any, e: Any) -> Any:
     """Returns the entry behind the edge that entry `e`, a node, chooses."""
     s = words_of(W, e)
-    rec = field(W, e, SLOT)
+    rec = field(W, e, wave.SLOT)
     node = flight_at(W, tag_of(T, W, e))
-    set_field(W, e, NODE_OR_LEAF, node)
+    set_field(W, e, wave.NODE_OR_LEAF, node)
     if is_restricted(A, W, e):
         j, in_a_row = choose_listed(T, A, W, s, rec, node)
     else:
         j, in_a_row = choose(T, A, W, s, rec, node)
-    W.counts[MULTIVISIT] = min(W.counts[MULTIVISIT], in_a_row)
+    W.counts[wave.MULTIVISIT] = min(W.counts[wave.MULTIVISIT], in_a_row)
     return add_child(T, A, W, e, j, int64(1))
 
 
@@ -131,10 +100,10 @@ def _descend(T: Any, A: Any, W: Any, F: Any, root: Any) -> Any:
 
     Returns its last entry, or -1 if it waits for a record that may be in the file; called again, it goes on.
     """
-    waited = W.counts[STAGE] == ON_PATH
-    e = W.counts[ENTRIES] - 1 if waited else start_at_root(W, root, int64(1))
+    waited = W.counts[wave.STAGE] == wave.ON_PATH
+    e = W.counts[wave.ENTRIES] - 1 if waited else start_at_root(W, root, int64(1))
     if not waited:
-        W.counts[MULTIVISIT] = FOREVER
+        W.counts[wave.MULTIVISIT] = FOREVER
     while waited or not ends_by_path(T, A, W, e):
         rec = look_up(T, A, W, F, e, waited)
         if rec < 0:
@@ -146,7 +115,7 @@ def _descend(T: Any, A: Any, W: Any, F: Any, root: Any) -> Any:
         if ends_at_known(A, W, e, _flying(W, e)):
             break
         e = _step(T, A, W, e)
-    W.counts[STAGE] = NOT_WAITING
+    W.counts[wave.STAGE] = wave.NOT_WAITING
     return e
 
 
@@ -156,30 +125,30 @@ def _send_path(A: Any, W: Any, e: Any, visits: Any) -> None:
 
     If there is no room to count them the wave ends.
     """
-    if W.counts[FLIGHT_USED] + field(W, e, DEPTH) * LARGEST_SPLIT >= W.flight_capacity:
-        W.counts[EVENTS_LEFT] = 0
+    if W.counts[wave.FLIGHT_USED] + field(W, e, wave.DEPTH) * LARGEST_SPLIT >= W.flight_capacity:
+        W.counts[wave.EVENTS_LEFT] = 0
         return
-    parent = field(W, e, PARENT)
+    parent = field(W, e, wave.PARENT)
     while parent >= 0:
-        room = materialised(A, field(W, parent, SLOT))
-        send(W, field(W, parent, NODE_OR_LEAF), field(W, e, EDGE), visits, room)
+        room = materialised(A, field(W, parent, wave.SLOT))
+        send(W, field(W, parent, wave.NODE_OR_LEAF), field(W, e, wave.EDGE), visits, room)
         e = parent
-        parent = field(W, e, PARENT)
+        parent = field(W, e, wave.PARENT)
 
 
 @inner
 def _end_visit(T: Any, A: Any, W: Any, e: Any, first: Any) -> None:
     """Does what the end of a visit, whose entries begin at `first`, calls for."""
-    kind = field(W, e, KIND)
-    if kind == LEAF:
-        W.counts[IN_VAIN] = 0
+    kind = field(W, e, wave.KIND)
+    if kind == wave.LEAF:
+        W.counts[wave.IN_VAIN] = 0
         _send_path(A, W, e, int64(1))
         return
-    if kind == COLLISION:
-        visits = min(W.counts[MULTIVISIT], W.counts[COLLISIONS_LEFT])
-        W.counts[EVENTS_LEFT] -= 1
-        W.counts[COLLISIONS_LEFT] -= visits
-        W.counts[IN_VAIN] += 1
+    if kind == wave.COLLISION:
+        visits = min(W.counts[wave.MULTIVISIT], W.counts[wave.COLLISIONS_LEFT])
+        W.counts[wave.EVENTS_LEFT] -= 1
+        W.counts[wave.COLLISIONS_LEFT] -= visits
+        W.counts[wave.IN_VAIN] += 1
         _send_path(A, W, e, visits)
     else:
         back_up_path(T, A, W, e)
@@ -190,12 +159,19 @@ def _end_visit(T: Any, A: Any, W: Any, e: Any, first: Any) -> None:
 def _may_descend(A: Any, W: Any) -> Any:
     """Returns whether there is room for one more visit, however long, and for completing the wave."""
     counts = W.counts
-    if counts[NODES_IN_FLIGHT] + 2 * MAX_PLIES >= W.capacity or not has_room(A, W, int64(2 * MAX_PLIES)):
+    if counts[wave.NODES_IN_FLIGHT] + 2 * wave.MAX_PLIES >= W.capacity or not has_room(
+        A, W, int64(2 * wave.MAX_PLIES)
+    ):
         return False
-    dirty = A.counters[DIRTY_NODES] + counts[ENTRIES] + W.before_counts[ENTRIES] + 2 * MAX_PLIES
+    dirty = (
+        A.counters[arena.DIRTY_NODES]
+        + counts[wave.ENTRIES]
+        + W.before_counts[wave.ENTRIES]
+        + 2 * wave.MAX_PLIES
+    )
     if A.log_size and dirty >= A.log_size:
         return False
-    return A.counters[BLOCK_WORDS] + SPARE_BLOCK_WORDS <= A.block_limit
+    return A.counters[arena.BLOCK_WORDS] + SPARE_BLOCK_WORDS <= A.block_limit
 
 
 @inner
@@ -206,24 +182,24 @@ def gather_classic(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit
     where it was.
     """
     counts = W.counts
-    if counts[ROUND] == 0 and counts[STAGE] != ON_PATH:
-        counts[EVENTS_LEFT] = A.ints[COLLISION_EVENTS]
-        counts[COLLISIONS_LEFT] = A.ints[COLLISION_VISITS]
-    while counts[STAGE] == ON_PATH or (
-        counts[LEAVES] < min(target, limit - counts[EARLY])
-        and counts[EVENTS_LEFT] > 0
-        and counts[COLLISIONS_LEFT] > 0
-        and counts[IN_VAIN] < MOST_IN_VAIN + 2 * counts[LEAVES]
-        and counts[EARLY] < OUT_OF_ORDER * target
+    if counts[wave.ROUND] == 0 and counts[wave.STAGE] != wave.ON_PATH:
+        counts[wave.EVENTS_LEFT] = A.ints[COLLISION_EVENTS]
+        counts[wave.COLLISIONS_LEFT] = A.ints[COLLISION_VISITS]
+    while counts[wave.STAGE] == wave.ON_PATH or (
+        counts[wave.LEAVES] < min(target, limit - counts[wave.EARLY])
+        and counts[wave.EVENTS_LEFT] > 0
+        and counts[wave.COLLISIONS_LEFT] > 0
+        and counts[wave.IN_VAIN] < MOST_IN_VAIN + 2 * counts[wave.LEAVES]
+        and counts[wave.EARLY] < OUT_OF_ORDER * target
         and _may_descend(A, W)
     ):
-        if counts[STAGE] != ON_PATH:
-            counts[ROUND] += 1
-            counts[VISITS_ASKED] += 1
-            counts[ROUND_BEGIN] = counts[ENTRIES]
+        if counts[wave.STAGE] != wave.ON_PATH:
+            counts[wave.ROUND] += 1
+            counts[wave.VISITS_ASKED] += 1
+            counts[wave.ROUND_BEGIN] = counts[wave.ENTRIES]
         e = _descend(T, A, W, F, root)
         if e < 0:
             return False
-        _end_visit(T, A, W, e, counts[ROUND_BEGIN])
-    A.counters[ROUNDS] += 1
+        _end_visit(T, A, W, e, counts[wave.ROUND_BEGIN])
+    A.counters[arena.ROUNDS] += 1
     return True

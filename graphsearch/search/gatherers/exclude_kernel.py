@@ -15,36 +15,13 @@ from typing import Any
 
 from numba import int64
 
-from ...graph.arena_kernel import ROUNDS
+from ...graph import arena_kernel as arena
 from ...jit.compiler import inner
 from ...record.node_kernel import materialised, move_count
+from .. import wave_kernel as wave
 from ..backup_kernel import settle
 from ..flight_kernel import bar, fields_of, land
-from ..wave_kernel import (
-    ASKED,
-    BARRED,
-    CATCH_UP,
-    DONE,
-    DROPPED,
-    EARLY,
-    EDGE,
-    ENTRIES,
-    IN_LEVEL,
-    KIND,
-    LEAF,
-    LEAVES,
-    NODE,
-    NODE_OR_LEAF,
-    PARENT,
-    ROUND,
-    ROUND_BEGIN,
-    SLOT,
-    SPLIT,
-    STAGE,
-    VISITS_ASKED,
-    field,
-    words_of,
-)
+from ..wave_kernel import field, words_of
 from .levels_kernel import LARGEST_SPLIT, add_child, admit, enter_node, has_room, sender, start_round
 from .listed_kernel import bar_unlisted, is_restricted
 from .live_edges_kernel import bar_proven, split_live
@@ -57,12 +34,14 @@ def _pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
     """Splits an entry's visits over the live edges of its node."""
     node = enter_node(T, W, e)
     if is_restricted(A, W, e):
-        bar_unlisted(T, A, W, words_of(W, e), field(W, e, SLOT), node)
-    elif materialised(A, field(W, e, SLOT)):
-        bar_proven(A, W, words_of(W, e), field(W, e, SLOT), node)
-    for j in range(split_live(T, A, W, words_of(W, e), field(W, e, SLOT), node, field(W, e, ASKED))):
-        if W.counts[SPLIT + j]:
-            add_child(T, A, W, e, int64(j), W.counts[SPLIT + j])
+        bar_unlisted(T, A, W, words_of(W, e), field(W, e, wave.SLOT), node)
+    elif materialised(A, field(W, e, wave.SLOT)):
+        bar_proven(A, W, words_of(W, e), field(W, e, wave.SLOT), node)
+    for j in range(
+        split_live(T, A, W, words_of(W, e), field(W, e, wave.SLOT), node, field(W, e, wave.ASKED))
+    ):
+        if W.counts[wave.SPLIT + j]:
+            add_child(T, A, W, e, int64(j), W.counts[wave.SPLIT + j])
 
 
 _send_down = sender(admit, _pass_on)
@@ -71,10 +50,12 @@ _send_down = sender(admit, _pass_on)
 @inner
 def _has_nothing_left(A: Any, W: Any, e: Any) -> Any:
     """Returns whether this wave can get nothing more through an entry's edge."""
-    kind = field(W, e, KIND)
-    if kind == NODE:
-        return fields_of(W, field(W, e, NODE_OR_LEAF))[BARRED] >= move_count(A, field(W, e, SLOT))
-    return kind != DROPPED and kind != CATCH_UP
+    kind = field(W, e, wave.KIND)
+    if kind == wave.NODE:
+        return fields_of(W, field(W, e, wave.NODE_OR_LEAF))[wave.BARRED] >= move_count(
+            A, field(W, e, wave.SLOT)
+        )
+    return kind != wave.DROPPED and kind != wave.CATCH_UP
 
 
 @inner
@@ -83,25 +64,25 @@ def take_back(A: Any, W: Any, first: Any) -> None:
 
     `shares` counts the visits below an entry that stay in flight, or were counted and landed already.
     """
-    for e in range(first, W.counts[ENTRIES]):
-        W.shares[e] = 1 if field(W, e, KIND) == LEAF else field(W, e, DONE)
-    for down in range(W.counts[ENTRIES] - first):
-        e = W.counts[ENTRIES] - 1 - down
-        parent = field(W, e, PARENT)
+    for e in range(first, W.counts[wave.ENTRIES]):
+        W.shares[e] = 1 if field(W, e, wave.KIND) == wave.LEAF else field(W, e, wave.DONE)
+    for down in range(W.counts[wave.ENTRIES] - first):
+        e = W.counts[wave.ENTRIES] - 1 - down
+        parent = field(W, e, wave.PARENT)
         if parent < 0:
             continue
         W.shares[parent] += W.shares[e]
-        node = field(W, parent, NODE_OR_LEAF)
-        land(W, node, field(W, e, EDGE), field(W, e, ASKED) - W.shares[e])
+        node = field(W, parent, wave.NODE_OR_LEAF)
+        land(W, node, field(W, e, wave.EDGE), field(W, e, wave.ASKED) - W.shares[e])
         if _has_nothing_left(A, W, e):
-            bar(W, node, field(W, e, EDGE), materialised(A, field(W, parent, SLOT)))
+            bar(W, node, field(W, e, wave.EDGE), materialised(A, field(W, parent, wave.SLOT)))
 
 
 @inner
 def _is_exhausted(A: Any, W: Any, root_rec: Any) -> Any:
     """Returns whether the last round has left nothing live at the root."""
-    node = field(W, W.counts[ROUND_BEGIN], NODE_OR_LEAF)
-    return node >= 0 and fields_of(W, node)[BARRED] >= move_count(A, root_rec)
+    node = field(W, W.counts[wave.ROUND_BEGIN], wave.NODE_OR_LEAF)
+    return node >= 0 and fields_of(W, node)[wave.BARRED] >= move_count(A, root_rec)
 
 
 @inner
@@ -112,19 +93,19 @@ def gather_exclude(T: Any, A: Any, W: Any, F: Any, root: Any, root_rec: Any, tar
     where it was.
     """
     counts = W.counts
-    while counts[ROUND] < MAX_ROUNDS:
-        if counts[STAGE] != IN_LEVEL:
-            budget = min(target - counts[LEAVES], limit - counts[LEAVES] - counts[EARLY])
+    while counts[wave.ROUND] < MAX_ROUNDS:
+        if counts[wave.STAGE] != wave.IN_LEVEL:
+            budget = min(target - counts[wave.LEAVES], limit - counts[wave.LEAVES] - counts[wave.EARLY])
             if budget <= 0 or not has_room(A, W, LARGEST_SPLIT):
                 break
-            counts[VISITS_ASKED] += budget
-            A.counters[ROUNDS] += 1
+            counts[wave.VISITS_ASKED] += budget
+            A.counters[arena.ROUNDS] += 1
             start_round(W, root, budget, int64(0))
         if not _send_down(T, A, W, F, target):
             return False
-        take_back(A, W, counts[ROUND_BEGIN])
-        settle(T, A, W, counts[ROUND_BEGIN])
-        counts[ROUND] += 1
+        take_back(A, W, counts[wave.ROUND_BEGIN])
+        settle(T, A, W, counts[wave.ROUND_BEGIN])
+        counts[wave.ROUND] += 1
         if _is_exhausted(A, W, root_rec):
             break
     return True

@@ -15,30 +15,15 @@ from typing import Any
 
 from numba import float64, int64
 
-from ...graph.arena_kernel import ROUNDS
+from ...graph import arena_kernel as arena
 from ...graph.statistics_kernel import child_visits
 from ...jit.compiler import inner
 from ...jit.pointers import prefetch
+from .. import wave_kernel as wave
 from ..backup_kernel import settle
 from ..flight_kernel import all_in_flight
 from ..layout import WAVE_SHARE
-from ..wave_kernel import (
-    ASKED,
-    CANDIDATES,
-    CHECK,
-    EARLY,
-    ENTRY_WORDS,
-    IN_LEVEL,
-    LEAVES,
-    ROUND,
-    ROUND_BEGIN,
-    SLOT,
-    SPLIT,
-    STAGE,
-    VISITS_ASKED,
-    field,
-    words_of,
-)
+from ..wave_kernel import field, words_of
 from .allocate_kernel import allocate, allocate_first
 from .levels_kernel import (
     LARGEST_SPLIT,
@@ -97,34 +82,34 @@ def _candidate_entry(W: Any, i: Any) -> Any:
 @inner
 def _admit_all(T: Any, A: Any, W: Any, target: Any) -> None:
     """Makes leaves of the candidates, those with most visits first, until the batch is full."""
-    n = W.counts[CANDIDATES]
-    if W.counts[LEAVES] + n > target:
+    n = W.counts[wave.CANDIDATES]
+    if W.counts[wave.LEAVES] + n > target:
         sort_descending(W.candidates, n)
     for i in range(n):
         if i + 2 * PREFETCHED < n:
             e = _candidate_entry(W, i + 2 * PREFETCHED)
-            prefetch(W.words, e * ENTRY_WORDS)
-            prefetch(W.words, e * ENTRY_WORDS + CHECK)
+            prefetch(W.words, e * wave.ENTRY_WORDS)
+            prefetch(W.words, e * wave.ENTRY_WORDS + wave.CHECK)
         if i + PREFETCHED < n:
             prefetch_place(T, A, W, _candidate_entry(W, i + PREFETCHED))
         admit(T, A, W, _candidate_entry(W, i), target)
-    W.counts[CANDIDATES] = 0
+    W.counts[wave.CANDIDATES] = 0
 
 
 @inner
 def _list_candidate(T: Any, A: Any, W: Any, e: Any, target: Any) -> None:
     """Lists an entry whose position is unknown, to be admitted by its visits when the round is down."""
-    W.candidates[W.counts[CANDIDATES]] = _candidate(field(W, e, ASKED), e)
-    W.counts[CANDIDATES] += 1
+    W.candidates[W.counts[wave.CANDIDATES]] = _candidate(field(W, e, wave.ASKED), e)
+    W.counts[wave.CANDIDATES] += 1
 
 
 @inner
 def _pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
     """Splits an entry's visits over its node's edges and adds an entry for each edge that gets some."""
     s = words_of(W, e)
-    rec = field(W, e, SLOT)
+    rec = field(W, e, wave.SLOT)
     node = enter_node(T, W, e)
-    asked = field(W, e, ASKED)
+    asked = field(W, e, wave.ASKED)
     if is_restricted(A, W, e):
         edges = allocate_listed(T, A, W, s, rec, node, asked, True)
     elif asked == 1 and all_in_flight(W, node) == 0:
@@ -133,8 +118,8 @@ def _pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
     else:
         edges = allocate(T, A, W, s, rec, node, asked, True)
     for j in range(edges):
-        if W.counts[SPLIT + j]:
-            add_child(T, A, W, e, int64(j), W.counts[SPLIT + j])
+        if W.counts[wave.SPLIT + j]:
+            add_child(T, A, W, e, int64(j), W.counts[wave.SPLIT + j])
 
 
 _send_down = sender(_list_candidate, _pass_on)
@@ -143,9 +128,9 @@ _send_down = sender(_list_candidate, _pass_on)
 @inner
 def asked_before(W: Any) -> Any:
     """Returns the visits that the wave before has asked for and that were not counted yet."""
-    if W.before_counts[LEAVES] == 0:
+    if W.before_counts[wave.LEAVES] == 0:
         return int64(0)
-    return W.before_counts[VISITS_ASKED] - W.before_counts[EARLY]
+    return W.before_counts[wave.VISITS_ASKED] - W.before_counts[wave.EARLY]
 
 
 @inner
@@ -155,7 +140,7 @@ def _next_budget(W: Any, target: Any, allowed: Any) -> Any:
     What the batch lacks: half as much again as that would take at the rate so far; where less than every
     other visit found a leaf, at least half of all that was asked for.
     """
-    asked, leaves = W.counts[VISITS_ASKED], W.counts[LEAVES]
+    asked, leaves = W.counts[wave.VISITS_ASKED], W.counts[wave.LEAVES]
     lacking = target - leaves
     budget = int64(lacking)
     if 2 * leaves < asked:
@@ -174,19 +159,19 @@ def gather_flow(T: Any, A: Any, W: Any, F: Any, root: Any, root_rec: Any, target
     """
     share = int64(A.floats[WAVE_SHARE] * float64(child_visits(A, root_rec) + 1))
     allowed = min(max(int64(1), share) - asked_before(W), limit)
-    while W.counts[ROUND] < MAX_ROUNDS:
-        if W.counts[STAGE] != IN_LEVEL:
+    while W.counts[wave.ROUND] < MAX_ROUNDS:
+        if W.counts[wave.STAGE] != wave.IN_LEVEL:
             budget = _next_budget(W, target, allowed)
-            if budget <= 0 or W.counts[LEAVES] >= target or not has_room(A, W, LARGEST_SPLIT):
+            if budget <= 0 or W.counts[wave.LEAVES] >= target or not has_room(A, W, LARGEST_SPLIT):
                 break
-            W.counts[VISITS_ASKED] += budget
-            A.counters[ROUNDS] += 1
+            W.counts[wave.VISITS_ASKED] += budget
+            A.counters[arena.ROUNDS] += 1
             start_round(W, root, budget, int64(0))
         if not _send_down(T, A, W, F, target):
             return False
         _admit_all(T, A, W, target)
-        settle(T, A, W, W.counts[ROUND_BEGIN])
-        W.counts[ROUND] += 1
+        settle(T, A, W, W.counts[wave.ROUND_BEGIN])
+        W.counts[wave.ROUND] += 1
     return True
 
 
@@ -197,7 +182,7 @@ def gather_ahead(T: Any, A: Any, W: Any, F: Any, root: Any, budget: Any) -> Any:
     It is there to have the next wave's records read while this one is evaluated. Returns False if it waits
     for them.
     """
-    if W.counts[STAGE] != IN_LEVEL:
+    if W.counts[wave.STAGE] != wave.IN_LEVEL:
         if not has_room(A, W, LARGEST_SPLIT):
             return True
         start_round(W, root, budget, int64(0))

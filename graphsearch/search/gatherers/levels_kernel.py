@@ -16,41 +16,17 @@ from typing import Any
 
 from numba import int64
 
-from ...graph.arena_kernel import BLOCK_WORDS
+from ...graph import arena_kernel as arena
 from ...graph.heap_kernel import find, likely_slot, table_index
 from ...jit.compiler import inner
 from ...jit.pointers import prefetch
 from ...position.board_kernel import PW, hashes_of, make_move, position_key
 from ...record.node_kernel import block_of, edge_at, edge_move, has_block, key_at
 from ...store.index.locate_kernel import may_be_stored
+from .. import wave_kernel as wave
 from ..flight_kernel import flight_at, in_flight, is_leaf_in_flight
 from ..paths_kernel import end_entry, ends_at_known, ends_by_path, miss, open_leaf
 from ..wave_kernel import (
-    ASKED,
-    CHECK,
-    COLLISION,
-    DEPTH,
-    DROPPED,
-    EDGE,
-    ENTRIES,
-    FLIGHT_USED,
-    HASH_ROOM,
-    HASHED,
-    IN_LEVEL,
-    KIND,
-    LEAF,
-    LEAVES,
-    LEVEL_BEGIN,
-    LEVEL_END,
-    MISSES,
-    NODE_OR_LEAF,
-    NOT_WAITING,
-    PARENT,
-    PATH_DRAWN,
-    ROUND_BEGIN,
-    SLOT,
-    STAGE,
-    TERMINAL,
     check_of,
     field,
     first_place,
@@ -83,8 +59,8 @@ def start_at_root(W: Any, root: Any, asked: Any) -> Any:
 @inner
 def add_child(T: Any, A: Any, W: Any, e: Any, j: Any, asked: Any) -> Any:
     """Returns the new entry behind edge `j` of entry `e`."""
-    child = new_entry(W, e, j, asked, field(W, e, DEPTH) + 1)
-    move = edge_move(A, edge_at(A, field(W, e, SLOT), j))
+    child = new_entry(W, e, j, asked, field(W, e, wave.DEPTH) + 1)
+    move = edge_move(A, edge_at(A, field(W, e, wave.SLOT), j))
     make_move(T, words_of(W, e), words_of(W, child), move)
     return child
 
@@ -98,12 +74,15 @@ def tag_of(T: Any, W: Any, e: Any) -> Any:
 @inner
 def has_room(A: Any, W: Any, entries: Any) -> Any:
     """Returns whether so many more entries can be made, and the nodes on the way passed on from."""
-    if W.counts[ENTRIES] + entries >= W.capacity or W.counts[FLIGHT_USED] + entries >= W.flight_capacity:
+    if (
+        W.counts[wave.ENTRIES] + entries >= W.capacity
+        or W.counts[wave.FLIGHT_USED] + entries >= W.flight_capacity
+    ):
         return False
-    if W.counts[HASHED] >= W.counts[HASH_ROOM]:
+    if W.counts[wave.HASHED] >= W.counts[wave.HASH_ROOM]:
         return False
-    drawn = W.counts[PATH_DRAWN] * LARGEST_BLOCK
-    return A.counters[BLOCK_WORDS] + GROWN_BLOCK + drawn < A.block_limit
+    drawn = W.counts[wave.PATH_DRAWN] * LARGEST_BLOCK
+    return A.counters[arena.BLOCK_WORDS] + GROWN_BLOCK + drawn < A.block_limit
 
 
 # ------------------------------------------------------------------ a level
@@ -115,9 +94,9 @@ def _probe_level(T: Any, A: Any, W: Any, begin: Any, end: Any) -> None:
     for e in range(begin, end):
         s = words_of(W, e)
         key, check = hashes_of(T, s)
-        s[CHECK] = check
+        s[wave.CHECK] = check
         rec = likely_slot(A, key, check)
-        set_field(W, e, SLOT, rec)
+        set_field(W, e, wave.SLOT, rec)
         prefetch(A.records, rec)
         prefetch(W.hash, 2 * first_place(W, position_tag(key, check)))
 
@@ -134,27 +113,27 @@ def prefetch_place(T: Any, A: Any, W: Any, e: Any) -> None:
 @inner
 def _list_misses(T: Any, A: Any, W: Any, F: Any, begin: Any, end: Any) -> Any:
     """Lists the entries of a probed level whose records may be in the file; returns how many there are."""
-    W.counts[MISSES] = 0
+    W.counts[wave.MISSES] = 0
     if F.count == 0:
         return int64(0)
     for e in range(begin, end):
         key = position_key(T, words_of(W, e))
-        rec = field(W, e, SLOT)
+        rec = field(W, e, wave.SLOT)
         if rec == 0 or key_at(A, rec) != key:
             rec = find(A, key, check_of(W, e))
-            set_field(W, e, SLOT, rec)
+            set_field(W, e, wave.SLOT, rec)
             if rec == 0 and may_be_stored(F, words_of(W, e), key):
                 miss(W, int64(e))
-    return W.counts[MISSES]
+    return W.counts[wave.MISSES]
 
 
 @inner
 def _find_misses(T: Any, A: Any, W: Any) -> None:
     """Looks again for the records of a level that were missing."""
-    for i in range(W.counts[MISSES]):
+    for i in range(W.counts[wave.MISSES]):
         e = W.misses[i]
-        set_field(W, e, SLOT, find(A, position_key(T, words_of(W, e)), check_of(W, e)))
-    W.counts[MISSES] = 0
+        set_field(W, e, wave.SLOT, find(A, position_key(T, words_of(W, e)), check_of(W, e)))
+    W.counts[wave.MISSES] = 0
 
 
 @inner
@@ -168,10 +147,10 @@ def _prefetch_block(A: Any, rec: Any) -> None:
 @inner
 def _visits_over(W: Any, e: Any) -> Any:
     """Returns the visits in flight over an entry's edge, its own included."""
-    parent = field(W, e, PARENT)
+    parent = field(W, e, wave.PARENT)
     if parent < 0:
-        return field(W, e, ASKED)
-    return in_flight(W, field(W, parent, NODE_OR_LEAF), field(W, e, EDGE))
+        return field(W, e, wave.ASKED)
+    return in_flight(W, field(W, parent, wave.NODE_OR_LEAF), field(W, e, wave.EDGE))
 
 
 @inner
@@ -181,17 +160,17 @@ def admit(T: Any, A: Any, W: Any, e: Any, target: Any) -> None:
     check = check_of(W, e)
     tag = position_tag(key, check)
     if is_leaf_in_flight(W, tag):
-        end_entry(A, W, e, COLLISION, int64(0))
+        end_entry(A, W, e, wave.COLLISION, int64(0))
         return
     rec = find(A, key, check)
     if rec:  # a terminal that an earlier entry recorded
-        set_field(W, e, SLOT, rec)
-        end_entry(A, W, e, TERMINAL, int64(1))
-    elif W.counts[LEAVES] < target:
-        if open_leaf(T, A, W, e, check) == LEAF:
-            hash_put(W, hash_place(W, tag), tag, -1 - field(W, e, NODE_OR_LEAF))
+        set_field(W, e, wave.SLOT, rec)
+        end_entry(A, W, e, wave.TERMINAL, int64(1))
+    elif W.counts[wave.LEAVES] < target:
+        if open_leaf(T, A, W, e, check) == wave.LEAF:
+            hash_put(W, hash_place(W, tag), tag, -1 - field(W, e, wave.NODE_OR_LEAF))
     else:
-        set_field(W, e, KIND, DROPPED)
+        set_field(W, e, wave.KIND, wave.DROPPED)
 
 
 @inner
@@ -199,10 +178,10 @@ def _goes_on(T: Any, A: Any, W: Any, e: Any) -> Any:
     """Ends an entry where its path ends or at what is known; returns GOES_ON, ENDED_HERE or UNKNOWN."""
     if ends_by_path(T, A, W, e):
         return ENDED_HERE
-    rec = field(W, e, SLOT)
+    rec = field(W, e, wave.SLOT)
     if rec == 0 or key_at(A, rec) != position_key(T, words_of(W, e)):
         rec = find(A, position_key(T, words_of(W, e)), check_of(W, e))
-        set_field(W, e, SLOT, rec)
+        set_field(W, e, wave.SLOT, rec)
     if rec == 0:
         return UNKNOWN
     return ENDED_HERE if ends_at_known(A, W, e, _visits_over(W, e)) else GOES_ON
@@ -212,7 +191,7 @@ def _goes_on(T: Any, A: Any, W: Any, e: Any) -> Any:
 def enter_node(T: Any, W: Any, e: Any) -> Any:
     """Returns the in-flight node of an entry that is passed on from."""
     node = flight_at(W, tag_of(T, W, e))
-    set_field(W, e, NODE_OR_LEAF, node)
+    set_field(W, e, wave.NODE_OR_LEAF, node)
     return node
 
 
@@ -222,9 +201,9 @@ def start_round(W: Any, root: Any, budget: Any, collisions: Any) -> None:
     """Puts `budget` visits and the collisions allowed among them at the root."""
     e = start_at_root(W, root, budget)
     W.shares[e] = collisions
-    W.counts[ROUND_BEGIN] = e
-    W.counts[LEVEL_BEGIN] = e
-    W.counts[LEVEL_END] = e + 1
+    W.counts[wave.ROUND_BEGIN] = e
+    W.counts[wave.LEVEL_BEGIN] = e
+    W.counts[wave.LEVEL_END] = e + 1
 
 
 def sender(open_unknown: Any, pass_on: Any) -> Any:
@@ -239,10 +218,10 @@ def sender(open_unknown: Any, pass_on: Any) -> Any:
     def pass_part(T: Any, A: Any, W: Any, begin: Any, end: Any, target: Any) -> None:
         """Ends the entries of a part of a level or splits their visits over the next one."""
         for e in range(begin, min(end, begin + 8)):
-            _prefetch_block(A, field(W, e, SLOT))
+            _prefetch_block(A, field(W, e, wave.SLOT))
         for e in range(begin, end):
             if e + 8 < end:
-                _prefetch_block(A, field(W, e + 8, SLOT))
+                _prefetch_block(A, field(W, e + 8, wave.SLOT))
             state = _goes_on(T, A, W, e)
             if state == UNKNOWN:
                 open_unknown(T, A, W, e, target)
@@ -250,7 +229,7 @@ def sender(open_unknown: Any, pass_on: Any) -> Any:
                 if has_room(A, W, LARGEST_SPLIT):
                     pass_on(T, A, W, e)
                 else:
-                    set_field(W, e, KIND, DROPPED)
+                    set_field(W, e, wave.KIND, wave.DROPPED)
 
     @inner
     def send_down(T: Any, A: Any, W: Any, F: Any, target: Any) -> Any:
@@ -259,23 +238,23 @@ def sender(open_unknown: Any, pass_on: Any) -> Any:
         Returns False if a level waits for records from the file; called again, it goes on with that level.
         """
         counts = W.counts
-        while counts[LEVEL_BEGIN] < counts[LEVEL_END]:
-            begin, end = counts[LEVEL_BEGIN], counts[LEVEL_END]
-            if counts[STAGE] == IN_LEVEL:
+        while counts[wave.LEVEL_BEGIN] < counts[wave.LEVEL_END]:
+            begin, end = counts[wave.LEVEL_BEGIN], counts[wave.LEVEL_END]
+            if counts[wave.STAGE] == wave.IN_LEVEL:
                 _find_misses(T, A, W)
-                counts[STAGE] = NOT_WAITING
+                counts[wave.STAGE] = wave.NOT_WAITING
             elif F.count:
                 _probe_level(T, A, W, begin, end)
                 if _list_misses(T, A, W, F, begin, end):
-                    counts[STAGE] = IN_LEVEL
+                    counts[wave.STAGE] = wave.IN_LEVEL
                     return False
             for first in range(begin, end, PART_OF_LEVEL):
                 last = min(end, first + PART_OF_LEVEL)
                 if F.count == 0:  # part by part: what was prefetched is still in the cache
                     _probe_level(T, A, W, first, last)
                 pass_part(T, A, W, first, last, target)
-            counts[LEVEL_BEGIN] = end
-            counts[LEVEL_END] = counts[ENTRIES]
+            counts[wave.LEVEL_BEGIN] = end
+            counts[wave.LEVEL_END] = counts[wave.ENTRIES]
         return True
 
     return send_down

@@ -15,17 +15,18 @@ from ...graph.heap_kernel import grow_block
 from ...jit.compiler import inner
 from ...record.node_kernel import block_of, edge_at, edge_visits, materialised, move_count, stride_at
 from ...record.node_layout import BLOCK_VISITS
+from .. import wave_kernel as wave
 from ..flight_kernel import bar
 from ..layout import LISTED, RESTRICTED
 from ..puct_kernel import NEVER, edge_value, fpu_value, power_of, scale_of, score
-from ..wave_kernel import PARENT, SPLIT, field
+from ..wave_kernel import field
 from .allocate_kernel import LEVEL_FROM, columns, fill, give, leaders, set_column, visits_in_a_row
 
 
 @inner
 def is_restricted(A: Any, W: Any, e: Any) -> Any:
     """Returns whether an entry is the root of a search of some of its moves only."""
-    return A.ints[RESTRICTED] != 0 and field(W, e, PARENT) < 0
+    return A.ints[RESTRICTED] != 0 and field(W, e, wave.PARENT) < 0
 
 
 @inner
@@ -84,7 +85,7 @@ def allocate_listed(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any,
         fill(W, m, k)
     else:
         for _ in range(k):
-            W.counts[SPLIT + leaders(W, m)[0]] += 1
+            W.counts[wave.SPLIT + leaders(W, m)[0]] += 1
     give(A, W, rec, node, m)
     return m
 

@@ -14,9 +14,9 @@ from numba import float64, int64
 from ...jit.compiler import inner
 from ...record.node_kernel import block_of, edge_at, edge_visits, materialised, move_count, stride_at
 from ...record.node_layout import NORM
+from .. import wave_kernel as wave
 from ..flight_kernel import bar, fields_of, in_flight, is_barred
 from ..puct_kernel import NEVER, edge_value, fpu_value, is_out, power_of, scale_of, score
-from ..wave_kernel import BARRED, BASE, GAIN, MASS, MOST, SPLIT
 from .allocate_kernel import (
     cover_flight,
     give,
@@ -36,7 +36,7 @@ NO_LIMIT = 1e300
 @inner
 def barred_powers(A: Any, W: Any, rec: Any, node: Any) -> Any:
     """Returns the sum of code ** 4 over the barred edges of a node."""
-    if fields_of(W, node)[BARRED] == 0:
+    if fields_of(W, node)[wave.BARRED] == 0:
         return 0.0
     stride = stride_at(A, rec)
     edge = edge_at(A, rec, int64(0))
@@ -76,15 +76,15 @@ def _load_live(A: Any, W: Any, rec: Any, node: Any, fpu: Any, scale: Any) -> Any
     edge = edge_at(A, rec, int64(0))
     for j in range(m):
         n = edge_visits(A, edge)
-        W.floats[BASE + j] = edge_value(A, edge, stride, n) if n else fpu
-        W.floats[GAIN + j] = scale * power_of(A, edge)
-        W.floats[MASS + j] = float64(1 + n + in_flight(W, node, int64(j)))
-        W.floats[MOST + j] = 0.0 if is_barred(W, node, int64(j)) else (NO_LIMIT if n else 1.0)
-        W.counts[SPLIT + j] = 0
+        W.floats[wave.BASE + j] = edge_value(A, edge, stride, n) if n else fpu
+        W.floats[wave.GAIN + j] = scale * power_of(A, edge)
+        W.floats[wave.MASS + j] = float64(1 + n + in_flight(W, node, int64(j)))
+        W.floats[wave.MOST + j] = 0.0 if is_barred(W, node, int64(j)) else (NO_LIMIT if n else 1.0)
+        W.counts[wave.SPLIT + j] = 0
         edge += stride
     count = load_unmade(A, W, rec, fpu, scale, m)
     for j in range(m, count):
-        W.floats[MOST + j] = 1.0
+        W.floats[wave.MOST + j] = 1.0
     return m, count
 
 
@@ -95,20 +95,20 @@ def _bounds(W: Any, count: Any, k: Any) -> Any:
     best = NEVER
     gains = 0.0
     for j in range(count):
-        if W.floats[MOST + j] > 0.0:
-            mass = W.floats[MASS + j] - 1.0 + float64(k)
-            low = max(low, score(W.floats[BASE + j], W.floats[GAIN + j], mass))
-            best = max(best, W.floats[BASE + j])
-            gains += W.floats[GAIN + j]
+        if W.floats[wave.MOST + j] > 0.0:
+            mass = W.floats[wave.MASS + j] - 1.0 + float64(k)
+            low = max(low, score(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], mass))
+            best = max(best, W.floats[wave.BASE + j])
+            gains += W.floats[wave.GAIN + j]
     return low, best + gains / float64(k)
 
 
 @inner
 def _visits_at(W: Any, j: Any, t: Any) -> Any:
     """Returns the visits that edge `j` takes above score `t` if nothing limits it."""
-    if t <= W.floats[BASE + j]:
+    if t <= W.floats[wave.BASE + j]:
         return NO_LIMIT
-    return visits_above(W.floats[BASE + j], W.floats[GAIN + j], W.floats[MASS + j], t)
+    return visits_above(W.floats[wave.BASE + j], W.floats[wave.GAIN + j], W.floats[wave.MASS + j], t)
 
 
 @inner
@@ -117,15 +117,15 @@ def _taken_at(W: Any, count: Any, t: Any) -> Any:
     total = 0.0
     slope = 0.0
     for j in range(count):
-        most = W.floats[MOST + j]
-        gap = t - W.floats[BASE + j]
+        most = W.floats[wave.MOST + j]
+        gap = t - W.floats[wave.BASE + j]
         if most > 0.0:
             x = _visits_at(W, int64(j), t)
             if x >= most:
                 total += most
             elif x > 0.0:
                 total += x
-                slope += W.floats[GAIN + j] / (gap * gap)
+                slope += W.floats[wave.GAIN + j] / (gap * gap)
     return total, slope
 
 
@@ -157,9 +157,9 @@ def _fill_live(W: Any, count: Any, k: Any) -> Any:
     t = _level(W, count, k)
     left = int64(k)
     for j in range(count):
-        if W.floats[MOST + j] > 0.0:
+        if W.floats[wave.MOST + j] > 0.0:
             x = _visits_at(W, int64(j), t)
-            given = min(int64(min(x, W.floats[MOST + j], 1e15)), left)
+            given = min(int64(min(x, W.floats[wave.MOST + j], 1e15)), left)
             if given > 0:
                 _take(W, j, given)
                 left -= given
@@ -168,16 +168,16 @@ def _fill_live(W: Any, count: Any, k: Any) -> Any:
 
 @inner
 def _take(W: Any, j: Any, given: Any) -> None:
-    W.counts[SPLIT + j] += given
-    W.floats[MOST + j] -= float64(given)
+    W.counts[wave.SPLIT + j] += given
+    W.floats[wave.MOST + j] -= float64(given)
 
 
 @inner
 def _hide_full(W: Any, count: Any) -> None:
     """Takes the edges that may take no more out of the running for what remains."""
     for j in range(count):
-        if W.floats[MOST + j] < 1.0:
-            W.floats[BASE + j] = NEVER
+        if W.floats[wave.MOST + j] < 1.0:
+            W.floats[wave.BASE + j] = NEVER
 
 
 @inner
@@ -186,11 +186,11 @@ def _give_rest(W: Any, count: Any, left: Any) -> None:
     _hide_full(W, count)
     while left > 0:
         j, rival = leaders(W, count)
-        if W.floats[MOST + j] < 1.0:
+        if W.floats[wave.MOST + j] < 1.0:
             return
         given = min(left, visits_in_a_row(W, j, rival))
-        if W.floats[MOST + j] < float64(given):
-            given = int64(W.floats[MOST + j])
+        if W.floats[wave.MOST + j] < float64(given):
+            given = int64(W.floats[wave.MOST + j])
         _take(W, j, given)
         left -= given
         _hide_full(W, count)
@@ -210,7 +210,7 @@ def split_live(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any) -> A
     Returns how many entries that covers; 0 if nothing is live. An edge without visits takes one at most.
     The visits given are in flight afterwards.
     """
-    if fields_of(W, node)[BARRED] >= move_count(A, rec):
+    if fields_of(W, node)[wave.BARRED] >= move_count(A, rec):
         return int64(0)
     cover_flight(T, A, W, s, rec, node)
     norm = float64(A.values[block_of(A, rec) + NORM])

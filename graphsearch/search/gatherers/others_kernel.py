@@ -10,9 +10,10 @@ from ...graph.arena_kernel import pointers
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ptr
 from ...store.index.locate_kernel import filter_pointers
+from .. import wave_kernel as wave
 from ..layout import SCHEME
 from ..params import BUDGET, CLASSIC
-from ..wave_kernel import LEAVES, LIMIT, TARGET, wave_pointers
+from ..wave_kernel import wave_pointers
 from ..waves_kernel import NO_RECORDS, NO_SPACE, begin_or_resume, lacks_space
 from .budget_kernel import gather_budget
 from .classic_kernel import gather_classic
@@ -22,7 +23,7 @@ from .exclude_kernel import gather_exclude
 @inner
 def _gather(T: Any, A: Any, W: Any, F: Any, root: Any, rec: Any) -> Any:
     """Fills a batch by the arena's gatherer; returns False if it waits for records from the file."""
-    target, limit = W.counts[TARGET], W.counts[LIMIT]
+    target, limit = W.counts[wave.TARGET], W.counts[wave.LIMIT]
     if A.ints[SCHEME] == CLASSIC:
         return gather_classic(T, A, W, F, root, target, limit)
     if A.ints[SCHEME] == BUDGET:
@@ -42,4 +43,4 @@ def gather_otherwise(T: Any, A: Any, W: Any, B: Any, F: Any, root: Any, target: 
     rec = begin_or_resume(Tp, Ap, Wp, Fp, ptr(root, 0), target, limit)
     if rec < 0 or (rec > 0 and not _gather(Tp, Ap, Wp, Fp, ptr(root, 0), rec)):
         return int64(NO_RECORDS)
-    return Wp.counts[LEAVES]
+    return Wp.counts[wave.LEAVES]

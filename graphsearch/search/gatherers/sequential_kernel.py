@@ -7,9 +7,10 @@ from typing import Any
 from numba import int64
 
 from ...jit.compiler import inner
+from .. import wave_kernel as wave
 from ..paths_kernel import ends_at_known, ends_by_path, look_up, open_leaf
 from ..puct_kernel import select
-from ..wave_kernel import ENTRIES, NOT_WAITING, ON_PATH, STAGE, check_of, words_of
+from ..wave_kernel import check_of, words_of
 from .levels_kernel import add_child, start_at_root
 from .listed_kernel import is_restricted, select_listed
 
@@ -20,8 +21,8 @@ def gather_one(T: Any, A: Any, W: Any, F: Any, root: Any) -> Any:
 
     Returns False if it waits for a record that may be in the file; called again, it goes on from there.
     """
-    waited = W.counts[STAGE] == ON_PATH
-    e = W.counts[ENTRIES] - 1 if waited else start_at_root(W, root, int64(1))
+    waited = W.counts[wave.STAGE] == wave.ON_PATH
+    e = W.counts[wave.ENTRIES] - 1 if waited else start_at_root(W, root, int64(1))
     while waited or not ends_by_path(T, A, W, e):
         rec = look_up(T, A, W, F, e, waited)
         if rec < 0:
@@ -35,5 +36,5 @@ def gather_one(T: Any, A: Any, W: Any, F: Any, root: Any) -> Any:
         s = words_of(W, e)
         j = select_listed(T, A, s, rec) if is_restricted(A, W, e) else select(T, A, s, rec)
         e = add_child(T, A, W, e, j, int64(1))
-    W.counts[STAGE] = NOT_WAITING
+    W.counts[wave.STAGE] = wave.NOT_WAITING
     return True

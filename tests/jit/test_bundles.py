@@ -25,6 +25,6 @@ BUNDLES = {
 @pytest.mark.parametrize("title", BUNDLES)
 def test_every_array_of_a_bundle_has_its_row_and_no_row_has_no_array(title: str) -> None:
     section = PAGE.split(f"\n## {title}")[1].split("\n## ")[0]
-    arrays, pointers = BUNDLES[title]
-    assert re.findall(r"^\| `(\w+)`", section, re.MULTILINE) == list(arrays._fields)
-    assert all(f"`{name}`" in section for name in pointers._fields)
+    arrays, pointers = ((*cls.__annotations__,) for cls in BUNDLES[title])
+    assert re.findall(r"^\| `(\w+)`", section, re.MULTILINE) == list(arrays)
+    assert all(f"`{name}`" in section for name in pointers)

@@ -155,8 +155,8 @@ def test_a_damaged_block_is_passed_over_and_named_once(path: Path, seed: int) ->
             assert 1 <= sum(lost) <= 40  # 32, and where a filter says yes in error
             assert all(answer in (None, record) for answer, record in zip(answers, RECORDS, strict=True))
         assert len(reader.problems) == 1
-        assert f"test.graph: run 1, chunk 1, block {block}: checksum" in reader.problems[0].replace(
-            "run 2, chunk 2", "run 1, chunk 1"
+        assert f"test.graph: segment 1, chunk 1, block {block}: checksum" in reader.problems[0].replace(
+            "segment 2, chunk 2", "segment 1, chunk 1"
         )
         with pytest.raises(CorruptRecordError, match=f"block {block}: checksum"):
             store.lookup(np.array([record.words for record in RECORDS], np.uint64))

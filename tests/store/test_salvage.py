@@ -114,7 +114,7 @@ def test_an_index_without_dictionary_is_made_anew(path: Path, columns: tuple[str
             flip(path, "chunk", column, 2, 77, bit=3)
     report, found = saved(path)
     assert found == NEWEST
-    assert report.problems == ["run 2, chunk 2: its index is damaged, its blocks are not"]
+    assert report.problems == ["segment 2, chunk 2: its index is damaged, its blocks are not"]
     assert report.blocks_lost == 0
 
 

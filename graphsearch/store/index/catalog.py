@@ -102,14 +102,14 @@ def read_segments(connection: sqlite3.Connection, path: Path) -> list[Segment]:
         "SELECT id, segment, first_block, blocks, gone, records, first_key FROM chunk ORDER BY id"
     ).fetchall():
         if row[1] not in by_id:
-            raise CorruptRecordError(f"{path}: chunk {row[0]} belongs to run {row[1]}, which is missing")
+            raise CorruptRecordError(f"{path}: chunk {row[0]} belongs to segment {row[1]}, which is missing")
         by_id[row[1]].chunks.append(Chunk.of_row(row))
     return list(by_id.values())
 
 
 def chunk_name(path: Path, chunk: Chunk, block: int | None = None) -> str:
     """Returns how messages call a chunk or a block."""
-    where = f"{path}: run {chunk.segment}, chunk {chunk.id}"
+    where = f"{path}: segment {chunk.segment}, chunk {chunk.id}"
     return where if block is None else f"{where}, block {chunk.block_id(block)}"
 
 

@@ -46,7 +46,7 @@ class DamagedChunk:
     @property
     def name(self) -> str:
         """How messages call it."""
-        return f"run {self.segment}, chunk {self.id}"
+        return f"segment {self.segment}, chunk {self.id}"
 
     def records(self, connection: sqlite3.Connection) -> RecordBatch:
         """Returns the records of all blocks that can be shown to be as they were written."""

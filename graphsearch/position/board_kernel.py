@@ -20,6 +20,7 @@ from .tables import BE, BM, BT, CR, CT, KI, KN, LN, PA, RE, RM, ZC, ZO
 from .words import (
     BISHOPS,
     BLACK,
+    BLACK_TO_MOVE,
     CASTLING_BITS,
     CASTLING_SHIFT,
     CLOCK_BITS,
@@ -322,17 +323,18 @@ def man_at(s: Any, square: Any) -> Any:
 def make_move(T: Any, s: Any, c: Any, m: Any) -> Any:
     """Writes the position after move `m` in `s` to `c`, key included; returns nothing."""
     f, t, promotion = from_square(m), to_square(m), promotion_of(m)
-    stm, ep, key = side_to_move(s), en_passant_of(s), s[KEY]
-    rights = (s[META] >> U(CASTLING_SHIFT)) & U(CASTLING_BITS)
-    clock = ((s[META] >> U(CLOCK_SHIFT)) & U(CLOCK_BITS)) + ONE
     for i in range(META):
         c[i] = s[i]
+    meta = s[META]  # once: what is read again behind a store may have changed, for all the compiler knows
+    key = s[KEY]
+    stm = int64(meta & U(BLACK_TO_MOVE))
     us = WHITE + stm
     them = BLACK - stm
     ours = ZO + 64 * (1 - stm)  # Polyglot puts Black before White
     from_bit = ONE << U(f)
     to_bit = ONE << U(t)
     kind = man_at(s, f)
+    clock = ((meta >> U(CLOCK_SHIFT)) & U(CLOCK_BITS)) + ONE
     key ^= T[ours + 128 * kind + f]
     if c[them] & to_bit:
         captured = man_at(s, t)
@@ -345,6 +347,7 @@ def make_move(T: Any, s: Any, c: Any, m: Any) -> Any:
     becomes = promotion if promotion else kind
     c[becomes] ^= to_bit
     key ^= T[ours + 128 * becomes + t]
+    ep = int64((meta >> U(EN_PASSANT_SHIFT)) & U(EN_PASSANT_BITS))
     if ep:
         key ^= T[ZO + 772 + ((ep - 1) & 7)]
     new_ep = ZERO
@@ -370,6 +373,7 @@ def make_move(T: Any, s: Any, c: Any, m: Any) -> Any:
             c[ROOKS] ^= rook
             c[us] ^= rook
             key ^= T[ours + 384 + rook_from] ^ T[ours + 384 + rook_to]
+    rights = (meta >> U(CASTLING_SHIFT)) & U(CASTLING_BITS)
     kept = rights & T[CR + f] & T[CR + t]
     if kept != rights:
         key ^= T[ZC + int64(rights)] ^ T[ZC + int64(kept)]

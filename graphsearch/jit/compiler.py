@@ -11,6 +11,7 @@ With NUMBA_DISABLE_JIT=1 the same code runs as plain Python (`pointers.py`).
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import stat
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import event
 
 from .pipeline import INNER_OPTIONS
 
@@ -90,6 +92,34 @@ def _is_private(folder: Path) -> bool:
 
 
 CACHE_FOLDER = None if JIT_OFF else _cache_folder()
+
+
+class _RareCollections(event.Listener):  # type: ignore[misc]
+    """Lets the garbage collector run rarely while kernels compile.
+
+    A cold start of the first search takes 7 % less CPU time, for 7 MB; without any collection it took as
+    long, for 200 MB. Numba compiles in one thread at a time, and what a kernel calls within it.
+    """
+
+    THRESHOLDS = 30_000, 20, 50  # Python's own are 700, 10, 10
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._before = gc.get_threshold()
+
+    def on_start(self, event: Any) -> None:
+        if self._depth == 0:
+            self._before = gc.get_threshold()
+            gc.set_threshold(*self.THRESHOLDS)
+        self._depth += 1
+
+    def on_end(self, event: Any) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            gc.set_threshold(*self._before)
+
+
+event.register("numba:compile", _RareCollections())
 
 
 def kernel(function: _F) -> _F:

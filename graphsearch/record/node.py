@@ -38,7 +38,7 @@ class Edge:
       n: completed visits, u32.
       r: those of n that ended in a draw that belongs to the path (repetition, clock), r <= n.
       q: value of the other n - r visits in [-1, 1], float32; 0 where n = r.
-      d: their draw probability per mille, 0..1000, or what is proven of the move (`proofs.py`), up to 1021;
+      d: their draw probability per mille, 0..1000, or what is proven of the move (`bounds.py`), up to 1021;
         0 where n = r.
     """
 

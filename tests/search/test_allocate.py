@@ -176,4 +176,5 @@ def test_the_run_until_the_runner_up_overtakes_is_what_counting_comes_to(
     while counted < 20_000 and base + gain / (mass + counted) > rival + 1e-12:
         counted += 1
     if counted < 20_000:
-        assert abs(run - counted) <= (1 if abs(base + gain / (mass + run) - rival) < 1e-9 else 0)
+        tie = min(abs(base + gain / (mass + n) - rival) for n in (run, counted)) < 1e-9
+        assert abs(run - counted) <= (1 if tie else 0)

@@ -253,5 +253,5 @@ def test_arguments_out_of_range_are_refused(old: Path) -> None:
     for top, least in ((0, 1), (1, 0)):
         with pytest.raises(InvalidParameterError):
             disagree(old, top=top, min_visits=least)
-    with pytest.raises(InvalidParameterError, match="by value or by policy"):
+    with pytest.raises(InvalidParameterError, match="value or policy"):
         disagree(old, by="size")

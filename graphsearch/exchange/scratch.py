@@ -62,7 +62,7 @@ class Met:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class WayIn:
     """One way to a position: its words and identity, and the move that leads there."""
 
     identity: bytes
@@ -149,14 +149,14 @@ class Scratch:
             self.path.with_name(self.path.name + end).unlink(missing_ok=True)
 
     # -------------------------------------------------------------- writing
-    def add_roots(self, ways: Sequence[Arrival], *, soft: bool) -> None:
+    def add_roots(self, ways: Sequence[WayIn], *, soft: bool) -> None:
         """Adds positions where the walk begins; a soft one may become part of another root's tree."""
         rows = [(w.identity, w.depth, w.ply, w.words, soft) for w in ways]
         self.connection.executemany(
             "INSERT OR IGNORE INTO node (identity, depth, ply, words, soft) VALUES (?, ?, ?, ?, ?)", rows
         )
 
-    def add(self, ways: Sequence[Arrival]) -> None:
+    def add(self, ways: Sequence[WayIn]) -> None:
         """Adds positions that were not met before; the first way to a position is its owner."""
         rows = [(w.identity, w.depth, w.ply, w.words, w.parent, w.san) for w in ways]
         self.connection.executemany(
@@ -164,7 +164,7 @@ class Scratch:
             rows,
         )
 
-    def adopt(self, ways: Sequence[Arrival]) -> None:
+    def adopt(self, ways: Sequence[WayIn]) -> None:
         """Hangs soft roots below a move that leads to them, unless they lead to that move themselves."""
         for way in ways:
             found = self.connection.execute(

@@ -18,7 +18,7 @@ from ..store.reading import Reader
 from ..store.store import Store
 from .candidates import Candidates, Choice, Seen, Source
 from .export_report import ExportReport
-from .scratch import Arrival, KeptEdge, Met, Scratch, Words, identity_of
+from .scratch import KeptEdge, Met, Scratch, WayIn, Words, identity_of
 from .selection import ExportPlan
 from .steps import MoveList, move_lists, positions_after, sans
 
@@ -117,7 +117,7 @@ class Walk:
     def _begin(self) -> None:
         words = np.array([pack(board) for board in self._plan.roots], np.uint64)
         ways = [
-            Arrival(identity, 0, board.ply(), row.tobytes())
+            WayIn(identity, 0, board.ply(), row.tobytes())
             for identity, board, row in zip(identity_of(words), self._plan.roots, words, strict=True)
         ]
         self._scratch.add_roots(ways, soft=self._plan.soft)
@@ -205,12 +205,12 @@ class Walk:
             for stop in stops:
                 self._keep_node(stop)
 
-    def _ways(self, stops: Sequence[Stop], steps: Sequence[tuple[int, int, Choice]]) -> list[Arrival]:
+    def _ways(self, stops: Sequence[Stop], steps: Sequence[tuple[int, int, Choice]]) -> list[WayIn]:
         words = np.array([stop.met.words for stop in stops], np.uint64)
         codes = [stops[i].moves.codes[choice.index] for i, _, choice in steps]
         children, _ = positions_after(words, [i for i, _, _ in steps], codes)
         return [
-            Arrival(
+            WayIn(
                 identity=identity,
                 depth=stops[i].met.depth + 1,
                 ply=stops[i].met.ply + 1,

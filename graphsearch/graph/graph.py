@@ -25,7 +25,7 @@ from .kept_transpositions import GraphEntries, KeptEntries
 from .memory import return_freed_memory
 from .paging import Pager
 from .saving import Saver
-from .summary import PlainTables
+from .summary import RootTables
 
 Note = Callable[[Store], None]
 LOADED_AT_ONCE = 100_000  # nodes of a file that is loaded whole when it is opened: a tenth of a second
@@ -70,7 +70,7 @@ class Graph:
         self.tables_meanwhile = True
         self.saves_meanwhile = True
         self._notes: list[Note] = []
-        self._tables = PlainTables(self.pager.read)
+        self._tables = RootTables(self.pager.read)
         self._entries = GraphEntries(self.arena, self._saver.call if self._saver else None)
 
     @classmethod

@@ -21,7 +21,7 @@ TOP_NODES = 100  # positions kept
 TOP_SHARE = 200  # a move is followed if it has the root's N divided by this
 
 
-class PlainTables:
+class RootTables:
     """The rows of one graph: the roots that were searched, and what is well visited below them."""
 
     def __init__(self, read: Reader) -> None:

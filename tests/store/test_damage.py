@@ -75,7 +75,7 @@ def test_a_flipped_bit_in_a_block_is_named_and_its_records_are_not_served(path: 
     known = {identity(record): record for record in RECORDS}
     with Store.open(path, read_only=True) as store:
         with pytest.raises(
-            CorruptRecordError, match=rf"test\.graph: run \d+, chunk \d+, block {block}: checksum"
+            CorruptRecordError, match=rf"test\.graph: segment \d+, chunk \d+, block {block}: checksum"
         ):
             contents(store)
         seen: list[CorruptRecordError] = []
@@ -138,7 +138,7 @@ def test_a_wrong_dictionary_is_named(path: Path) -> None:
         ("INSERT INTO block VALUES (99, x'00')", "blocks, the runs have"),
         ("UPDATE store_info SET value = '7' WHERE name = 'nodes'", "200 live records, the file counts 7"),
         ("UPDATE chunk SET records = 5 WHERE id = 1", "100 records instead of 5"),
-        ("DELETE FROM segment WHERE id = 1", "run 1, which is missing"),
+        ("DELETE FROM segment WHERE id = 1", "segment 1, which is missing"),
         ("UPDATE block SET data = (SELECT data FROM block WHERE id = 1) WHERE id = 2", "out of order"),
         ("DROP TABLE chunk", "no such table"),
         ("DELETE FROM evaluator", "not bound to an evaluator"),

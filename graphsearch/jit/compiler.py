@@ -97,8 +97,8 @@ CACHE_FOLDER = None if JIT_OFF else _cache_folder()
 class _RareCollections(event.Listener):  # type: ignore[misc]
     """Lets the garbage collector run rarely while kernels compile.
 
-    A cold start of the first search takes 7 % less CPU time, for 7 MB; without any collection it took as
-    long, for 200 MB. Numba compiles in one thread at a time, and what a kernel calls within it.
+    A cold start of the first search takes some percent less CPU time, for 7 MB. Without any collection it
+    takes as long and 200 MB more. Numba compiles in one thread at a time, callees within their caller.
     """
 
     THRESHOLDS = 30_000, 20, 50  # Python's own are 700, 10, 10

@@ -225,10 +225,10 @@ def test_wrong_use_gets_one_clear_line(log: Path, options: dict[str, Any], text:
 
 
 def test_what_cannot_be_pickled_is_refused_before_any_worker_starts() -> None:
-    before = children(os.getpid())
+    before = set(children(os.getpid()))
     with pytest.raises(EvaluatorError, match="cannot be sent to a worker"):
         pooled(lambda: create("uniform"), 2)
-    assert children(os.getpid()) == before
+    assert set(children(os.getpid())) <= before
 
 
 # ---------------------------------------------------------- the end

@@ -14,6 +14,10 @@ class InvalidPositionError(GraphSearchError, ValueError):
     """A FEN, move list or game that does not describe a legal chess position."""
 
 
+class InputFileError(GraphSearchError, ValueError):
+    """A file that is none, such as a device, or that has more of something than is taken in."""
+
+
 class InvalidParameterError(GraphSearchError, ValueError):
     """A search parameter or limit with an unknown name or a value out of range."""
 

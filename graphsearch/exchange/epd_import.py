@@ -12,7 +12,7 @@ from typing import Any
 import chess
 
 from ..errors import InvalidPositionError
-from ..position.board import check, fen_of, key_of
+from ..position.board import MAX_MOVE_NUMBER, check, fen_of, key_of
 from ..store.tables import games as tables
 from .importing import Importing, ImportKind, OnProgress, import_files, open_for_import
 from .report import FileReport, Problem
@@ -21,7 +21,6 @@ from .sources import GivenFile, Input
 KIND = "epd"
 LINES_AT_ONCE = 10_000  # of one transaction
 MOVE_LISTS = frozenset({"am", "bm", "pv"})
-MAX_MOVE_NUMBER = 1 << 15
 
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
 _MATE = re.compile(r"#[-+]?\d+", re.ASCII)

@@ -62,6 +62,15 @@ class CorruptRecordError(StoreError, ValueError):
     """Bytes that are not a record, or a record that breaks an invariant."""
 
 
+class UnfitRecordError(CorruptRecordError):
+    """A record that has no place in the format, `index` in its batch."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(f"record {index} of the batch has {reason}")
+        self.index = index
+        self.reason = reason
+
+
 class StoreLockedError(StoreError):
     """A graph file that another process is writing."""
 

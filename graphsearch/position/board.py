@@ -67,12 +67,12 @@ def clock_term(clock: int) -> int:
 
 
 def pack(board: chess.Board) -> Words:
-    """Returns the packed words of a standard chess position, `uint64[10]`.
+    """Returns the packed words of a standard chess position, `uint64[10]`; a clock above 255 counts as 255.
 
     Raises:
-      InvalidPositionError: for an illegal position, a variant, or a clock above 255.
+      InvalidPositionError: for an illegal position, or a variant.
     """
-    check(board)
+    _check_rules(board)
     words = np.zeros(POSITION_WORDS, np.uint64)
     words[:META] = (
         board.pawns,
@@ -97,7 +97,7 @@ def _meta(board: chess.Board) -> int:
         (not board.turn)
         | castling << CASTLING_SHIFT
         | ep << EN_PASSANT_SHIFT
-        | board.halfmove_clock << CLOCK_SHIFT
+        | max(0, min(board.halfmove_clock, MAX_CLOCK)) << CLOCK_SHIFT
     )
 
 
@@ -159,6 +159,19 @@ def key_of_words(words: Words) -> int:
 
 def check(board: chess.Board) -> None:
     """Raises InvalidPositionError, with the reason, unless the position can be searched."""
+    _check_rules(board)
+    if not 0 <= board.halfmove_clock <= MAX_CLOCK:
+        raise InvalidPositionError(
+            f"halfmove clock {shortened(str(board.halfmove_clock))} is out of range 0..{MAX_CLOCK}:"
+            f" {shortened(board.fen(), 200)}"
+        )
+    if not 1 <= board.fullmove_number <= MAX_MOVE_NUMBER:
+        raise InvalidPositionError(
+            f"move number {shortened(str(board.fullmove_number))} is out of range 1..{MAX_MOVE_NUMBER}"
+        )
+
+
+def _check_rules(board: chess.Board) -> None:
     if type(board).uci_variant != "chess" or board.chess960:
         found = "Chess960" if board.chess960 else type(board).uci_variant
         raise InvalidPositionError(f"only standard chess can be searched, not {found}")
@@ -172,14 +185,6 @@ def check(board: chess.Board) -> None:
                 f"illegal position ({chess.COLOR_NAMES[colour]} has more promoted pieces than pawns that are"
                 f" gone): {board.fen()}"
             )
-    if not 1 <= board.fullmove_number <= MAX_MOVE_NUMBER:
-        raise InvalidPositionError(
-            f"move number {shortened(str(board.fullmove_number))} is out of range 1..{MAX_MOVE_NUMBER}"
-        )
-    if not 0 <= board.halfmove_clock <= MAX_CLOCK:
-        raise InvalidPositionError(
-            f"halfmove clock {board.halfmove_clock} is out of range 0..{MAX_CLOCK}: {board.fen()}"
-        )
 
 
 def _is_promotion_possible(board: chess.Board, colour: chess.Color) -> bool:

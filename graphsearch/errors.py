@@ -38,6 +38,10 @@ class EvaluatorError(GraphSearchError):
     """An evaluator that is unknown, cannot be made, fails, or gives an invalid answer."""
 
 
+class NetworkFileError(EvaluatorError, InputFileError):
+    """A network that is no file, or too large a one."""
+
+
 class UnknownEvaluatorError(EvaluatorError, ValueError):
     """The name of an evaluator that does not exist."""
 

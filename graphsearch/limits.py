@@ -16,7 +16,7 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 from .errors import InputFileError, InvalidParameterError
 
@@ -182,7 +182,7 @@ OnWait = Callable[[], object]
 
 def open_file(
     path: str | os.PathLike[str], *, piped: bool = False, on_wait: OnWait | None = None
-) -> BinaryIO:
+) -> io.BufferedReader:
     """Returns a file of a user, open for reading.
 
     Args:
@@ -199,7 +199,7 @@ def open_file(
         mode = os.fstat(handle).st_mode
         _check_mode(mode, path, piped=piped)  # it may be another by now
         if stat.S_ISFIFO(mode):
-            return cast(BinaryIO, io.BufferedReader(_Pipe(handle, on_wait), PIECE))
+            return io.BufferedReader(_Pipe(handle, on_wait), PIECE)
         os.set_blocking(handle, True)
         return os.fdopen(handle, "rb")
     except BaseException:
@@ -232,7 +232,7 @@ def _check_mode(mode: int, path: str | os.PathLike[str], *, piped: bool) -> None
     if stat.S_ISREG(mode) or (piped and stat.S_ISFIFO(mode)):
         return
     kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "special file")
-    raise InputFileError(f"{os.fspath(path)} is a {kind}; expected a file")
+    raise InputFileError(f"{os.fspath(path)} is a {kind}, expected a file")
 
 
 class _Pipe(io.RawIOBase):
@@ -341,5 +341,5 @@ def text_lines(file: BinaryIO, name: str, *, encoding: str = "utf-8") -> Iterato
 def long_line(name: str, number: int) -> InputFileError:
     """Returns the error for a line that is too long."""
     return InputFileError(
-        f"{name}, line {number}: it is longer than {size_text(LINE.most)}, so it is no text{LINE.hint}"
+        f"{name}, line {number}: it is too long to be text, more than {size_text(LINE.most)}{LINE.hint}"
     )

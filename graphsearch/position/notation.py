@@ -101,10 +101,7 @@ def board_from_fen(text: str) -> chess.Board:
     >>> board_from_fen("7k/8/8/8/8/8/8/K7 w - - hmvc 12; id \\"quiet\\";").fen()
     '7k/8/8/8/8/8/8/K7 w - - 12 1'
     """
-    if len(text) > FEN.most:
-        raise InvalidPositionError(
-            f"a FEN or EPD has at most {size_text(FEN.most)}, not {len(text):,} characters{FEN.hint}"
-        )
+    check_length(text)
     fields = text.split()
     if len(fields) < 4:
         raise InvalidPositionError(
@@ -120,6 +117,14 @@ def board_from_fen(text: str) -> chess.Board:
         ) from None
     check(board)
     return board
+
+
+def check_length(text: str) -> None:
+    """Raises InvalidPositionError if a text is too long for a FEN or EPD."""
+    if len(text) > FEN.most:
+        raise InvalidPositionError(
+            f"a FEN or EPD has at most {size_text(FEN.most)}, not {len(text):,} characters{FEN.hint}"
+        )
 
 
 def _reason(error: ValueError) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from .live import RareLines, Screen, clock, live_screen
-from .render import MAX_PV, TERMINAL_NAMES, count, cp_text, rate
+from .render import BY_CLOCK, MAX_PV, TERMINAL_NAMES, count, cp_text, rate
 from .signals import StopSignals
 from .tables import FILL, RIGHT, fitting, table
 
@@ -94,7 +94,7 @@ def result_view(result: AlphaBetaResult, width: int | None) -> RenderableType:
         from graphsearch.position.board import terminal_kind
 
         side = "White" if result.board.turn else "Black"
-        return Text(f"{side} to move: {TERMINAL_NAMES[terminal_kind(result.board)]}")
+        return Text(f"{side} to move: {TERMINAL_NAMES.get(terminal_kind(result.board), BY_CLOCK)}")
     rows = [iteration_row(result.board, found) for found in result.iterations]
     if result.stop_reason == "known":
         known = value_text(result.value, result.bound)

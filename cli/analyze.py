@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from graphsearch.search.params import Limits, SearchParams
     from graphsearch.search.results import SearchResult
 
-MAX_MOVES = 218  # no position has more
+MAX_MOVES = 255  # no position has more
 MAX_PROBLEMS = 5  # shown of a damaged file; `store verify` lists all
 
 

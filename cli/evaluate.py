@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -89,8 +88,12 @@ def _given(positions: list[str]) -> Iterator[chess.Board]:
         yield LineOptions().board_after(text)
 
 
-def _open(name: str) -> nullcontext[TextIO] | TextIO:
-    return nullcontext(sys.stdin) if name == "-" else Path(name).open(encoding="utf-8-sig", errors="replace")
+@contextmanager
+def _open(name: str) -> Iterator[Iterator[str]]:
+    from graphsearch.limits import open_file, text_lines
+
+    with nullcontext(sys.stdin.buffer) if name == "-" else open_file(name, piped=True) as file:
+        yield text_lines(file, name)
 
 
 def _answer_lines(engine: protocol.Evaluator, lines: Iterable[str], *, json: bool) -> bool:

@@ -155,9 +155,10 @@ def number_of(number: int, noun: str) -> str:
 
 
 def _given(name: str) -> GivenFile:
-    from graphsearch.exchange.sources import STDIN, GivenFile
+    from graphsearch.exchange.sources import STDIN, GivenFile, check_file
 
     if name != STDIN:
+        check_file(name)
         return GivenFile(name)
     return GivenFile(name, cast("BinaryIO", sys.stdin.buffer))
 

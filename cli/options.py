@@ -193,10 +193,10 @@ def byte_count(text: str) -> int:
 
     Raises: | typer.BadParameter: if it is not a size.
     """
-    from graphsearch.search import params
+    from graphsearch import limits
 
     try:
-        return params.byte_count(text)
+        return limits.byte_count(text)
     except InvalidParameterError as error:
         raise typer.BadParameter(str(error)) from None
 

@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any, TextIO
 import typer
 from typer.core import TyperGroup
 
-from graphsearch.errors import GraphSearchError, InvalidParameterError, InvalidPositionError
+from graphsearch.errors import (
+    GraphSearchError,
+    InputFileError,
+    InvalidParameterError,
+    InvalidPositionError,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -61,7 +66,8 @@ def _is_expected(error: Exception) -> bool:
 
 
 def _exit_code(error: Exception) -> int:
-    return WRONG_USE if isinstance(error, InvalidPositionError | InvalidParameterError) else FAILED
+    wrong = InvalidPositionError | InvalidParameterError | InputFileError
+    return WRONG_USE if isinstance(error, wrong) else FAILED
 
 
 def _describe(error: Exception) -> str:

@@ -11,6 +11,7 @@ import typer
 
 from .commands import command
 from .options import EvaluatorOptions, Ram
+from .output import FAILED
 from .signals import StopSignals
 
 Store = Annotated[
@@ -82,6 +83,7 @@ def uci(
         closed = engine.close()
     if not closed:
         os._exit(code)  # nothing to save, and a compile or a network that is being loaded would keep it
+    code = code or (FAILED if engine.has_lost else 0)
     if code:
         raise typer.Exit(code)
 

@@ -14,6 +14,10 @@ class InvalidPositionError(GraphSearchError, ValueError):
     """A FEN, move list or game that does not describe a legal chess position."""
 
 
+class InputFileError(GraphSearchError, ValueError):
+    """A file that is none, such as a device, or that has more of something than is taken in."""
+
+
 class InvalidParameterError(GraphSearchError, ValueError):
     """A search parameter or limit with an unknown name or a value out of range."""
 
@@ -32,6 +36,10 @@ class ShapeError(GraphSearchError, ValueError):
 
 class EvaluatorError(GraphSearchError):
     """An evaluator that is unknown, cannot be made, fails, or gives an invalid answer."""
+
+
+class NetworkFileError(EvaluatorError, InputFileError):
+    """A network that is no file, or too large a one."""
 
 
 class UnknownEvaluatorError(EvaluatorError, ValueError):
@@ -56,6 +64,15 @@ class SchemaVersionError(StoreError):
 
 class CorruptRecordError(StoreError, ValueError):
     """Bytes that are not a record, or a record that breaks an invariant."""
+
+
+class UnfitRecordError(CorruptRecordError):
+    """A record that has no place in the format, `index` in its batch."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        super().__init__(f"record {index} of the batch has {reason}")
+        self.index = index
+        self.reason = reason
 
 
 class StoreLockedError(StoreError):

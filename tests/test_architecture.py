@@ -20,6 +20,7 @@ from .conftest import ROOT
 ROOMS = (
     "version",
     "errors",
+    "limits",
     "jit",
     "workers",
     "position",

@@ -14,7 +14,8 @@ import tomllib
 from pathlib import Path
 from typing import Any, get_args
 
-from ..errors import BookConfigError
+from ..errors import BookConfigError, InputFileError
+from ..limits import TOML, read_file
 from ..position.board import fen_of, key_of
 from .config import BookConfig, Root, Ruling, Side
 from .toml_lines import lines_of
@@ -22,7 +23,6 @@ from .toml_roots import MAX_PLY, merged, read_root, read_ruling
 from .toml_table import Faults, Table, allowed, shown
 from .toml_windows import note_gaps, read_evaluator, read_expansion, read_leaf, read_windows
 
-MOST_BYTES = 1 << 24
 KEYS = {
     "book": ("name", "side", "max_ply"),
     "root": ("fen", "moves", "pgn", "game", "games", "ply"),
@@ -61,9 +61,9 @@ def read_config(path: str | os.PathLike[str]) -> BookConfig:
     """
     file = Path(path)
     try:
-        if file.is_file() and file.stat().st_size > MOST_BYTES:
-            raise BookConfigError([f"{path}: too large for a BOOK.toml; games go into a PGN file"])
-        text = file.read_bytes().decode("utf-8-sig")
+        text = read_file(file, TOML).decode("utf-8-sig")
+    except InputFileError as error:
+        raise BookConfigError([f"{path}: cannot read it: {error}"]) from None
     except OSError as error:
         raise BookConfigError([f"{path}: cannot read it: {error.strerror or error}"]) from None
     except UnicodeDecodeError as error:

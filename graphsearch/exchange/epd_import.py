@@ -12,7 +12,9 @@ from typing import Any
 import chess
 
 from ..errors import InvalidPositionError
-from ..position.board import check, fen_of, key_of
+from ..limits import shortened
+from ..position.board import MAX_MOVE_NUMBER, check, fen_of, key_of
+from ..position.notation import check_length
 from ..store.tables import games as tables
 from .importing import Importing, ImportKind, OnProgress, import_files, open_for_import
 from .report import FileReport, Problem
@@ -21,11 +23,13 @@ from .sources import GivenFile, Input
 KIND = "epd"
 LINES_AT_ONCE = 10_000  # of one transaction
 MOVE_LISTS = frozenset({"am", "bm", "pv"})
-MAX_MOVE_NUMBER = 1 << 15
 
 _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
 _MATE = re.compile(r"#[-+]?\d+", re.ASCII)
-_OPERATION = re.compile(r"""\s*([A-Za-z]\w*)(?:\s+((?:"(?:[^"\\]|\\.)*"|[^";])*))?\s*(;|$)""", re.ASCII)
+# possessive: text that is no operation must not be tried in all ways to split its blanks
+_OPERATION = re.compile(
+    r"""\s*+([A-Za-z]\w*+)(?:\s++((?:"(?:[^"\\]|\\.)*+"|[^";])*+))?+\s*+(;|$)""", re.ASCII
+)
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 Operations = dict[str, Any]
@@ -118,6 +122,7 @@ def read_epd(text: str) -> tuple[chess.Board, Operations]:
     >>> operations
     {'bm': ['e2e4', 'e1d2'], 'ce': 31, 'id': 'a'}
     """
+    check_length(text)
     fields = text.split(None, 4)
     if len(fields) < 4:
         raise InvalidPositionError(
@@ -138,9 +143,10 @@ def _board(position: str, clocks: tuple[str, str]) -> chess.Board:
     try:
         board = chess.Board(" ".join((position, *clocks)))
     except ValueError as error:
-        raise InvalidPositionError(f"{error}: {position}") from None
+        raise InvalidPositionError(f"{shortened(str(error), 200)}: {shortened(position)}") from None
     if board.has_chess960_castling_rights():
-        raise InvalidPositionError(f"only standard chess can be searched, not Chess960: {position}")
+        given = shortened(position)
+        raise InvalidPositionError(f"only standard chess can be searched, not Chess960: {given}")
     check(board)
     return board
 

@@ -154,8 +154,12 @@ def _import_one(
         if on_progress:
             on_progress(ImportProgress("Reading", given.name, done, total))
 
+    def on_read() -> None:
+        if stop.is_set():
+            raise _StoppedError
+
     try:
-        with opened(given, store.path.parent, on_bytes) as file:
+        with opened(given, store.path.parent, on_bytes, on_read) as file:
             on_bytes(file.size, file.size)  # a pipe may have ended because of what stops this
             report.digest = file.digest
             source = _begin(store, file, job, report)

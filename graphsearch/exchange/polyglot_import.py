@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import chess
 
 from ..errors import ImportFileError
+from ..limits import BOOK, check_size
 from ..store.tables import games as tables
 from .book_positions import BookKeys, Finder, NamedPosition
 from .importing import Importing, ImportKind, OnProgress, import_files, open_for_import
@@ -84,6 +85,7 @@ class _PolyglotImport:
         for piece in self._given.pieces(self._entries_at_once * ENTRY_BYTES):
             if not place:
                 self._refuse_text(piece)
+            check_size(place * ENTRY_BYTES, BOOK, self._given.name)
             whole = len(piece) // ENTRY_BYTES * ENTRY_BYTES
             entries, rest = list(unpack(piece[:whole])), piece[whole:]
             self._take(place, entries)

@@ -5,20 +5,23 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import os
+import stat
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
 import zstandard
 
-from ..errors import ImportFileError
+from .. import limits
+from ..errors import ImportFileError, InputFileError
 
 PIECE = 1 << 20
-LONGEST_LINE = 1 << 20  # bytes; a longer one is no text that people or programs write
+ZSTD_STEP = 1 << 10  # packed bytes that are unpacked at once: to 32 MiB at most, 128 KiB from each 4 bytes
 STDIN = "-"
 
 _GZIP = b"\x1f\x8b"
@@ -26,6 +29,7 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 _SQLITE = b"SQLite format 3\0"
 
 OnBytes = Callable[[int, int], object]  # done, total
+OnRead = Callable[[], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +47,13 @@ class Input:
       name: as it was given. digest: SHA-256 of its bytes, hex. size: in bytes, as it lies there.
     """
 
-    def __init__(self, name: str, raw: BinaryIO, digest: str, size: int) -> None:
+    def __init__(self, name: str, raw: BinaryIO, digest: str, size: int, on_read: OnRead) -> None:
         self.name = name
         self.digest = digest
         self.size = size
         self._raw = raw
-        self._plain = _unpacked(raw)
+        self._on_read = on_read  # called now and then; it may raise to end the work
+        self._plain = self._begun()
 
     @property
     def position(self) -> int:
@@ -61,11 +66,14 @@ class Input:
         Raises:
           ImportFileError: if they are damaged or cut short.
         """
-        if self._plain is not self._raw:
+        if _is_packed(self._raw):
             for _ in self.pieces(PIECE):
                 pass
-            self._raw.seek(0)
-            self._plain = _unpacked(self._raw)
+            self._plain = self._begun()
+
+    def _begun(self) -> io.BufferedReader:
+        """Returns what reads the unpacked bytes from their beginning."""
+        return io.BufferedReader(_Watched(self._raw, self.name, self._on_read), PIECE)
 
     def pieces(self, size: int) -> Iterator[bytes]:
         """Yields the unpacked bytes in pieces of `size`; only the last one may be shorter.
@@ -88,16 +96,15 @@ class Input:
           ImportFileError: if it is no text, or packed bytes are damaged or cut short.
         """
         with self._readable():
-            buffered = io.BufferedReader(_Borrowed(self._plain), PIECE)
-            self._refuse_other_files(buffered.peek(4096)[:4096])
-            yield from self._lines(io.TextIOWrapper(buffered, encoding="latin-1", newline=None))
+            self._refuse_other_files(self._plain.peek(4096)[:4096])
+            yield from self._lines(io.TextIOWrapper(self._plain, encoding="latin-1", newline=None))
 
     def _lines(self, text: io.TextIOWrapper) -> Iterator[str]:
-        number = 0
-        while line := text.readline(LONGEST_LINE):
+        number, most = 0, limits.LINE.most
+        while line := text.readline(most + 1):
             number += 1
-            if len(line) == LONGEST_LINE:
-                raise ImportFileError(f"{self.name}, line {number}: it is too long to be text")
+            if len(line) > most:
+                raise limits.long_line(self.name, number)
             yield line
 
     def _refuse_other_files(self, head: bytes) -> None:
@@ -112,6 +119,8 @@ class Input:
     def _readable(self) -> Iterator[None]:
         try:
             yield
+        except InputFileError as error:
+            raise ImportFileError(str(error)) from None
         except EOFError:
             raise ImportFileError(f"{self.name} is cut short: its compressed data end too early") from None
         except (zlib.error, gzip.BadGzipFile, zstandard.ZstdError) as error:
@@ -121,7 +130,9 @@ class Input:
 
 
 @contextmanager
-def opened(given: GivenFile, folder: Path, on_bytes: OnBytes | None = None) -> Iterator[Input]:
+def opened(
+    given: GivenFile, folder: Path, on_bytes: OnBytes | None = None, on_read: OnRead | None = None
+) -> Iterator[Input]:
     """Yields a file, its digest known: what comes through a pipe is kept in a temporary file meanwhile.
 
     Only so can it be told before anything is counted whether the same bytes were imported before.
@@ -129,73 +140,119 @@ def opened(given: GivenFile, folder: Path, on_bytes: OnBytes | None = None) -> I
     Args:
       folder: for the temporary file, which has no name and is gone however the program ends.
       on_bytes: called with bytes read and bytes in all while the digest is made.
+      on_read: called now and then whenever something is read; it may raise to end the work.
 
     Raises:
       ImportFileError: if it cannot be read.
     """
     with ExitStack() as files:
         try:
-            found = _open(given, folder, on_bytes, files)
+            found = _open(given, folder, on_bytes or _nothing, on_read or _nothing, files)
+        except InputFileError as error:
+            raise ImportFileError(str(error)) from None
         except OSError as error:
             raise ImportFileError(f"cannot read {given.name}: {error.strerror or error}") from None
         yield found
 
 
-def _open(given: GivenFile, folder: Path, on_bytes: OnBytes | None, files: ExitStack) -> Input:
-    path = Path(given.name)
-    if given.stream is None and path.is_dir():
+def check_file(name: str) -> None:
+    """Checks that a name is not that of something which is no file, such as a device.
+
+    Raises:
+      InputFileError: if it is one.
+    """
+    with suppress(OSError):
+        if not Path(name).is_dir():  # that is told beside the other files
+            limits.check_kind(name, piped=True)
+
+
+def _nothing(*_: int) -> None:
+    """Takes note of nothing."""
+
+
+def _open(given: GivenFile, folder: Path, on_bytes: OnBytes, on_read: OnRead, files: ExitStack) -> Input:
+    if given.stream is None and Path(given.name).is_dir():
         raise ImportFileError(f"{given.name} is a folder; name the files in it")
-    stream = given.stream or files.enter_context(path.open("rb"))
-    if given.stream is None and path.is_file():
-        kept, size = stream, path.stat().st_size
-        digest = _digest(stream, None, size, on_bytes)
+    stream: BinaryIO = given.stream or files.enter_context(
+        limits.open_file(given.name, piped=True, on_wait=on_read)
+    )
+    if given.stream is None and stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+        kept, size = stream, os.fstat(stream.fileno()).st_size
+        digest = _digest(stream, None, size, on_bytes, given.name)
     else:
         nameless = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (`files` closes it)
         kept = cast(BinaryIO, files.enter_context(nameless))
-        digest = _digest(stream, kept, 0, on_bytes)
+        digest = _digest(stream, kept, 0, on_bytes, given.name)
         size = kept.tell()
     kept.seek(0)
-    found = Input(given.name, kept, digest, size)
+    found = Input(given.name, kept, digest, size, on_read)
     found.check_packing()
     return found
 
 
-def _digest(file: BinaryIO, copy: BinaryIO | None, size: int, on_bytes: OnBytes | None) -> str:
-    """Returns the SHA-256 of what is left in a file, which is copied meanwhile if `copy` is given."""
+def _digest(file: BinaryIO, copy: BinaryIO | None, size: int, on_bytes: OnBytes, name: str) -> str:
+    """Returns the SHA-256 of what is left in a file, which is copied meanwhile if `copy` is given.
+
+    Raises:
+      InputFileError: if more is copied than a pipe may send.
+    """
     found, done = hashlib.sha256(), 0
     while piece := file.read(PIECE):
         found.update(piece)
-        if copy is not None:
-            copy.write(piece)
         done += len(piece)
-        if on_bytes:
-            on_bytes(done, max(size, done))
+        if copy is not None:
+            limits.check_size(done, limits.PIPED, name)
+            copy.write(piece)
+        on_bytes(done, max(size, done))
     return found.hexdigest()
 
 
 def _unpacked(raw: BinaryIO) -> BinaryIO:
     """Returns what reads the unpacked bytes of a file; how they are packed, its first bytes say."""
-    head = raw.read(4)
-    raw.seek(0)
+    head = _head(raw)
     if head.startswith(_GZIP):
         return cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb"))
-    if head == _ZSTD or (head[1:] == b"\x2a\x4d\x18" and 0x50 <= head[0] <= 0x5F):  # or a skippable frame
-        return cast(BinaryIO, _ZstdFrames(raw))
-    return raw
+    return cast(BinaryIO, _ZstdFrames(raw)) if _is_packed(raw) else raw
 
 
-class _Borrowed(io.RawIOBase):
-    """The bytes of a file that stays open when this is closed."""
+def _is_packed(raw: BinaryIO) -> bool:
+    head = _head(raw)
+    skippable = head[1:] == b"\x2a\x4d\x18" and 0x50 <= head[0] <= 0x5F
+    return head.startswith(_GZIP) or head == _ZSTD or skippable
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file
+
+def _head(raw: BinaryIO) -> bytes:
+    """Returns the first bytes of a file, which begins there again."""
+    raw.seek(0)
+    head = raw.read(4)
+    raw.seek(0)
+    return head
+
+
+class _Watched(io.RawIOBase):
+    """The unpacked bytes of a file, which stays open when this is closed.
+
+    Between two pieces it is seen whether they are too many for their packed size, and whether to go on.
+    """
+
+    def __init__(self, raw: BinaryIO, name: str, on_read: OnRead) -> None:
+        self._raw = raw
+        self._name = name
+        self._on_read = on_read
+        self._plain = _unpacked(raw)
+        self._size = os.fstat(raw.fileno()).st_size
+        self._count = 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        piece = self._file.read(len(buffer))
+        self._on_read()
+        piece = self._plain.read(min(len(buffer), PIECE))
         buffer[: len(piece)] = piece
+        self._count += len(piece)
+        if self._plain is not self._raw:
+            limits.check_unpacked(self._count, self._size, self._name)
         return len(piece)
 
 
@@ -206,8 +263,8 @@ class _ZstdFrames(io.RawIOBase):
         self._raw = raw
         self._frame = _new_frame()
         self._begun = False  # whether the frame has any bytes
-        self._packed = b""
-        self._ready = b""
+        self._packed = memoryview(b"")
+        self._ready = memoryview(b"")
 
     def readable(self) -> bool:
         return True
@@ -222,20 +279,24 @@ class _ZstdFrames(io.RawIOBase):
 
     def _fill(self) -> bool:
         """Unpacks a little more; returns whether there was anything left to unpack."""
-        packed = self._packed or self._raw.read(PIECE >> 4)
-        if not packed:
+        if not self._packed:
+            self._packed = memoryview(self._raw.read(PIECE >> 4))
+        if not self._packed:
             if self._begun:
                 raise EOFError
             return False
-        self._ready = self._frame.decompress(packed)
-        self._packed, self._begun = self._frame.unused_data, not self._frame.eof
+        step, self._packed = self._packed[:ZSTD_STEP], self._packed[ZSTD_STEP:]
+        self._ready = memoryview(self._frame.decompress(step))
+        self._begun = not self._frame.eof
         if self._frame.eof:
+            rest = self._frame.unused_data
+            self._packed = memoryview(rest + bytes(self._packed)) if rest else self._packed
             self._frame = _new_frame()
         return True
 
 
 def _new_frame() -> zstandard.ZstdDecompressionObj:
-    return zstandard.ZstdDecompressor(max_window_size=1 << 31).decompressobj()
+    return zstandard.ZstdDecompressor(max_window_size=limits.WINDOW.most).decompressobj()
 
 
 def _read_whole(file: BinaryIO, size: int) -> bytes:

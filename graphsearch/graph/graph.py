@@ -259,7 +259,7 @@ class Graph:
 
         def work(store: Store) -> None:
             for i, batch in enumerate(saving.batches):
-                store.append(batch, fresh=0 if i else saving.fresh)
+                store.append(batch, fresh=0 if i else saving.fresh, leave_out=True)
             for item in (rows, entries, *notes):
                 if item:
                     item(store)
@@ -320,7 +320,8 @@ class Graph:
         self._entries.settle(saved=True)
         self.arena.end_saving(saving)
         self.pager.file_changed()
-        self._file_nodes += saving.fresh
+        assert self.store
+        self._file_nodes = self.store.node_count
         self.saved_nodes += len(saving)
         return True
 

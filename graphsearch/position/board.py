@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import InvalidPositionError
+from ..limits import shortened
 from .words import (
     BLACK,
     BLACK_TO_MOVE,
@@ -29,6 +30,8 @@ from .words import (
 
 POSITION_WORDS = KEY + 1  # 6 kinds of men, 2 colours, meta, Polyglot key
 MAX_CLOCK = CLOCK_BITS
+MAX_MOVE_NUMBER = 1 << 15  # the longest game has 5,898 moves
+MOST_PAWNS = 8  # of a side
 FREE_CLOCK = 75  # clocks up to here share one key
 CLOCK_DRAW = 100  # halfmoves without progress that make a draw
 
@@ -64,12 +67,12 @@ def clock_term(clock: int) -> int:
 
 
 def pack(board: chess.Board) -> Words:
-    """Returns the packed words of a standard chess position, `uint64[10]`.
+    """Returns the packed words of a standard chess position, `uint64[10]`; a clock above 255 counts as 255.
 
     Raises:
-      InvalidPositionError: for an illegal position, a variant, or a clock above 255.
+      InvalidPositionError: for an illegal position, or a variant.
     """
-    check(board)
+    _check_rules(board)
     words = np.zeros(POSITION_WORDS, np.uint64)
     words[:META] = (
         board.pawns,
@@ -94,7 +97,7 @@ def _meta(board: chess.Board) -> int:
         (not board.turn)
         | castling << CASTLING_SHIFT
         | ep << EN_PASSANT_SHIFT
-        | board.halfmove_clock << CLOCK_SHIFT
+        | max(0, min(board.halfmove_clock, MAX_CLOCK)) << CLOCK_SHIFT
     )
 
 
@@ -156,6 +159,19 @@ def key_of_words(words: Words) -> int:
 
 def check(board: chess.Board) -> None:
     """Raises InvalidPositionError, with the reason, unless the position can be searched."""
+    _check_rules(board)
+    if not 0 <= board.halfmove_clock <= MAX_CLOCK:
+        raise InvalidPositionError(
+            f"halfmove clock {shortened(str(board.halfmove_clock))} is out of range 0..{MAX_CLOCK}:"
+            f" {shortened(board.fen(), 200)}"
+        )
+    if not 1 <= board.fullmove_number <= MAX_MOVE_NUMBER:
+        raise InvalidPositionError(
+            f"move number {shortened(str(board.fullmove_number))} is out of range 1..{MAX_MOVE_NUMBER}"
+        )
+
+
+def _check_rules(board: chess.Board) -> None:
     if type(board).uci_variant != "chess" or board.chess960:
         found = "Chess960" if board.chess960 else type(board).uci_variant
         raise InvalidPositionError(f"only standard chess can be searched, not {found}")
@@ -163,10 +179,24 @@ def check(board: chess.Board) -> None:
     if status != chess.STATUS_VALID:
         reasons = ", ".join(_reason(s) for s in chess.Status if s & status)
         raise InvalidPositionError(f"illegal position ({reasons}): {board.fen()}")
-    if not 0 <= board.halfmove_clock <= MAX_CLOCK:
-        raise InvalidPositionError(
-            f"halfmove clock {board.halfmove_clock} is out of range 0..{MAX_CLOCK}: {board.fen()}"
-        )
+    for colour in chess.COLORS:
+        if not _is_promotion_possible(board, colour):
+            raise InvalidPositionError(
+                f"illegal position ({chess.COLOR_NAMES[colour]} has more promoted pieces than pawns that are"
+                f" gone): {board.fen()}"
+            )
+
+
+def _is_promotion_possible(board: chess.Board, colour: chess.Color) -> bool:
+    """Returns whether a side's pieces can all be those of the start or promoted pawns.
+
+    No move changes that from yes to no. Only so is the number of moves bounded: with fifteen queens there are
+    more than a record and the buffers of the kernels have room for (tests/position/test_material.py).
+    """
+    own = board.occupied_co[colour]
+    pieces = ((board.queens, 1), (board.rooks, 2), (board.bishops, 2), (board.knights, 2))
+    promoted = sum(max(0, (men & own).bit_count() - first) for men, first in pieces)
+    return promoted + (board.pawns & own).bit_count() <= MOST_PAWNS
 
 
 def _reason(status: chess.Status) -> str:

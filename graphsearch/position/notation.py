@@ -13,6 +13,7 @@ from pathlib import Path
 import chess
 
 from ..errors import InvalidPositionError
+from ..limits import FEN, shortened, size_text
 from .board import check
 
 START_WORD = "startpos"
@@ -20,6 +21,7 @@ START_WORD = "startpos"
 _PLACEMENT = re.compile(r"[1-8pnbrqkPNBRQK]+(?:/[1-8pnbrqkPNBRQK]+)+")  # perhaps too few ranks: still a FEN
 _UCI_MOVE = re.compile(r"[a-h][1-8][a-h][1-8][nbrq]?")
 _MOVE_NUMBER = re.compile(r"\d+\.+|[1-9]\d*$|\.+")
+_CLOCK = re.compile(r"[+-]?\d{1,40}", re.ASCII)
 _CLOCKS = re.compile(r"\b(hmvc|fmvn)\s+(\S+?)\s*(?:;|$)")  # the EPD operations that belong to the position
 
 
@@ -61,23 +63,31 @@ def read_position(
 
 def _named_position(text: str, game: int | None, ply: int | None) -> GivenPosition:
     word = text.split()[0] if text else ""
-    is_start, is_fen = text == START_WORD, bool(_PLACEMENT.fullmatch(word)) and not Path(text).exists()
+    is_start, is_fen = text == START_WORD, bool(_PLACEMENT.fullmatch(word)) and not _is_there(text)
     if (is_start or is_fen) and (game is not None or ply is not None):
         raise InvalidPositionError("a game or ply number is for a PGN file, not for a FEN or startpos")
     if is_start:
         return GivenPosition(chess.Board())
     if is_fen and word == text:
         raise InvalidPositionError(
-            f"put a FEN in quotes, with all its fields; this is only its first one: {text}"
+            f"put a FEN in quotes, with all its fields; this is only its first one: {shortened(text)}"
         )
     if is_fen:
         return GivenPosition(board_from_fen(text))
     from .pgn_position import read_pgn  # python-chess's PGN reader takes 20 ms to import
 
-    if not text or not Path(text).exists():
-        what = f"no file {text!r}" if text else "an empty position"
+    if not text or not _is_there(text):
+        what = f"no file {shortened(text)!r}" if text else "an empty position"
         raise InvalidPositionError(f"{what}; give startpos, a FEN in quotes, or a PGN file")
     return GivenPosition(*read_pgn(Path(text), game=game, ply=ply))
+
+
+def _is_there(text: str) -> bool:
+    """Returns whether a text is the path of something; one that no path can be is not."""
+    try:
+        return Path(text).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def board_from_fen(text: str) -> chess.Board:
@@ -91,18 +101,30 @@ def board_from_fen(text: str) -> chess.Board:
     >>> board_from_fen("7k/8/8/8/8/8/8/K7 w - - hmvc 12; id \\"quiet\\";").fen()
     '7k/8/8/8/8/8/8/K7 w - - 12 1'
     """
+    check_length(text)
     fields = text.split()
     if len(fields) < 4:
         raise InvalidPositionError(
-            f"a FEN needs at least four fields (pieces, side to move, castling, en passant), not {text!r}"
+            "a FEN needs at least four fields (pieces, side to move, castling, en passant), not"
+            f" {shortened(text)!r}"
         )
     board = chess.Board(None)
     try:
         board.set_fen(" ".join([*fields[:4], *_clock_fields(fields[4:])]))
     except ValueError as error:
-        raise InvalidPositionError(f"not a FEN: {_reason(error)}: {' '.join(fields)}") from None
+        raise InvalidPositionError(
+            f"not a FEN: {_reason(error)}: {shortened(' '.join(fields), 200)}"
+        ) from None
     check(board)
     return board
+
+
+def check_length(text: str) -> None:
+    """Raises InvalidPositionError if a text is too long for a FEN or EPD."""
+    if len(text) > FEN.most:
+        raise InvalidPositionError(
+            f"a FEN or EPD has at most {size_text(FEN.most)}, not {len(text):,} characters{FEN.hint}"
+        )
 
 
 def _reason(error: ValueError) -> str:
@@ -112,7 +134,7 @@ def _reason(error: ValueError) -> str:
 
 def _clock_fields(rest: list[str]) -> list[str]:
     """Returns the halfmove clock and move number, as a FEN or EPD operations give them."""
-    clocks = [field for field in rest[:2] if re.fullmatch(r"[+-]?\d+", field)]
+    clocks = [field for field in rest[:2] if _CLOCK.fullmatch(field)]
     if len(clocks) == len(rest):
         return clocks
     if not any(";" in field for field in rest):

@@ -5,14 +5,16 @@ A search of the wrong position is worse than none, so whatever cannot be read is
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import io
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
 
 import chess
 
-from ..errors import InvalidPositionError
+from .. import limits
+from ..errors import InputFileError, InvalidPositionError
 from .pgn_text import NULL_MOVES, GameReader, PgnGame, variant_of
 
 _GRAPH_FILE = b"SQLite format 3\0"
@@ -29,15 +31,11 @@ def read_pgn(
     """
     number = 1 if game is None else game
     where = f"game {number} of {path}"
-    try:
-        _refuse_other_files(path)
-        with path.open(encoding="utf-8-sig", errors="replace") as handle:
-            reader = GameReader(handle)
-            games = iter(reader)
-            found = next((one for k, one in enumerate(games, start=1) if k == number), None)
-            more = game is None and next(games, None) is not None
-    except OSError as error:
-        raise InvalidPositionError(f"cannot read {path}: {error.strerror or error}") from None
+    with _readable(path) as lines:
+        reader = GameReader(lines)
+        games = iter(reader)
+        found = next((one for k, one in enumerate(games, start=1) if k == number), None)
+        more = game is None and next(games, None) is not None
     if found is None:
         reason = "it has neither headers nor moves" if number == 1 and reader.strays else "it holds fewer"
         raise InvalidPositionError(f"there is no {where}: {reason}")
@@ -76,19 +74,15 @@ def read_games(
     Raises:
       InvalidPositionError: if the file cannot be read, or is none.
     """
-    try:
-        _refuse_other_files(path)
-        with path.open(encoding="utf-8-sig", errors="replace") as handle:
-            yield from _games(handle, path, ply, only)
-    except OSError as error:
-        raise InvalidPositionError(f"cannot read {path}: {error.strerror or error}") from None
+    with _readable(path) as lines:
+        yield from _games(lines, path, ply, only)
 
 
 def _games(
-    handle: TextIO, path: Path, ply: int | None, only: Collection[int] | None
+    lines: Iterable[str], path: Path, ply: int | None, only: Collection[int] | None
 ) -> Iterator[GamePosition]:
     last = None if only is None else max(only, default=0)
-    for number, game in enumerate(GameReader(handle), start=1):
+    for number, game in enumerate(GameReader(lines), start=1):
         if last is not None and number > last:
             return
         if only is None or number in only:
@@ -104,13 +98,21 @@ def _position_in(game: PgnGame, number: int, path: Path, ply: int | None) -> Gam
     return GamePosition(number, board, tuple(notes), length=length)
 
 
-def _refuse_other_files(path: Path) -> None:
-    if path.is_dir():
-        raise InvalidPositionError(f"{path} is a directory, not a PGN file")
-    if not path.is_file():
-        return  # a pipe cannot be read twice
-    with path.open("rb") as handle:
-        head = handle.read(4096)
+@contextmanager
+def _readable(path: Path) -> Iterator[Iterator[str]]:
+    """Yields the lines of a PGN file or a pipe."""
+    try:
+        with limits.open_file(path, piped=True) as file:
+            _refuse_other_files(path, file)
+            yield limits.text_lines(file, str(path))
+    except InputFileError as error:
+        raise InvalidPositionError(str(error).replace("expected a file", "not a PGN file")) from None
+    except OSError as error:
+        raise InvalidPositionError(f"cannot read {path}: {error.strerror or error}") from None
+
+
+def _refuse_other_files(path: Path, file: io.BufferedReader) -> None:
+    head = file.peek(4096)[:4096]
     if head.startswith(_GRAPH_FILE):
         raise InvalidPositionError(f"{path} is a database, not a PGN file; give a graph file with --store")
     if b"\0" in head:

@@ -15,8 +15,11 @@ from enum import Enum
 import chess
 import chess.pgn
 
-MAX_WORDS = 100_000  # of one game; the longest possible one has some 12,000 half-moves
+from ..limits import GAME, GAME_MOVES, HEADERS, size_text
+
 MAX_CACHED_WORDS = 50_000
+LONGEST_WORD = 100  # characters of a word that is kept or remembered
+DEEPEST = 1000  # variations within each other
 NULL_MOVES = frozenset({"--", "Z0"})
 OPEN, CLOSE = "(", ")"  # stand for themselves among the moves
 
@@ -111,6 +114,8 @@ class GameReader:
         self._game: PgnGame | None = None
         self._ready: list[PgnGame] = []
         self.strays: list[str] = []  # words before, between and behind the games
+        self._most_moves, self._most_text, self._most_headers = GAME_MOVES.most, GAME.most, HEADERS.most
+        self._text = self._headers = 0  # characters of the game so far
 
     def __iter__(self) -> Iterator[PgnGame]:
         for line in self._lines:
@@ -118,6 +123,7 @@ class GameReader:
             if self._number == 1:
                 line = line.removeprefix("\ufeff").removeprefix("\xef\xbb\xbf")
             self._take(line)
+            self._measure(line)
             if self._ready:
                 yield from self._ready
                 self._ready.clear()
@@ -139,6 +145,14 @@ class GameReader:
             if not self._blank:
                 self._take_moves(line, 0)
 
+    def _measure(self, line: str) -> None:
+        """Fails a game whose text or headers are too long; what is kept of them is bounded anyway."""
+        if self._game is None:
+            return
+        self._text += len(line)
+        if self._text > self._most_text:
+            self._game.fail(self._number, f"more than {size_text(self._most_text)} of text{GAME.hint}")
+
     def _is_header(self, line: str) -> bool:
         """Returns whether a line that begins with a bracket is one of headers.
 
@@ -159,6 +173,10 @@ class GameReader:
         game = self._current()
         if not tags:
             game.fail(self._number, f"a header that cannot be read: {line[:60]}")
+        self._headers += len(line)
+        if self._headers > self._most_headers:
+            game.fail(self._number, f"more than {size_text(self._most_headers)} of headers{HEADERS.hint}")
+            return
         for name, value in tags:
             game.headers.setdefault(name, value)
 
@@ -183,7 +201,9 @@ class GameReader:
                 self._take_piece(found[0])
 
     def _take_piece(self, piece: str) -> None:
-        if piece == OPEN:
+        if piece == OPEN and len(self._opened) == DEEPEST:
+            self._current().fail(self._number, f"more than {DEEPEST:,} variations within each other")
+        elif piece == OPEN:
             self._opened.append(self._number)
             self._add(piece)
         elif piece == CLOSE and self._opened:
@@ -199,7 +219,9 @@ class GameReader:
         if found is None:
             if len(self._kinds) > MAX_CACHED_WORDS:
                 self._kinds.clear()
-            found = self._kinds[word] = kind_of(word)
+            found = kind_of(word)
+            if len(word) <= LONGEST_WORD:
+                self._kinds[word] = found
         kind, text = found
         if kind is Kind.MOVE:
             self._add(text)
@@ -220,24 +242,25 @@ class GameReader:
 
     def _take_stray(self, word: str) -> None:
         where = self.strays if self._game is None else self._game.strays
-        if len(where) < MAX_WORDS:
-            where.append(word)
+        if len(where) < self._most_moves:
+            where.append(word[:LONGEST_WORD])
 
     def _add(self, word: str) -> None:
         if self._opened and not self._variations:
             return
         game = self._current()
         self._in_moves = True
-        if len(game.moves) < MAX_WORDS:
+        if len(game.moves) < self._most_moves:
             game.moves.append(word)
             game.lines.append(self._number)
         else:
-            game.fail(self._number, f"more than {MAX_WORDS:,} moves")
+            game.fail(self._number, f"more than {self._most_moves:,} moves{GAME_MOVES.hint}")
 
     # -------------------------------------------------------------- games
     def _current(self) -> PgnGame:
         if self._game is None:
             self._game = PgnGame(self._number)
+            self._text = self._headers = 0
             self._in_moves = False
         return self._game
 

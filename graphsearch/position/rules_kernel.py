@@ -11,7 +11,7 @@ from ..jit.compiler import inner, kernel
 from ..jit.pointers import adv, ptr
 from .board_kernel import PW, generate_moves, in_check, is_dead, make_move
 
-MAX_LEGAL_MOVES = 256  # room for a move list; the most that any position has is 218
+MAX_LEGAL_MOVES = 256  # room for a move list; no position that is let in has more than 253
 
 
 @inner

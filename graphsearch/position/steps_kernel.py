@@ -12,7 +12,7 @@ from ..jit.pointers import U, adv, ptr
 from .board_kernel import PW, generate_moves, in_check, make_move, position_key
 from .legality_kernel import ROOM
 
-MOST_MOVES = 218  # of a legal position
+MOST_MOVES = 255  # of a position that is let in
 CHECK, MATE = 1, 2  # marks of a move
 
 
@@ -22,8 +22,8 @@ def list_moves(T: Any, words: Any, counts: Any, moves: Any, marks: Any) -> Any:
 
     Args:
       T: the table of `tables.py`. words: `[R * 10]` uint64.
-      counts: `[R]` int16, filled; more than 218 are cut off.
-      moves: `[R * 218]` uint16, filled up to each count. marks: `[R * 218]` uint8 likewise, CHECK | MATE.
+      counts: `[R]` int16, filled; more than 255 are cut off.
+      moves: `[R * 255]` uint16, filled up to each count. marks: `[R * 255]` uint8 likewise, CHECK | MATE.
     """
     out = np.zeros(ROOM, np.uint16)
     replies = np.zeros(ROOM, np.uint16)

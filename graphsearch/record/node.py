@@ -25,7 +25,7 @@ from .node_layout import UPPER_SHIFT as UPPER_SHIFT
 
 MAX_CODE = CODE  # priors are stored in 6 bits as round(63 * P ** (1/4)), at least 1
 MAX_VISITS = (1 << 32) - 1  # n and r are u32
-MAX_MOVES = 218  # no legal position has more moves
+MAX_MOVES = 255  # a byte counts them; no position that is let in has more than 253 (`position/board.py`)
 UNPROVEN = flags_with(-1, 1)
 TERMINAL_MASK = KIND_BITS
 

@@ -45,7 +45,8 @@ DRAW_BITS, FLAGS_SHIFT = (1 << 10) - 1, 10  # a draw field; what stands above it
 KIND_BITS, BOUND_BITS, LOWER_SHIFT, UPPER_SHIFT = 3, 3, 2, 4  # of flags
 
 # block classes: number of edges; the last one holds every legal move
-CAPACITIES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 224)
+CAPACITIES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 256)
+LARGEST_BLOCK = BLOCK_HEADER + 4 * CAPACITIES[-1]  # words, its edges with r
 WIDE = 16  # added to the class of a block whose edges carry r
 NO_BLOCK = 255
 CAPACITY = 0  # where the `ints` of an arena hold the number of edges by block class

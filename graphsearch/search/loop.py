@@ -305,6 +305,9 @@ class _Session:
                 self.graph.note_later(self._noted(finished=True))
             elif self.graph.store and not self.hurry:
                 self.graph.flush(self._noted(finished=True))
+                lost = self.graph.store.left_out_error()
+                if lost:
+                    return lost
             mark_compiled()
         except StoreError as error:
             return error

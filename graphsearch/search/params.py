@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -143,26 +142,7 @@ class Limits:
         return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
 
 
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_UNITS |= {f"{unit}I": 1024**power for power, unit in enumerate("KMGT", 1)}
 LEAST_RAM = 8 * 10**6
-
-
-def byte_count(text: str) -> int:
-    """Returns the bytes of a size: a number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, in any case.
-
-    Raises:
-      InvalidParameterError: for anything else.
-
-    >>> byte_count("256MB"), byte_count("1.5 GiB"), byte_count("4096")
-    (256000000, 1610612736, 4096)
-    """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]I?)?B?", text.strip().upper())
-    if not found:
-        raise InvalidParameterError(
-            f"a size must be a number of bytes, or a text such as 512MB or 4GB, not {text!r}"
-        )
-    return int(float(found[1]) * _UNITS[found[2] or ""])
 
 
 def _is_number(value: object) -> bool:

@@ -80,7 +80,7 @@ NOT_WAITING, AT_ROOT, ON_PATH, IN_LEVEL = 0, 1, 2, 3
 # its part of the collisions (`budget`)
 BASE, GAIN, MASS, MOST = 0, 256, 512, 768
 PART = MOST
-MOVES_PER_LEAF = 220
+MOVES_PER_LEAF = 256
 UNPROVEN_FLAGS = flags_with(-1, 1)  # of a record that is not terminal
 PLACES_PER_LEAF, LEAST_PLACES = 16, 4096  # of the hash table; a leaf and the nodes above it take 2 to 5
 ENTRIES_PER_LEAF = 16  # waves need 2 to 6, those with many collisions more; one that runs out of them ends

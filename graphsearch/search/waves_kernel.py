@@ -14,9 +14,10 @@ from ..jit.compiler import inner, kernel
 from ..jit.pointers import adv, ptr
 from ..position.board import CLOCK_DRAW
 from ..position.board_kernel import PW, check_hash, clock_of, position_key
+from ..position.rules_kernel import MAX_LEGAL_MOVES
 from ..record.bounds_kernel import is_decided
 from ..record.node_kernel import is_exact
-from ..record.node_layout import HEADER_WORDS
+from ..record.node_layout import HEADER_WORDS, LARGEST_BLOCK
 from ..store.index.locate_kernel import filter_pointers, may_be_stored
 from . import wave_kernel as wave
 from .backup_kernel import back_up, expand
@@ -30,9 +31,9 @@ from .wave_kernel import clear_wave, drop_entries, field, size_hash, wave_pointe
 # why `run_waves` returned, or `gather` in place of the number of leaves
 LIMITS_REACHED, NO_SPACE, NO_RECORDS = 0, -1, -2
 
-RECORD_WORDS_PER_LEAF = HEADER_WORDS + 28  # and the codes of 218 moves
+RECORD_WORDS_PER_LEAF = HEADER_WORDS + MAX_LEGAL_MOVES // 8  # and the codes of its moves
 # Room for one longest path: of grown blocks, of overlay notes. Waves of many visits check as they go.
-SPARE_BLOCK_WORDS = 500 * 897
+SPARE_BLOCK_WORDS = 500 * LARGEST_BLOCK
 OVERLAY_PER_WAVE = 1 << 10
 
 

@@ -10,12 +10,12 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CorruptRecordError
+from ..errors import CorruptRecordError, UnfitRecordError
 from ..position.board import FREE_CLOCK, clock_term
 from ..position.words import CLOCK_BITS, CLOCK_SHIFT, KEY, META
 from ..record.node import RecordBatch
 from . import order
-from .codec.bulk import BlockFault, bloom_of, decode_chunk, encode_chunk, sort_keys, take
+from .codec.bulk import BlockFault, bloom_of, check_fits, decode_chunk, encode_chunk, sort_keys, take
 from .codec.layout import BLOCK
 from .fetching import fetch, insert
 from .index.catalog import Catalog, Chunk, ChunkIndex, Segment, signed
@@ -25,6 +25,7 @@ CHUNK_BLOCKS = SIZES.chunk_blocks  # the most that a chunk of a sound file has
 
 U64s = NDArray[np.uint64]
 OnCorrupt = Callable[[CorruptRecordError], None]
+OnUnfit = Callable[[U64s, str], None]  # the packed position of a record that cannot be written, and why
 
 _CLOCK_TERMS = np.array([clock_term(clock) for clock in range(256)], np.uint64)
 assert not _CLOCK_TERMS[: FREE_CLOCK + 1].any()
@@ -43,6 +44,7 @@ def write_records(
     batch: RecordBatch,
     *,
     dictionary: bytes = b"",
+    on_unfit: OnUnfit | None = None,
 ) -> None:
     """Appends records, sorted and distinct, to a segment as new chunks; within a transaction.
 
@@ -51,13 +53,42 @@ def write_records(
       segment: the segment.
       batch: the records.
       dictionary: dictionaries to write with, as stored; the chunks share one pair, trained if none is given.
+      on_unfit: called for each record that has no place in the format, which is then left out; without it
+        such a record raises.
+
+    Raises:
+      UnfitRecordError: as said.
     """
     size = catalog.sizes.chunk_blocks * BLOCK
     for first in range(0, len(batch), size):
         part = batch.part(first, min(first + size, len(batch)))
-        chunk, index = _write_chunk(connection, segment, part, dictionary)
+        try:
+            chunk, index = _write_chunk(connection, segment, part, dictionary)
+        except UnfitRecordError:  # before anything of the chunk was written
+            part = _fitting(part, on_unfit)
+            if not len(part):
+                continue
+            chunk, index = _write_chunk(connection, segment, part, dictionary)
         dictionary = index.dictionary
         catalog.indexes.add(chunk, index)
+
+
+def _fitting(batch: RecordBatch, on_unfit: OnUnfit | None) -> RecordBatch:
+    """Returns the records that have a place in the format.
+
+    Raises:
+      UnfitRecordError: for another one, unless `on_unfit` takes it.
+    """
+    while True:
+        try:
+            check_fits(batch)
+        except UnfitRecordError as error:
+            if on_unfit is None:
+                raise
+            on_unfit(batch.words[error.index], error.reason)
+            batch = take(batch, np.delete(np.arange(len(batch)), error.index))
+        else:
+            return batch
 
 
 def _write_chunk(

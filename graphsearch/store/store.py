@@ -14,7 +14,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CapacityError, StoreError
+from ..errors import CapacityError, CorruptRecordError, StoreError
 from ..position.board import pack
 from ..record.node import NodeRecord, RecordBatch
 from ..record.provenance import UNBOUND, EvaluatorIdentity
@@ -22,6 +22,7 @@ from . import merging, order, scanning
 from .file import check_is_file, checkpoint, log_bytes, open_reader, open_writer, real_path, sql_errors
 from .index import lookup
 from .index.catalog import Catalog
+from .left_out import LeftOut
 from .lock import WriteLock
 from .migrations import format_of
 from .segments import OnCorrupt
@@ -53,6 +54,7 @@ class Store(PlainTables):
         self._owner = os.getpid()
         self._closed = False
         self._readers: list[Reader] = []
+        self._left_out = LeftOut(path)
         self._data_version = self._seen_version()
         self._catalog = Catalog(connection, path, sizes)
         self._node_count = provenance.node_count(connection)
@@ -111,7 +113,11 @@ class Store(PlainTables):
             raise
 
     def close(self) -> None:
-        """Closes the file; the last one to do so folds the write-ahead log in. A second call does nothing."""
+        """Closes the file; the last one to do so folds the write-ahead log in. A second call does nothing.
+
+        Raises:
+          StoreError: after closing, if a record could not be written and nobody was told.
+        """
         if self._closed:
             return
         self._closed = True
@@ -120,6 +126,9 @@ class Store(PlainTables):
         self._connection.close()
         if self._lock:
             self._lock.release()
+        lost = self.left_out_error()
+        if lost:
+            raise lost
 
     def __enter__(self) -> Store:
         return self
@@ -192,15 +201,17 @@ class Store(PlainTables):
             with self.transaction():
                 yield self._connection
 
-    def append(self, batch: RecordBatch, *, fresh: int) -> None:
+    def append(self, batch: RecordBatch, *, fresh: int, leave_out: bool = False) -> None:
         """Writes records as one new segment; they supersede all earlier versions.
 
         Args:
           batch: at most 2**20 records in any order; of two with one position the later one counts.
           fresh: how many of them are not in the file yet.
+          leave_out: leave out a record that has no place in the format; `left_out_error` or `close` names
+            it. The others are written.
 
         Raises:
-          CorruptRecordError: if a record has no place in the format.
+          UnfitRecordError: if a record has no place in the format, unless it is left out.
           CapacityError: if there are too many.
           StoreError: if the file is bound to no evaluator, or cannot be written.
         """
@@ -215,9 +226,26 @@ class Store(PlainTables):
         from .writing import append_run
 
         with self._writing() as connection:
-            append_run(connection, self._catalog, batch)
-            provenance.add_nodes(connection, fresh)
+            unknown = 0
+
+            def note(words: NDArray[np.uint64], reason: str) -> None:
+                nonlocal unknown
+                unknown += not self._is_known(words)
+                self._left_out.add(words, reason)
+
+            append_run(connection, self._catalog, batch, note if leave_out else None)
+            provenance.add_nodes(connection, fresh - min(fresh, unknown))
             self._load()
+
+    def _is_known(self, words: NDArray[np.uint64]) -> bool:
+        try:
+            return lookup.read_one(self._connection, self._catalog, words) is not None
+        except CorruptRecordError:
+            return True
+
+    def left_out_error(self) -> StoreError | None:
+        """Returns the error that names the records that could not be written, once for each; or None."""
+        return self._left_out.error()
 
     def merge_step(self, waste: float = merging.WASTE) -> bool:
         """Does one bounded step (some 65,000 records) of a merge; returns whether more is due.

@@ -10,14 +10,23 @@ from ..record.node import RecordBatch
 from . import order
 from .codec.bulk import sort_keys, take
 from .index.catalog import Catalog
-from .segments import write_records
+from .segments import OnUnfit, write_records
 
 
-def append_run(connection: sqlite3.Connection, catalog: Catalog, batch: RecordBatch) -> None:
-    """Writes records, in any order, as the newest segment; of two with one position the later one counts."""
+def append_run(
+    connection: sqlite3.Connection, catalog: Catalog, batch: RecordBatch, on_unfit: OnUnfit | None
+) -> None:
+    """Writes records, in any order, as the newest segment; of two with one position the later one counts.
+
+    `on_unfit` is called for each that has no place in the format, and the others are written; without it such
+    a record raises.
+    """
     rank = -np.arange(len(batch))
     batch = take(batch, order.newest_in_order(batch.words, sort_keys(batch.words), rank))
     age = max((segment.age for segment in catalog.segments), default=0) + 1
     segment = connection.execute("INSERT INTO segment (age) VALUES (?)", (age,)).lastrowid
     assert segment is not None
-    write_records(connection, catalog, segment, batch)
+    write_records(connection, catalog, segment, batch, on_unfit=on_unfit)
+    if on_unfit:  # all of them may be left out
+        unused = "DELETE FROM segment WHERE id = ? AND id NOT IN (SELECT segment FROM chunk)"
+        connection.execute(unused, (segment,))

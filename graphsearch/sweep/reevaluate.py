@@ -288,7 +288,7 @@ class _Reevaluation:
         """Writes what has been evaluated; then brings the file's merges and its log along."""
         batch = RecordBatch.concat(self._waiting)
         with self._store.transaction():
-            self._store.append(batch, fresh=0)
+            self._store.append(batch, fresh=0, leave_out=True)
             self._store.mark_unfinished(self._mark())
             if finished:
                 self._store.finish_run(self._run, 0, self._evaluated)

@@ -216,6 +216,11 @@ class Engine:
         self._writer.log_to("")
         return True
 
+    @property
+    def has_lost(self) -> bool:
+        """Whether something that was found could not be saved."""
+        return self._memory.lost
+
     # ---------------------------------------------------------- the worker
     @property
     def _is_busy(self) -> bool:

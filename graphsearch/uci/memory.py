@@ -54,6 +54,7 @@ class Memory:
         self._chosen: Evaluator | None = None
         self.pace = BatchPace()
         self.trouble = ""
+        self.lost = False  # whether something that was found could not be saved
         self.is_substitute = False  # whether another evaluator plays than was asked for
         self._opened_for: tuple[str, ...] | None = None
         self._warm: set[tuple[int, bool, str]] = set()
@@ -188,12 +189,13 @@ class Memory:
             evaluator.close()
 
     def _close(self, graph: Graph) -> None:
-        try:
+        with suppress(StoreError, OSError):  # `close` tries it again, and says why it fails
             while not graph.save_soon():  # the records first: whoever waits may lose patience
                 graph.settle(wait=True)
-            graph.flush()
+        try:
             graph.close()
         except (StoreError, OSError) as error:
+            self.lost = True
             self._writer.info(f"ERROR: {_text(error)}. What was not saved is lost")
 
 

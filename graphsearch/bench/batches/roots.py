@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,9 @@ import numpy as np
 from ...errors import InvalidPositionError
 from ...evaluators.assess import assess
 from ...evaluators.builtin.evaluator import BuiltinEvaluator
-from ...position.board import key_of
+from ...limits import POSITIONS, gunzipped, read_file
+from ...position.board import check, key_of
+from ...position.notation import board_from_fen
 
 FILLING_ROOTS = (  # start position, two middlegames, an open Sicilian, a rook endgame
     chess.STARTING_FEN,
@@ -61,9 +64,9 @@ def read_reference(path: Path) -> list[Case]:
     for number, line in _lines(path):
         try:
             row = json.loads(line)
-            board = chess.Board(row["fen"])
+            board = board_from_fen(row["fen"])
             cases.append(Case(board.fen(), (board.parse_uci(row["bestmove"]).uci(),)))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InvalidPositionError(
                 f"{path}, line {number}: no JSON object with a fen and its bestmove: {error}"
             ) from None
@@ -82,6 +85,7 @@ def read_epd(path: Path) -> list[Case]:
         board = chess.Board()
         try:
             found = board.set_epd(line).get("bm")
+            check(board)
         except ValueError as error:
             raise InvalidPositionError(f"{path}, line {number}: {error}") from None
         moves = [move for move in found if isinstance(move, chess.Move)] if isinstance(found, list) else []
@@ -93,10 +97,10 @@ def read_epd(path: Path) -> list[Case]:
 
 def _lines(path: Path) -> list[tuple[int, str]]:
     """Returns the lines of a text file with their numbers, without empty ones."""
-    data = path.read_bytes()
+    data = read_file(path, POSITIONS)
     try:
-        text = (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode()
-    except (EOFError, gzip.BadGzipFile, UnicodeDecodeError) as error:
+        text = (gunzipped(data, POSITIONS, str(path)) if data[:2] == b"\x1f\x8b" else data).decode()
+    except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError) as error:
         raise InvalidPositionError(f"{path}: no text: {error}") from None
     return [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
 

@@ -107,7 +107,7 @@ class Writer:
         fresh = found.fresh
         for first in range(0, len(found.records), MAX_BATCH):
             last = min(first + MAX_BATCH, len(found.records))
-            store.append(found.records.part(first, last), fresh=fresh)
+            store.append(found.records.part(first, last), fresh=fresh, leave_out=True)
             fresh = 0
         return found
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import EvaluatorError
+from ...errors import EvaluatorError, InputFileError, NetworkFileError
+from ...limits import NETWORK, read_file
 from ...record.provenance import EvaluatorIdentity
 from ..protocol import Evaluation, Evaluator, PositionBatch
 from .planes import HISTORY_FILL, input_planes
@@ -107,7 +108,9 @@ def _slice(batch: PositionBatch, begin: int, end: int) -> PositionBatch:
 
 def _file_bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_file(path, NETWORK)
+    except InputFileError as error:
+        raise NetworkFileError(str(error)) from None
     except OSError as error:
         raise EvaluatorError(
             f"the network {path} cannot be read: {error.strerror or error}; expected a .pb.gz or .onnx file"

@@ -7,7 +7,6 @@ is left out. Anything else is refused by its name in the format.
 
 from __future__ import annotations
 
-import gzip
 import zlib
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import EvaluatorError
+from ...errors import EvaluatorError, InputFileError, NetworkFileError
+from ...limits import NETWORK, gunzipped
 from .planes import PLANES
 from .policy import CONVOLUTION_PLANES, POLICY_SIZE
 from .wire import Message, WireError
@@ -147,7 +147,9 @@ def _decompressed(data: bytes, name: str) -> bytes:
     if data[:2] != GZIP_MAGIC:
         return data
     try:
-        return gzip.decompress(data)
+        return gunzipped(data, NETWORK, name)
+    except InputFileError as error:
+        raise NetworkFileError(str(error)) from None
     except (EOFError, OSError, zlib.error) as error:
         raise EvaluatorError(
             f"{name} is damaged: expected a whole gzip file, found that {_lower(error)}; download it again"

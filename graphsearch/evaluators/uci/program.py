@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import EvaluatorError
+from ...limits import open_file
 
 GAME_FOLDERS = ("/usr/games", "/usr/local/games")  # where distributions put engines; not on every PATH
 SHEBANG = b"#!"
@@ -74,7 +75,7 @@ def file_digest(path: Path) -> str:
       EvaluatorError: if it cannot be read.
     """
     try:
-        with path.open("rb") as handle:
+        with open_file(path) as handle:
             return hashlib.file_digest(handle, "sha256").hexdigest()
     except OSError as error:
         raise EvaluatorError(f"{path} cannot be read: {error.strerror or error}") from None
@@ -82,7 +83,7 @@ def file_digest(path: Path) -> str:
 
 def interpreter_of(path: Path) -> str:
     """Returns what runs a script, from its first line; empty for any other program."""
-    with path.open("rb") as handle:
+    with open_file(path) as handle:
         first = handle.readline(256)
     return first[2:].decode(errors="replace").strip() if first.startswith(SHEBANG) else ""
 

@@ -21,7 +21,9 @@ from ...graph.heap_kernel import find, likely_slot, table_index
 from ...jit.compiler import inner
 from ...jit.pointers import prefetch
 from ...position.board_kernel import PW, hashes_of, make_move, position_key
+from ...position.rules_kernel import MAX_LEGAL_MOVES
 from ...record.node_kernel import block_of, edge_at, edge_move, has_block, key_at
+from ...record.node_layout import LARGEST_BLOCK
 from ...store.index.locate_kernel import may_be_stored
 from .. import wave_kernel as wave
 from ..flight_kernel import flight_at, in_flight, is_leaf_in_flight
@@ -39,10 +41,10 @@ from ..wave_kernel import (
 )
 
 PART_OF_LEVEL = 256  # entries
-LARGEST_SPLIT = 224  # edges of one node
+LARGEST_SPLIT = MAX_LEGAL_MOVES  # edges of one node
 GOES_ON, ENDED_HERE, UNKNOWN = 0, 1, 2
-LARGEST_BLOCK = 900  # words: an edge with draws of the path makes its node's entries wider when it is settled
-GROWN_BLOCK = 2048  # words that one node's growth may take, with room to spare
+GROWN_BLOCK = 2304  # words that one node's growth may take, the old block and the new one
+assert GROWN_BLOCK > 2 * LARGEST_BLOCK
 
 
 # ------------------------------------------------------------------ entries
@@ -81,7 +83,7 @@ def has_room(A: Any, W: Any, entries: Any) -> Any:
         return False
     if W.counts[wave.HASHED] >= W.counts[wave.HASH_ROOM]:
         return False
-    drawn = W.counts[wave.PATH_DRAWN] * LARGEST_BLOCK
+    drawn = W.counts[wave.PATH_DRAWN] * LARGEST_BLOCK  # draws of the path widen their node's block
     return A.counters[arena.BLOCK_WORDS] + GROWN_BLOCK + drawn < A.block_limit
 
 

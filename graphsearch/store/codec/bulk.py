@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import CorruptRecordError
+from ...errors import UnfitRecordError
 from ...position.board import POSITION_WORDS
 from ...record.node import RecordBatch
 from ..index.bloom import empty_bloom
@@ -102,11 +102,20 @@ def encode_blocks(batch: RecordBatch) -> list[bytes]:
     """Returns the blocks of some records, in their order, before compression.
 
     Raises:
-      CorruptRecordError: if a record has no place in the format.
+      UnfitRecordError: if a record has no place in the format.
     """
     plain, ends = _encoded(batch)
     data = plain.tobytes()
     return [data[a:b] for a, b in pairwise([0, *ends.tolist()])]
+
+
+def check_fits(batch: RecordBatch) -> None:
+    """Checks that all records have a place in the format.
+
+    Raises:
+      UnfitRecordError: for the first one that has none.
+    """
+    _encoded(batch)
 
 
 def _encoded(batch: RecordBatch) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -118,7 +127,7 @@ def _encoded(batch: RecordBatch) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     out, ends = np.empty(room + 8, np.uint8), np.zeros(blocks, np.int64)
     problem, at = encode(_columns(batch), _start(), out, ends)
     if problem:
-        raise CorruptRecordError(f"record {at} of the batch has {_WHY[problem]}")
+        raise UnfitRecordError(int(at), _WHY[problem])
     return out[: int(at) + 8], ends
 
 
@@ -130,7 +139,7 @@ def encode_chunk(batch: RecordBatch, dictionary: bytes = b"") -> EncodedChunk:
       dictionary: dictionaries as stored, of a chunk of the same kind; without them new ones are trained.
 
     Raises:
-      CorruptRecordError: if a record has no place in the format.
+      UnfitRecordError: if a record has no place in the format.
     """
     from .packing_kernel import seal, split
 

@@ -1,0 +1,345 @@
+"""The most that is taken in from outside, and the one door through which the files of users are opened.
+
+A limit is generous: no file that a person or a program made in earnest meets it. Each can be raised by an
+environment variable, except those that a format or a kernel sets. docs/limits.md lists all of them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import math
+import os
+import re
+import select
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from .errors import InputFileError, InvalidParameterError
+
+PREFIX = "GRAPHSEARCH_MAX_"  # of the environment variables
+BYTES, TIMES = "bytes", "times"
+PIECE = 1 << 20  # bytes of one step: between two of them a signal is answered
+WAIT_SECONDS = 0.1  # for a pipe, likewise
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The most of something.
+
+    Attributes:
+      name: what follows `GRAPHSEARCH_MAX_` in the environment variable that overrides it.
+      default: in units.
+      unit: BYTES, or what is counted.
+      what: of which it is the most. reason: why it is that.
+      fixed: whether a format or a kernel sets it, so that nothing overrides it.
+    """
+
+    name: str
+    default: int
+    unit: str
+    what: str
+    reason: str
+    fixed: bool = False
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that overrides it; empty if none does."""
+        return "" if self.fixed else PREFIX + self.name
+
+    @property
+    def most(self) -> int:
+        """The limit that holds now.
+
+        Raises:
+          InvalidParameterError: if its environment variable is not a number, or a size for bytes.
+        """
+        text = os.environ.get(self.variable, "") if self.variable else ""
+        if not text:
+            return self.default
+        try:
+            found = byte_count(text) if self.unit == BYTES else whole_number(text)
+        except InvalidParameterError as error:
+            raise InvalidParameterError(f"{self.variable}: {error}") from None
+        if found < 1:
+            raise InvalidParameterError(f"{self.variable} must be at least 1, not {text}")
+        return found
+
+    @property
+    def hint(self) -> str:
+        """How to raise it, as the end of a message; empty if nothing does."""
+        return f"; {self.variable} sets another limit" if self.variable else ""
+
+    def shown(self) -> str:
+        """Returns the default for a person.
+
+        >>> LINE.shown(), UNPACKED.shown(), SECONDS.shown()
+        ('1 MiB', '1,000 times', '1,000,000,000 seconds')
+        """
+        return size_text(self.default) if self.unit == BYTES else f"{self.default:,} {self.unit}"
+
+
+# ------------------------------------------------------------------ what is read
+LINE = Limit("LINE", 1 << 20, BYTES, "one line of a text file", "no person or program writes a longer one")
+FEN = Limit("FEN", 1 << 16, BYTES, "one FEN, or one EPD with its operations", "the longest known have 4 KiB")
+HEADERS = Limit("HEADERS", 1 << 20, BYTES, "all headers of one PGN game", "they are held in memory")
+GAME = Limit("GAME", 1 << 28, BYTES, "the text of one PGN game", "the largest annotated files have 10 MiB")
+GAME_MOVES = Limit(
+    "GAME_MOVES", 100_000, "moves", "one PGN game, variations included", "the longest game has 12,000"
+)
+TOML = Limit("TOML", 1 << 24, BYTES, "a BOOK.toml", "it is held in memory; games go into a PGN file")
+POSITIONS = Limit("POSITIONS", 1 << 30, BYTES, "a file of positions for a benchmark", "it is held in memory")
+NETWORK = Limit(
+    "NETWORK", 1 << 32, BYTES, "a network, packed or not", "it is held in memory; the largest have 1 GiB"
+)
+BOOK = Limit("BOOK", 1 << 32, BYTES, "a Polyglot book", "its keys are held in memory; the largest have 1 GiB")
+PIPED = Limit("PIPED", 1 << 40, BYTES, "what comes through a pipe", "it is kept in a temporary file")
+UNPACKED = Limit(
+    "UNPACKED", 1000, TIMES, "the unpacked size against the packed one", "games shrink to a fifth or a tenth"
+)
+UNPACKED_FREE = Limit(
+    "UNPACKED_FREE", 1 << 26, BYTES, "what may unpack whatever the packed size", "small files shrink most"
+)
+WINDOW = Limit(
+    "WINDOW", 1 << 27, BYTES, "the window of a zstd frame", "the program zstd refuses larger ones too"
+)
+
+# ------------------------------------------------------------------ what is typed and sent
+UCI_LINE = Limit("UCI_LINE", 1 << 20, BYTES, "one line of a chess program", "12,000 half-moves take 64 KiB")
+SECONDS = Limit(
+    "SECONDS", 10**9, "seconds", "any time that is given", "31 years; the system waits for 292", fixed=True
+)
+SIZE = Limit("SIZE", 1 << 50, BYTES, "any size that is given", "no machine has more memory", fixed=True)
+DIGITS = Limit("DIGITS", 40, "digits", "any number that is given", "64 bits have 20", fixed=True)
+
+LIMITS = tuple(one for one in list(globals().values()) if isinstance(one, Limit))
+
+
+# ------------------------------------------------------------------ numbers
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_UNITS |= {f"{unit}I": 1024**power for power, unit in enumerate("KMGT", 1)}
+
+
+def byte_count(text: str) -> int:
+    """Returns the bytes of a size: a number with B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, in any case.
+
+    Raises:
+      InvalidParameterError: for anything else, and for more than SIZE.
+
+    >>> byte_count("256MB"), byte_count("1.5 GiB"), byte_count("4096")
+    (256000000, 1610612736, 4096)
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]I?)?B?", text.strip().upper(), re.ASCII)
+    if not found:
+        raise InvalidParameterError(
+            f"a size must be a number of bytes, or a text such as 512MB or 4GB, not {shortened(text)!r}"
+        )
+    number = float(found[1]) * _UNITS[found[2] or ""]
+    if number > SIZE.most:
+        raise InvalidParameterError(f"a size must be at most {SIZE.shown()}, not {shortened(text)}")
+    return int(number)
+
+
+def whole_number(text: str) -> int:
+    """Returns a whole number written in ASCII digits, with or without a sign.
+
+    Raises:
+      InvalidParameterError: for anything else, and for more than DIGITS digits.
+
+    >>> whole_number("-12")
+    -12
+    """
+    if not re.fullmatch(rf"\s*[+-]?[0-9]{{1,{DIGITS.most}}}\s*", text):
+        raise InvalidParameterError(f"expected a whole number, not {shortened(text)!r}")
+    return int(text)
+
+
+def size_text(count: int) -> str:
+    """Returns a number of bytes for a person.
+
+    >>> size_text(100), size_text(1 << 20), size_text(3 << 29)
+    ('100 B', '1 MiB', '1.5 GiB')
+    """
+    power = min(5, int(math.log2(max(1, count))) // 10)
+    return f"{count / 1024**power:.4g} {'B' if not power else 'KMGTP'[power - 1] + 'iB'}"
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """Returns the beginning of a text, for a message.
+
+    >>> shortened("abcdef", 3)
+    'abc...'
+    """
+    return text if len(text) <= most else text[:most] + "..."
+
+
+# ------------------------------------------------------------------ files
+OnWait = Callable[[], object]
+
+
+def open_file(
+    path: str | os.PathLike[str], *, piped: bool = False, on_wait: OnWait | None = None
+) -> io.BufferedReader:
+    """Returns a file of a user, open for reading.
+
+    Args:
+      piped: whether a pipe may stand in its place, as in `<(zcat games.pgn.gz)`.
+      on_wait: called now and then while a pipe has nothing to read; it may raise to end the wait.
+
+    Raises:
+      InputFileError: if it is a directory, a device, a socket, or a pipe that may not be one.
+      OSError: if it cannot be opened.
+    """
+    check_kind(path, piped=piped)
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        mode = os.fstat(handle).st_mode
+        _check_mode(mode, path, piped=piped)  # it may be another by now
+        if stat.S_ISFIFO(mode):
+            return io.BufferedReader(_Pipe(handle, on_wait), PIECE)
+        os.set_blocking(handle, True)
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def check_kind(path: str | os.PathLike[str], *, piped: bool = False) -> None:
+    """Checks, before it is opened, that a path names a file.
+
+    Raises:
+      InputFileError: as `open_file`.
+      OSError: if there is none.
+    """
+    if "\0" in os.fspath(path):
+        raise InputFileError("a file name with a NUL character cannot be opened")
+    _check_mode(Path(path).stat().st_mode, path, piped=piped)
+
+
+_KINDS = (
+    (stat.S_ISDIR, "directory"),
+    (stat.S_ISCHR, "device"),
+    (stat.S_ISBLK, "device"),
+    (stat.S_ISSOCK, "socket"),
+    (stat.S_ISFIFO, "pipe"),
+)
+
+
+def _check_mode(mode: int, path: str | os.PathLike[str], *, piped: bool) -> None:
+    if stat.S_ISREG(mode) or (piped and stat.S_ISFIFO(mode)):
+        return
+    kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "special file")
+    raise InputFileError(f"{os.fspath(path)} is a {kind}, expected a file")
+
+
+class _Pipe(io.RawIOBase):
+    """A pipe that is waited for in short steps, so that a signal ends the wait."""
+
+    def __init__(self, handle: int, on_wait: OnWait | None) -> None:
+        self._handle = handle
+        self._on_wait = on_wait
+        self._poll = select.poll()
+        self._poll.register(handle, select.POLLIN | select.POLLHUP)
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._handle
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while not self._poll.poll(1000 * WAIT_SECONDS):
+            if self._on_wait:
+                self._on_wait()
+        piece = os.read(self._handle, len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            os.close(self._handle)
+
+
+def read_file(path: str | os.PathLike[str], most: Limit, *, piped: bool = False) -> bytes:
+    """Returns all bytes of a file.
+
+    Raises:
+      InputFileError: as `open_file`, and if it has more bytes than the limit.
+      OSError: if it cannot be read.
+    """
+    with open_file(path, piped=piped) as file:
+        check_size(os.fstat(file.fileno()).st_size, most, path)
+        parts, size = [], 0
+        while piece := file.read(PIECE):  # it may grow, or not know its size
+            parts.append(piece)
+            size += len(piece)
+            check_size(size, most, path)
+        return b"".join(parts)
+
+
+def check_size(size: int, most: Limit, name: str | os.PathLike[str]) -> None:
+    """Checks the size of a file, or of what is read of it so far.
+
+    Raises:
+      InputFileError: if it is above the limit.
+    """
+    if size > most.most:
+        raise InputFileError(
+            f"{os.fspath(name)} has more than {size_text(most.most)}, the most for {most.what}{most.hint}"
+        )
+
+
+def check_unpacked(unpacked: int, packed: int, name: str | os.PathLike[str]) -> None:
+    """Checks how much came out of packed bytes so far.
+
+    Raises:
+      InputFileError: if it is more than anything but a trap unpacks to.
+    """
+    if unpacked > UNPACKED_FREE.most + UNPACKED.most * packed:
+        raise InputFileError(
+            f"{os.fspath(name)} unpacks to more than {UNPACKED.most:,} times its size, which no file of games"
+            f" or weights does{UNPACKED.hint}"
+        )
+
+
+def gunzipped(data: bytes, most: Limit, name: str) -> bytes:
+    """Returns the unpacked bytes of a whole gzip file, unpacked in steps.
+
+    Raises:
+      InputFileError: if they are more than the limit, or than their packed size explains.
+      EOFError: if the file is cut short.
+      OSError, zlib.error: if it is damaged.
+    """
+    parts, size = [], 0
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        while piece := file.read(PIECE):
+            parts.append(piece)
+            size += len(piece)
+            check_size(size, most, name)
+            check_unpacked(size, len(data), name)
+    return b"".join(parts)
+
+
+def text_lines(file: BinaryIO, name: str, *, encoding: str = "utf-8") -> Iterator[str]:
+    """Yields the lines of a text, each with its end; bytes that are no text are replaced.
+
+    Raises:
+      InputFileError: if a line is longer than LINE.
+    """
+    number, most = 0, LINE.most
+    while line := file.readline(most + 1):
+        number += 1
+        if len(line) > most:
+            raise long_line(name, number)
+        yield line.removeprefix(b"\xef\xbb\xbf" if number == 1 else b"").decode(encoding, "replace")
+
+
+def long_line(name: str, number: int) -> InputFileError:
+    """Returns the error for a line that is too long."""
+    return InputFileError(
+        f"{name}, line {number}: it is too long to be text, more than {size_text(LINE.most)}{LINE.hint}"
+    )

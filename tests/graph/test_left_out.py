@@ -1,0 +1,142 @@
+"""One record that cannot be written keeps no other from being written, and is named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import chess
+import pytest
+
+from graphsearch import Graph, Limits, analyze
+from graphsearch.errors import CorruptRecordError, StoreError, UnfitRecordError, UnsavedError
+from graphsearch.graph.arena import Arena
+from graphsearch.position.board import pack
+from graphsearch.record.node import MAX_MOVES, NodeRecord, RecordBatch
+from graphsearch.store.codec.bulk import encode_blocks
+from graphsearch.store.codec.records import decode_block, encode_block
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.verify import verify
+from tests.conftest import Cli
+from tests.store.records import IDENTITY, batch_of, contents, random_records
+from tests.uci.engines import Played
+
+RECORDS = random_records(5, 200)
+UNFIT = "rnbqkbnr/pppp1ppp/8/4p3/4P3/8/PPPP1PPP/RNBQKBNR w KQkq - 0 1"
+BAD = chess.Board(UNFIT)
+FOUND = f"a record cannot be written and is lost: {UNFIT}"
+
+
+def unfit(record: NodeRecord) -> NodeRecord:
+    return replace(record, d=60_000)
+
+
+@pytest.fixture
+def with_an_unfit_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_unfit(monkeypatch)
+
+
+def make_unfit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the record of 1. e4 e5 one that the format has no place for, as it leaves memory."""
+    before = Arena.copy_out
+    men = pack(BAD)[:8]
+
+    def copy_out(arena: Arena, slots: Any, words: Any) -> RecordBatch:
+        batch = before(arena, slots, words)
+        batch.d[(batch.words[:, :8] == men).all(axis=1)] = 60_000
+        return batch
+
+    monkeypatch.setattr(Arena, "copy_out", copy_out)
+
+
+def test_a_store_writes_all_records_but_the_unfit_ones_and_names_those(tmp_path: Path) -> None:
+    bad = {0, 17, 18, 199}
+    given = [unfit(record) if i in bad else record for i, record in enumerate(RECORDS)]
+    store = Store.open(tmp_path / "a.graph", create=True, identity=IDENTITY)
+    store.append(batch_of(given), fresh=len(given), leave_out=True)
+    assert store.node_count == len(contents(store)) == 196
+    with pytest.raises(StoreError, match=r"a record cannot be written and is lost: .* and 3 more"):
+        store.close()
+    assert not (tmp_path / "a.graph.lock").exists()
+    assert not verify(tmp_path / "a.graph").problems
+
+
+def test_a_batch_of_unfit_records_alone_writes_nothing(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "a.graph", create=True, identity=IDENTITY) as store:
+        store.append(batch_of([unfit(RECORDS[0])]), fresh=1, leave_out=True)
+        assert store.node_count == 0
+        assert store.left_out_error() is not None
+        assert store.left_out_error() is None
+        assert store.connection.execute("SELECT count(*) FROM segment").fetchone()[0] == 0
+        with pytest.raises(CorruptRecordError):
+            store.append(batch_of([unfit(RECORDS[0])]), fresh=1)
+
+
+@pytest.mark.usefixtures("with_an_unfit_record")
+def test_a_search_saves_all_but_a_record_that_cannot_be_written(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    with pytest.raises(UnsavedError, match=FOUND) as caught, Graph.open(path) as graph:
+        analyze(graph, chess.Board(), Limits(visits=600))
+    assert caught.value.result.visits >= 600
+    with Store.open(path, read_only=True) as store:
+        assert store.node_count == len(contents(store)) > 100
+        assert store.read(chess.Board()) is not None
+        assert store.read(BAD) is None
+    assert not (tmp_path / "a.graph.lock").exists()
+
+
+@pytest.mark.usefixtures("with_an_unfit_record")
+def test_a_command_prints_its_result_names_what_is_lost_and_fails(tmp_path: Path, cli: Cli) -> None:
+    done = cli("analyze", "startpos", "--visits", 600, "--store", tmp_path / "a.graph")
+    assert (done.code, "bestmove" in done.out) == (1, True)
+    assert FOUND in done.err
+    assert cli("store", "verify", tmp_path / "a.graph").code == 0
+
+
+def test_an_engine_saves_all_else_names_what_is_lost_and_leaves_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.graph"
+    played = Played({"GraphFile": str(path)})
+    with played:
+        played.ready()
+        make_unfit(monkeypatch)
+        played.ask("go nodes 600", until="bestmove")
+    assert played.engine.has_lost
+    assert any(f"ERROR: {path}: {FOUND}" in line for line in played.console.lines)
+    assert not (tmp_path / "a.graph.lock").exists()
+    with Store.open(path, read_only=True) as store:
+        assert store.node_count > 100
+
+
+# ------------------------------------------------------------------ as many moves as a record can have
+def full_record(moves: int) -> NodeRecord:
+    record = next(record for record in RECORDS if record.codes and record.edges)
+    edges = tuple(record.edges[i % len(record.edges)] for i in range(moves))
+    return replace(record, codes=bytes(1 + i % 63 for i in range(moves)), edges=edges)
+
+
+@pytest.mark.parametrize("moves", [218, 219, 253, MAX_MOVES])
+def test_records_with_as_many_moves_as_a_byte_counts_are_written_and_read_alike(
+    moves: int, tmp_path: Path
+) -> None:
+    others = [record for record in RECORDS if record.words != full_record(1).words]
+    given = [full_record(moves), *others]
+    assert decode_block(encode_block([full_record(moves)])) == [full_record(moves)]
+    with Store.open(tmp_path / "a.graph", create=True, identity=IDENTITY) as store:
+        store.append(batch_of(given), fresh=len(given))
+        assert sorted(contents(store).values(), key=str) == sorted(given, key=str)
+
+
+def test_a_block_of_records_that_all_have_the_most_moves_is_written_and_read_alike(tmp_path: Path) -> None:
+    boards = [record.words for record in RECORDS[:64]]
+    given = [replace(full_record(MAX_MOVES), words=words) for words in boards]
+    with Store.open(tmp_path / "a.graph", create=True, identity=IDENTITY) as store:
+        store.append(batch_of(given), fresh=len(given))
+        assert sorted(contents(store).values(), key=str) == sorted(given, key=str)
+
+
+def test_a_record_with_more_moves_than_a_byte_counts_is_unfit() -> None:
+    with pytest.raises(UnfitRecordError):
+        encode_blocks(batch_of([full_record(MAX_MOVES + 1)]))

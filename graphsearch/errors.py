@@ -58,6 +58,10 @@ class CorruptRecordError(StoreError, ValueError):
     """Bytes that are not a record, or a record that breaks an invariant."""
 
 
+class UnsoundRecordError(CorruptRecordError):
+    """A record whose bytes are as they were written, and which cannot be: it does not fit its legal moves."""
+
+
 class StoreLockedError(StoreError):
     """A graph file that another process is writing."""
 

@@ -209,7 +209,7 @@ class Catalog:
     def __init__(self, connection: sqlite3.Connection, path: Path, sizes: Sizes = SIZES) -> None:
         self.sizes = sizes
         self._connection = connection
-        self._path = path
+        self.path = path
         self._dictionaries: OrderedDict[int, Dictionaries] = OrderedDict()
         self.indexes = Indexes()
         self.generation = 0  # grows with every load
@@ -220,7 +220,7 @@ class Catalog:
 
     def load(self, *, forget: bool = False) -> None:
         """Reads segments and chunks again; `forget` drops what a rolled back transaction wrote."""
-        self.segments = read_segments(self._connection, self._path)
+        self.segments = read_segments(self._connection, self.path)
         ids = set() if forget else self._ids()
         if forget:
             self.indexes.forget()
@@ -254,7 +254,7 @@ class Catalog:
           CorruptRecordError: if it is not what was written.
         """
         found = self.indexes.fresh(chunk) or self.indexes.get(chunk)
-        return found or self.indexes.keep(chunk.id, read_index(self._connection, self._path, chunk))
+        return found or self.indexes.keep(chunk.id, read_index(self._connection, self.path, chunk))
 
     def full_index(self, chunk: Chunk) -> ChunkIndex:
         """Returns the index of a chunk with its filter, read on first use and kept.
@@ -264,13 +264,13 @@ class Catalog:
         """
         found = self.indexes.fresh(chunk) or self.indexes.get(chunk)
         if found is None or not len(found.bloom):
-            found = read_index(self._connection, self._path, chunk)
+            found = read_index(self._connection, self.path, chunk)
             self.indexes.keep(chunk.id, found, bloom=True)
         return found
 
     def name(self, chunk: Chunk, block: int | None = None) -> str:
         """Returns how messages call a chunk or a block."""
-        return chunk_name(self._path, chunk, block)
+        return chunk_name(self.path, chunk, block)
 
     def dictionaries(self, chunk: Chunk) -> Dictionaries:
         """Returns the dictionaries of a chunk, of those last used without loading them again.

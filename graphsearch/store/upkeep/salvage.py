@@ -133,7 +133,7 @@ def _save_blocks(
 def _sound_records(damaged: sqlite3.Connection, chunk: DamagedChunk, report: SalvageReport) -> RecordBatch:
     """Returns the records of a chunk that can be trusted and break no rule."""
     from ..codec.bulk import take
-    from .soundness import unsound
+    from ..codec.soundness import unsound
 
     batch = chunk.records(damaged)
     bad = sorted({i for i, _ in unsound(batch)}) if len(batch) else []

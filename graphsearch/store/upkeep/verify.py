@@ -167,7 +167,7 @@ class _Check:
                 )
 
     def _check_records(self, chunk: Chunk, batch: RecordBatch) -> None:
-        from .soundness import unsound
+        from ..codec.soundness import unsound
 
         keys = keys_of(batch.words)
         held = may_hold_each(self._catalog.full_index(chunk).bloom, keys)

@@ -15,9 +15,12 @@ from numpy.typing import NDArray
 from ...errors import CorruptRecordError
 from ..codec.compression import Dictionaries
 from ..sizes import SIZES, Sizes
+from ..tables.rows import rows
 
 _U64 = (1 << 64) - 1
 KEPT_DICTIONARIES = 16  # of chunks, some 60 kB each
+
+CHUNK_COLUMNS = ("id", "segment", "first_block", "blocks", "gone", "records", "first_key")
 
 U64s = NDArray[np.uint64]
 Bits = NDArray[np.uint8]
@@ -92,18 +95,22 @@ def read_segments(connection: sqlite3.Connection, path: Path) -> list[Segment]:
     """Returns all segments, newest first, with their chunks.
 
     Raises:
-      CorruptRecordError: if a chunk belongs to no segment.
+      CorruptRecordError: if a row cannot be, or a chunk belongs to no segment.
     """
-    rows = connection.execute(
-        "SELECT id, age, merged_into, frontier FROM segment ORDER BY age DESC, id DESC"
-    ).fetchall()
-    by_id = {row[0]: Segment(row[0], row[1], row[2], _unsigned(row[3])) for row in rows}
-    for row in connection.execute(
-        "SELECT id, segment, first_block, blocks, gone, records, first_key FROM chunk ORDER BY id"
-    ).fetchall():
+    names = ("id", "age", "merged_into", "frontier")
+    found = rows(connection, "segment", names, "ORDER BY age DESC, id DESC")
+    by_id = {row[0]: Segment(row[0], row[1], row[2], _unsigned(row[3])) for row in found}
+    for segment in by_id.values():
+        if segment.merged_into is not None and segment.merged_into not in by_id:
+            into = segment.merged_into
+            raise CorruptRecordError(f"{path}: segment {segment.id} goes into {into}, which is missing")
+    for row in rows(connection, "chunk", CHUNK_COLUMNS, "ORDER BY id"):
         if row[1] not in by_id:
             raise CorruptRecordError(f"{path}: chunk {row[0]} belongs to segment {row[1]}, which is missing")
-        by_id[row[1]].chunks.append(Chunk.of_row(row))
+        chunk = Chunk.of_row(row)
+        if chunk.gone > chunk.blocks:
+            raise CorruptRecordError(f"{path}: chunk {row[0]} has lost {chunk.gone} of {chunk.blocks} blocks")
+        by_id[chunk.segment].chunks.append(chunk)
     return list(by_id.values())
 
 
@@ -122,7 +129,7 @@ def read_index(connection: sqlite3.Connection, path: Path, chunk: Chunk) -> Chun
     row = connection.execute(
         "SELECT checksum, keys, dictionary, bloom FROM chunk WHERE id = ?", (chunk.id,)
     ).fetchone()
-    if row is not None:
+    if row is not None and all(isinstance(part, bytes) for part in row[1:]):
         checksum, keys, dictionary, bloom = row
         found = zlib.crc32(bloom, zlib.crc32(dictionary, zlib.crc32(keys)))
         if found == checksum and len(keys) == 8 * chunk.blocks:

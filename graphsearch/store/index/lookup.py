@@ -47,8 +47,8 @@ def read_one(connection: sqlite3.Connection, catalog: Catalog, words: U64s) -> N
 def _sound(catalog: Catalog, chunk: Chunk, block: int, record: NodeRecord) -> NodeRecord:
     fault = fault_of(record)
     if fault:
-        where = catalog.name(chunk, block)
-        raise UnsoundRecordError(f"{where}: record {key_of_words(record.words):016x}: {fault}")
+        key = key_of_words(np.array(record.words, np.uint64))
+        raise UnsoundRecordError(f"{catalog.name(chunk, block)}: record {key:016x}: {fault}")
     return record
 
 

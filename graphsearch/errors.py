@@ -30,6 +30,10 @@ class BookConfigError(InvalidParameterError):
         self.problems = tuple(problems)
 
 
+class StatementLimitError(GraphSearchError):
+    """An SQL statement that takes more time or memory than it may."""
+
+
 class ShapeError(GraphSearchError, ValueError):
     """Arrays whose lengths or types do not fit together."""
 
@@ -73,6 +77,10 @@ class UnfitRecordError(CorruptRecordError):
         super().__init__(f"record {index} of the batch has {reason}")
         self.index = index
         self.reason = reason
+
+
+class UnsoundRecordError(CorruptRecordError):
+    """A record whose bytes are as they were written, and which cannot be: it does not fit its legal moves."""
 
 
 class StoreLockedError(StoreError):

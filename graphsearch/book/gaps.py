@@ -11,6 +11,7 @@ import chess
 from ..position.board import key_of, legal_moves
 from ..store.file import sql_errors
 from ..store.store import Store
+from ..store.tables.rows import checked
 from .positions import LEAF, OPEN, BookMove
 from .shape import BOTH, Shape
 
@@ -81,7 +82,8 @@ def imported_games(store: Store, shape: Shape) -> Games:
     )
     found: dict[str, dict[str, int]] = {}
     with sql_errors(store.path, "read it"):
-        for key, move, number in store.connection.execute(query, (shape.name,)):
+        rows = store.connection.execute(query, (shape.name,))
+        for key, move, number in checked(rows, "game_move.key", "game_move.move", "game_move.white"):
             found.setdefault(key, {})[move] = number
     return found
 

@@ -22,6 +22,7 @@ from ..store.file import check_is_file, open_beside, open_reader, real_path, sql
 from ..store.migrations import format_of
 from ..store.store import Store
 from ..store.tables.provenance import now
+from ..store.tables.rows import Row, checked
 
 State = Literal["waiting", "done", "refused", "dropped"]
 STATES: tuple[State, ...] = get_args(State)
@@ -30,7 +31,9 @@ DROPPED: State = "dropped"
 FORMAT = 3  # the first with a queue
 WAIT_SECONDS = 60.0  # for a transaction of another process
 ROWS = 500  # of one transaction, which others wait for
-_COLUMNS = "id, book, fen, moves, origin, added, state, note, changed"
+_NAMES = ("id", "book", "fen", "moves", "origin", "added", "state", "note", "changed")
+_COLUMNS = ", ".join(_NAMES)
+_CHECKED = tuple(f"book_queue.{name}" for name in _NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,14 +141,14 @@ def drop(path: str | os.PathLike[str], ids: Sequence[int]) -> list[QueueItem]:
       StoreError: if the file cannot be written.
     """
     with _opened(path) as (connection, real), _transaction(connection, real):
-        left = []
+        left: list[QueueItem] = []
         for number in dict.fromkeys(ids):
             row = connection.execute(f"SELECT {_COLUMNS} FROM book_queue WHERE id = ?", (number,))  # noqa: S608
             found = row.fetchone()
             if found is None:
                 raise InvalidParameterError(f"{real}: the queue has no item {number}")
             if not _set(connection, number, DROPPED, None):
-                left.append(_item(found))
+                left += _items([found])
         return left
 
 
@@ -196,7 +199,7 @@ def waiting(store: Store, book: str, *, limit: int = -1) -> list[QueueItem]:
         " ORDER BY id LIMIT ?"
     )
     with sql_errors(store.path, "read it"):
-        return [_item(row) for row in store.connection.execute(query, (book, limit))]
+        return list(_items(store.connection.execute(query, (book, limit))))
 
 
 def set_state(store: Store | sqlite3.Connection, number: int, state: State, note: str | None = None) -> bool:
@@ -299,10 +302,9 @@ def _rows(connection: sqlite3.Connection, state: State | None, book: str | None)
             conditions.append(f"{column} = ?")
             values.append(value)
     query = f"SELECT {_COLUMNS} FROM book_queue WHERE {' AND '.join(conditions)} ORDER BY id"  # noqa: S608
-    for row in connection.execute(query, values):
-        yield _item(row)
+    yield from _items(connection.execute(query, values))
 
 
-def _item(row: Sequence[Any]) -> QueueItem:
-    number, book, fen, moves, *rest = row
-    return QueueItem(int(number), book, fen, tuple(moves.split()), *rest)
+def _items(rows: Iterable[Row]) -> Iterator[QueueItem]:
+    for number, book, fen, moves, *rest in checked(rows, *_CHECKED):
+        yield QueueItem(number, book, fen, tuple(moves.split()), *rest)

@@ -12,6 +12,7 @@ from ..store.store import Store
 from ..store.tables import games
 from ..store.tables.books import BookRow, books
 from ..store.tables.provenance import now
+from ..store.tables.rows import rows
 from .config import BookConfig
 from .positions import BookMove, Position
 from .tree import BookTree
@@ -21,10 +22,34 @@ KIND = "book"  # of the row in the table `run`
 
 # what is read, under the names of the fields
 POSITION_COLUMNS = (
-    "key, fen, ply, state, searches, n, value, outside, outside_move, priority, book_run AS since,"
-    " coalesce(rest, 0.0) AS rest"
+    "key",
+    "fen",
+    "ply",
+    "state",
+    "searches",
+    "n",
+    "value",
+    "outside",
+    "outside_move",
+    "priority",
+    "book_run",
+    "rest",
 )
-MOVE_COLUMNS = "move, san, child, rule, p, n, q, value, loss, games, visits, book_run AS since"
+MOVE_COLUMNS = (
+    "key",
+    "move",
+    "san",
+    "child",
+    "rule",
+    "p",
+    "n",
+    "q",
+    "value",
+    "loss",
+    "games",
+    "visits",
+    "book_run",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +94,8 @@ def start(store: Store, config: BookConfig, workers: int) -> Started:
     time = now()
     with store.transaction():
         connection = store.connection
-        query = "SELECT id, config, updated FROM book WHERE name = ?"
-        row = connection.execute(query, (config.name,)).fetchone()
+        columns = ("id", "config", "updated")
+        row = next(rows(connection, "book", columns, "WHERE name = ?", (config.name,)), None)
         book, before, built = row or (None, "", "")
         if book is None:
             values = (config.name, config.side, config.text, time, time)
@@ -101,8 +126,8 @@ def write_config(store: Store, book: int, config: BookConfig) -> None:
 def write_roots(store: Store, book: int, roots: Sequence[tuple[str, str, str]]) -> None:
     """Replaces the roots of a book: (key, FEN, origin)."""
     store.connection.execute("DELETE FROM book_root WHERE book = ?", (book,))
-    rows = [(book, *root) for root in roots]
-    store.connection.executemany("INSERT OR REPLACE INTO book_root VALUES (?, ?, ?, ?)", rows)
+    values = [(book, *root) for root in roots]
+    store.connection.executemany("INSERT OR REPLACE INTO book_root VALUES (?, ?, ?, ?)", values)
 
 
 def position_rows(tree: BookTree, book: int, keys: Iterable[str]) -> tuple[list[Row], list[Row]]:
@@ -181,12 +206,11 @@ def read_positions(store: Store, book: int, *, whole: bool) -> dict[str, Positio
     """
     found: dict[str, Position] = {}
     with sql_errors(store.path, "read it"):
-        query = f"SELECT {POSITION_COLUMNS} FROM book_position WHERE book = ?"  # noqa: S608 (constants)
-        for fields in _fields(store, query, book):
-            position = Position(**fields)
+        for fields in _fields(store, "book_position", POSITION_COLUMNS, "WHERE book = ?", book):
+            position = Position(**fields | {"rest": fields["rest"] or 0.0})
             found[position.key] = position
-        query = f"SELECT key, {MOVE_COLUMNS} FROM book_move WHERE book = ? ORDER BY key, place"  # noqa: S608
-        for fields in _fields(store, query, book):
+        order = "WHERE book = ? ORDER BY key, place"
+        for fields in _fields(store, "book_move", MOVE_COLUMNS, order, book):
             key = fields.pop("key")
             move = BookMove(**fields)
             if key in found:
@@ -196,11 +220,13 @@ def read_positions(store: Store, book: int, *, whole: bool) -> dict[str, Positio
     return found
 
 
-def _fields(store: Store, query: str, book: int) -> Iterator[dict[str, Any]]:
-    """Returns the rows of a book by the names of their columns."""
-    cursor = store.connection.execute(query, (book,))
-    names = [column[0] for column in cursor.description]
-    return (dict(zip(names, row, strict=True)) for row in cursor)
+def _fields(
+    store: Store, table: str, columns: Sequence[str], rest: str, book: int
+) -> Iterator[dict[str, Any]]:
+    """Returns the rows of a book by the names of the fields that their columns fill."""
+    names = ["since" if name == "book_run" else name for name in columns]
+    found = rows(store.connection, table, columns, rest, (book,))
+    return (dict(zip(names, row, strict=True)) for row in found)
 
 
 def _misfit(store: Store, key: str, move: str) -> StoreError:
@@ -210,5 +236,5 @@ def _misfit(store: Store, key: str, move: str) -> StoreError:
 def roots(store: Store, book: int) -> list[tuple[str, str, str]]:
     """Returns the roots of a book: (key, FEN, origin)."""
     with sql_errors(store.path, "read it"):
-        found = store.connection.execute("SELECT key, fen, origin FROM book_root WHERE book = ?", (book,))
-        return sorted(found.fetchall(), key=lambda root: root[2])
+        found = rows(store.connection, "book_root", ("key", "fen", "origin"), "WHERE book = ?", (book,))
+        return sorted(((key, fen, origin) for key, fen, origin in found), key=lambda root: root[2])

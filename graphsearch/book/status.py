@@ -10,7 +10,24 @@ from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables.books import BookRow, books
 from ..store.tables.provenance import now
+from ..store.tables.rows import checked
+from ..store.tables.rows import rows as checked_rows
 from . import rows
+
+_RUN = (
+    "id",
+    "started",
+    "finished",
+    "workers",
+    "positions",
+    "searched",
+    "visits",
+    "evaluations",
+    "seconds",
+    "ended",
+)
+_LEASE = ("book_lease.worker", "book_lease.pid", "book_position.fen", "book_lease.since")
+_ROOT = ("book_root.fen", "book_root.origin", "book_position.value?", "book_move.san?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,24 +133,22 @@ def _status(store: Store, book: BookRow) -> Status:
     ask = store.connection.execute
     by_ply: dict[int, dict[str, int]] = {}
     query = "SELECT ply, state, count(*) FROM book_position WHERE book = ? GROUP BY ply, state"
-    for ply, state, number in ask(query, (book.id,)):
+    found = checked(ask(query, (book.id,)), "book_position.ply", "book_position.state", "book_position.n")
+    for ply, state, number in found:
         by_ply.setdefault(ply, {})[state] = number
     apart = sum(states.pop("apart", 0) for states in by_ply.values())
     plies = [
         PlyRow(p, s.get("open", 0), s.get("leaf", 0), s.get("end", 0)) for p, s in sorted(by_ply.items()) if s
     ]
-    query = (
-        "SELECT id, started, finished, workers, positions, searched, visits, evaluations, seconds, ended"
-        " FROM book_run WHERE book = ? ORDER BY id"
-    )
-    runs = [RunRow(*row) for row in ask(query, (book.id,))]
+    where = "WHERE book = ? ORDER BY id"
+    runs = [RunRow(*row) for row in checked_rows(store.connection, "book_run", _RUN, where, (book.id,))]
     query = "SELECT state, count(*) FROM book_queue WHERE book IS NULL OR book = ? GROUP BY state"
-    queue = dict(ask(query, (book.name,)).fetchall())
+    queue: dict[str, int] = dict(checked(ask(query, (book.name,)), "book_queue.state", "book_position.n"))
     query = (
         "SELECT l.worker, l.pid, p.fen, l.since FROM book_lease AS l JOIN book_position AS p"
         " ON p.book = l.book AND p.key = l.key WHERE l.book = ? AND l.expires > ? ORDER BY l.worker"
     )
-    leases = [LeaseRow(*row) for row in ask(query, (book.id, now()))]
+    leases = [LeaseRow(*row) for row in checked(ask(query, (book.id, now())), *_LEASE)]
     moves = ask("SELECT count(*) FROM book_move WHERE book = ?", (book.id,)).fetchone()[0]
     return Status(
         name=book.name,
@@ -160,4 +175,4 @@ def _roots(store: Store, book: int) -> list[RootRow]:
         " FROM book_root AS r LEFT JOIN book_position AS p ON p.book = r.book AND p.key = r.key"
         " WHERE r.book = ? ORDER BY r.origin"
     )
-    return [RootRow(*row) for row in store.connection.execute(query, (book,))]
+    return [RootRow(*row) for row in checked(store.connection.execute(query, (book,)), *_ROOT)]

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ..errors import ExportError
 from ..position.board import POSITION_WORDS
 from ..position.words import KEY
+from ..store.file import connect
 from ..store.order import identities
 
 CACHE_KIB = 8 << 10
@@ -106,7 +107,7 @@ def identity_of(words: Words) -> list[bytes]:
 
 
 def _connected(path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None)
+    connection = connect(path)
     for pragma in ("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE"):
         connection.execute(f"PRAGMA {pragma}")
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")

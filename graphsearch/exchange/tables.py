@@ -15,6 +15,7 @@ from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables.books import BookRow, books
 from ..store.tables.games import has_tables
+from ..store.tables.rows import checked
 
 PAGE = 10_000  # entries read in one statement, so that no transaction stays open for long
 
@@ -50,9 +51,10 @@ class PolyglotRow:
     turn: chess.Color | None
 
 
-def _rows(store: Store, sql: str, values: tuple[Any, ...] = ()) -> list[Any]:
+def _rows(store: Store, sql: str, values: tuple[Any, ...], *columns: str) -> list[Any]:
+    """Returns the rows of a statement, held to these columns (`table.column`)."""
     with sql_errors(store.path, "read it"):
-        return store.connection.execute(sql, values).fetchall()
+        return list(checked(store.connection.execute(sql, values), *columns))
 
 
 def book(store: Store, name: str) -> BookRow:
@@ -79,6 +81,7 @@ def book_roots(store: Store, number: int) -> list[str]:
             "SELECT r.fen FROM book_root r LEFT JOIN book_position p ON p.book = r.book AND p.key = r.key"
             " WHERE r.book = ? ORDER BY p.ply, r.origin, r.key",
             (number,),
+            "book_root.fen",
         )
     ]
 
@@ -91,6 +94,7 @@ def book_position(store: Store, number: int, key: str) -> Mapping[str, Any] | No
         store,
         f"SELECT {columns} FROM book_position WHERE book = ? AND key = ?",  # noqa: S608 # fixed names
         (number, key),
+        *(f"book_position.{name}" for name in names),
     )
     return dict(zip(names, rows[0], strict=True)) if rows else None
 
@@ -102,26 +106,40 @@ def book_moves(store: Store, number: int, key: str) -> list[BookMoveRow]:
         "SELECT m.move, m.p, m.value, c.value, m.rule, m.loss FROM book_move m"
         " LEFT JOIN book_position c ON c.book = m.book AND c.key = m.child WHERE m.book = ? AND m.key = ?",
         (number, key),
+        "book_move.move",
+        "book_move.p",
+        "book_move.value",
+        "book_position.value?",
+        "book_move.rule",
+        "book_move.loss",
     )
     return [BookMoveRow(encode_move(chess.Move.from_uci(row[0])), *row[1:]) for row in rows]
 
 
 def has_games(store: Store) -> bool:
     """Returns whether games were imported into a file."""
-    return has_tables(store) and bool(_rows(store, "SELECT 1 FROM game_move LIMIT 1"))
+    return has_tables(store) and _has_rows(store, "game_move")
 
 
 def has_entries(store: Store) -> bool:
     """Returns whether Polyglot books were imported into a file."""
-    return has_tables(store) and bool(_rows(store, "SELECT 1 FROM polyglot_entry LIMIT 1"))
+    return has_tables(store) and _has_rows(store, "polyglot_entry")
 
 
-_ENTRY = "SELECT key, source, place, move, raw_move, weight, learn, fen FROM polyglot_entry"
+def _has_rows(store: Store, table: str) -> bool:
+    with sql_errors(store.path, "read it"):
+        return store.connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None  # noqa: S608
+
+
+_ENTRY_COLUMNS = ("key", "source", "place", "move", "raw_move", "weight", "learn", "fen")
+_ENTRY = f"SELECT {', '.join(_ENTRY_COLUMNS)} FROM polyglot_entry"  # noqa: S608 (constants)
+_CHECKED = tuple(f"polyglot_entry.{name}" for name in _ENTRY_COLUMNS)
 
 
 def entries(store: Store, key: str) -> list[PolyglotRow]:
     """Returns the imported entries of a Polyglot key."""
-    return [_entry(row) for row in _rows(store, f"{_ENTRY} WHERE key = ? ORDER BY source, place", (key,))]
+    statement = f"{_ENTRY} WHERE key = ? ORDER BY source, place"
+    return [_entry(row) for row in _rows(store, statement, (key,), *_CHECKED)]
 
 
 def all_entries(store: Store) -> Iterator[PolyglotRow]:
@@ -132,6 +150,7 @@ def all_entries(store: Store) -> Iterator[PolyglotRow]:
             store,
             f"{_ENTRY} WHERE (key, source, place) > (?, ?, ?) ORDER BY key, source, place LIMIT {PAGE}",
             last,
+            *_CHECKED,
         )
         yield from (_entry(row) for row in rows)
         if len(rows) < PAGE:

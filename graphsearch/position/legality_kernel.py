@@ -1,49 +1,66 @@
-"""Legal moves of many positions at once, for checking a whole file."""
+"""Whether a position that comes from outside is one of chess."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from numba import int16, int64, uint8
+from numba import int64
 
-from ..jit.compiler import inner, kernel
-from ..jit.pointers import adv, ctz, ptr
-from .board_kernel import PW, generate_moves, in_check, is_attacked, is_dead, side_to_move
-from .words import BLACK, KINGS, WHITE
+from ..jit.compiler import inner
+from ..jit.pointers import ONE, ZERO, U, ctz
+from .board_kernel import en_passant_of, in_check, is_attacked, is_dead, side_to_move
+from .words import BLACK, CASTLING_SHIFT, KINGS, META, PAWNS, ROOKS, WHITE
 
 ROOM = 1024  # sixteen men have at most 16 * 28 moves; a damaged position may have more than a legal one
-EXPOSED = 4  # the side that has moved is in check
+CORNERS = (7, 0, 63, 56)  # of the rooks of castling rights K Q k q
+HOMES = (4, 60)  # of the kings
 
 
 @inner
-def _kind(T: Any, s: Any, moves: Any) -> Any:
+def _has_castling(s: Any, right: Any, side: Any, home: Any, corner: Any) -> Any:
+    """Returns False if there is a castling right without its king and rook."""
+    if not (s[META] >> U(CASTLING_SHIFT + right)) & ONE:
+        return True
+    kings = s[KINGS] & s[WHITE + side] & (ONE << U(home))
+    rooks = s[ROOKS] & s[WHITE + side] & (ONE << U(corner))
+    return kings != ZERO and rooks != ZERO
+
+
+@inner
+def _has_en_passant(s: Any) -> Any:
+    """Returns False if no pawn has passed the en-passant square, or none stands ready to take."""
+    square = en_passant_of(s) - 1
+    if square < 0:
+        return True
+    stm = side_to_move(s)
+    ahead = int64(8) if stm == 0 else int64(-8)
+    if square >> 3 != (5 if stm == 0 else 2):
+        return False
+    target, passed, origin = ONE << U(square), ONE << U(square - ahead), ONE << U(square + ahead)
+    theirs, ours = s[PAWNS] & s[BLACK - stm], s[PAWNS] & s[WHITE + stm]
+    takers = ((passed & U(0xFEFEFEFEFEFEFEFE)) >> ONE) | ((passed & U(0x7F7F7F7F7F7F7F7F)) << ONE)
+    free = (s[WHITE] | s[BLACK]) & (target | origin) == ZERO
+    return free and theirs & passed != ZERO and ours & takers != ZERO
+
+
+@inner
+def is_legal(T: Any, s: Any) -> Any:
+    """Returns whether a position with one king a side can be: the side that has moved is not in check, and
+    castling rights and the en-passant square fit the men."""
+    stm = side_to_move(s)
+    for right in range(4):
+        side = right >> 1
+        if not _has_castling(s, int64(right), side, int64(HOMES[side]), int64(CORNERS[right])):
+            return False
+    king = ctz(s[KINGS] & s[BLACK - stm])
+    return _has_en_passant(s) and not is_attacked(T, s, king, s[WHITE] | s[BLACK], 1 - stm)
+
+
+@inner
+def kind_of(T: Any, s: Any, moves: Any) -> Any:
     """Returns the terminal kind, as `position.terminal_kind`."""
     if is_dead(s):
         return int64(3)
     if moves:
         return int64(0)
     return int64(1) if in_check(T, s) else int64(2)
-
-
-@kernel
-def examine(T: Any, words: Any, moves: Any, kinds: Any) -> Any:
-    """Fills the number of legal moves and the terminal kind (or EXPOSED) of positions with one king a side.
-
-    Args:
-      T: the table of `tables.py`. words: `[R * 10]` uint64.
-      moves: `[R]` int16, filled. kinds: `[R]` uint8, filled.
-    """
-    out = np.zeros(ROOM, np.uint16)
-    table = ptr(T, 0)
-    for i in range(len(moves)):
-        s = adv(ptr(words, 0), PW * i)
-        stm = side_to_move(s)
-        n = generate_moves(table, s, ptr(out, 0))
-        moves[i] = int16(n)
-        king = ctz(s[KINGS] & s[BLACK - stm])
-        if is_attacked(table, s, king, s[WHITE] | s[BLACK], 1 - stm):
-            kinds[i] = uint8(EXPOSED)
-        else:
-            kinds[i] = uint8(_kind(table, s, n))
-    return out[0]

@@ -21,6 +21,7 @@ from ..store.codec.bulk import take
 from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables.games import has_tables
+from ..store.tables.rows import checked
 from .filters import Filters
 
 OnProgress = Callable[[int, int], None]
@@ -148,30 +149,31 @@ class _Tables:
         name = self._filters.in_book
         if not name:
             return None
-        rows = dict(self._ask("SELECT name, id FROM book", ()))
+        rows = self._ask("SELECT name, id FROM book", (), "book.name", "book.id")
         if name not in rows:
             there = f"there are {', '.join(rows)}" if rows else "it has none"
             raise InvalidParameterError(f"{self._store.path} has no book {name!r}; {there}")
         return int(rows[name])
 
-    def _ask(self, statement: str, values: Sequence[object]) -> list[tuple[Any, Any]]:
+    def _ask(self, statement: str, values: Sequence[object], *columns: str) -> dict[Any, Any]:
         with sql_errors(self._store.path, "read it"):
-            return self._store.connection.execute(statement, values).fetchall()
+            return dict(checked(self._store.connection.execute(statement, values), *columns))
 
     def passing(self, keys: Sequence[str]) -> dict[str, int | None]:
         """Returns which positions pass, with their ply if a table has it."""
         wanted = json.dumps(list(keys))
-        games = dict(
-            self._ask(
-                "SELECT key, ply FROM game_position WHERE key IN (SELECT value FROM json_each(?))", (wanted,)
-            )
+        games = self._ask(
+            "SELECT key, ply FROM game_position WHERE key IN (SELECT value FROM json_each(?))",
+            (wanted,),
+            "game_position.key",
+            "game_position.ply",
         )
-        books = dict(
-            self._ask(
-                "SELECT key, min(ply) FROM book_position"
-                " WHERE key IN (SELECT value FROM json_each(?1)) AND (?2 IS NULL OR book = ?2) GROUP BY key",
-                (wanted, self._book),
-            )
+        books = self._ask(
+            "SELECT key, min(ply) FROM book_position"
+            " WHERE key IN (SELECT value FROM json_each(?1)) AND (?2 IS NULL OR book = ?2) GROUP BY key",
+            (wanted, self._book),
+            "book_position.key",
+            "book_position.ply",
         )
         asked = self._filters
         found: dict[str, int | None] = {}

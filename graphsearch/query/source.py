@@ -10,10 +10,11 @@ from typing import NamedTuple
 import chess
 import chess.polyglot
 
-from ..errors import StoreError, UnknownPositionError
+from ..errors import StoreError, UnknownPositionError, UnsoundRecordError
 from ..graph.ranking import ranking
 from ..position.board import check, clock_term, fen_of, key_of, legal_moves
 from ..record.node import Edge, NodeRecord
+from ..store.damage import passed_over
 from ..store.store import Store
 from ..store.tables.games import has_tables
 
@@ -27,14 +28,21 @@ class RecordSource:
         self._known: dict[int, NodeRecord | None] = {}
 
     def read(self, board: chess.Board) -> NodeRecord | None:
-        """Returns the record of a position, or None if the file does not hold it."""
+        """Returns the record of a position, or None if the file does not hold it, or its record cannot be."""
         key = key_of(board)
         found = self._known.get(key)
         if found is not None and _stands(board, found):
             return found
         if found is not None or key not in self._known:
-            found = self._known[key] = self.store.read(board)
+            found = self._known[key] = self._stored(board)
         return found
+
+    def _stored(self, board: chess.Board) -> NodeRecord | None:
+        try:
+            return self.store.read(board)
+        except UnsoundRecordError as error:
+            passed_over(error)
+            return None
 
     def wanted(self, board: chess.Board) -> NodeRecord:
         """Returns the record of a position.

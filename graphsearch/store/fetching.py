@@ -8,6 +8,8 @@ from itertools import accumulate, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from .tables.columns import MAX_BLOCK_BYTES
+
 Places = NDArray[np.int64]
 
 # one row for all: each row that SQLite hands over costs two changes of Python's lock, which a thread that
@@ -15,7 +17,10 @@ Places = NDArray[np.int64]
 _BY_ID = """
 SELECT CAST(group_concat(CAST(b.data AS TEXT), '') AS BLOB), group_concat(length(b.data)), group_concat(b.id)
 FROM json_each(?) AS wanted CROSS JOIN block AS b ON b.id = wanted.value
+WHERE typeof(b.data) = 'blob' AND length(b.data) <= ?
 """
+
+_ONE = "SELECT data FROM block WHERE id = ? AND typeof(data) = 'blob' AND length(data) <= ?"
 
 # likewise; a place is offset << 20 | length
 _INSERT = """
@@ -32,7 +37,8 @@ def insert(connection: sqlite3.Connection, first: int, data: bytes, ends: list[i
 def fetch(connection: sqlite3.Connection, ids: Places) -> tuple[NDArray[np.uint8], Places]:
     """Returns the data of blocks one behind the other, with 8 bytes more, and where each ends.
 
-    A block that is missing, or that SQLite cannot read where it can read others, is empty.
+    A block that is missing, too large or no BLOB, or that SQLite cannot read where it can read others, is
+    empty.
 
     Args:
       connection: in a read transaction.
@@ -43,7 +49,7 @@ def fetch(connection: sqlite3.Connection, ids: Places) -> tuple[NDArray[np.uint8
     """
     wanted = ",".join(map(str, ids.tolist()))
     try:
-        data, lengths, found = connection.execute(_BY_ID, (f"[{wanted}]",)).fetchone()
+        data, lengths, found = connection.execute(_BY_ID, (f"[{wanted}]", MAX_BLOCK_BYTES)).fetchone()
     except sqlite3.DatabaseError:
         return _one_by_one(connection, ids)
     if found != wanted or not data:
@@ -59,7 +65,7 @@ def _one_by_one(connection: sqlite3.Connection, ids: Places) -> tuple[NDArray[np
     failure: sqlite3.DatabaseError | None = None
     for row in ids.tolist():
         try:
-            found = connection.execute("SELECT data FROM block WHERE id = ?", (row,)).fetchone()
+            found = connection.execute(_ONE, (row, MAX_BLOCK_BYTES)).fetchone()
             blocks.append(found[0] if found else b"")
         except sqlite3.DatabaseError as error:
             failure = error

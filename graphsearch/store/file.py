@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import CorruptRecordError, SchemaVersionError, StoreError
 from .migrations import FORMAT_VERSION, OLDEST_READ, format_of, migrate
+from .shape import check_schema
 
 PAGE_BYTES = 16384
 LOG_BYTES = 16 << 20  # a longer log is due for a checkpoint
@@ -82,6 +84,8 @@ def named(path: Path) -> Iterator[None]:
 def _advice(text: str) -> str:
     if "full" in text:
         return "; free some space and continue; everything so far is safe"
+    if "STRICT" in text:
+        return f"; it needs SQLite 3.37 or newer, this Python has {sqlite3.sqlite_version}"
     if "not a database" in text:
         return "; it is not a graph file; choose another one"
     if "malformed" in text or "disk image" in text:
@@ -113,14 +117,28 @@ def check_is_file(path: Path, *, create: bool) -> None:
         raise StoreError(f"{path} is empty, not a graph file; remove it or name another")
 
 
-def _connect(path: Path, query: str) -> sqlite3.Connection:
-    return sqlite3.connect(
+def connect(path: Path, query: str = "mode=rwc") -> sqlite3.Connection:
+    """Returns a connection to a database that may come from anywhere; all connections are made here.
+
+    What its schema says calls no function and no virtual table that could do harm, and cells are checked when
+    a page is read. From Python 3.12 on, which offers that mode, SQL cannot write the schema or shadow tables;
+    before, this program's statements do not, and `query.sql` lets no others pass.
+
+    Args:
+      path: the file. query: how SQLite opens it, as in an URI.
+    """
+    connection = sqlite3.connect(
         f"{path.as_uri()}?{query}",
         uri=True,
         timeout=BUSY_SECONDS,
         isolation_level=None,
         check_same_thread=False,
     )
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    if sys.version_info >= (3, 12):
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
+    return connection
 
 
 def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
@@ -128,7 +146,7 @@ def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
     if path.exists() and not os.access(path, os.W_OK):
         raise StoreError(f"{path} cannot be written; check its permissions or open it for reading")
     with sql_errors(path, "open it"):
-        connection = _connect(path, "mode=rwc" if create else "mode=rw")
+        connection = connect(path, "mode=rwc" if create else "mode=rw")
         try:
             _prepare_for_writing(connection, path, create=create)
         except BaseException:
@@ -144,6 +162,8 @@ def _prepare_for_writing(connection: sqlite3.Connection, path: Path, *, create: 
     version = 0 if empty and create else format_of(connection, path)
     if empty:
         execute("PRAGMA auto_vacuum = INCREMENTAL")  # so that `tidy` can shrink the file
+    if version:
+        check_schema(connection, path)
     if version < FORMAT_VERSION:
         migrate(connection, version)
     execute("PRAGMA journal_mode = WAL")
@@ -166,9 +186,10 @@ def open_beside(path: Path, *, wait: float) -> sqlite3.Connection:
     if not os.access(path, os.W_OK):
         raise StoreError(f"{path} cannot be written; check its permissions")
     with sql_errors(path, "open it"):
-        connection = _connect(path, "mode=rw")
+        connection = connect(path, "mode=rw")
         try:
             format_of(connection, path)
+            check_schema(connection, path)
             connection.execute(f"PRAGMA busy_timeout = {int(1000 * wait)}")
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA wal_autocheckpoint = 0")  # that is the writer's
@@ -197,7 +218,7 @@ def open_reader(path: Path, *, tidy: bool = True) -> sqlite3.Connection:
 
 
 def _try_reading(path: Path, query: str) -> sqlite3.Connection:
-    connection = _connect(path, query)
+    connection = connect(path, query)
     try:
         connection.execute("PRAGMA query_only = 1")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
@@ -228,3 +249,4 @@ def _check_readable(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} has format {version}, this version reads {OLDEST_READ} to {FORMAT_VERSION};"
             " open it for writing once"
         )
+    check_schema(connection, path, writing=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from functools import cache
 from importlib import resources
@@ -19,6 +20,10 @@ def migrations() -> dict[int, str]:
     files = [file for file in folder.iterdir() if file.name.endswith(".sql")]
     return {int(file.name[:4]): file.read_text("utf-8") for file in sorted(files, key=lambda file: file.name)}
 
+
+# a table that refuses values of other types; a library that is older does not know the word
+STRICT = sqlite3.sqlite_version_info >= (3, 37)
+_TABLE_END = re.compile(r"^\)( WITHOUT ROWID)?;$", re.MULTILINE)
 
 FORMAT_VERSION = 4
 OLDEST_READ = 1  # older files are migrated by whoever writes them, and refused to readers
@@ -44,6 +49,19 @@ def format_of(connection: sqlite3.Connection, path: Path) -> int:
     return version
 
 
+def strict(script: str) -> str:
+    """Returns SQL whose tables are STRICT, as far as the library can.
+
+    >>> strict("CREATE TABLE t (\\n  a TEXT\\n) WITHOUT ROWID;")
+    'CREATE TABLE t (\\n  a TEXT\\n) STRICT, WITHOUT ROWID;'
+    """
+    return (
+        _TABLE_END.sub(lambda end: f") STRICT{',' * bool(end[1])}{end[1] or ''};", script)
+        if STRICT
+        else script
+    )
+
+
 def migrate(connection: sqlite3.Connection, version: int) -> None:
     """Brings a file from format `version` (0: an empty file) to the newest, each step one transaction."""
     import sqlite_utils
@@ -52,4 +70,4 @@ def migrate(connection: sqlite3.Connection, version: int) -> None:
     for number, script in sorted(migrations().items()):
         if number > version:
             marks = f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {number};"
-            database.executescript(f"BEGIN IMMEDIATE;\n{marks}\n{script}\nCOMMIT;")
+            database.executescript(f"BEGIN IMMEDIATE;\n{marks}\n{strict(script)}\nCOMMIT;")

@@ -22,6 +22,7 @@ from ..errors import CapacityError, CorruptRecordError, StoreError
 from ..position.board import POSITION_WORDS
 from ..record.node import RecordBatch
 from .codec.bulk import board_tables, decode_stored, owned, take
+from .codec.soundness import said_of, unsound
 from .codec.unpacking import SLOTS, Unpacker
 from .fetching import fetch
 from .file import open_reader, sql_errors
@@ -92,8 +93,8 @@ class Reader:
     ) -> tuple[NDArray[np.bool_], RecordBatch]:
         """Returns which packed positions have a record, `[K]`, and the newest records of those, in order.
 
-        A record in a damaged block counts as not found, and so do those of a chunk whose index is damaged
-        unless an older segment has an earlier version; `problems` tells.
+        A record in a damaged block counts as not found, and so does one that cannot be. Those of a chunk
+        whose index is damaged do so unless an older segment has an earlier version. `problems` tells.
 
         Args:
           words: `[K, 10]`, at most 100,000 positions.
@@ -178,14 +179,28 @@ class _Solved:
     """What a piece holds.
 
     Attributes:
-      records: those found. hits: their positions. misses: positions that a damaged block may hold.
-      damage: index of each damaged block, and what is wrong.
+      records: those found. hits: their positions.
+      misses: positions that a damaged block may hold, or whose record cannot be.
+      damage: index of a block, and what is wrong with it or with one of its records.
     """
 
     records: RecordBatch
     hits: Places
     misses: Places
     damage: list[tuple[int, str]]
+
+
+def _without_unsound(piece: _Piece, hit: NDArray[np.bool_], found: _Solved) -> _Solved:
+    """Returns what was found without the records that cannot be, which count as damaged."""
+    bad = unsound(found.records)
+    if not bad:
+        return found
+    blocks = piece.blocks[piece.place[hit]]
+    damage = [(int(blocks[i]), said_of(found.records, i, what)) for i, what in bad]
+    places = np.array([i for i, _ in bad], np.int64)
+    good = np.setdiff1d(np.arange(len(found.hits)), places)
+    misses = np.concatenate([found.misses, found.hits[places]])
+    return _Solved(take(found.records, good), found.hits[good], misses, found.damage + damage)
 
 
 class _Search:
@@ -266,7 +281,9 @@ class _Search:
         match(self._words, piece.asked, stored, firsts[piece.place], lasts[piece.place], places)
         hit = places >= 0
         misses = piece.asked[sizes[piece.place] == 0]
-        return _Solved(take(batch, places[hit]), piece.asked[hit], misses, damage)
+        return _without_unsound(
+            piece, hit, _Solved(take(batch, places[hit]), piece.asked[hit], misses, damage)
+        )
 
     def _note(self, answer: _Solved) -> None:
         self._answers.append(answer)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..record.node import RecordBatch
+from .damage import passed_over
 from .index.catalog import Catalog, Segment
 from .segments import OnCorrupt, SegmentCursor, choose_pivot, merge
 
@@ -15,7 +16,10 @@ from .segments import OnCorrupt, SegmentCursor, choose_pivot, merge
 def scan(
     connection: sqlite3.Connection, catalog: Catalog, on_corrupt: OnCorrupt | None = None
 ) -> Iterator[RecordBatch]:
-    """Yields the newest version of every record, in order, in batches of bounded size."""
+    """Yields the newest version of every record, in order, in batches of bounded size.
+
+    A record that cannot be is left out and reported.
+    """
     cursors = [SegmentCursor(catalog, segment) for segment in catalog.segments]
     held = [RecordBatch.empty(0, 0, 0) for _ in cursors]  # records read and not below the last pivot
     low: int | None = None
@@ -27,7 +31,7 @@ def scan(
                 more = cursor.read(connection, cursor.at, end, on_corrupt)
                 held[k] = RecordBatch.concat([held[k], more]) if len(held[k]) else more
                 cursor.at = end
-        batch = merge(held, low, pivot)
+        batch = _sound(catalog, merge(held, low, pivot), on_corrupt)
         if len(batch):
             yield batch
         if pivot is None:
@@ -50,7 +54,13 @@ def portion(connection: sqlite3.Connection, catalog: Catalog, start: int) -> tup
     for cursor in cursors:  # the block before the first one from `start` on may reach into it
         first = max(0, cursor.blocks_below(start) - 1)
         batches.append(cursor.read(connection, first, cursor.blocks_below(pivot)))
-    return merge(batches, start, pivot), pivot
+    return _sound(catalog, merge(batches, start, pivot)), pivot
+
+
+def _sound(catalog: Catalog, batch: RecordBatch, on_corrupt: OnCorrupt | None = None) -> RecordBatch:
+    from .codec.soundness import sound_part
+
+    return sound_part(batch, on_corrupt or passed_over, lambda _: str(catalog.path))
 
 
 def _around(catalog: Catalog, segment: Segment, start: int) -> Segment:

@@ -382,6 +382,13 @@ class Store(PlainTables):
         with self.transaction():
             yield
             self._load()
+            self._correct_count()
+
+    def _correct_count(self) -> None:
+        """Counts the records where one segment holds each once: damage may have been counted twice."""
+        if len(self._catalog.segments) == 1 and self._catalog.records != self._node_count:
+            provenance.add_nodes(self._connection, self._catalog.records - self._node_count)
+            self._node_count = self._catalog.records
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:

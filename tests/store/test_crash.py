@@ -49,9 +49,9 @@ def append(store, k):
     batch = batch_of(part(k))
     found, _ = store.lookup(batch.words)
     with store.transaction():
-        assert store.begin_run("a position", {}, {}) == k + 1
+        assert store.begin_run(chess.STARTING_FEN, {}, {}) == k + 1
         store.append(batch, fresh=int((~found).sum()))
-        store.record_root(f"{k:016x}", "a position", k)
+        store.record_root(f"{k:016x}", chess.STARTING_FEN, k)
 
 def marked(batch):
     return replace(batch, evaluator=np.full(len(batch), MARK, np.uint8))

@@ -19,6 +19,7 @@ from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
+from ..support.loose import loosen
 from .records import batch_of, contents, filled, identity, random_records
 
 RECORDS = random_records(31, 200)
@@ -30,6 +31,8 @@ def path(tmp_path: Path) -> Path:
 
 
 def execute(path: Path, statement: str, *values: object) -> list[tuple[object, ...]]:
+    if statement.startswith(("UPDATE", "INSERT")):
+        loosen(path)
     connection = sqlite3.connect(path, isolation_level=None)
     try:
         return connection.execute(statement, values).fetchall()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import chess
 import pytest
 
 from graphsearch.errors import InvalidParameterError, StoreError, StoreLockedError
@@ -88,7 +89,7 @@ def test_pruning_drops_what_has_few_visits_and_keeps_roots(path: Path) -> None:
     root = next(record for record in NEWEST.values() if record.visits == 1)
     key = int(keys_of(batch_of([root]).words)[0])
     with Store.open(path) as store:
-        store.record_root(f"{key:016x}", "a position", 1)
+        store.record_root(f"{key:016x}", chess.STARTING_FEN, 1)
         rows = [{**TOP, "key": f"{k:016x}", "n": n} for k, n in ((1, 10), (2, 9), (key, 1))]
         edges = [
             {"key": row["key"], "move": "e2e4", "san": "e4", "n": 1, "p": 1.0} | NO_VALUE for row in rows
@@ -106,7 +107,7 @@ def test_pruning_drops_what_has_few_visits_and_keeps_roots(path: Path) -> None:
     assert verify(path).problems == []
 
 
-TOP = {"fen": "a position", "q": 0.0, "win": 0.0, "draw": 1.0, "loss": 0.0, "best_move": None}
+TOP = {"fen": chess.STARTING_FEN, "q": 0.0, "win": 0.0, "draw": 1.0, "loss": 0.0, "best_move": None}
 NO_VALUE = {"q": None, "draw": None}
 
 
@@ -273,9 +274,9 @@ def test_a_clock_that_jumps_back_harms_nothing(path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(provenance, "now", lambda: next(times))
     with Store.open(path) as store:
         for k in range(3):
-            run = store.begin_run("a position", {}, {})
+            run = store.begin_run(chess.STARTING_FEN, {}, {})
             store.append(batch_of([changed(RECORDS[0], random.Random(k))]), fresh=0)
-            store.record_root("0" * 16, "a position", k)
+            store.record_root("0" * 16, chess.STARTING_FEN, k)
             store.finish_run(run, 10, 10)
         assert [run.id for run in store.runs()] == [1, 2, 3], "searches are listed as they came"
         assert store.roots()[0].visits == 2

@@ -237,14 +237,14 @@ def test_a_folder_without_room_for_a_log_can_be_read(path: Path, monkeypatch: py
     # what a read-only file system answers, also to root
     monkeypatch.setattr(os, "access", lambda target, mode: mode == os.R_OK)
     with monkeypatch.context() as patch:
-        plain = file._connect
+        plain = file.connect
 
         def connect(target: Path, query: str) -> sqlite3.Connection:
             if query == "mode=ro":
                 raise sqlite3.OperationalError("unable to open database file")
             return plain(target, query)
 
-        patch.setattr(file, "_connect", connect)
+        patch.setattr(file, "connect", connect)
         with Store.open(path, read_only=True) as store:
             assert len(contents(store)) == len(RECORDS)
     assert sorted(p.name for p in path.parent.iterdir()) == ["test.graph"]

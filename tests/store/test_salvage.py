@@ -8,6 +8,7 @@ import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
+import chess
 import pytest
 
 from graphsearch.errors import EvaluatorMismatchError, StoreError
@@ -35,15 +36,15 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = filled(tmp_path_factory.mktemp("sound") / "test.graph", OLD, runs=2)
     with Store.open(path) as store:
         store.append(batch_of(NEW), fresh=0)
-        store.finish_run(store.begin_run("a position", {"visits": 3}, {}), 3, 2)
+        store.finish_run(store.begin_run(chess.STARTING_FEN, {"visits": 3}, {}), 3, 2)
         for k in range(400):
             key = f"{k * 0x9E3779B97F4A7C15 % (1 << 64):016x}"
-            store.record_root(key, "a position " * 20, k)
+            store.record_root(key, chess.STARTING_FEN + "1" * 160, k)
             store.write_top([{**TOP, "key": key}], [{**EDGE, "key": key}])
     return path
 
 
-TOP = {"fen": "a position", "n": 5, "q": 0.0, "win": 0.0, "draw": 1.0, "loss": 0.0, "best_move": None}
+TOP = {"fen": chess.STARTING_FEN, "n": 5, "q": 0.0, "win": 0.0, "draw": 1.0, "loss": 0.0, "best_move": None}
 EDGE = {"move": "e2e4", "san": "e4", "n": 1, "p": 1.0, "q": None, "draw": None}
 
 
@@ -230,12 +231,12 @@ def two(tmp_path: Path) -> Path:
     """A file of two evaluators and runs, bound to the second, with second opinions."""
     path = tmp_path / "test.graph"
     with Store.open(path, create=True, identity=IDENTITY) as store:
-        store.begin_run("a position", {}, {})
+        store.begin_run(chess.STARTING_FEN, {}, {})
         store.bind_evaluator(store.add_evaluator(OTHER))
-        store.begin_run("a position", {}, {}, kind="reevaluate")
+        store.begin_run(chess.STARTING_FEN, {}, {}, kind="reevaluate")
         rows = [replace(r, evaluator=1 + k % 2, run=k % 3) for k, r in enumerate(OLD[:300])]
         store.append(batch_of(rows), fresh=300)
-        opinion = ("00" * 8, 1, 1, "a position", 7, 0.5, None, 0.25, 0.5, None, "e2e4", b"abc")
+        opinion = ("00" * 8, 1, 1, chess.STARTING_FEN, 7, 0.5, None, 0.25, 0.5, None, "e2e4", b"abc")
         store.connection.execute(f"INSERT INTO opinion VALUES ({', '.join('?' * 12)})", opinion)
     assert verify(path).problems == []
     return path

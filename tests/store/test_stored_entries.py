@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import suppress
 from pathlib import Path
 
+import chess
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,6 +24,7 @@ from graphsearch.store.upkeep.salvage import salvage
 from graphsearch.store.upkeep.verify import verify
 from tests.conftest import ROOT
 
+from ..support.loose import loosen
 from .formats import SCHEMA, example
 from .records import IDENTITY
 
@@ -187,7 +189,7 @@ def test_compacting_keeps_every_evaluation_and_no_superseded_entry(tmp_path: Pat
 
 
 def change(path: Path, statement: str, *values: object) -> None:
-    connection = sqlite3.connect(path, isolation_level=None)
+    connection = sqlite3.connect(loosen(path), isolation_level=None)
     connection.execute(statement, values)
     connection.close()
 
@@ -243,7 +245,7 @@ def test_files_of_older_formats_have_no_entries(tmp_path: Path) -> None:
         assert len(saved.load(store, OURS).keys) == 0
         assert saved.facts(store).entries == 0
         assert runs.runs(store) == []
-        assert runs.iterations(store, "a fen", "0" * 16, OURS) == {}
+        assert runs.iterations(store, chess.STARTING_FEN, "0" * 16, OURS) == {}
 
 
 def test_runs_and_iterations_are_plain_rows(tmp_path: Path) -> None:
@@ -252,13 +254,13 @@ def test_runs_and_iterations_are_plain_rows(tmp_path: Path) -> None:
     two = RunOutcome(depth=2, alpha=-9, beta=9, value=4, bound="exact", nodes=70, hits=3, seconds=0.5)
     with new_file(path) as store:
         with store.transaction():
-            run = runs.begin(store, ALPHABETA, "a fen", "0" * 16, {"depth": 2}, OURS)
+            run = runs.begin(store, ALPHABETA, chess.STARTING_FEN, "0" * 16, {"depth": 2}, OURS)
             runs.add_iteration(store, run, one)
             runs.add_iteration(store, run, two)
             runs.update(store, run, two, finished=True)
-            runs.begin(store, MATE, "a fen", "0" * 16, {}, OURS)
-        assert runs.iterations(store, "a fen", "0" * 16, OURS) == {1: one, 2: two}
-        assert runs.iterations(store, "a fen", "0" * 16, OTHERS) == {}
+            runs.begin(store, MATE, chess.STARTING_FEN, "0" * 16, {}, OURS)
+        assert runs.iterations(store, chess.STARTING_FEN, "0" * 16, OURS) == {1: one, 2: two}
+        assert runs.iterations(store, chess.STARTING_FEN, "0" * 16, OTHERS) == {}
     first, second = info(path).entry_runs
     assert (first.kind, first.depth, first.nodes, first.limits, bool(first.finished)) == (
         "alphabeta",

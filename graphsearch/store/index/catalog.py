@@ -15,9 +15,12 @@ from numpy.typing import NDArray
 from ...errors import CorruptRecordError
 from ..codec.compression import Dictionaries
 from ..sizes import SIZES, Sizes
+from ..tables.rows import rows
 
 _U64 = (1 << 64) - 1
 KEPT_DICTIONARIES = 16  # of chunks, some 60 kB each
+
+CHUNK_COLUMNS = ("id", "segment", "first_block", "blocks", "gone", "records", "first_key")
 
 U64s = NDArray[np.uint64]
 Bits = NDArray[np.uint8]
@@ -92,18 +95,22 @@ def read_segments(connection: sqlite3.Connection, path: Path) -> list[Segment]:
     """Returns all segments, newest first, with their chunks.
 
     Raises:
-      CorruptRecordError: if a chunk belongs to no segment.
+      CorruptRecordError: if a row cannot be, or a chunk belongs to no segment.
     """
-    rows = connection.execute(
-        "SELECT id, age, merged_into, frontier FROM segment ORDER BY age DESC, id DESC"
-    ).fetchall()
-    by_id = {row[0]: Segment(row[0], row[1], row[2], _unsigned(row[3])) for row in rows}
-    for row in connection.execute(
-        "SELECT id, segment, first_block, blocks, gone, records, first_key FROM chunk ORDER BY id"
-    ).fetchall():
+    names = ("id", "age", "merged_into", "frontier")
+    found = rows(connection, "segment", names, "ORDER BY age DESC, id DESC")
+    by_id = {row[0]: Segment(row[0], row[1], row[2], _unsigned(row[3])) for row in found}
+    for segment in by_id.values():
+        if segment.merged_into is not None and segment.merged_into not in by_id:
+            into = segment.merged_into
+            raise CorruptRecordError(f"{path}: segment {segment.id} goes into {into}, which is missing")
+    for row in rows(connection, "chunk", CHUNK_COLUMNS, "ORDER BY id"):
         if row[1] not in by_id:
             raise CorruptRecordError(f"{path}: chunk {row[0]} belongs to segment {row[1]}, which is missing")
-        by_id[row[1]].chunks.append(Chunk.of_row(row))
+        chunk = Chunk.of_row(row)
+        if chunk.gone > chunk.blocks:
+            raise CorruptRecordError(f"{path}: chunk {row[0]} has lost {chunk.gone} of {chunk.blocks} blocks")
+        by_id[chunk.segment].chunks.append(chunk)
     return list(by_id.values())
 
 
@@ -122,7 +129,7 @@ def read_index(connection: sqlite3.Connection, path: Path, chunk: Chunk) -> Chun
     row = connection.execute(
         "SELECT checksum, keys, dictionary, bloom FROM chunk WHERE id = ?", (chunk.id,)
     ).fetchone()
-    if row is not None:
+    if row is not None and all(isinstance(part, bytes) for part in row[1:]):
         checksum, keys, dictionary, bloom = row
         found = zlib.crc32(bloom, zlib.crc32(dictionary, zlib.crc32(keys)))
         if found == checksum and len(keys) == 8 * chunk.blocks:
@@ -209,7 +216,7 @@ class Catalog:
     def __init__(self, connection: sqlite3.Connection, path: Path, sizes: Sizes = SIZES) -> None:
         self.sizes = sizes
         self._connection = connection
-        self._path = path
+        self.path = path
         self._dictionaries: OrderedDict[int, Dictionaries] = OrderedDict()
         self.indexes = Indexes()
         self.generation = 0  # grows with every load
@@ -220,7 +227,7 @@ class Catalog:
 
     def load(self, *, forget: bool = False) -> None:
         """Reads segments and chunks again; `forget` drops what a rolled back transaction wrote."""
-        self.segments = read_segments(self._connection, self._path)
+        self.segments = read_segments(self._connection, self.path)
         ids = set() if forget else self._ids()
         if forget:
             self.indexes.forget()
@@ -254,7 +261,7 @@ class Catalog:
           CorruptRecordError: if it is not what was written.
         """
         found = self.indexes.fresh(chunk) or self.indexes.get(chunk)
-        return found or self.indexes.keep(chunk.id, read_index(self._connection, self._path, chunk))
+        return found or self.indexes.keep(chunk.id, read_index(self._connection, self.path, chunk))
 
     def full_index(self, chunk: Chunk) -> ChunkIndex:
         """Returns the index of a chunk with its filter, read on first use and kept.
@@ -264,13 +271,13 @@ class Catalog:
         """
         found = self.indexes.fresh(chunk) or self.indexes.get(chunk)
         if found is None or not len(found.bloom):
-            found = read_index(self._connection, self._path, chunk)
+            found = read_index(self._connection, self.path, chunk)
             self.indexes.keep(chunk.id, found, bloom=True)
         return found
 
     def name(self, chunk: Chunk, block: int | None = None) -> str:
         """Returns how messages call a chunk or a block."""
-        return chunk_name(self._path, chunk, block)
+        return chunk_name(self.path, chunk, block)
 
     def dictionaries(self, chunk: Chunk) -> Dictionaries:
         """Returns the dictionaries of a chunk, of those last used without loading them again.

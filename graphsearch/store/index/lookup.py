@@ -8,10 +8,12 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import CorruptRecordError
+from ...errors import CorruptRecordError, UnsoundRecordError
+from ...position.board import key_of_words
 from ...record.node import NodeRecord
 from .. import order
 from ..codec.records import find_in_block
+from ..codec.soundness import fault_of
 from ..segments import fetch_blocks, keys_of
 from .bloom import may_hold, may_hold_each
 from .catalog import Catalog, Chunk
@@ -30,6 +32,7 @@ def read_one(connection: sqlite3.Connection, catalog: Catalog, words: U64s) -> N
 
     Raises:
       CorruptRecordError: if a block that may hold it is damaged.
+      UnsoundRecordError: if its record cannot be.
     """
     row = words.reshape(1, -1)
     wanted = tuple(order.identities(row)[0].tolist())
@@ -37,8 +40,16 @@ def read_one(connection: sqlite3.Connection, catalog: Catalog, words: U64s) -> N
     for chunk, block in _candidates(catalog, sort_key, key):
         record = _find_in(connection, catalog, chunk, block, wanted)
         if record is not None:
-            return record
+            return _sound(catalog, chunk, block, record)
     return None
+
+
+def _sound(catalog: Catalog, chunk: Chunk, block: int, record: NodeRecord) -> NodeRecord:
+    fault = fault_of(record)
+    if fault:
+        key = key_of_words(np.array(record.words, np.uint64))
+        raise UnsoundRecordError(f"{catalog.name(chunk, block)}: record {key:016x}: {fault}")
+    return record
 
 
 def _candidates(catalog: Catalog, sort_key: int, key: int) -> Iterator[tuple[Chunk, int]]:

@@ -8,6 +8,7 @@ from typing import Literal
 from ..file import sql_errors
 from ..store import Store
 from .games import has_tables
+from .rows import rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,5 +28,5 @@ def books(store: Store) -> list[BookRow]:
     if not has_tables(store):
         return []
     with sql_errors(store.path, "read it"):
-        query = "SELECT id, name, side, config, created, updated FROM book ORDER BY name"
-        return [BookRow(*row) for row in store.connection.execute(query)]
+        names = ("id", "name", "side", "config", "created", "updated")
+        return [BookRow(*row) for row in rows(store.connection, "book", names, "ORDER BY name")]

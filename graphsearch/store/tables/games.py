@@ -16,7 +16,9 @@ import chess
 
 from ..file import sql_errors
 from ..store import Store
+from .columns import TABLES
 from .provenance import now
+from .rows import checked, rows
 
 FIRST_FORMAT = 3  # that has the tables
 ASKED_AT_ONCE = 500  # keys of one statement; SQLite takes 32,766 values, more gain nothing
@@ -27,8 +29,8 @@ EntryRow = tuple[str, str, int, int, int, int, int]  # key, move, source, place,
 Write = Callable[[Store], object]
 EpdRow = tuple[int, int, str, str, str]  # source, place, key, FEN, operations
 
-_MOVE_COLUMNS = "move, san, white, draws, black, unknown, variations"
-_SOURCE_COLUMNS = "id, kind, name, digest, options, started, finished, taken, skipped"
+_MOVE_COLUMNS = ("move", "san", "white", "draws", "black", "unknown", "variations")
+_SOURCE_COLUMNS = tuple(TABLES["source"].columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +127,8 @@ def counts(store: Store, keys: Iterable[str]) -> dict[str, list[MoveCounts]]:
 def _rows_of(store: Store, keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     for start in range(0, len(keys), ASKED_AT_ONCE):
         some = keys[start : start + ASKED_AT_ONCE]
-        yield from store.connection.execute(
-            f"SELECT key, {_MOVE_COLUMNS} FROM game_move"  # noqa: S608 (constants)
-            f" WHERE key IN ({', '.join('?' * len(some))})",
-            some,
-        )
+        where = f"WHERE key IN ({', '.join('?' * len(some))})"
+        yield from rows(store.connection, "game_move", ("key", *_MOVE_COLUMNS), where, some)
 
 
 def sources(store: Store) -> list[GameSource]:
@@ -137,10 +136,7 @@ def sources(store: Store) -> list[GameSource]:
     if not has_tables(store):
         return []
     with sql_errors(store.path, "read it"):
-        rows = store.connection.execute(
-            f"SELECT {_SOURCE_COLUMNS} FROM source ORDER BY id"  # noqa: S608 (constants)
-        ).fetchall()
-    return [_source(row) for row in rows]
+        return [_source(row) for row in rows(store.connection, "source", _SOURCE_COLUMNS, "ORDER BY id")]
 
 
 def _source(row: tuple[Any, ...]) -> GameSource:
@@ -155,8 +151,8 @@ def imported(store: Store) -> Imported:
         return Imported([])
     tables = ("game_position", "game_move", "polyglot_entry", "epd_position")
     with sql_errors(store.path, "read it"):
-        rows = [store.connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in tables]  # noqa: S608
-    return Imported(found, sum(source.taken for source in found if source.kind == "pgn"), *rows)
+        sizes = [store.connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in tables]  # noqa: S608
+    return Imported(found, sum(source.taken for source in found if source.kind == "pgn"), *sizes)
 
 
 # -------------------------------------------------------------- writing
@@ -206,7 +202,7 @@ def add_games(store: Store, positions: Iterable[PositionRow], moves: Iterable[Mo
     numbers = ("white", "draws", "black", "unknown", "variations")
     sums = ", ".join(f"{name} = {name} + excluded.{name}" for name in numbers)
     store.connection.executemany(
-        f"INSERT INTO game_move (key, {_MOVE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+        f"INSERT INTO game_move (key, {', '.join(_MOVE_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
         f" ON CONFLICT (key, move) DO UPDATE SET {sums}",
         moves,
     )
@@ -236,18 +232,15 @@ def add_epd(store: Store, rows: Iterable[EpdRow]) -> None:
 
 def entries_of(store: Store, source: int, key: str) -> list[tuple[int, int]]:
     """Returns the entries of a book in a position: (place, raw move) each."""
-    return store.connection.execute(
-        "SELECT place, raw_move FROM polyglot_entry WHERE key = ? AND source = ? ORDER BY place",
-        (key, source),
-    ).fetchall()
+    where = "WHERE key = ? AND source = ? ORDER BY place"
+    found = rows(store.connection, "polyglot_entry", ("place", "raw_move"), where, (key, source))
+    return [(place, raw) for place, raw in found]
 
 
 def known_roots(store: Store) -> list[str]:
     """Returns the FENs of the positions that searches and books of this file begin with."""
-    return [
-        fen
-        for (fen,) in store.connection.execute("SELECT position FROM root UNION SELECT fen FROM book_root")
-    ]
+    found = store.connection.execute("SELECT position FROM root UNION SELECT fen FROM book_root")
+    return [fen for (fen,) in checked(found, "root.position")]
 
 
 def known_fens(store: Store, keys: Iterable[str]) -> Iterator[str]:
@@ -260,5 +253,5 @@ def known_fens(store: Store, keys: Iterable[str]) -> Iterator[str]:
     )
     while some := list(islice(wanted, ASKED_AT_ONCE)):
         marks = ", ".join("?" * len(some))
-        found = dict(store.connection.execute(statement.format(marks=marks), some * len(tables)).fetchall())
-        yield from found.values()
+        found = store.connection.execute(statement.format(marks=marks), some * len(tables))
+        yield from dict(checked(found, "game_position.key", "game_position.fen")).values()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -12,27 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ...errors import StoreError
 from ...position.board import Words, clock_of_words, key_of_words
 from ..file import sql_errors
+from .columns import TABLES
+from .rows import checked, rows
 
 if TYPE_CHECKING:
     from ..store import Store
 
-COLUMNS = (
-    "key",
-    "evaluator",
-    "run",
-    "fen",
-    "n",
-    "q",
-    "draw",
-    "second_q",
-    "second_draw",
-    "best_move",
-    "second_best_move",
-    "policy",
-)
+COLUMNS = tuple(TABLES["opinion"].columns)
 BY_VALUE, BY_POLICY = "value", "policy"
 _ORDER = {BY_VALUE: "n * abs(q - second_q) DESC, n DESC", BY_POLICY: "n DESC"}
 
@@ -68,13 +55,10 @@ class Opinion:
 
 def known(store: Store, evaluator: int, keys: Sequence[str]) -> dict[str, Opinion]:
     """Returns the opinions of an evaluator on some positions, by key."""
-    query = (
-        f"SELECT {', '.join(COLUMNS)} FROM opinion"  # noqa: S608 (constants)
-        " WHERE evaluator = ? AND key IN (SELECT value FROM json_each(?))"
-    )
+    where = "WHERE evaluator = ? AND key IN (SELECT value FROM json_each(?))"
+    values = (evaluator, json.dumps(list(keys)))
     with sql_errors(store.path, "read it"):
-        rows = store.connection.execute(query, (evaluator, json.dumps(list(keys))))
-        return {row[0]: Opinion(*row) for row in rows}
+        return {row[0]: Opinion(*row) for row in rows(store.connection, "opinion", COLUMNS, where, values)}
 
 
 def said_of(store: Store, evaluator: int, words: NDArray[np.uint64]) -> list[Opinion | None]:
@@ -83,8 +67,8 @@ def said_of(store: Store, evaluator: int, words: NDArray[np.uint64]) -> list[Opi
     One that was given at another halfmove clock does not count.
     """
     positions = words.tolist()
-    rows = known(store, evaluator, [key_text(position) for position in positions])
-    found = [rows.get(key_text(position)) for position in positions]
+    opinions = known(store, evaluator, [key_text(position) for position in positions])
+    found = [opinions.get(key_text(position)) for position in positions]
     return [
         row if row and int(row.fen.split()[4]) == clock_of_words(position) else None
         for row, position in zip(found, positions, strict=True)
@@ -110,8 +94,8 @@ def counts(store: Store) -> dict[int, int]:
         tables = store.connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'opinion'")
         if tables.fetchone() is None:
             return {}
-        rows = store.connection.execute("SELECT evaluator, count(*) FROM opinion GROUP BY evaluator")
-        return {number: int(count) for number, count in rows}
+        found = store.connection.execute("SELECT evaluator, count(*) FROM opinion GROUP BY evaluator")
+        return dict(checked(found, "opinion.evaluator", "opinion.n"))
 
 
 def ranked(store: Store, evaluator: int, by: str, min_visits: int) -> Iterator[Opinion]:
@@ -121,11 +105,11 @@ def ranked(store: Store, evaluator: int, by: str, min_visits: int) -> Iterator[O
       by: BY_VALUE: by visits times the difference of V. BY_POLICY: by visits.
       min_visits: opinions on positions of fewer visits are left out.
     """
-    query = (
-        f"SELECT {', '.join(COLUMNS)} FROM opinion"  # noqa: S608 (constants)
-        f" WHERE evaluator = ? AND n >= ? ORDER BY {_ORDER[by]}, key"
-    )
-    try:
-        yield from (Opinion(*row) for row in store.connection.execute(query, (evaluator, min_visits)))
-    except sqlite3.Error as error:
-        raise StoreError(f"{store.path}: cannot read it: {error}") from error
+    where = f"WHERE evaluator = ? AND n >= ? ORDER BY {_ORDER[by]}, key"
+    found = rows(store.connection, "opinion", COLUMNS, where, (evaluator, min_visits))
+    while True:
+        with sql_errors(store.path, "read it"):
+            row = next(found, None)
+        if row is None:
+            return
+        yield Opinion(*row)

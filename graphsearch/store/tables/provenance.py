@@ -18,6 +18,8 @@ from ...errors import CorruptRecordError, EvaluatorMismatchError, StoreError
 from ...record.node import MAX_EVALUATOR, MAX_RUN
 from ...record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo, differences
 from ...version import __version__
+from .column import MOST_COUNT, json_object
+from .rows import rows, shown
 
 FIRST_EVALUATOR = 1  # id of the one that a new file is bound to
 RUN_COLUMNS_1 = ("id", "started", "finished", "position", "limits", "params", "visits", "evaluations")
@@ -66,11 +68,7 @@ def evaluator_number(connection: sqlite3.Connection) -> int:
     Raises:
       CorruptRecordError: if what is written there is no number.
     """
-    row = connection.execute("SELECT value FROM store_info WHERE name = 'evaluator'").fetchone()
-    try:
-        return int(row[0]) if row else FIRST_EVALUATOR
-    except ValueError:
-        raise CorruptRecordError("the table store_info has no number of an evaluator") from None
+    return _fact_number(connection, "evaluator", FIRST_EVALUATOR, range(1, MAX_EVALUATOR + 1))
 
 
 def read_identity(connection: sqlite3.Connection) -> EvaluatorIdentity | None:
@@ -80,15 +78,21 @@ def read_identity(connection: sqlite3.Connection) -> EvaluatorIdentity | None:
       CorruptRecordError: if what is written there is no identity.
     """
     number = evaluator_number(connection)
-    row = connection.execute("SELECT identity FROM evaluator WHERE id = ?", (number,)).fetchone()
-    return _identity(row[0]) if row else None
+    found = next(rows(connection, "evaluator", ("identity",), "WHERE id = ?", (number,)), None)
+    return identity_of(found[0]) if found else None
 
 
-def _identity(text: str) -> EvaluatorIdentity:
-    try:
-        return EvaluatorIdentity.from_json(text)
-    except (ValueError, TypeError):
-        raise CorruptRecordError("the table evaluator has no identity") from None
+def identity_of(text: object) -> EvaluatorIdentity:
+    """Returns the identity that a row of `evaluator` holds.
+
+    Raises:
+      CorruptRecordError: if it is none.
+    """
+    found = json_object(text) or {}
+    kinds = {"kind": str, "digest": str, "mapping": str, "options": dict}
+    if found.keys() != kinds.keys() or not all(isinstance(found[name], kinds[name]) for name in kinds):
+        raise CorruptRecordError(f"the table evaluator has no identity: {shown(text)}")
+    return EvaluatorIdentity(**found)
 
 
 def evaluators(connection: sqlite3.Connection) -> dict[int, EvaluatorIdentity]:
@@ -97,8 +101,8 @@ def evaluators(connection: sqlite3.Connection) -> dict[int, EvaluatorIdentity]:
     Raises:
       CorruptRecordError: if a row holds no identity.
     """
-    rows = connection.execute("SELECT id, identity FROM evaluator ORDER BY id").fetchall()
-    return {number: _identity(text) for number, text in rows}
+    found = rows(connection, "evaluator", ("id", "identity"), "ORDER BY id")
+    return {number: identity_of(text) for number, text in found}
 
 
 def add_evaluator(connection: sqlite3.Connection, identity: EvaluatorIdentity) -> int:
@@ -191,11 +195,18 @@ def node_count(connection: sqlite3.Connection) -> int:
     Raises:
       CorruptRecordError: if what is written there is no number.
     """
-    row = connection.execute("SELECT value FROM store_info WHERE name = 'nodes'").fetchone()
-    try:
-        return int(row[0]) if row else 0
-    except ValueError:
-        raise CorruptRecordError("the table store_info has no number of nodes") from None
+    return _fact_number(connection, "nodes", 0, range(MOST_COUNT))
+
+
+def _fact_number(connection: sqlite3.Connection, name: str, without: int, among: range) -> int:
+    """Returns the number that a row of `store_info` holds, `without` if there is none."""
+    found = next(rows(connection, "store_info", ("value",), "WHERE name = ?", (name,)), None)
+    if found is None:
+        return without
+    text = found[0]
+    if not (len(text) < 20 and text.isascii() and text.isdecimal() and int(text) in among):
+        raise CorruptRecordError(f"the table store_info has no number {name!r}: {shown(text)}")
+    return int(text)
 
 
 def add_nodes(connection: sqlite3.Connection, fresh: int) -> None:
@@ -253,15 +264,11 @@ def run_columns(connection: sqlite3.Connection) -> tuple[str, ...]:
 
 def runs(connection: sqlite3.Connection, number: int | None = None) -> list[RunInfo]:
     """Returns all runs, oldest first, or the one of a number if there is one."""
-    columns = ", ".join(run_columns(connection))
-    wanted = "" if number is None else "WHERE id = ?"
-    rows = connection.execute(
-        f"SELECT {columns} FROM run {wanted} ORDER BY id",  # noqa: S608 (constants)
-        () if number is None else (number,),
-    )
+    wanted, values = ("", ()) if number is None else ("WHERE id = ?", (number,))
+    found = rows(connection, "run", run_columns(connection), f"{wanted} ORDER BY id", values)
     return [
         RunInfo(run, started, finished, fen, json.loads(limits), json.loads(params), *rest)
-        for run, started, finished, fen, limits, params, *rest in rows
+        for run, started, finished, fen, limits, params, *rest in found
     ]
 
 
@@ -272,10 +279,8 @@ def record_root(connection: sqlite3.Connection, key: str, fen: str, visits: int)
 
 def roots(connection: sqlite3.Connection) -> list[RootInfo]:
     """Returns all roots, the last searched first."""
-    rows = connection.execute(
-        "SELECT key, position, visits, last_searched FROM root ORDER BY last_searched DESC, key"
-    )
-    return [RootInfo(*row) for row in rows]
+    names = ("key", "position", "visits", "last_searched")
+    return [RootInfo(*row) for row in rows(connection, "root", names, "ORDER BY last_searched DESC, key")]
 
 
 def write_top(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from ...errors import CorruptRecordError, UnfinishedError
 from ...record.provenance import EvaluatorIdentity
+from .column import json_object
+from .rows import rows
 
 MARK, ROOTS = "reevaluating", "reevaluating_roots"  # rows of store_info
 
@@ -43,7 +46,7 @@ class Unfinished:
 
 def read_fact(connection: sqlite3.Connection, name: str) -> str | None:
     """Returns a row of `store_info`, or None."""
-    row = connection.execute("SELECT value FROM store_info WHERE name = ?", (name,)).fetchone()
+    row = next(rows(connection, "store_info", ("value",), "WHERE name = ?", (name,)), None)
     return None if row is None else str(row[0])
 
 
@@ -62,10 +65,20 @@ def read(connection: sqlite3.Connection) -> Unfinished | None:
       CorruptRecordError: if what is written there is no mark.
     """
     text = read_fact(connection, MARK)
-    try:
-        return None if text is None else Unfinished(**json.loads(text))
-    except (ValueError, TypeError):
-        raise CorruptRecordError("the table store_info has no state of a reevaluation") from None
+    if text is None:
+        return None
+    found = json_object(text)
+    if found is None or not _is_mark(found):
+        raise CorruptRecordError("the table store_info has no state of a reevaluation")
+    return Unfinished(**found)
+
+
+def _is_mark(found: dict[str, Any]) -> bool:
+    """Returns whether an object has the fields of a mark, each a number or text as there."""
+    kinds = {one.name: (str if one.type == "str" else int | float) for one in fields(Unfinished)}
+    return {"evaluator"} <= found.keys() <= kinds.keys() and all(
+        isinstance(value, kinds[name]) for name, value in found.items()
+    )
 
 
 def write(connection: sqlite3.Connection, mark: Unfinished | None) -> None:

@@ -16,8 +16,9 @@ from ...errors import CorruptRecordError
 from ...version import __version__
 from ..file import sql_errors
 from ..store import Store
+from ..tables.column import json_object
 from ..tables.provenance import now
-from .rows import ITERATION, RUN, fault_of, limits_of
+from .rows import ITERATION, RUN, fault_of
 from .saved import has_tables
 
 ALPHABETA, MATE = "alphabeta", "mate"  # kinds
@@ -168,7 +169,7 @@ def _run(row: dict[str, Any]) -> EntryRun:
     fault = fault_of(row, RUN)
     if fault:
         raise CorruptRecordError(f"run {row['id']} of the table entry_run is damaged: {fault}")
-    return EntryRun(**row | {"limits": limits_of(row["limits"])})
+    return EntryRun(**row | {"limits": json_object(row["limits"])})
 
 
 def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, RunOutcome]:
@@ -199,7 +200,7 @@ def iterations(store: Store, fen: str, key: str, evaluation: str) -> dict[int, R
 
 def _is_free(limits: object) -> bool:
     """Returns whether a run had no position behind it that could return, as its stored limits say."""
-    found = limits_of(limits)
+    found = json_object(limits)
     return found is not None and HISTORY not in found
 
 

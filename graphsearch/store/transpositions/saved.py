@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ...errors import CorruptRecordError
 from ..file import sql_errors
 from ..store import Store
+from ..tables.rows import checked, fault_of
 from ..tables.unfinished import read_fact, write_fact
 from .pieces import MOST_ENTRIES, decode, encode, is_proof, order_of
 
@@ -30,6 +31,8 @@ FEW_PIECES, PIECES_SHARE = (
     4,
 )  # more pieces than these and so many times what the entries need are too many
 FACT = "entries"  # row of store_info: distinct entries as of the last rewrite
+
+_PIECE = ("entry_piece.evaluation", "entry_piece.entries")
 
 Words = NDArray[np.uint64]
 Report = Callable[[str], object]
@@ -89,13 +92,13 @@ def facts(store: Store) -> EntryFacts:
     if not has_tables(store):
         return EntryFacts()
     with sql_errors(store.path, "read it"):
-        rows = store.connection.execute(
-            "SELECT evaluation, sum(entries), count(*), sum(length(data)) FROM entry_piece"
-            " GROUP BY evaluation ORDER BY evaluation"
-        ).fetchall()
-    found = {str(evaluation): int(entries) for evaluation, entries, _, _ in rows}
-    sums = [sum(int(row[i]) for row in rows) for i in (1, 2, 3)]
-    return EntryFacts(sums[0], found.pop(PROOFS, 0), sums[1], sums[2], found)
+        statement = "SELECT evaluation, entries, length(data) FROM entry_piece ORDER BY evaluation"
+        pieces = list(checked(store.connection.execute(statement), *_PIECE, "entry_piece.id"))
+    found: dict[str, int] = {}
+    for evaluation, entries, _ in pieces:
+        found[evaluation] = found.get(evaluation, 0) + entries
+    size = sum(row[2] for row in pieces)
+    return EntryFacts(sum(found.values()), found.pop(PROOFS, 0), len(pieces), size, found)
 
 
 def load(store: Store, evaluation: str) -> Loaded:
@@ -127,15 +130,28 @@ def load_proofs(store: Store) -> Loaded:
 
 def _load(store: Store, evaluations: tuple[str, ...]) -> Loaded:
     """Returns the entries of some evaluations: proofs before others, newer pieces before older ones."""
-    rows = store.connection.execute("SELECT id, evaluation, entries FROM entry_piece").fetchall()
-    wanted = sorted((of != PROOFS, -number) for number, of, _ in rows if of in evaluations)
     problems: list[str] = []
+    sound = _listed(store.connection, lambda what: problems.append(f"{store.path}: {what}"))
+    wanted = sorted((of != PROOFS, -number) for number, of, _ in sound if of in evaluations)
     read = {-number: _piece(store, -number, problems.append) for _, number in wanted}
     pieces = {number: piece for number, piece in read.items() if piece is not None}
     none = np.zeros(0, np.uint64)
     keys, data = (np.concatenate([none, *(piece[i] for piece in pieces.values())]) for i in (0, 1))
-    ignored = sum(entries for _, of, entries in rows if of not in evaluations)
+    ignored = sum(entries for _, of, entries in sound if of not in evaluations)
     return Loaded(*distinct(keys, data), len(keys), ignored, list(pieces), problems)
+
+
+def _listed(connection: sqlite3.Connection, report: Report) -> list[tuple[int, str, int]]:
+    """Returns id, evaluation and entries of the pieces, after reporting the rows that are none."""
+    names = ("id", "evaluation", "entries")
+    found = []
+    for row in connection.execute(f"SELECT {', '.join(names)} FROM entry_piece").fetchall():  # noqa: S608
+        fault = fault_of("entry_piece", dict(zip(names, row, strict=True)))
+        if fault:
+            report(f"piece {row[0]} of the entries is damaged: {fault}")
+        else:
+            found.append(row)
+    return found
 
 
 def distinct(keys: Words, data: Words) -> tuple[Words, Words]:
@@ -245,21 +261,16 @@ def _parts(count: int) -> Iterator[slice]:
 
 def _counts(connection: sqlite3.Connection, evaluation: str) -> tuple[int, int, int]:
     """Returns how many entries are stored, how many may still count, and how many pieces they fill."""
-    of = {
-        row[0]: row[1:]
-        for row in connection.execute(
-            "SELECT evaluation, sum(entries), count(*) FROM entry_piece GROUP BY evaluation"
-        ).fetchall()
-    }
-    stored, pieces = (sum(row[i] for row in of.values()) for i in (0, 1))
-    own = sum(row[0] for name, row in of.items() if name in (PROOFS, evaluation))
-    return stored, min(own, _counted(connection)), pieces
+    pieces = [row[1:] for row in _listed(connection, lambda _: None)]
+    stored = sum(entries for _, entries in pieces)
+    own = sum(entries for name, entries in pieces if name in (PROOFS, evaluation))
+    return stored, min(own, _counted(connection)), len(pieces)
 
 
 def _counted(connection: sqlite3.Connection) -> int:
     """Returns how many distinct entries there were after the last rewrite."""
     text = read_fact(connection, FACT)
-    return int(text) if text is not None and text.isdecimal() else 0
+    return int(text) if text is not None and len(text) < 20 and text.isdecimal() else 0
 
 
 def rewrite(store: Store, evaluation: str | None) -> None:
@@ -269,7 +280,7 @@ def rewrite(store: Store, evaluation: str | None) -> None:
       evaluation: entries of others are dropped; None keeps those of each.
     """
     connection = store.connection
-    names = [row[0] for row in connection.execute("SELECT DISTINCT evaluation FROM entry_piece")]
+    names = dict.fromkeys(row[1] for row in _listed(connection, lambda _: None))
     kept = [name for name in names if name != PROOFS and evaluation in (None, name)]
     found = [(name, _load(store, (PROOFS, name))) for name in kept or [PROOFS]]
     done = {number for _, loaded in found for number in loaded.pieces}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import StoreError
-from ..file import check_is_file, open_reader, real_path, sql_errors
+from ..file import check_is_file, connect, open_reader, real_path, sql_errors
 from ..lock import WriteLock
 from ..tables import provenance
 from .rewrite import Progress
@@ -73,7 +73,7 @@ def _copy(
         if progress:
             progress(total - remaining, total)
 
-    with sql_errors(part, f"copy {source} to it"), closing(sqlite3.connect(part)) as copy:
+    with sql_errors(part, f"copy {source} to it"), closing(connect(part)) as copy:
         copy.execute("PRAGMA journal_mode = OFF")  # a copy that is cut short is thrown away
         copy.execute("PRAGMA synchronous = OFF")  # it is written out once, at the end
         connection.backup(copy, pages=step_pages, progress=step)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ...errors import SchemaVersionError, StoreError
+from ..file import connect
 from ..migrations import FORMAT_VERSION
 
 Row = tuple[Any, ...]
+
+_REAL_TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
 Fetch = Callable[[int, int], list[Row]]
 
 MAX_ID = 1 << 14  # ids are looked for below this if the file cannot say how far they go
@@ -27,13 +31,14 @@ def open_damaged(path: Path) -> sqlite3.Connection:
     """
     wal = path.with_name(path.name + "-wal")
     mode = "mode=ro" if wal.exists() and wal.stat().st_size else "mode=ro&immutable=1"
-    connection = sqlite3.connect(f"{path.as_uri()}?{mode}", uri=True, isolation_level=None)
+    connection = connect(path, mode)
     try:
         connection.execute("PRAGMA query_only = 1")
+        if sys.version_info >= (3, 12):
+            connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, False)
         connection.execute("PRAGMA writable_schema = 1")  # else a truncated file is refused as a whole
-        connection.execute("PRAGMA cell_size_check = 1")
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-        tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
+        tables = {row[0] for row in connection.execute(_REAL_TABLES)}
     except sqlite3.Error as error:
         connection.close()
         raise StoreError(

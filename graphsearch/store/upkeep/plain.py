@@ -4,88 +4,58 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import dataclass
-from types import UnionType
 
-from ..migrations import migrations
+from ..tables.columns import TABLES, Table
+from ..tables.rows import fault_of
 from .damaged import Row, bisected, rows_by_id, rows_by_key
-from .sources import fits
 
 # tables that other modules take care of
-OWN = frozenset({"store_info", "evaluator", "run", "segment", "chunk", "block", "sqlite_sequence"})
+OWN = frozenset({"store_info", "evaluator", "run", "segment", "chunk", "block"})
 MAX_NUMBER = 1 << 20  # places and books are looked for below this if the table cannot say how far they go
 MAX_ID = 1 << 62
 PARTS = 2048  # of what is looked for in one book or source, the part that is given up around a damaged page
 
-_KINDS: dict[str, type] = {"TEXT": str, "INTEGER": int, "REAL": float, "BLOB": bytes}
+
+def plain_tables(version: int) -> list[str]:
+    """Returns the plain tables that a file of a format has."""
+    return [name for name, table in TABLES.items() if table.since <= version and name not in OWN]
 
 
-@dataclass(frozen=True, slots=True)
-class PlainTable:
-    """A plain table: its columns, the kinds of their values, and the columns of its primary key."""
-
-    name: str
-    columns: tuple[str, ...]
-    kinds: tuple[type | UnionType, ...]
-    key: tuple[str, ...]
-
-
-def plain_tables(connection: sqlite3.Connection) -> list[PlainTable]:
-    """Returns the plain tables of a file of the newest format."""
-    rows = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
-    return [_table(connection, name) for (name,) in rows.fetchall() if name not in OWN]
-
-
-def _table(connection: sqlite3.Connection, name: str) -> PlainTable:
-    rows = connection.execute(f"PRAGMA table_info({name})").fetchall()
-    columns, kinds, key = [], [], {}
-    for _, column, kind, not_null, _, place in rows:
-        columns.append(column)
-        kinds.append(_KINDS[kind] if not_null or place else _KINDS[kind] | None)
-        if place:
-            key[place] = column
-    return PlainTable(name, tuple(columns), tuple(kinds), tuple(key[place] for place in sorted(key)))
-
-
-def tables_of_format(version: int) -> set[str]:
-    """Returns the names of the tables that files of a format have."""
-    with closing(sqlite3.connect(":memory:")) as blank:
-        for number, script in sorted(migrations().items()):
-            if number <= version:
-                blank.executescript(script)
-        rows = blank.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
-    return {name for (name,) in rows}
-
-
-def copy_table(damaged: sqlite3.Connection, connection: sqlite3.Connection, table: PlainTable) -> bool:
+def copy_table(damaged: sqlite3.Connection, connection: sqlite3.Connection, name: str) -> bool:
     """Copies the rows of a table that can be read and make sense; returns whether there were any others."""
-    lost_any = False
-    marks = ", ".join("?" * len(table.columns))
-    for rows, lost in _rows(damaged, table):
-        good = [row for row in rows if fits(row, table.kinds)]
-        lost_any |= lost or len(good) < len(rows)
-        connection.executemany(
-            f"INSERT OR REPLACE INTO {table.name} ({', '.join(table.columns)})"  # noqa: S608 (the schema's names)
-            f" VALUES ({marks})",
-            good,
-        )
-    return lost_any
+    columns = tuple(TABLES[name].columns)
+    marks = ", ".join("?" * len(columns))
+    statement = f"INSERT OR REPLACE INTO {name} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608
+    lost_any, copied = False, 0
+    for rows, lost in _rows(damaged, name, TABLES[name]):
+        good = [row for row in rows if not fault_of(name, dict(zip(columns, row, strict=True)))]
+        lost_any |= lost
+        copied += len(good)
+        connection.executemany(statement, good)
+    return lost_any or copied != _size(damaged, name)
 
 
-def _rows(damaged: sqlite3.Connection, table: PlainTable) -> Iterator[tuple[list[Row], bool]]:
+def _size(damaged: sqlite3.Connection, name: str) -> int:
+    """Returns how many rows a table has, also those that no slice of keys meets; -1 if unknown."""
+    try:
+        return int(damaged.execute(f"SELECT count(*) FROM {name}").fetchone()[0])  # noqa: S608 (constants)
+    except sqlite3.DatabaseError:
+        return -1
+
+
+def _rows(damaged: sqlite3.Connection, name: str, table: Table) -> Iterator[tuple[list[Row], bool]]:
     """Yields the readable rows of a table, and whether any could not be read."""
     columns = ", ".join(table.columns)
     first = table.key[0]
     if first == "key":
-        yield from rows_by_key(damaged, table.name, columns)
+        yield from rows_by_key(damaged, name, columns)
     elif len(table.key) == 1:
-        yield rows_by_id(damaged, table.name, columns)
+        yield rows_by_id(damaged, name, columns)
     else:
-        numbers, lost = _numbers(damaged, table.name, first)
+        numbers, lost = _numbers(damaged, name, first)
         yield [], lost
         for number in numbers:
-            yield from _rows_of(damaged, table, columns, number)
+            yield from _rows_of(damaged, name, table.key, columns, number)
 
 
 def _numbers(damaged: sqlite3.Connection, table: str, column: str) -> tuple[list[int], bool]:
@@ -121,21 +91,21 @@ def _steps(
 
 
 def _rows_of(
-    damaged: sqlite3.Connection, table: PlainTable, columns: str, number: int
+    damaged: sqlite3.Connection, name: str, keys: tuple[str, ...], columns: str, number: int
 ) -> Iterator[tuple[list[Row], bool]]:
     """Yields the readable rows with one value in the first column of the key, by slices of the second."""
-    first, second = table.key[:2]
+    first, second = keys[:2]
     is_key = second == "key"
 
     def fetch(low: int, high: int) -> list[Row]:
         ends = (f"{low:016x}", f"{high - 1:016x}") if is_key else (low, high - 1)
         return damaged.execute(
-            f"SELECT {columns} FROM {table.name}"  # noqa: S608 (the schema's names)
+            f"SELECT {columns} FROM {name}"  # noqa: S608 (the schema's names)
             f" WHERE {first} = ? AND {second} >= ? AND {second} <= ? ORDER BY {first}, {second}",
             (number, *ends),
         ).fetchall()
 
-    top = 1 << 64 if is_key else _last(damaged, table.name, number) + 1
+    top = 1 << 64 if is_key else _last(damaged, name, number) + 1
     for rows, lost in bisected(fetch, 0, top, max(top // PARTS, 1)):
         yield rows, bool(lost)
 

@@ -14,6 +14,8 @@ import numpy as np
 from ...errors import StoreError
 from ...record.node import RecordBatch
 from .. import merging, order
+from ..codec.soundness import sound_part
+from ..damage import passed_over
 from ..segments import SegmentCursor, write_records
 from ..store import Store
 from ..tables import provenance
@@ -25,7 +27,8 @@ Progress = Callable[[int, int], None]
 def rewrite(store: Store, transform: Transform, on_progress: Progress | None = None) -> None:
     """Passes every record once through `transform`, in bounded steps of one transaction each.
 
-    All segments become one. If this is interrupted, the file is whole, the records so far are as `transform`
+    All segments become one. Records that cannot be are left out, and named.
+    If this is interrupted, the file is whole, the records so far are as `transform`
     left them, and an ordinary merge brings the others along as they are.
 
     Args:
@@ -93,14 +96,15 @@ def _step(store: Store, transform: Transform) -> int:
     output, inputs = merging.parts_of_merge(store.catalog)
     cursor = SegmentCursor(store.catalog, inputs[0])
     end = min(store.catalog.sizes.step_blocks, len(cursor.keys))
-    batch = cursor.read(store.connection, 0, end)
+    stored = cursor.read(store.connection, 0, end)
+    batch = sound_part(stored, passed_over, lambda _: str(store.path))
     pivot = int(cursor.keys[end]) if end < len(cursor.keys) else None
     kept = _checked(store, batch, transform(batch)) if len(batch) else batch
     merging.drop(store.connection, cursor, end)
     write_records(store.connection, store.catalog, output.id, kept)
     merging.set_frontier(store.connection, output, inputs, pivot)
-    provenance.add_nodes(store.connection, len(kept) - len(batch))
-    return len(batch)
+    provenance.add_nodes(store.connection, len(kept) - len(stored))
+    return len(stored)
 
 
 def _checked(store: Store, before: RecordBatch, after: RecordBatch) -> RecordBatch:

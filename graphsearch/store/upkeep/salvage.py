@@ -133,7 +133,7 @@ def _save_blocks(
 def _sound_records(damaged: sqlite3.Connection, chunk: DamagedChunk, report: SalvageReport) -> RecordBatch:
     """Returns the records of a chunk that can be trusted and break no rule."""
     from ..codec.bulk import take
-    from .soundness import unsound
+    from ..codec.soundness import unsound
 
     batch = chunk.records(damaged)
     bad = sorted({i for i, _ in unsound(batch)}) if len(batch) else []
@@ -163,10 +163,10 @@ def _save_tables(damaged: sqlite3.Connection, store: Store, sources: Sources, re
         for fact in (unfinished.MARK, unfinished.ROOTS):
             _save_fact(damaged, store.connection, fact, report, optional=True)
         sources.write(store)
-        there = plain.tables_of_format(int(damaged.execute("PRAGMA user_version").fetchone()[0]))
-        for table in plain.plain_tables(store.connection):
-            if table.name in there and plain.copy_table(damaged, store.connection, table):
-                report.lose(table.name)
+        version = int(damaged.execute("PRAGMA user_version").fetchone()[0])
+        for table in plain.plain_tables(version):
+            if plain.copy_table(damaged, store.connection, table):
+                report.lose(table)
         report.entries = entries.drop_damaged(store, report.add)
         runs.drop_damaged(store, report.lose)
     for problem in sources.problems():

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import UnionType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError, StoreError
-from ...record.node import MAX_EVALUATOR, MAX_RUN, RecordBatch
+from ...record.node import MAX_EVALUATOR, RecordBatch
 from ...record.provenance import EvaluatorIdentity
 from ..store import Store
 from ..tables import provenance
+from ..tables.rows import fault_of
 from .damaged import Row, rows_by_id
 
 NUMBERS = range(1, MAX_EVALUATOR + 1)
-RUN_TYPES = (int, str, str | None, str, str, str, int, int, int, str, str | None)  # of provenance.RUN_COLUMNS
 
 
 @dataclass(slots=True)
@@ -125,8 +122,8 @@ def _evaluators(damaged: sqlite3.Connection) -> tuple[dict[int, EvaluatorIdentit
     found = {}
     for number, text in rows:
         try:
-            found[number] = EvaluatorIdentity.from_json(text)
-        except (ValueError, TypeError):
+            found[number] = provenance.identity_of(text)
+        except CorruptRecordError:
             lost = True
     good = {number: identity for number, identity in found.items() if number in NUMBERS}
     return good, lost or len(good) < len(found)
@@ -150,21 +147,5 @@ def _runs(damaged: sqlite3.Connection) -> tuple[list[Row], tuple[str, ...], bool
     """Returns the runs that can be read and make sense, their columns, and whether any do not."""
     columns = provenance.run_columns(damaged)
     rows, lost = rows_by_id(damaged, "run", ", ".join(columns))
-    good = [row for row in rows if _is_run(row, RUN_TYPES[: len(columns)])]
+    good = [row for row in rows if not fault_of("run", dict(zip(columns, row, strict=True)))]
     return good, columns, lost or len(good) < len(rows)
-
-
-def _is_run(row: Row, kinds: Sequence[type | UnionType]) -> bool:
-    return fits(row, kinds) and row[0] in range(1, MAX_RUN + 1) and all(map(_is_json_object, row[4:6]))
-
-
-def fits(row: Sequence[object], kinds: Sequence[type | UnionType]) -> bool:
-    """Returns whether the values of a row are of the kinds of its columns."""
-    return all(isinstance(value, kind) for value, kind in zip(row, kinds, strict=True))
-
-
-def _is_json_object(text: str) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except ValueError:
-        return False

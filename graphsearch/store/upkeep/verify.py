@@ -19,9 +19,11 @@ from ..file import open_reader, real_path
 from ..index.bloom import may_hold_each
 from ..index.catalog import Catalog, Chunk, Segment
 from ..segments import decode_blocks, fetch_blocks, keys_of
+from ..shape import faults
 from ..store import Store
 from ..transpositions import runs
 from ..transpositions import saved as entries
+from . import rows
 from .problems import Problems
 
 PIECE_BLOCKS = 512  # blocks that are checked at once
@@ -80,7 +82,7 @@ def verify(path: str | os.PathLike[str], progress: Progress | None = None) -> Ve
 
 
 def _check_pages(path: str | os.PathLike[str], report: VerifyReport) -> None:
-    """Has SQLite check its own pages."""
+    """Has SQLite check its own pages, and each row for itself."""
     real = real_path(path)
     if not real.is_file():
         return
@@ -89,6 +91,9 @@ def _check_pages(path: str | os.PathLike[str], report: VerifyReport) -> None:
         for (line,) in connection.execute("PRAGMA quick_check(10)").fetchall():
             if line != "ok":
                 report.add(f"{real}: {line}")
+        for line in faults(connection, real):
+            report.add(f"{real}: {line}")
+        rows.check(connection, real, report.add)
     finally:
         connection.close()
 
@@ -108,6 +113,7 @@ class _Check:
         self._total = sum(chunk.blocks - chunk.gone for s in self._catalog.segments for chunk in s.chunks)
 
     def all(self) -> None:
+        self._connection.text_factory = rows.lenient
         with self._store.snapshot():
             self._runs, self._evaluators = (self._ids(table) for table in ("run", "evaluator"))
             self._store.evaluators()  # each row holds an identity
@@ -167,7 +173,7 @@ class _Check:
                 )
 
     def _check_records(self, chunk: Chunk, batch: RecordBatch) -> None:
-        from .soundness import unsound
+        from ..codec.soundness import unsound
 
         keys = keys_of(batch.words)
         held = may_hold_each(self._catalog.full_index(chunk).bloom, keys)
@@ -192,8 +198,8 @@ class _Check:
                 )
 
     def _ids(self, table: str) -> NDArray[np.int64]:
-        rows = self._connection.execute(f"SELECT id FROM {table}").fetchall()  # noqa: S608 (constants)
-        return np.array([row[0] for row in rows], np.int64)
+        found = self._connection.execute(f"SELECT id FROM {table}").fetchall()  # noqa: S608 (constants)
+        return np.array([row[0] for row in found], np.int64)
 
     def _check_order(
         self, chunk: Chunk, batch: RecordBatch, last: NDArray[np.uint64] | None

@@ -1,0 +1,88 @@
+"""What is wrong with records by chess and by `record.problems`: one by one without Numba, or in bulk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import chess
+import numpy as np
+
+from ...errors import CorruptRecordError
+from ...position.board import key_of_words, legal_moves, terminal_kind, unpack
+from ...record.node import (
+    LOWER_SHIFT,
+    MAX_EVALUATOR,
+    TERMINAL_FLAGS,
+    UPPER_SHIFT,
+    NodeRecord,
+    RecordBatch,
+    problems,
+)
+from .bulk import board_tables, columns_of, take
+
+
+def fault_of(record: NodeRecord) -> str:
+    """Returns what is wrong with a record, empty if nothing is; `soundness_kernel.py` has the rules."""
+    board = unpack(record.words)
+    if not _is_legal(board):
+        return "its position is illegal"
+    kind = terminal_kind(board)
+    if record.terminal != kind:
+        return f"it is marked as terminal kind {record.terminal}, the position is of kind {kind}"
+    moves = 0 if kind else len(legal_moves(board))
+    if len(record.codes) != moves:
+        return f"it has {len(record.codes)} priors for {moves} legal moves"
+    if kind and record.flags & 63 != TERMINAL_FLAGS[kind]:
+        return f"its bounds (flags {record.flags}) are not the result of a finished game"
+    lower, upper = (record.flags >> LOWER_SHIFT & 3) - 1, (record.flags >> UPPER_SHIFT & 3) - 1
+    if not lower <= upper <= 1:
+        return f"bounds [{lower}, {upper}] are not an interval"
+    if record.evaluator > MAX_EVALUATOR:
+        return f"it is of evaluator {record.evaluator}, numbers go up to {MAX_EVALUATOR}"
+    return "; ".join(problems(record))
+
+
+def _is_legal(board: chess.Board) -> bool:
+    if board.was_into_check() or board.clean_castling_rights() != board.castling_rights:
+        return False
+    return board.ep_square is None or board.ep_square == _en_passant(board)
+
+
+def _en_passant(board: chess.Board) -> int | None:
+    """Returns the en-passant square if a pawn has just passed it and another stands ready to take."""
+    fits = board._valid_ep_square() == board.ep_square and board.has_pseudo_legal_en_passant()
+    return board.ep_square if fits else None
+
+
+def unsound(batch: RecordBatch) -> list[tuple[int, str]]:
+    """Returns the place of each record that cannot be, with what is wrong."""
+    from .soundness_kernel import find_unsound
+
+    bad = np.zeros(len(batch), bool)
+    if not len(batch) or not find_unsound(board_tables(), columns_of(batch), bad):
+        return []
+    return [(i, fault_of(batch.record(i)) or "it breaks a rule") for i in np.nonzero(bad)[0].tolist()]
+
+
+def sound_part(
+    batch: RecordBatch, refuse: Callable[[CorruptRecordError], Any], name: Callable[[int], str]
+) -> RecordBatch:
+    """Returns the records of a batch that can be.
+
+    Args:
+      batch: decoded records.
+      refuse: called with the error of each other one.
+      name: returns how messages call where the record at a place is from.
+    """
+    bad = unsound(batch)
+    if not bad:
+        return batch
+    for i, what in bad:
+        refuse(CorruptRecordError(f"{name(i)}: {said_of(batch, i, what)}"))
+    return take(batch, np.setdiff1d(np.arange(len(batch)), [i for i, _ in bad]))
+
+
+def said_of(batch: RecordBatch, i: int, what: str) -> str:
+    """Returns how messages say what is wrong with a record."""
+    return f"record {key_of_words(batch.words[i]):016x}: {what}"

@@ -1,0 +1,103 @@
+"""Whether records can be: their position is legal, and what they say fits its legal moves and itself.
+
+`decoding_kernel.py` has seen that every number is in the range of its field. Here a record is held to chess
+and to the rules of `record.problems`:
+
+    position   castling rights and the en-passant square fit the men; the side that has moved is not in check
+    kind       it is marked as what the position is: open, mate, stalemate or dead
+    priors     it has one for each legal move, and no more edges than priors
+    bounds     they are an interval; those of a finished game are its result
+    V, edges   value and draws are a distribution; r <= n; without n - r visits there is no value
+    evaluator  its number is one that a file can list
+
+`soundness.py` says in words what is wrong, and decides where there is no compiler; tests hold both to each
+other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import int64
+
+from ...jit.compiler import inner, kernel
+from ...jit.pointers import adv, ptr
+from ...position.board_kernel import PW, generate_moves
+from ...position.legality_kernel import ROOM, is_legal, kind_of
+from ...position.values import D_SCALE
+from ...record.bounds_kernel import bounds_of, share_of
+from ...record.node import MAX_EVALUATOR
+from ...record.node_layout import BOUND_BITS, KIND_BITS, LOWER_SHIFT, UPPER_SHIFT
+
+
+@inner
+def _has_bounds(flags: Any, kind: Any) -> Any:
+    """Returns whether bounds are an interval; those of a finished game are its result."""
+    lower = ((flags >> LOWER_SHIFT) & BOUND_BITS) - 1
+    upper = ((flags >> UPPER_SHIFT) & BOUND_BITS) - 1
+    if kind:
+        result = int64(-1) if kind == 1 else int64(0)
+        return lower == result and upper == result
+    return lower <= upper and upper <= 1
+
+
+@inner
+def _is_value(q: Any, d: Any) -> Any:
+    """Returns whether a value and its draw field are a distribution; d is rounded, by half a unit at most."""
+    wide = abs(float(q))
+    return wide <= 1.0 and float(share_of(q, d)) <= D_SCALE * (1.0 - wide) + 1.0
+
+
+@inner
+def _is_edge(n: Any, r: Any, q: Any, d: Any) -> Any:
+    """Returns whether the numbers of an edge go together."""
+    if r > n or not _is_value(q, d):
+        return False
+    lower, upper = bounds_of(q, d)
+    if q < lower or q > upper:
+        return False
+    return n > r or (q == 0.0 and d == 0)
+
+
+@inner
+def _are_edges(c: Any, begin: Any, end: Any) -> Any:
+    for e in range(begin, end):
+        if not _is_edge(int64(c.n[e]), int64(c.r[e]), c.q[e], int64(c.edge_d[e])):
+            return False
+    return True
+
+
+@inner
+def _is_sound(T: Any, s: Any, c: Any, i: Any, out: Any) -> Any:
+    """Returns whether record `i`, whose position is `s`, can be."""
+    if not is_legal(T, s):
+        return False
+    moves = generate_moves(T, s, out)
+    flags = int64(c.flags[i])
+    kind = kind_of(T, s, moves)
+    codes = c.code_offsets[i + 1] - c.code_offsets[i]
+    begin, end = c.edge_offsets[i], c.edge_offsets[i + 1]
+    if flags & KIND_BITS != kind or codes != (int64(0) if kind else moves) or end - begin > codes:
+        return False
+    if not _has_bounds(flags, kind) or int64(c.evaluator[i]) > MAX_EVALUATOR:
+        return False
+    return _is_value(c.v[i], int64(c.d[i])) and _are_edges(c, begin, end)
+
+
+@kernel
+def find_unsound(T: Any, columns: Any, bad: Any) -> Any:
+    """Fills which records cannot be; returns their number.
+
+    Args:
+      T: the table of `tables.py`.
+      columns: `Columns` of decoded records: one king a side, every number in the range of its field.
+      bad: `[R]` bool, filled.
+    """
+    out = np.zeros(ROOM, np.uint16)
+    found = int64(0)
+    for i in range(len(bad)):
+        s = adv(ptr(columns.words, 0), PW * i)
+        bad[i] = not _is_sound(ptr(T, 0), s, columns, int64(i), ptr(out, 0))
+        found += int64(bad[i])
+    return found + int64(out[0] & 0)

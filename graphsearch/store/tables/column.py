@@ -1,0 +1,135 @@
+"""What a column of the plain tables may hold: kinds of values, each with the form that messages name."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...record.node import MAX_EVALUATOR, MAX_RUN
+
+MOST = (1 << 63) - 1  # SQLite's largest integer
+ROUNDING = 1e-6  # by which a number of single precision may pass its range
+
+_KEY = re.compile(r"[0-9a-f]{16}\Z")
+_MOVE = re.compile(r"(?:[a-h][1-8][a-h][1-8][nbrq]?|0000)\Z")
+_FEN = re.compile(
+    r"[1-8pnbrqkPNBRQK]{1,8}(?:/[1-8pnbrqkPNBRQK]{1,8}){7}"
+    r" [wb] (?:-|[KQkqA-Ha-h]{1,4}) (?:-|[a-h][1-8]) [0-9]{1,3} [0-9]+\Z"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What a column may hold.
+
+    Attributes:
+      kind: SQLite's type, as declared. form: what messages say that a value must be.
+      fits: returns whether a value that is not NULL is one.
+      nullable: whether it may be NULL. since: the first format that has it.
+      most: bytes of a BLOB.
+    """
+
+    kind: str
+    form: str
+    fits: Callable[[Any], bool]
+    nullable: bool = False
+    since: int = 1
+    most: int = 0
+
+    def holds(self, value: object) -> bool:
+        """Returns whether the column may hold a value."""
+        return self.nullable if value is None else self.fits(value)
+
+    def or_null(self) -> Column:
+        """Returns the column that may be NULL, too."""
+        return replace(self, form=f"{self.form} or NULL", nullable=True)
+
+    def from_format(self, since: int) -> Column:
+        """Returns the column of a later format."""
+        return replace(self, since=since)
+
+
+def _is_text(value: object) -> bool:
+    """Returns whether a value is text without NUL and without bytes that are no UTF-8."""
+    if not isinstance(value, str):
+        return False
+    return "\0" not in value and (value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value))
+
+
+def text(form: str, fits: Callable[[str], object]) -> Column:
+    """Returns a column of texts that fulfil a condition."""
+    return Column("TEXT", form, lambda value: _is_text(value) and bool(fits(value)))
+
+
+def integer(low: int, high: int = MOST) -> Column:
+    """Returns a column of integers in a range, ends included."""
+    if (low, high) == (-MOST - 1, MOST):
+        return Column("INTEGER", "an integer", lambda value: isinstance(value, int))
+    to = "on" if high == MOST else f"to {high}"
+    return Column(
+        "INTEGER",
+        f"an integer from {low} {to}",
+        lambda value: isinstance(value, int) and low <= value <= high,
+    )
+
+
+def real(low: float, high: float) -> Column:
+    """Returns a column of finite numbers; SQLite may hand whole ones over as integers."""
+    between = (
+        "" if math.isinf(low) else f" from {low:g} on" if math.isinf(high) else f" from {low:g} to {high:g}"
+    )
+
+    def fits(value: object) -> bool:
+        if not isinstance(value, int | float):
+            return False
+        return low - ROUNDING <= value <= high + ROUNDING and math.isfinite(value)
+
+    return Column("REAL", f"a finite number{between}", fits)
+
+
+def blob(most: int) -> Column:
+    """Returns a column of BLOBs of at most so many bytes."""
+
+    def fits(value: object) -> bool:
+        return isinstance(value, bytes) and len(value) <= most
+
+    return Column("BLOB", f"a BLOB of at most {most} bytes", fits, most=most)
+
+
+def one_of(*words: str) -> Column:
+    """Returns a column of some words."""
+    return text("one of " + ", ".join(map(repr, words)), words.__contains__)
+
+
+def json_object(text: object) -> dict[str, Any] | None:
+    """Returns the JSON object of a text, None if it is none.
+
+    >>> json_object('{"depth": 2}'), json_object("nojson"), json_object("[]")
+    ({'depth': 2}, None, None)
+    """
+    try:
+        found = json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+ANY_TEXT = text("text", lambda _: True)
+WORD = text("text that is not empty", bool)
+KEY = text("16 hex digits", _KEY.match)
+MOVE = text("a move in UCI", _MOVE.match)
+FEN = text("a FEN", _FEN.match)
+FEN_OR_NONE = text("a FEN, or empty", lambda text: not text or _FEN.match(text))
+OBJECT = text("a JSON object", lambda text: json_object(text) is not None)
+ANY_INTEGER = integer(-MOST - 1)
+MOST_COUNT = (1 << 53) - 1  # exact in every program that reads JSON
+ID, COUNT, U16, U32 = integer(1), integer(0, MOST_COUNT), integer(0, (1 << 16) - 1), integer(0, (1 << 32) - 1)
+EVALUATOR, RUN = integer(1, MAX_EVALUATOR), integer(1, MAX_RUN)
+PLY = integer(0, (1 << 31) - 1)
+Q, SHARE = real(-1, 1), real(0, 1)
+DURATION, NUMBER = real(0, math.inf), real(-math.inf, math.inf)
+ANY_BLOB = blob((1 << 30) - 1)

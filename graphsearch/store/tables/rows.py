@@ -1,0 +1,88 @@
+"""Rows of the plain tables, held to what their columns may be (`columns.py`)."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from ...errors import CorruptRecordError
+from .column import Column
+from .columns import TABLES
+
+Row = tuple[Any, ...]
+
+SHOWN = 40  # characters of a value in a message
+
+
+@cache
+def column(name: str) -> Column:
+    """Returns the column of a name `table.column`; with a `?` behind it, it may be missing, by a join."""
+    table, _, rest = name.partition(".")
+    found = TABLES[table].columns[rest.rstrip("?")]
+    return found.or_null() if rest.endswith("?") else found
+
+
+def shown(value: object) -> str:
+    """Returns a value as messages show it, cut short."""
+    text = ascii(value[: SHOWN + 1] if isinstance(value, str | bytes) else value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def fault_of(table: str, row: Mapping[str, object]) -> str:
+    """Returns what is wrong with a row of a table, given by column; empty if nothing is.
+
+    >>> fault_of("top_edge", {"move": "e2e4", "n": -1})
+    'n is -1, expected an integer from 0 to 4294967295'
+    """
+    columns = TABLES[table].columns
+    for name, value in row.items():
+        if not columns[name].holds(value):
+            return f"{name} is {shown(value)}, expected {columns[name].form}"
+    return ""
+
+
+def checked(found: Iterable[Row], *names: str) -> Iterator[Row]:
+    """Yields rows as they are found.
+
+    Args:
+      found: rows of any statement. names: `table.column` of each of its columns, as `column` takes them.
+
+    Raises:
+      CorruptRecordError: at the first row that these columns cannot hold.
+    """
+    columns = [column(name) for name in names]
+    for row in found:
+        for value, one, name in zip(row, columns, names, strict=True):
+            if not one.holds(value):
+                raise _damaged(row, name, value, one)
+        yield row
+
+
+def _damaged(row: Row, name: str, value: object, one: Column) -> CorruptRecordError:
+    table, _, rest = name.partition(".")
+    where = ", ".join(shown(part) for part in row[:2])
+    return CorruptRecordError(
+        f"the table {table} is damaged in the row ({where}, ...): {rest.rstrip('?')} is {shown(value)},"
+        f" expected {one.form}; `graphsearch store verify` lists such rows, `store salvage` leaves them out"
+    )
+
+
+def rows(
+    connection: sqlite3.Connection,
+    table: str,
+    names: Sequence[str],
+    rest: str = "",
+    values: Sequence[object] = (),
+) -> Iterator[Row]:
+    """Yields columns of the rows of a table.
+
+    Args:
+      names: the columns. rest: what follows the table in the statement. values: of its marks.
+
+    Raises:
+      CorruptRecordError: at the first row that is damaged.
+    """
+    statement = f"SELECT {', '.join(names)} FROM {table} {rest}"  # noqa: S608 (constants)
+    return checked(connection.execute(statement, values), *(f"{table}.{name}" for name in names))

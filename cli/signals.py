@@ -89,6 +89,10 @@ class StopSignals:
         """From now on, signals ask the search to stop instead of ending the program."""
         self._armed = True
 
+    def disarm(self) -> None:
+        """From now on, signals end the program where it stands; look at `stop` for those before."""
+        self._armed = False
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if not self._armed:
             raise _ending(number)

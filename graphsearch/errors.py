@@ -34,6 +34,14 @@ class EvaluatorError(GraphSearchError):
     """An evaluator that is unknown, cannot be made, fails, or gives an invalid answer."""
 
 
+class EvaluatorDefectError(EvaluatorError):
+    """An evaluator that raised an error of its own; `trace` is its traceback in another process."""
+
+    def __init__(self, message: str, trace: str = "") -> None:
+        super().__init__(message)
+        self.trace = trace
+
+
 class UnknownEvaluatorError(EvaluatorError, ValueError):
     """The name of an evaluator that does not exist."""
 

@@ -20,6 +20,7 @@ from .conftest import ROOT
 ROOMS = (
     "version",
     "errors",
+    "faults",
     "jit",
     "workers",
     "position",

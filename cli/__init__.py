@@ -11,24 +11,38 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 
-from .program import program_name
+from graphsearch.faults import DEFECT, Watch
+
+from .program import PROGRAM, program_name
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """Executes one command line (`sys.argv` unless given) and returns its exit code.
 
-    0 done, 1 failed, 2 wrong use, 130 after Ctrl-C, 143 after SIGTERM, 141 when nothing reads stdout any
-    more.
+    0 done, 1 failed, 2 wrong use, 70 a defect of the program (its traceback is in a file that is named), 130
+    after Ctrl-C, 143 after SIGTERM, 141 when nothing reads stdout any more.
     """
+    watched = Watch(_tell)
     try:
         if args is None:
             _answer_interrupts()
         from .app import app  # imported here, so that Ctrl-C during the import ends quietly too
         from .output import close_quietly
 
-        return close_quietly(_execute(app, args))
+        code = close_quietly(_execute(app, args))
     except KeyboardInterrupt:
-        return 130
+        code = 130
+    if args is None:
+        _die_of_interrupts()
+    else:  # called by a program, which has hooks of its own
+        watched.end()
+    return code or (DEFECT if watched.failed else 0)
+
+
+def _tell(line: str) -> None:
+    from .output import say
+
+    say(f"{PROGRAM}: {line}")
 
 
 def _answer_interrupts() -> None:
@@ -37,10 +51,21 @@ def _answer_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def _die_of_interrupts() -> None:
+    """Lets a signal end what the interpreter still does; an exception there would be shown as ignored."""
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name) and signal.getsignal(getattr(signal, name)) != signal.SIG_IGN:
+            signal.signal(getattr(signal, name), signal.SIG_DFL)
+
+
 def _execute(app: object, args: Sequence[str] | None) -> int:
     assert callable(app)
     try:
         app(args=None if args is None else list(args), prog_name=program_name())
     except SystemExit as finished:
         return finished.code if isinstance(finished.code, int) else int(finished.code is not None)
+    except Exception as error:  # outside all commands, as while options are read
+        from .output import failed
+
+        return failed(error)
     return 0

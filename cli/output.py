@@ -6,18 +6,16 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 from typer.core import TyperGroup
 
-from graphsearch.errors import (
-    GraphSearchError,
-    InputFileError,
-    InvalidParameterError,
-    InvalidPositionError,
-)
+from graphsearch.errors import InputFileError, InvalidParameterError, InvalidPositionError
+from graphsearch.faults import DEFECT, is_defect, line_of, told, watch_logs
+
+from .program import PROGRAM
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -33,6 +31,9 @@ PIPE_WIDTH = 160  # columns of a table in a file or a pipe; lines are as short a
 
 FAILED, WRONG_USE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # 130 = 128 + SIGINT, 141 = 128 + SIGPIPE
 
+# what Typer raises for wrong use; its name for it is private
+_Refusal: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
 
 class Group(TyperGroup):
     """A command group whose commands end with one clear line and an exit code, whatever goes wrong."""
@@ -43,6 +44,7 @@ class Group(TyperGroup):
         Raises:
           typer.Exit: with the exit code, after saying what went wrong.
         """
+        watch_logs(lambda line: say(f"{PROGRAM}: {line}"))
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -50,32 +52,20 @@ class Group(TyperGroup):
         except KeyboardInterrupt:
             say("Interrupted.")
             raise typer.Exit(INTERRUPTED) from None
+        except (typer.Exit, typer.Abort, _Refusal):
+            raise
         except Exception as error:
-            if not _is_expected(error):
-                raise
-            for text in getattr(error, "problems", [_describe(error)]):
-                say(f"graphsearch: {text}")
-            raise typer.Exit(_exit_code(error)) from None
+            raise typer.Exit(failed(error)) from None
 
 
-def _is_expected(error: Exception) -> bool:
-    """Returns whether an error comes from outside and gets one line, or is a defect and gets a traceback."""
-    if isinstance(error, GraphSearchError | OSError | MemoryError):
-        return True
-    return type(error).__module__ == "sqlite3"
-
-
-def _exit_code(error: Exception) -> int:
+def failed(error: Exception) -> int:
+    """Says what went wrong, in one line or one for each problem; returns the exit code."""
+    for text in getattr(error, "problems", [told(error)]):
+        say(f"graphsearch: {text}")
+    if is_defect(error):
+        return DEFECT
     wrong = InvalidPositionError | InvalidParameterError | InputFileError
     return WRONG_USE if isinstance(error, wrong) else FAILED
-
-
-def _describe(error: Exception) -> str:
-    if isinstance(error, MemoryError):
-        return "out of memory"
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error) or type(error).__name__
 
 
 def one_line(text: str) -> str:
@@ -88,9 +78,10 @@ def one_line(text: str) -> str:
 
 
 def say(message: str) -> None:
-    """Prints one line of message on stderr."""
+    """Prints one line of message on stderr, if anything takes it."""
     if sys.stderr is not None:
-        print(one_line(message), file=sys.stderr, flush=True)
+        with suppress(OSError, ValueError):  # closed, full, or gone: the work goes on
+            print(one_line(message), file=sys.stderr, flush=True)
 
 
 def say_if_unfinished(path: str | os.PathLike[str]) -> None:
@@ -111,8 +102,21 @@ def print_problems(problems: Sequence[str], found: int) -> None:
 
 
 def print_json(data: Mapping[str, Any]) -> None:
-    """Prints one JSON object as one line on stdout."""
-    print(json.dumps(data, ensure_ascii=False, allow_nan=False))
+    """Prints one JSON object as one line on stdout; ASCII where that takes no more, or a name is no Unicode.
+
+    A file name need not be UTF-8. Its other bytes stand for themselves as `\\udcXX`, as everywhere in Python.
+    """
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False)
+    print(text if _takes(text) else json.dumps(data, allow_nan=False))
+
+
+def _takes(text: str) -> bool:
+    """Returns whether stdout can write a text."""
+    try:
+        text.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def console(stream: TextIO) -> Console:
@@ -176,7 +180,7 @@ def close_quietly(code: int) -> int:
     except BrokenPipeError:
         code = PIPE_CLOSED
     except OSError as error:
-        say(f"graphsearch: cannot write the output: {_describe(error)}")
+        say(f"graphsearch: cannot write the output: {line_of(error)}")
         code = code or FAILED
     else:
         return code

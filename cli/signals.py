@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
@@ -16,6 +18,39 @@ SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP"
 _FIRST = "Stopping: finishing the wave and saving...\n"
 _SECOND = "Still saving; nothing is lost. One more signal aborts and keeps only what was saved before.\n"
 _THIRD = "Aborted; what was saved before is kept.\n"
+
+_LOOK_SECONDS = 0.05  # between two looks of one who waits for a request
+
+
+class StopRequest(threading.Event):
+    """An Event that a signal handler may set; made for the main thread to wait for.
+
+    A handler runs between two bytecodes of the main thread. If that is inside `Event.set` or `Event.wait`,
+    the thread holds the lock that the handler would wait for, for ever. So there is no lock here.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._asked = False
+
+    def is_set(self) -> bool:  # noqa: D102
+        return self._asked
+
+    def set(self) -> None:  # noqa: D102
+        self._asked = True
+
+    def clear(self) -> None:  # noqa: D102
+        self._asked = False
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Returns whether the request came within so many seconds."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while not self._asked:
+            left = _LOOK_SECONDS if end is None else end - time.monotonic()
+            if left <= 0:
+                break
+            time.sleep(min(left, _LOOK_SECONDS))
+        return self._asked
 
 
 class StopSignals:
@@ -29,7 +64,7 @@ class StopSignals:
     def __init__(self, first: str = _FIRST) -> None:
         """Takes the line that answers the first signal."""
         self._first = first
-        self.stop = threading.Event()
+        self.stop = StopRequest()
         self.exit_code = 0
         self.before_message: Callable[[], None] | None = None
         self._count = 0
@@ -54,14 +89,19 @@ class StopSignals:
         """From now on, signals ask the search to stop instead of ending the program."""
         self._armed = True
 
+    def disarm(self) -> None:
+        """From now on, signals end the program where it stands; look at `stop` for those before."""
+        self._armed = False
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if not self._armed:
             raise _ending(number)
         self._count += 1
         self.exit_code = self.exit_code or 128 + number
         self.stop.set()
-        if self.before_message is not None:
-            self.before_message()
+        if self.before_message is not None and self._count == 1:
+            with suppress(RuntimeError):  # the main thread is just writing to stderr
+                self.before_message()
         _write((self._first, _SECOND, _THIRD)[min(self._count, 3) - 1])
         if self._count > 2:
             # ends like a kill, which the file survives; an exception might save a half-finished wave

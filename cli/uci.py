@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from graphsearch.faults import Watch, told
+
 from .commands import command
 from .options import EvaluatorOptions, Ram
 from .output import FAILED
@@ -71,16 +73,22 @@ def uci(
         engine = Engine(writer, defaults)
     except InvalidParameterError as error:
         raise typer.BadParameter(str(error)) from None
+    watched = Watch(lambda line: writer.info(f"ERROR: {line}"))  # a chess program shows no stderr
     code = 0
     with StopSignals() as signals:
         try:
-            _read(engine, writer)
+            _read(engine, writer, signals)
         except KeyboardInterrupt:
             code = 130
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else 1
+        except OSError as error:
+            writer.info(f"ERROR: stdin: {told(error)}")
+            code = FAILED
         signals.arm()
         closed = engine.close()
+        code = code or signals.exit_code
+    watched.end()
     if not closed:
         os._exit(code)  # nothing to save, and a compile or a network that is being loaded would keep it
     code = code or (FAILED if engine.has_lost else 0)
@@ -88,16 +96,28 @@ def uci(
         raise typer.Exit(code)
 
 
-def _read(engine: object, writer: object) -> None:
-    """Passes every line of stdin to the engine, until `quit`, its end, or nobody reads the answers."""
+def _read(engine: object, writer: object, signals: StopSignals) -> None:
+    """Passes every line of stdin to the engine, until `quit`, its end, or nobody reads the answers.
+
+    A signal ends it only where it waits for a line: an exception inside the engine might leave a lock held.
+    """
     from graphsearch.uci.engine import Engine
     from graphsearch.uci.writer import Writer
 
     assert isinstance(engine, Engine)
     assert isinstance(writer, Writer)
-    for line in iter(sys.stdin.buffer.readline, b""):
-        if not engine.handle(line.decode("utf-8", "replace")) or writer.gone.is_set():
+    while not signals.stop.is_set() and not writer.gone.is_set():
+        line = _next_line(signals)
+        if not line or not engine.handle(line.decode("utf-8", "replace")):
             return
+
+
+def _next_line(signals: StopSignals) -> bytes:
+    """Returns the next line of stdin, nothing at its end or if a signal came before."""
+    signals.disarm()
+    line = b"" if signals.stop.is_set() else sys.stdin.buffer.readline()
+    signals.arm()
+    return line
 
 
 def _send(text: str) -> None:

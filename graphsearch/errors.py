@@ -46,6 +46,14 @@ class NetworkFileError(EvaluatorError, InputFileError):
     """A network that is no file, or too large a one."""
 
 
+class EvaluatorDefectError(EvaluatorError):
+    """An evaluator that raised an error of its own; `trace` is its traceback in another process."""
+
+    def __init__(self, message: str, trace: str = "") -> None:
+        super().__init__(message)
+        self.trace = trace
+
+
 class UnknownEvaluatorError(EvaluatorError, ValueError):
     """The name of an evaluator that does not exist."""
 

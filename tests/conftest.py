@@ -20,6 +20,7 @@ from .support.compiling import compile_all
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
+LONGEST_PROCESS_S = 120
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -82,8 +83,13 @@ def start(*args: object, **options: Any) -> subprocess.Popen[str]:
 
 
 def finish(process: subprocess.Popen[str]) -> Outcome:
-    """Returns what a process leaves once it ends."""
-    out, err = process.communicate(timeout=120)
+    """Returns what a process leaves once it ends; kills one that does not end."""
+    try:
+        out, err = process.communicate(timeout=LONGEST_PROCESS_S)
+    except BaseException:
+        process.kill()
+        process.communicate()
+        raise
     return Outcome(process.returncode, out or "", err or "")
 
 

@@ -21,6 +21,7 @@ ROOMS = (
     "version",
     "errors",
     "limits",
+    "faults",
     "jit",
     "workers",
     "position",

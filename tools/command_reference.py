@@ -22,8 +22,9 @@ Every command with all its options. `graphsearch COMMAND --help` prints the same
 The [tutorial](tutorial.md) shows the commands at work.
 
 A position is `startpos`, a FEN in quotes, or a PGN file. Data goes to stdout, messages and progress
-to stderr. The exit code is 0 on success, 1 for a failure, 2 for wrong use, 130 after Ctrl-C and 143
-after SIGTERM; a search that is stopped by one of these signals is saved first."""
+to stderr. The exit code is 0 on success, 1 for a failure, 2 for wrong use, 70 for a
+[defect](failures.md), 130 after Ctrl-C and 143 after SIGTERM; a search that is stopped by one of these
+signals is saved first."""
 
 
 def reference() -> str:

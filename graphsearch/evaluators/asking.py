@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import EvaluatorError, GraphSearchError
+from ..errors import EvaluatorDefectError, GraphSearchError
 from .protocol import Evaluation, Evaluator, PositionBatch, checked
 
 
@@ -17,4 +17,4 @@ def answer(evaluator: Evaluator, batch: PositionBatch) -> Evaluation:
     except GraphSearchError:
         raise
     except Exception as error:
-        raise EvaluatorError(f"the evaluator failed: {type(error).__name__}: {error}") from error
+        raise EvaluatorDefectError(f"the evaluator failed: {type(error).__name__}: {error}") from error

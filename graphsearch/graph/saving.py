@@ -63,7 +63,7 @@ class Saver:
         self._store = store
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._saving: _Job | None = None
-        self._error: StoreError | None = None  # of merging
+        self._error: Exception | None = None  # of merging
         self._merging = threading.Event()
         self._merging.set()
         self._log_bytes, self._log_held = 0, False
@@ -101,7 +101,7 @@ class Saver:
         return True
 
     def check(self) -> None:
-        """Raises the StoreError that ended merging, once."""
+        """Raises what ended merging, a StoreError as a rule, once."""
         error, self._error = self._error, None
         if error:
             self._merging.set()
@@ -145,7 +145,7 @@ class Saver:
         try:
             if not self._store.merge_step():
                 self._merging.clear()
-        except StoreError as error:
+        except Exception as error:  # this thread lives on: those who wait for it would wait for ever
             self._error = error
             self._merging.clear()
         self._checkpoint()
@@ -153,5 +153,5 @@ class Saver:
     def _checkpoint(self) -> None:
         try:
             self._log_bytes, self._log_held = self._store.checkpoint(over=LOG_BYTES)
-        except StoreError as error:
+        except Exception as error:
             self._error = error

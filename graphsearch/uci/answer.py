@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import chess
 
+from ..faults import told
 from ..graph.ranking import ranking
 from ..graph.view import NodeView, Reader
 from ..position.board import legal_moves
@@ -328,7 +329,7 @@ class GoAnswer:
                 lines = self._last_lines()
             except Exception as error:  # a defect must not leave a game without a move
                 best = quick_move(self.board, self.listed)
-                lines = [f"info string ERROR: {type(error).__name__}: {error}"]
+                lines = [f"info string ERROR: {told(error, self.board.fen())}"]
                 lines += [f"bestmove {best.uci() if best else '0000'}"]
             self.writer.line(*lines)
         self.stop.set()

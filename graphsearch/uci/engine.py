@@ -12,6 +12,7 @@ import chess
 
 from ..errors import GraphSearchError, InvalidParameterError, InvalidPositionError
 from ..evaluators.protocol import Evaluator
+from ..faults import told
 from ..graph.view import show, view
 from ..position.board import key_of
 from ..version import __version__
@@ -94,7 +95,7 @@ class Engine:
         try:
             command(line)
         except Exception as error:  # a defect must not end a game
-            self._writer.info(f"ERROR: {name} failed: {type(error).__name__}: {error}")
+            self._writer.info(f"ERROR: {name} failed: {told(error, line)}")
         return True
 
     def _uci(self, line: str) -> None:
@@ -156,7 +157,7 @@ class Engine:
         self._answer = answer
         if self._is_busy:
             threading.Thread(target=self._look_up, args=(answer,), daemon=True).start()
-        threading.Thread(target=answer.watch, name="graphsearch-clock", daemon=True).start()
+        threading.Thread(target=self._watch, args=(answer,), name="graphsearch-clock", daemon=True).start()
         self._give(lambda: self._search(answer))
 
     def _listed(self, go: Go, board: chess.Board) -> list[chess.Move]:
@@ -253,7 +254,7 @@ class Engine:
         try:
             job()
         except Exception as error:  # a defect must not end a game
-            self._writer.info(f"ERROR: {type(error).__name__}: {error}")
+            self._writer.info(f"ERROR: {told(error)}")
 
     def _search(self, answer: GoAnswer) -> None:
         try:
@@ -261,6 +262,14 @@ class Engine:
         finally:
             self._remember(answer)
             self._memory.searched()
+
+    def _watch(self, answer: GoAnswer) -> None:
+        """Is the thread of a clock: whatever happens to it, there is a move."""
+        try:
+            answer.watch()
+        except Exception as error:
+            self._writer.info(f"ERROR: {told(error, answer.board.fen())}")
+            answer.give()
 
     # ---------------------------------------------------------- when the worker is late
     def _remember(self, answer: GoAnswer) -> None:

@@ -10,6 +10,7 @@ import chess
 
 from ..errors import GraphSearchError, UnsavedError
 from ..evaluators.tablebase import TablebaseEvaluator
+from ..faults import told
 from ..graph.view import NodeView, Reader
 from ..position.board import history_keys
 from ..position.values import negate
@@ -44,7 +45,11 @@ class Searcher:
         except UnsavedError as error:
             self._writer.info(f"ERROR: {error}; what was found is in memory")
         except GraphSearchError as error:
-            self._writer.info(f"ERROR: {error}")
+            self._writer.info(f"ERROR: {told(error)}")
+        except Exception as error:  # a defect must not end a game
+            self._writer.info(f"ERROR: {told(error, answer.board.fen())}")
+            answer.end(None)
+            self._memory.close()  # saved, and opened anew: visits may still be under way in it
         finally:
             answer.end(None)
 

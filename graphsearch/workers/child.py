@@ -9,6 +9,8 @@ Processes are spawned, never forked: this one has threads, compiled kernels and 
 
 from __future__ import annotations
 
+import contextlib
+import os
 import queue
 import threading
 import time
@@ -17,6 +19,7 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EvaluatorError
+from ..faults import Watch, told, watch_logs
 from .process import ADVICE, how_it_ended, prepare, signals_blocked
 
 if TYPE_CHECKING:
@@ -105,20 +108,25 @@ class Child:
                 self._pipes[0].send(message)
         except OSError:
             return
+        except Exception:  # a message that does not survive the way
+            self._process.kill()
+            raise
 
     def _follow(self, others: Sequence[threading.Thread]) -> None:
         """Listens to the first pipe until the process has ended, then takes in what is left of the rest."""
-        self._listen(0)
-        self._process.kill()  # it has closed the pipe, so it is ending or broken
-        self._process.join()
-        self._died()
-        for thread in others:
-            thread.join(ENDING_SECONDS)
-        self._outbox.put(None)
-        how = how_it_ended(self._process)
-        for pipe in self._pipes:
-            pipe.close()
-        self._lost(how)
+        try:
+            self._listen(0)
+        finally:  # whatever happens, those who wait for it learn of its end
+            self._process.kill()  # it has closed the pipe, so it is ending or broken
+            self._process.join()
+            self._died()
+            for thread in others:
+                thread.join(ENDING_SECONDS)
+            self._outbox.put(None)
+            how = how_it_ended(self._process)
+            for pipe in self._pipes:
+                pipe.close()
+            self._lost(how)
 
     def _listen(self, channel: int) -> None:
         """Listens until a pipe is closed; what does not survive the way ends the process."""
@@ -139,6 +147,18 @@ class Child:
 
 
 def _work(work: Callable[..., None], threads: int, pipes: Sequence[Pipe]) -> None:
-    """Is the process's main function."""
+    """Is the process's main function. It tells of a defect itself: the pipes may be what fails."""
     prepare(threads)
-    work(*pipes)
+    Watch(_tell)
+    watch_logs(_tell)
+    try:
+        work(*pipes)
+    except Exception as error:
+        _tell(told(error, "work of a worker process"))
+
+
+def _tell(line: str) -> None:
+    """Writes a line to stderr, past Python's buffers: several processes write there."""
+    with contextlib.suppress(OSError):
+        text = " ".join(line.split())
+        os.write(2, f"graphsearch: {text}\n".encode("utf-8", "backslashreplace"))

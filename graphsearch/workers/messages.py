@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import platform
+import traceback
 from dataclasses import dataclass
 
 from .. import errors
-from ..errors import GraphSearchError
+from ..errors import EvaluatorDefectError, GraphSearchError
 
 
 def own_place() -> str:
@@ -46,11 +47,15 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What was raised, and where: the name of a class of `graphsearch.errors`, and the text."""
+    """What was raised, and where: the name of a class of `graphsearch.errors`, and the text.
+
+    `trace`: the traceback, if nobody expected it.
+    """
 
     kind: str
     text: str
     place: str = ""
+    trace: str = ""
 
     def as_error(self, *, placed: bool = False) -> GraphSearchError:
         """Returns the exception again, with the place in its text if `placed`.
@@ -59,7 +64,8 @@ class Failure:
         EvaluatorError('no such network (pc, process 7)')
         """
         kind: type[GraphSearchError] = getattr(errors, self.kind)
-        return kind(f"{self.text} ({self.place})" if placed and self.place else self.text)
+        text = f"{self.text} ({self.place})" if placed and self.place else self.text
+        return EvaluatorDefectError(text, self.trace) if self.trace else kind(text)
 
 
 def failure_of(error: BaseException, place: str = "") -> Failure:
@@ -69,6 +75,9 @@ def failure_of(error: BaseException, place: str = "") -> Failure:
     'the evaluator failed: ZeroDivisionError: division by zero'
     """
     if not isinstance(error, GraphSearchError):
-        return Failure("EvaluatorError", f"the evaluator failed: {type(error).__name__}: {error}", place)
+        trace = "".join(traceback.format_exception(error))
+        text = f"the evaluator failed: {type(error).__name__}: {error}"
+        return Failure(EvaluatorDefectError.__name__, text, place, trace)
     ours = next(base for base in type(error).__mro__ if base.__module__ == errors.__name__)
-    return Failure(ours.__name__, str(error), place)
+    trace = error.trace if isinstance(error, EvaluatorDefectError) else ""
+    return Failure(ours.__name__, str(error), place, trace)

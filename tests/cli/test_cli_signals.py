@@ -5,6 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -60,3 +66,62 @@ def test_the_handlers_of_before_come_back() -> None:
     with StopSignals():
         assert signal.getsignal(signal.SIGINT) != before[0]
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+@contextmanager
+def no_hang() -> Iterator[None]:
+    """Fails instead of waiting for ever: an alarm gets through to a thread that waits for a lock."""
+
+    def fail(number: int, frame: object) -> None:
+        pytest.fail("it waits for ever")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(20)
+    try:
+        yield
+    finally:
+        sys.settrace(None)
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def signalled_at_line(k: int, work: Callable[[], object]) -> bool:
+    """Does some work, SIGINT sent at the k-th line that it runs; returns whether there was such a line."""
+    lines = 0
+
+    def trace(frame: FrameType, event: str, arg: object) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        if event == "line" and lines == k:
+            sys.settrace(None)
+            send(signal.SIGINT)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(None)
+    return lines >= k
+
+
+def test_a_second_signal_at_any_line_of_the_first_ones_handler_does_not_wait_for_it() -> None:
+    k, was_sent = 0, True
+    while was_sent:
+        k += 1
+        with no_hang(), StopSignals() as signals:
+            signals.arm()
+            was_sent = signalled_at_line(k, lambda: send(signal.SIGINT))
+            assert signals.stop.is_set()
+    assert k > 5
+
+
+def test_a_signal_at_any_line_of_a_wait_for_it_ends_the_wait() -> None:
+    k, was_sent = 0, True
+    while was_sent:
+        k += 1
+        with no_hang(), StopSignals() as signals:
+            signals.arm()
+            was_sent = signalled_at_line(k, partial(signals.stop.wait, 0.01))
+            assert signals.stop.wait(0) == was_sent
+    assert k > 5

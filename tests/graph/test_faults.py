@@ -164,3 +164,28 @@ def test_a_reader_of_an_old_state_ends_the_search_before_the_log_grows_without_e
     assert verify(path).ok
     with Store.open(path, read_only=True) as store:
         assert store.node_count >= result.nodes
+
+
+def search_until_a_fault(graph: Graph) -> None:
+    """Searches, and waits for the merging that begins after the save."""
+    analyze(graph, chess.Board(), Limits(visits=300), PARAMS)
+    while True:
+        graph.settle(wait=True)
+
+
+@pytest.mark.parametrize("method", ["merge_step", "checkpoint"])
+def test_a_fault_of_the_saving_thread_is_raised_where_it_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    def fail(self: Store, *args: object, **options: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    path = tmp_path / "a.graph"
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        with monkeypatch.context() as broken:
+            broken.setattr(Store, method, fail)
+            with pytest.raises(OSError, match="Input/output"):
+                search_until_a_fault(graph)
+        nodes = analyze(graph, chess.Board(), Limits(visits=300), PARAMS).nodes
+    with Store.open(path, read_only=True) as store:
+        assert store.node_count == nodes

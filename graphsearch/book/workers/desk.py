@@ -86,7 +86,7 @@ class WorkerDesk:
             identity = EvaluatorIdentity.from_json(self._workers.start().identity)
             self._writer = Writer(Store.open(path, identity=identity, create=True))
         except BaseException:
-            self._workers.kill()
+            self._workers.close(0.0)
             atexit.unregister(self._workers.kill)
             raise
         self._office.open(self._writer)
@@ -237,13 +237,13 @@ class WorkerDesk:
         while not self._ended.is_set():
             is_wanted = self._office.wanted.wait(TICK_SECONDS)
             self._office.wanted.clear()
-            self._workers.kill_what_hangs()
-            self._extend()
             try:
+                self._workers.kill_what_hangs()
+                self._extend()
                 self._writer.check()
                 if is_wanted and not self._ended.is_set():
                     self._writer.commit()
-            except StoreError as error:
+            except Exception as error:  # raised again in the coordinator's thread, which would wait for ever
                 self._office.error = error
                 with self._workers.changed:
                     self._workers.changed.notify_all()

@@ -28,7 +28,7 @@ class Office:
         self._book = book
         self.writer: Writer | None = None
         self.wanted = threading.Event()
-        self.error: StoreError | None = None
+        self.error: Exception | None = None
 
     def open(self, writer: Writer) -> None:
         """Takes the writer."""

@@ -144,7 +144,11 @@ class _Asker:
                 self._answer(self._actor.leave.remote())
         except self._ray.exceptions.RayError as found:
             error = found
-        self._ended(error)
+        except Exception as found:
+            error = found
+            raise
+        finally:
+            self._ended(error)
 
     def _answer(self, reply: Any) -> object:
         try:

@@ -1,0 +1,210 @@
+"""What a person is told of an error. One from outside gets a line that says what to do; one that nobody
+expected is a defect: its traceback goes to a file, and a line names that file.
+
+Only those who run a program make a `Watch`; the library leaves Python's hooks alone.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+import threading
+import time
+from _thread import start_new_thread
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from .errors import EvaluatorDefectError, GraphSearchError
+from .version import __version__
+
+DEFECT = 70  # exit code: EX_SOFTWARE of sysexits.h
+FOLDER_VARIABLE = "GRAPHSEARCH_STATE_DIR"
+FILE_VARIABLE = "GRAPHSEARCH_REPORT_FILE"  # of this process and of those that it starts
+MOST_BYTES = 1 << 20  # of one file: an engine may fail at every move
+AGAIN_SECONDS = 0.05  # until a signal that got lost is sent again
+
+Tell = Callable[[str], object]
+
+ADVICE = {
+    errno.ENOSPC: "free some space and repeat the command",
+    errno.EDQUOT: "free some space and repeat the command",
+    errno.EFBIG: "the system limits the size of a file (see `ulimit -f`)",
+    errno.EIO: "the disk or its connection fails; check it, then the file with `graphsearch store verify`",
+    errno.EROFS: "make it writable, or name a file elsewhere",
+    errno.EMFILE: "too few are allowed; raise the limit (see `ulimit -n`) and repeat the command",
+    errno.ENFILE: "close other programs and repeat the command",
+    errno.ENOMEM: "close other programs, or give a smaller --ram",
+}
+_SQLITE_DEFECTS = ("ProgrammingError", "InterfaceError", "InternalError", "DataError")
+
+
+def is_defect(error: BaseException) -> bool:
+    """Returns whether an error is one that nobody expected, and no answer to what came from outside.
+
+    >>> is_defect(KeyError("x")), is_defect(FileNotFoundError())
+    (True, False)
+    """
+    if isinstance(error, GraphSearchError | OSError | MemoryError):
+        return False
+    kind = type(error)
+    return kind.__module__ != "sqlite3" or kind.__name__ in _SQLITE_DEFECTS
+
+
+def line_of(error: BaseException) -> str:
+    """Returns what an error says and what to do about it, for a person.
+
+    >>> line_of(OSError(errno.ENOSPC, "No space left on device", "a.pgn"))
+    'a.pgn: No space left on device; free some space and repeat the command'
+    >>> line_of(KeyError("x"))
+    "internal error: KeyError: 'x'"
+    """
+    if isinstance(error, MemoryError):
+        return "out of memory; close other programs, or give a smaller --ram"
+    if isinstance(error, RecursionError):
+        return "internal error: something is nested too deeply for this program"
+    if is_defect(error):
+        return f"internal error: {type(error).__name__}: {error}".removesuffix(": ")
+    if isinstance(error, OSError) and error.strerror:
+        name = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        advice = ADVICE.get(error.errno or 0, "")
+        return name + error.strerror + (f"; {advice}" if advice else "")
+    return str(error) or type(error).__name__
+
+
+def told(error: BaseException, during: str = "") -> str:
+    """Returns the line for an error; that of a defect names the file that its traceback was added to.
+
+    Args:
+      during: what was going on, for the file.
+    """
+    text = " ".join(line_of(error).split()).rstrip(".")
+    if isinstance(error, EvaluatorDefectError):
+        return f"{text}; the traceback is in {_written(error, during)}"
+    if not is_defect(error):
+        return text
+    return f"{text}. This is a defect of graphsearch; please report it and attach {_written(error, during)}"
+
+
+# ---------------------------------------------------------- the file
+def _written(error: BaseException, during: str) -> str:
+    """Returns the file to which a traceback was added, or why there is none."""
+    try:
+        text = _entry(error, during).encode("utf-8", "backslashreplace")
+    except Exception as found:  # out of memory or of files, while this was imported
+        return f"its traceback, which was lost ({type(found).__name__})"
+    problem: OSError | None = None
+    for path in _candidates():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(path, "ab", opener=_private) as file:  # Path.open takes no opener
+                if file.tell() < MOST_BYTES:
+                    file.write(text)
+            os.environ[FILE_VARIABLE] = str(path)
+        except OSError as found:
+            problem = problem or found
+        else:
+            return str(path)
+    return f"a file, which could not be written ({problem})"
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _candidates() -> list[Path]:
+    """Returns where the file may be: where it is already, in the folder for state, in that for scratch."""
+    from tempfile import gettempdir
+
+    name = f"defect-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}.txt"
+    known = os.environ.get(FILE_VARIABLE)
+    state = Path(os.environ.get("XDG_STATE_HOME") or Path("~", ".local", "state").expanduser())
+    folder = Path(os.environ.get(FOLDER_VARIABLE) or state / "graphsearch")
+    return [*([Path(known)] if known else []), folder / name, Path(gettempdir(), f"graphsearch-{name}")]
+
+
+def _entry(error: BaseException, during: str) -> str:
+    """Returns what the file says of one error."""
+    import platform
+    import traceback
+
+    facts = {
+        "time": time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime()) + " UTC",
+        "graphsearch": __version__,
+        "Python": sys.version.replace("\n", " "),
+        "platform": platform.platform(),
+        "command": " ".join(map(repr, sys.argv)),
+        "process": f"{os.getpid()}, thread {threading.current_thread().name}",
+        "during": during,
+    }
+    lines = [f"{name}: {value}\n" for name, value in facts.items() if value]
+    trace = "".join(traceback.format_exception(error))
+    there = error.trace if isinstance(error, EvaluatorDefectError) else ""
+    return "".join([*lines, "\n", there, trace, "\n"])
+
+
+# ---------------------------------------------------------- errors that nobody catches
+class Watch:
+    """Has every error that nobody catches told in one line, also in threads and where Python ignores it.
+
+    Attributes:
+      failed: how many threads have ended so.
+    """
+
+    def __init__(self, tell: Tell) -> None:
+        """Begins at once; `tell` writes a line, from any thread."""
+        self.tell = tell
+        self.failed = 0
+        self._before = threading.excepthook, sys.unraisablehook, sys.excepthook
+        threading.excepthook, sys.unraisablehook, sys.excepthook = self._thread, self._ignored, self._end
+
+    def end(self) -> None:
+        """Leaves errors to whoever had them before."""
+        threading.excepthook, sys.unraisablehook, sys.excepthook = self._before
+
+    def _thread(self, args: threading.ExceptHookArgs) -> None:
+        if isinstance(args.exc_value, Exception):
+            self.failed += 1
+            self.tell(told(args.exc_value, f"thread {args.thread.name if args.thread else ''}"))
+
+    def _ignored(self, args: Any) -> None:
+        if not _sent_again(args.exc_value):
+            self.tell(told(args.exc_value, f"{args.err_msg or 'ignored by Python in'} {args.object!r}"))
+
+    def _end(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if not isinstance(error, KeyboardInterrupt):
+            self.tell(told(error))
+
+
+def _sent_again(error: BaseException | None) -> bool:
+    """Returns whether an error is a signal that Python dropped, as in a callback; it is sent once more."""
+    code = getattr(error, "code", None)
+    if isinstance(error, KeyboardInterrupt):
+        number = int(signal.SIGINT)
+    elif not isinstance(error, Exception) and isinstance(code, int) and code > 128:
+        number = code - 128  # what ends the program at SIGTERM
+    else:
+        return False
+
+    def send() -> None:
+        time.sleep(AGAIN_SECONDS)
+        os.kill(os.getpid(), number)
+
+    start_new_thread(send, ())
+    return True
+
+
+def watch_logs(tell: Tell) -> None:
+    """Has what libraries log told in one line, where nobody has said how; tracebacks go into the file."""
+    import logging  # costs every start of the program 20 ms
+
+    class LastResort(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            error = record.exc_info[1] if record.exc_info else None
+            text = f"{record.name}: {record.getMessage()}"
+            tell(text if error is None else told(error, text))
+
+    logging.lastResort = LastResort(logging.WARNING)

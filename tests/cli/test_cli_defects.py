@@ -1,0 +1,388 @@
+"""What nobody expected: one line, the traceback in a file, exit code 70. Those from outside get advice."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import logging
+import os
+import queue
+import sqlite3
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from inspect import CO_GENERATOR
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import chess
+import pytest
+import typer
+
+from graphsearch import Graph, Limits, Progress, SearchParams, analyze
+from graphsearch.errors import EvaluatorDefectError
+from graphsearch.evaluators.kinds import EXTERNAL
+from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.evaluators.uniform import UniformEvaluator
+from graphsearch.faults import DEFECT, told
+from graphsearch.store.store import Store
+from graphsearch.uci.engine import Engine
+from graphsearch.uci.writer import Writer
+from graphsearch.version import __version__
+from graphsearch.workers.child import Child
+from graphsearch.workers.messages import Failure, failure_of
+
+from ..conftest import ROOT, Cli, Outcome
+
+PACKAGE = str(ROOT / "graphsearch") + os.sep
+DEPTH = 25  # calls of our functions before the fault, if there are so many
+
+BOOK = '[book]\nname = "white"\nside = "white"\nmax_ply = 4\n[[root]]\nposition = "startpos"\n'
+COMMANDS: dict[str, list[object]] = {
+    "analyze": ["startpos", "--visits", 5],
+    "alphabeta": ["startpos", "--depth", 1],
+    "show": ["startpos", "--store", "{graph}"],
+    "mate": ["startpos", "--visits", 10],
+    "evaluate": ["startpos"],
+    "nodetypes": ["--synthetic", 2, 2],
+    "perft": ["startpos", 2],
+    "refresh": ["{graph}"],
+    "reevaluate": ["{graph}", "--evaluator", "uniform"],
+    "uci": [],
+    "bench": [],
+    "book build": ["{book}", "--store", "{new}", "--evaluations", 10],
+    "book status": ["--store", "{graph}"],
+    "book why": ["startpos", "--store", "{graph}"],
+    "book todo": ["white", "--store", "{graph}"],
+    "book queue add": ["startpos", "--store", "{graph}"],
+    "book queue list": ["--store", "{graph}"],
+    "book queue drop": ["--store", "{graph}", "--all"],
+    "export polyglot": ["--store", "{graph}", "-o", "{out}"],
+    "export pgn": ["--store", "{graph}", "-o", "{out}"],
+    "export epd": ["--store", "{graph}", "-o", "{out}"],
+    "export jsonl": ["--store", "{graph}", "-o", "{out}"],
+    "export csv": ["--store", "{graph}", "-o", "{out}"],
+    "import pgn": ["{pgn}", "--store", "{graph}"],
+    "import polyglot": ["{pgn}", "--store", "{graph}"],
+    "import epd": ["{epd}", "--store", "{graph}"],
+    "query disagree": ["{graph}"],
+    "query moves": ["startpos", "--store", "{graph}"],
+    "query games": ["startpos", "--store", "{graph}"],
+    "query pv": ["startpos", "--store", "{graph}"],
+    "query tree": ["startpos", "--store", "{graph}"],
+    "query line": ["startpos", "--store", "{graph}"],
+    "query path": ["startpos", "--store", "{graph}"],
+    "query parents": ["startpos", "--store", "{graph}"],
+    "query transpositions": ["--store", "{graph}"],
+    "query find": ["--store", "{graph}"],
+    "query sql": ["SELECT 1", "--store", "{graph}"],
+    "store info": ["{graph}"],
+    "store verify": ["{graph}"],
+    "store compact": ["{graph}"],
+    "store prune": ["{graph}", "--min-visits", 2],
+    "store backup": ["{graph}", "{new}"],
+    "store salvage": ["{graph}", "{new}"],
+    "store forecast": ["{graph}"],
+}
+
+
+class InjectedError(Exception):
+    """A fault that nobody expects."""
+
+
+def all_commands() -> list[str]:
+    """Returns the name of every command that there is."""
+
+    def walk(command: Any, name: str) -> Iterator[str]:
+        if not hasattr(command, "commands"):
+            yield name.strip()
+            return
+        for word, part in command.commands.items():
+            yield from walk(part, f"{name} {word}")
+
+    return list(walk(typer.main.get_command(importlib.import_module("graphsearch.cli.app").app), ""))
+
+
+@pytest.fixture(autouse=True)
+def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the files with tracebacks."""
+    monkeypatch.setenv("GRAPHSEARCH_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("GRAPHSEARCH_REPORT_FILE", "")
+    return tmp_path / "state"
+
+
+def with_fault_at_call(depth: int, run: Callable[[], Outcome]) -> tuple[Outcome, bool]:
+    """Runs with an exception at that call of a function of ours; returns whether it came to it."""
+    calls = 0
+
+    def trace(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal calls
+        code = frame.f_code
+        is_ours = code.co_filename.startswith(PACKAGE) and not code.co_name.startswith("<")
+        if not is_ours or code.co_flags & CO_GENERATOR or calls == depth:
+            return  # a generator may be called to close it, when Python ignores errors
+        calls += not code.co_filename.endswith("faults.py")
+        if calls == depth:
+            sys.settrace(None)
+            raise InjectedError("deep\ninside")
+
+    sys.settrace(trace)
+    try:
+        return run(), calls == depth
+    finally:
+        sys.settrace(None)
+
+
+def check_told(outcome: Outcome, reports: Path) -> str:
+    """Checks what a person sees of a defect; returns what the file says."""
+    assert outcome.code == DEFECT, outcome
+    assert "Traceback" not in outcome.out + outcome.err
+    (line,) = [line for line in outcome.err.splitlines() if "internal error" in line]
+    (path,) = reports.iterdir()
+    assert line.endswith(f"please report it and attach {path}")
+    assert path.stat().st_mode & 0o77 == 0, "it holds a command line"
+    return path.read_text()
+
+
+def test_every_command_is_walked() -> None:
+    assert sorted(COMMANDS) == sorted(all_commands()), "give the new command its arguments in COMMANDS"
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_a_defect_anywhere_is_one_line_and_a_file(
+    cli: Cli, small_graph: Path, tmp_path: Path, reports: Path, name: str
+) -> None:
+    names = {"book": "a.toml", "pgn": "a.pgn", "epd": "a.epd", "new": "new.graph", "out": "out"}
+    places = {key: tmp_path / file for key, file in names.items()}
+    places["book"].write_text(BOOK)
+    places["pgn"].write_text("1. e4 e5 *\n")
+    places["epd"].write_text("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - bm e4;\n")
+    arguments = [str(word).format(graph=small_graph, **places) for word in COMMANDS[name]]
+    for depth in (DEPTH, 1):
+        outcome, came = with_fault_at_call(depth, lambda: cli(*name.split(), *arguments))
+        if came:
+            break
+    text = check_told(outcome, reports)
+    for fact in (
+        __version__,
+        "command: ",
+        "platform: ",
+        "InjectedError: deep",
+        "Traceback (most recent call",
+    ):
+        assert fact in text
+
+
+# ---------------------------------------------------------- beside the main thread
+def test_a_defect_of_a_thread_is_told_and_ends_in_the_exit_code(
+    cli: Cli, reports: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work() -> None:
+        raise InjectedError("in a thread")
+
+    def beside(code: int) -> int:
+        thread = threading.Thread(target=work, name="helper")
+        thread.start()
+        thread.join()
+        return code
+
+    monkeypatch.setattr(importlib.import_module("graphsearch.cli.output"), "close_quietly", beside)
+    outcome = cli("--version")
+    assert "during: thread helper" in check_told(outcome, reports)
+
+
+def test_what_python_ignores_is_told(cli: Cli, reports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Dropped:
+        def __del__(self) -> None:
+            raise InjectedError("while it is dropped")
+
+    output = importlib.import_module("graphsearch.cli.output")
+    monkeypatch.setattr(output, "close_quietly", lambda code: Dropped() and code)
+    outcome = cli("--version")
+    assert outcome.code == 0, "the work is done"
+    assert "internal error: InjectedError: while it is dropped" in outcome.err
+    assert "Traceback" not in outcome.err
+    assert "__del__" in next(reports.iterdir()).read_text()
+
+
+def test_an_interrupt_that_python_drops_comes_again(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Dropped:
+        def __del__(self) -> None:
+            raise KeyboardInterrupt
+
+    def wait(code: int) -> int:
+        del [Dropped()][0]
+        time.sleep(20)
+        return code
+
+    monkeypatch.setattr(importlib.import_module("graphsearch.cli.output"), "close_quietly", wait)
+    assert cli("--version").code == 130
+
+
+def test_what_a_library_logs_is_one_line(cli: Cli, reports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = logging.getLogger("somebody.else")
+
+    def read(*args: object, **options: object) -> None:
+        log.warning("two\nlines")
+        try:
+            raise InjectedError("logged")
+        except InjectedError:
+            log.exception("it failed")
+        raise OSError(errno.EIO, os.strerror(errno.EIO), "a.graph")
+
+    monkeypatch.setattr(log, "propagate", False)
+    monkeypatch.setattr(Store, "open", read)
+    outcome = cli("store", "info", "a.graph")
+    assert "somebody.else: two lines" in outcome.err
+    assert "Traceback" not in outcome.err
+    assert "it failed" in next(reports.iterdir()).read_text()
+
+
+# ---------------------------------------------------------- a search
+class BrokenEvaluator(UniformEvaluator):
+    """Fails at the third batch."""
+
+    kernel_kind = EXTERNAL
+    calls = 0
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        self.calls += 1
+        if self.calls == 3:
+            raise InjectedError("in the evaluator")
+        return super().evaluate(batch)
+
+
+def test_a_search_is_saved_before_its_defect_is_told(
+    cli: Cli, tmp_path: Path, reports: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(now: Progress) -> str:
+        raise InjectedError("in the display")
+
+    monkeypatch.setattr("graphsearch.search.loop._Session.progress", fail)
+    path = tmp_path / "a.graph"
+    outcome = cli("analyze", "startpos", "--visits", 100, "--store", path)
+    check_told(outcome, reports)
+    with Store.open(path, read_only=True) as store:
+        assert store.node_count > 50
+    assert cli("store", "verify", path).code == 0
+
+
+def test_an_evaluator_that_raises_fails_the_command_and_its_traceback_is_kept(reports: Path) -> None:
+    with (
+        Graph.open(None, evaluator=BrokenEvaluator()) as graph,
+        pytest.raises(EvaluatorDefectError) as failed,
+    ):
+        analyze(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=8))
+    assert "; the traceback is in " in told(failed.value)
+    assert "in evaluate" in next(reports.iterdir()).read_text()
+
+
+def test_the_traceback_of_a_worker_process_comes_with_its_failure(reports: Path) -> None:
+    try:
+        raise InjectedError("over there")
+    except InjectedError as error:
+        sent = failure_of(error, "elsewhere, process 7")
+    again = failure_of(sent.as_error())  # through a pool in a worker of a book
+    told(Failure(again.kind, again.text, again.place, again.trace).as_error(placed=True))
+    text = next(reports.iterdir()).read_text()
+    assert "test_the_traceback_of_a_worker_process_comes_with_its_failure" in text
+    assert "InjectedError: over there" in text
+
+
+def test_a_defect_of_a_worker_process_is_in_the_file_of_its_parent(
+    reports: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = reports.parent / "defects of all.txt"
+    monkeypatch.setenv("GRAPHSEARCH_REPORT_FILE", str(shared))
+    ended: queue.SimpleQueue[str] = queue.SimpleQueue()
+    Child(fail_at_once, name="broken", threads=1, hear=[print], lost=ended.put)
+    assert ended.get(timeout=60) == "a worker process ended with exit code 0"
+    told(InjectedError("in the parent"))
+    text = shared.read_text()
+    assert "InjectedError: in a worker" in text
+    assert "InjectedError: in the parent" in text
+    err = capfd.readouterr().err
+    assert err.startswith("graphsearch: internal error: InjectedError: in a worker.")
+    assert len(err.splitlines()) == 1
+
+
+def fail_at_once(*pipes: object, **options: object) -> None:
+    """Is the work of a worker process, and whatever else is to fail."""
+    raise InjectedError("in a worker")
+
+
+def test_an_engine_goes_on_after_a_defect(reports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+    engine = Engine(Writer(lambda text: deque(map(lines.put, text.splitlines()))))
+    for place in ("graphsearch.uci.searching.view_in_game", "graphsearch.uci.answer.GoAnswer.watch"):
+        with monkeypatch.context() as broken:
+            broken.setattr(place, fail_at_once)
+            assert "internal error: InjectedError" in "".join(answers(engine, lines, "go nodes 20"))
+    assert engine.handle("isready")
+    said = answers(engine, lines, "go nodes 20")
+    assert not [line for line in said if "ERROR" in line]
+    assert engine.close()
+
+
+def answers(engine: Engine, lines: queue.SimpleQueue[str], command: str) -> list[str]:
+    """Returns what an engine says until its move, and until it waits again."""
+    assert engine.handle(command)
+    said: list[str] = []
+    while not said or not said[-1].startswith("bestmove"):
+        said.append(lines.get(timeout=60))
+    engine.handle("isready")
+    while said[-1] != "readyok":
+        said.append(lines.get(timeout=60))
+    return said
+
+
+# ---------------------------------------------------------- from outside
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (MemoryError(), 1, "out of memory; close other programs, or give a smaller --ram"),
+        (OSError(errno.ENOSPC, "No space left on device"), 1, "No space left on device; free some space and"),
+        (
+            OSError(errno.EMFILE, "Too many open files", "a"),
+            1,
+            "a: Too many open files; too few are allowed;",
+        ),
+        (OSError(errno.EIO, "Input/output error"), 1, "Input/output error; the disk or its connection fails"),
+        (sqlite3.OperationalError("database is locked"), 1, "database is locked"),
+        (sqlite3.ProgrammingError("wrong"), DEFECT, "internal error: ProgrammingError: wrong. This is"),
+        (RecursionError("deep"), DEFECT, "internal error: something is nested too deeply"),
+        (BrokenPipeError(errno.EPIPE, "Broken pipe"), 141, ""),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_an_error_from_outside_is_one_line_that_says_what_to_do(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int, text: str
+) -> None:
+    def fail(*args: object, **options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Store, "open", fail)
+    outcome = cli("store", "info", "a.graph")
+    assert outcome.code == code
+    assert outcome.err.startswith(f"graphsearch: {text}" if text else "")
+    assert len(outcome.err.splitlines()) == bool(text)
+
+
+def test_without_a_place_for_the_file_the_line_says_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("GRAPHSEARCH_STATE_DIR", str(tmp_path / "file" / "below"))
+    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path / "file" / "too"))
+    assert "could not be written ([Errno 20]" in told(InjectedError("x"))
+
+
+def test_the_file_does_not_grow_for_ever(reports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphsearch.faults.MOST_BYTES", 2000)
+    for _ in range(20):
+        told(InjectedError("again"))
+    (path,) = reports.iterdir()
+    assert path.stat().st_size < 4000

@@ -28,7 +28,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--target", action="append", choices=TARGETS, metavar="NAME", help=", ".join(TARGETS))
     parser.add_argument("--seed", type=int, default=0, help="another seed makes other inputs")
     parser.add_argument("--executions", type=int, default=sys.maxsize, help="stop each target after so many")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)"
+    )
     parser.add_argument("--only", type=int, help="execute just this input of the target")
     parser.add_argument("--input", type=Path, help="execute just this file")
     parser.add_argument("--keep", type=Path, default=FOLDER, help=f"where failing inputs go ({FOLDER}/)")

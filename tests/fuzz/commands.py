@@ -42,10 +42,10 @@ def _leave(code: int) -> None:
 
 @contextmanager
 def strict() -> Iterator[None]:
-    """Lets only this project's errors, and those of files that are not there, end in one line.
+    """Lets only this project's errors, and those of missing files, end in one line.
 
-    The command line is more lenient: it has a line for what SQLite says, too. Such an error has passed a place
-    that should have known better.
+    The command line is more lenient: it has a line for what SQLite says, too. Such an error has passed a
+    place that should have known better.
     """
     output: Any = importlib.import_module("graphsearch.cli.output")
     before = output._is_expected
@@ -65,7 +65,7 @@ def run(*args: object, stdin: bytes = b"") -> Ended:
     """
     main = importlib.import_module("graphsearch.cli").main  # cli/, which type checkers do not find there
     out, err = io.StringIO(), io.StringIO()
-    before, sys.stdin = sys.stdin, SimpleNamespace(buffer=io.BytesIO(stdin), isatty=lambda: False)  # type: ignore[assignment]
+    before, sys.stdin = sys.stdin, SimpleNamespace(buffer=io.BytesIO(stdin), isatty=lambda: False)
     try:
         with strict(), redirect_stdout(out), redirect_stderr(err):
             code = main([str(arg) for arg in args])

@@ -1,4 +1,4 @@
-"""Arrays that end, or begin, at a page nobody may touch: a kernel that reads or writes beyond crashes at once."""
+"""Arrays that end, or begin, at a page nobody may touch: a kernel that goes beyond crashes at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def guarded(size: int, dtype: Any, *, low: bool) -> NDArray[Any]:
 
 def guarded_copy(values: Any, dtype: Any, *, low: bool) -> NDArray[Any]:
     """Returns a copy of an array, or of bytes, between two forbidden pages."""
-    given = np.frombuffer(values, dtype) if isinstance(values, bytes | bytearray) else np.asarray(values, dtype)
+    given = (
+        np.frombuffer(values, dtype) if isinstance(values, bytes | bytearray) else np.asarray(values, dtype)
+    )
     out = guarded(given.size, dtype, low=low)
     out[:] = given.reshape(-1)
     return out

@@ -32,9 +32,15 @@ from graphsearch.errors import GraphSearchError
 ACCEPTED, REFUSED, FAILED = "accepted", "refused", "failed"
 SECONDS = 30.0  # for one input; a busy machine takes some seconds for the slowest
 MEGABYTES = 600  # that one input may add to what the process needed before
-ADDRESS_SPACE = 48 << 30  # bytes on top of what the parent has, most of them never touched; a wild request fails
+ADDRESS_SPACE = (
+    48 << 30
+)  # bytes on top of what the parent has, most of them never touched; a wild request fails
 BATCH = 200  # inputs for one child: leaks show, and do not pile up
-MEMORY_FOLDER = Path("/dev/shm")  # noqa: S108 (files there cost no disk)
+MEMORY_FOLDER = Path("/dev/shm")  # files there cost no disk
+
+Seeds = Callable[[Path], list[bytes]]
+Mutate = Callable[[list[bytes], random.Random], bytes]
+Call = Callable[[bytes, Path], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +59,9 @@ class Target:
     """
 
     name: str
-    seeds: Callable[[Path], list[bytes]]
-    mutate: Callable[[list[bytes], random.Random], bytes]
-    call: Callable[[bytes, Path], bool]
+    seeds: Seeds
+    mutate: Mutate
+    call: Call
     warm: Callable[[], None] = lambda: None
     seconds: float = SECONDS
     megabytes: int = MEGABYTES
@@ -350,6 +356,7 @@ class Fuzzer:
             self._keep.mkdir(parents=True, exist_ok=True)
             (self._keep / name).write_bytes(data)
             (self._keep / f"{name}.txt").write_text(
-                f"{outcome.signature}\n\npython -m tests.fuzz --target {self.target.name} --input {self._keep / name}\n"
+                f"{outcome.signature}\n\n"
+                f"python -m tests.fuzz --target {self.target.name} --input {self._keep / name}\n"
                 f"{self.tally.failures[outcome.signature]}\n\n{outcome.text}\n"
             )

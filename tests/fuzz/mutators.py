@@ -85,9 +85,13 @@ class Words:
         if kind == 0:
             return str(rng.choice(NUMBERS + LARGE) * rng.choice((1, -1))).encode()
         if kind == 1:
-            return rng.choice((b"nan", b"inf", b"-inf", b"1e999", b"0x10", b"1e-320", "\u0663".encode(), b"-0"))
+            return rng.choice(
+                (b"nan", b"inf", b"-inf", b"1e999", b"0x10", b"1e-320", "\u0663".encode(), b"-0")
+            )
         if kind == 2:
-            return rng.choice((b"", b"\0", b"\xff\xfe", b"\xef\xbb\xbf", "\u2028".encode(), b"\r", b"\t", b"%"))
+            return rng.choice(
+                (b"", b"\0", b"\xff\xfe", b"\xef\xbb\xbf", "\u2028".encode(), b"\r", b"\t", b"%")
+            )
         if kind == 3 and rng.random() < 0.3:
             return rng.choice((b"x", b"(", b"[", b"{", b'"')) * rng.choice((300, 70_000))
         return rng.choice(self._words).encode()

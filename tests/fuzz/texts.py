@@ -20,8 +20,9 @@ from graphsearch.position.notation import board_from_fen
 
 from . import commands
 from .files import DisagreementError
-from .graphfile import BOOK, EPD, MATE, PGN, POLYGLOT
+from .graphfile import BOOK, MATE, PGN
 from .guard import guarded
+from .harness import Call
 from .mutators import Words, mutated
 
 BOMB = 700  # MB that a small compressed file expands to
@@ -36,7 +37,9 @@ FENS = [
     b"4k3/8/8/8/8/8/8/4K2R w K - 100 1",
     b"8/8/8/8/8/8/8/K1k5 b - - 99 120",
 ]
-fen_words = Words("startpos", "KQkq", "-", "e3", "a6", "w", "b", "8", "0", "99", "100", "255", "9999", "QQQQQQQQ", "kK")
+fen_words = Words(
+    "startpos", "KQkq", "-", "e3", "a6", "w", "b", "8", "0", "99", "100", "255", "QQQQQQQQ", "kK"
+)
 
 
 @cache
@@ -70,7 +73,8 @@ def mutate_fen(seeds: list[bytes], rng: random.Random) -> bytes:
     if rng.random() < 0.5:
         return fen_words(seeds, rng)
     men = rng.choice(("QQQQqk", "PNBRQpnbrq", "Pp", "QRBN", "Qq"))
-    squares = ["Kk" [i] if i < 2 else rng.choice(men) if rng.random() < rng.choice((0.1, 0.4, 0.95)) else "1" for i in range(64)]
+    share = rng.choice((0.1, 0.4, 0.95))
+    squares = ["K", "k", *(rng.choice(men) if rng.random() < share else "1" for _ in range(62))]
     rng.shuffle(squares)
     rows = "/".join("".join(squares[i : i + 8]) for i in range(0, 64, 8))
     clocks = f"{rng.choice((0, 1, 75, 76, 99, 100, 101, 150, 255, 256))} {rng.choice((1, 50, 6000))}"
@@ -113,18 +117,21 @@ def check_moves(board: chess.Board) -> None:
 
 # ------------------------------------------------------------------ games and books
 pgn_words = Words(
-    "e4", "Nf3", "O-O", "0-0-0", "exd5", "e8=Q", "1.", "1...", "(", ")", "{", "}", ";", "$1", "$999", "!?", "*",
-    "1-0", "1/2-1/2", "[", "]", '[FEN "8/8/8/8/8/8/8/8 w - - 0 1"]', '[SetUp "1"]', '[Variant "Chess960"]', "%",
-    "[%eval 0.3]", "Z0", "--", "e.p.", '[Result "?"]', "\\", '"', "9999.", "[Round \"1\"]",
+    "e4", "Nf3", "O-O", "0-0-0", "exd5", "e8=Q", "1.", "1...", "(", ")", "{", "}", ";", "$1", "$999", "!?",
+    "*", "1-0", "1/2-1/2", "[", "]", '[FEN "8/8/8/8/8/8/8/8 w - - 0 1"]', '[SetUp "1"]',
+    '[Variant "Chess960"]', "%", "[%eval 0.3]", "Z0", "--", "e.p.", '[Result "?"]', "\\", '"', "9999.",
+    "[Round \"1\"]",
 )  # fmt: skip
 epd_words = Words(
-    "bm", "am", "pv", "ce", "acn", "id", "c0", "hmvc", "fmvn", ";", '"x"', "e4", "e2e4", "-", "w", "b", "KQkq", "0",
+    "bm", "am", "pv", "ce", "acn", "id", "c0", "hmvc", "fmvn", ";", '"x"', "e4", "e2e4", "-", "w", "b",
+    "KQkq", "0",
 )  # fmt: skip
 toml_words = Words(
-    "[book]", "[[root]]", "[expansion]", "[[window]]", "[[force]]", "[[exclude]]", "[evaluator]", "[leaf]", "side",
-    '"white"', '"black"', "max_ply", "moves", '"1. e4"', "plies", "[0, 4]", "reply_p", "0.1", "policy", '"dropout"',
-    "alpha", "evaluations", "visits", "params", "play", '["c4"]', "only", "true", "=", "fen", "pgn", "book", "name",
-    "1979-05-27", "'''", "[[", "]]", "{", "a.b", "reply_games", "own_cp", "syzygy", "pool", "options", "#",
+    "[book]", "[[root]]", "[expansion]", "[[window]]", "[[force]]", "[[exclude]]", "[evaluator]", "[leaf]",
+    "side", '"white"', '"black"', "max_ply", "moves", '"1. e4"', "plies", "[0, 4]", "reply_p", "0.1",
+    "policy", '"dropout"', "alpha", "evaluations", "visits", "params", "play", '["c4"]', "only", "true",
+    "=", "fen", "pgn", "book", "name", "1979-05-27", "'''", "[[", "]]", "{", "a.b", "reply_games", "own_cp",
+    "syzygy", "pool", "options", "#",
 )  # fmt: skip
 TOMLS = [
     BOOK,
@@ -135,7 +142,7 @@ TOMLS = [
 ]
 
 
-def imports(kind: str, suffix: str) -> object:
+def imports(kind: str, suffix: str) -> Call:
     """Returns what imports a file into an empty graph and looks at it."""
 
     def call(data: bytes, folder: Path) -> bool:
@@ -148,7 +155,9 @@ def imports(kind: str, suffix: str) -> object:
             commands.run("evaluate", "--fens", file)
         if len(data) % 4 == 0:
             commands.run("query", "games", "startpos", "--store", store)
-            commands.run("export", "polyglot", "--weights", "imported", "--store", store, "-o", folder / "out.bin")
+            commands.run(
+                "export", "polyglot", "--weights", "imported", "--store", store, "-o", folder / "out.bin"
+            )
         return ended.code == 0
 
     return call
@@ -157,7 +166,11 @@ def imports(kind: str, suffix: str) -> object:
 def mutate_polyglot(seeds: list[bytes], rng: random.Random) -> bytes:
     """Returns changed entries, some in good order."""
     data = rng.choice(seeds) * rng.choice((1, 1, 3))
-    return mutated(data, rng) if rng.random() < 0.6 else mutated(data, rng).ljust(64, b"\1")[: 16 * rng.randrange(5)]
+    return (
+        mutated(data, rng)
+        if rng.random() < 0.6
+        else mutated(data, rng).ljust(64, b"\1")[: 16 * rng.randrange(5)]
+    )
 
 
 def read_toml(data: bytes, folder: Path) -> bool:
@@ -168,7 +181,12 @@ def read_toml(data: bytes, folder: Path) -> bool:
     file.write_bytes(data)
     read_config(file)
     if len(data) % 5 == 0:
-        return commands.run("book", "build", file, "--evaluations", 8, "--ram", "64MB", "--store", _store(folder)).code == 0
+        return (
+            commands.run(
+                "book", "build", file, "--evaluations", 8, "--ram", "64MB", "--store", _store(folder)
+            ).code
+            == 0
+        )
     return True
 
 
@@ -203,17 +221,18 @@ def gz_bomb() -> bytes:
 
 # ------------------------------------------------------------------ UCI
 uci_words = Words(
-    "uci", "isready", "ucinewgame", "stop", "ponderhit", "d", "show", "debug on", "go", "nodes 20", "depth 2",
-    "movetime 20", "wtime 99999999999999999999", "btime 0", "winc -5", "movestogo 0", "infinite", "ponder", "mate 1",
-    "searchmoves e2e4", "position startpos", "position fen", "moves e2e4 e7e5", "setoption name", "value", "MultiPV",
-    "Hash", "RAM 1MB", "CPuct", "Gather", "flow", "UCI_Chess960", "true", "Clear Hash", "perft 2", "GraphFile",
+    "uci", "isready", "ucinewgame", "stop", "ponderhit", "d", "show", "debug on", "go", "nodes 20",
+    "depth 2", "movetime 20", "wtime 99999999999999999999", "btime 0", "winc -5", "movestogo 0", "infinite",
+    "ponder", "mate 1", "searchmoves e2e4", "position startpos", "position fen", "moves e2e4 e7e5",
+    "setoption name", "value", "MultiPV", "Hash", "RAM 1MB", "CPuct", "Gather", "flow", "UCI_Chess960",
+    "true", "Clear Hash", "perft 2", "GraphFile",
     "position fen 2QQ2Q1/Q4Q2/3Q3Q/1k6/4Q3/2Q4Q/Q4Q2/1KQQ2Q1 w - - 0 1",
 )  # fmt: skip
 SESSIONS = [
     b"uci\nisready\nposition startpos moves e2e4\ngo nodes 20\nisready\nstop\nquit\n",
     b"setoption name MultiPV value 3\nposition fen " + MATE.encode() + b"\ngo mate 1\ngo depth 2\nd\n",
-    b"ucinewgame\nposition startpos\ngo wtime 50 btime 50 winc 0 binc 0 movestogo 5\nposition startpos moves d2d4\n"
-    b"go movetime 10 searchmoves d7d5\nshow\n",
+    b"ucinewgame\nposition startpos\ngo wtime 50 btime 50 winc 0 binc 0 movestogo 5\n"
+    b"position startpos moves d2d4\ngo movetime 10 searchmoves d7d5\nshow\n",
 ]
 _DEFECT = re.compile(r"ERROR: \w+ failed: .*|What was not saved is lost")
 _LEAVES = re.compile(rb"(?i)(uci|lc0|ray|syzygy|pool|file)\S*\s*[:=/]")

@@ -134,7 +134,9 @@ def test_no_state_of_the_disk_is_unsound(tmp_path: Path, work: str) -> None:
 
 def test_the_model_of_a_disk_loses_tears_and_reorders_what_was_not_synced(tmp_path: Path) -> None:
     library = shim.build(tmp_path)
-    script = "import os; f = os.open('data', os.O_RDWR | os.O_CREAT); os.pwrite(f, b'a' * 8192, 0); os.fsync(f)\n"
+    script = (
+        "import os; f = os.open('data', os.O_RDWR | os.O_CREAT); os.pwrite(f, b'a' * 8192, 0); os.fsync(f)\n"
+    )
     script += "os.pwrite(f, b'b' * 8192, 0); os.pwrite(f, b'c' * 512, 8192)"
     watched = {"SHIM_PATHS": "data", "SHIM_JOURNAL": str(tmp_path / "journal")}
     environment = shim.environment(library) | watched

@@ -1,11 +1,11 @@
 """The states in which a power failure may leave a disk, from the journal of `shim.c`.
 
-The model is the one that SQLite's and most file systems' authors work with:
+The model is the usual one of databases and file systems:
 
-- what a file's sync returned for is there; of what was written since, any part may be: nothing, all, some writes and
-  not others whatever their order, and of a write any sectors (512 or 4,096 bytes);
-- names (made, renamed, removed) change in order; a sync of the folder keeps all of them, a sync of a file keeps its
-  own and so all before it; any number of later ones may be lost.
+- What a file's sync returned for is there. Of what was written since, any part may be: nothing, all, some
+  writes without earlier ones, and of a write any sectors (512 or 4,096 bytes).
+- Names (made, renamed, removed) change in order. A sync of the folder keeps all of them, a sync of a new file
+  keeps its own and so all before it. Any number of later ones may be lost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SECTORS = (512, 4096)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One call: W write, T truncate, S sync, O open that may make, C open that empties, R rename, U unlink, M mark."""
+    """One call: W write, T truncate, S sync, O and C open (C empties), R rename, U unlink; or M, a mark."""
 
     operation: str
     path: str
@@ -113,7 +113,9 @@ class Disk:
 
     def after_failure(self, rng: random.Random) -> dict[str, bytes]:
         """Returns files as a power failure at this moment may leave them."""
-        names = self._names[rng.choice((self._sure, len(self._names) - 1, rng.randint(self._sure, len(self._names) - 1)))]
+        names = self._names[
+            rng.choice((self._sure, len(self._names) - 1, rng.randint(self._sure, len(self._names) - 1)))
+        ]
         return {name: self._left(self._files[number], rng) for name, number in names.items()}
 
     def whole(self) -> dict[str, bytes]:

@@ -401,8 +401,9 @@ class Store(PlainTables):
             self._refresh()
             yield
         finally:
-            if not self._closed:  # an unfinished scan may outlive the store
-                self._connection.execute("COMMIT")
+            # an unfinished scan may outlive the store; COMMIT fails where the file is damaged
+            if not self._closed and self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
 
     def _refresh(self) -> None:
         """Reloads the index if another process has written."""

@@ -1,0 +1,145 @@
+"""Kills and faults over all commands: `python -m tests.fuzz.campaign --kills 1000 --faults 1000`.
+
+Each run takes a fresh copy of a small graph file and executes one command in a forked process. The process
+is killed at a random moment of its usual time, or its k-th write, sync, truncation, renaming, removal or
+creation of a file fails. Afterwards the file must be sound, nothing may be lost that was there before or that
+the command ended with, and the same command must succeed without help. Exit code 1 if one of these does not
+hold. Needs Linux and a C compiler.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ..support.faults import shim as shims
+from .disturbing import FAULT, KILLED, Campaign, Row
+from .works import WORKS, Work
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.campaign", description=__doc__)
+    parser.add_argument("--kills", type=int, default=100, help="kills that hit, in all (default 100)")
+    parser.add_argument("--faults", type=int, default=100, help="faults that hit, in all (default 100)")
+    parser.add_argument(
+        "--work", action="append", metavar="NAME", help="only these commands, by their name in the table"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="another seed draws other moments")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: all cores)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--share", type=int, help=argparse.SUPPRESS)  # which job this process is
+    parser.add_argument("--library", type=Path, help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
+
+
+def run(library: Path, chosen: Sequence[Work], kills: int, faults: int, seed: int) -> list[Row]:
+    """Returns a row for each command; each is hit as often as the others."""
+    campaign = Campaign(library, seed)
+    try:
+        for how, wanted in ((KILLED, kills), (FAULT, faults)):
+            hits = tries = 0
+            while hits < wanted and tries < 3 * wanted + len(chosen):
+                hits += campaign.disturb(chosen[tries % len(chosen)], how)
+                tries += 1
+                if not tries % 50:
+                    print(f"{hits} of {wanted} {how}s", file=sys.stderr, flush=True)
+    finally:
+        campaign.close()
+    return list(campaign.rows.values())
+
+
+def _job(options: argparse.Namespace, chosen: Sequence[Work]) -> int:
+    """Does one job's part and prints its rows as JSON."""
+    kills, faults = (_part(n, options) for n in (options.kills, options.faults))
+    shift = options.share * len(chosen) // options.jobs  # each job begins at another command
+    rotated = [*chosen[shift:], *chosen[:shift]]
+    rows = run(options.library, rotated, kills, faults, 1000 * options.seed + options.share)
+    print(json.dumps([asdict(row) for row in rows]))
+    return 0
+
+
+def _part(number: int, options: argparse.Namespace) -> int:
+    share, jobs = int(options.share), int(options.jobs)
+    return number // jobs + (share < number % jobs)
+
+
+def _share_out(options: argparse.Namespace, arguments: Sequence[str], library: Path) -> list[Row]:
+    base = [sys.executable, "-m", "tests.fuzz.campaign", *arguments, "--jobs", str(options.jobs)]
+    jobs = [
+        subprocess.Popen(
+            [*base, "--library", str(library), "--share", str(k)],
+            cwd=ROOT,
+            env=shims.environment(library),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for k in range(options.jobs)
+    ]
+    rows: dict[str, Row] = {}
+    for job in jobs:
+        text, _ = job.communicate()
+        if job.returncode:
+            raise SystemExit(f"a process of the campaign ended with {job.returncode}")
+        for given in json.loads(text):
+            _add(rows.setdefault(given["work"], Row(given["work"])), given)
+    return [rows[work.name] for work in WORKS if work.name in rows]
+
+
+def _add(row: Row, given: dict[str, Any]) -> None:
+    for name, value in given.items():
+        if name != "work":
+            setattr(row, name, getattr(row, name) + value)
+
+
+COLUMNS = (
+    "runs",
+    "kills",
+    "faults",
+    "refused",
+    "survived",
+    "late",
+    "lost",
+    "unsound",
+    "not_repeated",
+    "tracebacks",
+    "hangs",
+)
+
+
+def _table(rows: Sequence[Row]) -> str:
+    lines = [f"{'command':24}" + "".join(f"{name.replace('_', ' '):>13}" for name in COLUMNS)]
+    for row in rows:
+        lines.append(f"{row.work:24}" + "".join(f"{getattr(row, name):13}" for name in COLUMNS))
+    lines.append(f"{'all':24}" + "".join(f"{sum(getattr(row, name) for row in rows):13}" for name in COLUMNS))
+    lines += [f"{row.work}: {text}" for row in rows for text in row.problems]
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Returns the exit code: 1 if anything was lost or went wrong."""
+    options = _options(arguments)
+    chosen = [work for work in WORKS if not options.work or work.name in options.work]
+    if options.share is not None:
+        return _job(options, chosen)
+    if why := shims.why_not():
+        raise SystemExit(f"the campaign cannot run here: {why}")
+    with tempfile.TemporaryDirectory() as folder:
+        rows = _share_out(options, arguments, shims.build(Path(folder)))
+    print(json.dumps({"works": [asdict(row) for row in rows]}) if options.json else _table(rows))
+    return int(any(row.bad for row in rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

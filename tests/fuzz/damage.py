@@ -1,0 +1,391 @@
+"""Damage to graph files with knowledge of what they are: blocks, rows, types, schema, pages, log."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import struct
+import zlib
+from collections.abc import Callable
+from contextlib import closing, suppress
+from functools import cache
+
+from graphsearch.errors import CorruptRecordError
+from graphsearch.store.codec.compression import Dictionaries, with_checksum
+
+from .graphfile import packed, unpacked
+from .mutators import mutated
+
+_WAL_HEADER, _FRAME_HEADER = 32, 24
+_FORMATS = (18, 19)  # bytes of the header: 2 is write-ahead log, 1 is not
+
+
+# ------------------------------------------------------------------ SQL
+def edited(database: bytes, change: Callable[[sqlite3.Connection], None]) -> bytes:
+    """Returns a database after a change in memory; errors of SQLite leave it as far as it came."""
+    plain = bytearray(database)
+    formats = bytes(plain[i] for i in _FORMATS)
+    for i in _FORMATS:
+        plain[i] = 1
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.text_factory = bytes
+        connection.deserialize(bytes(plain))
+        with suppress(sqlite3.Error, OverflowError):
+            change(connection)
+        with suppress(sqlite3.Error):
+            connection.execute("COMMIT")
+        out = bytearray(connection.serialize())
+    for i, kind in zip(_FORMATS, formats, strict=True):
+        if len(out) > i:
+            out[i] = kind
+    return bytes(out)
+
+
+@cache
+def _lax(database: bytes) -> tuple[bytes, tuple[tuple[bytes, bytes], ...]]:
+    """Returns a database whose tables take any value, and the schema to put back afterwards."""
+    schema: list[tuple[bytes, bytes]] = []
+
+    def relax(connection: sqlite3.Connection) -> None:
+        schema.extend(connection.execute("SELECT name, sql FROM sqlite_master WHERE sql NOT NULL"))
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute(
+            "UPDATE sqlite_master SET sql = replace(replace(replace(replace(sql, ' NOT NULL', ''),"
+            " ') STRICT', ')'), 'ROWID, STRICT', 'ROWID'), ' UNIQUE', '') WHERE type = 'table'"
+        )
+
+    return edited(database, relax), tuple(schema)
+
+
+def _strict_again(database: bytes, schema: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    def restore(connection: sqlite3.Connection) -> None:
+        connection.execute("PRAGMA writable_schema = ON")
+        for name, sql in schema:
+            connection.execute(
+                "UPDATE sqlite_master SET sql = CAST(? AS TEXT) WHERE name = CAST(? AS TEXT)", (sql, name)
+            )
+
+    return edited(database, restore)
+
+
+def _tables(connection: sqlite3.Connection) -> list[str]:
+    rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
+    return [name.decode() for (name,) in rows if not name.startswith(b"sqlite_stat")]
+
+
+def _some(connection: sqlite3.Connection, rng: random.Random) -> tuple[str, list[str], int]:
+    """Returns a table that has rows, its columns, and how many rows."""
+    tables = _tables(connection)
+    rng.shuffle(tables)
+    for table in tables:
+        count = connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+        if count:
+            break
+    columns = [row[1].decode() for row in connection.execute(f"PRAGMA table_info({table})")]
+    return table, columns, count
+
+
+VALUES: tuple[object, ...] = (
+    None,
+    0,
+    -1,
+    1,
+    2,
+    255,
+    1 << 31,
+    1 << 32,
+    (1 << 63) - 1,
+    -(1 << 63),
+    0.5,
+    -1e308,
+    float("inf"),
+    1e-320,
+    "",
+    "x",
+    "ééé",
+    "1",
+    "-1",
+    "nan",
+    "startpos",
+    "8/8/8/8/8/8/8/8 w - - 0 1",
+    "\0",
+    "[" * 2000,
+    "{}",
+    "[]",
+    "null",
+    '{"a": 1e999}',
+    b"",
+    b"\0",
+    b"\xff" * 9,
+    "y" * 70_000,
+)
+
+
+def _odd_value(old: object, rng: random.Random) -> object:
+    kind = rng.randrange(4)
+    if kind == 0 and isinstance(old, bytes):
+        return mutated(old, rng)
+    if kind == 1 and isinstance(old, bytes):
+        return mutated(old, rng).decode("latin-1")
+    if kind == 1 and isinstance(old, int):
+        return rng.choice(
+            (old + 1, old - 1, -old, str(old), float(old), old * 2, old ^ 1 << rng.randrange(62))
+        )
+    return rng.choice(VALUES)
+
+
+def rows(database: bytes, rng: random.Random) -> bytes:
+    """Changes values and types of some rows, deletes rows, doubles rows."""
+    lax, schema = _lax(database)
+
+    def change(connection: sqlite3.Connection) -> None:
+        for _ in range(rng.choice((1, 1, 2, 4))):
+            _change_row(connection, rng)
+
+    return _strict_again(edited(lax, change), schema)
+
+
+def _change_row(connection: sqlite3.Connection, rng: random.Random) -> None:
+    table, columns, count = _some(connection, rng)
+    column = rng.choice(columns)
+    place = rng.randrange(count)
+    keys = connection.execute(f"SELECT * FROM {table} LIMIT 1 OFFSET {place}").fetchone()
+    where = " AND ".join(f"{name} IS ?" for name in columns)
+    what = rng.randrange(10)
+    if what == 0:
+        connection.execute(f"DELETE FROM {table} WHERE {where}", _same(keys))
+    elif what == 1:
+        marks = ", ".join("?" * len(columns))
+        connection.execute(f"INSERT OR REPLACE INTO {table} VALUES ({marks})", [_odd(v, rng) for v in keys])
+    elif what == 2:
+        connection.execute(f"UPDATE OR IGNORE {table} SET {column} = ?", (rng.choice(VALUES),))
+    else:
+        old = keys[columns.index(column)]
+        values = [_odd_value(old, rng), place]
+        key = "rowid" if _has_rowid(connection, table) else columns[0]
+        picked = f"(SELECT {key} FROM {table} LIMIT 1 OFFSET ?)"
+        if rng.random() < 0.1:
+            connection.execute(
+                f"UPDATE OR REPLACE {table} SET {column} = CAST(x'fffe' AS TEXT) WHERE {key} = {picked}",
+                (place,),
+            )
+        connection.execute(f"UPDATE OR REPLACE {table} SET {column} = ? WHERE {key} = {picked}", values)
+
+
+def _same(keys: tuple[object, ...]) -> list[object]:
+    return [key.decode("utf-8", "replace") if isinstance(key, bytes) else key for key in keys]
+
+
+def _odd(value: object, rng: random.Random) -> object:
+    return rng.choice(VALUES) if rng.random() < 0.3 else value
+
+
+def _has_rowid(connection: sqlite3.Connection, table: str) -> bool:
+    try:
+        connection.execute(f"SELECT rowid FROM {table} LIMIT 1")
+    except sqlite3.Error:
+        return False
+    return True
+
+
+# ------------------------------------------------------------------ blocks, indices, pieces
+def blocks(database: bytes, rng: random.Random) -> bytes:
+    """Changes the bytes of blocks, indices of chunks and pieces of entries, mostly with checksums mended."""
+
+    def change(connection: sqlite3.Connection) -> None:
+        for _ in range(rng.choice((1, 1, 3))):
+            rng.choice((_change_block, _change_block, _change_block, _change_chunk, _change_piece))(
+                connection, rng
+            )
+
+    return edited(database, change)
+
+
+def _pick(connection: sqlite3.Connection, query: str, rng: random.Random) -> tuple[object, ...] | None:
+    found = connection.execute(query).fetchall()
+    return rng.choice(found) if found else None
+
+
+def _change_block(connection: sqlite3.Connection, rng: random.Random) -> None:
+    row = _pick(connection, "SELECT id, data FROM block", rng)
+    if row is None or not isinstance(row[1], bytes):
+        return
+    dictionary = connection.execute(
+        "SELECT dictionary FROM chunk WHERE first_block <= ?1 AND ?1 < first_block + blocks", row[:1]
+    ).fetchone()
+    kind = rng.randrange(4)
+    if kind == 0:
+        data = mutated(row[1], rng)  # the checksum tells
+    elif kind == 1:
+        data = with_checksum(mutated(row[1][:-4], rng))
+    else:
+        data = _resealed(row[1], dictionary[0] if dictionary else b"", rng)
+    connection.execute("UPDATE block SET data = ? WHERE id = ?", (data, row[0]))
+
+
+def _resealed(block: bytes, dictionary: bytes, rng: random.Random) -> bytes:
+    """Returns a block whose records were changed before compression."""
+    dictionaries = Dictionaries.from_bytes(dictionary)
+    try:
+        plain = bytearray(dictionaries.opener().open(block))
+        for _ in range(rng.choice((1, 1, 2, 5))):
+            at = rng.randrange(4 if rng.random() < 0.3 else 0, len(plain))
+            plain[at] = rng.choice((plain[at] ^ 1 << rng.randrange(8), plain[at] + 1 & 255, 0, 255))
+        return dictionaries.seal([bytes(plain)])[0]
+    except (CorruptRecordError, IndexError, ValueError, struct.error):
+        return with_checksum(mutated(block[:-4], rng))
+
+
+def _change_chunk(connection: sqlite3.Connection, rng: random.Random) -> None:
+    row = _pick(connection, "SELECT id, keys, dictionary, bloom FROM chunk", rng)
+    if row is None or not all(isinstance(part, bytes) for part in row[1:]):
+        return
+    parts = [part if isinstance(part, bytes) else b"" for part in row[1:]]
+    at = rng.randrange(3)
+    parts[at] = mutated(parts[at], rng)
+    connection.execute("UPDATE chunk SET keys = ?, dictionary = ?, bloom = ? WHERE id = ?", (*parts, row[0]))
+    if rng.random() < 0.8:
+        checksum = zlib.crc32(b"".join(parts))
+        connection.execute("UPDATE chunk SET checksum = ? WHERE id = ?", (checksum, row[0]))
+
+
+def _change_piece(connection: sqlite3.Connection, rng: random.Random) -> None:
+    row = _pick(connection, "SELECT id, data FROM entry_piece", rng)
+    if row is None or not isinstance(row[1], bytes):
+        return
+    data = mutated(row[1], rng)
+    connection.execute("UPDATE entry_piece SET data = ? WHERE id = ?", (data, row[0]))
+    if rng.random() < 0.8:
+        connection.execute("UPDATE entry_piece SET checksum = ? WHERE id = ?", (zlib.crc32(data), row[0]))
+
+
+# ------------------------------------------------------------------ schema
+def schema(database: bytes, rng: random.Random) -> bytes:
+    """Drops and renames tables, columns, views and indices, adds triggers, changes version numbers."""
+
+    def change(connection: sqlite3.Connection) -> None:
+        for _ in range(rng.choice((1, 1, 2))):
+            _change_schema(connection, rng)
+
+    return edited(database, change)
+
+
+def _change_schema(connection: sqlite3.Connection, rng: random.Random) -> None:
+    things = connection.execute("SELECT type, name FROM sqlite_master WHERE sql NOT NULL").fetchall()
+    kind, name = (part.decode() for part in rng.choice(things))
+    table = rng.choice(_tables(connection))
+    columns = [row[1].decode() for row in connection.execute(f"PRAGMA table_info({table})")] or ["id"]
+    column = rng.choice(columns)
+    word = rng.choice(("id", "x", "data", "TEXT", "key", "select"))
+    statements = (
+        f"DROP {kind} {name}",
+        f"ALTER TABLE {table} RENAME TO other",
+        f"ALTER TABLE {table} RENAME COLUMN {column} TO other",
+        f"ALTER TABLE {table} DROP COLUMN {column}",
+        f"ALTER TABLE {table} ADD COLUMN other TEXT DEFAULT 'x'",
+        f"CREATE TRIGGER t AFTER INSERT ON {table} BEGIN DELETE FROM block; END",
+        f"CREATE TRIGGER t BEFORE UPDATE ON {table} BEGIN SELECT RAISE(ABORT, 'no'); END",
+        f"ALTER TABLE {table} RENAME TO other; CREATE VIEW {table} AS SELECT * FROM other",
+        f"DELETE FROM {table}",
+        f"CREATE VIEW v{rng.randrange(99)} AS SELECT * FROM {table} UNION SELECT * FROM v1",
+        f"PRAGMA user_version = {rng.choice((0, 1, 2, 3, 4, 5, 6, 99, -1, (1 << 31) - 1))}",
+        f"PRAGMA application_id = {rng.randrange(-9, 9)}",
+        "PRAGMA writable_schema = ON; UPDATE sqlite_master SET rootpage ="
+        f" {rng.choice((0, 1, 2, 3, 9999, -1))} WHERE name = '{name}'",
+        "PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql ="
+        f" replace(sql, '{column}', '{word}') WHERE name = '{table}'",
+        f"PRAGMA writable_schema = ON; UPDATE sqlite_master SET name = '{word}' WHERE name = '{name}'",
+    )
+    connection.executescript(rng.choice(statements))
+
+
+# ------------------------------------------------------------------ pages and log
+def pages(database: bytes, rng: random.Random) -> bytes:
+    """Swaps, empties, doubles and damages pages; cuts the file; changes its header."""
+    size = int.from_bytes(database[16:18], "big") or 512
+    size = 65536 if size == 1 else size
+    parts = [bytearray(database[at : at + size]) for at in range(0, len(database), size)]
+    what = rng.randrange(8)
+    a, b = (rng.randrange(len(parts)) for _ in range(2))
+    if what == 0:
+        parts[a], parts[b] = parts[b], parts[a]
+    elif what == 1:
+        parts[a] = bytearray(len(parts[a]))
+    elif what == 2:
+        parts[a] = bytearray(parts[b])
+    elif what == 3:
+        parts[a] = bytearray(mutated(bytes(parts[a]), rng)[:size].ljust(size, b"\0"))
+    elif what == 4:
+        del parts[a:]
+    elif what == 5:
+        return mutated(database[:100], rng)[:100].ljust(100, b"\0") + database[100:]
+    elif what == 6:
+        return database[: rng.randrange(len(database))]
+    else:
+        return mutated(database, rng)
+    return b"".join(bytes(part) for part in parts)
+
+
+def log(data: bytes, rng: random.Random) -> bytes:
+    """Damages the log: bytes with checksums mended or not, frames swapped, doubled, cut."""
+    database, wal = unpacked(data)
+    size = int.from_bytes(wal[8:12], "big") + _FRAME_HEADER
+    head = bytearray(wal[:_WAL_HEADER])
+    frames = [bytearray(wal[at : at + size]) for at in range(_WAL_HEADER, len(wal), size)]
+    what = rng.randrange(7)
+    a, b = (rng.randrange(len(frames)) for _ in range(2))
+    if what == 0:
+        frames[a], frames[b] = frames[b], frames[a]
+    elif what == 1:
+        frames.insert(a, bytearray(frames[b]))
+    elif what == 2:
+        del frames[a]
+    elif what == 3:
+        frames[a] = bytearray(mutated(bytes(frames[a]), rng)[:size].ljust(size, b"\0"))
+    elif what == 4:
+        head = bytearray(mutated(bytes(head), rng)[:_WAL_HEADER].ljust(_WAL_HEADER, b"\0"))
+    elif what == 5:
+        whole = wal[: rng.randrange(len(wal))]
+        return packed(database, whole)
+    else:
+        frames[a][:8] = struct.pack(">II", rng.randrange(1, 400), rng.choice((0, 1, 200, 1 << 30)))
+    wal = _mended(head, frames) if rng.random() < 0.7 else bytes(head) + b"".join(map(bytes, frames))
+    return packed(database, wal)
+
+
+def _mended(head: bytearray, frames: list[bytearray]) -> bytes:
+    """Returns a log whose checksums and salts fit (SQLite's file format, section 4.2)."""
+    order = "big" if head[3] & 1 else "little"
+    sums = _sums(bytes(head[:24]), (0, 0), order)
+    head[24:32] = struct.pack(">II", *sums)
+    for frame in frames:
+        frame[8:16] = head[16:24]
+        sums = _sums(bytes(frame[:8]) + bytes(frame[_FRAME_HEADER:]), sums, order)
+        frame[16:24] = struct.pack(">II", *sums)
+    return bytes(head) + b"".join(map(bytes, frames))
+
+
+def _sums(data: bytes, sums: tuple[int, int], order: str) -> tuple[int, int]:
+    a, b = sums
+    words = struct.unpack(f"{'>' if order == 'big' else '<'}{len(data) // 4}I", data[: len(data) // 4 * 4])
+    for x, y in zip(words[::2], words[1::2], strict=False):
+        a = a + x + b & 0xFFFFFFFF
+        b = b + y + a & 0xFFFFFFFF
+    return a, b
+
+
+# ------------------------------------------------------------------ mutators of targets
+def by(change: Callable[[bytes, random.Random], bytes]) -> Callable[[list[bytes], random.Random], bytes]:
+    """Returns the mutator of a target that changes the database, mostly of the file with everything."""
+
+    def mutate(given: list[bytes], rng: random.Random) -> bytes:
+        data = given[0] if rng.random() < 0.7 else rng.choice(given)
+        database, wal = unpacked(data)
+        return packed(change(database, rng), wal)
+
+    return mutate
+
+
+def of_log(given: list[bytes], rng: random.Random) -> bytes:
+    """Changes the log of the file that has one."""
+    return log(given[1], rng)

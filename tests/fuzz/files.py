@@ -1,0 +1,143 @@
+"""What the program does with a graph file that may be anything."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from pathlib import Path
+
+import chess
+
+from graphsearch.errors import GraphSearchError
+from graphsearch.position.board import NOT_TERMINAL, legal_moves, terminal_kind, unpack
+from graphsearch.record.node import problems
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.verify import verify
+
+from . import commands
+from .graphfile import MATE, unpacked
+
+SOME = 4  # command lines for each file
+
+# With {} in place of the file. Those below the line write it.
+READ = (
+    ("show", "startpos", "--store", "{}"),
+    ("store", "info", "{}", "--json"),
+    ("store", "forecast", "{}"),
+    ("query", "moves", "startpos", "--store", "{}"),
+    ("query", "games", "startpos", "--store", "{}"),
+    ("query", "pv", "startpos", "--lines", "3", "--store", "{}"),
+    ("query", "tree", "startpos", "--store", "{}"),
+    ("query", "line", "startpos", "--moves", "d4 d5", "--store", "{}"),
+    ("query", "path", "startpos", "--moves", "d4 d5", "--store", "{}"),
+    ("query", "parents", "startpos", "--moves", "d4", "--store", "{}"),
+    ("query", "transpositions", "--store", "{}"),
+    ("query", "transpositions", "--all", "--store", "{}", "--json"),
+    ("query", "find", "--min-n", "2", "--store", "{}", "--json"),
+    ("query", "find", "--in-games", "--store", "{}"),
+    ("query", "disagree", "{}"),
+    ("query", "sql", "SELECT * FROM position_moves", "--store", "{}", "--json"),
+    ("query", "sql", "SELECT record(fen), cp(q) FROM top_position", "--store", "{}"),
+    ("book", "status", "--store", "{}"),
+    ("book", "todo", "white", "--store", "{}"),
+    ("book", "why", "white", "startpos", "--moves", "d4", "--store", "{}"),
+    ("book", "queue", "list", "--state", "all", "--store", "{}"),
+    ("nodetypes", MATE, "--store", "{}"),
+    ("export", "pgn", "--store", "{}", "-o", "out.pgn", "--depth", "3"),
+    ("export", "epd", "--store", "{}", "-o", "out.epd"),
+    ("export", "csv", "--store", "{}", "-o", "out.csv"),
+    ("export", "jsonl", "--store", "{}", "-o", "out.jsonl", "--book", "white"),
+    ("export", "polyglot", "--store", "{}", "-o", "out.bin"),
+    ("export", "polyglot", "--store", "{}", "-o", "out.bin", "--weights", "imported"),
+    ("store", "backup", "{}", "copy.graph"),
+)
+WRITE = (
+    ("analyze", "startpos", "--visits", "8", "--ram", "64MB", "--store", "{}"),
+    ("analyze", MATE, "--visits", "8", "--ram", "64MB", "--store", "{}"),
+    ("alphabeta", "startpos", "--depth", "1", "--hash", "8", "--store", "{}"),
+    ("mate", MATE, "--visits", "20", "--store", "{}"),
+    ("refresh", "{}", "--ram", "64MB"),
+    ("reevaluate", "{}", "--evaluator", "uniform", "--ram", "64MB"),
+    ("store", "compact", "{}"),
+    ("store", "prune", "{}", "--min-visits", "2"),
+    ("book", "queue", "add", "startpos", "--store", "{}"),
+    ("book", "build", "white.toml", "--evaluations", "16", "--ram", "64MB", "--store", "{}"),
+    ("import", "epd", "a.epd", "--store", "{}"),
+)
+
+
+class DisagreementError(Exception):
+    """The program says two things that cannot both be true."""
+
+
+def exercise(data: bytes, folder: Path) -> bool:
+    """Reads, checks, searches, asks and rescues a graph file; returns whether it was found sound."""
+    path = folder / "a.graph"
+    database, log = unpacked(data)
+    path.write_bytes(database)
+    if log:
+        path.with_name("a.graph-wal").write_bytes(log)
+    rng = random.Random(zlib.crc32(data))
+    report = verify(path)
+    if report.ok:
+        _check_records(path)
+    for line in (*rng.sample(READ, SOME - 1), rng.choice(WRITE)):
+        _command(line, path, folder)
+    _rescue(path, folder)
+    if report.ok:
+        after = verify(path)
+        if not after.ok:
+            raise DisagreementError(f"sound before the commands, not after them: {after.problems[:2]}")
+    return report.ok
+
+
+def _command(line: tuple[str, ...], path: Path, folder: Path) -> None:
+    from .graphfile import BOOK, EPD
+
+    (folder / "white.toml").write_bytes(BOOK)
+    (folder / "a.epd").write_bytes(EPD)
+    names = {"out.", "copy.", "white.toml", "a.epd"}
+    words = [
+        str(path) if word == "{}" else str(folder / word) if any(word.startswith(n) for n in names) else word
+        for word in line
+    ]
+    try:
+        commands.run(*words)
+    except Exception as error:
+        error.add_note(f"graphsearch {' '.join(words)}")
+        raise
+
+
+def _check_records(path: Path) -> None:
+    """Compares every record of a file that is said to be sound with the rules of python-chess."""
+    with Store.open(path, read_only=True) as store:
+        for batch in store.scan():
+            for i in range(len(batch)):
+                record = batch.record(i)
+                board = unpack(record.words)
+                if not board.is_valid():
+                    raise DisagreementError(f"sound, but {board.fen()} is illegal")
+                if wrong := problems(record):
+                    raise DisagreementError(f"sound, but {board.fen()}: {wrong}")
+                _check_moves(board, record.terminal, len(record.codes))
+
+
+def _check_moves(board: chess.Board, terminal: int, priors: int) -> None:
+    kind = terminal_kind(board)
+    moves = len(legal_moves(board)) if kind == NOT_TERMINAL else 0
+    if (kind, moves) != (terminal, priors):
+        raise DisagreementError(
+            f"sound, but {board.fen()} has kind {terminal} and {priors} priors, not {kind} and {moves}"
+        )
+
+
+def _rescue(path: Path, folder: Path) -> None:
+    """Salvages the file; what comes out must be sound."""
+    new = folder / "new.graph"
+    try:
+        if commands.run("store", "salvage", path, new).code:
+            return
+    except GraphSearchError:
+        return
+    if new.exists() and not (report := verify(new)).ok:
+        raise DisagreementError(f"salvage left an unsound file: {report.problems[:2]}")

@@ -1,0 +1,72 @@
+"""Network files: lc0's protocol buffers, plain and compressed, and ONNX models."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from contextlib import closing, suppress
+from pathlib import Path
+
+import chess
+
+from ..support.networks import Tiny, varint
+from .mutators import mutated
+from .texts import gz_bomb
+
+
+def seeds(_: Path) -> list[bytes]:
+    """Returns small networks of several kinds, as protocol buffers."""
+    kinds = (Tiny(), Tiny(1, convolutional=False, wdl=False, encoding=2), Tiny(2, squeezes=False, mish=True))
+    return [gzip.decompress(kind.file) for kind in kinds]
+
+
+def onnx_seeds(folder: Path) -> list[bytes]:
+    """Returns ONNX models of small networks."""
+    from graphsearch.evaluators.lc0.convert import to_onnx
+    from graphsearch.evaluators.lc0.weights import Network, read_network
+
+    found = [read_network(data, "a.pb") for data in seeds(folder)]
+    return [to_onnx(network) for network in found if isinstance(network, Network)]
+
+
+def mutate(given: list[bytes], rng: random.Random) -> bytes:
+    """Returns changed bytes; mostly near the start, where the description is; some compressed."""
+    data = rng.choice(given)
+    near = min(len(data), rng.choice((64, 400, len(data))))
+    out = mutated(data[:near], rng, given) + data[near:]
+    if rng.random() < 0.2:  # a length that promises more than there is
+        at = rng.randrange(near)
+        out = out[:at] + varint(rng.choice((1 << 20, 1 << 31, 1 << 62))) + out[at:]
+    kind = rng.randrange(40)
+    if kind == 0:
+        return gz_bomb()
+    if kind < 8:
+        return gzip.compress(out, 1, mtime=0)
+    return mutated(gzip.compress(data, 1, mtime=0), rng) if kind < 14 else out
+
+
+def read(data: bytes, folder: Path) -> bool:
+    """Reads a network from its file; one that is let in evaluates the start position."""
+    return _evaluate(folder / "a.pb.gz", data)
+
+
+def read_onnx(data: bytes, folder: Path) -> bool:
+    """Reads a model from its file; one that is let in evaluates the start position."""
+    return _evaluate(folder / "a.onnx", data)
+
+
+def _evaluate(file: Path, data: bytes) -> bool:
+    from graphsearch.evaluators.factory import create
+    from graphsearch.evaluators.protocol import PositionBatch
+
+    file.write_bytes(data)
+    with closing(create(f"lc0:{file}", {"threads": "1"})) as evaluator:
+        evaluator.evaluate(PositionBatch.from_boards([chess.Board()]))
+    return True
+
+
+def warm() -> None:
+    """Imports what reads networks; without the libraries, networks are refused by name."""
+    with suppress(ImportError):
+        import onnx  # noqa: F401
+        import onnxruntime  # noqa: F401

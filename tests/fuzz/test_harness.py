@@ -1,0 +1,100 @@
+"""The harness itself: what it must notice it does notice."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphsearch.errors import StoreError
+
+from .guard import guarded
+from .harness import Fuzzer, Target, made
+from .mutators import Words, mutated
+from .targets import TARGETS
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+_POINTER = ctypes.POINTER(ctypes.c_uint8)
+
+
+def _call(data: bytes, folder: Path) -> bool:
+    what = data.decode()
+    if what == "refuse":
+        raise StoreError("no")
+    if what == "defect":
+        raise KeyError("x")
+    if what == "crash":
+        guarded(8, np.uint8, low=False).ctypes.data_as(_POINTER)[8]
+    if what == "crash below":
+        guarded(8, np.uint8, low=True).ctypes.data_as(_POINTER)[-1]
+    if what == "hang":
+        time.sleep(60)
+    if what == "memory":
+        np.ones(60 << 17)
+    if what == "thread":
+        import threading
+
+        thread = threading.Thread(target=lambda: int("x"))
+        thread.start()
+        thread.join()
+    return what == "accept"
+
+
+CASES = (
+    "accept",
+    "refuse",
+    "decline",
+    "defect",
+    "crash",
+    "hang",
+    "memory",
+    "thread",
+    "crash below",
+    "accept",
+)
+
+
+def test_every_way_to_fail_is_noticed_and_the_next_input_is_executed(tmp_path: Path) -> None:
+    cases = [case.encode() for case in CASES]
+    target = Target("cases", lambda _: cases, lambda seeds, rng: b"accept", _call, seconds=1.0, megabytes=40)
+    fuzzer = Fuzzer(target, 0, keep=tmp_path / "keep")
+    tally = fuzzer.run(executions=len(CASES))
+    fuzzer.close()
+    assert (tally.executions, tally.accepted, tally.refused, tally.failed) == (10, 2, 2, 6)
+    whats = [outcome.signature.split(" in ")[0] for outcome in fuzzer.outcomes]
+    assert set(whats) == {"KeyError", "crash: SIGSEGV", "hang: more than 1 s", "memory: more than 40 MB"}
+    kept = {path.read_bytes() for path in (tmp_path / "keep").iterdir() if path.suffix != ".txt"}
+    assert {b"defect", b"crash", b"hang", b"memory"} <= kept
+    (note,) = (tmp_path / "keep").glob("cases-0-3.txt")
+    assert "python -m tests.fuzz --target cases --input" in note.read_text()
+
+
+def test_an_array_between_guards_holds_what_it_should() -> None:
+    for low in (False, True):
+        array = guarded(1000, np.uint64, low=low)
+        array[:] = np.arange(1000)
+        assert array.flags.carray
+        assert int(array.sum()) == 499500
+
+
+def test_inputs_depend_on_target_seed_and_number_only() -> None:
+    target = TARGETS["fen"]
+    seeds = target.seeds(Path())
+    assert made(target, seeds, 0, 0) == seeds[0]
+    again = [made(target, seeds, 3, 50 + i) for i in range(20)]
+    assert again == [made(target, seeds, 3, 50 + i) for i in range(20)]
+    assert len(set(again)) > 15
+    assert again != [made(target, seeds, 4, 50 + i) for i in range(20)]
+
+
+def test_mutators_take_empty_input() -> None:
+    rng = random.Random(1)
+    for _ in range(300):
+        mutated(b"", rng, [b""])
+        Words("a")([b""], rng)

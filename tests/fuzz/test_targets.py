@@ -1,0 +1,53 @@
+"""A short run of every target; `python -m tests.fuzz --minutes 60` is the long one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ..conftest import ROOT
+from .harness import Fuzzer
+from .targets import KERNELS, TARGETS
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+EXECUTIONS = {
+    "decode": 400,
+    "unpack": 400,
+    "entries": 400,
+    "toml": 300,
+    "onnx": 25,
+    "lc0": 25,
+    "pgn-zst": 25,
+    "uci": 12,
+}
+FEW = 20  # of all others
+NEEDED = {"onnx": "onnxruntime", "lc0": "onnxruntime"}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_whatever_comes_in_is_taken_or_refused_cleanly(name: str, tmp_path: Path) -> None:
+    if name in NEEDED:
+        pytest.importorskip(NEEDED[name])
+    fuzzer = Fuzzer(TARGETS[name], seed=0, keep=tmp_path / "failures")
+    try:
+        tally = fuzzer.run(executions=EXECUTIONS.get(name, FEW))
+    finally:
+        fuzzer.close()
+    assert not tally.failures, "\n".join(outcome.text or outcome.signature for outcome in fuzzer.outcomes)
+    assert tally.accepted
+    assert tally.executions == tally.accepted + tally.refused
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_as_plain_python_index_nothing_beyond_its_end(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.fuzz", "--target", name, "--executions", "40", "--jobs", "1"]
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    command += ["--minutes", "2", "--keep", str(tmp_path / "failures")]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

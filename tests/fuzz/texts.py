@@ -1,0 +1,249 @@
+"""PGN, EPD, Polyglot, BOOK.toml, FEN and UCI: seeds, words, and what reads them."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import random
+import re
+from functools import cache
+from pathlib import Path
+
+import chess
+import numpy as np
+import zstandard
+
+from graphsearch.errors import GraphSearchError
+from graphsearch.position.board import legal_moves, pack
+from graphsearch.position.notation import board_from_fen
+
+from . import commands
+from .files import DisagreementError
+from .graphfile import BOOK, MATE, PGN
+from .guard import guarded
+from .harness import Call
+from .mutators import Words, mutated
+
+BOMB = 700  # MB that a small compressed file expands to
+
+FENS = [
+    chess.STARTING_FEN.encode(),
+    MATE.encode(),
+    b"r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
+    b"rnbqkbnr/ppp1p1pp/8/3pPp2/8/8/PPPP1PPP/RNBQKBNR w KQkq f6 0 3",
+    b"R6R/3Q4/1Q4Q1/4Q3/2Q4Q/Q4Q2/pp1Q4/kBNN1KB1 w - - 0 1",
+    b"2QQ2Q1/Q4Q2/3Q3Q/1k6/4Q3/2Q4Q/Q4Q2/1KQQ2Q1 w - - 0 1",
+    b"4k3/8/8/8/8/8/8/4K2R w K - 100 1",
+    b"8/8/8/8/8/8/8/K1k5 b - - 99 120",
+]
+fen_words = Words(
+    "startpos", "KQkq", "-", "e3", "a6", "w", "b", "8", "0", "99", "100", "255", "QQQQQQQQ", "kK"
+)
+
+
+@cache
+def _empty_graph() -> bytes:
+    """Returns a graph file that holds nothing."""
+    from tempfile import TemporaryDirectory
+
+    from graphsearch.graph.graph import Graph
+
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "a.graph"
+        Graph.open(path).close()
+        return path.read_bytes()
+
+
+def _store(folder: Path) -> Path:
+    path = folder / "a.graph"
+    path.write_bytes(_empty_graph())
+    return path
+
+
+def warm() -> None:
+    """Imports what the commands need."""
+    _empty_graph()
+    commands.run("import", "epd", os.devnull, "--store", os.devnull)
+
+
+# ------------------------------------------------------------------ FEN
+def mutate_fen(seeds: list[bytes], rng: random.Random) -> bytes:
+    """Returns a changed FEN, or men put anywhere in any number."""
+    if rng.random() < 0.5:
+        return fen_words(seeds, rng)
+    men = rng.choice(("QQQQqk", "PNBRQpnbrq", "Pp", "QRBN", "Qq"))
+    share = rng.choice((0.1, 0.4, 0.95))
+    squares = ["K", "k", *(rng.choice(men) if rng.random() < share else "1" for _ in range(62))]
+    rng.shuffle(squares)
+    rows = "/".join("".join(squares[i : i + 8]) for i in range(0, 64, 8))
+    clocks = f"{rng.choice((0, 1, 75, 76, 99, 100, 101, 150, 255, 256))} {rng.choice((1, 50, 6000))}"
+    return f"{rows} {rng.choice('wb')} {rng.choice(('-', 'KQkq', 'k'))} - {clocks}".encode()
+
+
+def read_fen(data: bytes, folder: Path) -> bool:
+    """Reads a FEN; one that is let in has the moves of python-chess, in a buffer of just their size."""
+    text = data.decode("utf-8", "replace")
+    try:
+        board = board_from_fen(text)
+    except GraphSearchError:
+        board = None
+    if board is None:
+        return commands.run("evaluate", "--", text).code == 0
+    check_moves(board)
+    line = (
+        ("evaluate",),
+        ("analyze", "--visits", "4", "--ram", "64MB"),
+        ("alphabeta", "--depth", "1", "--hash", "8"),
+        ("mate", "--visits", "9"),
+    )
+    name, *options = line[len(data) % len(line)]
+    return commands.run(name, *options, "--", text).code == 0
+
+
+def check_moves(board: chess.Board) -> None:
+    """Compares the moves that kernels find with those of python-chess."""
+    from graphsearch.position.rules_kernel import list_moves
+    from graphsearch.store.codec.bulk import board_tables
+
+    expected = len(legal_moves(board))
+    words = np.array(pack(board), np.uint64)
+    for low in (False, True):
+        out = guarded(expected, np.uint16, low=low)
+        found = int(list_moves(board_tables(), words, out))
+        if found != expected:
+            raise DisagreementError(f"{found} moves instead of {expected}: {board.fen()}")
+
+
+# ------------------------------------------------------------------ games and books
+pgn_words = Words(
+    "e4", "Nf3", "O-O", "0-0-0", "exd5", "e8=Q", "1.", "1...", "(", ")", "{", "}", ";", "$1", "$999", "!?",
+    "*", "1-0", "1/2-1/2", "[", "]", '[FEN "8/8/8/8/8/8/8/8 w - - 0 1"]', '[SetUp "1"]',
+    '[Variant "Chess960"]', "%", "[%eval 0.3]", "Z0", "--", "e.p.", '[Result "?"]', "\\", '"', "9999.",
+    "[Round \"1\"]",
+)  # fmt: skip
+epd_words = Words(
+    "bm", "am", "pv", "ce", "acn", "id", "c0", "hmvc", "fmvn", ";", '"x"', "e4", "e2e4", "-", "w", "b",
+    "KQkq", "0",
+)  # fmt: skip
+toml_words = Words(
+    "[book]", "[[root]]", "[expansion]", "[[window]]", "[[force]]", "[[exclude]]", "[evaluator]", "[leaf]",
+    "side", '"white"', '"black"', "max_ply", "moves", '"1. e4"', "plies", "[0, 4]", "reply_p", "0.1",
+    "policy", '"dropout"', "alpha", "evaluations", "visits", "params", "play", '["c4"]', "only", "true",
+    "=", "fen", "pgn", "book", "name", "1979-05-27", "'''", "[[", "]]", "{", "a.b", "reply_games", "own_cp",
+    "syzygy", "pool", "options", "#",
+)  # fmt: skip
+TOMLS = [
+    BOOK,
+    b'[book]\nside = "black"\nmax_ply = 20\n[[root]]\nfen = "startpos"\nmoves = "1. e4"\n[expansion]\n'
+    b'policy = "dropout"\nalpha = 10\n[[window]]\nplies = [0, 11]\nreply_p = 0.05\nreply_cp = 20\n[[force]]\n'
+    b'moves = "1. d4 d5"\nplay = ["c4"]\nonly = true\n[[exclude]]\nmoves = "1. d4 Nf6"\nplay = ["Bg5"]\n'
+    b"[leaf]\nevaluations = 1000\nparams = { CPuct = 2 }\n",
+]
+
+
+def imports(kind: str, suffix: str) -> Call:
+    """Returns what imports a file into an empty graph and looks at it."""
+
+    def call(data: bytes, folder: Path) -> bool:
+        file, store = folder / f"a{suffix}", _store(folder)
+        file.write_bytes(data)
+        ended = commands.run("import", kind, file, "--store", store, "--json")
+        if kind == "pgn" and len(data) % 3 == 0 and suffix == ".pgn":
+            commands.run("analyze", file, "--visits", 2, "--ram", "64MB")
+        if kind == "epd" and len(data) % 3 == 0:
+            commands.run("evaluate", "--fens", file)
+        if len(data) % 4 == 0:
+            commands.run("query", "games", "startpos", "--store", store)
+            commands.run(
+                "export", "polyglot", "--weights", "imported", "--store", store, "-o", folder / "out.bin"
+            )
+        return ended.code == 0
+
+    return call
+
+
+def mutate_polyglot(seeds: list[bytes], rng: random.Random) -> bytes:
+    """Returns changed entries, some in good order."""
+    data = rng.choice(seeds) * rng.choice((1, 1, 3))
+    return (
+        mutated(data, rng)
+        if rng.random() < 0.6
+        else mutated(data, rng).ljust(64, b"\1")[: 16 * rng.randrange(5)]
+    )
+
+
+def read_toml(data: bytes, folder: Path) -> bool:
+    """Reads a book's description; a short one that is let in is built, too."""
+    from graphsearch.book.toml import read_config
+
+    file = folder / "white.toml"
+    file.write_bytes(data)
+    read_config(file)
+    if len(data) % 5 == 0:
+        return (
+            commands.run(
+                "book", "build", file, "--evaluations", 8, "--ram", "64MB", "--store", _store(folder)
+            ).code
+            == 0
+        )
+    return True
+
+
+@cache
+def _bombs() -> dict[str, bytes]:
+    megabyte = bytes(1 << 20)
+    return {
+        "zst": zstandard.ZstdCompressor().compress(megabyte) * BOMB,
+        "gz": gzip.compress(megabyte, mtime=0) * BOMB,
+    }
+
+
+def zst_seeds(_: Path) -> list[bytes]:
+    """Returns compressed games."""
+    return [zstandard.ZstdCompressor().compress(PGN * 20), zstandard.ZstdCompressor().compress(PGN) * 2]
+
+
+def mutate_zst(seeds: list[bytes], rng: random.Random) -> bytes:
+    """Returns compressed games: the frames changed, or the games, or a file that grows without end."""
+    what = rng.randrange(40)
+    if what == 0:
+        return seeds[0] + _bombs()["zst"]
+    if what < 20:
+        return mutated(rng.choice(seeds), rng, seeds)
+    return zstandard.ZstdCompressor().compress(pgn_words([PGN], rng)) + rng.choice((b"", b"x", seeds[1]))
+
+
+def gz_bomb() -> bytes:
+    """Returns a small gzip file that expands to `BOMB` megabytes."""
+    return _bombs()["gz"]
+
+
+# ------------------------------------------------------------------ UCI
+uci_words = Words(
+    "uci", "isready", "ucinewgame", "stop", "ponderhit", "d", "show", "debug on", "go", "nodes 20",
+    "depth 2", "movetime 20", "wtime 99999999999999999999", "btime 0", "winc -5", "movestogo 0", "infinite",
+    "ponder", "mate 1", "searchmoves e2e4", "position startpos", "position fen", "moves e2e4 e7e5",
+    "setoption name", "value", "MultiPV", "Hash", "RAM 1MB", "CPuct", "Gather", "flow", "UCI_Chess960",
+    "true", "Clear Hash", "perft 2", "GraphFile",
+    "position fen 2QQ2Q1/Q4Q2/3Q3Q/1k6/4Q3/2Q4Q/Q4Q2/1KQQ2Q1 w - - 0 1",
+)  # fmt: skip
+SESSIONS = [
+    b"uci\nisready\nposition startpos moves e2e4\ngo nodes 20\nisready\nstop\nquit\n",
+    b"setoption name MultiPV value 3\nposition fen " + MATE.encode() + b"\ngo mate 1\ngo depth 2\nd\n",
+    b"ucinewgame\nposition startpos\ngo wtime 50 btime 50 winc 0 binc 0 movestogo 5\n"
+    b"position startpos moves d2d4\ngo movetime 10 searchmoves d7d5\nshow\n",
+]
+_DEFECT = re.compile(r"ERROR: \w+ failed: .*|What was not saved is lost")
+_LEAVES = re.compile(rb"(?i)(uci|lc0|ray|syzygy|pool|file)\S*\s*[:=/]")
+
+
+def play(data: bytes, folder: Path) -> bool:
+    """Speaks a session to the engine; every `go` has an answer, and nothing is lost."""
+    if _LEAVES.search(data):
+        return False  # names a program or a file: not for chance to choose
+    with contextlib.chdir(folder):
+        ended = commands.run("uci", "--ram", "64MB", "--store", folder / "a.graph", stdin=data)
+    if found := _DEFECT.search(ended.out):
+        raise DisagreementError(found[0][:200])
+    return ended.code == 0

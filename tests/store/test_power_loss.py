@@ -1,0 +1,154 @@
+"""A power failure at any moment: the file is sound, and what a command had ended with is there."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.verify import verify
+
+from ..conftest import ROOT
+from ..support.faults import shim
+from ..support.faults.power import Disk, entries
+
+pytestmark = pytest.mark.skipif(bool(shim.why_not()), reason=shim.why_not())
+
+# Executes command lines in a process with the shim; marks the journal with what the file holds after each.
+PROGRAM = """
+import importlib, json, sys
+from pathlib import Path
+from graphsearch.store.store import Store
+from tests.support.faults.shim import Shim
+from tests.store.test_power_loss import holds
+
+library, folder, lines = Path(sys.argv[1]), Path(sys.argv[2]), json.loads(sys.argv[3])
+shim = Shim(library)
+shim.watch(str(folder))
+shim.journal(folder.with_name("journal"))
+for line in lines:
+    code = importlib.import_module("graphsearch.cli").main(line)
+    assert code == 0, (line, code)
+    shim.journal(None)  # a reader makes a shm file, and no more
+    told = json.dumps(holds(folder / "a.graph"))
+    shim.journal(folder.with_name("journal"))
+    shim.mark(told)
+"""
+PGN = '[Result "1-0"]\n\n1. e4 e5 2. Nf3 Nc6 1-0\n'
+
+
+def holds(path: Path) -> dict[str, int]:
+    """Returns numbers of a file that never fall, but for nodes when it is pruned."""
+    with Store.open(path, read_only=True) as store:
+        rows = {
+            table: store.connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+            for table in ("run", "root", "source", "game_move", "entry_run", "book_queue")
+        }
+        return {"visits": sum(root.visits for root in store.roots()), **rows}
+
+
+@cache
+def _library(folder: Path) -> Path:
+    return shim.build(folder)
+
+
+def recorded(folder: Path, lines: list[list[str]]) -> Path:
+    """Returns the journal of what some command lines wrote."""
+    library = _library(folder.parent)
+    (folder / "disk").mkdir()
+    command = [sys.executable, "-c", PROGRAM, str(library), str(folder / "disk"), json.dumps(lines)]
+    done = subprocess.run(
+        command, cwd=ROOT, env=shim.environment(library), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / "journal"
+
+
+def check(folder: Path, journal: Path, moments: int, seed: int) -> None:
+    """Builds states of the disk at random moments and checks the graph file of each."""
+    calls = list(entries(journal))
+    rng = random.Random(seed)
+    for moment in sorted(rng.randrange(len(calls)) for _ in range(moments)):
+        disk = Disk({})
+        disk.follow(calls[:moment])
+        target = folder / f"after{moment}"
+        target.mkdir(exist_ok=True)
+        for name, content in disk.after_failure(rng).items():
+            if not name.endswith(("-shm", ".lock")):  # SQLite builds the one anew; the other is no content
+                (target / Path(name).name).write_bytes(content)
+        _check_state(target / "a.graph", disk.marks, f"seed {seed}, moment {moment}")
+
+
+def _check_state(path: Path, marks: list[str], where: str) -> None:
+    if not marks and (not path.exists() or not verify(path).opened):
+        return  # the power failed while the file was made: nobody was told of it
+    report = verify(path)
+    assert report.ok, (where, report.problems)
+    if marks:
+        found, told = holds(path), json.loads(marks[-1])
+        assert all(found[name] >= number for name, number in told.items()), (where, told, found)
+    for copy in path.parent.glob("copy.graph"):
+        assert verify(copy).ok, (where, "the copy")
+
+
+def _lines(folder: Path) -> dict[str, list[list[str]]]:
+    graph, pgn = str(folder / "disk" / "a.graph"), folder / "a.pgn"
+    pgn.write_text(PGN)
+    search = ["analyze", "startpos", "--visits", "40", "--ram", "64MB", "--store", graph]
+    return {
+        "search": [search, search, search],
+        "tables": [
+            ["import", "pgn", str(pgn), "--store", graph],
+            ["alphabeta", "startpos", "--depth", "2", "--hash", "8", "--store", graph],
+            ["book", "queue", "add", "startpos", "--moves", "1. d4", "--store", graph],
+        ],
+        "upkeep": [
+            search,
+            search,
+            ["store", "compact", graph],
+            ["refresh", graph, "--ram", "64MB"],
+            ["store", "backup", graph, str(folder / "disk" / "copy.graph")],
+            ["store", "prune", graph, "--min-visits", "2"],
+        ],
+    }
+
+
+@pytest.mark.parametrize("work", ["search", "tables", "upkeep"])
+def test_a_power_failure_loses_nothing_that_a_command_ended_with(tmp_path: Path, work: str) -> None:
+    journal = recorded(tmp_path, _lines(tmp_path)[work])
+    check(tmp_path, journal, 25, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("work", ["search", "tables", "upkeep"])
+def test_no_state_of_the_disk_is_unsound(tmp_path: Path, work: str) -> None:
+    journal = recorded(tmp_path, _lines(tmp_path)[work])
+    check(tmp_path, journal, 300, seed=2)
+
+
+def test_the_model_of_a_disk_loses_tears_and_reorders_what_was_not_synced(tmp_path: Path) -> None:
+    library = shim.build(tmp_path)
+    script = (
+        "import os; f = os.open('data', os.O_RDWR | os.O_CREAT); os.pwrite(f, b'a' * 8192, 0); os.fsync(f)\n"
+    )
+    script += "os.pwrite(f, b'b' * 8192, 0); os.pwrite(f, b'c' * 512, 8192)"
+    watched = {"SHIM_PATHS": "data", "SHIM_JOURNAL": str(tmp_path / "journal")}
+    environment = shim.environment(library) | watched
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, check=True)
+    disk = Disk({})
+    disk.follow(entries(tmp_path / "journal"))
+    rng = random.Random(1)
+    (whole,) = disk.whole().values()
+    assert whole == (tmp_path / "data").read_bytes()
+    states = {content for _ in range(60) for content in disk.after_failure(rng).values()}
+    assert b"a" * 8192 in states, "lost"
+    assert whole in states, "kept"
+    assert any(b"a" in state and b"b" in state for state in states), "torn"
+    assert any(state[8192:] == b"c" * 512 and b"a" in state for state in states), "the later one only"
+    assert all(state[:8192].count(b"a") + state[:8192].count(b"b") == 8192 for state in states)

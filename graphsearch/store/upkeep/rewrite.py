@@ -14,7 +14,8 @@ import numpy as np
 from ...errors import StoreError
 from ...record.node import RecordBatch
 from .. import merging, order
-from ..segments import SegmentCursor, write_records
+from ..log import shorten_log
+from ..segments import SegmentCursor, first_chunks, write_records
 from ..store import Store
 from ..tables import provenance
 
@@ -46,6 +47,7 @@ def rewrite(store: Store, transform: Transform, on_progress: Progress | None = N
     while merging.under_way(store.catalog):
         with store.rearranging():
             moved = _step(store, transform)
+        shorten_log(store)
         advance(moved)
 
 
@@ -80,6 +82,7 @@ def _finish_merge(store: Store, advance: Advance) -> None:
     while merging.under_way(store.catalog):
         before = _left(store)
         store.merge_step()
+        shorten_log(store)
         advance(before - _left(store))
 
 
@@ -91,8 +94,9 @@ def _left(store: Store) -> int:
 def _step(store: Store, transform: Transform) -> int:
     """Moves the first records of the one input to the output; returns how many that were."""
     output, inputs = merging.parts_of_merge(store.catalog)
-    cursor = SegmentCursor(store.catalog, inputs[0])
-    end = min(store.catalog.sizes.step_blocks, len(cursor.keys))
+    blocks = store.catalog.sizes.step_blocks
+    cursor = SegmentCursor(store.catalog, first_chunks(store.catalog, inputs[0], None, blocks))
+    end = min(blocks, len(cursor.keys))
     batch = cursor.read(store.connection, 0, end)
     pivot = int(cursor.keys[end]) if end < len(cursor.keys) else None
     kept = _checked(store, batch, transform(batch)) if len(batch) else batch

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from .bench_batches import BatchesOptions, bench_batches
+from .bench_scale import ScaleOptions, bench_scale
 from .commands import command, named_values
 from .options import Json, graph_ram
 from .output import compiling, print_json, say
@@ -55,6 +56,7 @@ _BYTES = ("ram_budget", "peak_rss", "peak_rss_100us", "rss_before_opening", "res
     "graphsearch bench --json > figures.json",
     "graphsearch bench --offload --json",
     "graphsearch bench --batches --plot batches.png",
+    "graphsearch bench --scale --nodes 10000000 --ram 512MB --folder scale",
 )
 def bench(
     *,
@@ -64,7 +66,8 @@ def bench(
             "--nodes",
             metavar="N",
             min=1000,
-            help="Size of the (largest) graph to build; 1,000,000 by default, 10,000,000 with --offload.",
+            help="Size of the (largest) graph to build; 1,000,000 by default, 10,000,000 with --offload, "
+            "100,000,000 with --scale.",
         ),
     ] = None,
     offload: Annotated[
@@ -82,7 +85,8 @@ def bench(
         typer.Option(
             "--ram",
             metavar="SIZE",
-            help="With --offload: memory for the graph, such as 64MB; 256MB by default.",
+            help="With --offload and --scale: memory for the graph, such as 64MB; 256MB by default, 512MB "
+            "with --scale.",
         ),
     ] = None,
     batches: Annotated[
@@ -94,25 +98,50 @@ def bench(
             " skips.",
         ),
     ] = False,
+    scale: Annotated[
+        bool,
+        typer.Option(
+            "--scale",
+            help="Measure instead what everything takes that is done to a file, at sizes ten times apart up "
+            "to --nodes: growth, every upkeep, every query, a search that goes on; time, memory, bytes "
+            "written, longest stall. Says which figures grow for each node. Takes hours and 15 GB of disk by "
+            "default.",
+        ),
+    ] = False,
     chosen: BatchesOptions,
+    scaled: ScaleOptions,
     json: Json = False,
 ) -> None:
     """Measure move generation, search, memory and file, per CPU-second of the process."""
-    if ram is not None and not offload:
-        raise typer.BadParameter("needs --offload", param_hint="--ram")
-    for name in named_values(chosen):
-        if not batches:
-            raise typer.BadParameter("needs --batches", param_hint=name)
-    if batches and offload:
-        raise typer.BadParameter("cannot be combined with --offload", param_hint="--batches")
+    _check(chosen, scaled, ram=ram is not None, offload=offload, batches=batches, scale=scale)
     if batches:
         bench_batches(chosen, nodes, json=json)
+        return
+    if scale:
+        bench_scale(scaled, nodes, ram, json=json)
         return
     figures = _offload(nodes, ram) if offload else _in_memory(nodes)
     if json:
         print_json(figures)
     else:
         _print_table(figures, offload=offload)
+
+
+def _check(
+    chosen: BatchesOptions, scaled: ScaleOptions, *, ram: bool, offload: bool, batches: bool, scale: bool
+) -> None:
+    """Raises typer.BadParameter for options that do not belong together."""
+    if ram and not (offload or scale):
+        raise typer.BadParameter("needs --offload or --scale", param_hint="--ram")
+    for options, wanted, given in ((chosen, "--batches", batches), (scaled, "--scale", scale)):
+        for name in named_values(options):
+            if not given:
+                raise typer.BadParameter(f"needs {wanted}", param_hint=name)
+    modes = [
+        name for name, given in (("--batches", batches), ("--offload", offload), ("--scale", scale)) if given
+    ]
+    if len(modes) > 1:
+        raise typer.BadParameter(f"cannot be combined with {modes[1]}", param_hint=modes[0])
 
 
 def _in_memory(nodes: int | None) -> Mapping[str, float | int | None]:

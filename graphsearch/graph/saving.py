@@ -12,28 +12,13 @@ import queue
 import threading
 from collections.abc import Callable
 
-from ..errors import StoreError
 from ..store.file import LOG_BYTES
+from ..store.log import LONGEST_LOG_BYTES
 from ..store.store import Store
 
 Work = Callable[[Store], object]
 
 MERGING_LOG_BYTES = 256 << 20  # merging pauses while a reader of an old state keeps a log this long
-LONGEST_LOG_BYTES = 1 << 30  # then no more is saved, except once at the end
-
-
-def shorten_log(store: Store) -> None:
-    """Copies a long write-ahead log into the file, for those who write without a `Saver`.
-
-    Raises:
-      StoreError: if it has become too long, because another program reads an old state of the file.
-    """
-    size, held = store.checkpoint(over=LOG_BYTES)
-    if held and size > LONGEST_LOG_BYTES:
-        raise StoreError(
-            f"{store.path}: another program is reading an old state of it, so its write-ahead log keeps"
-            f" growing ({size >> 20} MiB); close that program and continue; everything so far is saved"
-        )
 
 
 class _Job:

@@ -14,7 +14,7 @@ from math import log
 from .codec.bulk import sort_keys
 from .codec.layout import BLOCK
 from .index.catalog import Catalog, Segment, signed
-from .segments import SegmentCursor, choose_pivot, merge, write_records
+from .segments import SegmentCursor, choose_pivot, first_chunks, merge, write_records
 from .sizes import SIZES, Sizes
 
 BASE_RECORDS = 512  # tier t holds segments of 512 * 8 ** t records and more
@@ -102,8 +102,9 @@ def start(connection: sqlite3.Connection, segments: Sequence[Segment]) -> None:
 def _advance(
     connection: sqlite3.Connection, catalog: Catalog, output: Segment, inputs: Sequence[Segment]
 ) -> None:
-    cursors = [SegmentCursor(catalog, segment) for segment in inputs]
-    pivot = choose_pivot(cursors, catalog.sizes.step_blocks, output.frontier)
+    blocks, low = catalog.sizes.step_blocks, output.frontier
+    cursors = [SegmentCursor(catalog, first_chunks(catalog, segment, low, blocks)) for segment in inputs]
+    pivot = choose_pivot(cursors, blocks, low)
     ends = [cursor.blocks_below(pivot) for cursor in cursors]
     batches = [cursor.read(connection, 0, end) for cursor, end in zip(cursors, ends, strict=True)]
     for cursor, end, batch in zip(cursors, ends, batches, strict=True):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import sqlite3
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ..record.node import RecordBatch
 from .damage import passed_over
 from .index.catalog import Catalog, Segment
-from .segments import OnCorrupt, SegmentCursor, choose_pivot, merge
+from .segments import OnCorrupt, SegmentCursor, choose_pivot, first_chunks, merge
 
 
 def scan(
@@ -66,12 +65,7 @@ def _sound(catalog: Catalog, batch: RecordBatch, on_corrupt: OnCorrupt | None = 
 def _around(catalog: Catalog, segment: Segment, start: int) -> Segment:
     """Returns a segment with only the chunks that may hold the first `scan_blocks` blocks after a key."""
     first = max(0, bisect_left(segment.chunks, start, key=lambda chunk: chunk.first_key) - 1)
-    last, blocks = first, 0
-    while last < len(segment.chunks) and blocks <= catalog.sizes.scan_blocks:
-        chunk = segment.chunks[last]
-        blocks += int((catalog.index(chunk).keys[chunk.gone :] > start).sum())
-        last += 1
-    return replace(segment, chunks=segment.chunks[first:last])
+    return first_chunks(catalog, segment, start, catalog.sizes.scan_blocks, first=first)
 
 
 def _rest(batch: RecordBatch, pivot: int) -> RecordBatch:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,20 @@ from ..position.board import FREE_CLOCK, clock_term
 from ..position.words import CLOCK_BITS, CLOCK_SHIFT, KEY, META
 from ..record.node import RecordBatch
 from . import order
-from .codec.bulk import BlockFault, bloom_of, check_fits, decode_chunk, encode_chunk, sort_keys, take
+from .codec.bulk import (
+    BlockFault,
+    bloom_of,
+    check_fits,
+    decode_chunk,
+    decode_stored,
+    encode_chunk,
+    sort_keys,
+    take,
+)
 from .codec.layout import BLOCK
+from .codec.unpacking import own_unpacker
 from .fetching import fetch, insert
-from .index.catalog import Catalog, Chunk, ChunkIndex, Segment, signed
+from .index.catalog import Catalog, Chunk, ChunkIndex, Segment, chunk_name, signed
 from .sizes import SIZES
 
 CHUNK_BLOCKS = SIZES.chunk_blocks  # the most that a chunk of a sound file has
@@ -128,6 +139,45 @@ def fetch_blocks(connection: sqlite3.Connection, chunk: Chunk, first: int, last:
 
 
 @dataclass(frozen=True, slots=True)
+class FetchedBlocks:
+    """Blocks of one segment as they are stored; `decode` works on any thread.
+
+    Attributes:
+      spans: where they come from, in order. dictionaries: those of each span, as stored.
+      data, ends: as `fetch` returns them.
+      path: of the file.
+    """
+
+    spans: list[_Span]
+    dictionaries: list[bytes]
+    data: NDArray[np.uint8]
+    ends: NDArray[np.int64]
+    path: Path
+
+    def decode(self, on_corrupt: OnCorrupt | None = None) -> RecordBatch:
+        """Returns the records.
+
+        Raises:
+          CorruptRecordError: naming segment and block, unless `on_corrupt` takes it; the block is left out.
+        """
+        which = np.repeat(np.arange(len(self.spans)), [span.last - span.first for span in self.spans])
+
+        def refuse(i: int, reason: str) -> None:
+            span = self.spans[which[i]]
+            number = span.first + int(i - np.searchsorted(which, which[i]))
+            error = CorruptRecordError(f"{chunk_name(self.path, span.chunk, number)}: {reason}")
+            if on_corrupt is None:
+                raise error
+            on_corrupt(error)
+
+        unpacker = own_unpacker()
+        slots = np.array([unpacker.slot(stored) for stored in self.dictionaries], np.int64)[which]
+        return decode_stored(
+            unpacker, self.data, self.ends, slots, lambda i: self.dictionaries[which[i]], refuse
+        )[0]
+
+
+@dataclass(frozen=True, slots=True)
 class _Span:
     """Blocks `first` to `last` (exclusive) of a chunk."""
 
@@ -168,11 +218,15 @@ class SegmentCursor:
         self, connection: sqlite3.Connection, first: int, last: int, on_corrupt: OnCorrupt | None = None
     ) -> RecordBatch:
         """Returns the records of blocks `first` to `last`; unsound blocks are reported, or raise."""
-        batches = []
-        for span in self.spans(first, last):
-            blocks = fetch_blocks(connection, span.chunk, span.first, span.last)
-            batches.append(decode_blocks(self._catalog, span.chunk, span.first, blocks, on_corrupt))
-        return RecordBatch.concat(batches)
+        return self.fetch(connection, first, last).decode(on_corrupt)
+
+    def fetch(self, connection: sqlite3.Connection, first: int, last: int) -> FetchedBlocks:
+        """Returns blocks `first` to `last` as they are stored."""
+        spans = self.spans(first, last)
+        ids = [np.arange(span.chunk.block_id(span.first), span.chunk.block_id(span.last)) for span in spans]
+        data, ends = fetch(connection, np.concatenate([*ids, np.zeros(0, np.int64)]))
+        dictionaries = [self._catalog.dictionary(span.chunk) for span in spans]
+        return FetchedBlocks(spans, dictionaries, data, ends, self._catalog.path)
 
 
 def decode_blocks(
@@ -196,14 +250,34 @@ def decode_blocks(
         numbered = [pair for pair in numbered if pair[0] != number]
 
 
+def first_chunks(
+    catalog: Catalog, segment: Segment, low: int | None, blocks: int, *, first: int = 0
+) -> Segment:
+    """Returns a segment with only those chunks from `first` on that a step needs.
+
+    These hold more than `blocks` blocks above the sort key `low` (None: any), or all that are left.
+    """
+    last, found = first, 0
+    while last < len(segment.chunks) and found <= blocks:
+        chunk = segment.chunks[last]
+        keys = catalog.index(chunk).keys[chunk.gone :]
+        found += len(keys) if low is None else int((keys > np.uint64(low)).sum())
+        last += 1
+    return replace(segment, chunks=segment.chunks[first:last])
+
+
 def choose_pivot(cursors: Sequence[SegmentCursor], blocks: int, low: int | None) -> int | None:
     """Returns a sort key above `low` with about `blocks` blocks between them; None if there are no more.
 
-    Blocks that begin at or below `low` do not count; if they did, a window could end where it began.
+    Blocks that begin at or below `low` do not count; if they did, a window could end where it began. Of each
+    segment the next blocks alone are looked at, so that a step takes the same time in a file of any size.
     """
-    keys = np.concatenate([cursor.keys[cursor.at :] for cursor in cursors])
-    if low is not None:
-        keys = keys[keys > np.uint64(low)]
+    nexts = []
+    for cursor in cursors:
+        above = 0 if low is None else int(np.searchsorted(cursor.keys, np.uint64(low), "right"))
+        first = max(cursor.at, above)
+        nexts.append(cursor.keys[first : first + blocks + 1])
+    keys = np.concatenate(nexts)
     return int(np.partition(keys, blocks)[blocks]) if len(keys) > blocks else None
 
 

@@ -223,7 +223,7 @@ class Store(PlainTables):
             )
         if not len(batch):
             return
-        from .writing import append_run
+        from .writing import append_segment
 
         with self._writing() as connection:
             unknown = 0
@@ -233,7 +233,7 @@ class Store(PlainTables):
                 unknown += not self._is_known(words)
                 self._left_out.add(words, reason)
 
-            append_run(connection, self._catalog, batch, note if leave_out else None)
+            append_segment(connection, self._catalog, batch, note if leave_out else None)
             provenance.add_nodes(connection, fresh - min(fresh, unknown))
             self._load()
 

@@ -13,7 +13,7 @@ from .index.catalog import Catalog
 from .segments import OnUnfit, write_records
 
 
-def append_run(
+def append_segment(
     connection: sqlite3.Connection, catalog: Catalog, batch: RecordBatch, on_unfit: OnUnfit | None
 ) -> None:
     """Writes records, in any order, as the newest segment; of two with one position the later one counts.
@@ -21,12 +21,29 @@ def append_run(
     `on_unfit` is called for each that has no place in the format, and the others are written; without it such
     a record raises.
     """
-    rank = -np.arange(len(batch))
-    batch = take(batch, order.newest_in_order(batch.words, sort_keys(batch.words), rank))
-    age = max((segment.age for segment in catalog.segments), default=0) + 1
-    segment = connection.execute("INSERT INTO segment (age) VALUES (?)", (age,)).lastrowid
-    assert segment is not None
-    write_records(connection, catalog, segment, batch, on_unfit=on_unfit)
+    segment = begin_segment(connection, catalog)
+    add_to_segment(connection, catalog, segment, batch, on_unfit=on_unfit)
     if on_unfit:  # all of them may be left out
         unused = "DELETE FROM segment WHERE id = ? AND id NOT IN (SELECT segment FROM chunk)"
         connection.execute(unused, (segment,))
+
+
+def begin_segment(connection: sqlite3.Connection, catalog: Catalog) -> int:
+    """Returns the number of a new segment without records, the newest of all."""
+    age = max((segment.age for segment in catalog.segments), default=0) + 1
+    segment = connection.execute("INSERT INTO segment (age) VALUES (?)", (age,)).lastrowid
+    assert segment is not None
+    return segment
+
+
+def add_to_segment(
+    connection: sqlite3.Connection,
+    catalog: Catalog,
+    segment: int,
+    batch: RecordBatch,
+    on_unfit: OnUnfit | None = None,
+) -> None:
+    """Writes records, in any order, at the end of a segment, whose own records must lie before them."""
+    rank = -np.arange(len(batch))
+    batch = take(batch, order.newest_in_order(batch.words, sort_keys(batch.words), rank))
+    write_records(connection, catalog, segment, batch, on_unfit=on_unfit)

@@ -25,13 +25,13 @@ from numpy.typing import NDArray
 
 from ..errors import EvaluatorError, InvalidParameterError
 from ..evaluators.protocol import Evaluator
-from ..graph.saving import shorten_log
 from ..position.board import decode_move
 from ..position.fens import fens
 from ..position.values import D_SCALE
 from ..record.bounds import share_of
 from ..record.node import RecordBatch
 from ..store.codec.bulk import take
+from ..store.log import shorten_log
 from ..store.store import Store
 from ..store.tables import opinions as table
 from ..store.tables.opinions import Opinion

@@ -27,12 +27,12 @@ from ..errors import CapacityError
 from ..evaluators.protocol import Evaluator
 from ..evaluators.tablebase import TablebaseEvaluator
 from ..graph.memory import default_budget
-from ..graph.saving import shorten_log
 from ..graph.summary import top_rows
 from ..position.values import D_SCALE
 from ..record.node import UNPROVEN, RecordBatch
 from ..record.provenance import BY_RULE
 from ..store.codec.bulk import take
+from ..store.log import shorten_log
 from ..store.store import Store
 from ..store.tables import opinions
 from ..store.tables.opinions import Opinion

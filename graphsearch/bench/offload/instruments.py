@@ -48,6 +48,12 @@ def peak_rss() -> int | None:
     return None if kib is None else kib << 10
 
 
+def resident_bytes() -> int | None:
+    """Returns the bytes that this process has in memory now, None where that is not told."""
+    kib = _proc("status").get("VmRSS")
+    return None if kib is None else kib << 10
+
+
 def io_counters() -> dict[str, int]:
     """Returns this process's bytes given to write() (`wchar`), written to disk and read from it, and more."""
     return _proc("io")

@@ -60,7 +60,7 @@ def warm(plan: Plan) -> Figures:
     )
     grow(tiny)
     shutil.copyfile(tiny.file, tiny.copy)
-    _page(tiny)
+    page(tiny)
     search_uniform(tiny)
     search_slow(tiny)
     reads(tiny)
@@ -69,7 +69,7 @@ def warm(plan: Plan) -> Figures:
     return {"rounds": round(SLOW_US * rounds)}
 
 
-def _page(plan: Plan) -> None:
+def page(plan: Plan) -> None:
     """Drops all of a graph, searches on, and outgrows the table, as the long runs do."""
     with Graph.open(plan.copy, evaluator=UniformEvaluator()) as graph:
         graph.pager.start_over()

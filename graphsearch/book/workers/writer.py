@@ -9,9 +9,10 @@ from typing import TypeVar
 import chess
 
 from ...errors import StoreError
-from ...graph.saving import LONGEST_LOG_BYTES, Saver
+from ...graph.saving import Saver
 from ...position.board import POSITION_WORDS, pack
 from ...record.node import NodeRecord, RecordBatch
+from ...store.log import LONGEST_LOG_BYTES
 from ...store.store import MAX_BATCH, Store
 from ...store.upkeep.compact import tidy
 from ..desk import Note

@@ -218,6 +218,7 @@ class Catalog:
         self._connection = connection
         self.path = path
         self._dictionaries: OrderedDict[int, Dictionaries] = OrderedDict()
+        self._sound: set[int] = set()  # chunks whose dictionaries were loaded once
         self.indexes = Indexes()
         self.generation = 0  # grows with every load
         self.segments: list[Segment] = []
@@ -232,6 +233,7 @@ class Catalog:
         if forget:
             self.indexes.forget()
         self._dictionaries = OrderedDict((k, v) for k, v in self._dictionaries.items() if k in ids)
+        self._sound &= ids
         self.generation += 1
         self._directory = None
 
@@ -278,6 +280,18 @@ class Catalog:
     def name(self, chunk: Chunk, block: int | None = None) -> str:
         """Returns how messages call a chunk or a block."""
         return chunk_name(self.path, chunk, block)
+
+    def dictionary(self, chunk: Chunk) -> bytes:
+        """Returns the dictionaries of a chunk as stored.
+
+        Raises:
+          CorruptRecordError: if they are none; looked at once.
+        """
+        stored = self.index(chunk).dictionary
+        if chunk.id not in self._sound:
+            self._load_dictionaries(chunk)
+            self._sound.add(chunk.id)
+        return stored
 
     def dictionaries(self, chunk: Chunk) -> Dictionaries:
         """Returns the dictionaries of a chunk, of those last used without loading them again.

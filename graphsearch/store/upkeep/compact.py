@@ -9,6 +9,7 @@ from typing import Any
 from ...errors import CorruptRecordError
 from .. import merging
 from ..file import file_bytes, sql_errors
+from ..log import shorten_log
 from ..sizes import SIZES, Sizes
 from ..store import Store
 from ..transpositions import saved
@@ -81,7 +82,7 @@ def tidy(store: Store) -> None:
     """
     if store.node_count <= merging.TIDY_RECORDS:
         while store.merge_step(merging.TIDY_WASTE):
-            pass
+            shorten_log(store)
         shrink(store)
 
 
@@ -99,6 +100,7 @@ def shrink(store: Store, progress: Progress | None = None) -> None:
             before, left = left, int(connection.execute("PRAGMA freelist_count").fetchone()[0])
             if left == before:  # a file that was made without `auto_vacuum`
                 break
+            shorten_log(store)
             if progress:
                 progress(total - left, total)
     store.checkpoint()

@@ -16,7 +16,8 @@ from ...record.node import RecordBatch
 from .. import merging, order
 from ..codec.soundness import sound_part
 from ..damage import passed_over
-from ..segments import SegmentCursor, write_records
+from ..log import shorten_log
+from ..segments import SegmentCursor, first_chunks, write_records
 from ..store import Store
 from ..tables import provenance
 
@@ -49,6 +50,7 @@ def rewrite(store: Store, transform: Transform, on_progress: Progress | None = N
     while merging.under_way(store.catalog):
         with store.rearranging():
             moved = _step(store, transform)
+        shorten_log(store)
         advance(moved)
 
 
@@ -83,6 +85,7 @@ def _finish_merge(store: Store, advance: Advance) -> None:
     while merging.under_way(store.catalog):
         before = _left(store)
         store.merge_step()
+        shorten_log(store)
         advance(before - _left(store))
 
 
@@ -94,8 +97,9 @@ def _left(store: Store) -> int:
 def _step(store: Store, transform: Transform) -> int:
     """Moves the first records of the one input to the output; returns how many that were."""
     output, inputs = merging.parts_of_merge(store.catalog)
-    cursor = SegmentCursor(store.catalog, inputs[0])
-    end = min(store.catalog.sizes.step_blocks, len(cursor.keys))
+    blocks = store.catalog.sizes.step_blocks
+    cursor = SegmentCursor(store.catalog, first_chunks(store.catalog, inputs[0], None, blocks))
+    end = min(blocks, len(cursor.keys))
     stored = cursor.read(store.connection, 0, end)
     batch = sound_part(stored, passed_over, lambda _: str(store.path))
     pivot = int(cursor.keys[end]) if end < len(cursor.keys) else None

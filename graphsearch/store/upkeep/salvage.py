@@ -14,11 +14,13 @@ from ...errors import StoreError
 from ...record.node import RecordBatch
 from ...record.provenance import EvaluatorIdentity
 from ..file import check_is_file, real_path
+from ..log import shorten_log
 from ..sizes import SIZES, Sizes
 from ..store import Store
 from ..tables import provenance, unfinished
 from ..transpositions import runs
 from ..transpositions import saved as entries
+from ..writing import add_to_segment, begin_segment
 from . import plain
 from .backup import new_file
 from .chunks import DamagedChunk, damaged_chunks
@@ -125,9 +127,36 @@ def _save_blocks(
         report.lose(table)
     report.blocks = sum(chunk.blocks - chunk.gone for chunk in chunks)
     advance = Advance(progress, report.blocks)
+    written = _Written(store)
     for chunk in chunks:
-        store.append(sources.fitted(_sound_records(damaged, chunk, report)), fresh=0)
+        written.add(chunk.segment, sources.fitted(_sound_records(damaged, chunk, report)))
+        shorten_log(store)
         advance(chunk.blocks - chunk.gone)
+
+
+class _Written:
+    """The segments of the new file: one for each of the damaged file, as far as its chunks are in order."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._source: int | None = None
+        self._segment = 0
+        self._last = 0  # sort key of its last record
+
+    def add(self, source: int, batch: RecordBatch) -> None:
+        """Writes the records of a chunk of segment `source` behind the one before, if they lie above it."""
+        from ..codec.bulk import sort_keys
+
+        if not len(batch):
+            return
+        keys = sort_keys(batch.words)
+        follows = source == self._source and int(keys.min()) > self._last
+        self._source, self._last = source, int(keys.max())
+        with self._store.rearranging():
+            connection, catalog = self._store.connection, self._store.catalog
+            if not follows:
+                self._segment = begin_segment(connection, catalog)
+            add_to_segment(connection, catalog, self._segment, batch)
 
 
 def _sound_records(damaged: sqlite3.Connection, chunk: DamagedChunk, report: SalvageReport) -> RecordBatch:

@@ -90,12 +90,19 @@ def uci(
 
 def _read(engine: object, writer: object) -> None:
     """Passes every line of stdin to the engine, until `quit`, its end, or nobody reads the answers."""
+    from graphsearch.limits import UCI_LINE, size_text
     from graphsearch.uci.engine import Engine
     from graphsearch.uci.writer import Writer
 
     assert isinstance(engine, Engine)
     assert isinstance(writer, Writer)
-    for line in iter(sys.stdin.buffer.readline, b""):
+    most = UCI_LINE.most
+    while line := sys.stdin.buffer.readline(most + 1):
+        if len(line) > most:
+            writer.info(f"ERROR: a line of more than {size_text(most)} is ignored{UCI_LINE.hint}")
+            while line and not line.endswith(b"\n"):
+                line = sys.stdin.buffer.readline(most)
+            continue
         if not engine.handle(line.decode("utf-8", "replace")) or writer.gone.is_set():
             return
 

@@ -149,9 +149,10 @@ class _Reading:
 
 
 def _lines() -> Iterator[str]:
+    from graphsearch.limits import text_lines
+
     if sys.stdin is not None:  # closed by the caller
-        for line in sys.stdin.buffer:
-            yield line.decode("utf-8", errors="replace")
+        yield from text_lines(sys.stdin.buffer, "stdin")
 
 
 def _note_new_book(store: Path, book: str | None) -> None:

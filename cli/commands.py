@@ -16,6 +16,8 @@ from typing import Any, get_type_hints
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
+from graphsearch.errors import InvalidParameterError
+
 from .output import Group
 from .program import program_name
 
@@ -81,6 +83,7 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
     given = [(one.name, hints[one.name], one.default) for one in signature(function).parameters.values()]
 
     def flat(**values: Any) -> None:
+        _check_numbers(options, values)
         function(**{name: _value(name, hint, values) for name, hint, _ in given})
 
     options = [
@@ -90,6 +93,23 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
     flat.__name__, flat.__doc__, flat.__annotations__ = function.__name__, function.__doc__, {}
     flat.__signature__ = Signature(options)  # type: ignore[attr-defined] # what inspect and Typer look for
     return flat
+
+
+def _check_numbers(options: list[Parameter], values: Mapping[str, Any]) -> None:
+    """Refuses numbers that nothing can count: every command passes here.
+
+    Raises: | InvalidParameterError: naming the option.
+    """
+    from graphsearch.limits import number_problem
+
+    for option in options:
+        value = values[option.name]
+        for number in value if isinstance(value, list) else (value,):
+            problem = number_problem(number) if isinstance(number, int | float) else ""
+            if problem:
+                name = option.annotation.__metadata__[0].default
+                shown = name if isinstance(name, str) else option.name.upper()
+                raise InvalidParameterError(f"{shown} {problem}, not {number:.10g}")
 
 
 _Declared = tuple[str, Any, Any]  # name, type with its typer.Option, default

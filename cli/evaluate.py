@@ -92,6 +92,9 @@ def _given(positions: list[str]) -> Iterator[chess.Board]:
 def _open(name: str) -> Iterator[Iterator[str]]:
     from graphsearch.limits import open_file, text_lines
 
+    if name == "-" and sys.stdin is None:  # closed by the caller
+        yield iter(())
+        return
     with nullcontext(sys.stdin.buffer) if name == "-" else open_file(name, piped=True) as file:
         yield text_lines(file, name)
 

@@ -101,21 +101,27 @@ def _read(engine: object, writer: object, signals: StopSignals) -> None:
 
     A signal ends it only where it waits for a line: an exception inside the engine might leave a lock held.
     """
+    from graphsearch.limits import UCI_LINE, size_text
     from graphsearch.uci.engine import Engine
     from graphsearch.uci.writer import Writer
 
     assert isinstance(engine, Engine)
     assert isinstance(writer, Writer)
+    most = UCI_LINE.most
     while not signals.stop.is_set() and not writer.gone.is_set():
-        line = _next_line(signals)
-        if not line or not engine.handle(line.decode("utf-8", "replace")):
+        line = _next_line(signals, most + 1)
+        if len(line) > most:
+            writer.info(f"ERROR: a line of more than {size_text(most)} is ignored{UCI_LINE.hint}")
+            while line and not line.endswith(b"\n"):
+                line = _next_line(signals, most)
+        elif not line or not engine.handle(line.decode("utf-8", "replace")):
             return
 
 
-def _next_line(signals: StopSignals) -> bytes:
-    """Returns the next line of stdin, nothing at its end or if a signal came before."""
+def _next_line(signals: StopSignals, most: int) -> bytes:
+    """Returns the next line of stdin or its first bytes, nothing at its end or if a signal came before."""
     signals.disarm()
-    line = b"" if signals.stop.is_set() else sys.stdin.buffer.readline()
+    line = b"" if signals.stop.is_set() else sys.stdin.buffer.readline(most)
     signals.arm()
     return line
 

@@ -77,9 +77,9 @@ class Limit:
         """Returns the default for a person.
 
         >>> LINE.shown(), UNPACKED.shown(), SECONDS.shown()
-        ('1 MiB', '1,000 times', '1,000,000,000 seconds')
+        ('1 MiB', '100 times', '1,000,000,000 seconds')
         """
-        return size_text(self.default) if self.unit == BYTES else f"{self.default:,} {self.unit}"
+        return size_text(self.default) if self.unit == BYTES else f"{self.default:,} {self.unit}".rstrip()
 
 
 # ------------------------------------------------------------------ what is read
@@ -98,7 +98,7 @@ NETWORK = Limit(
 BOOK = Limit("BOOK", 1 << 32, BYTES, "a Polyglot book", "its keys are held in memory; the largest have 1 GiB")
 PIPED = Limit("PIPED", 1 << 40, BYTES, "what comes through a pipe", "it is kept in a temporary file")
 UNPACKED = Limit(
-    "UNPACKED", 1000, TIMES, "the unpacked size against the packed one", "games shrink to a fifth or a tenth"
+    "UNPACKED", 100, TIMES, "the unpacked size against the packed one", "games shrink to a fifth or a tenth"
 )
 UNPACKED_FREE = Limit(
     "UNPACKED_FREE", 1 << 26, BYTES, "what may unpack whatever the packed size", "small files shrink most"
@@ -109,8 +109,14 @@ WINDOW = Limit(
 
 # ------------------------------------------------------------------ what is typed and sent
 UCI_LINE = Limit("UCI_LINE", 1 << 20, BYTES, "one line of a chess program", "12,000 half-moves take 64 KiB")
+WHOLE = Limit("WHOLE", 10**18, "", "any whole number that is given", "it is counted in 64 bits", fixed=True)
 SECONDS = Limit(
-    "SECONDS", 10**9, "seconds", "any time that is given", "31 years; the system waits for 292", fixed=True
+    "SECONDS",
+    10**9,
+    "seconds",
+    "any time, and any number with a point, that is given",
+    "31 years; the system waits for 292",
+    fixed=True,
 )
 SIZE = Limit("SIZE", 1 << 50, BYTES, "any size that is given", "no machine has more memory", fixed=True)
 DIGITS = Limit("DIGITS", 40, "digits", "any number that is given", "64 bits have 20", fixed=True)
@@ -155,6 +161,20 @@ def whole_number(text: str) -> int:
     if not re.fullmatch(rf"\s*[+-]?[0-9]{{1,{DIGITS.most}}}\s*", text):
         raise InvalidParameterError(f"expected a whole number, not {shortened(text)!r}")
     return int(text)
+
+
+def number_problem(value: float) -> str:
+    """Returns what is wrong with a number that somebody gave; empty if nothing is.
+
+    >>> number_problem(10**19), number_problem(float("nan")), number_problem(-3), number_problem(1e10)
+    ('must be at most 1,000,000,000,000,000,000', 'must be a number', '', 'must be at most 1,000,000,000')
+    """
+    most = (WHOLE if isinstance(value, int) else SECONDS).most
+    if value != value:
+        return "must be a number"
+    if value > most:
+        return f"must be at most {most:,}"
+    return f"must be at least {-most:,}" if value < -most else ""
 
 
 def size_text(count: int) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
+from pathlib import Path
 
 from graphsearch.limits import LIMITS, Limit
 
@@ -19,3 +22,53 @@ def row(limit: Limit) -> str:
 def test_the_page_of_limits_is_what_the_program_holds() -> None:
     rows = re.findall(r"^\| (?!the most for|---).*", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     assert rows == [row(limit) for limit in LIMITS]
+
+
+# ------------------------------------------------------------------ one door
+OPENS = ("open", "read_bytes", "read_text")  # of a path
+LIBRARIES = ("load", "fromfile", "memmap", "open", "fdopen", "decompress")  # of those that read files
+NO_PATHS = {"Store", "Graph", "cls", "self", "limits", "opener", "openers", "office", "text", "catalog"}
+
+MAY_OPEN = {  # module -> what it opens
+    "graphsearch/limits.py": "the door",
+    "graphsearch/jit/compiler.py": "the kernels' own sources",
+    "graphsearch/evaluators/builtin/weights.py": "the weights of the package",
+    "graphsearch/store/migrations.py": "the SQL of the package",
+    "graphsearch/store/lock.py": "the lock beside a graph file",
+    "graphsearch/store/upkeep/backup.py": "what it has just written, for fsync",
+    "graphsearch/exchange/output.py": "what it writes",
+    "graphsearch/uci/writer.py": "the log that it writes",
+    "graphsearch/evaluators/pool/worker.py": "the lock of its workers",
+    "graphsearch/bench/speed.py": "/proc",
+    "graphsearch/bench/batches/crew.py": "/dev/null",
+    "graphsearch/bench/offload/instruments.py": "/proc",
+    "graphsearch/bench/offload/plan.py": "its own plan",
+    "graphsearch/bench/offload/phases.py": "its own sample and file",
+    "graphsearch/bench/offload/report.py": "its own results",
+    "cli/output.py": "/dev/null",
+}
+
+
+def openings(path: Path) -> Iterator[str]:
+    """Yields where a module opens or unpacks something by itself."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Name) and node.func.id == "open":
+            yield f"line {node.lineno}: open"
+        if isinstance(node.func, ast.Attribute):
+            owner, name = ast.unparse(node.func.value), node.func.attr
+            reads = owner in {"np", "numpy", "os", "io", "gzip", "zlib", "tomllib"} and name in LIBRARIES
+            last = owner.partition("[")[0].rpartition(".")[2].lstrip("_")
+            if reads or (name in OPENS and last not in NO_PATHS):
+                yield f"line {node.lineno}: {owner}.{name}"
+
+
+def test_every_file_of_a_user_is_opened_by_the_one_door() -> None:
+    found = {
+        path.relative_to(ROOT).as_posix(): list(openings(path))
+        for path in [*(ROOT / "graphsearch").rglob("*.py"), *(ROOT / "cli").rglob("*.py")]
+    }
+    others = {name: lines for name, lines in found.items() if lines and name not in MAY_OPEN}
+    assert others == {}
+    assert [name for name in MAY_OPEN if not found.get(name)] == []

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Literal
 
 from ..errors import InvalidParameterError, UnknownEvaluatorError
+from ..limits import DIGITS, shortened
 from .builtin.evaluator import BuiltinEvaluator
 from .builtin.layout import VERIFICATIONS, VERIFY_DEPTH
 from .combined import CombinedEvaluator
@@ -393,6 +394,8 @@ def _whole(options: Options, name: str, least: int, most: int) -> int | None:
     text = options.get(name)
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
-        raise InvalidParameterError(f"{name} must be a whole number from {least} to {most}, not {text!r}")
+    digits = text.isascii() and text.isdigit() and len(text) <= DIGITS.most
+    if not (digits and least <= int(text) <= most):
+        found = shortened(text)
+        raise InvalidParameterError(f"{name} must be a whole number from {least} to {most}, not {found!r}")
     return int(text)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InvalidParameterError
+from ..limits import SECONDS, shortened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +134,8 @@ class Limits:
             value = getattr(self, name)
             good = value is None or (_is_whole(value) and 1 <= value <= MAX_LIMIT)
             _check(good, name, value, "a whole number from 1 to 10**18")
-        good = self.seconds is None or (_is_number(self.seconds) and 0 < self.seconds < math.inf)
-        _check(good, "time", self.seconds, "a number of seconds above 0")
+        good = self.seconds is None or (_is_number(self.seconds) and 0 < self.seconds <= SECONDS.most)
+        _check(good, "time", self.seconds, f"a number of seconds above 0, at most {SECONDS.most:,}")
 
     def as_dict(self) -> dict[str, float | int]:
         """Returns the limits that are set, as stored with every search."""
@@ -164,8 +164,10 @@ def _field_of(option: str) -> tuple[str, str]:
         if sign and known.lower() == name.strip().lower():
             return field, known
     if not sign:
-        raise InvalidParameterError(f"a parameter must be NAME=VALUE, not {option!r}")
-    raise InvalidParameterError(f"unknown parameter {name.strip()!r}; known are {', '.join(OPTION_NAMES)}")
+        raise InvalidParameterError(f"a parameter must be NAME=VALUE, not {shortened(option)!r}")
+    raise InvalidParameterError(
+        f"unknown parameter {shortened(name.strip())!r}; known are {', '.join(OPTION_NAMES)}"
+    )
 
 
 def _option_of(field: str) -> str:
@@ -183,6 +185,6 @@ def _number(name: str, option: str) -> float | int:
         value = int(text) if whole else float(text)
     except ValueError:
         kind = "a whole number" if whole else "a number"
-        raise InvalidParameterError(f"{name} must be {kind}, not {text!r}") from None
+        raise InvalidParameterError(f"{name} must be {kind}, not {shortened(text)!r}") from None
     _check(value == value, name, text, "a number")
     return value

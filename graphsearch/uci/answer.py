@@ -16,6 +16,7 @@ import chess
 from ..faults import told
 from ..graph.ranking import ranking
 from ..graph.view import NodeView, Reader
+from ..limits import SECONDS
 from ..position.board import legal_moves
 from ..record.node import NodeRecord
 from ..search.params import Limits, SearchParams
@@ -169,7 +170,7 @@ class GoAnswer:
             if left is not None and left <= 0:
                 self.give()
                 return
-            self._changed.wait(left)
+            self._changed.wait(None if left is None else min(left, SECONDS.most))
             self._changed.clear()
 
     # ---------------------------------------------------------- while the worker is late

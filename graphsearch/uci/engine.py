@@ -14,6 +14,7 @@ from ..errors import GraphSearchError, InvalidParameterError, InvalidPositionErr
 from ..evaluators.protocol import Evaluator
 from ..faults import told
 from ..graph.view import show, view
+from ..limits import shortened
 from ..position.board import key_of
 from ..version import __version__
 from .answer import GoAnswer, Wish
@@ -90,7 +91,9 @@ class Engine:
             return False
         command = self._commands.get(name)
         if command is None:
-            self._writer.info(f"unknown command {words[0]!r}; there are {', '.join(self._commands)}, quit")
+            self._writer.info(
+                f"unknown command {shortened(words[0])!r}; there are {', '.join(self._commands)}, quit"
+            )
             return True
         try:
             command(line)
@@ -123,7 +126,7 @@ class Engine:
                 self._writer.log_to(self.settings.text("LogFile"))
         except InvalidParameterError as error:
             self._writer.info(f"ERROR: {error}")
-        except OSError as error:
+        except (OSError, ValueError) as error:
             self._writer.info(f"ERROR: LogFile: {error}")
 
     def _ucinewgame(self, line: str) -> None:
@@ -167,7 +170,9 @@ class Engine:
             try:
                 listed.append(board.parse_uci(word.lower()))
             except ValueError:
-                self._writer.info(f"go: searchmoves: {word!r} is not a legal move of {board.fen()}; ignored")
+                self._writer.info(
+                    f"go: searchmoves: {shortened(word)!r} is not a legal move of {board.fen()}; ignored"
+                )
         if go.searchmoves and not listed:
             self._writer.info("go: no move of searchmoves is legal; all moves are searched")
         return [move for move in listed if move]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from ..errors import InvalidParameterError
-from ..limits import byte_count
+from ..limits import byte_count, shortened, whole_number
 from ..search.params import GATHERERS, LEAST_RAM, MAX_BATCH, OPTION_NAMES, SearchParams
 from ..search.params import WHOLE_NUMBERS as WHOLE
 
@@ -52,7 +53,7 @@ class Option:
         if self.name == "RAM" and text and byte_count(text) < LEAST_RAM:
             raise InvalidParameterError(f"RAM must be at least 8MB, not {text}")
         if self.name in ("GraphFile", "LogFile") and text:
-            return str(Path(text).expanduser())
+            return os.path.expanduser(text)  # noqa: PTH111 (pathlib's fails where there is no such home)
         if self.name in OPTION_NAMES:
             text = text or self.default
             SearchParams.from_options([f"{self.name}={text}"])
@@ -60,15 +61,18 @@ class Option:
 
     def _one_of(self, text: str, allowed: tuple[str, ...]) -> str:
         if text.lower() not in allowed:
-            raise InvalidParameterError(f"{self.name} must be {' or '.join(allowed)}, not {text!r}")
+            raise InvalidParameterError(
+                f"{self.name} must be {' or '.join(allowed)}, not {shortened(text)!r}"
+            )
         return text.lower()
 
     def _number(self, text: str) -> str:
-        digits = text.removeprefix("-")
-        if not (digits.isascii() and digits.isdigit()) or not self.low <= int(text) <= self.high:
-            wanted = f"a whole number from {self.low} to {self.high}"
-            raise InvalidParameterError(f"{self.name} must be {wanted}, not {text!r}")
-        return str(int(text))
+        with suppress(InvalidParameterError):
+            number = whole_number(text)
+            if self.low <= number <= self.high:
+                return str(number)
+        wanted = f"a whole number from {self.low} to {self.high}"
+        raise InvalidParameterError(f"{self.name} must be {wanted}, not {shortened(text)!r}")
 
 
 def _search_option(option: str) -> Option:
@@ -135,7 +139,7 @@ class Settings:
         option = BY_NAME.get(name.lower())
         if option is None:
             known = ", ".join(option.name for option in OPTIONS)
-            raise InvalidParameterError(f"there is no option {name!r}; the options are {known}")
+            raise InvalidParameterError(f"there is no option {shortened(name)!r}; the options are {known}")
         if option.name != "UCI_EngineAbout":
             self._values[option.name] = option.checked(value)
         return option.name

@@ -9,11 +9,13 @@ from dataclasses import dataclass, fields
 import chess
 
 from ..errors import InvalidPositionError
+from ..limits import DIGITS, SECONDS, shortened
 from ..position.notation import board_from_fen
 
 NUMBERS = ("wtime", "btime", "winc", "binc", "movestogo", "depth", "nodes", "mate", "movetime")
 FLAGS = ("ponder", "infinite")
-LARGEST = 10**15  # of a number in `go`
+TIMES = ("wtime", "btime", "winc", "binc", "movetime")  # milliseconds
+LARGEST = {word: 1000 * SECONDS.most if word in TIMES else 10**15 for word in NUMBERS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,14 +63,19 @@ def parse_go(words: list[str]) -> Go:
             if number is None:
                 notes.append(f"go: {word} needs a number; it is ignored")
             else:
-                found[word] = number
+                found[word] = max(-LARGEST[word], min(number, LARGEST[word]))
+                if found[word] != number:
+                    notes.append(f"go: {word} {shortened(words[i])} is too much; {found[word]} is used")
                 i += 1
         elif word == "searchmoves":
             while i < len(words) and words[i].lower() not in _KEYWORDS:
                 moves.append(words[i])
                 i += 1
         else:
-            notes.append(f"go: {words[i - 1]!r} is not known; it is ignored")
+            notes.append(f"go: {shortened(words[i - 1])!r} is not known; it is ignored")
+    if "movetime" in found and found["movetime"] < 0:
+        found["movetime"] = 0
+        notes.append("go: movetime must be at least 0; 0 is used")
     for word in ("depth", "nodes", "mate", "movestogo"):
         if word in found and found[word] < 1:
             del found[word]
@@ -80,9 +87,11 @@ _KEYWORDS = {field.name for field in fields(Go)} - {"notes"}
 
 
 def _number(text: str) -> int | None:
-    if not re.fullmatch(r"[+-]?\d{1,30}(\.\d*)?", text):
+    """Returns a number, a fraction cut off; None for anything else."""
+    found = re.fullmatch(r"([+-]?[0-9]+)(?:\.[0-9]*)?", text)
+    if not found:
         return None
-    return max(-LARGEST, min(LARGEST, int(float(text))))
+    return int(found[1]) if len(found[1]) <= DIGITS.most else int(found[1][:1] + DIGITS.most * "9")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +133,9 @@ def _played(board: chess.Board, moves: Sequence[str], first: int) -> Given:
             move = chess.Move.null()
         if not move:
             fen = board.fen()
-            return Given(board, f"position: move {number}, {word!r}, is illegal in {fen}; it stays there")
+            return Given(
+                board, f"position: move {number}, {shortened(word)!r}, is illegal in {fen}; it stays there"
+            )
         board.push(move)
     return Given(board)
 
@@ -160,8 +171,10 @@ def parse_setoption(line: str) -> tuple[str, str]:
     >>> parse_setoption("setoption name Move Overhead value 50")
     ('Move Overhead', '50')
     """
-    found = re.match(r"\s*setoption\s+name\s+(.*?)(?:\s+value(?:\s+(.*?))?)?\s*$", line, re.IGNORECASE)
-    if not found:
+    head = re.match(r"\s*+setoption\s++name\s++", line, re.IGNORECASE)
+    if not head:
         return "", ""
-    value = found[2] or ""
-    return found[1].strip(), "" if value == "<empty>" else value
+    rest = line[head.end() :]
+    found = re.search(r"\svalue(?=\s|$)", rest, re.IGNORECASE)
+    name, value = (rest[: found.start()], rest[found.end() :].strip()) if found else (rest, "")
+    return name.strip(), "" if value == "<empty>" else value

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import TextIO
+
+from ..limits import shortened
+
+LONGEST_INFO = 2000  # characters of a message
+
+
+def _appending(path: str) -> TextIO:
+    """Returns a file to write to at its end; a pipe that nobody reads is an error, not a wait without end."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
+
+    return open(path, "a", encoding="utf-8", buffering=1, opener=opener)
 
 
 class Writer:
@@ -33,7 +46,8 @@ class Writer:
 
     def info(self, text: str) -> None:
         """Writes a message for the person: one line, whatever is in it."""
-        self.line("info string " + "".join(c if c.isprintable() else "?" for c in " ".join(text.split())))
+        one_line = " ".join(shortened(text, LONGEST_INFO).split())
+        self.line("info string " + "".join(c if c.isprintable() else "?" for c in one_line))
 
     def received(self, line: str) -> None:
         """Logs what came in."""
@@ -46,7 +60,7 @@ class Writer:
         Raises:
           OSError: if the file cannot be opened.
         """
-        log = Path(path).open("a", encoding="utf-8", buffering=1) if path else None  # noqa: SIM115
+        log = _appending(path) if path else None
         with self._lock:
             self._log, before = log, self._log
         if before:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from ...errors import InvalidParameterError
+from ...limits import DIGITS, shortened
 
 if TYPE_CHECKING:
     import chess.engine
@@ -63,8 +64,8 @@ def _check(name: str, value: float, least: float, most: float) -> None:
 
 
 def _whole(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise InvalidParameterError(f"{name} must be a whole number, not {text!r}")
+    if not (text.isascii() and text.isdigit() and len(text) <= DIGITS.most):
+        raise InvalidParameterError(f"{name} must be a whole number, not {shortened(text)!r}")
     return int(text)
 
 
@@ -184,7 +185,9 @@ def _spin(option: chess.engine.Option, text: str, what: str) -> int:
     except ValueError:
         value = None
     if value is None or not least <= value <= most:
-        raise InvalidParameterError(f"{what} must be a whole number from {least} to {most}, not {text!r}")
+        raise InvalidParameterError(
+            f"{what} must be a whole number from {least} to {most}, not {shortened(text)!r}"
+        )
     return value
 
 

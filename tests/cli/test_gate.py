@@ -1,0 +1,308 @@
+"""What comes in from outside is refused in one line: no traceback, no endless memory, no endless wait."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import chess
+import pytest
+import zstandard
+
+from graphsearch import limits
+from graphsearch.bench.batches.roots import Case, read_epd, read_reference
+from graphsearch.errors import InputFileError
+from tests.conftest import Cli, finish, start
+
+HUGE_LINE = 1_200_000_000
+MEMORY = 1_500 << 20  # address space of a child: Python and its libraries take half of it
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> dict[str, Path]:
+    """Things that are no files."""
+    found = {name: tmp_path / name for name in ("folder", "fifo", "socket", "loop")}
+    found["folder"].mkdir()
+    os.mkfifo(found["fifo"])
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(found["socket"]))
+    found["loop"].symlink_to(found["loop"])
+    return found | {"device": Path("/dev/zero")}
+
+
+@pytest.mark.parametrize("what", ["device", "socket", "fifo", "folder"])
+@pytest.mark.parametrize("given", ["network", "toml"])
+def test_a_file_that_is_held_in_memory_must_be_a_file(
+    odd: dict[str, Path], what: str, given: str, cli: Cli, tmp_path: Path
+) -> None:
+    path = odd[what]
+    arguments = {
+        "network": ("evaluate", "startpos", "--evaluator", f"lc0:{path}"),
+        "toml": ("book", "build", path, "--store", tmp_path / "a.graph"),
+    }[given]
+    done = cli(*arguments)
+    assert (done.code, len(done.err.splitlines())) == (2, 1), done.err
+    assert "expected a file" in done.err
+    assert not (tmp_path / "a.graph").exists()
+
+
+@pytest.mark.parametrize("what", ["device", "socket", "fifo", "folder"])
+@pytest.mark.parametrize("read", [read_reference, read_epd])
+def test_the_positions_of_a_benchmark_are_in_a_file(
+    odd: dict[str, Path], what: str, read: Callable[[Path], list[Case]]
+) -> None:
+    with pytest.raises(InputFileError, match="expected a file"):
+        read(odd[what])
+
+
+@pytest.mark.parametrize("what", ["device", "socket", "folder", "loop"])
+def test_a_position_is_not_read_from_what_is_no_file(odd: dict[str, Path], what: str, cli: Cli) -> None:
+    done = cli("analyze", odd[what])
+    assert (done.code, len(done.err.splitlines())) == (2, 1), done.err
+
+
+@pytest.mark.parametrize("kind", ["pgn", "polyglot", "epd"])
+@pytest.mark.parametrize("what", ["device", "socket"])
+def test_what_is_no_file_is_not_imported(
+    odd: dict[str, Path], what: str, kind: str, cli: Cli, tmp_path: Path
+) -> None:
+    done = cli("import", kind, odd[what], "--store", tmp_path / "a.graph")
+    assert (done.code, len(done.err.splitlines())) == (2, 1), done.err
+    assert not (tmp_path / "a.graph").exists()
+
+
+def test_positions_are_not_read_from_a_device(cli: Cli) -> None:
+    assert cli("evaluate", "--fens", "/dev/zero").code == 2
+
+
+def test_a_pipe_is_read_where_a_file_is_read_once(odd: dict[str, Path], cli: Cli, tmp_path: Path) -> None:
+    def written(text: str, *arguments: object) -> int:
+        writer = subprocess.Popen(["sh", "-c", f"printf '{text}' > {odd['fifo']}"])
+        code = cli(*arguments).code
+        writer.wait()
+        return code
+
+    assert written("1. e4 e5 *", "import", "pgn", odd["fifo"], "--store", tmp_path / "a.graph") == 0
+    assert written("1. e4 e5 *", "show", odd["fifo"], "--store", tmp_path / "a.graph") == 1  # unknown there
+    assert written(chess.STARTING_FEN, "evaluate", "--fens", odd["fifo"]) == 0
+
+
+# ------------------------------------------------------------------ lines, packed bytes, memory
+def little_memory() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+def bomb(folder: Path, packed: str) -> Path:
+    """Returns a small file that unpacks to a line of 1.2 GB, as gzip to one of 128 MB."""
+    path = folder / f"bomb.pgn.{packed}"
+    if packed == "gz":
+        path.write_bytes(gzip.compress(bytes(120 << 20).replace(b"\0", b" "), mtime=0))
+        return path
+    maker = zstandard.ZstdCompressor(level=1).compressobj()
+    with path.open("wb") as file:
+        for _ in range(HUGE_LINE >> 24):
+            file.write(maker.compress(b" " * (1 << 24)))
+        file.write(maker.flush())
+    return path
+
+
+@pytest.mark.parametrize("packed", ["gz", "zst"])
+@pytest.mark.parametrize("kind", ["pgn", "epd", "polyglot"])
+def test_a_file_that_unpacks_to_too_much_is_refused_in_little_memory(
+    tmp_path: Path, packed: str, kind: str
+) -> None:
+    path = bomb(tmp_path, packed)
+    store = tmp_path / "a.graph"
+    done = finish(start("import", kind, path, "--store", store, preexec_fn=little_memory))
+    assert done.code == 1, done.err
+    assert "unpacks to more than 100 times its size" in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_network_that_unpacks_to_too_much_is_refused_in_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.pb.gz"
+    with gzip.open(path, "wb", compresslevel=9) as file:
+        for _ in range(128):
+            file.write(bytes(1 << 20))
+    found = limits.read_file(path, limits.NETWORK)
+    with pytest.raises(InputFileError, match="unpacks to more than"):
+        limits.gunzipped(found, limits.NETWORK, "bomb")
+
+
+@pytest.mark.parametrize("arguments", [("analyze", "{}"), ("evaluate", "--fens", "{}")])
+def test_a_huge_line_is_refused_in_little_memory(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    path = tmp_path / "line.pgn"
+    with path.open("wb") as file:
+        file.write(b"x")
+        file.truncate(HUGE_LINE)
+        file.seek(0)
+        file.write(b"x" * (1 << 22))
+    done = finish(start(*(word.format(path) for word in arguments), preexec_fn=little_memory))
+    assert done.code in (1, 2)
+    assert "too long to be text" in done.err
+
+
+def test_a_file_larger_than_its_limit_is_refused_and_the_variable_raises_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.toml"
+    path.write_bytes(b"#" * 2000)
+    monkeypatch.setenv("GRAPHSEARCH_MAX_TOML", "1kB")
+    with pytest.raises(InputFileError, match="GRAPHSEARCH_MAX_TOML sets another limit"):
+        limits.read_file(path, limits.TOML)
+    monkeypatch.setenv("GRAPHSEARCH_MAX_TOML", "2kB")
+    assert len(limits.read_file(path, limits.TOML)) == 2000
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "0", "9" * 5000, "1e400GB"])
+def test_a_limit_that_is_no_number_is_refused(text: str, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    monkeypatch.setenv("GRAPHSEARCH_MAX_FEN", text)
+    done = cli("evaluate", chess.STARTING_FEN)
+    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    assert "GRAPHSEARCH_MAX_FEN" in done.err
+
+
+def test_a_pipe_that_sends_too_much_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
+) -> None:
+    monkeypatch.setenv("GRAPHSEARCH_MAX_PIPED", "3MB")
+    os.mkfifo(tmp_path / "fifo")
+    writer = subprocess.Popen(["sh", "-c", f"head -c 9000000 /dev/zero > {tmp_path}/fifo"])
+    done = cli("import", "pgn", tmp_path / "fifo", "--store", tmp_path / "a.graph")
+    writer.wait()
+    assert done.code == 1
+    assert "the most for what comes through a pipe" in done.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_wait_for_a_pipe_that_nobody_writes(tmp_path: Path, number: int) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    process = start("import", "pgn", tmp_path / "fifo", "--store", tmp_path / "a.graph")
+    while not (tmp_path / "a.graph").exists():
+        time.sleep(0.02)
+    time.sleep(0.2)
+    process.send_signal(number)
+    assert finish(process).code == 128 + number
+
+
+def test_a_signal_ends_an_import_within_one_endless_game(tmp_path: Path) -> None:
+    path, store = tmp_path / "a.pgn", tmp_path / "a.graph"
+    with path.open("wb") as file:
+        file.write(b"1. e4 {\n")
+        for _ in range(60):
+            file.write((b"x " * 40 + b"\n") * (1 << 13))  # a comment without end
+    process = start("import", "pgn", path, "--store", store)
+    while not store.exists():
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    done = finish(process)
+    assert done.code in (143, 1)  # 1: it was over before
+    assert "Traceback" not in done.err
+
+
+# ------------------------------------------------------------------ numbers and texts
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--time", "nan"),
+        ("--time", "inf"),
+        ("--time", "1e300"),
+        ("--time", "-1"),
+        ("--time", "9" * 400),
+        ("--visits", "9" * 30),
+        ("--visits", "9" * 5000),
+        ("--visits", "0"),
+        ("--evaluations", "-1"),
+        ("--batch", "9" * 20),
+        ("--multipv", "9" * 25),
+        ("--ram", "99999999TB"),
+        ("--ram", "nanMB"),
+        ("--ram", "\u0663GB"),
+        ("--ram", "9" * 5000),
+        ("--param", "CPuct=nan"),
+        ("--param", "CPuct=" + "9" * 400),
+        ("--param", "MinibatchSize=" + "9" * 5000),
+        ("--evaluator-option", "PolicyTemperature=nan"),
+        ("--game", "9" * 30),
+    ],
+)
+def test_a_number_that_nothing_can_count_is_refused(arguments: tuple[str, str], cli: Cli) -> None:
+    done = cli("analyze", "startpos", *arguments)
+    assert done.code == 2, done.err
+    assert "Traceback" not in done.err
+    assert max(map(len, done.err.splitlines())) < 6000
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "\0",
+        "8/8/8/8/8/8/8/8 w - - 0 1",
+        "kkkkkkkk/k7/8/8/8/8/8/K7 w - - 0 1",
+        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - -1 1",
+        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 " + "9" * 30,
+        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 " + "9" * 5000,
+        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - \u0663 \u0664",
+        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq e9 0 1",
+        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq e6 0 1",
+        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w ABCDEFGH - 0 1",
+        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR x KQkq - 0 1",
+        "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1 \udcff",
+        "r" * 10_000_000,
+        "8/" * 100_000 + " w - - 0 1",
+        "/" * 5000,
+        "~nobody-has-this-name/a.pgn",
+    ],
+)
+def test_a_text_that_is_no_position_is_refused_in_one_short_line(text: str, cli: Cli) -> None:
+    done = cli("evaluate", "--", text)
+    assert (done.code, len(done.err.splitlines())) == (2, 1), done.err[:500]
+    assert len(done.err) < 1000
+
+
+@pytest.mark.parametrize("clock", [100, 150, 255])
+def test_a_position_that_the_50_move_rule_ends_is_a_draw_in_every_search(clock: int, cli: Cli) -> None:
+    fen = f"4k3/8/8/8/8/8/8/4K2R w K - {clock} 1"
+    done = cli("alphabeta", fen, "--depth", 2)
+    assert (done.code, "draw by the 50-move rule" in done.out) == (0, True), done.err
+    assert cli("alphabeta", fen, "--depth", 2, "--json").json["value"] == 0
+    done = cli("mate", fen, "--time", 1)
+    assert "the game is over" in done.out
+    found = cli("analyze", fen, "--visits", 20, "--json").json
+    assert found["visits"] >= 20
+    assert {move["q"] for move in found["moves"] if move["n"]} == {0.0}
+
+
+def test_memory_stays_bounded_where_a_game_has_endless_parts(tmp_path: Path) -> None:
+    """Words, headers and variations without end are read in little memory."""
+    path = tmp_path / "a.pgn"
+    with path.open("w") as file:
+        for k in range(100):
+            file.write("".join(f'[T{k}{i} "{"v" * 1000}"]\n' for i in range(100)))
+        file.write("\n1. e4 " + "(" * 9_000 + "\n")
+        for k in range(40):
+            file.write(f"{'w' * 900_000}{k}w ")
+            file.write("\n")
+    program = (
+        "import resource, sys, tracemalloc\n"
+        "from graphsearch.position.pgn_text import GameReader\n"
+        "tracemalloc.start()\n"
+        "games = list(GameReader(open(sys.argv[1])))\n"
+        "print(tracemalloc.get_traced_memory()[1], games[0].error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
+    )
+    peak, _, error = done.stdout.partition(" ")
+    assert int(peak) < 40_000_000
+    assert "more than 1 MiB of headers" in error

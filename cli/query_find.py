@@ -105,6 +105,10 @@ class FilterOptions:
 
 
 Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Stop after N.")]
+Timeout = Annotated[
+    float,
+    typer.Option("--timeout", metavar="S", min=0, help="Stop after S seconds of work; 0: no limit."),
+]
 Statement = Annotated[
     str, typer.Argument(metavar="STATEMENT", help="SELECT, WITH, VALUES or EXPLAIN.", show_default=False)
 ]
@@ -167,7 +171,13 @@ def _found_line(row: Found) -> str:
     " --store first.graph",
     'graphsearch query sql "SELECT record(position) AS record FROM root" --store first.graph --json',
 )
-def sql(statement: Statement, store: StoreOption, limit: Limit = None, json: Json = False) -> None:
+def sql(
+    statement: Statement,
+    store: StoreOption,
+    limit: Limit = None,
+    timeout: Timeout = 60.0,
+    json: Json = False,
+) -> None:
     """Execute one read-only SQL statement over the tables and views of a graph file, described in
     `schema/store.md`.
 
@@ -175,11 +185,14 @@ def sql(statement: Statement, store: StoreOption, limit: Limit = None, json: Jso
     record(fen), the record of a position as JSON text, as in `show --json`, NULL if it is not stored;
     key(fen); after(fen, moves); san(fen, move); cp(q).
 
+    A statement may work for --timeout seconds, hold 256 MiB, and make texts and BLOBs of 16 MiB.
+
     JSON: `columns` is the list of names, `rows` a list of lists of values; BLOBs are hex text.
     """
+    from graphsearch.query.sql import MAX_HEAP_BYTES
     from graphsearch.query.sql import sql as ask
 
-    with ask(store, statement, limit=limit) as result:
+    with ask(store, statement, limit=limit, timeout=timeout, heap_bytes=MAX_HEAP_BYTES) as result:
         if json:
             _print_rows_as_json(result.columns, result.rows)
         else:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 SEEN_FIRST = 100  # rows that decide the widths of the columns of a stream
+SEEN_BYTES = 1 << 20  # of text in them: after so much, fewer rows decide
 WIDEST = 100  # of a column but the last
 # kinds of columns: text that folds, text on one line, text that takes the width left over, numbers
 LEFT, WHOLE, FILL, RIGHT = "left", "whole", "fill", "right"
@@ -63,7 +64,7 @@ def fitting(columns: Mapping[str, int], width: int | None) -> list[str]:
 def streamed(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str]:
     """Yields the lines of a table while its rows come; the first hundred decide how wide it is."""
     iterator = iter(rows)
-    first = [row for row, _ in zip(iterator, range(SEEN_FIRST), strict=False)]
+    first = _seen_first(iterator)
     cells = [[_cell(value) for value in row] for row in first]
     widths = [min(WIDEST, max([len(name), *(len(row[i]) for row in cells)])) for i, name in enumerate(names)]
     numeric = [
@@ -76,6 +77,19 @@ def streamed(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[st
         yield _line(row, widths, numeric)
     for values in iterator:
         yield _line([_cell(value) for value in values], widths, numeric)
+
+
+def _seen_first(rows: Iterator[Sequence[Any]]) -> list[Sequence[Any]]:
+    """Returns the rows that decide how wide a table is: a hundred, or fewer long ones."""
+    first: list[Sequence[Any]] = []
+    size = 0
+    while len(first) < SEEN_FIRST and size < SEEN_BYTES:
+        row = next(rows, None)
+        if row is None:
+            break
+        size += sum(len(value) for value in row if isinstance(value, str | bytes))
+        first.append(row)
+    return first
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:

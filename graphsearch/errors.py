@@ -26,6 +26,10 @@ class BookConfigError(InvalidParameterError):
         self.problems = tuple(problems)
 
 
+class StatementLimitError(GraphSearchError):
+    """An SQL statement that takes more time or memory than it may."""
+
+
 class ShapeError(GraphSearchError, ValueError):
     """Arrays whose lengths or types do not fit together."""
 

@@ -6,7 +6,8 @@
     san(fen, move)     a move in SAN
     cp(q)              centipawns of a value in [-1, 1], by lc0's mapping
 
-SQLite opens the file read-only, and an authorizer refuses what does not read.
+SQLite opens the file read-only, and an authorizer refuses what does not read. A statement may take so much
+time, and values may be so long (TIMEOUT_SECONDS, MAX_VALUE_BYTES); sorting goes through temporary files.
 """
 
 from __future__ import annotations
@@ -16,23 +17,29 @@ import math
 import os
 import re
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 import chess
 
-from ..errors import GraphSearchError, InvalidParameterError
+from ..errors import GraphSearchError, InvalidParameterError, StatementLimitError
 from ..graph.view import view
 from ..position.board import fen_of, key_of
 from ..position.notation import START_WORD, board_from_fen, play_moves, read_moves
 from ..position.values import cp_from_q
-from ..store.file import check_is_file, open_reader, real_path, sql_errors
+from ..store.file import CACHE_KIB, check_is_file, open_reader, real_path, sql_errors
 from ..store.store import Store
 
 FIRST_WORDS = ("SELECT", "WITH", "VALUES", "EXPLAIN")
-PULSE = 20_000  # steps of SQLite's machine between two looks at Ctrl-C: some milliseconds
+PULSE = 1000  # steps of SQLite's machine between two looks at Ctrl-C: they may be long ones
+LOOK_SECONDS = 0.05  # between two looks at the clock
+TIMEOUT_SECONDS = 60.0
+MAX_VALUE_BYTES = 16 << 20  # of one text or BLOB: that of a row, and each that a function makes on the way
+MAX_HEAP_BYTES = 256 << 20  # of all that SQLite holds, where the process does nothing else
 
 _READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 _PRAGMAS = {  # as table-valued functions, such as `pragma_table_info('run')`
@@ -63,7 +70,14 @@ class Result:
 
 
 @contextmanager
-def sql(path: str | os.PathLike[str], statement: str, *, limit: int | None = None) -> Iterator[Result]:
+def sql(
+    path: str | os.PathLike[str],
+    statement: str,
+    *,
+    limit: int | None = None,
+    timeout: float = TIMEOUT_SECONDS,
+    heap_bytes: int = 0,
+) -> Iterator[Result]:
     """Yields the answer to one reading statement: SELECT, WITH, VALUES or EXPLAIN.
 
     It sees one state of the file from its first row to its last; a search that writes meanwhile cannot empty
@@ -72,8 +86,11 @@ def sql(path: str | os.PathLike[str], statement: str, *, limit: int | None = Non
     Args:
       path: the graph file; it is only read.
       limit: end after so many rows.
+      timeout: seconds that SQLite may work, 0 for no limit; those between two rows do not count.
+      heap_bytes: most that SQLite may hold in this process, from now on until it ends; 0 for no limit.
 
     Raises:
+      StatementLimitError: if the statement takes longer, or more memory; also while rows are taken.
       InvalidParameterError: if the statement is none of these, is wrong, or a function in it gets what is no
         position; also while rows are taken.
       KeyboardInterrupt: at Ctrl-C, within some milliseconds.
@@ -81,6 +98,8 @@ def sql(path: str | os.PathLike[str], statement: str, *, limit: int | None = Non
     """
     if limit is not None and limit < 1:
         raise InvalidParameterError(f"limit must be at least 1, not {limit}")
+    if not 0 <= timeout < math.inf:
+        raise InvalidParameterError(f"timeout must be 0 or more seconds, not {timeout}")
     check_statement(statement)
     real = real_path(path)
     check_is_file(real, create=False)
@@ -91,7 +110,8 @@ def sql(path: str | os.PathLike[str], statement: str, *, limit: int | None = Non
         keeper.close()
         raise
     try:
-        with _Functions(path) as functions:
+        with _Functions(path, _Clock(connection, timeout)) as functions:
+            _limit(connection, heap_bytes)
             functions.add_to(connection)
             connection.set_authorizer(_authorize)
             connection.set_progress_handler(lambda: 0, PULSE)  # Python raises KeyboardInterrupt there
@@ -102,6 +122,49 @@ def sql(path: str | os.PathLike[str], statement: str, *, limit: int | None = Non
     finally:
         connection.close()
         keeper.close()
+
+
+def _limit(connection: sqlite3.Connection, heap_bytes: int) -> None:
+    """Bounds what a statement may hold in memory."""
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+    connection.execute("PRAGMA temp_store = FILE")
+    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    if heap_bytes:
+        connection.execute(f"PRAGMA hard_heap_limit = {heap_bytes}")
+
+
+class _Clock:
+    """The time that SQLite has worked on a statement, and a thread that ends it when that is too long."""
+
+    def __init__(self, connection: sqlite3.Connection, timeout: float) -> None:
+        self.timeout = timeout
+        self.was_over = False
+        self._connection = connection
+        self._used = 0.0
+        self._since = math.inf  # while it does not work
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="graphsearch-sql-clock", daemon=True)
+        if timeout:
+            self._thread.start()
+
+    def close(self) -> None:
+        """Ends the thread, before the connection is closed."""
+        self._done.set()
+        if self.timeout:
+            self._thread.join()
+
+    def __enter__(self) -> None:
+        self._since = monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self._used += monotonic() - self._since
+        self._since = math.inf
+
+    def _watch(self) -> None:
+        while not self._done.wait(LOOK_SECONDS):
+            if self._used + monotonic() - self._since > self.timeout:
+                self.was_over = True
+                self._connection.interrupt()
 
 
 def check_statement(statement: str) -> None:
@@ -134,7 +197,8 @@ def _authorize(action: int, first: str | None, second: str | None, *_: str | Non
 class _Functions:
     """The functions of a statement, and what went wrong in them: SQLite does not pass that on."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], clock: _Clock) -> None:
+        self.clock = clock
         self._path = path
         self._store: Store | None = None
         self._failure: BaseException | None = None
@@ -143,6 +207,7 @@ class _Functions:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.clock.close()
         if self._store:
             self._store.close()
 
@@ -184,19 +249,36 @@ class _Functions:
     def errors(self, path: os.PathLike[str]) -> Iterator[None]:
         """Turns SQLite's errors into those of this package."""
         try:
-            yield
+            with self.clock:
+                yield
+        except MemoryError:
+            raise StatementLimitError(
+                "SQL: the statement needs more memory than it may have; let it sort or gather less"
+            ) from None
         except sqlite3.Error as error:
             if self._failure is not None:
                 raise self._failure from None
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
             if code == sqlite3.SQLITE_INTERRUPT:
-                raise KeyboardInterrupt from None
+                raise self._interruption() from None
+            if code == sqlite3.SQLITE_TOOBIG:
+                most = f"{MAX_VALUE_BYTES >> 20} MiB"
+                raise StatementLimitError(
+                    f"SQL: a text or BLOB of more than {most}; take a part of it with substr()"
+                ) from None
             if code in _FAILURES:
                 with sql_errors(real_path(path), "read it"):
                     raise
             raise InvalidParameterError(f"SQL: {_reason(error)}") from None
         except sqlite3.Warning as warning:
             raise InvalidParameterError(f"SQL: {warning}") from None
+
+    def _interruption(self) -> BaseException:
+        if not self.clock.was_over:
+            return KeyboardInterrupt()
+        return StatementLimitError(
+            f"SQL: stopped after {self.clock.timeout:g} s; --timeout gives it more, and 0 no limit"
+        )
 
     def rows(
         self, cursor: sqlite3.Cursor, path: os.PathLike[str], limit: int | None

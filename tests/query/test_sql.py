@@ -7,7 +7,9 @@ import shutil
 import signal
 import sqlite3
 import subprocess
+import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, analyze, show
-from graphsearch.errors import InvalidParameterError, StoreError, UnknownPositionError
+from graphsearch.errors import InvalidParameterError, StatementLimitError, StoreError, UnknownPositionError
 from graphsearch.position.board import key_of
 from graphsearch.position.values import cp_from_q
 from graphsearch.query.games import games
@@ -303,3 +305,45 @@ def test_old_formats_have_no_games_and_say_so(tmp_path: Path) -> None:
     assert asked(old, "SELECT count(*) FROM runs")[1] == [(4,)]
     with pytest.raises(UnknownPositionError, match="neither from games nor from a search"):
         games(old, board_after("h4 h5 a4 a5 Ra3 Ra6"))
+
+
+# ----------------------------------------------------------------- limits
+@pytest.mark.parametrize(
+    "statement",
+    [
+        ENDLESS + "SELECT sum(n) FROM x",
+        ENDLESS + "SELECT count(DISTINCT a) FROM (SELECT randomblob(2000000) AS a FROM x)",
+    ],
+)
+def test_a_statement_ends_when_its_time_is_over(file: Path, statement: str) -> None:
+    with (
+        pytest.raises(StatementLimitError, match=r"stopped after 0\.1 s"),
+        sql(file, statement, timeout=0.1) as result,
+    ):
+        list(result.rows)
+
+
+def test_the_time_between_two_rows_does_not_count(file: Path) -> None:
+    with sql(file, ENDLESS + "SELECT n FROM x LIMIT 3", timeout=0.2) as result:
+        first = next(result.rows)
+        time.sleep(0.4)
+        assert [first, *result.rows] == [(1,), (2,), (3,)]
+
+
+@pytest.mark.parametrize("value", ["randomblob(900000000)", "length(hex(zeroblob(9000000)))"])
+def test_a_value_that_is_too_long_is_refused(file: Path, value: str) -> None:
+    with pytest.raises(StatementLimitError, match="16 MiB"), sql(file, f"SELECT {value}") as result:
+        list(result.rows)
+
+
+def test_a_statement_gets_no_more_memory_than_it_may_have(file: Path) -> None:
+    program = (
+        "import sys\n"
+        "from graphsearch.query.sql import sql\n"
+        "what = 'SELECT ' + ', '.join(['randomblob(4000000)'] * 9)\n"
+        "with sql(sys.argv[1], what, heap_bytes=24 << 20) as result:\n"
+        "    list(result.rows)\n"
+    )
+    command = [sys.executable, "-c", program, str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert "StatementLimitError: SQL: the statement needs more memory than it may have" in done.stderr

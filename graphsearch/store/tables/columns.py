@@ -61,7 +61,7 @@ class Table:
         return {name: column for name, column in self.columns.items() if column.since <= version}
 
 
-_TIMES = {"started": WORD, "finished": WORD.or_null()}
+_TIMES = {"started": ANY_TEXT, "finished": ANY_TEXT.or_null()}
 _FOUND = {"depth": integer(1, MOST_DEPTH), "alpha": integer(-FAR, FAR), "beta": integer(-FAR, FAR)}
 _FOUND |= {"value": integer(-MATE_SCORE, MATE_SCORE)}
 _LINE = {"best_move": MOVE.or_null(), "pv": ANY_TEXT}
@@ -97,7 +97,7 @@ TABLES: dict[str, Table] = {
             "program": WORD.or_null().from_format(2),
         },
     ),
-    "root": Table(1, ("key",), {"key": KEY, "position": FEN, "visits": COUNT, "last_searched": WORD}),
+    "root": Table(1, ("key",), {"key": KEY, "position": FEN, "visits": COUNT, "last_searched": ANY_TEXT}),
     "top_position": Table(
         1,
         ("key",),
@@ -215,8 +215,8 @@ TABLES: dict[str, Table] = {
             "name": WORD,
             "side": one_of("white", "black", "both"),
             "config": ANY_TEXT,
-            "created": WORD,
-            "updated": WORD,
+            "created": ANY_TEXT,
+            "updated": ANY_TEXT,
         },
     ),
     "book_run": Table(
@@ -287,7 +287,7 @@ TABLES: dict[str, Table] = {
             "fen": FEN,
             "moves": ANY_TEXT,
             "origin": ANY_TEXT,
-            "added": WORD,
+            "added": ANY_TEXT,
             "state": one_of("waiting", "done", "refused", "dropped"),
             "note": ANY_TEXT.or_null(),
             "changed": WORD.or_null(),
@@ -296,7 +296,7 @@ TABLES: dict[str, Table] = {
     "book_lease": Table(
         3,
         ("book", "key"),
-        {"book": ID, "key": KEY, "worker": COUNT, "pid": COUNT, "since": WORD, "expires": WORD},
+        {"book": ID, "key": KEY, "worker": COUNT, "pid": COUNT, "since": ANY_TEXT, "expires": ANY_TEXT},
     ),
     "entry_piece": Table(
         4,

@@ -1,0 +1,240 @@
+"""What rows may hold: one list for all columns, readers hold rows to it, and strange schemas do no harm."""
+
+from __future__ import annotations
+
+import random
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+import chess
+import numpy as np
+import pytest
+
+from graphsearch.book.status import status
+from graphsearch.errors import CorruptRecordError, GraphSearchError, StoreError
+from graphsearch.query.filters import Filters
+from graphsearch.query.find import find
+from graphsearch.query.games import games
+from graphsearch.query.sql import sql
+from graphsearch.store.info import info
+from graphsearch.store.migrations import FORMAT_VERSION, STRICT, migrations
+from graphsearch.store.store import Store
+from graphsearch.store.tables.columns import TABLES
+from graphsearch.store.tables.rows import checked, fault_of, rows
+from graphsearch.store.upkeep.backup import backup
+from graphsearch.store.upkeep.compact import compact
+from graphsearch.store.upkeep.salvage import salvage
+from graphsearch.store.upkeep.verify import verify
+
+from ..conftest import ROOT
+from ..support.loose import loosen
+from ..support.rows import HOSTILE, example
+from .records import IDENTITY, filled, random_records
+
+RECORDS = random_records(71, 60)
+NONSENSE = ("store_info", "evaluator", "segment", "chunk", "block", "sqlite_sequence")  # more than rows
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with a row in every table, whose columns take values of any type."""
+    path = filled(tmp_path_factory.mktemp("full") / "a.graph", RECORDS, runs=2)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for name, table in TABLES.items():
+            if name not in NONSENSE and not connection.execute(f"SELECT 1 FROM {name}").fetchone():
+                fixed = {"id": 1, "book": 1, "run": 1, "bound": "exact", "alpha": -9, "beta": 9, "value": 0}
+                row = [fixed.get(column, example(one)) for column, one in table.columns.items()]
+                marks = ", ".join("?" * len(row))
+                connection.execute(f"INSERT INTO {name} ({', '.join(table.columns)}) VALUES ({marks})", row)
+        connection.execute("DELETE FROM entry_piece")
+        connection.execute("PRAGMA journal_mode = DELETE")
+    loosen(path)
+    assert verify(path).problems == []
+    return path
+
+
+def copied(path: Path, folder: Path) -> Path:
+    copy = folder / "copy.graph"
+    copy.write_bytes(path.read_bytes())
+    return copy
+
+
+def execute(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+# ------------------------------------------------------------------ the list
+def test_the_list_of_columns_is_the_schema(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(":memory:")) as blank:
+        for number, script in sorted(migrations().items()):
+            blank.executescript(script)
+            tables = blank.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")
+            names = {name for (name,) in tables} - {"sqlite_sequence"}
+            assert names == {name for name, table in TABLES.items() if table.since <= number}
+            for name in names:
+                found = blank.execute(f"PRAGMA table_info({name})").fetchall()
+                listed = TABLES[name].of_format(number)
+                assert [(row[1], row[2]) for row in found] == [(n, c.kind) for n, c in listed.items()]
+                for _, column, _, not_null, _, place in found:
+                    key = TABLES[name].key.index(column) + 1 if column in TABLES[name].key else 0
+                    assert key == place
+                    assert listed[column].nullable == (not (not_null or place)), (name, column)
+
+
+def test_the_document_lists_every_table_and_column() -> None:
+    text = "".join((ROOT / "schema" / name).read_text("utf-8") for name in ("store.md", "segment.md"))
+    for name, table in TABLES.items():
+        assert re.search(rf"\b{name}\b", text), name
+        for column in table.columns:
+            assert re.search(rf"\b{column}\b", text), (name, column)
+
+
+@pytest.mark.skipif(not STRICT, reason="SQLite is older than 3.37")
+def test_a_new_file_refuses_values_of_another_type(tmp_path: Path) -> None:
+    path = filled(tmp_path / "a.graph", RECORDS)
+    with pytest.raises(sqlite3.IntegrityError, match="cannot store TEXT value in BLOB column"):
+        execute(path, "UPDATE block SET data = 'abc'")
+
+
+def test_a_row_names_its_column_what_it_holds_and_what_was_expected() -> None:
+    assert fault_of("root", {"visits": -1}).startswith("visits is -1, expected an integer from 0 to ")
+    with pytest.raises(CorruptRecordError, match=r"table root .* row .* visits is -1, expected"):
+        list(checked([("0" * 16, -1)], "root.key", "root.visits"))
+
+
+# ------------------------------------------------------------------ hostile values
+def cases(count: int, seed: int) -> Iterator[tuple[str, str, str]]:
+    rng = random.Random(seed)
+    columns = [(name, column) for name, table in TABLES.items() for column in table.columns]
+    for _ in range(count):
+        yield *rng.choice(columns), rng.choice(HOSTILE)
+
+
+def is_bad(path: Path, table: str, column: str) -> bool:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+        found = connection.execute(f"SELECT {column} FROM {table}").fetchall()
+    return not all(TABLES[table].columns[column].holds(value) for (value,) in found)
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3, 4))])
+def test_any_value_in_any_column_is_named_and_nothing_but_our_errors_leaves(
+    full: Path, tmp_path: Path, seed: int
+) -> None:
+    tried = 0
+    for table, column, value in cases(10 if seed == 1 else 60, seed):
+        path = copied(full, tmp_path)
+        with suppress(sqlite3.IntegrityError):
+            execute(path, f"UPDATE OR IGNORE {table} SET {column} = {value}")
+        bad = is_bad(path, table, column)
+        tried += bad
+        report = verify(path)
+        assert not (bad and report.ok), (table, column, value)
+        for ask in (info, status, compact, lambda p: list(find(p, Filters(in_games=True)))):
+            with suppress(GraphSearchError):
+                ask(path)
+        with suppress(GraphSearchError):
+            games(path, chess.Board())
+        with suppress(GraphSearchError):
+            salvage(path, tmp_path / "new.graph", force=True)
+            assert verify(tmp_path / "new.graph").problems == [], (table, column, value)
+        with suppress(GraphSearchError):
+            backup(path, tmp_path / "back.graph", force=True)
+    assert tried > 2
+
+
+@pytest.mark.parametrize("value", ["'ééé'", "7", "0.5", "NULL", "zeroblob(300000)", "''"])
+def test_a_block_that_is_no_blob_is_named_and_passed_over(full: Path, tmp_path: Path, value: str) -> None:
+    path = copied(full, tmp_path)
+    execute(
+        path,
+        "PRAGMA writable_schema = ON",
+        "UPDATE sqlite_schema SET sql = replace(sql, 'data BLOB NOT NULL', 'data BLOB')",
+    )
+    execute(path, f"UPDATE block SET data = {value} WHERE id = 2")
+    report = verify(path)
+    assert any("block 2" in line or "table block, row id 2: data is" in line for line in report.problems)
+    with Store.open(path, read_only=True) as store:
+        seen: list[CorruptRecordError] = []
+        left = sum(len(batch) for batch in store.scan(on_corrupt=seen.append))
+        assert 0 < left < len(RECORDS)
+        assert all("block 2" in str(error) for error in seen)
+        with store.reader() as reader:
+            found, _ = reader.find(np.array([record.words for record in RECORDS], np.uint64))
+            assert int(found.sum()) == left
+    assert salvage(path, tmp_path / "new.graph").records == left
+
+
+# ------------------------------------------------------------------ schemas of strangers
+TRAP = "CREATE TRIGGER trap AFTER INSERT ON run BEGIN DELETE FROM block; DELETE FROM root; END"
+
+
+def test_a_file_with_a_trigger_is_read_and_not_written(full: Path, tmp_path: Path) -> None:
+    path = copied(full, tmp_path)
+    execute(path, TRAP)
+    with pytest.raises(StoreError, match=r"it has triggers \(trap\)"):
+        Store.open(path)
+    assert info(path).nodes == len(RECORDS)
+    assert any("triggers (trap)" in line for line in verify(path).problems)
+    salvage(path, tmp_path / "new.graph")
+    assert verify(tmp_path / "new.graph").problems == []
+    with Store.open(tmp_path / "new.graph") as store:
+        store.begin_run("", {}, {})
+        assert store.node_count == len(RECORDS)
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("ALTER TABLE root RENAME TO hidden", "CREATE VIEW root AS SELECT * FROM hidden"),
+        (
+            "ALTER TABLE block RENAME TO hidden",
+            "CREATE VIEW block AS SELECT id, randomblob(9) AS data FROM hidden",
+        ),
+        ("DROP TABLE top_edge", "CREATE VIRTUAL TABLE top_edge USING fts5(key, move, san, n, p, q, draw)"),
+        ("ALTER TABLE root ADD COLUMN more INTEGER AS (visits + 1)",),
+        ("ALTER TABLE root ADD COLUMN more INTEGER",),
+        ("ALTER TABLE root RENAME COLUMN visits TO n",),
+        ("DROP TABLE run",),
+    ],
+)
+def test_a_table_that_is_not_ours_is_refused(full: Path, tmp_path: Path, statements: tuple[str, ...]) -> None:
+    path = copied(full, tmp_path)
+    execute(path, *statements)
+    for read_only in (True, False):
+        with pytest.raises(CorruptRecordError, match=r"that of a graph file|no such table"):
+            Store.open(path, read_only=read_only)
+    assert not verify(path).ok
+
+
+def test_what_a_view_says_calls_no_function_of_ours_and_more_tables_do_no_harm(
+    full: Path, tmp_path: Path
+) -> None:
+    path = copied(full, tmp_path)
+    execute(
+        path,
+        "DROP VIEW runs",
+        "CREATE VIEW runs AS SELECT record(position) AS fen FROM root",
+        "CREATE TABLE notes (a)",
+        "CREATE INDEX by_n ON root (visits)",
+    )
+    with (
+        pytest.raises(GraphSearchError, match="unsafe use of record"),
+        sql(path, "SELECT * FROM runs") as result,
+    ):
+        list(result.rows)
+    with Store.open(path, identity=IDENTITY) as store:
+        store.record_root("f" * 16, chess.STARTING_FEN, 3)
+        assert len(list(rows(store.connection, "root", ("key", "visits")))) == 2
+    assert verify(path).ok
+
+
+@pytest.mark.parametrize("version", range(1, FORMAT_VERSION + 1))
+def test_files_of_all_formats_pass_the_checks(version: int) -> None:
+    report = verify(ROOT / "tests" / "golden" / f"format{version}.graph")
+    assert report.problems == []

@@ -1,0 +1,120 @@
+"""Records whose bytes are right and that cannot be: named, left out, evaluated again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import chess
+import numpy as np
+import pytest
+
+from graphsearch import Graph, Limits, analyze
+from graphsearch.errors import CorruptRecordError, UnsoundRecordError
+from graphsearch.position.board import unpack
+from graphsearch.query.pv import pv
+from graphsearch.record.node import Edge, NodeRecord
+from graphsearch.store import damage
+from graphsearch.store.codec.soundness import fault_of, unsound
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.compact import compact
+from graphsearch.store.upkeep.salvage import salvage
+from graphsearch.store.upkeep.verify import verify
+
+from .records import IDENTITY, batch_of, contents, random_records
+
+RECORDS = random_records(91, 400)
+START = next(r for r in random_records(92, 3000) if not r.terminal and len(r.edges) > 2)
+
+
+@pytest.fixture(autouse=True)
+def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(damage, "_said", set())
+
+
+def broken(record: NodeRecord) -> Iterator[tuple[str, NodeRecord]]:
+    """Yields what an open record with edges cannot be."""
+    first, *rest = record.edges
+    moves = len(record.codes)
+    yield "priors for", replace(record, codes=record.codes + b"\x05")
+    yield "priors for", replace(record, codes=record.codes[:-1], edges=record.edges[: moves - 1])
+    yield "priors for", replace(record, codes=b"", edges=())
+    yield "not an interval", replace(record, flags=0 | 0 << 2 | 3 << 4)
+    yield "not an interval", replace(record, flags=0 | 2 << 2 | 1 << 4)
+    yield "terminal kind 2", replace(record, codes=b"", edges=(), flags=2 | 1 << 2 | 1 << 4, v=0.0, d=1000)
+    yield "V has", replace(record, v=0.5, d=900)
+    yield "has Q", replace(record, edges=(Edge(5, 0, 0.75, 400), *rest))
+    yield "r = ", replace(record, edges=(Edge(first.n, first.n + 1 & 0xFFFFFFFF, 0.0, 0), *rest))
+    yield "value without visits", replace(record, edges=(Edge(3, 3, 0.5, 1), *rest))
+    yield "proven", replace(record, edges=(Edge(3, 0, 0.5, 1001), *rest))
+    yield "evaluator 200", replace(record, evaluator=200)
+    yield "illegal", replace(record, words=(*record.words[:8], record.words[8] ^ 1, record.words[9]))
+
+
+def test_the_kernel_and_python_agree_about_what_can_be() -> None:
+    assert [fault_of(record) for record in RECORDS] == [""] * len(RECORDS)
+    assert unsound(batch_of(RECORDS)) == []
+    tried = 0
+    for record in RECORDS:
+        if record.terminal or len(record.edges) < 2:
+            continue
+        found = list(broken(record))
+        bad = dict(unsound(batch_of([one for _, one in found])))
+        for i, (_, one) in enumerate(found):
+            assert (i in bad) == bool(fault_of(one)), (one, bad.get(i))
+        tried += len(bad)
+    assert tried > 500
+
+
+@pytest.mark.parametrize(("what", "record"), list(broken(START))[:-1])
+def test_a_record_that_cannot_be_is_named_left_out_and_not_salvaged(
+    tmp_path: Path, what: str, record: NodeRecord
+) -> None:
+    path = tmp_path / "a.graph"
+    with Store.open(path, create=True, identity=IDENTITY) as store:
+        store.append(batch_of([*RECORDS[:50], record]), fresh=51)
+    assert any(what in line for line in verify(path).problems)
+    with Store.open(path, read_only=True) as store:
+        seen: list[CorruptRecordError] = []
+        assert sum(len(batch) for batch in store.scan(on_corrupt=seen.append)) == 50
+        assert [what in str(error) for error in seen] == [True]
+        with pytest.raises(UnsoundRecordError, match=what):
+            store.read(unpack(record.words))
+        words = np.array([one.words for one in (*RECORDS[:50], record)], np.uint64)
+        with store.reader() as reader:
+            found, batch = reader.find(words)
+            assert found.tolist() == [True] * 50 + [False]
+            assert [what in line for line in reader.problems] == [True]
+            assert len(batch) == 50
+    report = salvage(path, tmp_path / "new.graph")
+    assert (report.records, report.records_unsound) == (50, 1)
+    assert verify(tmp_path / "new.graph").ok
+
+
+def test_a_search_evaluates_it_again_and_a_query_passes_over_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "a.graph"
+    with Graph.open(path, evaluator="uniform") as graph:
+        analyze(graph, chess.Board(), Limits(evaluations=60))
+    spoil(path, chess.Board("rnbqkbnr/pppppppp/8/8/4P3/8/PPPP1PPP/RNBQKBNR b KQkq - 0 1"))
+    with caplog.at_level(logging.WARNING, "graphsearch"):
+        assert len(pv(path, chess.Board(), lines=20).lines) == 20
+    assert "damaged, and left out" in caplog.text
+    assert "priors for 20 legal moves" in caplog.text
+    with Graph.open(path, evaluator="uniform") as graph:
+        analyze(graph, chess.Board(), Limits(evaluations=60))
+    compact(path)
+    assert verify(path).problems == []
+    with Store.open(path, read_only=True) as store:
+        assert len(contents(store)) == store.node_count
+
+
+def spoil(path: Path, board: chess.Board) -> None:
+    """Gives the newest version of a record one prior too many."""
+    with Store.open(path) as store:
+        record = store.read(board)
+        assert record is not None
+        store.append(batch_of([replace(record, codes=record.codes + b"\x05")]), fresh=0)

@@ -1,0 +1,28 @@
+"""Values for the columns of the plain tables: one that each may hold, and those that it may not."""
+
+from __future__ import annotations
+
+import chess
+
+from graphsearch.store.tables.column import Column
+
+_GOOD = (
+    "text",
+    "0123456789abcdef",
+    "e2e4",
+    chess.STARTING_FEN,
+    "{}",
+    *("pgn", "white", "leaf", "waiting", "exact"),
+    *(3, 0.5, b"x"),
+)
+HOSTILE = (
+    *("NULL", "''", "'x'", "'\xe4'", "x'00ff'", "-1", "0", "1"),
+    *("9223372036854775807", "-9223372036854775808", "0.5", "1e999", "-1e999"),
+    *("'9' || char(0) || '9'", "CAST(x'ff41' AS TEXT)", "zeroblob(300000)"),
+    *("'[1]'", "'{}'", "'nan'", "printf('%.*c', 300000, '7')"),
+)  # as SQL
+
+
+def example(column: Column) -> object:
+    """Returns a value that a column may hold."""
+    return next(value for value in _GOOD if column.holds(value))

@@ -11,9 +11,11 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
-from ..errors import StoreError
+from ..errors import StoreError, StoreMovedError
 from ..store.file import LOG_BYTES
+from ..store.place import copy_elsewhere
 from ..store.store import Store
 
 Work = Callable[[Store], object]
@@ -34,6 +36,31 @@ def shorten_log(store: Store) -> None:
             f"{store.path}: another program is reading an old state of it, so its write-ahead log keeps"
             f" growing ({size >> 20} MiB); close that program and continue; everything so far is saved"
         )
+
+
+def saved_elsewhere(
+    moved: StoreMovedError, call: Callable[[Work], object], save: Callable[[], object]
+) -> StoreMovedError:
+    """Saves everything although the file is gone, and copies it to a new one; returns what says so.
+
+    Args:
+      moved: how that was noticed.
+      call: has something done by the writer's thread.
+      save: saves what is not saved yet.
+
+    Raises:
+      StoreError: if there is no place for the copy.
+    """
+    copies: list[Path] = []
+
+    def give_up(store: Store) -> None:
+        if store.place:
+            store.place.given_up = True
+
+    call(give_up)
+    save()
+    call(lambda store: copies.append(copy_elsewhere(store.connection, store.path)))
+    return StoreMovedError(f"{moved}; everything up to now is saved in {copies[0]}; continue with that file")
 
 
 class _Job:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import chess
 
-from ..errors import GraphSearchError, StoreError, StoreLockedError
+from ..errors import GraphSearchError, StoreError, StoreLockedError, StoreMovedError
 from ..evaluators.factory import create
 from ..evaluators.kinds import EXTERNAL
 from ..evaluators.pool.evaluator import PooledEvaluator
@@ -189,10 +189,13 @@ class Memory:
 
     def _close(self, graph: Graph) -> None:
         try:
-            while not graph.save_soon():  # the records first: whoever waits may lose patience
-                graph.settle(wait=True)
-            graph.flush()
-            graph.close()
+            with graph:
+                with suppress(StoreMovedError):  # `flush` saves elsewhere then
+                    while not graph.save_soon():  # the records first: whoever waits may lose patience
+                        graph.settle(wait=True)
+                graph.flush()
+        except StoreMovedError as error:
+            self._writer.info(f"ERROR: {_text(error)}")
         except (StoreError, OSError) as error:
             self._writer.info(f"ERROR: {_text(error)}. What was not saved is lost")
 

@@ -8,8 +8,11 @@ render.py.
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 
 from graphsearch.faults import DEFECT, Watch
 
@@ -25,6 +28,7 @@ def main(args: Sequence[str] | None = None) -> int:
     watched = Watch(_tell)
     try:
         if args is None:
+            _fill_streams()
             _answer_interrupts()
         from .app import app  # imported here, so that Ctrl-C during the import ends quietly too
         from .output import close_quietly
@@ -43,6 +47,16 @@ def _tell(line: str) -> None:
     from .output import say
 
     say(f"{PROGRAM}: {line}")
+
+
+def _fill_streams() -> None:
+    """Opens what is closed of stdin, stdout and stderr, whose numbers no file must get; lets all text out."""
+    while (opened := os.open(os.devnull, os.O_RDWR)) < 3:
+        pass
+    os.close(opened)
+    if isinstance(sys.stdout, TextIOWrapper):  # a file may have any name, and a terminal any encoding
+        is_utf8 = sys.stdout.encoding.lower().replace("_", "-") == "utf-8"
+        sys.stdout.reconfigure(errors="surrogateescape" if is_utf8 else "backslashreplace")
 
 
 def _answer_interrupts() -> None:

@@ -70,6 +70,10 @@ class UnsavedError(StoreError):
         self.result = result
 
 
+class StoreMovedError(StoreError):
+    """A graph file that was moved, replaced or deleted while it was open."""
+
+
 class SchemaVersionError(StoreError):
     """A graph file of a format that this version does not read."""
 

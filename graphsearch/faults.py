@@ -48,10 +48,19 @@ def is_defect(error: BaseException) -> bool:
     >>> is_defect(KeyError("x")), is_defect(FileNotFoundError())
     (True, False)
     """
-    if isinstance(error, GraphSearchError | OSError | MemoryError):
+    if isinstance(error, GraphSearchError | OSError | MemoryError) or _lacks(error):
         return False
     kind = type(error)
     return kind.__module__ != "sqlite3" or kind.__name__ in _SQLITE_DEFECTS
+
+
+def _lacks(error: BaseException) -> str:
+    """Returns what the system does not give to the program, if that is what an error says."""
+    if isinstance(error, ImportError) and not (error.name or "").startswith("graphsearch"):
+        return f"cannot load a library: {error}; install the program again, or give it more memory"
+    if isinstance(error, RuntimeError) and str(error) == "can't start new thread":
+        return "cannot start a thread; give the program more memory, or allow more threads (see `ulimit -u`)"
+    return ""
 
 
 def line_of(error: BaseException) -> str:
@@ -64,6 +73,8 @@ def line_of(error: BaseException) -> str:
     """
     if isinstance(error, MemoryError):
         return "out of memory; close other programs, or give a smaller --ram"
+    if _lacks(error):
+        return _lacks(error)
     if isinstance(error, RecursionError):
         return "internal error: something is nested too deeply for this program"
     if is_defect(error):

@@ -11,7 +11,7 @@ from types import TracebackType
 
 import chess
 
-from ..errors import CapacityError, StoreError
+from ..errors import CapacityError, StoreError, StoreMovedError
 from ..evaluators.absent import AbsentEvaluator
 from ..evaluators.factory import EvaluatorSpec, create
 from ..evaluators.protocol import Evaluator
@@ -24,7 +24,7 @@ from .arena import Arena, Saving
 from .kept_transpositions import GraphEntries, KeptEntries
 from .memory import return_freed_memory
 from .paging import Pager
-from .saving import Saver
+from .saving import Saver, saved_elsewhere
 from .summary import RootTables
 
 Note = Callable[[Store], None]
@@ -332,14 +332,22 @@ class Graph:
           note: writes what belongs to the same transaction, such as the state of a search.
 
         Raises:
+          StoreMovedError: if the file is gone; all is in another one then, which the error names.
           StoreError: if the file cannot be written; nothing is lost, a later flush may succeed.
         """
         if self._saver is None:
             return 0
         before = self.saved_nodes
+        try:
+            self._save_all(note)
+        except StoreMovedError as error:
+            assert self._saver is not None
+            raise saved_elsewhere(error, self._saver.call, lambda: self._save_all(note)) from None
+        return self.saved_nodes - before
+
+    def _save_all(self, note: Note | None) -> None:
         self.begin_saving(note, tables=True)
         self.settle(wait=True)
-        return self.saved_nodes - before
 
     def call(self, work: Note) -> None:
         """Has something written to the file by its one writer, and waits for it; without a file, nothing."""

@@ -11,14 +11,42 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
+from ..errors import StoreMovedError
 from ..store.file import LOG_BYTES
 from ..store.log import LONGEST_LOG_BYTES
+from ..store.place import copy_elsewhere
 from ..store.store import Store
 
 Work = Callable[[Store], object]
 
 MERGING_LOG_BYTES = 256 << 20  # merging pauses while a reader of an old state keeps a log this long
+
+
+def saved_elsewhere(
+    moved: StoreMovedError, call: Callable[[Work], object], save: Callable[[], object]
+) -> StoreMovedError:
+    """Saves everything although the file is gone, and copies it to a new one; returns what says so.
+
+    Args:
+      moved: how that was noticed.
+      call: has something done by the writer's thread.
+      save: saves what is not saved yet.
+
+    Raises:
+      StoreError: if there is no place for the copy.
+    """
+    copies: list[Path] = []
+
+    def give_up(store: Store) -> None:
+        if store.place:
+            store.place.given_up = True
+
+    call(give_up)
+    save()
+    call(lambda store: copies.append(copy_elsewhere(store.connection, store.path)))
+    return StoreMovedError(f"{moved}; everything up to now is saved in {copies[0]}; continue with that file")
 
 
 class _Job:

@@ -95,7 +95,9 @@ def _advice(text: str) -> str:
     if "locked" in text:
         return "; another program holds it, close that one first"
     if "readonly" in text or "unable to open" in text:
-        return "; check the permissions of the file and its folder"
+        return "; check the permissions of the file and its folder, and how many files may be open"
+    if "disk I/O" in text:
+        return "; the disk fails, or the system limits the size of a file (see `ulimit -f`)"
     return ""
 
 
@@ -103,6 +105,8 @@ def check_is_file(path: Path, *, create: bool) -> None:
     """Raises StoreError unless the path is a non-empty file, or one that may be created."""
     if path.is_dir():
         raise StoreError(f"{path} is a folder; name a graph file")
+    if path.is_symlink():
+        raise StoreError(f"{path} is a link in a loop of links; name a graph file")
     if not path.exists():
         if not create:
             raise StoreError(f"{path} does not exist; check the name, or create it with a search")

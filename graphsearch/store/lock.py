@@ -93,7 +93,8 @@ class WriteLock:
         if self._descriptor < 0:
             return
         if self._owner == os.getpid():
-            self._sidecar.unlink(missing_ok=True)
+            if self._is_current(self._descriptor):  # else its folder was moved, and this is somebody else's
+                self._sidecar.unlink(missing_ok=True)
             _unlock(self._descriptor)
         os.close(self._descriptor)
         self._descriptor = -1

@@ -25,6 +25,7 @@ from .index.catalog import Catalog
 from .left_out import LeftOut
 from .lock import WriteLock
 from .migrations import format_of
+from .place import Place
 from .segments import OnCorrupt
 from .sizes import SIZES, Sizes
 from .tables import provenance, unfinished
@@ -51,6 +52,7 @@ class Store(PlainTables):
         self.identity = identity
         self._connection = connection
         self._lock = lock
+        self.place = Place(path) if lock else None
         self._owner = os.getpid()
         self._closed = False
         self._readers: list[Reader] = []
@@ -123,6 +125,8 @@ class Store(PlainTables):
         self._closed = True
         for reader in self._readers:
             reader.close()
+        if self.place:
+            self.place.leave(self._connection)
         self._connection.close()
         if self._lock:
             self._lock.release()
@@ -168,6 +172,7 @@ class Store(PlainTables):
         """Makes everything inside one flush: all of it reaches the file, or nothing.
 
         Raises:
+          StoreMovedError: if the file does not stand any more where it was opened.
           StoreError: if the file cannot be written; what was there before stays, and the store stays usable.
         """
         self._check_writable()
@@ -176,6 +181,8 @@ class Store(PlainTables):
         try:
             with sql_errors(self.path, "write to it"):
                 self._connection.execute("BEGIN IMMEDIATE")
+                if self.place:
+                    self.place.check()
                 yield
                 self._connection.execute("COMMIT")
             self._catalog.committed()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import chess
 
-from ..errors import GraphSearchError, StoreError, StoreLockedError
+from ..errors import GraphSearchError, StoreError, StoreLockedError, StoreMovedError
 from ..evaluators.factory import create
 from ..evaluators.kinds import EXTERNAL
 from ..evaluators.pool.evaluator import PooledEvaluator
@@ -189,11 +189,14 @@ class Memory:
             evaluator.close()
 
     def _close(self, graph: Graph) -> None:
-        with suppress(StoreError, OSError):  # `close` tries it again, and says why it fails
-            while not graph.save_soon():  # the records first: whoever waits may lose patience
-                graph.settle(wait=True)
         try:
-            graph.close()
+            with graph:
+                with suppress(StoreError, OSError):  # `flush` tries it again, and says why it fails
+                    while not graph.save_soon():  # the records first: whoever waits may lose patience
+                        graph.settle(wait=True)
+                graph.flush()
+        except StoreMovedError as error:
+            self._writer.info(f"ERROR: {_text(error)}")
         except (StoreError, OSError) as error:
             self.lost = True
             self._writer.info(f"ERROR: {_text(error)}. What was not saved is lost")

@@ -40,7 +40,7 @@ from ..conftest import ROOT, Cli, Outcome
 PACKAGE = str(ROOT / "graphsearch") + os.sep
 DEPTH = 25  # calls of our functions before the fault, if there are so many
 
-BOOK = '[book]\nname = "white"\nside = "white"\nmax_ply = 4\n[[root]]\nposition = "startpos"\n'
+BOOK = '[book]\nname = "white"\nside = "white"\nmax_ply = 4\n[[root]]\nmoves = "e4"\n'
 COMMANDS: dict[str, list[object]] = {
     "analyze": ["startpos", "--visits", 5],
     "alphabeta": ["startpos", "--depth", 1],

@@ -1,0 +1,133 @@
+"""A graph file that is moved, replaced or deleted under a search: nothing is lost, and the user is told."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import chess
+import pytest
+
+from graphsearch import Graph, Limits, Progress, analyze
+from graphsearch.errors import StoreMovedError, UnsavedError
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.verify import verify
+
+from ..conftest import Cli
+
+VISITS = 600
+
+
+def move(path: Path) -> None:
+    path.rename(path.with_name("moved.graph"))
+
+
+def replace(path: Path) -> None:
+    shutil.copy(path, path.with_name("copy"))
+    path.with_name("copy").replace(path)
+
+
+def delete(path: Path) -> None:
+    path.unlink()
+
+
+def delete_log(path: Path) -> None:
+    path.with_name(path.name + "-wal").unlink()
+
+
+def move_folder(path: Path) -> None:
+    path.parent.rename(path.parent.with_name("elsewhere"))
+
+
+def nodes_in(path: Path) -> int:
+    assert verify(path).ok
+    with Store.open(path, read_only=True) as store:
+        return store.node_count
+
+
+@pytest.mark.parametrize("loss", [move, replace, delete, delete_log, move_folder])
+def test_what_a_search_found_is_saved_elsewhere_and_that_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loss: Callable[[Path], None]
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    path = folder / "a.graph"
+    said = r"while it was open; everything .* is saved in (\S+);"
+    with pytest.raises(UnsavedError, match=said) as failed, Graph.open(path) as graph:
+        analyze_and(graph, lambda: loss(path))
+    assert failed.value.result is not None, "the result is worth printing"
+    copy = Path(str(failed.value).split(" is saved in ")[1].partition(";")[0])
+    nodes = failed.value.result.nodes
+    assert nodes > 200
+    assert nodes_in(copy) == nodes
+    assert copy.parent == (here if loss is move_folder else folder)
+
+
+def analyze_and(graph: Graph, act: Callable[[], object]) -> int:
+    """Searches, and does something when the search has begun."""
+    pending: list[Callable[[], object]] = [act]
+
+    def show(now: Progress) -> None:
+        if pending:
+            pending.pop()()
+
+    return analyze(graph, chess.Board(), Limits(visits=VISITS), on_progress=show, interval=0.0).nodes
+
+
+def test_the_log_of_a_file_that_went_does_not_reach_its_successor(tmp_path: Path) -> None:
+    path, other = tmp_path / "a.graph", tmp_path / "other.graph"
+    with Graph.open(other) as graph:
+        others = analyze(graph, chess.Board("8/8/8/8/4k3/8/4P3/4K3 w - - 0 1"), Limits(visits=300)).nodes
+    shutil.copy(other, tmp_path / "copy")
+    with pytest.raises(UnsavedError), Graph.open(path) as graph:
+        analyze_and(graph, lambda: (tmp_path / "copy").replace(path))
+    assert nodes_in(path) == others
+
+
+def test_without_a_place_for_a_copy_the_error_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "graphsearch.store.place._new_names", lambda path: iter([tmp_path / "no" / "a.graph"])
+    )
+    path = tmp_path / "a.graph"
+    with pytest.raises(UnsavedError, match="unable to open"), Graph.open(path) as graph:
+        analyze_and(graph, lambda: delete(path))
+
+
+def test_other_work_ends_with_one_line(cli: Cli, small_graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pgn = small_graph.with_name("a.pgn")
+    pgn.write_text("1. e4 e5 *\n")
+    real = Store.transaction
+
+    def vanish(self: Store) -> object:
+        small_graph.unlink(missing_ok=True)
+        return real(self)
+
+    monkeypatch.setattr(Store, "transaction", vanish)
+    outcome = cli("import", "pgn", pgn, "--store", small_graph)
+    assert outcome.code == 1
+    assert outcome.err.startswith(f"graphsearch: {small_graph} was moved or deleted while it was open")
+
+
+def test_a_reader_goes_on_with_the_file_that_it_opened(small_graph: Path) -> None:
+    with Store.open(small_graph, read_only=True) as store:
+        nodes = store.node_count
+        small_graph.unlink()
+        assert store.node_count == nodes
+        assert store.read(chess.Board()) is not None
+
+
+def test_a_graph_that_is_closed_later_saves_elsewhere_too(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    graph = Graph.open(path)
+    graph.saves_meanwhile = False
+    analyze(graph, chess.Board(), Limits(visits=50), hurry=True)
+    path.unlink()
+    with pytest.raises(StoreMovedError, match="is saved in"):
+        graph.close()
+    assert nodes_in(tmp_path / "a.rescued.graph") > 40

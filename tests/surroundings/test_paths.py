@@ -1,0 +1,134 @@
+"""Names that a graph file may have, and what is no file: it works, or one line says why not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graphsearch.faults import told
+
+from ..conftest import Cli, finish, start
+
+NAMES = [
+    "a?mode=ro.graph",
+    "a#b.graph",
+    "100%25.graph",
+    "a b\tc.graph",
+    "-x.graph",
+    "file:a.graph",
+    ":memory:",
+    "é\u2603\U0001f600.graph",
+    "new\nline.graph",
+    "'; DROP TABLE block; --.graph",
+    "x" * 240 + ".graph",
+]
+
+
+def files_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def check_life(cli: Cli, path: Path) -> None:
+    """Makes a file, resumes, reads, verifies and copies it."""
+    for visits in (20, 30):
+        outcome = cli("analyze", "startpos", "--visits", visits, "--json", "--store", path)
+        assert outcome.code == 0, outcome.err
+        assert outcome.json["store"] == str(path)
+    assert outcome.json["visits"] > 30, "resumed"
+    assert cli("show", "startpos", "--store", path, "--json").json["visits"] == outcome.json["visits"]
+    assert cli("query", "sql", "SELECT count(*) FROM block", "--store", path).code == 0
+    assert cli("store", "verify", path, "--json").json["ok"]
+    assert [one for one in files_in(path.parent) if not one.endswith("copy")] == [path.name]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=lambda name: ascii(name)[:20])
+def test_any_name_is_a_name(cli: Cli, tmp_path: Path, name: str) -> None:
+    check_life(cli, tmp_path / name)
+    if len(name) < 200:
+        assert cli("store", "backup", tmp_path / name, tmp_path / f"{name}copy").code == 0
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", pytest.param("ascii", marks=pytest.mark.slow)])
+def test_a_name_that_is_not_utf8_is_a_name(tmp_path: Path, encoding: str) -> None:
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9\xc3\xa9.graph")
+
+    def run(*words: str) -> subprocess.CompletedProcess[bytes]:
+        command = [sys.executable, "-m", "graphsearch", *words, path]
+        environment = os.environ | {"PYTHONIOENCODING": encoding}
+        return subprocess.run(command, env=environment, capture_output=True, timeout=120, check=False)
+
+    made = run("analyze", "startpos", "--visits", "9", "--json", "--store")
+    assert json.loads(made.stdout)["store"] == path
+    assert b"holds 9 nodes" in made.stderr
+    shown = run("store", "verify")
+    assert shown.returncode == 0
+    assert shown.stdout.startswith(os.fsencode(path) if encoding == "utf-8" else ascii(path)[1:-1].encode())
+    Path(path).unlink()
+    gone = run("store", "info")
+    assert gone.returncode == 1
+    assert len(gone.stderr.splitlines()) == 1
+
+
+def test_a_name_that_is_too_long_is_one_line(cli: Cli, tmp_path: Path) -> None:
+    for name in ("x" * 252, "x" * 300, "/".join(["x" * 200] * 30)):
+        outcome = cli("analyze", "startpos", "--visits", 5, "--store", tmp_path / name)
+        assert outcome.code == 1
+        assert len(outcome.err.splitlines()) == 1, outcome.err
+        assert "too long" in outcome.err or "does not exist" in outcome.err
+
+
+@pytest.mark.parametrize(
+    "command", [("analyze", "startpos", "--store"), ("store", "info"), ("store", "verify")]
+)
+def test_what_is_no_file_is_refused_at_once(cli: Cli, tmp_path: Path, command: tuple[str, ...]) -> None:
+    fifo, loop, folder = tmp_path / "fifo", tmp_path / "loop", tmp_path / "folder"
+    os.mkfifo(fifo)
+    loop.symlink_to(loop)
+    folder.mkdir()
+    for path, why in (
+        (fifo, "is not a regular file"),
+        (loop, "is a link in a loop of links"),
+        (folder, "is a folder"),
+        (Path("/dev/null"), "is not a regular file"),
+        (tmp_path / "none" / "a.graph", "does not exist"),
+    ):
+        outcome = cli(*command, path)
+        assert outcome.code == 1
+        (line,) = outcome.err.splitlines()
+        assert line.startswith("graphsearch: ")
+        assert why in line
+    assert files_in(tmp_path) == ["fifo", "folder", "loop"]
+
+
+def test_links_lead_to_one_file_with_one_lock(cli: Cli, tmp_path: Path) -> None:
+    target, link = tmp_path / "target.graph", tmp_path / "link.graph"
+    link.symlink_to(target)
+    assert cli("analyze", "startpos", "--visits", 5, "--store", link).code == 0
+    assert target.is_file()
+    assert cli("analyze", "startpos", "--visits", 5, "--store", f"{target}/").code == 0
+    assert files_in(tmp_path) == ["link.graph", "target.graph"]
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path, small_graph: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may write anywhere")
+    small_graph.parent.chmod(0o500)
+    try:
+        made = finish(
+            start("analyze", "startpos", "--visits", 5, "--store", small_graph.with_name("b.graph"))
+        )
+        read = finish(start("show", "startpos", "--store", small_graph))
+    finally:
+        small_graph.parent.chmod(0o700)
+    assert (made.code, read.code) == (1, 0)
+    assert "Permission denied" in made.err
+    assert len(made.err.splitlines()) == 1
+
+
+def test_a_message_names_any_path() -> None:
+    assert told(FileNotFoundError(2, "No such file", os.fsdecode(b"a\xff"))) == "a\udcff: No such file"

@@ -1,0 +1,121 @@
+"""Streams that are closed, full or gone, and signals: the work is saved, and the exit code tells."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ..conftest import Cli, finish, start
+
+FULL = Path("/dev/full")
+
+
+def close(*numbers: int) -> Callable[[], None]:
+    """Returns what closes streams in a process that is being started."""
+
+    def closing() -> None:
+        for number in numbers:
+            os.close(number)
+
+    return closing
+
+
+def searched(cli: Cli, path: Path) -> int:
+    return int(cli("show", "startpos", "--store", path, "--json").json["visits"])
+
+
+@pytest.mark.parametrize(
+    "closed",
+    [(0, 1, 2), pytest.param((1,), marks=pytest.mark.slow), pytest.param((2,), marks=pytest.mark.slow)],
+)
+def test_a_closed_stream_hurts_no_file(cli: Cli, tmp_path: Path, closed: tuple[int, ...]) -> None:
+    path = tmp_path / "a.graph"
+    command = ("analyze", "startpos", "--visits", 200, "--store", path)
+    outcome = finish(start(*command, preexec_fn=close(*closed)))
+    assert outcome.code == 0
+    assert "Traceback" not in outcome.err
+    assert searched(cli, path) == 200
+    assert cli("store", "verify", path).code == 0
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+def test_a_full_stdout_is_one_line_after_saving(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    with FULL.open("w") as full:
+        outcome = finish(start("analyze", "startpos", "--visits", 200, "--store", path, stdout=full))
+    assert outcome.code == 1
+    lines = [line for line in outcome.err.splitlines() if line.startswith("graphsearch: ")]
+    assert len(lines) == 1, outcome.err
+    assert "No space left on device" in lines[0]
+    assert searched(cli, path) == 200
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not FULL.exists(), reason="needs /dev/full")
+def test_a_full_stderr_changes_nothing(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    with FULL.open("w") as full:
+        outcome = finish(start("analyze", "startpos", "--visits", 200, "--store", path, stderr=full))
+    assert outcome.code == 0
+    assert "bestmove" in outcome.out
+    assert searched(cli, path) == 200
+
+
+@pytest.mark.slow
+def test_an_engine_whose_reader_is_gone_saves(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    process = start("uci", "--store", path, stdin=-1)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("isready\ngo nodes 100\n")
+    process.stdin.flush()
+    while not process.stdout.readline().startswith("bestmove"):
+        pass
+    process.stdout.close()
+    process.stdout = None
+    process.stdin.write("isready\nisready\n")
+    outcome = finish(process)
+    assert "Traceback" not in outcome.err
+    assert searched(cli, path) >= 100
+
+
+def test_a_stopped_search_goes_on_and_saves(cli: Cli, tmp_path: Path) -> None:
+    """SIGSTOP, as by a laptop's lid or Ctrl-Z, in the middle of searching and saving."""
+    path = tmp_path / "a.graph"
+    process = start("analyze", "startpos", "--time", 2.5, "--store", path)
+    end = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    for _ in range(3):
+        time.sleep(0.3)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGCONT)
+    outcome = finish(process)
+    assert outcome.code == 0, outcome.err
+    assert searched(cli, path) > 100
+    assert cli("store", "verify", path).code == 0
+
+
+@pytest.mark.slow
+def test_signals_at_any_moment_end_the_program_in_one_line(tmp_path: Path) -> None:
+    """From the start of the interpreter's work for us on; twice each, as an impatient person does."""
+    for delay in (0.25, 0.45, 0.8):
+        process = start("analyze", "startpos", "--store", tmp_path / "a.graph", preexec_fn=default)
+        time.sleep(delay)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        outcome = finish(process)
+        assert outcome.code in (130, -signal.SIGINT)
+        if "site" not in outcome.err:  # Python itself was starting
+            assert "Traceback" not in outcome.err
+
+
+def default() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,0 +1,136 @@
+"""A system that gives too little: open files, memory, room on the disk. One line, and a whole file."""
+
+from __future__ import annotations
+
+import random
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from graphsearch.store.upkeep.verify import verify
+
+from ..conftest import Cli, Outcome, finish, start
+
+
+def limited(what: int, most: int) -> Callable[[], None]:
+    """Returns what limits a process that is being started."""
+    return lambda: resource.setrlimit(what, (most, most))
+
+
+def check_line(outcome: Outcome) -> None:
+    """Checks that a process that failed says why, in one line of ours."""
+    assert "Traceback" not in outcome.out + outcome.err
+    assert "internal error" not in outcome.err
+    assert outcome.code in (0, 1), outcome
+    said = [line for line in outcome.err.splitlines() if line.startswith("graphsearch: ")]
+    assert len(said) == outcome.code, outcome.err
+
+
+@pytest.mark.parametrize(
+    "files", [pytest.param(7, marks=pytest.mark.slow), pytest.param(9, marks=pytest.mark.slow), 20]
+)
+def test_few_files_may_be_open(cli: Cli, tmp_path: Path, files: int) -> None:
+    path = tmp_path / "a.graph"
+    command = ("analyze", "startpos", "--visits", 200, "--store", path)
+    outcome = finish(start(*command, preexec_fn=limited(resource.RLIMIT_NOFILE, files)))
+    check_line(outcome)
+    if files == 20:
+        assert outcome.code == 0
+    if path.exists():
+        assert cli("store", "verify", path).code == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("megabytes", [200, 400, 1000])
+def test_too_little_memory_to_start_with(small_graph: Path, megabytes: int) -> None:
+    """Libraries may end the process themselves, with a word of theirs; the file is whole in any case."""
+    command = ("analyze", "startpos", "--visits", 200, "--store", small_graph)
+    outcome = finish(start(*command, preexec_fn=limited(resource.RLIMIT_AS, megabytes << 20)))
+    assert "Traceback" not in outcome.err
+    if outcome.code >= 0:
+        check_line(outcome)
+    assert verify(small_graph).ok
+
+
+STARVED = """
+import importlib, resource, sys
+main = importlib.import_module("graphsearch.cli").main
+search = ["analyze", "startpos", "--evaluator", "uniform", "--store", sys.argv[1], "--visits"]
+main([*search, "50"])
+pages = int(open("/proc/self/statm").read().split()[0])
+most = pages * resource.getpagesize() + (40 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (most, most))
+print("limited", flush=True)
+sys.exit(main([*search, "500000"]))
+"""
+
+
+def test_memory_that_runs_out_in_a_search_leaves_what_was_found(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    command = [sys.executable, "-c", STARVED, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert "limited" in done.stdout
+    assert "Traceback" not in done.stderr
+    assert "internal error" not in done.stderr
+    assert "memory" in done.stderr
+    assert cli("store", "verify", path).code == 0
+
+
+# ---------------------------------------------------------- a disk that fills
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
+    """Makes a file system of so many kB in memory, or makes it larger."""
+    folder = tmp_path / "disk"
+
+    def sized(kilobytes: int) -> Path:
+        option = "remount," if folder.exists() else ""
+        folder.mkdir(exist_ok=True)
+        command = ["mount", "-t", "tmpfs", "-o", f"{option}size={kilobytes}k", "none", str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"cannot mount a file system: {done.stderr.strip()}")
+        return folder
+
+    yield sized
+    subprocess.run(["umount", "-l", str(folder)], capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_disk_that_fills_at_any_point_costs_nothing_that_was_saved(
+    cli: Cli, small_disk: Callable[[int], Path], seed: int
+) -> None:
+    size = random.Random(seed).randrange(300, 1500)
+    path = small_disk(size) / "a.graph"
+    command = ("analyze", "startpos", "--visits", 60_000, "--evaluator", "uniform", "--store", path)
+    outcome = cli(*command)
+    check_line(outcome)
+    assert outcome.code == 1, "it does not fit"
+    assert "free some space" in outcome.err or "I/O error" in outcome.err, outcome.err
+    if "bestmove" in outcome.out:
+        assert cli("store", "verify", path).code == 0
+    small_disk(64_000)
+    assert cli(*command).code == 0
+    assert cli("store", "verify", path).code == 0
+
+
+def test_a_file_system_that_became_read_only_is_read_and_refused_to_writers(
+    cli: Cli, small_disk: Callable[[int], Path]
+) -> None:
+    folder = small_disk(8000)
+    path = folder / "a.graph"
+    assert cli("analyze", "startpos", "--visits", 50, "--store", path).code == 0
+    subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+    assert cli("show", "startpos", "--store", path).code == 0
+    assert cli("store", "verify", path).code == 0
+    for command in (("analyze", "startpos", "--visits", 5, "--store", path), ("store", "compact", path)):
+        outcome = cli(*command)
+        check_line(outcome)
+        assert outcome.code == 1
+        assert "Read-only file system" in outcome.err or "cannot be written" in outcome.err
+    subprocess.run(["mount", "-o", "remount,rw", str(folder)], check=True)
+    assert cli("analyze", "startpos", "--visits", 5, "--store", path).code == 0
+    assert [one.name for one in folder.iterdir()] == ["a.graph"]

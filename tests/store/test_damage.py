@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -233,3 +233,21 @@ def test_overwritten_pages_are_reported(path: Path, offset: int) -> None:
 def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     report = verify(tmp_path / "none.graph")
     assert [("does not exist" in problem) for problem in report.problems] == [True]
+
+
+def test_an_emptied_page_is_reported_by_the_store_not_by_sqlite(path: Path) -> None:
+    """Ending a reader's transaction fails then, too; its error once hid the one that names the file."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in ("journal_mode = DELETE", "page_size = 1024"):
+            connection.execute(f"PRAGMA {statement}")
+        connection.execute("VACUUM")
+    sound = path.read_bytes()
+    failures = 0
+    for at in range(1024, len(sound), 1024):
+        path.write_bytes(sound[:at] + bytes(1024) + sound[at + 1024 :])
+        try:
+            with Store.open(path, read_only=True) as store, store.snapshot():
+                contents(store)
+        except StoreError:  # any other error fails the test
+            failures += 1
+    assert failures > 10

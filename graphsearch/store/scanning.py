@@ -5,10 +5,24 @@ from __future__ import annotations
 import sqlite3
 from bisect import bisect_left
 from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..record.node import RecordBatch
+from . import order
+from .codec.bulk import sort_keys, take
 from .index.catalog import Catalog, Segment
-from .segments import OnCorrupt, SegmentCursor, choose_pivot, first_chunks, merge
+from .segments import (
+    FetchedBlocks,
+    OnCorrupt,
+    SegmentCursor,
+    choose_pivot,
+    fetch_spans,
+    first_chunks,
+    merge,
+)
 
 
 def scan(
@@ -35,21 +49,60 @@ def scan(
         low = pivot
 
 
-def portion(connection: sqlite3.Connection, catalog: Catalog, start: int) -> tuple[RecordBatch, int | None]:
-    """Returns the newest versions of the next records from a sort key on, and the key after them.
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Blocks that hold the next records from a sort key on; it is decoded on any thread.
 
-    That is None at the end. Only the chunks around the portion are looked at, so that all portions of a file
-    together cost what a scan does, and the file may be written between two of them.
+    Attributes:
+      start: the sort key. following: the key after them; None at the end.
+      fetched: of all segments, newest first.
+    """
+
+    start: int
+    following: int | None
+    fetched: FetchedBlocks
+
+    def records(self) -> RecordBatch:
+        """Returns the newest versions of the records, in order.
+
+        Raises:
+          CorruptRecordError: naming file, segment and block.
+        """
+        return take(*self.versions())
+
+    def versions(self) -> tuple[RecordBatch, NDArray[np.int64]]:
+        """Returns all that the blocks hold, and which of it `records` would return, in order.
+
+        Who needs few of the records takes these alone.
+
+        Raises:
+          CorruptRecordError: naming file, segment and block.
+        """
+        batch = self.fetched.decode()
+        keys = sort_keys(batch.words)
+        inside = keys >= np.uint64(self.start)
+        if self.following is not None:
+            inside &= keys < np.uint64(self.following)
+        places = np.nonzero(inside)[0]
+        keys = keys[places]
+        if len(keys) < 2 or bool((keys[1:] > keys[:-1]).all()):
+            return batch, places
+        return batch, places[order.newest_in_order(batch.words[places], keys)]
+
+
+def fetch_portion(connection: sqlite3.Connection, catalog: Catalog, start: int) -> Portion:
+    """Returns the blocks with the next records from a sort key on.
+
+    Only the chunks around the portion are looked at, so that all portions of a file together cost what a scan
+    does, and the file may be written between two of them.
     """
     cursors = [SegmentCursor(catalog, _around(catalog, segment, start)) for segment in catalog.segments]
-    if not cursors:
-        return RecordBatch.empty(0, 0, 0), None
-    pivot = choose_pivot(cursors, catalog.sizes.scan_blocks, start)
-    batches = []
+    pivot = choose_pivot(cursors, catalog.sizes.scan_blocks, start) if cursors else None
+    spans = []
     for cursor in cursors:  # the block before the first one from `start` on may reach into it
         first = max(0, cursor.blocks_below(start) - 1)
-        batches.append(cursor.read(connection, first, cursor.blocks_below(pivot)))
-    return merge(batches, start, pivot), pivot
+        spans += cursor.spans(first, cursor.blocks_below(pivot))
+    return Portion(start, pivot, fetch_spans(connection, catalog, spans))
 
 
 def _around(catalog: Catalog, segment: Segment, start: int) -> Segment:
@@ -60,9 +113,5 @@ def _around(catalog: Catalog, segment: Segment, start: int) -> Segment:
 
 def _rest(batch: RecordBatch, pivot: int) -> RecordBatch:
     """Returns the records at or above the pivot."""
-    import numpy as np
-
-    from .codec.bulk import sort_keys
-
     first = int(np.searchsorted(sort_keys(batch.words), np.uint64(pivot), "left"))
     return batch.part(first, len(batch))

@@ -1,4 +1,4 @@
-"""Positions of a file by what their records say. A scan: the file is read once, portion by portion."""
+"""Positions of a file by what their records say. A scan: all cores read the file once, portion by portion."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import InvalidParameterError, StoreError
 from ..graph.ranking import best_move, node_mean
@@ -19,13 +18,14 @@ from ..position.values import cp_from_q
 from ..record.node import RecordBatch
 from ..store.codec.bulk import take
 from ..store.file import sql_errors
+from ..store.portions import portions
+from ..store.scanning import Portion
 from ..store.store import Store
 from ..store.tables.games import has_tables
 from ..store.tables.rows import checked
 from .filters import Filters
 
 OnProgress = Callable[[int, int], None]
-Places = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,37 +79,33 @@ def find(
         raise InvalidParameterError(f"limit must be at least 1, not {limit}")
     with Store.open(path, read_only=True) as store:
         tables = _Tables(store, filters)
-        left = limit
-        for batch in _portions(store, on_progress):
-            for found in _found_in(batch, filters, tables):
+        left, done = limit, 0
+        for size, hits in portions(store, lambda portion: _hits(portion, filters)):
+            for found in _found_in(hits, tables):
                 yield found
                 left = None if left is None else left - 1
                 if left == 0:
                     return
+            done += size
+            if on_progress:
+                on_progress(done, max(done, store.node_count))
 
 
-def _portions(store: Store, on_progress: OnProgress | None) -> Iterator[RecordBatch]:
-    start: int | None = 0
-    done = 0
-    while start is not None:
-        batch, start = store.portion(start)
-        yield batch
-        done += len(batch)
-        if on_progress:
-            on_progress(done, max(done, store.node_count))
+def _hits(portion: Portion, filters: Filters) -> tuple[int, RecordBatch]:
+    """Returns the number of records, and those that fulfil what records can say; on any thread."""
+    batch, newest = portion.versions()
+    return len(newest), take(batch, newest[filters.mask(batch)[newest]])
 
 
-def _found_in(batch: RecordBatch, filters: Filters, tables: _Tables) -> Iterator[Found]:
-    places = np.nonzero(filters.mask(batch))[0]
-    plies: dict[str, int | None] = {}
-    if filters.asks_tables and len(places):
-        keys = [f"{key_of_words(words):016x}" for words in batch.words[places]]
-        plies = tables.passing(keys)
-        places = places[[key in plies for key in keys]]
-    if not len(places):
+def _found_in(hits: RecordBatch, tables: _Tables) -> Iterator[Found]:
+    if not len(hits):
         return
-    hits = take(batch, places)
-    for i, fen in enumerate(fens(hits.words)):
+    plies: dict[str, int | None] = {}
+    if tables.asked:
+        keys = [f"{key_of_words(words):016x}" for words in hits.words]
+        plies = tables.passing(keys)
+        hits = take(hits, np.nonzero([key in plies for key in keys])[0])
+    for i, fen in enumerate(fens(hits.words) if len(hits) else ()):
         yield _found(hits, i, fen, plies)
 
 
@@ -132,12 +128,17 @@ def _found(hits: RecordBatch, i: int, fen: str, plies: dict[str, int | None]) ->
 
 
 class _Tables:
-    """What the tables of games and books say of positions."""
+    """What the tables of games and books say of positions.
+
+    Attributes:
+      asked: whether any condition is about them.
+    """
 
     def __init__(self, store: Store, filters: Filters) -> None:
         self._store = store
         self._filters = filters
-        if filters.asks_tables and not has_tables(store):
+        self.asked = filters.asks_tables
+        if self.asked and not has_tables(store):
             raise StoreError(
                 f"{store.path} has format {store.format_version}, which has no games and no books;"
                 " it gets their tables when it is next opened for writing"

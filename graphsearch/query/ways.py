@@ -1,25 +1,29 @@
-"""The positions with the most ways in, of all that a file holds: two passes over it with the kernels."""
+"""The positions with the most ways in, of all that a file holds: a pass over it with all cores.
+
+Records and edges are listed in temporary files, cut into as many parts as memory asks for (`sweep/parts.py`);
+then each part is counted in a table of 20 bytes a node.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..errors import CapacityError, StoreError
 from ..graph.memory import default_budget
 from ..graph.ranking import node_mean
 from ..position.fens import fens
 from ..record.node import RecordBatch
-from ..store.codec.bulk import board_tables, sort_keys
+from ..store.codec.bulk import sort_keys
+from ..store.portions import portions
+from ..store.scanning import Portion
 from ..store.store import Store
-from ..sweep.refresh import columns_of, table_bytes
-from ..sweep.sweep_kernel import PLACE_WORDS, new_scratch
+from ..sweep.parts import Listed, PartedGraph, U64s, listed, parts_for, table_bytes
+from ..sweep.parts_kernel import ANY_VISITS, ENTRY_WORDS
 from . import ways_kernel
 from .transpositions import Transposition, Transpositions, check_numbers
-
-FULLEST = 0.95  # of the table; above that, looking up takes long
 
 OnProgress = Callable[[int, int], None]
 
@@ -33,105 +37,112 @@ def count_all(
 ) -> Transpositions:
     """Returns the positions with the most ways in, all visited edges of the file counted.
 
-    Exact if nobody writes the file meanwhile.
+    Exact if nobody writes the file meanwhile. Takes some 40 bytes a node in temporary files (TMPDIR).
 
     Args:
       path: the graph file; it is only read.
       top: how many positions are returned at most, of those with two ways in or more.
-      ram_bytes: most bytes that the table may take, 20 a node; default: 80 % of the machine's memory.
+      ram_bytes: most bytes that a table may take, 20 a node: in a smaller one the positions are counted part
+        by part; default: 80 % of the machine's memory.
       on_progress: called with records done and records in all, two for each record.
 
     Raises:
       InvalidParameterError: if `top` is below 1.
-      CapacityError: if the table would need more than `ram_bytes`.
+      CapacityError: if `ram_bytes` is too little for any number of parts.
       CorruptRecordError: if a block is damaged.
-      StoreError: if the file cannot be read, or grows much meanwhile.
+      StoreError: if the file cannot be read.
     """
     check_numbers(top=top)
     with Store.open(path, read_only=True) as store:
-        needed, allowed = table_bytes(store.node_count), default_budget() if ram_bytes is None else ram_bytes
-        if needed > allowed:
-            raise CapacityError(
-                f"counting the ways into {store.node_count} positions takes a table of {needed >> 20} MiB,"
-                f" more than the {allowed >> 20} MiB allowed; allow more"
-            )
-        return _Counting(store, needed // 8, on_progress or (lambda done, total: None)).answer(top)
+        allowed = default_budget() if ram_bytes is None else ram_bytes
+        parts = parts_for(store.node_count, allowed, "counting the ways into")
+        with PartedGraph(parts) as graph:
+            return _Counting(store, graph, top, on_progress or (lambda done, total: None)).answer()
 
 
 class _Counting:
     """One count of all ways in."""
 
-    def __init__(self, store: Store, words: int, on_progress: OnProgress) -> None:
+    def __init__(self, store: Store, graph: PartedGraph, top: int, on_progress: OnProgress) -> None:
         self._store = store
-        self._table = np.zeros(words, np.uint64)
+        self._graph = graph
+        self._top = top
         self._on_progress = on_progress
         self._starts: list[int] = []  # where each portion begins
-        self._counts = np.zeros(ways_kernel.COUNTS, np.int64)
-        self._entered = 0
+        self._listed = self._entered = self._shared = 0
+        self._rows: list[Transposition] = []
 
-    def answer(self, top: int) -> Transpositions:
-        self._enter()
-        self._count()
-        halves = self._table.view(np.uint32)
-        into, portions = halves[2::4], halves[3::4]
-        shared = np.nonzero(into > 1)[0]
-        best = shared[np.argsort(-into[shared].astype(np.int64), kind="stable")[:top]]
-        rows = self._rows({int(p): int(into[p]) for p in best}, sorted(set(portions[best].tolist())))
+    def answer(self) -> Transpositions:
+        self._list()
+        for part in range(self._graph.parts):
+            self._count(part)
+        edges = int(self._graph.edge_bounds[-1][-1]) if self._graph.edge_bounds else 0
         return Transpositions(
             roots=(),
             looked_at=self._entered,
             total=self._entered,
-            edges=int(self._counts[ways_kernel.EDGES]),
-            shared=len(shared),
-            positions=tuple(sorted(rows, key=lambda row: (-row.ways, -(row.visits or 0), row.position))),
+            edges=edges,
+            shared=self._shared,
+            positions=tuple(self._rows),
         )
 
-    def _enter(self) -> None:
-        places = len(self._table) // PLACE_WORDS
-        for number, (start, batch) in enumerate(self._portions(), 1):
-            if self._entered + len(batch) > FULLEST * places:
-                raise StoreError(f"{self._store.path} grew too much while it was counted; ask again")
-            self._starts.append(start)
-            self._entered += int(ways_kernel.enter(board_tables(), self._table, columns_of(batch), number))
-            self._say(self._entered)
+    def _list(self) -> None:
+        def solve(portion: Portion) -> tuple[int, int, Listed]:
+            batch = portion.records()
+            return portion.start, len(batch), listed(batch, ANY_VISITS, self._graph.parts)
 
-    def _count(self) -> None:
-        scratch, done = new_scratch(), 0
-        for _, batch in self._portions():
-            ways_kernel.count_ways(board_tables(), self._table, columns_of(batch), scratch, self._counts)
-            done += len(batch)
-            self._say(self._entered + done)
+        for start, size, found in portions(self._store, solve):
+            self._starts.append(start)
+            _number(found.records, len(self._starts))
+            self._graph.add(found)
+            self._listed += size
+            self._say(self._listed)
+
+    def _count(self, part: int) -> None:
+        """Counts one part, and keeps the best of it and of those before."""
+        table = np.zeros(table_bytes(self._graph.records_of(part)) // 8, np.uint64)
+        for entries in self._graph.records.chunks(part):
+            self._entered += int(ways_kernel.enter(table, entries))
+        for edges in self._graph.edges.chunks(part):
+            ways_kernel.count_ways(table, edges)
+        halves = table.view(np.uint32)
+        into, numbers = halves[2::4], halves[3::4]
+        shared = np.nonzero(into > 1)[0]
+        self._shared += len(shared)
+        best = shared[np.argsort(-into[shared].astype(np.int64), kind="stable")[: self._top]]
+        if len(self._rows) == self._top:
+            best = best[into[best] > self._rows[-1].ways]
+        rows = self._read(table, {int(p): int(into[p]) for p in best}, sorted(set(numbers[best].tolist())))
+        ranked = sorted([*self._rows, *rows], key=lambda row: (-row.ways, -(row.visits or 0), row.position))
+        self._rows = ranked[: self._top]
+        self._say(self._listed + self._entered)
 
     def _say(self, done: int) -> None:
         self._on_progress(done, max(done, 2 * self._store.node_count))
 
-    def _portions(self, start: int | None = 0) -> Iterator[tuple[int, RecordBatch]]:
-        while start is not None:
-            batch, following = self._store.portion(start)
-            yield start, batch
-            start = following
-
-    def _rows(self, wanted: dict[int, int], portions: list[int]) -> list[Transposition]:
+    def _read(self, table: U64s, wanted: dict[int, int], numbers: list[int]) -> list[Transposition]:
         """Returns the positions of some places, read again from the portions that they stand in."""
         found: dict[int, Transposition] = {}
-        for number in portions:
+        for number in numbers:
+            start: int | None = self._starts[number - 1]
             end = self._starts[number] if number < len(self._starts) else None
-            for _, batch in self._portions(self._starts[number - 1]):
-                self._take(batch, wanted, found)
+            while start is not None:
+                batch, start = self._store.portion(start)
+                self._take(table, batch, wanted, found)
                 if end is None or not len(batch) or int(sort_keys(batch.words[-1:])[0]) >= end - 1:
                     break
                 if set(wanted) <= set(found):
                     break
         return list(found.values())
 
-    def _take(self, batch: RecordBatch, wanted: dict[int, int], found: dict[int, Transposition]) -> None:
-        places = np.empty(len(batch), np.int64)
-        ways_kernel.places_of(board_tables(), self._table, columns_of(batch), places)
+    def _take(
+        self, table: U64s, batch: RecordBatch, wanted: dict[int, int], found: dict[int, Transposition]
+    ) -> None:
+        places = self._places(table, batch)
         for i in np.nonzero(np.isin(places, list(wanted)))[0].tolist():
             record = batch.record(i)
-            fen = fens(batch.words[i : i + 1])[0]
             found[int(places[i])] = Transposition(
-                position=fen,
+                position=fens(batch.words[i : i + 1])[0],
                 ways=wanted[int(places[i])],
                 n=None,
                 visits=record.visits,
@@ -139,3 +150,16 @@ class _Counting:
                 root=None,
                 line=None,
             )
+
+    def _places(self, table: U64s, batch: RecordBatch) -> NDArray[np.int64]:
+        """Returns the place of each record in the table of a part, -1 for those of other parts."""
+        entries = listed(batch, ANY_VISITS, 1).records  # of one part: in file order
+        places = np.empty(len(batch), np.int64)
+        ways_kernel.places_of(table, entries, places)
+        return places
+
+
+def _number(entries: U64s, portion: int) -> None:
+    """Gives records the number of their portion."""
+    second = entries[1::ENTRY_WORDS]
+    entries[1::ENTRY_WORDS] = second & np.uint64(0xFFFFFFFF << 32) | np.uint64(portion)

@@ -5,11 +5,26 @@ from __future__ import annotations
 import sqlite3
 from bisect import bisect_left
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import CorruptRecordError
 from ..record.node import RecordBatch
+from . import order
+from .codec.bulk import sort_keys, take
 from .damage import passed_over
 from .index.catalog import Catalog, Segment
-from .segments import OnCorrupt, SegmentCursor, choose_pivot, first_chunks, merge
+from .segments import (
+    FetchedBlocks,
+    OnCorrupt,
+    SegmentCursor,
+    choose_pivot,
+    fetch_spans,
+    first_chunks,
+    merge,
+)
 
 
 def scan(
@@ -39,21 +54,73 @@ def scan(
         low = pivot
 
 
-def portion(connection: sqlite3.Connection, catalog: Catalog, start: int) -> tuple[RecordBatch, int | None]:
-    """Returns the newest versions of the next records from a sort key on, and the key after them.
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Blocks that hold the next records from a sort key on; it is decoded on any thread.
 
-    That is None at the end. Only the chunks around the portion are looked at, so that all portions of a file
-    together cost what a scan does, and the file may be written between two of them.
+    Attributes:
+      name: of the file, for messages.
+      start: the sort key. following: the key after them; None at the end.
+      fetched: of all segments, newest first.
+    """
+
+    name: str
+    start: int
+    following: int | None
+    fetched: FetchedBlocks
+
+    def records(self) -> RecordBatch:
+        """Returns the newest versions of the records, in order; one that cannot be is left out and reported.
+
+        Raises:
+          CorruptRecordError: naming file, segment and block.
+        """
+        return take(*self.versions())
+
+    def versions(self) -> tuple[RecordBatch, NDArray[np.int64]]:
+        """Returns all that the blocks hold, and which of it `records` would return, in order.
+
+        Who needs few of the records takes these alone.
+
+        Raises:
+          CorruptRecordError: naming file, segment and block.
+        """
+        batch = self.fetched.decode()
+        keys = sort_keys(batch.words)
+        inside = keys >= np.uint64(self.start)
+        if self.following is not None:
+            inside &= keys < np.uint64(self.following)
+        places = np.nonzero(inside)[0]
+        keys = keys[places]
+        if len(keys) > 1 and not (keys[1:] > keys[:-1]).all():
+            places = places[order.newest_in_order(batch.words[places], keys)]
+        return batch, self._sound(batch, places)
+
+    def _sound(self, batch: RecordBatch, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the places of records that can be; says which of the others are left out."""
+        from .codec.soundness import said_of, unsound
+
+        bad = dict(unsound(batch))
+        if not bad:
+            return places
+        for i in set(bad).intersection(places.tolist()):
+            passed_over(CorruptRecordError(f"{self.name}: {said_of(batch, i, bad[i])}"))
+        return places[~np.isin(places, list(bad))]
+
+
+def fetch_portion(connection: sqlite3.Connection, catalog: Catalog, start: int) -> Portion:
+    """Returns the blocks with the next records from a sort key on.
+
+    Only the chunks around the portion are looked at, so that all portions of a file together cost what a scan
+    does, and the file may be written between two of them.
     """
     cursors = [SegmentCursor(catalog, _around(catalog, segment, start)) for segment in catalog.segments]
-    if not cursors:
-        return RecordBatch.empty(0, 0, 0), None
-    pivot = choose_pivot(cursors, catalog.sizes.scan_blocks, start)
-    batches = []
+    pivot = choose_pivot(cursors, catalog.sizes.scan_blocks, start) if cursors else None
+    spans = []
     for cursor in cursors:  # the block before the first one from `start` on may reach into it
         first = max(0, cursor.blocks_below(start) - 1)
-        batches.append(cursor.read(connection, first, cursor.blocks_below(pivot)))
-    return _sound(catalog, merge(batches, start, pivot)), pivot
+        spans += cursor.spans(first, cursor.blocks_below(pivot))
+    return Portion(str(catalog.path), start, pivot, fetch_spans(connection, catalog, spans))
 
 
 def _sound(catalog: Catalog, batch: RecordBatch, on_corrupt: OnCorrupt | None = None) -> RecordBatch:
@@ -70,9 +137,5 @@ def _around(catalog: Catalog, segment: Segment, start: int) -> Segment:
 
 def _rest(batch: RecordBatch, pivot: int) -> RecordBatch:
     """Returns the records at or above the pivot."""
-    import numpy as np
-
-    from .codec.bulk import sort_keys
-
     first = int(np.searchsorted(sort_keys(batch.words), np.uint64(pivot), "left"))
     return batch.part(first, len(batch))

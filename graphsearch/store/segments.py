@@ -27,7 +27,6 @@ from .codec.bulk import (
     take,
 )
 from .codec.layout import BLOCK
-from .codec.unpacking import own_unpacker
 from .fetching import fetch, insert
 from .index.catalog import Catalog, Chunk, ChunkIndex, Segment, chunk_name, signed
 from .sizes import SIZES
@@ -140,7 +139,7 @@ def fetch_blocks(connection: sqlite3.Connection, chunk: Chunk, first: int, last:
 
 @dataclass(frozen=True, slots=True)
 class FetchedBlocks:
-    """Blocks of one segment as they are stored; `decode` works on any thread.
+    """Blocks as they are stored; `decode` works on any thread.
 
     Attributes:
       spans: where they come from, in order. dictionaries: those of each span, as stored.
@@ -148,7 +147,7 @@ class FetchedBlocks:
       path: of the file.
     """
 
-    spans: list[_Span]
+    spans: list[Span]
     dictionaries: list[bytes]
     data: NDArray[np.uint8]
     ends: NDArray[np.int64]
@@ -160,6 +159,8 @@ class FetchedBlocks:
         Raises:
           CorruptRecordError: naming segment and block, unless `on_corrupt` takes it; the block is left out.
         """
+        from .codec.unpacking import own_unpacker  # loads the compiler
+
         which = np.repeat(np.arange(len(self.spans)), [span.last - span.first for span in self.spans])
 
         def refuse(i: int, reason: str) -> None:
@@ -178,7 +179,7 @@ class FetchedBlocks:
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
+class Span:
     """Blocks `first` to `last` (exclusive) of a chunk."""
 
     chunk: Chunk
@@ -204,14 +205,14 @@ class SegmentCursor:
             return len(self.keys)
         return int(np.searchsorted(self.keys, np.uint64(pivot), "left"))
 
-    def spans(self, first: int, last: int) -> list[_Span]:
+    def spans(self, first: int, last: int) -> list[Span]:
         """Returns blocks `first` to `last` of the segment by chunk."""
         found = []
         for chunk, start, end in zip(self._chunks, self._starts, self._starts[1:], strict=False):
             a, b = max(first, int(start)), min(last, int(end))
             if a < b:
                 offset = chunk.gone - int(start)
-                found.append(_Span(chunk, a + offset, b + offset))
+                found.append(Span(chunk, a + offset, b + offset))
         return found
 
     def read(
@@ -222,11 +223,15 @@ class SegmentCursor:
 
     def fetch(self, connection: sqlite3.Connection, first: int, last: int) -> FetchedBlocks:
         """Returns blocks `first` to `last` as they are stored."""
-        spans = self.spans(first, last)
-        ids = [np.arange(span.chunk.block_id(span.first), span.chunk.block_id(span.last)) for span in spans]
-        data, ends = fetch(connection, np.concatenate([*ids, np.zeros(0, np.int64)]))
-        dictionaries = [self._catalog.dictionary(span.chunk) for span in spans]
-        return FetchedBlocks(spans, dictionaries, data, ends, self._catalog.path)
+        return fetch_spans(connection, self._catalog, self.spans(first, last))
+
+
+def fetch_spans(connection: sqlite3.Connection, catalog: Catalog, spans: list[Span]) -> FetchedBlocks:
+    """Returns blocks of chunks as they are stored."""
+    ids = [np.arange(span.chunk.block_id(span.first), span.chunk.block_id(span.last)) for span in spans]
+    data, ends = fetch(connection, np.concatenate([*ids, np.zeros(0, np.int64)]))
+    dictionaries = [catalog.dictionary(span.chunk) for span in spans]
+    return FetchedBlocks(spans, dictionaries, data, ends, catalog.path)
 
 
 def decode_blocks(

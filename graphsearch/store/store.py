@@ -319,9 +319,14 @@ class Store(PlainTables):
         Raises:
           CorruptRecordError: naming file, segment and block.
         """
+        found = self.fetch_portion(start)
+        return found.records(), found.following
+
+    def fetch_portion(self, start: int = 0) -> scanning.Portion:
+        """Returns what `portion` does, to be decoded by another thread."""
         self._check_open()
         with sql_errors(self.path, "read it"), self.snapshot():
-            return scanning.portion(self._connection, self._catalog, start)
+            return scanning.fetch_portion(self._connection, self._catalog, start)
 
     def read(self, board: chess.Board) -> NodeRecord | None:
         """Returns the record of a position, or None; without Numba."""

@@ -23,7 +23,6 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CapacityError
 from ..evaluators.protocol import Evaluator
 from ..evaluators.tablebase import TablebaseEvaluator
 from ..graph.memory import default_budget
@@ -40,7 +39,8 @@ from ..store.tables.unfinished import ROOTS, Unfinished
 from ..store.upkeep.compact import tidy
 from .evaluating import Reevaluation, answers, open_flags, positions_of, reevaluated
 from .favourites import Favourite, favourites
-from .refresh import TOLERANCE, RefreshProgress, RefreshReport, settle, table_bytes
+from .parts import parts_for
+from .refresh import TOLERANCE, RefreshProgress, RefreshReport, settle
 
 EVALUATING, SETTLING, WRITING = "evaluating", "settling", "writing"
 SAVE_SECONDS = 3.0  # of evaluations, at most, that a kill costs
@@ -158,12 +158,7 @@ def reevaluate(
     """
     with Store.open(path, resume=True) as store:
         limit = default_budget() if ram_bytes is None else ram_bytes
-        needed = table_bytes(store.node_count)
-        if needed > limit:
-            raise CapacityError(
-                f"updating {store.node_count} nodes takes a table of {needed >> 20} MiB,"
-                f" more than the {limit >> 20} MiB allowed; allow more"
-            )
+        parts_for(store.node_count, limit, "updating")  # too little memory is said before anything is paid
         work = _Reevaluation(store, evaluator, stop or threading.Event(), on_progress, command)
         return work.reevaluate(limit)
 

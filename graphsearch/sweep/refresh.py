@@ -3,7 +3,8 @@
 An edge's q is its child's value when the edge was last visited; a child that was improved elsewhere leaves
 its other parents stale. The file may be far larger than RAM would hold as a graph: so a compact table of
 what every node is worth (`sweep_kernel.py`) is swept until it settles, the records streaming by, and then
-the file is rewritten once. Cycles settle too, because a node's V keeps its weight.
+the file is rewritten once. If even the table has no room, `parted.py` does the same in parts. Cycles settle
+too, because a node's V keeps its weight.
 """
 
 from __future__ import annotations
@@ -17,24 +18,26 @@ from typing import Any
 
 import chess
 import numpy as np
-from numpy.typing import NDArray
 
-from ..errors import CapacityError, InvalidParameterError, StoreError
+from ..errors import InvalidParameterError, StoreError
 from ..graph.memory import default_budget
 from ..graph.summary import top_rows
 from ..position.tables import load_tables
 from ..record.node import RecordBatch
-from ..store.codec.batch_kernel import Columns
 from ..store.codec.bulk import owned
+from ..store.portions import portions
+from ..store.scanning import Portion
 from ..store.sizes import SIZES, Sizes
 from ..store.store import Store
 from ..store.upkeep.compact import tidy
 from ..store.upkeep.rewrite import rewrite
 from . import sweep_kernel as sweep
+from .columns import columns_of
+from .parted import PartedSweeps
+from .parts import parts_for, table_bytes
 
 TOLERANCE = 1e-3  # of Q: 0.14 centipawns near 0
 MAX_SWEEPS = 100
-LOAD = 0.8  # of the table; a node takes 8 * PLACE_WORDS / 0.8 = 20 bytes
 READING, SWEEPING, WRITING = "reading", "sweeping", "writing"
 
 
@@ -109,14 +112,15 @@ def refresh(
       path: the graph file; it is locked against other writers meanwhile, readers are not disturbed.
       tolerance: of Q, in (0, 1]: the sweeps end when no node changes by half of it in one, so that a second
         refresh finds no edge off by more.
-      ram_bytes: most bytes that the table may take, 20 a node; default: 80 % of the machine's memory.
+      ram_bytes: most bytes that the table may take, 20 a node; default: 80 % of the machine's memory. If it
+        has no room, the graph is swept in parts, with some 50 bytes a node in temporary files (TMPDIR).
       max_sweeps: the sweeps end here in any case.
       on_progress: called after every batch of records.
       sizes: of the steps in which it writes.
 
     Raises:
       InvalidParameterError: if the tolerance or the number of sweeps is out of range.
-      CapacityError: if the table would need more than `ram_bytes`.
+      CapacityError: if `ram_bytes` is too little for any number of parts.
       UnfinishedError: if the file is on its way to another evaluator, which ends with a refresh.
       StoreLockedError: if another process is writing the file.
       CorruptRecordError: if a block is damaged; nothing is written then.
@@ -150,15 +154,6 @@ def settle(
     return _Refresh(store, tolerance, limit, on_progress or (lambda progress: None)).refresh(max_sweeps)
 
 
-def table_bytes(records: int) -> int:
-    """Returns the bytes that the table of so many nodes takes.
-
-    >>> table_bytes(1_000_000)
-    20000256
-    """
-    return 8 * sweep.PLACE_WORDS * (int(records / LOAD) + 16)
-
-
 class _Refresh:
     """One refresh of an open store."""
 
@@ -172,19 +167,19 @@ class _Refresh:
         self._scratch = sweep.new_scratch()
         self._counts = np.zeros(sweep.COUNTS, np.int64)
         self._changes: list[float] = []
-        self._table = self._new_table(ram_bytes)
-
-    def _new_table(self, ram_bytes: int) -> NDArray[np.uint64]:
-        needed = table_bytes(self._total)
-        if needed > ram_bytes:
-            raise CapacityError(
-                f"refreshing {self._total} nodes takes a table of {needed >> 20} MiB,"
-                f" more than the {ram_bytes >> 20} MiB allowed; allow more"
-            )
-        return np.zeros(needed // 8, np.uint64)
+        parts = parts_for(self._total, ram_bytes, "refreshing")
+        self._parted = PartedSweeps(store, parts) if parts > 1 else None
+        self._table = np.zeros(0 if self._parted else table_bytes(self._total) // 8, np.uint64)
 
     def refresh(self, max_sweeps: int) -> RefreshReport:
         """Reads, sweeps and, if anything is stale, writes."""
+        try:
+            return self._refresh(max_sweeps)
+        finally:
+            if self._parted:
+                self._parted.close()
+
+    def _refresh(self, max_sweeps: int) -> RefreshReport:
         self._read()
         settled = self._total == 0
         while not settled and len(self._changes) < max_sweeps:
@@ -210,8 +205,11 @@ class _Refresh:
         )
 
     def _read(self) -> None:
+        if self._parted:
+            self._parted.read(lambda done: self._say(READING, done))
+            return
         done = 0
-        for batch in self._store.scan():
+        for batch in portions(self._store, Portion.records):
             done += len(batch)
             if done > self._total:
                 raise StoreError(
@@ -226,7 +224,11 @@ class _Refresh:
         self._counts[:] = 0
         largest, done = 0.0, 0
         number = len(self._changes) + 1
-        for batch in self._store.scan():
+        if self._parted:
+            return self._parted.sweep(
+                self._tolerance, self._counts, lambda done: self._say(SWEEPING, done, number)
+            )
+        for batch in portions(self._store, Portion.records):
             change = sweep.sweep(
                 self._tables, self._table, columns_of(batch), self._scratch, self._tolerance, self._counts
             )
@@ -239,7 +241,8 @@ class _Refresh:
         def say(done: int, total: int) -> None:
             self._say(WRITING, done, len(self._changes), total)
 
-        rewrite(self._store, self._freshened, say)
+        fresh = self._parted.freshener(self._counts) if self._parted else self._freshened
+        rewrite(self._store, fresh, say)
 
     def _freshened(self, batch: RecordBatch) -> RecordBatch:
         """Returns records with the values that the table has for their children."""
@@ -252,14 +255,3 @@ class _Refresh:
         self._on_progress(
             RefreshProgress(stage, number, largest, done, self._total if total is None else total)
         )
-
-
-def columns_of(batch: RecordBatch) -> Columns:
-    """Returns the batch as the kernels take it, words flat; columns that are owned are not copied."""
-    return Columns(
-        **{
-            name: owned(column, column.dtype).reshape(-1)
-            for name in RecordBatch.__slots__
-            for column in (getattr(batch, name),)
-        }
-    )

@@ -143,7 +143,7 @@ def _set_worth(t: Any, place: Any, tag: Any, q: Any, code: Any) -> None:
 
 
 @inner
-def _mean(c: Any, i: Any, q: Any, edge_draws: Any) -> Any:
+def mean_of(c: Any, i: Any, q: Any, edge_draws: Any) -> Any:
     """Returns Q, code, N and flags of record `i` with these values of its edges.
 
     As `statistics_kernel.refresh` does in memory. The code is that of `bounds_kernel.node_code`: the draw
@@ -180,11 +180,11 @@ def _mean(c: Any, i: Any, q: Any, edge_draws: Any) -> Any:
 
 
 @inner
-def _take(t: Any, place: Any, x: Any, k: Any, resets: Any, tolerance: Any, counts: Any) -> None:
-    """Takes what the table has for the child of edge `k`; what the edge has proven it keeps."""
+def take(child_q: Any, child_code: Any, x: Any, k: Any, resets: Any, tolerance: Any, counts: Any) -> None:
+    """Takes what the child of edge `k` is worth; what the edge has proven it keeps."""
     old = int64(x.draws[k])
-    q = float32(0.0) - q_at(t, place)
-    code = turned(q, code_at(t, place), resets)
+    q = float32(0.0) - child_q
+    code = turned(q, child_code, resets)
     proves = is_special(q, code)
     if is_special(x.q[k], old):
         if old <= DRAWN and not (proves and code <= DRAWN):
@@ -227,8 +227,26 @@ def _take_from_children(T: Any, t: Any, c: Any, i: Any, x: Any, tolerance: Any, 
         elif known(t, place) < valued:
             counts[LOST_CHILDREN] += 1
         else:
-            _take(t, place, x, k, clock_of(x.child) == 0, tolerance, counts)
+            resets = clock_of(x.child) == 0
+            take(q_at(t, place), code_at(t, place), x, k, resets, tolerance, counts)
     return True
+
+
+@inner
+def write_back(c: Any, i: Any, x: Any, counts: Any) -> None:
+    """Gives the edges of a record, and its bounds, what the scratch has; counts what that changes."""
+    begin = c.edge_offsets[i]
+    before = counts[CHANGED_EDGES]
+    for k in range(c.edge_offsets[i + 1] - begin):
+        e = begin + k
+        if as_f32(c.q)[e] != x.q[k] or c.edge_d[e] != x.draws[k]:
+            as_f32(c.q)[e] = x.q[k]
+            c.edge_d[e] = x.draws[k]
+            counts[CHANGED_EDGES] += 1
+    flags = mean_of(c, i, x.q, x.draws)[3]
+    if counts[CHANGED_EDGES] > before or flags != int64(c.flags[i]):
+        c.flags[i] = uint8(flags)
+        counts[CHANGED_RECORDS] += 1
 
 
 @kernel
@@ -243,7 +261,7 @@ def enter(T: Any, table: Any, columns: Any) -> None:
     c = pointers(columns)
     for i in range(columns.v.size):
         begin = c.edge_offsets[i]
-        q, code, visits, flags = _mean(c, i, adv(as_f32(c.q), begin), adv(c.edge_d, begin))
+        q, code, visits, flags = mean_of(c, i, adv(as_f32(c.q), begin), adv(c.edge_d, begin))
         place, tag = place_of_record(Tp, t, c, i)
         _set_worth(t, place, tag, q, code)
         ended = c.code_offsets[i + 1] == c.code_offsets[i] or lower_in(flags) == upper_in(flags)
@@ -270,7 +288,7 @@ def sweep(T: Any, table: Any, columns: Any, scratch: Any, tolerance: Any, counts
             continue
         if not _take_from_children(Tp, t, c, i, x, tolerance, ptr(counts, 0)):
             continue
-        q, code, _, _ = _mean(c, i, x.q, x.draws)
+        q, code, _, _ = mean_of(c, i, x.q, x.draws)
         place, tag = place_of_record(Tp, t, c, i)
         largest = max(largest, abs(float64(q) - float64(q_at(t, place))))
         _set_worth(t, place, tag, q, code)
@@ -292,14 +310,4 @@ def freshen(T: Any, table: Any, columns: Any, scratch: Any, counts: Any) -> None
         edges = c.edge_offsets[i + 1] - begin
         if edges == 0 or not _take_from_children(Tp, t, c, i, x, 0.0, ptr(counts, 0)):
             continue
-        before = counts[CHANGED_EDGES]
-        for k in range(edges):
-            e = begin + k
-            if as_f32(c.q)[e] != x.q[k] or c.edge_d[e] != x.draws[k]:
-                as_f32(c.q)[e] = x.q[k]
-                c.edge_d[e] = x.draws[k]
-                counts[CHANGED_EDGES] += 1
-        flags = _mean(c, i, x.q, x.draws)[3]
-        if counts[CHANGED_EDGES] > before or flags != int64(c.flags[i]):
-            c.flags[i] = uint8(flags)
-            counts[CHANGED_RECORDS] += 1
+        write_back(c, i, x, ptr(counts, 0))

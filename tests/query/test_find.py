@@ -22,6 +22,7 @@ from graphsearch.query.transpositions import transpositions
 from graphsearch.query.ways import count_all
 from graphsearch.record.node import NodeRecord
 from graphsearch.store.upkeep.prune import prune
+from graphsearch.sweep.parts import least_bytes
 from tests.conftest import ROOT
 
 from ..store.records import filled, random_records
@@ -256,6 +257,17 @@ def test_every_visited_edge_of_a_file_is_found_from_the_position_behind_it(cycli
         board = records[key][0]
         found = {(key_of(chess.Board(p.position)), p.move) for p in parents(cyclic, board).parents if p.n}
         assert found == ways[key], board.fen()
+
+
+def test_counted_part_by_part_the_ways_are_the_same(cyclic: Path) -> None:
+    number = len(records_of(cyclic))
+    whole, parted = (
+        count_all(cyclic, top=10_000),
+        count_all(cyclic, top=10_000, ram_bytes=least_bytes(number)),
+    )
+    assert parted == whole
+    few = count_all(cyclic, top=5, ram_bytes=least_bytes(number))
+    assert [row.ways for row in few.positions] == [row.ways for row in whole.positions[:5]]
 
 
 def test_counting_all_needs_room_and_a_sensible_number(cyclic: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import sqlite3
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,8 @@ from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.rewrite import rewrite
 from graphsearch.store.upkeep.verify import verify
-from graphsearch.sweep.refresh import SWEEPING, WRITING, RefreshProgress, refresh, table_bytes
+from graphsearch.sweep.parts import least_bytes, table_bytes
+from graphsearch.sweep.refresh import SWEEPING, WRITING, RefreshProgress, refresh, settle
 
 from ..store.records import batch_of
 from ..support.graphs import check_invariants, visited_children
@@ -342,12 +344,61 @@ def test_the_sweeps_are_capped(stale: Path) -> None:
     assert verify(stale).problems == []
 
 
-def test_a_table_that_does_not_fit_is_refused(stale: Path) -> None:
+def test_too_little_memory_for_any_number_of_parts_is_refused(stale: Path) -> None:
     before = digest(stale)
-    with pytest.raises(CapacityError, match="more than the 0 MiB allowed"):
-        refresh(stale, ram_bytes=table_bytes(len(records_of(stale))) - 1)
+    least = least_bytes(len(records_of(stale)))
+    with pytest.raises(CapacityError, match=r"more than the 0\.\d\d MB allowed; allow more"):
+        refresh(stale, ram_bytes=least - 1)
     assert digest(stale) == before
-    assert refresh(stale, ram_bytes=table_bytes(len(records_of(stale)))).settled
+
+
+SMALL = Sizes(chunk_blocks=4, step_blocks=2, scan_blocks=3)
+
+
+@pytest.mark.parametrize("name", ["stale", "cyclic", "near_fifty", "mates"])
+def test_a_table_that_does_not_fit_gives_the_same_values_in_parts(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    path = (
+        searched(tmp_path / "mates.graph", MATES, "Rd8#")
+        if name == "mates"
+        else request.getfixturevalue(name)
+    )
+    parted = Path(shutil.copy(path, tmp_path / "parted.graph"))
+    number = len(records_of(path))
+    with Store.open(path, sizes=SMALL) as store:
+        whole = settle(store, EXACT, ram_bytes=table_bytes(number))
+    with Store.open(parted, sizes=SMALL) as store:
+        in_parts = settle(store, EXACT, ram_bytes=max(least_bytes(number), table_bytes(number) // 3))
+    assert whole.settled
+    assert in_parts.settled
+    assert (in_parts.records, in_parts.lost, in_parts.missing) == (whole.records, whole.lost, whole.missing)
+    assert verify(parted).problems == []
+    expected, found = records_of(path), records_of(parted)
+    assert found.keys() == expected.keys()
+    for key, (_, record) in found.items():
+        theirs = expected[key][1]
+        assert record.bounds == theirs.bounds
+        assert [edge.n for edge in record.edges] == [edge.n for edge in theirs.edges]
+        assert [edge.q for edge in record.edges] == pytest.approx([edge.q for edge in theirs.edges], abs=1e-4)
+        assert [edge.d for edge in record.edges] == pytest.approx([edge.d for edge in theirs.edges], abs=1)
+    assert refresh(parted).stale == refresh(path).stale
+
+
+def test_a_refresh_in_parts_leaves_no_files_behind(
+    stale: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    seen: list[int] = []
+    refresh(
+        stale,
+        ram_bytes=least_bytes(len(records_of(stale))),
+        on_progress=lambda now: seen.append(len(list(folder.iterdir()))),
+    )
+    assert max(seen) == 1
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("tolerance", [0.0, -1.0, 1.5, float("nan")])

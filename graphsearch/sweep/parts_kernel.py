@@ -1,0 +1,233 @@
+"""The graph of a file as lists, for graphs whose table has no room in memory (`parts.py` has the picture).
+
+entry   two words for a record or an edge: the key of the position (of an edge: of its child), then
+        check hash << 32 | a number: node N of the record, or the visits that the edge has a value from
+worth   one word for a record: node Q as float32 << 32 | node code; or what an edge cannot have from its
+        child, UNKNOWN or LOST
+table   as in `sweep_kernel.py`, for one part of the keys; its second word holds node N << 32 | the place
+        of the record in its part
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import float32, float64, int64, uint8, uint32
+
+from ..graph.heap_kernel import rank_codes, ranked_move
+from ..graph.statistics_kernel import MAX_VISITS
+from ..jit.compiler import inner, kernel
+from ..jit.pointers import LOW32, U, adv, as_f32, as_u32, ptr
+from ..position.board_kernel import PW, clock_of, generate_moves, hashes_of, make_child
+from ..record.node_kernel import lower_in, upper_in
+from ..store.codec.batch_kernel import pointers
+from .sweep_kernel import (
+    LOST_CHILDREN,
+    MISSING_CHILDREN,
+    PLACE_WORDS,
+    known,
+    mean_of,
+    place_of,
+    scratch_of,
+    set_known,
+    table_of,
+    take,
+    write_back,
+)
+
+ENTRY_WORDS = 2
+LOST, UNKNOWN = 0xFFFFFFFE, 0xFFFFFFFF  # in place of a code
+ANY_VISITS, VALUED = 0, 1  # which edges are listed: those with visits; those with visits that have a value
+
+
+@inner
+def _enters(c: Any, e: Any, which: Any) -> Any:
+    """Returns for how many visits an edge is listed, 0 if it is not."""
+    n = int64(c.n[e])
+    return n - int64(c.r[e]) if which == VALUED else n
+
+
+@inner
+def _list_edges(T: Any, c: Any, i: Any, x: Any, which: Any, edges: Any, resets: Any, at: Any) -> Any:
+    """Lists the edges of a record from `at` on; returns the end, or -1 if its P do not fit its moves."""
+    s = adv(c.words, i * PW)
+    first = c.code_offsets[i]
+    moves = c.code_offsets[i + 1] - first
+    begin = c.edge_offsets[i]
+    count = c.edge_offsets[i + 1] - begin
+    if generate_moves(T, s, x.moves) != moves:
+        return int64(-1)
+    rank_codes(adv(c.codes, first), moves, count, x.keys)
+    for k in range(count):
+        visits = _enters(c, begin + k, which)
+        if visits == 0:
+            continue
+        key, check = make_child(T, s, x.child, x.moves[ranked_move(x.keys[k])])
+        edges[ENTRY_WORDS * at] = key
+        edges[ENTRY_WORDS * at + 1] = (check << U(32)) | U(visits)
+        resets[at] = uint8(1 if clock_of(x.child) == 0 else 0)
+        at += 1
+    return at
+
+
+@kernel
+def list_graph(
+    T: Any,
+    columns: Any,
+    scratch: Any,
+    which: Any,
+    records: Any,
+    worths: Any,
+    misfits: Any,
+    edges: Any,
+    resets: Any,
+) -> Any:
+    """Lists records and their edges; returns the number of edges.
+
+    Args:
+      T: the table of `tables.py`. columns: a batch, as `codec.Columns`. scratch: of `new_scratch`.
+      which: ANY_VISITS or VALUED.
+      records: `[2 R]` uint64, filled with entries. worths: `[R]` uint64, with what they are worth now.
+      misfits: `[R]` uint8, 1 for a record whose P do not fit its moves: none of its edges is listed.
+      edges: `[2 E]` uint64, entries. resets: `[E]` uint8, 1 where the child's clock is 0.
+    """
+    Tp = ptr(T, 0)
+    c = pointers(columns)
+    x = scratch_of(scratch)
+    at = int64(0)
+    for i in range(columns.v.size):
+        begin = c.edge_offsets[i]
+        q, code, visits, flags = mean_of(c, i, adv(as_f32(c.q), begin), adv(c.edge_d, begin))
+        set_worth(ptr(worths, i), q, code)
+        key, check = hashes_of(Tp, adv(c.words, i * PW))
+        ended = c.code_offsets[i + 1] == c.code_offsets[i] or lower_in(flags) == upper_in(flags)
+        visits = int64(MAX_VISITS) if ended else min(visits, int64(MAX_VISITS))
+        records[ENTRY_WORDS * i] = key
+        records[ENTRY_WORDS * i + 1] = (check << U(32)) | U(visits)
+        misfits[i] = uint8(0)
+        if begin < c.edge_offsets[i + 1]:
+            end = _list_edges(Tp, c, i, x, which, ptr(edges, 0), ptr(resets, 0), at)
+            misfits[i] = uint8(1 if end < 0 else 0)
+            at = max(at, end)
+    return at
+
+
+@inner
+def set_worth(p: Any, q: Any, code: Any) -> None:
+    """Writes what a record is worth to the word at a pointer."""
+    as_u32(p)[0] = uint32(code)
+    as_f32(p)[1] = float32(q)
+
+
+@inner
+def turned_key(key: Any) -> Any:
+    """Returns a key by the halves exchanged: those of one part differ in the low half alone."""
+    return (key << U(32)) | (key >> U(32))
+
+
+@kernel
+def enter_part(table: Any, entries: Any, first: Any) -> None:
+    """Enters records of one part, whose places in it are `first` and up; there is room.
+
+    Args:
+      table: `[places * 2]` uint64. entries: `[2 K]` uint64.
+    """
+    t = table_of(table)
+    for i in range(len(entries) // ENTRY_WORDS):
+        key, second = entries[ENTRY_WORDS * i], entries[ENTRY_WORDS * i + 1]
+        place, tag = place_of(t, turned_key(key), second >> U(32))
+        t.words[PLACE_WORDS * place] = tag
+        t.halves[4 * place + 2] = uint32(first + i)
+        set_known(t, place, int64(second & LOW32))
+
+
+@kernel
+def find_children(table: Any, edges: Any, places: Any, count: Any) -> None:
+    """Fills where the children of edges stand in their part: `count` for a lost one, `count + 1` if unknown.
+
+    Args:
+      table: of the part. edges: `[2 K]` uint64, entries of it. places: `[K]` uint32.
+      count: records of the part.
+    """
+    t = table_of(table)
+    for i in range(len(places)):
+        key, second = edges[ENTRY_WORDS * i], edges[ENTRY_WORDS * i + 1]
+        place = place_of(t, turned_key(key), second >> U(32))[0]
+        visits = known(t, place)
+        if visits == 0:
+            places[i] = uint32(count + 1)
+        elif visits < int64(second & LOW32):
+            places[i] = uint32(count)
+        else:
+            places[i] = t.halves[4 * place + 2]
+
+
+@inner
+def _take_answers(
+    c: Any, i: Any, answers: Any, resets: Any, at: Any, x: Any, tolerance: Any, counts: Any
+) -> Any:
+    """Fills the values of a record's edges in the scratch; returns the end of its answers."""
+    begin = c.edge_offsets[i]
+    for k in range(c.edge_offsets[i + 1] - begin):
+        e = begin + k
+        x.q[k] = as_f32(c.q)[e]
+        x.draws[k] = c.edge_d[e]
+        if _enters(c, e, int64(VALUED)) == 0:
+            continue
+        code = int64(as_u32(adv(answers, at))[0])
+        if code == UNKNOWN:
+            counts[MISSING_CHILDREN] += 1
+        elif code == LOST:
+            counts[LOST_CHILDREN] += 1
+        else:
+            take(as_f32(adv(answers, at))[1], code, x, k, resets[at] != 0, tolerance, counts)
+        at += 1
+    return at
+
+
+@kernel
+def sweep_answers(
+    columns: Any,
+    misfits: Any,
+    answers: Any,
+    resets: Any,
+    worths: Any,
+    scratch: Any,
+    tolerance: Any,
+    counts: Any,
+) -> Any:
+    """Recomputes what records are worth from what their children are; returns the largest change of a Q.
+
+    Args:
+      columns, misfits, resets, scratch: as for `list_graph`.
+      answers: `[E]` uint64, the worths of the children. worths: `[R]` uint64, of the records, replaced.
+      tolerance, counts: as for `sweep`.
+    """
+    c = pointers(columns)
+    x = scratch_of(scratch)
+    largest = 0.0
+    at = int64(0)
+    for i in range(columns.v.size):
+        if misfits[i] or c.edge_offsets[i] == c.edge_offsets[i + 1]:
+            continue
+        at = _take_answers(c, i, ptr(answers, 0), ptr(resets, 0), at, x, tolerance, ptr(counts, 0))
+        q, code, _, _ = mean_of(c, i, x.q, x.draws)
+        largest = max(largest, abs(float64(q) - float64(as_f32(ptr(worths, i))[1])))
+        set_worth(ptr(worths, i), q, code)
+    return largest
+
+
+@kernel
+def freshen_answers(columns: Any, misfits: Any, answers: Any, resets: Any, scratch: Any, counts: Any) -> None:
+    """Gives edges, in place, the values of their children, and counts what that changes.
+
+    Args: as for `sweep_answers`; `q`, `edge_d` and `flags` of the columns are written.
+    """
+    c = pointers(columns)
+    x = scratch_of(scratch)
+    at = int64(0)
+    for i in range(columns.v.size):
+        if misfits[i] or c.edge_offsets[i] == c.edge_offsets[i + 1]:
+            continue
+        at = _take_answers(c, i, ptr(answers, 0), ptr(resets, 0), at, x, 0.0, ptr(counts, 0))
+        write_back(c, i, x, ptr(counts, 0))

@@ -140,3 +140,22 @@ def test_a_block_of_records_that_all_have_the_most_moves_is_written_and_read_ali
 def test_a_record_with_more_moves_than_a_byte_counts_is_unfit() -> None:
     with pytest.raises(UnfitRecordError):
         encode_blocks(batch_of([full_record(MAX_MOVES + 1)]))
+
+
+def test_an_engine_that_cannot_save_says_so_fails_and_leaves_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = Played({"GraphFile": str(tmp_path / "a.graph")})
+    with played:
+        played.ready()
+        played.ask("go nodes 600", until="bestmove")
+        monkeypatch.setattr(Store, "append", refuse)
+        played.engine.handle("position startpos moves e2e4")
+        played.ask("go nodes 900", until="bestmove")
+    assert played.engine.has_lost
+    assert any("no room. What was not saved is lost" in line for line in played.console.lines)
+    assert not (tmp_path / "a.graph.lock").exists()
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise StoreError("no room")

@@ -27,6 +27,7 @@ ENDED_BY_READER = (
     "write-ahead log growing. Close that program, then resume."
 )
 
+LONGEST_MESSAGE = 1 << 16  # characters
 PIPE_WIDTH = 160  # columns of a table in a file or a pipe; lines are as short as their content
 
 FAILED, WRONG_USE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # 130 = 128 + SIGINT, 141 = 128 + SIGPIPE
@@ -80,8 +81,9 @@ def one_line(text: str) -> str:
 def say(message: str) -> None:
     """Prints one line of message on stderr, if anything takes it."""
     if sys.stderr is not None:
+        shown = message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + "..."
         with suppress(OSError, ValueError):  # closed, full, or gone: the work goes on
-            print(one_line(message), file=sys.stderr, flush=True)
+            print(one_line(shown), file=sys.stderr, flush=True)
 
 
 def say_if_unfinished(path: str | os.PathLike[str]) -> None:

@@ -55,6 +55,8 @@ class Graph:
             return_freed_memory()
         self.evaluator = evaluator
         self.store = store
+        if store:
+            store.leaves_out = True
         self.arena = Arena(ram_bytes, logged=store is not None)
         self._reader = store.reader() if store else None
         self.pager = Pager(
@@ -259,7 +261,7 @@ class Graph:
 
         def work(store: Store) -> None:
             for i, batch in enumerate(saving.batches):
-                store.append(batch, fresh=0 if i else saving.fresh, leave_out=True)
+                store.append(batch, fresh=0 if i else saving.fresh)
             for item in (rows, entries, *notes):
                 if item:
                     item(store)

@@ -38,7 +38,12 @@ MAX_BATCH = 1 << 20  # records of one append; it is sorted in RAM
 
 
 class Store(PlainTables):
-    """A graph file. Use it from one thread at a time, and close it."""
+    """A graph file. Use it from one thread at a time, and close it.
+
+    Attributes:
+      leaves_out: whether `append` leaves out a record that has no place in the format, so that the others
+        are written; `left_out_error` or `close` names it. Otherwise `append` raises.
+    """
 
     def __init__(
         self,
@@ -56,6 +61,7 @@ class Store(PlainTables):
         self._owner = os.getpid()
         self._closed = False
         self._readers: list[Reader] = []
+        self.leaves_out = False
         self._left_out = LeftOut(path)
         self._data_version = self._seen_version()
         self._catalog = Catalog(connection, path, sizes)
@@ -208,17 +214,15 @@ class Store(PlainTables):
             with self.transaction():
                 yield self._connection
 
-    def append(self, batch: RecordBatch, *, fresh: int, leave_out: bool = False) -> None:
+    def append(self, batch: RecordBatch, *, fresh: int) -> None:
         """Writes records as one new segment; they supersede all earlier versions.
 
         Args:
           batch: at most 2**20 records in any order; of two with one position the later one counts.
           fresh: how many of them are not in the file yet.
-          leave_out: leave out a record that has no place in the format; `left_out_error` or `close` names
-            it. The others are written.
 
         Raises:
-          UnfitRecordError: if a record has no place in the format, unless it is left out.
+          UnfitRecordError: if a record has no place in the format, unless the store leaves it out.
           CapacityError: if there are too many.
           StoreError: if the file is bound to no evaluator, or cannot be written.
         """
@@ -240,7 +244,7 @@ class Store(PlainTables):
                 unknown += not self._is_known(words)
                 self._left_out.add(words, reason)
 
-            append_segment(connection, self._catalog, batch, note if leave_out else None)
+            append_segment(connection, self._catalog, batch, note if self.leaves_out else None)
             provenance.add_nodes(connection, fresh - min(fresh, unknown))
             self._load()
 

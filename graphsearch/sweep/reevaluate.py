@@ -157,6 +157,7 @@ def reevaluate(
       StoreError: if the file cannot be read or written.
     """
     with Store.open(path, resume=True) as store:
+        store.leaves_out = True
         limit = default_budget() if ram_bytes is None else ram_bytes
         parts_for(store.node_count, limit, "updating")  # too little memory is said before anything is paid
         work = _Reevaluation(store, evaluator, stop or threading.Event(), on_progress, command)
@@ -283,7 +284,7 @@ class _Reevaluation:
         """Writes what has been evaluated; then brings the file's merges and its log along."""
         batch = RecordBatch.concat(self._waiting)
         with self._store.transaction():
-            self._store.append(batch, fresh=0, leave_out=True)
+            self._store.append(batch, fresh=0)
             self._store.mark_unfinished(self._mark())
             if finished:
                 self._store.finish_run(self._run, 0, self._evaluated)

@@ -54,7 +54,8 @@ def test_a_store_writes_all_records_but_the_unfit_ones_and_names_those(tmp_path:
     bad = {0, 17, 18, 199}
     given = [unfit(record) if i in bad else record for i, record in enumerate(RECORDS)]
     store = Store.open(tmp_path / "a.graph", create=True, identity=IDENTITY)
-    store.append(batch_of(given), fresh=len(given), leave_out=True)
+    store.leaves_out = True
+    store.append(batch_of(given), fresh=len(given))
     assert store.node_count == len(contents(store)) == 196
     with pytest.raises(StoreError, match=r"a record cannot be written and is lost: .* and 3 more"):
         store.close()
@@ -64,11 +65,13 @@ def test_a_store_writes_all_records_but_the_unfit_ones_and_names_those(tmp_path:
 
 def test_a_batch_of_unfit_records_alone_writes_nothing(tmp_path: Path) -> None:
     with Store.open(tmp_path / "a.graph", create=True, identity=IDENTITY) as store:
-        store.append(batch_of([unfit(RECORDS[0])]), fresh=1, leave_out=True)
+        store.leaves_out = True
+        store.append(batch_of([unfit(RECORDS[0])]), fresh=1)
         assert store.node_count == 0
         assert store.left_out_error() is not None
         assert store.left_out_error() is None
         assert store.connection.execute("SELECT count(*) FROM segment").fetchone()[0] == 0
+        store.leaves_out = False
         with pytest.raises(CorruptRecordError):
             store.append(batch_of([unfit(RECORDS[0])]), fresh=1)
 
@@ -140,3 +143,22 @@ def test_a_block_of_records_that_all_have_the_most_moves_is_written_and_read_ali
 def test_a_record_with_more_moves_than_a_byte_counts_is_unfit() -> None:
     with pytest.raises(UnfitRecordError):
         encode_blocks(batch_of([full_record(MAX_MOVES + 1)]))
+
+
+def test_an_engine_that_cannot_save_says_so_fails_and_leaves_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played = Played({"GraphFile": str(tmp_path / "a.graph")})
+    with played:
+        played.ready()
+        played.ask("go nodes 600", until="bestmove")
+        monkeypatch.setattr(Store, "append", refuse)
+        played.engine.handle("position startpos moves e2e4")
+        played.ask("go nodes 900", until="bestmove")
+    assert played.engine.has_lost
+    assert any("no room. What was not saved is lost" in line for line in played.console.lines)
+    assert not (tmp_path / "a.graph.lock").exists()
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise StoreError("no room")

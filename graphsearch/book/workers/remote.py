@@ -63,7 +63,7 @@ class SharedStore(Store):
         self._log_held = reply.log_held
         self._let_go()
 
-    def append(self, batch: RecordBatch, *, fresh: int, leave_out: bool = False) -> None:
+    def append(self, batch: RecordBatch, *, fresh: int) -> None:
         """Adds records to the transaction; how many are fresh is found out where they are written."""
         if len(batch):
             self._batches.append(batch)

@@ -31,6 +31,7 @@ class Writer:
     def __init__(self, store: Store) -> None:
         """Takes a store that is open for writing, which it closes in the end."""
         self._store = store
+        store.leaves_out = True
         self._saver = Saver(store)
         self._merging = store.reader()  # used while a transaction is written
         self._reading = store.reader()
@@ -108,7 +109,7 @@ class Writer:
         fresh = found.fresh
         for first in range(0, len(found.records), MAX_BATCH):
             last = min(first + MAX_BATCH, len(found.records))
-            store.append(found.records.part(first, last), fresh=fresh, leave_out=True)
+            store.append(found.records.part(first, last), fresh=fresh)
             fresh = 0
         return found
 

@@ -257,5 +257,5 @@ def known_fens(store: Store, keys: Iterable[str]) -> Iterator[str]:
         marks = ", ".join("?" * len(some))
         with sql_errors(store.path, "read it"):
             found = store.connection.execute(statement.format(marks=marks), some * len(tables))
-            fens = dict(checked(found, "game_position.key", "game_position.fen"))
+            fens: dict[str, str] = dict(checked(found, "game_position.key", "game_position.fen"))
         yield from fens.values()

@@ -284,7 +284,7 @@ TABLES: dict[str, Table] = {
         {
             "id": ID,
             "book": ANY_TEXT.or_null(),
-            "fen": FEN,
+            "fen": ANY_TEXT,
             "moves": ANY_TEXT,
             "origin": ANY_TEXT,
             "added": ANY_TEXT,

@@ -233,14 +233,16 @@ def add_epd(store: Store, rows: Iterable[EpdRow]) -> None:
 def entries_of(store: Store, source: int, key: str) -> list[tuple[int, int]]:
     """Returns the entries of a book in a position: (place, raw move) each."""
     where = "WHERE key = ? AND source = ? ORDER BY place"
-    found = rows(store.connection, "polyglot_entry", ("place", "raw_move"), where, (key, source))
-    return [(place, raw) for place, raw in found]
+    with sql_errors(store.path, "read it"):
+        found = rows(store.connection, "polyglot_entry", ("place", "raw_move"), where, (key, source))
+        return [(place, raw) for place, raw in found]
 
 
 def known_roots(store: Store) -> list[str]:
     """Returns the FENs of the positions that searches and books of this file begin with."""
-    found = store.connection.execute("SELECT position FROM root UNION SELECT fen FROM book_root")
-    return [fen for (fen,) in checked(found, "root.position")]
+    with sql_errors(store.path, "read it"):
+        found = store.connection.execute("SELECT position FROM root UNION SELECT fen FROM book_root")
+        return [fen for (fen,) in checked(found, "root.position")]
 
 
 def known_fens(store: Store, keys: Iterable[str]) -> Iterator[str]:
@@ -253,5 +255,7 @@ def known_fens(store: Store, keys: Iterable[str]) -> Iterator[str]:
     )
     while some := list(islice(wanted, ASKED_AT_ONCE)):
         marks = ", ".join("?" * len(some))
-        found = store.connection.execute(statement.format(marks=marks), some * len(tables))
-        yield from dict(checked(found, "game_position.key", "game_position.fen")).values()
+        with sql_errors(store.path, "read it"):
+            found = store.connection.execute(statement.format(marks=marks), some * len(tables))
+            fens: dict[str, str] = dict(checked(found, "game_position.key", "game_position.fen"))
+        yield from fens.values()

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import CorruptRecordError, SchemaVersionError, StoreError
+from .foreign import check_log
 from .migrations import FORMAT_VERSION, OLDEST_READ, format_of, migrate
 
 PAGE_BYTES = 16384
@@ -131,6 +132,7 @@ def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
     """Returns a connection for writing, the file made or migrated if need be; the caller holds the lock."""
     if path.exists() and not os.access(path, os.W_OK):
         raise StoreError(f"{path} cannot be written; check its permissions or open it for reading")
+    check_log(path, is_ours=True)
     with sql_errors(path, "open it"):
         connection = _connect(path, "mode=rwc" if create else "mode=rw")
         try:
@@ -190,6 +192,7 @@ def open_reader(path: Path, *, tidy: bool = True) -> sqlite3.Connection:
       tidy: fold the log in if this is the last one to leave; without it SQLite itself opens the file
         read-only.
     """
+    check_log(path, is_ours=False)
     failure: sqlite3.Error = sqlite3.OperationalError("unable to open database file")
     with sql_errors(path, "read it"):
         for query in _reading_modes(path, tidy):

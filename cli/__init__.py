@@ -14,8 +14,6 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 
-from graphsearch.faults import DEFECT, Watch
-
 from .program import PROGRAM, program_name
 
 
@@ -25,22 +23,30 @@ def main(args: Sequence[str] | None = None) -> int:
     0 done, 1 failed, 2 wrong use, 70 a defect of the program (its traceback is in a file that is named), 130
     after Ctrl-C, 143 after SIGTERM, 141 when nothing reads stdout any more.
     """
-    watched = Watch(_tell)
     try:
-        if args is None:
-            _fill_streams()
-            _answer_interrupts()
-        from .app import app  # imported here, so that Ctrl-C during the import ends quietly too
-        from .output import close_quietly
+        from graphsearch.faults import (
+            DEFECT,
+            Watch,
+        )  # here, so that Ctrl-C during the import ends quietly too
 
-        code = close_quietly(_execute(app, args))
+        watched = Watch(_tell)
+        try:
+            if args is None:
+                _fill_streams()
+                _answer_interrupts()
+            from .app import app
+            from .output import close_quietly
+
+            code = close_quietly(_execute(app, args))
+        finally:
+            if args is not None:  # called by a program, which has hooks of its own
+                watched.end()
+        code = code or (DEFECT if watched.failed else 0)
     except KeyboardInterrupt:
         code = 130
     if args is None:
         _die_of_interrupts()
-    else:  # called by a program, which has hooks of its own
-        watched.end()
-    return code or (DEFECT if watched.failed else 0)
+    return code
 
 
 def _tell(line: str) -> None:

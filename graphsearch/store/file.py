@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import CorruptRecordError, SchemaVersionError, StoreError
+from .foreign import check_log
 from .migrations import FORMAT_VERSION, OLDEST_READ, format_of, migrate
 from .shape import check_schema
 
@@ -149,6 +150,7 @@ def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
     """Returns a connection for writing, the file made or migrated if need be; the caller holds the lock."""
     if path.exists() and not os.access(path, os.W_OK):
         raise StoreError(f"{path} cannot be written; check its permissions or open it for reading")
+    check_log(path, is_ours=True)
     with sql_errors(path, "open it"):
         connection = connect(path, "mode=rwc" if create else "mode=rw")
         try:
@@ -211,6 +213,7 @@ def open_reader(path: Path, *, tidy: bool = True) -> sqlite3.Connection:
       tidy: fold the log in if this is the last one to leave; without it SQLite itself opens the file
         read-only.
     """
+    check_log(path, is_ours=False)
     failure: sqlite3.Error = sqlite3.OperationalError("unable to open database file")
     with sql_errors(path, "read it"):
         for query in _reading_modes(path, tidy):

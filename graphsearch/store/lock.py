@@ -44,6 +44,22 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_UN)  # explicit, because a forked child may share the descriptor
 
 
+def is_held(path: Path) -> bool:
+    """Returns whether a process is writing a graph file."""
+    try:
+        descriptor = os.open(_sidecar(path), os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        return not _try_lock(descriptor)  # closing gives it back
+    finally:
+        os.close(descriptor)
+
+
+def _sidecar(path: Path) -> Path:
+    return path.with_name(path.name + ".lock")
+
+
 class WriteLock:
     """The right to write one graph file, held from construction to `release`.
 
@@ -52,7 +68,7 @@ class WriteLock:
     """
 
     def __init__(self, path: Path) -> None:
-        self._sidecar = path.with_name(path.name + ".lock")
+        self._sidecar = _sidecar(path)
         self._descriptor = self._acquire(path)
         self._owner = os.getpid()
 

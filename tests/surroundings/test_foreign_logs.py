@@ -63,7 +63,20 @@ def test_shared_memory_of_another_file_is_made_anew(cli: Cli, small_graph: Path,
 
 def test_a_log_of_another_file_is_told(cli: Cli, small_graph: Path, leftovers: Path) -> None:
     beside(small_graph, leftovers, "-wal", "-shm")
+    for command in (
+        ("show", "startpos", "--store", small_graph),
+        ("analyze", "startpos", "--visits", 20, "--store", small_graph),
+        ("store", "compact", small_graph),
+    ):
+        outcome = cli(*command)
+        assert outcome.code == 1
+        assert outcome.err.startswith(
+            f"graphsearch: {small_graph}-wal is the write-ahead log of another file"
+        )
     check_tells(cli, small_graph)
+    for end in ("-wal", "-shm"):
+        Path(f"{small_graph}{end}").unlink()
+    assert cli("show", "startpos", "--store", small_graph, "--json").json["visits"] == 300
 
 
 @pytest.mark.parametrize("seed", range(6))

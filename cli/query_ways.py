@@ -160,7 +160,8 @@ def transpositions(
 
     Without --all, the most visited positions below POSITION, or below the file's roots, are examined, and the
     ways from there are counted; N is the sum of the visits of these moves. With --all, every position of the
-    file is counted, in two passes over it.
+    file is counted, in one pass over it with all cores. That takes 40 bytes a node in the temporary folder
+    (TMPDIR), and 20 bytes a node of memory; within a smaller --ram, part after part is counted.
 
     JSON: `looked_at` positions of `total` were examined, with `edges` visited edges; `shared` positions have
     several ways in.

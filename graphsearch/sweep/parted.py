@@ -72,6 +72,8 @@ class PartedSweeps:
                 places = np.empty(len(edges) // parts_kernel.ENTRY_WORDS, np.uint32)
                 parts_kernel.find_children(table, edges, places, count)
                 self._places.put_chunk(number, part, places)
+        self._graph.records.clear()
+        self._graph.edges.clear()
 
     def _gather(self) -> None:
         """Writes for every edge what its child is worth now."""

@@ -28,7 +28,7 @@ from .parts_kernel import ENTRY_WORDS, list_graph
 from .sweep_kernel import PLACE_WORDS, new_scratch
 
 LOAD = 0.8  # of a table; a node takes 8 * PLACE_WORDS / 0.8 = 20 bytes
-MOST_PARTS = 128  # so that the number of a part and one bit more are a byte
+MOST_PARTS = 128  # a number of a part is a byte; with more parts, what is read at once would be small
 PART_BYTES = 64  # of the lists of each part
 
 U64s = NDArray[np.uint64]
@@ -99,6 +99,10 @@ class Grid:
     def close(self) -> None:
         """Closes the file."""
         os.close(self._handle)
+
+    def clear(self) -> None:
+        """Gives the room of all items back; none is read any more."""
+        os.ftruncate(self._handle, 0)
 
     def batch(self, number: int) -> NDArray[Any]:
         """Returns the items of a batch, flat."""

@@ -17,7 +17,7 @@ from .. import order
 from ..codec.layout import BLOCK
 from ..file import open_reader, real_path
 from ..index.bloom import may_hold_each
-from ..index.catalog import Catalog, Chunk, Segment
+from ..index.catalog import Catalog, Chunk, Segment, read_index
 from ..segments import decode_blocks, fetch_blocks, keys_of
 from ..shape import faults
 from ..store import Store
@@ -109,6 +109,7 @@ class _Check:
         self._progress = progress
         self._done = 0
         self._runs = self._evaluators = np.zeros(0, np.int64)  # numbers that there are
+        self._filter: tuple[int, NDArray[np.uint8]] | None = None  # of the chunk at hand
         self._damaged: set[int] = set()  # chunks with a block that could not be read
         self._total = sum(chunk.blocks - chunk.gone for s in self._catalog.segments for chunk in s.chunks)
 
@@ -176,7 +177,7 @@ class _Check:
         from ..codec.soundness import unsound
 
         keys = keys_of(batch.words)
-        held = may_hold_each(self._catalog.full_index(chunk).bloom, keys)
+        held = may_hold_each(self._bloom(chunk), keys)
         for i in np.nonzero(~held)[0].tolist():
             self._report.add(
                 f"{self._catalog.name(chunk)}: record {keys[i]:016x} is missing in the bloom filter"
@@ -184,6 +185,12 @@ class _Check:
         for i, what in unsound(batch):
             self._report.add(f"{self._catalog.name(chunk)}: record {keys[i]:016x}: {what}")
         self._check_sources(chunk, batch, keys)
+
+    def _bloom(self, chunk: Chunk) -> NDArray[np.uint8]:
+        """Returns the filter of a chunk; only the last one is kept: all of them take 1.5 bytes a record."""
+        if self._filter is None or self._filter[0] != chunk.id:
+            self._filter = (chunk.id, read_index(self._connection, self._store.path, chunk).bloom)
+        return self._filter[1]
 
     def _check_sources(self, chunk: Chunk, batch: RecordBatch, keys: NDArray[np.uint64]) -> None:
         """Reports records whose run or evaluator the file does not list; 0 is none of either."""

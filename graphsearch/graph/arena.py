@@ -65,6 +65,7 @@ class Arena:
         """
         self.max_bytes = max_bytes or default_budget()
         self.tables = load_tables()
+        self._spare_rows = 0
         slots = min(MAX_SLOTS, self.max_bytes // 8 + SPARE_SLOTS)
         self._memory = (reserve(slots), reserve(slots))
         self.arrays = arena_kernel.ArenaArrays(
@@ -139,8 +140,8 @@ class Arena:
 
     @property
     def log_bytes(self) -> int:
-        """Bytes of the log of dirty records."""
-        return int(self.arrays.log.nbytes)
+        """Bytes of the log of dirty records, without rows that are hardly ever written."""
+        return 8 * (len(self.arrays.log) - arena_kernel.LOG_WORDS * self._spare_rows)
 
     @property
     def room_in_table(self) -> int:
@@ -221,9 +222,14 @@ class Arena:
             memory.madvise(mmap.MADV_DONTNEED)
         return True
 
-    def reserve_log(self, rows: int) -> None:
-        """Gives the log of dirty records room for so many, so that it need not grow later."""
-        self._grow_log(max(0, rows - self.dirty_count))
+    def reserve_log(self, rows: int, *, spare: int = 0) -> None:
+        """Gives the log of dirty records room for so many, so that it need not grow later.
+
+        `spare` rows more are for the worst case: they take no pages as long as nothing is written there.
+        """
+        self._spare_rows = 0
+        self._grow_log(max(0, rows + spare - self.dirty_count))
+        self._spare_rows = spare
 
     def _grow_log(self, nodes: int) -> None:
         log = self.arrays.log

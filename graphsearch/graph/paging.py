@@ -23,6 +23,7 @@ BYTES_PER_NODE = 140  # of a node read back: record, block, place in the table
 FREE_SHARE = 64  # one part of so many of the budget is freed at once
 OVER_SHARE = 16  # a budget may be passed by one part of so many
 LEAST_BYTES = 1 << 20
+WAVES_SHARE = 8  # waves that take more than one part of so many are too large for the budget
 
 
 class Pager:
@@ -31,12 +32,12 @@ class Pager:
     def __init__(self, arena: Arena, reader: Reader | None, ram_bytes: int, *, complete: bool) -> None:
         """Makes a pager.
 
-        Its `reserved` bytes are set aside for copies of records on their way to the file; the records at
-        the slots that are `under_way`, an array a wave, stay in memory.
+        Its `reserved` bytes are set aside for copies of records on their way to the file, its `working` ones
+        for waves; the records at the slots that are `under_way`, an array a wave, stay in memory.
 
         Args:
           reader: None if there is no file: then nothing can be evicted.
-          ram_bytes: the budget of arena, log of dirty records, index and filters.
+          ram_bytes: the budget of arena, log of dirty records, index, filters, copies and waves.
           complete: whether the arena holds all that the file holds.
         """
         self._arena = arena
@@ -46,17 +47,19 @@ class Pager:
         self._no_filter = no_filter()
         self._filter: FilterArrays | None = None
         self._index_bytes = 0
-        self.reserved = 0
+        self.reserved = self.working = 0
+        self._passed = 0  # most bytes by which one wave has passed the budget; the next may need them again
         self.under_way: tuple[Words, ...] = ()
         self.read_back = 0
         self.misfits = 0
 
     @property
     def budget(self) -> int:
-        """Bytes that nodes may take: the budget without log, index and filters."""
+        """Bytes that nodes may take: the budget without all else that it covers."""
         if self._reader is None:
             return self._ram_bytes
-        beside = self._arena.log_bytes + self._index_bytes + self.reserved
+        waves = min(self.working, self._ram_bytes // WAVES_SHARE)
+        beside = self._arena.log_bytes + self._index_bytes + self.reserved + waves
         return max(LEAST_BYTES, self._ram_bytes - beside)
 
     @property
@@ -70,7 +73,7 @@ class Pager:
             return self._no_filter
         if self._filter is None:
             self._filter = self._reader.filter()
-            self._index_bytes = self._reader.ram_bytes + self._filter.bits.nbytes  # twice, when it is renewed
+            self._index_bytes = self._reader.ram_bytes
         return self._filter
 
     def has_room_for(self, nodes: int) -> bool:
@@ -100,10 +103,12 @@ class Pager:
           StoreError: if the file cannot be read.
         """
         assert self._reader is not None
-        _, batch = self._reader.find(words)
-        self.read_back += len(batch)
-        self.make_room(len(batch), len(batch) * BYTES_PER_NODE, pinned=pinned)
-        self.misfits += self._arena.load(batch)
+        batches = self._reader.find_any(words)
+        count = sum(map(len, batches))
+        self.read_back += count
+        self.make_room(count, count * BYTES_PER_NODE, pinned=pinned)
+        for batch in batches:
+            self.misfits += self._arena.load(batch)
 
     def read(self, board: chess.Board) -> NodeRecord | None:
         """Returns a copy of a position's record from memory or the file, or None."""
@@ -175,6 +180,8 @@ class Pager:
         enough = arena.evict(free, arena.room_in_table - nodes, staying)
         if enough or pinned is not None:
             arena.make_room(nodes, strict=False)
+        if pinned is not None:
+            self._passed = max(self._passed, arena.bytes_used + need - arena.free_bytes - arena.max_bytes)
         return enough
 
     @property
@@ -182,12 +189,12 @@ class Pager:
         """Whether the memory of nodes is too large for what index and log have left of the budget.
 
         Eviction frees words between others; only starting over gives them back, which must wait until no wave
-        is under way.
+        is under way. What waves need beyond the budget does not count: the next wave would take it again.
         """
         if self._reader is None or self.under_way:
             return False
         over = self._arena.bytes_used - self.budget
-        return over > self.budget // OVER_SHARE and not self._arena.has_overlay
+        return over > self.budget // OVER_SHARE + self._passed and not self._arena.has_overlay
 
     def start_over(self) -> bool:
         """Drops everything that is saved and the waste between records; returns whether that was all."""

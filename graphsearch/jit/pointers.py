@@ -6,6 +6,7 @@ an array slice, and every intrinsic is a Python function.
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,10 @@ if JIT_OFF:
         """Returns the pointer as one to float32."""
         return p.view(np.float32)
 
+    def bytes_at(address: Any, size: Any) -> Any:
+        """Returns a pointer to `size` bytes at an address; the caller keeps them alive."""
+        return np.ctypeslib.as_array((ctypes.c_uint8 * int(size)).from_address(int(address)))
+
     def mulhi(a: Any, b: Any) -> Any:
         """Returns the upper 64 bits of a 128-bit product."""
         return U(int(a) * int(b) >> 64)
@@ -148,6 +153,17 @@ else:
     as_u16 = _pointer_as(types.uint16, 16)
     as_u32 = _pointer_as(types.uint32, 32)
     as_f32 = _pointer_as(types.float32, 32, floating=True)
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def bytes_at(typing_context: Any, address: Any, size: Any) -> Any:
+        """Returns a pointer to `size` bytes at an address; the caller keeps them alive."""
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            from llvmlite import ir
+
+            return builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+
+        return types.CPointer(types.uint8)(types.int64, types.int64), codegen
 
     @intrinsic  # type: ignore[untyped-decorator]
     def mulhi(typing_context: Any, a: Any, b: Any) -> Any:

@@ -29,7 +29,7 @@ FLUSH_NODES = 65_536  # dirty nodes that are saved at once, at most
 COPY_BYTES = 300  # of a node while it is written: the copy, and what it is put together in
 MERGE_BYTES = 60_000_000  # of a merge step, the decompressors, and what the C library keeps
 RESERVED_PARTS = 3  # a budget is at least so many times what is set aside for both
-FLUSH_PARTS = 8  # a budget holds so many times what is saved at once
+FLUSH_PARTS = 16  # a budget holds so many times what is saved at once
 UNLIMITED = 1 << 60
 BatchLimit = Callable[[int, float], int]
 IDLE_VISITS, IDLE_VISITS_PER_NODE = 1_000_000, 100  # without an evaluation: then nothing is left to find
@@ -146,7 +146,7 @@ class _Session:
         self.flush_nodes = max(1, min(FLUSH_NODES, graph.pager.budget // (BYTES_PER_NODE * FLUSH_PARTS)))
         self.is_over = terminal_kind(board) != NOT_TERMINAL
         if graph.store:
-            self.arena.reserve_log(2 * self.flush_nodes + self.runner.most_nodes)
+            self.arena.reserve_log(2 * self.flush_nodes, spare=self.runner.most_nodes)
             wanted = COPY_BYTES * self.flush_nodes + MERGE_BYTES
             graph.pager.reserved = min(wanted, graph.pager.budget // RESERVED_PARTS)
         self.read_before = graph.pager.read_back

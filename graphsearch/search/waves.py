@@ -73,6 +73,8 @@ class WaveRunner:
         self._overlaps = overlap and batch >= THREAD_FROM and graph.evaluator.kernel_kind == EXTERNAL
         self.wave = self._new_wave()
         self._spare = self._new_wave() if self._overlaps else None
+        self._wave_bytes = int(sum(array.nbytes for array in self.wave))
+        self._most_entries = 0
         self._nothing = wave.new_wave(1, 1)
         self._flying: _Flying | None = None
         self._flown = 0
@@ -141,7 +143,15 @@ class WaveRunner:
           CapacityError: if there is none to be had.
           StoreError: if the file cannot be written.
         """
+        self._graph.pager.working = self._working_bytes
         self._graph.make_room(self.most_nodes, waves * self._batch * BYTES_PER_LEAF)
+
+    @property
+    def _working_bytes(self) -> int:
+        """Bytes of the waves that pages were taken for: the share of their entries that was ever filled."""
+        waves = [self.wave, self._spare] if self._spare else [self.wave]
+        self._most_entries = max(self._most_entries, *(int(w.counts[wave.ENTRIES]) for w in waves), 0)
+        return len(waves) * self._wave_bytes * self._most_entries // len(self.wave.candidates)
 
     def _make_more_room(self) -> None:
         """Lets the arena grow; fails if nothing was searched since it last did: that did not help then."""
@@ -184,6 +194,8 @@ class WaveRunner:
             left,
         ):
             self._serve(self.wave, int(code))
+            if time.monotonic() - begin > SLICE_SECONDS:
+                left[2] = min(left[2], 1)  # what had to be read was not foreseen
         spent = time.monotonic() - begin
         self.answered = evaluations - int(left[1]), spent
         if spent < SLICE_SECONDS / 2 and self._may_lengthen():

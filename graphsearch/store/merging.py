@@ -111,6 +111,7 @@ def _advance(
         rest = pivot is not None and end and int(sort_keys(batch.words[-1:])[0]) >= pivot
         drop(connection, cursor, end - 1 if rest else end)
     merged = merge(batches, output.frontier, pivot)
+    del batches, batch  # encoding takes as much again
     write_records(connection, catalog, output.id, merged, dictionary=_dictionary(catalog, output))
     set_frontier(connection, output, inputs, pivot)
 

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from ..errors import CapacityError, CorruptRecordError, StoreError
 from ..position.board import POSITION_WORDS
 from ..record.node import RecordBatch
-from .codec.bulk import board_tables, decode_stored, owned, take
+from .codec.bulk import board_tables, decode_stored, joined, owned, take
+from .codec.extracting import extract_stored
 from .codec.soundness import said_of, unsound
 from .codec.unpacking import SLOTS, Unpacker
 from .fetching import fetch
@@ -34,6 +35,8 @@ from .threads import ReadingThreads
 
 MAX_ASKED = 100_000  # positions of one batch
 MAX_PROBLEMS = 100  # remembered
+LEAST_PIECE = 64  # blocks that are worth another thread: half a millisecond
+PIECES_EACH = 2  # of a thread, so that all end together
 
 Places = NDArray[np.int64]
 OnDamage = Callable[[CorruptRecordError], None]
@@ -108,11 +111,28 @@ class Reader:
             raise CapacityError(f"{len(words)} positions in one batch, at most {MAX_ASKED} can be read")
         on_damage = _raise if strict else self._note
         with self._state(on_damage):
-            search = _Search(self._connection, self._index, words, self._sizes.piece_blocks)
-            found = search.find(self._threads)
-            for block, what in search.damage:
-                on_damage(self._fault(block, what))
-            return found
+            search = self._search(words, on_damage)
+            return search.have, search.in_order()
+
+    def find_any(self, words: NDArray[np.uint64]) -> list[RecordBatch]:
+        """Returns the newest records of some packed positions, as far as there are any, in any order.
+
+        `find` does the same in order, and says what passing over damage means.
+
+        Raises:
+          StoreError: if the file as a whole cannot be read.
+        """
+        _check_count(words)
+        with self._state():
+            return self._search(words, self._note).records
+
+    def _search(self, words: NDArray[np.uint64], on_damage: OnDamage) -> _Search:
+        """Returns a search that is done."""
+        search = _Search(self._connection, self._index, words, self._sizes.piece_blocks)
+        search.run(self._threads)
+        for block, what in search.damage:
+            on_damage(self._fault(block, what))
+        return search
 
     def _fault(self, block: int, what: str) -> CorruptRecordError:
         owner = int(self._index.owners(np.array([block]))[0])
@@ -158,20 +178,38 @@ def _raise(error: CorruptRecordError) -> None:
     raise error
 
 
+def _check_count(words: NDArray[np.uint64]) -> None:
+    if len(words) > MAX_ASKED:
+        raise CapacityError(f"{len(words)} positions in one batch, at most {MAX_ASKED} can be read")
+
+
 @dataclass(frozen=True)
 class _Piece:
     """Blocks out of the file, and which positions each may hold.
 
     Attributes:
-      asked: `[n]` positions; place: `[n]` which of the blocks.
+      asked: `[n]` positions, block by block. firsts: `[blocks + 1]` where those of each block begin.
       blocks: their indices in the index. data, ends: they themselves, as `fetch` returns them.
     """
 
     asked: Places
-    place: Places
+    firsts: Places
     blocks: Places
     data: NDArray[np.uint8]
     ends: Places
+
+    @property
+    def holders(self) -> Places:
+        """The block that may hold each position of `asked`."""
+        return np.repeat(self.blocks, np.diff(self.firsts))
+
+    def part(self, some: Places) -> _Piece:
+        """Returns some of the blocks."""
+        begins = np.append(0, self.ends[:-1])
+        data, ends = joined([self.data[begins[i] : self.ends[i]].tobytes() for i in some.tolist()])
+        asked = [self.asked[self.firsts[i] : self.firsts[i + 1]] for i in some.tolist()]
+        firsts = np.cumsum([0, *map(len, asked)])
+        return _Piece(np.concatenate(asked), firsts, self.blocks[some], data, ends)
 
 
 @dataclass(frozen=True)
@@ -190,12 +228,11 @@ class _Solved:
     damage: list[tuple[int, str]]
 
 
-def _without_unsound(piece: _Piece, hit: NDArray[np.bool_], found: _Solved) -> _Solved:
-    """Returns what was found without the records that cannot be, which count as damaged."""
+def _without_unsound(blocks: Places, found: _Solved) -> _Solved:
+    """Returns what was found in some blocks, one a record, without the records that cannot be: damage."""
     bad = unsound(found.records)
     if not bad:
         return found
-    blocks = piece.blocks[piece.place[hit]]
     damage = [(int(blocks[i]), said_of(found.records, i, what)) for i, what in bad]
     places = np.array([i for i, _ in bad], np.int64)
     good = np.setdiff1d(np.arange(len(found.hits)), places)
@@ -204,7 +241,11 @@ def _without_unsound(piece: _Piece, hit: NDArray[np.bool_], found: _Solved) -> _
 
 
 class _Search:
-    """One batch of positions, looked for in one state of a file."""
+    """One batch of positions, looked for in one state of a file.
+
+    Attributes:
+      have: `[K]` which positions have a record. damage: index of each damaged block, and what is wrong.
+    """
 
     def __init__(
         self, connection: sqlite3.Connection, index: filters.Index, words: NDArray[np.uint64], piece: int
@@ -214,23 +255,30 @@ class _Search:
         self._index = index
         self._words = owned(words, np.uint64).reshape(-1)
         self._count = len(self._words) // POSITION_WORDS
-        self._have = np.zeros(self._count, bool)
+        self.have = np.zeros(self._count, bool)
         self._lost = np.zeros(self._count, bool)
         self._segments = np.zeros(self._count, np.int64)  # where to look next
         self._answers: list[_Solved] = []
         self.damage: list[tuple[int, str]] = []
 
-    def find(self, threads: ReadingThreads) -> tuple[NDArray[np.bool_], RecordBatch]:
-        """Returns which positions have a record, and these."""
+    def run(self, threads: ReadingThreads) -> None:
+        """Looks for all positions."""
         left: Places = np.arange(self._count)
         while len(left):
             asked, blocks, done = self._candidates(left)
-            threads.work(self._fetched(asked, blocks), self._solve, self._note)
-            wanted = ~(self._have | self._lost) & (self._segments < len(self._index.filter.segments) - 1)
+            threads.work(self._fetched(asked, blocks, threads.count), self._solve, self._note)
+            wanted = ~(self.have | self._lost) & (self._segments < len(self._index.filter.segments) - 1)
             left = left[wanted[left] | (np.arange(len(left)) >= done)]
+
+    @property
+    def records(self) -> list[RecordBatch]:
+        """The records found, in any order."""
+        return [answer.records for answer in self._answers]
+
+    def in_order(self) -> RecordBatch:
+        """Returns the records found, in the order of their positions."""
         places = np.concatenate([*(answer.hits for answer in self._answers), np.zeros(0, np.int64)])
-        records = RecordBatch.concat([answer.records for answer in self._answers])
-        return self._have, take(records, np.argsort(places, kind="stable"))
+        return take(RecordBatch.concat(self.records), np.argsort(places, kind="stable"))
 
     def _candidates(self, left: Places) -> tuple[Places, Places, int]:
         """Returns positions, a block each that may hold them, and how many of those left were looked up."""
@@ -245,48 +293,71 @@ class _Search:
                 return asked[:listed], blocks[:listed], int(done)
             room *= 2
 
-    def _fetched(self, asked: Places, blocks: Places) -> Iterator[_Piece]:
-        """Yields blocks in their order, not too many of them and of chunks at once."""
+    def _fetched(self, asked: Places, blocks: Places, threads: int) -> Iterator[_Piece]:
+        """Yields blocks in their order, not too many of them and of chunks at once, and all threads some."""
         order = np.argsort(blocks, kind="stable")
         asked, blocks = asked[order], blocks[order]
         owners = self._index.owners(blocks)
         chunks = np.cumsum(np.diff(owners, prepend=-1) != 0)
+        most = min(self._piece, max(LEAST_PIECE, -(-len(blocks) // (PIECES_EACH * threads))))
         first = 0
         while first < len(blocks):
             end = int(np.searchsorted(chunks, chunks[first] + SLOTS, "left"))
-            end = min(end, first + self._piece)
-            wanted, place = np.unique(blocks[first:end], return_inverse=True)
+            end = min(end, first + most)
+            wanted, firsts = np.unique(blocks[first:end], return_index=True)
             rows = wanted + self._index.shifts[self._index.owners(wanted)]
-            yield _Piece(asked[first:end], place, wanted, *fetch(self._connection, rows))
+            firsts = np.append(firsts, end - first)
+            yield _Piece(asked[first:end], firsts, wanted, *fetch(self._connection, rows))
             first = end
 
     def _solve(self, unpacker: Unpacker, piece: _Piece) -> _Solved:
         """Returns what the blocks of a piece hold of the positions; on any thread."""
         owners, which = np.unique(self._index.owners(piece.blocks), return_inverse=True)
         dictionaries = [self._index.dictionaries[owner] for owner in owners.tolist()]
-        slots = np.array([unpacker.slot(dictionary) for dictionary in dictionaries], np.int64)
+        slots = np.array([unpacker.slot(dictionary) for dictionary in dictionaries], np.int64)[which]
+        records, found, refused = extract_stored(
+            unpacker, piece.data, piece.ends, slots, self._words, piece.asked, piece.firsts
+        )
+        solved = _Solved(records, piece.asked[found], np.zeros(0, np.int64), [])
+        solved = _without_unsound(piece.holders[found], solved)
+        if not refused.any():
+            return solved
+        its_dictionaries = [dictionaries[i] for i in which[refused].tolist()]
+        judged = self._judge(unpacker, piece.part(np.nonzero(refused)[0]), slots[refused], its_dictionaries)
+        return _Solved(
+            RecordBatch.concat([solved.records, judged.records]),
+            np.concatenate([solved.hits, judged.hits]),
+            np.concatenate([solved.misses, judged.misses]),
+            solved.damage + judged.damage,
+        )
+
+    def _judge(self, unpacker: Unpacker, piece: _Piece, slots: Places, dictionaries: list[bytes]) -> _Solved:
+        """Returns what blocks hold that the kernel has refused, and which of them are damaged.
+
+        Args:
+          unpacker: of this thread.
+          piece: the blocks. slots, dictionaries: those of each.
+        """
         damage: list[tuple[int, str]] = []
         batch, sizes = decode_stored(
             unpacker,
             piece.data,
             piece.ends,
-            slots[which],
-            lambda i: dictionaries[which[i]],
+            slots,
+            lambda i: dictionaries[i],
             lambda i, what: damage.append((int(piece.blocks[i]), what)),
         )
+        place = np.repeat(np.arange(len(sizes)), np.diff(piece.firsts))
         lasts = np.cumsum(sizes)
-        firsts = lasts - sizes
         places = np.empty(len(piece.asked), np.int64)
         stored = batch.words.reshape(-1)
-        match(self._words, piece.asked, stored, firsts[piece.place], lasts[piece.place], places)
+        match(self._words, piece.asked, stored, (lasts - sizes)[place], lasts[place], places)
         hit = places >= 0
-        misses = piece.asked[sizes[piece.place] == 0]
-        return _without_unsound(
-            piece, hit, _Solved(take(batch, places[hit]), piece.asked[hit], misses, damage)
-        )
+        solved = _Solved(take(batch, places[hit]), piece.asked[hit], piece.asked[sizes[place] == 0], damage)
+        return _without_unsound(piece.holders[hit], solved)
 
     def _note(self, answer: _Solved) -> None:
         self._answers.append(answer)
-        self._have[answer.hits] = True
+        self.have[answer.hits] = True
         self._lost[answer.misses] = True
         self.damage += answer.damage

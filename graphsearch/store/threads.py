@@ -20,10 +20,15 @@ def _let_hashes_wrap() -> None:
 
 
 class ReadingThreads:
-    """The caller's thread and its helpers, an unpacker for each; helpers start with the first long work."""
+    """The caller's thread and its helpers, an unpacker for each; helpers start with the first long work.
+
+    Attributes:
+      count: of threads, the caller's included.
+    """
 
     def __init__(self, threads: int) -> None:
         """Begins with so many threads, the caller's included."""
+        self.count = threads
         self._own = Unpacker()
         self._idle = [Unpacker() for _ in range(threads - 1)]
         self._pool: ThreadPoolExecutor | None = None

@@ -70,7 +70,7 @@ def outcome(
     ("fen", "evaluator", "visits", "ram", "fields"),
     [
         (chess.STARTING_FEN, "uniform", 15_000, 1_100_000, {"minibatch_size": 32}),
-        (chess.STARTING_FEN, "uniform", 9_000, 800_000, {"minibatch_size": 1}),
+        (chess.STARTING_FEN, "uniform", 9_000, 500_000, {"minibatch_size": 1}),
         (KIWIPETE, "builtin", 9_000, 900_000, {"minibatch_size": 16}),
         (ENDGAME, "hash", 9_000, 900_000, {"minibatch_size": 16, "overlap": 0}),
         (ENDGAME, "hash", 9_000, 1_100_000, {"minibatch_size": 16}),

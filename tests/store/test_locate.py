@@ -90,7 +90,7 @@ def test_a_filter_knows_every_record_and_says_what_single_reads_say(tmp_path: Pa
         assert found == by_the_catalog(store.catalog, words)
         assert sum(found[400:]) < 40
         assert all(array.flags.writeable and array.flags.c_contiguous for array in arrays)
-        assert (len(arrays.segments) - 1, len(arrays.places)) == (runs, len(arrays.firsts) + 1)
+        assert (len(arrays.segments) - 1, len(arrays.blooms)) == (runs, len(arrays.firsts))
 
 
 @pytest.mark.parametrize("bits_per_key", [3, 8, 12, 40])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import threading
@@ -14,6 +15,10 @@ import pytest
 
 from graphsearch.errors import CapacityError, CorruptRecordError, StoreError
 from graphsearch.record.node import NodeRecord
+from graphsearch.store import threads
+from graphsearch.store.codec.bulk import board_tables
+from graphsearch.store.codec.unpacking import Unpacker
+from graphsearch.store.index import locate_kernel
 from graphsearch.store.reading import Reader
 from graphsearch.store.sizes import SIZES, Sizes
 from graphsearch.store.store import Store
@@ -203,6 +208,47 @@ def test_a_missing_block_and_one_that_is_no_records_are_passed_over(path: Path) 
     with Store.open(path) as store, store.reader() as reader:
         assert sum(answer is None for answer in found_by(reader, RECORDS)) == 64
         assert sorted("block 1" in problem for problem in reader.problems) == [False, True]
+
+
+def test_records_that_are_picked_out_are_those_of_whole_blocks(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel reads what is asked for; without libzstd all blocks are decoded whole."""
+    rng = random.Random(4)
+    filled(path, RECORDS, runs=3)
+    with Store.open(path) as store, store.reader() as reader:
+        monkeypatch.setattr(threads, "Unpacker", lambda: Unpacker(direct=False))
+        with store.reader() as slow:
+            for count in (1, 7, 200, 400):
+                asked = rng.sample(RECORDS, count)
+                assert found_by(reader, asked) == found_by(slow, asked) == asked
+
+
+def test_records_in_any_order_are_those_in_order(path: Path) -> None:
+    filled(path, RECORDS[:300], runs=2)
+    words = np.array([record.words for record in RECORDS], np.uint64)
+    with Store.open(path) as store, store.reader() as reader:
+        batches = reader.find_any(words)
+        found = [batch.record(i) for batch in batches for i in range(len(batch))]
+        assert sorted(found, key=identity) == sorted(RECORDS[:300], key=identity)
+        assert sum(map(len, reader.find_any(words[300:]))) == 0
+
+
+def test_an_older_filter_lives_on_when_merges_have_replaced_its_chunks(path: Path) -> None:
+    """Filters are handed to kernels as addresses: whoever has the addresses keeps the filters."""
+    words = np.array([record.words for record in RECORDS[:200]], np.uint64)
+    with new_store(path, SMALL) as store, store.reader() as reader:
+        store.append(batch_of(RECORDS[:200]), fresh=200)
+        older = reader.filter()
+        for first in range(200, 400, 40):
+            store.append(batch_of(RECORDS[first : first + 40]), fresh=40)
+            while store.merge_step():
+                pass
+            reader.filter()
+        gc.collect()
+        found = np.zeros(200, bool)
+        locate_kernel.may_be_stored_each(board_tables(), older, words.reshape(-1), found)
+        assert found.all()
 
 
 def test_a_file_that_cannot_be_read_at_all_is_an_error(path: Path) -> None:

@@ -238,7 +238,7 @@ def written(blocks: list[bytes]) -> bytes:
     out = np.full(int(sums[0]) + GUARD, 0xA5, np.uint8)
     sizes = np.zeros(len(ends), np.int64)
     slots = np.full(len(ends), NO_DICTIONARY, np.int64)
-    end = int(unpacking_kernel.unpack(DIRECT._workshop, data, ends, slots, out, sizes))
+    end = int(unpacking_kernel.unpack(DIRECT.workshop, data, ends, slots, out, sizes))
     assert end == sizes.sum()
     assert (out[int(sums[0]) :] == 0xA5).all(), "it wrote behind the room"
     return out[:end].tobytes()
@@ -331,7 +331,7 @@ def test_threads_unpack_at_once_each_with_its_own_context() -> None:
         for _ in range(200):
             found, wrong = unpacked(unpacker, dictionary, blocks)
             damage += len(wrong) + (found != plain)
-        return unpacker._workshop.context, damage
+        return unpacker.workshop.context, damage
 
     with ThreadPoolExecutor(threads) as pool:
         results = list(pool.map(unpack_often, range(threads)))

@@ -69,7 +69,7 @@ def board_tables() -> NDArray[np.uint64]:
 
 
 @cache
-def _start() -> NDArray[np.uint64]:
+def start_position() -> NDArray[np.uint64]:
     """Returns the position that the first record of a block is told from."""
     return np.array(START, np.uint64)
 
@@ -125,7 +125,7 @@ def _encoded(batch: RecordBatch) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     blocks = -(-len(batch) // BLOCK)
     room = room_for(blocks, len(batch), len(batch.codes), len(batch.n))
     out, ends = np.empty(room + 8, np.uint8), np.zeros(blocks, np.int64)
-    problem, at = encode(columns_of(batch), _start(), out, ends)
+    problem, at = encode(columns_of(batch), start_position(), out, ends)
     if problem:
         raise UnfitRecordError(int(at), _WHY[problem])
     return out[: int(at) + 8], ends
@@ -269,11 +269,11 @@ def _decoded(plain: NDArray[np.uint8], ends: NDArray[np.int64]) -> tuple[RecordB
 
     sums = np.zeros(4, np.int64)
     room(plain, ends, sums)
-    batch = _room_for(*sums[1:].tolist())
-    return batch, int(decode(board_tables(), plain, ends, _start(), columns_of(batch), 0))
+    batch = room_for_batch(*sums[1:].tolist())
+    return batch, int(decode(board_tables(), plain, ends, start_position(), columns_of(batch), 0))
 
 
-def _room_for(records: int, codes: int, edges: int) -> RecordBatch:
+def room_for_batch(records: int, codes: int, edges: int) -> RecordBatch:
     """Returns a batch that is filled next: its arrays hold anything, but the offsets begin at 0."""
     sizes = {"words": records, "code_offsets": records + 1, "edge_offsets": records + 1, "codes": codes}
     sizes |= dict.fromkeys(("v", "d", "evaluator", "run", "flags"), records)
@@ -292,6 +292,6 @@ def take(batch: RecordBatch, order: NDArray[np.int64]) -> RecordBatch:
 
     codes = np.diff(batch.code_offsets)[order].sum()
     edges = np.diff(batch.edge_offsets)[order].sum()
-    out = _room_for(len(order), int(codes), int(edges))
+    out = room_for_batch(len(order), int(codes), int(edges))
     gather(columns_of(batch), order, columns_of(out))
     return out

@@ -163,27 +163,40 @@ def _meta(data: Any, reader: Any, x: Any, clock: Any, base: Any) -> Any:
 
 
 @inner
-def _position(T: Any, data: Any, reader: Any, row: Any, size: Any, s: Any, base: Any) -> Any:
-    """Reads a position told from `base` into `s`, key included."""
+def read_board(data: Any, reader: Any, row: Any, size: Any, s: Any, base: Any) -> Any:
+    """Reads where the men of a position told from `base` stand into `s`; returns the squares that changed."""
     emptied = _squares(data, reader, int64(layout.EMPTIED_SQUARES), int64(row[size * layout.EMPTIED]))
     filled = _squares(data, reader, int64(layout.FILLED_SQUARES), int64(row[size * layout.FILLED]))
-    kept = ~(emptied | filled)
     for w in range(8):
-        s[w] = base[w] & kept
+        s[w] = base[w] & ~(emptied | filled)
+    if not reader[FAILED]:
+        _men(data, reader, s, base, emptied, filled)
+    return emptied | filled
+
+
+@inner
+def read_meta(data: Any, reader: Any, row: Any, size: Any, base: Any) -> Any:
+    """Returns the meta word of a position told from `base`."""
+    return _meta(data, reader, int64(row[size * layout.META]), int64(row[size * layout.CLOCK]), base[META])
+
+
+@inner
+def _position(T: Any, data: Any, reader: Any, row: Any, size: Any, s: Any, base: Any) -> Any:
+    """Reads a position told from `base` into `s`, key included."""
+    changed = read_board(data, reader, row, size, s, base)
     if reader[FAILED]:
         return
-    _men(data, reader, s, base, emptied, filled)
-    meta = _meta(data, reader, int64(row[size * layout.META]), int64(row[size * layout.CLOCK]), base[META])
+    meta = read_meta(data, reader, row, size, base)
     if not is_position(s):
         reader[FAILED] = 1
         return
     s[META] = U(meta)
     s[KEY] = base[KEY] ^ _meta_key(T, int64(base[META])) ^ _meta_key(T, meta)
-    s[KEY] ^= _men_key(T, base, ~kept) ^ _men_key(T, s, ~kept)
+    s[KEY] ^= _men_key(T, base, changed) ^ _men_key(T, s, changed)
 
 
 @inner
-def _open(data: Any, reader: Any, rows: Any, size: Any, codes: Any, edges: Any) -> Any:
+def open_block(data: Any, reader: Any, rows: Any, size: Any, codes: Any, edges: Any) -> Any:
     """Sets the cursors of the columns of any length; fails if a column ends behind the block."""
     moves = int64(0)
     visited = int64(0)
@@ -206,7 +219,8 @@ def _open(data: Any, reader: Any, rows: Any, size: Any, codes: Any, edges: Any) 
 
 
 @inner
-def _codes(reader: Any, data: Any, at: Any, out: Any, n: Any) -> Any:
+def read_codes(reader: Any, data: Any, at: Any, out: Any, n: Any) -> Any:
+    """Copies `n` P codes."""
     wrong = int64(0)
     for j in range(n):
         code = int64(data[at + j])
@@ -217,20 +231,55 @@ def _codes(reader: Any, data: Any, at: Any, out: Any, n: Any) -> Any:
 
 
 @inner
-def _edges(data: Any, reader: Any, c: Any, first: Any, n: Any, low: Any, high: Any, drawn: Any) -> Any:
+def read_values(data: Any, reader: Any, c: Any, first: Any, n: Any, low: Any, high: Any, edges: Any) -> None:
+    """Reads q and draws of `n` of the `edges` edges of a block into the columns from edge `first` on.
+
+    Args:
+      low, high: where their low parts and the high bytes of their values begin.
+    """
     for e in range(n):
         c.q[first + e] = _float(reader, data, low + layout.LOW * e, data[high + e])
         c.edge_d[first + e] = _draw(
-            reader, data[low + layout.LOW * e + layout.LOW_DRAW], data[high + n + e], int64(MOST_CODE)
+            reader, data[low + layout.LOW * e + layout.LOW_DRAW], data[high + edges + e], int64(MOST_CODE)
         )
-    for e in range(first, first + n):
-        c.n[e] = uint32(_varint(data, reader))
-    for e in range(first, first + n):
-        c.r[e] = uint32(_varint(data, reader) if drawn else 0)
 
 
 @inner
-def _run(data: Any, reader: Any, meta: Any, base: Any) -> Any:
+def read_counts(data: Any, reader: Any, out: Any, n: Any) -> None:
+    """Reads `n` counts."""
+    for e in range(n):
+        out[e] = uint32(_varint(data, reader))
+
+
+@inner
+def skip_counts(data: Any, reader: Any, n: Any) -> None:
+    """Passes over `n` counts."""
+    for _ in range(n):
+        _varint(data, reader)
+
+
+@inner
+def _edges(data: Any, reader: Any, c: Any, first: Any, n: Any, low: Any, high: Any, drawn: Any) -> Any:
+    read_values(data, reader, c, first, n, low, high, n)
+    read_counts(data, reader, adv(c.n, first), n)
+    if drawn:
+        read_counts(data, reader, adv(c.r, first), n)
+    else:
+        for e in range(first, first + n):
+            c.r[e] = uint32(0)
+
+
+@inner
+def read_fields(data: Any, reader: Any, c: Any, i: Any, row: Any, size: Any, low: Any) -> None:
+    """Reads the fields of one byte, V and its draws into place `i`; `low`: where the record's low part is."""
+    c.flags[i] = row[size * layout.FLAGS]
+    c.evaluator[i] = row[size * layout.EVALUATOR]
+    c.v[i] = _float(reader, data, low, row[size * layout.V_HIGH])
+    c.d[i] = _draw(reader, data[low + layout.LOW_DRAW], row[size * layout.V_DRAW], int64(D_SCALE))
+
+
+@inner
+def read_run(data: Any, reader: Any, meta: Any, base: Any) -> Any:
     """Returns a record's run: one of its own, or that of its reference."""
     run = _varint(data, reader) if meta & layout.HAS_RUN else int64(base)
     if run > MAX_RUN:
@@ -256,21 +305,16 @@ def _records(
         _position(T, data, reader, row, size, adv(c.words, PW * i), base)
         if reader[FAILED]:
             return
-        c.flags[i] = row[size * layout.FLAGS]
-        c.evaluator[i] = row[size * layout.EVALUATOR]
-        c.run[i] = _run(data, reader, int64(row[size * layout.META]), c.run[i - back] if back else uint32(0))
-        c.v[i] = _float(reader, data, low + layout.LOW * k, row[size * layout.V_HIGH])
-        c.d[i] = _draw(
-            reader, data[low + layout.LOW * k + layout.LOW_DRAW], row[size * layout.V_DRAW], int64(D_SCALE)
+        read_fields(data, reader, c, i, row, size, low + layout.LOW * k)
+        c.run[i] = read_run(
+            data, reader, int64(row[size * layout.META]), c.run[i - back] if back else uint32(0)
         )
         c.code_offsets[i + 1] = c.code_offsets[i] + moves
         c.edge_offsets[i + 1] = c.edge_offsets[i] + edges
 
 
 @inner
-def _decode_block(
-    T: Any, data: Any, reader: Any, c: Any, first: Any, at: Any, header: Any, start: Any
-) -> Any:
+def decode_block(T: Any, data: Any, reader: Any, c: Any, first: Any, at: Any, header: Any, start: Any) -> Any:
     """Reads one block into the columns from record `first` on; the reader tells whether it was sound."""
     size, codes, edges = records_in(header), codes_in(header), edges_in(header)
     low = at + layout.HEADER
@@ -278,10 +322,10 @@ def _decode_block(
     if rows + layout.FIXED * size + layout.BY_EDGE * edges > reader[END]:
         reader[FAILED] = 1
         return
-    _open(data, reader, rows, size, codes, edges)
+    open_block(data, reader, rows, size, codes, edges)
     if reader[FAILED]:
         return
-    _codes(reader, data, rows - codes, adv(c.codes, c.code_offsets[first]), codes)
+    read_codes(reader, data, rows - codes, adv(c.codes, c.code_offsets[first]), codes)
     _records(T, data, reader, c, first, size, low, rows, start)
     if reader[FAILED]:
         return
@@ -312,7 +356,7 @@ def decode(T: Any, data: Any, ends: Any, start: Any, columns: Any, first: Any) -
         header = header_at(ptr(data, 0), at)
         reader[END] = ends[b]
         reader[FAILED] = 0
-        _decode_block(ptr(T, 0), ptr(data, 0), ptr(reader, 0), c, i, at, header, ptr(start, 0))
+        decode_block(ptr(T, 0), ptr(data, 0), ptr(reader, 0), c, i, at, header, ptr(start, 0))
         if reader[FAILED]:
             return int64(b)
         i += records_in(header)

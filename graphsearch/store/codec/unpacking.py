@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ...errors import CorruptRecordError
 from ...jit.libzstd import Owned, libzstd
 from .compression import Dictionaries, Opener
+from .extracting import new_bench
 from .layout import FRAME_START
 from .unpacking_kernel import FRAME_ROOM, Workshop, crc_tables, room, unpack
 
@@ -33,7 +34,7 @@ class Unpacker:
     def __init__(self, *, direct: bool = True) -> None:
         self._library = libzstd() if direct else None
         self._context = self._library.new_context() if self._library else None
-        self._workshop = Workshop(
+        self.workshop = Workshop(
             self._library.decompress if self._library else 0,
             self._library.frame_size if self._library else 0,
             self._context.address if self._context else 0,
@@ -41,6 +42,7 @@ class Unpacker:
             np.frombuffer(bytearray(FRAME_START.ljust(FRAME_ROOM, b"\0")), np.uint8),
             crc_tables(),
         )
+        self.bench = new_bench()
         self._slots: OrderedDict[bytes, int] = OrderedDict()
         self._loaded: list[tuple[Owned, Owned] | None] = [None] * SLOTS
 
@@ -60,7 +62,7 @@ class Unpacker:
             slot = self._slots.popitem(last=False)[1] if len(self._slots) == SLOTS else len(self._slots)
             self._slots[dictionary] = slot
             self._loaded[slot] = loaded
-            self._workshop.dictionaries[2 + 2 * slot : 4 + 2 * slot] = [one.address for one in loaded]
+            self.workshop.dictionaries[2 + 2 * slot : 4 + 2 * slot] = [one.address for one in loaded]
         self._slots.move_to_end(dictionary)
         return slot
 
@@ -88,7 +90,7 @@ class Unpacker:
         room(data, ends, sums)
         out = np.empty(int(sums[0]) + 8, np.uint8)
         sizes = np.zeros(len(ends), np.int64)
-        end = unpack(self._workshop, data, ends, slots, out, sizes)
+        end = unpack(self.workshop, data, ends, slots, out, sizes)
         opened: dict[int, bytes] = {}
         openers: dict[bytes, Opener] = {}
         for i in np.nonzero(sizes == 0)[0].tolist():

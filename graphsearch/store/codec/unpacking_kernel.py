@@ -52,6 +52,19 @@ class Workshop(NamedTuple):
 
 
 @inner
+def shop_pointers(workshop: Any) -> Any:
+    """Returns a workshop with pointers to its arrays, which the caller keeps alive."""
+    return Workshop(
+        workshop.decompress,
+        workshop.frame_size,
+        workshop.context,
+        ptr(workshop.dictionaries, 0),
+        ptr(workshop.frame, 0),
+        ptr(workshop.crc, 0),
+    )
+
+
+@inner
 def word(data: Any, at: Any) -> Any:
     """Returns 8 bytes, lowest first; the compiler makes one load of them."""
     return (
@@ -104,7 +117,7 @@ def _expand(shop: Any, data: Any, at: Any, end: Any, dictionary: Any, out: Any, 
 
 
 @inner
-def _unpack(data: Any, at: Any, end: Any, slot: Any, shop: Any, out: Any, to: Any) -> Any:
+def unpack_block(data: Any, at: Any, end: Any, slot: Any, shop: Any, out: Any, to: Any) -> Any:
     """Unpacks one block to `out` from `to` on; returns the end, or `to` if it is refused."""
     if shop.decompress == 0 or slot < -1 or end - at < HEADER + LENGTH + CHECKSUM:
         return to
@@ -144,19 +157,12 @@ def unpack(workshop: Any, data: Any, ends: Any, slots: Any, out: Any, sizes: Any
       out: uint8 with the room that `room` says.
       sizes: `[blocks]` int64, filled with the length of each in `out`: 0 for a block that is refused.
     """
-    shop = Workshop(
-        workshop.decompress,
-        workshop.frame_size,
-        workshop.context,
-        ptr(workshop.dictionaries, 0),
-        ptr(workshop.frame, 0),
-        ptr(workshop.crc, 0),
-    )
+    shop = shop_pointers(workshop)
     source, target = ptr(data, 0), ptr(out, 0)
     at = int64(0)
     to = int64(0)
     for b in range(len(ends)):
-        reached = _unpack(source, at, ends[b], slots[b], shop, target, to)
+        reached = unpack_block(source, at, ends[b], slots[b], shop, target, to)
         sizes[b] = reached - to
         to = reached
         at = ends[b]

@@ -10,10 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError
-from .catalog import Chunk, ChunkIndex, Indexes, Segment
+from .catalog import Bits, Chunk, ChunkIndex, Indexes, Segment
 from .locate_kernel import BlockArrays, FilterArrays, no_filter
 
 Read = Callable[[Chunk], ChunkIndex]
+
+
+class _Addresses(bytearray):
+    """Addresses of arrays as int64, which keep the arrays alive."""
+
+    arrays: tuple[Bits, ...]
+
+
+def _addresses(arrays: Sequence[Bits]) -> NDArray[np.int64]:
+    """Returns the addresses of some arrays, `[A]`. The arrays live as long as it, or a view of it, does."""
+    memory = _Addresses(8 * max(1, len(arrays)))
+    memory.arrays = tuple(arrays)
+    found = np.frombuffer(memory, np.int64)[: len(arrays)]
+    found[:] = [array.__array_interface__["data"][0] for array in arrays]
+    return found
 
 
 @dataclass(frozen=True)
@@ -26,6 +41,7 @@ class Index:
       blocks: sort keys of their blocks.
       shifts: `[chunks]` what leads from the index of a block of the chunk to its row.
       dictionaries: those of each chunk, as stored.
+      blooms: the bloom filter of each chunk; an older and a newer index share those of the same chunks.
       lost: ids of the chunks that were left out.
     """
 
@@ -34,6 +50,7 @@ class Index:
     blocks: BlockArrays
     shifts: NDArray[np.int64]
     dictionaries: tuple[bytes, ...]
+    blooms: tuple[Bits, ...]
     lost: frozenset[int]
 
     def owners(self, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -43,14 +60,14 @@ class Index:
     @property
     def nbytes(self) -> int:
         """Bytes that the arrays take."""
-        arrays = [*self.filter, *self.blocks, self.shifts]
+        arrays = [*self.filter, *self.blocks, self.shifts, *self.blooms]
         return sum(int(array.nbytes) for array in arrays)
 
 
 def no_index() -> Index:
     """Returns the index of an empty file."""
     blocks = BlockArrays(np.zeros(1, np.int64), np.zeros(0, np.uint64))
-    return Index((), no_filter(), blocks, np.zeros(0, np.int64), (), frozenset())
+    return Index((), no_filter(), blocks, np.zeros(0, np.int64), (), (), frozenset())
 
 
 def build(
@@ -62,16 +79,16 @@ def build(
 ) -> Index:
     """Returns the index of some segments, newest first.
 
-    Filters are taken over from `old` where it has them, so that only new chunks are looked at.
+    Filters are shared with `old` where it has them, so that only new chunks are looked at.
 
     Args:
       segments: the segments.
       old: an index of an earlier state.
-      indexes: what is known of chunks; filters kept there are dropped, as the arrays hold them now.
+      indexes: what is known of chunks; filters kept there are dropped, as the index holds them now.
       read: reads the index of a chunk from the file.
       on_damage: called with the error of each chunk that is left out, each once.
     """
-    filters = {chunk.id: _filter_of(old, c) for c, chunk in enumerate(old.chunks)}
+    filters = dict(zip((chunk.id for chunk in old.chunks), old.blooms, strict=True))
     lost = set(old.lost)
     kept: list[list[tuple[Chunk, ChunkIndex]]] = []
     for segment in segments:
@@ -90,14 +107,7 @@ def build(
     return _flat(kept, filters, frozenset(lost))
 
 
-def _filter_of(index: Index, c: int) -> NDArray[np.uint8]:
-    places = index.filter.places
-    return index.filter.bits[places[c] : places[c + 1]]  # type: ignore[no-any-return]
-
-
-def _index_of(
-    chunk: Chunk, filters: dict[int, NDArray[np.uint8]], indexes: Indexes, read: Read
-) -> ChunkIndex:
+def _index_of(chunk: Chunk, filters: dict[int, Bits], indexes: Indexes, read: Read) -> ChunkIndex:
     """Returns the index of a chunk, with its filter unless that is known; the filter is kept no more."""
     found = indexes.get(chunk)
     if found is None or not (len(found.bloom) or chunk.id in filters):
@@ -109,7 +119,7 @@ def _index_of(
 
 def _flat(
     kept: Sequence[Sequence[tuple[Chunk, ChunkIndex]]],
-    filters: dict[int, NDArray[np.uint8]],
+    filters: dict[int, Bits],
     lost: frozenset[int],
 ) -> Index:
     chunks = [chunk for segment in kept for chunk, _ in segment]
@@ -122,12 +132,13 @@ def _flat(
         FilterArrays(
             np.array([chunk.first_key for chunk in chunks], np.uint64),
             _offsets([len(segment) for segment in kept]),
-            _offsets([len(bloom) for bloom in blooms]),
-            np.concatenate(blooms) if blooms else np.zeros(1, np.uint8),
+            _addresses(blooms),
+            np.array([len(bloom) for bloom in blooms], np.int64),
         ),
         BlockArrays(starts, np.concatenate(keys) if keys else np.zeros(0, np.uint64)),
         first_ids - starts[:-1],
         tuple(index.dictionary for segment in kept for _, index in segment),
+        tuple(blooms),
         lost,
     )
 

@@ -12,7 +12,7 @@ import numpy as np
 from numba import int64
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import ONE, ZERO, U, adv, mulhi, popc, ptr
+from ...jit.pointers import ONE, ZERO, U, adv, bytes_at, mulhi, popc, ptr
 from ...position.board import FREE_CLOCK
 from ...position.board_kernel import BELOW_CLOCK, PW, clock_of, position_key
 from ...position.words import BLACK, META, WHITE
@@ -29,14 +29,14 @@ class FilterArrays(NamedTuple):
     Attributes:
       firsts: `[chunks]` uint64, sort key of the first record of each chunk, segment by segment, newest first.
       segments: `[segments + 1]` int64, index in these lists of each segment's first chunk.
-      places: `[chunks + 1]` int64, byte offset in `bits` of each chunk's bloom filter.
-      bits: uint8, the bloom filters; at least one byte even if there are none.
+      blooms: `[chunks]` int64, address of each chunk's bloom filter, which the array keeps alive.
+      sizes: `[chunks]` int64, its bytes; 0 for a filter that is lost.
     """
 
     firsts: Any
     segments: Any
-    places: Any
-    bits: Any
+    blooms: Any
+    sizes: Any
 
 
 class FilterPointers(NamedTuple):
@@ -44,15 +44,15 @@ class FilterPointers(NamedTuple):
 
     firsts: Any
     segments: Any
-    places: Any
-    bits: Any
+    blooms: Any
+    sizes: Any
     count: Any
 
 
 def no_filter() -> FilterArrays:
     """Returns the filter of no file, which holds nothing."""
     return FilterArrays(
-        np.zeros(0, np.uint64), np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1, np.uint8)
+        np.zeros(0, np.uint64), np.zeros(1, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
     )
 
 
@@ -60,7 +60,7 @@ def no_filter() -> FilterArrays:
 def filter_pointers(F: Any) -> Any:
     """Returns pointers to the arrays of a filter, which the caller keeps alive."""
     return FilterPointers(
-        ptr(F.firsts, 0), ptr(F.segments, 0), ptr(F.places, 0), ptr(F.bits, 0), int64(len(F.segments) - 1)
+        ptr(F.firsts, 0), ptr(F.segments, 0), ptr(F.blooms, 0), ptr(F.sizes, 0), int64(len(F.segments) - 1)
     )
 
 
@@ -144,14 +144,14 @@ def bloom_walk(key: Any) -> Any:
 @inner
 def _in_bloom(F: Any, c: Any, key: Any) -> Any:
     """Returns whether the bloom filter of chunk `c` may hold a key; a lost filter (no bits) holds none."""
-    place = F.places[c]
-    bits = U(F.places[c + 1] - place) << U(3)
+    bits = U(F.sizes[c]) << U(3)
     if bits == ZERO:
         return False
+    bloom = bytes_at(F.blooms[c], F.sizes[c])
     x, step = bloom_walk(key)
     for _ in range(layout.HASHES):
         at = int64(mulhi(x, bits))
-        if not (int64(F.bits[place + (at >> 3)]) >> (at & 7)) & 1:
+        if not (int64(bloom[at >> 3]) >> (at & 7)) & 1:
             return False
         x += step
     return True

@@ -1,0 +1,77 @@
+"""Records by position out of stored blocks, with the kernels, which are imported on first use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...position.board import POSITION_WORDS
+from ...record.node import MAX_MOVES, RecordBatch
+from .bulk import columns_of, room_for_batch, start_position
+from .layout import BLOCK, CODES_MASK, EDGES_MASK, room_for
+
+if TYPE_CHECKING:
+    from .extracting_kernel import Bench
+    from .unpacking import Unpacker
+
+Places = NDArray[np.int64]
+
+
+def new_bench() -> Bench:
+    """Returns room for one block at work, of any size that a header can announce."""
+    from .decoding_kernel import READER
+    from .extracting_kernel import Bench
+
+    return Bench(
+        plain=np.empty(room_for(1, BLOCK, CODES_MASK, EDGES_MASK) + 8, np.uint8),
+        reader=np.zeros(READER, np.int64),
+        words=np.empty(BLOCK * POSITION_WORDS, np.uint64),
+        runs=np.empty(BLOCK, np.uint32),
+    )
+
+
+def extract_stored(
+    unpacker: Unpacker,
+    data: NDArray[np.uint8],
+    ends: Places,
+    slots: Places,
+    words: NDArray[np.uint64],
+    asked: Places,
+    firsts: Places,
+) -> tuple[RecordBatch, Places, NDArray[np.bool_]]:
+    """Returns the records of some positions in stored blocks, their places in `asked`, and what was refused.
+
+    A block is refused, `[blocks]`, if it is not sound or only the `zstandard` package can judge it.
+
+    Args:
+      unpacker: of this thread.
+      data, ends, slots: the blocks, as `bulk.decode_stored` takes them.
+      words: `[10 K]` packed positions, flat.
+      asked: which of them are looked for, block by block.
+      firsts: `[blocks + 1]` where in `asked` those of each block begin.
+    """
+    from .extracting_kernel import extract
+    from .unpacking_kernel import room
+
+    sums = np.zeros(4, np.int64)
+    room(data, ends, sums)
+    most = MAX_MOVES * len(asked)
+    out = room_for_batch(len(asked), min(most, int(sums[2])), min(most, int(sums[3])))
+    hits, refused = np.empty(len(asked), np.int64), np.zeros(len(ends), np.bool_)
+    found = extract(
+        unpacker.workshop,
+        unpacker.bench,
+        start_position(),
+        data,
+        ends,
+        slots,
+        words,
+        asked,
+        firsts,
+        hits,
+        columns_of(out),
+        refused,
+    )
+    return out.part(0, int(found)), hits[: int(found)], refused

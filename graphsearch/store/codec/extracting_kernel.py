@@ -1,0 +1,219 @@
+"""Records by position out of stored blocks: unpacked and compared, one block at a time.
+
+    stored blocks | unpack -> plain | boards, up to the one that is asked for | that record -> out
+                  +------ working memory that stays in the cache ------+
+
+A read wants one record of most blocks. So of the others only what leads to it is read: the men, since a
+position is told from an earlier one, and the lengths of what lies before it. The key is that of the position
+that was asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from numba import int64, uint32
+
+from ...jit.compiler import inner, kernel
+from ...jit.pointers import U, adv, ptr
+from ...position.board_kernel import PW
+from ...position.words import KEY, META
+from ...record.node import MAX_MOVES
+from ..index.locate_kernel import is_same
+from . import layout
+from .batch_kernel import codes_in, edges_in, header_at, is_drawn, low_bytes, pointers, records_in
+from .decoding_kernel import (
+    END,
+    FAILED,
+    NUMBERS,
+    open_block,
+    read_board,
+    read_codes,
+    read_counts,
+    read_fields,
+    read_meta,
+    read_run,
+    read_values,
+    skip_counts,
+)
+from .unpacking_kernel import shop_pointers, unpack_block
+
+
+class Bench(NamedTuple):
+    """Room for one block at work; one for each thread.
+
+    Attributes:
+      plain: uint8, the block before compression.
+      reader: `[decoding_kernel.READER]` int64.
+      words: `[10 * BLOCK]` uint64, positions. runs: `[BLOCK]` uint32.
+    """
+
+    plain: Any
+    reader: Any
+    words: Any
+    runs: Any
+
+
+@inner
+def _read_positions(data: Any, reader: Any, rows: Any, size: Any, bench: Any, start: Any) -> None:
+    """Reads the positions of a block, without their keys, and the runs of its records."""
+    for k in range(size):
+        row = adv(data, rows + k)
+        back = int64(row[size * layout.REFERENCE])
+        moves, edges = int64(row[size * layout.MOVES]), int64(row[size * layout.EDGES])
+        if back > k or moves > MAX_MOVES or edges > moves:
+            reader[FAILED] = 1
+            return
+        s = adv(bench.words, PW * k)
+        base = adv(bench.words, PW * (k - back)) if back else start
+        read_board(data, reader, row, size, s, base)
+        if reader[FAILED]:
+            return
+        s[META] = U(read_meta(data, reader, row, size, base))
+        run = bench.runs[k - back] if back else uint32(0)
+        bench.runs[k] = read_run(data, reader, int64(row[size * layout.META]), run)
+
+
+@inner
+def _ends_with_counts(data: Any, reader: Any, header: Any) -> Any:
+    """Returns whether the counts of the edges, and nothing else, follow to the end of a block."""
+    left = edges_in(header) * (1 + is_drawn(header))
+    last = int64(0)
+    for at in range(reader[NUMBERS], reader[END]):
+        last = int64(data[at]) >> 7
+        left -= 1 - last
+    return left == 0 and last == 0
+
+
+@inner
+def _sum_before(data: Any, column: Any, k: Any) -> Any:
+    """Returns the sum of the first `k` bytes of a column."""
+    total = int64(0)
+    for i in range(k):
+        total += int64(data[column + i])
+    return total
+
+
+@inner
+def _copy_edges(
+    data: Any, reader: Any, c: Any, first: Any, n: Any, before: Any, header: Any, rows: Any
+) -> None:
+    """Reads `n` edges of a block, which follow on `before` others, into the columns from edge `first` on."""
+    size, edges = records_in(header), edges_in(header)
+    low = layout.HEADER + layout.LOW * (size + before)
+    read_values(data, reader, c, first, n, low, rows + layout.FIXED * size + before, edges)
+    skip_counts(data, reader, before)
+    read_counts(data, reader, adv(c.n, first), n)
+    if is_drawn(header):
+        skip_counts(data, reader, edges - n)
+        read_counts(data, reader, adv(c.r, first), n)
+    else:
+        for e in range(first, first + n):
+            c.r[e] = uint32(0)
+
+
+@inner
+def _copy_record(
+    data: Any, reader: Any, bench: Any, k: Any, header: Any, rows: Any, s: Any, c: Any, i: Any
+) -> None:
+    """Reads record `k` of a block, whose position is `s`, into place `i` of the columns."""
+    size = records_in(header)
+    row = adv(data, rows + k)
+    for w in range(PW):
+        c.words[PW * i + w] = bench.words[PW * k + w]
+    c.words[PW * i + KEY] = s[KEY]
+    c.run[i] = bench.runs[k]
+    read_fields(data, reader, c, i, row, size, int64(layout.HEADER + layout.LOW * k))
+    moves, edges = int64(row[size * layout.MOVES]), int64(row[size * layout.EDGES])
+    codes = rows - codes_in(header) + _sum_before(data, rows + size * layout.MOVES, k)
+    read_codes(reader, data, codes, adv(c.codes, c.code_offsets[i]), moves)
+    before = _sum_before(data, rows + size * layout.EDGES, k)
+    numbers = reader[NUMBERS]  # of the edges: another record of the block may follow
+    _copy_edges(data, reader, c, c.edge_offsets[i], edges, before, header, rows)
+    reader[NUMBERS] = numbers
+    c.code_offsets[i + 1] = c.code_offsets[i] + moves
+    c.edge_offsets[i + 1] = c.edge_offsets[i] + edges
+
+
+@inner
+def _open(data: Any, reader: Any, header: Any, bench: Any, start: Any) -> Any:
+    """Reads the positions of an unpacked block; returns where its rows begin."""
+    size, codes, edges = records_in(header), codes_in(header), edges_in(header)
+    rows = layout.HEADER + low_bytes(header) + codes
+    reader[FAILED] = 0
+    if rows + layout.FIXED * size + layout.BY_EDGE * edges > reader[END]:
+        reader[FAILED] = 1
+        return rows
+    open_block(data, reader, rows, size, codes, edges)
+    if not reader[FAILED]:
+        _read_positions(data, reader, rows, size, bench, start)
+        if not _ends_with_counts(data, reader, header):
+            reader[FAILED] = 1
+    return rows
+
+
+@inner
+def _find(s: Any, bench: Any, size: Any) -> Any:
+    """Returns which position of a block is `s`, -1 for none."""
+    for k in range(size):
+        if is_same(s, adv(bench.words, PW * k)):
+            return int64(k)
+    return int64(-1)
+
+
+@kernel
+def extract(
+    workshop: Any,
+    bench: Any,
+    start: Any,
+    data: Any,
+    ends: Any,
+    slots: Any,
+    words: Any,
+    asked: Any,
+    firsts: Any,
+    hits: Any,
+    columns: Any,
+    refused: Any,
+) -> Any:
+    """Copies the records of some positions out of stored blocks; returns how many there were.
+
+    Args:
+      workshop, data, ends, slots: as `unpacking_kernel.unpack` takes them.
+      bench: a `Bench` of this thread.
+      start: as `encoding_kernel.encode` takes it.
+      words: `[10 K]` uint64, positions.
+      asked: int64, which of them are looked for, block by block.
+      firsts: `[blocks + 1]` int64, where in `asked` those of each block begin.
+      hits: int64, filled with the place in `asked` of each record that was found.
+      columns: `Columns`, filled with the records found; with room for all that are asked for.
+      refused: `[blocks]` bool, filled: blocks in which something is not sound, or that only `zstandard` can
+        judge; none of their records are copied.
+    """
+    shop = shop_pointers(workshop)
+    room = Bench(ptr(bench.plain, 0), ptr(bench.reader, 0), ptr(bench.words, 0), ptr(bench.runs, 0))
+    source, plain, reader, c = ptr(data, 0), room.plain, room.reader, pointers(columns)
+    at = int64(0)
+    found = int64(0)
+    for b in range(len(ends)):
+        reader[END] = unpack_block(source, at, ends[b], slots[b], shop, plain, int64(0))
+        at = ends[b]
+        refused[b] = True
+        if reader[END] == 0:
+            continue
+        header = header_at(plain, int64(0))
+        rows = _open(plain, reader, header, room, ptr(start, 0))
+        before = found
+        for i in range(firsts[b], firsts[b + 1]):
+            if reader[FAILED]:
+                break
+            s = ptr(words, PW * asked[i])
+            k = _find(s, room, records_in(header))
+            if k >= 0:
+                _copy_record(plain, reader, room, k, header, rows, s, c, found)
+                hits[found] = i
+                found += 1
+        refused[b] = reader[FAILED] != 0
+        if refused[b]:
+            found = before
+    return found

@@ -77,7 +77,7 @@ def _decoded(data: bytes, *, low: bool) -> bool:
     sums = np.zeros(4, np.int64)
     room(given, ends, sums)
     columns = _columns(sums[1:].tolist(), low=low)
-    return int(decode_kernel(bulk.board_tables(), given, ends, bulk._start(), columns, 0)) == 1
+    return int(decode_kernel(bulk.board_tables(), given, ends, bulk.start_position(), columns, 0)) == 1
 
 
 def _python_accepts(data: bytes) -> bool:
@@ -114,7 +114,7 @@ def unpack(data: bytes, folder: Path) -> bool:
         room(given, ends, sums)
         out = guarded(int(sums[0]) + PADDING, np.uint8, low=low)
         slots = np.array([NO_DICTIONARY], np.int64)
-        unpack_kernel(own_unpacker()._workshop, given, ends, slots, out, sizes)
+        unpack_kernel(own_unpacker().workshop, given, ends, slots, out, sizes)
         answers.append(out[: int(sizes[0])].tobytes())
     if answers[0] != answers[1]:
         raise DisagreementError("the answer depends on what lies beside the data")

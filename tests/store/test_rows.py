@@ -19,6 +19,7 @@ from graphsearch.query.filters import Filters
 from graphsearch.query.find import find
 from graphsearch.query.games import games
 from graphsearch.query.sql import sql
+from graphsearch.store.file import open_beside, open_reader, open_writer
 from graphsearch.store.info import info
 from graphsearch.store.migrations import FORMAT_VERSION, STRICT, migrations
 from graphsearch.store.store import Store
@@ -238,3 +239,14 @@ def test_what_a_view_says_calls_no_function_of_ours_and_more_tables_do_no_harm(
 def test_files_of_all_formats_pass_the_checks(version: int) -> None:
     report = verify(ROOT / "tests" / "golden" / f"format{version}.graph")
     assert report.problems == []
+
+
+def test_all_connections_are_made_in_one_place_and_trust_no_schema(full: Path, tmp_path: Path) -> None:
+    files = (ROOT / "graphsearch").rglob("*.py")
+    made = [file for file in files if "sqlite3.connect(" in file.read_text("utf-8")]
+    assert [file.name for file in made] == ["file.py"]
+    path = copied(full, tmp_path)
+    for connection in (open_reader(path), open_beside(path, wait=1), open_writer(path, create=False)):
+        with closing(connection):
+            assert connection.execute("PRAGMA trusted_schema").fetchone() == (0,)
+            assert connection.execute("PRAGMA cell_size_check").fetchone() == (1,)

@@ -28,6 +28,7 @@ from graphsearch.evaluators.kinds import EXTERNAL
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.faults import DEFECT, told
+from graphsearch.search import loop
 from graphsearch.store.store import Store
 from graphsearch.uci.engine import Engine
 from graphsearch.uci.writer import Writer
@@ -258,10 +259,14 @@ class BrokenEvaluator(UniformEvaluator):
 def test_a_search_is_saved_before_its_defect_is_told(
     cli: Cli, tmp_path: Path, reports: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(now: Progress) -> str:
-        raise InjectedError("in the display")
+    real = loop._Session.progress
 
-    monkeypatch.setattr("graphsearch.search.loop._Session.progress", fail)
+    def fail_at_the_end(session: loop._Session) -> Progress:
+        if session._visits_left() <= 0:
+            raise InjectedError("in the display")
+        return real(session)
+
+    monkeypatch.setattr(loop._Session, "progress", fail_at_the_end)
     path = tmp_path / "a.graph"
     outcome = cli("analyze", "startpos", "--visits", 100, "--store", path)
     check_told(outcome, reports)

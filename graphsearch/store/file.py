@@ -164,7 +164,7 @@ def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:
 def _prepare_for_writing(connection: sqlite3.Connection, path: Path, *, create: bool) -> None:
     execute = connection.execute
     execute(f"PRAGMA page_size = {PAGE_BYTES}")
-    empty = execute("PRAGMA page_count").fetchone()[0] == 0
+    empty = _holds_nothing(connection)
     version = 0 if empty and create else format_of(connection, path)
     if empty:
         execute("PRAGMA auto_vacuum = INCREMENTAL")  # so that `tidy` can shrink the file
@@ -178,6 +178,14 @@ def _prepare_for_writing(connection: sqlite3.Connection, path: Path, *, create: 
     execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
     execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     execute("PRAGMA temp_store = MEMORY")  # what undoes one statement: some MB at most
+
+
+def _holds_nothing(connection: sqlite3.Connection) -> bool:
+    """Returns whether a file is empty, or a database without content, as a failed creation leaves it."""
+    (pages,), (mark,) = (
+        connection.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "application_id")
+    )
+    return not pages or not (mark or connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone())
 
 
 def open_beside(path: Path, *, wait: float) -> sqlite3.Connection:

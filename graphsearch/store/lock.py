@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -87,8 +88,9 @@ class WriteLock:
                 break
             os.close(descriptor)  # its last holder has just removed it
         note = {"pid": os.getpid(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, json.dumps(note).encode())
+        with suppress(OSError):  # it only serves a message: a full disk keeps nobody out
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, json.dumps(note).encode())
         return descriptor
 
     def _is_current(self, descriptor: int) -> bool:
@@ -109,8 +111,9 @@ class WriteLock:
         if self._descriptor < 0:
             return
         if self._owner == os.getpid():
-            if self._is_current(self._descriptor):  # else its folder was moved, and this is somebody else's
-                self._sidecar.unlink(missing_ok=True)
+            with suppress(OSError):  # a file that stays blocks nobody: the next writer locks it
+                if self._is_current(self._descriptor):  # else its folder was moved, and this is another's
+                    self._sidecar.unlink(missing_ok=True)
             _unlock(self._descriptor)
         os.close(self._descriptor)
         self._descriptor = -1

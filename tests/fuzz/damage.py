@@ -50,8 +50,8 @@ def _lax(database: bytes) -> tuple[bytes, tuple[tuple[bytes, bytes], ...]]:
         schema.extend(connection.execute("SELECT name, sql FROM sqlite_master WHERE sql NOT NULL"))
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute(
-            "UPDATE sqlite_master SET sql = replace(replace(replace(replace(sql, ' NOT NULL', ''),"
-            " ') STRICT', ')'), 'ROWID, STRICT', 'ROWID'), ' UNIQUE', '') WHERE type = 'table'"
+            "UPDATE sqlite_master SET sql = replace(replace(replace(sql, ' NOT NULL', ''),"
+            " ') STRICT', ')'), 'ROWID, STRICT', 'ROWID') WHERE type = 'table'"
         )
 
     return edited(database, relax), tuple(schema)

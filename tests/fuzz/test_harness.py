@@ -5,7 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import random
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,8 @@ import pytest
 
 from graphsearch.errors import StoreError
 
+from . import damage
+from .graphfile import GOLDEN
 from .guard import guarded
 from .harness import Fuzzer, Target, made
 from .mutators import Words, mutated
@@ -104,3 +108,23 @@ def test_mutators_take_empty_input() -> None:
     for _ in range(300):
         mutated(b"", rng, [b""])
         Words("a")([b""], rng)
+
+
+def test_rows_take_values_of_any_type() -> None:
+    """A mutator that SQLite refuses would change nothing, and nothing would fail."""
+    database = (GOLDEN / "format4.graph").read_bytes()
+    found = [damage.rows(database, random.Random(seed)) for seed in range(30)]
+    dumps = {_dump(each) for each in found} - {_dump(database)}
+    assert len(dumps) > 15
+
+
+def _dump(database: bytes) -> str:
+    plain = bytearray(database)
+    plain[18] = plain[19] = 1  # no log: a database in memory has none
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.deserialize(bytes(plain))
+        tables = [
+            name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        ]
+        connection.text_factory = bytes
+        return "\n".join(repr(connection.execute(f"SELECT * FROM {name}").fetchall()) for name in tables)

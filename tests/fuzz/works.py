@@ -70,7 +70,7 @@ WORKS = (
         {"visits": 60, "run": 1},
     ),
     Work("alphabeta", _on("alphabeta", "startpos", "--depth", "3", "--hash", "8"), grows={"entry_run": 1}),
-    Work("mate", _on("mate", MATE_IN_4, "--visits", "3000"), grows={"entry_run": 1}),
+    Work("mate", _on("mate", MATE_IN_4, "--visits", "3000")),
     Work("uci", ("uci", *SMALL, "--store", "{}/a.graph"), lines=SESSION),
     Work("refresh", ("refresh", "{}/a.graph", *SMALL)),
     Work("reevaluate", ("reevaluate", "{}/a.graph", "--evaluator", "uniform", *SMALL)),

@@ -94,17 +94,39 @@ def read_segments(connection: sqlite3.Connection, path: Path) -> list[Segment]:
     Raises:
       CorruptRecordError: if a chunk belongs to no segment.
     """
+    return _with_chunks(connection, path, _segments(connection), after=-(1 << 63))
+
+
+_CHUNK = "SELECT id, segment, first_block, blocks, gone, records, first_key FROM chunk"
+
+
+def _segments(connection: sqlite3.Connection) -> list[Segment]:
+    """Returns all segments, newest first, without chunks."""
     rows = connection.execute(
         "SELECT id, age, merged_into, frontier FROM segment ORDER BY age DESC, id DESC"
     ).fetchall()
-    by_id = {row[0]: Segment(row[0], row[1], row[2], _unsigned(row[3])) for row in rows}
-    for row in connection.execute(
-        "SELECT id, segment, first_block, blocks, gone, records, first_key FROM chunk ORDER BY id"
-    ).fetchall():
+    return [Segment(row[0], row[1], row[2], _unsigned(row[3])) for row in rows]
+
+
+def _with_chunks(
+    connection: sqlite3.Connection, path: Path, segments: list[Segment], *, after: int
+) -> list[Segment]:
+    """Returns segments to which the chunks of a greater number than `after` were added."""
+    by_id = {segment.id: segment for segment in segments}
+    for row in connection.execute(f"{_CHUNK} WHERE id > ? ORDER BY id", (after,)).fetchall():
         if row[1] not in by_id:
             raise CorruptRecordError(f"{path}: chunk {row[0]} belongs to segment {row[1]}, which is missing")
         by_id[row[1]].chunks.append(Chunk.of_row(row))
-    return list(by_id.values())
+    return segments
+
+
+def _left_of(connection: sqlite3.Connection, chunks: list[Chunk]) -> list[Chunk]:
+    """Returns what is left of the chunks of a segment, whose first blocks may have moved on."""
+    for i, chunk in enumerate(chunks):
+        row = connection.execute(f"{_CHUNK} WHERE id = ?", (chunk.id,)).fetchone()
+        if row is not None:
+            return [Chunk.of_row(row), *chunks[i + 1 :]]
+    return []
 
 
 def chunk_name(path: Path, chunk: Chunk, block: int | None = None) -> str:
@@ -222,9 +244,25 @@ class Catalog:
     def load(self, *, forget: bool = False) -> None:
         """Reads segments and chunks again; `forget` drops what a rolled back transaction wrote."""
         self.segments = read_segments(self._connection, self._path)
-        ids = set() if forget else self._ids()
+        self._loaded(set() if forget else self._ids())
         if forget:
             self.indexes.forget()
+
+    def follow(self) -> None:
+        """Does what `load` does after writing of one's own; it reads what is new, not the whole list.
+
+        That writing adds chunks, and takes blocks away from the beginning of a segment, but nowhere else. (The
+        list of 10^8 nodes lies on 3,000 pages: 16 ms for each step.)
+        """
+        before = {segment.id: segment.chunks for segment in self.segments}
+        newest = max((chunks[-1].id for chunks in before.values() if chunks), default=-(1 << 63))
+        segments = _segments(self._connection)
+        for segment in segments:
+            segment.chunks.extend(_left_of(self._connection, before.get(segment.id, [])))
+        self.segments = _with_chunks(self._connection, self._path, segments, after=newest)
+        self._loaded(self._ids())
+
+    def _loaded(self, ids: set[int]) -> None:
         self._dictionaries = OrderedDict((k, v) for k, v in self._dictionaries.items() if k in ids)
         self._sound &= ids
         self.generation += 1

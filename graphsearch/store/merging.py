@@ -75,7 +75,7 @@ def step(connection: sqlite3.Connection, catalog: Catalog, live: int, waste: flo
         if not segments:
             return False
         start(connection, segments)
-        catalog.load()
+        catalog.follow()
     _advance(connection, catalog, *parts_of_merge(catalog))
     return True
 

@@ -436,7 +436,10 @@ class Store(PlainTables):
         return int(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
     def _load(self, *, forget: bool = False) -> None:
-        self._catalog.load(forget=forget)
+        if self.read_only or forget:
+            self._catalog.load(forget=forget)
+        else:
+            self._catalog.follow()
         self._node_count = provenance.node_count(self._connection)
 
     def _load_binding(self) -> None:

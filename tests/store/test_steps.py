@@ -12,13 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphsearch.record.node import RecordBatch
+from graphsearch.errors import CorruptRecordError
+from graphsearch.record.node import NodeRecord, RecordBatch
+from graphsearch.store.index.catalog import read_segments
 from graphsearch.store.portions import in_order, portions
 from graphsearch.store.segments import choose_pivot, first_chunks
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
+from graphsearch.store.upkeep.rewrite import rewrite
 
-from .records import filled, random_records
+from .records import IDENTITY, batch_of, filled, random_records
 
 KEYS = st.lists(st.integers(0, 60), max_size=40).map(sorted)
 
@@ -43,6 +46,35 @@ def test_a_step_looks_at_few_chunks_of_a_large_segment(tmp_path: Path) -> None:
         later = first_chunks(store.catalog, segment, segment.chunks[4].first_key, 1)
         assert segment.chunks[4] in later.chunks
         assert len(later.chunks) < 8
+
+
+def _append_good_then_bad(store: Store, records: list[NodeRecord]) -> None:
+    batch = batch_of(records[:40])
+    store.append(batch, fresh=0)
+    batch.words[0] = 0
+    store.append(batch, fresh=0)
+
+
+def test_the_writer_follows_its_own_writing(tmp_path: Path) -> None:
+    sizes = Sizes(chunk_blocks=3, step_blocks=2, fan_out=3)
+    records = random_records(8, 900)
+    path = filled(tmp_path / "a.graph", records, runs=7, sizes=sizes)
+
+    def check(store: Store) -> None:
+        assert store.catalog.segments == read_segments(store.connection, store.path)
+
+    with Store.open(path, identity=IDENTITY, sizes=sizes) as store:
+        check(store)
+        while store.merge_step():
+            check(store)
+            if len(store.catalog.segments) % 2:
+                store.append(batch_of(records[:40]), fresh=0)
+                check(store)
+        with pytest.raises(CorruptRecordError), store.transaction():
+            _append_good_then_bad(store, records)
+        check(store)
+        rewrite(store, lambda batch: batch.part(0, len(batch) - 1))
+        check(store)
 
 
 def test_portions_solved_on_many_threads_come_in_order(tmp_path: Path) -> None:

@@ -97,21 +97,44 @@ def read_segments(connection: sqlite3.Connection, path: Path) -> list[Segment]:
     Raises:
       CorruptRecordError: if a row cannot be, or a chunk belongs to no segment.
     """
-    names = ("id", "age", "merged_into", "frontier")
-    found = rows(connection, "segment", names, "ORDER BY age DESC, id DESC")
-    by_id = {row[0]: Segment(row[0], row[1], row[2], _unsigned(row[3])) for row in found}
-    for segment in by_id.values():
-        if segment.merged_into is not None and segment.merged_into not in by_id:
+    segments = _segments(connection)
+    ids = {segment.id for segment in segments}
+    for segment in segments:
+        if segment.merged_into is not None and segment.merged_into not in ids:
             into = segment.merged_into
             raise CorruptRecordError(f"{path}: segment {segment.id} goes into {into}, which is missing")
-    for row in rows(connection, "chunk", CHUNK_COLUMNS, "ORDER BY id"):
+    return _with_chunks(connection, path, segments, after=-(1 << 63))
+
+
+def _segments(connection: sqlite3.Connection) -> list[Segment]:
+    """Returns all segments, newest first, without chunks."""
+    names = ("id", "age", "merged_into", "frontier")
+    found = rows(connection, "segment", names, "ORDER BY age DESC, id DESC")
+    return [Segment(row[0], row[1], row[2], _unsigned(row[3])) for row in found]
+
+
+def _with_chunks(
+    connection: sqlite3.Connection, path: Path, segments: list[Segment], *, after: int
+) -> list[Segment]:
+    """Returns segments to which the chunks of a greater number than `after` were added."""
+    by_id = {segment.id: segment for segment in segments}
+    for row in rows(connection, "chunk", CHUNK_COLUMNS, "WHERE id > ? ORDER BY id", (after,)):
         if row[1] not in by_id:
             raise CorruptRecordError(f"{path}: chunk {row[0]} belongs to segment {row[1]}, which is missing")
         chunk = Chunk.of_row(row)
         if chunk.gone > chunk.blocks:
             raise CorruptRecordError(f"{path}: chunk {row[0]} has lost {chunk.gone} of {chunk.blocks} blocks")
         by_id[chunk.segment].chunks.append(chunk)
-    return list(by_id.values())
+    return segments
+
+
+def _left_of(connection: sqlite3.Connection, chunks: list[Chunk]) -> list[Chunk]:
+    """Returns what is left of the chunks of a segment, whose first blocks may have moved on."""
+    for i, chunk in enumerate(chunks):
+        row = next(rows(connection, "chunk", CHUNK_COLUMNS, "WHERE id = ?", (chunk.id,)), None)
+        if row is not None:
+            return [Chunk.of_row(row), *chunks[i + 1 :]]
+    return []
 
 
 def chunk_name(path: Path, chunk: Chunk, block: int | None = None) -> str:
@@ -229,9 +252,25 @@ class Catalog:
     def load(self, *, forget: bool = False) -> None:
         """Reads segments and chunks again; `forget` drops what a rolled back transaction wrote."""
         self.segments = read_segments(self._connection, self.path)
-        ids = set() if forget else self._ids()
+        self._loaded(set() if forget else self._ids())
         if forget:
             self.indexes.forget()
+
+    def follow(self) -> None:
+        """Does what `load` does after writing of one's own; it reads what is new, not the whole list.
+
+        That writing adds chunks, and takes blocks away from the beginning of a segment, but nowhere else. (The
+        list of 10^8 nodes lies on 3,000 pages: 16 ms for each step.)
+        """
+        before = {segment.id: segment.chunks for segment in self.segments}
+        newest = max((chunks[-1].id for chunks in before.values() if chunks), default=-(1 << 63))
+        segments = _segments(self._connection)
+        for segment in segments:
+            segment.chunks.extend(_left_of(self._connection, before.get(segment.id, [])))
+        self.segments = _with_chunks(self._connection, self.path, segments, after=newest)
+        self._loaded(self._ids())
+
+    def _loaded(self, ids: set[int]) -> None:
         self._dictionaries = OrderedDict((k, v) for k, v in self._dictionaries.items() if k in ids)
         self._sound &= ids
         self.generation += 1

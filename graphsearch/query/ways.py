@@ -103,8 +103,10 @@ class _Counting:
         table = np.zeros(table_bytes(self._graph.records_of(part)) // 8, np.uint64)
         for entries in self._graph.records.chunks(part):
             self._entered += int(ways_kernel.enter(table, entries))
+            self._say(self._listed + self._entered)
         for edges in self._graph.edges.chunks(part):
             ways_kernel.count_ways(table, edges)
+            self._say(self._listed + self._entered)
         halves = table.view(np.uint32)
         into, numbers = halves[2::4], halves[3::4]
         shared = np.nonzero(into > 1)[0]
@@ -115,7 +117,6 @@ class _Counting:
         rows = self._read(table, {int(p): int(into[p]) for p in best}, sorted(set(numbers[best].tolist())))
         ranked = sorted([*self._rows, *rows], key=lambda row: (-row.ways, -(row.visits or 0), row.position))
         self._rows = ranked[: self._top]
-        self._say(self._listed + self._entered)
 
     def _say(self, done: int) -> None:
         self._on_progress(done, max(done, 2 * self._store.node_count))

@@ -55,37 +55,40 @@ class PartedSweeps:
             self._resets.put_batch(number, found.resets)
             done += size
             on_done(done)
-        self._find_children()
+        self._find_children(lambda: on_done(done))
 
     def _listed(self, portion: Portion) -> tuple[int, int, Listed]:
         batch = portion.records()
         return portion.start, len(batch), listed(batch, parts_kernel.VALUED, self._graph.parts)
 
-    def _find_children(self) -> None:
+    def _find_children(self, tick: Callable[[], None]) -> None:
         for part in range(self._graph.parts):
             table = np.zeros(table_bytes(self._graph.records_of(part)) // 8, np.uint64)
             count = 0
             for entries in self._graph.records.chunks(part):
                 parts_kernel.enter_part(table, entries, count)
                 count += len(entries) // parts_kernel.ENTRY_WORDS
+                tick()
             for number, edges in enumerate(self._graph.edges.chunks(part)):
                 places = np.empty(len(edges) // parts_kernel.ENTRY_WORDS, np.uint32)
                 parts_kernel.find_children(table, edges, places, count)
                 self._places.put_chunk(number, part, places)
+                tick()
         self._graph.records.clear()
         self._graph.edges.clear()
 
-    def _gather(self) -> None:
-        """Writes for every edge what its child is worth now."""
+    def _gather(self, tick: Callable[[], None]) -> None:
+        """Writes for every edge what its child is worth now; calls `tick` now and then."""
         special = np.array([parts_kernel.LOST, parts_kernel.UNKNOWN], np.uint64)
         for part in range(self._graph.parts):
             worths = np.concatenate([self._worths.part(part), special])
             for number, places in enumerate(self._places.chunks(part)):
                 self._answers.put_chunk(number, part, worths[places])
+                tick()
 
     def sweep(self, tolerance: float, counts: NDArray[np.int64], on_done: OnDone) -> float:
         """Returns the largest change of a node Q in a sweep over all records; `counts` as in `sweep`."""
-        self._gather()
+        self._gather(lambda: on_done(1))
 
         def solve(portion: Portion) -> tuple[float, NDArray[np.int64], int]:
             batch = portion.records()
@@ -118,9 +121,9 @@ class PartedSweeps:
         answers[by_part(self._edge_parts.batch(number))] = sorted_answers
         return answers, self._resets.batch(number).copy(), self._misfits.batch(number).copy()
 
-    def freshener(self, counts: NDArray[np.int64]) -> Callable[[RecordBatch], RecordBatch]:
+    def freshener(self, counts: NDArray[np.int64], on_done: OnDone) -> Callable[[RecordBatch], RecordBatch]:
         """Returns what gives records, all of them in file order, the values of their children."""
-        self._gather()
+        self._gather(lambda: on_done(1))
         rest = _Rest(self._of(number) for number in range(len(self._graph.record_bounds)))
 
         def fresh(batch: RecordBatch) -> RecordBatch:

@@ -53,7 +53,7 @@ def _largest_part(records: int, parts: int) -> int:
     """Returns how many of some records one part may get: its share, and what chance adds.
 
     >>> _largest_part(1000, 1), _largest_part(1_000_000, 10)
-    (1000, 101914)
+    (1000, 101913)
     """
     share = records / parts
     return records if parts == 1 else int(share + 6 * (share**0.5) + 16)

@@ -241,7 +241,11 @@ class _Refresh:
         def say(done: int, total: int) -> None:
             self._say(WRITING, done, len(self._changes), total)
 
-        fresh = self._parted.freshener(self._counts) if self._parted else self._freshened
+        fresh = (
+            self._parted.freshener(self._counts, lambda done: say(done, self._total))
+            if self._parted
+            else self._freshened
+        )
         rewrite(self._store, fresh, say)
 
     def _freshened(self, batch: RecordBatch) -> RecordBatch:

@@ -51,7 +51,7 @@ def test_json_has_every_figure(cli: Cli, stale: Path) -> None:
         (["--tolerance", "0"], 2, "tolerance must be above 0"),
         (["--tolerance", "x"], 2, "--tolerance"),
         (["--ram", "lots"], 2, "a size must be a number of bytes"),
-        (["--ram", "100B"], 1, "table of 0 MiB"),
+        (["--ram", "100B"], 1, "more than the 0.00 MB allowed; allow more"),
     ],
 )
 def test_wrong_use_is_one_clear_line(cli: Cli, stale: Path, options: list[str], code: int, text: str) -> None:

@@ -224,6 +224,14 @@ def test_records_that_are_picked_out_are_those_of_whole_blocks(
                 assert found_by(reader, asked) == found_by(slow, asked) == asked
 
 
+def test_a_record_may_be_asked_for_many_times(path: Path) -> None:
+    """A position at several clocks is one record; what is found has more moves than its block then."""
+    filled(path, RECORDS[:300], runs=2)
+    asked = [*RECORDS[:20] * 30, *[RECORDS[7]] * 400]
+    with Store.open(path) as store, store.reader() as reader:
+        assert found_by(reader, asked) == asked
+
+
 def test_records_in_any_order_are_those_in_order(path: Path) -> None:
     filled(path, RECORDS[:300], runs=2)
     words = np.array([record.words for record in RECORDS], np.uint64)

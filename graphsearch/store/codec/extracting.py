@@ -58,7 +58,8 @@ def extract_stored(
     sums = np.zeros(4, np.int64)
     room(data, ends, sums)
     most = MAX_MOVES * len(asked)
-    out = room_for_batch(len(asked), min(most, int(sums[2])), min(most, int(sums[3])))
+    times = int(np.diff(firsts).max(initial=0))  # that a record may be asked for
+    out = room_for_batch(len(asked), min(most, times * int(sums[2])), min(most, times * int(sums[3])))
     hits, refused = np.empty(len(asked), np.int64), np.zeros(len(ends), np.bool_)
     found = extract(
         unpacker.workshop,

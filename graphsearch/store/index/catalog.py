@@ -260,7 +260,7 @@ class Catalog:
         """Does what `load` does after writing of one's own; it reads what is new, not the whole list.
 
         That writing adds chunks, and takes blocks away from the beginning of a segment, but nowhere else.
-        (The list of 10^8 nodes lies on 3,000 pages: 16 ms for each step.)
+        (To read the list of 10^8 nodes, on 3,000 pages, would take 16 ms for each step.)
         """
         before = {segment.id: segment.chunks for segment in self.segments}
         newest = max((chunks[-1].id for chunks in before.values() if chunks), default=-(1 << 63))

@@ -234,7 +234,9 @@ class _Check:
     def _check_live(self) -> None:
         """Counts the live records and compares them with the file's own count."""
         damaged: list[CorruptRecordError] = []
-        self._report.records = sum(len(batch) for batch in self._store.scan(on_corrupt=damaged.append))
+        for batch in self._store.scan(on_corrupt=damaged.append):
+            self._report.records += len(batch)
+            self._progress(self._done, self._total)
         if not damaged and self._report.records != self._store.node_count:
             found, counted = self._report.records, self._store.node_count
             self._report.add(f"{self._store.path}: {found} live records, the file counts {counted}")

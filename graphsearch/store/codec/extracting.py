@@ -7,29 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ...position.board import POSITION_WORDS
 from ...record.node import MAX_MOVES, RecordBatch
 from .bulk import columns_of, room_for_batch, start_position
-from .layout import BLOCK, CODES_MASK, EDGES_MASK, room_for
 
 if TYPE_CHECKING:
-    from .extracting_kernel import Bench
     from .unpacking import Unpacker
 
 Places = NDArray[np.int64]
-
-
-def new_bench() -> Bench:
-    """Returns room for one block at work, of any size that a header can announce."""
-    from .decoding_kernel import READER
-    from .extracting_kernel import Bench
-
-    return Bench(
-        plain=np.empty(room_for(1, BLOCK, CODES_MASK, EDGES_MASK) + 8, np.uint8),
-        reader=np.zeros(READER, np.int64),
-        words=np.empty(BLOCK * POSITION_WORDS, np.uint64),
-        runs=np.empty(BLOCK, np.uint32),
-    )
 
 
 def extract_stored(

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError
 from ...jit.libzstd import Owned, libzstd
+from ...position.board import POSITION_WORDS
 from .compression import Dictionaries, Opener
-from .extracting import new_bench
-from .layout import FRAME_START
-from .unpacking_kernel import FRAME_ROOM, Workshop, crc_tables, room, unpack
+from .decoding_kernel import READER
+from .extracting_kernel import Bench
+from .layout import BLOCK, CODES_MASK, EDGES_MASK, FRAME_START, room_for
+from .unpacking_kernel import FRAME_ROOM, PADDING, Workshop, crc_tables, room, unpack
 
 SLOTS = 64  # chunks whose dictionaries are kept ready: 55 kB each
 NO_DICTIONARY, UNKNOWN = -1, -2  # in place of a slot
@@ -24,7 +26,7 @@ Places = NDArray[np.int64]
 
 
 class Unpacker:
-    """Undoes compression for one thread.
+    """Undoes compression for one thread. Kernels work with its `workshop`, and with its `bench` on one block.
 
     Args:
       direct: whether kernels call libzstd. If not, or where it cannot be called, the `zstandard` package
@@ -42,7 +44,7 @@ class Unpacker:
             np.frombuffer(bytearray(FRAME_START.ljust(FRAME_ROOM, b"\0")), np.uint8),
             crc_tables(),
         )
-        self.bench = new_bench()
+        self.bench = _new_bench()
         self._slots: OrderedDict[bytes, int] = OrderedDict()
         self._loaded: list[tuple[Owned, Owned] | None] = [None] * SLOTS
 
@@ -103,6 +105,16 @@ class Unpacker:
             except CorruptRecordError as error:
                 on_damage(i, str(error))
         return _with(out[: end + 8], sizes, opened) if opened else (out[: end + 8], sizes)
+
+
+def _new_bench() -> Bench:
+    """Returns room for one block at work, of any size that a header can announce."""
+    return Bench(
+        plain=np.empty(room_for(1, BLOCK, CODES_MASK, EDGES_MASK) + PADDING, np.uint8),
+        reader=np.zeros(READER, np.int64),
+        words=np.empty(BLOCK * POSITION_WORDS, np.uint64),
+        runs=np.empty(BLOCK, np.uint32),
+    )
 
 
 def _with(plain: Bytes, sizes: Places, opened: dict[int, bytes]) -> tuple[Bytes, Places]:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ..errors import ExportError
 from ..position.board import POSITION_WORDS
 from ..position.words import KEY
-from ..store.file import connect
+from ..store.connection import connect
 from ..store.order import identities
 
 CACHE_KIB = 8 << 10

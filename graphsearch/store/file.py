@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from ..errors import CorruptRecordError, SchemaVersionError, StoreError
+from .connection import BUSY_SECONDS, connect
 from .foreign import check_log
 from .migrations import FORMAT_VERSION, OLDEST_READ, format_of, migrate
 from .shape import check_schema
@@ -18,7 +18,6 @@ PAGE_BYTES = 16384
 LOG_BYTES = 16 << 20  # a longer log is due for a checkpoint
 WAL_KEPT_BYTES = 64 << 20  # a longer log is cut back to this after a checkpoint
 CACHE_KIB = 8 << 10
-BUSY_SECONDS = 10.0
 
 
 def real_path(path: str | os.PathLike[str]) -> Path:
@@ -120,30 +119,6 @@ def check_is_file(path: Path, *, create: bool) -> None:
         raise StoreError(f"{path} cannot be read; check its permissions")
     if path.stat().st_size == 0 and not create:
         raise StoreError(f"{path} is empty, not a graph file; remove it or name another")
-
-
-def connect(path: Path, query: str = "mode=rwc") -> sqlite3.Connection:
-    """Returns a connection to a database that may come from anywhere; all connections are made here.
-
-    What its schema says calls no function and no virtual table that could do harm, and cells are checked when
-    a page is read. From Python 3.12 on, which offers that mode, SQL cannot write the schema or shadow tables;
-    before, this program's statements do not, and `query.sql` lets no others pass.
-
-    Args:
-      path: the file. query: how SQLite opens it, as in an URI.
-    """
-    connection = sqlite3.connect(
-        f"{path.as_uri()}?{query}",
-        uri=True,
-        timeout=BUSY_SECONDS,
-        isolation_level=None,
-        check_same_thread=False,
-    )
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA cell_size_check = ON")
-    if sys.version_info >= (3, 12):
-        connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
-    return connection
 
 
 def open_writer(path: Path, *, create: bool) -> sqlite3.Connection:

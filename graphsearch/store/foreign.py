@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from ..errors import StoreError
+from .connection import connect
 from .lock import is_held
 
 
@@ -36,7 +37,7 @@ _UNREADABLE = ("unreadable",)
 def _first_run(path: Path, query: str) -> tuple[object, ...] | None:
     """Returns what never changes of the first run of a file; None if it has none yet."""
     try:
-        with closing(sqlite3.connect(f"{path.as_uri()}?{query}", uri=True)) as connection:
+        with closing(connect(path, query)) as connection:
             row = connection.execute(
                 "SELECT id, started, position, limits FROM run ORDER BY id LIMIT 1"
             ).fetchone()

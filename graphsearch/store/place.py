@@ -10,6 +10,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from ..errors import StoreError, StoreMovedError
+from .connection import connect
 from .file import sql_errors
 
 
@@ -62,7 +63,7 @@ def copy_elsewhere(connection: sqlite3.Connection, path: Path) -> Path:
     failure = StoreError(f"{path}: it cannot be copied")
     for copy in _new_names(path):
         try:
-            with sql_errors(copy, "write to it"), closing(sqlite3.connect(copy)) as target:
+            with sql_errors(copy, "write to it"), closing(connect(copy)) as target:
                 connection.backup(target)
         except StoreError as error:
             failure = error

@@ -22,6 +22,7 @@ from graphsearch.graph.kept_transpositions import EntryReport, KeptEntries
 from graphsearch.store.store import Store
 
 from ..conftest import Cli, finish, start
+from ..support.loose import loosen
 
 if TYPE_CHECKING:
     from graphsearch.alphabeta.outcome import AlphaBetaResult
@@ -232,7 +233,7 @@ def test_a_larger_table_is_advised_only_if_many_entries_had_no_room(
 def test_a_damaged_iteration_is_searched_again(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     first = cli("alphabeta", "startpos", "--depth", 2, "--store", path, "--json").json
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+    with closing(sqlite3.connect(loosen(path), isolation_level=None)) as connection:
         connection.execute("DELETE FROM entry_piece")
         connection.execute("UPDATE entry_iteration SET value = 'abc'")
     again = cli("alphabeta", "startpos", "--depth", 2, "--store", path, "--json").json

@@ -68,7 +68,7 @@ def test_random_order_shows_its_price_beside_the_theory(cli: Cli) -> None:
         (("--synthetic", 40, 30), "the most that are searched"),
         (("--synthetic", 2, 2, "--order", "nice"), "perfect, random or a number from 0 to 1"),
         (("--synthetic", 2, 2, "--order", 2), "order must be from 0 to 1"),
-        (("--synthetic", 2, 2, "--seed", 1 << 64), "seed must be from 0"),
+        (("--synthetic", 2, 2, "--seed", 1 << 64), "--seed must be at most"),
         (("--synthetic", 2, 2, "--rules", "knuth"), "must be garms or kannan, not knuth"),
         (("--synthetic", 2, 2, "--plot", "types.pdf"), ".png or .svg"),
         (("--synthetic", 2, 2, "--plot", "no/folder/types.svg"), "does not exist"),

@@ -48,13 +48,13 @@ def strict() -> Iterator[None]:
     place that should have known better.
     """
     output: Any = importlib.import_module("graphsearch.cli.output")
-    before = output._is_expected
-    output._is_expected = _is_ours
+    before = output.is_defect
+    output.is_defect = lambda error: not _is_ours(error)
     leave, os._exit = os._exit, _leave  # type: ignore[assignment]
     try:
         yield
     finally:
-        output._is_expected, os._exit = before, leave
+        output.is_defect, os._exit = before, leave
 
 
 def run(*args: object, stdin: bytes = b"") -> Ended:

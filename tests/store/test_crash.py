@@ -33,6 +33,7 @@ KEPT, MARK = 3, 2  # visits that pruning asks for; the evaluator that rewriting 
 HELPER = """
 import os, sys
 from dataclasses import replace
+import chess
 import numpy as np
 from graphsearch.record.provenance import EvaluatorIdentity
 from graphsearch.store.sizes import Sizes

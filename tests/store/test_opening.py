@@ -231,13 +231,13 @@ def test_a_read_only_file_and_folder_can_be_read_only(path: Path) -> None:
 
 
 def test_a_folder_without_room_for_a_log_can_be_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphsearch.store import file
+    from graphsearch.store import connection, file
 
     filled(path, RECORDS)
     # what a read-only file system answers, also to root
     monkeypatch.setattr(os, "access", lambda target, mode: mode == os.R_OK)
     with monkeypatch.context() as patch:
-        plain = file.connect
+        plain = connection.connect
 
         def connect(target: Path, query: str) -> sqlite3.Connection:
             if query == "mode=ro":

@@ -244,7 +244,7 @@ def test_files_of_all_formats_pass_the_checks(version: int) -> None:
 def test_all_connections_are_made_in_one_place_and_trust_no_schema(full: Path, tmp_path: Path) -> None:
     files = (ROOT / "graphsearch").rglob("*.py")
     made = [file for file in files if "sqlite3.connect(" in file.read_text("utf-8")]
-    assert [file.name for file in made] == ["file.py"]
+    assert [file.name for file in made] == ["connection.py"]
     path = copied(full, tmp_path)
     for connection in (open_reader(path), open_beside(path, wait=1), open_writer(path, create=False)):
         with closing(connection):

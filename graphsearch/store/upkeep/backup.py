@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import StoreError
-from ..file import check_is_file, connect, open_reader, real_path, sql_errors
+from ..connection import connect
+from ..file import check_is_file, open_reader, real_path, sql_errors
 from ..lock import WriteLock
 from ..tables import provenance
 from .rewrite import Progress

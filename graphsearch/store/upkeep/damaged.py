@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import SchemaVersionError, StoreError
-from ..file import connect
+from ..connection import connect
 from ..migrations import FORMAT_VERSION
 
 Row = tuple[Any, ...]

@@ -182,6 +182,8 @@ def _work(target: Target, inputs: Iterator[tuple[int, bytes]], out: int, folder:
         os.write(out, b"%d\n" % index)
         (folder / "input").write_bytes(data)
         outcome = _execute(target, data, index, folder / "work", threads)
+        if outcome.verdict == FAILED:  # the next input comes before anybody has read this one
+            (folder / f"failed-{index}").write_bytes(data)
         line = [outcome.index, outcome.verdict, outcome.signature, outcome.text]
         os.write(out, json.dumps(line).encode() + b"\n")
 
@@ -243,8 +245,8 @@ class Child:
             if isinstance(found, int):
                 index = found
             else:
-                index = -1
-                yield Outcome(*found), self._input() if found[1] == FAILED else b""
+                index, outcome = -1, Outcome(*found)
+                yield outcome, self._taken(outcome.index) if outcome.verdict == FAILED else b""
 
     def _line(self, seconds: float) -> bytes | None:
         """Returns the next line, b"" when the child has ended, None when it says nothing in time."""
@@ -260,8 +262,11 @@ class Child:
         line, _, self._rest = self._rest.partition(b"\n")
         return line
 
-    def _input(self) -> bytes:
-        return (self._folder / "input").read_bytes()
+    def _taken(self, index: int) -> bytes:
+        kept = self._folder / f"failed-{index}"
+        data = kept.read_bytes()
+        kept.unlink()
+        return data
 
     def _ended(self, index: int, hangs: bool) -> tuple[Outcome, bytes]:
         """Returns what to say of an input whose child hangs or has died."""
@@ -278,7 +283,7 @@ class Child:
             what = f"crash: {signal.Signals(os.WTERMSIG(status)).name}"
         else:
             what = f"exit {os.WEXITSTATUS(status)}"
-        return Outcome(index, FAILED, f"{what} in {_place(text)}", text[:6000]), self._input()
+        return Outcome(index, FAILED, f"{what} in {_place(text)}", text[:6000]), (self._folder / "input").read_bytes()
 
 
 def _place(text: str) -> str:

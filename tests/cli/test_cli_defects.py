@@ -53,7 +53,7 @@ COMMANDS: dict[str, list[object]] = {
     "refresh": ["{graph}"],
     "reevaluate": ["{graph}", "--evaluator", "uniform"],
     "uci": [],
-    "bench": [],
+    "bench": ["--nodes", 1000],
     "book build": ["{book}", "--store", "{new}", "--evaluations", 10],
     "book status": ["--store", "{graph}"],
     "book why": ["startpos", "--store", "{graph}"],

@@ -283,7 +283,9 @@ class Child:
             what = f"crash: {signal.Signals(os.WTERMSIG(status)).name}"
         else:
             what = f"exit {os.WEXITSTATUS(status)}"
-        return Outcome(index, FAILED, f"{what} in {_place(text)}", text[:6000]), (self._folder / "input").read_bytes()
+        return Outcome(index, FAILED, f"{what} in {_place(text)}", text[:6000]), (
+            self._folder / "input"
+        ).read_bytes()
 
 
 def _place(text: str) -> str:

@@ -79,6 +79,17 @@ def _follow_parent() -> None:
         end_at_once()
 
 
+def end_with_stdin() -> None:
+    """Ends this process when stdin does: the program that held the other end is gone, however it ended."""
+    threading.Thread(target=_follow_stdin, name="graphsearch-parent", daemon=True).start()
+
+
+def _follow_stdin() -> None:
+    while os.read(0, 1):
+        pass
+    end_at_once()
+
+
 def end_at_once() -> None:
     """Ends this process, as nobody waits for it any more."""
     os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))

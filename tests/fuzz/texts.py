@@ -234,6 +234,7 @@ SESSIONS = [
     b"ucinewgame\nposition startpos\ngo wtime 50 btime 50 winc 0 binc 0 movestogo 5\n"
     b"position startpos moves d2d4\ngo movetime 10 searchmoves d7d5\nshow\n",
 ]
+MOST_LINES = 60  # of a session: each `go` may take its time
 _DEFECT = re.compile(r"ERROR: \w+ failed: .*|What was not saved is lost")
 _LEAVES = re.compile(rb"(?i)(uci|lc0|ray|syzygy|pool|file)\S*\s*[:=/]")
 
@@ -242,8 +243,9 @@ def play(data: bytes, folder: Path) -> bool:
     """Speaks a session to the engine; every `go` has an answer, and nothing is lost."""
     if _LEAVES.search(data):
         return False  # names a program or a file: not for chance to choose
+    session = b"".join(data.splitlines(keepends=True)[:MOST_LINES])
     with contextlib.chdir(folder):
-        ended = commands.run("uci", "--ram", "64MB", "--store", folder / "a.graph", stdin=data)
+        ended = commands.run("uci", "--ram", "64MB", "--store", folder / "a.graph", stdin=session)
     if found := _DEFECT.search(ended.out):
         raise DisagreementError(found[0][:200])
     return ended.code == 0

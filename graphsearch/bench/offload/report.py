@@ -139,10 +139,12 @@ def _phase(phase: str, plan: Plan) -> Figures:
 
 
 def _run(command: list[str], what: str) -> None:
-    quiet = subprocess.DEVNULL
-    done = subprocess.run(command, stdin=quiet, stdout=quiet, stderr=subprocess.PIPE, text=True)  # noqa: S603
+    pipe, quiet = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=pipe, stdout=quiet, stderr=pipe, text=True) as done:  # noqa: S603
+        assert done.stderr is not None
+        errors = done.stderr.read()  # until it ends; stdin stays open until then
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
+        last = (errors.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
         raise GraphSearchError(f"the part {what} of the benchmark failed: {last}")
 
 

@@ -146,7 +146,9 @@ def _run(phase: str, plan: Plan, report: Report) -> None:
     quiet = subprocess.DEVNULL
     with (
         tempfile.TemporaryFile("w+") as errors,
-        subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=errors, text=True) as process,  # noqa: S603
+        subprocess.Popen(  # noqa: S603
+            command, stdin=subprocess.PIPE, stdout=quiet, stderr=errors, text=True
+        ) as process,
     ):
         try:
             while not _has_ended(process):

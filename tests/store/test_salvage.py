@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
+import zlib
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -117,6 +120,22 @@ def test_an_index_without_dictionary_is_made_anew(path: Path, columns: tuple[str
     assert found == NEWEST
     assert report.problems == ["segment 2, chunk 2: its index is damaged, its blocks are not"]
     assert report.blocks_lost == 0
+
+
+@pytest.mark.parametrize(
+    "spoiled", [lambda keys: keys + b"x", lambda keys: keys[:-3], lambda keys: keys[:16]]
+)
+def test_keys_of_another_length_are_none_though_their_checksum_is_right(
+    path: Path, spoiled: Callable[[bytes], bytes]
+) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        parts = connection.execute("SELECT keys, dictionary, bloom FROM chunk WHERE id = 2").fetchone()
+        keys = spoiled(parts[0])
+        checksum = zlib.crc32(parts[2], zlib.crc32(parts[1], zlib.crc32(keys)))
+        connection.execute("UPDATE chunk SET keys = ?, checksum = ? WHERE id = 2", (keys, checksum))
+    report, found = saved(path)
+    assert all(record in (NEWEST[key], OLDEST.get(key)) for key, record in found.items())
+    assert report.problems
 
 
 @pytest.mark.parametrize("byte", [1, 3, 100, 700, 1000])

@@ -20,6 +20,7 @@ from ..segments import CHUNK_BLOCKS, keys_of
 from .damaged import bisected, rows_by_id
 
 PIECE = 512  # blocks that are read at once
+KEY_BYTES = 8  # of a sort key in an index
 ORPHAN_SLICE = 64  # of blocks that no chunk owns, so many are given up around one whose id is unreadable
 
 U64s = NDArray[np.uint64]
@@ -52,10 +53,18 @@ class DamagedChunk:
         """Returns the records of all blocks that can be shown to be as they were written."""
         index = _Index.read(connection, self)
         if index.is_intact(self.checksum):
-            self.blocks = len(index.keys())
+            self._count_blocks(len(index.keys()))
         numbers, plain = self._expand(connection, index)
         batch, numbers = self._decode(plain, numbers)
         return self._trusted(index, batch, numbers)
+
+    def _count_blocks(self, of_index: int) -> None:
+        """Believes the index, whose checksum is right, rather than the row."""
+        if of_index != self.blocks:
+            self.problems.append(
+                f"{self.name}: its row says {self.blocks} blocks, its index has {of_index}; those are saved"
+            )
+        self.blocks = of_index
 
     def _expand(self, connection: sqlite3.Connection, index: _Index) -> tuple[list[int], list[bytes]]:
         """Returns the blocks whose checksum is right and whose frames expand, by number."""
@@ -150,7 +159,7 @@ class _Index:
 
     def is_intact(self, checksum: int) -> bool:
         """Returns whether nothing of it is damaged."""
-        if self.stored_keys is None or self.bloom is None:
+        if self.stored_keys is None or len(self.stored_keys) % KEY_BYTES or self.bloom is None:
             return False
         return self._sum(self.stored_keys, self.bloom) == checksum
 

@@ -228,6 +228,19 @@ def test_a_damaged_piece_is_named_left_out_and_not_carried_along(
     assert loaded(tmp_path / "new.graph").items() > sound
 
 
+def test_a_piece_that_is_listed_and_not_found_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is where a page of the table is damaged."""
+    with new_file(tmp_path / "a.graph") as store:
+        add(store, *words(1, 50))
+        monkeypatch.setattr(saved, "_listed", lambda *_: [(99, OURS, 50), (1, OURS, 50)])
+        found = saved.load(store, OURS)
+    assert len(found.keys) == 50
+    (problem,) = found.problems
+    assert "piece 99 of the entries is damaged: its row is not found" in problem
+
+
 def test_a_failed_transaction_leaves_the_entries_of_before(tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     keys, data = words(11, 50)

@@ -176,6 +176,8 @@ def _piece(store: Store, number: int, report: Report) -> tuple[Words, Words] | N
         row = store.connection.execute(
             "SELECT evaluation, entries, checksum, data FROM entry_piece WHERE id = ?", (number,)
         ).fetchone()
+        if row is None:  # it was listed: a page of the table is damaged
+            raise CorruptRecordError("its row is not found by its number")
         return _sound(*row)
     except CorruptRecordError as error:
         report(f"{name} is damaged: {error}")

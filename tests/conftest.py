@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Pins what would make runs differ: one kernel cache for all tests, compiled once, and plain output."""
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
     os.environ.setdefault("GRAPHSEARCH_CACHE_DIR", cache)
+    reports = Path(tempfile.gettempdir()) / "graphsearch-test-reports"  # of defects that tests make
+    os.environ.setdefault("GRAPHSEARCH_STATE_DIR", str(reports))
     for name in ("FORCE_COLOR", "COLUMNS", "CLICOLOR_FORCE", "TTY_COMPATIBLE"):
         os.environ.pop(name, None)
     if not config.getoption("numprocesses", None):

@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import GraphSearchError
+from ..disk import check_disk
 from .plan import Figures, Plan
 
 Report = Callable[[str], None]
@@ -75,7 +76,7 @@ def measure(
       GraphSearchError: if a part fails, or the disk is too small.
     """
     with tempfile.TemporaryDirectory(prefix="graphsearch-bench-") as folder:
-        _check_disk(Path(folder), nodes)
+        check_disk(Path(folder), nodes * DISK_BYTES_PER_NODE, "set TMPDIR to another folder")
         plan = Plan(
             folder=folder,
             nodes=nodes,
@@ -99,15 +100,6 @@ def _visits(nodes: int) -> int:
 
 def _evaluations(nodes: int) -> int:
     return min(LEAST_EVALUATIONS, nodes // 4)
-
-
-def _check_disk(folder: Path, nodes: int) -> None:
-    free, need = shutil.disk_usage(folder).free, nodes * DISK_BYTES_PER_NODE
-    if free < need:
-        raise GraphSearchError(
-            f"{folder} has {free >> 20} MiB free, {nodes:,} nodes need {need >> 20} MiB; "
-            "set TMPDIR to another folder or measure fewer nodes"
-        )
 
 
 def _measured(plan: Plan, report: Report, repeats: int) -> Figures:

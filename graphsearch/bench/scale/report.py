@@ -16,6 +16,7 @@ from pathlib import Path
 
 from ...errors import GraphSearchError, InvalidParameterError
 from ...store.store import Store
+from ..disk import check_disk
 from .plan import (
     DISK_BYTES_PER_NODE,
     FIRST_NODES,
@@ -63,7 +64,7 @@ def measure(
     check_phases(phases)
     with _folder(folder) as place:
         results = Results(place, ram_bytes)
-        _check_disk(place, nodes)
+        check_disk(place, nodes * DISK_BYTES_PER_NODE, "choose another --folder")
         report("compiling")
         _run("warm", Plan(folder=str(place), nodes=nodes, ram_bytes=ram_bytes), report)
         for size in sizes(nodes, first):
@@ -114,15 +115,6 @@ def _folder(given: Path | None) -> Iterator[Path]:
         return
     given.mkdir(parents=True, exist_ok=True)
     yield given.resolve()
-
-
-def _check_disk(folder: Path, nodes: int) -> None:
-    free, need = shutil.disk_usage(folder).free, nodes * DISK_BYTES_PER_NODE
-    if free < need:
-        raise GraphSearchError(
-            f"{folder} has {free >> 20} MiB free, {nodes:,} nodes need {need >> 20} MiB;"
-            " choose another --folder or measure fewer nodes"
-        )
 
 
 def _measured(phase: str, plan: Plan, report: Report) -> Measured:

@@ -153,6 +153,21 @@ def _prepare_for_writing(connection: sqlite3.Connection, path: Path, *, create: 
     execute(f"PRAGMA journal_size_limit = {WAL_KEPT_BYTES}")
     execute(f"PRAGMA cache_size = -{CACHE_KIB}")
     execute("PRAGMA temp_store = MEMORY")  # what undoes one statement: some MB at most
+    for table in ("segment", "chunk"):
+        _mend_sequence(connection, table)
+
+
+def _mend_sequence(connection: sqlite3.Connection, table: str) -> None:
+    """Sees to it that SQLite gives no number twice: whatever is kept about a number is about one thing.
+
+    SQLite counts the numbers of a table in `sqlite_sequence`, where anybody may write.
+    """
+    count = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
+    highest = connection.execute(f"SELECT max(id) FROM {table}").fetchone()[0]  # noqa: S608 (constant)
+    if highest is None or (count is not None and isinstance(count[0], int) and count[0] >= highest):
+        return
+    connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
+    connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (table, highest))
 
 
 def _holds_nothing(connection: sqlite3.Connection) -> bool:

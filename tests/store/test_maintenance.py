@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import chess
@@ -58,6 +60,24 @@ def test_compacting_keeps_the_newest_versions_and_gives_room_back(path: Path) ->
         assert store.connection.execute("PRAGMA freelist_count").fetchone() == (0,)
     again = compact(path)
     assert (again.superseded, again.bytes_after) == (0, again.bytes_before)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        "DELETE FROM sqlite_sequence",
+        "UPDATE sqlite_sequence SET seq = 0",
+        "UPDATE sqlite_sequence SET seq = 'x'",
+        "UPDATE sqlite_sequence SET name = '1' WHERE name = 'chunk'",
+    ],
+)
+def test_no_number_of_a_chunk_is_given_twice_though_sqlites_count_is_damaged(path: Path, spoil: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(spoil)
+    compact(path)
+    assert verify(path).problems == []
+    with Store.open(path) as store:
+        assert contents(store) == NEWEST
 
 
 def test_compacting_empties_the_log_while_a_reader_is_there(path: Path) -> None:

@@ -68,6 +68,8 @@ def sql_errors(path: Path, doing: str) -> Iterator[None]:
         raise CorruptRecordError(f"{path}: {error}") from error
     except sqlite3.Error as error:
         raise StoreError(f"{path}: cannot {doing}: {error}{_advice(str(error))}") from error
+    except UnicodeDecodeError as error:  # a damaged name in the schema, which SQLite puts into its message
+        raise StoreError(f"{path}: cannot {doing}: the names of its tables are damaged") from error
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import importlib
 import logging
 import os
 import queue
+import signal
 import sqlite3
 import sys
 import threading
@@ -209,6 +210,15 @@ def test_what_python_ignores_is_told(cli: Cli, reports: Path, monkeypatch: pytes
     assert "__del__" in next(reports.iterdir()).read_text()
 
 
+@pytest.fixture
+def _interruptible() -> Iterator[None]:
+    """SIGINT as it is in a terminal; a shell's `&` starts processes that ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 def test_an_interrupt_that_python_drops_comes_again(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     class Dropped:
         def __del__(self) -> None:

@@ -249,3 +249,17 @@ def test_a_folder_without_room_for_a_log_can_be_read(path: Path, monkeypatch: py
             assert len(contents(store)) == len(RECORDS)
     assert sorted(p.name for p in path.parent.iterdir()) == ["test.graph"]
     assert "cannot be written" in refused(path)
+
+
+def test_a_damaged_name_in_the_schema_is_one_clear_error(path: Path) -> None:
+    """SQLite quotes it in its message, which Python then cannot decode."""
+    filled(path, RECORDS)
+    data = path.read_bytes()
+    spoiled = data.replace(b"segmentsegment", b"segm\x86ntsegment").replace(
+        b"CREATE TABLE segment", b"CREATE TABEL segment"
+    )
+    assert spoiled != data
+    path.write_bytes(spoiled)
+    for read_only in (True, False):
+        with pytest.raises(StoreError, match="the names of its tables are damaged"):
+            Store.open(path, read_only=read_only)

@@ -24,10 +24,8 @@ def main(args: Sequence[str] | None = None) -> int:
     after Ctrl-C, 143 after SIGTERM, 141 when nothing reads stdout any more.
     """
     try:
-        from graphsearch.faults import (
-            DEFECT,
-            Watch,
-        )  # here, so that Ctrl-C during the import ends quietly too
+        # imported here, so that Ctrl-C during the import ends quietly too
+        from graphsearch.faults import DEFECT, Watch
 
         watched = Watch(_tell)
         try:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from graphsearch.search.params import Limits, SearchParams
     from graphsearch.search.results import SearchResult
 
-MAX_MOVES = 255  # no position has more
 MAX_PROBLEMS = 5  # shown of a damaged file; `store verify` lists all
 
 
@@ -149,6 +148,7 @@ def _search_and_print(request: Request) -> int:
 def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
     """Returns the result of the search, when all of it is saved and the file is closed."""
     from graphsearch.graph.graph import Graph
+    from graphsearch.position.board import MAX_MOVES
     from graphsearch.search.loop import analyze, moves_of_tables
     from graphsearch.search.warm import paging_kernels_compiling
 

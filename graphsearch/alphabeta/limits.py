@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..errors import InvalidParameterError
+from ..limits import WHOLE
 from ..position.scores import FAR
 from ..record import transposition_layout
 
 MOST_DEPTH = transposition_layout.MOST_DEPTH  # plies; an entry has no more
-MOST_NODES = 10**18
+MOST_NODES = WHOLE.most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position.board import POSITION_WORDS
-from ..position.steps_kernel import CHECK, MATE, MOST_MOVES
+from ..position.board import MAX_MOVES, POSITION_WORDS
+from ..position.steps_kernel import CHECK, MATE
 from ..position.steps_kernel import list_moves as _list_moves
 from ..position.steps_kernel import make_steps as _make_steps
 from ..store.codec.bulk import board_tables, owned
@@ -41,8 +41,8 @@ def move_lists(words: Words) -> list[MoveList]:
     """Returns the legal moves of packed positions, `[R, 10]`."""
     rows = len(words)
     counts = np.zeros(rows, np.int16)
-    moves = np.zeros((rows, MOST_MOVES), np.uint16)
-    marks = np.zeros((rows, MOST_MOVES), np.uint8)
+    moves = np.zeros((rows, MAX_MOVES), np.uint16)
+    marks = np.zeros((rows, MAX_MOVES), np.uint8)
     flat = owned(words, np.uint64).reshape(-1)
     _list_moves(board_tables(), flat, counts, moves.reshape(-1), marks.reshape(-1))
     return [

@@ -9,10 +9,10 @@ from numba import int16, int64, uint8
 
 from ..jit.compiler import kernel
 from ..jit.pointers import U, adv, ptr
+from .board import MAX_MOVES
 from .board_kernel import PW, generate_moves, in_check, make_move, position_key
 from .legality_kernel import ROOM
 
-MOST_MOVES = 255  # of a position that is let in
 CHECK, MATE = 1, 2  # marks of a move
 
 
@@ -22,8 +22,9 @@ def list_moves(T: Any, words: Any, counts: Any, moves: Any, marks: Any) -> Any:
 
     Args:
       T: the table of `tables.py`. words: `[R * 10]` uint64.
-      counts: `[R]` int16, filled; more than 255 are cut off.
-      moves: `[R * 255]` uint16, filled up to each count. marks: `[R * 255]` uint8 likewise, CHECK | MATE.
+      counts: `[R]` int16, filled; more than MAX_MOVES are cut off.
+      moves: `[R * MAX_MOVES]` uint16, filled up to each count.
+      marks: `[R * MAX_MOVES]` uint8 likewise, CHECK | MATE.
     """
     out = np.zeros(ROOM, np.uint16)
     replies = np.zeros(ROOM, np.uint16)
@@ -32,17 +33,17 @@ def list_moves(T: Any, words: Any, counts: Any, moves: Any, marks: Any) -> Any:
     c = ptr(child, 0)
     for i in range(len(counts)):
         s = adv(ptr(words, 0), PW * i)
-        n = min(int64(generate_moves(table, s, ptr(out, 0))), int64(MOST_MOVES))
+        n = min(int64(generate_moves(table, s, ptr(out, 0))), int64(MAX_MOVES))
         counts[i] = int16(n)
         for k in range(n):
-            moves[MOST_MOVES * i + k] = out[k]
+            moves[MAX_MOVES * i + k] = out[k]
             make_move(table, s, c, out[k])
             mark = int64(0)
             if in_check(table, c):
                 mark = CHECK
                 if generate_moves(table, c, ptr(replies, 0)) == 0:
                     mark = CHECK | MATE
-            marks[MOST_MOVES * i + k] = uint8(mark)
+            marks[MAX_MOVES * i + k] = uint8(mark)
     return child[0] + U(out[0] + replies[0])  # keeps them alive until here
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..errors import CorruptRecordError
 from ..position.board import DEAD, POSITION_WORDS, clock_of_words
+from ..position.board import MAX_MOVES as MAX_MOVES
 from ..position.values import D_SCALE
 from .bounds import MOST_CODE, Bounds, Proof, bounds_of, edge_bounds, node_proof, proof_of, share_of
 from .bounds import UNPROVEN as OPEN
@@ -25,7 +26,6 @@ from .node_layout import UPPER_SHIFT as UPPER_SHIFT
 
 MAX_CODE = CODE  # priors are stored in 6 bits as round(63 * P ** (1/4)), at least 1
 MAX_VISITS = (1 << 32) - 1  # n and r are u32
-MAX_MOVES = 255  # a byte counts them; no position that is let in has more than 253 (`position/board.py`)
 UNPROVEN = flags_with(-1, 1)
 TERMINAL_MASK = KIND_BITS
 

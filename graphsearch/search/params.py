@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import InvalidParameterError
-from ..limits import SECONDS, shortened
+from ..limits import SECONDS, WHOLE, shortened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ CLASSIC, BUDGET, EXCLUDE, FLOW = range(len(GATHERERS))  # as kernels know them
 MAX_BATCH = 1 << 20
 MAX_COLLISIONS = 10**9
 LARGEST = 1e12  # of a parameter: scores stay far from the end of double precision
-MAX_LIMIT = 10**18  # of visits and evaluations: they are counted in 64 bits
+MAX_LIMIT = WHOLE.most  # of visits and evaluations
 
 OPTION_NAMES: Mapping[str, str] = {
     "CPuct": "cpuct",

@@ -107,8 +107,7 @@ class Reader:
           CorruptRecordError: naming file, segment and block, if `strict`.
           StoreError: if the file as a whole cannot be read.
         """
-        if len(words) > MAX_ASKED:
-            raise CapacityError(f"{len(words)} positions in one batch, at most {MAX_ASKED} can be read")
+        _check_count(words)
         on_damage = _raise if strict else self._note
         with self._state(on_damage):
             search = self._search(words, on_damage)

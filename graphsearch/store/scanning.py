@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CorruptRecordError
 from ..record.node import RecordBatch
 from . import order
 from .codec.bulk import sort_keys, take
+from .codec.soundness import sound_part, sound_places
 from .damage import passed_over
 from .index.catalog import Catalog, Segment
 from .segments import (
@@ -45,7 +45,7 @@ def scan(
                 more = cursor.read(connection, cursor.at, end, on_corrupt)
                 held[k] = RecordBatch.concat([held[k], more]) if len(held[k]) else more
                 cursor.at = end
-        batch = _sound(catalog, merge(held, low, pivot), on_corrupt)
+        batch = sound_part(merge(held, low, pivot), on_corrupt or passed_over, str(catalog.path))
         if len(batch):
             yield batch
         if pivot is None:
@@ -94,18 +94,7 @@ class Portion:
         keys = keys[places]
         if len(keys) > 1 and not (keys[1:] > keys[:-1]).all():
             places = places[order.newest_in_order(batch.words[places], keys)]
-        return batch, self._sound(batch, places)
-
-    def _sound(self, batch: RecordBatch, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the places of records that can be; says which of the others are left out."""
-        from .codec.soundness import said_of, unsound
-
-        bad = dict(unsound(batch))
-        if not bad:
-            return places
-        for i in set(bad).intersection(places.tolist()):
-            passed_over(CorruptRecordError(f"{self.name}: {said_of(batch, i, bad[i])}"))
-        return places[~np.isin(places, list(bad))]
+        return batch, sound_places(batch, places, passed_over, self.name)
 
 
 def fetch_portion(connection: sqlite3.Connection, catalog: Catalog, start: int) -> Portion:
@@ -121,12 +110,6 @@ def fetch_portion(connection: sqlite3.Connection, catalog: Catalog, start: int) 
         first = max(0, cursor.blocks_below(start) - 1)
         spans += cursor.spans(first, cursor.blocks_below(pivot))
     return Portion(str(catalog.path), start, pivot, fetch_spans(connection, catalog, spans))
-
-
-def _sound(catalog: Catalog, batch: RecordBatch, on_corrupt: OnCorrupt | None = None) -> RecordBatch:
-    from .codec.soundness import sound_part
-
-    return sound_part(batch, on_corrupt or passed_over, lambda _: str(catalog.path))
 
 
 def _around(catalog: Catalog, segment: Segment, start: int) -> Segment:

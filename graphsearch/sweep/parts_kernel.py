@@ -14,11 +14,11 @@ from typing import Any
 
 from numba import float32, float64, int64, uint8, uint32
 
-from ..graph.heap_kernel import rank_codes, ranked_move
+from ..graph.heap_kernel import ranked_move
 from ..graph.statistics_kernel import MAX_VISITS
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import LOW32, U, adv, as_f32, as_u32, ptr
-from ..position.board_kernel import PW, clock_of, generate_moves, hashes_of, make_child
+from ..position.board_kernel import PW, clock_of, hashes_of, make_child
 from ..record.node_kernel import lower_in, upper_in
 from ..store.codec.batch_kernel import pointers
 from .sweep_kernel import (
@@ -28,6 +28,7 @@ from .sweep_kernel import (
     known,
     mean_of,
     place_of,
+    rank_edges,
     scratch_of,
     set_known,
     table_of,
@@ -50,15 +51,11 @@ def _enters(c: Any, e: Any, which: Any) -> Any:
 @inner
 def _list_edges(T: Any, c: Any, i: Any, x: Any, which: Any, edges: Any, resets: Any, at: Any) -> Any:
     """Lists the edges of a record from `at` on; returns the end, or -1 if its P do not fit its moves."""
-    s = adv(c.words, i * PW)
-    first = c.code_offsets[i]
-    moves = c.code_offsets[i + 1] - first
-    begin = c.edge_offsets[i]
-    count = c.edge_offsets[i + 1] - begin
-    if generate_moves(T, s, x.moves) != moves:
+    if not rank_edges(T, c, i, x):
         return int64(-1)
-    rank_codes(adv(c.codes, first), moves, count, x.keys)
-    for k in range(count):
+    s = adv(c.words, i * PW)
+    begin = c.edge_offsets[i]
+    for k in range(c.edge_offsets[i + 1] - begin):
         visits = _enters(c, begin + k, which)
         if visits == 0:
             continue

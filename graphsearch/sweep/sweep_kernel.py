@@ -200,20 +200,28 @@ def take(child_q: Any, child_code: Any, x: Any, k: Any, resets: Any, tolerance: 
 
 
 @inner
+def rank_edges(T: Any, c: Any, i: Any, x: Any) -> Any:
+    """Fills the moves of a record, and the keys that say which of them its edges take; returns False if its
+    P do not fit its moves."""
+    first = c.code_offsets[i]
+    moves = c.code_offsets[i + 1] - first
+    if generate_moves(T, adv(c.words, i * PW), x.moves) != moves:
+        return False
+    rank_codes(adv(c.codes, first), moves, c.edge_offsets[i + 1] - c.edge_offsets[i], x.keys)
+    return True
+
+
+@inner
 def _take_from_children(T: Any, t: Any, c: Any, i: Any, x: Any, tolerance: Any, counts: Any) -> Any:
     """Fills the values of a record's edges in the scratch; returns False if its P do not fit its moves.
 
     An edge whose child is unknown, or was lost and has not caught up, keeps what it remembers.
     """
-    s = adv(c.words, i * PW)
-    first = c.code_offsets[i]
-    moves = c.code_offsets[i + 1] - first
-    begin = c.edge_offsets[i]
-    edges = c.edge_offsets[i + 1] - begin
-    if generate_moves(T, s, x.moves) != moves:
+    if not rank_edges(T, c, i, x):
         return False
-    rank_codes(adv(c.codes, first), moves, edges, x.keys)
-    for k in range(edges):
+    s = adv(c.words, i * PW)
+    begin = c.edge_offsets[i]
+    for k in range(c.edge_offsets[i + 1] - begin):
         e = begin + k
         x.q[k] = as_f32(c.q)[e]
         x.draws[k] = c.edge_d[e]

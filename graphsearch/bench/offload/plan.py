@@ -6,29 +6,25 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ..files import GrownFile
+
 Figures = dict[str, float | int | None]
 
-WAVE, LARGE_WAVE = (
-    1024,
-    4096,
-)  # leaves; large ones read more at once, and take a budget that has room for them
+# leaves; large waves read more at once, and take a budget that has room for them
+WAVE, LARGE_WAVE = 1024, 4096
 LARGE_WAVE_FROM = 128_000_000  # bytes of a budget
 READ_BATCH, READ_BATCHES = 4096, 8  # random positions read at once, and how often
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What is measured, and where.
+class Plan(GrownFile):
+    """What is measured, and where; nothing changes the file once it is made.
 
     Attributes:
-      folder: of all files. nodes: size of the graph. ram_bytes: the budget of searches with a file.
       visits, evaluations: measured with `uniform`, with the slow evaluator.
       rounds: steps of `spin` that make the slow evaluator slow.
     """
 
-    folder: str
-    nodes: int
-    ram_bytes: int
     visits: int
     evaluations: int
     rounds: int = 0
@@ -37,16 +33,6 @@ class Plan:
     def wave(self) -> int:
         """Leaves of the waves that are measured."""
         return LARGE_WAVE if self.ram_bytes >= LARGE_WAVE_FROM else WAVE
-
-    @property
-    def file(self) -> Path:
-        """The graph file of `nodes` nodes, which nothing changes once it is made."""
-        return Path(self.folder) / "grown.graph"
-
-    @property
-    def copy(self) -> Path:
-        """The copy of it that a search goes on with."""
-        return Path(self.folder) / "copy.graph"
 
     @property
     def few(self) -> Path:

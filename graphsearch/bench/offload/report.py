@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...errors import GraphSearchError
-from ..disk import check_disk
+from ..files import check_disk
 from .plan import Figures, Plan
 
 Report = Callable[[str], None]
@@ -144,8 +144,7 @@ def _on_a_copy(phase: str, plan: Plan) -> Figures:
     """Returns the figures of a phase that changes the file: a copy of it, which is then thrown away."""
     shutil.copyfile(plan.file, plan.copy)
     figures = _phase(phase, plan)
-    for path in Path(plan.folder).glob(f"{plan.copy.name}*"):
-        path.unlink()
+    plan.remove(plan.copy)
     return figures
 
 

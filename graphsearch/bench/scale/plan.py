@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InvalidParameterError
+from ..files import GrownFile
 
 NODES = 100_000_000
 FIRST_NODES = 1_000_000
@@ -47,26 +48,8 @@ ON_A_COPY = ("compact", "prune", "refresh", "search")  # these change it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What is measured, and where.
-
-    Attributes:
-      folder: of all files. nodes: size of the graph now. ram_bytes: the budget of everything that has one.
-    """
-
-    folder: str
-    nodes: int
-    ram_bytes: int
-
-    @property
-    def file(self) -> Path:
-        """The graph file, which grows from size to size."""
-        return Path(self.folder) / "grown.graph"
-
-    @property
-    def copy(self) -> Path:
-        """The copy of it that a phase may change."""
-        return Path(self.folder) / "copy.graph"
+class Plan(GrownFile):
+    """What is measured, and where; the file grows from size to size."""
 
     @property
     def new(self) -> Path:
@@ -77,12 +60,6 @@ class Plan:
     def told(self) -> Path:
         """How far the phase under way is: done and total, as text."""
         return Path(self.folder) / "progress"
-
-    def remove(self, *files: Path) -> None:
-        """Removes graph files with all that lies beside them."""
-        for file in files:
-            for path in Path(self.folder).glob(f"{file.name}*"):
-                path.unlink()
 
     def __str__(self) -> str:
         return f"{self.nodes:,} nodes"

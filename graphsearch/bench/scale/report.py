@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ...errors import GraphSearchError, InvalidParameterError
 from ...store.store import Store
-from ..disk import check_disk
+from ..files import check_disk
 from .plan import (
     DISK_BYTES_PER_NODE,
     FIRST_NODES,

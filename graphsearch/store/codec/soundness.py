@@ -7,6 +7,7 @@ from typing import Any
 
 import chess
 import numpy as np
+from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError
 from ...position.board import key_of_words, legal_moves, terminal_kind, unpack
@@ -65,22 +66,28 @@ def unsound(batch: RecordBatch) -> list[tuple[int, str]]:
     return [(i, fault_of(batch.record(i)) or "it breaks a rule") for i in np.nonzero(bad)[0].tolist()]
 
 
-def sound_part(
-    batch: RecordBatch, refuse: Callable[[CorruptRecordError], Any], name: Callable[[int], str]
-) -> RecordBatch:
-    """Returns the records of a batch that can be.
+def sound_places(
+    batch: RecordBatch, places: NDArray[np.int64], refuse: Callable[[CorruptRecordError], Any], name: str
+) -> NDArray[np.int64]:
+    """Returns those of some places in a batch whose records can be, in the same order.
 
     Args:
       batch: decoded records.
       refuse: called with the error of each other one.
-      name: returns how messages call where the record at a place is from.
+      name: how messages call the file.
     """
-    bad = unsound(batch)
+    bad = dict(unsound(batch))
     if not bad:
-        return batch
-    for i, what in bad:
-        refuse(CorruptRecordError(f"{name(i)}: {said_of(batch, i, what)}"))
-    return take(batch, np.setdiff1d(np.arange(len(batch)), [i for i, _ in bad]))
+        return places
+    for i in places[np.isin(places, list(bad))].tolist():
+        refuse(CorruptRecordError(f"{name}: {said_of(batch, i, bad[i])}"))
+    return places[~np.isin(places, list(bad))]
+
+
+def sound_part(batch: RecordBatch, refuse: Callable[[CorruptRecordError], Any], name: str) -> RecordBatch:
+    """Returns the records of a batch that can be; the arguments are those of `sound_places`."""
+    good = sound_places(batch, np.arange(len(batch)), refuse, name)
+    return batch if len(good) == len(batch) else take(batch, good)
 
 
 def said_of(batch: RecordBatch, i: int, what: str) -> str:

@@ -101,7 +101,7 @@ def _step(store: Store, transform: Transform) -> int:
     cursor = SegmentCursor(store.catalog, first_chunks(store.catalog, inputs[0], None, blocks))
     end = min(blocks, len(cursor.keys))
     stored = cursor.read(store.connection, 0, end)
-    batch = sound_part(stored, passed_over, lambda _: str(store.path))
+    batch = sound_part(stored, passed_over, str(store.path))
     pivot = int(cursor.keys[end]) if end < len(cursor.keys) else None
     kept = _checked(store, batch, transform(batch)) if len(batch) else batch
     merging.drop(store.connection, cursor, end)

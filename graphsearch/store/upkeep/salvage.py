@@ -17,7 +17,7 @@ from ..file import check_is_file, real_path
 from ..log import shorten_log
 from ..sizes import SIZES, Sizes
 from ..store import Store
-from ..tables import provenance, unfinished
+from ..tables import unfinished
 from ..transpositions import runs
 from ..transpositions import saved as entries
 from ..writing import add_to_segment, begin_segment
@@ -107,7 +107,6 @@ def salvage(
                 report.lose(table)
             _save_blocks(damaged, store, sources, report, progress)
             merge_all(store, Advance(progress, store.catalog.records))
-            _count_nodes(store)
             _save_tables(damaged, store, sources, report)
             shrink(store)
             report.records = store.node_count
@@ -173,12 +172,6 @@ def _sound_records(damaged: sqlite3.Connection, chunk: DamagedChunk, report: Sal
     if bad:
         report.add(f"{chunk.name}: {len(bad)} records break a rule, and are left out")
     return take(batch, np.setdiff1d(np.arange(len(batch)), bad)) if bad else batch
-
-
-def _count_nodes(store: Store) -> None:
-    """Writes the number of records, all of which lie in one segment now."""
-    with store.rearranging():
-        provenance.add_nodes(store.connection, store.catalog.records - store.node_count)
 
 
 # -------------------------------------------------------------- plain tables

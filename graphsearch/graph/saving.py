@@ -154,7 +154,7 @@ class Saver:
         return self._merging.is_set() and not (self._log_held and self._log_bytes > MERGING_LOG_BYTES)
 
     def _merge(self) -> None:
-        """Does one step; whatever keeps it from more is tried again after the next save."""
+        """Does one step; whatever keeps it from more is tried again after the next save or `check`."""
         try:
             if not self._store.merge_step():
                 self._merging.clear()

@@ -112,7 +112,7 @@ def _filled_graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     path = tmp_path_factory.mktemp("graph") / "small.graph"
     with Graph.open(path) as graph:
-        analyze(graph, chess.Board(), Limits(visits=300), SearchParams())
+        analyze(graph, chess.Board(), Limits(visits=300), SearchParams(minibatch_size=1))
     return path
 
 

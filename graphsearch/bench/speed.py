@@ -6,7 +6,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import chess
@@ -18,6 +18,7 @@ from ..evaluators.builtin import evaluation_kernel
 from ..evaluators.kinds import UNIFORM
 from ..evaluators.uniform import UniformEvaluator
 from ..graph.arena import Arena
+from ..graph.arena_kernel import EVALUATIONS, VISITS
 from ..graph.graph import Graph
 from ..position.board import pack
 from ..position.rules_kernel import perft
@@ -42,7 +43,8 @@ FULL_DEPTH, SMALL_DEPTH = 8, 3  # of alpha-beta
 TABLE_BYTES = 64 << 20
 REPEATS = 5
 NOTHING = wave_kernel.new_wave(1, 1)  # in flight
-VISITS = 1 << 16  # between two looks at the number of nodes
+STEP = 1 << 16  # visits between two looks at the number of nodes
+RATES = "visits", "evaluations"
 
 
 def measure(report: Report = lambda _: None, *, nodes: int = NODES) -> dict[str, float | int]:
@@ -58,16 +60,21 @@ def measure(report: Report = lambda _: None, *, nodes: int = NODES) -> dict[str,
     report("moves: perft, expand, make")
     figures |= _moves()
     report(f"search one by one to {nodes:,} nodes")
-    figures["visits_per_s_single"] = round(_grown(1, nodes)[1])
+    figures |= _named("single", _grown(1, nodes)[1:])
     report(f"search in waves of {WAVE:,} to {nodes:,} nodes")
-    arena, rate = _grown(WAVE, nodes)
-    figures["visits_per_s_wave"] = round(rate)
+    arena, *rates = _grown(WAVE, nodes)
+    figures |= _named("wave", rates)
     figures["ram_bytes_per_node"] = round(arena.bytes_used / arena.node_count, 1)
     del arena
     figures |= _file(report, nodes)
     figures |= _builtin(report, min(nodes, BUILTIN_NODES))
     figures |= _alphabeta(report, FULL_DEPTH if nodes >= BUILTIN_NODES else SMALL_DEPTH)
     return figures
+
+
+def _named(how: str, rates: Sequence[float]) -> dict[str, float | int]:
+    """Returns visits and evaluations per second under their names."""
+    return {f"{what}_per_s_{how}": round(rate) for what, rate in zip(RATES, rates, strict=True)}
 
 
 def _moves() -> dict[str, float | int]:
@@ -100,22 +107,24 @@ def _median(work: Callable[[], object]) -> float:
     return statistics.median(seconds)
 
 
-def _grown(batch: int, nodes: int, arena: Arena | None = None) -> tuple[Arena, float]:
-    """Returns an arena grown to `nodes` nodes with `uniform`, and visits per CPU-second of that."""
+def _grown(batch: int, nodes: int, arena: Arena | None = None) -> tuple[Arena, float, float]:
+    """Returns an arena grown to `nodes` nodes with `uniform`, and visits and evaluations per CPU-second."""
     arena = arena or Arena(logged=False)
     memory = wave_kernel.new_wave(batch, evaluation_kernel.EVALUATION_SCRATCH_WORDS)
     params = SearchParams(minibatch_size=batch)
     set_params(arena, params)
     _grow(arena, memory, batch, 2 * batch)  # so that nothing is compiled while the clock runs
-    visits = 0
-    step = max(batch, min(VISITS, nodes // 16))
+    step = max(batch, min(STEP, nodes // 16))
+    before = arena.counters.copy()
     begin = time.process_time()
     while arena.node_count < nodes:
-        visits += _grow(arena, memory, batch, step)
-    return arena, visits / (time.process_time() - begin)
+        _grow(arena, memory, batch, step)
+    seconds = time.process_time() - begin
+    visits, evaluations = (arena.counters - before)[[VISITS, EVALUATIONS]].tolist()
+    return arena, visits / seconds, evaluations / seconds
 
 
-def _grow(arena: Arena, memory: wave_kernel.WaveArrays, batch: int, visits: int) -> int:
+def _grow(arena: Arena, memory: wave_kernel.WaveArrays, batch: int, visits: int) -> None:
     root = pack(chess.Board())
     left = np.array([visits, 1 << 60, 1 << 60], np.int64)
     while (
@@ -135,7 +144,6 @@ def _grow(arena: Arena, memory: wave_kernel.WaveArrays, batch: int, visits: int)
         == loop.NO_SPACE
     ):
         arena.make_room(wave_kernel.ENTRIES_PER_LEAF * batch + wave_kernel.SPARE_ENTRIES)
-    return visits
 
 
 def _file(report: Report, nodes: int) -> dict[str, float | int]:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -28,6 +29,7 @@ from .saving import Saver, saved_elsewhere
 from .summary import RootTables
 
 Note = Callable[[Store], None]
+IN_FLIGHT = "in_flight"  # row of store_info
 LOADED_AT_ONCE = 100_000  # nodes of a file that is loaded whole when it is opened: a tenth of a second
 
 
@@ -40,6 +42,8 @@ class Graph:
     Attributes:
       tables_meanwhile: whether a search writes the plain tables; if False, only `flush` and `close` do.
       saves_meanwhile: whether a search saves at intervals; if False, it saves only to free memory.
+      in_flight: the wave that the last search had in flight when it stopped (`search.in_flight`), saved with
+        everything else; None if there is none.
     """
 
     def __init__(
@@ -71,6 +75,7 @@ class Graph:
         self.saved_nodes = 0
         self.tables_meanwhile = True
         self.saves_meanwhile = True
+        self.in_flight = store.read_fact(IN_FLIGHT) if store else None
         self._notes: list[Note] = []
         self._tables = RootTables(self.pager.read)
         self._entries = GraphEntries(self.arena, self._saver.call if self._saver else None)
@@ -248,7 +253,8 @@ class Graph:
         if self._saver is None:
             return
         late = len(self._notes)
-        notes = [*self._notes, *([note] if note else [])]
+        in_flight = partial(Store.write_fact, name=IN_FLIGHT, value=self.in_flight)
+        notes = [*self._notes, in_flight, *([note] if note else [])]
         tables = tables or (self.tables_meanwhile and self._tables.is_due)
         self.arena.take_back_overlay()
         try:

@@ -19,6 +19,7 @@ from ..position.board import NOT_TERMINAL, fen_of, history_keys, key_of, legal_m
 from ..store.store import Store
 from . import waves_kernel
 from .claims import view_in_game
+from .in_flight import search_of
 from .params import Limits, SearchParams
 from .results import Progress, SearchResult
 from .settings import set_listed, set_params
@@ -32,6 +33,7 @@ RESERVED_PARTS = 3  # a budget is at least so many times what is set aside for b
 FLUSH_PARTS = 16  # a budget holds so many times what is saved at once
 UNLIMITED = 1 << 60
 BatchLimit = Callable[[int, float], int]
+GOES_ON = {"visits", "evaluations", "time", "stop", "reader"}  # reasons after which a search may be resumed
 IDLE_VISITS, IDLE_VISITS_PER_NODE = 1_000_000, 100  # without an evaluation: then nothing is left to find
 
 
@@ -136,6 +138,8 @@ class _Session:
         self.arena = graph.arena
         overlap = bool(params.overlap)
         self.runner = WaveRunner(graph, self.root, params.minibatch_size, overlap=overlap)
+        moves = sorted(move.uci() for move in listed)
+        self.name = search_of(self.root, self.past, moves=moves, params=params.as_dict())
         self.run_id = joined
         self.started = time.monotonic()
         self.last_flush = self.started
@@ -162,8 +166,9 @@ class _Session:
             try:
                 self._know_root()
                 self._restrict()
+                self._resume()
                 self._loop(on_progress, interval)
-                self.runner.finish()
+                self.runner.finish(goes_on=self.stop_reason in GOES_ON)
             except StoreError as error:
                 unsaved = error
             lines = 1 if self.hurry else None
@@ -182,6 +187,12 @@ class _Session:
         if self.graph.read(self.board) is None:
             self.runner.step(1, UNLIMITED)
             self.runner.finish()
+
+    def _resume(self) -> None:
+        """Takes up the wave that this search had in flight when it stopped; any other search forgets it."""
+        kept, self.graph.in_flight = self.graph.in_flight, None
+        if kept:
+            self.runner.resume(kept, self.name)
 
     def _restrict(self) -> None:
         """Marks the edges that this search may take at the root, if not all."""
@@ -279,7 +290,9 @@ class _Session:
         now = time.monotonic()
         is_late = self.graph.saves_meanwhile and now - self.last_flush >= self.flush_seconds
         if dirty >= self.flush_nodes or is_late:
+            self.graph.in_flight = self.runner.in_flight(self.name)
             self.graph.begin_saving(self._noted(finished=False))
+            self.graph.in_flight = None  # the next wave changes it
             self.last_flush = now
             self.flush_seconds = min(2 * self.flush_seconds, FLUSH_SECONDS)
 
@@ -300,6 +313,7 @@ class _Session:
 
     def _end(self) -> StoreError | None:
         """Saves all, and takes back what only this game's history made a draw; returns why saving failed."""
+        self.graph.in_flight = self.runner.in_flight(self.name)
         try:
             if self.graph.store and self.hurry and self.joined is None:
                 self.graph.note_later(self._noted(finished=True))

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from ..record.node import flags_of
 from . import layout, waves_kernel
 from . import wave_kernel as wave
 from .gatherers import others_kernel
+from .in_flight import InFlight, plies_of, put_together
 from .params import FLOW
 from .settings import set_temperature
 from .waves_kernel import SPARE_BLOCK_WORDS
@@ -46,11 +47,11 @@ QUIET_EVERY = (
 
 @dataclass(frozen=True, slots=True)
 class _Flying:
-    """A gathered wave that is being evaluated."""
+    """A gathered wave that is being evaluated; without an `answer` it is kept for the next step."""
 
     wave: wave.WaveArrays
     leaves: int
-    answer: Future[None]
+    answer: Future[None] | None
 
 
 class WaveRunner:
@@ -92,7 +93,7 @@ class WaveRunner:
             self._thread.shutdown(wait=True, cancel_futures=True)  # an evaluator has one caller at a time
 
     def step(self, visits: int, evaluations: int) -> None:
-        """Runs a wave, or some 30 ms of them, of at most so many visits and evaluations.
+        """Runs a wave, or some 30 ms of them, the last being the first that reaches one of the limits.
 
         With overlap the visits of a wave are completed by the next step, or by `finish`.
 
@@ -107,18 +108,45 @@ class WaveRunner:
             self._slice(visits, evaluations)
         else:
             self.make_room(1)
-            self._lone_wave(visits, evaluations)
+            self._lone_wave()
         if self._arena.counters[arena_kernel.OVERFLOWS]:
             raise CapacityError("a visit count has reached 2**32 - 1")
 
-    def finish(self) -> None:
-        """Completes what is in flight.
+    def finish(self, *, goes_on: bool = True) -> None:
+        """Completes what is being evaluated.
+
+        Args:
+          goes_on: gather behind it what a search without a stop would have gathered, as `in_flight` tells;
+            else nothing is in flight afterwards.
 
         Raises:
           EvaluatorError: if the evaluator fails; what was in flight is dropped.
         """
+        flying = self._flying
+        if flying and goes_on and flying.answer:
+            self._overlapped_wave(0, 0)
+        elif flying and not goes_on:
+            self._send_off(flying)
+            self._land()
         if self._flying:
-            self._land(None)
+            self._arena.counters[arena_kernel.PLIES] -= plies_of(self._flying.wave)  # counted when completed
+
+    def in_flight(self, search: str) -> str | None:
+        """Returns the wave in flight of the search `search`, as `resume` takes it; None if there is none."""
+        flying = self._flying
+        return InFlight.of(flying.wave, search=search, waves=self._flown).text() if flying else None
+
+    def resume(self, text: str, search: str) -> None:
+        """Takes up what the same search had in flight; if it was another, or the graph changed, nothing."""
+        found = InFlight.parse(text, most=len(self.wave.candidates)) if self._overlaps else None
+        if found is None or found.search != search or found.leaves > self._batch:
+            return
+        self.make_room(1)
+        if put_together(self._graph, self.wave, self._root, found):
+            self._keep(_Flying(self.wave, found.leaves, None))
+            self._flown = found.waves
+        else:
+            self.drop()
 
     @property
     def _runs_inside(self) -> bool:
@@ -208,27 +236,27 @@ class WaveRunner:
         return 2 * self._waves_per_slice * self._batch * BYTES_PER_LEAF < self._graph.pager.budget // 16
 
     # ---------------------------------------------------------- one wave
-    def gather(self, visits: int, evaluations: int) -> int:
+    def gather(self) -> int:
         """Gathers one wave into `wave`, with nothing else in flight; returns the number of its leaves.
 
         There must be room for it. What needs no evaluation is completed at once. `drop` must follow.
         """
-        return self._gather(self.wave, self._nothing, visits, evaluations)
+        return self._gather(self.wave, self._nothing)
 
     def drop(self) -> None:
         """Forgets the gathered wave: its leaves were never asked for, and no visit is in flight."""
         self.wave.counts[[wave.STAGE, wave.LEAVES]] = wave.NOT_WAITING, 0
 
-    def _gather(self, w: wave.WaveArrays, before: wave.WaveArrays, visits: int, evaluations: int) -> int:
+    def _gather(self, w: wave.WaveArrays, before: wave.WaveArrays) -> int:
         arena, pager = self._arena, self._graph.pager
         kernel = (
             waves_kernel.gather
             if self._batch == 1 or self._scheme == FLOW
             else others_kernel.gather_otherwise
         )
-        target = min(self._batch, self.most_leaves, visits, evaluations)
+        target = min(self._batch, self.most_leaves)
         while True:
-            leaves = kernel(arena.tables, arena.arrays, w, before, pager.filter(), self._root, target, visits)
+            leaves = kernel(arena.tables, arena.arrays, w, before, pager.filter(), self._root, target)
             if leaves >= 0:
                 return int(leaves)
             self._serve(w, int(leaves))
@@ -236,53 +264,62 @@ class WaveRunner:
     def _complete(self, w: wave.WaveArrays) -> None:
         waves_kernel.complete(self._arena.tables, self._arena.arrays, w, self._evaluator)
 
-    def _lone_wave(self, visits: int, evaluations: int) -> None:
+    def _lone_wave(self) -> None:
         """Gathers a wave, has its leaves evaluated, and completes it."""
-        leaves = self.gather(visits, evaluations)
+        leaves = self.gather()
         if leaves:
             self._evaluate(leaves)
         self._complete(self.wave)
 
     # ---------------------------------------------------------- waves that overlap
     def _overlapped_wave(self, visits: int, evaluations: int) -> None:
-        """Gathers the wave behind the one in flight, lands that one, and sends this one off."""
+        """Gathers the wave behind the one in flight, lands that one, and sends this one off within limits."""
         flying = self._flying
-        left = flying.leaves if flying else 0
-        self._flown += 1
-        if flying and (self._flown % QUIET_EVERY == 0 or min(visits, evaluations) <= left):
-            self._land(None)
+        self._flown = self._flown + 1 if flying else 1
+        if flying is None:
+            self.make_room(1)
+            leaves = self.gather()
+            if leaves:
+                self._send_off(_Flying(self.wave, leaves, None))
+            else:
+                self._complete(self.wave)  # one visit that needed no evaluation
             return
+        self._send_off(flying)
+        reached = int(self._arena.counters[arena_kernel.VISITS]) + visits
+        then = self._gather_behind(flying.wave) if self._flown % QUIET_EVERY else None
+        left = min(reached - int(self._arena.counters[arena_kernel.VISITS]), evaluations)
+        self._land(then, sends=left > flying.leaves)
+
+    def _gather_behind(self, before: wave.WaveArrays) -> _Flying | None:
+        """Returns the next wave, gathered with the one before in flight; None without leaves, or room."""
         try:
             self.make_room(1)
         except CapacityError:
-            if not flying:
-                raise
-            self._land(None)
-            return
+            return None
         assert self._spare is not None
-        w = self._spare if flying and flying.wave is self.wave else self.wave
-        leaves = self._gather(w, flying.wave if flying else self._nothing, visits - left, evaluations - left)
-        if flying:
-            self._land(w if leaves else None, leaves)
-        elif leaves:
-            self._send_off(w, leaves)
-        else:
-            self._complete(w)  # one visit that needed no evaluation
+        w = self._spare if before is self.wave else self.wave
+        leaves = self._gather(w, before)
+        return _Flying(w, leaves, None) if leaves else None
 
-    def _send_off(self, w: wave.WaveArrays, leaves: int) -> None:
-        """Has a gathered wave evaluated by the thread."""
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "graphsearch-evaluator")
-        self._keep(_Flying(w, leaves, self._thread.submit(self._by_call, w, leaves)))
+    def _send_off(self, flying: _Flying) -> None:
+        """Has a gathered wave evaluated by the thread, unless it is already."""
+        if flying.answer is None:
+            if self._thread is None:
+                self._thread = ThreadPoolExecutor(1, "graphsearch-evaluator")
+            flying = replace(flying, answer=self._thread.submit(self._by_call, flying.wave, flying.leaves))
+        self._keep(flying)
 
-    def _land(self, then: wave.WaveArrays | None, leaves: int = 0) -> None:
-        """Waits for the wave in flight, sends the next one off, then completes the first."""
+    def _land(self, then: _Flying | None = None, *, sends: bool = False) -> None:
+        """Waits for the wave in flight, sends the next one off or keeps it, then completes the first."""
         flying = self._flying
         assert flying is not None
+        assert flying.answer is not None
         self._keep(None)
         flying.answer.result()
-        if then is not None:
-            self._send_off(then, leaves)
+        if then is not None and sends:
+            self._send_off(then)
+        elif then is not None:
+            self._keep(then)
         self._complete(flying.wave)
 
     def _keep(self, flying: _Flying | None) -> None:

@@ -35,6 +35,7 @@ RECORD_WORDS_PER_LEAF = HEADER_WORDS + MAX_LEGAL_MOVES // 8  # and the codes of 
 # Room for one longest path: of grown blocks, of overlay notes. Waves of many visits check as they go.
 SPARE_BLOCK_WORDS = 500 * LARGEST_BLOCK
 OVERLAY_PER_WAVE = 1 << 10
+UNLIMITED = 1 << 60  # visits of a wave: it is never cut short by a limit of the search
 
 
 @inner
@@ -99,12 +100,12 @@ def evaluate_leaves(T: Any, W: Any, weights: Any, kind: Any, temperature: Any) -
 
 
 @inner
-def _begin(A: Any, W: Any, target: Any, limit: Any) -> None:
+def _begin(A: Any, W: Any, target: Any) -> None:
     clear_wave(W)
     A.counters[arena.WAVES] += 1
     A.counters[arena.OVERLAY_RESERVED] = A.counters[arena.OVERLAY_LENGTH]
     W.counts[wave.TARGET] = target
-    W.counts[wave.LIMIT] = limit
+    W.counts[wave.LIMIT] = UNLIMITED
     if target > 1 or W.before_counts[wave.LEAVES] > 0:
         size_hash(W, target)
 
@@ -127,14 +128,14 @@ def _find_root(T: Any, A: Any, W: Any, F: Any, root: Any) -> Any:
 
 
 @inner
-def begin_or_resume(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit: Any) -> Any:
+def begin_or_resume(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any) -> Any:
     """Begins to gather a wave, or goes on with one that waited for records.
 
     Returns the slot of the root from which a batch is to be filled, 0 if the wave is complete (of one visit,
     or with an unknown root as its only leaf), -1 if it waits for records from the file.
     """
     if W.counts[wave.STAGE] == wave.NOT_WAITING:
-        _begin(A, W, target, limit)
+        _begin(A, W, target)
     if W.counts[wave.TARGET] == 1 and W.before_counts[wave.LEAVES] == 0:
         return int64(0) if gather_one(T, A, W, F, root) else int64(-1)
     if W.counts[wave.STAGE] == wave.IN_LEVEL or W.counts[wave.STAGE] == wave.ON_PATH:
@@ -146,9 +147,9 @@ def begin_or_resume(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limi
 
 
 @inner
-def _gather(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit: Any) -> Any:
+def _gather(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any) -> Any:
     """Gathers one wave by `flow`; returns False if it waits for records from the file."""
-    rec = begin_or_resume(T, A, W, F, root, target, limit)
+    rec = begin_or_resume(T, A, W, F, root, target)
     if rec <= 0:
         return rec == 0
     return gather_flow(T, A, W, F, root, rec, W.counts[wave.TARGET], W.counts[wave.LIMIT])
@@ -170,7 +171,7 @@ def is_root_decided(T: Any, A: Any, root: Any) -> Any:
 
 
 @kernel
-def gather(T: Any, A: Any, W: Any, B: Any, F: Any, root: Any, target: Any, limit: Any) -> Any:
+def gather(T: Any, A: Any, W: Any, B: Any, F: Any, root: Any, target: Any) -> Any:
     """Gathers the leaves of one wave by `flow`; returns their number, NO_SPACE or NO_RECORDS.
 
     After NO_SPACE the arena must grow. After NO_RECORDS those of `misses` that the file has must be entered
@@ -180,7 +181,7 @@ def gather(T: Any, A: Any, W: Any, B: Any, F: Any, root: Any, target: Any, limit
     Wp = wave_pointers(W, B)
     if lacks_space(Ap, Wp, target):
         return int64(NO_SPACE)
-    if not _gather(ptr(T, 0), Ap, Wp, filter_pointers(F), ptr(root, 0), target, limit):
+    if not _gather(ptr(T, 0), Ap, Wp, filter_pointers(F), ptr(root, 0), target):
         return int64(NO_RECORDS)
     return Wp.counts[wave.LEAVES]
 
@@ -238,17 +239,17 @@ def run_waves(
     """Runs waves until `limits` is reached; returns LIMITS_REACHED, NO_SPACE or NO_RECORDS.
 
     `B` is an empty wave: nothing is in flight but the wave at hand. `limits` (int64[3]): visits and
-    evaluations still to do, and waves until the caller wants to look. All three count down.
+    evaluations still to do, and waves until the caller wants to look. All three count down, and
+    no wave is cut: so a search that was stopped goes on as if it had not been.
     """
     Ap = pointers(A)
     Wp = wave_pointers(W, B)
     Tp = ptr(T, 0)
     Fp = filter_pointers(F)
     while limits[0] > 0 and limits[1] > 0 and limits[2] > 0:
-        batch = min(target, min(limits[0], limits[1]))
-        if lacks_space(Ap, Wp, batch):
+        if lacks_space(Ap, Wp, target):
             return NO_SPACE
-        if not _gather(Tp, Ap, Wp, Fp, ptr(root, 0), batch, limits[0]):
+        if not _gather(Tp, Ap, Wp, Fp, ptr(root, 0), target):
             return NO_RECORDS
         evaluate_leaves(Tp, Wp, ptr(weights, 0), kind, Ap.floats[TEMPERATURE])
         expand(Tp, Ap, Wp, evaluator)

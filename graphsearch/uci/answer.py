@@ -122,6 +122,11 @@ class GoAnswer:
         """Seconds that the search may take, None for as long as it likes."""
         return None if self.is_held or self._budget is None else self._budget.most
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether a clock runs, or will after `ponderhit`: batches then follow the evaluator's speed."""
+        return self._budget is not None
+
     def limits(self, known: int) -> Limits | None:
         """Returns the limits of the search itself; None if the visits that are known are enough."""
         if self.go.nodes is None or self.go.infinite:

@@ -124,7 +124,7 @@ class Searcher:
             interval=LAZY_SECONDS if answer.seconds is None else UPDATE_SECONDS,
             stop=answer.stop,
             searchmoves=answer.listed,
-            pace=self._memory.pace,
+            pace=self._memory.pace if answer.is_timed else None,
             hurry=True,
         )
         if last and not answer.done.is_set():

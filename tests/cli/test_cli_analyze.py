@@ -38,7 +38,7 @@ def assert_sound(cli: Cli, path: Path) -> None:
 
 
 def test_json_is_one_object_with_the_promised_names(cli: Cli) -> None:
-    data = cli("analyze", "startpos", "--visits", 200, "--json").json
+    data = cli("analyze", "startpos", "--visits", 200, "--batch", 1, "--json").json
     assert list(data) == KEYS
     assert data["key"] == "463b96181691fc9c"
     assert data["store"] is None
@@ -82,7 +82,7 @@ def test_limits_add_to_what_the_file_holds(cli: Cli, tmp_path: Path) -> None:
 
 def test_the_printed_command_resumes_the_search(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "it's mine.graph"
-    options = ("--moves", "e4 e5", "--visits", 50, "--batch", 8, "--param", "CPuct=2", "--store", path)
+    options = ("--moves", "e4 e5", "--visits", 50, "--batch", 1, "--param", "CPuct=2", "--store", path)
     outcome = cli("analyze", chess.STARTING_FEN, *options)
     command = next(line for line in outcome.err.splitlines() if line.startswith("Resume with: "))
     words = shlex.split(command.removeprefix("Resume with: "))

@@ -109,7 +109,7 @@ def test_a_proven_root_is_searched_and_keeps_its_value(tables: Syzygy, tmp_path:
     expected = tables.result(board)
     assert result.node.bounds == (expected, expected)
     assert result.node.q == expected
-    assert result.visits == 300
+    assert result.visits >= 300
     node = show(tmp_path / "a.graph", board)
     assert node is not None
     assert node.bounds == (expected, expected)

@@ -724,7 +724,7 @@ def go(board, words, k):
     assert verify(file).ok
     (tmp_path / "healed").touch()
     with Graph.open(file, evaluator=made[0]) as graph:
-        assert analyze(graph, chess.Board(), Limits(visits=40), params).visits == node.visits + 40
+        assert analyze(graph, chess.Board(), Limits(visits=40), params).visits >= node.visits + 40
     assert verify(file).ok
 
 

@@ -203,7 +203,7 @@ def test_edges_without_visits_among_those_with_some_serve_every_gatherer(old: Pa
         check_invariants(graph, chess.Board())
     assert before
     assert after
-    assert after.visits == before.visits + 300
+    assert after.visits >= before.visits + 300
     assert verify(old).problems == []
 
 

@@ -12,8 +12,10 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import EvaluatorError, StoreError
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.graph.view import show
+from graphsearch.position.board import key_of
 from graphsearch.store.store import Store
 from graphsearch.uci.options import Settings
+from tests.support.graphs import numbers_below
 from tests.support.reference import HashEvaluator
 from tests.uci.engines import BlockingEvaluator, Played, best_of, field_of
 
@@ -304,6 +306,21 @@ def test_a_file_that_cannot_be_written_costs_no_move(tmp_path: Path, monkeypatch
     node = show(path, START)  # saved when there was room again
     assert node is not None
     assert node.visits == visits
+
+
+@pytest.mark.parametrize("overlap", ["0", "1"])
+def test_go_nodes_again_and_again_is_one_search(tmp_path: Path, overlap: str) -> None:
+    path, options = tmp_path / "a.graph", {"MinibatchSize": "16", "Overlap": overlap}
+    for session in ((1, 50, 51, 300), (301, 500)):
+        with Played(options | {"GraphFile": str(path)}, make=lambda settings: HashEvaluator()) as game:
+            for nodes in session:
+                game.ready().ask(f"go nodes {nodes}", until="bestmove")
+    params = SearchParams(minibatch_size=16, overlap=int(overlap))
+    with Graph.open(path, evaluator=HashEvaluator()) as graph:
+        parts = numbers_below(graph, START)
+    with Graph.open(None, evaluator=HashEvaluator()) as graph:
+        analyze(graph, START, Limits(visits=parts[key_of(START)].visits), params)
+        assert numbers_below(graph, START) == parts
 
 
 @pytest.mark.parametrize("count", [40])

@@ -126,7 +126,7 @@ class _Wave:
 
     def _gather(self) -> int:
         """Gathers one wave and drops it; returns its positions."""
-        positions = self._runner.gather(UNLIMITED, UNLIMITED)
+        positions = self._runner.gather()
         self._runner.drop()
         return positions
 
@@ -152,7 +152,7 @@ class _Wave:
         """Returns the CPU time and the positions of one gather; the wave is completed as with `uniform`."""
         arena, wave = self._arena, self._runner.wave
         begin = time.process_time()
-        positions = self._runner.gather(UNLIMITED, UNLIMITED)
+        positions = self._runner.gather()
         spent = time.process_time() - begin
         waves_kernel.evaluate(arena.tables, wave, NO_WEIGHTS, UNIFORM, 1.0)
         waves_kernel.complete(arena.tables, arena.arrays, wave, FIRST_EVALUATOR)

@@ -32,7 +32,7 @@ def _gather(T: Any, A: Any, W: Any, F: Any, root: Any, rec: Any) -> Any:
 
 
 @kernel
-def gather_otherwise(T: Any, A: Any, W: Any, B: Any, F: Any, root: Any, target: Any, limit: Any) -> Any:
+def gather_otherwise(T: Any, A: Any, W: Any, B: Any, F: Any, root: Any, target: Any) -> Any:
     """Gathers the leaves of one wave by `classic`, `budget` or `exclude`, else as `waves_kernel.gather`."""
     Ap = pointers(A)
     Wp = wave_pointers(W, B)
@@ -40,7 +40,7 @@ def gather_otherwise(T: Any, A: Any, W: Any, B: Any, F: Any, root: Any, target: 
         return int64(NO_SPACE)
     Tp = ptr(T, 0)
     Fp = filter_pointers(F)
-    rec = begin_or_resume(Tp, Ap, Wp, Fp, ptr(root, 0), target, limit)
+    rec = begin_or_resume(Tp, Ap, Wp, Fp, ptr(root, 0), target)
     if rec < 0 or (rec > 0 and not _gather(Tp, Ap, Wp, Fp, ptr(root, 0), rec)):
         return int64(NO_RECORDS)
     return Wp.counts[wave.LEAVES]

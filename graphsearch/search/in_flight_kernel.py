@@ -1,0 +1,133 @@
+"""Putting a wave together again that was in flight when its search stopped: level by level from the root.
+
+place_level    positions by their moves, records found, those that may be in the file noted as missing
+check_level    inner positions are known, leaves are not; else the graph has changed, and the wave is dropped
+send_flights   what is in flight over every edge
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import int64
+
+from ..graph.arena_kernel import pointers
+from ..graph.heap_kernel import find, grow_block
+from ..jit.compiler import inner, kernel
+from ..jit.pointers import ZERO, ptr
+from ..position.board_kernel import hashes_of, position_key
+from ..record.node_kernel import materialised, move_count
+from ..store.index.locate_kernel import filter_pointers, may_be_stored
+from . import wave_kernel as wave
+from .flight_kernel import flight_at, send
+from .gatherers.levels_kernel import add_child, has_room, start_at_root, tag_of
+from .paths_kernel import locate, miss, open_leaf
+from .wave_kernel import (
+    check_of,
+    clear_wave,
+    field,
+    hash_place,
+    hash_put,
+    set_field,
+    size_hash,
+    wave_pointers,
+    words_of,
+)
+from .waves_kernel import has_space
+
+
+@kernel
+def begin(A: Any, W: Any, target: Any, asked: Any, early: Any) -> Any:
+    """Empties a wave for `target` leaves; returns whether the arena has room for one."""
+    Wp = wave_pointers(W, W)
+    clear_wave(Wp)
+    size_hash(Wp, target)
+    Wp.counts[wave.VISITS_ASKED] = asked
+    Wp.counts[wave.EARLY] = early
+    return has_space(pointers(A), target)
+
+
+@inner
+def _place(T: Any, A: Any, W: Any, root: Any, parent: Any, j: Any) -> Any:
+    """Returns the entry behind edge `j` of entry `parent`, or a new root entry; -1 without such an edge."""
+    if parent < 0:
+        return start_at_root(W, root, int64(0))
+    rec = field(W, parent, wave.SLOT)
+    if j < 0 or j >= move_count(A, rec):
+        return int64(-1)
+    if materialised(A, rec) <= j:
+        grow_block(T, A, words_of(W, parent), rec, j + 1, False)
+    return add_child(T, A, W, parent, j, int64(0))
+
+
+@kernel
+def place_level(T: Any, A: Any, W: Any, F: Any, root: Any, tree: Any, end: Any) -> Any:
+    """Adds the rows of the tree up to `end` as entries, their parents placed and checked.
+
+    Returns how many of their records may be in the file, as `misses` has them; -1 if a row cannot be placed.
+    """
+    Tp, Ap, Wp, Fp = ptr(T, 0), pointers(A), wave_pointers(W, W), filter_pointers(F)
+    Wp.counts[wave.MISSES] = 0
+    for row in range(Wp.counts[wave.ENTRIES], end):
+        if not has_room(Ap, Wp, int64(1)):
+            return int64(-1)
+        e = _place(Tp, Ap, Wp, ptr(root, 0), int64(tree[row, 0]), int64(tree[row, 1]))
+        if e < 0:
+            return int64(-1)
+        s = words_of(Wp, e)
+        rec, check = locate(Tp, Ap, s)
+        s[wave.CHECK] = check
+        set_field(Wp, e, wave.SLOT, rec)
+        if rec == 0 and may_be_stored(Fp, s, position_key(Tp, s)):
+            miss(Wp, e)
+    return Wp.counts[wave.MISSES]
+
+
+@inner
+def _enters(T: Any, A: Any, W: Any, e: Any, leaf: Any) -> Any:
+    """Puts an entry's position in flight; returns False if it is not what it was."""
+    rec = field(W, e, wave.SLOT)
+    if leaf < 0:
+        if rec == 0 or move_count(A, rec) == 0:
+            return False
+        set_field(W, e, wave.NODE_OR_LEAF, flight_at(W, tag_of(T, W, e)))
+        return field(W, e, wave.NODE_OR_LEAF) >= 0
+    place = hash_place(W, tag_of(T, W, e))
+    if rec or W.hash[2 * place] != ZERO:
+        return False
+    hash_put(W, place, tag_of(T, W, e), -1 - leaf)
+    W.leaf_entry[leaf] = e
+    return True
+
+
+@kernel
+def check_level(T: Any, A: Any, W: Any, tree: Any, begin: Any, end: Any) -> Any:
+    """Puts placed rows in flight, what was missing read by now; returns whether all are what they were."""
+    Tp, Ap, Wp = ptr(T, 0), pointers(A), wave_pointers(W, W)
+    for i in range(Wp.counts[wave.MISSES]):
+        e = Wp.misses[i]
+        set_field(Wp, e, wave.SLOT, find(Ap, hashes_of(Tp, words_of(Wp, e))[0], check_of(Wp, e)))
+    Wp.counts[wave.MISSES] = 0
+    for e in range(begin, end):
+        if not _enters(Tp, Ap, Wp, int64(e), int64(tree[e, 2])):
+            return False
+    return True
+
+
+@kernel
+def send_flights(T: Any, A: Any, W: Any, flights: Any, leaves: Any) -> Any:
+    """Opens the leaves, in their order, and puts all visits in flight; returns False if that cannot be."""
+    Tp, Ap, Wp = ptr(T, 0), pointers(A), wave_pointers(W, W)
+    for leaf in range(leaves):
+        e = Wp.leaf_entry[leaf]
+        if open_leaf(Tp, Ap, Wp, e, check_of(Wp, e)) != wave.LEAF:
+            return False
+    for i in range(len(flights)):
+        e, j, visits = int64(flights[i, 0]), int64(flights[i, 1]), int64(flights[i, 2])
+        rec = field(Wp, e, wave.SLOT)
+        if j < 0 or j >= move_count(Ap, rec) or not has_room(Ap, Wp, move_count(Ap, rec)):
+            return False
+        if materialised(Ap, rec) <= j:
+            grow_block(Tp, Ap, words_of(Wp, e), rec, j + 1, False)
+        send(Wp, field(Wp, e, wave.NODE_OR_LEAF), j, visits, materialised(Ap, rec))
+    return True

@@ -27,8 +27,8 @@ Work = Callable[[Store], object]
 FLUSH_NODES = 1 << 20  # dirty nodes that are saved at once, at most
 FLUSH_PARTS = 64  # a budget holds so many times what is saved at once,
 SMALL_FLUSH_NODES, SMALL_FLUSH_PARTS = 65_536, 16  # or so many times, if that would be few nodes
-STEP_SECONDS = 0.25  # of a merge step, at most: a save waits for its end, and the search for that
-LEAST_STEP_BLOCKS = 64  # a step makes one chunk, and each chunk takes some kilobytes of its own
+STEP_SECONDS = 0.25  # of a merge step, on the clock: a save waits for its end, and the search may for that
+LEAST_STEP_BLOCKS = 256  # 25 ms of a free core; steps of 64 blocks take four times as long for each record
 MERGING_LOG_BYTES = 256 << 20  # merging pauses while a reader of an old state keeps a log this long
 
 
@@ -195,9 +195,9 @@ class Saver:
         began = time.monotonic()
         more = self._store.merge_step(Rules(unread=self.unread, blocks=self._step_blocks))
         seconds = time.monotonic() - began
-        if seconds > STEP_SECONDS / 2:
+        if seconds > STEP_SECONDS:
             self._step_blocks = max(LEAST_STEP_BLOCKS, self._step_blocks // 2)
-        elif seconds < STEP_SECONDS / 8:
+        elif seconds < STEP_SECONDS / 4:
             self._step_blocks = min(self._store.catalog.sizes.step_blocks, 2 * self._step_blocks)
         return more
 

@@ -31,6 +31,7 @@ from ..search.settings import set_params
 from ..store.index.locate_kernel import no_filter
 from ..store.store import Store
 from .board_kernel import expand_many, make_many
+from .offload.instruments import io_counters
 
 Report = Callable[[str], None]
 
@@ -42,6 +43,7 @@ MIDDLEGAME = "r1bq1rk1/pp2bppp/2n2n2/2pp4/3P4/2NBPN2/PP3PPP/R1BQ1RK1 w - - 0 9"
 FULL_DEPTH, SMALL_DEPTH = 8, 3  # of alpha-beta
 TABLE_BYTES = 64 << 20
 REPEATS = 5
+PAIRS = 3  # of a search with a file and one without
 NOTHING = wave_kernel.new_wave(1, 1)  # in flight
 STEP = 1 << 16  # visits between two looks at the number of nodes
 RATES = "visits", "evaluations"
@@ -67,6 +69,7 @@ def measure(report: Report = lambda _: None, *, nodes: int = NODES) -> dict[str,
     figures["ram_bytes_per_node"] = round(arena.bytes_used / arena.node_count, 1)
     del arena
     figures |= _file(report, nodes)
+    figures |= _remembering(report, nodes)
     figures |= _builtin(report, min(nodes, BUILTIN_NODES))
     figures |= _alphabeta(report, FULL_DEPTH if nodes >= BUILTIN_NODES else SMALL_DEPTH)
     return figures
@@ -166,6 +169,36 @@ def _file(report: Report, nodes: int) -> dict[str, float | int]:
         "save_nodes_per_s": round(saved / saving),
         "load_nodes_per_s": round(saved / loading),
     }
+
+
+def _remembering(report: Report, visits: int) -> dict[str, float | int]:
+    """Returns what a search with `uniform` costs that saves, beside one that does not: medians of pairs."""
+    pairs = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "remembered.graph"
+        _searched(path, WAVE)  # so that nothing is compiled while the clock runs
+        for _ in range(PAIRS):
+            path.unlink()
+            report(f"{visits:,} visits with and without a file")
+            _, alone, _ = _searched(None, visits)
+            nodes, spent, written = _searched(path, visits)
+            pairs.append((visits / alone, visits / spent, nodes / max(spent - alone, 1e-9), written))
+            size = path.stat().st_size
+    without, kept, saved, written = (statistics.median(column) for column in zip(*pairs, strict=True))
+    figures: dict[str, float | int] = {
+        "search_visits_per_s": round(without),
+        "search_visits_per_s_saving": round(kept),
+        "search_saved_per_s": round(saved),
+    }
+    return figures | ({"search_written_of_size": round(written / size, 2)} if written else {})
+
+
+def _searched(path: Path | None, visits: int) -> tuple[int, float, int]:
+    """Returns the nodes of a new search, its CPU-seconds with opening and closing, and the bytes written."""
+    before, begin = io_counters().get("wchar", 0), time.process_time()
+    with Graph.open(path, evaluator=UniformEvaluator()) as graph:
+        nodes = analyze(graph, chess.Board(), Limits(visits=visits)).nodes
+    return nodes, time.process_time() - begin, io_counters().get("wchar", 0) - before
 
 
 def _builtin(report: Report, nodes: int) -> dict[str, float | int]:

@@ -20,6 +20,9 @@ from ..position.tables import load_tables
 from ..record import transposition_kernel
 from ..record.node import NodeRecord, RecordBatch
 from ..record.node_layout import CAPACITIES, CAPACITY, WIDE
+from ..store.codec.layout import BLOCK
+from ..store.order import newest_in_order
+from ..store.sizes import SIZES
 from . import arena_kernel, evict_kernel, heap_kernel, overlay_kernel, transfer_kernel
 from .memory import default_budget, reserve
 
@@ -29,7 +32,7 @@ MIN_TABLE = 1 << 16
 TABLE_GROWTH = 1.35  # the table then takes 9.4 to 12.7 bytes a node
 MAX_SLOTS = 1 << 32  # slots and block addresses are 32 bits: 32 GiB of records, 16 GiB of blocks
 SPARE_SLOTS = 1 << 20  # a budget may be passed by what one wave needs
-EXPORT_CHUNK = 1 << 17
+EXPORT_CHUNK = SIZES.chunk_blocks * BLOCK
 NO_ENTRIES = transposition_kernel.new_entries(int(transposition_kernel.BUCKET))
 LOG_STEP = 1 << 13  # most words that a log grows by at once
 LOG_ROWS = 1 << 13  # dirty records before the log grows
@@ -40,7 +43,7 @@ class Saving:
     """Records on their way to the file.
 
     Attributes:
-      batches: copies of them. fresh: how many are in no version in the file.
+      batches: copies of them, in the order of a segment. fresh: how many are in no version in the file.
       slots: slot | fresh << 32 of each. words: `[R, 10]` positions, those of the batches.
     """
 
@@ -309,14 +312,24 @@ class Arena:
 
         `end_saving` or `undo_saving` must follow; records may change again meanwhile.
         """
-        count = self.dirty_count
-        slots, words = np.empty(count, np.uint64), np.empty((count, POSITION_WORDS), np.uint64)
-        fresh = int(transfer_kernel.begin_saving(self.arrays, slots, words.reshape(-1)))
-        batches = []
-        for begin in range(0, count, EXPORT_CHUNK):
-            end = begin + EXPORT_CHUNK
-            batches.append(self.copy_out(slots[begin:end].astype(np.uint32), words[begin:end]))
+        order = self._log_in_order()
+        slots, words = np.empty(len(order), np.uint64), np.empty((len(order), POSITION_WORDS), np.uint64)
+        batches, fresh = [], 0
+        for begin in range(0, max(1, len(order)), EXPORT_CHUNK):
+            part = slice(begin, begin + EXPORT_CHUNK)
+            flat = words[part].reshape(-1)
+            fresh += int(transfer_kernel.begin_saving(self.arrays, order[part], slots[part], flat))
+            batches.append(self.copy_out(slots[part].astype(np.uint32), words[part]))
+        transfer_kernel.empty_log(self.arrays)
         return Saving(batches, fresh, slots, words)
+
+    def _log_in_order(self) -> NDArray[np.int64]:
+        """Returns the rows of the log in the order of a segment: then nobody has to sort the copies."""
+        count = self.dirty_count
+        keys = np.empty(count, np.uint64)
+        transfer_kernel.log_sort_keys(self.arrays, keys)
+        rows = self.arrays.log[: count * arena_kernel.LOG_WORDS].reshape(count, arena_kernel.LOG_WORDS)
+        return newest_in_order(rows, keys, kind="quicksort")
 
     def end_saving(self, saving: Saving) -> None:
         """Notes that the file holds what was saved."""
@@ -335,18 +348,18 @@ class Arena:
         edges = int(edge_offsets[-1])
         batch = RecordBatch(
             words=words,
-            v=np.zeros(count, np.float32),
-            d=np.zeros(count, np.uint16),
-            evaluator=np.zeros(count, np.uint8),
-            run=np.zeros(count, np.uint32),
-            flags=np.zeros(count, np.uint8),
+            v=np.empty(count, np.float32),
+            d=np.empty(count, np.uint16),
+            evaluator=np.empty(count, np.uint8),
+            run=np.empty(count, np.uint32),
+            flags=np.empty(count, np.uint8),
             code_offsets=code_offsets,
-            codes=np.zeros(int(code_offsets[-1]), np.uint8),
+            codes=np.empty(int(code_offsets[-1]), np.uint8),
             edge_offsets=edge_offsets,
-            n=np.zeros(edges, np.uint32),
-            r=np.zeros(edges, np.uint32),
-            q=np.zeros(edges, np.float32),
-            edge_d=np.zeros(edges, np.uint16),
+            n=np.empty(edges, np.uint32),
+            r=np.empty(edges, np.uint32),
+            q=np.empty(edges, np.float32),
+            edge_d=np.empty(edges, np.uint16),
         )
         transfer_kernel.copy_out(self.arrays, slots, _columns(batch))
         return batch

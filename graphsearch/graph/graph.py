@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -30,6 +31,8 @@ from .summary import RootTables
 
 Note = Callable[[Store], None]
 IN_FLIGHT = "in_flight"  # row of store_info
+TIDY_SHARE = 20  # closing tidies the file in one part of so many of the CPU time since it was opened,
+LEAST_TIDY_SECONDS = 0.1  # and this
 LOADED_AT_ONCE = 100_000  # nodes of a file that is loaded whole when it is opened: a tenth of a second
 
 
@@ -72,6 +75,7 @@ class Graph:
         self.searching = threading.Lock()
         self._owns_evaluator = owns_evaluator
         self._closed = False
+        self._opened = time.process_time()
         self.saved_nodes = 0
         self.tables_meanwhile = True
         self.saves_meanwhile = True
@@ -266,13 +270,13 @@ class Graph:
         self._saving = saving
 
         def work(store: Store) -> None:
-            for i, batch in enumerate(saving.batches):
-                store.append(batch, fresh=0 if i else saving.fresh)
+            store.append_parts(saving.batches, fresh=saving.fresh)
             for item in (rows, entries, *notes):
                 if item:
                     item(store)
             del self._notes[:late]
 
+        self._saver.unread = self.pager.complete
         self._saver.save(work)
 
     def note_later(self, note: Note) -> None:
@@ -384,7 +388,8 @@ class Graph:
             if self.has_unsaved:
                 self.flush()
             with contextlib.suppress(StoreError):  # all is saved; only old versions stay for now
-                self.call(tidy)
+                seconds = LEAST_TIDY_SECONDS + (time.process_time() - self._opened) / TIDY_SHARE
+                self.call(lambda store: tidy(store, seconds=seconds))
         finally:
             self._let_go()
 

@@ -10,18 +10,39 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import StoreMovedError
 from ..store.file import LOG_BYTES
 from ..store.log import LONGEST_LOG_BYTES
+from ..store.merging import Rules
 from ..store.place import copy_elsewhere
 from ..store.store import Store
+from .paging import BYTES_PER_NODE
 
 Work = Callable[[Store], object]
 
+FLUSH_NODES = 1 << 20  # dirty nodes that are saved at once, at most
+FLUSH_PARTS = 64  # a budget holds so many times what is saved at once,
+SMALL_FLUSH_NODES, SMALL_FLUSH_PARTS = 65_536, 16  # or so many times, if that would be few nodes
+STEP_SECONDS = 0.25  # of a merge step, on the clock: a save waits for its end, and the search may for that
+LEAST_STEP_BLOCKS = 256  # 25 ms of a free core; steps of 64 blocks take four times as long for each record
 MERGING_LOG_BYTES = 256 << 20  # merging pauses while a reader of an old state keeps a log this long
+
+
+def flush_nodes(budget: int) -> int:
+    """Returns how many dirty nodes are saved at once, at most, within a budget of so many bytes.
+
+    What changes again before it is saved is written once, so more is better. But each takes some 400 bytes,
+    with log and copies, which nodes read from the file would need.
+
+    >>> flush_nodes(64_000_000), flush_nodes(2_000_000_000), flush_nodes(20_000_000_000)
+    (28571, 223214, 1048576)
+    """
+    few = min(SMALL_FLUSH_NODES, budget // (BYTES_PER_NODE * SMALL_FLUSH_PARTS))
+    return max(1, few, min(FLUSH_NODES, budget // (BYTES_PER_NODE * FLUSH_PARTS)))
 
 
 def saved_elsewhere(
@@ -70,9 +91,15 @@ class _Job:
 
 
 class Saver:
-    """Owns the writing side of a store. Its methods are for one other thread."""
+    """Owns the writing side of a store. Its methods are for one other thread.
+
+    Attributes:
+      unread: whether the graph holds all of the file in memory, so that merging serves nobody yet.
+    """
 
     def __init__(self, store: Store) -> None:
+        self.unread = False
+        self._step_blocks = store.catalog.sizes.step_blocks
         self._store = store
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._saving: _Job | None = None
@@ -156,12 +183,23 @@ class Saver:
     def _merge(self) -> None:
         """Does one step; whatever keeps it from more is tried again after the next save or `check`."""
         try:
-            if not self._store.merge_step():
+            if not self._merge_step():
                 self._merging.clear()
         except Exception as error:  # this thread lives on: those who wait for it would wait for ever
             self._error = error
             self._merging.clear()
         self._checkpoint()
+
+    def _merge_step(self) -> bool:
+        """Does one step, of a size that the machine at its present load does in `STEP_SECONDS`."""
+        began = time.monotonic()
+        more = self._store.merge_step(Rules(unread=self.unread, blocks=self._step_blocks))
+        seconds = time.monotonic() - began
+        if seconds > STEP_SECONDS:
+            self._step_blocks = max(LEAST_STEP_BLOCKS, self._step_blocks // 2)
+        elif seconds < STEP_SECONDS / 4:
+            self._step_blocks = min(self._store.catalog.sizes.step_blocks, 2 * self._step_blocks)
+        return more
 
     def _checkpoint(self) -> None:
         try:

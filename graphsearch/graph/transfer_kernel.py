@@ -7,11 +7,12 @@ from typing import Any
 from numba import float32, int64, uint8, uint16, uint32
 
 from ..jit.compiler import inner, kernel
-from ..jit.pointers import LOW32, U, adv, ptr
+from ..jit.pointers import LOW32, U, adv, prefetch, ptr
 from ..position.board_kernel import PW, generate_moves, hashes_of, with_clock
 from ..position.words import META
 from ..record.node_kernel import (
     add_state,
+    block_of,
     clear_state,
     clock_at_evaluation,
     code_at,
@@ -36,10 +37,13 @@ from ..record.node_kernel import (
     value_of,
 )
 from ..record.node_layout import DIRTY, FRESH, MAX_EVALUATOR, SAVING
+from ..store.index.locate_kernel import sort_key
 from . import arena_kernel as arena
 from .arena_kernel import pointers
 from .heap_kernel import find, grow_block, mark_dirty, new_record, set_best
 from .statistics_kernel import refresh
+
+AHEAD = 16  # records: the memory of those that follow loads while one is copied
 
 
 @inner
@@ -55,6 +59,19 @@ def _last_visited(A: Any, rec: Any) -> Any:
                 last = int64(j + 1)
             edge += stride
     return last
+
+
+@inner
+def _prefetch(A: Any, slots: Any, i: Any) -> None:
+    """Asks for the records of slots that come after `i`, and for the blocks of those before them."""
+    if i + 2 * AHEAD < slots.size:
+        prefetch(A.records, int64(slots[i + 2 * AHEAD]))
+        prefetch(A.records, int64(slots[i + 2 * AHEAD]) + 7)
+    if i + AHEAD < slots.size:
+        rec = int64(slots[i + AHEAD])
+        if materialised(A, rec):
+            prefetch(A.blocks, block_of(A, rec))
+            prefetch(A.blocks, block_of(A, rec) + 15)
 
 
 @inner
@@ -87,10 +104,19 @@ def _fill_edges(
 
 
 @kernel
-def begin_saving(A: Any, slots: Any, words: Any) -> Any:
-    """Lists the dirty records and empties their log; they are being saved from now on.
+def log_sort_keys(A: Any, keys: Any) -> None:
+    """Fills the sort keys of the dirty records, in the order of their log."""
+    Ap = pointers(A)
+    for i in range(keys.size):
+        keys[i] = sort_key(adv(Ap.log, i * arena.LOG_WORDS))
+
+
+@kernel
+def begin_saving(A: Any, order: Any, slots: Any, words: Any) -> Any:
+    """Lists dirty records, which are being saved from now on; `empty_log` must follow the last of them.
 
     Args:
+      order: `[R]` int64 their rows in the log.
       slots: `[R]` uint64, filled with slot | fresh << 32.
       words: `[10 R]` uint64, filled with positions, with the clock that they were evaluated with.
 
@@ -99,8 +125,14 @@ def begin_saving(A: Any, slots: Any, words: Any) -> Any:
     """
     Ap = pointers(A)
     fresh = int64(0)
-    for i in range(Ap.counters[arena.DIRTY_NODES]):
-        row = adv(Ap.log, i * arena.LOG_WORDS)
+    for i in range(order.size):
+        if i + 2 * AHEAD < order.size:
+            later = order[i + 2 * AHEAD] * arena.LOG_WORDS
+            prefetch(Ap.log, later)
+            prefetch(Ap.log, later + arena.LOG_SLOT)
+        if i + AHEAD < order.size:
+            prefetch(Ap.records, int64(Ap.log[order[i + AHEAD] * arena.LOG_WORDS + arena.LOG_SLOT]))
+        row = adv(Ap.log, order[i] * arena.LOG_WORDS)
         out = ptr(words, i * PW)
         rec = int64(row[arena.LOG_SLOT])
         for w in range(PW):
@@ -111,8 +143,13 @@ def begin_saving(A: Any, slots: Any, words: Any) -> Any:
         fresh += is_fresh
         clear_state(Ap, rec, DIRTY | FRESH)
         add_state(Ap, rec, SAVING)
-    Ap.counters[arena.DIRTY_NODES] = 0
     return fresh
+
+
+@kernel
+def empty_log(A: Any) -> None:
+    """Empties the log of dirty records: all of them are being saved."""
+    pointers(A).counters[arena.DIRTY_NODES] = 0
 
 
 @kernel
@@ -143,6 +180,7 @@ def measure(A: Any, slots: Any, code_offsets: Any, edge_offsets: Any) -> None:
     code_offsets[0] = 0
     edge_offsets[0] = 0
     for i in range(slots.size):
+        _prefetch(Ap, slots, i)
         rec = int64(slots[i])
         code_offsets[i + 1] = code_offsets[i] + move_count(Ap, rec)
         edge_offsets[i + 1] = edge_offsets[i] + _last_visited(Ap, rec)
@@ -154,6 +192,7 @@ def copy_out(A: Any, slots: Any, columns: Any) -> None:
     v, d, evaluator, run, flags, code_offsets, codes, edge_offsets, n, r, q, edge_d = columns
     Ap = pointers(A)
     for i in range(slots.size):
+        _prefetch(Ap, slots, i)
         rec = int64(slots[i])
         v[i] = value_of(Ap, rec)
         d[i] = uint16(value_draws(Ap, rec))

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import CapacityError, GraphSearchError, InvalidPositionError, StoreError, UnsavedError
 from ..graph import arena_kernel
 from ..graph.graph import Graph
-from ..graph.paging import BYTES_PER_NODE
+from ..graph.saving import flush_nodes
 from ..graph.view import NodeView
 from ..jit.compiler import mark_compiled
 from ..position.board import NOT_TERMINAL, fen_of, history_keys, key_of, legal_moves, pack, terminal_kind
@@ -25,12 +25,11 @@ from .results import Progress, SearchResult
 from .settings import set_listed, set_params
 from .waves import WaveRunner
 
-FIRST_FLUSH_SECONDS, FLUSH_SECONDS = 1.0, 30.0  # between two saves; doubled from the first to the second
-FLUSH_NODES = 65_536  # dirty nodes that are saved at once, at most
-COPY_BYTES = 300  # of a node while it is written: the copy, and what it is put together in
+FIRST_FLUSH_SECONDS, FLUSH_SECONDS = 10.0, 30.0  # between two saves: the first time, and at most
+FLUSH_GROWTH = 3  # from one interval to the next: what changes in both is written twice
+COPY_BYTES = 200  # of a node while it is written: the copy, and what puts it in order
 MERGE_BYTES = 60_000_000  # of a merge step, the decompressors, and what the C library keeps
 RESERVED_PARTS = 3  # a budget is at least so many times what is set aside for both
-FLUSH_PARTS = 16  # a budget holds so many times what is saved at once
 UNLIMITED = 1 << 60
 BatchLimit = Callable[[int, float], int]
 GOES_ON = {"visits", "evaluations", "time", "stop", "reader"}  # reasons after which a search may be resumed
@@ -147,7 +146,7 @@ class _Session:
         self.before = self.arena.counters.copy()
         self.saved_before = graph.saved_nodes
         graph.pager.reserved = 0
-        self.flush_nodes = max(1, min(FLUSH_NODES, graph.pager.budget // (BYTES_PER_NODE * FLUSH_PARTS)))
+        self.flush_nodes = flush_nodes(graph.pager.budget)
         self.is_over = terminal_kind(board) != NOT_TERMINAL
         if graph.store:
             self.arena.reserve_log(2 * self.flush_nodes, spare=self.runner.most_nodes)
@@ -294,7 +293,7 @@ class _Session:
             self.graph.begin_saving(self._noted(finished=False))
             self.graph.in_flight = None  # the next wave changes it
             self.last_flush = now
-            self.flush_seconds = min(2 * self.flush_seconds, FLUSH_SECONDS)
+            self.flush_seconds = min(FLUSH_GROWTH * self.flush_seconds, FLUSH_SECONDS)
 
     def _noted(self, *, finished: bool) -> Callable[[Store], None]:
         """Returns what writes down the state of this run; nothing if it is the caller's."""

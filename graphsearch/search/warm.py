@@ -1,6 +1,6 @@
 """The one cold compile on two cores: what a search needs later compiles in a process of its own beside it.
 
-What saves is needed after the first second, and waited for; what evicts and reads back only when memory is
+What saves is needed after the first seconds, and waited for; what evicts and reads back only when memory is
 full, so that may still compile while the search runs.
 """
 
@@ -15,12 +15,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import chess
-import numpy as np
 
 from ..graph.arena import Arena
 from ..graph.graph import Graph
 from ..jit.compiler import is_compiled, mark_compiled
-from ..position.board import POSITION_WORDS, legal_moves, pack
+from ..position.board import legal_moves, pack
 from ..record.node import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_code
 from ..record.provenance import EvaluatorIdentity
 from ..store.store import Store
@@ -78,7 +77,6 @@ def compile_file_kernels() -> None:
                 RecordBatch.concat([batch, batch]), fresh=1
             )  # of two with one position the later one
     arena = Arena()
-    arena.copy_out(np.zeros(0, np.uint32), np.zeros((0, POSITION_WORDS), np.uint64))
     arena.end_saving(arena.begin_saving())
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import log
 
 from .codec.bulk import sort_keys
@@ -19,11 +20,33 @@ from .sizes import SIZES, Sizes
 
 BASE_RECORDS = 512  # tier t holds segments of 512 * 8 ** t records and more
 WASTE = 1.75  # what all segments may hold, in live records; less would rewrite the whole file too often
-
+UNREAD_WASTE = 2.5  # the same while nobody reads: only the room on the disk counts
 TIDY_WASTE = 1.04  # when a file of moderate size is closed
-TIDY_RECORDS = 1_000_000  # live records of such a file: tidying it takes up to 2 s
 
 CHUNKS_ALIKE = 32  # share dictionaries: a reader of many keeps few at hand, and training takes time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """When a merge is due, and how much of it is done at once.
+
+    Attributes:
+      waste: how many times the number of live records all segments may hold.
+      unread: whether the writer itself reads nothing, because it holds everything in memory. More segments
+        may stand side by side then: merging them would write all again, and speed up nothing.
+      blocks: moved by one step; None: as `Sizes` says.
+    """
+
+    waste: float = WASTE
+    unread: bool = False
+    blocks: int | None = None
+
+    def fan_out(self, sizes: Sizes) -> int:
+        """Returns how many segments of one tier are merged."""
+        return sizes.unread_fan_out if self.unread else sizes.fan_out
+
+
+READ, TIDY = Rules(), Rules(waste=TIDY_WASTE)
 
 
 def tier(records: int, fan_out: int = SIZES.fan_out) -> int:
@@ -36,31 +59,32 @@ def tier(records: int, fan_out: int = SIZES.fan_out) -> int:
 
 
 def choose_segments(
-    segments: Sequence[Segment], live: int, waste: float = WASTE, *, sizes: Sizes = SIZES
+    segments: Sequence[Segment], live: int, rules: Rules = READ, *, sizes: Sizes = SIZES
 ) -> list[Segment]:
     """Returns the segments to merge next, neighbours in age, or none.
 
     Args:
       segments: newest first, none of them in a merge.
       live: distinct records of the file.
-      waste: how many times their number all segments may hold.
+      rules: when a merge is due.
     """
-    if len(segments) > 1 and sum(s.records for s in segments) > max(waste * live, sizes.waste_from):
+    fan_out = rules.fan_out(sizes)
+    if len(segments) > 1 and sum(s.records for s in segments) > max(rules.waste * live, sizes.waste_from):
         return list(segments)
-    tiers = [tier(segment.records, sizes.fan_out) for segment in segments]
+    tiers = [tier(segment.records, fan_out) for segment in segments]
     for level in sorted(set(tiers)):
         first = 0
         for end in range(len(tiers) + 1):
             if end == len(tiers) or tiers[end] > level:
-                if tiers[first:end].count(level) >= sizes.fan_out:
+                if tiers[first:end].count(level) >= fan_out:
                     return list(segments[first:end])
                 first = end + 1
     return []
 
 
-def is_due(catalog: Catalog, live: int, waste: float = WASTE) -> bool:
+def is_due(catalog: Catalog, live: int, rules: Rules = READ) -> bool:
     """Returns whether a merge is under way or should start."""
-    return under_way(catalog) or bool(choose_segments(catalog.segments, live, waste, sizes=catalog.sizes))
+    return under_way(catalog) or bool(choose_segments(catalog.segments, live, rules, sizes=catalog.sizes))
 
 
 def under_way(catalog: Catalog) -> bool:
@@ -68,15 +92,15 @@ def under_way(catalog: Catalog) -> bool:
     return any(segment.merged_into for segment in catalog.segments)
 
 
-def step(connection: sqlite3.Connection, catalog: Catalog, live: int, waste: float = WASTE) -> bool:
+def step(connection: sqlite3.Connection, catalog: Catalog, live: int, rules: Rules = READ) -> bool:
     """Does one step of the merge under way, or of the next; returns False if none is due."""
     if not under_way(catalog):
-        segments = choose_segments(catalog.segments, live, waste, sizes=catalog.sizes)
+        segments = choose_segments(catalog.segments, live, rules, sizes=catalog.sizes)
         if not segments:
             return False
         start(connection, segments)
         catalog.follow()
-    _advance(connection, catalog, *parts_of_merge(catalog))
+    _advance(connection, catalog, *parts_of_merge(catalog), rules.blocks or catalog.sizes.step_blocks)
     return True
 
 
@@ -100,9 +124,9 @@ def start(connection: sqlite3.Connection, segments: Sequence[Segment]) -> None:
 
 
 def _advance(
-    connection: sqlite3.Connection, catalog: Catalog, output: Segment, inputs: Sequence[Segment]
+    connection: sqlite3.Connection, catalog: Catalog, output: Segment, inputs: Sequence[Segment], blocks: int
 ) -> None:
-    blocks, low = catalog.sizes.step_blocks, output.frontier
+    low = output.frontier
     cursors = [SegmentCursor(catalog, first_chunks(catalog, segment, low, blocks)) for segment in inputs]
     pivot = choose_pivot(cursors, blocks, low)
     ends = [cursor.blocks_below(pivot) for cursor in cursors]

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -55,15 +57,23 @@ def sort_keys(words: U64s) -> U64s:
     return key << np.uint64(1) | words[:, META] & np.uint64(BLACK_TO_MOVE)
 
 
-def newest_in_order(words: U64s, keys: U64s, rank: NDArray[np.int64] | None = None) -> Order:
+def newest_in_order(
+    words: U64s,
+    keys: U64s,
+    rank: NDArray[np.int64] | None = None,
+    *,
+    kind: Literal["stable", "quicksort"] = "stable",
+) -> Order:
     """Returns the indices of the records in the order of a segment, one per position: that of least rank.
 
     Args:
       words: `[R, >= 9]` packed positions.
       keys: `[R]` their sort keys.
       rank: `[R]` 0 for the newest version; without it, records that come first are the newer ones.
+      kind: how numpy sorts them. "stable" makes use of what is in order already; "quicksort" takes a quarter
+        of the time for what is not.
     """
-    order = np.argsort(keys, kind="stable")
+    order = np.argsort(keys, kind=kind)
     same = keys[order[1:]] == keys[order[:-1]]
     if not same.any():
         return order

@@ -55,8 +55,10 @@ def write_records(
     *,
     dictionary: bytes = b"",
     on_unfit: OnUnfit | None = None,
-) -> None:
-    """Appends records, sorted and distinct, to a segment as new chunks; within a transaction.
+) -> bytes:
+    """Appends records, sorted and distinct, to a segment as new chunks; returns their dictionaries as stored.
+
+    To be called within a transaction.
 
     Args:
       catalog: gets the indexes of the new chunks, so that they need not be read back.
@@ -81,6 +83,7 @@ def write_records(
             chunk, index = _write_chunk(connection, segment, part, dictionary)
         dictionary = index.dictionary
         catalog.indexes.add(chunk, index)
+    return dictionary
 
 
 def _fitting(batch: RecordBatch, on_unfit: OnUnfit | None) -> RecordBatch:

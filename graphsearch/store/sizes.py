@@ -12,6 +12,7 @@ class Sizes:
     Attributes:
       chunk_blocks: share dictionaries and a bloom filter; 2048 blocks are 65,536 records. No chunk has more.
       fan_out: runs of one tier that make a run of the next.
+      unread_fan_out: the same while their writer reads none of them; a search of an hour makes fewer.
       waste_from: records; a smaller file is not merged only because it holds superseded versions.
       step_blocks: moved by one step of a merge, which fills one chunk: 50 MB and a tenth of a second.
       scan_blocks: read at once by a scan, of all runs together: some 16,000 records.
@@ -21,6 +22,7 @@ class Sizes:
 
     chunk_blocks: int = 2048
     fan_out: int = 8
+    unread_fan_out: int = 128
     waste_from: int = 16_384
     step_blocks: int = 1024
     scan_blocks: int = 512

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -213,10 +213,19 @@ class Store(StoredRecords, PlainTables):
                 yield self._connection
 
     def append(self, batch: RecordBatch, *, fresh: int) -> None:
-        """Writes records as one new segment; they supersede all earlier versions.
+        """Writes records as one new segment; see `append_parts`.
 
         Args:
           batch: at most 2**20 records in any order; of two with one position the later one counts.
+          fresh: how many of them are not in the file yet.
+        """
+        self.append_parts([batch], fresh=fresh)
+
+    def append_parts(self, batches: Sequence[RecordBatch], *, fresh: int) -> None:
+        """Writes records as one new segment; they supersede all earlier versions.
+
+        Args:
+          batches: at most 2**20 records each; all sort keys of one lie before those of the next.
           fresh: how many of them are not in the file yet.
 
         Raises:
@@ -226,11 +235,10 @@ class Store(StoredRecords, PlainTables):
         """
         if not self.is_bound:
             raise StoreError(f"{self.path} is bound to no evaluator; open it with the identity of one")
-        if len(batch) > MAX_BATCH:
-            raise CapacityError(
-                f"{len(batch)} records in one batch, at most {MAX_BATCH} can be appended at once"
-            )
-        if not len(batch):
+        most = max(map(len, batches), default=0)
+        if most > MAX_BATCH:
+            raise CapacityError(f"{most} records in one batch, at most {MAX_BATCH} can be appended at once")
+        if not most:
             return
         from .writing import append_segment
 
@@ -242,7 +250,7 @@ class Store(StoredRecords, PlainTables):
                 unknown += not self._is_known(words)
                 self._left_out.add(words, reason)
 
-            append_segment(connection, self._catalog, batch, note if self.leaves_out else None)
+            append_segment(connection, self._catalog, batches, note if self.leaves_out else None)
             provenance.add_nodes(connection, fresh - min(fresh, unknown))
             self._load()
 
@@ -256,20 +264,20 @@ class Store(StoredRecords, PlainTables):
         """Returns the error that names the records that could not be written, once for each; or None."""
         return self._left_out.error()
 
-    def merge_step(self, waste: float = merging.WASTE) -> bool:
-        """Does one bounded step (some 65,000 records) of a merge; returns whether more is due.
+    def merge_step(self, rules: merging.Rules = merging.READ) -> bool:
+        """Does one bounded step (some 32,000 records) of a merge; returns whether more is due.
 
         Args:
-          waste: share of superseded versions from which on a merge is due.
+          rules: when a merge is due, and how much a step does.
         """
         self._check_writable()
         if self._connection.in_transaction:
             raise StoreError(f"{self.path}: merging inside a transaction; end it first")
-        if not merging.is_due(self._catalog, self._node_count, waste):
+        if not merging.is_due(self._catalog, self._node_count, rules):
             return False
         with self.rearranging():
-            merging.step(self._connection, self._catalog, self._node_count, waste)
-        return merging.is_due(self._catalog, self._node_count, waste)
+            merging.step(self._connection, self._catalog, self._node_count, rules)
+        return merging.is_due(self._catalog, self._node_count, rules)
 
     def checkpoint(self, *, over: int = 0) -> tuple[int, bool]:
         """Copies the write-ahead log into the file, if it is longer than `over` bytes.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,15 +15,25 @@ from .segments import OnUnfit, write_records
 
 
 def append_segment(
-    connection: sqlite3.Connection, catalog: Catalog, batch: RecordBatch, on_unfit: OnUnfit | None
+    connection: sqlite3.Connection,
+    catalog: Catalog,
+    batches: Sequence[RecordBatch],
+    on_unfit: OnUnfit | None,
 ) -> None:
-    """Writes records, in any order, as the newest segment; of two with one position the later one counts.
+    """Writes records as the newest segment; of two with one position the later one of a batch counts.
 
-    `on_unfit` is called for each that has no place in the format, and the others are written; without it such
-    a record raises.
+    Args:
+      batches: each in any order; all sort keys of one lie before those of the next, or no batch but one is
+        given.
+      on_unfit: is called for each record that has no place in the format, and the others are written; without
+        it such a record raises.
     """
     segment = begin_segment(connection, catalog)
-    add_to_segment(connection, catalog, segment, batch, on_unfit=on_unfit)
+    dictionary = b""
+    for batch in batches:
+        dictionary = add_to_segment(
+            connection, catalog, segment, batch, dictionary=dictionary, on_unfit=on_unfit
+        )
     if on_unfit:  # all of them may be left out
         unused = "DELETE FROM segment WHERE id = ? AND id NOT IN (SELECT segment FROM chunk)"
         connection.execute(unused, (segment,))
@@ -41,9 +52,14 @@ def add_to_segment(
     catalog: Catalog,
     segment: int,
     batch: RecordBatch,
+    *,
+    dictionary: bytes = b"",
     on_unfit: OnUnfit | None = None,
-) -> None:
-    """Writes records, in any order, at the end of a segment, whose own records must lie before them."""
+) -> bytes:
+    """Writes records, in any order, at the end of a segment, whose own records must lie before them.
+
+    `dictionary` and what is returned: as `write_records`.
+    """
     rank = -np.arange(len(batch))
     batch = take(batch, order.newest_in_order(batch.words, sort_keys(batch.words), rank))
-    write_records(connection, catalog, segment, batch, on_unfit=on_unfit)
+    return write_records(connection, catalog, segment, batch, dictionary=dictionary, on_unfit=on_unfit)

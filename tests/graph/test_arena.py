@@ -18,6 +18,7 @@ from graphsearch.graph.arena import Arena
 from graphsearch.position.board import unpack
 from graphsearch.record.node import MAX_RUN, NodeRecord, RecordBatch, prior_code, problems
 from graphsearch.search import layout
+from graphsearch.store.codec.bulk import sort_keys
 from graphsearch.store.store import Store
 
 from ..store.records import identity, random_records, record_of
@@ -48,6 +49,20 @@ def test_records_loaded_are_the_records_saved(tmp_path: Path) -> None:
         after = {key: record for key, (_, record) in records_below(graph, BOARD).items()}
     assert after == before
     assert all(problems(record) == [] for record in rows)
+
+
+def test_dirty_records_are_copied_in_the_order_of_a_segment(tmp_path: Path) -> None:
+    with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
+        analyze(graph, BOARD, Limits(visits=300), SearchParams(minibatch_size=32), hurry=True)
+        saving = graph.arena.begin_saving()
+        assert len(saving) == graph.node_count
+        words = np.concatenate([batch.words for batch in saving.batches])
+        assert (words == saving.words).all()
+        keys = sort_keys(words)
+        assert (keys[1:] >= keys[:-1]).all()
+        assert graph.arena.dirty_count == 0
+        graph.arena.undo_saving(saving)
+        assert graph.arena.dirty_count == len(saving)
 
 
 def test_nothing_is_lost_when_table_log_and_blocks_grow(tmp_path: Path) -> None:
@@ -102,13 +117,13 @@ def test_a_failed_flush_loses_nothing_and_the_next_one_succeeds(
 ) -> None:
     with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
         analyze(graph, BOARD, Limits(visits=100))
-        append = Store.append
+        append = Store.append_parts
 
-        def fail(self: Store, batch: RecordBatch, *, fresh: int) -> None:
-            append(self, batch, fresh=fresh)
+        def fail(self: Store, batches: list[RecordBatch], *, fresh: int) -> None:
+            append(self, batches, fresh=fresh)
             raise StoreError("the disk is full")
 
-        monkeypatch.setattr(Store, "append", fail)
+        monkeypatch.setattr(Store, "append_parts", fail)
         with pytest.raises(StoreError, match="full"):
             analyze(graph, BOARD, Limits(visits=100))
         monkeypatch.undo()

@@ -19,6 +19,7 @@ from graphsearch.errors import CapacityError, CorruptRecordError, StoreError
 from graphsearch.position.board import pack, unpack
 from graphsearch.record.node import NodeRecord, RecordBatch
 from graphsearch.store import merging
+from graphsearch.store.codec.bulk import sort_keys
 from graphsearch.store.info import info
 from graphsearch.store.migrations import FORMAT_VERSION
 from graphsearch.store.sizes import SIZES, Sizes
@@ -146,6 +147,48 @@ def test_superseded_versions_do_not_pile_up(path: Path) -> None:
             while store.merge_step():
                 pass
             assert store.catalog.records <= merging.WASTE * len(RECORDS)
+
+
+def test_a_writer_that_reads_nothing_merges_later(path: Path) -> None:
+    unread = merging.Rules(unread=True)
+    with new_store(path, Sizes(fan_out=3, unread_fan_out=6)) as store:
+        for run in range(6):
+            assert not store.merge_step(unread), run
+            assert merging.is_due(store.catalog, store.node_count) == (run >= 3)
+            store.append(batch_of(RECORDS[50 * run : 50 * run + 50]), fresh=50)
+        while store.merge_step(unread):
+            pass
+        assert len(store.catalog.segments) == 1
+        assert contents(store) == {identity(record): record for record in RECORDS}
+
+
+def test_a_step_moves_as_many_blocks_as_it_is_told(path: Path) -> None:
+    filled(path, RECORDS, runs=SIZES.fan_out)
+    with Store.open(path) as store:
+        steps = 1
+        while store.merge_step(merging.Rules(blocks=1)):
+            steps += 1
+        assert steps > 5, "one step is enough by default"
+        assert contents(store) == {identity(record): record for record in RECORDS}
+
+
+def test_parts_in_order_become_one_segment(path: Path) -> None:
+    records = sorted(RECORDS, key=lambda record: int(sort_keys(np.array([record.words], np.uint64))[0]))
+    with new_store(path) as store:
+        store.append_parts([batch_of(records[i : i + 100]) for i in (0, 100, 200)], fresh=300)
+        assert [segment.records for segment in store.catalog.segments] == [300]
+        assert contents(store) == {identity(record): record for record in RECORDS}
+    assert verify(path).problems == []
+
+
+def test_tidying_drops_superseded_versions_if_there_is_time(path: Path) -> None:
+    with new_store(path, Sizes(waste_from=100)) as store:
+        for fresh in (300, 0):
+            store.append(batch_of(RECORDS), fresh=fresh)
+        tidy(store, seconds=0.0)
+        assert store.catalog.records == 600
+        tidy(store)
+        assert store.catalog.records == 300
 
 
 def test_a_flush_is_all_or_nothing(path: Path) -> None:

@@ -120,8 +120,7 @@ class _InPieces:
 
     def _append(self, store: Store, saving: Saving) -> None:
         with store.transaction():
-            for i, batch in enumerate(saving.batches):
-                store.append(batch, fresh=0 if i else saving.fresh)
+            store.append_parts(saving.batches, fresh=saving.fresh)
         store.checkpoint()
 
     def _merge(self, store: Store) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import cast
 
@@ -11,6 +11,7 @@ from ...errors import StoreError
 from ...record.node import RecordBatch
 from ...record.provenance import EvaluatorIdentity
 from ...store.file import sql_errors
+from ...store.merging import READ, Rules
 from ...store.reading import OnDamage, Reader
 from ...store.store import Store
 from ...workers.child import Pipe
@@ -63,12 +64,11 @@ class SharedStore(Store):
         self._log_held = reply.log_held
         self._let_go()
 
-    def append(self, batch: RecordBatch, *, fresh: int) -> None:
+    def append_parts(self, batches: Sequence[RecordBatch], *, fresh: int) -> None:
         """Adds records to the transaction; how many are fresh is found out where they are written."""
-        if len(batch):
-            self._batches.append(batch)
+        self._batches.extend(batch for batch in batches if len(batch))
 
-    def merge_step(self, waste: float = 0.0) -> bool:
+    def merge_step(self, rules: Rules = READ) -> bool:
         """Returns that nothing is due: the writer merges runs by itself."""
         return False
 

@@ -15,6 +15,9 @@ from ..store import Store
 from ..transpositions import saved
 from .rewrite import Advance, Progress, merge_all
 
+TIDY_SECONDS = 2.0  # the CPU time that tidying a file may take
+MERGED_PER_SECOND = 800_000  # records of CPU time, read and written
+
 
 @dataclass(frozen=True, slots=True)
 class CompactReport:
@@ -74,14 +77,17 @@ def _left(damaged: list[str]) -> CorruptRecordError:
     )
 
 
-def tidy(store: Store) -> None:
-    """Drops superseded versions from a file of up to a million nodes, and gives their room back.
+def tidy(store: Store, *, seconds: float = TIDY_SECONDS) -> None:
+    """Drops superseded versions from a file of moderate size, and gives their room back.
+
+    Args:
+      seconds: CPU time that this may take; it is left undone if it would take more.
 
     Raises:
       StoreError: if the file cannot be written; it is whole all the same.
     """
-    if store.node_count <= merging.TIDY_RECORDS:
-        while store.merge_step(merging.TIDY_WASTE):
+    if store.catalog.records <= min(seconds, TIDY_SECONDS) * MERGED_PER_SECOND:
+        while store.merge_step(merging.TIDY):
             shorten_log(store)
         shrink(store)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import chess
 import numpy as np
@@ -65,6 +65,10 @@ class PositionBatch:
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths[chosen])])
         lines = self.lines.of(chosen) if self.lines else None
         return PositionBatch(self.words[chosen], self.moves[np.repeat(chosen, lengths)], offsets, lines)
+
+    def by_move(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Returns each position's value at all of its moves, `[M]`; of a lone one `[1]`, to broadcast."""
+        return values if len(values) == 1 else np.repeat(values, np.diff(self.offsets))
 
     def boards(self) -> Iterator[tuple[chess.Board, list[chess.Move]]]:
         """Yields every position with its legal moves in canonical order."""
@@ -148,20 +152,17 @@ def checked(batch: PositionBatch, evaluation: Evaluation) -> Evaluation:
             f" with {len(batch.moves)} moves"
         )
     sums = np.add.reduceat(priors, batch.offsets[:-1]) if len(batch) else np.zeros(0, np.float32)
-    good = (
-        np.isfinite(wdl).all(axis=1)
-        & (wdl >= 0).all(axis=1)
-        & (np.abs(wdl.sum(axis=1) - 1) <= SUM_TOLERANCE)
-        & (np.abs(sums - 1) <= SUM_TOLERANCE)
-    )
-    bad_moves = ~(np.isfinite(priors) & (priors >= 0))
-    if not good.all() or bad_moves.any():
+    totals = wdl.sum(axis=1)
+    # what is no number is not >= 0, and what is infinite is not near 1
+    good = (np.abs(totals - 1) <= SUM_TOLERANCE) & (np.abs(sums - 1) <= SUM_TOLERANCE)
+    good &= (wdl >= 0).all(axis=1)
+    good_moves = priors >= 0
+    if not (good.all() and good_moves.all()):
         raise EvaluatorError(
-            f"the evaluator's answer is not a probability: {_first_bad(batch, good, bad_moves)}"
+            f"the evaluator's answer is not a probability: {_first_bad(batch, good, ~good_moves)}"
         )
-    lengths = np.diff(batch.offsets)
-    wdl = wdl / wdl.sum(axis=1, keepdims=True)
-    return Evaluation(wdl, priors / np.repeat(sums, lengths), _checked_bounds(batch, evaluation.bounds))
+    wdl, priors = wdl / totals[:, None], priors / batch.by_move(sums)
+    return Evaluation(wdl, priors, _checked_bounds(batch, evaluation.bounds))
 
 
 def _checked_bounds(batch: PositionBatch, bounds: NDArray[np.int8] | None) -> NDArray[np.int8] | None:

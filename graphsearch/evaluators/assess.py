@@ -61,7 +61,8 @@ def assess(evaluator: Evaluator, boards: Sequence[chess.Board]) -> Iterator[Asse
 def _assess_some(evaluator: Evaluator, boards: Sequence[chess.Board]) -> Iterator[Assessment]:
     kinds = [terminal_kind(board) for board in boards]
     batch = PositionBatch.from_boards(
-        [b for b, kind in zip(boards, kinds, strict=True) if kind == NOT_TERMINAL]
+        [b for b, kind in zip(boards, kinds, strict=True) if kind == NOT_TERMINAL],
+        with_lines=evaluator.wants_lines,
     )
     found = checked(batch, evaluator.evaluate(batch)) if len(batch) else None
     rows = iter(zip(range(len(batch)), batch.boards(), strict=True))

@@ -28,6 +28,7 @@ class CombinedEvaluator(Evaluator):
         digest = hashlib.sha256(both.encode()).hexdigest()
         self.identity = EvaluatorIdentity(KIND, digest, options, value.identity.mapping)
         self.notes = (*policy.notes, *value.notes)
+        self.wants_lines = policy.wants_lines or value.wants_lines
         self._thread = ThreadPoolExecutor(1, "graphsearch-value")
 
     @property

@@ -16,11 +16,11 @@ from functools import partial
 from typing import Literal
 
 from ..errors import InvalidParameterError, UnknownEvaluatorError
-from ..limits import DIGITS, shortened
+from . import option_values as values
 from .builtin.evaluator import BuiltinEvaluator
-from .builtin.layout import VERIFICATIONS, VERIFY_DEPTH
 from .combined import CombinedEvaluator
 from .lc0.evaluator import DEFAULT_TEMPERATURE, Lc0Evaluator
+from .option_values import WORKERS
 from .pool.evaluator import LOCAL, check_place, pooled, threads_per_worker
 from .protocol import Evaluator
 from .tablebase import Syzygy, TablebaseEvaluator
@@ -31,13 +31,10 @@ from .uniform import UniformEvaluator
 
 NAMES = ("builtin", "uniform", "lc0:FILE", "uci:PROGRAM")
 DEFAULT = "builtin"
-MAX_THREADS = 1024
-MAX_WORKERS = 1024
 Part = Literal["both", "policy", "value"]  # what of an evaluator is used
 BOTH: Part = "both"
 POLICY: Part = "policy"
 VALUE: Part = "value"
-WORKERS = "workers"
 POLICY_OPTIONS = ("PolicyTemperature", "policy_depth")  # of no effect on values
 SEARCH_OPTIONS = ("PolicyTemperature",)  # options that lc0 counts among those of the search
 
@@ -75,7 +72,8 @@ def create(which: str | EvaluatorSpec, options: Mapping[str, str] | None = None)
     Args:
       which: one of `NAMES`, or a specification.
       options: with a name: `PolicyTemperature` (builtin, lc0): above 1 flattens the priors, below 1 sharpens
-        them. `device` (lc0): `auto`, `cpu`, `cuda`, ... `threads` (lc0): of the CPU, 0 for all cores.
+        them. `history` (lc0): `line` or `position`. `device` (lc0): `auto`, `cpu`, `cuda`, ... `threads`
+        (lc0): of the CPU, 0 for all cores.
         `verify_depth` (builtin): how many plies deeper the best moves are searched again, 0 to 3.
         `workers`: processes. Those of `uci` are its own and the engine's.
 
@@ -113,10 +111,11 @@ def check(spec: EvaluatorSpec) -> None:
         if kinds[role].passes_on:
             read_options(options)
         else:
-            _temperature(options, 1.0)
-            _threads(options)
-            _workers(options)
-            _verify_depth(options)
+            values.temperature(options, 1.0)
+            values.threads(options)
+            values.workers(options)
+            values.verify_depth(options)
+            values.history(options)
 
 
 def _has_own_pool(spec: EvaluatorSpec, kinds: Mapping[Part, _Kind]) -> bool:
@@ -159,7 +158,7 @@ def _without_workers(spec: EvaluatorSpec) -> tuple[int | None, EvaluatorSpec]:
     numbers = [text for name, text in spec.options if name.lower() == WORKERS]
     if len(numbers) > 1:
         raise InvalidParameterError(f"the option {WORKERS} is given twice")
-    workers = _workers({WORKERS: numbers[0]}) if numbers else None
+    workers = values.workers({WORKERS: numbers[0]}) if numbers else None
     rest = tuple(pair for pair in spec.options if pair[0].lower() != WORKERS)
     return workers, replace(spec, options=rest, syzygy=None, pool=None)
 
@@ -213,8 +212,8 @@ class _Kind:
 
 
 def _builtin(_: str, options: Options, part: Part) -> Evaluator:
-    temperature = _temperature(options, 1.0) if part != VALUE else 1.0
-    return BuiltinEvaluator(temperature, verify_depth=_verify_depth(options))
+    temperature = values.temperature(options, 1.0) if part != VALUE else 1.0
+    return BuiltinEvaluator(temperature, verify_depth=values.verify_depth(options))
 
 
 def _uniform(_: str, options: Options, part: Part) -> Evaluator:
@@ -222,11 +221,12 @@ def _uniform(_: str, options: Options, part: Part) -> Evaluator:
 
 
 def _lc0(file: str, options: Options, part: Part) -> Evaluator:
-    temperature = _temperature(options, DEFAULT_TEMPERATURE)
+    temperature = values.temperature(options, DEFAULT_TEMPERATURE)
     if part == VALUE:
         temperature = DEFAULT_TEMPERATURE  # of no effect, so files do not differ by it
     device = options.get("device", "auto").lower()
-    return Lc0Evaluator(file, temperature=temperature, device=device, threads=_threads(options))
+    history, threads = values.history(options), values.threads(options)
+    return Lc0Evaluator(file, temperature=temperature, history=history, device=device, threads=threads)
 
 
 def _uci(program: str, options: Options, part: Part) -> Evaluator:
@@ -236,7 +236,7 @@ def _uci(program: str, options: Options, part: Part) -> Evaluator:
 _KINDS = {
     "builtin": _Kind(_builtin, ("PolicyTemperature", "verify_depth")),
     "uniform": _Kind(_uniform, ()),
-    "lc0": _Kind(_lc0, ("PolicyTemperature", "device", "threads")),
+    "lc0": _Kind(_lc0, ("PolicyTemperature", "history", "device", "threads")),
     "uci": _Kind(_uci, tuple(UCI_OPTIONS), passes_on=True, has_workers=True),
 }
 
@@ -262,7 +262,7 @@ def plain(name: str, options: tuple[tuple[str, str], ...], part: Part) -> Evalua
 def _part(name: str, options: Options, part: Part) -> Evaluator:
     """Returns an evaluator, in other processes if its option `workers` asks for it."""
     kind = _kind(name)
-    workers = 1 if kind.has_workers else _workers(options) or 1
+    workers = 1 if kind.has_workers else values.workers(options) or 1
     if workers == 1:
         return plain(name, _pairs(options), part)
     del options[WORKERS]
@@ -363,39 +363,3 @@ def parse_options(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
             raise InvalidParameterError(f"an option must be NAME=VALUE, not {text!r}")
         pairs.append((name.strip(), value.strip()))
     return tuple(pairs)
-
-
-def _temperature(options: Options, default: float) -> float:
-    text = options.get("PolicyTemperature", str(default))
-    try:
-        value = float(text)
-    except ValueError:
-        raise InvalidParameterError(f"PolicyTemperature must be a number, not {text!r}") from None
-    if not 0.1 <= value <= 10:
-        raise InvalidParameterError(f"PolicyTemperature must be from 0.1 to 10, not {text}")
-    return value
-
-
-def _verify_depth(options: Options) -> int:
-    depth = _whole(options, "verify_depth", 0, len(VERIFICATIONS) - 1)
-    return VERIFY_DEPTH if depth is None else depth
-
-
-def _threads(options: Options) -> int:
-    return _whole(options, "threads", 0, MAX_THREADS) or 0
-
-
-def _workers(options: Options) -> int | None:
-    return _whole(options, WORKERS, 1, MAX_WORKERS)
-
-
-def _whole(options: Options, name: str, least: int, most: int) -> int | None:
-    """Returns an option that is a whole number, None if it is not given."""
-    text = options.get(name)
-    if text is None:
-        return None
-    digits = text.isascii() and text.isdigit() and len(text) <= DIGITS.most
-    if not (digits and least <= int(text) <= most):
-        found = shortened(text)
-        raise InvalidParameterError(f"{name} must be a whole number from {least} to {most}, not {found!r}")
-    return int(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import chess
 import numpy as np
@@ -15,6 +15,7 @@ from ..errors import EvaluatorError
 from ..position.board import POSITION_WORDS, decode_move, encode_move, legal_moves, pack, unpack
 from ..record.provenance import EvaluatorIdentity
 from .kinds import EXTERNAL
+from .lines import Lines
 
 NO_WEIGHTS: NDArray[np.int64] = np.zeros(1, np.int64)  # of an evaluator that is no kernel, or has none
 SUM_TOLERANCE = 1e-3  # WDL and priors may miss 1 by this much; they are normalised
@@ -28,31 +29,46 @@ class PositionBatch:
       words: `[B, 10]` uint64 packed positions.
       moves: `[M]` uint16 legal moves of all positions in turn, each in canonical order.
       offsets: `[B + 1]` int64, where each position's moves begin.
+      lines: how the positions were reached; None if that is not known, or the evaluator does not want it.
     """
 
     words: NDArray[np.uint64]
     moves: NDArray[np.uint16]
     offsets: NDArray[np.int64]
+    lines: Lines | None = None
 
     def __len__(self) -> int:
         return len(self.words)
 
     @classmethod
-    def from_boards(cls, boards: Sequence[chess.Board]) -> PositionBatch:
-        """Returns the batch of some Boards."""
+    def from_boards(cls, boards: Sequence[chess.Board], *, with_lines: bool = False) -> PositionBatch:
+        """Returns the batch of some Boards; the lines are their move stacks."""
         moves = [[encode_move(move) for move in legal_moves(board)] for board in boards]
         lengths = np.array([len(of_board) for of_board in moves], np.int64)
         return cls(
             np.array([pack(board) for board in boards], np.uint64).reshape(-1, POSITION_WORDS),
             np.array([code for of_board in moves for code in of_board], np.uint16),
             np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]),
+            Lines.from_boards(boards) if with_lines else None,
         )
+
+    def part(self, begin: int, end: int) -> PositionBatch:
+        """Returns the positions from `begin` to `end`, the latter excluded."""
+        offsets = self.offsets[begin : end + 1]
+        moves = self.moves[offsets[0] : offsets[-1]]
+        lines = self.lines.of(slice(begin, end)) if self.lines else None
+        return PositionBatch(self.words[begin:end], moves, offsets - offsets[0], lines)
 
     def rows(self, chosen: NDArray[np.bool_]) -> PositionBatch:
         """Returns the positions that a mask `[B]` chooses, in their order."""
         lengths = np.diff(self.offsets)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths[chosen])])
-        return PositionBatch(self.words[chosen], self.moves[np.repeat(chosen, lengths)], offsets)
+        lines = self.lines.of(chosen) if self.lines else None
+        return PositionBatch(self.words[chosen], self.moves[np.repeat(chosen, lengths)], offsets, lines)
+
+    def by_move(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Returns each position's value at all of its moves, `[M]`; of a lone one `[1]`, to broadcast."""
+        return values if len(values) == 1 else np.repeat(values, np.diff(self.offsets))
 
     def boards(self) -> Iterator[tuple[chess.Board, list[chess.Move]]]:
         """Yields every position with its legal moves in canonical order."""
@@ -78,7 +94,7 @@ class Evaluation:
 
 
 class Evaluator(Protocol):
-    """Anything that evaluates positions by themselves, without history or search state.
+    """Anything that evaluates positions, without search state.
 
     A class that names it as its base inherits the defaults below: then `identity` and `evaluate` are enough.
 
@@ -89,6 +105,7 @@ class Evaluator(Protocol):
       weights: what its kernel reads, `int64[...]`.
       notes: what to know about it: lines for a person.
       hits: positions that endgame tablebases have answered so far.
+      wants_lines: whether its answers depend on how a position was reached, as far as a batch says that.
     """
 
     identity: EvaluatorIdentity
@@ -97,6 +114,7 @@ class Evaluator(Protocol):
     weights: NDArray[np.int64] = NO_WEIGHTS
     notes: tuple[str, ...] = ()
     hits: int = 0
+    wants_lines: bool = False
 
     @property
     def calls_kernels(self) -> bool:
@@ -134,20 +152,17 @@ def checked(batch: PositionBatch, evaluation: Evaluation) -> Evaluation:
             f" with {len(batch.moves)} moves"
         )
     sums = np.add.reduceat(priors, batch.offsets[:-1]) if len(batch) else np.zeros(0, np.float32)
-    good = (
-        np.isfinite(wdl).all(axis=1)
-        & (wdl >= 0).all(axis=1)
-        & (np.abs(wdl.sum(axis=1) - 1) <= SUM_TOLERANCE)
-        & (np.abs(sums - 1) <= SUM_TOLERANCE)
-    )
-    bad_moves = ~(np.isfinite(priors) & (priors >= 0))
-    if not good.all() or bad_moves.any():
+    totals = wdl.sum(axis=1)
+    # what is no number is not >= 0, and what is infinite is not near 1
+    good = (np.abs(totals - 1) <= SUM_TOLERANCE) & (np.abs(sums - 1) <= SUM_TOLERANCE)
+    good &= (wdl >= 0).all(axis=1)
+    good_moves = priors >= 0
+    if not (good.all() and good_moves.all()):
         raise EvaluatorError(
-            f"the evaluator's answer is not a probability: {_first_bad(batch, good, bad_moves)}"
+            f"the evaluator's answer is not a probability: {_first_bad(batch, good, ~good_moves)}"
         )
-    lengths = np.diff(batch.offsets)
-    wdl = wdl / wdl.sum(axis=1, keepdims=True)
-    return Evaluation(wdl, priors / np.repeat(sums, lengths), _checked_bounds(batch, evaluation.bounds))
+    wdl, priors = wdl / totals[:, None], priors / batch.by_move(sums)
+    return Evaluation(wdl, priors, _checked_bounds(batch, evaluation.bounds))
 
 
 def _checked_bounds(batch: PositionBatch, bounds: NDArray[np.int8] | None) -> NDArray[np.int8] | None:

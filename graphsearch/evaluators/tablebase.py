@@ -155,6 +155,7 @@ class TablebaseEvaluator(Evaluator):
         self.tables = tables
         self.identity = inner.identity
         self.notes = inner.notes
+        self.wants_lines = inner.wants_lines
         self.hits = 0
 
     @property

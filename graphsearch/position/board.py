@@ -282,6 +282,24 @@ def _pawn_rank(board: chess.Board, move: chess.Move) -> tuple[int, int, int]:
     return (8 if double else 7, move.to_square, _PROMOTION_ORDER[move.promotion])
 
 
+def game_before(board: chess.Board, least: int) -> list[Words]:
+    """Returns packed positions of a game before its last one, the latest first.
+
+    At least so many as there are; and with them all that one of these may have repeated.
+
+    >>> board = chess.Board()
+    >>> for san in "e4 e5 Nf3 Nc6".split():
+    ...     _ = board.push_san(san)
+    >>> len(game_before(board, 4)), len(game_before(board, 1))
+    (4, 2)
+    """
+    game, found = board.copy(), list[Words]()
+    while game.move_stack and (len(found) < least or clock_of_words(found[-1])):
+        game.pop()
+        found.append(pack(game))
+    return found
+
+
 def history_keys(board: chess.Board) -> NDArray[np.uint64]:
     """Returns the Polyglot keys of positions that stood twice or more before the last position of a game.
 

@@ -10,12 +10,22 @@ import chess
 import numpy as np
 
 from ..errors import CapacityError, GraphSearchError, InvalidPositionError, StoreError, UnsavedError
+from ..evaluators.lines import LINE_PLIES
 from ..graph import arena_kernel
 from ..graph.graph import Graph
 from ..graph.saving import flush_nodes
 from ..graph.view import NodeView
 from ..jit.compiler import mark_compiled
-from ..position.board import NOT_TERMINAL, fen_of, history_keys, key_of, legal_moves, pack, terminal_kind
+from ..position.board import (
+    NOT_TERMINAL,
+    fen_of,
+    game_before,
+    history_keys,
+    key_of,
+    legal_moves,
+    pack,
+    terminal_kind,
+)
 from ..store.store import Store
 from . import waves_kernel
 from .claims import view_in_game
@@ -136,9 +146,11 @@ class _Session:
         self.past = history_keys(board)
         self.arena = graph.arena
         overlap = bool(params.overlap)
-        self.runner = WaveRunner(graph, self.root, params.minibatch_size, overlap=overlap)
+        game = game_before(board, LINE_PLIES - 1) if graph.evaluator.wants_lines else ()
+        self.runner = WaveRunner(graph, self.root, params.minibatch_size, overlap=overlap, game=game)
         moves = sorted(move.uci() for move in listed)
-        self.name = search_of(self.root, self.past, moves=moves, params=params.as_dict())
+        before = np.concatenate([self.past, *game])
+        self.name = search_of(self.root, before, moves=moves, params=params.as_dict())
         self.run_id = joined
         self.started = time.monotonic()
         self.last_flush = self.started

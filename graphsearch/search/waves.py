@@ -13,6 +13,7 @@ when they have been read. Only this module's caller touches the arena; the evalu
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -23,11 +24,12 @@ from ..errors import CapacityError
 from ..evaluators.asking import answer as ask
 from ..evaluators.builtin import evaluation_kernel
 from ..evaluators.kinds import BUILTIN, EXTERNAL
+from ..evaluators.lines import Lines
 from ..evaluators.protocol import PositionBatch
 from ..graph import arena_kernel
 from ..graph.graph import Graph
 from ..record.node import flags_of
-from . import layout, waves_kernel
+from . import layout, lines_kernel, waves_kernel
 from . import wave_kernel as wave
 from .gatherers import others_kernel
 from .in_flight import InFlight, plies_of, put_together
@@ -57,16 +59,27 @@ class _Flying:
 class WaveRunner:
     """Waves of one root on one graph."""
 
-    def __init__(self, graph: Graph, root: NDArray[np.uint64], batch: int, *, overlap: bool = False) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        root: NDArray[np.uint64],
+        batch: int,
+        *,
+        overlap: bool = False,
+        game: Sequence[NDArray[np.uint64]] = (),
+    ) -> None:
         """Makes the working memory for waves of up to `batch` leaves; `root` is a packed position.
 
         Args:
           overlap: gather the next wave while an evaluator outside the kernels has one.
+          game: packed positions before the root, the latest first, for an evaluator that wants lines.
         """
         self._graph = graph
         self._arena = graph.arena
         self._evaluator = graph.store.evaluator_number if graph.store else FIRST_EVALUATOR
         self._root = root
+        self._game = np.concatenate([*game, np.zeros(1, np.uint64)])  # never empty: kernels point to it
+        self._game_length = len(game)
         self._batch = batch
         set_temperature(graph.arena, graph.evaluator.temperature)
         self.most_leaves = batch  # of the next wave, if fewer than a batch
@@ -351,7 +364,10 @@ class WaveRunner:
         offsets = w.offsets[: leaves + 1]
         count = int(offsets[-1])
         batch = PositionBatch(
-            w.leaf_words[: 10 * leaves].reshape(leaves, 10).copy(), w.moves[:count].copy(), offsets.copy()
+            w.leaf_words[: 10 * leaves].reshape(leaves, 10).copy(),
+            w.moves[:count].copy(),
+            offsets.copy(),
+            self._lines(w, leaves) if self._graph.evaluator.wants_lines else None,
         )
         begin = time.monotonic()
         answer = ask(self._graph.evaluator, batch)
@@ -360,6 +376,14 @@ class WaveRunner:
         w.values[0 : 2 * leaves : 2] = answer.wdl[:, 0] - answer.wdl[:, 2]
         w.values[1 : 2 * leaves : 2] = answer.wdl[:, 1]
         w.leaf_flags[:leaves] = wave.UNPROVEN_FLAGS if answer.bounds is None else flags_of(answer.bounds)
+
+    def _lines(self, w: wave.WaveArrays, leaves: int) -> Lines:
+        lines = Lines.unknown(leaves)
+        words, repeated = lines.words.reshape(-1), lines.repeated.reshape(-1)
+        lines_kernel.trace_lines(
+            w.entries, w.leaf_entry, leaves, self._game, self._game_length, words, repeated
+        )
+        return lines
 
     # ---------------------------------------------------------- looking ahead
     @property

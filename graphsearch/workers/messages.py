@@ -28,11 +28,13 @@ class Ready:
       place: host name and process, for messages.
       identity: of its evaluator, as JSON; empty if it has none. All workers must have the same.
       notes: what its evaluator has to say to a person.
+      wants_lines: whether its evaluator does.
     """
 
     place: str
     identity: str = ""
     notes: tuple[str, ...] = ()
+    wants_lines: bool = False
 
 
 @dataclass(frozen=True, slots=True)

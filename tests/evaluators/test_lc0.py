@@ -228,18 +228,27 @@ def test_an_onnx_model_inside_an_lc0_file_is_run_by_the_names_that_the_file_give
 
 # ------------------------------------------------------------------ a real network
 @pytest.mark.parametrize("name", ["maia-1900.pb.gz", "maia-1900.onnx"])
-def test_maia_answers_as_the_reference_does(name: str) -> None:
-    evaluator = create(f"lc0:{shared_data(f'nets/{name}')}", {"PolicyTemperature": "1"})
+@pytest.mark.parametrize(("history", "count"), [("position", 100), ("line", 150)])
+def test_maia_answers_as_the_reference_does(name: str, history: str, count: int) -> None:
+    options = {"PolicyTemperature": "1", "history": history}
+    evaluator = create(f"lc0:{shared_data(f'nets/{name}')}", options)
     with gzip.open(shared_data("golden/maia-1900_outputs.jsonl.gz"), "rt") as handle:
-        cases = [case for case in map(json.loads, handle) if not case["moves"]]
-    assert len(cases) == 100
-    batch = PositionBatch.from_boards([chess.Board(case["start_fen"]) for case in cases])
+        cases = [case for case in map(json.loads, handle) if history == "line" or not case["moves"]]
+    assert len(cases) == count
+    batch = PositionBatch.from_boards([board_of(case) for case in cases], with_lines=True)
     found = checked(batch, evaluator.evaluate(batch))
     np.testing.assert_allclose(found.wdl, [case["wdl"] for case in cases], atol=TOLERANCE)
     for row, ((_, moves), case) in enumerate(zip(batch.boards(), cases, strict=True)):
         p = found.priors[batch.offsets[row] : batch.offsets[row + 1]]
         assert {move.uci() for move in moves} == set(case["policy"])
         np.testing.assert_allclose(p, [case["policy"][move.uci()] for move in moves], atol=TOLERANCE)
+
+
+def board_of(case: dict[str, Any]) -> chess.Board:
+    board = chess.Board(case["start_fen"])
+    for move in case["moves"]:
+        board.push_uci(move)
+    return board
 
 
 # ------------------------------------------------------------------ files that are refused

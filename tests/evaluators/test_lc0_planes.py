@@ -174,13 +174,29 @@ def is_expressible(case: dict[str, Any]) -> bool:
     return same_fill and not case["moves"]
 
 
-def test_planes_are_those_of_lc0() -> None:
+def test_planes_without_history_are_those_of_lc0() -> None:
     cases = [case for case in golden() if is_expressible(case)]
     assert len(cases) == 31
     assert sum(board_of(case).ep_square is not None for case in cases) > 5
     for case in cases:
         words = PositionBatch.from_boards([board_of(case)]).words
         assert np.array_equal(input_planes(words)[0], golden_planes(case)), case["start_fen"]
+
+
+def test_planes_with_history_are_those_of_lc0() -> None:
+    cases = [case for case in golden() if case["history_fill"] == "fen_only"]
+    assert sum(bool(case["moves"]) for case in cases) == 65
+    batch = PositionBatch.from_boards([board_of(case) for case in cases], with_lines=True)
+    assert batch.lines is not None
+    assert batch.lines.repeated.any(axis=0).all()
+    for found, case in zip(input_planes(batch.words, lines=batch.lines), cases, strict=True):
+        assert np.array_equal(found, golden_planes(case)), case
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_a_line_of_one_position_shows_what_the_position_does(start: str) -> None:
+    batch = PositionBatch.from_boards([chess.Board(start)], with_lines=True)
+    assert np.array_equal(input_planes(batch.words, lines=batch.lines), input_planes(batch.words))
 
 
 def test_the_present_and_the_moves_are_those_of_lc0_whatever_came_before() -> None:

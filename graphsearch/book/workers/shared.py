@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 
 import chess
 import numpy as np
@@ -30,6 +31,7 @@ class SharedEvaluator(Evaluator):
         self.inner = inner
         self.identity = inner.identity
         self.notes = inner.notes
+        self.wants_lines = inner.wants_lines
         self.paid = 0
         self._ledger = ledger
         self._throughput = Throughput()
@@ -125,7 +127,7 @@ class SharedEvaluator(Evaluator):
         self._throughput.learn(len(part), seconds, seconds)
         wdl, priors = np.asarray(said.wdl, np.float32), np.asarray(said.priors, np.float32)
         bounds = None if said.bounds is None else np.asarray(said.bounds, np.int8)
-        return Publish(part, Evaluation(wdl, priors, bounds), seconds)
+        return Publish(replace(part, lines=None), Evaluation(wdl, priors, bounds), seconds)
 
 
 class _Found:

@@ -19,6 +19,8 @@ from .session import AUTO, Names, Session
 from .weights import GZIP_MAGIC, Network, read_network
 
 DEFAULT_TEMPERATURE = 1.359  # lc0's PolicyTemperature
+LINE, POSITION = HISTORIES = "line", "position"  # what is shown of the plies before a position
+DEFAULT_HISTORY = POSITION
 MOST_AT_ONCE = 1024  # positions in one run: 29 MB of planes; more do not run faster
 ONNX_SUFFIX = ".onnx"
 
@@ -28,6 +30,8 @@ class Lc0Evaluator(Evaluator):
 
     A network with a WDL head says V as it is; of one that knows Q only, V has no draws. P is the softmax of
     the policy divided by the temperature, over the legal moves. The moves-left head is not used.
+    The planes of earlier plies come from the line by which a position was reached (`history`), as far as
+    that is known, or from the position alone.
 
     Attributes:
       identity: the file's hash and what else decides the answers; the device does not, though devices differ
@@ -35,6 +39,7 @@ class Lc0Evaluator(Evaluator):
       policy_temperature: of the priors.
       session: the loaded model; `session.device` says where it runs.
       notes: what to know about that: lines for a person.
+      wants_lines: whether it has `history=line`.
     """
 
     def __init__(
@@ -42,6 +47,7 @@ class Lc0Evaluator(Evaluator):
         path: str | os.PathLike[str],
         *,
         temperature: float = DEFAULT_TEMPERATURE,
+        history: str = DEFAULT_HISTORY,
         device: str = AUTO,
         threads: int = 0,
         most_at_once: int = MOST_AT_ONCE,
@@ -52,6 +58,7 @@ class Lc0Evaluator(Evaluator):
           path: `.pb.gz` or `.pb` as lc0 uses them, or `.onnx` as `lc0 leela2onnx` writes it. The latter does
             not say which planes it wants; it must be INPUT_CLASSICAL_112_PLANE.
           temperature: PolicyTemperature; above 1 flattens the priors, below 1 sharpens them.
+          history: `line` or `position`.
           device: `auto` takes a GPU that this onnxruntime supports, else the CPU; or `cpu`, `cuda`, ...
           threads: of the CPU, 0 for all cores.
           most_at_once: positions in one run of a network that takes any number.
@@ -66,7 +73,10 @@ class Lc0Evaluator(Evaluator):
         self._most_at_once = most_at_once
         self.session = _session(data, label, device, threads)
         self.notes = self.session.notes
+        self.wants_lines = history == LINE
         options: dict[str, str | float] = {"HistoryFill": HISTORY_FILL, "PolicyTemperature": temperature}
+        if self.wants_lines:  # without it, a file made before there was a choice would be another one's
+            options["history"] = LINE
         mapping = "wdl" if self.session.has_wdl else "q-without-draws"
         self.identity = EvaluatorIdentity("lc0", hashlib.sha256(data).hexdigest(), options, mapping)
 
@@ -77,16 +87,17 @@ class Lc0Evaluator(Evaluator):
           EvaluatorError: if onnxruntime fails.
         """
         step = self.session.batch or self._most_at_once
-        parts = [self._some(_slice(batch, begin, begin + step)) for begin in range(0, len(batch), step)]
-        if len(parts) == 1:
-            return parts[0]
+        if 0 < len(batch) <= step:
+            return self._some(batch)
+        parts = [self._some(batch.part(begin, begin + step)) for begin in range(0, len(batch), step)]
         return Evaluation(
             np.concatenate([np.zeros((0, 3), np.float32), *(part.wdl for part in parts)]),
             np.concatenate([np.zeros(0, np.float32), *(part.priors for part in parts)]),
         )
 
     def _some(self, batch: PositionBatch) -> Evaluation:
-        outputs = self.session.run(input_planes(batch.words, self.session.dtype))
+        lines = batch.lines if self.wants_lines else None
+        outputs = self.session.run(input_planes(batch.words, self.session.dtype, lines=lines))
         wdl = outputs.value if self.session.has_wdl else wdl_without_draws(outputs.value[:, 0])
         return Evaluation(wdl, priors(batch, outputs.policy, self.policy_temperature))
 
@@ -98,12 +109,6 @@ def wdl_without_draws(q: NDArray[np.float32]) -> NDArray[np.float32]:
     [[0.75, 0.0, 0.25]]
     """
     return np.stack([(1 + q) / 2, np.zeros_like(q), (1 - q) / 2], axis=1)
-
-
-def _slice(batch: PositionBatch, begin: int, end: int) -> PositionBatch:
-    """Returns some of a batch's positions."""
-    offsets = batch.offsets[begin : end + 1]
-    return PositionBatch(batch.words[begin:end], batch.moves[offsets[0] : offsets[-1]], offsets - offsets[0])
 
 
 def _file_bytes(path: Path) -> bytes:

@@ -13,6 +13,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from ...position.words import BLACK, KINGS, WHITE
 from ..protocol import PositionBatch
 from .planes import black_moves
 
@@ -24,7 +25,8 @@ _MIRROR = np.uint16(56 | 56 << 6)  # mirrors the ranks of both squares of a code
 _COMPASS = ((0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1))  # file, rank; clockwise
 _KNIGHT_STEPS = ((1, 2), (2, 1), (2, -1), (1, -2), (-1, -2), (-2, -1), (-2, 1), (-1, 2))
 _PROMOTIONS = {"q": 4, "r": 3, "b": 2}  # as in a move code, in the order of the outputs
-_E1, _CASTLING = 4, {4 | 6 << 6: 4 | 7 << 6, 4 | 2 << 6: 4}  # e1g1 is e1h1, e1c1 is e1a1
+_HOMES = np.array([1 << 4, 1 << 60], np.uint64)  # of the kings: e1, e8
+_CASTLING = {4 | 6 << 6: 4 | 7 << 6, 4 | 2 << 6: 4}  # e1g1 is e1h1, e1c1 is e1a1
 
 Move = tuple[int, int, str]  # from-square, to-square, letter of q, r, b or nothing
 
@@ -59,9 +61,9 @@ def _reaches(a: int, b: int) -> bool:
 
 @cache
 def _output_of_code() -> NDArray[np.int64]:
-    """Returns the output of each move code seen by the side to move, `[2 * CODES]`; -1 where there is none.
+    """Returns the output of each move code, `[4 * CODES]`, by side and king; -1 where there is none.
 
-    The second half is for positions whose own king stands on e1, where e1g1 and e1c1 are castling.
+    The second of White's and of Black's parts is for a king at home, where e1g1 and e1c1 are castling.
     """
     table = np.full((2, CODES), -1, np.int64)
     for output, (a, b, letter) in enumerate(policy_moves()):
@@ -70,7 +72,8 @@ def _output_of_code() -> NDArray[np.int64]:
             table[:, a | b << 6 | 1 << 12] = output
     for code, king_takes_rook in _CASTLING.items():
         table[1, code] = table[1, king_takes_rook]
-    return table.reshape(-1)
+    mirrored = table[:, np.arange(CODES, dtype=np.uint16) ^ _MIRROR]
+    return np.concatenate([table, mirrored]).reshape(-1)
 
 
 @cache
@@ -91,13 +94,11 @@ def convolution_outputs() -> NDArray[np.int64]:
 
 def output_indices(batch: PositionBatch) -> NDArray[np.int64]:
     """Returns the output of every move of a batch, `[M]`."""
-    black = black_moves(batch.words)
-    ours = np.where(black, batch.words[:, 7], batch.words[:, 6])
-    home = np.where(black, np.uint64(1 << (_E1 + 56)), np.uint64(1 << _E1))
-    at_home = (batch.words[:, 5] & ours & home) != 0
-    lengths = np.diff(batch.offsets)
-    codes = batch.moves ^ np.repeat(np.where(black, _MIRROR, np.uint16(0)), lengths)
-    outputs: NDArray[np.int64] = _output_of_code()[codes + np.repeat(np.where(at_home, CODES, 0), lengths)]
+    words, black = batch.words, black_moves(batch.words)
+    ours = np.where(black, words[:, BLACK], words[:, WHITE])
+    at_home = words[:, KINGS] & ours & _HOMES[black.view(np.uint8)] != 0
+    parts = (2 * black + at_home) * CODES
+    outputs: NDArray[np.int64] = _output_of_code()[batch.moves + batch.by_move(parts)]
     return outputs
 
 
@@ -109,10 +110,9 @@ def priors(batch: PositionBatch, logits: NDArray[np.float32], temperature: float
       logits: `[B, 1858]`.
       temperature: above 1 flattens, below 1 sharpens.
     """
-    lengths = np.diff(batch.offsets)
-    rows = np.repeat(np.arange(len(batch)), lengths)
-    scaled = logits[rows, output_indices(batch)].astype(np.float64) / temperature
+    rows = batch.by_move(np.arange(0, logits.size, POLICY_SIZE))
+    scaled = logits.reshape(-1)[output_indices(batch) + rows].astype(np.float64) / temperature
     begins = batch.offsets[:-1]
-    powers = np.exp(scaled - np.maximum.reduceat(scaled, begins)[rows])
-    result: NDArray[np.float32] = (powers / np.add.reduceat(powers, begins)[rows]).astype(np.float32)
-    return result
+    powers = np.exp(scaled - batch.by_move(np.maximum.reduceat(scaled, begins)))
+    result: NDArray[np.float32] = powers / batch.by_move(np.add.reduceat(powers, begins))
+    return result.astype(np.float32)

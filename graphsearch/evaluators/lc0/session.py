@@ -26,6 +26,9 @@ AUTO_DEVICES = (
     "coreml",
 )  # `auto` takes them before the CPU
 PROVIDER = "ExecutionProvider"  # how onnxruntime's names of devices end
+SPINNING = "session.intra_op.allow_spinning"  # while threads wait for work: twice the CPU time
+# bytes of a model that evaluates a lone position in one thread: handing over would cost more than it saves
+SMALL_MODEL = 16_000_000
 FATAL_ONLY = 4  # onnxruntime's log; what goes wrong is an exception, too
 
 _TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
@@ -85,7 +88,7 @@ class Session:
           label: what errors call it.
           names: of its input and outputs.
           device: `auto`, `cpu`, or another that this onnxruntime was built for, such as `cuda`.
-          threads: on the CPU, 0 for one on each core.
+          threads: on the CPU, 0 for one on each core; a small network then evaluates a lone position in one.
 
         Raises:
           EvaluatorError: if onnxruntime is missing, has no such device or cannot load the model, or if the
@@ -95,6 +98,9 @@ class Session:
         wanted = _providers(ort, device)
         self.runtime, why = _load_somewhere(ort, model, label, wanted, threads)
         self.device = _device_of(self.runtime.get_providers()[0])
+        self._lone = self.runtime
+        if self.device == CPU and threads == 0 and len(model) <= SMALL_MODEL:
+            self._lone = _load(ort, model, label, wanted[-1:], 1)
         self.notes: tuple[str, ...] = ()
         if self.device != _device_of(wanted[0]):
             failure = f"{label} cannot be run on {_device_of(wanted[0])}{why}; check its driver"
@@ -144,8 +150,9 @@ class Session:
         if self.batch and count != self.batch:
             assert count < self.batch, "the caller makes batches of the model's size"
             planes = np.concatenate([planes, np.zeros((self.batch - count, *planes.shape[1:]), planes.dtype)])
+        runtime = self._lone if count == 1 else self.runtime
         try:
-            policy, value = self.runtime.run(self.outputs, {self.planes: planes})
+            policy, value = runtime.run(self.outputs, {self.planes: planes})
         except Exception as error:
             raise EvaluatorError(f"onnxruntime failed on {self.device}: {_first_line(error)}") from error
         policy = policy[:count].reshape(count, -1)
@@ -170,6 +177,7 @@ def _load(ort: Any, model: bytes, label: str, providers: list[str], threads: int
     options = ort.SessionOptions()
     options.log_severity_level = FATAL_ONLY
     options.intra_op_num_threads = threads
+    options.add_session_config_entry(SPINNING, "0")
     ort.set_default_logger_severity(FATAL_ONLY)
     try:
         # its own fallback prints on stdout

@@ -65,10 +65,7 @@ class _Rows(Part):
 
     @property
     def positions(self) -> PositionBatch:
-        batch = self.job.batch
-        offsets = batch.offsets[self.begin : self.end + 1]
-        moves = batch.moves[offsets[0] : offsets[-1]]
-        return PositionBatch(batch.words[self.begin : self.end], moves, offsets - offsets[0])
+        return self.job.batch.part(self.begin, self.end)
 
 
 class _BatchJob(Job):

@@ -59,6 +59,7 @@ class PooledEvaluator(Evaluator):
         self.workers, self.pool = workers, pool
         self.identity = EvaluatorIdentity.from_json(greeting.identity)
         self.notes = greeting.notes
+        self.wants_lines = greeting.wants_lines
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
         """Returns WDL and priors of every position.

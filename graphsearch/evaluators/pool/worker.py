@@ -54,10 +54,10 @@ class Worker:
     def greet(self) -> Ready | Failure:
         """Makes the evaluator, and says which it is."""
         try:
-            notes = self._ready().notes
+            evaluator = self._ready()
         except BaseException as error:  # SystemExit too: the caller must not end for it
             return failure_of(error, self._place)
-        return Ready(self._place, self._identity, notes)
+        return Ready(self._place, self._identity, evaluator.notes, evaluator.wants_lines)
 
     def evaluate(self, part: PositionBatch) -> PartEvaluation | Failure:
         """Evaluates some positions."""
@@ -91,11 +91,10 @@ def writable(part: PositionBatch) -> PositionBatch:
 
     For such arrays a kernel would be compiled anew.
     """
-    return PositionBatch(
-        np.require(part.words, requirements=["C", "W"]),
-        np.require(part.moves, requirements=["C", "W"]),
-        np.require(part.offsets, requirements=["C", "W"]),
+    words, moves, offsets = (
+        np.require(array, requirements=["C", "W"]) for array in (part.words, part.moves, part.offsets)
     )
+    return PositionBatch(words, moves, offsets, part.lines)
 
 
 def compiling_alone(evaluator: Evaluator) -> AbstractContextManager[None]:

@@ -1,0 +1,53 @@
+"""How positions were reached: the last eight of each line, for evaluators that look at them too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import chess
+import numpy as np
+from numpy.typing import NDArray
+
+from ..position.board import POSITION_WORDS, clock_of_words, game_before, pack
+from ..position.words import KEY
+
+LINE_PLIES = 8  # positions of a line that an evaluator is told, the last one included
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The lines by which positions were reached.
+
+    Attributes:
+      words: `[B, 8, 10]` uint64 packed positions: the one to evaluate, then those before it, the latest
+        first; zeros before the first that is known.
+      repeated: `[B, 8]` bool, which of them had stood before, however long ago.
+    """
+
+    words: NDArray[np.uint64]
+    repeated: NDArray[np.bool_]
+
+    @classmethod
+    def unknown(cls, count: int) -> Lines:
+        """Returns the memory of so many lines, nothing known."""
+        return cls(
+            np.zeros((count, LINE_PLIES, POSITION_WORDS), np.uint64), np.zeros((count, LINE_PLIES), bool)
+        )
+
+    @classmethod
+    def from_boards(cls, boards: Sequence[chess.Board]) -> Lines:
+        """Returns the lines of Boards: their move stacks."""
+        lines = cls.unknown(len(boards))
+        for row, board in enumerate(boards):
+            past = [pack(board), *game_before(board, LINE_PLIES - 1)]
+            for ply, words in enumerate(past[:LINE_PLIES]):
+                lines.words[row, ply] = words
+                returns = range(ply + 4, min(ply + clock_of_words(words) + 1, len(past)), 2)
+                lines.repeated[row, ply] = any(past[i][KEY] == words[KEY] for i in returns)
+        return lines
+
+    def of(self, chosen: Any) -> Lines:
+        """Returns the lines of some positions, chosen by a mask or a slice."""
+        return Lines(self.words[chosen], self.repeated[chosen])

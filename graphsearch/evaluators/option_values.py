@@ -1,0 +1,64 @@
+"""The values of evaluators' options, read from their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..errors import InvalidParameterError
+from ..limits import DIGITS, shortened
+from .builtin.layout import VERIFICATIONS, VERIFY_DEPTH
+from .lc0.evaluator import DEFAULT_HISTORY, HISTORIES
+
+MAX_THREADS = 1024
+MAX_WORKERS = 1024
+WORKERS = "workers"
+
+Options = Mapping[str, str]
+
+
+def temperature(options: Options, default: float) -> float:
+    """Returns PolicyTemperature."""
+    text = options.get("PolicyTemperature", str(default))
+    try:
+        value = float(text)
+    except ValueError:
+        raise InvalidParameterError(f"PolicyTemperature must be a number, not {text!r}") from None
+    if not 0.1 <= value <= 10:
+        raise InvalidParameterError(f"PolicyTemperature must be from 0.1 to 10, not {text}")
+    return value
+
+
+def verify_depth(options: Options) -> int:
+    """Returns the plies of `verify_depth`, or their default."""
+    depth = _whole(options, "verify_depth", 0, len(VERIFICATIONS) - 1)
+    return VERIFY_DEPTH if depth is None else depth
+
+
+def history(options: Options) -> str:
+    """Returns what a network is shown of the plies before a position."""
+    text = options.get("history", DEFAULT_HISTORY)
+    if text.lower() not in HISTORIES:
+        raise InvalidParameterError(f"history must be {' or '.join(HISTORIES)}, not {shortened(text)!r}")
+    return text.lower()
+
+
+def threads(options: Options) -> int:
+    """Returns the number of CPU threads, 0 for all cores."""
+    return _whole(options, "threads", 0, MAX_THREADS) or 0
+
+
+def workers(options: Options) -> int | None:
+    """Returns the number of processes, None if it is not given."""
+    return _whole(options, WORKERS, 1, MAX_WORKERS)
+
+
+def _whole(options: Options, name: str, least: int, most: int) -> int | None:
+    """Returns an option that is a whole number, None if it is not given."""
+    text = options.get(name)
+    if text is None:
+        return None
+    digits = text.isascii() and text.isdigit() and len(text) <= DIGITS.most
+    if not (digits and least <= int(text) <= most):
+        found = shortened(text)
+        raise InvalidParameterError(f"{name} must be a whole number from {least} to {most}, not {found!r}")
+    return int(text)

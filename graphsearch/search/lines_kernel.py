@@ -1,0 +1,79 @@
+"""How the leaves of a wave were reached: the last positions of each path, with the game before its root.
+
+    game 1 <- game 0 <- root <- entry <- entry <- leaf        a place is an entry, or -1 - i for `game` i
+
+An entry that is first to reach a position makes it a leaf, so a leaf has one line, whoever meets it later.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import int64
+
+from ..evaluators.lines import LINE_PLIES
+from ..jit.compiler import inner, kernel
+from ..jit.pointers import adv, as_i64, ptr
+from ..position.board_kernel import PW, clock_of
+from ..position.words import KEY
+from .wave_kernel import ENTRY_WORDS, PARENT
+
+NOWHERE = -(1 << 62)
+
+
+@inner
+def _words_at(entries: Any, game: Any, place: Any) -> Any:
+    """Returns the position at a place."""
+    if place >= 0:
+        return adv(entries, place * ENTRY_WORDS)
+    return adv(game, (-1 - place) * PW)
+
+
+@inner
+def _before(entries: Any, length: Any, place: Any) -> Any:
+    """Returns the place before a place, NOWHERE if nothing is known of it."""
+    i = int64(0)
+    if place >= 0:
+        parent = as_i64(entries)[place * ENTRY_WORDS + PARENT]
+        if parent >= 0:
+            return parent
+    else:
+        i = -place
+    return -1 - i if i < length else int64(NOWHERE)
+
+
+@inner
+def _stood_before(entries: Any, game: Any, length: Any, place: Any) -> Any:
+    """Returns whether the position at a place stands on its line already, and might have stayed since."""
+    s = _words_at(entries, game, place)
+    for back in range(1, clock_of(s) + 1):
+        place = _before(entries, length, place)
+        if place == NOWHERE:
+            return False
+        if back >= 4 and back & 1 == 0 and _words_at(entries, game, place)[KEY] == s[KEY]:
+            return True
+    return False
+
+
+@kernel
+def trace_lines(
+    entries: Any, leaf_entry: Any, leaves: Any, game: Any, length: Any, words: Any, repeated: Any
+) -> None:
+    """Writes the lines of leaves (`evaluators.lines.Lines`).
+
+    Args:
+      entries, leaf_entry: of the wave (`wave_kernel.WaveArrays`). leaves: how many there are.
+      game: uint64, packed positions before the root, the latest first. length: how many there are.
+      words: uint64, zeros, and repeated: bool, False: where the lines go.
+    """
+    entries_at, game_at = ptr(entries, 0), ptr(game, 0)
+    for leaf in range(leaves):
+        place = leaf_entry[leaf]
+        for ply in range(LINE_PLIES):
+            s, at = _words_at(entries_at, game_at, place), leaf * LINE_PLIES + ply
+            for i in range(PW):
+                words[at * PW + i] = s[i]
+            repeated[at] = _stood_before(entries_at, game_at, length, place)
+            place = _before(entries_at, length, place)
+            if place == NOWHERE:
+                break

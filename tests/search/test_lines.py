@@ -1,0 +1,213 @@
+"""By which line an evaluator is told that a leaf was reached."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import chess
+import numpy as np
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.evaluators.assess import assess
+from graphsearch.evaluators.combined import CombinedEvaluator
+from graphsearch.evaluators.lines import LINE_PLIES, Lines
+from graphsearch.evaluators.pool.evaluator import pooled
+from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.evaluators.uniform import UniformEvaluator
+from graphsearch.position.board import key_of, pack
+from graphsearch.search.params import GATHERERS
+
+from ..conftest import ROOT
+from ..support.graphs import records_below
+from ..support.lines import LineEvaluator, boards_of
+from ..support.reference import HashEvaluator
+
+SHUFFLES = "Nf3 Nf6 Ng1 Ng8 e3 e6 Nf3 Nf6 Ng1"  # Black to move may repeat the position after e6
+
+
+def game(sans: str, start: str = chess.STARTING_FEN) -> chess.Board:
+    board = chess.Board(start)
+    for san in sans.split():
+        board.push_san(san)
+    return board
+
+
+def searched(board: chess.Board, visits: int = 200, **fields: Any) -> LineEvaluator:
+    evaluator = LineEvaluator()
+    with Graph.open(None, evaluator=evaluator) as graph:
+        analyze(graph, board, Limits(visits=visits), SearchParams(**fields))
+    return evaluator
+
+
+def same(a: Lines, b: Lines) -> bool:
+    return np.array_equal(a.words, b.words) and np.array_equal(a.repeated, b.repeated)
+
+
+def steps(before: chess.Board, after: chess.Board) -> list[chess.Move]:
+    """Returns the legal moves from one position to another."""
+    gone = before.occupied & ~after.occupied
+    moves = []
+    for move in before.generate_legal_moves(from_mask=gone):
+        child = before.copy(stack=False)
+        child.push(move)
+        if np.array_equal(pack(child), pack(after)):
+            moves.append(move)
+    return moves
+
+
+def replayed(root: chess.Board, boards: list[chess.Board]) -> chess.Board | None:
+    """Returns the game with the line added, None if the root is no longer among the line's positions."""
+    at = next((i for i, board in enumerate(boards) if key_of(board) == key_of(root)), None)
+    if at is None:
+        return None
+    board = root.copy()
+    for before, after in zip(boards[at:], boards[at + 1 :], strict=False):
+        board.push(steps(before, after)[0])
+    return board
+
+
+@pytest.mark.parametrize("board", [chess.Board(), game(SHUFFLES)], ids=["start", "game"])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"minibatch_size": 1},
+        *({"minibatch_size": 32, "gather": gather} for gather in GATHERERS),
+        {"minibatch_size": 32, "overlap": 0},
+    ],
+    ids=str,
+)
+def test_a_leaf_has_the_line_that_reached_it(board: chess.Board, fields: dict[str, Any]) -> None:
+    known = 0
+    for lines in searched(board, **fields).lines.values():
+        boards = boards_of(lines)
+        assert all(steps(a, b) for a, b in pairwise(boards))
+        whole = replayed(board, boards)
+        if whole is None:
+            assert len(boards) == LINE_PLIES
+            continue
+        known += 1
+        assert same(lines, Lines.from_boards([whole])), whole.fen()
+    assert known > 50
+
+
+def test_positions_of_the_game_that_return_are_repeated() -> None:
+    board = game(SHUFFLES)
+    evaluator = LineEvaluator()
+    with Graph.open(None, evaluator=evaluator) as graph:
+        back = [chess.Move.from_uci("f6g8")]
+        analyze(graph, board, Limits(visits=2), SearchParams(minibatch_size=1), searchmoves=back)
+    root, again = evaluator.lines.values()
+    assert root.repeated[0].tolist() == 4 * [False] + [False, True, False, False]
+    assert again.repeated[0].tolist() == [True, *root.repeated[0, :7].tolist()]
+
+
+def test_a_repetition_may_lie_further_back_than_the_line() -> None:
+    start = "4k3/8/8/8/8/8/8/R3K3 w - - 0 1"
+    board = game("Ra2 Ke7 Ra3 Ke6 Ra4 Ke7 Ra5 Ke8 Ra6 Kd8 Ra1 Ke8", start)
+    assert Lines.from_boards([board]).repeated[0].tolist() == [True] + 7 * [False]
+    (lines,) = searched(board, visits=1).lines.values()
+    assert lines.repeated[0].tolist() == [True] + 7 * [False]
+
+
+def test_the_game_before_the_root_is_part_of_the_line() -> None:
+    board = game("e4 c5 Nf3 d6 d4")
+    lines = searched(board, visits=1).lines[key_of(board)]
+    assert same(lines, Lines.from_boards([board]))
+    assert len(boards_of(lines)) == 6
+
+
+def test_a_search_without_a_game_begins_its_lines_at_the_root() -> None:
+    board = game("e4 c5 Nf3 d6 d4").copy(stack=False)
+    assert len(boards_of(searched(board, visits=1).lines[key_of(board)])) == 1
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_search_that_is_resumed_has_the_same_lines(tmp_path: Path, stored: bool) -> None:
+    board, params = game("e4 e5"), SearchParams(minibatch_size=1)
+    path = tmp_path / "a.graph" if stored else None
+    with Graph.open(None, evaluator=LineEvaluator()) as graph:
+        analyze(graph, board, Limits(visits=300), params)
+        expected = records_below(graph, board)
+    with Graph.open(path, evaluator=LineEvaluator()) as graph:
+        analyze(graph, board, Limits(visits=150), params)
+        if not stored:
+            analyze(graph, board, Limits(visits=150), params)
+            assert values_of(records_below(graph, board)) == values_of(expected)
+    if stored:
+        with Graph.open(path, evaluator=LineEvaluator()) as graph:
+            analyze(graph, board, Limits(visits=150), params)
+            assert values_of(records_below(graph, board)) == values_of(expected)
+
+
+def values_of(records: Any) -> dict[int, tuple[float, Any]]:
+    """Returns what the evaluator said, and the visits, by key."""
+    return {key: (record.v, [edge.n for edge in record.edges]) for key, (_, record) in records.items()}
+
+
+def test_who_comes_later_shares_what_the_first_line_was_told() -> None:
+    first, second = game("e3 e6 d3"), game("d3 e6 e3")
+    assert key_of(first) == key_of(second)
+    evaluator = LineEvaluator()
+    with Graph.open(None, evaluator=evaluator) as graph:
+        for board in (first, second):  # asked twice, LineEvaluator would fail
+            analyze(graph, board, Limits(visits=1), SearchParams(minibatch_size=1))
+    assert same(evaluator.lines[key_of(first)], Lines.from_boards([first]))
+    assert not same(evaluator.lines[key_of(first)], Lines.from_boards([second]))
+
+
+class Plain(HashEvaluator):
+    """Does not want lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: set[bool] = set()
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        self.told.add(batch.lines is not None)
+        return super().evaluate(batch)
+
+
+def test_an_evaluator_that_does_not_want_lines_gets_none() -> None:
+    evaluator = Plain()
+    with Graph.open(None, evaluator=evaluator) as graph:
+        analyze(graph, game("e4 e5"), Limits(visits=50), SearchParams(minibatch_size=16))
+    assert evaluator.told == {False}
+
+
+def test_parts_of_an_evaluator_and_workers_get_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT)
+    boards = [game("e4"), game("e4 e5"), game(SHUFFLES), game("d4 d5")]
+    batch = PositionBatch.from_boards(boards, with_lines=True)
+    expected = LineEvaluator().evaluate(batch).wdl
+    both = CombinedEvaluator(UniformEvaluator(), LineEvaluator())
+    assert both.wants_lines
+    assert np.array_equal(both.evaluate(batch).wdl, expected)
+    both.close()
+    with pooled(partial(LineEvaluator), 2) as pool:
+        assert pool.wants_lines
+        assert np.array_equal(pool.evaluate(batch).wdl, expected)
+
+
+def test_the_lines_of_some_positions_are_theirs() -> None:
+    boards = [game("e4"), game("e4 e5"), game(SHUFFLES), game("d4 d5")]
+    batch = PositionBatch.from_boards(boards, with_lines=True)
+    for part, some in [
+        (batch.part(1, 3), boards[1:3]),
+        (batch.rows(np.array([True, False, False, True])), [boards[0], boards[3]]),
+    ]:
+        expected = PositionBatch.from_boards(some, with_lines=True)
+        assert part.lines is not None
+        assert expected.lines is not None
+        assert same(part.lines, expected.lines)
+        assert np.array_equal(part.moves, expected.moves)
+
+
+def test_an_assessed_position_has_the_game_that_led_to_it() -> None:
+    evaluator = LineEvaluator()
+    list(assess(evaluator, [game("e4 e5")]))
+    (lines,) = evaluator.lines.values()
+    assert len(boards_of(lines)) == 3

@@ -116,7 +116,7 @@ def _grown(batch: int, nodes: int, arena: Arena | None = None) -> tuple[Arena, f
     memory = wave_kernel.new_wave(batch, evaluation_kernel.EVALUATION_SCRATCH_WORDS)
     params = SearchParams(minibatch_size=batch)
     set_params(arena, params)
-    _grow(arena, memory, batch, 2 * batch)  # so that nothing is compiled while the clock runs
+    _grow(arena, memory, batch, batch)  # so that nothing is compiled while the clock runs
     step = max(batch, min(STEP, nodes // 16))
     before = arena.counters.copy()
     begin = time.process_time()

@@ -258,7 +258,7 @@ class Graph:
             return
         late = len(self._notes)
         in_flight = partial(Store.write_fact, name=IN_FLIGHT, value=self.in_flight)
-        notes = [*self._notes, in_flight, *([note] if note else [])]
+        notes: list[Note] = [*self._notes, in_flight, *([note] if note else [])]
         tables = tables or (self.tables_meanwhile and self._tables.is_due)
         self.arena.take_back_overlay()
         try:

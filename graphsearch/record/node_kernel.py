@@ -17,7 +17,7 @@ import numpy as np
 from numba import int32, int64, uint8, uint16, uint32
 
 from ..jit.compiler import inner
-from ..jit.pointers import ZERO, U, adv, as_f32, as_u8, as_u16, as_u32
+from ..jit.pointers import ZERO, U, adv, as_f32, as_u8, as_u16, as_u32, prefetch
 from . import node_layout as layout
 
 CODE_SCALE, HALF = np.float32(layout.CODE), np.float32(0.5)
@@ -238,6 +238,15 @@ def has_block(A: Any, rec: Any) -> Any:
 def block_of(A: Any, rec: Any) -> Any:
     """Returns the word index of a record's block (or its best move while it has none)."""
     return int64(as_u32(adv(A.records, rec + layout.BLOCK_AND_V))[0])
+
+
+@inner
+def prefetch_block(A: Any, rec: Any) -> None:
+    """Asks for the first edges of a record's block, if there is one; slot 0 is no record."""
+    if rec and has_block(A, rec):
+        block = block_of(A, rec)
+        prefetch(A.blocks, block)
+        prefetch(A.blocks, block + 16)
 
 
 @inner

@@ -16,7 +16,7 @@ from ..graph.heap_kernel import grow_block, mark_dirty, new_record, set_best
 from ..graph.known_mates_kernel import take_known_mate
 from ..graph.statistics_kernel import MAX_VISITS, cap_draws, child_visits, node_draws, node_q, refresh
 from ..jit.compiler import inlined, inner
-from ..jit.pointers import adv
+from ..jit.pointers import adv, prefetch
 from ..position.board_kernel import clock_of, position_key
 from ..record.bounds_kernel import DRAWN, bounds_of, is_special, merged, node_code, share_of, turned
 from ..record.node_kernel import (
@@ -30,6 +30,7 @@ from ..record.node_kernel import (
     edge_visits,
     flags_of,
     is_exact,
+    prefetch_block,
     prior_code,
     set_draw_visits,
     set_edge_value,
@@ -43,6 +44,7 @@ from . import wave_kernel as wave
 from .flight_kernel import land
 from .wave_kernel import check_of, field, set_field, words_of
 
+RECORDS_AHEAD, BLOCKS_AHEAD = 12, 6  # entries between asking for memory and using it
 BY_RULE = 0  # the evaluator of what rules or tablebases say
 
 
@@ -161,6 +163,21 @@ def take_value(A: Any, edge: Any, stride: Any, child: Any, resets: Any) -> None:
 
 
 @inlined
+def _ask_for(A: Any, W: Any, e: Any) -> None:
+    """Asks for the memory of entries that come later: records first, blocks when those have come."""
+    if e >= RECORDS_AHEAD and field(W, e - RECORDS_AHEAD, wave.DONE):
+        prefetch(A.records, field(W, e - RECORDS_AHEAD, wave.SLOT))
+        parent = field(W, e - RECORDS_AHEAD, wave.PARENT)
+        if parent >= 0:
+            prefetch(A.records, field(W, parent, wave.SLOT))
+    if e >= BLOCKS_AHEAD and field(W, e - BLOCKS_AHEAD, wave.DONE):
+        prefetch_block(A, field(W, e - BLOCKS_AHEAD, wave.SLOT))
+        parent = field(W, e - BLOCKS_AHEAD, wave.PARENT)
+        if parent >= 0:
+            prefetch_block(A, field(W, parent, wave.SLOT))
+
+
+@inlined
 def _back_up_entry(T: Any, A: Any, W: Any, e: Any) -> None:
     done = field(W, e, wave.DONE)
     parent = field(W, e, wave.PARENT)
@@ -209,6 +226,7 @@ def settle(T: Any, A: Any, W: Any, first: Any) -> None:
     W.counts[wave.PATH_DRAWN] = 0
     for down in range(W.counts[wave.ENTRIES] - first):
         e = W.counts[wave.ENTRIES] - 1 - down
+        _ask_for(A, W, e)
         done = field(W, e, wave.DONE)
         if done and field(W, e, wave.KIND) != wave.LEAF:
             parent = field(W, e, wave.PARENT)
@@ -236,6 +254,7 @@ def back_up(T: Any, A: Any, W: Any) -> Any:
     for up in range(wave.MAX_PLIES):
         e = W.heads[wave.MAX_PLIES - up]
         while e >= 0:
+            _ask_for(A, W, e)  # the next of a depth is, as a rule, the entry before
             _back_up_entry(T, A, W, e)
             e = field(W, e, wave.NEXT)
     completed = int64(0)

@@ -10,7 +10,7 @@ from typing import Any
 
 from numba import int64, uint8
 
-from ..jit.compiler import inner
+from ..jit.compiler import inlined, inner
 from ..jit.pointers import ZERO, adv
 from . import wave_kernel as wave
 from .wave_kernel import hash_place, hash_put, item_before
@@ -38,7 +38,7 @@ def _new_flight(W: Any, tag: Any) -> Any:
     return node
 
 
-@inner
+@inlined
 def flight_at(W: Any, tag: Any) -> Any:
     """Returns the in-flight node of a known position, new if this wave has not been there."""
     place = hash_place(W, tag)
@@ -120,7 +120,7 @@ def all_in_flight(W: Any, node: Any) -> Any:
     return visits
 
 
-@inner
+@inlined
 def send(W: Any, node: Any, j: Any, visits: Any, room: Any) -> None:
     """Puts visits in flight over edge `j` of a node whose block has `room` entries."""
     fields = fields_of(W, node)

@@ -81,14 +81,15 @@ class InFlight:
         """Returns the wave of a text, None if that is none of at most `most` rows: nothing is lost then."""
         try:
             found = json.loads(text)
-            search, *numbers = (found[name] for name in ("search", "waves", "asked", "early"))
+            waves, asked, early = numbers = [found[name] for name in ("waves", "asked", "early")]
+            search = str(found["search"])
             tree = _unpacked(found["tree"], TREE_COLUMNS, most)
             flights = _unpacked(found["flights"], FLIGHT_COLUMNS, most * FLIGHTS_PER_ROW)
         except (ValueError, KeyError, TypeError, RecursionError, zlib.error, binascii.Error):
             return None
         if not all(isinstance(one, int) and 0 <= one <= MOST_VISITS for one in numbers):
             return None
-        wave_found = cls(str(search), *numbers, tree, flights)
+        wave_found = cls(search, waves, asked, early, tree, flights)
         return wave_found if wave_found._is_sound() else None
 
     def _is_sound(self) -> bool:

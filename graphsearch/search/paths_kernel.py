@@ -13,7 +13,7 @@ from ..graph import arena_kernel as arena
 from ..graph.heap_kernel import find, new_record
 from ..graph.known_mates_kernel import take_known_mate
 from ..graph.statistics_kernel import child_visits
-from ..jit.compiler import inner
+from ..jit.compiler import inlined, inner
 from ..jit.pointers import adv
 from ..position.board import CHECKMATE, CLOCK_DRAW, DEAD, STALEMATE
 from ..position.board_kernel import (
@@ -65,7 +65,7 @@ def stood_twice_before(A: Any, s: Any) -> Any:
     return False
 
 
-@inner
+@inlined
 def draw_of_the_path(T: Any, A: Any, W: Any, e: Any) -> Any:
     """Returns PATH_DRAW or HISTORY_DRAW if the entry's path makes its position a draw, else NODE."""
     s = words_of(W, e)
@@ -155,7 +155,7 @@ def open_leaf(T: Any, A: Any, W: Any, e: Any, check: Any) -> Any:
     return wave.LEAF
 
 
-@inner
+@inlined
 def child_supports(A: Any, W: Any, e: Any, flying: Any) -> Any:
     """Returns whether a known position has enough visits for the entry's edge to catch up unevaluated."""
     parent = field(W, e, wave.PARENT)
@@ -164,7 +164,7 @@ def child_supports(A: Any, W: Any, e: Any, flying: Any) -> Any:
     return float64(node_n) > A.floats[CATCH_UP_RATIO] * float64(n + flying)
 
 
-@inner
+@inlined
 def ends_at_known(A: Any, W: Any, e: Any, flying: Any) -> Any:
     """Ends an entry at a recorded position if its visits go no further; returns whether it did."""
     rec = field(W, e, wave.SLOT)
@@ -185,7 +185,7 @@ def ends_at_known(A: Any, W: Any, e: Any, flying: Any) -> Any:
     return False
 
 
-@inner
+@inlined
 def ends_by_path(T: Any, A: Any, W: Any, e: Any) -> Any:
     """Ends an entry below the root whose path makes it a draw; returns whether it did."""
     if field(W, e, wave.PARENT) < 0:

@@ -290,18 +290,25 @@ class WaveRunner:
         flying = self._flying
         self._flown = self._flown + 1 if flying else 1
         if flying is None:
-            self.make_room(1)
-            leaves = self.gather()
-            if leaves:
-                self._send_off(_Flying(self.wave, leaves, None))
-            else:
-                self._complete(self.wave)  # one visit that needed no evaluation
+            self._first_wave()
             return
         self._send_off(flying)
         reached = int(self._arena.counters[arena_kernel.VISITS]) + visits
         then = self._gather_behind(flying.wave) if self._flown % QUIET_EVERY else None
         left = min(reached - int(self._arena.counters[arena_kernel.VISITS]), evaluations)
         self._land(then, sends=left > flying.leaves)
+
+    def _first_wave(self) -> None:
+        """Gathers a wave with nothing in flight and sends it off."""
+        self.make_room(1)
+        if self.most_leaves == 1:  # a single path, which no wave behind it could see
+            self._lone_wave()
+            return
+        leaves = self.gather()
+        if leaves:
+            self._send_off(_Flying(self.wave, leaves, None))
+        else:
+            self._complete(self.wave)  # one visit that needed no evaluation
 
     def _gather_behind(self, before: wave.WaveArrays) -> _Flying | None:
         """Returns the next wave, gathered with the one before in flight; None without leaves, or room."""

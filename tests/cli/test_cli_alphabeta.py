@@ -87,7 +87,7 @@ def test_a_second_run_says_what_it_reused_and_what_that_saved(cli: Cli, tmp_path
 def test_one_file_serves_both_searches(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "a.graph"
     assert cli("alphabeta", "startpos", "--depth", 3, "--store", path).code == 0
-    assert cli("analyze", "startpos", "--visits", 200, "--store", path).code == 0
+    assert cli("analyze", "startpos", "--visits", 200, "--batch", 1, "--store", path).code == 0
     data = cli("alphabeta", "startpos", "--depth", 4, "--store", path, "--json").json
     assert data["graph_nodes"] > 150
     assert data["counts"]["ordered"] > 0

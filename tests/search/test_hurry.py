@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from pathlib import Path
 
@@ -28,16 +29,18 @@ def test_a_search_in_a_hurry_is_saved_when_there_is_time(tmp_path: Path) -> None
     path = tmp_path / "a.graph"
     board = chess.Board()
     with Graph.open(path, evaluator=HashEvaluator()) as graph:
-        graph.tables_meanwhile = False
+        graph.tables_meanwhile = graph.saves_meanwhile = False
         result = analyze(graph, board, Limits(visits=300), hurry=True)
-        assert result.visits == 300
+        assert result.visits >= 300
         assert show(path, board) is None
         saved(graph)
         node = show(path, board)
         assert node is not None
-        assert node.visits == 300
+        assert node.visits == result.visits
         with Store.open(path, read_only=True) as store:
-            assert [(run.visits, run.evaluations) for run in store.runs()] == [(300, result.evaluations)]
+            assert [(run.visits, run.evaluations) for run in store.runs()] == [
+                (result.visits, result.evaluations)
+            ]
             assert not store.roots()
     with Store.open(path, read_only=True) as store:
         assert len(store.runs()) == 1
@@ -96,6 +99,15 @@ def test_no_batch_is_larger_than_the_pace_allows() -> None:
     assert max(evaluator.sizes) == 7
     assert {leaves for leaves, _ in asked} <= set(evaluator.sizes) | {0}
     assert all(seconds > 0 for leaves, seconds in asked if leaves)
+
+
+def test_a_batch_of_one_beside_larger_ones_asks_for_nothing_twice() -> None:
+    evaluator, sizes = HashEvaluator(), itertools.cycle([1, 2, 1, 4, 1, 8])
+    with Graph.open(None, evaluator=evaluator) as graph:
+        params = SearchParams(minibatch_size=64)
+        analyze(graph, chess.Board(), Limits(visits=200), params, pace=lambda leaves, seconds: next(sizes))
+        check_invariants(graph, chess.Board())
+    assert len(evaluator.asked) == len(set(evaluator.asked))
 
 
 def test_evaluators_inside_the_kernels_follow_the_pace_too() -> None:

@@ -20,7 +20,7 @@ from numba import float64, int64
 
 from ...graph import arena_kernel as arena
 from ...graph.heap_kernel import grow_block
-from ...jit.compiler import inner
+from ...jit.compiler import inlined, inner
 from ...jit.pointers import adv
 from ...record.node_kernel import (
     block_of,
@@ -300,7 +300,7 @@ def columns(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows: 
     return load(A, W, rec, node, fpu, scale, int64(0), s, heeds), fpu, scale
 
 
-@inner
+@inlined
 def give(A: Any, W: Any, rec: Any, node: Any, m: Any) -> None:
     """Puts the visits of `counts[SPLIT:]` in flight over the first m edges of a node."""
     widen_flight(W, node, materialised(A, rec))
@@ -327,7 +327,7 @@ def allocate(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any, grows:
     return m
 
 
-@inner
+@inlined
 def allocate_first(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any) -> Any:
     """Gives one visit to a node that has none in flight, and returns its edge.
 

@@ -17,7 +17,7 @@ from numba import float64, int64
 
 from ...graph import arena_kernel as arena
 from ...graph.statistics_kernel import child_visits
-from ...jit.compiler import inner
+from ...jit.compiler import inlined, inner
 from ...jit.pointers import prefetch
 from .. import wave_kernel as wave
 from ..backup_kernel import settle
@@ -96,14 +96,14 @@ def _admit_all(T: Any, A: Any, W: Any, target: Any) -> None:
     W.counts[wave.CANDIDATES] = 0
 
 
-@inner
+@inlined
 def _list_candidate(T: Any, A: Any, W: Any, e: Any, target: Any) -> None:
     """Lists an entry whose position is unknown, to be admitted by its visits when the round is down."""
     W.candidates[W.counts[wave.CANDIDATES]] = _candidate(field(W, e, wave.ASKED), e)
     W.counts[wave.CANDIDATES] += 1
 
 
-@inner
+@inlined
 def _pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
     """Splits an entry's visits over its node's edges and adds an entry for each edge that gets some."""
     s = words_of(W, e)

@@ -18,11 +18,11 @@ from numba import int64
 
 from ...graph import arena_kernel as arena
 from ...graph.heap_kernel import find, likely_slot, table_index
-from ...jit.compiler import inner
+from ...jit.compiler import inlined, inner
 from ...jit.pointers import prefetch
 from ...position.board_kernel import PW, hashes_of, make_move, position_key
 from ...position.rules_kernel import MAX_LEGAL_MOVES
-from ...record.node_kernel import block_of, edge_at, edge_move, has_block, key_at
+from ...record.node_kernel import edge_at, edge_move, key_at, prefetch_block
 from ...record.node_layout import LARGEST_BLOCK
 from ...store.index.locate_kernel import may_be_stored
 from .. import wave_kernel as wave
@@ -58,7 +58,7 @@ def start_at_root(W: Any, root: Any, asked: Any) -> Any:
     return e
 
 
-@inner
+@inlined
 def add_child(T: Any, A: Any, W: Any, e: Any, j: Any, asked: Any) -> Any:
     """Returns the new entry behind edge `j` of entry `e`."""
     child = new_entry(W, e, j, asked, field(W, e, wave.DEPTH) + 1)
@@ -138,15 +138,7 @@ def _find_misses(T: Any, A: Any, W: Any) -> None:
     W.counts[wave.MISSES] = 0
 
 
-@inner
-def _prefetch_block(A: Any, rec: Any) -> None:
-    if rec and has_block(A, rec):
-        block = block_of(A, rec)
-        prefetch(A.blocks, block)
-        prefetch(A.blocks, block + 16)
-
-
-@inner
+@inlined
 def _visits_over(W: Any, e: Any) -> Any:
     """Returns the visits in flight over an entry's edge, its own included."""
     parent = field(W, e, wave.PARENT)
@@ -155,7 +147,7 @@ def _visits_over(W: Any, e: Any) -> Any:
     return in_flight(W, field(W, parent, wave.NODE_OR_LEAF), field(W, e, wave.EDGE))
 
 
-@inner
+@inlined
 def admit(T: Any, A: Any, W: Any, e: Any, target: Any) -> None:
     """Makes an entry whose position was unknown a leaf of the batch, if that is not full."""
     key = position_key(T, words_of(W, e))
@@ -175,7 +167,7 @@ def admit(T: Any, A: Any, W: Any, e: Any, target: Any) -> None:
         set_field(W, e, wave.KIND, wave.DROPPED)
 
 
-@inner
+@inlined
 def _goes_on(T: Any, A: Any, W: Any, e: Any) -> Any:
     """Ends an entry where its path ends or at what is known; returns GOES_ON, ENDED_HERE or UNKNOWN."""
     if ends_by_path(T, A, W, e):
@@ -189,7 +181,7 @@ def _goes_on(T: Any, A: Any, W: Any, e: Any) -> Any:
     return ENDED_HERE if ends_at_known(A, W, e, _visits_over(W, e)) else GOES_ON
 
 
-@inner
+@inlined
 def enter_node(T: Any, W: Any, e: Any) -> Any:
     """Returns the in-flight node of an entry that is passed on from."""
     node = flight_at(W, tag_of(T, W, e))
@@ -220,10 +212,10 @@ def sender(open_unknown: Any, pass_on: Any) -> Any:
     def pass_part(T: Any, A: Any, W: Any, begin: Any, end: Any, target: Any) -> None:
         """Ends the entries of a part of a level or splits their visits over the next one."""
         for e in range(begin, min(end, begin + 8)):
-            _prefetch_block(A, field(W, e, wave.SLOT))
+            prefetch_block(A, field(W, e, wave.SLOT))
         for e in range(begin, end):
             if e + 8 < end:
-                _prefetch_block(A, field(W, e + 8, wave.SLOT))
+                prefetch_block(A, field(W, e + 8, wave.SLOT))
             state = _goes_on(T, A, W, e)
             if state == UNKNOWN:
                 open_unknown(T, A, W, e, target)

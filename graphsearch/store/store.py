@@ -233,13 +233,13 @@ class Store(StoredRecords, PlainTables):
           CapacityError: if there are too many.
           StoreError: if the file is bound to no evaluator, or cannot be written.
         """
-        if not self.is_bound:
-            raise StoreError(f"{self.path} is bound to no evaluator; open it with the identity of one")
         most = max(map(len, batches), default=0)
         if most > MAX_BATCH:
             raise CapacityError(f"{most} records in one batch, at most {MAX_BATCH} can be appended at once")
         if not most:
             return
+        if not self.is_bound:
+            raise StoreError(f"{self.path} is bound to no evaluator; open it with the identity of one")
         from .writing import append_segment
 
         with self._writing() as connection:

@@ -36,6 +36,7 @@ CONSTANTS = (  # plain modules whose constants kernels compile in
     "alphabeta/layout.py",
     "evaluators/builtin/layout.py",
     "evaluators/kinds.py",
+    "evaluators/lc0/layout.py",
     "evaluators/lines.py",
     "position/board.py",
     "position/scores.py",

@@ -34,6 +34,14 @@ STARTS = [
 choices = st.lists(st.integers(0, 200), max_size=60)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _compiled() -> None:
+    """Compiles the kernels before Hypothesis traces what is called."""
+    batch = PositionBatch.from_boards([chess.Board()])
+    input_planes(batch.words)
+    output_indices(batch)
+
+
 def reached(start: str, picks: list[int]) -> chess.Board:
     """Returns the position after some legal moves, chosen by number."""
     board = chess.Board(start)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .policy import CONVOLUTION_PLANES, POLICY_SIZE, convolution_outputs
+from .layout import POLICY_SIZE
+from .policy import CONVOLUTION_PLANES, convolution_outputs
 from .session import PLANES_NAME, POLICY_NAME, VALUE_NAME, WDL_NAME, needed
 from .weights import Block, Convolution, Dense, Network
 

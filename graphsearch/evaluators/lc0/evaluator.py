@@ -80,6 +80,11 @@ class Lc0Evaluator(Evaluator):
         mapping = "wdl" if self.session.has_wdl else "q-without-draws"
         self.identity = EvaluatorIdentity("lc0", hashlib.sha256(data).hexdigest(), options, mapping)
 
+    @property
+    def calls_kernels(self) -> bool:
+        """Whether kernels make its planes and priors: they do."""
+        return True
+
     def evaluate(self, batch: PositionBatch) -> Evaluation:
         """Returns WDL and priors of every position.
 

@@ -9,23 +9,20 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...position.words import BLACK, KINGS, WHITE
 from ..protocol import PositionBatch
-from .planes import black_moves
+from .layout import CODES
 
-POLICY_SIZE = 1858
 CONVOLUTION_PLANES = 80  # of a convolutional head, 73 of them used
-CODES = 5 << 12  # move codes of `position.encode_move`
 
 _MIRROR = np.uint16(56 | 56 << 6)  # mirrors the ranks of both squares of a code
 _COMPASS = ((0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1))  # file, rank; clockwise
 _KNIGHT_STEPS = ((1, 2), (2, 1), (2, -1), (1, -2), (-1, -2), (-2, -1), (-2, 1), (-1, 2))
 _PROMOTIONS = {"q": 4, "r": 3, "b": 2}  # as in a move code, in the order of the outputs
-_HOMES = np.array([1 << 4, 1 << 60], np.uint64)  # of the kings: e1, e8
 _CASTLING = {4 | 6 << 6: 4 | 7 << 6, 4 | 2 << 6: 4}  # e1g1 is e1h1, e1c1 is e1a1
 
 Move = tuple[int, int, str]  # from-square, to-square, letter of q, r, b or nothing
@@ -60,7 +57,7 @@ def _reaches(a: int, b: int) -> bool:
 
 
 @cache
-def _output_of_code() -> NDArray[np.int64]:
+def outputs_of_codes() -> NDArray[np.int64]:
     """Returns the output of each move code, `[4 * CODES]`, by side and king; -1 where there is none.
 
     The second of White's and of Black's parts is for a king at home, where e1g1 and e1c1 are castling.
@@ -94,11 +91,10 @@ def convolution_outputs() -> NDArray[np.int64]:
 
 def output_indices(batch: PositionBatch) -> NDArray[np.int64]:
     """Returns the output of every move of a batch, `[M]`."""
-    words, black = batch.words, black_moves(batch.words)
-    ours = np.where(black, words[:, BLACK], words[:, WHITE])
-    at_home = words[:, KINGS] & ours & _HOMES[black.view(np.uint8)] != 0
-    parts = (2 * black + at_home) * CODES
-    outputs: NDArray[np.int64] = _output_of_code()[batch.moves + batch.by_move(parts)]
+    from .network_kernel import list_outputs
+
+    outputs = np.empty(len(batch.moves), np.int64)
+    list_outputs(_flat(batch.words), batch.moves, batch.offsets, outputs_of_codes(), outputs)
     return outputs
 
 
@@ -110,9 +106,13 @@ def priors(batch: PositionBatch, logits: NDArray[np.float32], temperature: float
       logits: `[B, 1858]`.
       temperature: above 1 flattens, below 1 sharpens.
     """
-    rows = batch.by_move(np.arange(0, logits.size, POLICY_SIZE))
-    scaled = logits.reshape(-1)[output_indices(batch) + rows].astype(np.float64) / temperature
-    begins = batch.offsets[:-1]
-    powers = np.exp(scaled - batch.by_move(np.maximum.reduceat(scaled, begins)))
-    result: NDArray[np.float32] = powers / batch.by_move(np.add.reduceat(powers, begins))
-    return result.astype(np.float32)
+    from .network_kernel import fill_priors
+
+    found: NDArray[np.float32] = np.empty(len(batch.moves), np.float32)
+    table, temperature = outputs_of_codes(), float(temperature)
+    fill_priors(_flat(batch.words), batch.moves, batch.offsets, table, _flat(logits), temperature, found)
+    return found
+
+
+def _flat(array: NDArray[Any]) -> NDArray[Any]:
+    return np.ascontiguousarray(array).reshape(-1)

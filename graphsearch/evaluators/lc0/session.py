@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import EvaluatorError
-from .planes import PLANES
-from .policy import CONVOLUTION_PLANES, POLICY_SIZE, convolution_outputs
+from .layout import PLANES, POLICY_SIZE
+from .policy import CONVOLUTION_PLANES, convolution_outputs
 
 PLANES_NAME, POLICY_NAME = "/input/planes", "/output/policy"
 WDL_NAME, VALUE_NAME = "/output/wdl", "/output/value"  # a network has one of them

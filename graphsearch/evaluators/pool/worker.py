@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ...workers.child import Pipe
 from ...workers.messages import Failure, Leave, Ready, failure_of, own_place
+from ..lines import Lines
 from ..protocol import Evaluator, PositionBatch
 
 Make = Callable[[], Evaluator]
@@ -91,10 +92,12 @@ def writable(part: PositionBatch) -> PositionBatch:
 
     For such arrays a kernel would be compiled anew.
     """
-    words, moves, offsets = (
-        np.require(array, requirements=["C", "W"]) for array in (part.words, part.moves, part.offsets)
-    )
-    return PositionBatch(words, moves, offsets, part.lines)
+    lines = part.lines and Lines(_writable(part.lines.words), _writable(part.lines.repeated))
+    return PositionBatch(_writable(part.words), _writable(part.moves), _writable(part.offsets), lines)
+
+
+def _writable(array: NDArray[Any]) -> NDArray[Any]:
+    return np.require(array, requirements=["C", "W"])
 
 
 def compiling_alone(evaluator: Evaluator) -> AbstractContextManager[None]:

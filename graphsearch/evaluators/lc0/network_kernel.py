@@ -1,0 +1,170 @@
+"""What goes into a network and what comes out of it: planes from positions, priors from logits.
+
+The single steps of numpy cost a batch of one a third of what a small network does, because the network has
+emptied the cache of them meanwhile. `planes.py` and `policy.py` say what the numbers mean.
+"""
+
+from __future__ import annotations
+
+from math import exp
+from typing import Any
+
+from numba import float32, float64, int64
+
+from ...jit.compiler import inner, kernel
+from ...jit.pointers import ONE, ZERO, U, adv, ctz, ptr
+from ...position.board_kernel import PW, clock_of, en_passant_of, side_to_move
+from ...position.words import CASTLING_SHIFT, KINGS, META, WHITE
+from .layout import (
+    AUXILIARY,
+    CODES,
+    PLACE_BITS,
+    PLANES,
+    PLIES,
+    PLY_PLANES,
+    POLICY_SIZE,
+    REPETITION,
+    THEIRS,
+)
+
+SQUARES = 64
+KING_HOME, MIRROR = 4, 56  # e1; what mirrors the ranks of a square
+
+
+# ------------------------------------------------------------------ planes
+@inner
+def _fill(planes: Any, plane: Any, value: Any) -> None:
+    for square in range(SQUARES):
+        planes[plane * SQUARES + square] = value
+
+
+@inner
+def _show_men(s: Any, black: Any, planes: Any) -> None:
+    """Sets the twelve planes of a position's men, which are zeros, seen by Black or by White."""
+    flip = MIRROR * black
+    for plane in range(REPETITION):
+        left = s[plane % THEIRS] & s[WHITE + (black ^ (plane // THEIRS))]
+        while left:
+            planes[plane * SQUARES + (int64(ctz(left)) ^ flip)] = float32(1.0)
+            left &= left - ONE
+
+
+@inner
+def _undo_push(s: Any, black: Any, planes: Any) -> None:
+    """Puts back a pawn that may be captured en passant: so it stood before the position."""
+    square = en_passant_of(s) - 1
+    if square < 0:
+        return
+    side = side_to_move(s)
+    ahead = int64(8) if side == 0 else int64(-8)
+    flip = MIRROR * black
+    pawns = int64(0) if side != black else int64(THEIRS * SQUARES)
+    planes[pawns + ((square - ahead) ^ flip)] = float32(0.0)
+    planes[pawns + ((square + ahead) ^ flip)] = float32(1.0)
+
+
+@inner
+def _is_start(s: Any, start: Any) -> Any:
+    """Returns whether a position is the start position, whatever its clock."""
+    for i in range(META):
+        if s[i] != start[i]:
+            return False
+    return (s[META] ^ start[META]) & U(PLACE_BITS) == ZERO
+
+
+@inner
+def _show_line(line: Any, repeated: Any, plies: Any, start: Any, planes: Any) -> None:
+    """Sets the planes of all plies: those that are known, then what the oldest says of the time before."""
+    black = side_to_move(line)
+    known = int64(1)
+    while known < plies and adv(line, known * PW)[KINGS] != ZERO:
+        known += 1
+    oldest = adv(line, (known - 1) * PW)
+    shown = int64(PLIES)
+    if known < PLIES and _is_start(oldest, start):
+        shown = known
+    for ply in range(shown):
+        at = adv(planes, ply * PLY_PLANES * SQUARES)
+        if ply < known:
+            _show_men(adv(line, ply * PW), black, at)
+            if repeated[ply] != 0:
+                _fill(at, int64(REPETITION), float32(1.0))
+        else:
+            _show_men(oldest, black, at)
+            _undo_push(oldest, black, at)
+
+
+@inner
+def _show_rest(s: Any, planes: Any) -> None:
+    """Sets the planes behind those of the plies; `planes` points to the first of these."""
+    black = side_to_move(s)
+    for i in range(4):  # O-O-O and O-O of ours, then of theirs; META has K Q k q
+        right = ((i // 2) ^ black) * 2 + (1 - i % 2)
+        if s[META] >> U(CASTLING_SHIFT + right) & ONE:
+            _fill(planes, int64(i), float32(1.0))
+    if black:
+        _fill(planes, int64(4), float32(1.0))
+    _fill(planes, int64(5), float32(clock_of(s)))
+    _fill(planes, int64(7), float32(1.0))
+
+
+@kernel
+def fill_planes(words: Any, repeated: Any, plies: Any, start: Any, planes: Any) -> None:
+    """Sets the planes of positions.
+
+    Args:
+      words: `[B * plies * 10]` uint64: the position, then those before it, as `Lines` has them.
+      repeated: `[B * plies]` uint8, 0 or 1. start: `[10]` uint64, the start position.
+      planes: `[B * 112 * 64]` float32 zeros.
+    """
+    for i in range(len(repeated) // plies):
+        line, at = ptr(words, i * plies * PW), ptr(planes, i * PLANES * SQUARES)
+        _show_line(line, ptr(repeated, i * plies), plies, ptr(start, 0), at)
+        _show_rest(line, adv(at, AUXILIARY * SQUARES))
+
+
+# ------------------------------------------------------------------ moves
+@inner
+def _part(s: Any) -> Any:
+    """Returns where a position's part of the table begins: by side, and whether its king is at home."""
+    black = side_to_move(s)
+    home = U(KING_HOME + MIRROR * black)
+    at_home = int64(s[KINGS] & s[WHITE + black] & (ONE << home) != ZERO)
+    return (2 * black + at_home) * CODES
+
+
+@kernel
+def list_outputs(words: Any, moves: Any, offsets: Any, table: Any, outputs: Any) -> None:
+    """Writes the output of every move of a batch, `[M]` int64; the rest as for `fill_priors`."""
+    for i in range(len(offsets) - 1):
+        part = _part(ptr(words, i * PW))
+        for j in range(offsets[i], offsets[i + 1]):
+            outputs[j] = table[part + moves[j]]
+
+
+@kernel
+def fill_priors(
+    words: Any, moves: Any, offsets: Any, table: Any, logits: Any, temperature: Any, priors: Any
+) -> None:
+    """Writes the softmax of `logits / temperature` over each position's moves.
+
+    Args:
+      words: `[B * 10]` uint64. moves, offsets: of the batch.
+      table: `[4 * CODES]` int64, outputs by move code (`policy.outputs_of_codes`).
+      logits: `[B * 1858]` float32.
+      priors: `[M]` float32.
+    """
+    for i in range(len(offsets) - 1):
+        begin, end = offsets[i], offsets[i + 1]
+        part, row = _part(ptr(words, i * PW)), i * POLICY_SIZE
+        most = float32(-3.4e38)
+        for j in range(begin, end):
+            priors[j] = logits[row + table[part + moves[j]]]
+            most = max(most, priors[j])
+        total = 0.0
+        for j in range(begin, end):
+            power = exp((float64(priors[j]) - float64(most)) / temperature)
+            priors[j] = float32(power)
+            total += power
+        for j in range(begin, end):
+            priors[j] = float32(float64(priors[j]) / total)

@@ -419,7 +419,9 @@ def test_the_identity_is_the_file_the_fill_and_the_temperature(tiny_file: Path, 
     copy = shutil.copy(tiny_file, tmp_path / "copy.pb.gz")
     assert identity.kind == "lc0"
     assert len(identity.digest) == 64
-    assert dict(identity.options) == {"HistoryFill": "fen_only", "PolicyTemperature": 1.359}
+    options = {"HistoryFill": "fen_only", "PolicyTemperature": 1.359}
+    assert dict(identity.options) == {**options, "history": "line"}
+    assert dict(create(f"lc0:{tiny_file}", {"history": "position"}).identity.options) == options
     assert create(f"lc0:{copy}", {"threads": "1", "device": "CPU"}).identity == identity
     assert create(f"lc0:{tiny_file}", {"PolicyTemperature": "1"}).identity != identity
     other = written(tmp_path / "other.pb.gz", Tiny(2).file)

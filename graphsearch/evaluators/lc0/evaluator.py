@@ -20,7 +20,7 @@ from .weights import GZIP_MAGIC, Network, read_network
 
 DEFAULT_TEMPERATURE = 1.359  # lc0's PolicyTemperature
 LINE, POSITION = HISTORIES = "line", "position"  # what is shown of the plies before a position
-DEFAULT_HISTORY = POSITION
+DEFAULT_HISTORY = LINE
 MOST_AT_ONCE = 1024  # positions in one run: 29 MB of planes; more do not run faster
 ONNX_SUFFIX = ".onnx"
 

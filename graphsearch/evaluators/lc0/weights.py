@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from ...errors import EvaluatorError, InputFileError, NetworkFileError
 from ...limits import NETWORK, gunzipped
-from .layout import POLICY_SIZE
-from .planes import PLANES
+from .layout import PLANES, POLICY_SIZE
 from .policy import CONVOLUTION_PLANES
 from .wire import Message, WireError
 

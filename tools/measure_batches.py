@@ -14,7 +14,7 @@ Errors are standard errors. Parameters are the defaults, so that waves overlap w
 (`--param` sets others). An evaluator outside the kernels is asked once for each position, and what it answers
 is kept for the other searches of that position: its answers do not depend on the batch then.
 
-`--full` prints how many nodes it takes until full batches go out instead: waves of the built-in evaluator
+`--full` prints instead how many nodes it takes until full batches go out: waves of the built-in evaluator
 from an empty graph, medians over some positions.
 """
 
@@ -48,7 +48,7 @@ from graphsearch.search.waves import FIRST_EVALUATOR, WaveRunner
 from tools.measure_catch_up import Case, difference, judge, read_cases
 
 NODES, BATCHES = (400, 1600), (32, 256)
-FULL_BATCHES, FULL_POSITIONS, MOST_NODES = (32, 256, 1024, 16384), 3, 200_000
+FULL_BATCHES, MOST_NODES = (32, 256, 1024), 200_000
 FULL = 0.95  # of a batch
 
 
@@ -176,41 +176,30 @@ def _params(options: argparse.Namespace, batch: int) -> SearchParams:
 
 
 # ------------------------------------------------------------------ full batches
-def growth(fen: str, params: SearchParams) -> Iterator[tuple[int, int]]:
-    """Yields (nodes of the graph, positions of the wave) for every wave from an empty graph on."""
+def until_full(fen: str, params: SearchParams) -> tuple[int, int]:
+    """Returns the nodes when a search from nothing first fills a batch, and the batches before."""
+    before = 0
     with Graph.open(None) as graph:
         set_params(graph.arena, params)
         runner = WaveRunner(graph, pack(chess.Board(fen)), params.minibatch_size)
         arena, wave = graph.arena, runner.wave
         while graph.node_count < MOST_NODES:
             runner.make_room()
-            nodes, leaves = graph.node_count, runner.gather(UNLIMITED, UNLIMITED)
+            if runner.gather(UNLIMITED, UNLIMITED) >= FULL * params.minibatch_size:
+                break
             waves_kernel.evaluate(arena.tables, wave, graph.evaluator.weights, BUILTIN, 1.0)
             waves_kernel.complete(arena.tables, arena.arrays, wave, FIRST_EVALUATOR)
-            yield nodes, leaves
-            if leaves >= FULL * params.minibatch_size:
-                break
+            before += 1
         runner.close()
-
-
-def nodes_until_full(waves: Sequence[tuple[int, int]], batch: int) -> int:
-    """Returns from how many nodes on every wave fills a batch.
-
-    >>> nodes_until_full([(1, 1), (2, 31), (33, 20), (53, 32), (85, 40)], 32)
-    53
-    """
-    short = [i for i, (_, leaves) in enumerate(waves) if leaves < FULL * batch]
-    return waves[short[-1] + 1][0] if short and short[-1] + 1 < len(waves) else MOST_NODES
+        return graph.node_count, before
 
 
 def full_batches(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Yields from how many nodes on batches are full, the median of some positions."""
-    batches = options.full or FULL_BATCHES
-    params = _params(options, max(batches))
-    grown = [list(growth(fen, params)) for fen in FILLING_ROOTS[:FULL_POSITIONS]]
-    for batch in batches:
-        nodes = [nodes_until_full(waves, batch) for waves in grown]
-        yield {"batch": batch, "nodes": statistics.median(nodes), "most": max(nodes)}
+    """Yields from how many nodes on batches are full, and the batches before: medians of some positions."""
+    for batch in options.full or FULL_BATCHES:
+        found = [until_full(fen, _params(options, batch)) for fen in FILLING_ROOTS]
+        nodes, before = (statistics.median(column) for column in zip(*found, strict=True))
+        yield {"batch": batch, "nodes": nodes, "before": before}
 
 
 # ------------------------------------------------------------------ output
@@ -233,7 +222,7 @@ def print_price(row: dict[str, Any]) -> None:
 def print_full(row: dict[str, Any]) -> None:
     """Prints from how many nodes on one batch is full."""
     print(
-        f"batches of {row['batch']:>6}: full from {row['nodes']:,.0f} nodes on, at the latest {row['most']:,}"
+        f"{row['batch']:>6}: full from {row['nodes']:,.0f} nodes on, after {row['before']:,.0f} smaller ones"
     )
 
 

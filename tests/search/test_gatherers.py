@@ -446,8 +446,7 @@ def test_flow_overlaps_waves_only_where_the_next_one_can_be_full(share: float, f
     """Of 100 visits a share of .5 is two waves of 16 and more; one of .3 has too few left for the second."""
     board = chess.Board()
     with searched(chess.STARTING_FEN, 100) as graph:
-        limits = {"max_wave_share": share, "full_share_visits": 1.0}
-        set_params(graph.arena, SearchParams(minibatch_size=16, **limits))
+        set_params(graph.arena, SearchParams(minibatch_size=16, max_wave_share=share, full_share_visits=1.0))
         runner = WaveRunner(graph, pack(board), 16, overlap=True)
         runner.step(BIG, BIG)
         assert graph.pager.under_way

@@ -26,6 +26,8 @@ class SearchParams:
         many times its own, >= 1; `inf` switches catch-up off. From 1 to 5 no difference could be measured
         at equal evaluations (docs/benchmarks.md, tools/measure_catch_up.py); 1 takes over most.
       max_wave_share: `flow`: waves in flight ask for at most this share of the root's N, in (0, 1].
+      full_share_visits: `flow`: N of the root from which they may ask for all of it, >= 1; below it the share
+        grows with the square root of N.
       gather: how a wave is filled, one of `GATHERERS`; with batches of 1 all are the same.
       max_collision_events: `classic`: number of collisions that ends a wave, >= 1.
       max_collision_visits: most visits that collisions may count, >= 1: in a wave of `classic`; in `budget`,
@@ -40,6 +42,7 @@ class SearchParams:
     minibatch_size: int = 256
     catch_up_ratio: float = 1.0
     max_wave_share: float = 0.25
+    full_share_visits: float = 50_000.0
     gather: str = "flow"
     max_collision_events: int = 32
     max_collision_visits: int = 9999
@@ -63,6 +66,12 @@ class SearchParams:
         )
         _check(self.catch_up_ratio >= 1, "CatchUpRatio", self.catch_up_ratio, "a number of at least 1")
         _check(0 < self.max_wave_share <= 1, "MaxWaveShare", self.max_wave_share, "above 0, at most 1")
+        _check(
+            1 <= self.full_share_visits <= LARGEST,
+            "FullShareVisits",
+            self.full_share_visits,
+            f"1 to {LARGEST:.0e}",
+        )
         _check(self.gather in GATHERERS, "Gather", self.gather, f"one of {', '.join(GATHERERS)}")
         for name in ("max_collision_events", "max_collision_visits"):
             value = getattr(self, name)
@@ -104,6 +113,7 @@ OPTION_NAMES: Mapping[str, str] = {
     "MinibatchSize": "minibatch_size",
     "CatchUpRatio": "catch_up_ratio",
     "MaxWaveShare": "max_wave_share",
+    "FullShareVisits": "full_share_visits",
     "Gather": "gather",
     "MaxCollisionEvents": "max_collision_events",
     "MaxCollisionVisits": "max_collision_visits",

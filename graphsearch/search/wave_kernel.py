@@ -42,7 +42,7 @@ NODE, LEAF, TERMINAL, PATH_DRAW, CATCH_UP, COLLISION, HISTORY_DRAW, TOO_DEEP, DR
 FLIGHT_FIELDS = 6
 AT, ROOM, SUM, SINGLE, OTHER, BARRED = 0, 1, 2, 3, 4, 5
 
-# `counts`; from SPLIT on, visits given to the edges of the node at hand
+# `counts`; from SPLIT on, visits given to the edges of the node at hand; from GIVEN on, those of all parts
 ENTRIES, LEAVES, NODES_IN_FLIGHT, FLIGHT_USED, HASHED, VISITS_ASKED, CANDIDATES = 0, 1, 2, 3, 4, 5, 6
 SPLIT = 8
 STAGE, MISSES, LEVEL_BEGIN, LEVEL_END, TARGET, LIMIT, ROUND = 264, 265, 266, 267, 268, 269, 270
@@ -73,7 +73,8 @@ STAGE, MISSES, LEVEL_BEGIN, LEVEL_END, TARGET, LIMIT, ROUND = 264, 265, 266, 267
     279,
     280,
 )
-COUNTS = SPLIT + 256 + 24
+GIVEN = SPLIT + 256 + 24
+COUNTS = GIVEN + 256
 # where a gather that waits for records from the file goes on
 NOT_WAITING, AT_ROOT, ON_PATH, IN_LEVEL = 0, 1, 2, 3
 # `floats`: scratch columns by edge: b, c P, 1 + n + in flight | most visits that it may take (`exclude`), or

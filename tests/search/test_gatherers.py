@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import chess
+import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
@@ -17,13 +19,13 @@ from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.evaluators.table import TableEntry, TableEvaluator
 from graphsearch.graph import arena_kernel
 from graphsearch.position.board import key_of, pack, unpack
-from graphsearch.search import wave_kernel
+from graphsearch.search import puct, wave_kernel
 from graphsearch.search.params import GATHERERS
 from graphsearch.search.settings import set_params
 from graphsearch.search.waves import WaveRunner
 
 from ..support.graphs import check_invariants, records_below
-from ..support.reference import HashEvaluator, ReferenceSearch
+from ..support.reference import HashEvaluator, Node, ReferenceSearch
 
 KIWIPETE = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1"
 POSITIONS = {
@@ -130,7 +132,10 @@ def test_the_same_search_twice_is_the_same(gather: str, overlap: int) -> None:
 @pytest.mark.parametrize("gather", GATHERERS)
 def test_a_dropped_wave_leaves_no_visit_in_flight_and_no_change(gather: str) -> None:
     board = chess.Board(KIWIPETE)
-    with searched(KIWIPETE, 2000) as graph, gathering(graph, board, gather, 512) as runner:
+    with (
+        searched(KIWIPETE, 2000) as graph,
+        gathering(graph, board, gather, 512, full_share_visits=1) as runner,
+    ):
         while runner.gather() == 0 or runner.wave.counts[wave_kernel.EARLY]:
             runner.drop()  # what needs no evaluation is counted, until there is no more of it
         before = {k: r for k, (_, r) in records_below(graph, board).items()}
@@ -195,7 +200,7 @@ def test_a_terminal_is_backed_up_in_the_gather_and_takes_no_place_in_the_batch(g
     board = chess.Board(POSITIONS["mates below"])
     with (
         searched(POSITIONS["mates below"], 400, "uniform") as graph,
-        gathering(graph, board, gather, 128) as runner,
+        gathering(graph, board, gather, 128, full_share_visits=1) as runner,
     ):
         before = graph.read(board)
         met = int(graph.arena.counters[arena_kernel.TERMINALS])
@@ -320,21 +325,59 @@ def test_exclude_fills_a_batch_that_the_graph_has_leaves_for() -> None:
 
 # --------------------------------------------------------------------------- flow
 @pytest.mark.parametrize("share", [0.05, 0.25, 1.0])
-def test_flow_asks_for_a_share_of_the_roots_visits_only(share: float) -> None:
+@pytest.mark.parametrize("full_from", [1, 2000, 8000])
+def test_flow_asks_for_a_share_of_the_roots_visits_that_grows_with_them(share: float, full_from: int) -> None:
+    allowed = share * 2000 * min(1, math.sqrt(2000 / full_from))
+    limits = {"max_wave_share": share, "full_share_visits": full_from}
     with (
         searched(chess.STARTING_FEN, 2000, "uniform") as graph,
-        gathering(graph, chess.Board(), "flow", 4096, max_wave_share=share) as runner,
+        gathering(graph, chess.Board(), "flow", 4096, **limits) as runner,
     ):
         count = runner.gather()
-        assert runner.wave.counts[wave_kernel.VISITS_ASKED] <= share * 2000
-        assert 0.5 * share * 2000 < count <= share * 2000
+        assert runner.wave.counts[wave_kernel.VISITS_ASKED] <= allowed
+        assert 0.5 * allowed < count <= allowed
         runner.drop()
+
+
+def best_edge(node: Node, taken: list[int], params: SearchParams) -> int:
+    """Returns the edge that PUCT chooses with such visits in flight, which c(N + f) and FPU count as done."""
+    norm = 1.0 / sum(code**4 for code in node.codes)
+    priors = [code**4 * norm for code in node.codes]
+    mass = [n + f for n, f in zip(node.n, taken, strict=True)]
+    scale = puct.exploration_term(sum(mass), params.cpuct, params.cpuct_base, params.cpuct_factor)
+    tried = sum(p for p, m in zip(priors, mass, strict=True) if m)
+    fpu = puct.fpu(node.mean(), params.fpu_value, tried)
+    values = [q if n else fpu for q, n in zip(node.q, node.n, strict=True)]
+    scores = [puct.score(b, scale * p, 1.0 + m) for b, p, m in zip(values, priors, mass, strict=True)]
+    return int(np.argmax(scores))
+
+
+def test_flow_splits_the_visits_of_a_young_root_as_if_they_came_one_by_one() -> None:
+    board, params = chess.Board(KIWIPETE), SearchParams(max_wave_share=1.0, full_share_visits=1.0)
+    node = ReferenceSearch(HashEvaluator(), SearchParams(minibatch_size=1)).run(board, 40)
+    taken = [0] * len(node.n)
+    for _ in range(16):
+        taken[best_edge(node, taken, params)] += 1
+    with (
+        searched(KIWIPETE, 40) as graph,
+        gathering(graph, board, "flow", 16, max_wave_share=1.0, full_share_visits=1.0) as runner,
+    ):
+        runner.gather()
+        entries = runner.wave.entries.reshape(-1, wave_kernel.ENTRY_WORDS).astype(np.int64)
+        entries = entries[: int(runner.wave.counts[wave_kernel.ENTRIES])]
+        first = entries[entries[:, wave_kernel.DEPTH] == 1]
+        runner.drop()
+    assert not any(node.r)
+    assert len(first) > 1
+    assert {int(e[wave_kernel.EDGE]): int(e[wave_kernel.ASKED]) for e in first} == {
+        k: visits for k, visits in enumerate(taken) if visits
+    }
 
 
 def test_flow_fills_a_large_batch_from_a_young_graph_in_few_rounds() -> None:
     with Graph.open(None, evaluator="uniform") as graph:
         analyze(graph, chess.Board(KIWIPETE), Limits(evaluations=20_000), SearchParams(minibatch_size=16))
-        with gathering(graph, chess.Board(KIWIPETE), "flow", 4096) as runner:
+        with gathering(graph, chess.Board(KIWIPETE), "flow", 4096, full_share_visits=1) as runner:
             assert runner.gather() >= 0.95 * 4096
             assert runner.wave.counts[wave_kernel.ROUND] <= 4
             runner.drop()
@@ -385,6 +428,30 @@ def test_waves_that_overlap_ask_for_no_position_twice(gather: str) -> None:
         check_invariants(graph, chess.Board(KIWIPETE))
     assert result.visits >= 3000
     assert len(evaluator.keys) == len(set(evaluator.keys)) == result.evaluations
+
+
+@pytest.mark.parametrize(("share", "flies"), [(0.5, True), (0.3, False)])
+def test_flow_overlaps_waves_only_where_the_next_one_can_be_full(share: float, flies: bool) -> None:
+    """Of 100 visits a share of .5 is two waves of 16 and more; one of .3 has too few left for the second."""
+    board = chess.Board()
+    with searched(chess.STARTING_FEN, 100) as graph:
+        set_params(graph.arena, SearchParams(minibatch_size=16, max_wave_share=share, full_share_visits=1.0))
+        runner = WaveRunner(graph, pack(board), 16, overlap=True)
+        runner.step(BIG, BIG)
+        assert graph.pager.under_way
+        runner.step(BIG, BIG)
+        assert bool(graph.pager.under_way) == flies
+        runner.finish()
+        runner.close()
+
+
+def test_a_search_with_overlap_stops_at_its_limits_exactly(tmp_path: Path) -> None:
+    params = SearchParams(minibatch_size=32)
+    with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
+        assert analyze(graph, chess.Board(), Limits(visits=333), params).visits == 333
+        assert analyze(graph, chess.Board(), Limits(evaluations=500), params).evaluations == 500
+        visits = graph.read(chess.Board()).visits  # type: ignore[union-attr]
+        assert analyze(graph, chess.Board(), Limits(visits=1), params).visits == visits + 1
 
 
 @pytest.mark.parametrize("error", [EvaluatorError("broken"), KeyboardInterrupt()])

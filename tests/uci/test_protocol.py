@@ -149,6 +149,7 @@ def test_every_default_may_be_set() -> None:
         ("RAM", "much"),
         ("RAM", "1kB"),
         ("MaxWaveShare", "2"),
+        ("FullShareVisits", "0"),
         ("NoSuchOption", "1"),
     ],
 )

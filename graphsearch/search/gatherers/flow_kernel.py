@@ -4,15 +4,18 @@
         in flight          ++    +++ ++  +        that went on alone would have brought them: the wave spreads
                            ---------------- t     as the search itself would, instead of piling up
 
-A wave may ask for a share of the root's N only (MaxWaveShare): a batch much larger than what the graph can
-justify is waste. What finds no room stays in flight, and the next round goes elsewhere. Unknown positions are
-admitted by the visits sent to them, largest first; breadth-first admission would favour shallow leaves.
+A wave may ask for a share of the root's N only: a batch much larger than what the graph can justify is waste.
+The share grows with the square root of N up to MaxWaveShare, because values of a young graph change more with
+every visit, and what a wave misplaces while it is young decides the move. What finds no room stays in flight,
+and the next round goes elsewhere. Unknown positions are admitted by the visits sent to them, largest first;
+breadth-first admission would favour shallow leaves.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import float64, int64
 
 from ...graph import arena_kernel as arena
@@ -22,7 +25,7 @@ from ...jit.pointers import prefetch
 from .. import wave_kernel as wave
 from ..backup_kernel import settle
 from ..flight_kernel import all_in_flight
-from ..layout import WAVE_SHARE
+from ..layout import FULL_SHARE_VISITS, WAVE_SHARE
 from ..wave_kernel import field, words_of
 from .allocate_kernel import allocate, allocate_first
 from .levels_kernel import (
@@ -38,6 +41,7 @@ from .levels_kernel import (
 from .listed_kernel import allocate_listed, is_restricted
 
 MAX_ROUNDS = 60
+VISITS_PER_PART = 32  # that a node has for each one of a part: FPU and c(N + f) hardly change within it
 MOST_ASKED, MOST_ENTRY = (1 << 31) - 1, (1 << 32) - 1  # as a candidate holds them
 PREFETCHED = 8  # candidates whose memory is asked for before they are looked at
 
@@ -103,6 +107,42 @@ def _list_candidate(T: Any, A: Any, W: Any, e: Any, target: Any) -> None:
     W.counts[wave.CANDIDATES] += 1
 
 
+def in_parts(split: Any) -> Any:
+    """Returns what splits the visits of a node part by part; `split`: `allocate`, or `allocate_listed`.
+
+    c(N + f) grows with every visit, and FPU falls with every edge that is tried. Split at once, by the c of
+    the last visit and the FPU of the first, the visits of a young node would be spread too thin.
+    """
+
+    @inner
+    def split_in_parts(T: Any, A: Any, W: Any, s: Any, rec: Any, node: Any, k: Any) -> Any:
+        """Splits `k` visits of an in-flight node over its edges into `counts[SPLIT:]`.
+
+        Returns how many edges that covers.
+        """
+        covered = int64(0)
+        left = int64(k)
+        while left > 0:
+            has = child_visits(A, rec) + all_in_flight(W, node)
+            part = min(left, max(int64(1), has // VISITS_PER_PART))
+            edges = split(T, A, W, s, rec, node, part, True)
+            left -= part
+            for j in range(covered, edges):
+                W.counts[wave.GIVEN + j] = 0
+            for j in range(edges):
+                W.counts[wave.GIVEN + j] += W.counts[wave.SPLIT + j]
+            covered = max(covered, edges)
+        for j in range(covered):
+            W.counts[wave.SPLIT + j] = W.counts[wave.GIVEN + j]
+        return covered
+
+    return split_in_parts
+
+
+_split = in_parts(allocate)
+_split_listed = in_parts(allocate_listed)
+
+
 @inlined
 def _pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
     """Splits an entry's visits over its node's edges and adds an entry for each edge that gets some."""
@@ -111,12 +151,12 @@ def _pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
     node = enter_node(T, W, e)
     asked = field(W, e, wave.ASKED)
     if is_restricted(A, W, e):
-        edges = allocate_listed(T, A, W, s, rec, node, asked, True)
+        edges = _split_listed(T, A, W, s, rec, node, asked)
     elif asked == 1 and all_in_flight(W, node) == 0:
         add_child(T, A, W, e, allocate_first(T, A, W, s, rec, node), int64(1))
         return
     else:
-        edges = allocate(T, A, W, s, rec, node, asked, True)
+        edges = _split(T, A, W, s, rec, node, asked)
     for j in range(edges):
         if W.counts[wave.SPLIT + j]:
             add_child(T, A, W, e, int64(j), W.counts[wave.SPLIT + j])
@@ -131,6 +171,14 @@ def asked_before(W: Any) -> Any:
     if W.before_counts[wave.LEAVES] == 0:
         return int64(0)
     return W.before_counts[wave.VISITS_ASKED] - W.before_counts[wave.EARLY]
+
+
+@inner
+def share_of_root(A: Any, root_rec: Any) -> Any:
+    """Returns how many visits may be in flight below a root."""
+    visits = float64(child_visits(A, root_rec) + 1)
+    grown = min(1.0, np.sqrt(visits / A.floats[FULL_SHARE_VISITS]))
+    return max(int64(1), int64(A.floats[WAVE_SHARE] * grown * visits))
 
 
 @inner
@@ -157,8 +205,9 @@ def gather_flow(T: Any, A: Any, W: Any, F: Any, root: Any, root_rec: Any, target
     Returns False if it waits for records from the file; called again with the same arguments, it goes on
     where it was.
     """
-    share = int64(A.floats[WAVE_SHARE] * float64(child_visits(A, root_rec) + 1))
-    allowed = min(max(int64(1), share) - asked_before(W), limit)
+    allowed = min(share_of_root(A, root_rec) - asked_before(W), limit)
+    if W.before_counts[wave.LEAVES] > 0 and allowed < target:
+        return True  # no full batch: with nothing in flight before it, it will be a larger one
     while W.counts[wave.ROUND] < MAX_ROUNDS:
         if W.counts[wave.STAGE] != wave.IN_LEVEL:
             budget = _next_budget(W, target, allowed)

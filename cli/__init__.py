@@ -8,6 +8,7 @@ render.py.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -15,6 +16,10 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 
 from .program import PROGRAM, program_name
+
+YOUNG_OBJECTS = (
+    200_000  # until garbage is collected: a start makes 100,000 that stay, and was 50 ms of collections
+)
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -32,6 +37,7 @@ def main(args: Sequence[str] | None = None) -> int:
             if args is None:
                 _fill_streams()
                 _answer_interrupts()
+                gc.set_threshold(YOUNG_OBJECTS, 20, 50)
             from .app import app
             from .output import close_quietly
 

@@ -14,7 +14,8 @@ from graphsearch.errors import UnsavedError
 from .analyze_view import search_display
 from .commands import command, command_line
 from .options import EvaluatorOptions, Json, PositionOptions, Ram, StoreToSave, closing, graph_ram
-from .output import ENDED_BY_READER, NOT_SAVED, announce_compile, print_json, print_view, say
+from .output import ENDED_BY_READER, NOT_SAVED, print_json, print_view, say
+from .progress import compile_bar
 from .render import count, node_view, size
 from .signals import StopSignals
 
@@ -152,12 +153,11 @@ def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
     from graphsearch.search.loop import analyze, moves_of_tables
     from graphsearch.search.warm import paging_kernels_compiling
 
-    announce_compile("search")
     with (
         closing(job.evaluator),
         Graph.open(request.store, evaluator=job.evaluator, ram_bytes=job.ram_bytes) as graph,
     ):
-        _compile(job)
+        _compile(job, filed=request.store is not None)
         listed = job.searchmoves or tuple(moves_of_tables(graph, job.board))
         if listed and not job.searchmoves:
             say("The tablebases know this position; only their best moves are searched.")
@@ -179,19 +179,21 @@ def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
             )
 
 
-def _compile(job: Job) -> None:
+def _compile(job: Job, *, filed: bool) -> None:
     """Searches briefly in a graph of its own: kernels are compiled before the clock starts, and Ctrl-C still
     ends the program at once.
     """
     from graphsearch.graph.graph import Graph
-    from graphsearch.jit.compiler import is_compiled
     from graphsearch.search.loop import analyze
     from graphsearch.search.params import Limits
+    from graphsearch.search.warm import kernels_compiling, kernels_missing
 
-    if not is_compiled():
-        from graphsearch.search.warm import file_kernels_compiling
-
-        with file_kernels_compiling(), Graph.open(None, evaluator=job.evaluator) as trial:
+    if missing := kernels_missing(filed=filed):
+        with (
+            compile_bar("search", missing),
+            kernels_compiling(filed=filed),
+            Graph.open(None, evaluator=job.evaluator) as trial,
+        ):
             analyze(trial, job.board, Limits(visits=2), job.params)
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 from typing import Protocol, TypeVar
 
-from .output import console
+from .output import console, say
+
+GLANCE_SECONDS = 0.2  # between two looks at what other processes have done
 
 
 class Advance(Protocol):
@@ -51,6 +54,38 @@ def progress_bar(title: str, *, streaming: bool = False) -> Iterator[Advance | N
             bar.update(task, completed=done, total=total, description=title)
 
         yield advance
+
+
+@contextmanager
+def compile_bar(purpose: str, kernels: int) -> Iterator[None]:
+    """Shows that kernels are compiled while the body runs: a bar on a terminal, elsewhere a line.
+
+    Args:
+      kernels: how many are to be compiled.
+    """
+    title = f"Compiling the {purpose} kernels, once"
+    with progress_bar(title) as advance:
+        if advance is None:
+            say(f"{title}; this takes some seconds...")
+            yield
+            return
+        ended = Event()
+        counter = Thread(target=_count_kernels, args=(advance, kernels, ended), daemon=True)
+        counter.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            counter.join()
+
+
+def _count_kernels(advance: Advance, kernels: int, ended: Event) -> None:
+    """Moves a bar as kernels are compiled, here and in other processes, until that has ended."""
+    from graphsearch.jit.compiler import count_compiled
+
+    before = count_compiled()
+    while not ended.wait(GLANCE_SECONDS):
+        advance(min(count_compiled() - before, kernels), kernels)
 
 
 @contextmanager

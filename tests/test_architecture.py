@@ -141,9 +141,9 @@ def test_imports_form_no_circle() -> None:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=relative)
-def test_the_compiler_is_known_to_kernels_and_jit_only_and_the_terminal_to_cli(path: Path) -> None:
+def test_the_compiler_is_known_to_jit_only_and_the_terminal_to_cli(path: Path) -> None:
     libraries = {parts[0] for parts in imported_names(path)}
-    if not path.name.endswith("_kernel.py") and room_of(path) != "jit":
+    if room_of(path) != "jit":
         assert not libraries & {"numba", "llvmlite"}
     if room_of(path) != "cli":
         assert not libraries & {"typer", "click", "rich"}
@@ -210,3 +210,10 @@ def test_commands_that_read_a_file_do_not_load_the_compiler(
 ) -> None:
     run = "from graphsearch.cli import main\nassert main(sys.argv[1:]) == 0"
     assert "numba" not in loaded_by(run, *command, str(small_graph))
+
+
+def test_a_search_whose_kernels_are_compiled_does_not_load_the_compiler(tmp_path: Path) -> None:
+    command = ["analyze", "startpos", "--visits", "1", "--store", str(tmp_path / "first.graph")]
+    run = "from graphsearch.cli import main\nassert main(sys.argv[1:]) == 0"
+    loaded_by(run, *command)
+    assert "numba" not in loaded_by(run, *command)

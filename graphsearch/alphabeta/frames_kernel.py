@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import int64
+from numpy import int64
 
 from ..evaluators.builtin.pawns_kernel import PAWN_WORDS
 from ..evaluators.builtin.terms_kernel import INFO_WORDS

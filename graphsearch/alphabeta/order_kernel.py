@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import int16, int64
+from numpy import int16, int64
 
 from ..evaluators.builtin.captures_kernel import PLAIN_VALUES, capture_gain, exchange
 from ..jit.compiler import inner

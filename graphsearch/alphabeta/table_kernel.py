@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import int64, uint8
+from numpy import int64, uint8
 
 from ..jit.compiler import inner
 from ..jit.pointers import prefetch

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from numba import int64
+from numpy import int64
 
 from ..jit.compiler import inner
 from ..jit.pointers import U, as_f32, ptr

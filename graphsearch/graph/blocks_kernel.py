@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import int64, uint32
+from numpy import int64, uint32
 
 from ..jit.compiler import inner
 from ..record import node_layout as layout

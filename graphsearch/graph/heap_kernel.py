@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import float32, int64, uint16, uint32
+from numpy import float32, int64, uint16, uint32
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import LOW32, ZERO, U, adv, mulhi, prefetch, ptr

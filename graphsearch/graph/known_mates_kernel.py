@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import float32, int64
+from numpy import float32, int64
 
 from ..jit.compiler import inner
 from ..position.board import CLOCK_DRAW

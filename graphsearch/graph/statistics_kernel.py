@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import float32, float64, int64, uint32
+from numpy import float32, float64, int64, uint32
 
 from ..jit.compiler import inlined, inner
 from ..record.bounds_kernel import is_special, share_of, tighten

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import float32, int64, uint8, uint16, uint32
+from numpy import float32, int64, uint8, uint16, uint32
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import LOW32, U, adv, prefetch, ptr

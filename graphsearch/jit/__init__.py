@@ -1,3 +1,3 @@
-"""What kernels are compiled with: the compiler's settings and cache, pointers, intrinsics.
+"""How kernels are compiled, kept, loaded and called; pointers and intrinsics; only it imports Numba.
 
 Any room may import it; it imports none."""

@@ -11,22 +11,20 @@ With NUMBA_DISABLE_JIT=1 the same code runs as plain Python (`pointers.py`).
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import os
 import stat
-import sys
 import tempfile
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import numba
-from numba.core import event
+from .calls import Bound, Kernel
+from .lazy import Inner
+from .machine_code import SUFFIX, machine
 
-from .pipeline import INNER_OPTIONS
-
-JIT_OFF = bool(numba.config.DISABLE_JIT)
+JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT", "0") not in {"", "0"}
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -62,8 +60,9 @@ def kernel_sources() -> list[Path]:
 
 
 def _sources_digest() -> str:
-    """Returns a hash of all kernel sources: Numba's cache does not notice edits in a callee's module."""
-    digest = hashlib.sha256(numba.__version__.encode())
+    """Returns a hash of the compiler's version and of all kernel sources."""
+    spec = find_spec("numba")  # found, not imported
+    digest = hashlib.sha256(Path(spec.origin or "").with_name("_version.py").read_bytes() if spec else b"")
     for source in kernel_sources():
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
@@ -96,74 +95,42 @@ def _is_private(folder: Path) -> bool:
 CACHE_FOLDER = None if JIT_OFF else _cache_folder()
 
 
-class _RareCollections(event.Listener):  # type: ignore[misc]
-    """Lets the garbage collector run rarely while kernels compile.
-
-    A cold start of the first search takes some percent less CPU time, for 7 MB. Without any collection it
-    takes as long and 200 MB more. Numba compiles in one thread at a time, callees within their caller.
-    """
-
-    THRESHOLDS = 30_000, 20, 50  # Python's own are 700, 10, 10
-
-    def __init__(self) -> None:
-        self._depth = 0
-        self._before = gc.get_threshold()
-
-    def on_start(self, event: Any) -> None:
-        if self._depth == 0:
-            self._before = gc.get_threshold()
-            gc.set_threshold(*self.THRESHOLDS)
-        self._depth += 1
-
-    def on_end(self, event: Any) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            gc.set_threshold(*self._before)
-
-
-event.register("numba:compile", _RareCollections())
-
-
 def kernel(function: _F) -> _F:
-    """Compiles a function, cached on disk under a name that changes with any kernel source."""
-    if CACHE_FOLDER is None:
-        return cast(_F, numba.njit(nogil=True, error_model="numpy")(function))
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(CACHE_FOLDER)
-    try:
-        return cast(_F, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
-    finally:
-        numba.config.CACHE_DIR = before
+    """Compiles a function that Python calls, once for each kind of arguments; the code is cached on disk."""
+    return function if JIT_OFF else cast(_F, Kernel(function, CACHE_FOLDER))
+
+
+def bind(kernel: Any, *arguments: Any) -> Bound:
+    """Returns a kernel with its arguments, for `call_bound`; the caller keeps them alive."""
+    return Bound(kernel, list(arguments)) if JIT_OFF else kernel.bind(*arguments)
 
 
 def inner(function: _F) -> _F:
     """Compiles a function that only kernels call.
 
     It is typed and lowered alone but optimised, once, inside the kernels that reach it; Numba on its own
-    would optimise and translate it again at every level of the call graph (34 s cold instead of 15).
+    would optimise and translate it again at every level of the call graph (34 s cold instead of 15). It must
+    not make arrays.
     """
-    return cast(_F, numba.njit(nogil=True, error_model="numpy", **INNER_OPTIONS)(function))
+    return function if JIT_OFF else cast(_F, Inner(function, _nrt=False))
 
 
 def inlined(function: _F) -> _F:
     """Compiles as `inner` does a small function that is to stand in the code of every caller, for speed."""
-    options = {**INNER_OPTIONS, "forceinline": True}
-    return cast(_F, numba.njit(nogil=True, error_model="numpy", **options)(function))
+    return function if JIT_OFF else cast(_F, Inner(function, _nrt=False, forceinline=True))
 
 
 _MARKED: set[str] = set()  # by this process
 
 
 def _marker(purpose: str) -> Path | None:
-    """Returns the file that says the kernels of a purpose are compiled, for this installation.
+    """Returns the file that says the kernels of a purpose are compiled, for this processor."""
+    return CACHE_FOLDER and CACHE_FOLDER / f"{purpose}-{machine()}"
 
-    Numba's cache goes by the path and time of a source file, so a new installation compiles anew.
-    """
-    if CACHE_FOLDER is None:
-        return None
-    times = [source.stat().st_mtime_ns for source in kernel_sources()]
-    digest = hashlib.sha256(repr((str(PACKAGE), sys.version, times)).encode()).hexdigest()[:16]
-    return CACHE_FOLDER / f"{purpose}-{digest}"
+
+def count_compiled() -> int:
+    """Returns how many kernels are kept, each for one kind of arguments; 0 if they cannot be."""
+    return 0 if CACHE_FOLDER is None else sum(1 for _ in CACHE_FOLDER.glob(f"*{SUFFIX}"))
 
 
 def is_compiled(purpose: str = "search") -> bool:

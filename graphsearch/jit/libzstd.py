@@ -14,10 +14,10 @@ from functools import cache
 from importlib.machinery import PathFinder
 from typing import Any
 
-import numba
 import zstandard
-from numba import types
-from numba.extending import intrinsic
+
+from .compiler import JIT_OFF
+from .lazy import intrinsic
 
 MODULES = ("_cffi", "backend_c")  # of `zstandard`: wheels export the symbols from the first one only
 DICTIONARY_MAGIC = bytes.fromhex(
@@ -75,7 +75,7 @@ def libzstd() -> Libzstd | None:
 
     They cannot with NUMBA_DISABLE_JIT, and where the package hides the symbols, as on Windows.
     """
-    if numba.config.DISABLE_JIT:
+    if JIT_OFF:
         return None
     specs = (PathFinder.find_spec(f"zstandard.{name}", list(zstandard.__path__)) for name in MODULES)
     return load(spec.origin for spec in specs if spec and spec.origin)
@@ -104,31 +104,18 @@ def load(paths: Iterable[str]) -> Libzstd | None:
     return None
 
 
-if numba.config.DISABLE_JIT:
+if JIT_OFF:
 
     def call(function: int, arguments: tuple[Any, ...]) -> int:
-        """Calls a C function, which plain Python cannot do with pointers that are array slices."""
-        raise NotImplementedError("only compiled kernels call C functions")
+        """Returns the `size_t` that the C function at an address returns, as int64: negative for an error.
 
-else:
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def call(typing_context: Any, function: Any, arguments: Any) -> Any:
-        """Returns the `size_t` that the C function at an address returns, as int64.
-
-        Errors of libzstd are then negative.
+        Plain Python cannot do it, with pointers that are array slices.
 
         Args:
           function: int64, its address.
           arguments: a tuple of int64 (numbers, addresses) and pointers.
         """
+        raise NotImplementedError("only compiled kernels call C functions")
 
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            from llvmlite import ir
-
-            address, packed = args
-            values = [builder.extract_value(packed, i) for i in range(len(arguments))]
-            kind = ir.FunctionType(ir.IntType(64), [value.type for value in values])
-            return builder.call(builder.inttoptr(address, kind.as_pointer()), values)
-
-        return types.int64(types.int64, arguments), codegen
+else:
+    call = intrinsic("call_c")

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from numba import int64, uint16
+from numpy import int64, uint16
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ONE, U, adv, ptr

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import int64
+from numpy import int64
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import adv, ptr
@@ -47,7 +47,8 @@ def perft(T: Any, words: Any, depth: Any) -> Any:
     if depth <= 0:
         return int64(1)
     stack = np.zeros((depth + 1) * PW, np.uint64)
-    stack[:PW] = words
+    for i in range(PW):
+        stack[i] = words[i]
     moves = np.zeros((depth + 1) * MAX_LEGAL_MOVES, np.uint16)
     cursor = np.zeros(2 * (depth + 1), np.int64)
     total = _perft(ptr(T, 0), ptr(stack, 0), ptr(moves, 0), ptr(cursor, 0), depth)

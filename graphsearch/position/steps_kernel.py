@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import int16, int64, uint8
+from numpy import int16, int64, uint8
 
 from ..jit.compiler import kernel
 from ..jit.pointers import U, adv, ptr
@@ -38,7 +38,7 @@ def list_moves(T: Any, words: Any, counts: Any, moves: Any, marks: Any) -> Any:
         for k in range(n):
             moves[MAX_MOVES * i + k] = out[k]
             make_move(table, s, c, out[k])
-            mark = int64(0)
+            mark: Any = int64(0)
             if in_check(table, c):
                 mark = CHECK
                 if generate_moves(table, c, ptr(replies, 0)) == 0:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import int64, uint32
+from numpy import int64, uint32
 
 from ..jit.compiler import kernel
 from ..jit.pointers import LOW32, U

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import int64
+from numpy import int64
 
 from ..jit.compiler import inlined, inner
 from ..jit.pointers import ONE, ZERO, U

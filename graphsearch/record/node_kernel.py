@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import int32, int64, uint8, uint16, uint32
+from numpy import int32, int64, uint8, uint16, uint32
 
 from ..jit.compiler import inner
 from ..jit.pointers import ZERO, U, adv, as_f32, as_u8, as_u16, as_u32, prefetch

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import int64, uint8
+from numpy import int64, uint8
 
 from ..jit.compiler import inner, kernel
 from ..jit.pointers import ZERO, U, ptr

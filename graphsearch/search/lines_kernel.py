@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import int64
+from numpy import int64
 
 from ..evaluators.lines import LINE_PLIES
 from ..jit.compiler import inner, kernel

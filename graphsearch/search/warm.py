@@ -1,7 +1,9 @@
-"""The one cold compile on two cores: what a search needs later compiles in a process of its own beside it.
+"""The one cold compile on two cores: kernels that a search needs compile in other processes beside it.
 
-What saves is needed after the first seconds, and waited for; what evicts and reads back only when memory is
-full, so that may still compile while the search runs.
+A search compiles what gathers and completes waves; meanwhile another process compiles what evaluates them,
+which has little in common with the rest, and then what saves. Both are waited for. What evicts and reads back
+is needed only when memory is full, so that may still compile while the search runs. No kernel is compiled
+twice: a process waits for another that is at it.
 """
 
 from __future__ import annotations
@@ -16,22 +18,36 @@ from pathlib import Path
 
 import chess
 
+from ..evaluators.kinds import UNIFORM
+from ..evaluators.protocol import NO_WEIGHTS
 from ..graph.arena import Arena
 from ..graph.graph import Graph
 from ..jit.compiler import is_compiled, mark_compiled
 from ..position.board import legal_moves, pack
+from ..position.tables import load_tables
 from ..record.node import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_code
 from ..record.provenance import EvaluatorIdentity
 from ..store.store import Store
+from . import waves_kernel
+from .wave_kernel import new_wave
 from .waves import THREAD_FROM, WaveRunner
 
-FILE, PAGING = "file", "paging"
+SEARCH, FILE, PAGING = "search", "file", "paging"
+KERNELS = {SEARCH: 9, FILE: 8}  # of a first search, and what saves it adds
 
 
 @contextmanager
-def file_kernels_compiling() -> Iterator[None]:
-    """Compiles what saves in another process while the body runs, and waits for it then."""
-    process = _start(FILE)
+def kernels_compiling(*, filed: bool) -> Iterator[None]:
+    """Compiles in another process what the body, a search, needs next, and waits for it then.
+
+    Args:
+      filed: what saves, too.
+    """
+    missing = _missing(filed=filed)
+    if not missing:
+        yield
+        return
+    process = _start(*missing)
     try:
         yield
     except BaseException:
@@ -39,6 +55,15 @@ def file_kernels_compiling() -> Iterator[None]:
         raise
     finally:
         process.wait()  # whatever it left undone is compiled when it is needed
+
+
+def kernels_missing(*, filed: bool) -> int:
+    """Returns how many kernels are still to be compiled for a search, and for saving it if it is `filed`."""
+    return sum(KERNELS[part] for part in _missing(filed=filed))
+
+
+def _missing(*, filed: bool) -> list[str]:
+    return [part for part in ([SEARCH, FILE] if filed else [SEARCH]) if not is_compiled(part)]
 
 
 @contextmanager
@@ -55,10 +80,15 @@ def paging_kernels_compiling() -> Iterator[None]:
         process.wait()
 
 
-def _start(what: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "graphsearch.search.warm", what]
+def _start(*parts: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "graphsearch.search.warm", *parts]
     quiet = subprocess.DEVNULL
     return subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)  # noqa: S603
+
+
+def compile_evaluation() -> None:
+    """Evaluates a wave without leaves."""
+    waves_kernel.evaluate(load_tables(), new_wave(1, 1), NO_WEIGHTS, UNIFORM, 1.0)
 
 
 def compile_file_kernels() -> None:
@@ -78,6 +108,7 @@ def compile_file_kernels() -> None:
             )  # of two with one position the later one
     arena = Arena()
     arena.end_saving(arena.begin_saving())
+    mark_compiled(FILE)
 
 
 def compile_paging_kernels() -> None:
@@ -96,8 +127,8 @@ def compile_paging_kernels() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == [PAGING]:
+    if PAGING in sys.argv:
         os.nice(10)  # the search beside it goes first
-        compile_paging_kernels()
-    else:
-        compile_file_kernels()
+    parts = {SEARCH: compile_evaluation, FILE: compile_file_kernels, PAGING: compile_paging_kernels}
+    for name in sys.argv[1:]:
+        parts[name]()

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import int64
+from numpy import int64
 from numpy.typing import NDArray
 
 from ..jit.compiler import inner
@@ -49,7 +49,8 @@ STAGE, MISSES, LEVEL_BEGIN, LEVEL_END, TARGET, LIMIT, ROUND = 264, 265, 266, 267
 # entries that ended with visits to be counted since the last `settle` | visits that were counted without an
 # evaluation | collisions that are still allowed: events, visits | visits that one descent stands for | first
 # entry of the round | collisions since the last leaf | places of the hash table in use less one | most of
-# them filled before the wave ends | of the entries that ended, draws of the path
+# them filled before the wave ends | of the entries that ended, draws of the path | whether nothing is left to
+# prove at the root, since the last `complete`
 (
     ENDED,
     EARLY,
@@ -61,6 +62,7 @@ STAGE, MISSES, LEVEL_BEGIN, LEVEL_END, TARGET, LIMIT, ROUND = 264, 265, 266, 267
     HASH_MASK,
     HASH_ROOM,
     PATH_DRAWN,
+    DECIDED,
 ) = (
     271,
     272,
@@ -72,6 +74,7 @@ STAGE, MISSES, LEVEL_BEGIN, LEVEL_END, TARGET, LIMIT, ROUND = 264, 265, 266, 267
     278,
     279,
     280,
+    281,
 )
 GIVEN = SPLIT + 256 + 24
 COUNTS = GIVEN + 256

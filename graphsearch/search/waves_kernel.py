@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import float32, float64, int64
+from numpy import float32, float64, int64
 
 from ..evaluators.builtin.evaluation_kernel import evaluate_position
 from ..evaluators.kinds import BUILTIN
 from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import pointers
-from ..jit.compiler import inner, kernel
-from ..jit.pointers import adv, ptr
+from ..jit.compiler import bind, inner, kernel
+from ..jit.pointers import adv, call_bound, ptr
 from ..position.board import CLOCK_DRAW
 from ..position.board_kernel import PW, check_hash, clock_of, position_key
 from ..position.rules_kernel import MAX_LEGAL_MOVES
@@ -26,7 +26,7 @@ from .gatherers.levels_kernel import start_at_root
 from .gatherers.sequential_kernel import gather_one
 from .layout import RESTRICTED, TEMPERATURE
 from .paths_kernel import locate, open_leaf
-from .wave_kernel import clear_wave, drop_entries, field, size_hash, wave_pointers
+from .wave_kernel import clear_wave, drop_entries, field, size_hash, wave_pointers, words_of
 
 # why `run_waves` returned, or `gather` in place of the number of leaves
 LIMITS_REACHED, NO_SPACE, NO_RECORDS = 0, -1, -2
@@ -79,24 +79,33 @@ def temper(priors: Any, n: Any, temperature: Any) -> None:
 @inner
 def evaluate_leaves(T: Any, W: Any, weights: Any, kind: Any, temperature: Any) -> None:
     """Evaluates the leaves of a wave in place: V, D and priors."""
+    if kind != BUILTIN:
+        evaluate_evenly(W)
+        return
     for leaf in range(W.counts[wave.LEAVES]):
         begin = W.offsets[leaf]
         n = W.offsets[leaf + 1] - begin
         priors = adv(W.priors, begin)
-        if kind == BUILTIN:
-            q, d = evaluate_position(
-                T, weights, adv(W.leaf_words, leaf * PW), adv(W.moves, begin), n, priors, W.scratch
-            )
-            W.values[2 * leaf] = q
-            W.values[2 * leaf + 1] = d
-            if temperature != 1.0:
-                temper(priors, n, temperature)
-        else:
-            share = float32(1.0 / float32(n))
-            for j in range(n):
-                priors[j] = share
-            W.values[2 * leaf] = float32(0.0)
-            W.values[2 * leaf + 1] = float32(1.0 / 3.0)
+        q, d = evaluate_position(
+            T, weights, adv(W.leaf_words, leaf * PW), adv(W.moves, begin), n, priors, W.scratch
+        )
+        W.values[2 * leaf] = q
+        W.values[2 * leaf + 1] = d
+        if temperature != 1.0:
+            temper(priors, n, temperature)
+
+
+@inner
+def evaluate_evenly(W: Any) -> None:
+    """Evaluates the leaves of a wave without any knowledge."""
+    for leaf in range(W.counts[wave.LEAVES]):
+        begin = W.offsets[leaf]
+        n = W.offsets[leaf + 1] - begin
+        share = float32(1.0 / float32(n))
+        for j in range(n):
+            W.priors[begin + j] = share
+        W.values[2 * leaf] = float32(0.0)
+        W.values[2 * leaf + 1] = float32(1.0 / 3.0)
 
 
 @inner
@@ -219,10 +228,72 @@ def complete(T: Any, A: Any, W: Any, evaluator: Any) -> Any:
     Ap = pointers(A)
     Wp = wave_pointers(W, W)
     expand(ptr(T, 0), Ap, Wp, evaluator)
-    return back_up(ptr(T, 0), Ap, Wp)
+    visits = back_up(ptr(T, 0), Ap, Wp)
+    Wp.counts[wave.DECIDED] = int64(_is_root_over(Ap, Wp))
+    return visits
+
+
+@inner
+def _is_root_over(A: Any, W: Any) -> Any:
+    """Returns `is_over` for the root of a completed wave."""
+    if W.counts[wave.ENTRIES] == 0:
+        return False
+    rec = field(W, int64(0), wave.SLOT)
+    return rec != 0 and is_exact(A, rec) and is_over(A, rec, words_of(W, int64(0)))
 
 
 @kernel
+def _run(gathering: Any, evaluating: Any, completing: Any, counts: Any, limits: Any) -> Any:
+    """Runs waves as `run_waves` does, with the three kernels bound to their arguments."""
+    while limits[0] > 0 and limits[1] > 0 and limits[2] > 0:
+        leaves = call_bound(gathering)
+        if leaves < 0:
+            return leaves
+        call_bound(evaluating)
+        limits[0] -= call_bound(completing)
+        limits[1] -= leaves
+        limits[2] -= 1
+        if counts[wave.DECIDED]:
+            break
+    return int64(LIMITS_REACHED)
+
+
+@kernel
+def _run_one_by_one(
+    T: Any,
+    A: Any,
+    W: Any,
+    B: Any,
+    F: Any,
+    root: Any,
+    evaluating: Any,
+    kind: Any,
+    evaluator: Any,
+    limits: Any,
+) -> Any:
+    """Runs waves of one visit as `run_waves` does: calls by address would take a third of their time."""
+    Ap = pointers(A)
+    Wp = wave_pointers(W, B)
+    Tp = ptr(T, 0)
+    Fp = filter_pointers(F)
+    while limits[0] > 0 and limits[1] > 0 and limits[2] > 0:
+        if lacks_space(Ap, Wp, int64(1)):
+            return int64(NO_SPACE)
+        if begin_or_resume(Tp, Ap, Wp, Fp, ptr(root, 0), int64(1)) < 0:
+            return int64(NO_RECORDS)
+        if kind == BUILTIN:
+            call_bound(evaluating)
+        else:
+            evaluate_evenly(Wp)
+        expand(Tp, Ap, Wp, evaluator)
+        limits[0] -= back_up(Tp, Ap, Wp)
+        limits[1] -= Wp.counts[wave.LEAVES]
+        limits[2] -= 1
+        if _is_root_over(Ap, Wp):
+            break
+    return int64(LIMITS_REACHED)
+
+
 def run_waves(
     T: Any,
     A: Any,
@@ -235,29 +306,16 @@ def run_waves(
     evaluator: Any,
     target: Any,
     limits: Any,
-) -> Any:
+) -> int:
     """Runs waves until `limits` is reached; returns LIMITS_REACHED, NO_SPACE or NO_RECORDS.
 
     `B` is an empty wave: nothing is in flight but the wave at hand. `limits` (int64[3]): visits and
-    evaluations still to do, and waves until the caller wants to look. All three count down, and
-    no wave is cut: so a search that was stopped goes on as if it had not been.
+    evaluations still to do, and waves until the caller wants to look. All three count down, and no wave is
+    cut: so a search that was stopped goes on as if it had not been. The kernels of the single steps are
+    called by address: they are compiled beside each other, and once.
     """
-    Ap = pointers(A)
-    Wp = wave_pointers(W, B)
-    Tp = ptr(T, 0)
-    Fp = filter_pointers(F)
-    while limits[0] > 0 and limits[1] > 0 and limits[2] > 0:
-        if lacks_space(Ap, Wp, target):
-            return NO_SPACE
-        if not _gather(Tp, Ap, Wp, Fp, ptr(root, 0), target):
-            return NO_RECORDS
-        evaluate_leaves(Tp, Wp, ptr(weights, 0), kind, Ap.floats[TEMPERATURE])
-        expand(Tp, Ap, Wp, evaluator)
-        limits[0] -= back_up(Tp, Ap, Wp)
-        limits[1] -= Wp.counts[wave.LEAVES]
-        limits[2] -= 1
-        if Wp.counts[wave.ENTRIES]:
-            rec = field(Wp, int64(0), wave.SLOT)
-            if rec and is_exact(Ap, rec) and is_over(Ap, rec, ptr(root, 0)):
-                break
-    return LIMITS_REACHED
+    evaluating = bind(evaluate, T, W, weights, kind, float(A.floats[TEMPERATURE]))
+    if len(W.leaf_entry) == 1:  # the search goes one by one, not only this wave
+        return int(_run_one_by_one(T, A, W, B, F, root, evaluating, kind, evaluator, limits))
+    gathering = bind(gather, T, A, W, B, F, root, target)
+    return int(_run(gathering, evaluating, bind(complete, T, A, W, evaluator), W.counts, limits))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import float32, float64, int64, uint8, uint32
+from numpy import float32, float64, int64, uint8, uint32
 
 from ..graph.heap_kernel import ranked_move
 from ..graph.statistics_kernel import MAX_VISITS

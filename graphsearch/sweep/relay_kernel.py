@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import float32, int64, uint16, uint32
+from numpy import float32, int64, uint16, uint32
 
 from ..graph.heap_kernel import rank_codes, ranked_move
 from ..jit.compiler import kernel
@@ -87,10 +87,10 @@ def relay_edges(
                     place[ranked_move(keys[k])] = begin + k
                     left += 1
             rank_codes(adv(ptr(after, 0), first), moves, moves, keys)
-        k = int64(0)
+        rank = int64(0)
         while left > 0:
-            e = place[ranked_move(keys[k])]
-            k += 1
+            e = place[ranked_move(keys[rank])]
+            rank += 1
             if e >= 0:
                 new_n[to], new_r[to], new_q[to], new_d[to] = n[e], r[e], q[e], edge_d[e]
                 left -= 1

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import float32, float64, int64, uint8, uint16, uint32
+from numpy import float32, float64, int64, uint8, uint16, uint32
 
 from ..graph.heap_kernel import rank_codes, ranked_move
 from ..graph.statistics_kernel import MAX_VISITS, mean, weighed

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -126,21 +126,20 @@ class Memory:
     def _load_kernels(self, evaluator: Evaluator, params: SearchParams, *, filed: bool) -> None:
         """Searches a little in a graph of its own: no clock shall run while kernels compile or load."""
         from ..graph.graph import Graph
-        from ..jit.compiler import is_compiled
         from ..search.loop import analyze
-        from ..search.warm import file_kernels_compiling, paging_kernels_compiling
+        from ..search.warm import kernels_compiling, kernels_missing, paging_kernels_compiling
 
         purpose = (evaluator.kernel_kind, filed, params.gather)
         if purpose in self._warm:
             return
-        cold = not is_compiled()
+        cold = kernels_missing(filed=filed) > 0
         if cold:
             self._writer.info(
                 "the search kernels are being compiled; this happens once and takes some 20 seconds"
             )
         is_outside = evaluator.kernel_kind == EXTERNAL
         trial = _Idle() if is_outside else evaluator
-        with file_kernels_compiling() if cold else nullcontext(), _scratch(filed) as path:
+        with kernels_compiling(filed=filed), _scratch(filed) as path:
             for _ in range(1 + filed):  # the second time what was saved is loaded
                 with Graph.open(path, evaluator=trial) as graph:
                     analyze(graph, _repeated(), Limits(visits=40), params)

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from graphsearch.jit.machine_code import MachineCode, read
+
 SEARCH = """
 import json, chess, warnings
 warnings.simplefilter("ignore")
@@ -56,3 +58,15 @@ def test_without_a_writable_cache_it_still_searches(tmp_path: Path) -> None:
         env=os.environ | {"GRAPHSEARCH_CACHE_DIR": str(blocked), "TMPDIR": str(tmp_path)},
     )
     assert str(tmp_path) in done.stdout
+
+
+def test_damaged_machine_code_is_taken_for_none(tmp_path: Path) -> None:
+    path = tmp_path / "kernel.code"
+    assert read(path) is None
+    kept = MachineCode(b"\x7fELF\n and more", "qd", [0, 0], ("sqrt",))
+    kept.write(path)
+    assert read(path) == kept
+    whole = path.read_bytes()
+    for damaged in (b"", b"{}\n", whole[:-1], whole[:-1] + b"?"):
+        path.write_bytes(damaged)
+        assert read(path) is None

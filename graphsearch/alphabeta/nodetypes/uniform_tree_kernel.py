@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import int64
+from numpy import int64
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, U, adv, ptr

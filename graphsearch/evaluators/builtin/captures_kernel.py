@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import int64, uint16
+from numpy import int64, uint16
 
 from ...jit.compiler import inner
 from ...jit.pointers import ONE, ZERO, U, ctz

@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import float32, int64
+from numpy import float32, int64
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ZERO, U, adv, popc, ptr

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import int64
+from numpy import int64
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ZERO, U, adv, as_u16, ctz, ptr
@@ -56,7 +56,7 @@ def list_all(frame: Any, moves: Any, n: Any) -> Any:
 def take_best(frame: Any) -> Any:
     """Returns the word with the highest key left in the frame's list, which moves on."""
     i = int64(frame[NEXT])
-    best = i
+    best: Any = i
     for j in range(i + 1, int64(frame[COUNT])):
         if frame[LIST + j] > frame[LIST + best]:
             best = j

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import int64
+from numpy import int64
 
 from ...jit.compiler import inlined, inner
 from ...jit.pointers import ONE, ZERO, U, adv, ctz, popc
@@ -195,7 +195,7 @@ def danger_terms(T: Any, weights: Any, s: Any, side: Any, info: Any, theirs: Any
     straight = rook_attacks(T, king, occupied ^ (s[QUEENS] & them))
     diagonal = bishop_attacks(T, king, occupied ^ (s[QUEENS] & them))
     score = int64(0)
-    units = int64(info[ATTACK_UNITS]) + popc(theirs[KINGS] & weak)
+    units: Any = int64(info[ATTACK_UNITS]) + popc(theirs[KINGS] & weak)
     for piece in range(1, 5):
         line = T[KN + king]
         if piece > 1:

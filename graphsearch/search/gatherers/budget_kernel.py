@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import int64
+from numpy import int64
 
 from ...graph import arena_kernel as arena
 from ...jit.compiler import inner

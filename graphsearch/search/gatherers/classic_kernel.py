@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import int64
+from numpy import int64
 
 from ...graph import arena_kernel as arena
 from ...graph.heap_kernel import grow_block

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import float64, int64
+from numpy import float64, int64
 
 from ...graph import arena_kernel as arena
 from ...graph.statistics_kernel import child_visits

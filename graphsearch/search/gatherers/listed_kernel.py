@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import float64, int64
+from numpy import float64, int64
 
 from ...graph.heap_kernel import grow_block
 from ...jit.compiler import inner

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import float64, int64
+from numpy import float64, int64
 
 from ...jit.compiler import inner
 from ...record.node_kernel import block_of, edge_at, edge_visits, materialised, move_count, stride_at

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import int64, uint8
+from numpy import int64, uint8
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, U, adv, ctz, popc, ptr

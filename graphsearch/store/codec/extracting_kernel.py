@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from numba import int64, uint32
+from numpy import int64, uint32
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import U, adv, ptr

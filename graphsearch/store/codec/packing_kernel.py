@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import int64
+from numpy import int64
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import U, ptr

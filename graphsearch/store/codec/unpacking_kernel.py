@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import int64
+from numpy import int64
 
 from ...jit.compiler import inner, kernel
 from ...jit.libzstd import call

@@ -1,0 +1,172 @@
+"""Calls of kernels from Python: arguments as 64-bit words in, results as 64-bit words out.
+
+    number        its value
+    array         the address of the object; the code reads where its data are, and its shape
+    tuple         its items
+
+Each kind of arguments has code of its own, by the types of numbers, the dtypes and dimensions of arrays, and
+the classes of tuples. It is loaded from the disk, or compiled, at the first call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import machine_code
+from .lazy import Inner
+from .machine_code import MOST_RESULTS, MachineCode
+
+LAYOUT = 0x1 | 0x2 | 0x100  # numpy's flags of an array: C order, Fortran order, aligned
+FORMATS: dict[Any, str] = {  # of numbers, by type, for `struct`: each fills 8 bytes
+    int: "q",
+    float: "d",
+    bool: "?7x",
+    np.bool_: "?7x",
+    np.int8: "b7x",
+    np.int16: "h6x",
+    np.int32: "i4x",
+    np.int64: "q",
+    np.uint8: "B7x",
+    np.uint16: "H6x",
+    np.uint32: "I4x",
+    np.uint64: "Q",
+    np.float32: "f4x",
+    np.float64: "d",
+}
+_LOCK = threading.RLock()
+
+
+class Bound(NamedTuple):
+    """A kernel and its arguments, for kernels that call it by address. The caller keeps the arguments."""
+
+    code: Any  # the address of its entry
+    words: Any  # int64: its arguments; numbers among them may be changed
+
+
+class _Code:
+    """Code for one kind of arguments."""
+
+    def __init__(self, what: MachineCode, words: str) -> None:
+        self._function = machine_code.load(what)
+        self._words = struct.Struct(words)
+        self._results = struct.Struct(what.results)
+        self._room = ctypes.c_int64 * MOST_RESULTS
+        self._form = what.form
+
+    @property
+    def address(self) -> int:
+        """Where the entry is."""
+        return ctypes.cast(self._function, ctypes.c_void_p).value or 0
+
+    def packed(self, words: list[Any]) -> bytes:
+        """Returns the words as the entry reads them."""
+        return self._words.pack(*words)
+
+    def __call__(self, words: list[Any]) -> Any:
+        """Returns what the kernel returns; `words` are arguments whose objects the caller keeps."""
+        out = self._room()
+        if self._function(self.packed(words), out):
+            raise MemoryError("a kernel has too little memory")
+        return _formed(self._form, iter(self._results.unpack_from(out)))
+
+
+class Kernel(Inner):
+    """A function that Python calls, or another kernel."""
+
+    def __init__(self, function: Callable[..., Any], folder: Path | None) -> None:
+        """Keeps the function until it is called.
+
+        Args:
+          folder: of the compiled code; None: it cannot be kept.
+        """
+        super().__init__(function)
+        self._folder = folder
+        self._codes: dict[tuple[Any, ...], _Code] = {}
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Runs the code for these arguments, without Python's lock.
+
+        Raises:
+          MemoryError: if a kernel that allocates memory gets none.
+        """
+        code, words = self._prepared(arguments)
+        return code(words)
+
+    def bind(self, *arguments: Any) -> Bound:
+        """Returns the code for these arguments, with them."""
+        code, words = self._prepared(arguments)
+        return Bound(code.address, np.frombuffer(bytearray(code.packed(words)), np.int64))
+
+    def _prepared(self, arguments: tuple[Any, ...]) -> tuple[_Code, list[Any]]:
+        kind: list[Any] = []
+        words: list[Any] = []
+        _flatten(arguments, kind, words)
+        key = tuple(kind)
+        return self._codes.get(key) or self._code(arguments, key), words
+
+    def _code(self, arguments: tuple[Any, ...], key: tuple[Any, ...]) -> _Code:
+        with _LOCK:  # of two threads one compiles
+            if key not in self._codes:
+                words = "".join(_format(part) for part in key)
+                self._codes[key] = _Code(self._found(arguments, key), words)
+            return self._codes[key]
+
+    def _found(self, arguments: tuple[Any, ...], key: tuple[Any, ...]) -> MachineCode:
+        path = self._path(key)
+        if path is None:
+            return self._built(arguments)
+        found = machine_code.read(path)
+        if found is None:
+            with machine_code.alone(path):  # what another process compiles is waited for
+                found = machine_code.read(path) or self._built(arguments)
+                found.write(path)
+        return found
+
+    def _built(self, arguments: tuple[Any, ...]) -> MachineCode:
+        from .objects import build
+
+        built: MachineCode = build(self.dispatcher, arguments)
+        return built
+
+    def _path(self, key: tuple[Any, ...]) -> Path | None:
+        digest = hashlib.sha256(repr((machine_code.machine(), key)).encode()).hexdigest()[:16]
+        name = f"{self._function.__module__}.{self._function.__qualname__}-{digest}{machine_code.SUFFIX}"
+        return self._folder and self._folder / name
+
+
+def _formed(form: Any, numbers: Iterator[Any]) -> Any:
+    if isinstance(form, list):
+        return tuple(_formed(part, numbers) for part in form)
+    return None if form is None else next(numbers)
+
+
+def _format(part: Any) -> str:
+    """Returns the format of a word, by what decides how it is compiled; a tuple and its length have none."""
+    if isinstance(part, type):
+        return FORMATS.get(part, "")
+    return "" if isinstance(part, int) else "Q"  # of an array, or of an int that takes 64 bits
+
+
+def _flatten(values: tuple[Any, ...], kind: list[Any], words: list[Any]) -> None:
+    """Appends the words of some values, and what decides how they are compiled."""
+    for value in values:
+        of = type(value)
+        if of is np.ndarray or isinstance(value, np.ndarray):
+            kind.append((value.dtype, value.ndim, value.flags.num & LAYOUT))
+            words.append(id(value))
+        elif of in FORMATS:
+            kind.append("uint64" if of is int and value >> 63 > 0 else of)
+            words.append(value)
+        elif isinstance(value, tuple):
+            kind += (of, len(value))
+            _flatten(value, kind, words)
+        else:
+            raise TypeError(f"a kernel takes numbers, arrays and tuples of them, not {of.__name__}")

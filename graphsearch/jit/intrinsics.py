@@ -1,0 +1,160 @@
+"""The intrinsics that `pointers.py` and `libzstd.py` name, as Numba takes them: importing this imports it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from .machine_code import MOST_RESULTS
+
+
+def _pointer_as(target: Any, bits: int, *, floating: bool = False) -> Any:
+    @intrinsic  # type: ignore[untyped-decorator]
+    def cast_pointer(typing_context: Any, p: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            word = ir.FloatType() if floating else ir.IntType(bits)
+            return builder.bitcast(args[0], word.as_pointer())
+
+        return types.CPointer(target)(p), codegen
+
+    return cast_pointer
+
+
+def _mulhi_ir(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    wide = ir.IntType(128)
+    product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
+    return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
+
+
+def _mum_ir(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    wide, word = ir.IntType(128), ir.IntType(64)
+    product = builder.mul(builder.zext(args[0], wide), builder.zext(args[1], wide))
+    high = builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), word)
+    return builder.xor(builder.trunc(product, word), high)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def ctz(typing_context: Any, x: Any) -> Any:
+    """Returns the index of the lowest set bit."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.uint64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def popc(typing_context: Any, x: Any) -> Any:
+    """Returns the number of set bits."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return types.int64(types.uint64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def ptr(typing_context: Any, array: Any, i: Any) -> Any:
+    """Returns a pointer to `array[i]`; the caller keeps the array alive."""
+    signature = types.CPointer(array.dtype)(array, types.intp)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = context.make_array(sig.args[0])(context, builder, args[0]).data
+        return builder.gep(data, [args[1]])
+
+    return signature, codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def adv(typing_context: Any, p: Any, i: Any) -> Any:
+    """Returns `p + i`."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.gep(args[0], [args[1]])
+
+    return p(p, types.intp), codegen
+
+
+as_u8 = _pointer_as(types.uint8, 8)
+as_i64 = _pointer_as(types.int64, 64)
+as_u16 = _pointer_as(types.uint16, 16)
+as_u32 = _pointer_as(types.uint32, 32)
+as_f32 = _pointer_as(types.float32, 32, floating=True)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def bytes_at(typing_context: Any, address: Any, size: Any) -> Any:
+    """Returns a pointer to `size` bytes at an address; the caller keeps them alive."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+
+    return types.CPointer(types.uint8)(types.int64, types.int64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def mulhi(typing_context: Any, a: Any, b: Any) -> Any:
+    """Returns the upper 64 bits of a 128-bit product."""
+    return types.uint64(types.uint64, types.uint64), _mulhi_ir
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def mum(typing_context: Any, a: Any, b: Any) -> Any:
+    """Returns the XOR of both halves of a 128-bit product."""
+    return types.uint64(types.uint64, types.uint64), _mum_ir
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def prefetch(typing_context: Any, p: Any, i: Any) -> Any:
+    """Asks the processor to load `p[i]`."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        byte = ir.IntType(8).as_pointer()
+        address = builder.bitcast(builder.gep(args[0], [args[1]]), byte)
+        i32 = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, i32, i32, i32])
+        load = builder.module.declare_intrinsic("llvm.prefetch", (byte,), kind)
+        builder.call(load, [address, i32(0), i32(3), i32(1)])
+        return context.get_dummy_value()
+
+    return types.void(p, types.intp), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def call_c(typing_context: Any, function: Any, arguments: Any) -> Any:
+    """Returns the `size_t` that the C function at an address returns, as int64.
+
+    Errors of libzstd are then negative.
+
+    Args:
+      function: int64, its address.
+      arguments: a tuple of int64 (numbers, addresses) and pointers.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        address, packed = args
+        values = [builder.extract_value(packed, i) for i in range(len(arguments))]
+        kind = ir.FunctionType(ir.IntType(64), [value.type for value in values])
+        return builder.call(builder.inttoptr(address, kind.as_pointer()), values)
+
+    return types.int64(types.int64, arguments), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def call_bound(typing_context: Any, bound: Any) -> Any:
+    """Returns the first result word of the kernel that a `Bound` holds with its arguments."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = ir.IntType(64)
+        kind = ir.FunctionType(ir.IntType(32), [word.as_pointer(), word.as_pointer()])
+        results = cgutils.alloca_once(builder, ir.ArrayType(word, MOST_RESULTS), zfill=True)
+        code = builder.inttoptr(builder.extract_value(args[0], 0), kind.as_pointer())
+        array = context.make_array(bound.types[1])(context, builder, builder.extract_value(args[0], 1))
+        builder.call(code, [array.data, builder.bitcast(results, word.as_pointer())])
+        return builder.load(builder.bitcast(results, word.as_pointer()))
+
+    return types.int64(bound), codegen

@@ -1,0 +1,204 @@
+"""Machine code of kernels, by Numba: importing this imports it.
+
+The code of a kernel has one entry for callers, whatever the kernel's arguments are: it takes them as words
+(`calls.py`), finds the data of arrays in numpy's objects, and writes the results as words.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import binding, ir
+from numba import types
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
+from numba.np.numpy_support import from_dtype
+
+from .machine_code import ENTRY, MOST_RESULTS, MachineCode
+from .pipeline import parts_of, typing_remembered
+
+WORD, BYTE, STATUS = ir.IntType(64), ir.IntType(8), ir.IntType(32)
+# numpy's PyArrayObject after what every Python object begins with: data, int32 dimensions, shape, strides
+DATA, SHAPE, STRIDES = (object.__basicsize__ + offset for offset in (0, 16, 24))
+RESULTS = {
+    types.boolean: "?7x",
+    types.float32: "f4x",
+    types.float64: "d",
+    types.uint64: "Q",
+    types.int64: "q",
+}
+# What Numba's own library does for arrays that a kernel makes, on the C library: a count of owners, three
+# words that are not used here or hold the address of the data, and the size. Arrays of Python have no owner.
+MEMORY = """
+declare i8* @malloc(i64)
+declare void @free(i8*)
+
+define linkonce_odr i8* @NRT_MemInfo_alloc_aligned(i64 %size, i32 %align) {
+  %unit = zext i32 %align to i64
+  %spare = add i64 %unit, 40
+  %room = add i64 %size, %spare
+  %start = call i8* @malloc(i64 %room)
+  %failed = icmp eq i8* %start, null
+  br i1 %failed, label %end, label %fill
+fill:
+  %fields = bitcast i8* %start to i64*
+  store i64 1, i64* %fields
+  %address = ptrtoint i8* %start to i64
+  %last = add i64 %address, %spare
+  %mask = sub i64 0, %unit
+  %data = and i64 %last, %mask
+  %third = getelementptr i64, i64* %fields, i64 3
+  store i64 %data, i64* %third
+  %fourth = getelementptr i64, i64* %fields, i64 4
+  store i64 %size, i64* %fourth
+  br label %end
+end:
+  ret i8* %start
+}
+
+define linkonce_odr void @NRT_MemInfo_call_dtor(i8* %info) {
+  call void @free(i8* %info)
+  ret void
+}
+"""
+
+
+@global_compiler_lock  # type: ignore[untyped-decorator]
+def build(dispatcher: Any, arguments: tuple[Any, ...]) -> MachineCode:
+    """Returns the machine code of a kernel for arguments of these kinds."""
+    kinds = tuple(_type_of(value) for value in arguments)
+    with typing_remembered():
+        dispatcher.compile(kinds)
+    compiled = dispatcher.overloads[kinds]
+    returned = compiled.signature.return_type
+    results = _numbers(returned)
+    assert len(results) <= MOST_RESULTS
+    library = cpu_target.target_context.codegen().create_library(ENTRY)
+    library.add_ir_module(_entry(library, compiled, kinds, results))
+    module = _linked(library, compiled.library)
+    return MachineCode(
+        library.codegen._tm.emit_object(module),
+        "".join(RESULTS[part] for part in results),
+        _form(returned),
+        tuple(
+            sorted(f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm."))
+        ),
+    )
+
+
+def _numbers(returned: Any) -> list[Any]:
+    """Returns the types of the numbers in a result."""
+    if isinstance(returned, types.BaseTuple):
+        return [kind for part in returned for kind in _numbers(part)]
+    return [] if returned == types.none else [returned]
+
+
+def _form(returned: Any) -> Any:
+    """Returns how the numbers of a result are put together: `MachineCode.form`."""
+    if isinstance(returned, types.BaseTuple):
+        return [_form(part) for part in returned]
+    return None if returned == types.none else 0
+
+
+def _parts(builder: Any, kind: Any, value: Any) -> list[Any]:
+    """Returns the values of the numbers in a result."""
+    if not isinstance(kind, types.BaseTuple):
+        return [value]
+    single = [(part, builder.extract_value(value, i)) for i, part in enumerate(kind)]
+    return [number for part, item in single for number in _parts(builder, part, item)]
+
+
+def _type_of(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        flags = value.flags
+        order = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
+        return types.Array(from_dtype(value.dtype), value.ndim, order, aligned=flags.aligned)
+    if isinstance(value, tuple):
+        named = type(value) if hasattr(value, "_fields") else None
+        return types.BaseTuple.from_types([_type_of(item) for item in value], named)
+    return numba.typeof(value)
+
+
+def _linked(library: Any, callee: Any) -> Any:
+    """Returns the module of an entry with all that it calls, optimised."""
+    module = library._final_module
+    for part in parts_of(callee):
+        module.link_in(part, preserve=True)
+    module.link_in(binding.parse_assembly(MEMORY))
+    for function in module.functions:
+        if not function.is_declaration and function.name != ENTRY:
+            function.linkage = "internal"  # nobody else calls it, and LLVM optimises it better for that
+    library._optimize_final_module()
+    module.verify()
+    return module
+
+
+def _entry(library: Any, compiled: Any, kinds: tuple[Any, ...], results: list[Any]) -> Any:
+    """Returns the module of an entry: int32 status of (words, results)."""
+    context = cpu_target.target_context
+    module = library.create_ir_module(ENTRY)
+    kind = ir.FunctionType(STATUS, [WORD.as_pointer(), WORD.as_pointer()])
+    function = ir.Function(module, kind, ENTRY)
+    builder = ir.IRBuilder(function.append_basic_block())
+    words = _Words(context, builder, function.args[0])
+    values = [words.take(kind) for kind in kinds]
+    callee = context.declare_function(module, compiled.fndesc)
+    returned = compiled.signature.return_type
+    status, value = context.call_conv.call_function(builder, callee, returned, kinds, values)
+    for i, (part, single) in enumerate(zip(results, _parts(builder, returned, value), strict=False)):
+        data = context.data_model_manager[part].as_data(builder, single)
+        place = builder.gep(function.args[1], [WORD(i)])
+        builder.store(data, builder.bitcast(place, data.type.as_pointer()))
+    builder.ret(status.code)
+    return module
+
+
+class _Words:
+    """The arguments of an entry, read one after the other."""
+
+    def __init__(self, context: Any, builder: Any, words: Any) -> None:
+        self._context, self._builder, self._words = context, builder, words
+        self._next = 0
+
+    def take(self, kind: Any) -> Any:
+        """Returns the value of the next argument of a type."""
+        if isinstance(kind, types.BaseTuple):
+            return self._context.make_tuple(self._builder, kind, [self.take(item) for item in kind])
+        place = self._builder.gep(self._words, [WORD(self._next)])
+        self._next += 1
+        if isinstance(kind, types.Array):
+            return self._array(kind, self._builder.load(place))
+        model = self._context.data_model_manager[kind]
+        data = self._builder.bitcast(place, model.get_data_type().as_pointer())
+        return model.from_data(self._builder, self._builder.load(data))
+
+    def _array(self, kind: Any, address: Any) -> Any:
+        """Returns numpy's array at an address, as nobody's: there is nothing to free."""
+        builder = self._builder
+        start = builder.inttoptr(address, BYTE.as_pointer())
+        array = self._context.make_array(kind)(self._context, builder)
+        element = array.data.type
+        array.data = builder.inttoptr(self._word(start, DATA), element)
+        shape, strides = (
+            builder.inttoptr(self._word(start, at), WORD.as_pointer()) for at in (SHAPE, STRIDES)
+        )
+        sizes = [builder.load(builder.gep(shape, [WORD(i)])) for i in range(kind.ndim)]
+        steps = [builder.load(builder.gep(strides, [WORD(i)])) for i in range(kind.ndim)]
+        items = WORD(1)
+        for size in sizes:
+            items = builder.mul(items, size)
+        array.nitems = items
+        array.itemsize = WORD(self._context.get_abi_sizeof(self._context.get_data_type(kind.dtype)))
+        array.meminfo = ir.Constant(array.meminfo.type, None)
+        array.parent = ir.Constant(array.parent.type, None)
+        array.shape = ir.Constant(array.shape.type, ir.Undefined)
+        for i, (size, step) in enumerate(zip(sizes, steps, strict=True)):
+            array.shape = builder.insert_value(array.shape, size, i)
+            array.strides = builder.insert_value(array.strides, step, i)
+        return array._getvalue()
+
+    def _word(self, start: Any, offset: int) -> Any:
+        place = self._builder.gep(start, [WORD(offset)])
+        return self._builder.load(self._builder.bitcast(place, WORD.as_pointer()))

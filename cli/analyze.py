@@ -84,6 +84,7 @@ class Request:
     'graphsearch analyze startpos --moves "e4 e5 Nf3" --visits 1000 --json',
     'graphsearch analyze "8/8/8/8/4k3/8/4P3/4K3 w - - 0 1" --evaluations 5000',
     "graphsearch analyze games.pgn --game 2 --ply 30 --time 10 --store first.graph",
+    scores=True,
 )
 def analyze(request: Request) -> None:
     """Search a position and print the best lines; with --store, resume from a graph file and save to it.
@@ -149,6 +150,7 @@ def _search_and_print(request: Request) -> int:
 def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
     """Returns the result of the search, when all of it is saved and the file is closed."""
     from graphsearch.graph.graph import Graph
+    from graphsearch.mate.beside import MateFinder
     from graphsearch.position.board import MAX_MOVES
     from graphsearch.search.loop import analyze, moves_of_tables
     from graphsearch.search.warm import paging_kernels_compiling
@@ -176,6 +178,9 @@ def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
                 on_progress=show,
                 stop=signals.stop,
                 searchmoves=listed,
+                mates=MateFinder(
+                    seconds=job.limits.seconds, visits=job.limits.visits or job.limits.evaluations
+                ),
             )
 
 
@@ -183,7 +188,10 @@ def _compile(job: Job, *, filed: bool) -> None:
     """Searches briefly in a graph of its own: kernels are compiled before the clock starts, and Ctrl-C still
     ends the program at once.
     """
+    import chess
+
     from graphsearch.graph.graph import Graph
+    from graphsearch.mate.beside import TRIAL, MateFinder
     from graphsearch.search.loop import analyze
     from graphsearch.search.params import Limits
     from graphsearch.search.warm import kernels_compiling, kernels_missing
@@ -195,6 +203,7 @@ def _compile(job: Job, *, filed: bool) -> None:
             Graph.open(None, evaluator=job.evaluator) as trial,
         ):
             analyze(trial, job.board, Limits(visits=2), job.params)
+            analyze(trial, chess.Board(TRIAL), Limits(visits=2), job.params, mates=MateFinder())
 
 
 def _print_result(request: Request, result: SearchResult) -> None:

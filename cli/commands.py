@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, signature
 from typing import Any, get_type_hints
@@ -18,8 +19,11 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from graphsearch.errors import InvalidParameterError
 
+from .options import ScoreType
 from .output import Group
 from .program import program_name
+
+_Declared = tuple[str, Any, Any]  # name, type with its typer.Option, default
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +43,16 @@ class Command:
     name: str
 
 
-def command(summary: str, *examples: str, name: str = "") -> Callable[[Callable[..., None]], Command]:
-    """Returns a decorator that declares a command; its name is the function's unless given."""
+def command(
+    summary: str, *examples: str, name: str = "", scores: bool = False
+) -> Callable[[Callable[..., None]], Command]:
+    """Returns a decorator that declares a command; its name is the function's unless given.
+
+    With `scores`, what it shows in centipawns goes by its option `--score-type`.
+    """
 
     def declared(function: Callable[..., None]) -> Command:
-        return Command(with_options(function), summary, examples, name or function.__name__)
+        return Command(with_options(function, scores=scores), summary, examples, name or function.__name__)
 
     return declared
 
@@ -67,8 +76,10 @@ def example_text(*examples: str) -> str:
 
 
 # ---------------------------------------------------------------- bundles
-def with_options(function: Callable[..., None]) -> Callable[..., None]:
+def with_options(function: Callable[..., None], *, scores: bool = False) -> Callable[..., None]:
     """Returns a function with the options of its bundles in place of the bundles, for Typer.
+
+    With `scores` it has `--score-type` too, and the function runs with that type.
 
     >>> from .options import LineOptions
     >>> def show(position: str, line: LineOptions) -> None:
@@ -82,17 +93,39 @@ def with_options(function: Callable[..., None]) -> Callable[..., None]:
     hints = get_type_hints(function, include_extras=True)
     given = [(one.name, hints[one.name], one.default) for one in signature(function).parameters.values()]
 
+    more = [("score_type", ScoreType, "WDL_mu")] if scores else []
+
     def flat(**values: Any) -> None:
         _check_numbers(options, values)
-        function(**{name: _value(name, hint, values) for name, hint, _ in given})
+        with _scores_by(values.get("score_type")):
+            function(**{name: _value(name, hint, values) for name, hint, _ in given})
 
     options = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
-        for name, hint, default in _options(given)
+        for name, hint, default in _options([*given, *more])
     ]
     flat.__name__, flat.__doc__, flat.__annotations__ = function.__name__, function.__doc__, {}
     flat.__signature__ = Signature(options)  # type: ignore[attr-defined] # what inspect and Typer look for
     return flat
+
+
+@contextmanager
+def _scores_by(score_type: str | None) -> Iterator[None]:
+    """Has every cp shown by a score type, None for as before.
+
+    Raises: | InvalidParameterError: if there is no such type.
+    """
+    if score_type is None:
+        yield
+        return
+    from graphsearch.position.values import show_scores_by, shown_score_type
+
+    before = shown_score_type()
+    show_scores_by(score_type)
+    try:
+        yield
+    finally:
+        show_scores_by(before)
 
 
 def _check_numbers(options: list[Parameter], values: Mapping[str, Any]) -> None:
@@ -110,9 +143,6 @@ def _check_numbers(options: list[Parameter], values: Mapping[str, Any]) -> None:
                 name = option.annotation.__metadata__[0].default
                 shown = name if isinstance(name, str) else option.name.upper()
                 raise InvalidParameterError(f"{shown} {problem}, not {number:.10g}")
-
-
-_Declared = tuple[str, Any, Any]  # name, type with its typer.Option, default
 
 
 def _options(declared: list[_Declared]) -> Iterator[_Declared]:

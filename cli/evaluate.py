@@ -29,6 +29,7 @@ TOP = 5  # priors that the text shows
     "Evaluate positions without a search.",
     "graphsearch evaluate startpos",
     "graphsearch evaluate --fens positions.epd --json",
+    scores=True,
 )
 def evaluate(
     *,

@@ -144,6 +144,7 @@ def polyglot(
     "Write game trees as PGN.",
     "graphsearch export pgn --store first.graph -o first.pgn --root startpos --min-visits 10",
     "graphsearch export pgn --store first.graph -o white.pgn --root startpos --side white --depth 8",
+    scores=True,
 )
 def pgn(
     store: StoreOption,
@@ -166,6 +167,7 @@ def pgn(
 @command(
     "Write positions as EPD.",
     'graphsearch export epd --store first.graph -o first.epd --root "1. e4 e5" --depth 4',
+    scores=True,
 )
 def epd(
     store: StoreOption,
@@ -187,6 +189,7 @@ def epd(
 @command(
     "Write positions as JSON lines.",
     "graphsearch export jsonl --store first.graph -o - --root startpos --depth 1",
+    scores=True,
 )
 def jsonl(
     store: StoreOption,
@@ -207,6 +210,7 @@ def jsonl(
 @command(
     "Write moves as CSV.",
     "graphsearch export csv --store first.graph -o first.csv --min-visits 2",
+    scores=True,
 )
 def csv(
     store: StoreOption,

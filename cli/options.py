@@ -43,6 +43,16 @@ StoreToSave = Annotated[
         "--store", metavar="FILE", help="The graph file to resume from and save to; created if missing."
     ),
 ]
+
+ScoreType = Annotated[
+    str,
+    typer.Option(
+        "--score-type",
+        metavar="TYPE",
+        help="What cp means, by lc0's names: WDL_mu (100 is an even chance to win) or centipawn (a tangent of"
+        " Q).",
+    ),
+]
 Ram = Annotated[
     str | None,
     typer.Option(

@@ -54,6 +54,7 @@ By = Annotated[
     "List where two evaluators differ most.",
     "graphsearch query disagree first.graph",
     "graphsearch query disagree first.graph --by policy --top 50 --min-visits 100 --json",
+    scores=True,
 )
 def disagree(
     file: SomeFile = None,

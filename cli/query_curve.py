@@ -31,7 +31,7 @@ UNICODE, ASCII = Ink(2, 4, "\u2500"), Ink(1, 1, "-")
 def curve(
     values: Sequence[float | None], numbers: Sequence[tuple[int, bool]], width: int, *, unicode: bool
 ) -> list[str]:
-    """Returns the lines of a plot of Q in [-1, 1], with Q on the left and pawns on the right.
+    """Returns the lines of a plot of Q in [-1, 1], with Q on the left and pawns (`centipawn`) on the right.
 
     Args:
       values: by ply; None is a gap.

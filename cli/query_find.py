@@ -119,6 +119,7 @@ Statement = Annotated[
     "graphsearch query find --min-n 100 --min-q 0.1 --side w --store first.graph",
     'graphsearch query find --pieces "P<=7, p<=7" --limit 5 --store first.graph',
     "graphsearch query find --bounds proven --store first.graph --json",
+    scores=True,
 )
 def find(
     store: StoreOption,
@@ -170,6 +171,7 @@ def _found_line(row: Found) -> str:
     'graphsearch query sql "SELECT fen, n, cp(q) FROM top_position ORDER BY n DESC" --limit 3'
     " --store first.graph",
     'graphsearch query sql "SELECT record(position) AS record FROM root" --store first.graph --json',
+    scores=True,
 )
 def sql(
     statement: Statement,

@@ -164,6 +164,7 @@ def _label(branch: Branch, root: str, level: int) -> str:
     "Plot the values along a line or a game.",
     'graphsearch query line startpos --moves "e4 e5 Nf3 Nc6" --store first.graph',
     "graphsearch query line games.pgn --game 2 --store first.graph --json",
+    scores=True,
 )
 def line(
     store: StoreOption,

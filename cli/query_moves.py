@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     "graphsearch query moves startpos --store first.graph",
     'graphsearch query moves startpos --moves "e4 e5" --store first.graph --json',
     name="moves",
+    scores=True,
 )
 def moves_of(
     store: StoreOption,
@@ -88,6 +89,7 @@ def _proof(move: StoredMove) -> str:
     "Compare imported games with the search.",
     "graphsearch query games startpos --store first.graph",
     name="games",
+    scores=True,
 )
 def games_of(
     store: StoreOption,

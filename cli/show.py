@@ -16,6 +16,7 @@ from .render import board_text, node_view, origin_line
     "Print what a graph file holds about a position.",
     "graphsearch show startpos --store first.graph",
     'graphsearch show startpos --moves "e4 e5" --store first.graph --json',
+    scores=True,
 )
 def show(
     store: StoreOption,

@@ -10,6 +10,7 @@ import chess
 
 from ..evaluators.protocol import Evaluator
 from ..graph.graph import Graph
+from ..mate.beside import MateFinder
 from ..position.notation import board_from_fen
 from ..record.node import NodeRecord
 from ..search.loop import analyze
@@ -72,6 +73,7 @@ class LocalDesk:
             searchmoves=[chess.Move.from_uci(move) for move in task.moves],
             hurry=True,
             run=self._run,
+            mates=MateFinder(visits=task.visits or task.evaluations),
         )
         is_whole = result.stop_reason not in UNFINISHED
         return [Outcome(task, result.new_visits, result.evaluations, is_whole=is_whole)]

@@ -268,6 +268,8 @@ class BookTree:
 def loss_of(best: float | None, value: float | None) -> int | None:
     """Returns by how many centipawns a value is below the best one, at most 10,000; None if one is unknown.
 
+    They are of the type `centipawn`, by Q alone: minimax values have no WDL.
+
     >>> loss_of(0.5, 0.25), loss_of(0.5, None)
     (52, None)
     """

@@ -9,7 +9,7 @@ from typing import Any
 import chess
 
 from ..position.board import CHECKMATE, NOT_TERMINAL, check, fen_of, terminal_kind
-from ..position.values import WDL, cp_from_q
+from ..position.values import WDL, cp_of
 from .protocol import Evaluator, PositionBatch, checked
 
 ASSESS_BATCH = 256
@@ -21,7 +21,7 @@ class Assessment:
 
     Attributes:
       position: FEN.
-      wdl, q, cp: the value V; cp by lc0's mapping.
+      wdl, q, cp: the value V; cp by the score type that is shown.
       priors: P by move (UCI), largest first; empty for a finished game.
       terminal: `position.CHECKMATE`, `STALEMATE`, `DEAD` or `NOT_TERMINAL`; if the game is over by rule,
         the value is exact and no evaluator was asked.
@@ -75,10 +75,17 @@ def _assess_some(evaluator: Evaluator, boards: Sequence[chess.Board]) -> Iterato
         pairs = sorted(zip((m.uci() for m in moves), p.tolist(), strict=True), key=lambda pair: -pair[1])
         wdl = WDL(*found.wdl[row].tolist())
         yield Assessment(
-            position=fen_of(board), wdl=wdl, q=wdl.q, cp=cp_from_q(wdl.q), priors=dict(pairs), terminal=kind
+            position=fen_of(board),
+            wdl=wdl,
+            q=wdl.q,
+            cp=cp_of(wdl.q, wdl.draw),
+            priors=dict(pairs),
+            terminal=kind,
         )
 
 
 def _exact(board: chess.Board, kind: int) -> Assessment:
     wdl = WDL(0.0, 0.0, 1.0) if kind == CHECKMATE else WDL(0.0, 1.0, 0.0)
-    return Assessment(position=fen_of(board), wdl=wdl, q=wdl.q, cp=cp_from_q(wdl.q), priors={}, terminal=kind)
+    return Assessment(
+        position=fen_of(board), wdl=wdl, q=wdl.q, cp=cp_of(wdl.q, wdl.draw), priors={}, terminal=kind
+    )

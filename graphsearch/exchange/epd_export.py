@@ -1,7 +1,8 @@
 """One EPD line per position: its value, visits, best move and best line.
 
 acd   plies of `pv`          acn   node N            bm, pv   SAN; the line of the most visits
-ce    centipawns for the side to move (of the book, else of node Q); 32767 less the plies to a mate
+c2    score type of ce: a book's values are `centipawn`
+ce    centipawns for the side to move (of the book, else of the node); 32767 less the plies to a mate
 dm    moves to a mate        hmvc, fmvn  the clocks  id       the key, 16 hex digits
 c0    Q and the chances to win, draw and lose; c1  what is proven
 """
@@ -13,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..graph.ranking import node_mean, ranking
+from ..graph.ranking import has_best_move, node_mean, ranking
 from ..position.board import CHECKMATE
-from ..position.values import cp_from_q, wdl_from_q
+from ..position.values import CENTIPAWN, cp_from_q, cp_of, shown_score_type, wdl_from_q
 from ..record.node import NodeRecord
 from ..store.reading import Reader
 from ..store.store import Store
@@ -69,7 +70,9 @@ def _operations(stop: Stop, fields: list[str], pv: list[str]) -> Iterator[tuple[
     note = note_of(stop)
     if note:
         yield "c1", f'"{note}"'
-    ce = _centipawns(stop)
+    ce, score_type = _centipawns(stop)
+    if score_type:
+        yield "c2", f'"{score_type}"'
     if ce is not None:
         yield "ce", str(ce)
     mate = stop.seen.mate
@@ -86,14 +89,19 @@ def _chances(record: NodeRecord) -> str:
     return f"Q {q:+.3f}, WDL % {wdl}"
 
 
-def _centipawns(stop: Stop) -> int | None:
-    """Returns the value for the side to move, None if nothing is known."""
+def _centipawns(stop: Stop) -> tuple[int | None, str]:
+    """Returns the value for the side to move, None if nothing is known, and its score type, "" for mates."""
     if stop.record is not None and stop.record.terminal == CHECKMATE:
-        return -MATE_CE
+        return -MATE_CE, ""
     mate = stop.seen.mate
     if mate is not None:
-        return MATE_CE - mate if mate > 0 else -MATE_CE - mate
-    return None if stop.value is None else cp_from_q(stop.value)
+        return MATE_CE - mate if mate > 0 else -MATE_CE - mate, ""
+    if stop.value is None:
+        return None, ""
+    q, draw = node_mean(stop.record) if stop.record is not None else (None, 0.0)
+    if stop.value != q:  # a book's value has no chances to win and lose
+        return cp_from_q(stop.value), CENTIPAWN
+    return cp_of(q, draw), shown_score_type()
 
 
 class _Lines:
@@ -130,7 +138,7 @@ class _Lines:
 def best_lines(stops: list[Stop], reader: Reader) -> list[list[str]]:
     """Returns the line of every position in SAN: its best exported move, then the most visited ones."""
     lines = _Lines(stops)
-    lines.step([(stop.moves, stop.choices[0].index) if stop.choices else None for stop in stops])
+    lines.step([_first(stop) for stop in stops])
     for _ in range(1, MAX_PV):
         if not lines.open:
             break
@@ -146,8 +154,15 @@ def best_lines(stops: list[Stop], reader: Reader) -> list[list[str]]:
     return lines.sans
 
 
+def _first(stop: Stop) -> tuple[MoveList, int] | None:
+    """Returns the best exported move of a position, or a mate in one that needed no visit."""
+    if stop.choices:
+        return stop.moves, stop.choices[0].index
+    return None if stop.record is None or stop.record.edges else _best(stop.moves, stop.record)
+
+
 def _best(moves: MoveList, record: NodeRecord | None) -> tuple[MoveList, int] | None:
     """Returns the best move of a record, None if it has none that was visited."""
-    if record is None or record.visits == 1 or len(record.codes) != len(moves.codes):
+    if record is None or not has_best_move(record) or len(record.codes) != len(moves.codes):
         return None
     return moves, record.order[ranking(record)[0]]

@@ -19,6 +19,7 @@ import chess
 
 from ..errors import ExportError
 from ..position.fens import fens
+from ..position.values import CENTIPAWN, cp_from_q, shown_score_type
 from ..store.store import Store
 from .candidates import source_of
 from .export_report import ExportReport
@@ -37,7 +38,7 @@ class _Move:
     """A move of the tree with what is known about the position behind it.
 
     Attributes:
-      q: value that is shown, seen by the side that plays it. owned: whether it expands that position.
+      q, cp: value that is shown, seen by the side that plays it. owned: whether it expands that position.
       expanded: whether that position has moves in the tree. mate: plies to a proven
         mate there, as `Seen.mate`.
     """
@@ -48,6 +49,7 @@ class _Move:
     n: int
     p: float | None
     q: float | None
+    cp: int | None
     nag: int | None
     child: int | None
     owned: bool
@@ -91,7 +93,7 @@ def export_pgn(
         walk = Walk(store, chosen, source, scratch, report, leaves=False, keep=True, on_progress=on_progress)
         walk.exhaust()
         claim_main_lines(scratch)
-        _Writer(scratch, out, report, store.path.name).write()
+        _Writer(scratch, out, report, store.path.name, of_book=chosen.book is not None).write()
         if not report.games:
             raise ExportError(f"{store.path}: nothing to export: it has none of the roots")
     report.seconds = time.monotonic() - started
@@ -125,7 +127,7 @@ SELECT c.id, e.san FROM edge e JOIN node c ON c.id = e.child
 WHERE e.node = ? AND e.rank = 0 AND c.parent IS NOT NULL AND c.id NOT IN (SELECT id FROM claimed)
 """
 _MOVES = """
-SELECT e.san, e.n, e.p, e.value, e.child, c.parent, c.mate, c.note,
+SELECT e.san, e.n, e.p, e.value, e.cp, e.child, c.parent, c.mate, c.note,
   EXISTS (SELECT 1 FROM edge x WHERE x.node = e.child)
 FROM edge e LEFT JOIN node c ON c.id = e.child WHERE e.node = ? ORDER BY e.rank
 """
@@ -134,11 +136,14 @@ FROM edge e LEFT JOIN node c ON c.id = e.child WHERE e.node = ? ORDER BY e.rank
 class _Writer:
     """Writes all games of a walk."""
 
-    def __init__(self, scratch: Scratch, out: BinaryIO, report: ExportReport, name: str) -> None:
+    def __init__(
+        self, scratch: Scratch, out: BinaryIO, report: ExportReport, name: str, *, of_book: bool
+    ) -> None:
         self._execute = scratch.connection.execute
         self._out = out
         self._report = report
         self._name = name
+        self._of_book = of_book  # whose values have no chances to win and lose
         self._text = MoveText(out)
         self._games: dict[int, int] = {}
         self._game = 0
@@ -176,6 +181,7 @@ class _Writer:
         yield "Date", datetime.now(UTC).strftime("%Y.%m.%d")
         yield "Round", str(self._game)
         yield from (("White", "?"), ("Black", "?"), ("Result", "*"), ("Annotator", "graphsearch"))
+        yield "ScoreType", CENTIPAWN if self._of_book else shown_score_type()  # of [%eval]
         if fen != chess.STARTING_FEN:
             yield from (("SetUp", "1"), ("FEN", fen))
 
@@ -214,6 +220,7 @@ class _Writer:
                 n=n,
                 p=p,
                 q=value,
+                cp=cp if value is None or not self._of_book else cp_from_q(value),
                 nag=None if best is None or value is None else mistake(best, value, n),
                 child=child,
                 owned=child is not None and parent == node,
@@ -221,7 +228,7 @@ class _Writer:
                 mate=mate,
                 note=note,
             )
-            for san, n, p, value, child, parent, mate, note, expanded in rows
+            for san, n, p, value, cp, child, parent, mate, note, expanded in rows
         ]
 
     def _write_move(self, move: _Move) -> None:
@@ -286,8 +293,8 @@ def _eval(move: _Move) -> Iterator[str]:
     if move.mate:
         moves = (abs(move.mate) + 1) // 2
         yield f"[%eval #{-moves if white == (move.mate > 0) else moves}]"
-    elif move.q is not None:
-        yield eval_text(move.q, white=white)
+    elif move.cp is not None:
+        yield eval_text(move.cp, white=white)
 
 
 def _numbers(n: int | None, q: float | None, p: float | None) -> Iterator[str]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
-from ..position.values import cp_from_q
-
 COLUMNS = 80
 # least loss of Q against the best move, in [-1, 1], and the NAG: ?!, ?, ??
 MISTAKES = ((0.3, 4), (0.2, 2), (0.1, 6))
@@ -96,14 +94,13 @@ def line(sans: Iterable[str], ply: int) -> Iterator[str]:
         yield san
 
 
-def eval_text(value: float, *, white: bool) -> str:
-    """Returns the `[%eval]` of a value seen by the side that has moved: pawns, seen by White.
+def eval_text(cp: int, *, white: bool) -> str:
+    """Returns the `[%eval]` of centipawns seen by the side that has moved: pawns, seen by White.
 
-    >>> eval_text(0.5, white=True), eval_text(0.5, white=False), eval_text(-0.001, white=True)
+    >>> eval_text(89, white=True), eval_text(89, white=False), eval_text(0, white=False)
     ('[%eval 0.89]', '[%eval -0.89]', '[%eval 0.00]')
     """
-    cp = cp_from_q(value if white else -value)
-    return f"[%eval {cp / 100:.2f}]"
+    return f"[%eval {(cp if white else 0 - cp) / 100:.2f}]"
 
 
 def mistake(best: float, value: float, visits: int) -> int | None:

@@ -3,7 +3,7 @@
 The policies, for the moves of one position:
 
     n         edge N
-    q         2 ** (-loss / 25), loss in centipawns (lc0's mapping of Q) against the best move
+    q         2 ** (-loss / 25), loss in centipawns (`centipawn`, of Q alone) against the best move
     minimax   the same of the minimax of the stored values over what is exported; with a book, of its values
     games     2 wins + draws of the side that plays the move, over the imported games, as Polyglot makes books
     imported  the weights of imported entries

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..graph.ranking import node_mean
-from ..position.values import cp_from_q, wdl_from_q
+from ..position.values import cp_of, shown_score_type, wdl_from_q
 from ..record.node import Edge, NodeRecord
 from ..store.reading import Reader
 from ..store.store import Store
@@ -45,6 +45,7 @@ NODE_COLUMNS = [
     "terminal",
     "evaluator",
     "run",
+    "score_type",
 ]
 MOVE_COLUMNS = ["move", "san", "n", "r", "p", "q", "draw", "cp", "mate", "child"]
 COLUMNS = (*NODE_COLUMNS, *MOVE_COLUMNS)
@@ -109,6 +110,7 @@ def node_of(stop: Stop, fen: str) -> dict[str, Any]:
     """Returns what is known of a position itself, as the JSON object has it."""
     record = stop.record
     data: dict[str, Any] = {"key": stop.seen.key, "fen": fen, "ply": stop.met.ply, "depth": stop.met.depth}
+    data["score_type"] = shown_score_type()
     if record is None:  # in a book, and not in the graph
         names = ("n", "q", "wdl", "v", "v_draw", "bounds", "terminal", "evaluator", "run")
         return data | dict.fromkeys(names)
@@ -136,7 +138,7 @@ def _flat(node: Mapping[str, Any]) -> dict[str, Any]:
         "lower": bounds[0],
         "upper": bounds[1],
     }
-    same = ("key", "fen", "ply", "depth", "v", "v_draw", "terminal", "evaluator", "run")
+    same = ("key", "fen", "ply", "depth", "v", "v_draw", "terminal", "evaluator", "run", "score_type")
     return {name: node[name] for name in same} | special
 
 
@@ -185,7 +187,7 @@ def _move(stop: Stop, edges: list[Edge], priors: list[float], k: int, key: int) 
         "p": priors[k] if priors else None,
         "q": q,
         "draw": edge_draws(edge),
-        "cp": None if q is None else cp_from_q(q),
+        "cp": None if q is None else cp_of(q, edge.draws),
         "mate": 1 if stop.sans[k].endswith("#") else _mate(edge, stop.seen.clock),
         "child": f"{key:016x}",
     }

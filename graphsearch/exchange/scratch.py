@@ -35,7 +35,7 @@ CREATE TABLE node (
 );
 CREATE TABLE edge (
   node INTEGER NOT NULL, rank INTEGER NOT NULL, move INTEGER NOT NULL, san TEXT NOT NULL, n INTEGER NOT NULL,
-  p REAL, q REAL, value REAL, weight INTEGER NOT NULL, learn INTEGER NOT NULL, child INTEGER,
+  p REAL, q REAL, value REAL, cp INTEGER, weight INTEGER NOT NULL, learn INTEGER NOT NULL, child INTEGER,
   PRIMARY KEY (node, rank)
 ) WITHOUT ROWID;
 """
@@ -78,7 +78,8 @@ class WayIn:
 class KeptEdge:
     """A move as a walk keeps it; `value` is seen by the side that plays it, None if nothing is known.
 
-    `child` is None where the position behind the move was not met.
+    `q` and `cp` are those of the search, `value` may be a book's. `child` is None where the position behind
+    the move was not met.
     """
 
     node: int
@@ -89,6 +90,7 @@ class KeptEdge:
     p: float | None
     q: float | None
     value: float | None
+    cp: int | None
     weight: int
     learn: int
     child: int | None
@@ -188,12 +190,12 @@ class Scratch:
     def keep_edges(self, edges: Sequence[tuple[KeptEdge, bytes | None]]) -> None:
         """Keeps moves, each with the identity of the position behind it, None if that was not met."""
         rows = [
-            (e.node, e.rank, e.move, e.san, e.n, e.p, e.q, e.value, e.weight, e.learn, identity)
+            (e.node, e.rank, e.move, e.san, e.n, e.p, e.q, e.value, e.cp, e.weight, e.learn, identity)
             for e, identity in edges
         ]
         self.connection.executemany(
             "INSERT INTO edge"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT id FROM node WHERE identity = ?))",
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, (SELECT id FROM node WHERE identity = ?))",
             rows,
         )
 

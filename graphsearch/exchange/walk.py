@@ -13,6 +13,7 @@ import chess
 import numpy as np
 
 from ..position.board import pack
+from ..position.values import cp_of
 from ..record.node import NodeRecord
 from ..store.reading import Reader
 from ..store.store import Store
@@ -236,6 +237,7 @@ def _kept(stop: Stop, rank: int, choice: Choice) -> KeptEdge:
         p=choice.p,
         q=choice.edge.value if choice.edge.n else None,
         value=choice.value,
+        cp=cp_of(choice.edge.value, choice.edge.draws) if choice.edge.n else None,
         weight=choice.weight.weight,
         learn=choice.weight.learn,
         child=None,

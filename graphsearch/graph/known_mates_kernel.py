@@ -1,4 +1,7 @@
-"""What transposition entries know of mates, given to the records that a search comes by."""
+"""Mates that are known without a search below: in one move, by an entry, or with the line of a prover.
+
+V and D of such a record are the mate and its plies; the rules have spoken.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +9,45 @@ from typing import Any
 
 from numpy import float32, int64
 
-from ..jit.compiler import inner
-from ..position.board import CLOCK_DRAW
-from ..position.board_kernel import check_hash, clock_of
+from ..jit.compiler import inner, kernel
+from ..jit.pointers import ptr
+from ..position.board import CHECKMATE, CLOCK_DRAW
+from ..position.board_kernel import PW, check_hash, clock_of, generate_moves, hashes_of, make_move
 from ..position.scores import MATE
+from ..record.bounds_kernel import mate_kept
 from ..record.node_kernel import (
     add_state,
+    code_at,
+    code_bytes,
+    draw_visits,
+    edge_at,
+    edge_visits,
     is_exact,
     key_at,
+    materialised,
     move_count,
+    prior_code,
     set_by_rule,
     set_draws_and_flags,
+    set_edge_value,
+    set_edge_visits,
+    set_source,
     set_value,
+    stride_at,
+    value_draws,
+    value_of,
 )
-from ..record.node_layout import STALE, flags_with
+from ..record.node_layout import STALE, TERMINAL_FLAGS, flags_with
 from ..record.transposition_kernel import STORED, bound_in, find_entry, proves_mate, value_in
-from .heap_kernel import mark_dirty
+from . import arena_kernel as arena
+from .arena_kernel import pointers
+from .heap_kernel import find, grow_block, mark_dirty, new_record, rank_key, set_best
+from .statistics_kernel import refresh
 
-WON_FLAGS, LOST_FLAGS = flags_with(1, 1), flags_with(-1, -1)
+WON_FLAGS, LOST_FLAGS, MATED_FLAGS = flags_with(1, 1), flags_with(-1, -1), TERMINAL_FLAGS[CHECKMATE]
+KNOWN_SHARE = (
+    0.75  # of P, for the move of a mate that no evaluator was asked about; the others share the rest
+)
 
 
 @inner
@@ -57,3 +81,102 @@ def take_known_mate(A: Any, rec: Any, s: Any) -> None:
     if plies != 0 and abs(plies) + clock_of(s) <= CLOCK_DRAW:
         _settle(A, rec, plies)
         mark_dirty(A, rec, s)
+
+
+@inner
+def record_mate(A: Any, s: Any, key: Any, check: Any, moves: Any, n: Any, best: Any, plies: Any) -> Any:
+    """Returns a new record of a position that mates, or is mated, in so many plies by the move at `best`.
+
+    `moves`: the `n` legal ones, in canonical order. `plies`: negative if the side to move is mated.
+    """
+    value, flags = (float32(1.0), WON_FLAGS) if plies > 0 else (float32(-1.0), LOST_FLAGS)
+    rec = new_record(A, s, key, check, n, value, abs(plies), int64(flags))
+    codes = code_bytes(A, rec)
+    other = prior_code(float32((1.0 - KNOWN_SHARE) / n))
+    for j in range(n):
+        codes[j] = other
+    codes[best] = prior_code(float32(KNOWN_SHARE))
+    set_best(A, rec, moves)
+    set_source(A, rec, int64(0), A.ints[arena.SESSION])
+    return rec
+
+
+@inner
+def _place(moves: Any, n: Any, move: Any) -> Any:
+    """Returns the place of a move in canonical order."""
+    for j in range(n):
+        if moves[j] == move:
+            return int64(j)
+    return int64(0)
+
+
+@inner
+def _rank(A: Any, rec: Any, j: Any) -> Any:
+    """Returns the place in descending P of the move at `j` in canonical order."""
+    own = rank_key(code_at(A, rec, j), j)
+    rank = int64(0)
+    for i in range(move_count(A, rec)):
+        if rank_key(code_at(A, rec, i), i) > own:
+            rank += 1
+    return rank
+
+
+@inner
+def _learn(T: Any, A: Any, s: Any, rec: Any, j: Any, plies: Any) -> Any:
+    """Gives a record a mate, and the edge of its move at `j` the proof; returns whether it had none."""
+    known = mate_kept(value_of(A, rec), value_draws(A, rec))
+    if known == 0 or abs(plies) < known:
+        _settle(A, rec, plies)
+    rank = _rank(A, rec, j)
+    if rank >= materialised(A, rec):
+        grow_block(T, A, s, rec, rank + 1, False)
+    edge = edge_at(A, rec, rank)
+    n = edge_visits(A, edge)
+    is_new = n == draw_visits(A, edge, stride_at(A, rec))
+    set_edge_visits(A, edge, n + 1 if is_new else n)
+    set_edge_value(A, edge, float32(1.0) if plies > 0 else float32(-1.0), abs(plies))
+    refresh(A, rec)
+    mark_dirty(A, rec, s)
+    return is_new
+
+
+@inner
+def _find_or_record(T: Any, A: Any, s: Any, move: Any, plies: Any) -> Any:
+    """Returns (slot of a position's record, made if it is new, place of a move in canonical order)."""
+    key, check = hashes_of(T, s)
+    n = int64(generate_moves(T, s, A.moves))
+    j = _place(A.moves, n, move)
+    rec = find(A, key, check)
+    return rec if rec else record_mate(A, s, key, check, A.moves, n, j, plies), j
+
+
+@inner
+def _record_mated(T: Any, A: Any, s: Any) -> None:
+    """Records the end of a line, if it is new."""
+    key, check = hashes_of(T, s)
+    if find(A, key, check) == 0:
+        rec = new_record(A, s, key, check, int64(0), float32(-1.0), int64(0), int64(MATED_FLAGS))
+        set_source(A, rec, int64(0), A.ints[arena.SESSION])
+
+
+@kernel
+def learn_line(T: Any, A: Any, words: Any, moves: Any) -> None:
+    """Has the records along a line to mate know it; those that are missing are made.
+
+    There must be room in the arena, and no record of the line may be in the file alone.
+
+    Args:
+      words: uint64[(L + 1) * 10], the first position and room for those behind it.
+      moves: uint16[L], to the mate: best attack and longest defence.
+    """
+    Ap, Tp, length = pointers(A), ptr(T, 0), moves.size
+    for k in range(length):
+        make_move(Tp, ptr(words, k * PW), ptr(words, (k + 1) * PW), moves[k])
+    _record_mated(Tp, Ap, ptr(words, length * PW))
+    for k in range(length - 1, -1, -1):
+        s = ptr(words, k * PW)
+        plies = int64(length - k)
+        plies = plies if plies & 1 else -plies
+        rec, j = _find_or_record(Tp, Ap, s, moves[k], plies)
+        if _learn(Tp, Ap, s, rec, j, plies) and k == 0:
+            Ap.counters[arena.VISITS] += 1

@@ -21,7 +21,8 @@ def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool]
     """Returns the edges, by place in descending P, best first.
 
     A proven win (the shortest first), then visits, value and P; last what is proven lost (the longest first).
-    A proven draw comes before all others if the most visited of them is worth less.
+    A proven draw comes before all others if the most visited of them is worth less. In a position that is
+    mated in a known number of plies the moves that last so long come first.
 
     Args:
       clock: the halfmove clock of the path; default: that at which the record was evaluated.
@@ -33,18 +34,31 @@ def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool]
     open_edges = [edge_of(record, k) for k, proof in enumerate(proofs) if proof is None]
     best = max(open_edges, key=lambda edge: (edge.n, edge.value), default=Edge(0))
     draws_lead = best.n == 0 or best.value < 0
+    own = record.proof
+    longest = own.mate if own and own.result < 0 else None
 
     def worth(k: int) -> tuple[int, int, int, float, int]:
         edge, proof = edge_of(record, k), proofs[k]
         if proof and proof.result > 0:
             return 0, proof.mate or proof.plies + MOST_MATE, -edge.n, 0.0, k
         if proof and proof.result < 0:
-            return 3, -(proof.mate or proof.plies + MOST_MATE), -edge.n, 0.0, k
+            return (
+                0 if longest and proof.mate == longest else 3,
+                -(proof.mate or proof.plies + MOST_MATE),
+                -edge.n,
+                0.0,
+                k,
+            )
         if edge.n and edge.value == 1.0:  # certain, to the evaluator; large waves give it few visits
             return 1, 0, -edge.n, 0.0, k
         return 1 if proof and draws_lead else 2, 0, -edge.n, negate(edge.value), k
 
     return sorted(range(len(record.codes)), key=worth)
+
+
+def has_best_move(record: NodeRecord) -> bool:
+    """Returns whether a move of a position is known to be its best: by visits, or because it mates."""
+    return record.visits > 1 or (record.v == 1.0 and record.d == 1)
 
 
 def resets_of(record: NodeRecord, board: chess.Board, moves: Sequence[chess.Move]) -> list[bool]:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import chess
 
 from ..position.board import CLOCK_DRAW, check, fen_of, key_of, legal_moves
-from ..position.values import WDL, cp_from_q, wdl_from_q
+from ..position.values import WDL, cp_of, wdl_from_q
 from ..record.bounds import UNPROVEN as UNPROVEN
 from ..record.bounds import Bounds as Bounds
 from ..record.bounds import Proof, edge_code, proof_of, share_of
 from ..record.node import UNPROVEN as UNPROVEN_FLAGS
 from ..record.node import Edge, NodeRecord
-from .ranking import best_move, edge_of, node_mean, proof_at, ranking, resets_of
+from .ranking import best_move, edge_of, has_best_move, node_mean, proof_at, ranking, resets_of
 
 if TYPE_CHECKING:
     from ..record.provenance import EvaluatorIdentity, RunInfo
@@ -45,7 +45,7 @@ class MoveView:
       p: prior, in [0, 1].
       q: value of the edge (E), in [-1, 1]; None while n = 0.
       wdl: q as win, draw and loss; None while n = 0.
-      cp: q in centipawns, by lc0's mapping; None while n = 0.
+      cp: the value in centipawns, by the score type that is shown; None while n = 0.
       mate: moves to a proven mate, negative if the side to move is mated; None if unproven.
       bounds: proven lower and upper result, in -1, 0, 1.
       pv: the line that follows the most visits, this move first.
@@ -263,10 +263,11 @@ def _mate_of(record: NodeRecord, clock: int, moves: Sequence[MoveView]) -> int |
     if wins:
         return min(wins)
     losses = [mate for mate in mates if mate and mate < 0]
-    if losses and len(losses) == len(moves):
-        return min(losses)
     proof = record.proof_at(clock)
-    return proof.moves if proof else None
+    known = proof.moves if proof else None
+    if losses and len(losses) == len(moves):
+        return max(min(losses), known or min(losses))
+    return known
 
 
 def _move_view(
@@ -281,7 +282,7 @@ def _move_view(
         p=prior,
         q=q,
         wdl=None if q is None else wdl_from_q(q, edge.draws),
-        cp=None if q is None else cp_from_q(q),
+        cp=None if q is None else cp_of(q, edge.draws),
         mate=mate,
         bounds=bounds,
         pv=_line(read, board, move) if read and edge.n else (move,),
@@ -335,7 +336,7 @@ def _line(read: Reader, board: chess.Board, first: chess.Move) -> tuple[chess.Mo
     while len(line) < MAX_PV and walk.epd() not in seen:
         seen.add(walk.epd())
         record = read(walk)
-        if record is None or record.visits == 1:
+        if record is None or not has_best_move(record):
             break
         move = best_move(record, walk)
         if move is None:

@@ -24,8 +24,8 @@ from ..jit.compiler import inner, kernel
 from ..jit.pointers import ONE, U, adv, ptr
 from ..position.board import CLOCK_DRAW
 from ..position.board_kernel import PW, clock_of, generate_moves, in_check, is_dead, make_move, side_to_move
+from ..position.mates_kernel import check_masks, mate_in_one, may_check
 from ..position.words import KEY, WHITE
-from .checks_kernel import check_masks, mate_in_one, may_check
 from .table_kernel import ANY_LENGTH, INFINITE, TablePointers, key_and_check, probe, store
 
 MOST_PLIES = 250  # of a path
@@ -167,7 +167,7 @@ def _untried(T: Any, P: Any, ply: Any, attacks: Any, plies: Any) -> Any:
         return never
     if not attacks:
         return n, int64(1), int64(0), int64(0)
-    if mate_in_one(T, c, moves, n, adv(P.words, (ply + 1) * PW), adv(P.moves, (ply + 1) * ROOM)):
+    if mate_in_one(T, c, moves, n, adv(P.words, (ply + 1) * PW), adv(P.moves, (ply + 1) * ROOM)) >= 0:
         return int64(0), int64(INFINITE), int64(1), int64(CLOCK_DRAW - 1)
     if plies == 1:
         return never

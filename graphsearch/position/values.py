@@ -9,11 +9,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ..errors import InvalidParameterError
+
 D_SCALE = 1000  # draw probability is stored per mille, the unit of UCI_ShowWDL
 
-# lc0's centipawns: cp = 90 tan(1.5637541897 Q); Q = +-1 gives about +-12800.
+# lc0's score type `centipawn`: cp = 90 tan(1.5637541897 Q); Q = +-1 gives about +-12800.
 CP_FACTOR = 90.0
 CP_SLOPE = 1.5637541897
+# what its score type `WDL_mu` falls back to, and where: W, D or L at most 0.0001, W or L below some 0.002
+FALLBACK_FACTOR, FALLBACK_SLOPE = 45.0, 1.56728071628
+LEAST_CHANCE, MOST_CERTAIN = 0.0001, 0.996
+
+SCORE_TYPES = WDL_MU, CENTIPAWN = "WDL_mu", "centipawn"  # lc0's names; the first is the default
+_shown = [WDL_MU]  # the type of every cp that this process shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +62,7 @@ def wdl_from_q(q: float, d: float) -> WDL:
 
 
 def cp_from_q(q: float) -> int:
-    """Returns lc0's centipawns of a Q in [-1, 1].
+    """Returns lc0's centipawns (`centipawn`) of a Q in [-1, 1], for values without WDL.
 
     >>> cp_from_q(0.0), cp_from_q(0.5), cp_from_q(-0.5)
     (0, 89, -89)
@@ -62,8 +70,55 @@ def cp_from_q(q: float) -> int:
     return round(CP_FACTOR * math.tan(CP_SLOPE * max(-1.0, min(1.0, q))))
 
 
+def cp_from_wdl(q: float, draw: float) -> int:
+    """Returns lc0's centipawns (`WDL_mu`) of a value with mean `q` and draw probability `draw`.
+
+    100 is an even chance to win. W and L are taken for the tails of a logistic distribution with mean mu,
+    `W = sigmoid((mu - 1) / s)` and `L = sigmoid((-mu - 1) / s)`; cp is 100 mu. Where W, D or L is next to
+    nothing, and beyond a pawn where that says more, a tangent of Q takes its place, as in lc0.
+
+    >>> cp_from_wdl(0.4, 0.4), cp_from_wdl(-0.4, 0.4), cp_from_wdl(0.0, 0.7)
+    (100, -100, 0)
+    >>> cp_from_wdl(1.0, 0.0), cp_from_wdl(0.25, 0.74), cp_from_wdl(0.5, 0.0)
+    (12800, 66, 45)
+    """
+    win, loss = (1.0 + q - draw) / 2, (1.0 - q - draw) / 2
+    fallback = FALLBACK_FACTOR * math.tan(FALLBACK_SLOPE * max(-1.0, min(1.0, q)))
+    if min(win, draw, loss) <= LEAST_CHANCE or abs(q) + draw >= MOST_CERTAIN:
+        return round(fallback)
+    a, b = math.log(1.0 / loss - 1.0), math.log(1.0 / win - 1.0)
+    score = 100.0 * (a - b) / (a + b)
+    return round(score if abs(score) < 100.0 or abs(fallback) < abs(score) else fallback)
+
+
+def cp_by(score_type: str, q: float, draw: float) -> int:
+    """Returns the centipawns of a value by one of `SCORE_TYPES`."""
+    return cp_from_wdl(q, draw) if score_type == WDL_MU else cp_from_q(q)
+
+
+def cp_of(q: float, draw: float) -> int:
+    """Returns the centipawns of a value as this process shows them (`show_scores_by`)."""
+    return cp_by(_shown[0], q, draw)
+
+
+def show_scores_by(score_type: str) -> None:
+    """Sets the score type of every cp that this process shows.
+
+    Raises:
+      InvalidParameterError: if it is none of `SCORE_TYPES`.
+    """
+    if score_type not in SCORE_TYPES:
+        raise InvalidParameterError(f"a score type is {' or '.join(SCORE_TYPES)}, not {score_type!r}")
+    _shown[0] = score_type
+
+
+def shown_score_type() -> str:
+    """Returns the score type of every cp that this process shows."""
+    return _shown[0]
+
+
 def q_from_cp(cp: float) -> float:
-    """Returns the Q whose centipawns (lc0's mapping) are `cp`.
+    """Returns the Q whose centipawns (`centipawn`) are `cp`.
 
     >>> round(q_from_cp(90), 3)
     0.502

@@ -18,7 +18,7 @@ import chess
 from ..errors import InvalidParameterError, StoreError
 from ..graph.ranking import best_move
 from ..position.board import fen_of, legal_moves
-from ..position.values import cp_from_q
+from ..position.values import cp_of
 from ..record.node import NodeRecord, prior_order, priors_from_codes
 from ..record.provenance import EvaluatorIdentity
 from ..store.store import Store
@@ -184,10 +184,10 @@ def _compared(
         position=fen_of(board),
         n=record.visits,
         q=record.v,
-        cp=cp_from_q(record.v),
+        cp=cp_of(record.v, record.v_draw),
         draw=record.v_draw,
         second_q=opinion.second_q,
-        second_cp=cp_from_q(opinion.second_q),
+        second_cp=cp_of(opinion.second_q, opinion.second_draw),
         second_draw=opinion.second_draw,
         best_move=board.san(moves[record.order[0]]),
         second_best_move=board.san(moves[prior_order(opinion.policy)[0]]),

@@ -14,7 +14,7 @@ from ..errors import InvalidParameterError, StoreError
 from ..graph.ranking import best_move, node_mean
 from ..position.board import key_of_words, unpack
 from ..position.fens import fens
-from ..position.values import cp_from_q
+from ..position.values import cp_of
 from ..record.node import RecordBatch
 from ..store.codec.bulk import take
 from ..store.file import sql_errors
@@ -113,14 +113,14 @@ def _found(hits: RecordBatch, i: int, fen: str, plies: dict[str, int | None]) ->
     record = hits.record(i)
     board = unpack(record.words)
     best = best_move(record, board)
-    q = node_mean(record)[0]
+    q, draw = node_mean(record)
     key = f"{key_of_words(hits.words[i]):016x}"
     return Found(
         position=fen,
         key=key,
         n=record.visits,
         q=q,
-        cp=cp_from_q(q),
+        cp=cp_of(q, draw),
         bounds=record.bounds,
         best_move=board.san(best) if best else None,
         ply=plies.get(key),

@@ -11,7 +11,7 @@ import chess
 from ..errors import UnknownPositionError
 from ..graph.ranking import edge_of, node_mean
 from ..position.board import check, fen_of, key_of, legal_moves
-from ..position.values import cp_from_q
+from ..position.values import cp_of
 from ..record.node import NodeRecord
 from ..store.tables import games as tables
 from .source import RecordSource, opened
@@ -189,6 +189,6 @@ def _row(
         n=edge.n if edge else None,
         n_share=edge.n / spent if edge and spent else None,
         q=q,
-        cp=None if q is None else cp_from_q(q),
+        cp=None if edge is None or q is None else cp_of(q, edge.draws),
         difference=None if score is None or q is None else 2 * score - 1 - q,
     )

@@ -11,7 +11,7 @@ import chess
 from ..errors import InvalidPositionError, UnknownPositionError
 from ..graph.ranking import node_mean
 from ..position.board import check, fen_of
-from ..position.values import cp_from_q, negate
+from ..position.values import cp_of, negate
 from ..record.node import NodeRecord
 from .source import RecordSource, Step, after, opened, steps_of
 
@@ -106,8 +106,9 @@ def _point(source: RecordSource, board: chess.Board, ply: int, move: chess.Move 
     record = source.read(board)
     if record is None:
         return LinePoint(**point)
-    q = node_mean(record)[0]
-    point |= {"n": record.visits, "q": _for_white(board, q), "cp": cp_from_q(_for_white(board, q))}
+    q, draw = node_mean(record)
+    q = _for_white(board, q)
+    point |= {"n": record.visits, "q": q, "cp": cp_of(q, draw)}
     return LinePoint(**point, **_moves(source, board, record, move))
 
 
@@ -117,30 +118,33 @@ def _moves(
     """Returns what is known of the played move and the best one."""
     steps = steps_of(record, board)
     found: dict[str, Any] = {}
-    best_q = None
+    of_best = None
     if steps:
         best = steps[0]
-        best_q = _worth(source, board, best.move, steps)
-        assert best_q is not None
+        of_best = _worth(source, board, best.move, steps)
+        assert of_best is not None
         found |= {"best": best.move.uci(), "best_san": board.san(best.move)}
-        found["best_q"] = _for_white(board, best_q)
-    played_q = _worth(source, board, move, steps) if move else None
+        found["best_q"] = _for_white(board, of_best[0])
+    of_played = _worth(source, board, move, steps) if move else None
     if move:
         found["played_n"] = next((step.edge.n for step in steps if step.move == move), 0)
-    if played_q is not None:
-        found["played_q"] = _for_white(board, played_q)
-    if played_q is not None and best_q is not None:
-        found["loss"] = max(0.0, best_q - played_q)
-        found["loss_cp"] = max(0, cp_from_q(best_q) - cp_from_q(played_q))
+    if of_played:
+        found["played_q"] = _for_white(board, of_played[0])
+    if of_played and of_best:
+        found["loss"] = max(0.0, of_best[0] - of_played[0])
+        found["loss_cp"] = max(0, cp_of(*of_best) - cp_of(*of_played))
     return found
 
 
-def _worth(source: RecordSource, board: chess.Board, move: chess.Move, steps: list[Step]) -> float | None:
-    """Returns the value that a move has now for the side that plays it, None if nothing is known of it."""
+def _worth(
+    source: RecordSource, board: chess.Board, move: chess.Move, steps: list[Step]
+) -> tuple[float, float] | None:
+    """Returns (Q, D) that a move has now for the side that plays it, None if nothing is known of it."""
     record = source.read(after(board, move))
     if record is not None:
-        return negate(node_mean(record)[0])
-    return next((step.edge.value for step in steps if step.move == move), None)
+        q, draw = node_mean(record)
+        return negate(q), draw
+    return next(((step.edge.value, step.edge.draws) for step in steps if step.move == move), None)
 
 
 def _for_white(board: chess.Board, q: float) -> float:

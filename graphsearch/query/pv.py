@@ -13,7 +13,7 @@ from ..errors import InvalidParameterError
 from ..position.board import CLOCK_DRAW, fen_of
 from ..position.values import negate
 from ..record.node import NodeRecord
-from .source import RecordSource, Step, opened, repeats_from, steps_of
+from .source import RecordSource, Step, mate_step, opened, repeats_from, steps_of
 
 BY_VISITS, BY_VALUE = "visits", "value"
 MAX_PLIES = 200
@@ -97,7 +97,7 @@ def pv(path: str | os.PathLike[str], board: chess.Board, *, lines: int = 1, by: 
         raise InvalidParameterError(f"lines must be at least 1, not {lines}")
     with opened(path) as source:
         record = source.wanted(board)
-        first = _CHOICES[by](record, board)[:lines]
+        first = (_CHOICES[by](record, board) or mate_step(record, board))[:lines]
         found = [_line(source, board, step, _CHOICES[by]) for step in first]
         return Lines(fen_of(board), by, record.visits, tuple(found))
 
@@ -116,7 +116,8 @@ def _line(source: RecordSource, board: chess.Board, first: Step, choice: Choice)
     end = ""
     while step:
         move, edge, _ = step
-        q = edge.value if walk.turn == board.turn else negate(edge.value)
+        value = edge.value if edge.n else edge.q
+        q = value if walk.turn == board.turn else negate(value)
         plies.append(LinePly(move.uci(), walk.san(move), edge.n, q))
         walk.push(move)
         step, end = _next(source, walk, seen, choice)
@@ -134,7 +135,7 @@ def _next(source: RecordSource, walk: chess.Board, seen: set[str], choice: Choic
     record = source.read(walk)
     if record is None:
         return None, UNKNOWN
-    steps = choice(record, walk)
+    steps = choice(record, walk) or mate_step(record, walk)
     return (steps[0], "") if steps else (None, UNVISITED)
 
 

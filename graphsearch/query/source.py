@@ -11,7 +11,7 @@ import chess
 import chess.polyglot
 
 from ..errors import StoreError, UnknownPositionError, UnsoundRecordError
-from ..graph.ranking import ranking
+from ..graph.ranking import has_best_move, ranking
 from ..position.board import check, clock_term, fen_of, key_of, legal_moves
 from ..record.node import Edge, NodeRecord
 from ..store.damage import passed_over
@@ -98,7 +98,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[RecordSource]:
 
 
 class Step(NamedTuple):
-    """A visited move of a position: the move, its edge and its P."""
+    """A visited move of a position, or one that mates unvisited: the move, its edge and its P."""
 
     move: chess.Move
     edge: Edge
@@ -112,6 +112,14 @@ def steps_of(record: NodeRecord, board: chess.Board) -> list[Step]:
     moves, order, priors = legal_moves(board), record.order, record.priors
     visited = [k for k in ranking(record) if k < len(record.edges) and record.edges[k].n]
     return [Step(moves[order[k]], record.edges[k], priors[order[k]]) for k in visited]
+
+
+def mate_step(record: NodeRecord, board: chess.Board) -> list[Step]:
+    """Returns the move of a mate in one that needed no visit to be known, if there is one."""
+    if record.edges or not has_best_move(record):
+        return []
+    best = record.order[0]
+    return [Step(legal_moves(board)[best], Edge(0, 0, record.v, record.d), record.priors[best])]
 
 
 def after(board: chess.Board, move: chess.Move) -> chess.Board:

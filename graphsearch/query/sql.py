@@ -4,7 +4,7 @@
     key(fen)           key of a position, 16 hex digits, as the columns `key` have it
     after(fen, moves)  FEN after moves in SAN or UCI
     san(fen, move)     a move in SAN
-    cp(q)              centipawns of a value in [-1, 1], by lc0's mapping
+    cp(q, draw)        centipawns of a value in [-1, 1] and a draw probability; cp(q): by `centipawn`
 
 SQLite opens the file read-only, and an authorizer refuses what does not read. A statement may take so much
 time, and values may be so long (TIMEOUT_SECONDS, MAX_VALUE_BYTES); sorting goes through temporary files.
@@ -30,7 +30,7 @@ from ..errors import GraphSearchError, InvalidParameterError, StatementLimitErro
 from ..graph.view import view
 from ..position.board import fen_of, key_of
 from ..position.notation import START_WORD, board_from_fen, play_moves, read_moves
-from ..position.values import cp_from_q
+from ..position.values import cp_from_q, cp_of
 from ..store.file import CACHE_KIB, check_is_file, open_reader, real_path, sql_errors
 from ..store.store import Store
 
@@ -218,6 +218,7 @@ class _Functions:
             ("after", 2, _after, True),
             ("san", 2, _san, True),
             ("cp", 1, _cp, True),
+            ("cp", 2, _cp, False),
         ):
             connection.create_function(name, arguments, self._kept(name, function), deterministic=fixed)
 
@@ -325,10 +326,12 @@ def _san(fen: object, move: object) -> str:
     return board.san(found[0])
 
 
-def _cp(q: object) -> int:
-    if not isinstance(q, int | float) or not math.isfinite(q):
-        raise ValueError(f"expected a number in [-1, 1], not {q!r}")
-    return cp_from_q(q)
+def _cp(q: object, draw: object = None) -> int:
+    for number in (q,) if draw is None else (q, draw):
+        if not isinstance(number, int | float) or not math.isfinite(number):
+            raise ValueError(f"expected a number in [-1, 1], not {number!r}")
+    assert isinstance(q, int | float)
+    return cp_of(q, draw) if isinstance(draw, int | float) else cp_from_q(q)
 
 
 def json_value(value: Any) -> Any:

@@ -145,7 +145,8 @@ def node_proof(
         return proof_of(1.0, min(codes))
     if bounds[0] < 0 and codes and len(codes) == moves:
         if max(codes) <= MOST_MATE:
-            return Proof(-1, max(codes), max(codes))
+            mate = min(max(codes), known or MOST_MATE)  # the edges' mates may be longer than need be
+            return Proof(-1, mate, mate)
         return Proof(-1, None, max(code - MOST_MATE if code > MOST_MATE else code for code in codes))
     if known or not moves:
         return Proof(bounds[0], known, known)

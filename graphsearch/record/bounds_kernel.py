@@ -139,6 +139,8 @@ def decisive_code(won: Any, tally: Any, covers: Any, clock: Any, known: Any) -> 
     if won and win < NO_CODE:
         return win if win > MOST_MATE else (win + 1 if win < MOST_MATE else int64(2 * MOST_MATE))
     if not won and covers and (mated or lost):
+        if known and lost == 0:  # the edges' mates may be longer than need be
+            mated = min(mated, known)
         if lost == 0 and mated < MOST_MATE:
             return mated + 1
         return MOST_MATE + max(mated, lost)
@@ -298,5 +300,6 @@ def is_decided(A: Any, rec: Any, s: Any) -> Any:
     tally, covers = tally_of(A, rec)
     result = lower_in(flags)
     if result == -1:
-        return covers and tally[1] == -1
+        known = mate_kept(value_of(A, rec), value_draws(A, rec))
+        return (covers and tally[1] == -1) or (known > 0 and tally[3] == known)
     return tally[0] == result

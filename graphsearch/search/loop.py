@@ -30,6 +30,7 @@ from ..store.store import Store
 from . import waves_kernel
 from .claims import view_in_game
 from .in_flight import search_of
+from .mates import MateFinder, RootMates
 from .params import Limits, SearchParams
 from .results import Progress, SearchResult
 from .settings import set_listed, set_params
@@ -59,6 +60,7 @@ def analyze(
     pace: BatchLimit | None = None,
     hurry: bool = False,
     run: int | None = None,
+    mates: MateFinder | None = None,
 ) -> SearchResult:
     """Searches a position, saves the graph and returns what is known about the position.
 
@@ -79,6 +81,8 @@ def analyze(
         call `Graph.save_soon`, `begin_saving` or `close`.
       run: number of a run of the file that the caller has begun and will finish. The search is a part of it,
         and its root is not listed in the file. None: the search is a run of its own.
+      mates: looks for mates beside the search (`mate.beside.MateFinder`); its lines go into the records.
+        None, or with `searchmoves`: the search plays the first mate that it proves.
 
     Raises:
       InvalidPositionError: if the position or one of `searchmoves` is not legal.
@@ -100,6 +104,7 @@ def analyze(
             pace=pace,
             hurry=hurry,
             joined=run,
+            mates=mates,
         )
         return session.search(on_progress, interval)
     finally:
@@ -132,6 +137,7 @@ class _Session:
         pace: BatchLimit | None,
         hurry: bool,
         joined: int | None,
+        mates: MateFinder | None,
     ) -> None:
         self.graph = graph
         self.board = board
@@ -167,6 +173,8 @@ class _Session:
         self.read_before = graph.pager.read_back
         self.evaluated = self.evaluated_at = 0
         self.stop_reason = ""
+        asked = mates if not listed and not self.is_over else None
+        self.mates = RootMates(asked, graph, board, stop) if asked else None
 
     # ---------------------------------------------------------- the loop
     def search(self, on_progress: Callable[[Progress], None] | None, interval: float) -> SearchResult:
@@ -177,9 +185,13 @@ class _Session:
             try:
                 self._know_root()
                 self._restrict()
-                self._resume()
+                if self.mates:
+                    self.mates.find(self._view(0))
+                self._resume()  # after that: what a wave has in flight must stay unknown
                 self._loop(on_progress, interval)
                 self.runner.finish(goes_on=self.stop_reason in GOES_ON)
+                if self.mates and self._is_proven():
+                    self.mates.shorten(self._view(0))
             except StoreError as error:
                 unsaved = error
             lines = 1 if self.hurry else None
@@ -371,7 +383,8 @@ class _Session:
         )
 
     def _view(self, lines: int | None) -> NodeView:
-        node = view_in_game(self.graph.read, self.board, self.past, lines=lines, first=self.listed)
+        first = self.listed or (self.mates.first if self.mates else ())
+        node = view_in_game(self.graph.read, self.board, self.past, lines=lines, first=first)
         assert node is not None, "the first wave records the root"
         return node
 

@@ -11,7 +11,7 @@ from numpy import float32, float64, int64
 
 from ..graph import arena_kernel as arena
 from ..graph.heap_kernel import find, new_record
-from ..graph.known_mates_kernel import take_known_mate
+from ..graph.known_mates_kernel import record_mate, take_known_mate
 from ..graph.statistics_kernel import child_visits
 from ..jit.compiler import inlined, inner
 from ..jit.pointers import adv
@@ -25,6 +25,7 @@ from ..position.board_kernel import (
     is_dead,
     position_key,
 )
+from ..position.mates_kernel import mate_in_one
 from ..position.words import KEY
 from ..record.bounds_kernel import is_settled
 from ..record.node_kernel import add_state, edge_at, edge_visits, move_count, set_source, state_of
@@ -127,10 +128,22 @@ def _record_terminal(T: Any, A: Any, W: Any, e: Any, check: Any, flags: Any) -> 
 
 
 @inner
-def open_leaf(T: Any, A: Any, W: Any, e: Any, check: Any) -> Any:
-    """Makes an entry whose position is unknown a leaf of the batch, or records it if it is terminal.
+def _records_mate_in_one(T: Any, A: Any, W: Any, e: Any, check: Any, moves: Any, n: Any) -> Any:
+    """Records an entry's position if one of its `n` legal moves mates; returns whether one does."""
+    s = words_of(W, e)
+    room = adv(W.leaf_words, W.counts[wave.LEAVES] * PW)  # of the leaf that it may still become
+    j = mate_in_one(T, s, moves, n, room, A.moves)
+    if j < 0 or clock_of(s) >= CLOCK_DRAW:
+        return False
+    set_field(W, e, wave.SLOT, record_mate(A, s, position_key(T, s), check, moves, n, j, int64(1)))
+    return True
 
-    Returns its kind.
+
+@inner
+def open_leaf(T: Any, A: Any, W: Any, e: Any, check: Any) -> Any:
+    """Makes an entry whose position is unknown a leaf of the batch, or records at once what the rules decide.
+
+    They decide terminals and mates in one. Returns its kind.
     """
     s = words_of(W, e)
     leaf = W.counts[wave.LEAVES]
@@ -142,6 +155,9 @@ def open_leaf(T: Any, A: Any, W: Any, e: Any, check: Any) -> Any:
     if n == 0:
         flags = DEAD_FLAGS if dead else (MATE_FLAGS if in_check(T, s) else STALEMATE_FLAGS)
         _record_terminal(T, A, W, e, check, flags)
+        end_entry(A, W, e, wave.TERMINAL, int64(1))
+        return wave.TERMINAL
+    if _records_mate_in_one(T, A, W, e, check, adv(W.moves, begin), n):
         end_entry(A, W, e, wave.TERMINAL, int64(1))
         return wave.TERMINAL
     W.offsets[leaf + 1] = begin + n

@@ -31,7 +31,7 @@ from .wave_kernel import clear_wave, drop_entries, field, size_hash, wave_pointe
 # why `run_waves` returned, or `gather` in place of the number of leaves
 LIMITS_REACHED, NO_SPACE, NO_RECORDS = 0, -1, -2
 
-RECORD_WORDS_PER_LEAF = HEADER_WORDS + MAX_LEGAL_MOVES // 8  # and the codes of its moves
+WORDS_PER_RECORD = HEADER_WORDS + MAX_LEGAL_MOVES // 8  # and the codes of its moves
 # Room for one longest path: of grown blocks, of overlay notes. Waves of many visits check as they go.
 SPARE_BLOCK_WORDS = 500 * LARGEST_BLOCK
 OVERLAY_PER_WAVE = 1 << 10
@@ -42,13 +42,10 @@ UNLIMITED = 1 << 60  # visits of a wave: it is never cut short by a limit of the
 def has_space(A: Any, target: Any) -> Any:
     """Returns whether a wave of `target` leaves cannot run out of table, record, block or overlay space."""
     counters = A.counters
-    entries = wave.ENTRIES_PER_LEAF * target + wave.SPARE_ENTRIES  # each may be a terminal
+    entries = wave.ENTRIES_PER_LEAF * target + wave.SPARE_ENTRIES  # each may be new: a mate in one, or a leaf
     if (counters[arena.NODES] + entries) * 20 > int64(A.size) * 17:  # load at most 0.85
         return False
-    if (
-        counters[arena.RECORD_WORDS] + target * RECORD_WORDS_PER_LEAF + entries * HEADER_WORDS
-        > A.record_limit
-    ):
+    if counters[arena.RECORD_WORDS] + entries * WORDS_PER_RECORD > A.record_limit:
         return False
     if A.log_size and counters[arena.DIRTY_NODES] + entries > A.log_size:
         return False

@@ -17,7 +17,7 @@ from ..faults import told
 from ..graph.ranking import ranking
 from ..graph.view import NodeView, Reader
 from ..limits import SECONDS
-from ..position.board import legal_moves
+from ..position.board import history_keys, legal_moves
 from ..record.node import NodeRecord
 from ..search.params import Limits, SearchParams
 from ..search.results import Progress
@@ -46,6 +46,7 @@ class Wish:
 
     multipv: int
     wdl: bool
+    score_type: str
     verbose: bool
     live: bool
     overhead_ms: int
@@ -57,6 +58,7 @@ class Wish:
         return cls(
             multipv=settings.number("MultiPV"),
             wdl=settings.is_on("UCI_ShowWDL"),
+            score_type=settings.text("ScoreType"),
             verbose=settings.is_on("VerboseMoveStats"),
             live=settings.is_on("LogLiveStats"),
             overhead_ms=settings.number("Move Overhead"),
@@ -76,6 +78,7 @@ class GoAnswer:
         """Begins at `began` (`time.monotonic`), when the command came."""
         self.go = go
         self._board = board.copy()
+        self._past = bool(len(history_keys(board)))  # then no proof ends a search
         self._moves = tuple(legal_moves(self._board))
         self.listed = frozenset(listed)
         self.wish = wish
@@ -126,6 +129,11 @@ class GoAnswer:
     def is_timed(self) -> bool:
         """Whether a clock runs, or will after `ponderhit`: batches then follow the evaluator's speed."""
         return self._budget is not None
+
+    @property
+    def planned(self) -> float | None:
+        """Seconds that the search is to take, None for as long as it likes."""
+        return None if self.is_held or self._budget is None else self._budget.planned
 
     def limits(self, known: int) -> Limits | None:
         """Returns the limits of the search itself; None if the visits that are known are enough."""
@@ -271,7 +279,7 @@ class GoAnswer:
         if go.movetime is not None:
             return elapsed >= self._budget.planned
         visited = [row for row in ranked if row[1]]
-        if visited and visited[0][2] == 1.0:  # a certain win
+        if visited and visited[0][2] == 1.0 and not self._ends_by_proof:  # a certain win
             return True
         best_n, second_n = ([row[1] for row in visited] + [0, 0])[:2]
         agrees = not visited or max(visited, key=lambda row: row[2])[0] == visited[0][0]
@@ -293,9 +301,17 @@ class GoAnswer:
             self._depth, self._deepened_at = progress.depth, progress.new_visits
         if not progress.new_visits:
             return False
-        certain = bool(ranked) and ranked[0][1] > 0 and ranked[0][2] == 1.0
+        won = bool(ranked) and ranked[0][1] > 0 and ranked[0][2] == 1.0
+        certain = won and not self._ends_by_proof
         idle = progress.new_visits > IDLE_VISITS + IDLE_TIMES * self._deepened_at
         return progress.depth >= depth or certain or len(ranked) == 1 or idle
+
+    @property
+    def _ends_by_proof(self) -> bool:
+        """Whether the search ends by itself with a proof, with the shortest mate that can be had."""
+        return (
+            self._record is not None and self._record.proof is not None and not self.listed and not self._past
+        )
 
     def _mates(self) -> bool:
         """Returns whether `go mate N` has its mate."""
@@ -319,7 +335,7 @@ class GoAnswer:
 
     def _lines(self, report: Report, *, stats: bool) -> list[str]:
         shown = min(self.wish.multipv, len(self.listed) or self.wish.multipv)
-        lines = info_lines(report, multipv=shown, wdl=self.wish.wdl)
+        lines = info_lines(report, multipv=shown, wdl=self.wish.wdl, score_type=self.wish.score_type)
         if stats and report.node.moves:
             lines += stats_lines(report.node, self.wish.params, self._values(report.node))
         return lines

@@ -126,6 +126,7 @@ class Memory:
     def _load_kernels(self, evaluator: Evaluator, params: SearchParams, *, filed: bool) -> None:
         """Searches a little in a graph of its own: no clock shall run while kernels compile or load."""
         from ..graph.graph import Graph
+        from ..mate.beside import TRIAL, MateFinder
         from ..search.loop import analyze
         from ..search.warm import kernels_compiling, kernels_missing, paging_kernels_compiling
 
@@ -143,6 +144,7 @@ class Memory:
             for _ in range(1 + filed):  # the second time what was saved is loaded
                 with Graph.open(path, evaluator=trial) as graph:
                     analyze(graph, _repeated(), Limits(visits=40), params)
+                    analyze(graph, chess.Board(TRIAL), Limits(visits=2), params, mates=MateFinder())
         if is_outside and (isinstance(evaluator, PooledEvaluator) or evaluator.calls_kernels):
             with suppress(*FAILURES):  # a search will say what is wrong
                 evaluator.evaluate(PositionBatch.from_boards([chess.Board()]))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ..errors import InvalidParameterError
 from ..limits import byte_count, shortened, whole_number
+from ..position.values import SCORE_TYPES, WDL_MU
 from ..search.params import GATHERERS, LEAST_RAM, MAX_BATCH, OPTION_NAMES, SearchParams
 from ..search.params import WHOLE_NUMBERS as WHOLE
 
@@ -60,11 +61,10 @@ class Option:
         return text
 
     def _one_of(self, text: str, allowed: tuple[str, ...]) -> str:
-        if text.lower() not in allowed:
-            raise InvalidParameterError(
-                f"{self.name} must be {' or '.join(allowed)}, not {shortened(text)!r}"
-            )
-        return text.lower()
+        for known in allowed:
+            if text.lower() == known.lower():
+                return known
+        raise InvalidParameterError(f"{self.name} must be {' or '.join(allowed)}, not {shortened(text)!r}")
 
     def _number(self, text: str) -> str:
         with suppress(InvalidParameterError):
@@ -100,6 +100,7 @@ OPTIONS = (
     Option("MultiPV", SPIN, "1", 1, MAX_MULTIPV),
     Option("Ponder", CHECK, "false"),
     Option("Move Overhead", SPIN, "100", 0, MAX_OVERHEAD_MS),
+    Option("ScoreType", COMBO, WDL_MU, choices=SCORE_TYPES),
     Option("UCI_ShowWDL", CHECK, "false"),
     Option("UCI_AnalyseMode", CHECK, "false"),
     Option("VerboseMoveStats", CHECK, "false"),

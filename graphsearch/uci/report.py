@@ -10,7 +10,7 @@ import chess
 from ..evaluators.lc0.policy import output_indices
 from ..evaluators.protocol import PositionBatch
 from ..graph.view import MoveView, NodeView
-from ..position.values import WDL, cp_from_q
+from ..position.values import WDL, WDL_MU, cp_by
 from ..search import puct
 from ..search.params import SearchParams
 
@@ -38,36 +38,38 @@ class Report:
     hits: int = 0
 
 
-def info_lines(report: Report, *, multipv: int = 1, wdl: bool = False) -> list[str]:
+def info_lines(report: Report, *, multipv: int = 1, wdl: bool = False, score_type: str = WDL_MU) -> list[str]:
     """Returns an `info` line for each of the best moves that were visited; always one."""
     node = report.node
     if not node.moves:
-        return [f"info depth 0 {_score(None, node, wdl=wdl)}"]
+        return [f"info depth 0 {_score(None, node, wdl=wdl, score_type=score_type)}"]
     shown = [move for k, move in enumerate(node.moves[:multipv]) if k == 0 or move.n]
-    return [_line(report, k, move, wdl=wdl) for k, move in enumerate(shown, 1)]
+    return [
+        _line(report, k, move, _score(move, node, wdl=wdl, score_type=score_type))
+        for k, move in enumerate(shown, 1)
+    ]
 
 
-def _line(report: Report, k: int, move: MoveView, *, wdl: bool) -> str:
+def _line(report: Report, k: int, move: MoveView, score: str) -> str:
     """Returns one `info` line; before any visit the depth is that of the line that is known."""
     depth = report.depth or len(move.pv)
     return (
         f"info depth {depth} seldepth {max(depth, report.seldepth)} time {round(1000 * report.seconds)}"
-        f" nodes {report.node.visits} {_score(move, report.node, wdl=wdl)} nps {round(report.speed)}"
+        f" nodes {report.node.visits} {score} nps {round(report.speed)}"
         f" hashfull {report.hashfull} tbhits {report.hits} multipv {k}"
         f" pv {' '.join(step.uci() for step in move.pv)}"
     )
 
 
-def _score(move: MoveView | None, node: NodeView, *, wdl: bool) -> str:
+def _score(move: MoveView | None, node: NodeView, *, wdl: bool, score_type: str) -> str:
     """Returns `score ...` of a move; of the node itself where the move was not visited or there is none."""
+    shares = move.wdl if move is not None and move.wdl is not None else node.wdl
     if move is not None and move.mate is not None:
         text = f"score mate {move.mate}"
     elif move is None and node.q <= -1.0:
         text = "score mate 0"
     else:
-        cp = move.cp if move is not None and move.cp is not None else cp_from_q(node.q)
-        text = f"score cp {cp}"
-    shares = move.wdl if move is not None and move.wdl is not None else node.wdl
+        text = f"score cp {cp_by(score_type, shares.q, shares.draw)}"
     return f"{text} wdl {_per_mille(shares)}" if wdl else text
 
 

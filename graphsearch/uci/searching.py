@@ -106,6 +106,7 @@ class Searcher:
 
     def _analyze(self, graph: Graph, answer: GoAnswer, limits: Limits) -> None:
         """Makes one search and ends its answer with the last word of it."""
+        from ..mate.beside import MateFinder
         from ..search.loop import analyze
 
         last: list[Progress] = []
@@ -126,6 +127,7 @@ class Searcher:
             searchmoves=answer.listed,
             pace=self._memory.pace if answer.is_timed else None,
             hurry=True,
+            mates=MateFinder(seconds=answer.planned, visits=limits.visits),
         )
         if last and not answer.done.is_set():
             answer.end(_report(graph, answer, last[0]))

@@ -18,7 +18,7 @@ from graphsearch.exchange.pgn_writing import COLUMNS
 from graphsearch.exchange.selection import Selection
 from graphsearch.graph.ranking import node_mean, ranking
 from graphsearch.position.board import key_of, legal_moves
-from graphsearch.position.values import cp_from_q
+from graphsearch.position.values import cp_from_q, cp_from_wdl
 
 from ..store.records import filled
 from .exported import (
@@ -199,7 +199,7 @@ def test_comments_have_the_numbers_of_the_records(lines: Path, tmp_path: Path) -
                 assert shown.white().mate() == (-1 if board.turn else 1)
             else:
                 assert shown is not None
-                assert shown.pov(board.turn).score() == cp_from_q(edge.value)
+                assert shown.pov(board.turn).score() == cp_from_wdl(edge.value, edge.draws)
 
 
 def test_headers_name_the_game_and_where_it_begins(cycles: Path, tmp_path: Path) -> None:
@@ -208,6 +208,7 @@ def test_headers_name_the_game_and_where_it_begins(cycles: Path, tmp_path: Path)
     assert (headers["SetUp"], headers["FEN"]) == ("1", ENDGAME)
     assert (headers["Site"], headers["Round"], headers["White"], headers["Black"]) == ("?", "1", "?", "?")
     assert (headers["Result"], headers["Annotator"]) == ("*", "graphsearch")
+    assert headers["ScoreType"] == "WDL_mu"
 
 
 def test_a_move_that_loses_clearly_is_marked_if_it_was_visited_enough(tmp_path: Path) -> None:
@@ -244,6 +245,7 @@ def test_a_book_makes_a_tree_of_its_moves_with_its_values(tmp_path: Path) -> Non
     shown = game.variations[0].eval()
     assert shown is not None
     assert shown.white().score() == cp_from_q(0.2)
+    assert game.headers["ScoreType"] == "centipawn"
 
 
 def long_line(plies: int) -> list[chess.Board]:

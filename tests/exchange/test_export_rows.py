@@ -13,15 +13,15 @@ import pytest
 from graphsearch.exchange.epd_export import export_epd
 from graphsearch.exchange.rows_export import COLUMNS, export_csv, export_jsonl
 from graphsearch.exchange.selection import Selection
-from graphsearch.graph.ranking import edge_of, node_mean, ranking
+from graphsearch.graph.ranking import edge_of, has_best_move, node_mean, ranking
 from graphsearch.position.board import key_of, legal_moves, terminal_kind
-from graphsearch.position.values import cp_from_q
+from graphsearch.position.values import cp_from_q, cp_from_wdl
 from graphsearch.record.node import NodeRecord
 
 from ..store.records import filled
 from .exported import ENDGAME, PROMOTES, add_book, add_games, after, known_below, made_record, searched
 
-MATES = "6k1/5ppp/8/8/8/8/r4PPP/3R2K1 w - - 0 30"
+MATES = "6k1/5p1p/6p1/8/8/8/r4PPP/3R2K1 b - - 0 30"  # Black, to move, must not lose at once
 FENS = (chess.STARTING_FEN, ENDGAME, MATES, PROMOTES)
 
 
@@ -46,7 +46,7 @@ def check_moves(record: NodeRecord, board: chess.Board, moves: list[dict[str, An
         assert (move["n"], move["r"]) == (edge.n, edge.r)
         assert move["p"] == record.priors[record.order[k]]
         assert move["q"] == (edge.value if edge.n else None)
-        assert move["cp"] == (cp_from_q(edge.value) if edge.n else None)
+        assert move["cp"] == (cp_from_wdl(edge.value, edge.draws) if edge.n else None)
         assert move["san"] == board.san(legal[record.order[k]])
         assert move["child"] == f"{key_of(child):016x}"
         proven = edge.proof.moves if edge.proof and edge.proof.holds_at(board.halfmove_clock) else None
@@ -100,7 +100,7 @@ def test_csv_holds_every_record(graph: tuple[Path, str], tmp_path: Path) -> None
     assert report.moves == sum(len(record.codes) for _, record in known.values())
 
 
-TEXTS = {"key", "fen", "terminal", "move", "san", "child"}
+TEXTS = {"key", "fen", "score_type", "terminal", "move", "san", "child"}
 
 
 def number(name: str, text: str) -> Any:
@@ -124,18 +124,22 @@ def test_python_chess_reads_every_line_of_epd(graph: tuple[Path, str], tmp_path:
         pv = found.get("pv", [])
         assert len(pv) == found["acd"]
         assert found.get("bm", []) == pv[:1]
-        assert bool(pv) == (record.visits > 1)
+        assert bool(pv) == has_best_move(record)
         mates = any(after(board, move).is_checkmate() for move in board.legal_moves)
-        expected = 32766 if mates else -32767 if board.is_checkmate() else cp_from_q(node_mean(record)[0])
+        expected = 32766 if mates else -32767 if board.is_checkmate() else cp_from_wdl(*node_mean(record))
         assert (found["ce"], found.get("dm")) == (expected, 1 if mates else None)
+        assert found.get("c2") == ("WDL_mu" if abs(expected) < 32000 else None)
         walk = board.copy()
         for move in pv:
-            assert move == best(known[key_of(walk)][1], walk)
+            assert move == best(known[key_of(walk)][1], walk, visited=walk == board)
             walk.push(move)
 
 
-def best(record: NodeRecord, board: chess.Board) -> chess.Move:
-    return legal_moves(board)[record.order[ranking(record)[0]]]
+def best(record: NodeRecord, board: chess.Board, *, visited: bool) -> chess.Move:
+    """Returns the best move, of those that were visited if it is to be one of them and there are any."""
+    ranked = ranking(record)
+    exported = [k for k in ranked if visited and edge_of(record, k).n]
+    return legal_moves(board)[record.order[(exported or ranked)[0]]]
 
 
 def test_games_stand_beside_the_moves(tmp_path: Path) -> None:
@@ -167,6 +171,7 @@ def test_a_book_has_its_moves_and_values(tmp_path: Path) -> None:
     export_epd(path, tmp_path / "out.epd", Selection(book="mine", side="black"))
     found = [chess.Board.from_epd(line)[1] for line in (tmp_path / "out.epd").read_text().splitlines()]
     assert [row.get("ce") for row in found] == [cp_from_q(-0.2), cp_from_q(0.2)]
+    assert {row.get("c2") for row in found} == {"centipawn"}
     assert [row.get("bm") for row in found] == [None, [chess.Move.from_uci("e7e5")]]
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import chess
 import numpy as np
+from numpy.typing import NDArray
 
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.position.board import DEAD, NOT_TERMINAL, STALEMATE, key_of, legal_moves, terminal_kind
@@ -75,6 +76,7 @@ class Node:
     edge_d: list[int] = field(default_factory=list)
     terminal: int = NOT_TERMINAL
     clock: int = 0
+    known: int = 0  # plies of a mate that was seen at once, which V and D then hold
 
     @property
     def visits(self) -> int:
@@ -86,10 +88,12 @@ class Node:
     def bounds(self) -> Bounds:
         if self.terminal:
             return (int(self.v), int(self.v))
+        if self.known:
+            return (1, 1)
         return edge_bounds(self.edges(), len(self.moves))
 
     def proof(self) -> Proof | None:
-        return node_proof(self.bounds(), self.edges(), len(self.moves), self.clock)
+        return node_proof(self.bounds(), self.edges(), len(self.moves), self.clock, self.known)
 
     def closed(self, k: int, clock: int) -> bool:
         """Returns whether the result of edge `k` is proven at this clock."""
@@ -119,6 +123,14 @@ class Node:
         edges = zip(self.n, self.r, self.q, self.edge_d, strict=True)
         total = self.d + sum((n - r) * share_of(q, d) + 1000 * r for n, r, q, d in edges)
         return capped((2 * total + self.visits) // (2 * self.visits), self.mean())
+
+
+def mates(board: chess.Board, move: chess.Move) -> bool:
+    """Returns whether a move mates."""
+    board.push(move)
+    mated = board.is_checkmate()
+    board.pop()
+    return mated
 
 
 def capped(draws: int, q: float) -> int:
@@ -196,16 +208,34 @@ class ReferenceSearch:
             drawn = kind in (STALEMATE, DEAD)
             return Node(0.0 if drawn else -1.0, 1000 if drawn else 0, terminal=kind)
         moves = legal_moves(board)
+        mate = next((i for i, move in enumerate(moves) if mates(board, move)), None)
+        if mate is not None and board.halfmove_clock < 100:
+            priors = np.full(len(moves), 0.25 / len(moves), np.float32)
+            priors[mate] = 0.75
+            return self._node(board, 1.0, 1, moves, priors, known=1)
         evaluation = self.evaluator.evaluate(PositionBatch.from_boards([board]))
         w, d, loss = (float(x) for x in (evaluation.wdl / evaluation.wdl.sum(axis=1, keepdims=True))[0])
         v = float(np.float32(w) - np.float32(loss))
         priors = evaluation.priors / evaluation.priors.sum()
+        return self._node(board, v, capped(int(1000 * d + 0.5), v), moves, priors)
+
+    def _node(
+        self,
+        board: chess.Board,
+        v: float,
+        d: int,
+        moves: list[chess.Move],
+        priors: NDArray[np.float32],
+        *,
+        known: int = 0,
+    ) -> Node:
         codes = [prior_code(float(p)) for p in priors]
         order = prior_order(codes)
         zeros = [0] * len(moves)
         return Node(
-            v, capped(int(1000 * d + 0.5), v), [moves[i] for i in order], [codes[i] for i in order],
+            v, d, [moves[i] for i in order], [codes[i] for i in order],
             zeros.copy(), zeros.copy(), [0.0] * len(moves), zeros.copy(), clock=board.halfmove_clock,
+            known=known,
         )  # fmt: skip
 
     def _select(self, node: Node, searchmoves: frozenset[chess.Move], clock: int) -> int:

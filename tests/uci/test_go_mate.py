@@ -36,3 +36,16 @@ def test_with_listed_moves_the_graph_is_searched() -> None:
     with Played() as game:
         lines = game.ready().ask(TWO, "go mate 2 searchmoves a1a2", until="bestmove")
         assert best_of(lines) == "a1a2"
+
+
+def test_every_search_plays_the_shortest_mate_and_the_longest_defence() -> None:
+    with Played() as game:
+        game.ready()
+        for go in ("go nodes 400", "go wtime 5000 btime 5000", "go infinite"):
+            stop = ["stop"] if go == "go infinite" else []
+            lines = game.ask(TWO, go, *stop, until="bestmove")
+            assert " score mate 2 " in lines[-2]
+            assert lines[-2].partition(" pv ")[2].split()[0] == "a1a6" == best_of(lines)
+            assert len(lines[-2].partition(" pv ")[2].split()) == 3
+        lines = game.ask(TWO + " moves a1a6", "go nodes 400", until="bestmove")
+        assert " score mate -1 " in lines[-2]

@@ -16,6 +16,7 @@ from ...evaluators.pool.worker import Make, compiled_once
 from ...evaluators.uniform import UniformEvaluator
 from ...graph import arena_kernel
 from ...graph.graph import Graph
+from ...mate.beside import TRIAL, MateFinder
 from ...position.board import check
 from ...search.loop import analyze
 from ...search.params import Limits, SearchParams
@@ -158,8 +159,17 @@ class _Worker:
             graph.flush()
             catch_up(graph, self._evaluator)
             limits = replace(left, seconds=seconds)
-            stop, run = self._stop, errand.run
-            found = analyze(graph, board, limits, params, stop=stop, searchmoves=moves, hurry=True, run=run)
+            found = analyze(
+                graph,
+                board,
+                limits,
+                params,
+                stop=self._stop,
+                searchmoves=moves,
+                hurry=True,
+                run=errand.run,
+                mates=MateFinder(visits=task.visits or task.evaluations),
+            )
             rest = _rest(left, found)
             if found.stop_reason != "time" or rest is None:
                 return "limits" if rest is None else found.stop_reason
@@ -217,4 +227,6 @@ class _Unknowing(UniformEvaluator):
 def _search_a_little() -> None:
     """Has the kernels of a search compiled, or loaded."""
     with Graph.open(None, evaluator=_Unknowing(), ram_bytes=LITTLE_BYTES) as graph:
-        analyze(graph, chess.Board(), Limits(visits=100), SearchParams(minibatch_size=32))
+        params = SearchParams(minibatch_size=32)
+        analyze(graph, chess.Board(), Limits(visits=100), params)
+        analyze(graph, chess.Board(TRIAL), Limits(visits=2), params, mates=MateFinder())

@@ -1,0 +1,167 @@
+"""Mates beside the search: in one at every expansion, in two at every root, none longer than need be."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import chess
+import pytest
+
+from graphsearch import Graph, Limits, SearchParams, analyze, show
+from graphsearch.graph.lines import learn_line
+from graphsearch.mate.beside import MateFinder
+from graphsearch.mate.limits import MateLimits
+from graphsearch.mate.session import find_mate
+from graphsearch.query.pv import CHECKMATE, pv
+from graphsearch.search.results import SearchResult
+
+from ..support.graphs import check_invariants, records_below
+from ..support.reference import HashEvaluator
+
+GATHERED = [SearchParams(minibatch_size=32, gather=name) for name in ("flow", "classic", "budget", "exclude")]
+BACK_RANK = "6k1/5ppp/8/8/8/8/r4PPP/3R2K1 w - - 0 1"
+MORPHY = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"  # in two: 1. Ra6
+TWO_ROOKS = "7k/8/8/8/8/8/R7/1R2K3 w - - 0 1"  # in three, and longer by most moves
+
+
+def searched(graph: Graph, fen: str, visits: int = 400, params: SearchParams | None = None) -> SearchResult:
+    return analyze(graph, chess.Board(fen), Limits(visits=visits), params, mates=MateFinder(visits=visits))
+
+
+def has_mate_in_one(board: chess.Board) -> bool:
+    for move in board.legal_moves:
+        board.push(move)
+        mated = board.is_checkmate()
+        board.pop()
+        if mated:
+            return True
+    return False
+
+
+# ------------------------------------------------------------------ in one
+@pytest.mark.parametrize("params", [SearchParams(minibatch_size=1), *GATHERED])
+def test_a_mate_in_one_is_proven_when_its_position_is_expanded_and_nobody_is_asked(
+    params: SearchParams,
+) -> None:
+    board = chess.Board("r5k1/5ppp/8/8/8/8/r4PPP/1R4K1 w - - 0 1")
+    evaluator = HashEvaluator()
+    with Graph.open(None, evaluator=evaluator) as graph:
+        analyze(graph, board, Limits(visits=2000), params)
+        found, asked = 0, set(evaluator.asked)
+        for position, record in check_invariants(graph, board).values():
+            if record.terminal or not has_mate_in_one(position):
+                continue
+            found += 1
+            assert (record.v, record.d, record.evaluator) == (1.0, 1, 0)
+            assert record.proof is not None
+            assert record.proof.mate == 1
+            assert position.epd() not in asked
+        assert found > 20
+
+
+def test_a_mate_in_one_at_the_root_is_played_at_once() -> None:
+    with Graph.open(None, evaluator=HashEvaluator()) as graph:
+        result = analyze(graph, chess.Board(BACK_RANK), Limits(visits=400))
+    assert (result.stop_reason, result.node.mate, result.evaluations) == ("proven", 1, 0)
+    assert result.bestmove == chess.Move.from_uci("d1d8")
+
+
+def test_with_the_mate_left_out_the_other_moves_are_searched() -> None:
+    board = chess.Board(BACK_RANK)
+    others = [move for move in board.legal_moves if move.uci() != "d1d8"]
+    with Graph.open(None, evaluator=HashEvaluator()) as graph:
+        result = analyze(graph, board, Limits(visits=400), searchmoves=others)
+    assert result.bestmove in others
+    assert sum(move.n > 0 for move in result.node.moves) > 1
+
+
+def test_a_mate_that_comes_too_late_for_the_clock_is_no_mate() -> None:
+    late = chess.Board(BACK_RANK.replace(" 0 1", " 99 80"))
+    with Graph.open(None, evaluator=HashEvaluator()) as graph:
+        assert analyze(graph, late, Limits(visits=10)).node.mate == 1  # on the hundredth ply
+        late.halfmove_clock = 100
+        assert analyze(graph, late, Limits(visits=10)).node.mate is None
+
+
+# ------------------------------------------------------------------ the shortest
+def random_mates(count: int, moves: tuple[int, ...]) -> list[tuple[str, int]]:
+    """Returns random endings with mates in so many moves, negative if suffered, by the prover."""
+    rng, found = random.Random(8), list[tuple[str, int]]()
+    while len(found) < count:
+        board = chess.Board(None)
+        men = rng.choice(("KQRk", "KRRkp", "KQBkn", "KQNkr", "KRRkb", "KQPkpp"))
+        for square, symbol in zip(rng.sample(range(8, 56), len(men)), men, strict=True):
+            board.set_piece_at(square, chess.Piece.from_symbol(symbol))
+        board.turn = rng.random() < 0.6
+        if not board.is_valid() or board.is_game_over():
+            continue
+        result = find_mate(board, MateLimits(visits=3000, moves=max(map(abs, moves))), table_bytes=1 << 20)
+        if result.shortest and result.mate in moves:
+            found.append((board.fen(), result.mate))
+    return found
+
+
+def test_mates_in_one_and_two_are_always_the_shortest() -> None:
+    for fen, mate in [(MORPHY, 2), *random_mates(25, (1, 2, -1, -2))]:
+        with Graph.open(None, evaluator=HashEvaluator()) as graph:
+            result = searched(graph, fen)
+            assert result.node.mate == mate, fen
+            best = result.node.moves[0]
+            assert len(best.pv) == (2 * mate - 1 if mate > 0 else -2 * mate), fen
+            check_invariants(graph, chess.Board(fen))
+
+
+def test_a_proven_root_plays_the_shortest_mate_and_the_longest_defence() -> None:
+    for fen, mate in random_mates(12, (3, 4, -3)):
+        with Graph.open(None, evaluator="builtin") as graph:
+            result = searched(graph, fen, 2000)
+            board = chess.Board(fen)
+            assert result.node.mate == mate, fen
+            for move in result.node.moves[0].pv:
+                board.push(move)
+            assert board.is_checkmate()
+            check_invariants(graph, chess.Board(fen))
+
+
+def test_a_first_proof_that_is_too_long_is_shortened() -> None:
+    board = chess.Board(TWO_ROOKS)
+    shortest = find_mate(board)
+    assert shortest.mate is not None
+    long = [chess.Move.from_uci(text) for text in ("a2a6", "h8g8", "b1b7", "g8f8", "a6a8")]
+    with Graph.open(None, evaluator="uniform") as graph:
+        learn_line(graph, board, long)
+        assert show(graph, board).mate == 3  # type: ignore[union-attr]
+        result = searched(graph, TWO_ROOKS)
+        assert (result.node.mate, result.stop_reason) == (shortest.mate, "proven")
+
+
+def test_what_was_found_is_in_the_file(tmp_path: Path) -> None:
+    path, board = tmp_path / "mates.graph", chess.Board(MORPHY)
+    with Graph.open(path, evaluator="uniform") as graph:
+        line = searched(graph, MORPHY).node.moves[0].pv
+    stored = show(path, board)
+    assert stored is not None
+    assert (stored.mate, stored.moves[0].pv) == (2, line)
+    answer = pv(path, board).lines[0]
+    assert [ply.move for ply in answer.plies] == [move.uci() for move in line]
+    assert (answer.end, {abs(ply.q) for ply in answer.plies}) == (CHECKMATE, {1.0})
+    with Graph.open(path, evaluator="uniform") as graph:
+        again = analyze(graph, board, Limits(visits=400))
+    assert (again.new_visits, again.stop_reason, again.bestmove) == (0, "proven", line[0])
+
+
+def test_a_line_of_unvisited_mates_is_shown_to_its_end(tmp_path: Path) -> None:
+    path, board = tmp_path / "one.graph", chess.Board("6k1/4pppp/8/8/8/8/r4PPP/1R4K1 b - - 0 1")
+    with Graph.open(path, evaluator="uniform") as graph:
+        analyze(graph, board, Limits(visits=300), SearchParams(minibatch_size=1))
+        mating = [b for b, r in records_below(graph, board).values() if r.v == 1.0 and not r.edges]
+    assert mating
+    answer = pv(path, mating[0]).lines[0]
+    assert (answer.end, [(ply.n, ply.q) for ply in answer.plies]) == (CHECKMATE, [(0, 1.0)])
+
+
+def test_open_positions_stay_open() -> None:
+    with Graph.open(None, evaluator="uniform") as graph:
+        result = searched(graph, chess.STARTING_FEN, 300)
+        assert (result.new_visits, result.node.mate, result.stop_reason) == (300, None, "visits")

@@ -41,7 +41,6 @@ from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.graph import arena_kernel
 from graphsearch.position.board import pack
 from graphsearch.search import waves_kernel
-from graphsearch.search.loop import UNLIMITED
 from graphsearch.search.results import SearchResult
 from graphsearch.search.settings import set_params
 from graphsearch.search.waves import FIRST_EVALUATOR, WaveRunner

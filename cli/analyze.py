@@ -191,7 +191,7 @@ def _compile(job: Job, *, filed: bool) -> None:
     import chess
 
     from graphsearch.graph.graph import Graph
-    from graphsearch.mate.beside import TRIAL, MateFinder
+    from graphsearch.mate import beside
     from graphsearch.search.loop import analyze
     from graphsearch.search.params import Limits
     from graphsearch.search.warm import kernels_compiling, kernels_missing
@@ -199,11 +199,11 @@ def _compile(job: Job, *, filed: bool) -> None:
     if missing := kernels_missing(filed=filed):
         with (
             compile_bar("search", missing),
-            kernels_compiling(filed=filed),
+            kernels_compiling(filed=filed, prover=beside.__name__),
             Graph.open(None, evaluator=job.evaluator) as trial,
         ):
             analyze(trial, job.board, Limits(visits=2), job.params)
-            analyze(trial, chess.Board(TRIAL), Limits(visits=2), job.params, mates=MateFinder())
+            analyze(trial, chess.Board(beside.TRIAL), Limits(visits=2), job.params, mates=beside.MateFinder())
 
 
 def _print_result(request: Request, result: SearchResult) -> None:

@@ -12,6 +12,8 @@ import threading
 import chess
 
 from ..errors import CapacityError
+from ..graph.graph import Graph
+from ..graph.lines import learn_line
 from .limits import MateLimits
 from .session import find_mate
 
@@ -25,6 +27,13 @@ LEAST_SECONDS = 0.05  # of a search; with less the prover would take a large par
 SETTLING_VISITS = 20_000  # that settling mates in two may take
 SETTLING_BYTES, TABLE_BYTES = 1 << 18, 1 << 26  # of the prover's table
 TRIAL = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"  # a mate in two: a search of it compiles all that a finder needs
+
+
+def compile_kernels() -> None:
+    """Compiles what a finder needs, and what takes its line into a graph, which is then thrown away."""
+    board = chess.Board(TRIAL)
+    with Graph.open(None) as graph:
+        learn_line(graph, board, find_mate(board, MateLimits(moves=AT_LEAST)).pv)
 
 
 class MateFinder:

@@ -1,9 +1,9 @@
 """The one cold compile on two cores: kernels that a search needs compile in other processes beside it.
 
 A search compiles what gathers and completes waves; meanwhile another process compiles what evaluates them,
-which has little in common with the rest, and then what saves. Both are waited for. What evicts and reads back
-is needed only when memory is full, so that may still compile while the search runs. No kernel is compiled
-twice: a process waits for another that is at it.
+which has little in common with the rest, then what finds mates, and what saves. Both are waited for. What
+evicts and reads back is needed only when memory is full, so that may still compile while the search runs. No
+kernel is compiled twice: a process waits for another that is at it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 
 import chess
@@ -33,21 +34,22 @@ from .wave_kernel import new_wave
 from .waves import THREAD_FROM, WaveRunner
 
 SEARCH, FILE, PAGING = "search", "file", "paging"
-KERNELS = {SEARCH: 9, FILE: 8}  # of a first search, and what saves it adds
+KERNELS = {SEARCH: 13, FILE: 8}  # of a first search, and what saves it adds
 
 
 @contextmanager
-def kernels_compiling(*, filed: bool) -> Iterator[None]:
+def kernels_compiling(*, filed: bool, prover: str) -> Iterator[None]:
     """Compiles in another process what the body, a search, needs next, and waits for it then.
 
     Args:
       filed: what saves, too.
+      prover: the module whose `compile_kernels` compiles what finds mates.
     """
     missing = _missing(filed=filed)
     if not missing:
         yield
         return
-    process = _start(*missing)
+    process = _start(*missing[:1], prover, *missing[1:])
     try:
         yield
     except BaseException:
@@ -131,4 +133,4 @@ if __name__ == "__main__":
         os.nice(10)  # the search beside it goes first
     parts = {SEARCH: compile_evaluation, FILE: compile_file_kernels, PAGING: compile_paging_kernels}
     for name in sys.argv[1:]:
-        parts[name]()
+        (parts.get(name) or import_module(name).compile_kernels)()

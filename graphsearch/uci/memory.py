@@ -126,7 +126,7 @@ class Memory:
     def _load_kernels(self, evaluator: Evaluator, params: SearchParams, *, filed: bool) -> None:
         """Searches a little in a graph of its own: no clock shall run while kernels compile or load."""
         from ..graph.graph import Graph
-        from ..mate.beside import TRIAL, MateFinder
+        from ..mate import beside
         from ..search.loop import analyze
         from ..search.warm import kernels_compiling, kernels_missing, paging_kernels_compiling
 
@@ -140,11 +140,13 @@ class Memory:
             )
         is_outside = evaluator.kernel_kind == EXTERNAL
         trial = _Idle() if is_outside else evaluator
-        with kernels_compiling(filed=filed), _scratch(filed) as path:
+        with kernels_compiling(filed=filed, prover=beside.__name__), _scratch(filed) as path:
             for _ in range(1 + filed):  # the second time what was saved is loaded
                 with Graph.open(path, evaluator=trial) as graph:
                     analyze(graph, _repeated(), Limits(visits=40), params)
-                    analyze(graph, chess.Board(TRIAL), Limits(visits=2), params, mates=MateFinder())
+                    analyze(
+                        graph, chess.Board(beside.TRIAL), Limits(visits=2), params, mates=beside.MateFinder()
+                    )
         if is_outside and (isinstance(evaluator, PooledEvaluator) or evaluator.calls_kernels):
             with suppress(*FAILURES):  # a search will say what is wrong
                 evaluator.evaluate(PositionBatch.from_boards([chess.Board()]))

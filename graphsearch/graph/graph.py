@@ -7,7 +7,6 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -257,8 +256,7 @@ class Graph:
         if self._saver is None:
             return
         late = len(self._notes)
-        in_flight = partial(Store.write_fact, name=IN_FLIGHT, value=self.in_flight)
-        notes: list[Note] = [*self._notes, in_flight, *([note] if note else [])]
+        notes: list[Note] = [*self._notes, _note_of_flight(self.in_flight), *([note] if note else [])]
         tables = tables or (self.tables_meanwhile and self._tables.is_due)
         self.arena.take_back_overlay()
         try:
@@ -418,3 +416,8 @@ class Graph:
             self.close()
         else:  # saving has failed already: say that, not that it fails again
             self._let_go()
+
+
+def _note_of_flight(in_flight: str | None) -> Note:
+    """Returns what writes down the wave in flight, or that there is none."""
+    return lambda store: store.write_fact(IN_FLIGHT, in_flight)

@@ -120,18 +120,18 @@ def test_one_worker_finds_what_a_search_in_this_process_finds(
     tasks = [task(params=PLAIN), task("d3d4", evaluations=None, visits=500, params=PLAIN)]
     tasks.append(task("e2e4", params=PLAIN, moves=("d6c5", "d6e6")))
     with WorkerDesk(path, Oracle(log), 1, book=1, run=run) as desk:
-        for one in tasks:
-            outcome = done(desk, one)[one.fen]
-            assert (outcome.visits, outcome.error) == (one.visits or outcome.visits, "")
+        outcomes = [done(desk, one)[one.fen] for one in tasks]
+    assert [outcome.error for outcome in outcomes] == ["", "", ""]
     with Graph.open(tmp_path / "local.graph", evaluator=HashEvaluator()) as local:
-        for one in tasks:
-            analyze(
+        for one, outcome in zip(tasks, outcomes, strict=True):
+            result = analyze(
                 local,
                 chess.Board(one.fen),
                 Limits(evaluations=one.evaluations, visits=one.visits),
                 SearchParams.from_options([f"{name}={value}" for name, value in one.params]),
                 searchmoves=[chess.Move.from_uci(move) for move in one.moves],
             )
+            assert outcome.visits == result.new_visits
         with Graph.open(path, evaluator=HashEvaluator()) as other:
             for one in tasks:
                 board = chess.Board(one.fen)

@@ -68,6 +68,9 @@ class SharedStore(Store):
         """Adds records to the transaction; how many are fresh is found out where they are written."""
         self._batches.extend(batch for batch in batches if len(batch))
 
+    def write_fact(self, name: str, value: str | None) -> None:
+        """Keeps nothing: facts are of the whole file, and of the searches of its one writer."""
+
     def merge_step(self, rules: Rules = READ) -> bool:
         """Returns that nothing is due: the writer merges runs by itself."""
         return False

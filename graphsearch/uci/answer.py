@@ -26,7 +26,7 @@ from .mating import FALLBACK_SECONDS
 from .options import Settings
 from .protocol import Go
 from .quick import quick_move
-from .report import Report, info_lines, stats_lines
+from .report import Report, info_lines, stats_lines, totals_line
 from .writer import Writer
 
 INFO_SECONDS = 1.0  # between two reports of the same best move
@@ -365,6 +365,7 @@ class GoAnswer:
             lines = [self._proof[1]]
         elif report is not None:
             lines = self._lines(report, stats=self.wish.verbose or self.wish.live)
+            lines += [totals_line(report)] if report.visits else []
         elif not self._moves:
             lines = [f"info depth 0 score {'mate' if self._board.is_check() else 'cp'} 0"]
         if not line:

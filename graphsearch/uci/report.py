@@ -27,6 +27,7 @@ class Report:
       depth, seldepth: mean and most plies of this search's visits; 0 before it made any.
       seconds, speed: since the search began; visits per second.
       hashfull: per mille of the memory in use. hits: of tablebases.
+      visits, evaluations: that this search made.
     """
 
     node: NodeView
@@ -36,6 +37,8 @@ class Report:
     speed: float = 0.0
     hashfull: int = 0
     hits: int = 0
+    visits: int = 0
+    evaluations: int = 0
 
 
 def info_lines(report: Report, *, multipv: int = 1, wdl: bool = False, score_type: str = WDL_MU) -> list[str]:
@@ -48,6 +51,11 @@ def info_lines(report: Report, *, multipv: int = 1, wdl: bool = False, score_typ
         _line(report, k, move, _score(move, node, wdl=wdl, score_type=score_type))
         for k, move in enumerate(shown, 1)
     ]
+
+
+def totals_line(report: Report) -> str:
+    """Returns what a search made: visits, many of which may be catch-ups, and what was evaluated for them."""
+    return f"info string {report.visits} new visits, {report.evaluations} evaluations"
 
 
 def _line(report: Report, k: int, move: MoveView, score: str) -> str:

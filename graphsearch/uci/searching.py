@@ -144,6 +144,8 @@ def _report(graph: Graph, answer: GoAnswer, progress: Progress) -> Report:
         speed=progress.visits_per_s,
         hashfull=min(1000, used),
         hits=graph.evaluator.hits,
+        visits=progress.new_visits,
+        evaluations=progress.evaluations,
     )
 
 

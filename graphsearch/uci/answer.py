@@ -364,8 +364,8 @@ class GoAnswer:
         if self._proof is not None:
             lines = [self._proof[1]]
         elif report is not None:
-            lines = self._lines(report, stats=self.wish.verbose or self.wish.live)
-            lines += [totals_line(report)] if report.visits else []
+            lines = [totals_line(report)] if report.visits else []
+            lines += self._lines(report, stats=self.wish.verbose or self.wish.live)
         elif not self._moves:
             lines = [f"info depth 0 score {'mate' if self._board.is_check() else 'cp'} 0"]
         if not line:

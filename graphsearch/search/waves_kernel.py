@@ -35,7 +35,6 @@ WORDS_PER_RECORD = HEADER_WORDS + MAX_LEGAL_MOVES // 8  # and the codes of its m
 # Room for one longest path: of grown blocks, of overlay notes. Waves of many visits check as they go.
 SPARE_BLOCK_WORDS = 500 * LARGEST_BLOCK
 OVERLAY_PER_WAVE = 1 << 10
-UNLIMITED = 1 << 60  # visits of a wave: it is never cut short by a limit of the search
 
 
 @inner
@@ -111,7 +110,6 @@ def _begin(A: Any, W: Any, target: Any) -> None:
     A.counters[arena.WAVES] += 1
     A.counters[arena.OVERLAY_RESERVED] = A.counters[arena.OVERLAY_LENGTH]
     W.counts[wave.TARGET] = target
-    W.counts[wave.LIMIT] = UNLIMITED
     if target > 1 or W.before_counts[wave.LEAVES] > 0:
         size_hash(W, target)
 
@@ -158,7 +156,7 @@ def _gather(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any) -> Any:
     rec = begin_or_resume(T, A, W, F, root, target)
     if rec <= 0:
         return rec == 0
-    return gather_flow(T, A, W, F, root, rec, W.counts[wave.TARGET], W.counts[wave.LIMIT])
+    return gather_flow(T, A, W, F, root, rec, W.counts[wave.TARGET])
 
 
 @inner

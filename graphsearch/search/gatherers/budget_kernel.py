@@ -67,8 +67,8 @@ def collision_budget(A: Any, target: Any) -> Any:
 
 
 @inner
-def gather_budget(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit: Any) -> Any:
-    """Fills a batch of up to `target` leaves with at most `limit` visits.
+def gather_budget(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any) -> Any:
+    """Fills a batch of up to `target` leaves.
 
     Returns False if it waits for records from the file; called again with the same arguments, it goes on
     where it was.
@@ -78,7 +78,7 @@ def gather_budget(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit:
         counts[wave.COLLISIONS_LEFT] = collision_budget(A, target)
     while counts[wave.ROUND] < MAX_ROUNDS and counts[wave.COLLISIONS_LEFT] > 0:
         if counts[wave.STAGE] != wave.IN_LEVEL:
-            budget = min(target - counts[wave.LEAVES], limit - counts[wave.LEAVES] - counts[wave.EARLY])
+            budget = target - counts[wave.LEAVES]
             if budget <= 0 or not has_room(A, W, LARGEST_SPLIT):
                 break
             counts[wave.VISITS_ASKED] += budget

@@ -175,8 +175,8 @@ def _may_descend(A: Any, W: Any) -> Any:
 
 
 @inner
-def gather_classic(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit: Any) -> Any:
-    """Fills a batch of up to `target` leaves with at most `limit` visits.
+def gather_classic(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any) -> Any:
+    """Fills a batch of up to `target` leaves.
 
     Returns False if it waits for a record from the file; called again with the same arguments, it goes on
     where it was.
@@ -186,7 +186,7 @@ def gather_classic(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any, limit
         counts[wave.EVENTS_LEFT] = A.ints[COLLISION_EVENTS]
         counts[wave.COLLISIONS_LEFT] = A.ints[COLLISION_VISITS]
     while counts[wave.STAGE] == wave.ON_PATH or (
-        counts[wave.LEAVES] < min(target, limit - counts[wave.EARLY])
+        counts[wave.LEAVES] < target
         and counts[wave.EVENTS_LEFT] > 0
         and counts[wave.COLLISIONS_LEFT] > 0
         and counts[wave.IN_VAIN] < MOST_IN_VAIN + 2 * counts[wave.LEAVES]

@@ -86,8 +86,8 @@ def _is_exhausted(A: Any, W: Any, root_rec: Any) -> Any:
 
 
 @inner
-def gather_exclude(T: Any, A: Any, W: Any, F: Any, root: Any, root_rec: Any, target: Any, limit: Any) -> Any:
-    """Fills a batch of up to `target` leaves with at most `limit` visits.
+def gather_exclude(T: Any, A: Any, W: Any, F: Any, root: Any, root_rec: Any, target: Any) -> Any:
+    """Fills a batch of up to `target` leaves.
 
     Returns False if it waits for records from the file; called again with the same arguments, it goes on
     where it was.
@@ -95,7 +95,7 @@ def gather_exclude(T: Any, A: Any, W: Any, F: Any, root: Any, root_rec: Any, tar
     counts = W.counts
     while counts[wave.ROUND] < MAX_ROUNDS:
         if counts[wave.STAGE] != wave.IN_LEVEL:
-            budget = min(target - counts[wave.LEAVES], limit - counts[wave.LEAVES] - counts[wave.EARLY])
+            budget = target - counts[wave.LEAVES]
             if budget <= 0 or not has_room(A, W, LARGEST_SPLIT):
                 break
             counts[wave.VISITS_ASKED] += budget

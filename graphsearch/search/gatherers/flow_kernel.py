@@ -199,13 +199,13 @@ def _next_budget(W: Any, target: Any, allowed: Any) -> Any:
 
 
 @inner
-def gather_flow(T: Any, A: Any, W: Any, F: Any, root: Any, root_rec: Any, target: Any, limit: Any) -> Any:
-    """Fills a batch of up to `target` leaves with at most `limit` visits and the share of the root's N.
+def gather_flow(T: Any, A: Any, W: Any, F: Any, root: Any, root_rec: Any, target: Any) -> Any:
+    """Fills a batch of up to `target` leaves within the share of the root's N.
 
     Returns False if it waits for records from the file; called again with the same arguments, it goes on
     where it was.
     """
-    allowed = min(share_of_root(A, root_rec) - asked_before(W), limit)
+    allowed = share_of_root(A, root_rec) - asked_before(W)
     if W.before_counts[wave.LEAVES] > 0 and allowed < target:
         return True  # no full batch: with nothing in flight before it, it will be a larger one
     while W.counts[wave.ROUND] < MAX_ROUNDS:

@@ -23,12 +23,12 @@ from .exclude_kernel import gather_exclude
 @inner
 def _gather(T: Any, A: Any, W: Any, F: Any, root: Any, rec: Any) -> Any:
     """Fills a batch by the arena's gatherer; returns False if it waits for records from the file."""
-    target, limit = W.counts[wave.TARGET], W.counts[wave.LIMIT]
+    target = W.counts[wave.TARGET]
     if A.ints[SCHEME] == CLASSIC:
-        return gather_classic(T, A, W, F, root, target, limit)
+        return gather_classic(T, A, W, F, root, target)
     if A.ints[SCHEME] == BUDGET:
-        return gather_budget(T, A, W, F, root, target, limit)
-    return gather_exclude(T, A, W, F, root, rec, target, limit)
+        return gather_budget(T, A, W, F, root, target)
+    return gather_exclude(T, A, W, F, root, rec, target)
 
 
 @kernel

@@ -73,7 +73,8 @@ class OpinionReport:
 
     Attributes:
       finished: whether all positions asked for have it; if not, the same call goes on.
-      positions: of at least so many visits, without terminals and mates in one. done: of them, those that have it.
+      positions: of at least so many visits, without terminals and mates in one. done: of them, those that
+        have it.
       evaluated: by this call. updated: rows whose visits or V were brought up to date.
       seconds: wall time.
       mean_change, largest_change: |difference of V|, in [0, 2], over those evaluated by this call.

@@ -136,8 +136,9 @@ def reevaluate(
     """Replaces V and P of every record by another evaluator's, and returns what that took.
 
     Edges keep their visits n and r. Their q are recomputed from the children at the end; an edge whose child
-    the file has lost keeps its q. Records of the rules (terminals, mates in one) are left alone. Records that have
-    their V of this evaluator already are not asked for again, so that a call after an interruption goes on.
+    the file has lost keeps its q. Records of the rules (terminals, mates in one) are left alone. Records that
+    have their V of this evaluator already are not asked for again, so that a call after an interruption
+    goes on.
 
     Args:
       path: the graph file, locked against other writers meanwhile. Until all is done it is marked, and

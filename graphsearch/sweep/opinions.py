@@ -30,6 +30,7 @@ from ..position.fens import fens
 from ..position.values import D_SCALE
 from ..record.bounds import share_of
 from ..record.node import RecordBatch
+from ..record.provenance import BY_RULE
 from ..store.codec.bulk import take
 from ..store.log import shorten_log
 from ..store.store import Store
@@ -72,7 +73,8 @@ class OpinionReport:
 
     Attributes:
       finished: whether all positions asked for have it; if not, the same call goes on.
-      positions: of at least so many visits. done: of them, those that have it.
+      positions: of at least so many visits, without terminals and mates in one. done: of them, those that
+        have it.
       evaluated: by this call. updated: rows whose visits or V were brought up to date.
       seconds: wall time.
       mean_change, largest_change: |difference of V|, in [0, 2], over those evaluated by this call.
@@ -277,8 +279,8 @@ class _SecondOpinion:
 
 
 def _has_opinions(batch: RecordBatch) -> NDArray[np.bool_]:
-    """Returns which records an evaluator has a say in: those that the rules do not decide."""
-    return np.asarray((np.diff(batch.code_offsets) > 0) & (batch.evaluator != 0))
+    """Returns which records an evaluator has a say in: neither terminals nor mates in one."""
+    return np.asarray((np.diff(batch.code_offsets) > 0) & (batch.evaluator != BY_RULE))
 
 
 def _visits(batch: RecordBatch) -> NDArray[np.int64]:

@@ -76,8 +76,8 @@ class ReevaluateReport:
 
     Attributes:
       finished: whether all of it is done; if not, the same call goes on.
-      records: in the file. done: of them, those passed so far.
-      evaluated: positions that were evaluated. evaluated_now: by this call.
+      records: in the file. done: of them, those passed so far, with what is of the rules.
+      evaluated: positions that were evaluated; not terminals and mates in one. evaluated_now: by this call.
       reused: positions whose V and P were a second opinion of this evaluator already.
       seconds: of evaluating and settling.
       mean_change, largest_change: of V, in [0, 2], over all that were replaced; 0 if none was.
@@ -136,8 +136,9 @@ def reevaluate(
     """Replaces V and P of every record by another evaluator's, and returns what that took.
 
     Edges keep their visits n and r. Their q are recomputed from the children at the end; an edge whose child
-    the file has lost keeps its q. Records of the rules (terminal ones) are left alone. Records that have
-    their V of this evaluator already are not asked for again, so that a call after an interruption goes on.
+    the file has lost keeps its q. Records of the rules (terminals, mates in one) are left alone. Records that
+    have their V of this evaluator already are not asked for again, so that a call after an interruption
+    goes on.
 
     Args:
       path: the graph file, locked against other writers meanwhile. Until all is done it is marked, and

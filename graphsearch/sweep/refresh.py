@@ -67,7 +67,8 @@ class RefreshReport:
       records: in the file. sweeps: over all of them.
       settled: whether the largest change fell below the tolerance before the last sweep that is allowed.
       first_change, last_change: largest change of a node Q in the first and in the last sweep.
-      stale: edges whose q was off by more than the tolerance; if there are none, nothing is written.
+      stale: edges whose q was off by more than the tolerance, or that prove something else now; if there are
+        none, nothing is written.
       lost: edges left alone because their child has fewer visits than they count (it was evaluated again).
       missing: edges left alone because their child is not in the file.
       changed_records, changed_edges: how many were written with other values.

@@ -192,7 +192,7 @@ def take(child_q: Any, child_code: Any, x: Any, k: Any, resets: Any, tolerance: 
         code = merged(q, old, code)
         low, high = bounds_of(q, code)
         q = min(max(q, float32(low)), float32(high))
-        proves = code == old
+        proves = code <= DRAWN and code != old
     if proves or abs(float64(q) - float64(x.q[k])) > tolerance:
         counts[STALE_EDGES] += 1
     x.q[k] = q

@@ -53,7 +53,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cycles(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return searched(tmp_path_factory.mktemp("graph") / "cycles.graph", ENDGAME, visits=500)
+    return searched(tmp_path_factory.mktemp("graph") / "cycles.graph", ENDGAME, visits=700)
 
 
 def read_games(text: str) -> list[chess.pgn.Game]:

@@ -332,7 +332,7 @@ def test_the_polyglot_tool_lists_the_lines_of_the_book(graph: Path, tmp_path: Pa
         boards: dict[int, chess.Board] = {}
         for line in (tmp_path / "lines.txt").read_text().splitlines():
             board = chess.Board()
-            text = re.sub(r"\{trans[^}]*\}", "", line.partition(":")[2])
+            text = re.sub(r"\{(?:trans|cycle)[^}]*\}", "", line.partition(":")[2])
             for san, percent in re.findall(r"([a-hKQRBNO][\w+#=-]+)(?:\{(\d+)%\})?", text):
                 move = board.parse_san(san)
                 if percent:

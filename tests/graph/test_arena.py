@@ -154,7 +154,7 @@ def test_a_memory_too_small_for_one_path_is_refused_and_not_tried_for_ever(ram_b
 def test_prior_codes_of_kernels_and_records_agree() -> None:
     from graphsearch.record.node_kernel import prior_code as quantise_prior
 
-    quantise = getattr(quantise_prior, "py_func", quantise_prior)
+    quantise = getattr(quantise_prior, "__wrapped__", quantise_prior)
     values = np.concatenate([np.float32(10.0) ** np.linspace(-9, 0, 3000, dtype=np.float32), [0.0, 1.0]])
     codes = [int(quantise(np.float32(p))) for p in values]
     assert codes == [prior_code(float(p)) for p in values]

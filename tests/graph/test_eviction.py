@@ -71,7 +71,7 @@ def outcome(
     [
         (chess.STARTING_FEN, "uniform", 15_000, 1_100_000, {"minibatch_size": 32}),
         (chess.STARTING_FEN, "uniform", 9_000, 500_000, {"minibatch_size": 1}),
-        (KIWIPETE, "builtin", 9_000, 900_000, {"minibatch_size": 16}),
+        (KIWIPETE, "builtin", 9_000, 600_000, {"minibatch_size": 16, "full_share_visits": 1}),
         (ENDGAME, "hash", 9_000, 500_000, {"minibatch_size": 16, "overlap": 0}),
         (ENDGAME, "hash", 9_000, 600_000, {"minibatch_size": 16}),
         (ENDGAME, "hash", 9_000, 600_000, {"minibatch_size": 16, "gather": "classic"}),
@@ -227,7 +227,7 @@ def test_an_evaluator_that_fails_while_looking_ahead_ends_the_search_saved(tmp_p
             return super().evaluate(batch)
 
     with Graph.open(tmp_path / "a.graph", evaluator=Failing()) as graph:
-        params = SearchParams(minibatch_size=16, overlap=0)
+        params = SearchParams(minibatch_size=16, overlap=0, full_share_visits=1)
         analyze(graph, chess.Board(), Limits(visits=300), params)
         graph.pager.start_over()
         with pytest.raises(Exception, match="no answer"):

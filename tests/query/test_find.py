@@ -58,7 +58,7 @@ def any_file(_random_once: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def _cyclic_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return searched(tmp_path_factory.mktemp("cyclic") / "cyclic.graph", ENDGAME, "Ra6+", visits=300)
+    return searched(tmp_path_factory.mktemp("cyclic") / "cyclic.graph", ENDGAME, "Ra6+", visits=500)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from graphsearch.sweep.reevaluate import reevaluate
 from ..store.records import batch_of, random_records
 from ..support.counting import CountingEvaluator
 from ..support.reference import HashEvaluator
-from .test_reevaluate import expected_of, stopped
+from .test_reevaluate import expected_of, is_evaluated, stopped
 from .test_refresh import Records, records_of, searched
 
 
@@ -61,7 +61,8 @@ def rows_of(path: Path, name: str = "other") -> dict[int, Opinion]:
 
 
 def evaluable(records: Records) -> Records:
-    return {key: pair for key, pair in records.items() if pair[1].codes}
+    """Returns the records that an evaluator has a say in: not those that the rules decide."""
+    return {key: pair for key, pair in records.items() if is_evaluated(pair[1])}
 
 
 def search_more(path: Path, visits: int = 100) -> None:

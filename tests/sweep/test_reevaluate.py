@@ -28,6 +28,7 @@ from graphsearch.graph.ranking import edge_of
 from graphsearch.graph.view import show
 from graphsearch.position.board import key_of, legal_moves
 from graphsearch.record.node import NodeRecord, RecordBatch, prior_code, problems
+from graphsearch.record.provenance import BY_RULE
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.compact import compact
 from graphsearch.store.upkeep.prune import prune
@@ -78,6 +79,11 @@ def expected_of(evaluator: Evaluator, board: chess.Board) -> tuple[float, int, b
     return float(v), d, bytes(prior_code(p) for p in found.priors)
 
 
+def is_evaluated(record: NodeRecord) -> bool:
+    """Returns whether a record's V and P are an evaluator's, not those of a terminal or a mate in one."""
+    return bool(record.codes) and record.evaluator != BY_RULE
+
+
 def by_move(board: chess.Board, record: NodeRecord) -> dict[str, tuple[int, int]]:
     """Returns n and r of every visited edge by its move."""
     moves = legal_moves(board) if record.codes else []
@@ -93,9 +99,10 @@ def assert_given_to(evaluator: Evaluator, before: Records, after: Records) -> No
         assert problems(record) == [], board.fen()
         assert by_move(board, record) == by_move(board, was), board.fen()
         assert (record.words, record.flags) == (was.words, was.flags)
-        if record.terminal:
-            assert record == was
+        if not is_evaluated(was):
+            assert replace(record, edges=()) == replace(was, edges=()), board.fen()
         else:
+            assert record.evaluator != BY_RULE
             assert (record.v, record.d, record.codes) == expected_of(evaluator, board), board.fen()
         assert not record.edges or record.edges[-1].n, "the prefix ends with a visited edge"
 
@@ -140,8 +147,8 @@ def test_every_record_has_v_and_p_of_the_new_evaluator_and_its_visits_by_move(
     assert_given_to(evaluator, before, after)
     assert verify(path).problems == []
     assert report.finished
-    assert report.evaluated == report.evaluated_now == sum(not r.terminal for _, r in before.values())
-    changes = [abs(after[key][1].v - before[key][1].v) for key in after if not after[key][1].terminal]
+    assert report.evaluated == report.evaluated_now == sum(is_evaluated(r) for _, r in before.values())
+    changes = [abs(after[key][1].v - before[key][1].v) for key in after if is_evaluated(after[key][1])]
     assert report.largest_change == pytest.approx(max(changes))
     assert report.mean_change == pytest.approx(sum(changes) / len(changes))
 
@@ -187,7 +194,7 @@ def test_a_search_goes_on_with_the_new_evaluator_and_not_with_the_old_one(old: P
         number = graph.store.evaluator_number if graph.store else 0
     assert evaluator.asked
     assert not known & set(evaluator.asked)
-    assert {record.evaluator for _, record in records_of(old).values() if record.codes} == {number}
+    assert {r.evaluator for _, r in records_of(old).values() if is_evaluated(r)} == {number}
 
 
 @pytest.mark.parametrize("gather", ["flow", "classic", "budget", "exclude"])
@@ -387,7 +394,7 @@ def test_a_record_says_who_and_which_run_its_values_come_from(old: Path) -> None
         assert store.evaluators()[number].kind == "other"
         assert (run.kind, run.evaluator) == ("reevaluate", number)
         assert run.finished
-    records = [record for _, record in records_of(old).values() if record.codes]
+    records = [record for _, record in records_of(old).values() if is_evaluated(record)]
     assert {(record.evaluator, record.run) for record in records} == {(number, run.id)}
     assert run.evaluations == len(records)
 

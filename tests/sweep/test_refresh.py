@@ -203,6 +203,26 @@ def test_mates_support_any_number_of_visits(tmp_path: Path) -> None:
     assert_close(records_of(path), refreshed_slowly(before))
 
 
+def test_a_mate_is_stale_only_if_its_length_is_another_one(tmp_path: Path) -> None:
+    path = searched(tmp_path / "mates.graph", MATES)
+    refresh(path, EXACT)
+    records, before = records_of(path), digest(path)
+    assert refresh(path).stale == 0
+    assert digest(path) == before
+    record, k = next(
+        (record, k)
+        for board, record in records.values()
+        for k, child in visited_children(board, record)
+        if record.edges[k].q == 1.0 and record.edges[k].d and records[key_of(child)][1].terminal
+    )
+    longer = replace(record.edges[k], d=record.edges[k].d + 4)
+    edges = (*record.edges[:k], longer, *record.edges[k + 1 :])
+    with Store.open(path) as store:
+        store.append(batch_of([replace(record, edges=edges)]), fresh=0)
+    assert refresh(path).stale == 1
+    assert records_of(path) == records
+
+
 def test_cycles_settle_and_draws_of_the_path_stay(cyclic: Path) -> None:
     records = records_of(cyclic)
     assert any(edge.r for _, record in records.values() for edge in record.edges)

@@ -82,7 +82,7 @@ def test_every_line_of_an_analysis_is_legal_and_in_order(engine: chess.engine.Si
         for move in info["pv"]:
             assert move in board.legal_moves
             board.push(move)
-        assert info["nodes"] == 3000
+        assert info["nodes"] >= 3000
         assert info["wdl"].pov(chess.WHITE).total() == 1000
         assert 0 <= info["hashfull"] <= 1000
         assert info["tbhits"] == 0
@@ -129,7 +129,7 @@ def test_an_earlier_position_answers_from_memory(engine: chess.engine.SimpleEngi
     engine.analyse(board, chess.engine.Limit(nodes=500))
     board.pop()
     again = engine.analyse(board, chess.engine.Limit(nodes=1))
-    assert again["nodes"] == first["nodes"] == 500
+    assert again["nodes"] == first["nodes"] >= 500
 
 
 # ---------------------------------------------------------------- bare lines
@@ -193,7 +193,9 @@ def test_after_a_kill_the_file_answers_with_what_it_knew(tmp_path: Path) -> None
     path = tmp_path / "a.graph"
     lines = Lines("--store", path, "--ram", "64MB")
     lines.send("go nodes 700")
-    lines.until("bestmove")
+    nodes = r" nodes (\d+) "
+    known = int(re.findall(nodes, lines.until("bestmove")[-2])[0])
+    assert known >= 700
     for _ in range(100):  # it saves when it is left alone
         time.sleep(0.1)
         if path.exists() and nodes_of(path, chess.Board()):
@@ -203,7 +205,7 @@ def test_after_a_kill_the_file_answers_with_what_it_knew(tmp_path: Path) -> None
     again = Lines("--store", path, "--ram", "64MB")
     again.send("go nodes 1")
     found = again.until("bestmove")
-    assert " nodes 700 " in found[-2]
+    assert re.findall(nodes, found[-2]) == [str(known)]
     again.send("quit")
     assert again.end() == 0
 
@@ -275,14 +277,13 @@ def test_the_statistics_of_every_move_are_what_nibbler_reads() -> None:
     assert {row["string"] for row in rows} == {move.uci() for move in board.legal_moves}
     order = [(number(row["N:"]), number(row["(S:"])) for row in rows]
     assert order == sorted(order)
-    assert sum(n for n, _ in order) == 399
+    node = read_as_nibbler(found[-1])
+    assert node["string"] == "node"
+    assert sum(n for n, _ in order) == int(node["N:"]) - 1 >= 399
     assert sum(number(row["(P:"]) for row in rows) == pytest.approx(100, abs=0.2)
     for row in rows:
         assert number(row["(Q:"]) + number(row["(U:"]) == pytest.approx(number(row["(S:"]), abs=2e-5)
         assert (number(row["(V:"]) == number(row["(V:"])) == (row["N:"] != "0")
-    node = found[-1]
-    assert node.split()[2] == "node"
-    assert int(read_as_nibbler(node)["N:"]) == 400
     shape = r"info string \S{4,5} +\(\d+ *\) N: +\d+ \(\+ \d\) \(P: +[\d.]+%\) \(WL: +\S+\) \(D: +\S+\)"
     shape += r" \(M: +\S+\) \(Q: +\S+\) \(U: +\S+\) \(S: +\S+\) \(V: +\S+\) (\(T\) )?"
     for line in found[:-1]:

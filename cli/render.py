@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MAX_PV = 12  # plies of a line that a table shows; JSON has them all
 # column -> the narrowest terminal that has it
-COLUMNS = {"Move": 0, "N": 0, "P": 52, "Q": 0, "WDL %": 66, "cp": 40, "PV": 34}
+COLUMNS = {"Move": 0, "N": 0, "P": 52, "Q": 26, "WDL %": 66, "cp": 40, "PV": 34}
 RESULTS = {1: "win", 0: "draw", -1: "loss"}
 BY_CLOCK = "draw by the 50-move rule"
 TERMINAL_NAMES = {1: "checkmate", 2: "stalemate", 3: "draw by insufficient material"}

@@ -32,6 +32,7 @@ NO_PATHS = {"Store", "Graph", "cls", "self", "limits", "opener", "openers", "off
 MAY_OPEN = {  # module -> what it opens
     "graphsearch/limits.py": "the door",
     "graphsearch/jit/compiler.py": "the kernels' own sources",
+    "graphsearch/jit/machine_code.py": "the cache of compiled kernels, and its locks",
     "graphsearch/evaluators/builtin/weights.py": "the weights of the package",
     "graphsearch/store/migrations.py": "the SQL of the package",
     "graphsearch/store/lock.py": "the lock beside a graph file",

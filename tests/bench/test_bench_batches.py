@@ -213,9 +213,10 @@ def test_batches_beyond_the_evaluations_are_all_the_same() -> None:
         assert answer[gather, 256] == answer[gather, 1024]
 
 
-def test_waste_counts_evaluated_positions_and_no_finished_games() -> None:
+@pytest.mark.parametrize("fen", [MATE, "r5k1/5ppp/8/8/8/8/r4PPP/1R4K1 w - - 0 1"])  # in one: now, below
+def test_waste_counts_evaluated_positions_and_no_finished_games(fen: str) -> None:
     with Graph.open(None) as graph:
-        result = analyze(graph, chess.Board(MATE), Limits(evaluations=150), SearchParams(minibatch_size=1))
+        result = analyze(graph, chess.Board(fen), Limits(evaluations=150), SearchParams(minibatch_size=1))
         keys = evaluated(graph.arena)
         assert len(np.unique(keys)) == len(keys) == result.evaluations < graph.node_count
 

@@ -445,15 +445,6 @@ def test_flow_overlaps_waves_only_where_the_next_one_can_be_full(share: float, f
         runner.close()
 
 
-def test_a_search_with_overlap_stops_at_its_limits_exactly(tmp_path: Path) -> None:
-    params = SearchParams(minibatch_size=32)
-    with Graph.open(tmp_path / "a.graph", evaluator=HashEvaluator()) as graph:
-        assert analyze(graph, chess.Board(), Limits(visits=333), params).visits == 333
-        assert analyze(graph, chess.Board(), Limits(evaluations=500), params).evaluations == 500
-        visits = graph.read(chess.Board()).visits  # type: ignore[union-attr]
-        assert analyze(graph, chess.Board(), Limits(visits=1), params).visits == visits + 1
-
-
 @pytest.mark.parametrize("error", [EvaluatorError("broken"), KeyboardInterrupt()])
 @pytest.mark.parametrize("overlap", [0, 1])
 @pytest.mark.parametrize("gather", GATHERERS)

@@ -163,5 +163,5 @@ def test_a_line_of_unvisited_mates_is_shown_to_its_end(tmp_path: Path) -> None:
 
 def test_open_positions_stay_open() -> None:
     with Graph.open(None, evaluator="uniform") as graph:
-        result = searched(graph, chess.STARTING_FEN, 300)
+        result = searched(graph, chess.STARTING_FEN, 300, SearchParams(minibatch_size=1))
         assert (result.new_visits, result.node.mate, result.stop_reason) == (300, None, "visits")

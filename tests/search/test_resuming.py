@@ -37,6 +37,11 @@ VISITS = {1: 100, 16: 400, 256: 2600}  # of a test's search, by batch: enough fo
 Records = dict[int, Any]
 
 
+def searching(batch: int, **others: Any) -> SearchParams:
+    """Returns parameters with which even a young graph has large waves, and one in flight when it stops."""
+    return SearchParams(minibatch_size=batch, full_share_visits=1, **others)
+
+
 def made(name: str) -> str | Evaluator:
     return CountingEvaluator() if name == "hash" else name
 
@@ -76,7 +81,7 @@ def assert_paid_once(evaluator: str | Evaluator) -> None:
 def test_many_sessions_over_a_file_are_one_search(
     tmp_path: Path, name: str, overlap: int, batch: int
 ) -> None:
-    evaluator, params = made(name), SearchParams(minibatch_size=batch, overlap=overlap)
+    evaluator, params = made(name), searching(batch, overlap=overlap)
     assert_one_search(in_sessions(tmp_path / "a.graph", evaluator, params, VISITS[batch]), name, params)
     if name == "hash":
         assert_paid_once(evaluator)
@@ -84,7 +89,7 @@ def test_many_sessions_over_a_file_are_one_search(
 
 @pytest.mark.parametrize("gather", [one for one in GATHERERS if one != "flow"])
 def test_what_every_gatherer_has_in_flight_is_taken_up_again(tmp_path: Path, gather: str) -> None:
-    evaluator, params = CountingEvaluator(), SearchParams(minibatch_size=16, gather=gather)
+    evaluator, params = CountingEvaluator(), searching(16, gather=gather)
     assert_one_search(in_sessions(tmp_path / "a.graph", evaluator, params, 400), "hash", params)
     assert_paid_once(evaluator)
 
@@ -95,7 +100,7 @@ def test_a_wave_in_flight_is_taken_up_again_where_records_must_be_read(
     from graphsearch.graph import graph as module
 
     monkeypatch.setattr(module, "LOADED_AT_ONCE", 0)  # nothing is in memory after opening
-    params = SearchParams(minibatch_size=16)
+    params = searching(16)
     found = in_sessions(tmp_path / "a.graph", CountingEvaluator(), params, 400, ram_bytes=8_000_000)
     assert_one_search(found, "hash", params)
 
@@ -104,7 +109,7 @@ def test_waves_after_which_nothing_is_in_flight_come_when_they_would_have_come(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(waves, "QUIET_EVERY", 5)
-    params = SearchParams(minibatch_size=16)
+    params = searching(16)
     found = in_sessions(tmp_path / "a.graph", CountingEvaluator(), params, 400)
     assert_one_search(found, "hash", params)
 
@@ -112,7 +117,7 @@ def test_waves_after_which_nothing_is_in_flight_come_when_they_would_have_come(
 @pytest.mark.parametrize("overlap", [0, 1])
 @pytest.mark.parametrize("saves", [False, True])
 def test_many_searches_of_one_graph_are_one_search(tmp_path: Path, overlap: int, saves: bool) -> None:
-    params = SearchParams(minibatch_size=16, overlap=overlap)
+    params = searching(16, overlap=overlap)
     with Graph.open(tmp_path / "a.graph" if saves else None, evaluator=CountingEvaluator()) as graph:
         for limits in SLICES:
             result = analyze(
@@ -144,7 +149,7 @@ class Stopping(CountingEvaluator):
 @pytest.mark.parametrize("overlap", [0, 1])
 @pytest.mark.parametrize("call", [1, 20])
 def test_an_interrupt_at_any_wave_changes_nothing(tmp_path: Path, overlap: int, call: int) -> None:
-    params, evaluator = SearchParams(minibatch_size=48, overlap=overlap), Stopping(call)
+    params, evaluator = searching(48, overlap=overlap), Stopping(call)
     with Graph.open(tmp_path / "a.graph", evaluator=evaluator) as graph:
         assert analyze(graph, BOARD, params=params, stop=evaluator.stop).stop_reason == "stop"
     with Graph.open(tmp_path / "a.graph", evaluator=evaluator) as graph:
@@ -175,7 +180,7 @@ def test_a_limit_ends_at_the_end_of_the_wave_that_reaches_it() -> None:
 def stopped(path: Path) -> str:
     """Returns the wave in flight of a stopped search, as the file keeps it."""
     with Graph.open(path, evaluator=CountingEvaluator()) as graph:
-        analyze(graph, BOARD, Limits(visits=300), SearchParams(minibatch_size=16))
+        analyze(graph, BOARD, Limits(visits=300), searching(16))
     with Store.open(path, read_only=True) as store:
         text = store.read_fact("in_flight")
     assert text
@@ -183,7 +188,7 @@ def stopped(path: Path) -> str:
 
 
 def test_another_search_forgets_what_was_in_flight(tmp_path: Path) -> None:
-    path, params = tmp_path / "a.graph", SearchParams(minibatch_size=16)
+    path, params = tmp_path / "a.graph", searching(16)
     stopped(path)
     other = BOARD.copy()
     other.push_san("Qxf6")
@@ -224,7 +229,7 @@ def test_a_text_that_is_no_wave_is_passed_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", ["edge", "flight", "leaf twice", "leaf known"])
 def test_a_wave_that_does_not_fit_the_graph_is_dropped_without_a_trace(tmp_path: Path, change: str) -> None:
-    path, params, evaluator = tmp_path / "a.graph", SearchParams(minibatch_size=16), CountingEvaluator()
+    path, params, evaluator = tmp_path / "a.graph", searching(16), CountingEvaluator()
     found = InFlight.parse(stopped(path), most=1000)
     assert found
     tree, flights = found.tree.copy(), found.flights.copy()

@@ -153,7 +153,7 @@ class Plan:
     def searched_batches(self, evaluations: int) -> tuple[int, ...]:
         """Returns the batches beyond 1 that differ in a search of so many evaluations.
 
-        No wave asks for more leaves than there are evaluations left, so all larger batches are the same.
+        No wave there asks for more leaves than there are evaluations left: all larger batches are the same.
 
         >>> Plan().searched_batches(1000)
         (32, 256, 1024)

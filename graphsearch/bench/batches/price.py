@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from ...evaluators.factory import create
 from ...graph.arena import Arena
 from ...graph.graph import Graph
+from ...record import node_layout as layout
+from ...record.provenance import BY_RULE
 from ...search.loop import analyze
 from ...search.params import Limits, SearchParams
 from ...search.results import SearchResult
@@ -95,10 +97,17 @@ def _graph(task: PriceTask) -> Graph:
 def _searched(
     graph: Graph, task: PriceTask, gather: str, batch: int, evaluations: int | None = None
 ) -> SearchResult:
-    wanted = evaluations or task.evaluations
-    limits = Limits(evaluations=wanted, visits=MOST_VISITS * wanted)
-    params = SearchParams(gather=gather, minibatch_size=batch, overlap=0)
-    return analyze(graph, chess.Board(task.case.fen), limits, params)
+    """Searches on for exactly so many evaluations: a limit cuts no wave, so the last ones are small."""
+    left = evaluations or task.evaluations
+    board = chess.Board(task.case.fen)
+    while True:
+        most = min(batch, left)
+        limits = Limits(evaluations=left - most + 1, visits=MOST_VISITS * left)
+        params = SearchParams(gather=gather, minibatch_size=most, overlap=0)
+        result = analyze(graph, board, limits, params)
+        left -= result.evaluations
+        if left <= 0 or result.stop_reason != "evaluations":
+            return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +146,7 @@ def evaluated(arena: Arena) -> NDArray[np.uint64]:
     """Returns the keys of all positions in memory that an evaluator was asked for, in no order."""
     table, records = arena.arrays.table, arena.arrays.records
     slots = (table[table != 0] & np.uint64(0xFFFFFFFF)).astype(np.int64)
-    moves = records[slots + 2] & np.uint64(0xFF)  # a terminal position has none
-    keys: NDArray[np.uint64] = records[slots[moves > 0]]
+    source = (records[slots + layout.MISC_WORD] >> np.uint64(8 * layout.SOURCE_BYTE)).astype(np.int64)
+    asked = (source & layout.MAX_EVALUATOR) != BY_RULE  # the rules know finished games and mates in one
+    keys: NDArray[np.uint64] = records[slots[asked]]
     return keys

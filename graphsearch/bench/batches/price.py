@@ -123,9 +123,13 @@ class _Search:
         return Price(
             agreement=float(self.result.bestmove == base.result.bestmove),
             root_distance=distance(_visits(self.result), _visits(base.result)),
-            waste=None if needed is None else float(np.isin(self.keys, needed, invert=True).mean()),
+            waste=None if needed is None else self._waste(needed),
             good=float(move in self.case.best) if self.case.best else None,
         )
+
+    def _waste(self, needed: NDArray[np.uint64]) -> float:
+        """Returns the share of what was evaluated that is not needed; a proven root needs nothing."""
+        return float(np.isin(self.keys, needed, invert=True).sum()) / max(1, len(self.keys))
 
 
 def _visits(result: SearchResult) -> Visits:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 
 NUMBERS = (0, 1, 2, 127, 128, 255, 256, 32767, 32768, 65535, 65536, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
+MOST = 1 << 24  # bytes of a text: repeated repetitions would make hundreds of megabytes
 LARGE = ((1 << 53) + 1, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, 99999999999999999999)
 
 
@@ -78,7 +79,7 @@ class Words:
             parts[at] = rng.choice(rng.choice(seeds).split(separator))
         else:
             parts[at] = mutated(parts[at], rng)
-        return separator.join(parts)
+        return separator.join(parts)[:MOST]
 
     def _word(self, rng: random.Random) -> bytes:
         kind = rng.randrange(8)

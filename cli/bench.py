@@ -174,7 +174,7 @@ def _print_table(figures: Mapping[str, float | int | None], *, offload: bool) ->
             print(f"{_OFFLOAD_LINES.get(name, name):<56}{_shown(name, value):>13}")
         return
     for name, value in figures.items():
-        counted = name == "nodes" or name.endswith(("_per_s", "_single", "_wave"))
+        counted = name == "nodes" or name.endswith(("_per_s", "_single", "_wave", "_saving"))
         shown = (
             rate(value or 0) if counted else f"{value:.2f}" if name.endswith("_minimal") else f"{value:.1f}"
         )

@@ -318,7 +318,7 @@ class _Reevaluation:
             return self._report(self._mark(), None)
         report = self._report(self._mark(), settled)
         self._finish()
-        tidy(self._store)
+        tidy(self._store, progress=lambda done, total: self._say(WRITING, self._total))
         return report
 
     def _finish(self) -> None:

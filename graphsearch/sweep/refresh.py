@@ -137,8 +137,20 @@ def refresh(
             with store.transaction():  # the plain tables tell the same values
                 for root in store.roots():
                     store.write_top(*top_rows(store.read, chess.Board(root.position)))
-            tidy(store)
+            tidy(store, progress=_tidying(report, on_progress))
         return report
+
+
+def _tidying(report: RefreshReport, on_progress: OnProgress | None) -> Callable[[int, int], None]:
+    """Returns what says that a refresh is at work while it gives room back: all records are written."""
+
+    def tick(done: int, total: int) -> None:
+        if on_progress:
+            on_progress(
+                RefreshProgress(WRITING, report.sweeps, report.last_change, report.records, report.records)
+            )
+
+    return tick
 
 
 def settle(

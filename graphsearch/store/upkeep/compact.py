@@ -77,10 +77,11 @@ def _left(damaged: list[str]) -> CorruptRecordError:
     )
 
 
-def tidy(store: Store, *, seconds: float = TIDY_SECONDS) -> None:
+def tidy(store: Store, *, seconds: float = TIDY_SECONDS, progress: Progress | None = None) -> None:
     """Drops superseded versions from a file of moderate size, and gives their room back.
 
     Args:
+      progress: called as by `compact`.
       seconds: CPU time that this may take; it is left undone if it would take more.
 
     Raises:
@@ -89,7 +90,9 @@ def tidy(store: Store, *, seconds: float = TIDY_SECONDS) -> None:
     if store.catalog.records <= min(seconds, TIDY_SECONDS) * MERGED_PER_SECOND:
         while store.merge_step(merging.TIDY):
             shorten_log(store)
-        shrink(store)
+            if progress:
+                progress(0, store.catalog.records)
+        shrink(store, progress)
 
 
 def shrink(store: Store, progress: Progress | None = None) -> None:

@@ -12,11 +12,11 @@ from ...evaluators.uniform import UniformEvaluator
 from ...graph.graph import Graph
 from ...search.loop import analyze
 from ...search.params import Limits, SearchParams
-from ..offload.plan import WAVE
 from .meter import Meter
 from .plan import Plan
 
 ROOT_VISITS = 1_000_000  # of one root, before the next one's turn
+LEAST_WAVE, MOST_WAVE, WAVE_SHARE = 1024, 16_384, 1000  # a wave is one node in so many of the graph
 SEARCH_VISITS = 500_000  # of the search that goes on
 
 
@@ -34,7 +34,7 @@ def grow(plan: Plan, meter: Meter) -> None:
             left = plan.nodes - graph.node_count
             if left <= 0:
                 break
-            some = min(ROOT_VISITS, max(WAVE, left))
+            some = min(ROOT_VISITS, max(LEAST_WAVE, left))
             visits += _search(graph, board, some, meter, lambda: (graph.node_count, plan.nodes))
         added = graph.node_count - before
     meter.units, meter.unit = max(1, added), "node"
@@ -45,9 +45,18 @@ def _search(graph: Graph, board: chess.Board, visits: int, meter: Meter, done: o
     def tick(_: object) -> None:
         meter.tick(*(done() if callable(done) else (0, 0)))
 
-    params = SearchParams(minibatch_size=WAVE)
+    params = SearchParams(minibatch_size=_wave(graph.node_count))
     result = analyze(graph, board, Limits(visits=visits), params, on_progress=tick, interval=0.0)
     return result.new_visits
+
+
+def _wave(nodes: int) -> int:
+    """Returns the leaves of a wave: more in a larger graph, so that fewer rounds of reading serve more visits.
+
+    >>> _wave(1_000_000), _wave(10_000_000), _wave(100_000_000)
+    (1024, 10000, 16384)
+    """
+    return min(MOST_WAVE, max(LEAST_WAVE, nodes // WAVE_SHARE))
 
 
 def _roots() -> Iterator[chess.Board]:

@@ -26,6 +26,7 @@ from . import ways_kernel
 from .transpositions import Transposition, Transpositions, check_numbers
 
 OnProgress = Callable[[int, int], None]
+SLICE = 1 << 20  # places of a table that are ranked at once: memory stays that of the table
 
 
 def count_all(
@@ -109,9 +110,12 @@ class _Counting:
             self._say(self._listed + self._entered)
         halves = table.view(np.uint32)
         into, numbers = halves[2::4], halves[3::4]
-        shared = np.nonzero(into > 1)[0]
-        self._shared += len(shared)
-        best = shared[np.argsort(-into[shared].astype(np.int64), kind="stable")[: self._top]]
+        best = np.zeros(0, np.int64)
+        for first in range(0, len(into), SLICE):
+            shared = first + np.nonzero(into[first : first + SLICE] > 1)[0]
+            self._shared += len(shared)
+            best = np.concatenate([best, shared])
+            best = best[np.argsort(-into[best].astype(np.int64), kind="stable")[: self._top]]
         if len(self._rows) == self._top:
             best = best[into[best] > self._rows[-1].ways]
         rows = self._read(table, {int(p): int(into[p]) for p in best}, sorted(set(numbers[best].tolist())))

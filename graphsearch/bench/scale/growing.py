@@ -51,7 +51,7 @@ def _search(graph: Graph, board: chess.Board, visits: int, meter: Meter, done: o
 
 
 def _wave(nodes: int) -> int:
-    """Returns the leaves of a wave: more in a larger graph, so that fewer rounds of reading serve more visits.
+    """Returns the leaves of a wave: more in a larger graph, so that one round of reading serves more visits.
 
     >>> _wave(1_000_000), _wave(10_000_000), _wave(100_000_000)
     (1024, 10000, 16384)

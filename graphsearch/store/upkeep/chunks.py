@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -17,10 +17,11 @@ from .. import order
 from ..codec.bulk import BlockFault, bloom_of, decode_blocks
 from ..codec.compression import Dictionaries, Opener
 from ..segments import CHUNK_BLOCKS, keys_of
-from .damaged import bisected, rows_by_id
+from .damaged import bisected, pieces_by_id, rows_by_id
 
 PIECE = 512  # blocks that are read at once
 KEY_BYTES = 8  # of a sort key in an index
+ORPHAN_WINDOW = 1 << 18  # ids of blocks that are read at once
 ORPHAN_SLICE = 64  # of blocks that no chunk owns, so many are given up around one whose id is unreadable
 
 U64s = NDArray[np.uint64]
@@ -213,18 +214,20 @@ def _fetch(connection: sqlite3.Connection, chunk: DamagedChunk) -> Iterator[byte
             yield block if isinstance(block, bytes) else b""
 
 
-def damaged_chunks(connection: sqlite3.Connection) -> tuple[list[DamagedChunk], list[str]]:
+def damaged_chunks(
+    connection: sqlite3.Connection, tick: Callable[[], None]
+) -> tuple[list[DamagedChunk], list[str]]:
     """Returns the chunks of a file, those of the oldest segment first, and the tables with unreadable rows.
 
     A segment whose row is lost counts as older than the others. Blocks that no chunk owns come as chunks of
-    number 0; they can be read if they were written without dictionaries.
+    number 0; they can be read if they were written without dictionaries. `tick` is called now and then.
     """
     segments, segments_lost = rows_by_id(connection, "segment", "id, age")
     rows, chunks_lost = rows_by_id(connection, "chunk", "id, segment, first_block, blocks, gone, checksum")
     ages = {segment: age for segment, age in segments if isinstance(age, int)}
     good = [DamagedChunk(*row) for row in rows if _is_chunk(row)]
     good.sort(key=lambda chunk: (ages.get(chunk.segment, 0), chunk.segment, chunk.id))
-    orphans, blocks_lost = _orphans(connection, good)
+    orphans, blocks_lost = _orphans(connection, good, tick)
     flags = {"segment": segments_lost or not {c.segment for c in good} <= set(ages)}
     flags |= {"chunk": chunks_lost or len(good) < len(rows), "block": blocks_lost}
     return [*orphans, *good], [table for table, lost in flags.items() if lost]
@@ -241,18 +244,33 @@ def _is_chunk(row: tuple[object, ...]) -> bool:
     return first_block > 0 and 0 <= gone <= blocks and 0 < blocks <= CHUNK_BLOCKS
 
 
-def _orphans(connection: sqlite3.Connection, chunks: list[DamagedChunk]) -> tuple[list[DamagedChunk], bool]:
+def _orphans(
+    connection: sqlite3.Connection, chunks: list[DamagedChunk], tick: Callable[[], None]
+) -> tuple[list[DamagedChunk], bool]:
     """Returns stretches of blocks that no chunk owns, and whether the ids of blocks could not all be read."""
-    owned = [np.arange(c.gone, c.blocks) + c.first_block for c in chunks]
-    last = max((chunk.first_block + chunk.blocks for chunk in chunks), default=0)
-    rows, lost = rows_by_id(connection, "block", "id", bound=last, least=ORPHAN_SLICE)
-    ids = np.setdiff1d(
-        np.array([row[0] for row in rows], np.int64), np.concatenate([*owned, np.zeros(0, np.int64)])
-    )
+    begins, ends = _owned(chunks)
+    last = int(ends[-1]) if len(ends) else 0
+    strays, any_lost = [np.zeros(0, np.int64)], False
+    for rows, lost in pieces_by_id(
+        connection, "block", "id", bound=last, least=ORPHAN_SLICE, window=ORPHAN_WINDOW
+    ):
+        ids = np.array([row[0] for row in rows], np.int64)
+        place = np.searchsorted(begins, ids, "right") - 1
+        strays.append(ids[(place < 0) | (ids >= ends[place])] if len(ends) else ids)
+        any_lost |= lost
+        tick()
+    ids = np.concatenate(strays)
     starts = np.nonzero(np.diff(ids, prepend=-1) != 1)[0]
     found = []
     for start, end in pairwise([*starts.tolist(), len(ids)]):
         for first in range(start, end, CHUNK_BLOCKS):
             blocks = min(CHUNK_BLOCKS, end - first)
             found.append(DamagedChunk(0, 0, int(ids[first]), blocks, 0, 0))
-    return found, lost
+    return found, any_lost
+
+
+def _owned(chunks: list[DamagedChunk]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Returns where the blocks of chunks begin, in order, and how far all up to that one reach."""
+    spans = sorted((c.first_block + c.gone, c.first_block + c.blocks) for c in chunks)
+    begins, ends = np.array(spans, np.int64).reshape(-1, 2).T
+    return begins, np.maximum.accumulate(ends) if len(ends) else ends

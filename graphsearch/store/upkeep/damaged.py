@@ -19,6 +19,7 @@ Fetch = Callable[[int, int], list[Row]]
 
 MAX_ID = 1 << 14  # ids are looked for below this if the file cannot say how far they go
 MOST_ID = 1 << 40  # what it says must be below this
+MOST_WINDOWS = 64  # that the ids of a table are read in: it may say that they go very far
 KEY_SLICE = 1 << 52  # 64-bit keys are looked for in slices of 1/4096 of them around a damaged page
 
 
@@ -74,14 +75,21 @@ def bisected(fetch: Fetch, low: int, high: int, least: int = 1) -> Iterator[tupl
     yield from bisected(fetch, middle, high, least)
 
 
-def rows_by_id(
-    connection: sqlite3.Connection, table: str, columns: str, *, bound: int = MAX_ID, least: int = 1
-) -> tuple[list[Row], bool]:
-    """Returns the readable rows of a table by its integer `id`, and whether any could not be read.
+def pieces_by_id(
+    connection: sqlite3.Connection,
+    table: str,
+    columns: str,
+    *,
+    bound: int = MAX_ID,
+    least: int = 1,
+    window: int = MOST_ID,
+) -> Iterator[tuple[list[Row], bool]]:
+    """Yields the readable rows of a table by its integer `id`, piece by piece, and whether some could not be.
 
     Args:
       bound: the last id to look for, if the table cannot say.
       least: do without so many ids around what cannot be read.
+      window: so many ids at once; more if the table says that it has far more.
     """
 
     def fetch(low: int, high: int) -> list[Row]:
@@ -90,7 +98,18 @@ def rows_by_id(
             (low, high),
         ).fetchall()
 
-    pieces = list(bisected(fetch, 1, _last_id(connection, table, bound) + 1, least))
+    last = _last_id(connection, table, bound)
+    step = max(window, last // MOST_WINDOWS)
+    for low in range(1, last + 1, step):
+        for rows, lost in bisected(fetch, low, min(low + step, last + 1), least):
+            yield rows, bool(lost)
+
+
+def rows_by_id(
+    connection: sqlite3.Connection, table: str, columns: str, *, bound: int = MAX_ID
+) -> tuple[list[Row], bool]:
+    """Returns what `pieces_by_id` yields, all at once."""
+    pieces = list(pieces_by_id(connection, table, columns, bound=bound))
     return [row for rows, _ in pieces for row in rows], any(lost for _, lost in pieces)
 
 

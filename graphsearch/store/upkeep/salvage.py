@@ -121,7 +121,7 @@ def _save_blocks(
     progress: Progress | None,
 ) -> None:
     """Appends all sound records, oldest segment first, so that the newest version of each counts."""
-    chunks, lost_tables = damaged_chunks(damaged)
+    chunks, lost_tables = damaged_chunks(damaged, lambda: progress(0, 1) if progress else None)
     for table in lost_tables:
         report.lose(table)
     report.blocks = sum(chunk.blocks - chunk.gone for chunk in chunks)

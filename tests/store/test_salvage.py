@@ -276,6 +276,13 @@ def saved_of_two(
         return report, contents(store)
 
 
+def test_a_fact_that_verify_would_refuse_is_left_out(path: Path) -> None:
+    execute(path, "UPDATE store_info SET value = 'graph' || char(0, 1) WHERE name = 'created_by'")
+    report = salvage(path, new := path.with_name("new.graph"))
+    assert report.tables_lost == ["store_info"]
+    assert verify(new).ok
+
+
 def test_sources_of_records_are_saved(two: Path) -> None:
     report, found = saved_of_two(two)
     assert (report.complete, found) == (True, TWO)

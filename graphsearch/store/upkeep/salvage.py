@@ -18,6 +18,7 @@ from ..log import shorten_log
 from ..sizes import SIZES, Sizes
 from ..store import Store
 from ..tables import unfinished
+from ..tables.rows import fault_of
 from ..transpositions import runs
 from ..transpositions import saved as entries
 from ..writing import add_to_segment, begin_segment
@@ -209,7 +210,7 @@ def _save_fact(
         row, optional = None, False
     if row is None and optional:
         return
-    if row and isinstance(row[0], str):
+    if row and not fault_of("store_info", {"name": name, "value": row[0]}):
         connection.execute("INSERT OR REPLACE INTO store_info VALUES (?, ?)", (name, row[0]))
     else:
         report.lose("store_info")

@@ -79,9 +79,10 @@ def _evaluate(engine: protocol.Evaluator, positions: list[str], fens: str | None
 
 def _ready(engine: protocol.Evaluator) -> AbstractContextManager[None]:
     """Returns a context that announces the compile if the evaluator is one of the kernels."""
-    from graphsearch.evaluators.kinds import BUILTIN
+    from graphsearch.evaluators.inside import inside
 
-    return compiling("evaluation") if engine.kernel_kind == BUILTIN else nullcontext()
+    kernel = inside(engine)
+    return compiling(kernel.purpose) if kernel else nullcontext()
 
 
 def _given(positions: list[str]) -> Iterator[chess.Board]:

@@ -36,14 +36,15 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.bench.batches.price import MOST_VISITS, distance
 from graphsearch.bench.batches.roots import FILLING_ROOTS, played
 from graphsearch.evaluators.factory import create
-from graphsearch.evaluators.kinds import BUILTIN, EXTERNAL
+from graphsearch.evaluators.inside import inside
+from graphsearch.evaluators.kinds import EXTERNAL
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.graph import arena_kernel
 from graphsearch.position.board import pack
 from graphsearch.search import waves_kernel
 from graphsearch.search.results import SearchResult
 from graphsearch.search.settings import set_params
-from graphsearch.search.waves import FIRST_EVALUATOR, WaveRunner
+from graphsearch.search.waves import FIRST_EVALUATOR, WaveRunner, leaves_of
 from tools.measure_catch_up import Case, difference, judge, read_cases
 
 NODES, BATCHES = (400, 1600), (32, 256)
@@ -181,12 +182,14 @@ def until_full(fen: str, params: SearchParams) -> tuple[int, int]:
     with Graph.open(None) as graph:
         set_params(graph.arena, params)
         runner = WaveRunner(graph, pack(chess.Board(fen)), params.minibatch_size)
-        arena, wave = graph.arena, runner.wave
+        arena, wave, evaluator = graph.arena, runner.wave, inside(graph.evaluator)
+        assert evaluator, "the default evaluator is a kernel"
         while graph.node_count < MOST_NODES:
             runner.make_room()
-            if runner.gather() >= FULL * params.minibatch_size:
+            leaves = runner.gather()
+            if leaves >= FULL * params.minibatch_size:
                 break
-            waves_kernel.evaluate(arena.tables, wave, graph.evaluator.weights, BUILTIN, 1.0)
+            evaluator.fill(leaves_of(wave), leaves)
             waves_kernel.complete(arena.tables, arena.arrays, wave, FIRST_EVALUATOR)
             before += 1
         runner.close()

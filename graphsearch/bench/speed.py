@@ -14,12 +14,11 @@ import numpy as np
 
 from ..alphabeta.engine import AlphaBeta
 from ..alphabeta.nodetypes.formulas import minimal
-from ..evaluators.builtin import evaluation_kernel
-from ..evaluators.kinds import UNIFORM
 from ..evaluators.uniform import UniformEvaluator
 from ..graph.arena import Arena
 from ..graph.arena_kernel import EVALUATIONS, VISITS
 from ..graph.graph import Graph
+from ..jit.compiler import bind
 from ..position.board import pack
 from ..position.rules_kernel import perft
 from ..record.transposition import EntryTable
@@ -28,6 +27,7 @@ from ..search import waves_kernel as loop
 from ..search.loop import analyze
 from ..search.params import Limits, SearchParams
 from ..search.settings import set_params
+from ..search.waves import leaves_of
 from ..store.index.locate_kernel import no_filter
 from ..store.store import Store
 from .board_kernel import expand_many, make_many
@@ -44,7 +44,7 @@ FULL_DEPTH, SMALL_DEPTH = 8, 3  # of alpha-beta
 TABLE_BYTES = 64 << 20
 REPEATS = 5
 PAIRS = 3  # of a search with a file and one without
-NOTHING = wave_kernel.new_wave(1, 1)  # in flight
+NOTHING = wave_kernel.new_wave(1)  # in flight
 STEP = 1 << 16  # visits between two looks at the number of nodes
 RATES = "visits", "evaluations"
 
@@ -113,7 +113,7 @@ def _median(work: Callable[[], object]) -> float:
 def _grown(batch: int, nodes: int, arena: Arena | None = None) -> tuple[Arena, float, float]:
     """Returns an arena grown to `nodes` nodes with `uniform`, and visits and evaluations per CPU-second."""
     arena = arena or Arena(logged=False)
-    memory = wave_kernel.new_wave(batch, evaluation_kernel.EVALUATION_SCRATCH_WORDS)
+    memory = wave_kernel.new_wave(batch)
     params = SearchParams(minibatch_size=batch)
     set_params(arena, params)
     _grow(arena, memory, batch, batch)  # so that nothing is compiled while the clock runs
@@ -128,7 +128,8 @@ def _grown(batch: int, nodes: int, arena: Arena | None = None) -> tuple[Arena, f
 
 
 def _grow(arena: Arena, memory: wave_kernel.WaveArrays, batch: int, visits: int) -> None:
-    root = pack(chess.Board())
+    root, uniform, scratch = pack(chess.Board()), UniformEvaluator(), np.zeros(1, np.uint64)
+    evaluating = bind(uniform.batch_kernel.call, *uniform.arguments(leaves_of(memory), scratch), 0, 0)
     left = np.array([visits, 1 << 60, 1 << 60], np.int64)
     while (
         loop.run_waves(
@@ -138,11 +139,11 @@ def _grow(arena: Arena, memory: wave_kernel.WaveArrays, batch: int, visits: int)
             NOTHING,
             no_filter(),
             root,
-            np.zeros(1, np.int64),
-            UNIFORM,
+            evaluating,
             1,
             batch,
             left,
+            is_uniform=True,
         )
         == loop.NO_SPACE
     ):

@@ -33,7 +33,6 @@ PACKAGE = Path(__file__).parents[1]
 CONSTANTS = (  # plain modules whose constants kernels compile in
     "alphabeta/layout.py",
     "evaluators/builtin/layout.py",
-    "evaluators/kinds.py",
     "evaluators/lc0/layout.py",
     "evaluators/lines.py",
     "position/board.py",

@@ -10,6 +10,7 @@ import chess
 import numpy as np
 
 from ..errors import CapacityError, GraphSearchError, InvalidPositionError, StoreError, UnsavedError
+from ..evaluators.inside import inside
 from ..evaluators.lines import LINE_PLIES
 from ..graph import arena_kernel
 from ..graph.graph import Graph
@@ -346,6 +347,8 @@ class _Session:
                 if lost:
                     return lost
             mark_compiled()
+            if kernel := inside(self.graph.evaluator):
+                mark_compiled(kernel.purpose)
         except StoreError as error:
             return error
         finally:

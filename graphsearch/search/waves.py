@@ -22,19 +22,20 @@ from numpy.typing import NDArray
 
 from ..errors import CapacityError
 from ..evaluators.asking import answer as ask
-from ..evaluators.builtin import evaluation_kernel
-from ..evaluators.kinds import BUILTIN, EXTERNAL
+from ..evaluators.inside import BatchArrays, inside
+from ..evaluators.kinds import UNIFORM
 from ..evaluators.lines import Lines
 from ..evaluators.protocol import PositionBatch
 from ..graph import arena_kernel
 from ..graph.graph import Graph
+from ..jit.calls import Bound
+from ..jit.compiler import bind
 from ..record.node import flags_of
 from . import layout, lines_kernel, waves_kernel
 from . import wave_kernel as wave
 from .gatherers import others_kernel
 from .in_flight import InFlight, plies_of, put_together
 from .params import FLOW
-from .settings import set_temperature
 from .waves_kernel import SPARE_BLOCK_WORDS
 
 SLICE_SECONDS = 0.03  # how long kernels run before the loop looks up
@@ -81,23 +82,28 @@ class WaveRunner:
         self._game = np.concatenate([*game, np.zeros(1, np.uint64)])  # never empty: kernels point to it
         self._game_length = len(game)
         self._batch = batch
-        set_temperature(graph.arena, graph.evaluator.temperature)
+        self._inside = inside(graph.evaluator)
         self.most_leaves = batch  # of the next wave, if fewer than a batch
         self.answered = (0, 0.0)  # leaves last evaluated at once, or by a slice of waves, and the seconds
-        self._overlaps = overlap and batch >= THREAD_FROM and graph.evaluator.kernel_kind == EXTERNAL
-        self.wave = self._new_wave()
-        self._spare = self._new_wave() if self._overlaps else None
+        self._overlaps = overlap and batch >= THREAD_FROM and self._inside is None
+        self.wave = wave.new_wave(batch)
+        self._spare = wave.new_wave(batch) if self._overlaps else None
+        self._evaluating = self._bound() if self._inside else None
         self._wave_bytes = int(sum(array.nbytes for array in self.wave))
         self._most_entries = 0
-        self._nothing = wave.new_wave(1, 1)
+        self._nothing = wave.new_wave(1)
         self._flying: _Flying | None = None
         self._flown = 0
         self._waves_per_slice = 1
         self._visits_at_room = -1
         self._thread: ThreadPoolExecutor | None = None
 
-    def _new_wave(self) -> wave.WaveArrays:
-        return wave.new_wave(self._batch, evaluation_kernel.EVALUATION_SCRATCH_WORDS)
+    def _bound(self) -> Bound:
+        """Returns the evaluator's batch kernel, bound to the wave and to working memory."""
+        assert self._inside is not None
+        kernel = self._inside.batch_kernel
+        self._scratch = kernel.new_scratch()  # bound by its address
+        return bind(kernel.call, *self._inside.arguments(leaves_of(self.wave), self._scratch), 0, 0)
 
     def close(self) -> None:
         """Drops what is in flight and ends the thread of the evaluator."""
@@ -163,9 +169,12 @@ class WaveRunner:
 
     @property
     def _runs_inside(self) -> bool:
-        kind = self._graph.evaluator.kernel_kind
         flows = self._batch == 1 or self._scheme == FLOW
-        return flows and kind != EXTERNAL and not (kind == BUILTIN and self._looks_ahead)
+        return flows and self._inside is not None and (self._is_uniform or not self._looks_ahead)
+
+    @property
+    def _is_uniform(self) -> bool:
+        return self._graph.evaluator.kernel_kind == UNIFORM
 
     @property
     def _scheme(self) -> int:
@@ -216,7 +225,8 @@ class WaveRunner:
     # ---------------------------------------------------------- inside the kernels
     def _slice(self, visits: int, evaluations: int) -> None:
         """Runs a slice of waves inside the kernels, as many as take some 30 ms."""
-        evaluator, pager = self._graph.evaluator, self._graph.pager
+        assert self._evaluating is not None
+        pager = self._graph.pager
         self.make_room(self._waves_per_slice)
         left = np.array([visits, evaluations, self._waves_per_slice], np.int64)
         batch = min(self._batch, self.most_leaves)
@@ -228,11 +238,11 @@ class WaveRunner:
             self._nothing,
             pager.filter(),
             self._root,
-            evaluator.weights,
-            evaluator.kernel_kind,
+            self._evaluating,
             self._evaluator,
             batch,
             left,
+            is_uniform=self._is_uniform,
         ):
             self._serve(self.wave, int(code))
             if time.monotonic() - begin > SLICE_SECONDS:
@@ -350,7 +360,7 @@ class WaveRunner:
     # ---------------------------------------------------------- evaluating
     def _evaluate(self, leaves: int) -> None:
         """Fills in what the evaluator says of the leaves, reading ahead meanwhile if that pays."""
-        evaluate = self._by_kernel if self._graph.evaluator.kernel_kind != EXTERNAL else self._by_call
+        evaluate = self._by_kernel if self._inside else self._by_call
         if not self._looks_ahead:
             evaluate(self.wave, leaves)
             return
@@ -361,10 +371,9 @@ class WaveRunner:
         answer.result()
 
     def _by_kernel(self, w: wave.WaveArrays, leaves: int) -> None:
-        evaluator = self._graph.evaluator
-        kind, temperature = evaluator.kernel_kind, float(self._arena.arrays.floats[layout.TEMPERATURE])
+        assert self._inside is not None
         begin = time.monotonic()
-        waves_kernel.evaluate(self._arena.tables, w, evaluator.weights, kind, temperature)
+        self._inside.fill(leaves_of(w), leaves)
         self.answered = leaves, time.monotonic() - begin
 
     def _by_call(self, w: wave.WaveArrays, leaves: int) -> None:
@@ -420,3 +429,8 @@ class WaveRunner:
         finally:
             waves_kernel.end_look_ahead(w, entries)
             arena.counters[arena_kernel.COUNTED] = counted
+
+
+def leaves_of(w: wave.WaveArrays) -> BatchArrays:
+    """Returns the leaves of a wave as a batch kernel takes them."""
+    return BatchArrays(w.leaf_words, w.moves, w.offsets, w.values, w.priors)

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 import chess
 
-from ...evaluators.kinds import UNIFORM
-from ...evaluators.protocol import NO_WEIGHTS
+from ...evaluators.uniform import UniformEvaluator
 from ...graph import arena_kernel
 from ...graph.arena import Arena
 from ...graph.graph import Graph
@@ -27,7 +26,7 @@ from ...search import waves_kernel
 from ...search.loop import UNLIMITED, analyze
 from ...search.params import Limits, SearchParams
 from ...search.settings import set_params
-from ...search.waves import BYTES_PER_LEAF, FIRST_EVALUATOR, WaveRunner
+from ...search.waves import BYTES_PER_LEAF, FIRST_EVALUATOR, WaveRunner, leaves_of
 from .plan import Effort
 
 MOST_VISITS = 100  # for each evaluation: where the game tree ends, only visits are left
@@ -154,7 +153,7 @@ class _Wave:
         begin = time.process_time()
         positions = self._runner.gather()
         spent = time.process_time() - begin
-        waves_kernel.evaluate(arena.tables, wave, NO_WEIGHTS, UNIFORM, 1.0)
+        UniformEvaluator().fill(leaves_of(wave), positions)
         waves_kernel.complete(arena.tables, arena.arrays, wave, FIRST_EVALUATOR)
         return spent, positions
 

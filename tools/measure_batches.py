@@ -36,7 +36,6 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.bench.batches.price import MOST_VISITS, distance
 from graphsearch.bench.batches.roots import FILLING_ROOTS, played
 from graphsearch.evaluators.factory import create
-from graphsearch.evaluators.inside import inside
 from graphsearch.evaluators.kinds import EXTERNAL
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.graph import arena_kernel
@@ -44,7 +43,7 @@ from graphsearch.position.board import pack
 from graphsearch.search import waves_kernel
 from graphsearch.search.results import SearchResult
 from graphsearch.search.settings import set_params
-from graphsearch.search.waves import FIRST_EVALUATOR, WaveRunner, leaves_of
+from graphsearch.search.waves import FIRST_EVALUATOR, WaveRunner
 from tools.measure_catch_up import Case, difference, judge, read_cases
 
 NODES, BATCHES = (400, 1600), (32, 256)
@@ -182,14 +181,13 @@ def until_full(fen: str, params: SearchParams) -> tuple[int, int]:
     with Graph.open(None) as graph:
         set_params(graph.arena, params)
         runner = WaveRunner(graph, pack(chess.Board(fen)), params.minibatch_size)
-        arena, wave, evaluator = graph.arena, runner.wave, inside(graph.evaluator)
-        assert evaluator, "the default evaluator is a kernel"
+        arena, wave = graph.arena, runner.wave
         while graph.node_count < MOST_NODES:
             runner.make_room()
             leaves = runner.gather()
             if leaves >= FULL * params.minibatch_size:
                 break
-            evaluator.fill(leaves_of(wave), leaves)
+            runner.evaluate(leaves)
             waves_kernel.complete(arena.tables, arena.arrays, wave, FIRST_EVALUATOR)
             before += 1
         runner.close()

@@ -14,20 +14,20 @@ import numpy as np
 
 from ..alphabeta.engine import AlphaBeta
 from ..alphabeta.nodetypes.formulas import minimal
+from ..evaluators.inside import Filler
 from ..evaluators.uniform import UniformEvaluator
 from ..graph.arena import Arena
 from ..graph.arena_kernel import EVALUATIONS, VISITS
 from ..graph.graph import Graph
-from ..jit.compiler import bind
 from ..position.board import pack
 from ..position.rules_kernel import perft
 from ..record.transposition import EntryTable
 from ..search import wave_kernel
 from ..search import waves_kernel as loop
+from ..search.leaves import leaves_of
 from ..search.loop import analyze
 from ..search.params import Limits, SearchParams
 from ..search.settings import set_params
-from ..search.waves import leaves_of
 from ..store.index.locate_kernel import no_filter
 from ..store.store import Store
 from .board_kernel import expand_many, make_many
@@ -128,8 +128,8 @@ def _grown(batch: int, nodes: int, arena: Arena | None = None) -> tuple[Arena, f
 
 
 def _grow(arena: Arena, memory: wave_kernel.WaveArrays, batch: int, visits: int) -> None:
-    root, uniform, scratch = pack(chess.Board()), UniformEvaluator(), np.zeros(1, np.uint64)
-    evaluating = bind(uniform.batch_kernel.call, *uniform.arguments(leaves_of(memory), scratch), 0, 0)
+    root = pack(chess.Board())
+    uniform = Filler(UniformEvaluator(), leaves_of(memory))
     left = np.array([visits, 1 << 60, 1 << 60], np.int64)
     while (
         loop.run_waves(
@@ -139,7 +139,7 @@ def _grow(arena: Arena, memory: wave_kernel.WaveArrays, batch: int, visits: int)
             NOTHING,
             no_filter(),
             root,
-            evaluating,
+            uniform.call.bound,
             1,
             batch,
             left,

@@ -11,6 +11,7 @@ class UniformEvaluator(KernelEvaluator):
     """Calls every position win, draw or loss with 1/3 each, and every move equally good."""
 
     kernel_kind = UNIFORM
+    threads = 1  # a second one would only wait
     identity = EvaluatorIdentity("uniform")
 
     @property

@@ -6,6 +6,7 @@ from typing import Any
 
 from numpy import int64
 
+from ..evaluators.batch_kernel import BEGIN, END
 from ..evaluators.uniform_kernel import evaluate_evenly
 from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import pointers
@@ -21,7 +22,7 @@ from ..record.node_layout import HEADER_WORDS, LARGEST_BLOCK
 from ..store.index.locate_kernel import filter_pointers, may_be_stored
 from . import wave_kernel as wave
 from .backup_kernel import back_up, expand
-from .gatherers.flow_kernel import gather_ahead, gather_flow
+from .gatherers.flow_kernel import can_be_followed, gather_ahead, gather_flow
 from .gatherers.levels_kernel import start_at_root
 from .gatherers.sequential_kernel import gather_one
 from .layout import RESTRICTED
@@ -30,6 +31,10 @@ from .wave_kernel import clear_wave, drop_entries, field, size_hash, wave_pointe
 
 # why `run_waves` returned, or `gather` in place of the number of leaves
 LIMITS_REACHED, NO_SPACE, NO_RECORDS = 0, -1, -2
+# why `run_waves` returned with a wave that the caller has evaluated: it is large enough for several threads,
+# or another can be gathered meanwhile
+MANY_LEAVES, CAN_BE_FOLLOWED = 1, 2
+ANY_NUMBER = 1 << 60
 
 WORDS_PER_RECORD = HEADER_WORDS + MAX_LEGAL_MOVES // 8  # and the codes of its moves
 # Room for one longest path: of grown blocks, of overlay notes. Waves of many visits check as they go.
@@ -190,23 +195,45 @@ def _is_root_over(A: Any, W: Any) -> Any:
 
 @inner
 def _evaluate(evaluating: Any, leaves: Any) -> None:
-    """Evaluates the first leaves of a wave; the last argument of a batch kernel is where it ends."""
-    evaluating.words[len(evaluating.words) - 1] = leaves
+    """Evaluates the first leaves of a wave with a batch kernel."""
+    evaluating.words[len(evaluating.words) + BEGIN] = 0
+    evaluating.words[len(evaluating.words) + END] = leaves
     call_bound(evaluating)
 
 
 @kernel
-def _run(gathering: Any, evaluating: Any, completing: Any, counts: Any, limits: Any) -> Any:
+def may_be_followed(A: Any, W: Any) -> Any:
+    """Returns whether the wave behind a gathered one may overlap with it: `can_be_followed`."""
+    return can_be_followed(pointers(A), wave_pointers(W, W))
+
+
+@kernel
+def _run(
+    A: Any,
+    W: Any,
+    gathering: Any,
+    evaluating: Any,
+    completing: Any,
+    limits: Any,
+    overlaps: Any,
+    many: Any,
+) -> Any:
     """Runs waves as `run_waves` does, with the three kernels bound to their arguments."""
+    Ap = pointers(A)
+    Wp = wave_pointers(W, W)
     while limits[0] > 0 and limits[1] > 0 and limits[2] > 0:
         leaves = call_bound(gathering)
         if leaves < 0:
             return leaves
+        if overlaps and can_be_followed(Ap, Wp):
+            return int64(CAN_BE_FOLLOWED)
+        if leaves >= many:
+            return int64(MANY_LEAVES)
         _evaluate(evaluating, leaves)
         limits[0] -= call_bound(completing)
         limits[1] -= leaves
         limits[2] -= 1
-        if counts[wave.DECIDED]:
+        if Wp.counts[wave.DECIDED]:
             break
     return int64(LIMITS_REACHED)
 
@@ -260,17 +287,24 @@ def run_waves(
     target: Any,
     limits: Any,
     *,
-    is_uniform: bool,
+    is_uniform: bool = False,
+    overlaps: bool = False,
+    many: int = ANY_NUMBER,
 ) -> int:
-    """Runs waves until `limits` is reached; returns LIMITS_REACHED, NO_SPACE or NO_RECORDS.
+    """Runs waves until `limits` is reached; returns LIMITS_REACHED or why it wants something of the caller.
+
+    After NO_SPACE and NO_RECORDS the caller does what `gather` says and calls again. After MANY_LEAVES and
+    CAN_BE_FOLLOWED the wave is gathered and nothing more; the caller has it evaluated and completed.
 
     `B` is an empty wave: nothing is in flight but the wave at hand. `evaluating` is the evaluator's batch
     kernel, bound to the wave. `limits` (int64[3]): visits and evaluations still to do, and waves until the
     caller wants to look. All three count down, and no wave is cut: so a search that was stopped goes on as
-    if it had not been. The kernels of the single steps are called by address: they are compiled beside each
+    if it had not been. `overlaps`: whether a wave that can be followed by another is the caller's. `many`:
+    leaves that are. The kernels of the single steps are called by address: they are compiled beside each
     other, and once. `uniform` has no time for that one by one, and is compiled in.
     """
     if len(W.leaf_entry) == 1:  # the search goes one by one, not only this wave
         return int(_run_one_by_one(T, A, W, B, F, root, evaluating, is_uniform, evaluator, limits))
     gathering = bind(gather, T, A, W, B, F, root, target)
-    return int(_run(gathering, evaluating, bind(complete, T, A, W, evaluator), W.counts, limits))
+    completing = bind(complete, T, A, W, evaluator)
+    return int(_run(A, W, gathering, evaluating, completing, limits, overlaps, many))

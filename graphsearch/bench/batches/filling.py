@@ -17,16 +17,18 @@ from dataclasses import dataclass
 
 import chess
 
+from ...evaluators.inside import Filler
 from ...evaluators.uniform import UniformEvaluator
 from ...graph import arena_kernel
 from ...graph.arena import Arena
 from ...graph.graph import Graph
 from ...position.board import pack
 from ...search import waves_kernel
+from ...search.leaves import leaves_of
 from ...search.loop import UNLIMITED, analyze
 from ...search.params import Limits, SearchParams
 from ...search.settings import set_params
-from ...search.waves import BYTES_PER_LEAF, FIRST_EVALUATOR, WaveRunner, leaves_of
+from ...search.waves import BYTES_PER_LEAF, FIRST_EVALUATOR, WaveRunner
 from .plan import Effort
 
 MOST_VISITS = 100  # for each evaluation: where the game tree ends, only visits are left
@@ -153,7 +155,7 @@ class _Wave:
         begin = time.process_time()
         positions = self._runner.gather()
         spent = time.process_time() - begin
-        UniformEvaluator().fill(leaves_of(wave), positions)
+        Filler(UniformEvaluator(), leaves_of(wave)).begin(positions).result()
         waves_kernel.complete(arena.tables, arena.arrays, wave, FIRST_EVALUATOR)
         return spent, positions
 

@@ -17,7 +17,7 @@ from ...jit.pointers import ZERO, U, adv, popc, ptr
 from ...position.board_kernel import PW, in_check, make_move, side_to_move
 from ...position.scores import FAR, MATE
 from ...position.words import BISHOPS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE
-from ..priors_kernel import temper
+from ..batch_kernel import temper
 from .captures_kernel import BIAS, capture_gain, order_key
 from .layout import OFFSETS, SCALAR_UNIT, VERIFIED_MOVES, VERIFIED_PLIES
 from .moves_kernel import move_terms

@@ -21,11 +21,15 @@ class BuiltinEvaluator(KernelEvaluator):
     Attributes:
       temperature: of the policy.
       verify_depth: how many plies deeper the moves that look best are searched again, 0 to 3.
+      threads: how many evaluate at once, 0 for as many as there are cores.
     """
 
     kernel_kind = BUILTIN
 
-    def __init__(self, temperature: float = 1.0, *, verify_depth: int = VERIFY_DEPTH) -> None:
+    def __init__(
+        self, temperature: float = 1.0, *, verify_depth: int = VERIFY_DEPTH, threads: int = 0
+    ) -> None:
+        self.threads = threads
         self.weights = with_depth(load_weights(), verify_depth)
         self.temperature = temperature
         digest = hashlib.sha256(self.weights[:FITTED_COUNT].tobytes() + bytes([REVISION])).hexdigest()

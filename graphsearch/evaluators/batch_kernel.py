@@ -1,4 +1,4 @@
-"""What the kernels of all evaluators do with priors."""
+"""What the batch kernels of all evaluators have in common (`inside.BatchKernel`)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 from numpy import float32, float64
 
 from ..jit.compiler import inner
+
+BEGIN, END = -2, -1  # of their arguments, counted from the last: the positions to evaluate
 
 
 @inner

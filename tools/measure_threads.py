@@ -9,6 +9,7 @@ Only the loop of the search counts, not what is shown at its end. Microseconds a
 * gather, back up: of the search's thread, which alone may do them;
 * around: what else that thread does, but for the portions that it evaluates itself: Python, waking threads;
 * evaluate: in the batch kernel, of all threads;
+* busiest: of the thread with most to do; where every thread has a core, a search cannot take less;
 * cores: 1 + evaluate / (gather + back up + around): those that the search's thread can keep busy, itself
   included.
 """
@@ -31,23 +32,21 @@ from graphsearch.evaluators.inside import Filler
 from graphsearch.search import loop
 from graphsearch.search.waves import WaveRunner
 
-GROWN = 20_000  # visits before the clock runs
+GROWN = 30_000  # visits before the clock runs
 PHASES = ("gather", "back up", "around", "evaluate")
 
 
 class Clock:
-    """CPU-seconds by phase, and by wall of the `loop`; `helped`: of `evaluate` on the search's thread."""
+    """CPU-seconds by phase, `evaluate` also by thread; `wall`: of the loop, by the clock."""
 
     def __init__(self) -> None:
         self._spent: dict[str, list[float]] = {}
         self._watch(loop._Session, "_loop", "loop")
         self._watch(WaveRunner, "_gather", "gather")
         self._watch(WaveRunner, "_complete", "back up")
-        self._watch(Filler, "_fill", "evaluate", lambda arguments: arguments[2] == 0)
+        self._watch(Filler, "_fill", "evaluate")
 
-    def _watch(
-        self, owner: type, name: str, phase: str, helps: Callable[[Any], bool] = lambda _: False
-    ) -> None:
+    def _watch(self, owner: type, name: str, phase: str) -> None:
         function: Callable[..., Any] = getattr(owner, name)
 
         def timed(*arguments: Any) -> Any:
@@ -57,8 +56,8 @@ class Clock:
             finally:
                 spent = time.thread_time() - begin  # a list takes it from any thread
                 self._spent.setdefault(phase, []).append(spent)
-                if helps(arguments):
-                    self._spent.setdefault("helped", []).append(spent)
+                if phase == "evaluate":
+                    self._spent.setdefault(f"thread {arguments[2]}", []).append(spent)
                 if phase == "loop":
                     self._spent.setdefault("wall", []).append(time.perf_counter() - wall)
 
@@ -78,11 +77,13 @@ def measured(clock: Clock, evaluator: Any, batch: int, visits: int) -> dict[str,
         clock.taken()
         result = analyze(graph, chess.Board(MIDDLEGAME), Limits(visits=visits), params)
     spent = clock.taken()
-    own = spent["loop"] - spent["helped"]
+    own = spent["loop"] - spent.get("thread 0", 0.0)
+    helpers = [seconds for name, seconds in spent.items() if name.startswith("thread") and name[-2:] != " 0"]
     spent["around"] = own - spent["gather"] - spent["back up"]
     return {
         "per_s": result.evaluations / spent["wall"],
         **{phase: 1e6 * spent[phase] / result.evaluations for phase in PHASES},
+        "busiest": 1e6 * max(spent["loop"], *helpers, 0.0) / result.evaluations,
         "cores": 1 + spent["evaluate"] / own,
         "q": result.node.q,
     }
@@ -134,8 +135,9 @@ def main() -> int:
     for row in found:
         times = "  ".join(f"{phase} {row[phase]:.2f}" for phase in PHASES)
         print(
-            f"batch {row['batch']:>5}  threads {row['threads']:>2}  {row['per_s']:>7,.0f}/s, at most"
-            f" {row['most_per_s']:>7,.0f}  us: {times}  cores {row['cores']:.1f}  Q {row['q']:+.5f}"
+            f"batch {row['batch']:>5}  threads {row['threads']:>2}  {row['per_s']:>7,.0f}/s"
+            f" (most {row['most_per_s']:,.0f})  us: {times}  busiest {row['busiest']:.1f}"
+            f"  cores {row['cores']:.1f}  Q {row['q']:+.5f}"
         )
     return 0
 

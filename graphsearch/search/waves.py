@@ -95,7 +95,7 @@ class WaveRunner:
 
     def close(self) -> None:
         """Drops what is in flight and ends the thread of an evaluator outside the kernels."""
-        self._leaves.close(self._flying and self._flying.answer)
+        self._leaves.close(self._flying.answer if self._flying else None)
         self._keep(None)
 
     @property
@@ -166,6 +166,16 @@ class WaveRunner:
             return self._overlap and self._batch >= THREAD_FROM
         pays = self._batch >= OVERLAP_FROM and not self._leaves.is_uniform
         return self._overlap and pays and self._scheme == FLOW
+
+    @property
+    def _target(self) -> int:
+        """The most leaves of the next wave."""
+        return min(self._batch, self.most_leaves)
+
+    @property
+    def _may_fly(self) -> bool:
+        """Whether the next wave of an evaluator inside the kernels is to overlap if another can follow it."""
+        return self._inside and self._overlaps and self._target >= OVERLAP_FROM
 
     @property
     def _runs_inside(self) -> bool:
@@ -252,10 +262,10 @@ class WaveRunner:
             self._root,
             self._leaves.filler(self.wave).call.bound,
             self._evaluator,
-            min(self._batch, self.most_leaves),
+            self._target,
             left,
             is_uniform=self._leaves.is_uniform,
-            overlaps=self._overlaps,
+            overlaps=self._may_fly,
             many=MANY_LEAVES if self._leaves.has_helpers else waves_kernel.ANY_NUMBER,
         )
 
@@ -291,9 +301,8 @@ class WaveRunner:
             if self._batch == 1 or self._scheme == FLOW
             else others_kernel.gather_otherwise
         )
-        target = min(self._batch, self.most_leaves)
         while True:
-            leaves = kernel(arena.tables, arena.arrays, w, before, pager.filter(), self._root, target)
+            leaves = kernel(arena.tables, arena.arrays, w, before, pager.filter(), self._root, self._target)
             if leaves >= 0:
                 return int(leaves)
             self._serve(w, int(leaves))
@@ -304,7 +313,7 @@ class WaveRunner:
     def _lone_wave(self) -> None:
         """Gathers a wave, has its leaves evaluated, and completes it, unless another may follow meanwhile."""
         leaves = self.gather()
-        if self._inside and self._overlaps and waves_kernel.may_be_followed(self._arena.arrays, self.wave):
+        if self._may_fly and waves_kernel.may_be_followed(self._arena.arrays, self.wave):
             self._begin_flight(leaves)
             return
         if leaves:

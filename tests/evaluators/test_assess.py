@@ -72,7 +72,7 @@ def test_slow_evaluators_get_few_positions_at_once_and_fast_ones_many(
             seconds[0] += step
             return super().evaluate(batch)
 
-    monkeypatch.setattr(module.time, "monotonic", lambda: seconds[0])
+    monkeypatch.setattr("graphsearch.evaluators.assess.time.monotonic", lambda: seconds[0])
     many = [board for board in boards() if not terminal_kind(board)] * 5
     for step in (0.0, 10.0):
         sizes.clear()

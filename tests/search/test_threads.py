@@ -74,6 +74,17 @@ def test_waves_of_a_kernel_overlap_and_every_thread_evaluates(monkeypatch: pytes
     assert seen == {0, 1}
 
 
+def test_waves_that_a_clock_keeps_small_go_alone() -> None:
+    """A wave of one visit is a single path, which no wave behind it could see."""
+    with Graph.open(None, evaluator=create("builtin", {"threads": "2"})) as graph:
+        analyze(graph, BOARD, Limits(visits=VISITS), searching(64))
+        result = analyze(graph, BOARD, Limits(visits=200), searching(64), pace=lambda leaves, seconds: 1)
+        assert graph.in_flight is None
+        assert result.visits >= VISITS + 200
+        check_invariants(graph, BOARD)
+        graph.evaluator.close()
+
+
 @pytest.mark.parametrize("threads", ["1", "3"])
 @pytest.mark.parametrize("error", [MemoryError("broken"), KeyboardInterrupt()])
 @pytest.mark.parametrize("failing", [30, 100])

@@ -29,12 +29,22 @@ class Job:
         self._open = portions  # not yet done
         self._lock = threading.Lock()
         self._ended = threading.Event()
+        self._helpers = 0  # that are at it
+        self._idle = threading.Event()  # none is
+        self._idle.set()
         self._error: BaseException | None = None
         if not portions:
             self._ended.set()
 
     def help(self, thread: int) -> None:
-        """Works off portions on the calling thread until none is left to take."""
+        """Works off portions on another thread than the caller's until none is left to take."""
+        self._count_helper(1)
+        try:
+            self._work_off(thread)
+        finally:
+            self._count_helper(-1)
+
+    def _work_off(self, thread: int) -> None:
         while (portion := self._take()) is not None:
             try:
                 self._work(portion, thread)
@@ -52,15 +62,18 @@ class Job:
         Raises:
           BaseException: what the first portion that failed has raised.
         """
-        self.help(0)
+        self._work_off(0)
         self._ended.wait()
         if self._error:
             raise self._error
 
     def cancel(self) -> None:
-        """Drops the portions that nobody has begun, and waits for the others."""
+        """Drops the portions that nobody has begun, and waits for the other threads.
+
+        Not for `_ended`: Ctrl-C may have hit the caller's thread between taking a portion and doing it.
+        """
         self._drop()
-        self._ended.wait()
+        self._idle.wait()
 
     def _take(self) -> int | None:
         with self._lock:
@@ -68,6 +81,14 @@ class Job:
                 return None
             self._next += 1
             return self._next - 1
+
+    def _count_helper(self, more: int) -> None:
+        with self._lock:
+            self._helpers += more
+            if self._helpers:
+                self._idle.clear()
+            else:
+                self._idle.set()
 
     def _finish(self, portions: int) -> None:
         with self._lock:

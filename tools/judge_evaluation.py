@@ -21,12 +21,16 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from graphsearch.evaluators.builtin.evaluation_kernel import EVALUATION_SCRATCH_WORDS, evaluate_batch
 from graphsearch.evaluators.builtin.weights import load_weights
+from graphsearch.evaluators.inside import BatchArrays, wdl_of
+from graphsearch.evaluators.protocol import PositionBatch
+from graphsearch.position.board import POSITION_WORDS
 from graphsearch.position.tables import load_tables
 from tools.evaluation_data import Positions, all_moves, policy_target, read_reference, uci
 
@@ -56,10 +60,15 @@ class Evaluated:
 def evaluate(words: NDArray[np.uint64], weights: NDArray[np.int64]) -> Evaluated:
     """Returns the built-in evaluator's verdict on packed positions."""
     offsets, moves = all_moves(words)
-    wdl, priors = np.zeros((len(offsets) - 1, 3), np.float32), np.zeros(len(moves), np.float32)
+    found = BatchArrays.of(PositionBatch(words.reshape(-1, POSITION_WORDS), moves, offsets))
+    evaluate_batch(*_arguments(found, weights))
+    return Evaluated(wdl_of(found.values), found.priors, moves, offsets)
+
+
+def _arguments(arrays: BatchArrays, weights: NDArray[np.int64]) -> tuple[Any, ...]:
+    """Returns what the kernel takes to evaluate all positions of some arrays."""
     scratch = np.zeros(EVALUATION_SCRATCH_WORDS, np.uint64)
-    evaluate_batch(load_tables(), weights, words, moves, offsets, wdl, priors, scratch)
-    return Evaluated(wdl, priors, moves, offsets)
+    return load_tables(), weights, *arrays, scratch, 1.0, 0, len(arrays.offsets) - 1
 
 
 def measure_value(positions: Positions, weights: NDArray[np.int64]) -> dict[str, float]:
@@ -111,15 +120,14 @@ def measure_best(positions: Positions, best: list[str], weights: NDArray[np.int6
 def measure_speed(positions: Positions, weights: NDArray[np.int64]) -> float:
     """Returns complete evaluations per second of one core."""
     offsets, moves = all_moves(positions.words)
-    wdl, priors = np.zeros((len(offsets) - 1, 3), np.float32), np.zeros(len(moves), np.float32)
-    scratch = np.zeros(EVALUATION_SCRATCH_WORDS, np.uint64)
-    arguments = (load_tables(), weights, positions.words, moves, offsets, wdl, priors, scratch)
+    words = positions.words.reshape(-1, POSITION_WORDS)
+    arguments = _arguments(BatchArrays.of(PositionBatch(words, moves, offsets)), weights)
     evaluate_batch(*arguments)
-    turns = -(-SPEED_EVALUATIONS // len(wdl))
+    turns = -(-SPEED_EVALUATIONS // len(words))
     begin = time.process_time()
     for _ in range(turns):
         evaluate_batch(*arguments)
-    return turns * len(wdl) / (time.process_time() - begin)
+    return turns * len(words) / (time.process_time() - begin)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -73,7 +73,7 @@ def create(which: str | EvaluatorSpec, options: Mapping[str, str] | None = None)
       which: one of `NAMES`, or a specification.
       options: with a name: `PolicyTemperature` (builtin, lc0): above 1 flattens the priors, below 1 sharpens
         them. `history` (lc0): `line` or `position`. `device` (lc0): `auto`, `cpu`, `cuda`, ... `threads`
-        (lc0): of the CPU, 0 for all cores.
+        (builtin, lc0): of the CPU, 0 for all cores.
         `verify_depth` (builtin): how many plies deeper the best moves are searched again, 0 to 3.
         `workers`: processes. Those of `uci` are its own and the engine's.
 
@@ -164,7 +164,7 @@ def _without_workers(spec: EvaluatorSpec) -> tuple[int | None, EvaluatorSpec]:
 
 
 def with_threads(spec: EvaluatorSpec, threads: int) -> EvaluatorSpec:
-    """Returns a specification whose evaluators use so many threads, unless it says how many itself.
+    """Returns a specification whose evaluators use so many threads if they can, unless it says how many.
 
     Raises:
       UnknownEvaluatorError: for an unknown name.
@@ -213,7 +213,8 @@ class _Kind:
 
 def _builtin(_: str, options: Options, part: Part) -> Evaluator:
     temperature = values.temperature(options, 1.0) if part != VALUE else 1.0
-    return BuiltinEvaluator(temperature, verify_depth=values.verify_depth(options))
+    depth, threads = values.verify_depth(options), values.threads(options)
+    return BuiltinEvaluator(temperature, verify_depth=depth, threads=threads)
 
 
 def _uniform(_: str, options: Options, part: Part) -> Evaluator:
@@ -234,7 +235,7 @@ def _uci(program: str, options: Options, part: Part) -> Evaluator:
 
 
 _KINDS = {
-    "builtin": _Kind(_builtin, ("PolicyTemperature", "verify_depth")),
+    "builtin": _Kind(_builtin, ("PolicyTemperature", "verify_depth", "threads")),
     "uniform": _Kind(_uniform, ()),
     "lc0": _Kind(_lc0, ("PolicyTemperature", "history", "device", "threads")),
     "uci": _Kind(_uci, tuple(UCI_OPTIONS), passes_on=True, has_workers=True),

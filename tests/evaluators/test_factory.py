@@ -38,7 +38,8 @@ def test_an_unknown_name_lists_those_that_there_are(name: str) -> None:
 
 def test_a_wrong_option_lists_those_that_there_are() -> None:
     with pytest.raises(
-        InvalidParameterError, match="builtin has no option Temp; it has PolicyTemperature, verify_depth"
+        InvalidParameterError,
+        match="builtin has no option Temp; it has PolicyTemperature, threads, verify_de",
     ):
         create("builtin", {"Temp": "1"})
     with pytest.raises(InvalidParameterError, match="uniform has no option PolicyTemperature"):

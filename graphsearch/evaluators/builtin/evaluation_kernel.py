@@ -17,6 +17,7 @@ from ...jit.pointers import ZERO, U, adv, popc, ptr
 from ...position.board_kernel import PW, in_check, make_move, side_to_move
 from ...position.scores import FAR, MATE
 from ...position.words import BISHOPS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE
+from ..batch_kernel import temper
 from .captures_kernel import BIAS, capture_gain, order_key
 from .layout import OFFSETS, SCALAR_UNIT, VERIFIED_MOVES, VERIFIED_PLIES
 from .moves_kernel import move_terms
@@ -255,31 +256,31 @@ def evaluate_position(T: Any, weights: Any, s: Any, moves: Any, n: Any, priors: 
 
 @kernel
 def evaluate_batch(
-    T: Any, weights: Any, positions: Any, moves: Any, offsets: Any, wdl: Any, priors: Any, scratch: Any
-) -> Any:
-    """Evaluates positions, given as arrays.
-
-    Args:
-      T: uint64, the board's table.
-      weights: int64[WEIGHT_COUNT].
-      positions: uint64[B * 10].
-      moves: uint16[M], the legal moves of all positions in turn.
-      offsets: int64[B + 1], where each position's moves begin.
-      wdl: float32[B, 3] out, seen by the side to move; sums to 1.
-      priors: float32[M] out.
-      scratch: uint64[EVALUATION_SCRATCH_WORDS].
-    """
-    for b in range(offsets.shape[0] - 1):
-        at, end = offsets[b], offsets[b + 1]
+    T: Any,
+    weights: Any,
+    positions: Any,
+    moves: Any,
+    offsets: Any,
+    values: Any,
+    priors: Any,
+    scratch: Any,
+    temperature: Any,
+    begin: Any,
+    end: Any,
+) -> None:
+    """Evaluates positions, as `BatchKernel` says."""
+    for b in range(begin, end):
+        at = offsets[b]
+        n = offsets[b + 1] - at
         q, d = evaluate_position(
             ptr(T, 0),
             ptr(weights, 0),
             ptr(positions, b * PW),
             ptr(moves, at),
-            end - at,
+            n,
             ptr(priors, at),
             ptr(scratch, 0),
         )
-        wdl[b, 0] = (float32(1.0) - d + q) * float32(0.5)
-        wdl[b, 1] = d
-        wdl[b, 2] = (float32(1.0) - d - q) * float32(0.5)
+        values[2 * b] = q
+        values[2 * b + 1] = d
+        temper(ptr(priors, at), n, temperature)

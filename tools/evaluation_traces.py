@@ -12,6 +12,7 @@ from graphsearch.evaluators.builtin import moves_kernel as kmoves
 from graphsearch.evaluators.builtin import quiescence_kernel as ksearch
 from graphsearch.evaluators.builtin import terms_kernel as kterms
 from graphsearch.evaluators.builtin.layout import MOVE_COUNT, SCALAR_UNIT, TAPERED_COUNT
+from graphsearch.evaluators.quiescence import quiescence_kernel as kstack
 from graphsearch.jit.pointers import ptr
 from graphsearch.position import board_kernel as kboard
 from graphsearch.position.scores import FAR
@@ -24,7 +25,7 @@ def resolve(tables: Any, weights: Any, words: Any, leaves: Any, scratch: Any) ->
         scratch[:10] = words[at : at + 10]
         far = int64(FAR)
         ksearch.search_quiescence(ptr(tables, 0), ptr(weights, 0), ptr(scratch, 0), -far, far, int64(0), True)
-        leaves[at : at + 10] = scratch[ksearch.LEAF : ksearch.LEAF + 10]
+        leaves[at : at + 10] = scratch[kstack.LEAF : kstack.LEAF + 10]
 
 
 @numba.njit  # type: ignore[untyped-decorator]

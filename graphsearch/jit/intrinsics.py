@@ -80,6 +80,8 @@ def adv(typing_context: Any, p: Any, i: Any) -> Any:
 
 
 as_u8 = _pointer_as(types.uint8, 8)
+as_i16 = _pointer_as(types.int16, 16)
+as_i32 = _pointer_as(types.int32, 32)
 as_i64 = _pointer_as(types.int64, 64)
 as_u16 = _pointer_as(types.uint16, 16)
 as_u32 = _pointer_as(types.uint32, 32)

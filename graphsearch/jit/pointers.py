@@ -41,6 +41,14 @@ if JIT_OFF:
         """Returns the pointer as one to bytes."""
         return p.view(np.uint8)
 
+    def as_i16(p: Any) -> Any:
+        """Returns the pointer as one to int16."""
+        return p.view(np.int16)
+
+    def as_i32(p: Any) -> Any:
+        """Returns the pointer as one to int32."""
+        return p.view(np.int32)
+
     def as_u16(p: Any) -> Any:
         """Returns the pointer as one to 16-bit words."""
         return p.view(np.uint16)
@@ -83,6 +91,8 @@ else:
     ptr = intrinsic("ptr")
     adv = intrinsic("adv")
     as_u8 = intrinsic("as_u8")
+    as_i16 = intrinsic("as_i16")
+    as_i32 = intrinsic("as_i32")
     as_i64 = intrinsic("as_i64")
     as_u16 = intrinsic("as_u16")
     as_u32 = intrinsic("as_u32")

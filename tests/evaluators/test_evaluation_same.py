@@ -15,8 +15,9 @@ from graphsearch.evaluators.builtin.evaluation_kernel import (
     SUMS,
     evaluate_batch,
 )
-from graphsearch.evaluators.builtin.quiescence_kernel import NODES, SEARCH_WORDS, quiescent_score
+from graphsearch.evaluators.builtin.quiescence_kernel import SEARCH_WORDS, quiescent_score
 from graphsearch.evaluators.builtin.weights import load_weights
+from graphsearch.evaluators.quiescence.quiescence_kernel import NODES
 from graphsearch.position.rules_kernel import list_moves
 from graphsearch.position.scores import FAR
 from graphsearch.position.tables import load_tables

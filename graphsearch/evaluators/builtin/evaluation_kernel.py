@@ -17,10 +17,11 @@ from ...jit.pointers import ZERO, U, adv, popc, ptr
 from ...position.board_kernel import PW, in_check, make_move, side_to_move
 from ...position.scores import FAR, MATE
 from ...position.words import BISHOPS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE
-from .captures_kernel import BIAS, capture_gain, order_key
+from ..quiescence.captures_kernel import BIAS, capture_gain, order_key
+from ..quiescence.quiescence_kernel import COUNT, FRAME_WORDS, LIST, NEXT, take_best
 from .layout import OFFSETS, SCALAR_UNIT, VERIFIED_MOVES, VERIFIED_PLIES
 from .moves_kernel import move_terms
-from .quiescence_kernel import COUNT, FRAME_WORDS, LIST, NEXT, SEARCH_WORDS, quiescence, take_best
+from .quiescence_kernel import SEARCH_WORDS, quiescence
 from .terms_kernel import INFO_WORDS, PHASE_MAX, opposite_bishops, phase_of, static_packed, tapered
 
 MOVE_LOSS = OFFSETS["move_loss"]

@@ -1,0 +1,106 @@
+"""The layers behind the accumulators: from two sums of rows to what the network says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy import int16, int32, int64
+
+from ...jit.compiler import inner
+from ...jit.pointers import adv, as_i16, as_i32
+from .layout import (
+    FIRST,
+    FIRST_BIAS,
+    FIRST_WEIGHTS,
+    LAST_BIAS,
+    LAST_WEIGHTS,
+    SECOND,
+    SECOND_BIAS,
+    SECOND_INPUTS,
+    SECOND_WEIGHTS,
+    STACK_WORDS,
+    STACKS_AT,
+    WIDTH,
+)
+
+MOST = 127  # the most that a clipped value is
+MOST_BITS = 7
+WEIGHT_BITS = 6
+OUTPUT_SCALE = 16
+SKIPPED, SKIPPED_UNIT = 600 * OUTPUT_SCALE, MOST << WEIGHT_BITS  # of the first layer's last sum
+# words of the work area; the inputs, int16[width], come last
+SUMS = 0  # int32[FIRST]
+SECOND_INPUT = SUMS + FIRST // 2  # int16[SECOND_INPUTS]
+INPUTS = SECOND_INPUT + SECOND_INPUTS // 4
+
+
+@inner
+def activate(half: Any, accumulator: Any, out: Any) -> Any:
+    """Writes the clipped products of an accumulator's halves, int16[half] in 0..126."""
+    for j in range(half):
+        a = min(max(accumulator[j], int16(0)), int16(MOST))
+        b = min(max(accumulator[j + half], int16(0)), int16(MOST))
+        out[j] = int16(int16(a * b) >> int16(MOST_BITS))
+
+
+@inner
+def dot(n: Any, a: Any, b: Any) -> Any:
+    """Returns the sum of the products of some int16, as int32."""
+    total = int32(0)
+    for i in range(n):
+        total += int32(a[i]) * int32(b[i])
+    return int32(total)
+
+
+@inner
+def first_layer(width: Any, stack: Any, work: Any) -> Any:
+    """Writes the first layer's sums, and what the second one makes of them: squared, then plain, clipped."""
+    bias, rows = as_i32(adv(stack, int64(FIRST_BIAS))), as_i16(adv(stack, int64(FIRST_WEIGHTS)))
+    inputs, sums = as_i16(adv(work, int64(INPUTS))), as_i32(adv(work, int64(SUMS)))
+    out = as_i16(adv(work, int64(SECOND_INPUT)))
+    for r in range(FIRST):
+        sums[r] = bias[r] + dot(width, inputs, adv(rows, r * width))
+    for r in range(FIRST - 1):
+        plain = int64(sums[r])
+        out[r] = int16(min(int64(MOST), (plain * plain) >> (2 * WEIGHT_BITS + MOST_BITS)))
+        out[r + FIRST - 1] = int16(min(max(plain >> WEIGHT_BITS, int64(0)), int64(MOST)))
+    for r in range(2 * (FIRST - 1), SECOND_INPUTS):
+        out[r] = int16(0)
+
+
+@inner
+def other_layers(stack: Any, work: Any) -> Any:
+    """Returns the last layer's sum."""
+    bias, rows = as_i32(adv(stack, int64(SECOND_BIAS))), as_i16(adv(stack, int64(SECOND_WEIGHTS)))
+    last, inputs = as_i16(adv(stack, int64(LAST_WEIGHTS))), as_i16(adv(work, int64(SECOND_INPUT)))
+    total = int64(stack[LAST_BIAS])
+    for r in range(SECOND):
+        plain = int64(bias[r] + dot(int64(SECOND_INPUTS), inputs, adv(rows, r * SECOND_INPUTS)))
+        total += min(max(plain >> WEIGHT_BITS, int64(0)), int64(MOST)) * last[r]
+    return total
+
+
+@inner
+def whole(a: Any, b: Any) -> Any:
+    """Returns a / b without its fraction, as C divides; b > 0."""
+    return a // b if a >= 0 else -(-a // b)
+
+
+@inner
+def output(weights: Any, ours: Any, theirs: Any, i: Any, work: Any) -> Any:
+    """Returns what the network says of two accumulators, the side to move's first.
+
+    Args:
+      i: of the stack.
+      work: int64[INPUTS + width / 4].
+    """
+    width = int64(weights[WIDTH])
+    stack = adv(weights, int64(weights[STACKS_AT]) + i * int64(weights[STACK_WORDS]))
+    inputs = as_i16(adv(work, int64(INPUTS)))
+    activate(width >> 1, as_i16(ours), inputs)
+    activate(width >> 1, as_i16(theirs), adv(inputs, width >> 1))
+    first_layer(width, stack, work)
+    skipped = whole(int64(as_i32(adv(work, int64(SUMS)))[FIRST - 1]) * SKIPPED, int64(SKIPPED_UNIT))
+    at = (width >> 1) + i
+    material = whole(int64(as_i32(ours)[at]) - int64(as_i32(theirs)[at]), int64(2))
+    return whole(material + other_layers(stack, work) + skipped, int64(OUTPUT_SCALE))

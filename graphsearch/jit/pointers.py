@@ -78,6 +78,14 @@ if JIT_OFF:
         product = int(a) * int(b)
         return U((product >> 64) ^ (product & 0xFFFFFFFFFFFFFFFF))
 
+    def add_products(sums: Any, values: Any, weights: Any, pairs: Any) -> None:
+        """Adds to 16 sums, int32, the products of pairs of int16 with their 16 pairs of weights.
+
+        `pairs` is a multiple of 4; `weights` is int16[pairs][16][2].
+        """
+        rows = weights[: 32 * int(pairs)].reshape(-1, 16, 2).astype(np.int32)
+        sums[:16] += (rows * values[: 2 * int(pairs)].reshape(-1, 1, 2)).sum(axis=(0, 2), dtype=np.int32)
+
     def prefetch(p: Any, i: Any) -> None:
         """Asks the processor to load `p[i]`."""
 
@@ -86,6 +94,7 @@ if JIT_OFF:
         return bound.code(*bound.words) or 0
 
 else:
+    add_products = intrinsic("add_products")
     ctz = intrinsic("ctz")
     popc = intrinsic("popc")
     ptr = intrinsic("ptr")

@@ -139,7 +139,10 @@ def rows_of(weights: NDArray[np.int64]) -> tuple[NDArray[np.int16], NDArray[np.i
 
 
 def stack_of(weights: NDArray[np.int64], i: int) -> dict[str, NDArray[Any]]:
-    """Returns the layers of one stack by name: views."""
+    """Returns the layers of one stack by name, biases by output, weights by output and input: views.
+
+    Inputs are cut into pairs, `[outputs, pairs, 2]`, outputs of the second layer into sixteens.
+    """
     width, words = int(weights[layout.WIDTH]), int(weights[layout.STACK_WORDS])
     stack = weights[int(weights[layout.STACKS_AT]) + i * words :][:words]
 
@@ -148,9 +151,11 @@ def stack_of(weights: NDArray[np.int64], i: int) -> dict[str, NDArray[Any]]:
 
     return {
         "first_bias": part(layout.FIRST_BIAS, FIRST, np.int32, FIRST),
-        "first": part(layout.FIRST_WEIGHTS, FIRST * width, np.int16, FIRST, width),
+        "first": part(layout.FIRST_WEIGHTS, FIRST * width, np.int16, -1, FIRST, 2).swapaxes(0, 1),
         "second_bias": part(layout.SECOND_BIAS, SECOND, np.int32, SECOND),
-        "second": part(layout.SECOND_WEIGHTS, SECOND * SECOND_INPUTS, np.int16, SECOND, SECOND_INPUTS),
+        "second": part(
+            layout.SECOND_WEIGHTS, SECOND * SECOND_INPUTS, np.int16, -1, SECOND_INPUTS // 2, FIRST, 2
+        ).swapaxes(1, 2),
         "last_bias": part(layout.LAST_BIAS, 1, np.int64, 1),
         "last": part(layout.LAST_WEIGHTS, SECOND, np.int16, 1, SECOND),
     }

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import int16, int32, int64
+from numpy import int16, int64
 
 from ...jit.compiler import inner
-from ...jit.pointers import adv, as_i16, as_i32
+from ...jit.pointers import add_products, adv, as_i16, as_i32
 from .layout import (
     FIRST,
     FIRST_BIAS,
@@ -31,7 +31,8 @@ SKIPPED, SKIPPED_UNIT = 600 * OUTPUT_SCALE, MOST << WEIGHT_BITS  # of the first 
 # words of the work area; the inputs, int16[width], come last
 SUMS = 0  # int32[FIRST]
 SECOND_INPUT = SUMS + FIRST // 2  # int16[SECOND_INPUTS]
-INPUTS = SECOND_INPUT + SECOND_INPUTS // 4
+SECOND_SUMS = SECOND_INPUT + SECOND_INPUTS // 4  # int32[SECOND]
+INPUTS = SECOND_SUMS + SECOND // 2
 
 
 @inner
@@ -44,39 +45,41 @@ def activate(half: Any, accumulator: Any, out: Any) -> Any:
 
 
 @inner
-def dot(n: Any, a: Any, b: Any) -> Any:
-    """Returns the sum of the products of some int16, as int32."""
-    total = int32(0)
-    for i in range(n):
-        total += int32(a[i]) * int32(b[i])
-    return int32(total)
-
-
-@inner
 def first_layer(width: Any, stack: Any, work: Any) -> Any:
     """Writes the first layer's sums, and what the second one makes of them: squared, then plain, clipped."""
-    bias, rows = as_i32(adv(stack, int64(FIRST_BIAS))), as_i16(adv(stack, int64(FIRST_WEIGHTS)))
+    bias, weights = as_i32(adv(stack, int64(FIRST_BIAS))), as_i16(adv(stack, int64(FIRST_WEIGHTS)))
     inputs, sums = as_i16(adv(work, int64(INPUTS))), as_i32(adv(work, int64(SUMS)))
     out = as_i16(adv(work, int64(SECOND_INPUT)))
     for r in range(FIRST):
-        sums[r] = bias[r] + dot(width, inputs, adv(rows, r * width))
+        sums[r] = bias[r]
+    add_products(sums, inputs, weights, width >> 1)
     for r in range(FIRST - 1):
         plain = int64(sums[r])
         out[r] = int16(min(int64(MOST), (plain * plain) >> (2 * WEIGHT_BITS + MOST_BITS)))
-        out[r + FIRST - 1] = int16(min(max(plain >> WEIGHT_BITS, int64(0)), int64(MOST)))
+        out[r + FIRST - 1] = clipped(plain)
     for r in range(2 * (FIRST - 1), SECOND_INPUTS):
         out[r] = int16(0)
 
 
 @inner
+def clipped(total: Any) -> Any:
+    """Returns a layer's sum as the next one takes it."""
+    return int16(min(max(total >> WEIGHT_BITS, int64(0)), int64(MOST)))
+
+
+@inner
 def other_layers(stack: Any, work: Any) -> Any:
     """Returns the last layer's sum."""
-    bias, rows = as_i32(adv(stack, int64(SECOND_BIAS))), as_i16(adv(stack, int64(SECOND_WEIGHTS)))
+    bias, weights = as_i32(adv(stack, int64(SECOND_BIAS))), as_i16(adv(stack, int64(SECOND_WEIGHTS)))
     last, inputs = as_i16(adv(stack, int64(LAST_WEIGHTS))), as_i16(adv(work, int64(SECOND_INPUT)))
+    sums = as_i32(adv(work, int64(SECOND_SUMS)))
+    for r in range(SECOND):
+        sums[r] = bias[r]
+    for r in range(0, SECOND, FIRST):
+        add_products(adv(sums, r), inputs, adv(weights, r * SECOND_INPUTS), int64(SECOND_INPUTS // 2))
     total = int64(stack[LAST_BIAS])
     for r in range(SECOND):
-        plain = int64(bias[r] + dot(int64(SECOND_INPUTS), inputs, adv(rows, r * SECOND_INPUTS)))
-        total += min(max(plain >> WEIGHT_BITS, int64(0)), int64(MOST)) * last[r]
+        total += int64(clipped(int64(sums[r]))) * int64(last[r])
     return total
 
 

@@ -27,13 +27,13 @@ HEADER_WORDS = 8
 
 # The first layer has 16 sums: 15 that the second one sees twice, squared and plain, and one for the output.
 FIRST, SECOND_INPUTS, SECOND = 16, 32, 32
-# of a stack, in words
+# Of a stack, in words. Weights of two inputs lie side by side: see `add_products` in `jit/pointers.py`.
 FIRST_BIAS = 0  # int32[FIRST]
 SECOND_BIAS = FIRST_BIAS + FIRST // 2  # int32[SECOND]
-SECOND_WEIGHTS = SECOND_BIAS + SECOND // 2  # int16[SECOND][SECOND_INPUTS]
+SECOND_WEIGHTS = SECOND_BIAS + SECOND // 2  # int16[SECOND / 16][SECOND_INPUTS / 2][16][2]
 LAST_WEIGHTS = SECOND_WEIGHTS + SECOND * SECOND_INPUTS // 4  # int16[SECOND]
 LAST_BIAS = LAST_WEIGHTS + SECOND // 4  # int64
-FIRST_WEIGHTS = LAST_BIAS + 8  # int16[FIRST][width]; after a multiple of 64 bytes
+FIRST_WEIGHTS = LAST_BIAS + 8  # int16[width / 2][FIRST][2]; after a multiple of 64 bytes
 
 
 def row_words(width: int) -> int:

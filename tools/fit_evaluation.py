@@ -234,8 +234,16 @@ def fit_moves(positions: Positions, weights: NDArray[np.int64], temperature: flo
 
 def fit_map(positions: Positions, weights: NDArray[np.int64]) -> None:
     """Fits the value map in place, on the scores that the evaluator uses."""
-    best = best_scores(positions.words, weights)
-    terms, unit = np.zeros((len(best), MAP_TERMS)), np.zeros(WEIGHT_COUNT, np.int64)
+    numbers = map_numbers(positions, best_scores(positions.words, weights))
+    for name, part in zip(
+        ("score_factor", "draw_width", "noise"), np.split(numbers, [1, 1 + MAP_TERMS]), strict=True
+    ):
+        weights[OFFSETS[name] :][: SCALAR_GROUPS[name]] = part
+
+
+def map_numbers(positions: Positions, best: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns the numbers of the value map that fits some scores best, in millionths."""
+    terms, unit = np.zeros((len(best), MAP_TERMS)), np.zeros(MAP_TERMS, np.int64)
     trace_map(unit, positions.words, best, terms)
 
     def loss(numbers: F64) -> tuple[float, F64]:
@@ -247,10 +255,7 @@ def fit_map(positions: Positions, weights: NDArray[np.int64]) -> None:
     start = np.concatenate([[1.0], np.zeros(2 * MAP_TERMS)])
     found = scipy.optimize.minimize(loss, start, method="L-BFGS-B", jac=True)
     print(f"value map: loss {found.fun:.4f}", file=sys.stderr)
-    for name, numbers in zip(
-        ("score_factor", "draw_width", "noise"), np.split(found.x, [1, 1 + MAP_TERMS]), strict=True
-    ):
-        weights[OFFSETS[name] :][: SCALAR_GROUPS[name]] = np.rint(numbers / SCALAR_UNIT)
+    return np.rint(found.x / SCALAR_UNIT).astype(np.int64)
 
 
 def best_scores(words: NDArray[np.uint64], weights: NDArray[np.int64]) -> NDArray[np.int64]:

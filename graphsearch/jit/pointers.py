@@ -78,10 +78,17 @@ if JIT_OFF:
         product = int(a) * int(b)
         return U((product >> 64) ^ (product & 0xFFFFFFFFFFFFFFFF))
 
-    def add_products(sums: Any, values: Any, weights: Any, pairs: Any) -> None:
+    def add_products(sums: Any, values: Any, weights: Any, pairs: Any, places: Any) -> None:
         """Adds to 16 sums, int32, the products of pairs of int16 with their 16 pairs of weights.
 
-        `pairs` is a multiple of 4; `weights` is int16[pairs][16][2].
+        Pairs of zeros cost next to nothing.
+
+        Args:
+          sums: int32[16] in and out.
+          values: int16[pairs + 1][2], zeros behind the last.
+          weights: int16[pairs + 1][16][2], anything behind the last.
+          pairs: a multiple of 8, less than 65536.
+          places: uint16[pairs + 8], for nothing that outlives the call.
         """
         rows = weights[: 32 * int(pairs)].reshape(-1, 16, 2).astype(np.int32)
         sums[:16] += (rows * values[: 2 * int(pairs)].reshape(-1, 1, 2)).sum(axis=(0, 2), dtype=np.int32)

@@ -36,6 +36,18 @@ def row_at(weights: Any, feature: Any) -> Any:
 
 
 @inner
+def move_row(width: Any, out: Any, base: Any, more: Any, less: Any) -> Any:
+    """Writes another accumulator plus a row and minus a row: what most moves are."""
+    o, b, m, n = as_i16(out), as_i16(base), as_i16(more), as_i16(less)
+    for i in range(width):
+        o[i] = b[i] + m[i] - n[i]
+    at = width >> 2
+    p, c, q, r = as_i32(adv(out, at)), as_i32(adv(base, at)), as_i32(adv(more, at)), as_i32(adv(less, at))
+    for i in range(STACKS):
+        p[i] = c[i] + q[i] - r[i]
+
+
+@inner
 def start_rows(width: Any, out: Any, base: Any, more: Any, more2: Any, less: Any, less2: Any) -> Any:
     """Writes another accumulator plus two rows and minus two rows."""
     o, b = as_i16(out), as_i16(base)
@@ -93,6 +105,10 @@ def change_view(weights: Any, out: Any, base: Any, s: Any, side: Any, men: Any, 
     turn, first = view_of(king_of(s, side), side)
     left = adv(men, GONE)
     i = int64(0)
+    if come == 1 and gone == 1:
+        more = row_of_man(weights, men, i, come, side, turn, first)
+        move_row(weights[WIDTH], out, base, more, row_of_man(weights, left, i, gone, side, turn, first))
+        return
     while i == 0 or i < come or i < gone:
         more = row_of_man(weights, men, i, come, side, turn, first)
         more2 = row_of_man(weights, men, i + 1, come, side, turn, first)

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from ...errors import EvaluatorError, InputFileError, NetworkFileError
 from ...limits import NETWORK, PIECE, check_size, open_file, size_text
+from ..builtin.layout import WEIGHT_COUNT
 from . import layout
 from .layout import EMPTY_BOARD, FEATURES, FIRST, HEADER_WORDS, ROWS, SECOND, SECOND_INPUTS, STACKS
 from .leb128 import MOST_BYTES, decode
@@ -116,17 +117,16 @@ def empty_weights(architecture: Architecture) -> NDArray[np.int64]:
     """Returns an array for a network: the header, and zeros."""
     width = architecture.width
     stacks_at = HEADER_WORDS + ROWS * layout.row_words(width)
-    size = stacks_at + STACKS * layout.stack_words(width)
+    fitted_at = stacks_at + STACKS * layout.stack_words(width)
+    moves_at = fitted_at + layout.FITTED_NUMBERS
+    size = moves_at + WEIGHT_COUNT
     room = np.zeros(size + ALIGNMENT // 8, np.int64)
     begin = -room.ctypes.data % ALIGNMENT // 8
     out = room[begin : begin + size]
-    out[layout.WIDTH], out[layout.ROW_WORDS], out[layout.ROWS_AT] = (
-        width,
-        layout.row_words(width),
-        HEADER_WORDS,
-    )
+    out[layout.WIDTH], out[layout.PAWN] = width, architecture.pawn
+    out[layout.ROWS_AT], out[layout.ROW_WORDS] = HEADER_WORDS, layout.row_words(width)
     out[layout.STACKS_AT], out[layout.STACK_WORDS] = stacks_at, layout.stack_words(width)
-    out[layout.PAWN] = architecture.pawn
+    out[layout.FITTED_AT], out[layout.MOVES_AT] = fitted_at, moves_at
     return out
 
 

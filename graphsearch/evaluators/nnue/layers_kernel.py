@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import int16, int64
+from numpy import int16, int32, int64
 
-from ...jit.compiler import inner
-from ...jit.pointers import add_products, adv, as_i16, as_i32
+from ...jit.compiler import inlined, inner
+from ...jit.pointers import add_products, adv, as_i16, as_i32, as_u16
 from .layout import (
     FIRST,
     FIRST_BIAS,
@@ -26,13 +26,19 @@ from .layout import (
 MOST = 127  # the most that a clipped value is
 MOST_BITS = 7
 WEIGHT_BITS = 6
+SQUARE_MOST = 1 << 13  # more than what is clipped when it is squared, and its square has 32 bits
 OUTPUT_SCALE = 16
 SKIPPED, SKIPPED_UNIT = 600 * OUTPUT_SCALE, MOST << WEIGHT_BITS  # of the first layer's last sum
-# words of the work area; the inputs, int16[width], come last
+# words of the work area; the inputs come last, int16[width + 2], and behind them places for `add_products`
 SUMS = 0  # int32[FIRST]
-SECOND_INPUT = SUMS + FIRST // 2  # int16[SECOND_INPUTS]
-SECOND_SUMS = SECOND_INPUT + SECOND_INPUTS // 4  # int32[SECOND]
+SECOND_INPUT = SUMS + FIRST // 2  # int16[SECOND_INPUTS + 2]
+SECOND_SUMS = SECOND_INPUT + SECOND_INPUTS // 4 + 8  # int32[SECOND]
 INPUTS = SECOND_SUMS + SECOND // 2
+
+
+def work_words(width: int) -> int:
+    """Returns the words of the work area."""
+    return INPUTS + width // 4 + 1 + width // 8 + 2
 
 
 @inner
@@ -44,6 +50,12 @@ def activate(half: Any, accumulator: Any, out: Any) -> Any:
         out[j] = int16(int16(a * b) >> int16(MOST_BITS))
 
 
+@inlined
+def places_at(work: Any, width: Any) -> Any:
+    """Returns the room for `add_products` in the work area."""
+    return as_u16(adv(work, INPUTS + (width >> 2) + 1))
+
+
 @inner
 def first_layer(width: Any, stack: Any, work: Any) -> Any:
     """Writes the first layer's sums, and what the second one makes of them: squared, then plain, clipped."""
@@ -52,11 +64,11 @@ def first_layer(width: Any, stack: Any, work: Any) -> Any:
     out = as_i16(adv(work, int64(SECOND_INPUT)))
     for r in range(FIRST):
         sums[r] = bias[r]
-    add_products(sums, inputs, weights, width >> 1)
+    add_products(sums, inputs, weights, width >> 1, places_at(work, width))
     for r in range(FIRST - 1):
-        plain = int64(sums[r])
-        out[r] = int16(min(int64(MOST), (plain * plain) >> (2 * WEIGHT_BITS + MOST_BITS)))
-        out[r + FIRST - 1] = clipped(plain)
+        size = min(abs(sums[r]), int32(SQUARE_MOST))
+        out[r] = int16(min(int32(int32(size * size) >> int32(2 * WEIGHT_BITS + MOST_BITS)), int32(MOST)))
+        out[r + FIRST - 1] = clipped(sums[r])
     for r in range(2 * (FIRST - 1), SECOND_INPUTS):
         out[r] = int16(0)
 
@@ -64,23 +76,23 @@ def first_layer(width: Any, stack: Any, work: Any) -> Any:
 @inner
 def clipped(total: Any) -> Any:
     """Returns a layer's sum as the next one takes it."""
-    return int16(min(max(total >> WEIGHT_BITS, int64(0)), int64(MOST)))
+    return int16(min(max(int32(total >> int32(WEIGHT_BITS)), int32(0)), int32(MOST)))
 
 
 @inner
-def other_layers(stack: Any, work: Any) -> Any:
+def other_layers(width: Any, stack: Any, work: Any) -> Any:
     """Returns the last layer's sum."""
     bias, weights = as_i32(adv(stack, int64(SECOND_BIAS))), as_i16(adv(stack, int64(SECOND_WEIGHTS)))
     last, inputs = as_i16(adv(stack, int64(LAST_WEIGHTS))), as_i16(adv(work, int64(SECOND_INPUT)))
-    sums = as_i32(adv(work, int64(SECOND_SUMS)))
+    sums, places = as_i32(adv(work, int64(SECOND_SUMS))), places_at(work, width)
     for r in range(SECOND):
         sums[r] = bias[r]
     for r in range(0, SECOND, FIRST):
-        add_products(adv(sums, r), inputs, adv(weights, r * SECOND_INPUTS), int64(SECOND_INPUTS // 2))
-    total = int64(stack[LAST_BIAS])
+        add_products(adv(sums, r), inputs, adv(weights, r * SECOND_INPUTS), int64(SECOND_INPUTS // 2), places)
+    total = int32(0)
     for r in range(SECOND):
-        total += int64(clipped(int64(sums[r]))) * int64(last[r])
-    return total
+        total += int32(clipped(sums[r])) * int32(last[r])
+    return total + int64(stack[LAST_BIAS])
 
 
 @inner
@@ -95,7 +107,7 @@ def output(weights: Any, ours: Any, theirs: Any, i: Any, work: Any) -> Any:
 
     Args:
       i: of the stack.
-      work: int64[INPUTS + width / 4].
+      work: int64[work_words(width)], zeros at first.
     """
     width = int64(weights[WIDTH])
     stack = adv(weights, int64(weights[STACKS_AT]) + i * int64(weights[STACK_WORDS]))
@@ -106,4 +118,4 @@ def output(weights: Any, ours: Any, theirs: Any, i: Any, work: Any) -> Any:
     skipped = whole(int64(as_i32(adv(work, int64(SUMS)))[FIRST - 1]) * SKIPPED, int64(SKIPPED_UNIT))
     at = (width >> 1) + i
     material = whole(int64(as_i32(ours)[at]) - int64(as_i32(theirs)[at]), int64(2))
-    return whole(material + other_layers(stack, work) + skipped, int64(OUTPUT_SCALE))
+    return whole(material + other_layers(width, stack, work) + skipped, int64(OUTPUT_SCALE))

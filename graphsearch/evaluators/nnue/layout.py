@@ -21,9 +21,17 @@ STACKS = 8
 MEN_PER_STACK = 4
 MATERIAL_WORDS = 8  # int32[STACKS] and room
 
-# words of the header; PAWN: how much of the network's output 100 centipawns are
-WIDTH, ROW_WORDS, ROWS_AT, STACKS_AT, STACK_WORDS, PAWN = range(6)
-HEADER_WORDS = 8
+# Words of the header. PAWN: how much of the output 100 centipawns are; FITTED_AT: where fitted numbers lie;
+# MOVES_AT: the weights of the built-in evaluator, by which moves are ordered.
+WIDTH, ROW_WORDS, ROWS_AT, STACKS_AT, STACK_WORDS, PAWN, FITTED_AT, MOVES_AT = range(8)
+SEEN_MOVES, SEEN_REPLIES, VERIFIED_MOVES, LIMIT = range(8, 12)
+HEADER_WORDS = 16
+
+# of the fitted numbers, in millionths: the value map, then what a logit loses by each
+MAP_AT, MAP_NUMBERS = 0, 21
+POLICY_AT = MAP_AT + MAP_NUMBERS
+POLICY_TERMS, POLICY_CHANCES, POLICY_PAWNS, POLICY_DROP, POLICY_UNSEEN = range(POLICY_AT, POLICY_AT + 5)
+FITTED_NUMBERS = POLICY_AT + 5
 
 # The first layer has 16 sums: 15 that the second one sees twice, squared and plain, and one for the output.
 FIRST, SECOND_INPUTS, SECOND = 16, 32, 32
@@ -33,7 +41,7 @@ SECOND_BIAS = FIRST_BIAS + FIRST // 2  # int32[SECOND]
 SECOND_WEIGHTS = SECOND_BIAS + SECOND // 2  # int16[SECOND / 16][SECOND_INPUTS / 2][16][2]
 LAST_WEIGHTS = SECOND_WEIGHTS + SECOND * SECOND_INPUTS // 4  # int16[SECOND]
 LAST_BIAS = LAST_WEIGHTS + SECOND // 4  # int64
-FIRST_WEIGHTS = LAST_BIAS + 8  # int16[width / 2][FIRST][2]; after a multiple of 64 bytes
+FIRST_WEIGHTS = LAST_BIAS + 8  # int16[width / 2 + 1][FIRST][2]; after a multiple of 64 bytes
 
 
 def row_words(width: int) -> int:
@@ -49,6 +57,6 @@ def stack_words(width: int) -> int:
     """Returns the words of a stack.
 
     >>> stack_words(1024)
-    4392
+    4400
     """
-    return FIRST_WEIGHTS + FIRST * width // 4
+    return FIRST_WEIGHTS + FIRST * (width // 2 + 1) // 2

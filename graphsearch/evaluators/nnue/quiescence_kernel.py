@@ -13,7 +13,7 @@ from ...position.scores import LEAST_MATE
 from ...position.words import BLACK, WHITE
 from ..quiescence.quiescence_kernel import FRAME_WORDS, FRAMES, KEPT, STACK_WORDS, quiescence_over
 from .accumulator_kernel import BOARD_WORDS, LISTS_WORDS, accumulate, accumulator_at
-from .layers_kernel import INPUTS, output
+from .layers_kernel import output, work_words
 from .layout import MEN_PER_STACK, PAWN, ROW_WORDS, row_words
 
 MOST_STATIC = LEAST_MATE - 1
@@ -22,7 +22,7 @@ MOST_STATIC = LEAST_MATE - 1
 def area_words(width: int) -> int:
     """Returns the words that a network's search needs behind its stack."""
     accumulators = FRAMES * 2 * row_words(width)
-    return LISTS_WORDS + accumulators + 2 * 64 * (BOARD_WORDS + row_words(width)) + INPUTS + width // 4
+    return LISTS_WORDS + accumulators + 2 * 64 * (BOARD_WORDS + row_words(width)) + work_words(width)
 
 
 def search_words(width: int) -> int:

@@ -42,10 +42,10 @@ KEPT = 2 * PW + 5  # of the static evaluation, whatever it keeps of the position
 LIST = 2 * PW + 6
 FRAME_WORDS = LIST + 256
 MAX_PLY = 16  # from where a search begins
-FRAMES = MAX_PLY + 2
+FRAMES = MAX_PLY + 3
 MOVES = FRAMES * FRAME_WORDS
 NODES = MOVES + 64  # behind 256 moves of 16 bits: the nodes of the last search, its first included
-STACK_WORDS = NODES + 1
+STACK_WORDS = (NODES + 8) // 8 * 8
 
 
 @inner
@@ -158,7 +158,7 @@ def quiescence_over(static_at: Any) -> Any:
         depth: Any,
         keeps_leaf: Any,
     ) -> Any:
-        """Returns the score of the position in the frame `first` (0 or 1), seen by the side to move there.
+        """Returns the score of the position in the frame `first` (0 to 2), seen by the side to move there.
 
         Tries every move on the first `depth` plies and in check, else captures and promotions that the
         exchange does not lose. `stack[NODES]` becomes the number of positions entered. If `keeps_leaf`, the

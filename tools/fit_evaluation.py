@@ -49,7 +49,7 @@ from graphsearch.evaluators.builtin.weights import weights_from_groups, with_dep
 from graphsearch.position.tables import load_tables
 from tools.evaluation_data import F64, Positions, all_moves, phases_of, policy_target, read_labels, sigmoid
 from tools.evaluation_traces import resolve, search_all, trace_map, trace_moves, trace_terms
-from tools.judge_evaluation import measure_policy, measure_value
+from tools.judge_evaluation import measure_policy, measure_value, with_weights
 from tools.label_positions import write_labels
 
 HELD_OUT = 10  # one position of so many
@@ -306,8 +306,9 @@ def fit(positions: Positions, temperature: float) -> NDArray[np.int64]:
 
 def report(test: Positions, weights: NDArray[np.int64], temperature: float) -> None:
     """Prints the figures of `tools.judge_evaluation` on held-out positions."""
-    value = measure_value(test, weights)
-    policy = measure_policy(test.where(test.labelled()), weights, temperature)
+    fitted = with_weights(weights)
+    value = measure_value(test, fitted)
+    policy = measure_policy(test.where(test.labelled()), fitted, temperature)
     for name, figure in {**value, **policy}.items():
         print(f"held out: {name} {figure:.4f}", file=sys.stderr)
 

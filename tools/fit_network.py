@@ -1,6 +1,6 @@
 """Fits what `nnue` adds to a network to an engine's labels: the value map and the weights of the priors.
 
-    python -m tools.fit_network --labels labels.jsonl --network stockfish.nnue
+    python -m tools.fit_network --labels labels.jsonl --network stockfish
 
 Labels are made by `tools.label_positions`. One stretch of positions in two is held out; its figures are
 printed. The numbers are written to `graphsearch/evaluators/nnue/fitted.json`.
@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from graphsearch.evaluators.builtin.layout import SCALAR_UNIT
 from graphsearch.evaluators.nnue import evaluation_kernel as kevaluation
 from graphsearch.evaluators.nnue import layout
-from graphsearch.evaluators.nnue.evaluator import FITTED, packed_network
+from graphsearch.evaluators.nnue.evaluator import FITTED, prepared
+from graphsearch.evaluators.nnue.program import network_of
 from graphsearch.jit.pointers import ptr
 from graphsearch.position.tables import load_tables
 from tools.evaluation_data import F64, Positions, all_moves, policy_target, read_labels
@@ -38,16 +39,14 @@ def trace(
 ) -> None:
     """Fills each position's score, and what each number of the priors adds to each move's logit."""
     t, w, area = ptr(tables, 0), ptr(weights, 0), ptr(scratch, 0)
-    one = np.zeros(layout.FITTED_NUMBERS, np.int64)
+    one, limit = np.zeros(layout.FITTED_NUMBERS, np.int64), weights[layout.LIMIT]
     for b in range(best.shape[0]):
         n = offsets[b + 1] - offsets[b]
         best[b], first = kevaluation.search_moves(t, w, ptr(words, b * 10), ptr(moves, offsets[b]), n, area)
         for k in range(out.shape[1]):
             one[layout.POLICY_AT + k] = round(1 / SCALAR_UNIT)
             for i in range(n):
-                out[offsets[b] + i, k] = kevaluation.logit_of(
-                    ptr(one, 0), area, i, first, weights[layout.LIMIT]
-                )
+                out[offsets[b] + i, k] = kevaluation.logit_of(ptr(one, 0), area, i, first, limit)
             one[layout.POLICY_AT + k] = 0
 
 
@@ -93,7 +92,7 @@ def parser() -> argparse.ArgumentParser:
     """Returns the command line's parser."""
     out = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     out.add_argument("--labels", type=Path, required=True, help="labels file of tools.label_positions")
-    out.add_argument("--network", type=Path, required=True, help=".nnue file")
+    out.add_argument("--network", required=True, help=".nnue file, or a program that has one")
     out.add_argument("--temperature", type=float, default=0.1, help="of the policy target, in Q")
     return out
 
@@ -101,14 +100,14 @@ def parser() -> argparse.ArgumentParser:
 def main() -> int:
     """Fits and writes the numbers; returns the exit code."""
     options = parser().parse_args()
-    positions, weights = read_labels(options.labels), packed_network(options.network).weights
+    positions, weights = read_labels(options.labels), prepared(network_of(options.network))
     best = traced(positions, weights)[0]
     fitted = [map_numbers(positions, best)]
     fitted.append(fit_policy(positions.where(positions.labelled()), weights, options.temperature))
     about = f"made by tools/fit_network.py from {len(best)} positions"
-    FITTED.write_text(
-        json.dumps({"about": about, "numbers": np.concatenate(fitted).tolist()}, indent=1) + "\n"
-    )
+    found = json.loads(FITTED.read_text()) | {"about": about, "numbers": np.concatenate(fitted).tolist()}
+    lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in found.items()]
+    FITTED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     return 0
 
 

@@ -45,6 +45,7 @@ from .layout import (
     POLICY_PAWNS,
     POLICY_TERMS,
     POLICY_UNSEEN,
+    RISE,
     SEEN_MOVES,
     SEEN_REPLIES,
     VERIFIED_MOVES,
@@ -138,7 +139,7 @@ def refuted(T: Any, weights: Any, move: Any, first: Any, least: Any, scratch: An
     child[KEPT] = ZERO
     n = generate_moves(T, child, replies)
     order_by_terms(T, weights, scratch, int64(1), replies, n, order, adv(scratch, INFO))
-    score = first
+    score = first if n == 0 else first + weights[RISE]
     for _ in range(min(n, weights[SEEN_REPLIES])):
         if score <= least:
             break
@@ -171,7 +172,7 @@ def verify_best(T: Any, weights: Any, moves: Any, n: Any, scratch: Any) -> Any:
             break
         first = score_of(scratch, i)
         score = refuted(T, weights, moves[i], first, max(top, first - weights[LIMIT]), scratch)
-        scratch[SCORES + i] |= U(first - score + 1) << DROP_AT
+        scratch[SCORES + i] |= U(max(first - score, int64(0)) + 1) << DROP_AT
         top = max(top, score)
     return top
 

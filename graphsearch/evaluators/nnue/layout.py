@@ -12,6 +12,8 @@ An accumulator, of one side's view, has the form of a row.
 
 from __future__ import annotations
 
+NNUE_SUFFIX = ".nnue"  # of files
+
 KING_BUCKETS = 32
 PIECE_SQUARES = 11 * 64  # pawn, knight, bishop, rook, queen, each own and theirs, and kings together
 FEATURES = KING_BUCKETS * PIECE_SQUARES
@@ -24,7 +26,10 @@ MATERIAL_WORDS = 8  # int32[STACKS] and room
 # Words of the header. PAWN: how much of the output 100 centipawns are; FITTED_AT: where fitted numbers lie;
 # MOVES_AT: the weights of the built-in evaluator, by which moves are ordered.
 WIDTH, ROW_WORDS, ROWS_AT, STACKS_AT, STACK_WORDS, PAWN, FITTED_AT, MOVES_AT = range(8)
-SEEN_MOVES, SEEN_REPLIES, VERIFIED_MOVES, LIMIT = range(8, 12)
+# How much is searched (`evaluation_kernel`): how many moves, replies, moves with replies; and how far below
+# the best score and above the first one scores are told apart, in thousandths of a pawn.
+EFFORT_AT = 8
+SEEN_MOVES, SEEN_REPLIES, VERIFIED_MOVES, LIMIT, RISE = range(EFFORT_AT, EFFORT_AT + 5)
 HEADER_WORDS = 16
 
 # of the fitted numbers, in millionths: the value map, then what a logit loses by each

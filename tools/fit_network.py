@@ -39,14 +39,14 @@ def trace(
 ) -> None:
     """Fills each position's score, and what each number of the priors adds to each move's logit."""
     t, w, area = ptr(tables, 0), ptr(weights, 0), ptr(scratch, 0)
-    one, limit = np.zeros(layout.FITTED_NUMBERS, np.int64), weights[layout.LIMIT]
+    one = np.zeros(layout.FITTED_NUMBERS, np.int64)
     for b in range(best.shape[0]):
         n = offsets[b + 1] - offsets[b]
         best[b], first = kevaluation.search_moves(t, w, ptr(words, b * 10), ptr(moves, offsets[b]), n, area)
         for k in range(out.shape[1]):
             one[layout.POLICY_AT + k] = round(1 / SCALAR_UNIT)
             for i in range(n):
-                out[offsets[b] + i, k] = kevaluation.logit_of(ptr(one, 0), area, i, first, limit)
+                out[offsets[b] + i, k] = kevaluation.logit_of(ptr(one, 0), area, i, first)
             one[layout.POLICY_AT + k] = 0
 
 
@@ -93,7 +93,7 @@ def parser() -> argparse.ArgumentParser:
     out = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     out.add_argument("--labels", type=Path, required=True, help="labels file of tools.label_positions")
     out.add_argument("--network", required=True, help=".nnue file, or a program that has one")
-    out.add_argument("--temperature", type=float, default=0.1, help="of the policy target, in Q")
+    out.add_argument("--temperature", type=float, default=0.04, help="of the policy target, in Q")
     return out
 
 

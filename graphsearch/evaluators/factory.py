@@ -73,8 +73,8 @@ def create(which: str | EvaluatorSpec, options: Mapping[str, str] | None = None)
     Args:
       which: one of `NAMES`, or a specification.
       options: with a name: `PolicyTemperature` (builtin, nnue, lc0): above 1 flattens the priors, below 1
-        sharpens them. `history` (lc0): `line` or `position`. `device` (lc0): `auto`, `cpu`, `cuda`, ... `threads`
-        (lc0): of the CPU, 0 for all cores.
+        sharpens them. `history` (lc0): `line` or `position`. `device` (lc0): `auto`, `cpu`, `cuda`, ...
+        `threads` (lc0): of the CPU, 0 for all cores.
         `verify_depth` (builtin): how many plies deeper the best moves are searched again, 0 to 3.
         `workers`: processes. Those of `uci` are its own and the engine's.
 

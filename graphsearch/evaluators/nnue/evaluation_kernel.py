@@ -52,6 +52,7 @@ from .layout import (
 )
 from .quiescence_kernel import area_words, search
 
+LOSS_LIMIT = 1200  # in priors: larger losses are not told apart
 LOGIT_FLOOR = -12.0  # below the best; keeps every prior well above 0
 UNSEEN, DROP_AT, DROP_MASK = ZERO, U(32), U(0xFFFFFFFF)
 SUM_BIAS = 1 << 30
@@ -187,24 +188,24 @@ def search_moves(T: Any, weights: Any, s: Any, moves: Any, n: Any, scratch: Any)
 
 
 @inner
-def logit_of(fitted: Any, scratch: Any, i: Any, best: Any, limit: Any) -> Any:
+def logit_of(fitted: Any, scratch: Any, i: Any, best: Any) -> Any:
     """Returns the logit of a move."""
     terms = (int64(scratch[TERMS + i]) - SUM_BIAS) / (1000.0 * PHASE_MAX)
     total = fitted[POLICY_TERMS] * terms
     if scratch[SCORES + i] == UNSEEN:
         return SCALAR_UNIT * (total - fitted[POLICY_UNSEEN])
-    loss = min(best - score_of(scratch, i), limit)
-    drop = min(drop_of(scratch, i), limit)
+    loss = min(best - score_of(scratch, i), int64(LOSS_LIMIT))
+    drop = min(drop_of(scratch, i), int64(LOSS_LIMIT))
     lost = fitted[POLICY_CHANCES] * (chances(best) - chances(best - loss))
     return SCALAR_UNIT * (total - lost - 0.001 * (fitted[POLICY_PAWNS] * loss + fitted[POLICY_DROP] * drop))
 
 
 @inner
-def write_priors(fitted: Any, n: Any, best: Any, limit: Any, priors: Any, scratch: Any) -> Any:
+def write_priors(fitted: Any, n: Any, best: Any, priors: Any, scratch: Any) -> Any:
     """Writes the softmax of the moves' logits."""
     top = -1e30
     for i in range(n):
-        logit = logit_of(fitted, scratch, i, best, limit)
+        logit = logit_of(fitted, scratch, i, best)
         priors[i] = float32(logit)
         top = max(top, logit)
     # Summing in the order of the moves keeps this deterministic.
@@ -232,7 +233,7 @@ def evaluate_position(T: Any, weights: Any, s: Any, moves: Any, n: Any, priors: 
     """
     fitted = adv(weights, weights[FITTED_AT])
     score, best = search_moves(T, weights, s, moves, n, scratch)
-    write_priors(fitted, n, best, weights[LIMIT], priors, scratch)
+    write_priors(fitted, n, best, priors, scratch)
     return value_of(adv(fitted, int64(MAP_AT)), s, score)
 
 

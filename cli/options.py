@@ -133,7 +133,8 @@ class EvaluatorOptions:
             "--evaluator",
             metavar="NAME",
             help="builtin (the default): the program's own evaluation; uniform: knows only the rules, for "
-            "benchmarks; lc0:FILE: a Leela Chess Zero network, .pb.gz or .onnx; uci:PROGRAM: any UCI "
+            "benchmarks; nnue:FILE or nnue:PROGRAM: a network of Stockfish, from a .nnue file or the program "
+            "(nnue:stockfish); lc0:FILE: a Leela Chess Zero network, .pb.gz or .onnx; uci:PROGRAM: any UCI "
             "engine.",
         ),
     ] = None

@@ -36,6 +36,7 @@ CONSTANTS = (  # plain modules whose constants kernels compile in
     "evaluators/builtin/layout.py",
     "evaluators/lc0/layout.py",
     "evaluators/lines.py",
+    "evaluators/nnue/layout.py",
     "position/board.py",
     "position/scores.py",
     "position/tables.py",
@@ -68,8 +69,8 @@ def _sources_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def _cache_folder() -> Path | None:
-    """Returns a writable folder for compiled code, or None if there is none."""
+def cache_folder(name: str) -> Path | None:
+    """Returns a writable folder of this program's caches, made if need be, or None if there can be none."""
     base = os.environ.get("GRAPHSEARCH_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     own = Path(tempfile.gettempdir()) / f"graphsearch-{getattr(os, 'getuid', lambda: 0)()}"
     for parent in (Path(base), own):
@@ -77,7 +78,7 @@ def _cache_folder() -> Path | None:
             parent.expanduser().mkdir(mode=0o700, parents=True, exist_ok=True)
             if parent == own and not _is_private(own):
                 continue
-            folder = parent.expanduser() / "graphsearch" / f"kernels-{_sources_digest()}"
+            folder = parent.expanduser() / "graphsearch" / name
             folder.mkdir(parents=True, exist_ok=True)
         except (OSError, RuntimeError):  # no right to make it, or no home
             continue
@@ -92,7 +93,7 @@ def _is_private(folder: Path) -> bool:
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
-CACHE_FOLDER = None if JIT_OFF else _cache_folder()
+CACHE_FOLDER = None if JIT_OFF else cache_folder(f"kernels-{_sources_digest()}")
 
 
 def kernel(function: _F) -> _F:

@@ -14,8 +14,9 @@ from graphsearch.evaluators.builtin.evaluation_kernel import (
     SCORES,
     SUMS,
 )
-from graphsearch.evaluators.builtin.quiescence_kernel import NODES, SEARCH_WORDS, quiescent_score
+from graphsearch.evaluators.builtin.quiescence_kernel import SEARCH_WORDS, quiescent_score
 from graphsearch.evaluators.builtin.weights import load_weights
+from graphsearch.evaluators.quiescence.quiescence_kernel import NODES
 from graphsearch.position.scores import FAR
 from graphsearch.position.tables import load_tables
 from tests.support.evaluating import evaluated

@@ -13,21 +13,20 @@ import numpy as np
 from numpy import float32, int64
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import ZERO, U, adv, popc, ptr
-from ...position.board_kernel import PW, in_check, make_move, side_to_move
+from ...jit.pointers import ZERO, U, adv, ptr
+from ...position.board_kernel import PW, in_check, make_move
 from ...position.scores import FAR, MATE
-from ...position.words import BISHOPS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE
 from ..batch_kernel import temper
-from .captures_kernel import BIAS, capture_gain, order_key
+from ..quiescence.captures_kernel import BIAS, capture_gain, order_key
+from ..quiescence.quiescence_kernel import COUNT, FRAME_WORDS, LIST, NEXT, take_best
+from ..value_map_kernel import value_of
 from .layout import OFFSETS, SCALAR_UNIT, VERIFIED_MOVES, VERIFIED_PLIES
 from .moves_kernel import move_terms
-from .quiescence_kernel import COUNT, FRAME_WORDS, LIST, NEXT, SEARCH_WORDS, quiescence, take_best
-from .terms_kernel import INFO_WORDS, PHASE_MAX, opposite_bishops, phase_of, static_packed, tapered
+from .quiescence_kernel import SEARCH_WORDS, quiescence
+from .terms_kernel import INFO_WORDS, PHASE_MAX, phase_of, static_packed, tapered
 
 MOVE_LOSS = OFFSETS["move_loss"]
 SCORE_FACTOR = np.int64(OFFSETS["score_factor"])
-DRAW_WIDTH = np.int64(OFFSETS["draw_width"])
-NOISE = np.int64(OFFSETS["noise"])
 MOVE_VALUE = OFFSETS["move_value"]
 
 LOSS_STEP, LOSS_BINS = 50, 24
@@ -38,7 +37,6 @@ VERIFIED = U(1 << 32)  # marks the score of a move that was searched again
 VERIFY_MARGIN = 400  # below the best score, within which moves are searched again
 HALF_LICHESS = 0.00368208 / 2 / 10  # per thousandth of a pawn; 2 / (1 + exp(-x)) - 1 = tanh(x / 2)
 MISSED_MATE = 0.5
-QUEEN_SIDE = U(0x0F0F0F0F0F0F0F0F)  # files a to d
 SUM_BIAS = 1 << 40  # makes fitted sums unsigned
 
 GAINS_WORDS = 32  # of one exchange
@@ -50,48 +48,6 @@ INFO = SEARCH + SEARCH_WORDS
 SCORES = INFO + 2 * INFO_WORDS + GAINS_WORDS
 SUMS = SCORES + 256
 EVALUATION_SCRATCH_WORDS = SUMS + 256
-
-
-@inner
-def sigmoid(x: Any) -> Any:
-    """Returns the logistic function, in float64; it is 0 or 1 beyond +-60."""
-    return 1.0 / (1.0 + math.exp(-min(max(x, -60.0), 60.0)))
-
-
-@inner
-def map_exponent(weights: Any, at: Any, s: Any, score: Any) -> Any:
-    """Returns the logarithm of one width of the value map: linear in phase, material and its kind.
-
-    `at` is where the `MAP_TERMS` weights lie; the side that the score favours counts as the strong one.
-    """
-    stm = side_to_move(s)
-    strong = s[PAWNS] & s[WHITE + (stm if score > 0 else 1 - stm)]
-    pieces = s[KNIGHTS] | s[BISHOPS] | s[QUEENS]
-    u = phase_of(s) / PHASE_MAX - 0.5
-    out = weights[at] + weights[at + 1] * u + weights[at + 2] * u * u
-    out += weights[at + 3] * (popc(s[PAWNS]) / 8.0 - 1.0) + weights[at + 4] * (popc(strong) / 4.0 - 1.0)
-    if s[QUEENS]:
-        out += weights[at + 5]
-    if opposite_bishops(s):
-        out += weights[at + 6]
-    if not pieces:
-        out += weights[at + 7] if s[ROOKS] else weights[at + 8]
-    if s[PAWNS] & QUEEN_SIDE and s[PAWNS] & ~QUEEN_SIDE:
-        out += weights[at + 9]
-    return SCALAR_UNIT * out
-
-
-@inner
-def wdl_of(weights: Any, s: Any, score: Any) -> Any:
-    """Returns the chances to win and to lose of a score in thousandths of a pawn, as two logistic curves.
-
-    win = sigmoid((x - a) / b), loss = sigmoid((-x - a) / b): x the score in pawns, a half the width of the
-    draw, b the noise.
-    """
-    a = math.exp(map_exponent(weights, DRAW_WIDTH, s, score))
-    b = math.exp(map_exponent(weights, NOISE, s, score))
-    x = score * 0.001 * SCALAR_UNIT * weights[SCORE_FACTOR]
-    return sigmoid((x - a) / b), sigmoid((-x - a) / b)
 
 
 @inner
@@ -248,10 +204,7 @@ def evaluate_position(T: Any, weights: Any, s: Any, moves: Any, n: Any, priors: 
     phase = phase_of(s)
     best = search_moves(T, weights, s, moves, n, scratch)
     write_priors(weights, s, n, best, phase, priors, scratch)
-    win, loss = wdl_of(weights, s, best)
-    q = float32(win - loss)
-    room = float32(1.0) - abs(q)
-    return q, min(max(float32(1.0 - win - loss), float32(0.0)), room)
+    return value_of(adv(weights, SCORE_FACTOR), s, best)
 
 
 @kernel

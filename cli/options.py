@@ -132,8 +132,8 @@ class EvaluatorOptions:
         typer.Option(
             "--evaluator",
             metavar="NAME",
-            help="builtin (the default): the program's own evaluation; uniform: knows only the rules, for "
-            "benchmarks; nnue:FILE or nnue:PROGRAM: a network of Stockfish, from a .nnue file or the program "
+            help="builtin (the default): the program's own evaluation; networks: its own networks, faster; "
+            "uniform: knows only the rules, for benchmarks; nnue:FILE or nnue:PROGRAM: a network of Stockfish, from a .nnue file or the program "
             "(nnue:stockfish); lc0:FILE: a Leela Chess Zero network, .pb.gz or .onnx; uci:PROGRAM: any UCI "
             "engine.",
         ),

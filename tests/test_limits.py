@@ -34,6 +34,7 @@ MAY_OPEN = {  # module -> what it opens
     "graphsearch/jit/compiler.py": "the kernels' own sources",
     "graphsearch/jit/machine_code.py": "the cache of compiled kernels, and its locks",
     "graphsearch/evaluators/builtin/weights.py": "the weights of the package",
+    "graphsearch/evaluators/networks/weights.py": "the weights of the package",
     "graphsearch/store/migrations.py": "the SQL of the package",
     "graphsearch/store/lock.py": "the lock beside a graph file",
     "graphsearch/store/upkeep/backup.py": "what it has just written, for fsync",

@@ -146,7 +146,7 @@ def wdl_of(values: NDArray[np.float32]) -> NDArray[np.float32]:
     [[0.625, 0.25, 0.125]]
     """
     q, draw = values.reshape(-1, 2).T
-    return np.stack([(1 - draw + q) / 2, draw, (1 - draw - q) / 2], axis=1)
+    return np.stack([np.maximum(1 - draw + q, 0) / 2, draw, np.maximum(1 - draw - q, 0) / 2], axis=1)
 
 
 def inside(evaluator: Evaluator) -> KernelEvaluator | None:

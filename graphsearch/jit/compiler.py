@@ -36,6 +36,7 @@ CONSTANTS = (  # plain modules whose constants kernels compile in
     "evaluators/builtin/layout.py",
     "evaluators/lc0/layout.py",
     "evaluators/lines.py",
+    "evaluators/networks/layout.py",
     "evaluators/nnue/layout.py",
     "position/board.py",
     "position/scores.py",

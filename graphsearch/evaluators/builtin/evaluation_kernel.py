@@ -121,7 +121,7 @@ def verify_best(T: Any, weights: Any, s: Any, moves: Any, n: Any, scratch: Any) 
 
     On the reference positions six moves one ply deeper raise the correlation of Q from 0.943 to 0.966 and
     halve the speed; three moves two plies deeper give 0.968 at a third of that speed. See
-    `tools/measure_builtin.py` for what pays at equal time.
+    `tools/measure_evaluators.py` for what pays at equal time.
     """
     search = adv(scratch, SEARCH)
     top = int64(-FAR)

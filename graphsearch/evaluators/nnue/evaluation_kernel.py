@@ -252,7 +252,7 @@ def evaluate_batch(
     begin: Any,
     end: Any,
 ) -> None:
-    """Evaluates positions, as `BatchKernel` says; `scratch` is zeros at first, then kept with the same weights."""
+    """Evaluates positions, as `BatchKernel` says; `scratch` begins as zeros and stays with these weights."""
     for b in range(begin, end):
         at = offsets[b]
         n = offsets[b + 1] - at

@@ -143,7 +143,8 @@ def _noted(folders: list[Path], epochs: float, rate: float, begin: float) -> dic
 def train(options: argparse.Namespace) -> dict[str, Any]:
     """Runs the stages; returns the card."""
     known = options.state is not None and options.state.exists()
-    state = State.read(options.state) if known else State.new(*options.widths, options.seed)
+    value_width, policy_width = options.widths
+    state = State.read(options.state) if known else State.new(value_width, policy_width, options.seed)
     card: dict[str, Any] = {"seed": options.seed, "stages": []}
     fine = options.rate * FINE_RATE
     stages = [

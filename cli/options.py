@@ -133,7 +133,7 @@ class EvaluatorOptions:
             "--evaluator",
             metavar="NAME",
             help="builtin (the default): the program's own evaluation; networks: its own networks, faster; "
-            "uniform: knows only the rules, for benchmarks; nnue:FILE or nnue:PROGRAM: a network of Stockfish, "
+            "uniform: knows only the rules, for benchmarks; nnue:FILE or nnue:PROGRAM: Stockfish's network, "
             "from a .nnue file or the program (nnue:stockfish); lc0:FILE: a Leela Chess Zero network, .pb.gz "
             "or .onnx; uci:PROGRAM: any UCI engine.",
         ),

@@ -193,3 +193,11 @@ def test_lines_of_what_a_person_might_write(text: str, line_of: dict[Path, int])
     found = lines_of(text)
     assert {path: found[path] for path in line_of} == line_of
     assert set(paths_of(tomllib.loads(text))) == set(found)
+
+
+def test_blank_lines_without_end_are_passed_over() -> None:
+    assert lines_of("\n" * 2_000_000 + " # so\na = 1\n" + "\n" * 1000 + "b = [\n2]") == {
+        ("a",): 2_000_002,
+        ("b",): 2_001_003,
+        ("b", 0): 2_001_004,
+    }

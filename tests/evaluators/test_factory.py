@@ -32,7 +32,9 @@ BATCH = PositionBatch.from_boards([chess.Board(), chess.Board("4k3/8/8/8/8/8/4P3
 # ----------------------------------------------------------------------- names and options
 @pytest.mark.parametrize("name", ["", "nothing", "builtin:x", "uniform:", "lc0", "lc0:", ":x", "Builtin"])
 def test_an_unknown_name_lists_those_that_there_are(name: str) -> None:
-    with pytest.raises(UnknownEvaluatorError, match=r"known are builtin, uniform, nnue:FILE\|PROGRAM, lc0:FILE"):
+    with pytest.raises(
+        UnknownEvaluatorError, match=r"known are builtin, uniform, nnue:FILE\|PROGRAM, lc0:FILE"
+    ):
         create(name)
 
 

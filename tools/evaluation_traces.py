@@ -12,8 +12,8 @@ from graphsearch.evaluators.builtin import moves_kernel as kmoves
 from graphsearch.evaluators.builtin import quiescence_kernel as ksearch
 from graphsearch.evaluators.builtin import terms_kernel as kterms
 from graphsearch.evaluators.builtin.layout import MOVE_COUNT, SCALAR_UNIT, TAPERED_COUNT
+from graphsearch.evaluators.output_kernel import map_exponent
 from graphsearch.evaluators.quiescence import quiescence_kernel as kstack
-from graphsearch.evaluators.value_map_kernel import map_exponent
 from graphsearch.jit.pointers import ptr
 from graphsearch.position import board_kernel as kboard
 from graphsearch.position.scores import FAR

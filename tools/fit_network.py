@@ -24,6 +24,7 @@ from graphsearch.evaluators.nnue import evaluation_kernel as kevaluation
 from graphsearch.evaluators.nnue import layout
 from graphsearch.evaluators.nnue.evaluator import FITTED, prepared
 from graphsearch.evaluators.nnue.program import network_of
+from graphsearch.evaluators.output_kernel import LOGIT_FLOOR
 from graphsearch.jit.pointers import ptr
 from graphsearch.position.tables import load_tables
 from tools.evaluation_data import F64, Positions, all_moves, policy_target, read_labels
@@ -64,7 +65,7 @@ def policy_loss(numbers: F64, parts: F64, target: F64, offsets: NDArray[np.int64
     sizes = np.diff(offsets)
     logits = parts @ numbers
     logits -= np.repeat(np.maximum.reduceat(logits, offsets[:-1]), sizes)
-    prior = np.exp(np.maximum(logits, kevaluation.LOGIT_FLOOR))
+    prior = np.exp(np.maximum(logits, LOGIT_FLOOR))
     prior /= np.repeat(np.add.reduceat(prior, offsets[:-1]), sizes)
     loss = -float(target @ np.log(prior)) / len(sizes)
     return loss, np.asarray((prior - target) @ parts / len(sizes))
@@ -76,7 +77,7 @@ def fit_policy(positions: Positions, weights: NDArray[np.int64], temperature: fl
     spans = zip(offsets[:-1], offsets[1:], positions.scores, strict=True)
     target = np.concatenate([policy_target(s or {}, moves[a:b], temperature) for a, b, s in spans])
     held = np.arange(len(offsets) - 1) // (STRETCH // 8) % 2 == 1
-    shown = []
+    shown: list[float] = []
     for mask in (~held, held):
         rows = np.repeat(mask, np.diff(offsets))
         part = parts[rows], target[rows], np.concatenate([[0], np.cumsum(np.diff(offsets)[mask])])
@@ -85,7 +86,7 @@ def fit_policy(positions: Positions, weights: NDArray[np.int64], temperature: fl
             found = scipy.optimize.minimize(policy_loss, start, part, "L-BFGS-B", True).x
         shown.append(policy_loss(found, *part)[0])
     print(f"cross-entropy of the priors: {shown[0]:.4f}, held out {shown[1]:.4f}", file=sys.stderr)
-    return np.rint(found / SCALAR_UNIT).astype(np.int64)
+    return np.asarray(np.rint(found / SCALAR_UNIT), np.int64)
 
 
 def parser() -> argparse.ArgumentParser:

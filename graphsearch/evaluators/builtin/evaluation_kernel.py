@@ -17,9 +17,9 @@ from ...jit.pointers import ZERO, U, adv, ptr
 from ...position.board_kernel import PW, in_check, make_move
 from ...position.scores import FAR, MATE
 from ..batch_kernel import temper
+from ..output_kernel import value_of, write_softmax
 from ..quiescence.captures_kernel import BIAS, capture_gain, order_key
 from ..quiescence.quiescence_kernel import COUNT, FRAME_WORDS, LIST, NEXT, take_best
-from ..value_map_kernel import value_of
 from .layout import OFFSETS, SCALAR_UNIT, VERIFIED_MOVES, VERIFIED_PLIES
 from .moves_kernel import move_terms
 from .quiescence_kernel import SEARCH_WORDS, quiescence
@@ -32,7 +32,6 @@ MOVE_VALUE = OFFSETS["move_value"]
 LOSS_STEP, LOSS_BINS = 50, 24
 # Scores further below the best are not told apart; twice the limit takes a quarter more time for the same Q.
 LOSS_LIMIT = LOSS_STEP * LOSS_BINS
-LOGIT_FLOOR = -12.0  # below the best; keeps every prior well above 0
 VERIFIED = U(1 << 32)  # marks the score of a move that was searched again
 VERIFY_MARGIN = 400  # below the best score, within which moves are searched again
 HALF_LICHESS = 0.00368208 / 2 / 10  # per thousandth of a pawn; 2 / (1 + exp(-x)) - 1 = tanh(x / 2)
@@ -178,14 +177,7 @@ def write_priors(weights: Any, s: Any, n: Any, best: Any, phase: Any, priors: An
         logit = move_logit(weights, s, best, loss, terms, phase)
         priors[i] = float32(logit)
         top = max(top, logit)
-    # Summing in the order of the moves keeps this deterministic; float64 makes a colour flip agree to 1e-7.
-    total = 0.0
-    for i in range(n):
-        weight = math.exp(max(priors[i] - top, LOGIT_FLOOR))
-        priors[i] = float32(weight)
-        total += weight
-    for i in range(n):
-        priors[i] = float32(priors[i] / total)
+    write_softmax(priors, n, top)
 
 
 @inner

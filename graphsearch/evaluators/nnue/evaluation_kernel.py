@@ -3,28 +3,29 @@
 1. Every move gets what the built-in evaluator sees of it without searching: `move_terms`. For all moves this
    costs as much as three outputs of a network.
 2. The SEEN_MOVES that look best get a score: the quiescence search behind the move, over the network.
-3. The best of them are searched one ply deeper, until one stays the best. Its score is the value.
+3. To the best of them the SEEN_REPLIES replies that look best are tried, until one stays the best. Its score
+   is the value. On the reference positions the mean error of Q is .069 so, and .078 with the score of step 2.
 4. A prior is the softmax of a fitted sum: the terms, what the move loses against the best, and what its score
    lost when it was searched deeper.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from numpy import float32, int64
 
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ZERO, U, adv, as_u16, ptr
-from ...position.board_kernel import PW, generate_moves, in_check, make_move
+from ...position.board_kernel import PW, generate_moves, in_check, make_move, side_to_move
 from ...position.scores import FAR
 from ..batch_kernel import temper
 from ..builtin.evaluation_kernel import chances
 from ..builtin.layout import SCALAR_UNIT
 from ..builtin.moves_kernel import move_terms
 from ..builtin.terms_kernel import INFO_WORDS, PHASE_MAX, static_packed, tapered
-from ..quiescence.captures_kernel import BIAS
+from ..output_kernel import value_of, write_softmax
+from ..quiescence.captures_kernel import BIAS, flip_move
 from ..quiescence.quiescence_kernel import (
     COUNT,
     FRAME_WORDS,
@@ -35,7 +36,6 @@ from ..quiescence.quiescence_kernel import (
     copy_words,
     take_best,
 )
-from ..value_map_kernel import value_of
 from .layout import (
     FITTED_AT,
     LIMIT,
@@ -54,9 +54,9 @@ from .layout import (
 from .quiescence_kernel import area_words, search
 
 LOSS_LIMIT = 1200  # in priors: larger losses are not told apart
-LOGIT_FLOOR = -12.0  # below the best; keeps every prior well above 0
 UNSEEN, DROP_AT, DROP_MASK = ZERO, U(32), U(0xFFFFFFFF)
-SUM_BIAS = 1 << 30
+SUM_BIAS = 1 << 30  # makes sums unsigned; they have 32 bits
+SEEN_AT = U(32)  # above the squares, as the side to move sees them, and the index
 
 # The work area: the stack of the search, the order of the moves, attacks of both sides and an exchange, each
 # move's score with what it dropped, each move's terms; and the search's area, whose size depends on the width
@@ -78,7 +78,7 @@ def scratch_words(width: int) -> int:
 def order_by_terms(
     T: Any, weights: Any, stack: Any, ply: Any, moves: Any, n: Any, order: Any, infos: Any
 ) -> Any:
-    """Fills a list with the moves of the frame at a ply: what is seen of each, above its index."""
+    """Fills a list with the moves of the frame at a ply: what is seen of each, squares, index."""
     s, child = adv(stack, ply * FRAME_WORDS), adv(stack, (ply + 1) * FRAME_WORDS)
     fitted = adv(weights, weights[MOVES_AT])
     static_packed(T, fitted, s, infos)
@@ -86,7 +86,8 @@ def order_by_terms(
     for i in range(n):
         make_move(T, s, child, moves[i])
         packed = move_terms(T, fitted, s, moves[i], infos, in_check(T, child), evades)
-        order[LIST + i] = (U(tapered(s, packed) + SUM_BIAS) << U(16)) | U(i)
+        seen = U(tapered(s, packed) + SUM_BIAS)
+        order[LIST + i] = (seen << SEEN_AT) | (U(flip_move(moves[i], side_to_move(s))) << U(16)) | U(i)
     order[NEXT] = ZERO
     order[COUNT] = U(n)
 
@@ -99,7 +100,7 @@ def score_of(scratch: Any, i: Any) -> Any:
 
 @inner
 def drop_of(scratch: Any, i: Any) -> Any:
-    """Returns what the score of a move that was searched deeper has lost."""
+    """Returns what the score of a move has lost by its replies."""
     return max(int64(scratch[SCORES + i] >> DROP_AT) - 1, int64(0))
 
 
@@ -121,11 +122,11 @@ def score_moves(T: Any, weights: Any, moves: Any, n: Any, scratch: Any) -> Any:
     order = adv(scratch, ORDER)
     order_by_terms(T, weights, scratch, int64(0), moves, n, order, adv(scratch, INFO))
     for i in range(n):
-        scratch[TERMS + i] = order[LIST + i] >> U(16)
+        scratch[TERMS + i] = order[LIST + i] >> SEEN_AT
         scratch[SCORES + i] = UNSEEN
-    best = int64(-FAR)
+    best: Any = int64(-FAR)
     for _ in range(min(n, weights[SEEN_MOVES])):
-        i = int64(take_best(order) & U(0xFFFF))
+        i: Any = int64(take_best(order) & U(0xFFFF))
         score = score_below(T, weights, scratch, int64(0), moves[i], best - weights[LIMIT], int64(FAR))
         scratch[SCORES + i] = U(score + BIAS)
         best = max(best, score)
@@ -141,7 +142,7 @@ def refuted(T: Any, weights: Any, move: Any, first: Any, least: Any, scratch: An
     child[KEPT] = ZERO
     n = generate_moves(T, child, replies)
     order_by_terms(T, weights, scratch, int64(1), replies, n, order, adv(scratch, INFO))
-    score = first if n == 0 else first + weights[RISE]
+    score: Any = first if n == 0 else first + weights[RISE]
     for _ in range(min(n, weights[SEEN_REPLIES])):
         if score <= least:
             break
@@ -151,10 +152,15 @@ def refuted(T: Any, weights: Any, move: Any, first: Any, least: Any, scratch: An
 
 
 @inner
-def best_unverified(n: Any, scratch: Any) -> Any:
-    """Returns the best move among those that were seen but not searched deeper, or -1."""
+def best_unverified(scratch: Any) -> Any:
+    """Returns the move with the best score among those that were seen but whose replies were not, or -1.
+
+    Of equal ones it is the first in the order, so that a position and its mirror image are searched alike.
+    """
+    order = adv(scratch, ORDER)
     best, at = ZERO, int64(-1)
-    for i in range(n):
+    for j in range(int64(order[NEXT])):
+        i = int64(order[LIST + j] & U(0xFFFF))
         word = scratch[SCORES + i]
         if word <= DROP_MASK and word > best:
             best, at = word, i
@@ -162,14 +168,14 @@ def best_unverified(n: Any, scratch: Any) -> Any:
 
 
 @inner
-def verify_best(T: Any, weights: Any, moves: Any, n: Any, scratch: Any) -> Any:
+def verify_best(T: Any, weights: Any, moves: Any, scratch: Any) -> Any:
     """Looks at the replies to the best moves until one stays the best; returns its score.
 
-    A score can only drop, and more than LIMIT it is a bound.
+    A score rises by at most RISE; where it drops by more than LIMIT, it is a bound.
     """
     top = int64(-FAR)
     for _ in range(weights[VERIFIED_MOVES]):
-        i = best_unverified(n, scratch)
+        i = best_unverified(scratch)
         if i < 0 or score_of(scratch, i) <= top:
             break
         first = score_of(scratch, i)
@@ -185,7 +191,7 @@ def search_moves(T: Any, weights: Any, s: Any, moves: Any, n: Any, scratch: Any)
     copy_words(s, scratch, PW)
     scratch[KEPT] = ZERO
     best = score_moves(T, weights, moves, n, scratch)
-    return verify_best(T, weights, moves, n, scratch), best
+    return verify_best(T, weights, moves, scratch), best
 
 
 @inner
@@ -209,14 +215,7 @@ def write_priors(fitted: Any, n: Any, best: Any, priors: Any, scratch: Any) -> A
         logit = logit_of(fitted, scratch, i, best)
         priors[i] = float32(logit)
         top = max(top, logit)
-    # Summing in the order of the moves keeps this deterministic.
-    total = 0.0
-    for i in range(n):
-        weight = math.exp(max(priors[i] - top, LOGIT_FLOOR))
-        priors[i] = float32(weight)
-        total += weight
-    for i in range(n):
-        priors[i] = float32(priors[i] / total)
+    write_softmax(priors, n, top)
 
 
 @inner

@@ -115,7 +115,7 @@ def read_network(path: str | os.PathLike[str]) -> Network:
 
 def aligned_zeros(count: int, dtype: type) -> NDArray[Any]:
     """Returns an array of words that begins at a multiple of 64 bytes, for speed: 5 % of an evaluation."""
-    room = np.zeros(count + ALIGNMENT // 8, dtype)
+    room: NDArray[Any] = np.zeros(count + ALIGNMENT // 8, dtype)
     begin = -room.ctypes.data % ALIGNMENT // 8
     return room[begin : begin + count]
 
@@ -223,7 +223,8 @@ class _Reader:
         packed = begin == PACKED
         if not packed:
             self._ahead = begin
-        at, rest = 0, np.zeros(0, dtype)
+        at = 0
+        rest: NDArray[Any] = np.zeros(0, dtype)
         for numbers in self._packed(out.size, dtype) if packed else self._plain(out.size, dtype):
             values = np.concatenate([rest, numbers])
             full = len(values) // out.shape[1]

@@ -12,6 +12,8 @@ An accumulator, of one side's view, has the form of a row.
 
 from __future__ import annotations
 
+from ..builtin.layout import MAP_TERMS
+
 NNUE_SUFFIX = ".nnue"  # of files
 
 KING_BUCKETS = 32
@@ -33,8 +35,8 @@ SEEN_MOVES, SEEN_REPLIES, VERIFIED_MOVES, LIMIT, RISE = range(EFFORT_AT, EFFORT_
 HEADER_WORDS = 16
 
 # of the fitted numbers, in millionths: the value map, then what a logit loses by each
-MAP_AT, MAP_NUMBERS = 0, 21
-POLICY_AT = MAP_AT + MAP_NUMBERS
+MAP_AT = 0
+POLICY_AT = MAP_AT + 1 + 2 * MAP_TERMS
 POLICY_TERMS, POLICY_CHANCES, POLICY_PAWNS, POLICY_DROP, POLICY_UNSEEN = range(POLICY_AT, POLICY_AT + 5)
 FITTED_NUMBERS = POLICY_AT + 5
 

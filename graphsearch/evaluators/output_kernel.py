@@ -1,6 +1,8 @@
-"""The map from scores to chances of evaluators in kernels: two logistic curves, by phase and material.
+"""From scores to chances and from logits to priors, for evaluators in kernels.
 
-numbers    int64, millionths: the factor of scores, MAP_TERMS of the draw's width, MAP_TERMS of the noise
+The map of scores is two logistic curves, by phase and material:
+
+    numbers    int64, millionths: the factor of scores, MAP_TERMS of the draw's width, MAP_TERMS of the noise
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from .builtin.layout import MAP_TERMS, SCALAR_UNIT
 from .builtin.terms_kernel import PHASE_MAX, opposite_bishops, phase_of
 
 DRAW_WIDTH, NOISE = np.int64(1), np.int64(1 + MAP_TERMS)
-MAP_NUMBERS = 1 + 2 * MAP_TERMS
+LOGIT_FLOOR = -12.0  # below the best; keeps every prior well above 0
 QUEEN_SIDE = U(0x0F0F0F0F0F0F0F0F)  # files a to d
 
 
@@ -72,3 +74,16 @@ def value_of(numbers: Any, s: Any, score: Any) -> Any:
     q = float32(win - loss)
     room = float32(1.0) - abs(q)
     return q, min(max(float32(1.0 - win - loss), float32(0.0)), room)
+
+
+@inner
+def write_softmax(priors: Any, n: Any, top: Any) -> None:
+    """Turns logits, of which `top` is the largest, into priors in place."""
+    # Summing in the order of the moves keeps this deterministic; float64 makes a colour flip agree to 1e-7.
+    total = 0.0
+    for i in range(n):
+        weight = math.exp(max(priors[i] - top, LOGIT_FLOOR))
+        priors[i] = float32(weight)
+        total += weight
+    for i in range(n):
+        priors[i] = float32(priors[i] / total)

@@ -126,9 +126,9 @@ def score_moves(T: Any, weights: Any, moves: Any, n: Any, scratch: Any) -> Any:
         scratch[SCORES + i] = UNSEEN
     best: Any = int64(-FAR)
     for _ in range(min(n, weights[SEEN_MOVES])):
-        i: Any = int64(take_best(order) & U(0xFFFF))
-        score = score_below(T, weights, scratch, int64(0), moves[i], best - weights[LIMIT], int64(FAR))
-        scratch[SCORES + i] = U(score + BIAS)
+        at = int64(take_best(order) & U(0xFFFF))
+        score = score_below(T, weights, scratch, int64(0), moves[at], best - weights[LIMIT], int64(FAR))
+        scratch[SCORES + at] = U(score + BIAS)
         best = max(best, score)
     return best
 

@@ -196,10 +196,10 @@ def _compile(job: Job, *, filed: bool) -> None:
     from graphsearch.search.params import Limits
     from graphsearch.search.warm import kernels_compiling, kernels_missing
 
-    if missing := kernels_missing(filed=filed):
+    if missing := kernels_missing(job.evaluator, filed=filed):
         with (
             compile_bar("search", missing),
-            kernels_compiling(filed=filed, prover=beside.__name__),
+            kernels_compiling(job.evaluator, filed=filed, prover=beside.__name__),
             Graph.open(None, evaluator=job.evaluator) as trial,
         ):
             analyze(trial, job.board, Limits(visits=2), job.params)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,7 @@ from . import book_queue, book_todo
 from .book_live import build_display
 from .book_view import position_lines, report_lines, runs_table, status_lines, verdicts_table
 from .commands import command, group
-from .options import Json, PositionOptions, Ram, StoreOption, StoreToMake, graph_ram
+from .options import Json, PositionOptions, Ram, StoreOption, StoreToMake, Threads, graph_ram
 from .output import FAILED, compiling, print_json, print_part, print_view, say, say_if_unfinished
 from .program import program_name
 from .signals import StopSignals
@@ -50,6 +51,7 @@ def build(
     workers: Annotated[
         int, typer.Option("--workers", metavar="K", min=1, max=1024, help="Search processes.")
     ] = 1,
+    threads: Threads = None,
     ram: Ram = None,
     json: Json = False,
 ) -> None:
@@ -62,10 +64,13 @@ def build(
     from graphsearch.book.build import BuildLimits
     from graphsearch.book.build import build as build_book
     from graphsearch.book.toml import read_config
+    from graphsearch.evaluators.factory import with_threads
 
     found = read_config(config)
     for note in found.notes:
         say(f"note: {note}")
+    if threads is not None:
+        found = replace(found, evaluator=with_threads(found.evaluator, threads))
     limits = BuildLimits(seconds=time, evaluations=evaluations, forever=forever)
     with (
         StopSignals("Stopping: finishing the wave and saving...\n") as signals,

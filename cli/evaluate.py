@@ -13,6 +13,7 @@ import typer
 from .commands import command
 from .options import EvaluatorOptions, Json, LineOptions, closing
 from .output import FAILED, compiling, print_json, say
+from .progress import Advance, progress_bar
 from .render import TERMINAL_NAMES, signed, wdl_text
 
 if TYPE_CHECKING:
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
     from graphsearch.evaluators import assess as assessing
     from graphsearch.evaluators import protocol
 
-CHUNK = 256  # positions read, evaluated and printed together
+REPORTED = 256  # positions between two movements of the progress bar
 TOP = 5  # priors that the text shows
 
 
 @command(
     "Evaluate positions without a search.",
     "graphsearch evaluate startpos",
-    "graphsearch evaluate --fens positions.epd --json",
+    "graphsearch evaluate --epd positions.epd --json",
     scores=True,
 )
 def evaluate(
@@ -39,9 +40,11 @@ def evaluate(
             metavar="POSITION", help="startpos, FENs in quotes, or PGN files.", show_default=False
         ),
     ] = None,
-    fens: Annotated[
+    epd: Annotated[
         str | None,
-        typer.Option("--fens", metavar="FILE", help="A file with one FEN or EPD per line; - reads stdin."),
+        typer.Option(
+            "--epd", "--fens", metavar="FILE", help="A file with one FEN or EPD per line; - reads stdin."
+        ),
     ] = None,
     evaluator: EvaluatorOptions,
     param: Annotated[
@@ -53,35 +56,39 @@ def evaluate(
     """Print what an evaluator says about positions: WDL, Q, centipawns and the prior of every move.
 
     In a file, blank lines and lines that start with # are ignored. A line that is not a position is reported
-    with its number; the others are evaluated, and the exit code is 1.
+    with its number; the others are evaluated, and the exit code is 1. A file may have any length: lines are
+    read, evaluated on all cores and printed at the same time.
     """
-    if bool(positions) == bool(fens):
-        raise typer.BadParameter("give either positions or --fens FILE")
+    if bool(positions) == bool(epd):
+        raise typer.BadParameter("give either positions or --epd FILE")
     engine, others = evaluator.create(param or ())
     with closing(engine):
         if others:
             raise typer.BadParameter(f"{others[0]!r} is not an evaluator option; use PolicyTemperature=X")
-        good = _evaluate(engine, positions or [], fens, json=json)
+        good = _evaluate(engine, positions or [], epd, json=json)
     if not good:
         raise typer.Exit(FAILED)
 
 
-def _evaluate(engine: protocol.Evaluator, positions: list[str], fens: str | None, *, json: bool) -> bool:
+def _evaluate(engine: protocol.Evaluator, positions: list[str], epd: str | None, *, json: bool) -> bool:
     """Returns whether every line of the file, if one is given, held a position."""
-    if fens is None:
+    if epd is None:
         boards = list(_given(positions))
         with _ready(engine):
-            _answer(engine, boards, json=json)
+            _answer(engine, boards, None, json=json)
         return True
-    with _open(fens) as lines, _ready(engine):
-        return _answer_lines(engine, lines, json=json)
+    bad: list[int] = []
+    with _open(epd) as lines, _ready(engine), progress_bar("Positions", streaming=True) as advance:
+        _answer(engine, _boards(lines, bad), advance, json=json)
+    return not bad
 
 
 def _ready(engine: protocol.Evaluator) -> AbstractContextManager[None]:
     """Returns a context that announces the compile if the evaluator is one of the kernels."""
-    from graphsearch.evaluators.kinds import BUILTIN
+    from graphsearch.evaluators.inside import inside
 
-    return compiling("evaluation") if engine.kernel_kind == BUILTIN else nullcontext()
+    kernel = inside(engine)
+    return compiling(kernel.purpose) if kernel else nullcontext()
 
 
 def _given(positions: list[str]) -> Iterator[chess.Board]:
@@ -100,31 +107,33 @@ def _open(name: str) -> Iterator[Iterator[str]]:
         yield text_lines(file, name)
 
 
-def _answer_lines(engine: protocol.Evaluator, lines: Iterable[str], *, json: bool) -> bool:
-    """Returns whether every line held a position; the answers are printed in the order of the lines."""
+def _boards(lines: Iterable[str], bad: list[int]) -> Iterator[chess.Board]:
+    """Yields the positions of lines; says what is wrong with the others, and notes their numbers in `bad`."""
     from graphsearch.position.notation import read_fen_lines
 
-    good, found = True, read_fen_lines(lines)
-    while chunk := list(islice(found, CHUNK)):
-        boards = []
-        for number, item in chunk:
-            if isinstance(item, Exception):
-                say(f"graphsearch: line {number}: {item}")
-                good = False
-            else:
-                boards.append(item)
-        _answer(engine, boards, json=json)
-    return good
+    for number, item in read_fen_lines(lines):
+        if isinstance(item, Exception):
+            say(f"graphsearch: line {number}: {item}")
+            bad.append(number)
+        else:
+            yield item
 
 
-def _answer(engine: protocol.Evaluator, boards: list[chess.Board], *, json: bool) -> None:
-    from graphsearch.evaluators.assess import assess
+def _answer(
+    engine: protocol.Evaluator, boards: Iterable[chess.Board], advance: Advance | None, *, json: bool
+) -> None:
+    """Prints what is said of positions, in their order."""
+    from graphsearch.evaluators.assess import assess_checked
 
-    for assessment in assess(engine, boards):
+    for done, assessment in enumerate(assess_checked(engine, boards), 1):
         if json:
             print_json(assessment.as_dict())
         else:
             print(_text(assessment))
+        if done % REPORTED == 0:
+            sys.stdout.flush()
+            if advance:
+                advance(done, None)
     sys.stdout.flush()
 
 

@@ -61,6 +61,16 @@ Ram = Annotated[
         help="Memory limit of the graph, such as 256MB or 4GB; 80 % of the machine's memory by default.",
     ),
 ]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        "--threads",
+        metavar="K",
+        min=1,
+        help="Threads that evaluate: those of builtin, or of a network on a CPU; all cores by default. With"
+        " several processes, the threads of each.",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +132,10 @@ class EvaluatorOptions:
         typer.Option(
             "--evaluator",
             metavar="NAME",
-            help="builtin (the default): the program's own evaluation; uniform: knows only the rules, for "
-            "benchmarks; lc0:FILE: a Leela Chess Zero network, .pb.gz or .onnx; uci:PROGRAM: any UCI "
-            "engine.",
+            help="builtin (the default): the program's own evaluation; networks: its own networks, faster; "
+            "uniform: knows only the rules, for benchmarks; nnue:FILE or nnue:PROGRAM: Stockfish's network, "
+            "from a .nnue file or the program (nnue:stockfish); lc0:FILE: a Leela Chess Zero network, .pb.gz "
+            "or .onnx; uci:PROGRAM: any UCI engine.",
         ),
     ] = None
     policy: Annotated[
@@ -154,6 +165,7 @@ class EvaluatorOptions:
             "--syzygy", metavar="DIR", help="Folder of Syzygy tablebases; separate several as in PATH."
         ),
     ] = None
+    threads: Threads = None
     pool: Annotated[
         str | None,
         typer.Option(
@@ -190,7 +202,7 @@ class EvaluatorOptions:
             pool=self.pool,
         )
         try:
-            made = factory.create(spec)
+            made = factory.create(spec if self.threads is None else factory.with_threads(spec, self.threads))
         except UnknownEvaluatorError as error:
             raise typer.BadParameter(str(error)) from None
         for note in getattr(made, "notes", ()):

@@ -14,9 +14,9 @@ GLANCE_SECONDS = 0.2  # between two looks at what other processes have done
 
 
 class Advance(Protocol):
-    """Moves a bar, and changes its title if one is given."""
+    """Moves a bar, and changes its title if one is given; without a total nobody knows where it ends."""
 
-    def __call__(self, done: int, total: int, title: str | None = None) -> None: ...  # noqa: D102
+    def __call__(self, done: int, total: int | None, title: str | None = None) -> None: ...  # noqa: D102
 
 
 class Amount(Protocol):
@@ -50,7 +50,7 @@ def progress_bar(title: str, *, streaming: bool = False) -> Iterator[Advance | N
     with Progress(*columns, console=out, transient=True, redirect_stdout=above) as bar:
         task = bar.add_task(title, total=None)
 
-        def advance(done: int, total: int, title: str | None = None) -> None:
+        def advance(done: int, total: int | None, title: str | None = None) -> None:
             bar.update(task, completed=done, total=total, description=title)
 
         yield advance

@@ -59,6 +59,7 @@ def uci(
         "EvaluatorOptions": ";".join(evaluator.evaluator_option or []),
         "SyzygyPath": evaluator.syzygy,
         "Pool": evaluator.pool,
+        "Threads": None if evaluator.threads is None else str(evaluator.threads),
         "GraphFile": None if store is None else str(store),
         "RAM": ram,
     }

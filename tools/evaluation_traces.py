@@ -12,6 +12,8 @@ from graphsearch.evaluators.builtin import moves_kernel as kmoves
 from graphsearch.evaluators.builtin import quiescence_kernel as ksearch
 from graphsearch.evaluators.builtin import terms_kernel as kterms
 from graphsearch.evaluators.builtin.layout import MOVE_COUNT, SCALAR_UNIT, TAPERED_COUNT
+from graphsearch.evaluators.output_kernel import map_exponent
+from graphsearch.evaluators.quiescence import quiescence_kernel as kstack
 from graphsearch.jit.pointers import ptr
 from graphsearch.position import board_kernel as kboard
 from graphsearch.position.scores import FAR
@@ -24,7 +26,7 @@ def resolve(tables: Any, weights: Any, words: Any, leaves: Any, scratch: Any) ->
         scratch[:10] = words[at : at + 10]
         far = int64(FAR)
         ksearch.search_quiescence(ptr(tables, 0), ptr(weights, 0), ptr(scratch, 0), -far, far, int64(0), True)
-        leaves[at : at + 10] = scratch[ksearch.LEAF : ksearch.LEAF + 10]
+        leaves[at : at + 10] = scratch[kstack.LEAF : kstack.LEAF + 10]
 
 
 @numba.njit  # type: ignore[untyped-decorator]
@@ -92,7 +94,7 @@ def trace_map(unit: Any, words: Any, best: Any, terms: Any) -> None:
     for i in range(terms.shape[1]):
         unit[i] = int64(round(1 / SCALAR_UNIT))
         for b in range(best.shape[0]):
-            terms[b, i] = kevaluation.map_exponent(ptr(unit, 0), int64(0), ptr(words, b * 10), best[b])
+            terms[b, i] = map_exponent(ptr(unit, 0), ptr(words, b * 10), best[b])
         unit[i] = 0
 
 

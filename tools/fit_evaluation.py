@@ -49,7 +49,7 @@ from graphsearch.evaluators.builtin.weights import weights_from_groups, with_dep
 from graphsearch.position.tables import load_tables
 from tools.evaluation_data import F64, Positions, all_moves, phases_of, policy_target, read_labels, sigmoid
 from tools.evaluation_traces import resolve, search_all, trace_map, trace_moves, trace_terms
-from tools.judge_evaluation import measure_policy, measure_value
+from tools.judge_evaluation import measure_policy, measure_value, with_weights
 from tools.label_positions import write_labels
 
 HELD_OUT = 10  # one position of so many
@@ -234,8 +234,16 @@ def fit_moves(positions: Positions, weights: NDArray[np.int64], temperature: flo
 
 def fit_map(positions: Positions, weights: NDArray[np.int64]) -> None:
     """Fits the value map in place, on the scores that the evaluator uses."""
-    best = best_scores(positions.words, weights)
-    terms, unit = np.zeros((len(best), MAP_TERMS)), np.zeros(WEIGHT_COUNT, np.int64)
+    numbers = map_numbers(positions, best_scores(positions.words, weights))
+    for name, part in zip(
+        ("score_factor", "draw_width", "noise"), np.split(numbers, [1, 1 + MAP_TERMS]), strict=True
+    ):
+        weights[OFFSETS[name] :][: SCALAR_GROUPS[name]] = part
+
+
+def map_numbers(positions: Positions, best: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns the numbers of the value map that fits some scores best, in millionths."""
+    terms, unit = np.zeros((len(best), MAP_TERMS)), np.zeros(MAP_TERMS, np.int64)
     trace_map(unit, positions.words, best, terms)
 
     def loss(numbers: F64) -> tuple[float, F64]:
@@ -247,10 +255,8 @@ def fit_map(positions: Positions, weights: NDArray[np.int64]) -> None:
     start = np.concatenate([[1.0], np.zeros(2 * MAP_TERMS)])
     found = scipy.optimize.minimize(loss, start, method="L-BFGS-B", jac=True)
     print(f"value map: loss {found.fun:.4f}", file=sys.stderr)
-    for name, numbers in zip(
-        ("score_factor", "draw_width", "noise"), np.split(found.x, [1, 1 + MAP_TERMS]), strict=True
-    ):
-        weights[OFFSETS[name] :][: SCALAR_GROUPS[name]] = np.rint(numbers / SCALAR_UNIT)
+    numbers: NDArray[np.int64] = np.rint(found.x / SCALAR_UNIT).astype(np.int64)
+    return numbers
 
 
 def best_scores(words: NDArray[np.uint64], weights: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -301,8 +307,9 @@ def fit(positions: Positions, temperature: float) -> NDArray[np.int64]:
 
 def report(test: Positions, weights: NDArray[np.int64], temperature: float) -> None:
     """Prints the figures of `tools.judge_evaluation` on held-out positions."""
-    value = measure_value(test, weights)
-    policy = measure_policy(test.where(test.labelled()), weights, temperature)
+    fitted = with_weights(weights)
+    value = measure_value(test, fitted)
+    policy = measure_policy(test.where(test.labelled()), fitted, temperature)
     for name, figure in {**value, **policy}.items():
         print(f"held out: {name} {figure:.4f}", file=sys.stderr)
 

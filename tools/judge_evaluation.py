@@ -1,6 +1,6 @@
-"""Prints how well the built-in evaluator agrees with an engine on a file of reference positions.
+"""Prints how well an evaluator agrees with an engine on a file of reference positions.
 
-    python -m tools.judge_evaluation sf_reference.jsonl.gz [--json]
+    python -m tools.judge_evaluation sf_reference.jsonl.gz [--evaluator nnue:stockfish] [--json]
 
 A line of the file holds `fen`, `wdl` (per mille, side to move), `bestmove` and `moves_depth10`
 (`{uci: {"cp"|"mate": n}}` for every legal move, best first).
@@ -9,8 +9,7 @@ Value: Q = win - loss of our evaluator against (w - l) / 1000. Policy: our prior
 `softmax(Q(move) / temperature)` with Q = 2 / (1 + exp(-0.00368208 cp)) - 1 (lichess's formula), a mate +-1,
 at the temperatures 0.1 and 0.05 and against the best move alone. No policy can have less cross-entropy than
 the target's own entropy, so that is printed beside it. `first_choice_*`: our highest prior is `bestmove`, or
-the first of `moves_depth10`. Speed: complete evaluations (value and all priors) per second of one core,
-compiled.
+the first of `moves_depth10`. Speed: complete evaluations (value and all priors) a CPU-second, compiled.
 """
 
 from __future__ import annotations
@@ -25,9 +24,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from graphsearch.evaluators.builtin.evaluation_kernel import EVALUATION_SCRATCH_WORDS, evaluate_batch
-from graphsearch.evaluators.builtin.weights import load_weights
-from graphsearch.position.tables import load_tables
+from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
+from graphsearch.evaluators.factory import DEFAULT, create, parse_options
+from graphsearch.evaluators.protocol import Evaluator, PositionBatch
+from graphsearch.position.board import POSITION_WORDS
 from tools.evaluation_data import Positions, all_moves, policy_target, read_reference, uci
 
 TEMPERATURES = (0.1, 0.05)
@@ -53,18 +53,29 @@ class Evaluated:
         return uci(int(self.moves[at][np.argmax(self.priors[at])]))
 
 
-def evaluate(words: NDArray[np.uint64], weights: NDArray[np.int64]) -> Evaluated:
-    """Returns the built-in evaluator's verdict on packed positions."""
+def batch_of(words: NDArray[np.uint64]) -> PositionBatch:
+    """Returns packed positions as evaluators take them."""
     offsets, moves = all_moves(words)
-    wdl, priors = np.zeros((len(offsets) - 1, 3), np.float32), np.zeros(len(moves), np.float32)
-    scratch = np.zeros(EVALUATION_SCRATCH_WORDS, np.uint64)
-    evaluate_batch(load_tables(), weights, words, moves, offsets, wdl, priors, scratch)
-    return Evaluated(wdl, priors, moves, offsets)
+    return PositionBatch(words.reshape(-1, POSITION_WORDS), moves, offsets)
 
 
-def measure_value(positions: Positions, weights: NDArray[np.int64]) -> dict[str, float]:
+def evaluate(words: NDArray[np.uint64], evaluator: Evaluator) -> Evaluated:
+    """Returns an evaluator's verdict on packed positions."""
+    batch = batch_of(words)
+    found = evaluator.evaluate(batch)
+    return Evaluated(found.wdl, found.priors, batch.moves, batch.offsets)
+
+
+def with_weights(weights: NDArray[np.int64]) -> BuiltinEvaluator:
+    """Returns the built-in evaluator with other weights."""
+    out = BuiltinEvaluator()
+    out.weights = weights
+    return out
+
+
+def measure_value(positions: Positions, evaluator: Evaluator) -> dict[str, float]:
     """Returns the correlation and the mean absolute error of Q, and that error of the draw chance."""
-    ours, theirs = evaluate(positions.words, weights).wdl, positions.wdl
+    ours, theirs = evaluate(positions.words, evaluator).wdl, positions.wdl
     q, target = ours[:, 0] - ours[:, 2], theirs[:, 0] - theirs[:, 2]
     return {
         "q_correlation": float(np.corrcoef(q, target)[0, 1]),
@@ -73,11 +84,9 @@ def measure_value(positions: Positions, weights: NDArray[np.int64]) -> dict[str,
     }
 
 
-def measure_policy(
-    positions: Positions, weights: NDArray[np.int64], *temperatures: float
-) -> dict[str, float]:
+def measure_policy(positions: Positions, evaluator: Evaluator, *temperatures: float) -> dict[str, float]:
     """Returns cross-entropies of the priors and how often the first choice is the engine's."""
-    found = evaluate(positions.words, weights)
+    found = evaluate(positions.words, evaluator)
     out: dict[str, float] = {}
     for temperature in temperatures:
         crosses, entropies = [], []
@@ -94,9 +103,9 @@ def measure_policy(
     return out
 
 
-def measure_best(positions: Positions, best: list[str], weights: NDArray[np.int64]) -> dict[str, float]:
+def measure_best(positions: Positions, best: list[str], evaluator: Evaluator) -> dict[str, float]:
     """Returns how often the first choice is the engine's best move, and the cross-entropy against it."""
-    found = evaluate(positions.words, weights)
+    found = evaluate(positions.words, evaluator)
     choices = [found.first_choice(b) for b in range(len(best))]
     hits = [
         found.priors[found.of(b)][[uci(int(m)) for m in found.moves[found.of(b)]].index(move)]
@@ -108,24 +117,23 @@ def measure_best(positions: Positions, best: list[str], weights: NDArray[np.int6
     }
 
 
-def measure_speed(positions: Positions, weights: NDArray[np.int64]) -> float:
-    """Returns complete evaluations per second of one core."""
-    offsets, moves = all_moves(positions.words)
-    wdl, priors = np.zeros((len(offsets) - 1, 3), np.float32), np.zeros(len(moves), np.float32)
-    scratch = np.zeros(EVALUATION_SCRATCH_WORDS, np.uint64)
-    arguments = (load_tables(), weights, positions.words, moves, offsets, wdl, priors, scratch)
-    evaluate_batch(*arguments)
-    turns = -(-SPEED_EVALUATIONS // len(wdl))
+def measure_speed(positions: Positions, evaluator: Evaluator) -> float:
+    """Returns complete evaluations per CPU-second."""
+    batch = batch_of(positions.words)
+    evaluator.evaluate(batch)
+    turns = -(-SPEED_EVALUATIONS // len(batch))
     begin = time.process_time()
     for _ in range(turns):
-        evaluate_batch(*arguments)
-    return turns * len(wdl) / (time.process_time() - begin)
+        evaluator.evaluate(batch)
+    return turns * len(batch) / (time.process_time() - begin)
 
 
 def parser() -> argparse.ArgumentParser:
     """Returns the command line's parser."""
     out = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     out.add_argument("reference", type=Path, help="gzip'ed JSON lines")
+    out.add_argument("--evaluator", default=DEFAULT, help="NAME, as in `graphsearch analyze`")
+    out.add_argument("--evaluator-option", action="append", default=[], metavar="NAME=VALUE")
     out.add_argument("--json", action="store_true", help="print one JSON object")
     return out
 
@@ -134,12 +142,12 @@ def main() -> int:
     """Prints the figures; returns the exit code."""
     options = parser().parse_args()
     positions, best = read_reference(options.reference)
-    weights = load_weights()
+    evaluator = create(options.evaluator, dict(parse_options(options.evaluator_option)))
     figures = {"positions": float(len(best))}
-    figures |= measure_value(positions, weights)
-    figures |= measure_policy(positions, weights, *TEMPERATURES)
-    figures |= measure_best(positions, best, weights)
-    figures["evaluations_per_core_second"] = measure_speed(positions, weights)
+    figures |= measure_value(positions, evaluator)
+    figures |= measure_policy(positions, evaluator, *TEMPERATURES)
+    figures |= measure_best(positions, best, evaluator)
+    figures["evaluations_per_core_second"] = measure_speed(positions, evaluator)
     if options.json:
         json.dump(figures, sys.stdout)
         print()

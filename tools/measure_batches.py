@@ -36,7 +36,7 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.bench.batches.price import MOST_VISITS, distance
 from graphsearch.bench.batches.roots import FILLING_ROOTS, played
 from graphsearch.evaluators.factory import create
-from graphsearch.evaluators.kinds import BUILTIN, EXTERNAL
+from graphsearch.evaluators.kinds import EXTERNAL
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.graph import arena_kernel
 from graphsearch.position.board import pack
@@ -184,9 +184,10 @@ def until_full(fen: str, params: SearchParams) -> tuple[int, int]:
         arena, wave = graph.arena, runner.wave
         while graph.node_count < MOST_NODES:
             runner.make_room()
-            if runner.gather() >= FULL * params.minibatch_size:
+            leaves = runner.gather()
+            if leaves >= FULL * params.minibatch_size:
                 break
-            waves_kernel.evaluate(arena.tables, wave, graph.evaluator.weights, BUILTIN, 1.0)
+            runner.evaluate(leaves)
             waves_kernel.complete(arena.tables, arena.arrays, wave, FIRST_EVALUATOR)
             before += 1
         runner.close()

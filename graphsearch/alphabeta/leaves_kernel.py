@@ -13,7 +13,8 @@ from typing import Any
 
 from numpy import int64
 
-from ..evaluators.builtin.captures_kernel import (
+from ..evaluators.builtin.terms_kernel import scaled, static_kept
+from ..evaluators.quiescence.captures_kernel import (
     DOUBTFUL,
     capture_gain,
     capture_loses,
@@ -23,7 +24,6 @@ from ..evaluators.builtin.captures_kernel import (
     order_key,
     pinned_of,
 )
-from ..evaluators.builtin.terms_kernel import scaled, static_kept
 from ..jit.compiler import inner
 from ..jit.pointers import ZERO, U, adv, ctz
 from ..position.board import CLOCK_DRAW

@@ -10,7 +10,7 @@ from typing import Any
 
 from numpy import int16, int64
 
-from ..evaluators.builtin.captures_kernel import PLAIN_VALUES, capture_gain, exchange
+from ..evaluators.quiescence.captures_kernel import PLAIN_VALUES, capture_gain, exchange
 from ..jit.compiler import inner
 from ..jit.pointers import ONE, U, adv, prefetch
 from ..position.board_kernel import PW, from_square, man_at, side_to_move, to_square

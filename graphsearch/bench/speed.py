@@ -14,8 +14,7 @@ import numpy as np
 
 from ..alphabeta.engine import AlphaBeta
 from ..alphabeta.nodetypes.formulas import minimal
-from ..evaluators.builtin import evaluation_kernel
-from ..evaluators.kinds import UNIFORM
+from ..evaluators.inside import Filler
 from ..evaluators.uniform import UniformEvaluator
 from ..graph.arena import Arena
 from ..graph.arena_kernel import EVALUATIONS, VISITS
@@ -25,6 +24,7 @@ from ..position.rules_kernel import perft
 from ..record.transposition import EntryTable
 from ..search import wave_kernel
 from ..search import waves_kernel as loop
+from ..search.leaves import leaves_of
 from ..search.loop import analyze
 from ..search.params import Limits, SearchParams
 from ..search.settings import set_params
@@ -44,7 +44,7 @@ FULL_DEPTH, SMALL_DEPTH = 8, 3  # of alpha-beta
 TABLE_BYTES = 64 << 20
 REPEATS = 5
 PAIRS = 3  # of a search with a file and one without
-NOTHING = wave_kernel.new_wave(1, 1)  # in flight
+NOTHING = wave_kernel.new_wave(1)  # in flight
 STEP = 1 << 16  # visits between two looks at the number of nodes
 RATES = "visits", "evaluations"
 
@@ -113,7 +113,7 @@ def _median(work: Callable[[], object]) -> float:
 def _grown(batch: int, nodes: int, arena: Arena | None = None) -> tuple[Arena, float, float]:
     """Returns an arena grown to `nodes` nodes with `uniform`, and visits and evaluations per CPU-second."""
     arena = arena or Arena(logged=False)
-    memory = wave_kernel.new_wave(batch, evaluation_kernel.EVALUATION_SCRATCH_WORDS)
+    memory = wave_kernel.new_wave(batch)
     params = SearchParams(minibatch_size=batch)
     set_params(arena, params)
     _grow(arena, memory, batch, batch)  # so that nothing is compiled while the clock runs
@@ -129,6 +129,7 @@ def _grown(batch: int, nodes: int, arena: Arena | None = None) -> tuple[Arena, f
 
 def _grow(arena: Arena, memory: wave_kernel.WaveArrays, batch: int, visits: int) -> None:
     root = pack(chess.Board())
+    uniform = Filler(UniformEvaluator(), leaves_of(memory))
     left = np.array([visits, 1 << 60, 1 << 60], np.int64)
     while (
         loop.run_waves(
@@ -138,11 +139,11 @@ def _grow(arena: Arena, memory: wave_kernel.WaveArrays, batch: int, visits: int)
             NOTHING,
             no_filter(),
             root,
-            np.zeros(1, np.int64),
-            UNIFORM,
+            uniform.call.bound,
             1,
             batch,
             left,
+            is_uniform=True,
         )
         == loop.NO_SPACE
     ):

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from ..errors import EvaluatorError, GraphSearchError, InvalidParameterError
 from ..evaluators.factory import EvaluatorSpec, check
+from ..evaluators.nnue.layout import NNUE_SUFFIX
 from ..search.params import MAX_LIMIT, SearchParams
 from .config import Backup, Expansion, Leaf, Policy, Side, Window
 from .toml_roots import MAX_PLY, located
@@ -174,9 +175,9 @@ def _located(table: Table, key: str, folder: Path) -> str | None:
     """Returns an evaluator's name, its file's path made one that does not depend on where we are."""
     name = table.text(key, 'the name of an evaluator, such as "builtin"')
     kind, _, rest = (name or "").partition(":")
-    if name is None or not rest or kind not in ("lc0", "uci"):
+    if name is None or not rest or kind not in ("lc0", "uci", "nnue"):
         return name
-    locate = _network if kind == "lc0" else _program
+    locate = _network if kind == "lc0" or rest.endswith(NNUE_SUFFIX) else _program
     return f"{kind}:{locate(table, key, rest, folder)}"
 
 

@@ -20,6 +20,8 @@ from . import option_values as values
 from .builtin.evaluator import BuiltinEvaluator
 from .combined import CombinedEvaluator
 from .lc0.evaluator import DEFAULT_TEMPERATURE, Lc0Evaluator
+from .networks.evaluator import NetworksEvaluator
+from .nnue.evaluator import NnueEvaluator
 from .option_values import WORKERS
 from .pool.evaluator import LOCAL, check_place, pooled, threads_per_worker
 from .protocol import Evaluator
@@ -29,7 +31,7 @@ from .uci.settings import OWN as UCI_OPTIONS
 from .uci.settings import read_options
 from .uniform import UniformEvaluator
 
-NAMES = ("builtin", "uniform", "lc0:FILE", "uci:PROGRAM")
+NAMES = ("builtin", "networks", "uniform", "nnue:FILE|PROGRAM", "lc0:FILE", "uci:PROGRAM")
 DEFAULT = "builtin"
 Part = Literal["both", "policy", "value"]  # what of an evaluator is used
 BOTH: Part = "both"
@@ -71,9 +73,9 @@ def create(which: str | EvaluatorSpec, options: Mapping[str, str] | None = None)
 
     Args:
       which: one of `NAMES`, or a specification.
-      options: with a name: `PolicyTemperature` (builtin, lc0): above 1 flattens the priors, below 1 sharpens
-        them. `history` (lc0): `line` or `position`. `device` (lc0): `auto`, `cpu`, `cuda`, ... `threads`
-        (lc0): of the CPU, 0 for all cores.
+      options: with a name: `PolicyTemperature` (builtin, networks, nnue, lc0): above 1 flattens the priors,
+        below 1 sharpens them. `history` (lc0): `line` or `position`. `device` (lc0): `auto`, `cpu`, ...
+        `threads` (builtin, networks, nnue, lc0): of the CPU, 0 for all cores.
         `verify_depth` (builtin): how many plies deeper the best moves are searched again, 0 to 3.
         `workers`: processes. Those of `uci` are its own and the engine's.
 
@@ -164,7 +166,7 @@ def _without_workers(spec: EvaluatorSpec) -> tuple[int | None, EvaluatorSpec]:
 
 
 def with_threads(spec: EvaluatorSpec, threads: int) -> EvaluatorSpec:
-    """Returns a specification whose evaluators use so many threads, unless it says how many itself.
+    """Returns a specification whose evaluators use so many threads if they can, unless it says how many.
 
     Raises:
       UnknownEvaluatorError: for an unknown name.
@@ -213,7 +215,18 @@ class _Kind:
 
 def _builtin(_: str, options: Options, part: Part) -> Evaluator:
     temperature = values.temperature(options, 1.0) if part != VALUE else 1.0
-    return BuiltinEvaluator(temperature, verify_depth=values.verify_depth(options))
+    depth, threads = values.verify_depth(options), values.threads(options)
+    return BuiltinEvaluator(temperature, verify_depth=depth, threads=threads)
+
+
+def _nnue(source: str, options: Options, part: Part) -> Evaluator:
+    temperature = values.temperature(options, 1.0) if part != VALUE else 1.0
+    return NnueEvaluator(source, temperature=temperature, threads=values.threads(options))
+
+
+def _networks(_: str, options: Options, part: Part) -> Evaluator:
+    temperature = values.temperature(options, 1.0) if part != VALUE else 1.0
+    return NetworksEvaluator(temperature, threads=values.threads(options))
 
 
 def _uniform(_: str, options: Options, part: Part) -> Evaluator:
@@ -234,8 +247,10 @@ def _uci(program: str, options: Options, part: Part) -> Evaluator:
 
 
 _KINDS = {
-    "builtin": _Kind(_builtin, ("PolicyTemperature", "verify_depth")),
+    "builtin": _Kind(_builtin, ("PolicyTemperature", "verify_depth", "threads")),
+    "networks": _Kind(_networks, ("PolicyTemperature", "threads")),
     "uniform": _Kind(_uniform, ()),
+    "nnue": _Kind(_nnue, ("PolicyTemperature", "threads")),
     "lc0": _Kind(_lc0, ("PolicyTemperature", "history", "device", "threads")),
     "uci": _Kind(_uci, tuple(UCI_OPTIONS), passes_on=True, has_workers=True),
 }

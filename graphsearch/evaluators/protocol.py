@@ -101,7 +101,7 @@ class Evaluator(Protocol):
     Attributes:
       identity: what makes its answers the same as another's.
       kernel_kind: where it runs, one of `kinds`. One that is not EXTERNAL runs inside the search loop.
-      temperature: policy temperature that a kernel still has to apply, 1 for none.
+      temperature: policy temperature that its kernel applies, 1 for none.
       weights: what its kernel reads, `int64[...]`.
       notes: what to know about it: lines for a person.
       hits: positions that endgame tablebases have answered so far.
@@ -183,13 +183,3 @@ def _first_bad(batch: PositionBatch, good: NDArray[np.bool_], bad_moves: NDArray
     if bad_moves.any():
         row = int(np.searchsorted(batch.offsets, np.argmax(bad_moves), "right")) - 1
     return unpack(batch.words[row].tolist()).fen()
-
-
-def tempered(batch: PositionBatch, priors: NDArray[np.float32], temperature: float) -> NDArray[np.float32]:
-    """Returns priors to the power 1 / temperature, normalised by position."""
-    if temperature == 1.0:
-        return priors
-    powers = priors.astype(np.float64) ** (1.0 / temperature)
-    sums = np.add.reduceat(powers, batch.offsets[:-1])
-    result: NDArray[np.float32] = (powers / np.repeat(sums, np.diff(batch.offsets))).astype(np.float32)
-    return result

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..record.provenance import EvaluatorIdentity
+from .inside import BatchKernel, KernelEvaluator
 from .kinds import UNIFORM
-from .protocol import Evaluation, Evaluator, PositionBatch
 
 
-class UniformEvaluator(Evaluator):
+class UniformEvaluator(KernelEvaluator):
     """Calls every position win, draw or loss with 1/3 each, and every move equally good."""
 
     kernel_kind = UNIFORM
+    threads = 1  # a second one would only wait
     identity = EvaluatorIdentity("uniform")
 
-    def evaluate(self, batch: PositionBatch) -> Evaluation:
-        """Returns equal probabilities."""
-        lengths = np.diff(batch.offsets)
-        wdl = np.full((len(batch), 3), 1 / 3, np.float32)
-        return Evaluation(wdl, np.repeat(1 / lengths, lengths).astype(np.float32))
+    @property
+    def batch_kernel(self) -> BatchKernel:
+        """The kernel that knows nothing."""
+        from .uniform_kernel import SCRATCH_WORDS, evaluate_batch
+
+        return BatchKernel(evaluate_batch, SCRATCH_WORDS)

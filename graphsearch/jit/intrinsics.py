@@ -11,6 +11,8 @@ from numba.extending import intrinsic
 
 from .machine_code import MOST_RESULTS
 
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+
 
 def _pointer_as(target: Any, bits: int, *, floating: bool = False) -> Any:
     @intrinsic  # type: ignore[untyped-decorator]
@@ -80,6 +82,8 @@ def adv(typing_context: Any, p: Any, i: Any) -> Any:
 
 
 as_u8 = _pointer_as(types.uint8, 8)
+as_i16 = _pointer_as(types.int16, 16)
+as_i32 = _pointer_as(types.int32, 32)
 as_i64 = _pointer_as(types.int64, 64)
 as_u16 = _pointer_as(types.uint16, 16)
 as_u32 = _pointer_as(types.uint32, 32)
@@ -122,6 +126,83 @@ def prefetch(typing_context: Any, p: Any, i: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(p, types.intp), codegen
+
+
+SUMS, AT_ONCE, LISTED = 16, 4, 8  # of `add_products`: sums, pairs that are multiplied, pairs that are listed
+
+
+def _vector(bits: int, count: int) -> Any:
+    return ir.VectorType(ir.IntType(bits), count)
+
+
+def _splat(builder: Any, value: Any, count: int) -> Any:
+    one = builder.insert_element(ir.Constant(ir.VectorType(value.type, count), ir.Undefined), value, _I32(0))
+    return builder.shuffle_vector(one, one, ir.Constant(_vector(32, count), [0] * count))
+
+
+def _list_pairs(builder: Any, pairs: Any, count: Any, out: Any) -> Any:
+    """Lists the pairs that are not both 0, then AT_ONCE times the pair behind the last; returns how many."""
+    places = [[i for i in range(LISTED) if mask >> i & 1] for mask in range(1 << LISTED)]
+    row = ir.ArrayType(ir.IntType(16), LISTED)
+    rows = [ir.Constant(row, [*found, *[0] * (LISTED - len(found))]) for found in places]
+    table = cgutils.global_constant(builder, "places", ir.Constant(ir.ArrayType(row, 1 << LISTED), rows))
+    found = cgutils.alloca_once_value(builder, _I64(0))
+    step, nothing = _vector(16, LISTED), ir.Constant(_vector(32, LISTED), [0] * LISTED)
+    with cgutils.for_range_slice(builder, _I64(0), count, _I64(LISTED), intp=_I64) as (first, _):
+        block = builder.bitcast(builder.gep(pairs, [first]), _vector(32, LISTED).as_pointer())
+        present = builder.icmp_unsigned("!=", builder.load(block, align=4), nothing)
+        mask = builder.zext(builder.bitcast(present, ir.IntType(LISTED)), _I64)
+        entry = builder.bitcast(builder.gep(table, [_I64(0), mask]), step.as_pointer())
+        base = _splat(builder, builder.trunc(first, ir.IntType(16)), LISTED)
+        listed = builder.load(found)
+        place = builder.bitcast(builder.gep(out, [listed]), step.as_pointer())
+        builder.store(builder.add(builder.load(entry, align=2), base), place, align=2)
+        builder.store(builder.add(listed, builder.ctpop(mask)), found)
+    listed = builder.load(found)
+    place = builder.bitcast(builder.gep(out, [listed]), _vector(16, AT_ONCE).as_pointer())
+    builder.store(_splat(builder, builder.trunc(count, ir.IntType(16)), AT_ONCE), place, align=2)
+    return listed
+
+
+def _pair_products(builder: Any, pair: Any, weights: Any) -> Any:
+    """Returns the sum of both products of a pair of int16 with each pair of weights: as x86's `pmaddwd`.
+
+    LLVM makes that one instruction of it where there is one, and several elsewhere.
+    """
+    pairs = builder.bitcast(_splat(builder, pair, SUMS), weights.type)
+    wide = _vector(32, 2 * SUMS)
+    products = builder.mul(builder.sext(pairs, wide), builder.sext(weights, wide))
+    even, odd = (ir.Constant(_vector(32, SUMS), [*range(part, 2 * SUMS, 2)]) for part in range(2))
+    return builder.add(
+        builder.shuffle_vector(products, products, even), builder.shuffle_vector(products, products, odd)
+    )
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def add_products(typing_context: Any, sums: Any, values: Any, weights: Any, pairs: Any, places: Any) -> Any:
+    """Adds to 16 sums, int32, the products of pairs of int16 with their 16 pairs of weights."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        out = builder.bitcast(args[0], _vector(32, SUMS).as_pointer())
+        inputs = builder.bitcast(args[1], _I32.as_pointer())
+        rows = builder.bitcast(args[2], _vector(16, 2 * SUMS).as_pointer())
+        listed = _list_pairs(builder, inputs, args[3], args[4])
+        nothing = ir.Constant(_vector(32, SUMS), [0] * SUMS)
+        parts = [cgutils.alloca_once_value(builder, nothing) for _ in range(AT_ONCE)]
+        with cgutils.for_range_slice(builder, _I64(0), listed, _I64(AT_ONCE), intp=_I64) as (first, _):
+            for i, part in enumerate(parts):
+                place = builder.load(builder.gep(args[4], [builder.add(first, _I64(i))]), align=2)
+                at = builder.zext(place, _I64)
+                pair = builder.load(builder.gep(inputs, [at]), align=4)
+                row = builder.load(builder.gep(rows, [at]), align=4)
+                builder.store(builder.add(builder.load(part), _pair_products(builder, pair, row)), part)
+        total = builder.load(out, align=4)
+        for part in parts:
+            total = builder.add(total, builder.load(part))
+        builder.store(total, out, align=4)
+        return context.get_dummy_value()
+
+    return types.void(sums, values, weights, types.int64, places), codegen
 
 
 @intrinsic  # type: ignore[untyped-decorator]

@@ -74,6 +74,11 @@ def pack(board: chess.Board) -> Words:
       InvalidPositionError: for an illegal position, or a variant.
     """
     _check_rules(board)
+    return pack_checked(board)
+
+
+def pack_checked(board: chess.Board) -> Words:
+    """Returns the packed words of a position that `check` has let pass."""
     words = np.zeros(POSITION_WORDS, np.uint64)
     words[:META] = (
         board.pawns,

@@ -10,6 +10,7 @@ import chess
 import numpy as np
 
 from ..errors import CapacityError, GraphSearchError, InvalidPositionError, StoreError, UnsavedError
+from ..evaluators.inside import inside
 from ..evaluators.lines import LINE_PLIES
 from ..graph import arena_kernel
 from ..graph.graph import Graph
@@ -151,6 +152,7 @@ class _Session:
         self.root = pack(board)
         self.past = history_keys(board)
         self.arena = graph.arena
+        set_params(self.arena, params)  # first: which waves overlap depends on them
         overlap = bool(params.overlap)
         game = game_before(board, LINE_PLIES - 1) if graph.evaluator.wants_lines else ()
         self.runner = WaveRunner(graph, self.root, params.minibatch_size, overlap=overlap, game=game)
@@ -231,7 +233,6 @@ class _Session:
             if move not in self.board.legal_moves:
                 raise InvalidPositionError(f"{move.uci()} is not a legal move of {fen_of(self.board)}")
         self.graph.begin_search(self.board, lists=self.joined is None)
-        set_params(self.arena, self.params)
         self.arena.set_history(self.past)
         self.arena.counters[arena_kernel.SELDEPTH] = 0
         if self.joined is None and self.graph.store and not self.hurry:
@@ -346,6 +347,8 @@ class _Session:
                 if lost:
                     return lost
             mark_compiled()
+            if kernel := inside(self.graph.evaluator):
+                mark_compiled(kernel.purpose)
         except StoreError as error:
             return error
         finally:

@@ -32,8 +32,3 @@ def set_listed(arena: Arena, edges: Sequence[int] | None) -> None:
     ints[layout.RESTRICTED] = edges is not None
     ints[layout.LISTED :] = 0
     ints[[layout.LISTED + k for k in edges or ()]] = 1
-
-
-def set_temperature(arena: Arena, temperature: float) -> None:
-    """Sets the policy temperature of evaluators inside the kernels."""
-    arena.arrays.floats[layout.TEMPERATURE] = temperature

@@ -19,37 +19,38 @@ from pathlib import Path
 
 import chess
 
-from ..evaluators.kinds import UNIFORM
-from ..evaluators.protocol import NO_WEIGHTS
+from ..evaluators.inside import compile_batch_kernel, inside
+from ..evaluators.protocol import Evaluator
 from ..graph.arena import Arena
 from ..graph.graph import Graph
 from ..jit.compiler import is_compiled, mark_compiled
 from ..position.board import legal_moves, pack
-from ..position.tables import load_tables
 from ..record.node import UNPROVEN, Edge, NodeRecord, RecordBatch, prior_code
 from ..record.provenance import EvaluatorIdentity
 from ..store.store import Store
-from . import waves_kernel
-from .wave_kernel import new_wave
 from .waves import THREAD_FROM, WaveRunner
 
 SEARCH, FILE, PAGING = "search", "file", "paging"
-KERNELS = {SEARCH: 13, FILE: 15}  # of a first search, and what saving it and opening its file adds
+KERNELS = {SEARCH: 12, FILE: 15}  # of a first search, and what saving it and opening its file adds
 
 
 @contextmanager
-def kernels_compiling(*, filed: bool, prover: str) -> Iterator[None]:
+def kernels_compiling(evaluator: Evaluator, *, filed: bool, prover: str) -> Iterator[None]:
     """Compiles in another process what the body, a search, needs next, and waits for it then.
 
     Args:
+      evaluator: of the search.
       filed: what saves, too.
       prover: the module whose `compile_kernels` compiles what finds mates.
     """
-    missing = _missing(filed=filed)
+    missing = _missing(evaluator, filed=filed)
     if not missing:
         yield
         return
-    process = _start(*missing[:1], prover, *missing[1:])
+    made_by = {SEARCH: prover, FILE: FILE}
+    if kernel := inside(evaluator):
+        made_by[kernel.purpose] = kernel.batch_kernel.call.__module__
+    process = _start(*(made_by[part] for part in missing))
     try:
         yield
     except BaseException:
@@ -59,13 +60,16 @@ def kernels_compiling(*, filed: bool, prover: str) -> Iterator[None]:
         process.wait()  # whatever it left undone is compiled when it is needed
 
 
-def kernels_missing(*, filed: bool) -> int:
+def kernels_missing(evaluator: Evaluator, *, filed: bool) -> int:
     """Returns how many kernels are still to be compiled for a search, and for saving it if it is `filed`."""
-    return sum(KERNELS[part] for part in _missing(filed=filed))
+    return sum(KERNELS.get(part, 1) for part in _missing(evaluator, filed=filed))
 
 
-def _missing(*, filed: bool) -> list[str]:
-    return [part for part in ([SEARCH, FILE] if filed else [SEARCH]) if not is_compiled(part)]
+def _missing(evaluator: Evaluator, *, filed: bool) -> list[str]:
+    """Returns the purposes whose kernels are still to be compiled: the evaluator's first."""
+    kernel = inside(evaluator)
+    parts = [*([kernel.purpose] if kernel else []), SEARCH, *([FILE] if filed else [])]
+    return [part for part in parts if not is_compiled(part)]
 
 
 @contextmanager
@@ -86,11 +90,6 @@ def _start(*parts: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "graphsearch.search.warm", *parts]
     quiet = subprocess.DEVNULL
     return subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)  # noqa: S603
-
-
-def compile_evaluation() -> None:
-    """Evaluates a wave without leaves."""
-    waves_kernel.evaluate(load_tables(), new_wave(1, 1), NO_WEIGHTS, UNIFORM, 1.0)
 
 
 def compile_file_kernels() -> None:
@@ -130,9 +129,20 @@ def compile_paging_kernels() -> None:
     mark_compiled(PAGING)
 
 
+def compile_part(name: str) -> None:
+    """Compiles a part by its name; of a module its batch kernel, or what its `compile_kernels` says."""
+    if name == FILE:
+        compile_file_kernels()
+    elif name == PAGING:
+        compile_paging_kernels()
+    elif name.endswith("_kernel"):
+        compile_batch_kernel(import_module(name).evaluate_batch)
+    else:
+        import_module(name).compile_kernels()
+
+
 if __name__ == "__main__":
     if PAGING in sys.argv:
         os.nice(10)  # the search beside it goes first
-    parts = {SEARCH: compile_evaluation, FILE: compile_file_kernels, PAGING: compile_paging_kernels}
     for name in sys.argv[1:]:
-        (parts.get(name) or import_module(name).compile_kernels)()
+        compile_part(name)

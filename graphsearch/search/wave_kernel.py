@@ -113,7 +113,6 @@ class WaveArrays(NamedTuple):
     shares: Any  # int64[E]: collisions allowed below an entry (`budget`), leaves below it (`exclude`)
     floats: Any  # float64[1024] scratch
     counts: Any  # int64[COUNTS]
-    scratch: Any  # uint64: working space of evaluation kernels
 
 
 class WavePointers(NamedTuple):
@@ -140,7 +139,6 @@ class WavePointers(NamedTuple):
     shares: Any
     floats: Any
     counts: Any
-    scratch: Any
     capacity: Any  # int64, entries
     flight_capacity: Any  # int64, counts in flight and barred
     before_counts: Any  # `counts` of the wave that is being evaluated while this one is gathered
@@ -178,7 +176,6 @@ def wave_pointers(W: Any, B: Any) -> Any:
         ptr(W.shares, 0),
         ptr(W.floats, 0),
         ptr(W.counts, 0),
-        ptr(W.scratch, 0),
         int64(W.candidates.size),
         int64(W.flight.size),
         ptr(B.counts, 0),
@@ -198,7 +195,7 @@ def hash_places(leaves: int) -> int:
     return max(LEAST_PLACES, 1 << (PLACES_PER_LEAF * leaves - 1).bit_length())
 
 
-def new_wave(leaves: int, scratch_words: int) -> WaveArrays:
+def new_wave(leaves: int) -> WaveArrays:
     """Returns the memory of waves of up to `leaves` leaves; untouched pages cost nothing."""
     entries = ENTRIES_PER_LEAF * leaves + SPARE_ENTRIES
     return WaveArrays(
@@ -221,7 +218,6 @@ def new_wave(leaves: int, scratch_words: int) -> WaveArrays:
         shares=np.empty(entries, np.int64),
         floats=np.empty(1024, np.float64),
         counts=np.zeros(COUNTS, np.int64),
-        scratch=np.zeros(scratch_words, np.uint64),
     )
 
 

@@ -1,40 +1,37 @@
-"""Running waves: inside the kernels, or step by step around an evaluator that is not one.
+"""Running waves: inside the kernels, or step by step around an evaluator in other threads.
 
-    kernels   gather | evaluate | back up | gather | ...             a slice of waves at a time
-    outside   gather 2 | back up 1 | gather 3 | back up 2 | ...      while the evaluator, in a thread of
-              1 -------|- 2 -----------|- 3 -----------|-- ...       its own, has a wave (Overlap)
+    kernels   gather | evaluate | back up | gather | ...             small waves, a slice of them at a time
+    overlap   gather 2 | back up 1 | gather 3 | back up 2 | ...      while other threads evaluate a wave
+              1 -------|- 2 -----------|- 3 -----------|-- ...       (Overlap)
     alone     gather | evaluate ------------------ | back up | ...
-                       look ahead: read what the next wave needs     while the evaluator is at work
+                       look ahead: read what the next wave needs     while other threads evaluate
+
+An evaluator inside the kernels has several threads, which this module's caller helps when it has nothing
+else to do; any other has one thread. What waves there are, and in which order they are gathered and backed
+up, does not depend on how many threads there are, nor on how fast anything is.
 
 A gather that meets positions which the file may hold and memory does not waits at that level, and goes on
-when they have been read. Only this module's caller touches the arena; the evaluator's thread sees copies.
+when they have been read. Only this module's caller touches the arena; other threads see the leaves.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CapacityError
-from ..evaluators.asking import answer as ask
-from ..evaluators.builtin import evaluation_kernel
-from ..evaluators.kinds import BUILTIN, EXTERNAL
-from ..evaluators.lines import Lines
-from ..evaluators.protocol import PositionBatch
 from ..graph import arena_kernel
 from ..graph.graph import Graph
-from ..record.node import flags_of
-from . import layout, lines_kernel, waves_kernel
+from . import layout, waves_kernel
 from . import wave_kernel as wave
 from .gatherers import others_kernel
 from .in_flight import InFlight, plies_of, put_together
+from .leaves import Answer, LeafEvaluation
 from .params import FLOW
-from .settings import set_temperature
 from .waves_kernel import SPARE_BLOCK_WORDS
 
 SLICE_SECONDS = 0.03  # how long kernels run before the loop looks up
@@ -42,6 +39,9 @@ FIRST_EVALUATOR = 1  # number of the evaluator of a graph without a file; 0 is t
 BYTES_PER_LEAF = 600  # what a wave takes for each leaf: its record, its parents' blocks, records read back
 LOOK_AHEAD_ROUNDS = 4  # each of half the visits of the one before
 THREAD_FROM = 16  # leaves of a batch that make a thread worth it
+# Python takes .3 ms for a wave that other threads evaluate: as long as the fastest evaluator for 32 leaves.
+MANY_LEAVES = 32  # of a wave on its own, from which on several threads evaluate it
+OVERLAP_FROM = 64  # leaves of a batch, from which on waves overlap if the evaluator is inside the kernels
 QUIET_EVERY = (
     64  # overlapped waves before one after which nothing is in flight: then memory can be put in order
 )
@@ -53,7 +53,7 @@ class _Flying:
 
     wave: wave.WaveArrays
     leaves: int
-    answer: Future[None] | None
+    answer: Answer | None
 
 
 class WaveRunner:
@@ -71,39 +71,37 @@ class WaveRunner:
         """Makes the working memory for waves of up to `batch` leaves; `root` is a packed position.
 
         Args:
-          overlap: gather the next wave while an evaluator outside the kernels has one.
+          overlap: gather the next wave while one is being evaluated, where that pays.
           game: packed positions before the root, the latest first, for an evaluator that wants lines.
         """
         self._graph = graph
         self._arena = graph.arena
         self._evaluator = graph.store.evaluator_number if graph.store else FIRST_EVALUATOR
         self._root = root
-        self._game = np.concatenate([*game, np.zeros(1, np.uint64)])  # never empty: kernels point to it
-        self._game_length = len(game)
         self._batch = batch
-        set_temperature(graph.arena, graph.evaluator.temperature)
+        self._leaves = LeafEvaluation(graph.evaluator, game)
+        self._inside = self._leaves.kernel is not None
         self.most_leaves = batch  # of the next wave, if fewer than a batch
-        self.answered = (0, 0.0)  # leaves last evaluated at once, or by a slice of waves, and the seconds
-        self._overlaps = overlap and batch >= THREAD_FROM and graph.evaluator.kernel_kind == EXTERNAL
-        self.wave = self._new_wave()
-        self._spare = self._new_wave() if self._overlaps else None
+        self._overlap = overlap
+        self.wave = wave.new_wave(batch)
+        self._spare: wave.WaveArrays | None = None  # once a second one is gathered
         self._wave_bytes = int(sum(array.nbytes for array in self.wave))
         self._most_entries = 0
-        self._nothing = wave.new_wave(1, 1)
+        self._nothing = wave.new_wave(1)
         self._flying: _Flying | None = None
         self._flown = 0
         self._waves_per_slice = 1
         self._visits_at_room = -1
-        self._thread: ThreadPoolExecutor | None = None
-
-    def _new_wave(self) -> wave.WaveArrays:
-        return wave.new_wave(self._batch, evaluation_kernel.EVALUATION_SCRATCH_WORDS)
 
     def close(self) -> None:
-        """Drops what is in flight and ends the thread of the evaluator."""
+        """Drops what is in flight and ends the thread of an evaluator outside the kernels."""
+        self._leaves.close(self._flying.answer if self._flying else None)
         self._keep(None)
-        if self._thread:
-            self._thread.shutdown(wait=True, cancel_futures=True)  # an evaluator has one caller at a time
+
+    @property
+    def answered(self) -> tuple[int, float]:
+        """How many leaves were last evaluated at once, or by a slice of waves, and the seconds that took."""
+        return self._leaves.answered
 
     def step(self, visits: int, evaluations: int) -> None:
         """Runs a wave, or some 30 ms of them, the last being the first that reaches one of the limits.
@@ -115,7 +113,7 @@ class WaveRunner:
           EvaluatorError: if the evaluator fails; what was in flight is dropped.
           StoreError: if the file cannot be read, or not written when memory has to be freed.
         """
-        if self._overlaps:
+        if self._flying or (self._overlaps and not self._inside):
             self._overlapped_wave(visits, evaluations)
         elif self._runs_inside:
             self._slice(visits, evaluations)
@@ -162,10 +160,27 @@ class WaveRunner:
             self.drop()
 
     @property
+    def _overlaps(self) -> bool:
+        """Whether waves overlap, of an evaluator inside the kernels once the graph is large enough."""
+        if not self._inside:
+            return self._overlap and self._batch >= THREAD_FROM
+        pays = self._batch >= OVERLAP_FROM and not self._leaves.is_uniform
+        return self._overlap and pays and self._scheme == FLOW
+
+    @property
+    def _target(self) -> int:
+        """The most leaves of the next wave."""
+        return min(self._batch, self.most_leaves)
+
+    @property
+    def _may_fly(self) -> bool:
+        """Whether the next wave of an evaluator inside the kernels is to overlap if another can follow it."""
+        return self._inside and self._overlaps and self._target >= OVERLAP_FROM
+
+    @property
     def _runs_inside(self) -> bool:
-        kind = self._graph.evaluator.kernel_kind
         flows = self._batch == 1 or self._scheme == FLOW
-        return flows and kind != EXTERNAL and not (kind == BUILTIN and self._looks_ahead)
+        return flows and self._inside and (self._leaves.is_uniform or not self._looks_ahead)
 
     @property
     def _scheme(self) -> int:
@@ -216,33 +231,51 @@ class WaveRunner:
     # ---------------------------------------------------------- inside the kernels
     def _slice(self, visits: int, evaluations: int) -> None:
         """Runs a slice of waves inside the kernels, as many as take some 30 ms."""
-        evaluator, pager = self._graph.evaluator, self._graph.pager
         self.make_room(self._waves_per_slice)
         left = np.array([visits, evaluations, self._waves_per_slice], np.int64)
-        batch = min(self._batch, self.most_leaves)
         begin = time.monotonic()
-        while code := waves_kernel.run_waves(
-            self._arena.tables,
-            self._arena.arrays,
-            self.wave,
-            self._nothing,
-            pager.filter(),
-            self._root,
-            evaluator.weights,
-            evaluator.kernel_kind,
-            self._evaluator,
-            batch,
-            left,
-        ):
-            self._serve(self.wave, int(code))
+        while code := self._run_waves(left):
+            if code == waves_kernel.CAN_BE_FOLLOWED:
+                self._begin_flight(int(self.wave.counts[wave.LEAVES]))
+                return
+            if code == waves_kernel.MANY_LEAVES:
+                self._many_leaves(left)
+            else:
+                self._serve(self.wave, code)
             if time.monotonic() - begin > SLICE_SECONDS:
                 left[2] = min(left[2], 1)  # what had to be read was not foreseen
         spent = time.monotonic() - begin
-        self.answered = evaluations - int(left[1]), spent
+        self._leaves.answered = evaluations - int(left[1]), spent
         if spent < SLICE_SECONDS / 2 and self._may_lengthen():
             self._waves_per_slice *= 2
         elif spent > SLICE_SECONDS:
             self._waves_per_slice = max(1, self._waves_per_slice // 2)
+
+    def _run_waves(self, left: NDArray[np.int64]) -> int:
+        """Runs waves inside the kernels, within what `left` says; returns what is wanted of this side."""
+        return waves_kernel.run_waves(
+            self._arena.tables,
+            self._arena.arrays,
+            self.wave,
+            self._nothing,
+            self._graph.pager.filter(),
+            self._root,
+            self._leaves.filler(self.wave).call.bound,
+            self._evaluator,
+            self._target,
+            left,
+            is_uniform=self._leaves.is_uniform,
+            overlaps=self._may_fly,
+            many=MANY_LEAVES if self._leaves.has_helpers else waves_kernel.ANY_NUMBER,
+        )
+
+    def _many_leaves(self, left: NDArray[np.int64]) -> None:
+        """Has several threads evaluate the gathered wave, and completes it."""
+        leaves = int(self.wave.counts[wave.LEAVES])
+        self._leaves.evaluate(self.wave, leaves)
+        left -= [self._complete(self.wave), leaves, 1]
+        if self.wave.counts[wave.DECIDED]:
+            left[2] = 0
 
     def _may_lengthen(self) -> bool:
         """Returns whether a slice twice as long takes a small part of the memory."""
@@ -252,7 +285,8 @@ class WaveRunner:
     def gather(self) -> int:
         """Gathers one wave into `wave`, with nothing else in flight; returns the number of its leaves.
 
-        There must be room for it. What needs no evaluation is completed at once. `drop` must follow.
+        There must be room for it. What needs no evaluation is completed at once. `evaluate` or `drop` must
+        follow.
         """
         return self._gather(self.wave, self._nothing)
 
@@ -267,21 +301,23 @@ class WaveRunner:
             if self._batch == 1 or self._scheme == FLOW
             else others_kernel.gather_otherwise
         )
-        target = min(self._batch, self.most_leaves)
         while True:
-            leaves = kernel(arena.tables, arena.arrays, w, before, pager.filter(), self._root, target)
+            leaves = kernel(arena.tables, arena.arrays, w, before, pager.filter(), self._root, self._target)
             if leaves >= 0:
                 return int(leaves)
             self._serve(w, int(leaves))
 
-    def _complete(self, w: wave.WaveArrays) -> None:
-        waves_kernel.complete(self._arena.tables, self._arena.arrays, w, self._evaluator)
+    def _complete(self, w: wave.WaveArrays) -> int:
+        return int(waves_kernel.complete(self._arena.tables, self._arena.arrays, w, self._evaluator))
 
     def _lone_wave(self) -> None:
-        """Gathers a wave, has its leaves evaluated, and completes it."""
+        """Gathers a wave, has its leaves evaluated, and completes it, unless another may follow meanwhile."""
         leaves = self.gather()
+        if self._may_fly and waves_kernel.may_be_followed(self._arena.arrays, self.wave):
+            self._begin_flight(leaves)
+            return
         if leaves:
-            self._evaluate(leaves)
+            self.evaluate(leaves)
         self._complete(self.wave)
 
     # ---------------------------------------------------------- waves that overlap
@@ -297,6 +333,11 @@ class WaveRunner:
         then = self._gather_behind(flying.wave) if self._flown % QUIET_EVERY else None
         left = min(reached - int(self._arena.counters[arena_kernel.VISITS]), evaluations)
         self._land(then, sends=left > flying.leaves)
+
+    def _begin_flight(self, leaves: int) -> None:
+        """Sends the gathered wave off, the first of some that overlap."""
+        self._flown = 1
+        self._send_off(_Flying(self.wave, leaves, None))
 
     def _first_wave(self) -> None:
         """Gathers a wave with nothing in flight and sends it off."""
@@ -316,17 +357,16 @@ class WaveRunner:
             self.make_room(1)
         except CapacityError:
             return None
-        assert self._spare is not None
+        if self._spare is None:
+            self._spare = wave.new_wave(self._batch)
         w = self._spare if before is self.wave else self.wave
         leaves = self._gather(w, before)
         return _Flying(w, leaves, None) if leaves else None
 
     def _send_off(self, flying: _Flying) -> None:
-        """Has a gathered wave evaluated by the thread, unless it is already."""
+        """Has a gathered wave evaluated by other threads, unless it is already."""
         if flying.answer is None:
-            if self._thread is None:
-                self._thread = ThreadPoolExecutor(1, "graphsearch-evaluator")
-            flying = replace(flying, answer=self._thread.submit(self._by_call, flying.wave, flying.leaves))
+            flying = replace(flying, answer=self._leaves.begin(flying.wave, flying.leaves))
         self._keep(flying)
 
     def _land(self, then: _Flying | None = None, *, sends: bool = False) -> None:
@@ -335,7 +375,7 @@ class WaveRunner:
         assert flying is not None
         assert flying.answer is not None
         self._keep(None)
-        flying.answer.result()
+        self._leaves.take(flying.answer)
         if then is not None and sends:
             self._send_off(then)
         elif then is not None:
@@ -348,49 +388,14 @@ class WaveRunner:
         self._graph.pager.under_way = (wave.slots_of(flying.wave),) if flying else ()
 
     # ---------------------------------------------------------- evaluating
-    def _evaluate(self, leaves: int) -> None:
-        """Fills in what the evaluator says of the leaves, reading ahead meanwhile if that pays."""
-        evaluate = self._by_kernel if self._graph.evaluator.kernel_kind != EXTERNAL else self._by_call
+    def evaluate(self, leaves: int) -> None:
+        """Fills in what the evaluator says of the gathered leaves, reading ahead meanwhile if that pays."""
         if not self._looks_ahead:
-            evaluate(self.wave, leaves)
+            self._leaves.evaluate(self.wave, leaves)
             return
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "graphsearch-evaluator")
-        answer = self._thread.submit(evaluate, self.wave, leaves)
+        answer = self._leaves.begin(self.wave, leaves)
         self._look_ahead(answer)
-        answer.result()
-
-    def _by_kernel(self, w: wave.WaveArrays, leaves: int) -> None:
-        evaluator = self._graph.evaluator
-        kind, temperature = evaluator.kernel_kind, float(self._arena.arrays.floats[layout.TEMPERATURE])
-        begin = time.monotonic()
-        waves_kernel.evaluate(self._arena.tables, w, evaluator.weights, kind, temperature)
-        self.answered = leaves, time.monotonic() - begin
-
-    def _by_call(self, w: wave.WaveArrays, leaves: int) -> None:
-        offsets = w.offsets[: leaves + 1]
-        count = int(offsets[-1])
-        batch = PositionBatch(
-            w.leaf_words[: 10 * leaves].reshape(leaves, 10).copy(),
-            w.moves[:count].copy(),
-            offsets.copy(),
-            self._lines(w, leaves) if self._graph.evaluator.wants_lines else None,
-        )
-        begin = time.monotonic()
-        answer = ask(self._graph.evaluator, batch)
-        self.answered = leaves, time.monotonic() - begin
-        w.priors[:count] = answer.priors
-        w.values[0 : 2 * leaves : 2] = answer.wdl[:, 0] - answer.wdl[:, 2]
-        w.values[1 : 2 * leaves : 2] = answer.wdl[:, 1]
-        w.leaf_flags[:leaves] = wave.UNPROVEN_FLAGS if answer.bounds is None else flags_of(answer.bounds)
-
-    def _lines(self, w: wave.WaveArrays, leaves: int) -> Lines:
-        lines = Lines.unknown(leaves)
-        words, repeated = lines.words.reshape(-1), lines.repeated.reshape(-1)
-        lines_kernel.trace_lines(
-            w.entries, w.leaf_entry, leaves, self._game, self._game_length, words, repeated
-        )
-        return lines
+        self._leaves.take(answer)
 
     # ---------------------------------------------------------- looking ahead
     @property
@@ -398,7 +403,7 @@ class WaveRunner:
         """Whether records have to be read, for batches that are worth a thread."""
         return self._batch >= THREAD_FROM and not self._graph.pager.complete
 
-    def _look_ahead(self, answer: Future[None]) -> None:
+    def _look_ahead(self, answer: Answer) -> None:
         """Reads what the next wave will need, as far as that can be told before this one is evaluated.
 
         It walks the same number of visits on from this wave's, then forgets them: only memory changes.

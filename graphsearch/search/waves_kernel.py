@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from numpy import float32, float64, int64
+from numpy import int64
 
-from ..evaluators.builtin.evaluation_kernel import evaluate_position
-from ..evaluators.kinds import BUILTIN
+from ..evaluators.batch_kernel import BEGIN, END
+from ..evaluators.uniform_kernel import evaluate_evenly
 from ..graph import arena_kernel as arena
 from ..graph.arena_kernel import pointers
+from ..jit.calls import Bound
 from ..jit.compiler import bind, inner, kernel
-from ..jit.pointers import adv, call_bound, ptr
+from ..jit.pointers import call_bound, ptr
 from ..position.board import CLOCK_DRAW
-from ..position.board_kernel import PW, check_hash, clock_of, position_key
+from ..position.board_kernel import check_hash, clock_of, position_key
 from ..position.rules_kernel import MAX_LEGAL_MOVES
 from ..record.bounds_kernel import is_decided
 from ..record.node_kernel import is_exact
@@ -21,15 +22,19 @@ from ..record.node_layout import HEADER_WORDS, LARGEST_BLOCK
 from ..store.index.locate_kernel import filter_pointers, may_be_stored
 from . import wave_kernel as wave
 from .backup_kernel import back_up, expand
-from .gatherers.flow_kernel import gather_ahead, gather_flow
+from .gatherers.flow_kernel import can_be_followed, gather_ahead, gather_flow
 from .gatherers.levels_kernel import start_at_root
 from .gatherers.sequential_kernel import gather_one
-from .layout import RESTRICTED, TEMPERATURE
+from .layout import RESTRICTED
 from .paths_kernel import locate, open_leaf
 from .wave_kernel import clear_wave, drop_entries, field, size_hash, wave_pointers, words_of
 
 # why `run_waves` returned, or `gather` in place of the number of leaves
 LIMITS_REACHED, NO_SPACE, NO_RECORDS = 0, -1, -2
+# why `run_waves` returned with a wave that the caller has evaluated: it is large enough for several threads,
+# or another can be gathered meanwhile
+MANY_LEAVES, CAN_BE_FOLLOWED = 1, 2
+ANY_NUMBER = 1 << 60
 
 WORDS_PER_RECORD = HEADER_WORDS + MAX_LEGAL_MOVES // 8  # and the codes of its moves
 # Room for one longest path: of grown blocks, of overlay notes. Waves of many visits check as they go.
@@ -59,49 +64,6 @@ def lacks_space(A: Any, W: Any, target: Any) -> Any:
     return W.counts[wave.STAGE] == wave.NOT_WAITING and not has_space(
         A, target + W.before_counts[wave.LEAVES]
     )
-
-
-@inner
-def temper(priors: Any, n: Any, temperature: Any) -> None:
-    """Flattens (temperature above 1) or sharpens priors in place: P ** (1 / temperature), normalised."""
-    total = 0.0
-    for j in range(n):
-        priors[j] = float32(float64(priors[j]) ** (1.0 / temperature))
-        total += float64(priors[j])
-    for j in range(n):
-        priors[j] = float32(float64(priors[j]) / total)
-
-
-@inner
-def evaluate_leaves(T: Any, W: Any, weights: Any, kind: Any, temperature: Any) -> None:
-    """Evaluates the leaves of a wave in place: V, D and priors."""
-    if kind != BUILTIN:
-        evaluate_evenly(W)
-        return
-    for leaf in range(W.counts[wave.LEAVES]):
-        begin = W.offsets[leaf]
-        n = W.offsets[leaf + 1] - begin
-        priors = adv(W.priors, begin)
-        q, d = evaluate_position(
-            T, weights, adv(W.leaf_words, leaf * PW), adv(W.moves, begin), n, priors, W.scratch
-        )
-        W.values[2 * leaf] = q
-        W.values[2 * leaf + 1] = d
-        if temperature != 1.0:
-            temper(priors, n, temperature)
-
-
-@inner
-def evaluate_evenly(W: Any) -> None:
-    """Evaluates the leaves of a wave without any knowledge."""
-    for leaf in range(W.counts[wave.LEAVES]):
-        begin = W.offsets[leaf]
-        n = W.offsets[leaf + 1] - begin
-        share = float32(1.0 / float32(n))
-        for j in range(n):
-            W.priors[begin + j] = share
-        W.values[2 * leaf] = float32(0.0)
-        W.values[2 * leaf + 1] = float32(1.0 / 3.0)
 
 
 @inner
@@ -212,12 +174,6 @@ def end_look_ahead(W: Any, entries: Any) -> None:
 
 
 @kernel
-def evaluate(T: Any, W: Any, weights: Any, kind: Any, temperature: Any) -> None:
-    """Evaluates the leaves of a gathered wave with an evaluator that is a kernel."""
-    evaluate_leaves(ptr(T, 0), wave_pointers(W, W), ptr(weights, 0), kind, temperature)
-
-
-@kernel
 def complete(T: Any, A: Any, W: Any, evaluator: Any) -> Any:
     """Expands the evaluated leaves of a gathered wave and backs it up; returns the completed visits."""
     Ap = pointers(A)
@@ -237,18 +193,47 @@ def _is_root_over(A: Any, W: Any) -> Any:
     return rec != 0 and is_exact(A, rec) and is_over(A, rec, words_of(W, int64(0)))
 
 
+@inner
+def _evaluate(evaluating: Any, leaves: Any) -> None:
+    """Evaluates the first leaves of a wave with a batch kernel."""
+    evaluating.words[len(evaluating.words) + BEGIN] = 0
+    evaluating.words[len(evaluating.words) + END] = leaves
+    call_bound(evaluating)
+
+
 @kernel
-def _run(gathering: Any, evaluating: Any, completing: Any, counts: Any, limits: Any) -> Any:
+def may_be_followed(A: Any, W: Any) -> Any:
+    """Returns whether the wave behind a gathered one may overlap with it: `can_be_followed`."""
+    return can_be_followed(pointers(A), wave_pointers(W, W))
+
+
+@kernel
+def _run(
+    A: Any,
+    W: Any,
+    gathering: Any,
+    evaluating: Any,
+    completing: Any,
+    limits: Any,
+    overlaps: Any,
+    many: Any,
+) -> Any:
     """Runs waves as `run_waves` does, with the three kernels bound to their arguments."""
+    Ap = pointers(A)
+    Wp = wave_pointers(W, W)
     while limits[0] > 0 and limits[1] > 0 and limits[2] > 0:
         leaves = call_bound(gathering)
         if leaves < 0:
             return leaves
-        call_bound(evaluating)
+        if overlaps and can_be_followed(Ap, Wp):
+            return int64(CAN_BE_FOLLOWED)
+        if leaves >= many:
+            return int64(MANY_LEAVES)
+        _evaluate(evaluating, leaves)
         limits[0] -= call_bound(completing)
         limits[1] -= leaves
         limits[2] -= 1
-        if counts[wave.DECIDED]:
+        if Wp.counts[wave.DECIDED]:
             break
     return int64(LIMITS_REACHED)
 
@@ -262,7 +247,7 @@ def _run_one_by_one(
     F: Any,
     root: Any,
     evaluating: Any,
-    kind: Any,
+    is_uniform: Any,
     evaluator: Any,
     limits: Any,
 ) -> Any:
@@ -276,13 +261,14 @@ def _run_one_by_one(
             return int64(NO_SPACE)
         if begin_or_resume(Tp, Ap, Wp, Fp, ptr(root, 0), int64(1)) < 0:
             return int64(NO_RECORDS)
-        if kind == BUILTIN:
-            call_bound(evaluating)
-        else:
-            evaluate_evenly(Wp)
+        leaves = Wp.counts[wave.LEAVES]
+        if is_uniform:
+            evaluate_evenly(Wp.offsets, Wp.values, Wp.priors, int64(0), leaves)
+        elif leaves:
+            _evaluate(evaluating, leaves)
         expand(Tp, Ap, Wp, evaluator)
         limits[0] -= back_up(Tp, Ap, Wp)
-        limits[1] -= Wp.counts[wave.LEAVES]
+        limits[1] -= leaves
         limits[2] -= 1
         if _is_root_over(Ap, Wp):
             break
@@ -296,21 +282,29 @@ def run_waves(
     B: Any,
     F: Any,
     root: Any,
-    weights: Any,
-    kind: Any,
+    evaluating: Bound,
     evaluator: Any,
     target: Any,
     limits: Any,
+    *,
+    is_uniform: bool = False,
+    overlaps: bool = False,
+    many: int = ANY_NUMBER,
 ) -> int:
-    """Runs waves until `limits` is reached; returns LIMITS_REACHED, NO_SPACE or NO_RECORDS.
+    """Runs waves until `limits` is reached; returns LIMITS_REACHED or why it wants something of the caller.
 
-    `B` is an empty wave: nothing is in flight but the wave at hand. `limits` (int64[3]): visits and
-    evaluations still to do, and waves until the caller wants to look. All three count down, and no wave is
-    cut: so a search that was stopped goes on as if it had not been. The kernels of the single steps are
-    called by address: they are compiled beside each other, and once.
+    After NO_SPACE and NO_RECORDS the caller does what `gather` says and calls again. After MANY_LEAVES and
+    CAN_BE_FOLLOWED the wave is gathered and nothing more; the caller has it evaluated and completed.
+
+    `B` is an empty wave: nothing is in flight but the wave at hand. `evaluating` is the evaluator's batch
+    kernel, bound to the wave. `limits` (int64[3]): visits and evaluations still to do, and waves until the
+    caller wants to look. All three count down, and no wave is cut: so a search that was stopped goes on as
+    if it had not been. `overlaps`: whether a wave that can be followed by another is the caller's. `many`:
+    leaves that are. The kernels of the single steps are called by address: they are compiled beside each
+    other, and once. `uniform` has no time for that one by one, and is compiled in.
     """
-    evaluating = bind(evaluate, T, W, weights, kind, float(A.floats[TEMPERATURE]))
     if len(W.leaf_entry) == 1:  # the search goes one by one, not only this wave
-        return int(_run_one_by_one(T, A, W, B, F, root, evaluating, kind, evaluator, limits))
+        return int(_run_one_by_one(T, A, W, B, F, root, evaluating, is_uniform, evaluator, limits))
     gathering = bind(gather, T, A, W, B, F, root, target)
-    return int(_run(gathering, evaluating, bind(complete, T, A, W, evaluator), W.counts, limits))
+    completing = bind(complete, T, A, W, evaluator)
+    return int(_run(A, W, gathering, evaluating, completing, limits, overlaps, many))

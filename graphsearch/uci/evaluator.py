@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import InvalidParameterError
-from ..evaluators.factory import EvaluatorSpec, create, parse_options
+from ..evaluators.factory import EvaluatorSpec, create, parse_options, with_threads
 from ..evaluators.protocol import Evaluator
 from .options import Settings
 
@@ -21,18 +21,20 @@ def evaluator_spec(settings: Settings) -> EvaluatorSpec:
     """Returns what to make the evaluator of some settings from; beside both parts Evaluator has no effect.
 
     Raises:
-      InvalidParameterError: if EvaluatorOptions is not a list of NAME=VALUE.
+      GraphSearchError: if EvaluatorOptions is not a list of NAME=VALUE, or names what no evaluator has.
     """
     policy, value = settings.text("Policy") or None, settings.text("Value") or None
     evaluator = None if policy and value else settings.text("Evaluator") or None
-    return EvaluatorSpec(
+    spec = EvaluatorSpec(
         evaluator=evaluator,
         policy=policy,
         value=value,
-        options=(*_given(settings), *_own(settings, (evaluator, policy, value))),
+        options=(*_given(settings), *_own(settings)),
         syzygy=settings.text("SyzygyPath") or None,
         pool=settings.text("Pool") or None,
     )
+    threads = settings.number("Threads")
+    return with_threads(spec, threads) if threads else spec
 
 
 def _given(settings: Settings) -> tuple[tuple[str, str], ...]:
@@ -47,10 +49,6 @@ def _given(settings: Settings) -> tuple[tuple[str, str], ...]:
         ) from None
 
 
-def _own(settings: Settings, names: tuple[str | None, ...]) -> list[tuple[str, str]]:
+def _own(settings: Settings) -> list[tuple[str, str]]:
     """Returns the evaluator's options that are options of the engine too."""
-    found = [(name, settings.text(name)) for name in ("PolicyTemperature", "Workers") if settings.text(name)]
-    networks = [name for name in names if name and name.startswith("lc0:")]
-    if settings.number("Threads") and len(networks) == 1:
-        found.append(("threads", settings.text("Threads")))
-    return found
+    return [(name, settings.text(name)) for name in ("PolicyTemperature", "Workers") if settings.text(name)]

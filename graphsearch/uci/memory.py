@@ -133,14 +133,17 @@ class Memory:
         purpose = (evaluator.kernel_kind, filed, params.gather)
         if purpose in self._warm:
             return
-        cold = kernels_missing(filed=filed) > 0
+        cold = kernels_missing(evaluator, filed=filed) > 0
         if cold:
             self._writer.info(
                 "the search kernels are being compiled; this happens once and takes some 20 seconds"
             )
         is_outside = evaluator.kernel_kind == EXTERNAL
         trial = _Idle() if is_outside else evaluator
-        with kernels_compiling(filed=filed, prover=beside.__name__), _scratch(filed) as path:
+        with (
+            kernels_compiling(evaluator, filed=filed, prover=beside.__name__),
+            _scratch(filed) as path,
+        ):
             for _ in range(1 + filed):  # the second time what was saved is loaded
                 with Graph.open(path, evaluator=trial) as graph:
                     analyze(graph, _repeated(), Limits(visits=40), params)

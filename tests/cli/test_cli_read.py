@@ -215,7 +215,7 @@ def test_evaluate_answers_for_every_legal_move(cli: Cli, evaluator: str) -> None
 def test_evaluate_reads_a_file_line_by_line_and_goes_on_past_a_bad_line(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "fens.epd"
     file.write_text("# two kings\n\n4k3/8/8/8/8/8/8/4K3 w - - bm Kd2;\nnonsense\nstartpos\n")
-    outcome = cli("evaluate", "--fens", file, "--json")
+    outcome = cli("evaluate", "--epd", file, "--json")
     assert outcome.code == 1
     assert "line 4: " in outcome.err
     positions = [json.loads(line)["position"] for line in outcome.out.splitlines()]
@@ -223,7 +223,7 @@ def test_evaluate_reads_a_file_line_by_line_and_goes_on_past_a_bad_line(cli: Cli
 
 
 def test_evaluate_reads_standard_input() -> None:
-    process = start("evaluate", "--fens", "-", "--json", stdin=-1)
+    process = start("evaluate", "--epd", "-", "--json", stdin=-1)
     out, err = process.communicate(f"{chess.STARTING_FEN}\n", timeout=120)
     assert process.returncode == 0, err
     assert json.loads(out)["position"] == chess.STARTING_FEN

@@ -11,7 +11,7 @@ import pytest
 from numba import int64
 from numpy.typing import NDArray
 
-from graphsearch.evaluators.builtin.captures_kernel import (
+from graphsearch.evaluators.quiescence.captures_kernel import (
     DOUBTFUL,
     capture_gain,
     capture_loses,

@@ -13,7 +13,7 @@ import chess
 import numpy as np
 import pytest
 
-from graphsearch.evaluators.builtin.evaluation_kernel import EVALUATION_SCRATCH_WORDS, evaluate_batch
+from graphsearch.evaluators.builtin.evaluation_kernel import EVALUATION_SCRATCH_WORDS
 from graphsearch.evaluators.builtin.layout import FITTED_COUNT, MOVE_GROUPS, SCALAR_GROUPS, TAPERED_GROUPS
 from graphsearch.evaluators.builtin.quiescence_kernel import SEARCH_WORDS, exchange_of, quiescent_score
 from graphsearch.evaluators.builtin.weights import load_weights, weights_from_groups, with_depth
@@ -21,6 +21,7 @@ from graphsearch.position.board import pack
 from graphsearch.position.rules_kernel import list_moves
 from graphsearch.position.scores import FAR
 from graphsearch.position.tables import load_tables
+from tests.support.evaluating import batch_evaluated, evaluated
 
 REPOSITORY = Path(__file__).parents[2]
 GUARD = 0x5AFE5AFE5AFE5AFE
@@ -64,14 +65,8 @@ def name_of(move: int) -> str:
 def evaluate(
     board: chess.Board, scratch: np.ndarray | None = None, weights: np.ndarray | None = None
 ) -> tuple[np.ndarray, dict[str, float]]:
-    words, moves = pack(board), np.zeros(256, np.uint16)
-    n = int(list_moves(load_tables(), words, moves))
-    wdl, priors = np.zeros((1, 3), np.float32), np.zeros(n, np.float32)
-    scratch = np.zeros(EVALUATION_SCRATCH_WORDS, np.uint64) if scratch is None else scratch
-    offsets = np.array([0, n], np.int64)
-    weights = load_weights() if weights is None else weights
-    evaluate_batch(load_tables(), weights, words, moves[:n].copy(), offsets, wdl, priors, scratch)
-    return wdl[0], dict(zip(map(name_of, moves[:n].tolist()), priors.tolist(), strict=True))
+    wdl, priors, moves = evaluated(pack(board), scratch, weights)
+    return wdl, dict(zip(map(name_of, moves.tolist()), priors.tolist(), strict=True))
 
 
 def q_of(fen: str) -> float:
@@ -151,9 +146,7 @@ def test_batch_is_what_single_evaluations_are() -> None:
         moves = np.zeros(256, np.uint16)
         lists.append(moves[: int(list_moves(load_tables(), pack(board), moves))])
     offsets = np.cumsum([0, *map(len, lists)])
-    wdl, priors = np.zeros((len(boards), 3), np.float32), np.zeros(offsets[-1], np.float32)
-    scratch = np.zeros(EVALUATION_SCRATCH_WORDS, np.uint64)
-    evaluate_batch(load_tables(), load_weights(), words, np.concatenate(lists), offsets, wdl, priors, scratch)
+    wdl, priors = batch_evaluated(words, np.concatenate(lists), offsets)
     for b, board in enumerate(boards):
         one, single = evaluate(board)
         assert np.array_equal(wdl[b], one)

@@ -13,13 +13,13 @@ from graphsearch.evaluators.builtin.evaluation_kernel import (
     EVALUATION_SCRATCH_WORDS,
     SCORES,
     SUMS,
-    evaluate_batch,
 )
-from graphsearch.evaluators.builtin.quiescence_kernel import NODES, SEARCH_WORDS, quiescent_score
+from graphsearch.evaluators.builtin.quiescence_kernel import SEARCH_WORDS, quiescent_score
 from graphsearch.evaluators.builtin.weights import load_weights
-from graphsearch.position.rules_kernel import list_moves
+from graphsearch.evaluators.quiescence.quiescence_kernel import NODES
 from graphsearch.position.scores import FAR
 from graphsearch.position.tables import load_tables
+from tests.support.evaluating import evaluated
 from tests.support.positions import random_words
 
 
@@ -49,11 +49,8 @@ def test_quiescence_scores_and_nodes_are_what_they_were() -> None:
 
 def test_scores_and_sums_of_moves_are_what_they_were() -> None:
     scratch = np.zeros(EVALUATION_SCRATCH_WORDS, np.uint64)
-    moves, numbers = np.zeros(256, np.uint16), list[int]()
+    numbers = list[int]()
     for words in random_words()[::5]:
-        n = int(list_moves(load_tables(), words, moves))
-        wdl, priors = np.zeros((1, 3), np.float32), np.zeros(n, np.float32)
-        offsets = np.array([0, n], np.int64)
-        evaluate_batch(load_tables(), load_weights(), words, moves[:n], offsets, wdl, priors, scratch)
+        n = len(evaluated(words, scratch)[2])
         numbers += scratch[SCORES : SCORES + n].tolist() + scratch[SUMS : SUMS + n].tolist()
     assert digest(numbers) == "886b5d3b0518069b"

@@ -32,13 +32,16 @@ BATCH = PositionBatch.from_boards([chess.Board(), chess.Board("4k3/8/8/8/8/8/4P3
 # ----------------------------------------------------------------------- names and options
 @pytest.mark.parametrize("name", ["", "nothing", "builtin:x", "uniform:", "lc0", "lc0:", ":x", "Builtin"])
 def test_an_unknown_name_lists_those_that_there_are(name: str) -> None:
-    with pytest.raises(UnknownEvaluatorError, match=r"known are builtin, uniform, lc0:FILE, uci:PROGRAM"):
+    with pytest.raises(
+        UnknownEvaluatorError, match=r"known are builtin, networks, uniform, nnue:FILE\|PROGRAM, lc0:FILE"
+    ):
         create(name)
 
 
 def test_a_wrong_option_lists_those_that_there_are() -> None:
     with pytest.raises(
-        InvalidParameterError, match="builtin has no option Temp; it has PolicyTemperature, verify_depth"
+        InvalidParameterError,
+        match="builtin has no option Temp; it has PolicyTemperature, threads, verify_de",
     ):
         create("builtin", {"Temp": "1"})
     with pytest.raises(InvalidParameterError, match="uniform has no option PolicyTemperature"):

@@ -1,4 +1,4 @@
-"""Network files: lc0's protocol buffers, plain and compressed, and ONNX models."""
+"""Network files: lc0's protocol buffers, plain and compressed, ONNX models, and Stockfish's networks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from pathlib import Path
 
 import chess
 
+from graphsearch.evaluators.nnue.file import PACKED
+
 from ..support.networks import Tiny, varint
+from ..support.nnue import MadeUp
 from .mutators import mutated
 from .texts import gz_bomb
 
@@ -53,6 +56,36 @@ def read(data: bytes, folder: Path) -> bool:
 def read_onnx(data: bytes, folder: Path) -> bool:
     """Reads a model from its file; one that is let in evaluates the start position."""
     return _evaluate(folder / "a.onnx", data)
+
+
+def nnue_seeds(_: Path) -> list[bytes]:
+    """Returns a small network of Stockfish's form, plain and packed."""
+    from graphsearch.evaluators.nnue.file import ARCHITECTURES
+
+    found = MadeUp.random(ARCHITECTURES[-1], [0])
+    return [found.file(packed=packed) for packed in (False, True)]
+
+
+def mutate_nnue(given: list[bytes], rng: random.Random) -> bytes:
+    """Returns changed bytes: mostly in the header or where a part begins, or cut."""
+    data = rng.choice(given)
+    if rng.random() < 0.1:
+        return data
+    marks = [0, data.find(PACKED), data.rfind(PACKED), len(data) - 20_000]
+    begin = max(0, rng.choice(marks))
+    end = begin + rng.choice((16, 64, 2000))
+    out = data[:begin] + mutated(data[begin:end], rng, given) + data[end:]
+    return out[: rng.randrange(len(out))] if rng.random() < 0.2 else out
+
+
+def read_nnue(data: bytes, folder: Path) -> bool:
+    """Reads a network from its file."""
+    from graphsearch.evaluators.nnue.file import read_network
+
+    file = folder / "a.nnue"
+    file.write_bytes(data)
+    read_network(file)
+    return True
 
 
 def _evaluate(file: Path, data: bytes) -> bool:

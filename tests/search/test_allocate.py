@@ -13,7 +13,7 @@ from numba import njit
 from graphsearch.search import wave_kernel
 from graphsearch.search.gatherers import allocate_kernel, live_edges_kernel
 
-WAVE = wave_kernel.new_wave(4, 1)
+WAVE = wave_kernel.new_wave(4)
 
 
 @njit  # type: ignore[untyped-decorator]

@@ -17,13 +17,14 @@ from dataclasses import dataclass
 
 import chess
 
-from ...evaluators.kinds import UNIFORM
-from ...evaluators.protocol import NO_WEIGHTS
+from ...evaluators.inside import Filler
+from ...evaluators.uniform import UniformEvaluator
 from ...graph import arena_kernel
 from ...graph.arena import Arena
 from ...graph.graph import Graph
 from ...position.board import pack
 from ...search import waves_kernel
+from ...search.leaves import leaves_of
 from ...search.loop import UNLIMITED, analyze
 from ...search.params import Limits, SearchParams
 from ...search.settings import set_params
@@ -154,7 +155,7 @@ class _Wave:
         begin = time.process_time()
         positions = self._runner.gather()
         spent = time.process_time() - begin
-        waves_kernel.evaluate(arena.tables, wave, NO_WEIGHTS, UNIFORM, 1.0)
+        Filler(UniformEvaluator(), leaves_of(wave)).begin(positions).result()
         waves_kernel.complete(arena.tables, arena.arrays, wave, FIRST_EVALUATOR)
         return spent, positions
 

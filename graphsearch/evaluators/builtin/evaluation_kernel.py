@@ -13,31 +13,29 @@ import numpy as np
 from numpy import float32, int64
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import ZERO, U, adv, popc, ptr
-from ...position.board_kernel import PW, in_check, make_move, side_to_move
+from ...jit.pointers import ZERO, U, adv, ptr
+from ...position.board_kernel import PW, in_check, make_move
 from ...position.scores import FAR, MATE
-from ...position.words import BISHOPS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE
-from .captures_kernel import BIAS, capture_gain, order_key
+from ..batch_kernel import temper
+from ..output_kernel import value_of, write_softmax
+from ..quiescence.captures_kernel import BIAS, capture_gain, order_key
+from ..quiescence.quiescence_kernel import COUNT, FRAME_WORDS, LIST, NEXT, take_best
 from .layout import OFFSETS, SCALAR_UNIT, VERIFIED_MOVES, VERIFIED_PLIES
 from .moves_kernel import move_terms
-from .quiescence_kernel import COUNT, FRAME_WORDS, LIST, NEXT, SEARCH_WORDS, quiescence, take_best
-from .terms_kernel import INFO_WORDS, PHASE_MAX, opposite_bishops, phase_of, static_packed, tapered
+from .quiescence_kernel import SEARCH_WORDS, quiescence
+from .terms_kernel import INFO_WORDS, PHASE_MAX, phase_of, static_packed, tapered
 
 MOVE_LOSS = OFFSETS["move_loss"]
 SCORE_FACTOR = np.int64(OFFSETS["score_factor"])
-DRAW_WIDTH = np.int64(OFFSETS["draw_width"])
-NOISE = np.int64(OFFSETS["noise"])
 MOVE_VALUE = OFFSETS["move_value"]
 
 LOSS_STEP, LOSS_BINS = 50, 24
 # Scores further below the best are not told apart; twice the limit takes a quarter more time for the same Q.
 LOSS_LIMIT = LOSS_STEP * LOSS_BINS
-LOGIT_FLOOR = -12.0  # below the best; keeps every prior well above 0
 VERIFIED = U(1 << 32)  # marks the score of a move that was searched again
 VERIFY_MARGIN = 400  # below the best score, within which moves are searched again
 HALF_LICHESS = 0.00368208 / 2 / 10  # per thousandth of a pawn; 2 / (1 + exp(-x)) - 1 = tanh(x / 2)
 MISSED_MATE = 0.5
-QUEEN_SIDE = U(0x0F0F0F0F0F0F0F0F)  # files a to d
 SUM_BIAS = 1 << 40  # makes fitted sums unsigned
 
 GAINS_WORDS = 32  # of one exchange
@@ -49,48 +47,6 @@ INFO = SEARCH + SEARCH_WORDS
 SCORES = INFO + 2 * INFO_WORDS + GAINS_WORDS
 SUMS = SCORES + 256
 EVALUATION_SCRATCH_WORDS = SUMS + 256
-
-
-@inner
-def sigmoid(x: Any) -> Any:
-    """Returns the logistic function, in float64; it is 0 or 1 beyond +-60."""
-    return 1.0 / (1.0 + math.exp(-min(max(x, -60.0), 60.0)))
-
-
-@inner
-def map_exponent(weights: Any, at: Any, s: Any, score: Any) -> Any:
-    """Returns the logarithm of one width of the value map: linear in phase, material and its kind.
-
-    `at` is where the `MAP_TERMS` weights lie; the side that the score favours counts as the strong one.
-    """
-    stm = side_to_move(s)
-    strong = s[PAWNS] & s[WHITE + (stm if score > 0 else 1 - stm)]
-    pieces = s[KNIGHTS] | s[BISHOPS] | s[QUEENS]
-    u = phase_of(s) / PHASE_MAX - 0.5
-    out = weights[at] + weights[at + 1] * u + weights[at + 2] * u * u
-    out += weights[at + 3] * (popc(s[PAWNS]) / 8.0 - 1.0) + weights[at + 4] * (popc(strong) / 4.0 - 1.0)
-    if s[QUEENS]:
-        out += weights[at + 5]
-    if opposite_bishops(s):
-        out += weights[at + 6]
-    if not pieces:
-        out += weights[at + 7] if s[ROOKS] else weights[at + 8]
-    if s[PAWNS] & QUEEN_SIDE and s[PAWNS] & ~QUEEN_SIDE:
-        out += weights[at + 9]
-    return SCALAR_UNIT * out
-
-
-@inner
-def wdl_of(weights: Any, s: Any, score: Any) -> Any:
-    """Returns the chances to win and to lose of a score in thousandths of a pawn, as two logistic curves.
-
-    win = sigmoid((x - a) / b), loss = sigmoid((-x - a) / b): x the score in pawns, a half the width of the
-    draw, b the noise.
-    """
-    a = math.exp(map_exponent(weights, DRAW_WIDTH, s, score))
-    b = math.exp(map_exponent(weights, NOISE, s, score))
-    x = score * 0.001 * SCALAR_UNIT * weights[SCORE_FACTOR]
-    return sigmoid((x - a) / b), sigmoid((-x - a) / b)
 
 
 @inner
@@ -164,7 +120,7 @@ def verify_best(T: Any, weights: Any, s: Any, moves: Any, n: Any, scratch: Any) 
 
     On the reference positions six moves one ply deeper raise the correlation of Q from 0.943 to 0.966 and
     halve the speed; three moves two plies deeper give 0.968 at a third of that speed. See
-    `tools/measure_builtin.py` for what pays at equal time.
+    `tools/measure_evaluators.py` for what pays at equal time.
     """
     search = adv(scratch, SEARCH)
     top = int64(-FAR)
@@ -221,14 +177,7 @@ def write_priors(weights: Any, s: Any, n: Any, best: Any, phase: Any, priors: An
         logit = move_logit(weights, s, best, loss, terms, phase)
         priors[i] = float32(logit)
         top = max(top, logit)
-    # Summing in the order of the moves keeps this deterministic; float64 makes a colour flip agree to 1e-7.
-    total = 0.0
-    for i in range(n):
-        weight = math.exp(max(priors[i] - top, LOGIT_FLOOR))
-        priors[i] = float32(weight)
-        total += weight
-    for i in range(n):
-        priors[i] = float32(priors[i] / total)
+    write_softmax(priors, n, top)
 
 
 @inner
@@ -247,39 +196,36 @@ def evaluate_position(T: Any, weights: Any, s: Any, moves: Any, n: Any, priors: 
     phase = phase_of(s)
     best = search_moves(T, weights, s, moves, n, scratch)
     write_priors(weights, s, n, best, phase, priors, scratch)
-    win, loss = wdl_of(weights, s, best)
-    q = float32(win - loss)
-    room = float32(1.0) - abs(q)
-    return q, min(max(float32(1.0 - win - loss), float32(0.0)), room)
+    return value_of(adv(weights, SCORE_FACTOR), s, best)
 
 
 @kernel
 def evaluate_batch(
-    T: Any, weights: Any, positions: Any, moves: Any, offsets: Any, wdl: Any, priors: Any, scratch: Any
-) -> Any:
-    """Evaluates positions, given as arrays.
-
-    Args:
-      T: uint64, the board's table.
-      weights: int64[WEIGHT_COUNT].
-      positions: uint64[B * 10].
-      moves: uint16[M], the legal moves of all positions in turn.
-      offsets: int64[B + 1], where each position's moves begin.
-      wdl: float32[B, 3] out, seen by the side to move; sums to 1.
-      priors: float32[M] out.
-      scratch: uint64[EVALUATION_SCRATCH_WORDS].
-    """
-    for b in range(offsets.shape[0] - 1):
-        at, end = offsets[b], offsets[b + 1]
+    T: Any,
+    weights: Any,
+    positions: Any,
+    moves: Any,
+    offsets: Any,
+    values: Any,
+    priors: Any,
+    scratch: Any,
+    temperature: Any,
+    begin: Any,
+    end: Any,
+) -> None:
+    """Evaluates positions, as `BatchKernel` says."""
+    for b in range(begin, end):
+        at = offsets[b]
+        n = offsets[b + 1] - at
         q, d = evaluate_position(
             ptr(T, 0),
             ptr(weights, 0),
             ptr(positions, b * PW),
             ptr(moves, at),
-            end - at,
+            n,
             ptr(priors, at),
             ptr(scratch, 0),
         )
-        wdl[b, 0] = (float32(1.0) - d + q) * float32(0.5)
-        wdl[b, 1] = d
-        wdl[b, 2] = (float32(1.0) - d - q) * float32(0.5)
+        values[2 * b] = q
+        values[2 * b + 1] = d
+        temper(ptr(priors, at), n, temperature)

@@ -11,7 +11,7 @@ from ...jit.pointers import ONE, ZERO, U, adv, ctz
 from ...position.board_kernel import from_square, piece_at, promotion_of, side_to_move, to_square
 from ...position.tables import KI
 from ...position.words import BLACK, KINGS, PAWNS, WHITE
-from .captures_kernel import capture_gain, exchange
+from ..quiescence.captures_kernel import capture_gain, exchange
 from .layout import OFFSETS
 from .squares_kernel import (
     FILE_A,

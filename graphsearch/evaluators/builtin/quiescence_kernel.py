@@ -1,183 +1,49 @@
-"""The quiescence search of the built-in evaluator, on an explicit stack of frames."""
+"""The quiescence search of the built-in evaluator."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy import int64
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import ZERO, U, adv, as_u16, ctz, ptr
-from ...position.board_kernel import PW, generate_moves, in_check, is_dead, make_move, side_to_move
-from ...position.scores import FAR, MATE
-from ...position.words import KINGS, WHITE
-from .captures_kernel import (
-    DOUBTFUL,
-    capture_gain,
-    capture_loses,
-    exchange,
-    get,
-    has_legal_move,
-    list_captures,
-    listed_move,
-    order_key,
-    pinned_of,
-    put,
-)
+from ...jit.pointers import adv, ptr
+from ...position.board_kernel import PW
+from ..quiescence.captures_kernel import exchange
+from ..quiescence.quiescence_kernel import FRAME_WORDS, STACK_WORDS, quiescence_over
 from .pawns_kernel import PAWN_WORDS
 from .terms_kernel import INFO_WORDS, scaled, static_kept
 
-DELTA_MARGIN = 1500  # a capture must be able to bring the score within this of alpha
-
-# A frame: the position, the position that its best line ends in, and the state of its loop.
-LEAF = PW
-# as arguments, plain numbers would each compile anew
-ALPHA, BETA, BEST = np.int64(2 * PW), np.int64(2 * PW + 1), np.int64(2 * PW + 2)
-NEXT, COUNT, LIST = 2 * PW + 3, 2 * PW + 4, 2 * PW + 5
-FRAME_WORDS = LIST + 256
-MAX_PLY = 16
-MOVES_WORDS = 64  # 256 moves of 16 bits
+# behind the stack: attacks of both sides, and pawn structures kept
 AREA_WORDS = 2 * INFO_WORDS
-STRUCTURES = (MAX_PLY + 1) * FRAME_WORDS + MOVES_WORDS + AREA_WORDS
-NODES = STRUCTURES + PAWN_WORDS  # of the last search, its first included
-SEARCH_WORDS = NODES + 1
+STRUCTURES = STACK_WORDS + AREA_WORDS
+SEARCH_WORDS = STRUCTURES + PAWN_WORDS
 
 
 @inner
-def list_all(frame: Any, moves: Any, n: Any) -> Any:
-    """Fills the frame's list with the words of all moves."""
-    for i in range(n):
-        frame[LIST + i] = order_key(frame, moves[i], capture_gain(frame, moves[i]))
-    frame[COUNT] = U(n)
+def static_at(T: Any, weights: Any, stack: Any, ply: Any, area: Any) -> Any:
+    """Returns the static evaluation of the position in a frame."""
+    frame = adv(stack, ply * FRAME_WORDS)
+    return scaled(frame, static_kept(T, weights, frame, area, adv(area, AREA_WORDS)))
 
 
-@inner
-def take_best(frame: Any) -> Any:
-    """Returns the word with the highest key left in the frame's list, which moves on."""
-    i = int64(frame[NEXT])
-    best: Any = i
-    for j in range(i + 1, int64(frame[COUNT])):
-        if frame[LIST + j] > frame[LIST + best]:
-            best = j
-    word = frame[LIST + best]
-    frame[LIST + best] = frame[LIST + i]
-    frame[LIST + i] = word
-    frame[NEXT] = U(i + 1)
-    return word
-
-
-@inner
-def copy_words(source: Any, target: Any, n: Any) -> Any:
-    """Copies words."""
-    for i in range(n):
-        target[i] = source[i]
-
-
-@inner
-def expand_all(T: Any, frame: Any, moves: Any, ply: Any) -> Any:
-    """Lists every move of a frame; mate and stalemate become its best score."""
-    n = generate_moves(T, frame, moves)
-    best = int64(-FAR)
-    if n == 0:
-        best = ply - MATE if in_check(T, frame) else int64(0)
-    put(frame, BEST, best)
-    put(frame, ALPHA, max(best, get(frame, ALPHA)))
-    list_all(frame, moves, n)
-
-
-@inner
-def expand_captures(T: Any, frame: Any, moves: Any, best: Any) -> Any:
-    """Lists the captures to try in a frame that stands at `best`; stalemate becomes its best score."""
-    stm = side_to_move(frame)
-    king = ctz(frame[KINGS] & frame[WHITE + stm])
-    pinned = pinned_of(T, frame, king, stm)
-    alpha = max(best, get(frame, ALPHA))
-    n = list_captures(T, frame, adv(frame, LIST), alpha - best - DELTA_MARGIN, pinned, king, stm)
-    if n == 0 and not has_legal_move(T, frame, moves, pinned, stm):
-        put(frame, BEST, int64(0))
-        return
-    put(frame, ALPHA, alpha)
-    frame[COUNT] = U(n)
-
-
-@inner
-def open_frame(T: Any, weights: Any, frame: Any, moves: Any, area: Any, ply: Any, full: Any) -> Any:
-    """Sets a frame's best score to what it is before any move, and lists the moves to try."""
-    frame[NEXT] = ZERO
-    frame[COUNT] = ZERO
-    if is_dead(frame):
-        put(frame, BEST, int64(0))
-    elif ply < MAX_PLY and (full or in_check(T, frame)):
-        expand_all(T, frame, moves, ply)
-    else:
-        best = scaled(frame, static_kept(T, weights, frame, area, adv(area, AREA_WORDS)))
-        put(frame, BEST, best)
-        if ply < MAX_PLY and best < get(frame, BETA):
-            expand_captures(T, frame, moves, best)
-
-
-@inner
-def close_frame(frame: Any, child: Any, keeps_leaf: Any) -> Any:
-    """Takes the score of a finished child into the frame above it."""
-    score = -get(child, BEST)
-    if score <= get(frame, BEST):
-        return
-    put(frame, BEST, score)
-    if keeps_leaf:
-        copy_words(adv(child, LEAF), adv(frame, LEAF), PW)
-    if score > get(frame, ALPHA):
-        put(frame, ALPHA, score)
-        if score >= get(frame, BETA):
-            frame[COUNT] = ZERO
+_search = quiescence_over(static_at)
 
 
 @inner
 def search_quiescence(
     T: Any, weights: Any, stack: Any, alpha: Any, beta: Any, depth: Any, keeps_leaf: Any
 ) -> Any:
-    """Returns `quiescence`; if `keeps_leaf`, the position that the score comes from is left at `LEAF`."""
-    moves = as_u16(adv(stack, (MAX_PLY + 1) * FRAME_WORDS))
-    area = adv(stack, (MAX_PLY + 1) * FRAME_WORDS + MOVES_WORDS)
-    put(stack, ALPHA, alpha)
-    put(stack, BETA, beta)
-    ply = int64(0)
-    fresh = True
-    nodes = 0
-    while True:
-        frame = adv(stack, ply * FRAME_WORDS)
-        child = adv(frame, FRAME_WORDS)
-        if fresh:
-            nodes += 1
-            if keeps_leaf:
-                copy_words(frame, adv(frame, LEAF), PW)
-            open_frame(T, weights, frame, moves, area, ply, ply < depth)
-            fresh = False
-        if frame[NEXT] < frame[COUNT]:
-            word = take_best(frame)
-            move = listed_move(word, side_to_move(frame))
-            if word & DOUBTFUL and capture_loses(T, frame, move):
-                continue
-            make_move(T, frame, child, move)
-            put(child, ALPHA, -get(frame, BETA))
-            put(child, BETA, -get(frame, ALPHA))
-            ply += 1
-            fresh = True
-        elif ply == 0:
-            stack[NODES] = U(nodes)
-            return get(frame, BEST)
-        else:
-            ply -= 1
-            close_frame(adv(stack, ply * FRAME_WORDS), frame, keeps_leaf)
+    """Returns the score of the position in the first frame; see `quiescence_over`.
+
+    `stack` has `SEARCH_WORDS` words.
+    """
+    return _search(T, weights, stack, adv(stack, STACK_WORDS), int64(0), alpha, beta, depth, keeps_leaf)
 
 
 @inner
 def quiescence(T: Any, weights: Any, stack: Any, alpha: Any, beta: Any, depth: Any) -> Any:
-    """Returns the score of the position in the first frame, seen by the side to move there.
-
-    Tries every move on the first `depth` plies and in check, else captures and promotions that the exchange
-    does not lose. `stack` has `SEARCH_WORDS` words; `stack[NODES]` becomes the number of positions entered.
-    """
+    """Returns `search_quiescence` without the position that the score comes from."""
     return search_quiescence(T, weights, stack, alpha, beta, depth, False)
 
 

@@ -182,6 +182,16 @@ def share_of_root(A: Any, root_rec: Any) -> Any:
 
 
 @inner
+def can_be_followed(A: Any, W: Any) -> Any:
+    """Returns whether the next wave can be a full batch with this one in flight: then the two may overlap."""
+    rec = field(W, int64(0), wave.SLOT)
+    if W.counts[wave.LEAVES] == 0 or rec == 0:
+        return False
+    in_flight = W.counts[wave.VISITS_ASKED] - W.counts[wave.EARLY]
+    return share_of_root(A, rec) - in_flight >= W.counts[wave.TARGET]
+
+
+@inner
 def _next_budget(W: Any, target: Any, allowed: Any) -> Any:
     """Returns the visits of the next round, within `allowed`.
 

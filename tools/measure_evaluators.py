@@ -1,16 +1,17 @@
-"""How deep the built-in evaluator should look: searches of equal time with every `verify_depth`.
+"""Which evaluator finds more in equal time: searches of the same positions with each.
 
-    python -m tools.measure_builtin sf_reference.jsonl.gz [--depths 1,0,2,3] [--seconds 0.05,0.2] [--json]
+    python -m tools.measure_evaluators sf_reference.jsonl.gz --evaluator builtin
+        --evaluator nnue:stockfish [--seconds 0.05,0.2] [--json]
 
 The file is that of `tools.judge_evaluation`. A search begins with an empty graph in memory. First the
-evaluations per CPU-second of each depth are measured in searches of some positions, in turns. Then every
-position is searched with as many evaluations as the depth affords in the given CPU-seconds: equal time, on
-a busy machine as on an idle one. `--seconds 0` is one evaluation, whatever it costs.
+evaluations per CPU-second of each evaluator are measured in searches of some positions, in turns. Then every
+position is searched with as many evaluations as each affords in the given CPU-seconds: equal time, on a busy
+machine as on an idle one. `--seconds 0` is one evaluation, whatever it costs.
 
-Per time and depth: evaluations, correlation and mean absolute error of the root's Q against (w - l) / 1000,
+Per time and evaluator: evaluations, correlation and mean error of the root's Q against (w - l) / 1000,
 `loss`: by how much Q the most visited move falls short of the best by `moves_depth10` (lichess's formula),
-`hits`: how often it is `bestmove`. Behind them, for error and loss, the mean difference from the first depth
-and its 95 % interval, by bootstrap over positions.
+`hits`: how often it is `bestmove`. Behind them, for error and loss, the mean difference from the first
+evaluator and its 95 % interval, by bootstrap over positions.
 """
 
 from __future__ import annotations
@@ -27,18 +28,20 @@ import chess
 import numpy as np
 
 from graphsearch import Graph, Limits, analyze
-from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
+from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.position.board import POSITION_WORDS, unpack
 from tools.evaluation_data import F64, Positions, lichess_q, read_reference
 
-RATE_EVALUATIONS = 300
+RATE_SECONDS = 0.05  # of CPU time, of each search that tells the rates
+RATE_EVALUATIONS = 64  # that tell how many these are
 RATE_STEP = 4  # every fourth position is searched for the rates
 RESAMPLES = 4000
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What searches of one time and depth found, by position: root Q, loss of the move, whether it hit."""
+    """What searches of one time found, by position: root Q, loss of the move, whether it hit."""
 
     q: F64
     losses: F64
@@ -47,10 +50,10 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table; differences are (mean, low, high) from the first depth."""
+    """One line of the table; differences are (mean, low, high) from the first evaluator."""
 
     seconds: float
-    depth: int
+    evaluator: str
     evaluations: int
     correlation: float
     error: float
@@ -70,23 +73,37 @@ def loss_of(scores: dict[str, int], move: str) -> float:
     return float(best - ours)
 
 
-def rates(evaluators: dict[int, BuiltinEvaluator], boards: Sequence[chess.Board]) -> dict[int, float]:
-    """Returns evaluations per CPU-second in a search, by depth, measured in turns."""
-    spent, done = dict.fromkeys(evaluators, 0.0), dict.fromkeys(evaluators, 0)
-    for turn, board in enumerate([boards[0], *boards[::RATE_STEP]]):
-        for depth, evaluator in evaluators.items():
-            with Graph.open(None, evaluator=evaluator) as graph:
-                begin = time.process_time()
-                result = analyze(graph, board, Limits(evaluations=RATE_EVALUATIONS))
-                if turn:  # the first may have to compile
-                    spent[depth] += time.process_time() - begin
-                    done[depth] += result.evaluations
-    return {depth: done[depth] / spent[depth] for depth in evaluators}
+def made(spec: str) -> Evaluator:
+    """Returns the evaluator of a text such as `lc0:net.pb.gz,threads=1`."""
+    name, *options = spec.split(",")
+    return create(name, dict(option.split("=", 1) for option in options))
 
 
-def searched(
-    evaluator: BuiltinEvaluator, positions: Positions, best: Sequence[str], evaluations: int
-) -> Found:
+def rate(evaluator: Evaluator, board: chess.Board, evaluations: int) -> tuple[int, float]:
+    """Returns how many evaluations a search made, and the CPU-seconds it took."""
+    with Graph.open(None, evaluator=evaluator) as graph:
+        begin = time.process_time()
+        result = analyze(graph, board, Limits(evaluations=evaluations))
+        return result.evaluations, time.process_time() - begin
+
+
+def rates(evaluators: dict[str, Evaluator], boards: Sequence[chess.Board]) -> dict[str, float]:
+    """Returns evaluations per CPU-second in a search, by evaluator, measured in turns."""
+    some = dict.fromkeys(evaluators, RATE_EVALUATIONS)
+    for name, evaluator in evaluators.items():
+        rate(evaluator, boards[0], RATE_EVALUATIONS)  # compiles
+        done, seconds = rate(evaluator, boards[0], RATE_EVALUATIONS)
+        some[name] = max(RATE_EVALUATIONS, round(RATE_SECONDS * done / seconds))
+    spent, found = dict.fromkeys(evaluators, 0.0), dict.fromkeys(evaluators, 0)
+    for board in boards[::RATE_STEP]:
+        for name, evaluator in evaluators.items():
+            done, seconds = rate(evaluator, board, some[name])
+            spent[name] += seconds
+            found[name] += done
+    return {name: found[name] / spent[name] for name in evaluators}
+
+
+def searched(evaluator: Evaluator, positions: Positions, best: Sequence[str], evaluations: int) -> Found:
     """Returns what searches of so many evaluations find."""
     q, losses, hits = [], [], []
     for i, words in enumerate(positions.words.reshape(-1, POSITION_WORDS)):
@@ -107,12 +124,12 @@ def difference(ours: F64, first: F64) -> tuple[float, float, float]:
     return float(apart.mean()), float(low), float(high)
 
 
-def row(seconds: float, depth: int, evaluations: int, found: Found, first: Found, target: F64) -> Row:
+def row(seconds: float, name: str, evaluations: int, found: Found, first: Found, target: F64) -> Row:
     """Returns a line of the table."""
     errors = np.abs(found.q - target)
     return Row(
         seconds,
-        depth,
+        name,
         evaluations,
         float(np.corrcoef(found.q, target)[0, 1]),
         float(errors.mean()),
@@ -123,28 +140,29 @@ def row(seconds: float, depth: int, evaluations: int, found: Found, first: Found
     )
 
 
-def measure(path: Path, depths: Sequence[int], times: Sequence[float]) -> Iterator[Row]:
+def measure(path: Path, names: Sequence[str], times: Sequence[float]) -> Iterator[Row]:
     """Yields the lines of the table as they are found."""
     positions, best = read_reference(path)
     target = positions.wdl[:, 0] - positions.wdl[:, 2]
-    evaluators = {depth: BuiltinEvaluator(verify_depth=depth) for depth in depths}
+    evaluators = {name: made(name) for name in names}
     boards = [unpack(words.tolist()) for words in positions.words.reshape(-1, POSITION_WORDS)]
     speed = rates(evaluators, boards)
     for seconds in times:
         first: Found | None = None
-        for depth, evaluator in evaluators.items():
-            evaluations = max(1, round(seconds * speed[depth]))
+        for name, evaluator in evaluators.items():
+            evaluations = max(1, round(seconds * speed[name]))
             found = searched(evaluator, positions, best, evaluations)
             first = first or found
-            yield row(seconds, depth, evaluations, found, first, target)
+            yield row(seconds, name, evaluations, found, first, target)
 
 
 def text(line: Row) -> str:
     """Returns a line of the table as text."""
     error, loss = line.error_difference, line.loss_difference
     return (
-        f"{line.seconds:7g}{line.depth:7d}{line.evaluations:13d}{line.correlation:13.4f}{line.error:8.4f}"
-        f"{line.loss:8.4f}{line.hits:7.3f}   {error[0]:+.4f} ({error[1]:+.4f}, {error[2]:+.4f})"
+        f"{line.seconds:7g} {line.evaluator:<28}{line.evaluations:12d}{line.correlation:13.4f}"
+        f"{line.error:8.4f}{line.loss:8.4f}{line.hits:7.3f}"
+        f"   {error[0]:+.4f} ({error[1]:+.4f}, {error[2]:+.4f})"
         f"   {loss[0]:+.4f} ({loss[1]:+.4f}, {loss[2]:+.4f})"
     )
 
@@ -158,7 +176,12 @@ def parser() -> argparse.ArgumentParser:
     """Returns the command line's parser."""
     out = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     out.add_argument("reference", type=Path, help="gzip'ed JSON lines")
-    out.add_argument("--depths", type=numbers(int), default=[1, 0, 2, 3], help="the first is compared with")
+    out.add_argument(
+        "--evaluator",
+        action="append",
+        required=True,
+        help="NAME[,OPTION=VALUE...]; compared with the first",
+    )
     out.add_argument("--seconds", type=numbers(float), default=[0.0, 0.05, 0.2], help="CPU time of a search")
     out.add_argument("--json", action="store_true", help="print one JSON object a line")
     return out
@@ -169,9 +192,10 @@ def main() -> int:
     options = parser().parse_args()
     if not options.json:
         print(
-            "seconds  depth  evaluations  correlation   error    loss   hits   difference of error, of loss"
+            "seconds evaluator                   evaluations  correlation   error    loss   hits"
+            "   difference of error, of loss"
         )
-    for line in measure(options.reference, options.depths, options.seconds):
+    for line in measure(options.reference, options.evaluator, options.seconds):
         print(json.dumps(asdict(line)) if options.json else text(line), flush=True)
     return 0
 

@@ -1,0 +1,115 @@
+"""The evaluator `networks`: V by quiescence over the value network, P by the policy network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy import float32, int64
+
+from ...jit.compiler import inner, kernel
+from ...jit.pointers import ZERO, adv, as_i16, as_i64, ptr
+from ...position.board_kernel import PW, side_to_move
+from ...position.scores import FAR, LEAST_MATE
+from ..batch_kernel import temper
+from ..quiescence.quiescence_kernel import FRAME_WORDS, KEPT, STACK_WORDS, quiescence_over
+from .features_kernel import MOST_MEN, attacks_of, list_features
+from .layout import SCORE_UNIT
+from .policy_kernel import HIDDEN, hidden_layer, softmax, write_logits
+from .value_kernel import chances_of, value_of
+
+MOST_STATIC = LEAST_MATE - 1
+MOST_WIDTH = 4096
+
+# words of the work area: features of both views, sums of both views, what the policy needs
+OWN, OTHER, SUMS = 0, MOST_MEN, 2 * MOST_MEN
+POLICY = SUMS + 2 * MOST_WIDTH // 4
+AREA_WORDS = POLICY + HIDDEN + MOST_WIDTH // 4
+SCRATCH_WORDS = STACK_WORDS + AREA_WORDS
+
+
+@inner
+def value_at(T: Any, weights: Any, s: Any, ours: Any, theirs: Any, area: Any) -> Any:
+    """Returns the `Value` of a position and the number of its men; features are left in the area."""
+    own, other = as_i64(adv(area, int64(OWN))), as_i64(adv(area, int64(OTHER)))
+    n = list_features(s, ours, theirs, own, other)
+    return value_of(weights, own, other, n, as_i16(adv(area, int64(SUMS)))), n
+
+
+@inner
+def static_score(T: Any, weights: Any, s: Any, area: Any) -> Any:
+    """Returns the value network's score of a position, in thousandths of a pawn, never as large as a mate."""
+    stm = side_to_move(s)
+    value, _ = value_at(T, weights, s, attacks_of(T, s, stm), attacks_of(T, s, 1 - stm), area)
+    return int64(min(max(value.score * SCORE_UNIT, float(-MOST_STATIC)), float(MOST_STATIC)))
+
+
+@inner
+def static_at(T: Any, weights: Any, stack: Any, ply: Any, area: Any) -> Any:
+    """Returns `static_score` of the position in a frame."""
+    return static_score(T, weights, adv(stack, ply * FRAME_WORDS), area)
+
+
+search = quiescence_over(static_at)
+
+
+@inner
+def evaluate_position(
+    T: Any, weights: Any, s: Any, moves: Any, n: Any, priors: Any, temperature: Any, scratch: Any
+) -> Any:
+    """Returns Q (win - loss, in [-1, 1]) and the chance of a draw (in [0, 1 - |Q|]); writes the priors.
+
+    Args:
+      s: the position, 10 words.
+      moves: its legal moves in the generator's order, uint16[n].
+      n: their number, > 0.
+      priors: float32[n] out; sums to 1, each above 0.
+      scratch: uint64[SCRATCH_WORDS], holds everything temporary.
+    """
+    stack, area = scratch, adv(scratch, int64(STACK_WORDS))
+    stm = side_to_move(s)
+    ours, theirs = attacks_of(T, s, stm), attacks_of(T, s, 1 - stm)
+    value, men = value_at(T, weights, s, ours, theirs, area)
+    hidden = as_i16(adv(area, int64(POLICY + HIDDEN)))
+    hidden_layer(weights, as_i64(adv(area, int64(OWN))), men, hidden)
+    write_logits(T, weights, s, moves, n, theirs, hidden, adv(area, int64(POLICY)), priors)
+    softmax(priors, n)
+    temper(priors, n, temperature)
+    for i in range(PW):
+        stack[i] = s[i]
+    stack[KEPT] = ZERO
+    score = search(T, weights, stack, area, int64(0), int64(-FAR), int64(FAR), int64(0), False)
+    win, loss = chances_of(score / SCORE_UNIT, value)
+    q = float32(win - loss)
+    room = float32(1.0) - abs(q)
+    return q, min(max(float32(1.0 - win - loss), float32(0.0)), room)
+
+
+@kernel
+def evaluate_batch(
+    T: Any,
+    weights: Any,
+    positions: Any,
+    moves: Any,
+    offsets: Any,
+    values: Any,
+    priors: Any,
+    scratch: Any,
+    temperature: Any,
+    begin: Any,
+    end: Any,
+) -> None:
+    """Evaluates positions, as `BatchKernel` says."""
+    for b in range(begin, end):
+        at = offsets[b]
+        q, d = evaluate_position(
+            ptr(T, 0),
+            ptr(weights, 0),
+            ptr(positions, b * PW),
+            ptr(moves, at),
+            offsets[b + 1] - at,
+            ptr(priors, at),
+            temperature,
+            ptr(scratch, 0),
+        )
+        values[2 * b] = q
+        values[2 * b + 1] = d

@@ -1,0 +1,47 @@
+"""`networks`: this program's own networks; nothing to install or download."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ...record.provenance import EvaluatorIdentity, Option
+from ..inside import BatchKernel, KernelEvaluator
+from ..kinds import NETWORKS
+from .weights import Networks, load_networks
+
+# raise when the code changes what it answers with the same weights
+REVISION = 1
+MAPPING = "networks-wdl"
+
+
+class NetworksEvaluator(KernelEvaluator):
+    """V by quiescence over a value network, P from a policy network.
+
+    Attributes:
+      temperature: of the policy.
+      threads: how many evaluate at once, 0 for as many as there are cores.
+    """
+
+    kernel_kind = NETWORKS
+
+    def __init__(
+        self, temperature: float = 1.0, *, threads: int = 0, networks: Networks | None = None
+    ) -> None:
+        networks = networks or _networks()
+        self.threads = threads
+        self.weights = networks.packed()
+        self.temperature = temperature
+        options: dict[str, Option] = {} if temperature == 1.0 else {"PolicyTemperature": temperature}
+        self.identity = EvaluatorIdentity("networks", f"{networks.digest()}-{REVISION}", options, MAPPING)
+
+    @property
+    def batch_kernel(self) -> BatchKernel:
+        """The kernel of both networks."""
+        from .evaluation_kernel import SCRATCH_WORDS, evaluate_batch
+
+        return BatchKernel(evaluate_batch, SCRATCH_WORDS)
+
+
+@cache
+def _networks() -> Networks:
+    return load_networks()

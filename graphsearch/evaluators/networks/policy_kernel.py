@@ -1,0 +1,103 @@
+"""The policy network: one pass over the position, then one logit for each legal move.
+
+    logit = hidden . (row of what the move leaves + row of where it goes + row of its class) + class's bias
+
+The products with rows of what is left and of classes are shared by moves, and computed once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from numpy import float32, float64, int64
+
+from ...jit.compiler import inner
+from ...jit.pointers import adv, as_f32, as_i64
+from ...position.board_kernel import from_square, side_to_move, to_square
+from ...position.mates_kernel import check_masks
+from .features_kernel import turn_of
+from .layout import (
+    CLASS,
+    CLASS_BIAS,
+    CLASSES,
+    FROM,
+    LOGIT_FLOOR,
+    POLICY_BIAS,
+    POLICY_ROWS,
+    POLICY_WIDTH,
+    TO,
+)
+from .moves_kernel import class_of, kind_of_move, mover_of, place_of
+from .value_kernel import activate, dot, section, sum_rows
+
+UNKNOWN = 1 << 62  # a product that was not needed yet
+
+# words of the work area: a child, an exchange, products of classes, the hidden layer
+CHILD, GAINS, PRODUCTS = 0, 16, 48
+HIDDEN = PRODUCTS + CLASSES
+
+
+@inner
+def hidden_layer(weights: Any, features: Any, n: Any, hidden: Any) -> Any:
+    """Writes the network's view of a position: int16[width]."""
+    width = int64(weights[POLICY_WIDTH])
+    rows, bias = section(weights, int64(POLICY_ROWS)), section(weights, int64(POLICY_BIAS))
+    sum_rows(width, rows, bias, features, n, hidden)
+    activate(width, hidden)
+
+
+@inner
+def product(weights: Any, name: Any, i: Any, hidden: Any) -> Any:
+    """Returns the product of the hidden layer with row i of a section, int64."""
+    width = int64(weights[POLICY_WIDTH])
+    return int64(dot(width, hidden, adv(section(weights, name), i * width)))
+
+
+@inner
+def class_product(weights: Any, i: Any, hidden: Any, products: Any) -> Any:
+    """Returns the product with the row of a class, computed when it is first asked for."""
+    if products[i] == UNKNOWN:
+        products[i] = product(weights, int64(CLASS), i, hidden)
+    return products[i]
+
+
+@inner
+def write_logits(
+    T: Any, weights: Any, s: Any, moves: Any, n: Any, theirs: Any, hidden: Any, work: Any, logits: Any
+) -> Any:
+    """Writes the logits of n legal moves, float32; `theirs`: the squares that the other side attacks."""
+    plain = as_f32(adv(weights, int64(weights[CLASS_BIAS])))
+    unit = float64(plain[CLASSES])
+    products = as_i64(adv(work, int64(PRODUCTS)))
+    for i in range(CLASSES):
+        products[i] = UNKNOWN
+    masks = check_masks(T, s)
+    turn = turn_of(s, side_to_move(s))
+    start, left = int64(-1), int64(0)
+    for i in range(n):
+        m = moves[i]
+        piece = mover_of(s, m)
+        if from_square(m) != start:  # the moves of a piece stand together
+            start = from_square(m)
+            left = product(weights, int64(FROM), place_of(piece, start, turn), hidden)
+        kind = kind_of_move(T, s, m, theirs, masks, adv(work, int64(CHILD)), adv(work, int64(GAINS)))
+        at = class_of(kind, piece)
+        total = left + class_product(weights, at, hidden, products)
+        total += product(weights, int64(TO), place_of(piece, to_square(m), turn), hidden)
+        logits[i] = float32(float64(plain[at]) + unit * float64(total))
+
+
+@inner
+def softmax(logits: Any, n: Any) -> Any:
+    """Turns n logits into priors, in place."""
+    top = logits[0]
+    for i in range(1, n):
+        top = max(top, logits[i])
+    total = 0.0
+    for i in range(n):
+        weight = math.exp(max(float64(logits[i]) - float64(top), -LOGIT_FLOOR))
+        logits[i] = float32(weight)
+        total += weight
+    for i in range(n):
+        logits[i] = float32(float64(logits[i]) / total)

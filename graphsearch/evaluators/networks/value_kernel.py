@@ -1,0 +1,121 @@
+"""The value network: a score, and how wide the draw and the noise around it are."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from numpy import float64, int16, int32, int64
+
+from ...jit.compiler import inner
+from ...jit.pointers import adv, as_f32, as_i16
+from .layout import (
+    FULL,
+    MEN_PER_STACK,
+    NOISE_RANGE,
+    OUTPUTS,
+    STACKS,
+    VALUE_BIAS,
+    VALUE_OUT,
+    VALUE_OUT_BIAS,
+    VALUE_ROWS,
+    VALUE_WIDTH,
+    WIDTH_RANGE,
+)
+
+
+class Value(NamedTuple):
+    """What the network says: all in the unit of `layout.SCORE_UNIT`, seen by the side to move."""
+
+    score: Any
+    draw_width: Any
+    noise: Any
+
+
+@inner
+def section(weights: Any, name: Any) -> Any:
+    """Returns a section of int16."""
+    return as_i16(adv(weights, int64(weights[name])))
+
+
+@inner
+def sum_rows(width: Any, rows: Any, bias: Any, features: Any, n: Any, out: Any) -> Any:
+    """Writes the bias and the rows of n features, summed: int16[width]; four rows in one pass."""
+    for i in range(width):
+        out[i] = bias[i]
+    whole = n & ~3
+    for j in range(0, whole, 4):
+        a, b = adv(rows, features[j] * width), adv(rows, features[j + 1] * width)
+        c, d = adv(rows, features[j + 2] * width), adv(rows, features[j + 3] * width)
+        for i in range(width):
+            out[i] += a[i] + b[i] + c[i] + d[i]
+    for j in range(whole, n):
+        a = adv(rows, features[j] * width)
+        for i in range(width):
+            out[i] += a[i]
+
+
+@inner
+def activate(width: Any, sums: Any) -> Any:
+    """Clips sums to 0..FULL and squares them, in place."""
+    for i in range(width):
+        x = min(max(sums[i], int16(0)), int16(FULL))
+        sums[i] = int16(x * x)
+
+
+@inner
+def dot(n: Any, a: Any, b: Any) -> Any:
+    """Returns the sum of the products of some int16, as int32; `weights.py` sees to it that it fits."""
+    total = int32(0)
+    for i in range(n):
+        total += int32(a[i]) * int32(b[i])
+    return int32(total)
+
+
+@inner
+def value_of(weights: Any, own: Any, other: Any, n: Any, work: Any) -> Any:
+    """Returns the `Value` of a position, given as its features.
+
+    Args:
+      own, other: int64[n], as `list_features` writes them.
+      work: int16[2 * width].
+    """
+    width = int64(weights[VALUE_WIDTH])
+    rows, bias = section(weights, int64(VALUE_ROWS)), section(weights, int64(VALUE_BIAS))
+    sum_rows(width, rows, bias, own, n, work)
+    sum_rows(width, rows, bias, other, n, adv(work, width))
+    activate(2 * width, work)
+    stack = min((n - 1) // MEN_PER_STACK, int64(STACKS - 1))
+    last = adv(section(weights, int64(VALUE_OUT)), stack * OUTPUTS * 2 * width)
+    plain = as_f32(adv(weights, int64(weights[VALUE_OUT_BIAS])))
+    score = _output(width, last, plain, stack, int64(0), work)
+    draw_width = _output(width, last, plain, stack, int64(1), work)
+    noise = _output(width, last, plain, stack, int64(2), work)
+    return Value(
+        score,
+        math.exp(min(max(draw_width, WIDTH_RANGE[0]), WIDTH_RANGE[1])),
+        math.exp(min(max(noise, NOISE_RANGE[0]), NOISE_RANGE[1])),
+    )
+
+
+@inner
+def _output(width: Any, last: Any, plain: Any, stack: Any, k: Any, work: Any) -> Any:
+    """Returns one output of a stack, float64."""
+    total = dot(2 * width, work, adv(last, k * 2 * width))
+    return float64(plain[stack * OUTPUTS + k]) + float64(plain[STACKS * OUTPUTS + k]) * float64(total)
+
+
+@inner
+def sigmoid(x: Any) -> Any:
+    """Returns the logistic function, in float64; beyond +-40 it is as there."""
+    return 1.0 / (1.0 + math.exp(-min(max(x, -40.0), 40.0)))
+
+
+@inner
+def chances_of(score: Any, value: Any) -> Any:
+    """Returns the chances to win and to lose of a score, in the unit of `Value`: two logistic curves.
+
+    win = sigmoid((score - draw width) / noise), loss = sigmoid((-score - draw width) / noise)
+    """
+    win = sigmoid((score - value.draw_width) / value.noise)
+    return win, sigmoid((-score - value.draw_width) / value.noise)

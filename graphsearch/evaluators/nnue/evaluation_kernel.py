@@ -1,0 +1,269 @@
+"""Value and priors of a position from a network.
+
+1. Every move gets what the built-in evaluator sees of it without searching: `move_terms`. For all moves this
+   costs as much as three outputs of a network.
+2. The SEEN_MOVES that look best get a score: the quiescence search behind the move, over the network.
+3. To the best of them the SEEN_REPLIES replies that look best are tried, until one stays the best. Its score
+   is the value. On the reference positions the mean error of Q is .069 so, and .078 with the score of step 2.
+4. A prior is the softmax of a fitted sum: the terms, what the move loses against the best, and what its score
+   lost when it was searched deeper.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy import float32, int64
+
+from ...jit.compiler import inner, kernel
+from ...jit.pointers import ZERO, U, adv, as_u16, ptr
+from ...position.board_kernel import PW, generate_moves, in_check, make_move, side_to_move
+from ...position.scores import FAR
+from ..batch_kernel import temper
+from ..builtin.evaluation_kernel import chances
+from ..builtin.layout import SCALAR_UNIT
+from ..builtin.moves_kernel import move_terms
+from ..builtin.terms_kernel import INFO_WORDS, PHASE_MAX, static_packed, tapered
+from ..output_kernel import value_of, write_softmax
+from ..quiescence.captures_kernel import BIAS, flip_move
+from ..quiescence.quiescence_kernel import (
+    COUNT,
+    FRAME_WORDS,
+    KEPT,
+    LIST,
+    NEXT,
+    STACK_WORDS,
+    copy_words,
+    take_best,
+)
+from .layout import (
+    FITTED_AT,
+    LIMIT,
+    MAP_AT,
+    MOVES_AT,
+    POLICY_CHANCES,
+    POLICY_DROP,
+    POLICY_PAWNS,
+    POLICY_TERMS,
+    POLICY_UNSEEN,
+    RISE,
+    SEEN_MOVES,
+    SEEN_REPLIES,
+    VERIFIED_MOVES,
+)
+from .quiescence_kernel import area_words, search
+
+LOSS_LIMIT = 1200  # in priors: larger losses are not told apart
+UNSEEN, DROP_AT, DROP_MASK = ZERO, U(32), U(0xFFFFFFFF)
+SUM_BIAS = 1 << 30  # makes sums unsigned; they have 32 bits
+SEEN_AT = U(32)  # above the squares, as the side to move sees them, and the index
+
+# The work area: the stack of the search, the order of the moves, attacks of both sides and an exchange, each
+# move's score with what it dropped, each move's terms; and the search's area, whose size depends on the width
+ORDER = STACK_WORDS
+INFO = ORDER + FRAME_WORDS
+REPLY_ORDER = INFO + 2 * INFO_WORDS + 32
+REPLIES = REPLY_ORDER + FRAME_WORDS
+SCORES = REPLIES + 64
+TERMS = SCORES + 256
+AREA = (TERMS + 256 + 7) // 8 * 8
+
+
+def scratch_words(width: int) -> int:
+    """Returns the words of the work area for networks of a width."""
+    return AREA + area_words(width)
+
+
+@inner
+def order_by_terms(
+    T: Any, weights: Any, stack: Any, ply: Any, moves: Any, n: Any, order: Any, infos: Any
+) -> Any:
+    """Fills a list with the moves of the frame at a ply: what is seen of each, squares, index."""
+    s, child = adv(stack, ply * FRAME_WORDS), adv(stack, (ply + 1) * FRAME_WORDS)
+    fitted = adv(weights, weights[MOVES_AT])
+    static_packed(T, fitted, s, infos)
+    evades = in_check(T, s)
+    for i in range(n):
+        make_move(T, s, child, moves[i])
+        packed = move_terms(T, fitted, s, moves[i], infos, in_check(T, child), evades)
+        seen = U(tapered(s, packed) + SUM_BIAS)
+        order[LIST + i] = (seen << SEEN_AT) | (U(flip_move(moves[i], side_to_move(s))) << U(16)) | U(i)
+    order[NEXT] = ZERO
+    order[COUNT] = U(n)
+
+
+@inner
+def score_of(scratch: Any, i: Any) -> Any:
+    """Returns the first score of a move that was seen, for the side to move."""
+    return int64(scratch[SCORES + i] & DROP_MASK) - BIAS
+
+
+@inner
+def drop_of(scratch: Any, i: Any) -> Any:
+    """Returns what the score of a move has lost by its replies."""
+    return max(int64(scratch[SCORES + i] >> DROP_AT) - 1, int64(0))
+
+
+@inner
+def score_below(T: Any, weights: Any, stack: Any, ply: Any, move: Any, alpha: Any, beta: Any) -> Any:
+    """Returns the quiescence score behind a move of the frame at a ply, seen by who makes it."""
+    child = adv(stack, (ply + 1) * FRAME_WORDS)
+    make_move(T, adv(stack, ply * FRAME_WORDS), child, move)
+    child[KEPT] = ZERO
+    return -search(T, weights, stack, adv(stack, AREA), ply + 1, -beta, -alpha, int64(0), False)
+
+
+@inner
+def score_moves(T: Any, weights: Any, moves: Any, n: Any, scratch: Any) -> Any:
+    """Fills terms and scores of the moves, those that look best first; returns the best score.
+
+    Scores more than LIMIT below the best are only bounds, at most that good.
+    """
+    order = adv(scratch, ORDER)
+    order_by_terms(T, weights, scratch, int64(0), moves, n, order, adv(scratch, INFO))
+    for i in range(n):
+        scratch[TERMS + i] = order[LIST + i] >> SEEN_AT
+        scratch[SCORES + i] = UNSEEN
+    best: Any = int64(-FAR)
+    for _ in range(min(n, weights[SEEN_MOVES])):
+        at = int64(take_best(order) & U(0xFFFF))
+        score = score_below(T, weights, scratch, int64(0), moves[at], best - weights[LIMIT], int64(FAR))
+        scratch[SCORES + at] = U(score + BIAS)
+        best = max(best, score)
+    return best
+
+
+@inner
+def refuted(T: Any, weights: Any, move: Any, first: Any, least: Any, scratch: Any) -> Any:
+    """Returns the score of a move after the replies that look best; a bound if it is `least` or below."""
+    order, replies = adv(scratch, REPLY_ORDER), as_u16(adv(scratch, REPLIES))
+    child = adv(scratch, FRAME_WORDS)
+    make_move(T, scratch, child, move)
+    child[KEPT] = ZERO
+    n = generate_moves(T, child, replies)
+    order_by_terms(T, weights, scratch, int64(1), replies, n, order, adv(scratch, INFO))
+    score: Any = first if n == 0 else first + weights[RISE]
+    for _ in range(min(n, weights[SEEN_REPLIES])):
+        if score <= least:
+            break
+        reply = replies[int64(take_best(order) & U(0xFFFF))]
+        score = min(score, -score_below(T, weights, scratch, int64(1), reply, -score, -least))
+    return score
+
+
+@inner
+def best_unverified(scratch: Any) -> Any:
+    """Returns the move with the best score among those that were seen but whose replies were not, or -1.
+
+    Of equal ones it is the first in the order, so that a position and its mirror image are searched alike.
+    """
+    order = adv(scratch, ORDER)
+    best, at = ZERO, int64(-1)
+    for j in range(int64(order[NEXT])):
+        i = int64(order[LIST + j] & U(0xFFFF))
+        word = scratch[SCORES + i]
+        if word <= DROP_MASK and word > best:
+            best, at = word, i
+    return at
+
+
+@inner
+def verify_best(T: Any, weights: Any, moves: Any, scratch: Any) -> Any:
+    """Looks at the replies to the best moves until one stays the best; returns its score.
+
+    A score rises by at most RISE; where it drops by more than LIMIT, it is a bound.
+    """
+    top = int64(-FAR)
+    for _ in range(weights[VERIFIED_MOVES]):
+        i = best_unverified(scratch)
+        if i < 0 or score_of(scratch, i) <= top:
+            break
+        first = score_of(scratch, i)
+        score = refuted(T, weights, moves[i], first, max(top, first - weights[LIMIT]), scratch)
+        scratch[SCORES + i] |= U(max(first - score, int64(0)) + 1) << DROP_AT
+        top = max(top, score)
+    return top
+
+
+@inner
+def search_moves(T: Any, weights: Any, s: Any, moves: Any, n: Any, scratch: Any) -> Any:
+    """Fills each move's terms and score; returns the position's score, and the best first score."""
+    copy_words(s, scratch, PW)
+    scratch[KEPT] = ZERO
+    best = score_moves(T, weights, moves, n, scratch)
+    return verify_best(T, weights, moves, scratch), best
+
+
+@inner
+def logit_of(fitted: Any, scratch: Any, i: Any, best: Any) -> Any:
+    """Returns the logit of a move."""
+    terms = (int64(scratch[TERMS + i]) - SUM_BIAS) / (1000.0 * PHASE_MAX)
+    total = fitted[POLICY_TERMS] * terms
+    if scratch[SCORES + i] == UNSEEN:
+        return SCALAR_UNIT * (total - fitted[POLICY_UNSEEN])
+    loss = min(best - score_of(scratch, i), int64(LOSS_LIMIT))
+    drop = min(drop_of(scratch, i), int64(LOSS_LIMIT))
+    lost = fitted[POLICY_CHANCES] * (chances(best) - chances(best - loss))
+    return SCALAR_UNIT * (total - lost - 0.001 * (fitted[POLICY_PAWNS] * loss + fitted[POLICY_DROP] * drop))
+
+
+@inner
+def write_priors(fitted: Any, n: Any, best: Any, priors: Any, scratch: Any) -> Any:
+    """Writes the softmax of the moves' logits."""
+    top = -1e30
+    for i in range(n):
+        logit = logit_of(fitted, scratch, i, best)
+        priors[i] = float32(logit)
+        top = max(top, logit)
+    write_softmax(priors, n, top)
+
+
+@inner
+def evaluate_position(T: Any, weights: Any, s: Any, moves: Any, n: Any, priors: Any, scratch: Any) -> Any:
+    """Returns Q and the chance of a draw, as `value_of`; writes the priors.
+
+    Args:
+      T: the board's table.
+      weights: int64, a network packed as `layout` says.
+      s: the position, 10 words.
+      moves: its legal moves in the generator's order, uint16[n].
+      n: their number, > 0.
+      priors: float32[n] out; sums to 1, each above 0.
+      scratch: uint64[scratch_words(width)], zeros at first, then always used with the same weights.
+    """
+    fitted = adv(weights, weights[FITTED_AT])
+    score, best = search_moves(T, weights, s, moves, n, scratch)
+    write_priors(fitted, n, best, priors, scratch)
+    return value_of(adv(fitted, int64(MAP_AT)), s, score)
+
+
+@kernel
+def evaluate_batch(
+    T: Any,
+    weights: Any,
+    positions: Any,
+    moves: Any,
+    offsets: Any,
+    values: Any,
+    priors: Any,
+    scratch: Any,
+    temperature: Any,
+    begin: Any,
+    end: Any,
+) -> None:
+    """Evaluates positions, as `BatchKernel` says; `scratch` begins as zeros and stays with these weights."""
+    for b in range(begin, end):
+        at = offsets[b]
+        n = offsets[b + 1] - at
+        q, d = evaluate_position(
+            ptr(T, 0),
+            ptr(weights, 0),
+            ptr(positions, b * PW),
+            ptr(moves, at),
+            n,
+            ptr(priors, at),
+            ptr(scratch, 0),
+        )
+        values[2 * b] = q
+        values[2 * b + 1] = d
+        temper(ptr(priors, at), n, temperature)

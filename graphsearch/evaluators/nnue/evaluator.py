@@ -1,0 +1,74 @@
+"""`nnue:FILE|PROGRAM`: a network of Stockfish, searched by this program's kernels; no engine runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...record.provenance import EvaluatorIdentity, Option
+from ..builtin.weights import load_weights
+from ..inside import BatchKernel, KernelEvaluator
+from ..kinds import NNUE
+from . import layout
+from .file import Network
+from .program import network_of
+
+REVISION = 1  # raise when the code changes what it answers with the same network and numbers
+MAPPING = "nnue-wdl"
+FITTED = Path(__file__).with_name("fitted.json")
+
+
+class NnueEvaluator(KernelEvaluator):
+    """V and P of a network of Stockfish, by quiescence and a look at the best moves and replies.
+
+    Attributes:
+      identity: the network's hash, and that of what turns its scores into V and P.
+      network: the network.
+      temperature: of the policy.
+    """
+
+    kernel_kind = NNUE
+
+    def __init__(self, source: str, *, temperature: float = 1.0, threads: int = 0) -> None:
+        """Reads a network.
+
+        Args:
+          source: a `.nnue` file, or a program that has a network and knows `export_net`.
+          temperature: PolicyTemperature; above 1 flattens the priors, below 1 sharpens them.
+          threads: how many evaluate at once, 0 for as many as there are cores.
+
+        Raises:
+          EvaluatorError: if there is no such file or program, it has no network, or not one of a known form.
+        """
+        self.network = network_of(source)
+        self.weights = prepared(self.network)
+        self.temperature = temperature
+        self.threads = threads
+        behind = self.weights[layout.HEADER_WORDS - 8 : layout.HEADER_WORDS].tobytes()
+        behind += self.weights[int(self.weights[layout.FITTED_AT]) :].tobytes() + bytes([REVISION])
+        options: dict[str, Option] = {"numbers": hashlib.sha256(behind).hexdigest()[:16]}
+        if temperature != 1.0:
+            options["PolicyTemperature"] = temperature
+        self.identity = EvaluatorIdentity("nnue", self.network.sha256, options, MAPPING)
+        self.notes = (f"network of {self.network.architecture.engines}, {self.network.sha256[:12]}",)
+
+    @property
+    def batch_kernel(self) -> BatchKernel:
+        """The kernel of the network, with working memory for its width."""
+        from .evaluation_kernel import evaluate_batch, scratch_words
+
+        return BatchKernel(evaluate_batch, scratch_words(self.network.architecture.width))
+
+
+def prepared(network: Network) -> NDArray[np.int64]:
+    """Returns a network's weights with what the kernels need besides: `fitted.json`, and terms of moves."""
+    weights = network.weights
+    fitted = json.loads(FITTED.read_text(encoding="utf-8"))
+    weights[layout.EFFORT_AT : layout.EFFORT_AT + len(fitted["effort"])] = fitted["effort"]
+    for at, numbers in ((layout.FITTED_AT, fitted["numbers"]), (layout.MOVES_AT, load_weights())):
+        weights[int(weights[at]) :][: len(numbers)] = numbers
+    return weights

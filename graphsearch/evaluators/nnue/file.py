@@ -1,0 +1,280 @@
+"""Reads networks of Stockfish 15.1 to 17.1 (`.nnue`).
+
+    version   u32 0x7AF32F20
+    hash      u32, of the architecture: it says the width, and so all that follows
+    text      u32 length, and so many bytes
+    features  u32 hash | biases int16[width] | weights int16[22528][width] | material int32[22528][8]
+    8 stacks  u32 hash | int32[16], int8[16][width] | int32[32], int8[32][32] | int32[1], int8[32]
+
+All numbers are little-endian. From Stockfish 16 on, each of the three arrays of the features is packed: the
+text COMPRESSED_LEB128, a u32 number of bytes, and so many bytes of LEB128.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import EvaluatorError, InputFileError, NetworkFileError
+from ...limits import NETWORK, PIECE, check_size, open_file, size_text
+from ..builtin.layout import WEIGHT_COUNT
+from . import layout
+from .layout import EMPTY_BOARD, FEATURES, FIRST, HEADER_WORDS, ROWS, SECOND, SECOND_INPUTS, STACKS
+from .leb128 import MOST_BYTES, decode
+
+VERSION = 0x7AF32F20
+PACKED = b"COMPRESSED_LEB128"
+TEXT_MOST = 1 << 16  # of the description; those known have 75
+ALIGNMENT = 64  # in memory, in bytes
+WORD_MASK = 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """A network's form. `pawn`: what the engine calls 100 centipawns with all men on the board."""
+
+    engines: str
+    width: int
+    pawn: int
+
+    @property
+    def features_hash(self) -> int:
+        """The hash of the features."""
+        return 0x7F234CB8 ^ (2 * self.width)
+
+    @property
+    def stack_hash(self) -> int:
+        """The hash of a stack, folded layer by layer."""
+        found = 0xEC42E90D ^ (2 * self.width)
+        for outputs, is_last in ((FIRST, False), (SECOND, False), (1, True)):
+            found = ((0xCC03DAE4 + outputs) & WORD_MASK) ^ (found >> 1) ^ (found << 31 & WORD_MASK)
+            found = found if is_last else (0x538D24C7 + found) & WORD_MASK
+        return found
+
+    @property
+    def hash(self) -> int:
+        """The hash of the whole.
+
+        >>> hex(ARCHITECTURES[0].hash), hex(ARCHITECTURES[3].hash)
+        ('0x1c102ef2', '0x1c1020f2')
+        """
+        return self.features_hash ^ self.stack_hash
+
+
+ARCHITECTURES = (
+    Architecture("Stockfish 15.1", 1024, 361),
+    Architecture("Stockfish 16", 1536, 328),
+    Architecture("Stockfish 16.1", 2560, 356),
+    Architecture("Stockfish 17 and 17.1", 3072, 377),
+    Architecture("Stockfish 16.1 to 17.1, small", 128, 377),
+)
+KNOWN = ", ".join(f"{one.hash:#010x} ({one.engines})" for one in ARCHITECTURES)
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A network, packed as `layout` says.
+
+    Attributes:
+      architecture: its form. description: what its makers wrote into it.
+      sha256: of its file, hex.
+      weights: int64, the header first.
+    """
+
+    architecture: Architecture
+    description: str
+    sha256: str
+    weights: NDArray[np.int64]
+
+
+def read_network(path: str | os.PathLike[str]) -> Network:
+    """Returns the network of a file.
+
+    Raises:
+      EvaluatorError: if it cannot be read, is damaged, or is no network of a known form.
+    """
+    try:
+        with open_file(Path(path).expanduser()) as file:
+            check_size(os.fstat(file.fileno()).st_size, NETWORK, path)
+            return _Reader(file, os.fspath(path)).network()
+    except InputFileError as error:
+        raise error if isinstance(error, NetworkFileError) else NetworkFileError(str(error)) from None
+    except OSError as error:
+        raise EvaluatorError(
+            f"the network {path} cannot be read: {error.strerror or error}; expected a .nnue file"
+        ) from None
+
+
+def aligned_zeros(count: int, dtype: type) -> NDArray[Any]:
+    """Returns an array of words that begins at a multiple of 64 bytes, for speed: 5 % of an evaluation."""
+    room: NDArray[Any] = np.zeros(count + ALIGNMENT // 8, dtype)
+    begin = -room.ctypes.data % ALIGNMENT // 8
+    return room[begin : begin + count]
+
+
+def empty_weights(architecture: Architecture) -> NDArray[np.int64]:
+    """Returns an array for a network: the header, and zeros."""
+    width = architecture.width
+    stacks_at = HEADER_WORDS + ROWS * layout.row_words(width)
+    fitted_at = stacks_at + STACKS * layout.stack_words(width)
+    moves_at = fitted_at + layout.FITTED_NUMBERS
+    out = aligned_zeros(moves_at + WEIGHT_COUNT, np.int64)
+    out[layout.WIDTH], out[layout.PAWN] = width, architecture.pawn
+    out[layout.ROWS_AT], out[layout.ROW_WORDS] = HEADER_WORDS, layout.row_words(width)
+    out[layout.STACKS_AT], out[layout.STACK_WORDS] = stacks_at, layout.stack_words(width)
+    out[layout.FITTED_AT], out[layout.MOVES_AT] = fitted_at, moves_at
+    return out
+
+
+def rows_of(weights: NDArray[np.int64]) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
+    """Returns what all rows add, `[ROWS, width]`, and of material, `[ROWS, 8]`: views."""
+    width, words, at = (int(weights[i]) for i in (layout.WIDTH, layout.ROW_WORDS, layout.ROWS_AT))
+    rows = weights[at : at + ROWS * words].reshape(ROWS, words)
+    material = rows.view(np.int32)[:, width // 2 : width // 2 + STACKS]
+    return rows.view(np.int16)[:, :width], material
+
+
+def stack_of(weights: NDArray[np.int64], i: int) -> dict[str, NDArray[Any]]:
+    """Returns the layers of one stack by name, biases by output, weights by output and input: views.
+
+    Inputs are cut into pairs, `[outputs, pairs, 2]`, outputs of the second layer into sixteens.
+    """
+    width, words = int(weights[layout.WIDTH]), int(weights[layout.STACK_WORDS])
+    stack = weights[int(weights[layout.STACKS_AT]) + i * words :][:words]
+
+    def part(at: int, count: int, dtype: type, *shape: int) -> NDArray[Any]:
+        return stack[at:].view(dtype)[:count].reshape(shape)
+
+    return {
+        "first_bias": part(layout.FIRST_BIAS, FIRST, np.int32, FIRST),
+        "first": part(layout.FIRST_WEIGHTS, FIRST * width, np.int16, -1, FIRST, 2).swapaxes(0, 1),
+        "second_bias": part(layout.SECOND_BIAS, SECOND, np.int32, SECOND),
+        "second": part(
+            layout.SECOND_WEIGHTS, SECOND * SECOND_INPUTS, np.int16, -1, SECOND_INPUTS // 2, FIRST, 2
+        ).swapaxes(1, 2),
+        "last_bias": part(layout.LAST_BIAS, 1, np.int64, 1),
+        "last": part(layout.LAST_WEIGHTS, SECOND, np.int16, 1, SECOND),
+    }
+
+
+class _Reader:
+    """The bytes of a file, one part after the other."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file, self._name = file, name
+        self._digest = hashlib.sha256()
+        self._ahead = b""  # read, but not taken yet
+
+    def network(self) -> Network:
+        """Returns the network.
+
+        Raises:
+          NetworkFileError: if it is damaged or unknown.
+        """
+        architecture, description = self._header()
+        weights = empty_weights(architecture)
+        self._features(architecture, weights)
+        for i in range(STACKS):
+            self._stack(architecture, stack_of(weights, i))
+        if self._read(1):
+            raise self._bad("it goes on behind its end")
+        return Network(architecture, description, self._digest.hexdigest(), weights)
+
+    def _header(self) -> tuple[Architecture, str]:
+        version, found, length = (self._number() for _ in range(3))
+        if version != VERSION:
+            raise self._bad(
+                f"expected a network of Stockfish, version {VERSION:#x}; this begins with {version:#x}"
+            )
+        known = [one for one in ARCHITECTURES if one.hash == found]
+        if not known:
+            raise self._bad(f"its architecture {found:#010x} is unknown; known are {KNOWN}")
+        if length > TEXT_MOST:
+            raise self._bad(
+                f"a description of {size_text(length)}; the longest may have {size_text(TEXT_MOST)}"
+            )
+        return known[0], self._take(length).decode(errors="replace")
+
+    def _features(self, architecture: Architecture, weights: NDArray[np.int64]) -> None:
+        self._expect(architecture.features_hash)
+        rows, material = rows_of(weights)
+        self._fill(rows[EMPTY_BOARD : EMPTY_BOARD + 1], np.int16)
+        self._fill(rows[:FEATURES], np.int16)
+        self._fill(material[:FEATURES], np.int32)
+
+    def _stack(self, architecture: Architecture, stack: dict[str, NDArray[Any]]) -> None:
+        self._expect(architecture.stack_hash)
+        for layer in ("first", "second", "last"):
+            for name, dtype in ((f"{layer}_bias", np.int32), (layer, np.int8)):
+                out = stack[name]
+                out[...] = np.frombuffer(self._take(out.size * dtype().itemsize), dtype).reshape(out.shape)
+
+    def _fill(self, out: NDArray[Any], dtype: type) -> None:
+        """Fills a 2-dimensional array, packed or not."""
+        begin = self._read(len(PACKED))
+        packed = begin == PACKED
+        if not packed:
+            self._ahead = begin
+        at = 0
+        rest: NDArray[Any] = np.zeros(0, dtype)
+        for numbers in self._packed(out.size, dtype) if packed else self._plain(out.size, dtype):
+            values = np.concatenate([rest, numbers])
+            full = len(values) // out.shape[1]
+            out[at : at + full] = values[: full * out.shape[1]].reshape(full, -1)
+            at, rest = at + full, values[full * out.shape[1] :]
+
+    def _plain(self, count: int, dtype: type) -> Iterator[NDArray[Any]]:
+        size = count * np.dtype(dtype).itemsize
+        while size:
+            piece = self._take(min(size, PIECE))
+            size -= len(piece)
+            yield np.frombuffer(piece, dtype)
+
+    def _packed(self, count: int, dtype: type) -> Iterator[NDArray[Any]]:
+        size, rest, range_ = self._number(), b"", np.iinfo(dtype)
+        if not count <= size <= MOST_BYTES * count:
+            raise self._bad(f"{size:,} bytes of LEB128 cannot be {count:,} numbers")
+        while size:
+            piece = self._take(min(size, PIECE))
+            size -= len(piece)
+            try:
+                numbers, rest = decode(rest + piece)
+            except ValueError as error:
+                raise self._bad(f"in its LEB128 {error}") from None
+            count -= len(numbers)
+            if count < 0 or (not size and (count or rest)):
+                raise self._bad("its LEB128 holds another number of numbers than its architecture")
+            if len(numbers) and not range_.min <= numbers.min() <= numbers.max() <= range_.max:
+                raise self._bad(f"in its LEB128 a number does not fit in {range_.bits} bits")
+            yield numbers.astype(dtype)
+
+    def _expect(self, expected: int) -> None:
+        found = self._number()
+        if found != expected:
+            raise self._bad(f"a part's hash is {found:#010x}, expected {expected:#010x}")
+
+    def _number(self) -> int:
+        return int(struct.unpack("<I", self._take(4))[0])
+
+    def _take(self, size: int) -> bytes:
+        found = self._read(size)
+        if len(found) < size:
+            raise self._bad("it ends too early")
+        return found
+
+    def _read(self, size: int) -> bytes:
+        ahead, self._ahead = self._ahead[:size], self._ahead[size:]
+        fresh = self._file.read(size - len(ahead)) if size > len(ahead) else b""
+        self._digest.update(fresh)
+        return ahead + fresh
+
+    def _bad(self, what: str) -> NetworkFileError:
+        return NetworkFileError(f"the network {self._name} cannot be read: {what}")

@@ -1,0 +1,101 @@
+"""The network of an engine: asked for once (`export_net`), then kept among the caches.
+
+networks/HASH.nnue       a network, by its SHA-256
+networks/PROGRAM.txt     by the SHA-256 of the program: the HASH of its network
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from ...errors import EvaluatorError
+from ...jit.compiler import cache_folder
+from ..uci.program import Program, file_digest, find_program
+from .file import Network, read_network
+from .layout import NNUE_SUFFIX
+
+EXPORT_SECONDS = 60.0
+LARGE, SMALL = f"large{NNUE_SUFFIX}", f"small{NNUE_SUFFIX}"
+# From 16.1 on Stockfish has a second, small network, and wants a name for it. It judges lopsided positions
+# faster, not better, and is not used here.
+REQUEST = f"export_net {LARGE} {SMALL}\nquit\n"
+
+
+def network_of(text: str) -> Network:
+    """Returns the network of a `.nnue` file, or of a program such as `stockfish`.
+
+    Raises:
+      EvaluatorError: if there is no such file or program, it has no network, or not one of a known form.
+    """
+    path = Path(text).expanduser()
+    if path.suffix == NNUE_SUFFIX or (path.is_file() and "/" in text and not _is_executable(path)):
+        return read_network(path)
+    program = find_program(text)
+    folder = cache_folder("networks")
+    if folder is None:
+        with tempfile.TemporaryDirectory() as temporary:
+            return _asked(program, Path(temporary))
+    return _kept(program, folder) or _asked(program, folder)
+
+
+def _is_executable(path: Path) -> bool:
+    return shutil.which(path) is not None
+
+
+def _note(program: Program, folder: Path) -> Path:
+    """Returns the file that says which network a program gave."""
+    whole = " ".join([file_digest(program.path), *program.arguments])
+    return folder / f"{hashlib.sha256(whole.encode()).hexdigest()}.txt"
+
+
+def _kept(program: Program, folder: Path) -> Network | None:
+    """Returns the network that a program gave earlier; None if it did not, or the file is another by now."""
+    try:
+        digest = _note(program, folder).read_text(encoding="ascii").strip()
+        network = read_network(folder / f"{digest}{NNUE_SUFFIX}")
+    except (OSError, ValueError, EvaluatorError):
+        return None
+    return network if network.sha256 == digest else None
+
+
+def _asked(program: Program, folder: Path) -> Network:
+    """Returns the network that a program gives now, and keeps it."""
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        _export(program, Path(temporary))
+        given = Path(temporary, LARGE)
+        if not given.is_file():
+            raise EvaluatorError(
+                f"the program {program.label} gave no network when asked to (export_net): Stockfish 15.1 to"
+                f" 17.1 do; a network in a file is nnue:FILE{NNUE_SUFFIX}"
+            )
+        network = read_network(given)
+        given.replace(folder / f"{network.sha256}{NNUE_SUFFIX}")
+    _note(program, folder).write_text(network.sha256 + "\n", encoding="ascii")
+    return network
+
+
+def _export(program: Program, folder: Path) -> None:
+    """Lets a program write its networks into a folder; whether it did is seen there."""
+    nowhere = subprocess.DEVNULL
+    try:
+        subprocess.run(  # noqa: S603
+            program.command,
+            input=REQUEST.encode(),
+            stdout=nowhere,
+            stderr=nowhere,
+            cwd=folder,
+            timeout=EXPORT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise EvaluatorError(
+            f"the program {program.label} gave no network within {EXPORT_SECONDS:.0f} s"
+        ) from None
+    except OSError as error:
+        raise EvaluatorError(
+            f"the program {program.label} cannot be started: {error.strerror or error}"
+        ) from None

@@ -1,0 +1,75 @@
+"""The quiescence search over a network, whose accumulators follow the line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy import int64
+
+from ...jit.compiler import inner, kernel
+from ...jit.pointers import ZERO, adv, as_i64, popc, ptr
+from ...position.board_kernel import PW, side_to_move
+from ...position.scores import LEAST_MATE
+from ...position.words import BLACK, WHITE
+from ..quiescence.quiescence_kernel import FRAME_WORDS, FRAMES, KEPT, STACK_WORDS, quiescence_over
+from .accumulator_kernel import BOARD_WORDS, LISTS_WORDS, accumulate, accumulator_at
+from .layers_kernel import output, work_words
+from .layout import MEN_PER_STACK, PAWN, ROW_WORDS, row_words
+
+MOST_STATIC = LEAST_MATE - 1
+
+
+def area_words(width: int) -> int:
+    """Returns the words that a network's search needs behind its stack."""
+    accumulators = FRAMES * 2 * row_words(width)
+    return LISTS_WORDS + accumulators + 2 * 64 * (BOARD_WORDS + row_words(width)) + work_words(width)
+
+
+def search_words(width: int) -> int:
+    """Returns the words of a stack and its area."""
+    return STACK_WORDS + area_words(width)
+
+
+@inner
+def static_at(T: Any, weights: Any, stack: Any, ply: Any, area: Any) -> Any:
+    """Returns what the network says of the position in a frame, in thousandths of a pawn."""
+    accumulate(weights, stack, ply, area)
+    frame = adv(stack, ply * FRAME_WORDS)
+    stm = side_to_move(frame)
+    words = int64(weights[ROW_WORDS])
+    work = as_i64(adv(area, LISTS_WORDS + (FRAMES * 2 + 2 * 64) * words + 2 * 64 * BOARD_WORDS))
+    value = output(
+        weights,
+        accumulator_at(weights, area, ply, stm),
+        accumulator_at(weights, area, ply, 1 - stm),
+        (popc(frame[WHITE] | frame[BLACK]) - 1) // MEN_PER_STACK,
+        work,
+    )
+    score = value * 1000 // int64(weights[PAWN])
+    return min(max(score, int64(-MOST_STATIC)), int64(MOST_STATIC))
+
+
+search = quiescence_over(static_at)
+
+
+@kernel
+def scores(T: Any, weights: Any, positions: Any, quiet: Any, out: Any, scratch: Any) -> Any:
+    """Writes each position's score in thousandths of a pawn, seen by the side to move.
+
+    Args:
+      positions: uint64[B * 10].
+      quiet: int64[2]: window of the quiescence search; two equal numbers for the network's word alone.
+      out: int64[B] out.
+      scratch: uint64[search_words(width)].
+    """
+    stack, area = ptr(scratch, 0), ptr(scratch, STACK_WORDS)
+    for b in range(out.shape[0]):
+        for i in range(PW):
+            stack[i] = positions[b * PW + i]
+        stack[KEPT] = ZERO
+        if quiet[0] == quiet[1]:
+            out[b] = static_at(ptr(T, 0), ptr(weights, 0), stack, int64(0), area)
+        else:
+            out[b] = search(
+                ptr(T, 0), ptr(weights, 0), stack, area, int64(0), quiet[0], quiet[1], int64(0), False
+            )

@@ -1,0 +1,200 @@
+"""Quiescence search on an explicit stack of frames, over any static evaluation.
+
+    stack    FRAMES frames, one for each ply | room for a list of moves | NODES
+
+A search may begin at any of the lower frames (`first`); what lies below it are the positions that led there,
+for static evaluations that are cheaper to update than to make.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy import int64
+
+from ...jit.compiler import inner
+from ...jit.pointers import ZERO, U, adv, as_u16, ctz
+from ...position.board_kernel import PW, generate_moves, in_check, is_dead, make_move, side_to_move
+from ...position.scores import FAR, MATE
+from ...position.words import KINGS, WHITE
+from .captures_kernel import (
+    DOUBTFUL,
+    capture_gain,
+    capture_loses,
+    get,
+    has_legal_move,
+    list_captures,
+    listed_move,
+    order_key,
+    pinned_of,
+    put,
+)
+
+DELTA_MARGIN = 1500  # a capture must be able to bring the score within this of alpha
+
+# A frame: the position, the position that its best line ends in, the state of its loop, its list of moves.
+LEAF = PW
+# as arguments, plain numbers would each compile anew
+ALPHA, BETA, BEST = np.int64(2 * PW), np.int64(2 * PW + 1), np.int64(2 * PW + 2)
+NEXT, COUNT = 2 * PW + 3, 2 * PW + 4
+KEPT = 2 * PW + 5  # of the static evaluation, whatever it keeps of the position; 0 when it is new
+LIST = 2 * PW + 6
+FRAME_WORDS = LIST + 256
+MAX_PLY = 16  # from where a search begins
+FRAMES = MAX_PLY + 3
+MOVES = FRAMES * FRAME_WORDS
+NODES = MOVES + 64  # behind 256 moves of 16 bits: the nodes of the last search, its first included
+STACK_WORDS = (NODES + 8) // 8 * 8
+
+
+@inner
+def list_all(frame: Any, moves: Any, n: Any) -> Any:
+    """Fills the frame's list with the words of all moves."""
+    for i in range(n):
+        frame[LIST + i] = order_key(frame, moves[i], capture_gain(frame, moves[i]))
+    frame[COUNT] = U(n)
+
+
+@inner
+def take_best(frame: Any) -> Any:
+    """Returns the word with the highest key left in the frame's list, which moves on."""
+    i = int64(frame[NEXT])
+    best: Any = i
+    for j in range(i + 1, int64(frame[COUNT])):
+        if frame[LIST + j] > frame[LIST + best]:
+            best = j
+    word = frame[LIST + best]
+    frame[LIST + best] = frame[LIST + i]
+    frame[LIST + i] = word
+    frame[NEXT] = U(i + 1)
+    return word
+
+
+@inner
+def copy_words(source: Any, target: Any, n: Any) -> Any:
+    """Copies words."""
+    for i in range(n):
+        target[i] = source[i]
+
+
+@inner
+def expand_all(T: Any, frame: Any, moves: Any, ply: Any) -> Any:
+    """Lists every move of a frame; mate and stalemate become its best score."""
+    n = generate_moves(T, frame, moves)
+    best = int64(-FAR)
+    if n == 0:
+        best = ply - MATE if in_check(T, frame) else int64(0)
+    put(frame, BEST, best)
+    put(frame, ALPHA, max(best, get(frame, ALPHA)))
+    list_all(frame, moves, n)
+
+
+@inner
+def expand_captures(T: Any, frame: Any, moves: Any, best: Any) -> Any:
+    """Lists the captures to try in a frame that stands at `best`; stalemate becomes its best score."""
+    stm = side_to_move(frame)
+    king = ctz(frame[KINGS] & frame[WHITE + stm])
+    pinned = pinned_of(T, frame, king, stm)
+    alpha = max(best, get(frame, ALPHA))
+    n = list_captures(T, frame, adv(frame, LIST), alpha - best - DELTA_MARGIN, pinned, king, stm)
+    if n == 0 and not has_legal_move(T, frame, moves, pinned, stm):
+        put(frame, BEST, int64(0))
+        return
+    put(frame, ALPHA, alpha)
+    frame[COUNT] = U(n)
+
+
+@inner
+def close_frame(frame: Any, child: Any, keeps_leaf: Any) -> Any:
+    """Takes the score of a finished child into the frame above it."""
+    score = -get(child, BEST)
+    if score <= get(frame, BEST):
+        return
+    put(frame, BEST, score)
+    if keeps_leaf:
+        copy_words(adv(child, LEAF), adv(frame, LEAF), PW)
+    if score > get(frame, ALPHA):
+        put(frame, ALPHA, score)
+        if score >= get(frame, BETA):
+            frame[COUNT] = ZERO
+
+
+def quiescence_over(static_at: Any) -> Any:
+    """Returns the inner function `search` of a quiescence search over a static evaluation.
+
+    Args:
+      static_at: an inner function of (T, weights, stack, ply, area) that returns the score of the position in
+        the frame at `ply`, in thousandths of a pawn, seen by its side to move, which is not in check. The
+        positions of the line lie in the frames below; each has a word `KEPT`, 0 at first, for what it keeps.
+    """
+
+    @inner
+    def open_frame(T: Any, weights: Any, stack: Any, ply: Any, area: Any, above: Any, full: Any) -> Any:
+        """Sets a frame's best score to what it is before any move, and lists the moves to try."""
+        frame = adv(stack, ply * FRAME_WORDS)
+        moves = as_u16(adv(stack, MOVES))
+        frame[NEXT] = ZERO
+        frame[COUNT] = ZERO
+        if is_dead(frame):
+            put(frame, BEST, int64(0))
+        elif above < MAX_PLY and (full or in_check(T, frame)):
+            expand_all(T, frame, moves, above)
+        else:
+            best = static_at(T, weights, stack, ply, area)
+            put(frame, BEST, best)
+            if above < MAX_PLY and best < get(frame, BETA):
+                expand_captures(T, frame, moves, best)
+
+    @inner
+    def search(
+        T: Any,
+        weights: Any,
+        stack: Any,
+        area: Any,
+        first: Any,
+        alpha: Any,
+        beta: Any,
+        depth: Any,
+        keeps_leaf: Any,
+    ) -> Any:
+        """Returns the score of the position in the frame `first` (0 to 2), seen by the side to move there.
+
+        Tries every move on the first `depth` plies and in check, else captures and promotions that the
+        exchange does not lose. `stack[NODES]` becomes the number of positions entered. If `keeps_leaf`, the
+        position that the score comes from is left at `LEAF` of that frame.
+        """
+        root = adv(stack, first * FRAME_WORDS)
+        put(root, ALPHA, alpha)
+        put(root, BETA, beta)
+        ply = int64(first)
+        fresh = True
+        nodes = 0
+        while True:
+            frame = adv(stack, ply * FRAME_WORDS)
+            if fresh:
+                nodes += 1
+                if keeps_leaf:
+                    copy_words(frame, adv(frame, LEAF), PW)
+                open_frame(T, weights, stack, ply, area, ply - first, ply - first < depth)
+                fresh = False
+            if frame[NEXT] < frame[COUNT]:
+                word = take_best(frame)
+                move = listed_move(word, side_to_move(frame))
+                if word & DOUBTFUL and capture_loses(T, frame, move):
+                    continue
+                child = adv(frame, FRAME_WORDS)
+                make_move(T, frame, child, move)
+                child[KEPT] = ZERO
+                put(child, ALPHA, -get(frame, BETA))
+                put(child, BETA, -get(frame, ALPHA))
+                ply += 1
+                fresh = True
+            elif ply == first:
+                stack[NODES] = U(nodes)
+                return get(frame, BEST)
+            else:
+                ply -= 1
+                close_frame(adv(stack, ply * FRAME_WORDS), frame, keeps_leaf)
+
+    return search

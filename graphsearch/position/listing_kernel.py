@@ -1,0 +1,35 @@
+"""The legal moves of many positions.
+
+words    position 0 | position 1 | ...
+moves    moves of 0 ----| moves of 1 --| ...
+offsets  0              ^              ^
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy import int64
+
+from ..jit.compiler import kernel
+from ..jit.pointers import ptr
+from .board_kernel import PW, generate_moves
+from .legality_kernel import kind_of
+
+
+@kernel
+def list_all(T: Any, words: Any, offsets: Any, moves: Any, kinds: Any) -> None:
+    """Lists the legal moves of positions, and how those ended that have ended.
+
+    Args:
+      T: the table of `tables.py`. words: `[10 B]` uint64.
+      offsets: `[B + 1]` int64 out, where the moves of each position begin.
+      moves: `[256 B]` uint16 out, in canonical order.
+      kinds: `[B]` uint8 out, as `position.terminal_kind`.
+    """
+    offsets[0] = 0
+    for b in range(len(kinds)):
+        s, at = ptr(words, int64(b) * PW), offsets[b]
+        count = generate_moves(ptr(T, 0), s, ptr(moves, at))
+        offsets[b + 1] = at + count
+        kinds[b] = kind_of(ptr(T, 0), s, count)

@@ -1,0 +1,133 @@
+"""The leaves of waves, given to an evaluator: to its threads if it is a kernel, else in a thread that asks.
+
+One wave at a time is being evaluated. Its arrays of values and priors belong to the evaluator meanwhile;
+nobody else writes there, and nobody writes to the arena.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..evaluators.asking import answer as ask
+from ..evaluators.inside import BatchArrays, Filler, inside
+from ..evaluators.kinds import UNIFORM
+from ..evaluators.lines import Lines
+from ..evaluators.protocol import Evaluator, PositionBatch
+from ..evaluators.threads import Job
+from ..record.node import flags_of
+from . import lines_kernel
+from . import wave_kernel as wave
+
+Answer = Future[None] | Job
+
+
+class LeafEvaluation:
+    """What evaluates the leaves of the waves of one search.
+
+    Attributes:
+      kernel: the evaluator if it is inside the kernels.
+      answered: leaves last evaluated at once, or by a slice of waves, and the seconds that took.
+    """
+
+    def __init__(self, evaluator: Evaluator, game: Sequence[NDArray[np.uint64]]) -> None:
+        """Begins with nothing to evaluate.
+
+        Args:
+          game: packed positions before the root, the latest first, for an evaluator that wants lines.
+        """
+        self.kernel = inside(evaluator)
+        self.answered = (0, 0.0)
+        self._evaluator = evaluator
+        self._game = np.concatenate([*game, np.zeros(1, np.uint64)])  # never empty: kernels point to it
+        self._game_length = len(game)
+        self._fillers: dict[int, Filler] = {}
+        self._thread: ThreadPoolExecutor | None = None
+        self._sent = (0, 0.0)
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether there is nothing to know, and nothing to wait for."""
+        return self._evaluator.kernel_kind == UNIFORM
+
+    @property
+    def has_helpers(self) -> bool:
+        """Whether other threads evaluate inside the kernels, too."""
+        return self.kernel is not None and self.kernel.team.count > 1
+
+    def filler(self, w: wave.WaveArrays) -> Filler:
+        """Returns the kernel that evaluates the leaves of a wave; the caller keeps the wave."""
+        assert self.kernel is not None
+        return self._fillers.get(id(w)) or self._fillers.setdefault(id(w), Filler(self.kernel, leaves_of(w)))
+
+    def begin(self, w: wave.WaveArrays, leaves: int) -> Answer:
+        """Has other threads evaluate the leaves of a wave; `take` waits for them."""
+        self._sent = leaves, time.monotonic()
+        if self.kernel:
+            return self.filler(w).begin(leaves)
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "graphsearch-evaluator")
+        return self._thread.submit(self._ask, w, leaves)
+
+    def take(self, answer: Answer) -> None:
+        """Waits until everything is evaluated, helping where it can.
+
+        Raises:
+          EvaluatorError: if the evaluator fails.
+        """
+        answer.result()
+        if self.kernel:
+            leaves, sent = self._sent
+            self.answered = leaves, time.monotonic() - sent
+
+    def evaluate(self, w: wave.WaveArrays, leaves: int) -> None:
+        """Evaluates the leaves of a wave at once.
+
+        Raises:
+          EvaluatorError: if the evaluator fails.
+        """
+        if self.kernel:
+            self.take(self.begin(w, leaves))
+        else:
+            self._ask(w, leaves)
+
+    def close(self, answer: Answer | None) -> None:
+        """Ends the thread that asks; drops the answer that is still being waited for."""
+        if isinstance(answer, Job):
+            answer.cancel()
+        if self._thread:
+            self._thread.shutdown(wait=True, cancel_futures=True)  # an evaluator has one caller at a time
+
+    def _ask(self, w: wave.WaveArrays, leaves: int) -> None:
+        offsets = w.offsets[: leaves + 1]
+        count = int(offsets[-1])
+        batch = PositionBatch(
+            w.leaf_words[: 10 * leaves].reshape(leaves, 10).copy(),
+            w.moves[:count].copy(),
+            offsets.copy(),
+            self._lines(w, leaves) if self._evaluator.wants_lines else None,
+        )
+        begin = time.monotonic()
+        answer = ask(self._evaluator, batch)
+        self.answered = leaves, time.monotonic() - begin
+        w.priors[:count] = answer.priors
+        w.values[0 : 2 * leaves : 2] = answer.wdl[:, 0] - answer.wdl[:, 2]
+        w.values[1 : 2 * leaves : 2] = answer.wdl[:, 1]
+        w.leaf_flags[:leaves] = wave.UNPROVEN_FLAGS if answer.bounds is None else flags_of(answer.bounds)
+
+    def _lines(self, w: wave.WaveArrays, leaves: int) -> Lines:
+        lines = Lines.unknown(leaves)
+        words, repeated = lines.words.reshape(-1), lines.repeated.reshape(-1)
+        lines_kernel.trace_lines(
+            w.entries, w.leaf_entry, leaves, self._game, self._game_length, words, repeated
+        )
+        return lines
+
+
+def leaves_of(w: wave.WaveArrays) -> BatchArrays:
+    """Returns the leaves of a wave as a batch kernel takes them."""
+    return BatchArrays(w.leaf_words, w.moves, w.offsets, w.values, w.priors)

@@ -1,0 +1,94 @@
+"""What an evaluator says of many positions: each one's answer, in their order, whatever is asked at once."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import chess
+import numpy as np
+import pytest
+
+from graphsearch.evaluators import assess as module
+from graphsearch.evaluators.assess import assess, assess_checked
+from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.evaluators.uniform import UniformEvaluator
+from graphsearch.position.board import fen_of, legal_moves, pack, terminal_kind, unpack
+from graphsearch.position.listing_kernel import list_all
+from graphsearch.position.tables import load_tables
+
+from ..support.positions import random_words
+from ..support.reference import HashEvaluator
+
+ENDED = ["7k/6Q1/6K1/8/8/8/8/8 b - - 0 1", "7k/5Q2/6K1/8/8/8/8/8 b - - 0 1", "8/8/8/8/8/8/8/K1k5 w - - 3 80"]
+
+
+def boards() -> list[chess.Board]:
+    """Returns positions of random games, with clocks and numbers of moves, and ended ones between them."""
+    found = [unpack(words) for words in random_words()[:150]]
+    for number, board in enumerate(found):
+        board.fullmove_number = 1 + number
+    for place, fen in enumerate(ENDED):
+        found.insert(40 * place + 7, chess.Board(fen))
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 16, 64])
+def test_every_position_gets_its_own_answer_in_order(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(module, "FIRST_CHUNK", size)
+    evaluator = HashEvaluator()
+    for board, found in zip(boards(), assess(evaluator, boards()), strict=True):
+        assert found.position == fen_of(board)
+        assert found.terminal == terminal_kind(board)
+        if found.terminal:
+            assert found.priors == {}
+            continue
+        batch = PositionBatch.from_boards([board])
+        said = evaluator.evaluate(batch)
+        assert found.wdl.as_list() == pytest.approx(said.wdl[0].tolist(), abs=1e-6)
+        expected = dict(zip([move.uci() for move in legal_moves(board)], said.priors.tolist(), strict=True))
+        assert found.priors == pytest.approx(expected, abs=1e-6)
+        assert list(found.priors.values()) == sorted(found.priors.values(), reverse=True)
+
+
+def test_positions_are_taken_as_they_are_needed() -> None:
+    def endless() -> Iterator[chess.Board]:
+        yield from itertools.cycle(boards())
+
+    found = list(itertools.islice(assess_checked(create("uniform"), endless()), 500))
+    assert len(found) == 500
+
+
+def test_slow_evaluators_get_few_positions_at_once_and_fast_ones_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sizes: list[int] = []
+    seconds = [0.0]
+
+    class Counts(UniformEvaluator):
+        def evaluate(self, batch: PositionBatch) -> Evaluation:
+            sizes.append(len(batch))
+            seconds[0] += step
+            return super().evaluate(batch)
+
+    monkeypatch.setattr("graphsearch.evaluators.assess.time.monotonic", lambda: seconds[0])
+    many = [board for board in boards() if not terminal_kind(board)] * 5
+    for step in (0.0, 10.0):
+        sizes.clear()
+        assert len(list(assess_checked(Counts(), many))) == len(many)
+        assert sizes[0] == module.FIRST_CHUNK
+        assert sizes[-2] == (256 if step == 0.0 else module.LEAST_CHUNK)
+
+
+def test_moves_and_ends_of_many_positions_are_those_of_each() -> None:
+    all_boards = boards()
+    count = len(all_boards)
+    words = np.concatenate([pack(board) for board in all_boards])
+    offsets, kinds = np.zeros(count + 1, np.int64), np.zeros(count, np.uint8)
+    moves = np.zeros(256 * count, np.uint16)
+    list_all(load_tables(), words, offsets, moves, kinds)
+    expected = PositionBatch.from_boards(all_boards)
+    assert np.array_equal(offsets, expected.offsets)
+    assert np.array_equal(moves[: offsets[-1]], expected.moves)
+    assert kinds.tolist() == [terminal_kind(board) for board in all_boards]

@@ -1,0 +1,298 @@
+"""This program's own networks: what they see, and that the kernels compute what their arrays say."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from importlib.resources import files
+from itertools import pairwise
+from pathlib import Path
+
+import chess
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from graphsearch.errors import EvaluatorError
+from graphsearch.evaluators.inside import BatchArrays
+from graphsearch.evaluators.networks import layout
+from graphsearch.evaluators.networks.evaluation_kernel import SCRATCH_WORDS, evaluate_batch
+from graphsearch.evaluators.networks.evaluator import NetworksEvaluator
+from graphsearch.evaluators.networks.weights import ARRAYS, FILE, Networks, load_networks, read_networks
+from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.position.board import unpack
+from graphsearch.position.tables import load_tables
+from tests.support.positions import random_words
+
+REPOSITORY = Path(__file__).parents[2]
+GUARD = 0x5AFE5AFE5AFE5AFE
+WIDTHS = 64, 32
+
+
+def small_networks(seed: int = 1) -> Networks:
+    """Returns networks of random weights."""
+    rng = np.random.default_rng(seed)
+    arrays = {}
+    for name, (_, dtype, shape) in ARRAYS.items():
+        size = shape(*WIDTHS)
+        if dtype == "<f4":
+            arrays[name] = rng.uniform(-0.5, 0.5, size).astype(dtype)
+        else:
+            most = 60 if name.endswith(("rows", "bias")) else 300
+            arrays[name] = rng.integers(-most, most, size).astype(dtype)
+    arrays["value_plain"][-1] = 1e-7
+    arrays["class_plain"][-1] = 1e-7
+    return Networks(arrays, {"value_width": WIDTHS[0], "policy_width": WIDTHS[1]})
+
+
+NETWORKS = small_networks()
+BOARDS = [unpack(words.tolist()) for words in random_words(300)]
+
+
+def turn_of(board: chess.Board, view: bool) -> int:
+    """Returns what squares are XORed with in a side's view."""
+    king = board.king(view)
+    assert king is not None
+    return (0 if view else 56) ^ (7 if chess.square_file(king) > 3 else 0)
+
+
+def features(board: chess.Board, view: bool) -> list[int]:
+    """Returns the features of a side's view, by python-chess."""
+    turn = turn_of(board, view)
+    found = []
+    for square, piece in board.piece_map().items():
+        attacked = board.is_attacked_by(not piece.color, square)
+        defended = board.is_attacked_by(piece.color, square)
+        kind = piece.piece_type - 1 + (0 if piece.color == view else 6)
+        found.append(768 * (2 * attacked + defended) + 64 * kind + (square ^ turn))
+    return found
+
+
+def hidden(rows: NDArray[np.int16], bias: NDArray[np.int16], which: list[int]) -> NDArray[np.int64]:
+    """Returns the squared, clipped sums of some rows."""
+    sums = bias.astype(np.int64) + rows[which].astype(np.int64).sum(axis=0)
+    out: NDArray[np.int64] = np.clip(sums, 0, layout.FULL) ** 2
+    return out
+
+
+def expected_value(board: chess.Board) -> tuple[float, float, float]:
+    """Returns score, draw width and noise, by NumPy."""
+    a = NETWORKS.arrays
+    both = np.concatenate(
+        [
+            hidden(a["value_rows"], a["value_bias"], features(board, side))
+            for side in (board.turn, not board.turn)
+        ]
+    )
+    stack = (len(board.piece_map()) - 1) // layout.MEN_PER_STACK
+    sums = a["value_out"][stack].reshape(layout.OUTPUTS, -1).astype(np.int64) @ both
+    score, width, noise = (
+        a["value_plain"][stack].astype(float) + a["value_plain"][-1].astype(float) * sums
+    ).tolist()
+    return score, math.exp(np.clip(width, *layout.WIDTH_RANGE)), math.exp(np.clip(noise, *layout.NOISE_RANGE))
+
+
+def sigmoid(x: float) -> float:
+    """Returns the logistic function."""
+    return 1 / (1 + math.exp(-x))
+
+
+def is_quiet(board: chess.Board) -> bool:
+    """Returns whether quiescence ends where it begins."""
+    forcing = (board.is_capture(move) or move.promotion for move in board.legal_moves)
+    return not (board.is_check() or board.is_insufficient_material() or any(forcing))
+
+
+def test_the_value_of_a_quiet_position_is_what_the_arrays_say() -> None:
+    boards = [board for board in BOARDS if is_quiet(board)]
+    assert len(boards) > 20
+    found = NetworksEvaluator(networks=NETWORKS).evaluate(PositionBatch.from_boards(boards))
+    for board, wdl in zip(boards, found.wdl.tolist(), strict=True):
+        score, width, noise = expected_value(board)
+        # quiescence counts in thousandths of a pawn
+        score = int(score * layout.SCORE_UNIT) / layout.SCORE_UNIT
+        win, loss = sigmoid((score - width) / noise), sigmoid((-score - width) / noise)
+        assert wdl == pytest.approx([win, 1 - win - loss, loss], abs=1e-6)
+
+
+def kind_of(board: chess.Board, move: chess.Move) -> int | None:
+    """Returns the kind of a move by python-chess; None where the exchange would have to tell."""
+    target = board.is_attacked_by(not board.turn, move.to_square)
+    kind = 2 * (board.color_at(move.to_square) is not None) + board.gives_check(move)
+    if move.promotion:
+        return kind + 12 + 4 * (move.promotion - 2)
+    return None if target or board.is_capture(move) else kind + 4
+
+
+def expected_logits(board: chess.Board) -> dict[chess.Move, float]:
+    """Returns the logits of moves whose class needs no exchange, by NumPy."""
+    a = NETWORKS.arrays
+    h = hidden(a["policy_rows"], a["policy_bias"], features(board, board.turn))
+    turn = turn_of(board, board.turn)
+    out = {}
+    for move in board.legal_moves:
+        kind, piece = kind_of(board, move), board.piece_type_at(move.from_square)
+        assert piece is not None
+        if kind is not None:
+            at = (piece - 1) * layout.KINDS_OF_MOVES + kind
+            places = [(piece - 1) * 64 + (square ^ turn) for square in (move.from_square, move.to_square)]
+            rows = a["from"][places[0]], a["to"][places[1]], a["class"][at]
+            total = sum(int(row.astype(np.int64) @ h) for row in rows)
+            out[move] = float(a["class_plain"][at]) + float(a["class_plain"][-1]) * total
+    return out
+
+
+def test_priors_are_what_the_arrays_say() -> None:
+    batch = PositionBatch.from_boards(BOARDS)
+    found = NetworksEvaluator(networks=NETWORKS).evaluate(batch)
+    checked = 0
+    for (board, moves), (begin, end) in zip(batch.boards(), pairwise(batch.offsets.tolist()), strict=True):
+        priors = dict(zip(moves, np.log(found.priors[begin:end]).tolist(), strict=True))
+        logits = expected_logits(board)
+        for one, other in pairwise(logits):
+            if min(priors[one], priors[other]) > max(priors.values()) - layout.LOGIT_FLOOR + 0.01:
+                expected = logits[one] - logits[other]
+                assert priors[one] - priors[other] == pytest.approx(expected, abs=1e-4)
+                checked += 1
+    assert checked > 200
+
+
+def priors_of(evaluation: Evaluation, batch: PositionBatch) -> list[dict[chess.Move, float]]:
+    """Returns each position's priors by move."""
+    parts = pairwise(batch.offsets.tolist())
+    return [
+        dict(zip(moves, evaluation.priors[begin:end].tolist(), strict=True))
+        for (_, moves), (begin, end) in zip(batch.boards(), parts, strict=True)
+    ]
+
+
+def mirrored(move: chess.Move) -> chess.Move:
+    """Returns a move as the other side sees it."""
+    return chess.Move(move.from_square ^ 56, move.to_square ^ 56, move.promotion)
+
+
+def test_a_position_and_its_mirror_are_judged_alike() -> None:
+    evaluator = NetworksEvaluator(networks=NETWORKS)
+    batch = PositionBatch.from_boards(BOARDS)
+    turned = PositionBatch.from_boards([board.mirror() for board in BOARDS])
+    found, again = evaluator.evaluate(batch), evaluator.evaluate(turned)
+    assert np.array_equal(found.wdl, again.wdl)
+    for one, other in zip(priors_of(found, batch), priors_of(again, turned), strict=True):
+        for move, prior in one.items():
+            assert other[mirrored(move)] == pytest.approx(prior, rel=1e-5)
+
+
+def kernel_says(boards: list[chess.Board], scratch: NDArray[np.uint64]) -> list[list[float]]:
+    """Returns values and priors of some positions, each evaluated in the same working memory."""
+    out = []
+    for board in boards:
+        arrays = BatchArrays.of(PositionBatch.from_boards([board]))
+        evaluate_batch(load_tables(), NETWORKS.packed(), *arrays, scratch, 1.0, 0, 1)
+        out.append([*arrays.values.tolist(), *arrays.priors.tolist()])
+    return out
+
+
+def test_the_working_memory_is_enough_and_keeps_nothing() -> None:
+    margin = 64
+    area = np.full(SCRATCH_WORDS + 2 * margin, GUARD, np.uint64)
+    found = kernel_says(BOARDS, area[margin:-margin])
+    assert (area[:margin] == GUARD).all()
+    assert (area[-margin:] == GUARD).all()
+    assert kernel_says(BOARDS[::-1], np.zeros(SCRATCH_WORDS, np.uint64)) == found[::-1]
+
+
+def test_uncompiled_code_gives_the_same() -> None:
+    boards = BOARDS[::60]
+    script = (
+        "import json, sys, chess, numpy as np\n"
+        f"sys.path[:0] = [{str(REPOSITORY)!r}]\n"
+        "from tests.evaluators.test_networks import SCRATCH_WORDS, kernel_says\n"
+        "boards = [chess.Board(fen) for fen in json.loads(sys.argv[1])]\n"
+        "print(json.dumps(kernel_says(boards, np.zeros(SCRATCH_WORDS, np.uint64))))\n"
+    )
+    command = [sys.executable, "-c", script, json.dumps([board.fen(en_passant="fen") for board in boards])]
+    plain = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    out = subprocess.run(command, env=plain, capture_output=True, text=True, check=True).stdout
+    for one, other in zip(
+        json.loads(out), kernel_says(boards, np.zeros(SCRATCH_WORDS, np.uint64)), strict=True
+    ):
+        assert one == pytest.approx(other, rel=1e-5, abs=1e-6)
+
+
+def test_priors_and_chances_are_probabilities() -> None:
+    batch = PositionBatch.from_boards(BOARDS)
+    found = NetworksEvaluator(networks=NETWORKS).evaluate(batch)
+    assert (found.priors > 0).all()
+    assert (found.wdl >= 0).all()
+    for begin, end in pairwise(batch.offsets.tolist()):
+        assert found.priors[begin:end].sum() == pytest.approx(1, abs=1e-5)
+    assert found.wdl.sum(axis=1) == pytest.approx(1, abs=1e-6)
+
+
+def test_a_file_of_networks_that_is_not_whole_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "networks.bin"
+    NETWORKS.write(path)
+    whole = path.read_bytes()
+    assert read_networks(whole, "it").digest() == NETWORKS.digest()
+    for cut in [0, 5, 8, 10, 12, 40, *range(60, len(whole), len(whole) // 20), len(whole) - 1]:
+        with pytest.raises(EvaluatorError, match="it is not a file of networks"):
+            read_networks(whole[:cut], "it")
+
+
+def test_weights_that_overflow_are_refused(tmp_path: Path) -> None:
+    networks = small_networks()
+    networks.arrays["to"][5] = 32767
+    path = tmp_path / "networks.bin"
+    networks.write(path)
+    with pytest.raises(EvaluatorError, match="too large to be added"):
+        read_networks(path.read_bytes(), "it")
+
+
+# ------------------------------------------------------------------ the networks of the package
+def judged(fen: str) -> tuple[float, dict[chess.Move, float]]:
+    """Returns Q and the priors that the package's networks give a position."""
+    batch = PositionBatch.from_boards([chess.Board(fen)])
+    found = NetworksEvaluator().evaluate(batch)
+    return float(found.wdl[0, 0] - found.wdl[0, 2]), priors_of(found, batch)[0]
+
+
+def best_of(fen: str) -> str:
+    """Returns the move of the highest prior."""
+    _, priors = judged(fen)
+    return max(priors, key=priors.__getitem__).uci()
+
+
+def test_the_weights_are_those_of_the_card() -> None:
+    data = files("graphsearch.evaluators.networks").joinpath(FILE).read_bytes()
+    assert len(data) <= 4_000_000
+    networks = load_networks()
+    assert networks.widths == (networks.card["value_width"], networks.card["policy_width"])
+
+
+def test_material_counts() -> None:
+    queen_up = "rnb1kbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1"
+    assert judged(queen_up)[0] > 0.9
+    assert judged(queen_up.replace(" w ", " b "))[0] < -0.9
+    assert abs(judged(chess.STARTING_FEN)[0]) < 0.2
+
+
+def test_captures_are_seen_through() -> None:
+    loose, defended = "4k3/8/8/3p4/8/8/3Q4/4K3 w - - 0 1", "4k3/8/2p5/3p4/8/8/3Q4/4K3 w - - 0 1"
+    assert judged(loose)[1][chess.Move.from_uci("d2d5")] > judged(defended)[1][chess.Move.from_uci("d2d5")]
+    assert best_of("q3k3/8/8/8/8/8/8/R3K3 w Q - 0 1") == "a1a8"
+
+
+def test_a_promotion_is_the_move() -> None:
+    assert best_of("1r4k1/2P3pp/8/8/8/8/6PP/6K1 w - - 0 1").startswith(("c7b8q", "c7c8q"))
+
+
+@pytest.mark.parametrize("men", ["KB2", "KN2"])
+def test_too_little_material_is_a_draw(men: str) -> None:
+    found = NetworksEvaluator().evaluate(
+        PositionBatch.from_boards([chess.Board(f"4k3/8/8/8/8/8/8/4{men} w - - 0 1")])
+    )
+    assert found.wdl[0, 1] > 0.5
+    assert found.wdl[0, 0] == pytest.approx(found.wdl[0, 2])

@@ -1,0 +1,310 @@
+"""`nnue:FILE|PROGRAM`: networks are read or refused, say what they should, and are searched rightly."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+import subprocess
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import chess
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from graphsearch.errors import EvaluatorError
+from graphsearch.evaluators.builtin.quiescence_kernel import exchange_of
+from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.nnue import program
+from graphsearch.evaluators.nnue.file import ARCHITECTURES, read_network
+from graphsearch.evaluators.nnue.leb128 import decode
+from graphsearch.evaluators.nnue.quiescence_kernel import scores, search_words
+from graphsearch.evaluators.protocol import PositionBatch, checked
+from graphsearch.evaluators.quiescence.captures_kernel import PLAIN_VALUES, PROMOTION_GAIN
+from graphsearch.evaluators.quiescence.quiescence_kernel import DELTA_MARGIN
+from graphsearch.position.board import encode_move, legal_moves, pack, unpack
+from graphsearch.position.board_kernel import is_dead
+from graphsearch.position.scores import FAR, MATE
+from graphsearch.position.tables import load_tables
+from tests.support.nnue import MadeUp, features, leb128
+from tests.support.positions import random_words
+
+SMALL = ARCHITECTURES[-1]
+STOCKFISH = shutil.which("stockfish", path="/usr/games:/usr/local/games:/usr/bin:/usr/local/bin")
+BOARDS = [unpack(words.tolist()) for words in random_words()[::40]]
+
+
+@cache
+def made_up() -> MadeUp:
+    return MadeUp.random(SMALL)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("nnue") / "a.nnue"
+    path.write_bytes(made_up().file(packed=False))
+    return path
+
+
+def said(weights: NDArray[np.int64], boards: list[chess.Board], *, window: int = 0) -> list[int]:
+    """Returns the scores of positions, one after the other in one work area; without a window static ones."""
+    words = np.array([pack(board) for board in boards], np.uint64).ravel()
+    out = np.zeros(len(boards), np.int64)
+    scratch = np.zeros(search_words(int(weights[0])), np.uint64)
+    scores(load_tables(), weights, words, np.array([-window, window]), out, scratch)
+    return [int(score) for score in out]
+
+
+# ----------------------------------------------------------------------- files and what they say
+@pytest.mark.parametrize(
+    ("architecture", "packed"),
+    [(SMALL, False), (ARCHITECTURES[0], False), *((one, True) for one in ARCHITECTURES)],
+    ids=lambda value: str(getattr(value, "width", value)),
+)
+def test_a_network_of_every_version_says_what_plain_arithmetic_says(
+    architecture: Any, packed: bool, tmp_path: Path
+) -> None:
+    boards = BOARDS[::10]
+    network = MadeUp.random(
+        architecture, {f for b in boards for side in (0, 1) for f in features(b, bool(side))}
+    )
+    path = tmp_path / "a.nnue"
+    path.write_bytes(network.file(packed=packed))
+    read = read_network(path)
+    path.unlink()
+    assert read.architecture == architecture
+    expected = [network.static(board) * 1000 // architecture.pawn for board in boards]
+    assert said(read.weights, boards) == expected
+
+
+def test_what_is_updated_equals_what_is_summed_anew(file: Path) -> None:
+    weights = read_network(file).weights
+    board, game = chess.Board(), [chess.Board()]
+    for word in random_words()[:300]:
+        moves = list(board.legal_moves)
+        if not moves:
+            break
+        board.push(moves[int(word[9]) % len(moves)])
+        game.append(board.copy(stack=False))
+    assert len(game) > 100
+    assert said(weights, game) == [said(weights, [one])[0] for one in game]
+
+
+def test_a_position_and_its_mirror_image_have_one_score(file: Path) -> None:
+    weights = read_network(file).weights
+    mirrored = [board.mirror() for board in BOARDS]
+    assert said(weights, BOARDS) == said(weights, mirrored)
+    assert said(weights, BOARDS, window=FAR) == said(weights, mirrored, window=FAR)
+
+
+def plain_quiescence(
+    weights: NDArray[np.int64], board: chess.Board, alpha: int, beta: int, ply: int = 0
+) -> int:
+    """Returns what the quiescence search should: plain alpha-beta over the same static values."""
+    words = np.array(pack(board), np.uint64)
+    if is_dead_position(words):
+        return 0
+    moves = legal_moves(board)
+    best = -FAR
+    if board.is_check():
+        if not moves:
+            return ply - MATE
+        floor = None
+    else:
+        best = said(weights, [board])[0]
+        floor = max(best, alpha) - best - DELTA_MARGIN
+        if not moves:
+            return best if best >= beta else 0
+        if best >= beta:
+            return best
+    alpha = max(alpha, best)
+    for move in sorted(moves, key=lambda m: order(board, m), reverse=True):
+        if floor is not None and not (worth(board, move) > floor and is_tried(words, board, move)):
+            continue
+        board.push(move)
+        best = max(best, -plain_quiescence(weights, board, -beta, -alpha, ply + 1))
+        board.pop()
+        alpha = max(alpha, best)
+        if best >= beta:
+            break
+    return best
+
+
+def is_dead_position(words: NDArray[np.uint64]) -> bool:
+    inner: Any = is_dead
+    return bool(inner.__wrapped__(words)) if hasattr(inner, "__wrapped__") else bool(inner(words))
+
+
+def worth(board: chess.Board, move: chess.Move) -> int:
+    if board.is_en_passant(move):
+        return int(PLAIN_VALUES[0])
+    victim = board.piece_type_at(move.to_square)
+    gain = int(PLAIN_VALUES[victim - 1]) if victim else 0
+    promotion = {None: 0, chess.QUEEN: PROMOTION_GAIN}.get(move.promotion, -int(PLAIN_VALUES[5]))
+    return gain + promotion
+
+
+def is_tried(words: NDArray[np.uint64], board: chess.Board, move: chess.Move) -> bool:
+    if not board.is_capture(move) or move.promotion:
+        return move.promotion == chess.QUEEN
+    if board.piece_type_at(move.from_square) in (chess.PAWN, chess.KING):
+        return True
+    gains = np.zeros(32, np.uint64)
+    return int(exchange_of(load_tables(), words, encode_move(move), gains)) >= 0
+
+
+def order(board: chess.Board, move: chess.Move) -> tuple[int, int]:
+    kind = (board.piece_type_at(move.from_square) or 1) - 1
+    return worth(board, move) * 8 - kind, encode_move(move) ^ (0 if board.turn else 56 | 56 << 6)
+
+
+def test_quiescence_is_plain_alpha_beta_over_the_same_static_values(file: Path) -> None:
+    weights = read_network(file).weights
+    found = said(weights, BOARDS, window=FAR)
+    assert found == [plain_quiescence(weights, board.copy(), -FAR, FAR) for board in BOARDS]
+    assert found != said(weights, BOARDS)
+
+
+# ----------------------------------------------------------------------- evaluations
+def test_an_evaluation_is_a_probability_whatever_came_before(file: Path) -> None:
+    evaluator = create(f"nnue:{file}")
+    batch = PositionBatch.from_boards(BOARDS[:12])
+    found = checked(batch, evaluator.evaluate(batch))
+    alone = create(f"nnue:{file}").evaluate(batch.part(11, 12))
+    assert (found.wdl[11] == alone.wdl[0]).all()
+    assert (found.priors[batch.offsets[11] :] == alone.priors).all()
+    assert (found.priors > 0).all()
+
+
+def test_a_mirror_image_has_the_same_value_and_mirrored_priors(file: Path) -> None:
+    evaluator = create(f"nnue:{file}")
+    boards, mirrored = BOARDS[:12], [board.mirror() for board in BOARDS[:12]]
+    one, other = (evaluator.evaluate(PositionBatch.from_boards(both)) for both in (boards, mirrored))
+    assert (one.wdl == other.wdl).all()
+    flips = [int(np.bitwise_xor(m, 56 | 56 << 6)) for m in PositionBatch.from_boards(boards).moves]
+    starts = PositionBatch.from_boards(boards).offsets
+    there = PositionBatch.from_boards(mirrored).moves
+    for a, b in pairwise(starts):
+        at = {int(move): prior for move, prior in zip(there[a:b], other.priors[a:b], strict=True)}
+        assert np.allclose([at[move] for move in flips[a:b]], one.priors[a:b], atol=1e-6)
+
+
+def test_the_identity_says_which_network_and_temperature(file: Path) -> None:
+    usual = create(f"nnue:{file}").identity
+    assert usual.digest == read_network(file).sha256
+    assert create(f"nnue:{file}", {"PolicyTemperature": "2"}).identity != usual
+
+
+@pytest.mark.skipif(STOCKFISH is None, reason="needs stockfish")
+def test_stockfish_s_own_network_says_what_stockfish_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(program, "cache_folder", lambda _: tmp_path)
+    assert STOCKFISH is not None
+    network = program.network_of(STOCKFISH)
+    boards = [board for board in BOARDS if not board.is_check()]
+    asked = "".join(f"position fen {board.fen()}\neval\n" for board in boards) + "quit\n"
+    answer = subprocess.run([STOCKFISH], input=asked, capture_output=True, text=True, check=True).stdout
+    theirs = [float(text) for text in re.findall(r"NNUE evaluation\s+([+-][\d.]+)", answer)]
+    ours = [
+        score / 1000 * (1 if b.turn else -1)
+        for b, score in zip(boards, said(network.weights, boards), strict=True)
+    ]
+    assert np.abs(np.array(ours) - np.array(theirs)).max() < 0.0062  # two decimals, and thousandths cut
+
+
+# ----------------------------------------------------------------------- programs
+def script(path: Path, body: str) -> str:
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_program_is_asked_for_its_network_once(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "cache_folder", lambda _: tmp_path)
+    asked = tmp_path / "asked"
+    engine = script(tmp_path / "engine", f"read word name rest; echo $word >> {asked}; cp {file} $name")
+    for _ in range(2):
+        assert program.network_of(engine).sha256 == read_network(file).sha256
+    assert asked.read_text() == "export_net\n"
+    next(tmp_path.glob("*.nnue")).write_bytes(b"damaged")
+    assert program.network_of(engine).sha256 == read_network(file).sha256
+
+
+def test_a_program_without_a_network_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "cache_folder", lambda _: tmp_path)
+    with pytest.raises(EvaluatorError, match=r"gave no network .*Stockfish 15\.1 to 17\.1 do") as caught:
+        program.network_of(script(tmp_path / "engine", "cat > /dev/null"))
+    assert "\n" not in str(caught.value)
+    monkeypatch.setattr(program, "EXPORT_SECONDS", 0.2)
+    with pytest.raises(EvaluatorError, match="gave no network within"):
+        program.network_of(script(tmp_path / "hung", "exec sleep 60"))
+
+
+# ----------------------------------------------------------------------- bad files
+def with_word(data: bytes, at: int, word: int) -> bytes:
+    return data[:at] + struct.pack("<I", word) + data[at + 4 :]
+
+
+FEATURES_AT = 12 + len("made up") + 4
+PACKED_ROWS_AT = FEATURES_AT + 17 + 4 + len(leb128(made_up().bias.tolist())) + 17
+BAD: dict[str, tuple[Callable[[bytes, bytes], bytes], str]] = {
+    "empty": (lambda raw, _: b"", "ends too early"),
+    "of another program": (
+        lambda raw, _: b"PK\3\4" + raw[4:],
+        "this begins with 0x4034b50",
+    ),
+    "of an unknown architecture": (
+        lambda raw, _: with_word(raw, 4, 0x1C1037F2),
+        "architecture 0x1c1037f2 is unknown",
+    ),
+    "with a text of 4 GB": (lambda raw, _: with_word(raw, 8, 0xFFFFFFFF), "description of 4 GiB"),
+    "with another part": (lambda raw, _: with_word(raw, FEATURES_AT - 4, 1), "a part's hash is 0x00000001"),
+    "cut in the rows": (lambda raw, _: raw[:100_000], "ends too early"),
+    "cut in the stacks": (lambda raw, _: raw[:-1], "ends too early"),
+    "with more": (lambda raw, _: raw + b"x", "goes on behind its end"),
+    "packed, too large": (
+        lambda _, packed: with_word(packed, PACKED_ROWS_AT, 0xFFFFFFFF),
+        "of LEB128 cannot be",
+    ),
+    "packed, no end": (
+        lambda _, p: p[: PACKED_ROWS_AT + 4] + b"\xff" * 1000 + p[PACKED_ROWS_AT + 1004 :],
+        "not end",
+    ),
+    "packed, too wide": (
+        lambda _, p: p[: PACKED_ROWS_AT + 4] + b"\xff\xff\x7f" * 9 + p[PACKED_ROWS_AT + 31 :],
+        "LEB",
+    ),
+    "packed, cut": (lambda _, packed: packed[: PACKED_ROWS_AT + 500], "ends too early"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_file_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
+    change, message = BAD[name]
+    path = tmp_path / "a.nnue"
+    path.write_bytes(change(made_up().file(packed=False), made_up().file(packed=True)))
+    with pytest.raises(EvaluatorError, match=message) as caught:
+        create(f"nnue:{path}")
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_leb128_is_read_back_in_any_pieces() -> None:
+    rng = np.random.default_rng(3)
+    numbers = [*rng.integers(-(2**31), 2**31, 300).tolist(), *range(-200, 200), -64, 63, 64, -65]
+    data, found, rest = leb128(numbers), list[int](), b""
+    while data:
+        size = int(rng.integers(1, 9))
+        part, rest = decode(rest + data[:size])
+        found, data = [*found, *part.tolist()], data[size:]
+    assert (found, rest) == (numbers, b"")

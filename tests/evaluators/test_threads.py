@@ -1,0 +1,181 @@
+"""The threads of an evaluator inside the kernels: every portion once, errors to the caller, and an end."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import chess
+import numpy as np
+import pytest
+
+from graphsearch.evaluators.factory import EvaluatorSpec, create, with_threads
+from graphsearch.evaluators.inside import PORTION, inside
+from graphsearch.evaluators.protocol import Evaluator, PositionBatch
+from graphsearch.evaluators.threads import EvaluationThreads
+from graphsearch.position.board import unpack
+
+from ..conftest import ROOT, finish
+from ..support.positions import random_words
+
+PREFIX = "graphsearch-evaluation"
+
+
+def running() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith(PREFIX)]
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Waits until something holds; fails if that takes long."""
+    for _ in range(1000):
+        if holds():
+            return
+        time.sleep(0.01)
+    pytest.fail("this never held")
+
+
+def batch_of(count: int) -> PositionBatch:
+    return PositionBatch.from_boards([unpack(words) for words in random_words()[:count]])
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_every_portion_is_done_once_and_no_two_at_a_time_by_threads_of_one_number(count: int) -> None:
+    threads, done, busy = EvaluationThreads(count), [], set()
+
+    def work(portion: int, thread: int) -> None:
+        assert 0 <= thread < count
+        assert thread not in busy
+        busy.add(thread)
+        time.sleep(0.001)
+        busy.remove(thread)
+        done.append(portion)
+
+    for portions in (0, 1, 40):
+        done.clear()
+        threads.begin(work, portions).result()
+        assert sorted(done) == list(range(portions))
+    threads.close()
+
+
+def test_other_threads_work_before_the_caller_helps() -> None:
+    threads, by = EvaluationThreads(2), []
+    job = threads.begin(lambda portion, thread: by.append(thread), 3)
+    until(job.done)
+    assert by == [1, 1, 1]
+    job.result()
+    threads.close()
+
+
+def test_what_a_portion_raises_reaches_the_caller_and_later_jobs_are_done() -> None:
+    threads, done = EvaluationThreads(3), []
+
+    def fail(portion: int, thread: int) -> None:
+        if portion == 2:
+            raise MemoryError("a portion failed")
+
+    with pytest.raises(MemoryError, match="a portion failed"):
+        threads.begin(fail, 100).result()
+    threads.begin(lambda portion, thread: done.append(portion), 10).result()
+    assert len(done) == 10
+    threads.close()
+
+
+def test_a_cancelled_job_waits_for_what_was_begun_and_begins_nothing_more() -> None:
+    threads, may_end, begun, ended = EvaluationThreads(2), threading.Event(), threading.Event(), []
+
+    def work(portion: int, thread: int) -> None:
+        begun.set()
+        assert may_end.wait(20)
+        ended.append(portion)
+
+    job = threads.begin(work, 10)
+    assert begun.wait(20)
+    threading.Timer(0.05, may_end.set).start()
+    job.cancel()
+    assert ended == [0]
+    threads.close()
+
+
+def test_threads_end_with_close_and_the_caller_can_still_do_all() -> None:
+    threads, by = EvaluationThreads(3), []
+    before = len(running())
+    threads.begin(lambda portion, thread: None, 2).result()
+    assert len(running()) == before + 2
+    threads.close()
+    assert len(running()) == before
+    threads.begin(lambda portion, thread: by.append(thread), 3).result()
+    assert by == [0, 0, 0]
+
+
+def test_threads_of_an_evaluator_that_nobody_closed_end_with_it() -> None:
+    evaluator = create("builtin", {"threads": "2"})
+    before = len(running())
+    evaluator.evaluate(batch_of(3 * PORTION))
+    assert len(running()) == before + 1
+    del evaluator
+    gc.collect()
+    until(lambda: len(running()) == before)
+
+
+def test_a_process_ends_with_threads_that_nobody_ended() -> None:
+    program = """
+import chess
+from graphsearch.evaluators.factory import create
+from graphsearch.evaluators.protocol import PositionBatch
+kept = create("builtin", {"threads": "3"})
+kept.evaluate(PositionBatch.from_boards([chess.Board()] * 64))
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=-1, stderr=-1, text=True)
+    assert finish(process).code == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # of fork beside threads
+def test_a_forked_process_evaluates_alone() -> None:
+    evaluator, batch = create("builtin", {"threads": "2"}), batch_of(3 * PORTION)
+    expected = evaluator.evaluate(batch).priors
+    child = os.fork()
+    if child == 0:  # pragma: no cover
+        os._exit(0 if np.array_equal(evaluator.evaluate(batch).priors, expected) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    evaluator.close()
+
+
+@pytest.mark.parametrize("temperature", ["1", "1.7"])
+def test_answers_do_not_depend_on_the_number_of_threads(temperature: str) -> None:
+    batch, answers = batch_of(5 * PORTION + 3), []
+    for threads in ("1", "2", "7"):
+        evaluator = create("builtin", {"threads": threads, "PolicyTemperature": temperature})
+        answers.append(evaluator.evaluate(batch))
+        evaluator.close()
+    for other in answers[1:]:
+        assert np.array_equal(other.wdl, answers[0].wdl)
+        assert np.array_equal(other.priors, answers[0].priors)
+
+
+def test_the_number_of_threads_belongs_to_no_identity() -> None:
+    assert create("builtin", {"threads": "2"}).identity == create("builtin").identity
+
+
+def test_threads_are_all_cores_by_default_and_what_is_asked_for_else() -> None:
+    def count(evaluator: Evaluator) -> int:
+        kernel = inside(evaluator)
+        assert kernel
+        return kernel.team.count
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    assert count(create("builtin")) == cores
+    assert count(create(with_threads(EvaluatorSpec(), 3))) == 3
+    given = EvaluatorSpec(options=(("threads", "2"),))
+    assert count(create(with_threads(given, 3))) == 2
+    assert count(create(with_threads(EvaluatorSpec(evaluator="uniform"), 3))) == 1
+
+
+def test_chess_boards_of_no_position_are_evaluated() -> None:
+    assert create("builtin").evaluate(PositionBatch.from_boards([])).wdl.shape == (0, 3)
+    assert create("builtin").evaluate(PositionBatch.from_boards([chess.Board()])).wdl.shape == (1, 3)

@@ -1,0 +1,116 @@
+"""Fits what `nnue` adds to a network to an engine's labels: the value map and the weights of the priors.
+
+    python -m tools.fit_network --labels labels.jsonl --network stockfish
+
+Labels are made by `tools.label_positions`. One stretch of positions in two is held out; its figures are
+printed. The numbers are written to `graphsearch/evaluators/nnue/fitted.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import scipy.optimize
+from numpy.typing import NDArray
+
+from graphsearch.evaluators.builtin.layout import SCALAR_UNIT
+from graphsearch.evaluators.nnue import evaluation_kernel as kevaluation
+from graphsearch.evaluators.nnue import layout
+from graphsearch.evaluators.nnue.evaluator import FITTED, prepared
+from graphsearch.evaluators.nnue.program import network_of
+from graphsearch.evaluators.output_kernel import LOGIT_FLOOR
+from graphsearch.jit.pointers import ptr
+from graphsearch.position.tables import load_tables
+from tools.evaluation_data import F64, Positions, all_moves, policy_target, read_labels
+from tools.fit_evaluation import map_numbers
+
+POLICY = layout.FITTED_NUMBERS - layout.POLICY_AT
+STRETCH = 200  # neighbours come from one game
+
+
+@numba.njit  # type: ignore[untyped-decorator]
+def trace(
+    tables: Any, weights: Any, words: Any, moves: Any, offsets: Any, best: Any, out: Any, scratch: Any
+) -> None:
+    """Fills each position's score, and what each number of the priors adds to each move's logit."""
+    t, w, area = ptr(tables, 0), ptr(weights, 0), ptr(scratch, 0)
+    one = np.zeros(layout.FITTED_NUMBERS, np.int64)
+    for b in range(best.shape[0]):
+        n = offsets[b + 1] - offsets[b]
+        best[b], first = kevaluation.search_moves(t, w, ptr(words, b * 10), ptr(moves, offsets[b]), n, area)
+        for k in range(out.shape[1]):
+            one[layout.POLICY_AT + k] = round(1 / SCALAR_UNIT)
+            for i in range(n):
+                out[offsets[b] + i, k] = kevaluation.logit_of(ptr(one, 0), area, i, first)
+            one[layout.POLICY_AT + k] = 0
+
+
+def traced(positions: Positions, weights: NDArray[np.int64]) -> tuple[NDArray[np.int64], F64, Any, Any]:
+    """Returns scores `[B]`, what the numbers add `[M, POLICY]`, offsets and moves."""
+    offsets, moves = all_moves(positions.words)
+    best, parts = np.zeros(len(offsets) - 1, np.int64), np.zeros((len(moves), POLICY))
+    scratch = np.zeros(kevaluation.scratch_words(int(weights[layout.WIDTH])), np.uint64)
+    trace(load_tables(), weights, positions.words, moves, offsets, best, parts, scratch)
+    return best, parts, offsets, moves
+
+
+def policy_loss(numbers: F64, parts: F64, target: F64, offsets: NDArray[np.int64]) -> tuple[float, F64]:
+    """Returns the cross-entropy of the priors and its gradient."""
+    sizes = np.diff(offsets)
+    logits = parts @ numbers
+    logits -= np.repeat(np.maximum.reduceat(logits, offsets[:-1]), sizes)
+    prior = np.exp(np.maximum(logits, LOGIT_FLOOR))
+    prior /= np.repeat(np.add.reduceat(prior, offsets[:-1]), sizes)
+    loss = -float(target @ np.log(prior)) / len(sizes)
+    return loss, np.asarray((prior - target) @ parts / len(sizes))
+
+
+def fit_policy(positions: Positions, weights: NDArray[np.int64], temperature: float) -> NDArray[np.int64]:
+    """Returns the numbers of the priors; prints the cross-entropy of both halves."""
+    _, parts, offsets, moves = traced(positions, weights)
+    spans = zip(offsets[:-1], offsets[1:], positions.scores, strict=True)
+    target = np.concatenate([policy_target(s or {}, moves[a:b], temperature) for a, b, s in spans])
+    held = np.arange(len(offsets) - 1) // (STRETCH // 8) % 2 == 1
+    shown: list[float] = []
+    for mask in (~held, held):
+        rows = np.repeat(mask, np.diff(offsets))
+        part = parts[rows], target[rows], np.concatenate([[0], np.cumsum(np.diff(offsets)[mask])])
+        if not shown:
+            start = np.array([1.0, 8.0, 0.3, 1.0, 1.0])
+            found = scipy.optimize.minimize(policy_loss, start, part, "L-BFGS-B", True).x
+        shown.append(policy_loss(found, *part)[0])
+    print(f"cross-entropy of the priors: {shown[0]:.4f}, held out {shown[1]:.4f}", file=sys.stderr)
+    return np.asarray(np.rint(found / SCALAR_UNIT), np.int64)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Returns the command line's parser."""
+    out = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    out.add_argument("--labels", type=Path, required=True, help="labels file of tools.label_positions")
+    out.add_argument("--network", required=True, help=".nnue file, or a program that has one")
+    out.add_argument("--temperature", type=float, default=0.04, help="of the policy target, in Q")
+    return out
+
+
+def main() -> int:
+    """Fits and writes the numbers; returns the exit code."""
+    options = parser().parse_args()
+    positions, weights = read_labels(options.labels), prepared(network_of(options.network))
+    best = traced(positions, weights)[0]
+    fitted = [map_numbers(positions, best)]
+    fitted.append(fit_policy(positions.where(positions.labelled()), weights, options.temperature))
+    about = f"made by tools/fit_network.py from {len(best)} positions"
+    found = json.loads(FITTED.read_text()) | {"about": about, "numbers": np.concatenate(fitted).tolist()}
+    lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in found.items()]
+    FITTED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -255,7 +255,7 @@ def map_numbers(positions: Positions, best: NDArray[np.int64]) -> NDArray[np.int
     start = np.concatenate([[1.0], np.zeros(2 * MAP_TERMS)])
     found = scipy.optimize.minimize(loss, start, method="L-BFGS-B", jac=True)
     print(f"value map: loss {found.fun:.4f}", file=sys.stderr)
-    return np.rint(found.x / SCALAR_UNIT).astype(np.int64)
+    return np.asarray(np.rint(found.x / SCALAR_UNIT), np.int64)
 
 
 def best_scores(words: NDArray[np.uint64], weights: NDArray[np.int64]) -> NDArray[np.int64]:

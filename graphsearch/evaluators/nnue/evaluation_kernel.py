@@ -121,9 +121,9 @@ def score_moves(T: Any, weights: Any, moves: Any, n: Any, scratch: Any) -> Any:
     """
     order = adv(scratch, ORDER)
     order_by_terms(T, weights, scratch, int64(0), moves, n, order, adv(scratch, INFO))
-    for i in range(n):
-        scratch[TERMS + i] = order[LIST + i] >> SEEN_AT
-        scratch[SCORES + i] = UNSEEN
+    for k in range(n):
+        scratch[TERMS + k] = order[LIST + k] >> SEEN_AT
+        scratch[SCORES + k] = UNSEEN
     best: Any = int64(-FAR)
     for _ in range(min(n, weights[SEEN_MOVES])):
         at = int64(take_best(order) & U(0xFFFF))

@@ -106,7 +106,7 @@ def read_network(path: str | os.PathLike[str]) -> Network:
             check_size(os.fstat(file.fileno()).st_size, NETWORK, path)
             return _Reader(file, os.fspath(path)).network()
     except InputFileError as error:
-        raise error if isinstance(error, NetworkFileError) else NetworkFileError(str(error)) from None
+        raise NetworkFileError(str(error)) from None
     except OSError as error:
         raise EvaluatorError(
             f"the network {path} cannot be read: {error.strerror or error}; expected a .nnue file"
@@ -177,7 +177,7 @@ class _Reader:
         """Returns the network.
 
         Raises:
-          NetworkFileError: if it is damaged or unknown.
+          EvaluatorError: if it is damaged or unknown.
         """
         architecture, description = self._header()
         weights = empty_weights(architecture)
@@ -276,5 +276,5 @@ class _Reader:
         self._digest.update(fresh)
         return ahead + fresh
 
-    def _bad(self, what: str) -> NetworkFileError:
-        return NetworkFileError(f"the network {self._name} cannot be read: {what}")
+    def _bad(self, what: str) -> EvaluatorError:
+        return EvaluatorError(f"the network {self._name} cannot be read: {what}")

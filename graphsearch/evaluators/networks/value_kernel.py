@@ -9,6 +9,7 @@ from numpy import float64, int16, int32, int64
 
 from ...jit.compiler import inner
 from ...jit.pointers import adv, as_f32, as_i16
+from ..output_kernel import sigmoid
 from .layout import (
     FULL,
     MEN_PER_STACK,
@@ -103,12 +104,6 @@ def _output(width: Any, last: Any, plain: Any, stack: Any, k: Any, work: Any) ->
     """Returns one output of a stack, float64."""
     total = dot(2 * width, work, adv(last, k * 2 * width))
     return float64(plain[stack * OUTPUTS + k]) + float64(plain[STACKS * OUTPUTS + k]) * float64(total)
-
-
-@inner
-def sigmoid(x: Any) -> Any:
-    """Returns the logistic function, in float64; beyond +-40 it is as there."""
-    return 1.0 / (1.0 + math.exp(-min(max(x, -40.0), 40.0)))
 
 
 @inner

@@ -34,7 +34,6 @@ MAY_OPEN = {  # module -> what it opens
     "graphsearch/jit/compiler.py": "the kernels' own sources",
     "graphsearch/jit/machine_code.py": "the cache of compiled kernels, and its locks",
     "graphsearch/evaluators/builtin/weights.py": "the weights of the package",
-    "graphsearch/evaluators/networks/weights.py": "the weights of the package",
     "graphsearch/evaluators/nnue/evaluator.py": "the numbers of the package",
     "graphsearch/evaluators/nnue/program.py": "its own note in the cache",
     "graphsearch/store/migrations.py": "the SQL of the package",

@@ -6,17 +6,13 @@ import gzip
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import chess
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from graphsearch.evaluators.builtin import terms_kernel as kterms
-from graphsearch.jit.pointers import ptr
-from graphsearch.position import board_kernel as kboard
 from graphsearch.position.board import POSITION_WORDS, pack
+from graphsearch.position.listing_kernel import list_all
 from graphsearch.position.tables import load_tables
 from tools.label_positions import MATE_SCORE
 
@@ -74,34 +70,12 @@ def read_labels(path: Path) -> Positions:
     )
 
 
-@numba.njit  # type: ignore[untyped-decorator]
-def list_all_moves(tables: Any, words: Any, offsets: Any, moves: Any) -> None:
-    """Fills the legal moves of all positions in turn."""
-    for b in range(offsets.shape[0] - 1):
-        n = kboard.generate_moves(ptr(tables, 0), ptr(words, b * 10), ptr(moves, offsets[b]))
-        offsets[b + 1] = offsets[b] + n
-
-
 def all_moves(words: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
     """Returns where each position's legal moves begin, and the moves."""
     n = len(words) // POSITION_WORDS
-    offsets, moves = np.zeros(n + 1, np.int64), np.zeros(80 * n + 256, np.uint16)
-    list_all_moves(load_tables(), words, offsets, moves)
+    offsets, moves = np.zeros(n + 1, np.int64), np.zeros(256 * n, np.uint16)
+    list_all(load_tables(), words, offsets, moves, np.zeros(n, np.uint8))
     return offsets, moves[: offsets[-1]]
-
-
-@numba.njit  # type: ignore[untyped-decorator]
-def fill_phases(words: Any, out: Any) -> None:
-    """Fills each position's phase, from 0 (kings and pawns) to 1."""
-    for b in range(out.shape[0]):
-        out[b] = kterms.phase_of(ptr(words, b * 10)) / kterms.PHASE_MAX
-
-
-def phases_of(words: NDArray[np.uint64]) -> F64:
-    """Returns each position's phase, from 0 (kings and pawns) to 1."""
-    out = np.zeros(len(words) // POSITION_WORDS)
-    fill_phases(words, out)
-    return out
 
 
 def sigmoid(x: F64) -> F64:

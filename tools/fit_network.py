@@ -19,19 +19,21 @@ import numpy as np
 import scipy.optimize
 from numpy.typing import NDArray
 
-from graphsearch.evaluators.builtin.layout import SCALAR_UNIT
+from graphsearch.evaluators.batch_kernel import LOGIT_FLOOR
 from graphsearch.evaluators.nnue import evaluation_kernel as kevaluation
 from graphsearch.evaluators.nnue import layout
+from graphsearch.evaluators.nnue import value_map_kernel as kmap
 from graphsearch.evaluators.nnue.evaluator import FITTED, prepared
+from graphsearch.evaluators.nnue.layout import MAP_TERMS, SCALAR_UNIT
 from graphsearch.evaluators.nnue.program import network_of
-from graphsearch.evaluators.output_kernel import LOGIT_FLOOR
 from graphsearch.jit.pointers import ptr
 from graphsearch.position.tables import load_tables
-from tools.evaluation_data import F64, Positions, all_moves, policy_target, read_labels
-from tools.fit_evaluation import map_numbers
+from tools.evaluation_data import F64, Positions, all_moves, policy_target, read_labels, sigmoid
 
 POLICY = layout.FITTED_NUMBERS - layout.POLICY_AT
 STRETCH = 200  # neighbours come from one game
+MAP_PULL = 1e-4  # weight of the squared exponents of the value map
+Q_WEIGHT = 1.0  # of the squared error of Q beside the cross-entropy
 
 
 @numba.njit  # type: ignore[untyped-decorator]
@@ -60,12 +62,61 @@ def traced(positions: Positions, weights: NDArray[np.int64]) -> tuple[NDArray[np
     return best, parts, offsets, moves
 
 
+@numba.njit  # type: ignore[untyped-decorator]
+def trace_map(unit: Any, words: Any, best: Any, terms: Any) -> None:
+    """Fills the terms of the value map's exponents, with one weight at a time that comes to 1."""
+    for i in range(terms.shape[1]):
+        unit[i] = round(1 / SCALAR_UNIT)
+        for b in range(best.shape[0]):
+            terms[b, i] = kmap.map_exponent(ptr(unit, 0), ptr(words, b * 10), best[b])
+        unit[i] = 0
+
+
+def wdl_gradient(pawns: F64, terms: F64, wdl: F64, value_map: F64) -> tuple[float, F64, F64]:
+    """Returns the loss of a value map, and its gradients by score and by the map's weights.
+
+    Args:
+      pawns: scores `[B]`.
+      terms: of the map's exponents, `[B, K]`.
+      wdl: targets `[B, 3]`.
+      value_map: weights of the draw's half width, then of the noise, `[2 * K]`.
+    """
+    a, b = (np.exp(terms @ half) for half in np.split(value_map, 2))
+    x, y = (pawns - a) / b, (-pawns - a) / b
+    win, lose = np.clip(sigmoid(x), 1e-7, 1), np.clip(sigmoid(y), 1e-7, 1)
+    draw = np.clip(1 - win - lose, 1e-5, 1)
+    error = win - lose - (wdl[:, 0] - wdl[:, 2])
+    loss = -(wdl * np.log(np.stack([win, draw, lose], 1))).sum(1) + Q_WEIGHT * error**2
+    by_x = (-wdl[:, 0] / win + wdl[:, 1] / draw + 2 * Q_WEIGHT * error) * win * (1 - win)
+    by_y = (-wdl[:, 2] / lose + wdl[:, 1] / draw - 2 * Q_WEIGHT * error) * lose * (1 - lose)
+    by_a, by_b = -(by_x + by_y) / b * a, -(by_x * x + by_y * y)
+    return float(loss.mean()), (by_x - by_y) / b, np.concatenate([by_a @ terms, by_b @ terms]) / len(a)
+
+
+def map_numbers(positions: Positions, best: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns the numbers of the value map that fits some scores best, in millionths."""
+    terms, unit = np.zeros((len(best), MAP_TERMS)), np.zeros(MAP_TERMS, np.int64)
+    trace_map(unit, positions.words, best, terms)
+
+    def loss(numbers: F64) -> tuple[float, F64]:
+        value, by_score, by_map = wdl_gradient(best * 0.001 * numbers[0], terms, positions.wdl, numbers[1:])
+        pull = MAP_PULL * numbers[1:]
+        factor = float((by_score * best).mean()) * 0.001
+        return value + float(pull @ numbers[1:]), np.concatenate([[factor], by_map + 2 * pull])
+
+    start = np.concatenate([[1.0], np.zeros(2 * MAP_TERMS)])
+    found = scipy.optimize.minimize(loss, start, method="L-BFGS-B", jac=True)
+    print(f"value map: loss {found.fun:.4f}", file=sys.stderr)
+    numbers: NDArray[np.int64] = np.rint(found.x / SCALAR_UNIT).astype(np.int64)
+    return numbers
+
+
 def policy_loss(numbers: F64, parts: F64, target: F64, offsets: NDArray[np.int64]) -> tuple[float, F64]:
     """Returns the cross-entropy of the priors and its gradient."""
     sizes = np.diff(offsets)
     logits = parts @ numbers
     logits -= np.repeat(np.maximum.reduceat(logits, offsets[:-1]), sizes)
-    prior = np.exp(np.maximum(logits, LOGIT_FLOOR))
+    prior = np.exp(np.maximum(logits, -LOGIT_FLOOR))
     prior /= np.repeat(np.add.reduceat(prior, offsets[:-1]), sizes)
     loss = -float(target @ np.log(prior)) / len(sizes)
     return loss, np.asarray((prior - target) @ parts / len(sizes))

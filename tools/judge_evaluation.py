@@ -24,7 +24,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
 from graphsearch.evaluators.factory import DEFAULT, create, parse_options
 from graphsearch.evaluators.protocol import Evaluator, PositionBatch
 from graphsearch.position.board import POSITION_WORDS
@@ -64,13 +63,6 @@ def evaluate(words: NDArray[np.uint64], evaluator: Evaluator) -> Evaluated:
     batch = batch_of(words)
     found = evaluator.evaluate(batch)
     return Evaluated(found.wdl, found.priors, batch.moves, batch.offsets)
-
-
-def with_weights(weights: NDArray[np.int64]) -> BuiltinEvaluator:
-    """Returns the built-in evaluator with other weights."""
-    out = BuiltinEvaluator()
-    out.weights = weights
-    return out
 
 
 def measure_value(positions: Positions, evaluator: Evaluator) -> dict[str, float]:

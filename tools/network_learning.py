@@ -12,8 +12,8 @@ from numba import njit
 from numpy import float32
 from numpy.typing import NDArray
 
-from graphsearch.evaluators.networks import layout
-from graphsearch.evaluators.networks.weights import INT32_ROOM, Networks
+from graphsearch.evaluators.builtin import layout
+from graphsearch.evaluators.builtin.weights import INT32_ROOM, Networks
 from tools.value_training import F32, OPTIONS
 
 WARM_UP = 200  # steps

@@ -16,9 +16,9 @@ from numba import njit
 from numpy import float32
 from numpy.typing import NDArray
 
-from graphsearch.evaluators.networks.features_kernel import MOST_MEN, attacks_of, list_features, turn_of
-from graphsearch.evaluators.networks.layout import CLASSES, FEATURES, PLACES
-from graphsearch.evaluators.networks.moves_kernel import class_of, kind_of_move, mover_of, place_of
+from graphsearch.evaluators.builtin.features_kernel import MOST_MEN, attacks_of, list_features, turn_of
+from graphsearch.evaluators.builtin.layout import CLASSES, FEATURES, PLACES
+from graphsearch.evaluators.builtin.moves_kernel import class_of, kind_of_move, mover_of, place_of
 from graphsearch.jit.pointers import ptr
 from graphsearch.position.board_kernel import from_square, generate_moves, side_to_move, to_square
 from graphsearch.position.mates_kernel import check_masks

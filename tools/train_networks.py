@@ -11,9 +11,10 @@ in float32 behind each stage and goes on from there; `--only value` or `--only p
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +30,21 @@ from tools.value_training import F32
 KEPT = 40_000  # positions that are never learned from
 VALUE_BATCH, POLICY_BATCH = 8192, 4096
 SOFT_TEMPERATURE = 60.0  # of the values of moves, 1/361 of a pawn
+STAGES = "stages"  # in the file of a state
 FINE_RATE = 0.25  # of the learning rate, behind the first stage
 
 
 @dataclass
 class State:
-    """Both networks while they learn."""
+    """Both networks while they learn, and what they have been taught.
+
+    Attributes:
+      stages: one after the other: name, sets, epochs, rate, seconds, figures.
+    """
 
     value: Learner
     policy: Learner
+    stages: list[dict[str, Any]] = field(default_factory=list)
 
     @classmethod
     def new(cls, value_width: int, policy_width: int, seed: int) -> State:
@@ -53,17 +60,18 @@ class State:
         """Returns the networks of a file that `write` wrote."""
         with np.load(path) as arrays:
             parts: dict[str, dict[str, F32]] = {"value": {}, "policy": {}}
-            for name in arrays.files:
+            stages = json.loads(str(arrays[STAGES]))
+            for name in (name for name in arrays.files if name != STAGES):
                 which, _, array = name.partition(".")
                 parts[which][array] = arrays[name]
-        return cls(Learner(parts["value"]), Learner(parts["policy"]))
+        return cls(Learner(parts["value"]), Learner(parts["policy"]), stages)
 
     def write(self, path: Path) -> None:
         """Keeps the weights."""
         named = {f"value.{name}": array for name, array in self.value.weights.items()}
         named |= {f"policy.{name}": array for name, array in self.policy.weights.items()}
         with path.open("wb") as file:
-            np.savez(file, **named)  # type: ignore[arg-type]
+            np.savez(file, **named, **{STAGES: np.array(json.dumps(self.stages))})  # type: ignore[arg-type]
 
 
 def say(text: str) -> None:
@@ -145,7 +153,6 @@ def train(options: argparse.Namespace) -> dict[str, Any]:
     known = options.state is not None and options.state.exists()
     value_width, policy_width = options.widths
     state = State.read(options.state) if known else State.new(value_width, policy_width, options.seed)
-    card: dict[str, Any] = {"seed": options.seed, "stages": []}
     fine = options.rate * FINE_RATE
     stages = [
         ("value", learn_value, state.value, options.value, options.value_epochs, options.rate),
@@ -155,9 +162,11 @@ def train(options: argparse.Namespace) -> dict[str, Any]:
     ]
     for name, teach, learner, folders, epochs, rate in stages:
         if folders and options.only in (None, name.split(",")[0]):
-            card["stages"].append({"name": name} | teach(learner, folders, epochs, rate, options.seed))
+            taught = teach(learner, folders, epochs, rate, options.seed)
+            state.stages.append({"name": name, "seed": options.seed} | taught)
             if options.state is not None:
                 state.write(options.state)
+    card = {"stages": state.stages}
     quantised(state.value.weights, state.policy.weights, card).write(options.out)
     return card
 

@@ -16,8 +16,8 @@ from numba import njit
 from numpy import float32
 from numpy.typing import NDArray
 
-from graphsearch.evaluators.networks.features_kernel import MOST_MEN, attacks_of, list_features
-from graphsearch.evaluators.networks.layout import (
+from graphsearch.evaluators.builtin.features_kernel import MOST_MEN, attacks_of, list_features
+from graphsearch.evaluators.builtin.layout import (
     FEATURES,
     MEN_PER_STACK,
     NOISE_RANGE,

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import int64
 
-from ..evaluators.builtin.pawns_kernel import PAWN_WORDS
-from ..evaluators.builtin.terms_kernel import INFO_WORDS
+from ..evaluators.builtin.evaluation_kernel import AREA_WORDS
 from ..jit.compiler import inner
 from ..jit.pointers import U, ptr
 from ..position.board_kernel import PW
@@ -39,7 +38,6 @@ class SearchArrays(NamedTuple):
       cache: uint64[2 * C], C a power of two: the leaf cache.
       quiet_positions: uint64[QUIET_FRAMES * PW]. quiet_frames: int64[QUIET_FRAMES * FRAME].
       quiet_words: uint64[QUIET_FRAMES * MOVE_ROOM]. area: uint64, scratch of the static evaluation.
-      pawns: uint64[PAWN_WORDS], structures that it keeps.
       gains: uint64[64], scratch of an exchange. scratch: uint16[MOVE_ROOM].
     """
 
@@ -61,7 +59,6 @@ class SearchArrays(NamedTuple):
     quiet_frames: Any
     quiet_words: Any
     area: Any
-    pawns: Any
     gains: Any
     scratch: Any
 
@@ -93,7 +90,6 @@ class Search(NamedTuple):
     quiet_frames: Any
     quiet_words: Any
     area: Any
-    pawns: Any
     gains: Any
     scratch: Any
     game_size: Any
@@ -120,8 +116,7 @@ def new_search_arrays(cache_places: int) -> SearchArrays:
         quiet_positions=np.zeros(layout.QUIET_FRAMES * PW, np.uint64),
         quiet_frames=np.zeros(layout.QUIET_FRAMES * layout.FRAME, np.int64),
         quiet_words=np.zeros(layout.QUIET_FRAMES * layout.MOVE_ROOM, np.uint64),
-        area=np.zeros(2 * INFO_WORDS, np.uint64),
-        pawns=np.zeros(PAWN_WORDS, np.uint64),
+        area=np.zeros(AREA_WORDS, np.uint64),
         gains=np.zeros(64, np.uint64),
         scratch=np.zeros(layout.MOVE_ROOM, np.uint16),
     )
@@ -151,7 +146,6 @@ def search_pointers(T: Any, weights: Any, S: Any) -> Any:
         ptr(S.quiet_frames, 0),
         ptr(S.quiet_words, 0),
         ptr(S.area, 0),
-        ptr(S.pawns, 0),
         ptr(S.gains, 0),
         ptr(S.scratch, 0),
         int64(S.game.size),

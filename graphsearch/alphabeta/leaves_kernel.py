@@ -13,7 +13,7 @@ from typing import Any
 
 from numpy import int64
 
-from ..evaluators.builtin.terms_kernel import scaled, static_kept
+from ..evaluators.builtin.evaluation_kernel import static_score
 from ..evaluators.quiescence.captures_kernel import (
     DOUBTFUL,
     capture_gain,
@@ -33,8 +33,6 @@ from ..position.tables import BE, CT, RE
 from ..position.words import BLACK, KEY, KINGS, PAWNS, WHITE
 from ..record.transposition_kernel import EXACT, LOWER, UPPER
 from . import layout
-
-MOST_STATIC = LEAST_MATE - 1  # nine queens are no mate
 
 # of the data word of the leaf cache, as kernels take them
 CACHE_MASK, KNOWN_STATIC = U(layout.CACHE_MASK), U(layout.KNOWN_STATIC)
@@ -85,8 +83,7 @@ def keep(X: Any, key: Any, data: Any) -> None:
 def static_value(X: Any, s: Any) -> Any:
     """Returns the static evaluation of a position, seen by the side to move, never as large as a mate."""
     X.counters[layout.STATIC] += 1
-    score = scaled(s, static_kept(X.table, X.weights, s, X.area, X.pawns))
-    return min(max(score, int64(-MOST_STATIC)), int64(MOST_STATIC))
+    return static_score(X.table, X.weights, s, X.area)
 
 
 @inner

@@ -20,7 +20,6 @@ from . import option_values as values
 from .builtin.evaluator import BuiltinEvaluator
 from .combined import CombinedEvaluator
 from .lc0.evaluator import DEFAULT_TEMPERATURE, Lc0Evaluator
-from .networks.evaluator import NetworksEvaluator
 from .nnue.evaluator import NnueEvaluator
 from .option_values import WORKERS
 from .pool.evaluator import LOCAL, check_place, pooled, threads_per_worker
@@ -31,7 +30,7 @@ from .uci.settings import OWN as UCI_OPTIONS
 from .uci.settings import read_options
 from .uniform import UniformEvaluator
 
-NAMES = ("builtin", "networks", "uniform", "nnue:FILE|PROGRAM", "lc0:FILE", "uci:PROGRAM")
+NAMES = ("builtin", "uniform", "nnue:FILE|PROGRAM", "lc0:FILE", "uci:PROGRAM")
 DEFAULT = "builtin"
 Part = Literal["both", "policy", "value"]  # what of an evaluator is used
 BOTH: Part = "both"
@@ -73,10 +72,9 @@ def create(which: str | EvaluatorSpec, options: Mapping[str, str] | None = None)
 
     Args:
       which: one of `NAMES`, or a specification.
-      options: with a name: `PolicyTemperature` (builtin, networks, nnue, lc0): above 1 flattens the priors,
+      options: with a name: `PolicyTemperature` (builtin, nnue, lc0): above 1 flattens the priors,
         below 1 sharpens them. `history` (lc0): `line` or `position`. `device` (lc0): `auto`, `cpu`, ...
-        `threads` (builtin, networks, nnue, lc0): of the CPU, 0 for all cores.
-        `verify_depth` (builtin): how many plies deeper the best moves are searched again, 0 to 3.
+        `threads` (builtin, nnue, lc0): of the CPU, 0 for all cores.
         `workers`: processes. Those of `uci` are its own and the engine's.
 
     Raises:
@@ -116,7 +114,6 @@ def check(spec: EvaluatorSpec) -> None:
             values.temperature(options, 1.0)
             values.threads(options)
             values.workers(options)
-            values.verify_depth(options)
             values.history(options)
 
 
@@ -215,18 +212,12 @@ class _Kind:
 
 def _builtin(_: str, options: Options, part: Part) -> Evaluator:
     temperature = values.temperature(options, 1.0) if part != VALUE else 1.0
-    depth, threads = values.verify_depth(options), values.threads(options)
-    return BuiltinEvaluator(temperature, verify_depth=depth, threads=threads)
+    return BuiltinEvaluator(temperature, threads=values.threads(options))
 
 
 def _nnue(source: str, options: Options, part: Part) -> Evaluator:
     temperature = values.temperature(options, 1.0) if part != VALUE else 1.0
     return NnueEvaluator(source, temperature=temperature, threads=values.threads(options))
-
-
-def _networks(_: str, options: Options, part: Part) -> Evaluator:
-    temperature = values.temperature(options, 1.0) if part != VALUE else 1.0
-    return NetworksEvaluator(temperature, threads=values.threads(options))
 
 
 def _uniform(_: str, options: Options, part: Part) -> Evaluator:
@@ -247,8 +238,7 @@ def _uci(program: str, options: Options, part: Part) -> Evaluator:
 
 
 _KINDS = {
-    "builtin": _Kind(_builtin, ("PolicyTemperature", "verify_depth", "threads")),
-    "networks": _Kind(_networks, ("PolicyTemperature", "threads")),
+    "builtin": _Kind(_builtin, ("PolicyTemperature", "threads")),
     "uniform": _Kind(_uniform, ()),
     "nnue": _Kind(_nnue, ("PolicyTemperature", "threads")),
     "lc0": _Kind(_lc0, ("PolicyTemperature", "history", "device", "threads")),

@@ -2,6 +2,5 @@
 
 EXTERNAL = 0  # outside the search loop, through `evaluate`
 UNIFORM = 1  # inside: no knowledge
-BUILTIN = 2  # inside: the built-in evaluation
+BUILTIN = 2  # inside: this program's own networks
 NNUE = 3  # inside: a network of Stockfish
-NETWORKS = 4  # inside: this program's own networks

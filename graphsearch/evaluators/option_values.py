@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from ..errors import InvalidParameterError
 from ..limits import DIGITS, shortened
-from .builtin.layout import VERIFICATIONS, VERIFY_DEPTH
 from .lc0.evaluator import DEFAULT_HISTORY, HISTORIES
 
 MAX_THREADS = 1024
@@ -26,12 +25,6 @@ def temperature(options: Options, default: float) -> float:
     if not 0.1 <= value <= 10:
         raise InvalidParameterError(f"PolicyTemperature must be from 0.1 to 10, not {text}")
     return value
-
-
-def verify_depth(options: Options) -> int:
-    """Returns the plies of `verify_depth`, or their default."""
-    depth = _whole(options, "verify_depth", 0, len(VERIFICATIONS) - 1)
-    return VERIFY_DEPTH if depth is None else depth
 
 
 def history(options: Options) -> str:

@@ -11,7 +11,7 @@ from numba import int64
 
 from graphsearch.alphabeta.frames_kernel import new_search_arrays, search_pointers
 from graphsearch.alphabeta.leaves_kernel import UNKNOWN, quiesce
-from graphsearch.evaluators.builtin.weights import load_weights
+from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
 from graphsearch.jit.compiler import inner, kernel
 from graphsearch.jit.pointers import adv
 from graphsearch.position.board import pack
@@ -76,7 +76,7 @@ def _negamax(T: Any, W: Any, S: Any, depth: Any) -> Any:
 def negamax(board: chess.Board, depth: int) -> int:
     """Returns the value of plain negamax with the search's leaves."""
     ARRAYS.positions[:PW] = pack(board)
-    return int(_negamax(load_tables(), load_weights(), ARRAYS, np.int64(depth)))
+    return int(_negamax(load_tables(), BuiltinEvaluator().weights, ARRAYS, np.int64(depth)))
 
 
 def sparse_position(rng: random.Random, men: int) -> chess.Board:

@@ -9,15 +9,15 @@ import chess
 import numpy as np
 
 from graphsearch.alphabeta.engine import AlphaBeta
-from graphsearch.evaluators.builtin.quiescence_kernel import exchange_of
-from graphsearch.evaluators.builtin.terms_kernel import INFO_WORDS, scaled, static_packed
-from graphsearch.evaluators.builtin.weights import load_weights
+from graphsearch.evaluators.builtin.evaluation_kernel import AREA_WORDS, static_score
+from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
 from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import ptr
-from graphsearch.position.board import encode_move, pack
+from graphsearch.position.board import pack
 from graphsearch.position.scores import MATE
 from graphsearch.position.tables import load_tables
 from graphsearch.record.transposition import EntryTable
+from tests.support.exchange import exchanged
 
 from .plain import sparse_position
 
@@ -25,20 +25,19 @@ from .plain import sparse_position
 @kernel
 def _static(T: Any, W: Any, words: Any, area: Any) -> Any:
     """Returns the static evaluation of a packed position."""
-    return scaled(ptr(words, 0), static_packed(ptr(T, 0), ptr(W, 0), ptr(words, 0), ptr(area, 0)))
+    return static_score(ptr(T, 0), ptr(W, 0), ptr(words, 0), ptr(area, 0))
 
 
 def static(board: chess.Board) -> int:
-    area = np.zeros(2 * INFO_WORDS, np.uint64)
-    return int(_static(load_tables(), load_weights(), pack(board), area))
+    area = np.zeros(AREA_WORDS, np.uint64)
+    return int(_static(load_tables(), BuiltinEvaluator().weights, pack(board), area))
 
 
 def is_worth_it(board: chess.Board, move: chess.Move) -> bool:
     """Returns whether a move takes, or becomes a queen, and does not lose by exchange."""
     if move.promotion not in (None, chess.QUEEN) or not (board.is_capture(move) or move.promotion):
         return False
-    gains = np.zeros(64, np.uint64)
-    return int(exchange_of(load_tables(), pack(board), np.uint16(encode_move(move)), gains)) >= 0
+    return exchanged(board, move) >= 0
 
 
 def plain_quiescence(board: chess.Board, ply: int = 0) -> int:

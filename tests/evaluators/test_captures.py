@@ -25,6 +25,7 @@ from graphsearch.jit.pointers import ONE, ctz, ptr
 from graphsearch.position.board import pack
 from graphsearch.position.board_kernel import PW, generate_moves, in_check
 from graphsearch.position.tables import load_tables
+from tests.support.exchange import exchanged
 from tests.support.positions import random_words
 
 FLOORS = np.array([-9000, 0, 999, 1000, 3200, 3300, 5000, 8499, 8500, 9500, 17999, 30000])
@@ -114,3 +115,20 @@ def test_a_capture_loses_where_its_exchange_is_below_zero(words: NDArray[np.uint
     assert compare_exchanges(load_tables(), words, moves, gains, seen) == -1
     assert seen[0] > 3000
     assert 500 < seen[1] < seen[0] - 500
+
+
+@pytest.mark.parametrize(
+    ("fen", "uci", "gain"),
+    [
+        ("4k3/8/2p5/3p4/8/8/3Q4/4K3 w - - 0 1", "d2d5", 1000 - 9500),
+        ("4k3/8/8/3p4/8/8/3Q4/4K3 w - - 0 1", "d2d5", 1000),
+        ("3rk3/3r4/8/3p4/8/3R4/3R4/4K3 w - - 0 1", "d3d5", 1000 - 5000),  # x-rays on both sides
+        ("3rk3/8/8/3p4/8/3R4/3R4/4K3 w - - 0 1", "d3d5", 1000),
+        ("4k3/8/8/8/8/8/8/4KQ2 w - - 0 1", "f1f5", 0),
+        ("4k3/8/4p3/8/8/8/8/4KQ2 w - - 0 1", "f1f5", -9500),
+        ("1r2k3/2P5/8/8/8/8/8/4K3 w - - 0 1", "c7b8q", 5000 + 8500),
+        ("4k3/8/8/3pP3/8/8/8/4K3 w - d6 0 2", "e5d6", 1000),  # en passant
+    ],
+)
+def test_static_exchange(fen: str, uci: str, gain: int) -> None:
+    assert exchanged(chess.Board(fen), chess.Move.from_uci(uci)) == gain

@@ -20,7 +20,7 @@ from graphsearch.errors import (
 )
 from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
 from graphsearch.evaluators.combined import CombinedEvaluator
-from graphsearch.evaluators.factory import EvaluatorSpec, check, create, parse_options
+from graphsearch.evaluators.factory import EvaluatorSpec, create, parse_options
 from graphsearch.evaluators.pool.evaluator import PooledEvaluator
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
 from graphsearch.evaluators.table import TableEntry, TableEvaluator
@@ -33,15 +33,14 @@ BATCH = PositionBatch.from_boards([chess.Board(), chess.Board("4k3/8/8/8/8/8/4P3
 @pytest.mark.parametrize("name", ["", "nothing", "builtin:x", "uniform:", "lc0", "lc0:", ":x", "Builtin"])
 def test_an_unknown_name_lists_those_that_there_are(name: str) -> None:
     with pytest.raises(
-        UnknownEvaluatorError, match=r"known are builtin, networks, uniform, nnue:FILE\|PROGRAM, lc0:FILE"
+        UnknownEvaluatorError, match=r"known are builtin, uniform, nnue:FILE\|PROGRAM, lc0:FILE"
     ):
         create(name)
 
 
 def test_a_wrong_option_lists_those_that_there_are() -> None:
     with pytest.raises(
-        InvalidParameterError,
-        match="builtin has no option Temp; it has PolicyTemperature, threads, verify_de",
+        InvalidParameterError, match="builtin has no option Temp; it has PolicyTemperature, threads"
     ):
         create("builtin", {"Temp": "1"})
     with pytest.raises(InvalidParameterError, match="uniform has no option PolicyTemperature"):
@@ -50,21 +49,6 @@ def test_a_wrong_option_lists_those_that_there_are() -> None:
 
 def test_names_of_options_may_be_written_in_any_case() -> None:
     assert create("builtin", {"policytemperature": "2"}).temperature == 2.0
-
-
-@pytest.mark.parametrize("value", ["-1", "4", "x", "", "1.5"])
-def test_verify_depth_is_0_to_3(value: str) -> None:
-    for examine in (create, check):
-        with pytest.raises(InvalidParameterError, match="verify_depth must be a whole number from 0 to 3"):
-            examine(EvaluatorSpec(evaluator="builtin", options=(("verify_depth", value),)))
-
-
-def test_another_verify_depth_is_another_evaluator() -> None:
-    usual = create("builtin").identity
-    assert create("builtin", {"verify_depth": "1"}).identity == usual
-    assert create("builtin", {"verify_depth": "2"}).identity != usual
-    assert "verify_depth=2" in create("builtin", {"verify_depth": "2"}).identity.describe()
-    assert "verify_depth" not in usual.as_json()
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "x", "", "1.5", "99999"])

@@ -1,4 +1,4 @@
-"""This program's own networks: what they see, and that the kernels compute what their arrays say."""
+"""The built-in evaluator's networks: what they see, and that the kernels compute what their arrays say."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ import pytest
 from numpy.typing import NDArray
 
 from graphsearch.errors import EvaluatorError
+from graphsearch.evaluators.batch_kernel import LOGIT_FLOOR
+from graphsearch.evaluators.builtin import layout
+from graphsearch.evaluators.builtin.evaluation_kernel import SCRATCH_WORDS, evaluate_batch
+from graphsearch.evaluators.builtin.evaluator import BuiltinEvaluator
+from graphsearch.evaluators.builtin.weights import ARRAYS, FILE, Networks, load_networks, read_networks
 from graphsearch.evaluators.inside import BatchArrays
-from graphsearch.evaluators.networks import layout
-from graphsearch.evaluators.networks.evaluation_kernel import SCRATCH_WORDS, evaluate_batch
-from graphsearch.evaluators.networks.evaluator import NetworksEvaluator
-from graphsearch.evaluators.networks.weights import ARRAYS, FILE, Networks, load_networks, read_networks
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.position.board import unpack
 from graphsearch.position.tables import load_tables
@@ -109,7 +110,7 @@ def is_quiet(board: chess.Board) -> bool:
 def test_the_value_of_a_quiet_position_is_what_the_arrays_say() -> None:
     boards = [board for board in BOARDS if is_quiet(board)]
     assert len(boards) > 20
-    found = NetworksEvaluator(networks=NETWORKS).evaluate(PositionBatch.from_boards(boards))
+    found = BuiltinEvaluator(networks=NETWORKS).evaluate(PositionBatch.from_boards(boards))
     for board, wdl in zip(boards, found.wdl.tolist(), strict=True):
         score, width, noise = expected_value(board)
         # quiescence counts in thousandths of a pawn
@@ -147,13 +148,13 @@ def expected_logits(board: chess.Board) -> dict[chess.Move, float]:
 
 def test_priors_are_what_the_arrays_say() -> None:
     batch = PositionBatch.from_boards(BOARDS)
-    found = NetworksEvaluator(networks=NETWORKS).evaluate(batch)
+    found = BuiltinEvaluator(networks=NETWORKS).evaluate(batch)
     checked = 0
     for (board, moves), (begin, end) in zip(batch.boards(), pairwise(batch.offsets.tolist()), strict=True):
         priors = dict(zip(moves, np.log(found.priors[begin:end]).tolist(), strict=True))
         logits = expected_logits(board)
         for one, other in pairwise(logits):
-            if min(priors[one], priors[other]) > max(priors.values()) - layout.LOGIT_FLOOR + 0.01:
+            if min(priors[one], priors[other]) > max(priors.values()) - LOGIT_FLOOR + 0.01:
                 expected = logits[one] - logits[other]
                 assert priors[one] - priors[other] == pytest.approx(expected, abs=1e-4)
                 checked += 1
@@ -175,7 +176,7 @@ def mirrored(move: chess.Move) -> chess.Move:
 
 
 def test_a_position_and_its_mirror_are_judged_alike() -> None:
-    evaluator = NetworksEvaluator(networks=NETWORKS)
+    evaluator = BuiltinEvaluator(networks=NETWORKS)
     batch = PositionBatch.from_boards(BOARDS)
     turned = PositionBatch.from_boards([board.mirror() for board in BOARDS])
     found, again = evaluator.evaluate(batch), evaluator.evaluate(turned)
@@ -224,7 +225,7 @@ def test_uncompiled_code_gives_the_same() -> None:
 
 def test_priors_and_chances_are_probabilities() -> None:
     batch = PositionBatch.from_boards(BOARDS)
-    found = NetworksEvaluator(networks=NETWORKS).evaluate(batch)
+    found = BuiltinEvaluator(networks=NETWORKS).evaluate(batch)
     assert (found.priors > 0).all()
     assert (found.wdl >= 0).all()
     for begin, end in pairwise(batch.offsets.tolist()):
@@ -255,7 +256,7 @@ def test_weights_that_overflow_are_refused(tmp_path: Path) -> None:
 def judged(fen: str) -> tuple[float, dict[chess.Move, float]]:
     """Returns Q and the priors that the package's networks give a position."""
     batch = PositionBatch.from_boards([chess.Board(fen)])
-    found = NetworksEvaluator().evaluate(batch)
+    found = BuiltinEvaluator().evaluate(batch)
     return float(found.wdl[0, 0] - found.wdl[0, 2]), priors_of(found, batch)[0]
 
 
@@ -266,7 +267,7 @@ def best_of(fen: str) -> str:
 
 
 def test_the_weights_are_those_of_the_card() -> None:
-    data = files("graphsearch.evaluators.networks").joinpath(FILE).read_bytes()
+    data = files("graphsearch.evaluators.builtin").joinpath(FILE).read_bytes()
     assert len(data) <= 4_000_000
     networks = load_networks()
     assert networks.widths == (networks.card["value_width"], networks.card["policy_width"])
@@ -291,7 +292,7 @@ def test_a_promotion_is_the_move() -> None:
 
 @pytest.mark.parametrize("men", ["KB2", "KN2"])
 def test_too_little_material_is_a_draw(men: str) -> None:
-    found = NetworksEvaluator().evaluate(
+    found = BuiltinEvaluator().evaluate(
         PositionBatch.from_boards([chess.Board(f"4k3/8/8/8/8/8/8/4{men} w - - 0 1")])
     )
     assert found.wdl[0, 1] > 0.5

@@ -18,7 +18,6 @@ import pytest
 from numpy.typing import NDArray
 
 from graphsearch.errors import EvaluatorError
-from graphsearch.evaluators.builtin.quiescence_kernel import exchange_of
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.nnue import program
 from graphsearch.evaluators.nnue.file import ARCHITECTURES, read_network
@@ -31,6 +30,7 @@ from graphsearch.position.board import encode_move, legal_moves, pack, unpack
 from graphsearch.position.board_kernel import is_dead
 from graphsearch.position.scores import FAR, MATE
 from graphsearch.position.tables import load_tables
+from tests.support.exchange import exchanged
 from tests.support.nnue import MadeUp, features, leb128
 from tests.support.positions import random_words
 
@@ -124,7 +124,7 @@ def plain_quiescence(
             return best
     alpha = max(alpha, best)
     for move in sorted(moves, key=lambda m: order(board, m), reverse=True):
-        if floor is not None and not (worth(board, move) > floor and is_tried(words, board, move)):
+        if floor is not None and not (worth(board, move) > floor and is_tried(board, move)):
             continue
         board.push(move)
         best = max(best, -plain_quiescence(weights, board, -beta, -alpha, ply + 1))
@@ -149,13 +149,12 @@ def worth(board: chess.Board, move: chess.Move) -> int:
     return gain + promotion
 
 
-def is_tried(words: NDArray[np.uint64], board: chess.Board, move: chess.Move) -> bool:
+def is_tried(board: chess.Board, move: chess.Move) -> bool:
     if not board.is_capture(move) or move.promotion:
         return move.promotion == chess.QUEEN
     if board.piece_type_at(move.from_square) in (chess.PAWN, chess.KING):
         return True
-    gains = np.zeros(32, np.uint64)
-    return int(exchange_of(load_tables(), words, encode_move(move), gains)) >= 0
+    return exchanged(board, move) >= 0
 
 
 def order(board: chess.Board, move: chess.Move) -> tuple[int, int]:

@@ -1,3 +1,4 @@
-"""`builtin`: this program's own evaluation with quiescence, in kernels; nothing to install or download.
+"""`builtin`: this program's own networks, evaluated in kernels; nothing to install or download.
 
-`factory`, `search` and `alphabeta` import it."""
+The factory imports it, and the tools that train the networks see positions through its kernels.
+"""

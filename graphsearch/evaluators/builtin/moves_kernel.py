@@ -1,4 +1,4 @@
-"""What the built-in evaluator sees of a move without searching it: squares, exchange, checks, threats."""
+"""What the policy network sees of a move: where it leaves, where it goes, and what kind of move it is."""
 
 from __future__ import annotations
 
@@ -7,119 +7,72 @@ from typing import Any
 from numpy import int64
 
 from ...jit.compiler import inner
-from ...jit.pointers import ONE, ZERO, U, adv, ctz
-from ...position.board_kernel import from_square, piece_at, promotion_of, side_to_move, to_square
-from ...position.tables import KI
-from ...position.words import BLACK, KINGS, PAWNS, WHITE
-from ..quiescence.captures_kernel import capture_gain, exchange
-from .layout import OFFSETS
-from .squares_kernel import (
-    FILE_A,
-    PIECE_SQUARE,
-    beside,
-    pawn_attacks,
-    piece_attacks,
-    ranks_ahead,
-    square_index,
+from ...jit.pointers import ONE, U
+from ...position.board_kernel import (
+    from_square,
+    in_check,
+    make_move,
+    man_at,
+    promotion_of,
+    to_square,
 )
-from .terms_kernel import ATTACKS_ALL, INFO_WORDS
+from ...position.mates_kernel import may_check
+from ...position.words import BLACK, WHITE
+from ..quiescence.captures_kernel import capture_gain, exchange
+from .layout import KINDS_OF_MOVES
 
-MOVE_FROM = OFFSETS["move_from"]
-MOVE_TO = OFFSETS["move_to"]
-MOVE_CAPTURE = OFFSETS["move_capture"]
-MOVE_CHECK = OFFSETS["move_check"]
-MOVE_PROMOTION = OFFSETS["move_promotion"]
-MOVE_CASTLE = OFFSETS["move_castle"]
-MOVE_LEAVES_ATTACK = OFFSETS["move_leaves_attack"]
-MOVE_ENTERS_ATTACK = OFFSETS["move_enters_attack"]
-MOVE_THREAT = OFFSETS["move_threat"]
-MOVE_ZONE = OFFSETS["move_zone"]
-MOVE_PASSED = OFFSETS["move_passed"]
-MOVE_EVADES = OFFSETS["move_evades"]
+CHECK, CAPTURE, EXCHANGE, PROMOTION = 1, 2, 4, 12  # as they are added up in a kind of move
+
+
+@inner
+def place_of(kind: Any, square: Any, turn: Any) -> Any:
+    """Returns the number of a kind of piece on a square, in the mover's view."""
+    return kind * 64 + (square ^ turn)
 
 
 @inner
 def exchange_class(T: Any, s: Any, m: Any, theirs: Any, gains: Any) -> Any:
-    """Returns 0 if the exchange on the target square loses, 1 if it is even, 2 if it wins."""
-    gain = capture_gain(s, m)
-    target = ONE << U(to_square(m))
-    if gain == 0 and not (theirs[ATTACKS_ALL] & target):
+    """Returns 0 if the exchange on the target square loses, 1 if it is even, 2 if it wins.
+
+    `theirs`: the squares that the other side attacks.
+    """
+    if capture_gain(s, m) == 0 and not (theirs >> U(to_square(m))) & ONE:
         return int64(1)
-    result = exchange(T, s, m, gains)
-    return int64(0) if result < 0 else (int64(2) if result > 0 else int64(1))
+    won = exchange(T, s, m, gains)
+    return int64(0) if won < 0 else (int64(2) if won > 0 else int64(1))
 
 
 @inner
-def lesser_attacks(theirs: Any, kind: Any) -> Any:
-    """Returns the squares that enemies worth less than a kind attack (knight and bishop count the same)."""
-    out = ZERO
-    for piece in range(kind if kind < 5 else 0):
-        if not (kind == 2 and piece == 1):
-            out |= theirs[piece]
-    return out
+def gives_check(T: Any, s: Any, m: Any, masks: Any, child: Any) -> Any:
+    """Returns whether a move gives check; `masks`: `check_masks` of the position, `child`: 10 words."""
+    if not may_check(s, masks, m):
+        return False
+    make_move(T, s, child, m)
+    return in_check(T, child)
 
 
 @inner
-def threats_of(T: Any, weights: Any, s: Any, kind: Any, target: Any, occupied: Any, stm: Any) -> Any:
-    """Returns the terms of what a moved piece attacks from its target square."""
-    bit = ONE << U(target)
-    them = s[BLACK - stm] & ~bit
-    if kind == 0:
-        attacks = pawn_attacks(bit, stm)
-    elif kind == 5:
-        attacks = T[KI + target]
-    else:
-        attacks = piece_attacks(T, kind, target, occupied)
-    score = int64(0)
-    for piece in range(5):
-        if attacks & s[piece] & them:
-            score += weights[MOVE_THREAT + kind * 6 + piece]
-    if attacks & s[KINGS] & them:
-        score += weights[MOVE_THREAT + kind * 6 + 5]
-    if attacks & T[KI + ctz(s[KINGS] & them)]:
-        score += weights[MOVE_ZONE + kind]
-    return score
+def kind_of_move(T: Any, s: Any, m: Any, theirs: Any, masks: Any, child: Any, gains: Any) -> Any:
+    """Returns what kind a move is: check + 2 capture + 4 exchange class, or 12 + 4 (promotion - 1) for that.
+
+    Args:
+      theirs: the squares that the other side attacks. masks: `check_masks` of the position.
+      child: room for a position. gains: room for an exchange.
+    """
+    captures = ((s[WHITE] | s[BLACK]) >> U(to_square(m))) & ONE
+    out = int64(captures) * CAPTURE + int64(gives_check(T, s, m, masks, child)) * CHECK
+    if promotion_of(m):
+        return out + PROMOTION + 4 * (promotion_of(m) - 1)
+    return out + EXCHANGE * exchange_class(T, s, m, theirs, gains)
 
 
 @inner
-def pawn_move_terms(weights: Any, s: Any, start: Any, target: Any, stm: Any) -> Any:
-    """Returns the terms of a move of a passed pawn."""
-    files = FILE_A << U(start & 7)
-    if (files | beside(files)) & ranks_ahead(start, stm) & s[PAWNS] & s[BLACK - stm]:
-        return int64(0)
-    return weights[MOVE_PASSED + ((target >> 3) ^ (7 * stm))]
+def class_of(kind: Any, piece: Any) -> Any:
+    """Returns the class of a kind of move by a piece."""
+    return piece * KINDS_OF_MOVES + kind
 
 
 @inner
-def move_terms(T: Any, weights: Any, s: Any, m: Any, infos: Any, checks: Any, evades: Any) -> Any:
-    """Returns the packed sum of what is seen of a move unsearched; `infos` ends with room for gains."""
-    start, target, promotion = from_square(m), to_square(m), promotion_of(m)
-    stm = side_to_move(s)
-    kind = piece_at(s, start)
-    info, theirs = adv(infos, stm * INFO_WORDS), adv(infos, (1 - stm) * INFO_WORDS)
-    start_bit, bit = ONE << U(start), ONE << U(target)
-    score = weights[square_index(kind, start, stm) - PIECE_SQUARE + MOVE_FROM]
-    score += weights[square_index(kind, target, stm) - PIECE_SQUARE + MOVE_TO]
-    outcome = exchange_class(T, s, m, theirs, adv(infos, 2 * INFO_WORDS))
-    victim = piece_at(s, target)
-    score += weights[MOVE_CAPTURE + outcome * 6 + min(victim, 5)]
-    if checks:
-        score += weights[MOVE_CHECK + min(outcome, 1)]
-    if evades:
-        score += weights[MOVE_EVADES + kind]
-    if promotion:
-        score += weights[MOVE_PROMOTION + promotion - 1]
-    elif kind == 0:
-        score += pawn_move_terms(weights, s, start, target, stm)
-    elif kind == 5 and abs(start - target) == 2:
-        score += weights[MOVE_CASTLE]
-    if lesser_attacks(theirs, kind) & start_bit:
-        score += weights[MOVE_LEAVES_ATTACK + kind]
-    elif theirs[ATTACKS_ALL] & ~info[ATTACKS_ALL] & start_bit:
-        score += weights[MOVE_LEAVES_ATTACK + 6 + kind]
-    if theirs[PAWNS] & bit:
-        score += weights[MOVE_ENTERS_ATTACK + kind]
-    elif theirs[ATTACKS_ALL] & bit:
-        score += weights[MOVE_ENTERS_ATTACK + 6 + kind]
-    occupied = (s[WHITE] | s[BLACK]) & ~start_bit | bit
-    return score + threats_of(T, weights, s, promotion if promotion else kind, target, occupied, stm)
+def mover_of(s: Any, m: Any) -> Any:
+    """Returns the kind of the man that moves."""
+    return man_at(s, from_square(m))

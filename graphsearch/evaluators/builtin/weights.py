@@ -1,68 +1,138 @@
-"""The built-in evaluator's fitted weights, from the JSON file beside this module; no Numba."""
+"""The networks' file, and the one array that the kernels read. Without Numba.
+
+    file    "gsnets1\n" | uint32 length of the card | card, JSON | zstd: the arrays of `ARRAYS` in turn
+
+All numbers are little-endian. The card says what the networks are: widths, scales, data, training, figures.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import struct
+from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import zstandard
 from numpy.typing import NDArray
 
-from .layout import (
-    MOVE_GROUPS,
-    OFFSETS,
-    SCALAR_GROUPS,
-    TAPERED_GROUPS,
-    VERIFICATIONS,
-    VERIFIED_MOVES,
-    VERIFIED_PLIES,
-    VERIFY_DEPTH,
-    WEIGHT_COUNT,
-)
+from ...errors import EvaluatorError
+from . import layout as at
 
-WEIGHTS_FILE = "weights.json"
+FILE = "networks.bin"
+MAGIC = b"gsnets1\n"
+MOST_BYTES = 1 << 26
+INT32_ROOM = (1 << 31) // at.FULL**2  # what the magnitudes of a row of last weights may add up to
 
-Weights = NDArray[np.int64]
+# names in the order of the file: (header word of the section, dtype, shape by (value width, policy width))
+ARRAYS: dict[str, tuple[int, str, Any]] = {
+    "value_rows": (at.VALUE_ROWS, "<i2", lambda v, p: (at.FEATURES, v)),
+    "value_bias": (at.VALUE_BIAS, "<i2", lambda v, p: (v,)),
+    "value_out": (at.VALUE_OUT, "<i2", lambda v, p: (at.STACKS, at.OUTPUTS, 2, v)),
+    "value_plain": (at.VALUE_OUT_BIAS, "<f4", lambda v, p: (at.STACKS + 1, at.OUTPUTS)),
+    "policy_rows": (at.POLICY_ROWS, "<i2", lambda v, p: (at.FEATURES, p)),
+    "policy_bias": (at.POLICY_BIAS, "<i2", lambda v, p: (p,)),
+    "from": (at.FROM, "<i2", lambda v, p: (at.PLACES, p)),
+    "to": (at.TO, "<i2", lambda v, p: (at.PLACES, p)),
+    "class": (at.CLASS, "<i2", lambda v, p: (at.CLASSES, p)),
+    "class_plain": (at.CLASS_BIAS, "<f4", lambda v, p: (at.CLASSES + 1,)),
+}
 
 
-def pack_pairs(pairs: list[list[int]]) -> list[int]:
-    """Returns [middlegame, endgame] pairs as the kernels read them: one integer each, endgame above.
+@dataclass(frozen=True, slots=True)
+class Networks:
+    """Both networks.
 
-    >>> pack_pairs([[5, 0], [-1, 2]])
-    [5, 8589934591]
+    Attributes:
+      arrays: by the names of `ARRAYS`.
+      card: what they are and where they come from.
     """
-    return [middle + (end << 32) for middle, end in pairs]
+
+    arrays: dict[str, NDArray[Any]]
+    card: dict[str, Any]
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        """Returns the widths of the value and the policy network."""
+        return len(self.arrays["value_bias"]), len(self.arrays["policy_bias"])
+
+    def digest(self) -> str:
+        """Returns the SHA-256 of all weights."""
+        digest = hashlib.sha256()
+        for name in ARRAYS:
+            digest.update(self.arrays[name].tobytes())
+        return digest.hexdigest()
+
+    def packed(self) -> NDArray[np.int64]:
+        """Returns the array that the kernels read; sections begin at multiples of 64 bytes."""
+        header = np.zeros(at.HEADER, np.int64)
+        header[at.VALUE_WIDTH], header[at.POLICY_WIDTH] = self.widths
+        parts, where = [header], at.HEADER
+        for name, (word, _, _) in ARRAYS.items():
+            data = self.arrays[name].tobytes()
+            data += bytes(-len(data) % 64)
+            header[word] = where
+            parts.append(np.frombuffer(data, np.int64))
+            where += len(data) // 8
+        return np.concatenate(parts)
+
+    def write(self, path: Path) -> None:
+        """Writes the file."""
+        card = json.dumps(self.card, indent=1).encode()
+        data = b"".join(self.arrays[name].tobytes() for name in ARRAYS)
+        packed = zstandard.ZstdCompressor(level=19).compress(data)
+        path.write_bytes(MAGIC + struct.pack("<I", len(card)) + card + packed)
 
 
-def weights_from_groups(groups: dict[str, list[list[int]] | list[int]]) -> Weights:
-    """Returns the weights as one array, `int64[WEIGHT_COUNT]`, with the default depth behind them.
-
-    Args:
-      groups: every group of `evaluation_layout`, as long as it says there, of pairs or plain integers.
+def read_networks(data: bytes, where: str) -> Networks:
+    """Returns the networks in a file's bytes.
 
     Raises:
-      ValueError: if a group is missing, unknown or of another length.
+      EvaluatorError: if it is not one that `Networks.write` wrote, or its numbers might overflow.
     """
-    sizes = TAPERED_GROUPS | MOVE_GROUPS | SCALAR_GROUPS
-    if groups.keys() != sizes.keys():
-        raise ValueError(f"weight groups differ from the layout: {sorted(groups.keys() ^ sizes.keys())}")
-    out = np.zeros(WEIGHT_COUNT, np.int64)
-    for name, size in sizes.items():
-        values = groups[name]
-        if len(values) != size:
-            raise ValueError(f"weight group {name!r} has {len(values)} entries, expected {size}")
-        out[OFFSETS[name] : OFFSETS[name] + size] = values if name in SCALAR_GROUPS else pack_pairs(values)  # type: ignore[arg-type]
-    return with_depth(out, VERIFY_DEPTH)
+    try:
+        if data[: len(MAGIC)] != MAGIC:
+            raise ValueError("it does not begin as such a file does")
+        (length,) = struct.unpack_from("<I", data, len(MAGIC))
+        begin = len(MAGIC) + 4
+        card = json.loads(data[begin : begin + length])
+        widths = card["value_width"], card["policy_width"]
+        if not all(isinstance(w, int) and 0 < w <= at.MOST_WIDTH and w % 32 == 0 for w in widths):
+            raise ValueError(f"widths of {widths}")
+        plain = zstandard.ZstdDecompressor().decompress(data[begin + length :], max_output_size=MOST_BYTES)
+        networks = Networks(_arrays(plain, *widths), card)
+    except (ValueError, KeyError, TypeError, struct.error, zstandard.ZstdError) as error:
+        raise EvaluatorError(f"{where} is not a file of networks: {error}") from error
+    _check_sums(networks, where)
+    return networks
 
 
-def with_depth(weights: Weights, depth: int) -> Weights:
-    """Returns the weights with another `verify_depth`, an index of `VERIFICATIONS`."""
-    out = weights.copy()
-    out[VERIFIED_MOVES], out[VERIFIED_PLIES] = VERIFICATIONS[depth]
+def _arrays(plain: bytes, value_width: int, policy_width: int) -> dict[str, NDArray[Any]]:
+    out, begin = {}, 0
+    for name, (_, dtype, shape) in ARRAYS.items():
+        size = shape(value_width, policy_width)
+        array = np.frombuffer(plain, dtype, int(np.prod(size)), begin).reshape(size)
+        begin += array.nbytes
+        out[name] = array
+    if begin != len(plain):
+        raise ValueError(f"{len(plain)} bytes of weights instead of {begin}")
     return out
 
 
-def load_weights() -> Weights:
-    """Returns the fitted weights and the default depth, `int64[WEIGHT_COUNT]`."""
-    text = files(__package__).joinpath(WEIGHTS_FILE).read_text(encoding="utf-8")
-    return weights_from_groups(json.loads(text)["groups"])
+def _check_sums(networks: Networks, where: str) -> None:
+    """Sees to it that no product of a layer leaves int32."""
+    arrays = networks.arrays
+    value = np.abs(arrays["value_out"].astype(np.int64)).sum(axis=(2, 3)).max()
+    policy = max(np.abs(arrays[name].astype(np.int64)).sum(axis=1).max() for name in ("from", "to", "class"))
+    if max(value, policy) >= INT32_ROOM:
+        raise EvaluatorError(f"{where}: the weights of a layer are too large to be added in 32 bits")
+
+
+@cache
+def load_networks() -> Networks:
+    """Returns the networks that come with the package."""
+    return read_networks(files(__package__).joinpath(FILE).read_bytes(), FILE)

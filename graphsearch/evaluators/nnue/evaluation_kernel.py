@@ -1,30 +1,27 @@
 """Value and priors of a position from a network.
 
-1. Every move gets what the built-in evaluator sees of it without searching: `move_terms`. For all moves this
-   costs as much as three outputs of a network.
+1. Every move gets a logit from the policy network of `builtin`.
 2. The SEEN_MOVES that look best get a score: the quiescence search behind the move, over the network.
 3. To the best of them the SEEN_REPLIES replies that look best are tried, until one stays the best. Its score
    is the value. On the reference positions the mean error of Q is .069 so, and .078 with the score of step 2.
-4. A prior is the softmax of a fitted sum: the terms, what the move loses against the best, and what its score
+4. A prior is the softmax of a fitted sum: the logit, what the move loses against the best, and what its score
    lost when it was searched deeper.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from numpy import float32, int64
 
 from ...jit.compiler import inner, kernel
-from ...jit.pointers import ZERO, U, adv, as_u16, ptr
-from ...position.board_kernel import PW, generate_moves, in_check, make_move, side_to_move
+from ...jit.pointers import ZERO, U, adv, as_f32, as_i64, as_u16, ptr
+from ...position.board_kernel import PW, generate_moves, make_move, side_to_move
 from ...position.scores import FAR
-from ..batch_kernel import temper
-from ..builtin.evaluation_kernel import chances
-from ..builtin.layout import SCALAR_UNIT
-from ..builtin.moves_kernel import move_terms
-from ..builtin.terms_kernel import INFO_WORDS, PHASE_MAX, static_packed, tapered
-from ..output_kernel import value_of, write_softmax
+from ..batch_kernel import softmax, temper, value_of
+from ..builtin.features_kernel import MOST_MEN, attacks_of, list_features
+from ..builtin.policy_kernel import WORK_WORDS, write_logits
 from ..quiescence.captures_kernel import BIAS, flip_move
 from ..quiescence.quiescence_kernel import (
     COUNT,
@@ -40,33 +37,41 @@ from .layout import (
     FITTED_AT,
     LIMIT,
     MAP_AT,
-    MOVES_AT,
     POLICY_CHANCES,
     POLICY_DROP,
+    POLICY_LOGITS,
+    POLICY_NETWORK_AT,
     POLICY_PAWNS,
-    POLICY_TERMS,
     POLICY_UNSEEN,
     RISE,
+    SCALAR_UNIT,
     SEEN_MOVES,
     SEEN_REPLIES,
     VERIFIED_MOVES,
 )
 from .quiescence_kernel import area_words, search
+from .value_map_kernel import chances_of
 
 LOSS_LIMIT = 1200  # in priors: larger losses are not told apart
 UNSEEN, DROP_AT, DROP_MASK = ZERO, U(32), U(0xFFFFFFFF)
-SUM_BIAS = 1 << 30  # makes sums unsigned; they have 32 bits
+LOGIT_UNIT = 1000.0  # of the integers that logits are kept as
+LOGIT_BIAS = 1 << 30  # makes them unsigned; they have 32 bits
+HALF_LICHESS = 0.00368208 / 2 / 10  # per thousandth of a pawn; 2 / (1 + exp(-x)) - 1 = tanh(x / 2)
 SEEN_AT = U(32)  # above the squares, as the side to move sees them, and the index
 
-# The work area: the stack of the search, the order of the moves, attacks of both sides and an exchange, each
-# move's score with what it dropped, each move's terms; and the search's area, whose size depends on the width
+# For the order of moves: features of both views, logits, what the policy network needs
+OWN, OTHER, RAW, WORK = 0, MOST_MEN, 2 * MOST_MEN, 2 * MOST_MEN + 128
+POLICY_WORDS = WORK + WORK_WORDS
+
+# The work area: the stack of the search, the order of the moves and what finds it, each move's score with
+# what it dropped, each move's logit; and the search's area, whose size depends on the width
 ORDER = STACK_WORDS
-INFO = ORDER + FRAME_WORDS
-REPLY_ORDER = INFO + 2 * INFO_WORDS + 32
+POLICY = ORDER + FRAME_WORDS
+REPLY_ORDER = POLICY + POLICY_WORDS
 REPLIES = REPLY_ORDER + FRAME_WORDS
 SCORES = REPLIES + 64
-TERMS = SCORES + 256
-AREA = (TERMS + 256 + 7) // 8 * 8
+LOGITS = SCORES + 256
+AREA = (LOGITS + 256 + 7) // 8 * 8
 
 
 def scratch_words(width: int) -> int:
@@ -75,19 +80,17 @@ def scratch_words(width: int) -> int:
 
 
 @inner
-def order_by_terms(
-    T: Any, weights: Any, stack: Any, ply: Any, moves: Any, n: Any, order: Any, infos: Any
-) -> Any:
-    """Fills a list with the moves of the frame at a ply: what is seen of each, squares, index."""
-    s, child = adv(stack, ply * FRAME_WORDS), adv(stack, (ply + 1) * FRAME_WORDS)
-    fitted = adv(weights, weights[MOVES_AT])
-    static_packed(T, fitted, s, infos)
-    evades = in_check(T, s)
+def order_by_policy(T: Any, weights: Any, s: Any, moves: Any, n: Any, order: Any, area: Any) -> Any:
+    """Fills a list with the moves of a position: logit, squares, index; `area`: uint64[POLICY_WORDS]."""
+    stm = side_to_move(s)
+    theirs = attacks_of(T, s, 1 - stm)
+    own, logits = as_i64(adv(area, int64(OWN))), as_f32(adv(area, int64(RAW)))
+    men = list_features(s, attacks_of(T, s, stm), theirs, own, as_i64(adv(area, int64(OTHER))))
+    network, work = adv(weights, weights[POLICY_NETWORK_AT]), adv(area, int64(WORK))
+    write_logits(T, network, s, moves, n, theirs, own, men, work, logits)
     for i in range(n):
-        make_move(T, s, child, moves[i])
-        packed = move_terms(T, fitted, s, moves[i], infos, in_check(T, child), evades)
-        seen = U(tapered(s, packed) + SUM_BIAS)
-        order[LIST + i] = (seen << SEEN_AT) | (U(flip_move(moves[i], side_to_move(s))) << U(16)) | U(i)
+        seen = U(int64(logits[i] * LOGIT_UNIT) + LOGIT_BIAS)
+        order[LIST + i] = (seen << SEEN_AT) | (U(flip_move(moves[i], stm)) << U(16)) | U(i)
     order[NEXT] = ZERO
     order[COUNT] = U(n)
 
@@ -115,14 +118,14 @@ def score_below(T: Any, weights: Any, stack: Any, ply: Any, move: Any, alpha: An
 
 @inner
 def score_moves(T: Any, weights: Any, moves: Any, n: Any, scratch: Any) -> Any:
-    """Fills terms and scores of the moves, those that look best first; returns the best score.
+    """Fills logits and scores of the moves, those that look best first; returns the best score.
 
     Scores more than LIMIT below the best are only bounds, at most that good.
     """
     order = adv(scratch, ORDER)
-    order_by_terms(T, weights, scratch, int64(0), moves, n, order, adv(scratch, INFO))
+    order_by_policy(T, weights, scratch, moves, n, order, adv(scratch, POLICY))
     for k in range(n):
-        scratch[TERMS + k] = order[LIST + k] >> SEEN_AT
+        scratch[LOGITS + k] = order[LIST + k] >> SEEN_AT
         scratch[SCORES + k] = UNSEEN
     best: Any = int64(-FAR)
     for _ in range(min(n, weights[SEEN_MOVES])):
@@ -141,7 +144,7 @@ def refuted(T: Any, weights: Any, move: Any, first: Any, least: Any, scratch: An
     make_move(T, scratch, child, move)
     child[KEPT] = ZERO
     n = generate_moves(T, child, replies)
-    order_by_terms(T, weights, scratch, int64(1), replies, n, order, adv(scratch, INFO))
+    order_by_policy(T, weights, child, replies, n, order, adv(scratch, POLICY))
     score: Any = first if n == 0 else first + weights[RISE]
     for _ in range(min(n, weights[SEEN_REPLIES])):
         if score <= least:
@@ -187,7 +190,7 @@ def verify_best(T: Any, weights: Any, moves: Any, scratch: Any) -> Any:
 
 @inner
 def search_moves(T: Any, weights: Any, s: Any, moves: Any, n: Any, scratch: Any) -> Any:
-    """Fills each move's terms and score; returns the position's score, and the best first score."""
+    """Fills each move's logit and score; returns the position's score, and the best first score."""
     copy_words(s, scratch, PW)
     scratch[KEPT] = ZERO
     best = score_moves(T, weights, moves, n, scratch)
@@ -195,10 +198,18 @@ def search_moves(T: Any, weights: Any, s: Any, moves: Any, n: Any, scratch: Any)
 
 
 @inner
+def chances(score: Any) -> Any:
+    """Returns a value in [-1, 1] of a score, as gentle as people's results: lichess's curve.
+
+    Q of the value map would not tell moves of a won position apart.
+    """
+    return math.tanh(score * HALF_LICHESS)
+
+
+@inner
 def logit_of(fitted: Any, scratch: Any, i: Any, best: Any) -> Any:
     """Returns the logit of a move."""
-    terms = (int64(scratch[TERMS + i]) - SUM_BIAS) / (1000.0 * PHASE_MAX)
-    total = fitted[POLICY_TERMS] * terms
+    total = fitted[POLICY_LOGITS] * (int64(scratch[LOGITS + i]) - LOGIT_BIAS) / LOGIT_UNIT
     if scratch[SCORES + i] == UNSEEN:
         return SCALAR_UNIT * (total - fitted[POLICY_UNSEEN])
     loss = min(best - score_of(scratch, i), int64(LOSS_LIMIT))
@@ -210,12 +221,9 @@ def logit_of(fitted: Any, scratch: Any, i: Any, best: Any) -> Any:
 @inner
 def write_priors(fitted: Any, n: Any, best: Any, priors: Any, scratch: Any) -> Any:
     """Writes the softmax of the moves' logits."""
-    top = -1e30
     for i in range(n):
-        logit = logit_of(fitted, scratch, i, best)
-        priors[i] = float32(logit)
-        top = max(top, logit)
-    write_softmax(priors, n, top)
+        priors[i] = float32(logit_of(fitted, scratch, i, best))
+    softmax(priors, n)
 
 
 @inner
@@ -234,7 +242,8 @@ def evaluate_position(T: Any, weights: Any, s: Any, moves: Any, n: Any, priors: 
     fitted = adv(weights, weights[FITTED_AT])
     score, best = search_moves(T, weights, s, moves, n, scratch)
     write_priors(fitted, n, best, priors, scratch)
-    return value_of(adv(fitted, int64(MAP_AT)), s, score)
+    win, loss = chances_of(adv(fitted, int64(MAP_AT)), s, score)
+    return value_of(win, loss)
 
 
 @kernel

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...record.provenance import EvaluatorIdentity, Option
-from ..builtin.weights import load_weights
 from ..inside import BatchKernel, KernelEvaluator
 from ..kinds import NNUE
 from . import layout
@@ -65,10 +64,9 @@ class NnueEvaluator(KernelEvaluator):
 
 
 def prepared(network: Network) -> NDArray[np.int64]:
-    """Returns a network's weights with what the kernels need besides: `fitted.json`, and terms of moves."""
+    """Returns a network's weights with the numbers of `fitted.json`."""
     weights = network.weights
     fitted = json.loads(FITTED.read_text(encoding="utf-8"))
     weights[layout.EFFORT_AT : layout.EFFORT_AT + len(fitted["effort"])] = fitted["effort"]
-    for at, numbers in ((layout.FITTED_AT, fitted["numbers"]), (layout.MOVES_AT, load_weights())):
-        weights[int(weights[at]) :][: len(numbers)] = numbers
+    weights[int(weights[layout.FITTED_AT]) :][: len(fitted["numbers"])] = fitted["numbers"]
     return weights

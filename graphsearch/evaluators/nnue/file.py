@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ...errors import EvaluatorError, InputFileError, NetworkFileError
 from ...limits import NETWORK, PIECE, check_size, open_file, size_text
-from ..builtin.layout import WEIGHT_COUNT
+from ..builtin.weights import load_networks
 from . import layout
 from .layout import EMPTY_BOARD, FEATURES, FIRST, HEADER_WORDS, ROWS, SECOND, SECOND_INPUTS, STACKS
 from .leb128 import MOST_BYTES, decode
@@ -121,16 +121,17 @@ def aligned_zeros(count: int, dtype: type) -> NDArray[Any]:
 
 
 def empty_weights(architecture: Architecture) -> NDArray[np.int64]:
-    """Returns an array for a network: the header, and zeros."""
-    width = architecture.width
+    """Returns an array for a network: the header, zeros, and behind them the networks of `builtin`."""
+    width, policy = architecture.width, load_networks().packed()
     stacks_at = HEADER_WORDS + ROWS * layout.row_words(width)
     fitted_at = stacks_at + STACKS * layout.stack_words(width)
-    moves_at = fitted_at + layout.FITTED_NUMBERS
-    out = aligned_zeros(moves_at + WEIGHT_COUNT, np.int64)
+    policy_at = -(-(fitted_at + layout.FITTED_NUMBERS) // 8) * 8  # aligned as the rest
+    out = aligned_zeros(policy_at + len(policy), np.int64)
     out[layout.WIDTH], out[layout.PAWN] = width, architecture.pawn
     out[layout.ROWS_AT], out[layout.ROW_WORDS] = HEADER_WORDS, layout.row_words(width)
     out[layout.STACKS_AT], out[layout.STACK_WORDS] = stacks_at, layout.stack_words(width)
-    out[layout.FITTED_AT], out[layout.MOVES_AT] = fitted_at, moves_at
+    out[layout.FITTED_AT], out[layout.POLICY_NETWORK_AT] = fitted_at, policy_at
+    out[policy_at:] = policy
     return out
 
 

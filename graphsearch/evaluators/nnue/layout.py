@@ -12,8 +12,6 @@ An accumulator, of one side's view, has the form of a row.
 
 from __future__ import annotations
 
-from ..builtin.layout import MAP_TERMS
-
 NNUE_SUFFIX = ".nnue"  # of files
 
 KING_BUCKETS = 32
@@ -26,18 +24,20 @@ MEN_PER_STACK = 4
 MATERIAL_WORDS = 8  # int32[STACKS] and room
 
 # Words of the header. PAWN: how much of the output 100 centipawns are; FITTED_AT: where fitted numbers lie;
-# MOVES_AT: the weights of the built-in evaluator, by which moves are ordered.
-WIDTH, ROW_WORDS, ROWS_AT, STACKS_AT, STACK_WORDS, PAWN, FITTED_AT, MOVES_AT = range(8)
+# POLICY_NETWORK_AT: where the networks of `builtin` begin, whose policy orders the moves.
+WIDTH, ROW_WORDS, ROWS_AT, STACKS_AT, STACK_WORDS, PAWN, FITTED_AT, POLICY_NETWORK_AT = range(8)
 # How much is searched (`evaluation_kernel`): how many moves, replies, moves with replies; and how far below
 # the best score and above the first one scores are told apart, in thousandths of a pawn.
 EFFORT_AT = 8
 SEEN_MOVES, SEEN_REPLIES, VERIFIED_MOVES, LIMIT, RISE = range(EFFORT_AT, EFFORT_AT + 5)
 HEADER_WORDS = 16
 
-# of the fitted numbers, in millionths: the value map, then what a logit loses by each
+MAP_TERMS = 10  # of each width of the value map; see `value_map_kernel.map_exponent`
+SCALAR_UNIT = 1e-6  # of the fitted numbers
+# of the fitted numbers: the value map, then what a logit loses by each
 MAP_AT = 0
 POLICY_AT = MAP_AT + 1 + 2 * MAP_TERMS
-POLICY_TERMS, POLICY_CHANCES, POLICY_PAWNS, POLICY_DROP, POLICY_UNSEEN = range(POLICY_AT, POLICY_AT + 5)
+POLICY_LOGITS, POLICY_CHANCES, POLICY_PAWNS, POLICY_DROP, POLICY_UNSEEN = range(POLICY_AT, POLICY_AT + 5)
 FITTED_NUMBERS = POLICY_AT + 5
 
 # The first layer has 16 sums: 15 that the second one sees twice, squared and plain, and one for the output.

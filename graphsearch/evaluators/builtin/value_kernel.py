@@ -9,7 +9,7 @@ from numpy import float64, int16, int32, int64
 
 from ...jit.compiler import inner
 from ...jit.pointers import adv, as_f32, as_i16
-from ..output_kernel import sigmoid
+from ..batch_kernel import sigmoid
 from .layout import (
     FULL,
     MEN_PER_STACK,
@@ -74,7 +74,7 @@ def dot(n: Any, a: Any, b: Any) -> Any:
 
 
 @inner
-def value_of(weights: Any, own: Any, other: Any, n: Any, work: Any) -> Any:
+def network_value(weights: Any, own: Any, other: Any, n: Any, work: Any) -> Any:
     """Returns the `Value` of a position, given as its features.
 
     Args:

@@ -17,10 +17,18 @@ from ...jit.pointers import ONE, U, ctz
 from ...position.board_kernel import bishop_attacks, rook_attacks, side_to_move
 from ...position.tables import KI, KN
 from ...position.words import BISHOPS, BLACK, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE
-from ..builtin.squares_kernel import pawn_attacks
 from .layout import BOARD_FEATURES
 
 MOST_MEN = 64  # legal positions have 32; what is let in may have more
+FILE_A, FILE_H = U(0x0101010101010101), U(0x8080808080808080)
+
+
+@inner
+def pawn_attacks(pawns: Any, side: Any) -> Any:
+    """Returns the squares that pawns of a side attack."""
+    if side == 0:
+        return ((pawns & ~FILE_A) << U(7)) | ((pawns & ~FILE_H) << U(9))
+    return ((pawns & ~FILE_A) >> U(9)) | ((pawns & ~FILE_H) >> U(7))
 
 
 @inner

@@ -7,13 +7,12 @@ The products with rows of what is left and of classes are shared by moves, and c
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from numpy import float32, float64, int64
 
 from ...jit.compiler import inner
-from ...jit.pointers import adv, as_f32, as_i64
+from ...jit.pointers import adv, as_f32, as_i16, as_i64
 from ...position.board_kernel import from_square, side_to_move, to_square
 from ...position.mates_kernel import check_masks
 from .features_kernel import turn_of
@@ -22,7 +21,7 @@ from .layout import (
     CLASS_BIAS,
     CLASSES,
     FROM,
-    LOGIT_FLOOR,
+    MOST_WIDTH,
     POLICY_BIAS,
     POLICY_ROWS,
     POLICY_WIDTH,
@@ -36,6 +35,7 @@ UNKNOWN = 1 << 62  # a product that was not needed yet
 # words of the work area: a child, an exchange, products of classes, the hidden layer
 CHILD, GAINS, PRODUCTS = 0, 16, 48
 HIDDEN = PRODUCTS + CLASSES
+WORK_WORDS = HIDDEN + MOST_WIDTH // 4
 
 
 @inner
@@ -64,9 +64,26 @@ def class_product(weights: Any, i: Any, hidden: Any, products: Any) -> Any:
 
 @inner
 def write_logits(
-    T: Any, weights: Any, s: Any, moves: Any, n: Any, theirs: Any, hidden: Any, work: Any, logits: Any
+    T: Any,
+    weights: Any,
+    s: Any,
+    moves: Any,
+    n: Any,
+    theirs: Any,
+    features: Any,
+    men: Any,
+    work: Any,
+    logits: Any,
 ) -> Any:
-    """Writes the logits of n legal moves, float32; `theirs`: the squares that the other side attacks."""
+    """Writes the logits of n legal moves.
+
+    Args:
+      theirs: the squares that the other side attacks.
+      features: of the mover's view, int64[men].
+      work: uint64[WORK_WORDS]. logits: float32[n] out.
+    """
+    hidden = as_i16(adv(work, int64(HIDDEN)))
+    hidden_layer(weights, features, men, hidden)
     plain = as_f32(adv(weights, int64(weights[CLASS_BIAS])))
     unit = float64(plain[CLASSES])
     products = as_i64(adv(work, int64(PRODUCTS)))
@@ -86,18 +103,3 @@ def write_logits(
         total = left + class_product(weights, at, hidden, products)
         total += product(weights, int64(TO), place_of(piece, to_square(m), turn), hidden)
         logits[i] = float32(float64(plain[at]) + unit * float64(total))
-
-
-@inner
-def softmax(logits: Any, n: Any) -> Any:
-    """Turns n logits into priors, in place."""
-    top = logits[0]
-    for i in range(1, n):
-        top = max(top, logits[i])
-    total = 0.0
-    for i in range(n):
-        weight = math.exp(max(float64(logits[i]) - float64(top), -LOGIT_FLOOR))
-        logits[i] = float32(weight)
-        total += weight
-    for i in range(n):
-        logits[i] = float32(float64(logits[i]) / total)

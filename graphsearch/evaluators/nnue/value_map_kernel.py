@@ -1,0 +1,72 @@
+"""From scores to chances: two logistic curves, whose widths depend on phase and material.
+
+numbers    int64, millionths: the factor of scores, MAP_TERMS of the draw's width, MAP_TERMS of the noise
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from numpy import int64
+
+from ...jit.compiler import inner
+from ...jit.pointers import U, adv, popc
+from ...position.board_kernel import side_to_move
+from ...position.words import BISHOPS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE
+from ..batch_kernel import sigmoid
+from .layout import MAP_TERMS, SCALAR_UNIT
+
+DRAW_WIDTH, NOISE = int64(1), int64(1 + MAP_TERMS)
+QUEEN_SIDE = U(0x0F0F0F0F0F0F0F0F)  # files a to d
+DARK = U(0xAA55AA55AA55AA55)  # squares
+PHASE_MAX = 24  # 4 knights and bishops each 1, 4 rooks 2, 2 queens 4
+
+
+@inner
+def phase_of(s: Any) -> Any:
+    """Returns the phase, from 0 (kings and pawns) to 24 (all pieces)."""
+    return min(PHASE_MAX, popc(s[KNIGHTS] | s[BISHOPS]) + 2 * popc(s[ROOKS]) + 4 * popc(s[QUEENS]))
+
+
+@inner
+def opposite_bishops(s: Any) -> Any:
+    """Returns whether the only bishops are one of each side, on different colours."""
+    bishops = s[BISHOPS]
+    return popc(bishops) == 2 and popc(bishops & s[WHITE]) == 1 and popc(bishops & DARK) == 1
+
+
+@inner
+def map_exponent(numbers: Any, s: Any, score: Any) -> Any:
+    """Returns the logarithm of one width of the value map: linear in phase, material and its kind.
+
+    `numbers` are its MAP_TERMS; the side that the score favours counts as the strong one.
+    """
+    stm = side_to_move(s)
+    strong = s[PAWNS] & s[WHITE + (stm if score > 0 else 1 - stm)]
+    pieces = s[KNIGHTS] | s[BISHOPS] | s[QUEENS]
+    u = phase_of(s) / PHASE_MAX - 0.5
+    out = numbers[0] + numbers[1] * u + numbers[2] * u * u
+    out += numbers[3] * (popc(s[PAWNS]) / 8.0 - 1.0) + numbers[4] * (popc(strong) / 4.0 - 1.0)
+    if s[QUEENS]:
+        out += numbers[5]
+    if opposite_bishops(s):
+        out += numbers[6]
+    if not pieces:
+        out += numbers[7] if s[ROOKS] else numbers[8]
+    if s[PAWNS] & QUEEN_SIDE and s[PAWNS] & ~QUEEN_SIDE:
+        out += numbers[9]
+    return SCALAR_UNIT * out
+
+
+@inner
+def chances_of(numbers: Any, s: Any, score: Any) -> Any:
+    """Returns the chances to win and to lose of a score in thousandths of a pawn, as two logistic curves.
+
+    win = sigmoid((x - a) / b), loss = sigmoid((-x - a) / b): x the score in pawns, a half the width of the
+    draw, b the noise.
+    """
+    a = math.exp(map_exponent(adv(numbers, DRAW_WIDTH), s, score))
+    b = math.exp(map_exponent(adv(numbers, NOISE), s, score))
+    x = score * 0.001 * SCALAR_UNIT * numbers[0]
+    return sigmoid((x - a) / b), sigmoid((-x - a) / b)

@@ -38,6 +38,7 @@ CONSTANTS = (  # plain modules whose constants kernels compile in
     "evaluators/builtin/layout.py",
     "evaluators/nnue/layout.py",
     "position/board.py",
+    "position/decimals.py",
     "position/scores.py",
     "position/tables.py",
     "position/values.py",

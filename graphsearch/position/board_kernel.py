@@ -130,6 +130,17 @@ def in_check(T: Any, s: Any) -> Any:
 
 
 @inner
+def checkers_of(T: Any, s: Any) -> Any:
+    """Returns the men that give check to the side to move."""
+    stm = side_to_move(s)
+    king, occupied = ctz(s[KINGS] & s[WHITE + stm]), s[WHITE] | s[BLACK]
+    leapers = (T[KN + king] & s[KNIGHTS]) | (T[PA + 64 * stm + king] & s[PAWNS])
+    straight = rook_attacks(T, king, occupied) & (s[ROOKS] | s[QUEENS])
+    diagonal = bishop_attacks(T, king, occupied) & (s[BISHOPS] | s[QUEENS])
+    return (leapers | straight | diagonal) & s[BLACK - stm]
+
+
+@inner
 def _emit(out: Any, n: Any, f: Any, targets: Any) -> Any:
     while targets:
         out[n] = uint16(f | (ctz(targets) << 6))

@@ -1,4 +1,4 @@
-"""FENs of many packed positions at once; python-chess would take longer for them than some evaluators."""
+"""FENs of many packed positions at once, without kernels, in a fraction of python-chess's time."""
 
 from __future__ import annotations
 

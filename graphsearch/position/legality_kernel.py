@@ -9,6 +9,7 @@ from numpy import int64
 from ..jit.compiler import inner
 from ..jit.pointers import ONE, ZERO, U, ctz
 from .board_kernel import en_passant_of, in_check, is_attacked, is_dead, side_to_move
+from .tables import PA
 from .words import BLACK, CASTLING_SHIFT, KINGS, META, PAWNS, ROOKS, WHITE
 
 ROOM = 1024  # sixteen men have at most 16 * 28 moves; a damaged position may have more than a legal one
@@ -27,20 +28,29 @@ def _has_castling(s: Any, right: Any, side: Any, home: Any, corner: Any) -> Any:
 
 
 @inner
-def _has_en_passant(s: Any) -> Any:
-    """Returns False if no pawn has passed the en-passant square, or none stands ready to take."""
-    square = en_passant_of(s) - 1
-    if square < 0:
-        return True
+def has_passed(s: Any, square: Any) -> Any:
+    """Returns whether a pawn of the side that has moved may have passed a square by a double step."""
     stm = side_to_move(s)
     ahead = int64(8) if stm == 0 else int64(-8)
     if square >> 3 != (5 if stm == 0 else 2):
         return False
     target, passed, origin = ONE << U(square), ONE << U(square - ahead), ONE << U(square + ahead)
-    theirs, ours = s[PAWNS] & s[BLACK - stm], s[PAWNS] & s[WHITE + stm]
-    takers = ((passed & U(0xFEFEFEFEFEFEFEFE)) >> ONE) | ((passed & U(0x7F7F7F7F7F7F7F7F)) << ONE)
     free = (s[WHITE] | s[BLACK]) & (target | origin) == ZERO
-    return free and theirs & passed != ZERO and ours & takers != ZERO
+    return free and s[PAWNS] & s[BLACK - stm] & passed != ZERO
+
+
+@inner
+def has_taker(T: Any, s: Any, square: Any) -> Any:
+    """Returns whether a pawn of the side to move attacks a square."""
+    stm = side_to_move(s)
+    return T[PA + 64 * (1 - stm) + square] & s[PAWNS] & s[WHITE + stm] != ZERO
+
+
+@inner
+def _has_en_passant(T: Any, s: Any) -> Any:
+    """Returns False if no pawn has passed the en-passant square, or none stands ready to take."""
+    square = en_passant_of(s) - 1
+    return square < 0 or (has_passed(s, square) and has_taker(T, s, square))
 
 
 @inner
@@ -53,7 +63,7 @@ def is_legal(T: Any, s: Any) -> Any:
         if not _has_castling(s, int64(right), side, int64(HOMES[side]), int64(CORNERS[right])):
             return False
     king = ctz(s[KINGS] & s[BLACK - stm])
-    return _has_en_passant(s) and not is_attacked(T, s, king, s[WHITE] | s[BLACK], 1 - stm)
+    return _has_en_passant(T, s) and not is_attacked(T, s, king, s[WHITE] | s[BLACK], 1 - stm)
 
 
 @inner

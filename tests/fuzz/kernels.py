@@ -10,6 +10,11 @@ from typing import Any
 import numpy as np
 
 from graphsearch.errors import CorruptRecordError
+from graphsearch.limits import FEN
+from graphsearch.position.board import pack_checked
+from graphsearch.position.fen_kernel import READ, read_fens
+from graphsearch.position.notation import board_from_fen
+from graphsearch.position.tables import load_tables
 from graphsearch.store.codec import bulk
 from graphsearch.store.codec.compression import Dictionaries, with_checksum
 from graphsearch.store.codec.records import decode_block
@@ -19,6 +24,10 @@ from .files import DisagreementError
 from .guard import guarded, guarded_copy
 from .mutators import mutated
 
+LINES = (
+    b"rnbqkbnr/pppp1ppp/8/8/3Pp3/8/PPP1PPPP/RNBQKBNR b KQkq d3 0 3\n\n# two\r\nstartpos",
+    b'4k3/8/8/8/8/8/8/4K3 w - - hmvc 7; fmvn 30; id "x";\nr3k2r/8/8/8/8/8/8/R3K2R w Qk -  12 40 bm O-O;',
+)
 PADDING = 8  # zero bytes behind the data that kernels may read
 
 
@@ -164,3 +173,36 @@ def warm() -> None:
     import chess
 
     check_moves(chess.Board())
+
+
+# ------------------------------------------------------------------ lines of FEN and EPD
+def line_seeds(_: Path) -> list[bytes]:
+    """Returns lines with every field and operation that is read."""
+    return list(LINES)
+
+
+def mutate_lines(seeds: list[bytes], rng: random.Random) -> bytes:
+    """Returns changed lines."""
+    return mutated(rng.choice(seeds), rng, seeds)
+
+
+def read_lines(data: bytes, folder: Path) -> bool:
+    """Reads lines of which none is followed by anything; the last one may be cut anywhere."""
+    lines = data.split(b"\n")
+    answers = {_read(data + b"\n", len(lines), low=low) for low in (False, True)}
+    if len(answers) > 1:
+        raise DisagreementError("the answer depends on what lies beside the text")
+    positions, verdicts = answers.pop()
+    for row in np.flatnonzero(np.frombuffer(verdicts, np.uint8) == READ).tolist():
+        board = board_from_fen(lines[row].decode())
+        if pack_checked(board).tobytes() != positions[80 * row : 80 * row + 80]:
+            raise DisagreementError(f"python-chess reads another position: {board.fen()}")
+    return READ in verdicts
+
+
+def _read(data: bytes, count: int, *, low: bool) -> tuple[bytes, bytes]:
+    words, numbers = guarded(10 * count, np.uint64, low=low), guarded(count, np.int64, low=low)
+    verdicts = guarded(count, np.uint8, low=low)
+    text = guarded_copy(data, np.uint8, low=low)
+    read_fens(load_tables(), text, FEN.most, words, numbers, verdicts)
+    return words.tobytes(), verdicts.tobytes()

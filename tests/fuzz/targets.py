@@ -37,6 +37,7 @@ TARGETS = {
         _kernel("decode", kernels.plain_seeds, kernels.mutate_plain, kernels.decode),
         _kernel("unpack", kernels.stored_seeds, kernels.mutate_stored, kernels.unpack),
         _kernel("entries", kernels.entry_seeds, kernels.mutate_entries, kernels.read_entries),
+        _kernel("lines", kernels.line_seeds, kernels.mutate_lines, kernels.read_lines),
         _text("fen", _given(*texts.FENS), texts.mutate_fen, texts.read_fen),
         _text("pgn", _given(graphfile.PGN), texts.pgn_words, texts.imports("pgn", ".pgn")),
         _text("pgn-zst", texts.zst_seeds, texts.mutate_zst, texts.imports("pgn", ".pgn.zst")),
@@ -52,5 +53,5 @@ TARGETS = {
     )
 }
 
-KERNELS = ("decode", "unpack", "entries")  # also run as plain Python, where numpy checks every index
+KERNELS = ("decode", "unpack", "entries", "lines")  # also run as plain Python, where numpy checks every index
 FOLDER = Path("fuzz-failures")

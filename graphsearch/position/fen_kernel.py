@@ -1,0 +1,369 @@
+"""FENs and EPD lines as bytes <-> packed positions, many at once.
+
+What reads says of each line whether it is certain: what python-chess would read there, and that `board.check`
+lets it pass. All other lines are for `notation.read_fen_lines`, good and bad ones, with their messages.
+
+text    line 0 \\n | line 1 \\n | ...
+words   position 0 | position 1 | ...
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy import int64
+
+from ..jit.compiler import inner, kernel
+from ..jit.pointers import ONE, ZERO, U, popc, ptr
+from .board import MAX_CLOCK, MAX_MOVE_NUMBER, MOST_PAWNS
+from .board_kernel import PW, checkers_of, clock_of, en_passant_of, piece_at, side_to_move
+from .decimal_kernel import write_integer
+from .legality_kernel import has_passed, has_taker, is_legal
+from .tables import ZC, ZO
+from .words import (
+    BISHOPS,
+    BLACK,
+    CASTLING_SHIFT,
+    CLOCK_SHIFT,
+    EN_PASSANT_SHIFT,
+    KEY,
+    KINGS,
+    KNIGHTS,
+    META,
+    NO_MAN,
+    PAWNS,
+    QUEENS,
+    ROOKS,
+    WHITE,
+)
+
+EMPTY, READ, UNCERTAIN = 0, 1, 2  # verdicts: a blank line or a comment, a position, not for this kernel
+
+TAB, NEWLINE, RETURN, SPACE, HASH, PLUS, DASH, SLASH, SEMICOLON = b"\t\n\r #+-/;"
+NOUGHT, NINE, RANK_ONE, UPPER_A, LOWER_A, DELETE = b"091Aa\x7f"
+WHITE_TURN, BLACK_TURN = b"wb"
+LETTERS = tuple(b"PNBRQK")  # by kind
+RIGHTS = tuple(b"KQkq")
+SMALL = LOWER_A - UPPER_A
+HMVC, FMVN = (int.from_bytes(name, "big") for name in (b"hmvc", b"fmvn"))  # operations that are the clocks
+MOST_DIGITS = 5  # of a clock
+BACK_RANKS = U(0xFF000000000000FF)
+
+
+# ------------------------------------------------------------------ fields
+# Where a field is not certain, what reads it ends at `stop`, the newline: there nothing else can be read.
+@inner
+def _is_blank(c: Any) -> Any:
+    return c == SPACE or c == TAB or c == RETURN
+
+
+@inner
+def _is_digit(c: Any) -> Any:
+    return NOUGHT <= c <= NINE
+
+
+@inner
+def _skip_blanks(text: Any, at: Any) -> Any:
+    while _is_blank(text[at]):
+        at += 1
+    return at
+
+
+@inner
+def _next_field(text: Any, at: Any, stop: Any) -> Any:
+    """Returns where the field after one that ends here begins; `stop` if there is no blank."""
+    return _skip_blanks(text, at) if _is_blank(text[at]) else stop
+
+
+@inner
+def _kind_of_letter(c: Any) -> Any:
+    """Returns the kind of man that a letter of either case stands for, NO_MAN for another byte."""
+    for kind in range(NO_MAN):
+        if c == LETTERS[kind] or c == LETTERS[kind] + SMALL:
+            return int64(kind)
+    return int64(NO_MAN)
+
+
+@inner
+def _read_placement(T: Any, text: Any, at: Any, stop: Any, s: Any) -> Any:
+    """Sets the men and their part of the key; returns where the field ends."""
+    rank, file, after_digit = int64(7), int64(0), False
+    while True:
+        c = int64(text[at])
+        kind = _kind_of_letter(c)
+        if kind != NO_MAN and file < 8:
+            black, square = int64(c >= LOWER_A), 8 * rank + file
+            s[kind] |= ONE << U(square)
+            s[WHITE + black] |= ONE << U(square)
+            s[KEY] ^= T[ZO + 128 * kind + 64 * (1 - black) + square]
+            file += 1
+            after_digit = False
+        elif NOUGHT < c <= NOUGHT + 8 and not after_digit:
+            file += c - NOUGHT
+            after_digit = True
+        elif c == SLASH and file == 8 and rank > 0:
+            rank -= 1
+            file = int64(0)
+            after_digit = False
+        else:
+            return at if rank == 0 and file == 8 else stop
+        at += 1
+
+
+@inner
+def _read_turn(text: Any, at: Any, stop: Any) -> Any:
+    """Returns 0 for White, 1 for Black, and where the field ends."""
+    black = int64(text[at] == BLACK_TURN)
+    return black, at + 1 if black or text[at] == WHITE_TURN else stop
+
+
+@inner
+def _read_castling(text: Any, at: Any, stop: Any) -> Any:
+    """Returns the rights of a field such as `Kq` or `-`, and where it ends."""
+    rights = int64(0)
+    if text[at] == DASH:
+        return rights, at + 1
+    for i in range(4):
+        if text[at] == RIGHTS[i]:
+            rights |= 1 << i
+            at += 1
+    return rights, at if rights else stop
+
+
+@inner
+def _read_square(text: Any, at: Any) -> Any:
+    """Returns the square of a field such as `e3`, -1 for `-`, and where it ends: -1 if it is not certain."""
+    square, end = int64(-1), int64(-1)
+    if text[at] == DASH:
+        end = at + 1
+    elif 0 <= int64(text[at]) - LOWER_A < 8 and 0 <= int64(text[at + 1]) - RANK_ONE < 8:
+        square = int64(text[at]) - LOWER_A + 8 * (int64(text[at + 1]) - RANK_ONE)
+        end = at + 2
+    return square, end if end >= 0 and (_is_blank(text[end]) or text[end] == NEWLINE) else int64(-1)
+
+
+@inner
+def _read_digits(text: Any, at: Any) -> Any:
+    """Returns the number that stands here, and where it ends; of too many digits only the first are read."""
+    value, most = int64(0), at + MOST_DIGITS
+    while at < most and _is_digit(text[at]):
+        value = 10 * value + int64(text[at]) - NOUGHT
+        at += 1
+    return value, at
+
+
+@inner
+def _read_clock(text: Any, at: Any, missing: Any) -> Any:
+    """Returns the number in the next field and where that ends; -1 and its begin if it is not plainly one.
+
+    At the end of the line it is `missing`.
+    """
+    begin = _skip_blanks(text, at)
+    if text[begin] == NEWLINE:
+        return missing, begin
+    value, end = _read_digits(text, begin)
+    if end > begin and (_is_blank(text[end]) or text[end] == NEWLINE):
+        return value, end
+    return int64(-1), begin
+
+
+# ------------------------------------------------------------------ what follows the first four fields
+@inner
+def _read_operand(text: Any, at: Any) -> Any:
+    """Returns the number of an operation that goes on ` 12;`, and where that ends; -1 for another text."""
+    begin = _skip_blanks(text, at)
+    value, end = _read_digits(text, begin)
+    if at < begin < end and text[end] == SEMICOLON:
+        return value, end + 1
+    return int64(-1), at
+
+
+@inner
+def _read_operations(text: Any, at: Any) -> Any:
+    """Returns clock and move number by all operations to the end of the line; -1 if they are not certain."""
+    clock, number = int64(0), int64(1)
+    complete, word, before = False, int64(0), int64(SPACE)  # the last four bytes, and the one before them
+    while text[at] != NEWLINE:
+        c = int64(text[at])
+        if c >= DELETE or (c < SPACE and not _is_blank(c)):  # perhaps white space to Python
+            return int64(-1), int64(-1)
+        complete |= c == SEMICOLON
+        before, word = word >> 24, (word << 8 | c) & 0xFFFFFFFF
+        at += 1
+        if word == HMVC or word == FMVN:
+            value, at = _read_operand(text, at)
+            if value < 0 or not (before == 0 or before == SEMICOLON or _is_blank(before)):
+                return int64(-1), int64(-1)
+            if word == HMVC:
+                clock = value
+            else:
+                number = value
+            complete, word = True, int64(SEMICOLON)
+    return (clock, number) if complete else (int64(-1), int64(-1))
+
+
+@inner
+def _begins_with_operation(text: Any, at: Any) -> Any:
+    """Returns whether neither of two words can be a clock: here is an opcode, and no lone number after it."""
+    if text[at] < UPPER_A:
+        return False
+    while text[at] != NEWLINE and not _is_blank(text[at]):
+        at += 1
+    at = _skip_blanks(text, at)
+    c = text[at]
+    if not (_is_digit(c) or c == PLUS or c == DASH):
+        return True
+    while text[at + 1] != NEWLINE and not _is_blank(text[at + 1]):
+        at += 1
+    return not _is_digit(text[at])
+
+
+@inner
+def _read_rest(text: Any, at: Any) -> Any:
+    """Returns halfmove clock and move number of what follows the en passant field; -1 if not certain."""
+    clock, at = _read_clock(text, at, int64(0))
+    number, at = _read_clock(text, at, int64(1))
+    at = _skip_blanks(text, at)
+    if text[at] == NEWLINE:
+        return clock, number
+    named_clock, named_number = _read_operations(text, at)
+    if clock < 0:
+        return (named_clock, named_number) if _begins_with_operation(text, at) else (int64(-1), int64(-1))
+    return (clock, number) if named_clock >= 0 else (int64(-1), int64(-1))
+
+
+# ------------------------------------------------------------------ lines
+@inner
+def _may_have(s: Any, own: Any) -> Any:
+    """Returns whether a side has one king, and no more promoted pieces than pawns that are gone."""
+    pawns = popc(s[PAWNS] & own) + max(0, popc(s[QUEENS] & own) - 1)
+    for kind in (KNIGHTS, BISHOPS, ROOKS):
+        pawns += max(0, popc(s[kind] & own) - 2)
+    return popc(s[KINGS] & own) == 1 and pawns <= MOST_PAWNS
+
+
+@inner
+def _accept(T: Any, s: Any, square: Any) -> Any:
+    """Returns whether a position without en passant is certain to be legal; adds that of `square`, unless -1.
+
+    Two checkers, and a check beside an en passant square, may be impossible: that is for python-chess.
+    """
+    if s[PAWNS] & BACK_RANKS or not (_may_have(s, s[WHITE]) and _may_have(s, s[BLACK])):
+        return False
+    checkers = checkers_of(T, s)
+    if not is_legal(T, s) or checkers & (checkers - ONE):
+        return False
+    if square < 0:
+        return True
+    if checkers or not has_passed(s, square):
+        return False
+    if has_taker(T, s, square):
+        s[META] |= U(square + 1) << U(EN_PASSANT_SHIFT)
+        s[KEY] ^= T[ZO + 772 + (square & 7)]
+    return True
+
+
+@inner
+def _read_line(T: Any, text: Any, at: Any, stop: Any, s: Any, numbers: Any) -> Any:
+    """Returns the verdict on a line up to `stop`; if READ, its position is `s`, its number `numbers[0]`."""
+    at = _skip_blanks(text, at)
+    if at == stop or text[at] == HASH:
+        return int64(EMPTY)
+    at = _read_placement(T, text, at, stop, s)
+    black, at = _read_turn(text, _next_field(text, at, stop), stop)
+    rights, at = _read_castling(text, _next_field(text, at, stop), stop)
+    square, at = _read_square(text, _next_field(text, at, stop))
+    if at < 0:
+        return int64(UNCERTAIN)
+    clock, number = _read_rest(text, at)
+    if not (0 <= clock <= MAX_CLOCK and 0 <= number <= MAX_MOVE_NUMBER):
+        return int64(UNCERTAIN)
+    s[META] = U(black | rights << CASTLING_SHIFT | clock << CLOCK_SHIFT)
+    s[KEY] ^= T[ZC + rights] ^ (ZERO if black else T[ZO + 780])
+    numbers[0] = max(number, int64(1))
+    return int64(READ) if _accept(T, s, square) else int64(UNCERTAIN)
+
+
+@kernel
+def read_fens(T: Any, text: Any, longest: Any, words: Any, numbers: Any, verdicts: Any) -> None:
+    """Reads lines of FEN and EPD.
+
+    Args:
+      T: the table of `tables.py`. text: uint8, as many lines as there are verdicts; each ends in a newline.
+      longest: bytes of a line beyond which it is not read.
+      words: `[10 B]` uint64 in and out: zeros, then the position of each line that is READ.
+      numbers: `[B]` int64 out, their fullmove numbers.
+      verdicts: `[B]` uint8 out: EMPTY (blank, or a comment), READ or UNCERTAIN.
+    """
+    at, lines = int64(0), ptr(text, 0)
+    for i in range(len(verdicts)):
+        end = at
+        while lines[end] != NEWLINE:
+            end += 1
+        verdicts[i] = UNCERTAIN
+        if end - at <= longest:
+            s, number = ptr(words, int64(i) * PW), ptr(numbers, i)
+            verdicts[i] = _read_line(ptr(T, 0), lines, at, end, s, number)
+        at = end + 1
+
+
+# ------------------------------------------------------------------ writing
+@inner
+def write_square(square: Any, out: Any, at: Any) -> Any:
+    """Writes the name of a square; returns where it ends."""
+    out[at] = LOWER_A + (square & 7)
+    out[at + 1] = RANK_ONE + (square >> 3)
+    return at + 2
+
+
+@inner
+def _write_placement(s: Any, out: Any, at: Any) -> Any:
+    for place in range(64):
+        square = int64(place) ^ 56
+        if place & 7 == 0 and place:
+            out[at] = SLASH
+            at += 1
+        kind = piece_at(s, square)
+        if kind != NO_MAN:
+            out[at] = LETTERS[kind] + SMALL * int64((s[BLACK] >> U(square)) & ONE)
+            at += 1
+        elif place & 7 and _is_digit(out[at - 1]):
+            out[at - 1] += 1
+        else:
+            out[at] = RANK_ONE
+            at += 1
+    return at
+
+
+@inner
+def _write_rights(s: Any, out: Any, at: Any) -> Any:
+    rights, begin = int64(s[META] >> U(CASTLING_SHIFT)), at
+    for i in range(4):
+        if rights >> i & 1:
+            out[at] = RIGHTS[i]
+            at += 1
+    if at == begin:
+        out[at] = DASH
+        at += 1
+    return at
+
+
+@inner
+def write_fen(s: Any, number: Any, out: Any, at: Any) -> Any:
+    """Writes the FEN of a position as `board.fen_of` does; returns where it ends."""
+    at = _write_placement(s, out, at)
+    out[at] = SPACE
+    out[at + 1] = BLACK_TURN if side_to_move(s) else WHITE_TURN
+    out[at + 2] = SPACE
+    at = _write_rights(s, out, at + 3)
+    out[at] = SPACE
+    square = en_passant_of(s) - 1
+    if square < 0:
+        out[at + 1] = DASH
+        at += 2
+    else:
+        at = write_square(square, out, at + 1)
+    out[at] = SPACE
+    at = write_integer(clock_of(s), out, at + 1)
+    out[at] = SPACE
+    return write_integer(number, out, at + 1)

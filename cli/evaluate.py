@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from io import BytesIO
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,7 @@ import typer
 
 from .commands import command
 from .options import EvaluatorOptions, Json, LineOptions, closing
-from .output import FAILED, compiling, print_json, say
+from .output import FAILED, compiling, say
 from .progress import Advance, progress_bar
 from .render import TERMINAL_NAMES, signed, wdl_text
 
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
     from graphsearch.evaluators import assess as assessing
     from graphsearch.evaluators import protocol
+    from graphsearch.evaluators.sources import Source
+    from graphsearch.limits import TextLines
 
-REPORTED = 256  # positions between two movements of the progress bar
 TOP = 5  # priors that the text shows
 
 
@@ -57,7 +59,7 @@ def evaluate(
 
     In a file, blank lines and lines that start with # are ignored. A line that is not a position is reported
     with its number; the others are evaluated, and the exit code is 1. A file may have any length: lines are
-    read, evaluated on all cores and printed at the same time.
+    read, evaluated on all cores and printed at the same time. A slow pipe's lines are answered one by one.
     """
     if bool(positions) == bool(epd):
         raise typer.BadParameter("give either positions or --epd FILE")
@@ -72,14 +74,21 @@ def evaluate(
 
 def _evaluate(engine: protocol.Evaluator, positions: list[str], epd: str | None, *, json: bool) -> bool:
     """Returns whether every line of the file, if one is given, held a position."""
+    from graphsearch.evaluators.sources import BoardSource, LineSource
+
     if epd is None:
         boards = list(_given(positions))
         with _ready(engine):
-            _answer(engine, boards, None, json=json)
+            _answer(engine, BoardSource(boards), None, json=json)
         return True
     bad: list[int] = []
+
+    def refuse(number: int, error: Exception) -> None:
+        say(f"graphsearch: line {number}: {error}")
+        bad.append(number)
+
     with _open(epd) as lines, _ready(engine), progress_bar("Positions", streaming=True) as advance:
-        _answer(engine, _boards(lines, bad), advance, json=json)
+        _answer(engine, LineSource(lines, refuse), advance, json=json)
     return not bad
 
 
@@ -97,44 +106,31 @@ def _given(positions: list[str]) -> Iterator[chess.Board]:
 
 
 @contextmanager
-def _open(name: str) -> Iterator[Iterator[str]]:
-    from graphsearch.limits import open_file, text_lines
+def _open(name: str) -> Iterator[TextLines]:
+    from graphsearch.limits import TextLines, open_file
 
     if name == "-" and sys.stdin is None:  # closed by the caller
-        yield iter(())
+        yield TextLines(BytesIO(), name)
         return
     with nullcontext(sys.stdin.buffer) if name == "-" else open_file(name, piped=True) as file:
-        yield text_lines(file, name)
+        yield TextLines(file, name)
 
 
-def _boards(lines: Iterable[str], bad: list[int]) -> Iterator[chess.Board]:
-    """Yields the positions of lines; says what is wrong with the others, and notes their numbers in `bad`."""
-    from graphsearch.position.notation import read_fen_lines
-
-    for number, item in read_fen_lines(lines):
-        if isinstance(item, Exception):
-            say(f"graphsearch: line {number}: {item}")
-            bad.append(number)
-        else:
-            yield item
-
-
-def _answer(
-    engine: protocol.Evaluator, boards: Iterable[chess.Board], advance: Advance | None, *, json: bool
-) -> None:
+def _answer(engine: protocol.Evaluator, source: Source, advance: Advance | None, *, json: bool) -> None:
     """Prints what is said of positions, in their order."""
-    from graphsearch.evaluators.assess import assess_checked
+    from graphsearch.evaluators.assess import assess_all
 
-    for done, assessment in enumerate(assess_checked(engine, boards), 1):
+    done = 0
+    for answers in assess_all(engine, source):
         if json:
-            print_json(assessment.as_dict())
+            print(answers.json_lines(), end="")
         else:
-            print(_text(assessment))
-        if done % REPORTED == 0:
-            sys.stdout.flush()
-            if advance:
-                advance(done, None)
-    sys.stdout.flush()
+            for assessment in answers.assessments():
+                print(_text(assessment))
+        sys.stdout.flush()
+        done += len(answers)
+        if advance:
+            advance(done, None)
 
 
 def _text(a: assessing.Assessment) -> str:

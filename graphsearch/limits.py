@@ -16,7 +16,7 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from .errors import InputFileError, InvalidParameterError
 
@@ -356,6 +356,51 @@ def text_lines(file: BinaryIO, name: str, *, encoding: str = "utf-8") -> Iterato
         if len(line) > most:
             raise long_line(name, number)
         yield line.removeprefix(b"\xef\xbb\xbf" if number == 1 else b"").decode(encoding, "replace")
+
+
+class TextLines:
+    """The lines of a text as bytes, as many at once as are there: a slow pipe's lines come one by one."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        """Begins at the first line of what `open_file` returns, or of standard input."""
+        self._file, self._name = cast(io.BufferedReader, file), name
+        self._number = 1  # of the next line
+        self._lines: list[bytes] = []  # that are complete
+        self._rest = b""  # the begin of the one after them
+        self._ended = False
+
+    def take(self, most: int) -> tuple[int, list[bytes]]:
+        """Returns the number of the next line, and lines from there without their newlines; none at the end.
+
+        Raises:
+          InputFileError: if the next line is longer than LINE.
+        """
+        while not self._lines and not self._ended:
+            self._read()
+        found, self._lines = self._lines[:most], self._lines[most:]
+        first, longest = self._number, LINE.most
+        if max(map(len, found), default=0) > longest:
+            fitting = next(i for i, line in enumerate(found) if len(line) > longest)
+            if not fitting:
+                raise long_line(self._name, first)
+            found, self._lines = found[:fitting], found[fitting:]
+        self._number += len(found)
+        return first, found
+
+    def is_waiting(self) -> bool:
+        """Returns whether no line is there, and the next one may take as long as a pipe likes."""
+        try:
+            return not (self._lines or self._ended or select.select([self._file], [], [], 0)[0])
+        except (OSError, ValueError):  # it cannot be asked
+            return False
+
+    def _read(self) -> None:
+        piece = self._file.read1(PIECE)
+        *self._lines, self._rest = (self._rest + piece).split(b"\n")
+        self._ended = not piece
+        if self._rest and (self._ended or len(self._rest) > LINE.most):
+            self._lines.append(self._rest)
+            self._rest = b""
 
 
 def long_line(name: str, number: int) -> InputFileError:

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any
 
 import chess
 import numpy as np
+from numpy.typing import NDArray
 
-from ..position.board import CHECKMATE, NOT_TERMINAL, check, decode_move, pack_checked
+from ..position.board import CHECKMATE, NOT_TERMINAL, check, decode_move
+from ..position.decimals import load_powers
 from ..position.fens import fens
 from ..position.listing_kernel import list_all
 from ..position.rules_kernel import MAX_LEGAL_MOVES
 from ..position.tables import load_tables
 from ..position.values import WDL, cp_of
-from .lines import Lines
+from .json_kernel import write_lines
 from .protocol import Evaluation, Evaluator, PositionBatch, checked
+from .sources import BoardSource, Positions, Source
 
 FIRST_CHUNK, LEAST_CHUNK, LARGEST_CHUNK = 64, 16, 4096  # positions that the evaluator gets at once
 CHUNK_SECONDS = 0.5  # it takes between half of this and this, if its size lets it
+# a line of JSON; what is known of a position goes in place of each |, in this order
+FORM = b'{"position": "|", "wdl": [|, |, |], "q": |, "cp": |, "priors": {|}}\n|'
+LINE_ROOM, PRIOR_ROOM = 512, 40  # bytes of a line without priors, and of a move with its prior, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,52 +71,70 @@ def assess(evaluator: Evaluator, boards: Sequence[chess.Board]) -> Iterator[Asse
     """
     for board in boards:
         check(board)
-    yield from assess_checked(evaluator, boards)
+    for answers in assess_all(evaluator, BoardSource(boards)):
+        yield from answers.assessments()
 
 
-def assess_checked(evaluator: Evaluator, boards: Iterable[chess.Board]) -> Iterator[Assessment]:
-    """Yields the same of positions that `check` has let pass, as many as there are.
+def assess_all(evaluator: Evaluator, source: Source) -> Iterator[Answers]:
+    """Yields the same of all positions of a source, as many as there are, some at once.
 
     The evaluator works on some while the next ones are taken and the last ones are given out. How many it
-    gets at once depends on how fast it is.
+    gets at once depends on how fast it is. Where the next ones are waited for, nothing is held back.
 
     Raises:
       EvaluatorError: if the evaluator fails; what it answered before has been yielded.
     """
-    source, size, lines = iter(boards), FIRST_CHUNK, evaluator.wants_lines
+    size, ended = FIRST_CHUNK, False
     with ThreadPoolExecutor(1, "graphsearch-evaluator") as thread:
-        asked: tuple[_Chunk, Future[_Answer]] | None = None
-        while True:
-            taken = list(islice(source, size))
-            chunk = _Chunk.of(taken, with_lines=lines) if taken else None
-            answer = asked[1].result() if asked else None
-            before = asked and asked[0]
-            asked = (chunk, thread.submit(_ask, evaluator, chunk.batch)) if chunk else None
-            if before and answer:
-                yield from before.assessments(answer.evaluation)
-                size = answer.next_size(size)
-            if asked is None:
-                return
+        asked: Future[tuple[Answers, float]] | None = None
+        while asked or not ended:
+            taken = None
+            if not (ended or (asked and source.is_waiting())):
+                taken = source.take(size)
+                ended = taken is None
+            chunk = _Chunk.of(taken, with_lines=evaluator.wants_lines) if taken else None
+            answered = asked and asked.result()
+            asked = thread.submit(_ask, evaluator, chunk) if chunk else None
+            if answered:
+                yield answered[0]
+                size = _next_size(size, answered[1])
+
+
+def _next_size(size: int, seconds: float) -> int:
+    """Returns how many positions to ask about at once, so that this takes neither long nor no time."""
+    if seconds > CHUNK_SECONDS:
+        return max(LEAST_CHUNK, size // 2)
+    return min(LARGEST_CHUNK, 2 * size) if seconds < CHUNK_SECONDS / 2 else size
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
-    """What was said of a chunk, and how long that took."""
+class _Chunk:
+    """Positions to evaluate at once, how those ended that have ended, and the batch of the others."""
 
-    evaluation: Evaluation
-    seconds: float
+    positions: Positions
+    kinds: NDArray[np.uint8]
+    batch: PositionBatch
 
-    def next_size(self, size: int) -> int:
-        """Returns how many positions to ask about at once, so that this takes neither long nor no time."""
-        if self.seconds > CHUNK_SECONDS:
-            return max(LEAST_CHUNK, size // 2)
-        return min(LARGEST_CHUNK, 2 * size) if self.seconds < CHUNK_SECONDS / 2 else size
+    @classmethod
+    def of(cls, positions: Positions, *, with_lines: bool) -> _Chunk:
+        count, words = len(positions), positions.words
+        offsets, kinds = np.zeros(count + 1, np.int64), np.zeros(count, np.uint8)
+        moves = np.zeros(count * MAX_LEGAL_MOVES, np.uint16)
+        list_all(load_tables(), words.reshape(-1), offsets, moves, kinds)
+        batch = PositionBatch(words, moves[: offsets[-1]], offsets, positions.lines() if with_lines else None)
+        return cls(positions, kinds, batch.rows(kinds == NOT_TERMINAL))
 
 
-def _ask(evaluator: Evaluator, batch: PositionBatch) -> _Answer:
-    begin = time.monotonic()
+def _ask(evaluator: Evaluator, chunk: _Chunk) -> tuple[Answers, float]:
+    """Returns what is said of a chunk, and how many seconds that took."""
+    begin, batch, going = time.monotonic(), chunk.batch, chunk.kinds == NOT_TERMINAL
     found = checked(batch, evaluator.evaluate(batch) if len(batch) else _nothing())
-    return _Answer(found, time.monotonic() - begin)
+    wdl, offsets = np.zeros((len(going), 3)), np.zeros(len(going) + 1, np.int64)
+    wdl[going] = found.wdl
+    wdl[~going, np.where(chunk.kinds[~going] == CHECKMATE, 2, 1)] = 1.0
+    offsets[1:][going] = np.diff(batch.offsets)
+    answers = Answers(chunk.positions, chunk.kinds, wdl, np.cumsum(offsets), batch.moves, found.priors)
+    return answers, time.monotonic() - begin
 
 
 def _nothing() -> Evaluation:
@@ -118,49 +142,64 @@ def _nothing() -> Evaluation:
 
 
 @dataclass(frozen=True, slots=True)
-class _Chunk:
-    """Positions to evaluate at once, by their FENs; those that have ended are not in the batch."""
+class Answers:
+    """What an evaluator says about some positions, each seen by its side to move.
 
-    positions: list[str]
-    kinds: list[int]
-    batch: PositionBatch
+    Attributes:
+      positions: what was asked about.
+      kinds: `[B]` uint8, how those ended that have ended (`position.terminal_kind`).
+      wdl: `[B, 3]` float64.
+      offsets: `[B + 1]` int64, where the moves of each position begin; one that has ended has none.
+      moves, priors: `[M]` uint16 and float32.
+    """
 
-    @classmethod
-    def of(cls, boards: Sequence[chess.Board], *, with_lines: bool) -> _Chunk:
-        words = np.array([pack_checked(board) for board in boards], np.uint64)
-        offsets, kinds = np.zeros(len(boards) + 1, np.int64), np.zeros(len(boards), np.uint8)
-        moves = np.zeros(len(boards) * MAX_LEGAL_MOVES, np.uint16)
-        list_all(load_tables(), words.reshape(-1), offsets, moves, kinds)
-        lines = Lines.from_boards(boards) if with_lines else None
-        batch = PositionBatch(words, moves[: offsets[-1]].copy(), offsets, lines)
-        numbers = (board.fullmove_number for board in boards)
-        positions = [f"{fen[:-1]}{number}" for fen, number in zip(fens(words), numbers, strict=True)]
-        return cls(positions, kinds.tolist(), batch.rows(kinds == NOT_TERMINAL))
+    positions: Positions
+    kinds: NDArray[np.uint8]
+    wdl: NDArray[np.float64]
+    offsets: NDArray[np.int64]
+    moves: NDArray[np.uint16]
+    priors: NDArray[np.float32]
 
-    def assessments(self, found: Evaluation) -> Iterator[Assessment]:
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def assessments(self) -> Iterator[Assessment]:
         """Yields what was said of each position."""
-        moves, p, wdl = self.batch.moves.tolist(), found.priors.tolist(), found.wdl.tolist()
-        rows = iter(zip(wdl, pairwise(self.batch.offsets.tolist()), strict=True))
-        for position, kind in zip(self.positions, self.kinds, strict=True):
-            if kind != NOT_TERMINAL:
-                yield _exact(position, kind)
-                continue
-            values, (begin, end) = next(rows)
+        moves, p, numbers = self.moves.tolist(), self.priors.tolist(), self.positions.numbers.tolist()
+        rows = zip(
+            fens(self.positions.words),
+            numbers,
+            self.kinds.tolist(),
+            self.wdl.tolist(),
+            pairwise(self.offsets.tolist()),
+            strict=True,
+        )
+        for fen, number, kind, values, (begin, end) in rows:
             order = sorted(range(begin, end), key=p.__getitem__, reverse=True)
             priors = {_name(moves[k]): p[k] for k in order}
-            yield _assessment(position, WDL(*values), priors, kind)
+            wdl = WDL(*values)
+            yield Assessment(f"{fen[:-1]}{number}", wdl, wdl.q, cp_of(wdl.q, wdl.draw), priors, kind)
+
+    def json_lines(self) -> str:
+        """Returns a line for each position, with the JSON of its `Assessment.as_dict`."""
+        q = self.wdl[:, 0] - self.wdl[:, 2]
+        scores = [cp_of(*pair) for pair in zip(q.tolist(), self.wdl[:, 1].tolist(), strict=True)]
+        out = np.empty(LINE_ROOM * len(self) + PRIOR_ROOM * len(self.moves), np.uint8)
+        size = write_lines(
+            load_powers(),
+            np.frombuffer(FORM, np.uint8),
+            self.positions.words.reshape(-1),
+            self.positions.numbers,
+            np.column_stack([self.wdl, q]).reshape(-1),
+            np.array(scores, np.int64),
+            self.offsets,
+            self.moves.copy(),
+            self.priors.astype(np.float64),
+            out,
+        )
+        return out[:size].tobytes().decode("ascii")
 
 
 @cache
 def _name(code: int) -> str:
     return decode_move(code).uci()
-
-
-def _assessment(position: str, wdl: WDL, priors: dict[str, float], kind: int) -> Assessment:
-    q = wdl.q
-    return Assessment(position=position, wdl=wdl, q=q, cp=cp_of(q, wdl.draw), priors=priors, terminal=kind)
-
-
-def _exact(position: str, kind: int) -> Assessment:
-    wdl = WDL(0.0, 0.0, 1.0) if kind == CHECKMATE else WDL(0.0, 1.0, 0.0)
-    return _assessment(position, wdl, {}, kind)

@@ -37,6 +37,13 @@ class Lines:
         )
 
     @classmethod
+    def alone(cls, words: NDArray[np.uint64]) -> Lines:
+        """Returns the lines of positions, `[B, 10]`, of which nothing before is known."""
+        lines = cls.unknown(len(words))
+        lines.words[:, 0] = words
+        return lines
+
+    @classmethod
     def from_boards(cls, boards: Sequence[chess.Board]) -> Lines:
         """Returns the lines of Boards: their move stacks."""
         lines = cls.unknown(len(boards))

@@ -229,6 +229,26 @@ def test_evaluate_reads_standard_input() -> None:
     assert json.loads(out)["position"] == chess.STARTING_FEN
 
 
+def test_evaluate_answers_each_line_of_a_slow_pipe_before_the_next_one_comes() -> None:
+    process = start("evaluate", "--epd", "-", "--json", "--evaluator", "uniform", stdin=-1)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for number in (1, 2):
+        process.stdin.write(f"4k3/8/8/8/8/8/4P3/4K3 w - - 0 {number}\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["position"].endswith(f" {number}")
+    assert finish(process).code == 0
+
+
+def test_a_bad_line_is_named_before_a_line_that_ends_the_reading(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "fens.epd"
+    file.write_text("nonsense\n" + "x" * (1 << 21))
+    outcome = cli("evaluate", "--epd", file)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "line 1: " in outcome.err
+    assert "line 2: it is too long" in outcome.err
+
+
 def test_evaluate_says_how_a_finished_game_ended(cli: Cli) -> None:
     assert "checkmate" in cli("evaluate", "7k/6Q1/6K1/8/8/8/8/8 b - - 0 1").out
     assert "stalemate" in cli("evaluate", "7k/5Q2/6K1/8/8/8/8/8 b - - 0 1").out

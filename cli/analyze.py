@@ -256,7 +256,7 @@ def _epilogue(request: Request, result: SearchResult) -> list[str]:
         lines.append(f"Saved: {request.store} holds {count(result.nodes, 'node')} ({held}).")
     chosen = request.evaluator
     if chosen.evaluator in (None, "builtin") and chosen.policy is None and chosen.value is None:
-        lines.append("Evaluated by the built-in evaluator; --evaluator selects a stronger one.")
+        lines.append("Evaluated by the built-in evaluator; --evaluator selects another one.")
     if request.store is not None:
         lines.append(f"Resume with: {command_line('analyze', request)}")
     return lines

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SAY_SECONDS = 10.0  # between two lines of progress where there is no terminal
 FULL_SHARE = 0.95  # of a batch that counts as full
 LARGE_COUNT = 100_000
-NAME_WIDTH, BATCH_WIDTH = 11, 8
+NAME_WIDTH, BATCH_WIDTH = 11, 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,9 +274,9 @@ def _table(
     spans = [len(gatherers) * (width + 1) for width in widths]
     yield from ("", *title.split("\n"))
     heads = (f" {f' {name} ':-^{span - 1}}" for (name, _), span in zip(groups, spans, strict=True))
-    yield " " * (NAME_WIDTH + BATCH_WIDTH) + "  ".join(heads)
+    yield " " * (NAME_WIDTH + BATCH_WIDTH) + " ".join(heads)
     names = ("".join(f" {gather:>{width}}" for gather in gatherers) for width in widths)
-    yield f"{first:>{NAME_WIDTH}}{'batch':>{BATCH_WIDTH}}" + "  ".join(names)
+    yield f"{first:>{NAME_WIDTH}}{'batch':>{BATCH_WIDTH}}" + " ".join(names)
     last = None
     for key, texts in _grouped(rows, columns).items():
         nodes = f"{key[0]:,}" if key[0] != last else ""
@@ -287,7 +287,7 @@ def _table(
             "".join(f" {text.get(gather, ''):>{width}}" for gather in gatherers)
             for text, width in zip(texts, widths, strict=True)
         )
-        yield f"{nodes:>{NAME_WIDTH}}{key[1]:>{BATCH_WIDTH},}" + "  ".join(cells)
+        yield f"{nodes:>{NAME_WIDTH}}{key[1]:>{BATCH_WIDTH},}" + " ".join(cells)
 
 
 def _grouped(

@@ -33,7 +33,7 @@ from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.position.board import POSITION_WORDS, unpack
 from tools.evaluation_data import F64, Positions, lichess_q, read_reference
 
-RATE_SECONDS = 0.05  # of CPU time, of each search that tells the rates
+APPROACHES = 3  # to a search of the length that is asked for
 RATE_EVALUATIONS = 64  # that tell how many these are
 RATE_STEP = 4  # every fourth position is searched for the rates
 RESAMPLES = 4000
@@ -87,13 +87,17 @@ def rate(evaluator: Evaluator, board: chess.Board, evaluations: int) -> tuple[in
         return result.evaluations, time.process_time() - begin
 
 
-def rates(evaluators: dict[str, Evaluator], boards: Sequence[chess.Board]) -> dict[str, float]:
-    """Returns evaluations per CPU-second in a search, by evaluator, measured in turns."""
+def rates(evaluators: dict[str, Evaluator], boards: Sequence[chess.Board], length: float) -> dict[str, float]:
+    """Returns evaluations per CPU-second in searches of some length, by evaluator, measured in turns.
+
+    A short search makes fewer in a second: its start counts, and its first waves are small.
+    """
     some = dict.fromkeys(evaluators, RATE_EVALUATIONS)
     for name, evaluator in evaluators.items():
         rate(evaluator, boards[0], RATE_EVALUATIONS)  # compiles
-        done, seconds = rate(evaluator, boards[0], RATE_EVALUATIONS)
-        some[name] = max(RATE_EVALUATIONS, round(RATE_SECONDS * done / seconds))
+        for _ in range(APPROACHES):
+            done, seconds = rate(evaluator, boards[0], some[name])
+            some[name] = max(RATE_EVALUATIONS, round(length * done / seconds))
     spent, found = dict.fromkeys(evaluators, 0.0), dict.fromkeys(evaluators, 0)
     for board in boards[::RATE_STEP]:
         for name, evaluator in evaluators.items():
@@ -146,8 +150,8 @@ def measure(path: Path, names: Sequence[str], times: Sequence[float]) -> Iterato
     target = positions.wdl[:, 0] - positions.wdl[:, 2]
     evaluators = {name: made(name) for name in names}
     boards = [unpack(words.tolist()) for words in positions.words.reshape(-1, POSITION_WORDS)]
-    speed = rates(evaluators, boards)
     for seconds in times:
+        speed = rates(evaluators, boards, seconds)
         first: Found | None = None
         for name, evaluator in evaluators.items():
             evaluations = max(1, round(seconds * speed[name]))

@@ -68,7 +68,7 @@ class Lessons:
 def load_words(record: Any, words: Any) -> None:
     """Copies a record's position."""
     for j in range(9):
-        words[j] = record.words[j]
+        words[j] = record["words"][j]
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
@@ -112,9 +112,9 @@ def describe(
             places[at] = place_of(piece, from_square(m), turn)
             goals[at] = place_of(piece, to_square(m), turn)
             classes[at] = class_of(
-                kind_of_move(table, s, m, theirs, masks, ptr(child, 0), ptr(gains, 0)), piece
+                kind_of_move(table, s, m, theirs.every, masks, ptr(child, 0), ptr(gains, 0)), piece
             )
-            if m == records[i].best:
+            if m == records[i]["best"]:
                 best[i] = j
 
 

@@ -27,7 +27,7 @@ from tools.network_learning import Learner, learn, quantised
 from tools.training_records import PLAYED, hashes, read_sets, thinned
 from tools.value_training import F32
 
-KEPT = 40_000  # positions that are never learned from
+KEPT = 40_000  # positions that are never learned from, at most a tenth
 VALUE_BATCH, POLICY_BATCH = 8192, 4096
 SOFT_TEMPERATURE = 60.0  # of the values of moves, 1/361 of a pawn
 STAGES = "stages"  # in the file of a state
@@ -100,7 +100,7 @@ def learn_value(
         epochs=epochs,
         batch=VALUE_BATCH,
         rate=rate,
-        kept=KEPT,
+        kept=min(KEPT, len(records) // 10),
         seed=seed,
         say=lambda text: say(f"value {text}"),
     )

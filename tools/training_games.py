@@ -37,14 +37,14 @@ def put(records: Any, row: Any, s: Any, score: Any, ply: Any, moves: Any, kind: 
     """Fills a record."""
     r = records[row]
     for i in range(WORDS):
-        r.words[i] = s[i]
-    r.score = label_of(score)
-    r.ply = ply
-    r.win = UNKNOWN
-    r.loss = UNKNOWN
-    r.best = 0
-    r.moves = moves
-    r.kind = kind
+        r["words"][i] = s[i]
+    r["score"] = label_of(score)
+    r["ply"] = ply
+    r["win"] = UNKNOWN
+    r["loss"] = UNKNOWN
+    r["best"] = 0
+    r["moves"] = moves
+    r["kind"] = kind
 
 
 @njit(nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]

@@ -30,6 +30,7 @@ from graphsearch.position.words import META
 from tools.training_records import UNKNOWN
 
 F32 = NDArray[np.float32]
+SEARCHED = 1.6  # by how much a search's score exceeds that of quiescence, on average
 UNIT = 400.0  # of labels in a score of 1
 SCORE_SHARE, CHANCES_SHARE, DRAW_SHARE = 2.0, 0.5, 0.5
 MOST_SCORE = 20.0
@@ -125,14 +126,15 @@ def pass_batch(
     for i in range(len(chosen)):
         r = records[chosen[i]]
         for j in range(9):
-            words[j] = r.words[j]
+            words[j] = r["words"][j]
         n = see(tables, words, own, other)
         stack = forward(rows, bias, last, plain, own, other, n, a0, a1, out)
-        label = float(r.score)
-        if r.win == UNKNOWN:
-            won, lost = chances_of_label(label, int(r.ply))
+        label = float(r["score"])
+        if r["win"] == UNKNOWN:
+            won, lost = chances_of_label(SEARCHED * label, int(r["ply"]))
         else:
-            won, lost = r.win / 1000.0, r.loss / 1000.0
+            label /= SEARCHED
+            won, lost = r["win"] / 1000.0, r["loss"] / 1000.0
         z = clipped(out[0], -MOST_SCORE, MOST_SCORE)
         a = np.exp(clipped(out[1], WIDTH_RANGE[0], WIDTH_RANGE[1]))
         b = np.exp(clipped(out[2], NOISE_RANGE[0], NOISE_RANGE[1]))

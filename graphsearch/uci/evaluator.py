@@ -33,6 +33,15 @@ def evaluator_spec(settings: Settings) -> EvaluatorSpec:
         syzygy=settings.text("SyzygyPath") or None,
         pool=settings.text("Pool") or None,
     )
+    return _with_threads(spec, settings)
+
+
+def substitute_spec(settings: Settings) -> EvaluatorSpec:
+    """Returns what takes the place of an evaluator that cannot be had."""
+    return _with_threads(EvaluatorSpec(), settings)
+
+
+def _with_threads(spec: EvaluatorSpec, settings: Settings) -> EvaluatorSpec:
     threads = settings.number("Threads")
     return with_threads(spec, threads) if threads else spec
 

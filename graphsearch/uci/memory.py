@@ -22,6 +22,7 @@ from ..evaluators.protocol import Evaluator, PositionBatch
 from ..evaluators.uniform import UniformEvaluator
 from ..record.provenance import EvaluatorIdentity
 from ..search.params import Limits, SearchParams
+from .evaluator import substitute_spec
 from .options import Settings
 from .pace import BatchPace
 from .writer import Writer
@@ -94,7 +95,7 @@ class Memory:
             self._complain(
                 f"{_text(error)}. Until an option is set right the built-in evaluator plays, in memory only"
             )
-            evaluator, self.is_substitute = create("builtin"), True
+            evaluator, self.is_substitute = create(substitute_spec(settings)), True
         for note in evaluator.notes:
             self._writer.info(note)
         return evaluator

@@ -92,7 +92,7 @@ def test_a_stalemate_is_seen_beyond_the_depth(engine: AlphaBeta) -> None:
 
 def test_nine_queens_are_no_mate(engine: AlphaBeta) -> None:
     board = chess.Board("QQQQQQQQ/QRRBBNN1/8/K7/8/8/6pp/6rk b - - 0 1")
-    assert engine.search(board, 0).value == 1 - LEAST_MATE
+    assert -LEAST_MATE < engine.search(board, 0).value < -20_000
 
 
 def test_mate_on_the_hundredth_ply_wins(engine: AlphaBeta) -> None:

@@ -269,7 +269,7 @@ WRONG = [
         4,
         "leaves no legal move in 7k/",
     ),
-    ('[evaluator]\nname = "bultin"', 5, "unknown evaluator 'bultin'; known are builtin, networks, uniform"),
+    ('[evaluator]\nname = "bultin"', 5, "unknown evaluator 'bultin'; known are builtin, uniform"),
     ('[evaluator]\nname = "lc0:no.pb.gz"', 5, "/no.pb.gz (looked for in the folder of"),
     ('[evaluator]\nname = "uci:no-such-engine"', 5, "there is no engine 'no-such-engine' on PATH"),
     ('[evaluator]\nname = "uci:./x/no"', 5, "/x/no: expected the path"),

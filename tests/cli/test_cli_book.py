@@ -90,7 +90,7 @@ def test_why_gives_a_reason_for_every_legal_move(book: Path, cli: Cli) -> None:
     assert {move["move"] for move in found["moves"]} == {move.uci() for move in board.legal_moves}
     assert all(move["reason"] for move in found["moves"])
     taken = [move for move in found["moves"] if move["in_book"]]
-    assert 1 <= len(taken) <= 3
+    assert 1 <= len(taken) < len(found["moves"])
     assert taken[0]["rule"] == "best"
     assert all(move["since_run"] == 1 for move in taken)
     assert found["line"] == ""

@@ -29,6 +29,7 @@ from graphsearch.position.tables import load_tables
 from tests.support.positions import random_words
 
 REPOSITORY = Path(__file__).parents[2]
+WORTH = (0, 1, 3, 3, 5, 9, 99)
 GUARD = 0x5AFE5AFE5AFE5AFE
 WIDTHS = 64, 32
 
@@ -65,7 +66,9 @@ def features(board: chess.Board, view: bool) -> list[int]:
     turn = turn_of(board, view)
     found = []
     for square, piece in board.piece_map().items():
-        attacked = board.is_attacked_by(not piece.color, square)
+        attackers = [board.piece_type_at(a) or 0 for a in board.attackers(not piece.color, square)]
+        less = any(WORTH[a] < WORTH[piece.piece_type] for a in attackers)
+        attacked = 2 if less else int(bool(attackers))
         defended = board.is_attacked_by(piece.color, square)
         kind = piece.piece_type - 1 + (0 if piece.color == view else 6)
         found.append(768 * (2 * attacked + defended) + 64 * kind + (square ^ turn))

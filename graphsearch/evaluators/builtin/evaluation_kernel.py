@@ -77,7 +77,7 @@ def evaluate_position(
     ours, theirs = attacks_of(T, s, stm), attacks_of(T, s, 1 - stm)
     value, men = value_at(T, weights, s, ours, theirs, area)
     own = as_i64(adv(area, int64(OWN)))
-    write_logits(T, weights, s, moves, n, theirs, own, men, adv(area, int64(POLICY)), priors)
+    write_logits(T, weights, s, moves, n, theirs.every, own, men, adv(area, int64(POLICY)), priors)
     softmax(priors, n)
     temper(priors, n, temperature)
     for i in range(PW):

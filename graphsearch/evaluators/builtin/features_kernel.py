@@ -4,16 +4,18 @@ A feature is the index of a row. Each side has a view of the board: Black's mirr
 the files so that the own king stands on a to d.
 
     768 * (2 * attacked + defended) + 64 * (kind, 6 more for the other side's) + square
+
+`attacked` is 2 if something attacks the man that is worth less, else 1 if anything does.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy import int64
 
 from ...jit.compiler import inlined, inner
-from ...jit.pointers import ONE, U, ctz
+from ...jit.pointers import ONE, ZERO, U, ctz
 from ...position.board_kernel import bishop_attacks, rook_attacks, side_to_move
 from ...position.tables import KI, KN
 from ...position.words import BISHOPS, BLACK, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE
@@ -31,24 +33,52 @@ def pawn_attacks(pawns: Any, side: Any) -> Any:
     return ((pawns & ~FILE_A) >> U(9)) | ((pawns & ~FILE_H) >> U(7))
 
 
+class Attacks(NamedTuple):
+    """Squares that a side attacks: with pawns, with minor pieces or pawns, with rooks too, with all men."""
+
+    pawns: Any
+    minors: Any
+    rooks: Any
+    every: Any
+
+
 @inner
 def attacks_of(T: Any, s: Any, side: Any) -> Any:
-    """Returns all squares that a side attacks."""
+    """Returns the `Attacks` of a side."""
     us, occupied = s[WHITE + side], s[WHITE] | s[BLACK]
-    out = pawn_attacks(s[PAWNS] & us, side) | T[KI + ctz(s[KINGS] & us)]
+    pawns = pawn_attacks(s[PAWNS] & us, side)
+    minors = pawns
     men = s[KNIGHTS] & us
     while men:
-        out |= T[KN + ctz(men)]
+        minors |= T[KN + ctz(men)]
         men &= men - ONE
-    men = (s[BISHOPS] | s[QUEENS]) & us
+    men = s[BISHOPS] & us
     while men:
-        out |= bishop_attacks(T, ctz(men), occupied)
+        minors |= bishop_attacks(T, ctz(men), occupied)
         men &= men - ONE
-    men = (s[ROOKS] | s[QUEENS]) & us
+    rooks = minors
+    men = s[ROOKS] & us
     while men:
-        out |= rook_attacks(T, ctz(men), occupied)
+        rooks |= rook_attacks(T, ctz(men), occupied)
         men &= men - ONE
-    return out
+    every = rooks | T[KI + ctz(s[KINGS] & us)]
+    men = s[QUEENS] & us
+    while men:
+        every |= bishop_attacks(T, ctz(men), occupied) | rook_attacks(T, ctz(men), occupied)
+        men &= men - ONE
+    return Attacks(pawns, minors, rooks, every)
+
+
+@inner
+def threats_to(attacks: Any, kind: Any) -> Any:
+    """Returns where a man of a kind is attacked by something that is worth less; a king by anything."""
+    if kind == PAWNS:
+        return ZERO
+    if kind <= BISHOPS:
+        return attacks.pawns
+    if kind == ROOKS:
+        return attacks.minors
+    return attacks.rooks if kind == QUEENS else attacks.every
 
 
 @inlined
@@ -62,21 +92,23 @@ def list_features(s: Any, ours: Any, theirs: Any, own: Any, other: Any) -> Any:
     """Writes the features of both views; returns how many each has.
 
     Args:
-      ours, theirs: squares that the side to move attacks, and the other side.
+      ours, theirs: `Attacks` of the side to move, and of the other side.
       own, other: int64[MOST_MEN] out: the view of the side to move, and the other.
     """
     stm = side_to_move(s)
     turn, turn2 = turn_of(s, stm), turn_of(s, 1 - stm)
     n = int64(0)
     for whose in range(2):  # the men of the side to move, then the other's
-        attacked, defended = (theirs, ours) if whose == 0 else (ours, theirs)
+        attacks, defended = (theirs, ours.every) if whose == 0 else (ours, theirs.every)
         men_of = s[WHITE + (stm ^ whose)]
         for kind in range(6):
             men = s[kind] & men_of
+            threats = threats_to(attacks, kind)
             while men:
                 square = ctz(men)
                 men &= men - ONE
-                state = int64(((attacked >> U(square)) & ONE) << ONE | ((defended >> U(square)) & ONE))
+                attacked = (attacks.every >> U(square) & ONE) + (threats >> U(square) & ONE)
+                state = int64(attacked << ONE | (defended >> U(square) & ONE))
                 first = BOARD_FEATURES * state + 64 * kind
                 own[n] = first + 384 * whose + (square ^ turn)
                 other[n] = first + 384 * (1 - whose) + (square ^ turn2)

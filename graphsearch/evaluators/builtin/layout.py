@@ -1,7 +1,7 @@
 """What the networks see, and where they lie in the one array that the kernels read. Without Numba.
 
-Two networks, one pass each. Both see men on squares, from a side's view, with whether each is attacked and
-whether it is defended: 4 x 768 features.
+Two networks, one pass each. Both see men on squares, from a side's view, with whether each is attacked, by
+something that is worth less or not, and whether it is defended: 6 x 768 features.
 
     value    both views -> width, squared and clipped -> by the number of men: score, draw width, noise
     policy   the mover's view -> width, squared and clipped -> one logit for each legal move
@@ -12,7 +12,7 @@ The array is int64: HEADER words, then sections that begin at the words that the
 from __future__ import annotations
 
 BOARD_FEATURES = 12 * 64  # own and theirs, six kinds each, on 64 squares
-FEATURES = 4 * BOARD_FEATURES  # plain, defended, attacked, attacked and defended
+FEATURES = 6 * BOARD_FEATURES  # not attacked, attacked, attacked by what is worth less; defended or not
 STACKS, MEN_PER_STACK = 8, 4  # of the value network's last layer, by the number of men
 OUTPUTS = 3  # of a stack: score, log of the draw width, log of the noise
 PLACES = 6 * 64  # kinds on squares: what a move leaves and where it goes

@@ -87,7 +87,7 @@ def order_by_policy(T: Any, weights: Any, s: Any, moves: Any, n: Any, order: Any
     own, logits = as_i64(adv(area, int64(OWN))), as_f32(adv(area, int64(RAW)))
     men = list_features(s, attacks_of(T, s, stm), theirs, own, as_i64(adv(area, int64(OTHER))))
     network, work = adv(weights, weights[POLICY_NETWORK_AT]), adv(area, int64(WORK))
-    write_logits(T, network, s, moves, n, theirs, own, men, work, logits)
+    write_logits(T, network, s, moves, n, theirs.every, own, men, work, logits)
     for i in range(n):
         seen = U(int64(logits[i] * LOGIT_UNIT) + LOGIT_BIAS)
         order[LIST + i] = (seen << SEEN_AT) | (U(flip_move(moves[i], stm)) << U(16)) | U(i)

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from . import export_pictures, export_site
 from .commands import command, group
+from .export_summary import STDOUT, Output, finish, opened_target
 from .options import Json, StoreOption
-from .output import FAILED, compiling, print_json, say, say_if_unfinished
+from .output import compiling, say_if_unfinished
 from .progress import progress_bar
-from .render import count
 from .signals import StopSignals
 
 if TYPE_CHECKING:
     from graphsearch.exchange.export_report import ExportReport
     from graphsearch.exchange.selection import Selection
 
-STDOUT = "-"
-
-Output = Annotated[
-    str,
-    typer.Option("-o", "--output", metavar="OUT", help="File to write; - for stdout.", show_default=False),
-]
 BookOutput = Annotated[
     str, typer.Option("-o", "--output", metavar="OUT", help="The book file to write.", show_default=False)
 ]
@@ -242,45 +235,14 @@ def _export(
     selection = chosen.selection()
     say_if_unfinished(store)
     # signals are not armed: Ctrl-C and SIGTERM end the export and leave no file behind
-    with StopSignals(), compiling("export"), progress_bar("Positions") as show, _target(output) as target:
+    with (
+        StopSignals(),
+        compiling("export"),
+        progress_bar("Positions") as show,
+        opened_target(output) as target,
+    ):
         report = write(store, target, selection, on_progress=show, **more)
-    if json:
-        print_json(report.as_dict())
-    else:
-        for line in summary(report):
-            say(line) if output == STDOUT else print(line)
-    for problem in report.problems:
-        say(f"damaged: {problem}")
-    if report.problems:
-        say(f"graphsearch: {store} is damaged; only what could be read was exported")
-        raise typer.Exit(FAILED)
-
-
-@contextmanager
-def _target(output: str) -> Iterator[Any]:
-    if output != STDOUT:
-        yield Path(output)
-        return
-    yield sys.stdout.buffer
-    sys.stdout.buffer.flush()
-
-
-def summary(report: ExportReport) -> list[str]:
-    """Returns what an export did, line by line."""
-    games = f"{count(report.games, 'game tree')}, " if report.games else ""
-    lines = [
-        f"{report.path}: {games}{count(report.positions, 'position')}, {count(report.moves, 'move')},"
-        f" {report.seconds:.1f} s"
-    ]
-    if report.transpositions:
-        lines.append(
-            f"{count(report.transpositions, 'move')} end in a reference to a position expanded elsewhere"
-        )
-    if report.scaled:
-        lines.append(f"scaled: {count(report.scaled, 'move')} of positions whose weights did not fit 16 bits")
-    if report.merged:
-        lines.append(f"merged: {count(report.merged, 'entry', 'entries')}")
-    return lines + report.left_out_lines()
+    finish(report, store, output, json=json)
 
 
 app = group(
@@ -290,4 +252,7 @@ app = group(
     epd,
     jsonl,
     csv,
+    export_pictures.svg,
+    export_pictures.dot,
+    export_site.site,
 )

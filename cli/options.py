@@ -29,6 +29,14 @@ Position = Annotated[
         show_default=False,
     ),
 ]
+AnyPosition = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="POSITION",
+        help="startpos, a FEN in quotes, or a PGN file (its last position).",
+        show_default=False,
+    ),
+]
 StoreFile = Annotated[Path, typer.Argument(metavar="FILE", help="The graph file.", show_default=False)]
 StoreOption = Annotated[
     Path, typer.Option("--store", metavar="FILE", help="The graph file.", show_default=False)
@@ -121,6 +129,24 @@ class PositionOptions(LineOptions):
     def board(self) -> chess.Board:
         """Returns the position, after printing notes about it."""
         return self.board_after(self.position)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnyPositionOptions(LineOptions):
+    """One position, or none: then the command says which."""
+
+    position: AnyPosition = None
+
+    def board(self) -> chess.Board | None:
+        """Returns the position, None if none is named.
+
+        Raises: | typer.BadParameter: if there are moves to play and no position.
+        """
+        if self.position is not None:
+            return self.board_after(self.position)
+        if self.given:
+            raise typer.BadParameter("--moves, --game and --ply need a POSITION")
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import query_find, query_lines, query_moves, query_ways
+from . import query_find, query_history, query_lines, query_moves, query_neighbourhood, query_ways
 from .commands import command, group
 from .options import Json
 from .output import print_json, print_part, say, say_if_unfinished
@@ -119,7 +119,9 @@ app = group(
     query_moves.games_of,
     query_lines.pv,
     query_lines.tree,
+    query_neighbourhood.neighbourhood,
     query_lines.line,
+    query_history.history,
     query_ways.path,
     query_ways.parents,
     query_ways.transpositions,

@@ -11,13 +11,18 @@ from .conftest import ROOT
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SETUPTOOLS = PYPROJECT["tool"]["setuptools"]
-FOLDERS = {"graphsearch": "graphsearch", "cli": "graphsearch.cli", "schema": "graphsearch.schema"}
+FOLDERS = {
+    "graphsearch": "graphsearch",
+    "cli": "graphsearch.cli",
+    "schema": "graphsearch.schema",
+    "datasette-graphsearch/datasette_graphsearch": "datasette_graphsearch",
+}
 
 
 def package_of(folder: Path) -> str:
     """Returns the package name that a folder of the tree has once installed."""
-    top, *rest = folder.relative_to(ROOT).parts
-    return ".".join([FOLDERS[top], *rest])
+    top = next(top for top in FOLDERS if folder.is_relative_to(ROOT / top))
+    return ".".join([FOLDERS[top], *folder.relative_to(ROOT / top).parts])
 
 
 def files_of(pattern: str) -> list[Path]:
@@ -34,11 +39,14 @@ def test_every_module_lies_in_a_listed_package() -> None:
 
 
 def test_every_data_file_is_packaged() -> None:
-    data = SETUPTOOLS["package-data"]
-    for path in files_of("*"):
-        if path.suffix not in {".py", ".pyc"}:
-            patterns = data.get(package_of(path.parent), [])
-            assert any(path.match(pattern) for pattern in patterns), f"{path} is in no package-data pattern"
+    folders = {package: ROOT / folder for folder, package in FOLDERS.items()}
+    packaged = set()
+    for package, patterns in SETUPTOOLS["package-data"].items():
+        top = max((name for name in folders if f"{package}.".startswith(f"{name}.")), key=len)
+        folder = folders[top].joinpath(*package.removeprefix(top).split("."))
+        packaged |= {path for pattern in patterns for path in folder.glob(pattern)}
+    data = {path for path in files_of("*") if path.suffix not in {".py", ".pyc"}}
+    assert data <= packaged, f"{sorted(data - packaged)} are in no package-data pattern"
 
 
 def test_folders_outside_the_package_are_mapped_into_it() -> None:

@@ -16,6 +16,7 @@ LEFT_OUT = {
     "at_depth": ("position at the depth limit", "positions at the depth limit"),
     "moves_few_visits": ("move with too few visits", "moves with too few visits"),
     "moves_beyond": ("move beyond --max-moves", "moves beyond --max-moves"),
+    "moves_outside": ("move that leads out of the picture", "moves that lead out of the picture"),
     "moves_illegal": (
         "move that is not legal in its position",
         "moves that are not legal in their positions",
@@ -32,7 +33,8 @@ class ExportReport:
     """What an export did.
 
     Attributes:
-      form: `polyglot`, `pgn`, `epd`, `jsonl` or `csv`. path: of the output, `-` for a stream.
+      form: `polyglot`, `pgn`, `epd`, `jsonl`, `csv`, `svg`, `dot` or `site`.
+      path: of the output, `-` for a stream.
       positions, moves: written; of a PGN file, those of its trees. games: of a PGN file, else 0.
       transpositions: of a PGN file, moves that end in a reference.
       scaled: of a Polyglot book, moves whose weight did not fit 16 bits as it was.

@@ -14,7 +14,7 @@ from ..position.board import check, key_of
 from ..position.notation import START_WORD, play_moves, read_position
 from ..record.provenance import RootInfo
 from ..store.store import Store
-from . import tables
+from ..store.tables.books import book_named, book_roots
 
 Side = Literal["white", "black", "both"]
 SIDES = ("white", "black", "both")
@@ -86,12 +86,12 @@ def plan(store: Store, selection: Selection) -> ExportPlan:
       InvalidParameterError: if the file has no book of that name.
       ExportError: if the book has no roots.
     """
-    book = tables.book(store, selection.book) if selection.book is not None else None
+    book = book_named(store, selection.book) if selection.book is not None else None
     side = selection.side or (book.side if book else "both")
     number = book.id if book else None
     if selection.roots:
         return ExportPlan(selection, _distinct(selection.roots), False, side, number)
-    fens = tables.book_roots(store, book.id) if book else [root.position for root in _most_visited(store)]
+    fens = book_roots(store, book.id) if book else [root.position for root in _most_visited(store)]
     if book and not fens:
         raise ExportError(f"{store.path}: the book {book.name!r} has no roots; give one with --root")
     boards = [chess.Board(fen) for fen in fens or [chess.STARTING_FEN]]

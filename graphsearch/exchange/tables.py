@@ -9,13 +9,11 @@ from typing import Any
 
 import chess
 
-from ..errors import InvalidParameterError
 from ..position.board import encode_move
 from ..store.file import sql_errors
 from ..store.store import Store
-from ..store.tables.books import BookRow, books
+from ..store.tables.books import asked
 from ..store.tables.games import has_tables
-from ..store.tables.rows import checked
 
 PAGE = 10_000  # entries read in one statement, so that no transaction stays open for long
 
@@ -51,46 +49,11 @@ class PolyglotRow:
     turn: chess.Color | None
 
 
-def _rows(store: Store, sql: str, values: tuple[Any, ...], *columns: str) -> list[Any]:
-    """Returns the rows of a statement, held to these columns (`table.column`)."""
-    with sql_errors(store.path, "read it"):
-        return list(checked(store.connection.execute(sql, values), *columns))
-
-
-def book(store: Store, name: str) -> BookRow:
-    """Returns the book of a name.
-
-    Raises:
-      InvalidParameterError: naming those that there are, if there is none of this name.
-    """
-    there = books(store)
-    found = next((row for row in there if row.name == name), None)
-    if found is None:
-        names = ", ".join(repr(row.name) for row in there)
-        known = f"it has {names}" if names else "it has none"
-        raise InvalidParameterError(f"{store.path} has no book {name!r}; {known}")
-    return found
-
-
-def book_roots(store: Store, number: int) -> list[str]:
-    """Returns the FENs where a book begins, the first plies first."""
-    return [
-        row[0]
-        for row in _rows(
-            store,
-            "SELECT r.fen FROM book_root r LEFT JOIN book_position p ON p.book = r.book AND p.key = r.key"
-            " WHERE r.book = ? ORDER BY p.ply, r.origin, r.key",
-            (number,),
-            "book_root.fen",
-        )
-    ]
-
-
 def book_position(store: Store, number: int, key: str) -> Mapping[str, Any] | None:
     """Returns a row of `book_position` by column, without those that identify it; None if there is none."""
     names = ("ply", "state", "searches", "n", "value", "outside", "outside_move", "priority")
     columns = ", ".join(names)
-    rows = _rows(
+    rows = asked(
         store,
         f"SELECT {columns} FROM book_position WHERE book = ? AND key = ?",  # noqa: S608 # fixed names
         (number, key),
@@ -101,7 +64,7 @@ def book_position(store: Store, number: int, key: str) -> Mapping[str, Any] | No
 
 def book_moves(store: Store, number: int, key: str) -> list[BookMoveRow]:
     """Returns the moves of a book in a position."""
-    rows = _rows(
+    rows = asked(
         store,
         "SELECT m.move, m.p, m.value, c.value, m.rule, m.loss FROM book_move m"
         " LEFT JOIN book_position c ON c.book = m.book AND c.key = m.child WHERE m.book = ? AND m.key = ?",
@@ -139,14 +102,14 @@ _CHECKED = tuple(f"polyglot_entry.{name}" for name in _ENTRY_COLUMNS)
 def entries(store: Store, key: str) -> list[PolyglotRow]:
     """Returns the imported entries of a Polyglot key."""
     statement = f"{_ENTRY} WHERE key = ? ORDER BY source, place"
-    return [_entry(row) for row in _rows(store, statement, (key,), *_CHECKED)]
+    return [_entry(row) for row in asked(store, statement, (key,), *_CHECKED)]
 
 
 def all_entries(store: Store) -> Iterator[PolyglotRow]:
     """Yields all imported entries by key, source and place; the file may be written to meanwhile."""
     last: tuple[str, int, int] = ("", 0, 0)
     while True:
-        rows = _rows(
+        rows = asked(
             store,
             f"{_ENTRY} WHERE (key, source, place) > (?, ?, ?) ORDER BY key, source, place LIMIT {PAGE}",
             last,

@@ -20,13 +20,14 @@ from ..record.node import NodeRecord
 from ..record.provenance import UNBOUND
 from ..record.transposition import EntryTable
 from ..store.store import Store
+from ..store.tables.history import RootValues
 from ..store.upkeep.compact import tidy
 from .arena import Arena, Saving
 from .kept_transpositions import GraphEntries, KeptEntries
 from .memory import return_freed_memory
 from .paging import Pager
 from .saving import Saver, saved_elsewhere
-from .summary import RootTables
+from .summary import RootTables, root_values
 
 Note = Callable[[Store], None]
 IN_FLIGHT = "in_flight"  # row of store_info
@@ -212,6 +213,14 @@ class Graph:
     def read(self, board: chess.Board) -> NodeRecord | None:
         """Returns a copy of a position's record, or None if the graph does not know it."""
         return self.pager.read(board)
+
+    def root_values(self, board: chess.Board) -> RootValues | None:
+        """Returns what a root is worth now, without the draws that only this game's history makes."""
+        self.arena.take_back_overlay()
+        try:
+            return root_values(self.pager.read, board)
+        finally:
+            self.arena.give_again_overlay()
 
     # -------------------------------------------------------------- room
     def make_room(self, nodes: int, need: int) -> None:

@@ -11,6 +11,8 @@ import chess
 
 from ..position.board import fen_of, key_of
 from ..store.store import Store
+from ..store.tables.history import RootValues
+from .ranking import best_move, node_mean
 from .view import MoveView, NodeView, Reader, view
 
 Row = dict[str, Any]
@@ -54,6 +56,16 @@ class RootTables:
                 store.write_top(positions, edges)
 
         return write
+
+
+def root_values(read: Reader, root: chess.Board) -> RootValues | None:
+    """Returns what a root is worth now, None if its record is missing."""
+    record = read(root)
+    if record is None:
+        return None
+    best = best_move(record, root)
+    q, draw = node_mean(record)
+    return RootValues(f"{key_of(root):016x}", record.visits, q, draw, best.uci() if best else None)
 
 
 def top_rows(read: Reader, root: chess.Board) -> tuple[list[Row], list[Row]]:

@@ -1,4 +1,5 @@
 """Questions to a stored graph, one file per question. They only read.
 
-`cli` imports it. A question is a function of a file's path and a position; its answer has `as_dict`.
+`cli` and `exchange` import it. A question is a function of a file's path and a position; its answer has
+`as_dict`.
 """

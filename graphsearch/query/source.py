@@ -97,6 +97,18 @@ def opened(path: str | os.PathLike[str]) -> Iterator[RecordSource]:
         yield RecordSource(store)
 
 
+def last_root(source: RecordSource) -> chess.Board:
+    """Returns the root that was searched last.
+
+    Raises:
+      UnknownPositionError: if the file has none.
+    """
+    roots = source.store.roots()
+    if not roots:
+        raise UnknownPositionError(f"{source.path} has no root of a search; name a position")
+    return chess.Board(roots[0].position)
+
+
 class Step(NamedTuple):
     """A visited move of a position, or one that mates unvisited: the move, its edge and its P."""
 

@@ -12,7 +12,6 @@ time, and values may be so long (TIMEOUT_SECONDS, MAX_VALUE_BYTES); sorting goes
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -24,15 +23,10 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-import chess
-
 from ..errors import GraphSearchError, InvalidParameterError, StatementLimitError
-from ..graph.view import view
-from ..position.board import fen_of, key_of
-from ..position.notation import START_WORD, board_from_fen, play_moves, read_moves
-from ..position.values import cp_from_q, cp_of
 from ..store.file import CACHE_KIB, check_is_file, open_reader, real_path, sql_errors
 from ..store.store import Store
+from .sql_functions import PURE, Function, Value, record_text
 
 FIRST_WORDS = ("SELECT", "WITH", "VALUES", "EXPLAIN")
 PULSE = 1000  # steps of SQLite's machine between two looks at Ctrl-C: they may be long ones
@@ -51,9 +45,6 @@ _FAILURES = {  # of the file, not of the statement
     sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM,
 }  # fmt: skip
 _COMMENT = re.compile(r"\s+|--[^\n]*(?:\n|$)|/\*.*?\*/|;", re.DOTALL)
-
-
-Value = str | int | float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,15 +203,9 @@ class _Functions:
             self._store.close()
 
     def add_to(self, connection: sqlite3.Connection) -> None:
-        for name, arguments, function, fixed in (
-            ("record", 1, self._record, False),
-            ("key", 1, _key, True),
-            ("after", 2, _after, True),
-            ("san", 2, _san, True),
-            ("cp", 1, _cp, True),
-            ("cp", 2, _cp, False),
-        ):
-            connection.create_function(name, arguments, self._kept(name, function), deterministic=fixed)
+        for one in (*PURE, Function("record", 1, self._record, fixed=False)):
+            call = self._kept(one.name, one.call)
+            connection.create_function(one.name, one.arguments, call, deterministic=one.fixed)
 
     def _kept(self, name: str, function: Callable[..., Value]) -> Callable[..., Value]:
         """Returns the function, NULL for NULL, its errors remembered."""
@@ -243,8 +228,7 @@ class _Functions:
     def _record(self, fen: object) -> str | None:
         if self._store is None:
             self._store = Store.open(self._path, read_only=True)
-        node = view(self._store.read, _board(fen), lines=0)
-        return None if node is None else json.dumps(node.as_dict())
+        return record_text(self._store.read, fen)
 
     @contextmanager
     def errors(self, path: os.PathLike[str]) -> Iterator[None]:
@@ -300,38 +284,6 @@ def _reason(error: sqlite3.Error) -> str:
     if "not authorized" in text or "prohibited" in text:
         return f"{text}; only what reads this file is allowed"
     return text
-
-
-def _board(fen: object) -> chess.Board:
-    if not isinstance(fen, str):
-        raise ValueError(f"expected a FEN, not {fen!r}")
-    return chess.Board() if fen == START_WORD else board_from_fen(fen)
-
-
-def _key(fen: object) -> str:
-    return f"{key_of(_board(fen)):016x}"
-
-
-def _after(fen: object, moves: object) -> str:
-    board = _board(fen)
-    play_moves(board, str(moves))
-    return fen_of(board)
-
-
-def _san(fen: object, move: object) -> str:
-    board = _board(fen)
-    found = read_moves(board, str(move))
-    if len(found) != 1:
-        raise ValueError(f"expected one move, not {move!r}")
-    return board.san(found[0])
-
-
-def _cp(q: object, draw: object = None) -> int:
-    for number in (q,) if draw is None else (q, draw):
-        if not isinstance(number, int | float) or not math.isfinite(number):
-            raise ValueError(f"expected a number in [-1, 1], not {number!r}")
-    assert isinstance(q, int | float)
-    return cp_of(q, draw) if isinstance(draw, int | float) else cp_from_q(q)
 
 
 def json_value(value: Any) -> Any:

@@ -28,6 +28,7 @@ from ..position.board import (
     terminal_kind,
 )
 from ..store.store import Store
+from ..store.tables import history
 from . import waves_kernel
 from .claims import view_in_game
 from .in_flight import search_of
@@ -321,8 +322,9 @@ class _Session:
             self.flush_seconds = min(FLUSH_GROWTH * self.flush_seconds, FLUSH_SECONDS)
 
     def _noted(self, *, finished: bool) -> Callable[[Store], None]:
-        """Returns what writes down the state of this run; nothing if it is the caller's."""
+        """Returns what writes down the state of this run and its root; nothing if it is the caller's."""
         visits, evaluations = self._added(arena_kernel.VISITS), self._added(arena_kernel.EVALUATIONS)
+        values = self.graph.root_values(self.board) if self.joined is None else None
 
         def note(store: Store) -> None:
             if self.joined is not None:
@@ -332,6 +334,8 @@ class _Session:
             assert self.run_id is not None
             update = store.finish_run if finished else store.update_run
             update(self.run_id, visits, evaluations)
+            if values:
+                history.write(store, self.run_id, values)
 
         return note
 

@@ -26,14 +26,14 @@ from numpy.typing import NDArray
 from ..evaluators.protocol import Evaluator
 from ..evaluators.tablebase import TablebaseEvaluator
 from ..graph.memory import default_budget
-from ..graph.summary import top_rows
+from ..graph.summary import root_values, top_rows
 from ..position.values import D_SCALE
 from ..record.node import UNPROVEN, RecordBatch
 from ..record.provenance import BY_RULE
 from ..store.codec.bulk import take
 from ..store.log import shorten_log
 from ..store.store import Store
-from ..store.tables import opinions
+from ..store.tables import history, opinions
 from ..store.tables.opinions import Opinion
 from ..store.tables.unfinished import ROOTS, Unfinished
 from ..store.upkeep.compact import tidy
@@ -326,7 +326,10 @@ class _Reevaluation:
         with self._store.transaction():
             self._store.drop_top(1 << 62)
             for root in self._store.roots():
-                self._store.write_top(*top_rows(self._store.read, chess.Board(root.position)))
+                board = chess.Board(root.position)
+                self._store.write_top(*top_rows(self._store.read, board))
+                if values := root_values(self._store.read, board):
+                    history.write(self._store, self._run, values)
             self._store.finish_run(self._run, 0, self._evaluated)
             self._store.mark_unfinished(None)
             self._store.write_fact(ROOTS, None)

@@ -16,6 +16,7 @@ from .graphfile import GOLDEN
 TABLES = (
     "run",
     "root",
+    "root_history",
     "source",
     "game_position",
     "polyglot_entry",
@@ -114,8 +115,10 @@ WORKS = (
     Work("show", _on("show", "startpos"), "logged"),
     Work("query pv", _on("query", "pv", "startpos"), "logged"),
     Work("query find", _on("query", "find", "--min-n", "2"), "logged"),
+    Work("query history", ("query", "history", "{}/a.graph"), "logged"),
     Work("query sql", _on("query", "sql", "SELECT count(*) FROM block"), "logged"),
     Work("export pgn", _on("export", "pgn", "-o", "{}/out.pgn"), "logged", writes=("out.pgn",)),
+    Work("export svg", _on("export", "svg", "-o", "{}/out.svg"), "logged", writes=("out.svg",)),
     Work("export epd", _on("export", "epd", "-o", "{}/out.epd"), "logged", writes=("out.epd",)),
     Work("export csv", _on("export", "csv", "-o", "{}/out.csv"), "logged", writes=("out.csv",)),
     Work("export jsonl", _on("export", "jsonl", "-o", "{}/out.jsonl"), "logged", writes=("out.jsonl",)),

@@ -25,7 +25,7 @@ from graphsearch.store.info import info
 from graphsearch.store.migrations import FORMAT_VERSION
 from graphsearch.store.order import sort_keys
 from graphsearch.store.store import Store
-from graphsearch.store.tables import games
+from graphsearch.store.tables import games, history
 from graphsearch.store.transpositions import runs, saved
 from graphsearch.store.upkeep.verify import verify
 from tests.conftest import ROOT
@@ -34,7 +34,7 @@ from .formats import SCHEMA, example
 from .records import IDENTITY, batch_of, contents, filled, identity, random_records, record_of
 
 FOLDER = ROOT / "tests" / "golden"
-GOLDEN = [FOLDER / f"format{number}.graph" for number in (1, 2, 3, 4)]
+GOLDEN = [FOLDER / f"format{number}.graph" for number in (1, 2, 3, 4, 5)]
 NEWEST = GOLDEN[-1]
 START = "463b96181691fc9c"  # key of the start position
 EVALUATION = "ab" * 32
@@ -107,6 +107,18 @@ def test_the_entries_of_golden_files_are_read_as_ever(tmp_path: Path, golden: Pa
             assert [[run.kind, run.value] for run in runs.runs(store)] == facts["runs"]
         Store.open(path).close()  # which brings it to the newest format
     assert bool(facts["words"]) == (golden.stem >= "format4")
+
+
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
+def test_the_history_of_golden_files_is_read_as_ever(tmp_path: Path, golden: Path) -> None:
+    path = Path(shutil.copy(golden, tmp_path / "old.graph"))
+    facts = json.loads(golden.with_suffix(".json").read_text()).get("history", [])
+    for _ in range(2):
+        with Store.open(path, read_only=True) as store:
+            found = history.of_root(store, START)
+            assert [[row.run, row.values.n, row.values.q, row.values.best_move] for row in found] == facts
+        Store.open(path).close()  # which brings it to the newest format
+    assert len(facts) == (3 if golden.stem >= "format5" else 0)
 
 
 def test_blocks_of_format_1_stay_as_they_are_beside_new_ones(tmp_path: Path) -> None:
@@ -242,6 +254,7 @@ def make_golden() -> None:
         for k in range(3):
             run = store.begin_run(chess.STARTING_FEN, {"visits": 7}, {"cpuct": 1.745})
             store.finish_run(run, 7 + k, 6)
+            history.write(store, run, history.RootValues(START, 8 + 7 * k, k / 8, 0.5, "e2e4"))
         other = store.add_evaluator(OTHER)
         store.finish_run(store.begin_run("", {}, {}, kind="reevaluate", evaluator=other), 0, 46)
         store.append(batch_of([replace(r, run=4, evaluator=other) for r in records[::7]]), fresh=0)
@@ -258,6 +271,10 @@ def make_golden() -> None:
             "start": [start.v.hex(), start.visits],
             "imported": games.imported(store).as_dict(),
             "entries": enter_into(store),
+            "history": [
+                [row.run, row.values.n, row.values.q, row.values.best_move]
+                for row in history.of_root(store, START)
+            ],
         }
     connection = sqlite3.connect(NEWEST, isolation_level=None)
     for statement in ("journal_mode = DELETE", "page_size = 4096"):  # small enough to keep

@@ -1,14 +1,15 @@
-"""Which opening books a file has."""
+"""Which opening books a file has, and what they say of one position."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from ...errors import InvalidParameterError
 from ..file import sql_errors
 from ..store import Store
 from .games import has_tables
-from .rows import rows
+from .rows import checked, rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +31,76 @@ def books(store: Store) -> list[BookRow]:
     with sql_errors(store.path, "read it"):
         names = ("id", "name", "side", "config", "created", "updated")
         return [BookRow(*row) for row in rows(store.connection, "book", names, "ORDER BY name")]
+
+
+def asked(store: Store, sql: str, values: tuple[Any, ...], *columns: str) -> list[Any]:
+    """Returns the rows of a statement, held to these columns (`table.column`)."""
+    with sql_errors(store.path, "read it"):
+        return list(checked(store.connection.execute(sql, values), *columns))
+
+
+def book_named(store: Store, name: str) -> BookRow:
+    """Returns the book of a name.
+
+    Raises:
+      InvalidParameterError: naming those that there are, if there is none of this name.
+    """
+    there = books(store)
+    found = next((row for row in there if row.name == name), None)
+    if found is None:
+        names = ", ".join(repr(row.name) for row in there)
+        known = f"it has {names}" if names else "it has none"
+        raise InvalidParameterError(f"{store.path} has no book {name!r}; {known}")
+    return found
+
+
+def book_roots(store: Store, number: int) -> list[str]:
+    """Returns the FENs where a book begins, the first plies first."""
+    return [
+        row[0]
+        for row in asked(
+            store,
+            "SELECT r.fen FROM book_root r LEFT JOIN book_position p ON p.book = r.book AND p.key = r.key"
+            " WHERE r.book = ? ORDER BY p.ply, r.origin, r.key",
+            (number,),
+            "book_root.fen",
+        )
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class BookStep:
+    """A move of a book, in UCI: edge N, P, and its value for the side that plays it; None if unknown."""
+
+    move: str
+    n: int
+    p: float
+    value: float | None
+
+
+def book_node(store: Store, number: int, key: str) -> tuple[int, float | None, str] | None:
+    """Returns node N, value and state of a position of a book; None if the book does not have it."""
+    columns = ("n", "value", "state")
+    found = asked(
+        store,
+        "SELECT n, value, state FROM book_position WHERE book = ? AND key = ?",
+        (number, key),
+        *(f"book_position.{name}" for name in columns),
+    )
+    return found[0] if found else None
+
+
+def book_steps(store: Store, number: int, key: str) -> list[BookStep]:
+    """Returns the moves of a book in a position, the best first as far as it is known."""
+    found = asked(
+        store,
+        "SELECT m.move, m.n, m.p, -coalesce(c.value, -m.value) FROM book_move m"
+        " LEFT JOIN book_position c ON c.book = m.book AND c.key = m.child WHERE m.book = ? AND m.key = ?"
+        " ORDER BY 4 IS NULL, 4 DESC, m.n DESC, m.move",
+        (number, key),
+        "book_move.move",
+        "book_move.n",
+        "book_move.p",
+        "book_move.value",
+    )
+    return [BookStep(*row) for row in found]

@@ -343,4 +343,17 @@ TABLES: dict[str, Table] = {
             "seconds": DURATION,
         },
     ),
+    "root_history": Table(
+        5,
+        ("key", "run", "n"),
+        {
+            "key": KEY,
+            "run": RUN,
+            "n": COUNT,
+            "saved": ANY_TEXT,
+            "q": Q,
+            "draw": SHARE,
+            "best_move": MOVE.or_null(),
+        },
+    ),
 }

@@ -1,0 +1,152 @@
+"""`export site`: the walk over what is exported, and the folder that is written from it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import chess
+
+from ...errors import ExportError
+from ...store.store import Store
+from ..candidates import source_of
+from ..export_report import ExportReport
+from ..scratch import Scratch
+from ..selection import ExportPlan, Selection, plan
+from ..walk import OnProgress, Walk
+from .assets import page_files
+from .parts import Rows, Site, part_text, site_text
+
+MARK = "site.js"  # an existing folder is replaced if it has this and an index.html
+PART = 400  # positions in a script: some 300 kB
+MIN_VISITS = 10  # of a graph, unless told otherwise
+
+
+def export_site(
+    path: str | Path,
+    target: str | Path,
+    board: chess.Board | None = None,
+    *,
+    book: str | None = None,
+    depth: int | None = None,
+    min_visits: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> ExportReport:
+    """Writes a folder with a page that shows a book, or what follows a position; it needs no server.
+
+    Args:
+      path: the graph file; it is only read.
+      target: the folder; it is made, or replaced if it is a site that was exported before.
+      board: where it begins; None: the roots of the book, or all roots of searches.
+      book: name of the book whose positions and moves alone are taken; None: those of the graph.
+      depth: plies below a root; None: all.
+      min_visits: only positions and moves with so many visits; None: 10, of a book 0.
+      on_progress: called with the positions visited, and met.
+
+    Raises:
+      InvalidParameterError: if a number is out of range, or there is no such book.
+      ExportError: if there is nothing to export, or no place for it.
+      StoreError: if the graph file cannot be read.
+    """
+    started = time.monotonic()
+    least = min_visits if min_visits is not None else 0 if book is not None else MIN_VISITS
+    roots = (board,) if board is not None else ()
+    selection = Selection(roots=roots, book=book, depth=depth, min_visits=least)
+    report = ExportReport("site", str(target))
+    with (
+        Store.open(path, read_only=True) as store,
+        new_folder(Path(target).absolute(), store.path) as folder,
+        Scratch(folder / "walk") as scratch,
+    ):
+        chosen = plan(store, selection)
+        numbers = _walked(store, chosen, scratch, report, on_progress)
+        if not report.positions:
+            raise ExportError(
+                f"{store.path}: nothing to export; no position of this selection has {least} or more visits"
+            )
+        _write(folder, Rows(store, chosen.book, scratch, numbers), chosen, report)
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def _walked(
+    store: Store, chosen: ExportPlan, scratch: Scratch, report: ExportReport, on_progress: OnProgress | None
+) -> array[int]:
+    """Walks over all positions; returns the number in the site of each that was met, -1 if it is left out."""
+    source = source_of(store, chosen.book)
+    walk = Walk(store, chosen, source, scratch, report, leaves=True, keep=True, on_progress=on_progress)
+    numbers = array("i", [-1])
+    for stops in walk.stops():
+        for stop in stops:
+            numbers.extend([-1] * (stop.met.id + 1 - len(numbers)))
+            numbers[stop.met.id] = report.positions
+            report.positions += 1
+    numbers.extend([-1] * (scratch.met + 1 - len(numbers)))
+    return numbers
+
+
+def _write(folder: Path, rows: Rows, chosen: ExportPlan, report: ExportReport) -> None:
+    """Writes the page and its data."""
+    data = folder / "data"
+    data.mkdir()
+    for number, part in enumerate(rows.parts(PART)):
+        report.moves += sum(len(row.moves) for row in part)
+        (data / f"{number}.js").write_text(part_text(number, part), encoding="ascii")
+    site = Site(
+        title=_title(chosen),
+        book=chosen.selection.book,
+        black=chosen.side == "black",
+        part_size=PART,
+        positions=report.positions,
+        roots=tuple(rows.roots()),
+    )
+    (data / "site.js").write_text(site_text(site), encoding="ascii")
+    for name, text in page_files(site).items():
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def _title(chosen: ExportPlan) -> str:
+    if chosen.selection.book is not None:
+        return chosen.selection.book
+    return "Start position" if chosen.roots[0].board_fen() == chess.STARTING_BOARD_FEN else "Position"
+
+
+# ------------------------------------------------------------------ the folder
+@contextmanager
+def new_folder(target: Path, store: Path) -> Iterator[Path]:
+    """Yields a folder beside its place, to which it is moved if all goes well, and removed if not.
+
+    Raises:
+      ExportError: if something else stands there, or it cannot be made.
+    """
+    _check(target, store)
+    try:
+        with TemporaryDirectory(prefix=f"{target.name}.", suffix=".part", dir=target.parent) as around:
+            part = Path(around) / target.name  # within: the outer one is for its owner alone
+            part.mkdir()
+            yield part
+            _check(target, store)
+            if target.exists():
+                shutil.rmtree(target)
+            part.replace(target)
+    except OSError as error:
+        raise ExportError(f"{target} cannot be written: {error.strerror or error}") from error
+
+
+def _check(target: Path, store: Path) -> None:
+    if not target.name:
+        raise ExportError(f"{target} is no name of a folder; name one that is to be made")
+    if not target.parent.is_dir():
+        raise ExportError(f"{target.parent} does not exist; make this folder first")
+    if not target.exists():
+        return
+    if not target.is_dir() or target.is_symlink():
+        raise ExportError(f"{target} is a file; name a folder")
+    is_site = (target / MARK).is_file() and (target / "index.html").is_file()
+    if any(target.iterdir()) and (not is_site or store.is_relative_to(target.resolve())):
+        raise ExportError(f"{target} holds other files; name a new folder")

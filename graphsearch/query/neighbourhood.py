@@ -1,0 +1,374 @@
+"""The well-visited positions around one, or of a book, as a graph in layers to be drawn. Reads only."""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import chess
+
+from ..errors import InvalidParameterError, UnknownPositionError
+from ..graph.ranking import node_mean
+from ..position.board import check, fen_of, key_of
+from ..store.tables.books import book_named, book_node, book_roots, book_steps
+from .layers import places
+from .source import RecordSource, after, key_after, last_root, opened, plain_key, steps_of
+
+DEPTH = 4  # unless told otherwise
+MOST = 300  # positions, unless told otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnNode:
+    """A position of the picture, drawn once.
+
+    Attributes:
+      key: 16 hex digits. position: FEN.
+      level: fewest plies from a root within the picture. place: where it stands within its level, in steps of
+        at least 1 from the next node.
+      n: node N; q: node Q (of a book: its value there, if it has one), seen by the side to move. None if
+        unknown.
+      state: of a book, its `book_position.state`; None of a graph.
+    """
+
+    key: str
+    position: str
+    level: int
+    place: float
+    n: int | None
+    q: float | None
+    state: str | None
+
+    @property
+    def white_q(self) -> float | None:
+        """`q` as White sees it."""
+        return self.q if self.q is None or " w " in self.position else -self.q
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnEdge:
+    """A move between two positions of the picture, given by their places in `Neighbourhood.nodes`.
+
+    Attributes:
+      move, san: the move. n, p, q: edge N, P and Q (of a book: its value there), q seen by the side that
+        plays it; None if unknown.
+      white_q: q as White sees it.
+      main: whether it is the most visited way into its child, from the level above.
+    """
+
+    parent: int
+    child: int
+    move: str
+    san: str
+    n: int
+    p: float
+    q: float | None
+    white_q: float | None
+    main: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbourhood:
+    """The answer to `neighbourhood`.
+
+    Attributes:
+      position: FEN of the root, the first one of a book. book: its name, None without one.
+      depth, min_visits, most: how it was asked for; min_visits as it was applied.
+      nodes: by level and place. edges: all visited moves between them, in the order of their parents.
+      hidden: visited moves that lead out of the picture, above the depth.
+    """
+
+    position: str
+    book: str | None
+    depth: int | None
+    min_visits: int
+    most: int
+    nodes: tuple[DrawnNode, ...]
+    edges: tuple[DrawnEdge, ...]
+    hidden: int
+
+    @property
+    def transpositions(self) -> int:
+        """How many positions have several ways in."""
+        ways = [0] * len(self.nodes)
+        for edge in self.edges:
+            ways[edge.child] += 1
+        return sum(number > 1 for number in ways)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch query neighbourhood`."""
+        nodes = [asdict(node) | {"white_q": node.white_q} for node in self.nodes]
+        edges = [asdict(edge) for edge in self.edges]
+        names = ("position", "book", "depth", "min_visits", "most", "hidden", "transpositions")
+        return {name: getattr(self, name) for name in names} | {"nodes": nodes, "edges": edges}
+
+
+class _Way(NamedTuple):
+    """A move out of a position; `child` is the key of the position behind it."""
+
+    move: chess.Move
+    child: int
+    n: int
+    p: float
+    q: float | None
+
+
+class _Known(NamedTuple):
+    """What a graph, or a book, knows of a position."""
+
+    n: int | None
+    q: float | None
+    state: str | None
+    ways: Sequence[_Way]
+
+
+Look = Callable[[chess.Board], _Known | None]
+
+
+def neighbourhood(
+    path: str | os.PathLike[str],
+    board: chess.Board | None = None,
+    *,
+    depth: int | None = None,
+    min_visits: int | None = None,
+    most: int = MOST,
+    book: str | None = None,
+) -> Neighbourhood:
+    """Returns the positions that lines of many visits reach, each once with all its ways in, in layers.
+
+    Of all positions within the depth those are taken that lines reach whose least visited move has the most
+    visits.
+
+    Args:
+      path: the graph file; it is only read.
+      board: the position; None: the roots of the book, or the root that was searched last.
+      depth: plies; None: 4, of a book all.
+      min_visits: edge N that a move must have to be followed; None: 1, of a book 0.
+      most: positions at most.
+      book: name of the book whose positions and moves alone are taken; None: those of the graph.
+
+    Raises:
+      InvalidParameterError: if a number is out of range, or there is no such book.
+      InvalidPositionError: if the position is not legal.
+      UnknownPositionError: if the file, or the book, does not hold it.
+      StoreError: if the file cannot be read.
+    """
+    for name, value, low in (("depth", depth, 0), ("min_visits", min_visits, 0), ("most", most, 1)):
+        if value is not None and value < low:
+            raise InvalidParameterError(f"{name} must be at least {low}, not {value}")
+    if board is not None:
+        check(board)
+    with opened(path) as source:
+        roots, look = _of_book(source, book) if book is not None else ([], _of_graph(source))
+        roots = [board] if board is not None else roots or [last_root(source)]
+        plies = DEPTH if depth is None and book is None else depth
+        least = min_visits if min_visits is not None else int(book is None)
+        chosen = _Choice(look, plies, least, most)
+        chosen.take(roots)
+        if not chosen.boards:
+            where = f"the book {book!r} of {source.path}" if book is not None else source.path
+            raise UnknownPositionError(f"{where} does not hold this position: {fen_of(roots[0])}")
+        nodes, edges, hidden = _drawn(chosen, [key_of(root) for root in roots])
+    return Neighbourhood(
+        position=fen_of(roots[0]),
+        book=book,
+        depth=plies,
+        min_visits=least,
+        most=most,
+        nodes=nodes,
+        edges=edges,
+        hidden=hidden,
+    )
+
+
+# ------------------------------------------------------------------ where moves come from
+def _of_graph(source: RecordSource) -> Look:
+    def look(board: chess.Board) -> _Known | None:
+        record = source.read(board)
+        if record is None:
+            return None
+        plain = plain_key(board)
+        ways = [
+            _Way(step.move, key_after(board, plain, step.move), step.edge.n, step.p, step.edge.value)
+            for step in steps_of(record, board)
+        ]
+        return _Known(record.visits, node_mean(record)[0], None, ways)
+
+    return look
+
+
+def _of_book(source: RecordSource, name: str) -> tuple[list[chess.Board], Look]:
+    """Returns the roots of a book, and what looks positions up in it."""
+    number = book_named(source.store, name).id
+
+    def look(board: chess.Board) -> _Known | None:
+        key = f"{key_of(board):016x}"
+        found = book_node(source.store, number, key)
+        if found is None:
+            return None
+        plain, ways = plain_key(board), []
+        for step in book_steps(source.store, number, key):
+            move = chess.Move.from_uci(step.move)
+            if board.is_legal(move):
+                ways.append(_Way(move, key_after(board, plain, move), step.n, step.p, step.value))
+        n, value, state = found
+        record = source.read(board)
+        if record:  # which knows what the book has not searched yet
+            n, value = record.visits, node_mean(record)[0] if value is None else value
+        return _Known(n, value, state, ways)
+
+    return [chess.Board(fen) for fen in book_roots(source.store, number)], look
+
+
+# ------------------------------------------------------------------ which positions
+class _Choice:
+    """The positions of one picture: by key, each as a board, and what is known of it."""
+
+    def __init__(self, look: Look, depth: int | None, least: int, most: int) -> None:
+        self._look = look
+        self._depth = depth
+        self._least = least
+        self._most = most
+        self._levels: dict[int, int] = {}
+        self._serial = 0
+        self.boards: dict[int, chess.Board] = {}
+        self.known: dict[int, _Known] = {}
+
+    def take(self, roots: Sequence[chess.Board]) -> None:
+        """Takes in what is reached from some roots, the widest lines first."""
+        queue: list[tuple[int, int, int, int, chess.Board, chess.Move | None]] = []
+        for root in roots:
+            self._push(queue, -(1 << 62), 0, key_of(root), root, None)
+        while queue:
+            width, level, _, key, parent, move = heapq.heappop(queue)
+            if self._levels.get(key, 1 << 30) <= level:
+                continue
+            if key not in self.boards:
+                if len(self.boards) >= self._most:
+                    break
+                if not self._enter(key, parent, move):
+                    continue
+            self._levels[key] = level
+            if self._depth is None or level < self._depth:
+                for way in self.known[key].ways:
+                    if way.n >= self._least:
+                        self._push(
+                            queue, max(width, -way.n), level + 1, way.child, self.boards[key], way.move
+                        )
+
+    def _push(
+        self,
+        queue: list[tuple[int, int, int, int, chess.Board, chess.Move | None]],
+        width: int,
+        level: int,
+        key: int,
+        parent: chess.Board,
+        move: chess.Move | None,
+    ) -> None:
+        self._serial += 1  # so that neither boards nor moves are ever compared
+        heapq.heappush(queue, (width, level, self._serial, key, parent, move))
+
+    def _enter(self, key: int, parent: chess.Board, move: chess.Move | None) -> bool:
+        """Takes in one position if it is known; returns whether it was."""
+        board = parent.copy(stack=False) if move is None else after(parent, move)
+        found = self._look(board)
+        if found is None:
+            return False
+        self.boards[key], self.known[key] = board, found
+        return True
+
+    def edges(self) -> Iterator[tuple[int, _Way]]:
+        """Yields the moves between the positions, with the key of the position before each."""
+        for key, known in self.known.items():
+            for way in known.ways:
+                if way.child in self.boards and way.child != key:
+                    yield key, way
+
+    def hidden(self) -> int:
+        """Returns how many moves lead out of the picture, from where it might go on."""
+        return sum(
+            way.child not in self.boards
+            for key, known in self.known.items()
+            if self._depth is None or self._levels[key] < self._depth
+            for way in known.ways
+        )
+
+
+# ------------------------------------------------------------------ the picture
+def _drawn(chosen: _Choice, roots: Sequence[int]) -> tuple[tuple[DrawnNode, ...], tuple[DrawnEdge, ...], int]:
+    edges = sorted(chosen.edges(), key=lambda edge: -edge[1].n)
+    levels = _levels([key for key in dict.fromkeys(roots) if key in chosen.boards], edges)
+    at = {key: k for k, key in enumerate(levels)}
+    main = _main_ways(edges, levels)
+    is_main = [main.get(way.child) == (key, way.move) for key, way in edges]
+    ends = [(at[key], at[way.child]) for key, way in edges]
+    tree = [pair for pair, first in zip(ends, is_main, strict=True) if first]
+    sides = [pair for pair, first in zip(ends, is_main, strict=True) if not first]
+    stand = places(list(levels.values()), tree, sides)
+    order = sorted(levels, key=lambda key: (levels[key], stand[at[key]]))
+    number = {key: k for k, key in enumerate(order)}
+    nodes = tuple(_node(chosen, key, levels[key], stand[at[key]]) for key in order)
+    drawn = [
+        _edge(chosen.boards[key], number[key], number[way.child], way, main=first)
+        for (key, way), first in zip(edges, is_main, strict=True)
+    ]
+    return nodes, tuple(sorted(drawn, key=lambda edge: (edge.parent, -edge.n))), chosen.hidden()
+
+
+def _levels(roots: Sequence[int], edges: Sequence[tuple[int, _Way]]) -> dict[int, int]:
+    """Returns the fewest moves from a root to each position."""
+    children: dict[int, list[int]] = {}
+    for key, way in edges:
+        children.setdefault(key, []).append(way.child)
+    levels = dict.fromkeys(roots, 0)
+    queue = deque(roots)
+    while queue:
+        key = queue.popleft()
+        for child in children.get(key, ()):
+            if child not in levels:
+                levels[child] = levels[key] + 1
+                queue.append(child)
+    return levels
+
+
+def _main_ways(
+    edges: Sequence[tuple[int, _Way]], levels: dict[int, int]
+) -> dict[int, tuple[int, chess.Move]]:
+    """Returns the most visited way into each position from the level above it."""
+    main: dict[int, tuple[int, chess.Move]] = {}
+    most: dict[int, int] = {}
+    for key, way in edges:
+        if levels[way.child] == levels[key] + 1 and way.n > most.get(way.child, -1):
+            main[way.child], most[way.child] = (key, way.move), way.n
+    return main
+
+
+def _node(chosen: _Choice, key: int, level: int, place: float) -> DrawnNode:
+    known = chosen.known[key]
+    return DrawnNode(
+        key=f"{key:016x}",
+        position=fen_of(chosen.boards[key]),
+        level=level,
+        place=place,
+        n=known.n,
+        q=known.q,
+        state=known.state,
+    )
+
+
+def _edge(board: chess.Board, parent: int, child: int, way: _Way, *, main: bool) -> DrawnEdge:
+    return DrawnEdge(
+        parent=parent,
+        child=child,
+        move=way.move.uci(),
+        san=board.san(way.move),
+        n=way.n,
+        p=way.p,
+        q=way.q,
+        white_q=way.q if way.q is None or board.turn else -way.q,
+        main=main,
+    )

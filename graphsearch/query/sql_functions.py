@@ -1,0 +1,77 @@
+"""The functions that SQL has over a graph file: `query sql` and the Datasette plugin give them to SQLite.
+
+docs/queries.md lists them. They raise ValueError or GraphSearchError for what is no position, move or number.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import chess
+
+from ..graph.view import Reader, view
+from ..position.board import fen_of, key_of
+from ..position.notation import START_WORD, board_from_fen, play_moves, read_moves
+from ..position.values import cp_from_q, cp_of
+
+Value = str | int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of SQL: its name, how many values it takes, and whether equal ones give equal answers."""
+
+    name: str
+    arguments: int
+    call: Callable[..., Value]
+    fixed: bool = True
+
+
+def record_text(read: Reader, fen: object) -> str | None:
+    """Returns a position's record as JSON text, as `graphsearch show --json` has it; None if unknown."""
+    node = view(read, _board(fen), lines=0)
+    return None if node is None else json.dumps(node.as_dict())
+
+
+def _board(fen: object) -> chess.Board:
+    if not isinstance(fen, str):
+        raise ValueError(f"expected a FEN, not {fen!r}")
+    return chess.Board() if fen == START_WORD else board_from_fen(fen)
+
+
+def _key(fen: object) -> str:
+    return f"{key_of(_board(fen)):016x}"
+
+
+def _after(fen: object, moves: object) -> str:
+    board = _board(fen)
+    play_moves(board, str(moves))
+    return fen_of(board)
+
+
+def _san(fen: object, move: object) -> str:
+    board = _board(fen)
+    found = read_moves(board, str(move))
+    if len(found) != 1:
+        raise ValueError(f"expected one move, not {move!r}")
+    return board.san(found[0])
+
+
+def _cp(q: object, draw: object = None) -> int:
+    for number in (q,) if draw is None else (q, draw):
+        if not isinstance(number, int | float) or not math.isfinite(number):
+            raise ValueError(f"expected a number in [-1, 1], not {number!r}")
+    assert isinstance(q, int | float)
+    return cp_of(q, draw) if isinstance(draw, int | float) else cp_from_q(q)
+
+
+PURE = (
+    Function("key", 1, _key),
+    Function("after", 2, _after),
+    Function("san", 2, _san),
+    Function("cp", 1, _cp),
+    Function("cp", 2, _cp, fixed=False),  # by the score type that is shown
+)

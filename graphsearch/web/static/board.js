@@ -1,0 +1,280 @@
+// A chess board in SVG: pieces that are dragged or clicked, promotion, arrows, last move, check, coordinates.
+//
+//   const board = new Board(element, { onMove: (uci) => ... });
+//   board.show({ fen, legal: ["e2e4", ...], last: "e7e5", check: "e1", arrows: [{ move: "g1f3", width: 0.6 }] });
+//
+// The document holds the pieces as symbols `piece-wk` ... `piece-bp`. The classes of what is drawn are in
+// board.css. A board without `onMove` only shows.
+
+import { after, menOf, spoken } from "./chess.js";
+
+const SVG = "http://www.w3.org/2000/svg";
+const UNIT = 45;
+const FILES = "abcdefgh";
+const SLIDE_MS = 140;
+
+function draw(tag, attributes, parent) {
+  const element = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  if (parent) parent.append(element);
+  return element;
+}
+
+export class Board {
+  constructor(host, { onMove = null, coordinates = true, label = "Chess board" } = {}) {
+    this.onMove = onMove;
+    this.flipped = false;
+    this.label = label;
+    this.state = { men: {}, legal: [], last: null, check: null, arrows: [] };
+    this.svg = draw("svg", { class: "board", viewBox: `0 0 ${8 * UNIT} ${8 * UNIT}`, role: "img" }, host);
+    this.layers = Object.fromEntries(["squares", "marks", "names", "men", "hints", "arrows", "above"]
+      .map((name) => [name, draw("g", { class: name }, this.svg)]));
+    this.coordinates = coordinates;
+    this.selected = null;
+    this.drawSquares();
+    if (onMove) this.listen();
+  }
+
+  // ------------------------------------------------------------ what is shown
+  show({ fen, men = menOf(fen), legal = [], last = null, check = null, arrows = [] }) {
+    const slide = this.slideTo(men, last);
+    this.state = { men, legal, last, check, arrows };
+    this.selected = null;
+    this.svg.setAttribute("aria-label", fen ? `${this.label}. ${spoken(fen)}` : this.label);
+    this.redraw();
+    if (slide) this.slide(slide);
+  }
+
+  setArrows(arrows) {
+    this.state.arrows = arrows;
+    this.drawArrows();
+  }
+
+  flip(flipped = !this.flipped) {
+    this.flipped = flipped;
+    this.drawSquares();
+    this.redraw();
+  }
+
+  redraw() {
+    this.drawMarks();
+    this.drawMen();
+    this.drawHints();
+    this.drawArrows();
+    this.layers.above.replaceChildren();
+  }
+
+  // ------------------------------------------------------------ geometry
+  corner(square) {
+    const file = FILES.indexOf(square[0]);
+    const rank = Number(square[1]) - 1;
+    return this.flipped ? [(7 - file) * UNIT, rank * UNIT] : [file * UNIT, (7 - rank) * UNIT];
+  }
+
+  centre(square) {
+    return this.corner(square).map((x) => x + UNIT / 2);
+  }
+
+  squareAt(event) {
+    const box = this.svg.getBoundingClientRect();
+    const file = Math.floor((8 * (event.clientX - box.left)) / box.width);
+    const rank = Math.floor((8 * (event.clientY - box.top)) / box.height);
+    if (file < 0 || file > 7 || rank < 0 || rank > 7) return null;
+    return this.flipped ? FILES[7 - file] + (rank + 1) : FILES[file] + (8 - rank);
+  }
+
+  pointAt(event) {
+    const box = this.svg.getBoundingClientRect();
+    return [(8 * UNIT * (event.clientX - box.left)) / box.width, (8 * UNIT * (event.clientY - box.top)) / box.height];
+  }
+
+  // ------------------------------------------------------------ drawing
+  drawSquares() {
+    this.layers.squares.replaceChildren();
+    this.layers.names.replaceChildren();
+    for (const file of FILES) {
+      for (let rank = 1; rank <= 8; rank += 1) {
+        const [x, y] = this.corner(file + rank);
+        const dark = (FILES.indexOf(file) + rank) % 2;
+        draw("rect", { class: dark ? "dark" : "light", x, y, width: UNIT, height: UNIT }, this.layers.squares);
+        if (!this.coordinates) continue;
+        if (y === 7 * UNIT) this.name(file, x + UNIT - 3, y + UNIT - 3, dark, "end");
+        if (x === 0) this.name(rank, x + 3, y + 10, dark, "start");
+      }
+    }
+  }
+
+  name(text, x, y, dark, anchor) {
+    draw("text", { class: dark ? "on-dark" : "on-light", x, y, "text-anchor": anchor, "font-size": 9 }, this.layers.names)
+      .textContent = text;
+  }
+
+  mark(square, name) {
+    const [x, y] = this.corner(square);
+    draw("rect", { class: name, x, y, width: UNIT, height: UNIT }, this.layers.marks);
+  }
+
+  drawMarks() {
+    const { last, check } = this.state;
+    this.layers.marks.replaceChildren();
+    if (last) for (const square of [last.slice(0, 2), last.slice(2, 4)]) this.mark(square, "last");
+    if (this.selected) this.mark(this.selected, "selected");
+    if (check) {
+      const [x, y] = this.centre(check);
+      draw("circle", { class: "check", cx: x, cy: y, r: UNIT / 2 - 1.5 }, this.layers.marks);
+    }
+  }
+
+  drawMen() {
+    this.layers.men.replaceChildren();
+    for (const [square, man] of Object.entries(this.state.men)) {
+      const [x, y] = this.corner(square);
+      const use = draw("use", { href: `#piece-${man}`, x, y, width: UNIT, height: UNIT, "data-square": square }, this.layers.men);
+      if (this.canMove(square)) use.setAttribute("class", "movable");
+    }
+  }
+
+  drawHints() {
+    this.layers.hints.replaceChildren();
+    if (!this.selected) return;
+    for (const target of new Set(this.movesFrom(this.selected).map((move) => move.slice(2, 4)))) {
+      const [x, y] = this.centre(target);
+      const taken = Boolean(this.state.men[target]);
+      draw("circle", { class: taken ? "take" : "go", cx: x, cy: y, r: taken ? UNIT / 2 - 3 : 6 }, this.layers.hints);
+    }
+  }
+
+  drawArrows() {
+    this.layers.arrows.replaceChildren();
+    for (const { move, width = 0.5, kind = "best", label = "" } of [...this.state.arrows].reverse()) {
+      const path = draw("path", { class: `arrow ${kind}`, d: this.arrow(move, 3 + 9 * width) }, this.layers.arrows);
+      if (label) draw("title", {}, path).textContent = label;
+    }
+  }
+
+  arrow(move, width) {
+    const [x1, y1] = this.centre(move.slice(0, 2));
+    const [x2, y2] = this.centre(move.slice(2, 4));
+    const length = Math.hypot(x2 - x1, y2 - y1) || 1;
+    const [dx, dy] = [(x2 - x1) / length, (y2 - y1) / length];
+    const head = Math.min(length * 0.5, 8 + width * 1.1);
+    const point = (along, aside) =>
+      `${(x1 + dx * along - dy * aside).toFixed(1)},${(y1 + dy * along + dx * aside).toFixed(1)}`;
+    const [start, neck, tip, half, wing] = [UNIT * 0.22, length - head, length - 4, width / 2, width / 2 + 4.5];
+    return `M${point(start, -half)}L${point(neck, -half)}L${point(neck, -wing)}L${point(tip, 0)}`
+      + `L${point(neck, wing)}L${point(neck, half)}L${point(start, half)}Z`;
+  }
+
+  // ------------------------------------------------------------ the last move slides
+  slideTo(men, last) {
+    if (!last || this.state.last === last || !Object.keys(this.state.men).length) return null;
+    const same = JSON.stringify(Object.entries(after(this.state.men, last)).sort()) === JSON.stringify(Object.entries(men).sort());
+    return same && !this.dropped ? last : ((this.dropped = false), null);
+  }
+
+  slide(move) {
+    if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+    const man = this.layers.men.querySelector(`[data-square="${move.slice(2, 4)}"]`);
+    const [x1, y1] = this.corner(move.slice(0, 2));
+    const [x2, y2] = this.corner(move.slice(2, 4));
+    man?.animate([{ transform: `translate(${x1 - x2}px, ${y1 - y2}px)` }, { transform: "none" }], { duration: SLIDE_MS, easing: "ease-out" });
+  }
+
+  // ------------------------------------------------------------ moving
+  movesFrom(square) {
+    return this.state.legal.filter((move) => move.startsWith(square));
+  }
+
+  canMove(square) {
+    return Boolean(this.onMove) && this.movesFrom(square).length > 0;
+  }
+
+  listen() {
+    this.svg.addEventListener("pointerdown", (event) => this.down(event));
+    this.svg.addEventListener("pointermove", (event) => this.drag(event));
+    this.svg.addEventListener("pointerup", (event) => this.up(event));
+    this.svg.addEventListener("pointercancel", () => this.select(null));
+  }
+
+  select(square) {
+    this.selected = square;
+    this.dragging = null;
+    this.drawMarks();
+    this.drawMen();
+    this.drawHints();
+  }
+
+  down(event) {
+    if (event.button || this.choosing) return;
+    const square = this.squareAt(event);
+    if (this.selected && square !== this.selected && this.tryMove(this.selected, square)) return;
+    if (!square || !this.canMove(square)) {
+      this.select(null);
+      return;
+    }
+    const again = this.selected === square;
+    this.select(square);
+    this.svg.setPointerCapture(event.pointerId);
+    this.dragging = { square, again, moved: false, man: this.layers.men.querySelector(`[data-square="${square}"]`) };
+    event.preventDefault();
+  }
+
+  drag(event) {
+    if (!this.dragging) return;
+    const { man, square } = this.dragging;
+    const [x, y] = this.pointAt(event);
+    if (!this.dragging.moved && this.squareAt(event) === square) return;
+    this.dragging.moved = true;
+    man.classList.add("dragged");
+    this.layers.men.append(man);
+    man.setAttribute("x", x - UNIT / 2);
+    man.setAttribute("y", y - UNIT / 2);
+  }
+
+  up(event) {
+    if (!this.dragging) return;
+    const { square, again, moved } = this.dragging;
+    this.dragging = null;
+    const target = this.squareAt(event);
+    this.dropped = moved;
+    if (target && target !== square && this.tryMove(square, target)) return;
+    this.select(target === square && !moved && !again ? square : null);
+  }
+
+  tryMove(from, to) {
+    const moves = this.movesFrom(from).filter((move) => move.slice(2, 4) === to);
+    if (!moves.length) return false;
+    if (moves.length > 1) this.choose(moves);
+    else this.play(moves[0]);
+    return true;
+  }
+
+  play(move) {
+    this.choosing = false;
+    this.state = { ...this.state, men: after(this.state.men, move), last: move, legal: [], check: null, arrows: [] };
+    this.selected = null;
+    this.redraw();
+    this.onMove(move);
+  }
+
+  // the promoted piece is chosen on the board
+  choose(moves) {
+    this.choosing = true;
+    const above = this.layers.above;
+    const square = moves[0].slice(2, 4);
+    const colour = square[1] === "8" ? "w" : "b";
+    const [x, y] = this.corner(square);
+    const step = y < 4 * UNIT ? UNIT : -UNIT;
+    above.replaceChildren();
+    draw("rect", { class: "veil", x: 0, y: 0, width: 8 * UNIT, height: 8 * UNIT }, above)
+      .addEventListener("pointerdown", () => { this.choosing = false; this.select(null); this.redraw(); });
+    ["q", "n", "r", "b"].forEach((kind, k) => {
+      const move = moves.find((each) => each[4] === kind);
+      const group = draw("g", { class: "choice", tabindex: 0, role: "button", "aria-label": `promote to ${kind}` }, above);
+      draw("rect", { x, y: y + k * step, width: UNIT, height: UNIT }, group);
+      draw("use", { href: `#piece-${colour}${kind}`, x, y: y + k * step, width: UNIT, height: UNIT }, group);
+      group.addEventListener("pointerdown", (event) => { event.stopPropagation(); this.play(move); });
+      group.addEventListener("keydown", (event) => { if (event.key === "Enter") this.play(move); });
+    });
+  }
+}

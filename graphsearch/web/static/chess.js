@@ -1,0 +1,54 @@
+// Positions as the board shows them. No rules here: whoever sends moves has found them legal.
+
+export const START = "rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1";
+
+// {e1: "wk", ...}
+export function menOf(fen) {
+  const men = {};
+  fen.split(" ")[0].split("/").forEach((row, k) => {
+    let file = 0;
+    for (const letter of row) {
+      if (/\d/.test(letter)) file += Number(letter);
+      else {
+        men["abcdefgh"[file] + (8 - k)] = (letter === letter.toUpperCase() ? "w" : "b") + letter.toLowerCase();
+        file += 1;
+      }
+    }
+  });
+  return men;
+}
+
+export const turnOf = (fen) => fen.split(" ")[1];
+
+// the men after a move, given in UCI; the clocks, and what may castle, are not kept
+export function after(men, move) {
+  const [from, to, promoted] = [move.slice(0, 2), move.slice(2, 4), move[4]];
+  const next = { ...men };
+  const man = next[from];
+  if (!man) return next;
+  delete next[from];
+  if (man[1] === "p" && from[0] !== to[0] && !men[to]) delete next[to[0] + from[1]];
+  if (man[1] === "k" && Math.abs(from.charCodeAt(0) - to.charCodeAt(0)) === 2) {
+    const [corner, beside] = to[0] === "g" ? ["h", "f"] : ["a", "d"];
+    next[beside + to[1]] = next[corner + to[1]];
+    delete next[corner + to[1]];
+  }
+  next[to] = promoted ? man[0] + promoted : man;
+  return next;
+}
+
+const NAMES = { k: "king", q: "queen", r: "rook", b: "bishop", n: "knight", p: "pawn" };
+
+// what a screen reader says of a position
+export function spoken(fen) {
+  const men = menOf(fen);
+  const side = (colour) => "kqrbnp".split("").map((kind) => {
+    const squares = Object.keys(men).filter((square) => men[square] === colour + kind).sort();
+    return squares.length ? `${NAMES[kind]}${squares.length > 1 ? "s" : ""} ${squares.join(" ")}` : "";
+  }).filter(Boolean).join(", ");
+  return `White: ${side("w")}. Black: ${side("b")}. ${turnOf(fen) === "w" ? "White" : "Black"} to move.`;
+}
+
+// FENs in addresses: blanks become _
+export const fenToPath = (fen) => fen.replaceAll(" ", "_");
+export const fenFromPath = (text) => text.replaceAll("_", " ");

@@ -1,0 +1,330 @@
+"""`export site`: what the folder holds, and what its page does in a browser, from disk."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import chess
+import pytest
+
+from graphsearch.errors import ExportError
+from graphsearch.exchange.picture.look import EDGE_EVEN, NODE_EVEN, colour
+from graphsearch.exchange.site.assets import script
+from graphsearch.exchange.site.export import PART, export_site
+from graphsearch.position.board import key_of
+from graphsearch.query.layers import places
+from graphsearch.query.neighbourhood import neighbourhood
+from graphsearch.store.store import Store
+
+from ..conftest import Cli
+from ..query.handmade import board_after, graph_file
+from .exported import add_book, known_below
+
+LINES = {
+    "": {"e4": (60, 0.1), "d4": (30, 0.3), "Nf3": (20, 0.05)},
+    "e4": {"e5": (40, -0.15), "c5": (19, 0.0)},
+    "e4 e5": {"Nf3": (39, 0.2)},
+    "e4 e5 Nf3": {"Nc6": (50, -0.1)},
+    "e4 e5 Nf3 Nc6": None,
+    "Nf3": {"e5": (19, 0.1)},
+    "Nf3 e5": {"e4": (18, 0.2)},
+}
+PAGE = ("index.html", "site.css", "site.js")
+EVIL = '<script>document.title = "broken"</script><b>\u2028'
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return graph_file(tmp_path / "hand.graph", LINES)
+
+
+def rows_of(folder: Path) -> list[list[Any]]:
+    """Returns the rows of all parts, as the page reads them."""
+    found: list[list[Any]] = []
+    for number in range(len(list((folder / "data").glob("[0-9]*.js")))):
+        text = (folder / "data" / f"{number}.js").read_text("ascii")
+        assert text.startswith(f"graphsearchPart({number},[")
+        found += json.loads(text[text.index("[") : text.rindex(")")])
+    return found
+
+
+def site_of(folder: Path) -> dict[str, Any]:
+    text = (folder / "data" / "site.js").read_text("ascii")
+    data = json.loads(text.removeprefix("const SITE = ").rstrip().removesuffix(";"))
+    assert isinstance(data, dict)
+    return data
+
+
+# ------------------------------------------------------------------ the data
+def test_every_position_is_a_row_with_its_moves_and_ways_in(small_graph: Path, tmp_path: Path) -> None:
+    report = export_site(small_graph, tmp_path / "site", min_visits=0)
+    known = known_below(small_graph)
+    rows = rows_of(tmp_path / "site")
+    assert report.positions == len(rows) == len(known)
+    assert {key_of(chess.Board(row[0])) for row in rows} == set(known)
+    leads = set()
+    for number, (fen, n, q, _, _, level, _, moves, _) in enumerate(rows):
+        board, record = known[key_of(chess.Board(fen))]
+        assert (n, abs(q) <= 10_000, level == 0) == (record.visits, True, number == 0)
+        assert {move[0]: move[3] for move in moves} == {
+            move.uci(): edge.n for move, edge in ((m, e) for m, e in _visited(board, record))
+        }
+        for uci, san, child, visits, *_ in moves:
+            assert board.san(chess.Move.from_uci(uci)) == san
+            if child >= 0:
+                after = board.copy()
+                after.push_uci(uci)
+                assert key_of(chess.Board(rows[child][0])) == key_of(after)
+                leads.add((number, san, visits, child))
+    assert leads == {(way[0], way[1], way[2], k) for k, row in enumerate(rows) for way in row[8]}
+
+
+def _visited(board: chess.Board, record: Any) -> Iterator[tuple[chess.Move, Any]]:
+    from .exported import edges
+
+    yield from edges(board, record)
+
+
+def test_the_first_way_in_is_a_shortest_one(small_graph: Path, tmp_path: Path) -> None:
+    export_site(small_graph, tmp_path / "site", min_visits=0)
+    rows = rows_of(tmp_path / "site")
+    assert all(rows[row[8][0][0]][5] == row[5] - 1 for row in rows if row[5])
+
+
+def test_a_book_has_its_own_positions_values_and_reasons(file: Path, tmp_path: Path) -> None:
+    add_book(file, EVIL, "black", [chess.STARTING_FEN], {"e4": -0.3, "e4 e5": 0.2})
+    report = export_site(file, tmp_path / "site", book=EVIL)
+    rows = rows_of(tmp_path / "site")
+    assert report.positions == len(rows) == 3
+    assert [row[2] for row in rows[1:]] == [-3000, 2000]
+    uci, *_, value, rule = rows[0][7][0]
+    assert (uci, value, bool(rule), rows[1][6]) == ("e2e4", 3000, True, "open")
+    assert (site_of(tmp_path / "site")["book"], site_of(tmp_path / "site")["black"]) == (EVIL, True)
+
+
+def test_depth_visits_and_position_choose_what_is_in_it(file: Path, tmp_path: Path) -> None:
+    export_site(file, tmp_path / "site", board_after("e4"), depth=1, min_visits=30)
+    rows = rows_of(tmp_path / "site")
+    assert [key_of(chess.Board(row[0])) for row in rows] == [
+        key_of(board_after(line)) for line in ("e4", "e4 e5")
+    ]
+    assert ([move[1] for move in rows[0][7]], rows[1][7]) == (["e5"], [])
+
+
+def test_parts_are_small_and_whole(
+    tmp_path: Path, small_graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphsearch.exchange.site.export.PART", 7)
+    report = export_site(small_graph, tmp_path / "site", min_visits=0)
+    assert len(rows_of(tmp_path / "site")) == report.positions > 100
+    assert site_of(tmp_path / "site")["partSize"] == 7 < PART
+    assert len(list((tmp_path / "site" / "data").iterdir())) == -(-report.positions // 7) + 1
+
+
+# ------------------------------------------------------------------ the folder
+def test_what_comes_from_the_file_is_escaped(file: Path, tmp_path: Path) -> None:
+    add_book(file, EVIL, "white", [chess.STARTING_FEN], {"e4": -0.3})
+    export_site(file, tmp_path / "site", book=EVIL)
+    html = (tmp_path / "site" / "index.html").read_text("utf-8")
+    assert "&lt;script&gt;document.title" in html
+    assert "<b>" not in html
+
+
+def test_the_page_names_nothing_outside_its_folder(file: Path, tmp_path: Path) -> None:
+    export_site(file, tmp_path / "site")
+    assert {path.name for path in (tmp_path / "site").iterdir()} == {*PAGE, "data"}
+    texts = {name: (tmp_path / "site" / name).read_text("utf-8") for name in PAGE}
+    addresses = {found for text in texts.values() for found in re.findall(r"https?://[^\"'\s)]+", text)}
+    assert addresses == {"http://www.w3.org/2000/svg", *()}
+    assert re.findall(r'(?:src|href)="([^"]*)"', texts["index.html"]) == [
+        "site.css",
+        "data/site.js",
+        "site.js",
+    ]
+    assert not re.search(r"^(import|export)\b", script(), re.MULTILINE), "a classic script"
+
+
+def test_a_folder_of_others_is_let_be_and_an_older_site_replaced(file: Path, tmp_path: Path) -> None:
+    target = tmp_path / "site"
+    export_site(file, target, depth=0)
+    (target / "data" / "77.js").write_text("old")
+    export_site(file, target)
+    assert not (target / "data" / "77.js").exists()
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "letter.txt").write_text("mine")
+    for wrong, what in (
+        (other, "holds other files"),
+        (file, "is a file"),
+        (tmp_path / "a" / "b", "does not exist"),
+    ):
+        with pytest.raises(ExportError, match=what):
+            export_site(file, wrong)
+    with pytest.raises(ExportError, match="nothing to export"):
+        export_site(file, target, board_after("a4"))
+    assert (target / "index.html").exists(), "the older site stays"
+    shutil.copy(file, target / "own.graph")
+    with pytest.raises(ExportError, match="holds other files"):
+        export_site(target / "own.graph", target)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hand.graph", "other", "site"]
+
+
+def test_the_command_says_what_it_wrote(
+    cli: Cli, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = cli("export", "site", "--store", file.name, "-o", "site", "--min-visits", 20)
+    assert said.code == 0
+    assert "5 positions" in said.out
+    data = cli("export", "site", "startpos", "--store", file, "-o", tmp_path / "site", "--json").json
+    assert (data["form"], data["positions"]) == ("site", 6)
+    assert cli("export", "site", "--store", file, "-o", file).code == 1
+    assert cli("export", "site", "--store", file, "--book", "none", "-o", tmp_path / "b").code == 2
+
+
+# ------------------------------------------------------------------ the page
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A headless browser."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    program, driver = (shutil.which(name) for name in ("chromium", "chromedriver"))
+    if not (program and driver):
+        pytest.skip("chromium and chromedriver are not installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for word in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--window-size=1300,900",
+    ):
+        options.add_argument(word)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    opened = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield opened
+    opened.quit()
+
+
+Page = Callable[[Path, str], Any]
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Page]:
+    """Opens a site from disk, at an address in it; at the end nothing was wrong in the console."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    def opened(folder: Path, address: str = "") -> Any:
+        browser.get("about:blank")
+        browser.get(f"{(folder / 'index.html').as_uri()}{address}")
+        WebDriverWait(browser, 20).until(lambda one: one.execute_script("return document.body.dataset.shown"))
+        return browser
+
+    yield opened
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def texts(browser: Any, selector: str) -> list[str]:
+    found = browser.execute_script(
+        "return [...document.querySelectorAll(arguments[0])].map((one) => one.textContent)", selector
+    )
+    assert isinstance(found, list)
+    return found
+
+
+def until(browser: Any, selector: str, wanted: list[str]) -> None:
+    """Waits until the texts of some elements are as wanted."""
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    WebDriverWait(browser, 10, 0.05).until(
+        lambda one: texts(one, selector) == wanted, f"{texts(browser, selector)} is not {wanted}"
+    )
+
+
+def click(browser: Any, selector: str) -> None:
+    browser.find_element("css selector", selector).click()
+
+
+def test_a_site_on_disk_shows_moves_plays_them_and_finds_back(page: Page, file: Path, tmp_path: Path) -> None:
+    export_site(file, tmp_path / "site")
+    browser = page(tmp_path / "site", "")
+    until(browser, "tbody td:first-child", ["e4", "d4", "Nf3"])
+    assert texts(browser, "tbody tr:first-child td")[1] == "60"
+    for _ in range(3):  # the best moves
+        browser.find_element("css selector", "body").send_keys("\ue014")
+    until(browser, "#line button", ["Start", "e4", "e5", "Nf3"])
+    assert browser.current_url.endswith("#0/e2e4/e7e5/g1f3")
+    click(browser, "[data-view=ways]")
+    until(browser, ".ways button", ["2. Nf3", "2. e4"])
+    click(browser, ".ways li:last-child button")
+    until(browser, "#line button", ["Start", "Nf3", "e5"])
+    page(tmp_path / "site", "#0/g1f3/e7e5/e2e4/nonsense")
+    until(browser, "#line button", ["Start", "Nf3", "e5", "e4"])
+    click(browser, "#first")
+    until(browser, "#line [aria-current]", ["Start"])
+
+
+def test_moves_are_made_on_the_board(page: Page, file: Path, tmp_path: Path) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+
+    export_site(file, tmp_path / "site")
+    browser = page(tmp_path / "site", "")
+    board = browser.find_element("css selector", "svg.board")
+    square = board.size["width"] / 8
+    at = ActionChains(browser).move_to_element_with_offset(board, int(square / 2), int(2.5 * square))  # e2
+    at.click_and_hold().move_by_offset(0, int(-2 * square)).release().perform()
+    until(browser, "#line button", ["Start", "e4"])
+
+
+def test_the_graph_and_its_colours_are_those_of_the_query(
+    page: Page, small_graph: Path, tmp_path: Path
+) -> None:
+    export_site(small_graph, tmp_path / "site", min_visits=0)
+    browser = page(tmp_path / "site", "")
+    click(browser, "[data-view=graph]")
+    from selenium.webdriver.support.wait import WebDriverWait
+
+    wanted = neighbourhood(small_graph, chess.Board(), depth=4, most=60)
+    WebDriverWait(browser, 10).until(lambda one: len(texts(one, ".picture .box")) == len(wanted.nodes))
+    assert len(texts(browser, ".picture > g > path:first-of-type")) == len(wanted.edges)
+    drawn = {text.split("  ")[0] for text in texts(browser, ".picture .box title")}
+    assert {" ".join(fen.split()[:4]) for fen in drawn} == {
+        " ".join(node.position.split()[:4]) for node in wanted.nodes
+    }
+    tree, sides = [(0, 1), (0, 2), (1, 3), (2, 4), (2, 5)], [(1, 4), (5, 0)]
+    call = "return graphsearchSite.places(arguments[0], arguments[1], arguments[2])"
+    assert browser.execute_script(call, [0, 1, 1, 2, 2, 2], tree, sides) == pytest.approx(
+        places([0, 1, 1, 2, 2, 2], tree, sides), abs=0.002
+    )
+    for even in (NODE_EVEN, EDGE_EVEN):
+        painted = browser.execute_script("return graphsearchSite.colour(0.3, arguments[0])", list(even))
+        assert painted == colour(0.3, even)
+
+
+def test_names_with_scripts_stay_texts(page: Page, file: Path, tmp_path: Path) -> None:
+    add_book(file, EVIL, "white", [chess.STARTING_FEN], {"e4": -0.3, "e4 e5": 0.2})
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("UPDATE book_move SET rule = ?", (EVIL,))
+    with Store.open(file, read_only=True):
+        pass
+    export_site(file, tmp_path / "site", book=EVIL)
+    browser = page(tmp_path / "site", "")
+    assert browser.title.startswith("<script>")
+    assert texts(browser, "h1") == [EVIL]
+    assert texts(browser, "tbody td:last-child") == [EVIL]
+    assert texts(browser, "b b, h1 *") == []
+
+
+def test_a_missing_part_is_said(browser: Any, file: Path, tmp_path: Path) -> None:
+    export_site(file, tmp_path / "site")
+    (tmp_path / "site" / "data" / "0.js").unlink()
+    browser.get((tmp_path / "site" / "index.html").as_uri())
+    until(browser, "#facts", ["data/0.js is missing"])
+    browser.get_log("browser")

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import query_find, query_history, query_lines, query_moves, query_neighbourhood, query_ways
+from . import (
+    query_find,
+    query_history,
+    query_lines,
+    query_moves,
+    query_neighbourhood,
+    query_position,
+    query_ways,
+)
 from .commands import command, group
 from .options import Json
 from .output import print_json, print_part, say, say_if_unfinished
@@ -115,6 +123,7 @@ def _cells(row: Disagreement, by: str) -> list[str]:
 app = group(
     "Query a graph file. Nothing is searched or written; a search may write the file at the same time.",
     disagree,
+    query_position.position_of,
     query_moves.moves_of,
     query_moves.games_of,
     query_lines.pv,

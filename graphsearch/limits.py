@@ -106,6 +106,8 @@ UNPACKED_FREE = Limit(
 WINDOW = Limit(
     "WINDOW", 1 << 27, BYTES, "the window of a zstd frame", "the program zstd refuses larger ones too"
 )
+UPLOAD = Limit("UPLOAD", 1 << 34, BYTES, "a file from the browser", "it is kept in a temporary file")
+PASSWORD = Limit("PASSWORD", 1 << 12, BYTES, "a file with a password", "its first line counts")
 
 # ------------------------------------------------------------------ what is typed and sent
 UCI_LINE = Limit("UCI_LINE", 1 << 20, BYTES, "one line of a chess program", "12,000 half-moves take 64 KiB")

@@ -38,6 +38,7 @@ ROOMS = (
     "book",
     "uci",
     "bench",
+    "web",
     "__init__",  # the names of the public API, resolved when asked for
     "cli",
     "__main__",

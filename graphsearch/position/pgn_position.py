@@ -78,6 +78,20 @@ def read_games(
         yield from _games(lines, path, ply, only)
 
 
+def read_game_texts(lines: Iterable[str], name: str) -> Iterator[tuple[PgnGame, GamePosition]]:
+    """Yields each game of a PGN text as it is written, and its last position or what is wrong with it.
+
+    Args:
+      lines: each with its end. name: of the text, for messages.
+
+    >>> lines = ['[White "A"]\\n', "\\n", "1. e4 e5 *"]
+    >>> [(game.headers["White"], found.length) for game, found in read_game_texts(lines, "a text")]
+    [('A', 2)]
+    """
+    for number, game in enumerate(GameReader(lines), start=1):
+        yield game, _position_in(game, number, Path(name), None)
+
+
 def _games(
     lines: Iterable[str], path: Path, ply: int | None, only: Collection[int] | None
 ) -> Iterator[GamePosition]:

@@ -73,16 +73,21 @@ def moves(path: str | os.PathLike[str], board: chess.Board) -> Moves:
       StoreError: if the file cannot be read.
     """
     with opened(path) as source:
-        source.wanted(board)
-        node = view(source.read, board, lines=0)
-        assert node is not None
-        counts = counts_at(source, board) if source.has_games else None
-        rows = []
-        for move in node.moves:
-            played = None if counts is None else counts.get(move.move.uci())
-            games = None if counts is None else played.games if played else 0
-            rows.append(_stored(source, board, move, games))
-        return Moves(node, tuple(rows))
+        return moves_in(source, board)
+
+
+def moves_in(source: RecordSource, board: chess.Board, *, lines: int = 0) -> Moves:
+    """Returns the same from a file that is open, the best `lines` moves with their PV."""
+    source.wanted(board)
+    node = view(source.read, board, lines=lines)
+    assert node is not None
+    counts = counts_at(source, board) if source.has_games else None
+    rows = []
+    for move in node.moves:
+        played = None if counts is None else counts.get(move.move.uci())
+        games = None if counts is None else played.games if played else 0
+        rows.append(_stored(source, board, move, games))
+    return Moves(node, tuple(rows))
 
 
 def _stored(source: RecordSource, board: chess.Board, move: MoveView, games: int | None) -> StoredMove:

@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -57,6 +58,25 @@ def is_held(path: Path) -> bool:
         os.close(descriptor)
 
 
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who writes a graph file: its process, and since when (ISO 8601, UTC); None for what is not known."""
+
+    pid: int | None
+    since: str | None
+
+
+def holder(path: Path) -> Holder | None:
+    """Returns who is writing a graph file, None if nobody is."""
+    if not is_held(path):
+        return None
+    try:
+        note = json.loads(_sidecar(path).read_text())
+        return Holder(int(note["pid"]), str(note["since"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return Holder(None, None)
+
+
 def _sidecar(path: Path) -> Path:
     return path.with_name(path.name + ".lock")
 
@@ -82,7 +102,7 @@ class WriteLock:
             if not _try_lock(descriptor):
                 os.close(descriptor)
                 raise StoreLockedError(
-                    f"{path} is being written by {self._holder()}; wait for it, or read only"
+                    f"{path} is being written by {self._holder(path)}; wait for it, or read only"
                 )
             if self._is_current(descriptor):
                 break
@@ -99,12 +119,12 @@ class WriteLock:
         except FileNotFoundError:
             return False
 
-    def _holder(self) -> str:
-        try:
-            note = json.loads(self._sidecar.read_text())
-            return f"process {int(note['pid'])} since {note['since']}"
-        except (OSError, ValueError, KeyError, TypeError):
+    @staticmethod
+    def _holder(path: Path) -> str:
+        found = holder(path)
+        if found is None or found.pid is None:
             return "another process"
+        return f"process {found.pid} since {found.since}"
 
     def release(self) -> None:
         """Gives the right back; a second call does nothing."""

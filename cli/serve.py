@@ -1,0 +1,82 @@
+"""`graphsearch serve`: the explorer in the browser."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .commands import command
+from .options import Ram, StoreFile, graph_ram
+from .output import say
+from .signals import StopSignals
+
+
+@command(
+    "Explore a graph file in the browser.",
+    "graphsearch serve first.graph",
+    "graphsearch serve first.graph --read-only --no-browser --port 8000",
+    scores=True,
+)
+def serve(
+    file: StoreFile,
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", min=0, max=65535, help="Port; 0 takes a free one.")
+    ] = 0,
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host",
+            metavar="ADDRESS",
+            help="Address to listen at; another than this machine's own needs --password-file.",
+        ),
+    ] = "127.0.0.1",
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Only print the address; open no browser.")
+    ] = False,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Serve without searches, builds and imports.")
+    ] = False,
+    password_file: Annotated[
+        Path | None,
+        typer.Option("--password-file", metavar="FILE", help="Also let in who knows the first line of FILE."),
+    ] = None,
+    evaluator: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--evaluator",
+            metavar="NAME",
+            help="An evaluator that the page may search with, such as lc0:FILE, beside builtin and uniform; "
+            "the first is the default. May be repeated.",
+        ),
+    ] = None,
+    ram: Ram = None,
+) -> None:
+    """Explore a graph file in the browser: board, moves, graph, values, searches, books, games and SQL.
+
+    The address that is printed opens the page; it has a token that nobody else knows. The page may be closed
+    at any time: searches that were started or queued go on until they are done, or until this command ends.
+    Ctrl-C saves and ends it. Another program may search the file meanwhile; the page then only reads it.
+    """
+    try:
+        from graphsearch.web.house import House, offered
+        from graphsearch.web.serving import Server, read_password
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        raise typer.BadParameter(
+            f"the page needs the package {missing}; install it with: pip install 'graphsearch[web]'"
+        ) from None
+    password = None if password_file is None else read_password(password_file)
+    house = House(file, read_only=read_only, evaluators=offered(evaluator or ()), ram_bytes=graph_ram(ram))
+    with StopSignals("Stopping: finishing the wave and saving...\n") as signals:
+        server = Server(house, host=host, port=port, password=password)
+        signals.arm()
+        print(server.address, flush=True)
+        say("Press Ctrl-C to stop; a running search is saved.")
+        if not no_browser:
+            webbrowser.open(server.address)
+        server.run(signals.stop)
+        if signals.exit_code:
+            raise typer.Exit(signals.exit_code)

@@ -1,0 +1,162 @@
+"""All that a file knows of one position: its moves and lines, games, books, opinions. Reads only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import chess
+
+from ..graph.view import Origin
+from ..position.board import check, fen_of, key_of
+from ..position.values import cp_of, wdl_from_q
+from ..store.file import sql_errors
+from ..store.tables import opinions
+from ..store.tables.rows import checked
+from .games import Results, counts_at
+from .moves import Moves, moves_in
+from .source import RecordSource, opened
+
+LINES = 5  # best moves that come with their line, unless told otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class BookMove:
+    """A move that a book has: UCI, why it was taken in, its value for the side that plays it, and its loss in
+    centipawns when it was taken in."""
+
+    move: str
+    rule: str
+    value: float | None
+    loss: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class InBook:
+    """What a book has of the position: `leaf`, `open`, `end` or `apart`, its ply, value for the side to move,
+    and its moves."""
+
+    book: str
+    state: str
+    ply: int
+    value: float | None
+    moves: tuple[BookMove, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SecondOpinion:
+    """What another evaluator says of the position, for the side to move; `best_move` is its first choice, in
+    SAN."""
+
+    evaluator: str
+    q: float
+    cp: int
+    wdl: tuple[float, float, float]
+    best_move: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The answer to `position`.
+
+    Attributes:
+      position: FEN. key: 16 hex digits.
+      moves: the node with its moves; None if the file does not hold the position.
+      origin: where its V and P come from; None likewise.
+      games: results of imported games, by move in UCI. books: those that have the position.
+      opinions: those of other evaluators.
+    """
+
+    position: str
+    key: str
+    moves: Moves | None
+    origin: Origin | None
+    games: dict[str, Results]
+    books: tuple[InBook, ...]
+    opinions: tuple[SecondOpinion, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch query position`."""
+        found: dict[str, Any] = {"position": self.position, "key": self.key, "node": None}
+        if self.moves and self.origin:
+            pvs = {row.view.move.uci(): [move.uci() for move in row.view.pv] for row in self.moves.moves}
+            node = self.moves.as_dict()
+            node["moves"] = [move | {"pv": pvs[move["move"]]} for move in node["moves"]]
+            found["node"] = node | {"mate": self.moves.node.mate} | self.origin.as_dict()
+        return found | {
+            "games": {move: asdict(results) for move, results in self.games.items()},
+            "books": [asdict(book) for book in self.books],
+            "opinions": [asdict(opinion) for opinion in self.opinions],
+        }
+
+
+def position(path: str | os.PathLike[str], board: chess.Board, *, lines: int = LINES) -> Position:
+    """Returns all that a file knows of a position, which need not be stored.
+
+    Args:
+      path: the graph file; it is only read, also while a search writes it.
+      lines: how many of the best moves come with their line.
+
+    Raises:
+      InvalidPositionError: if the position is not legal.
+      StoreError: if the file cannot be read.
+    """
+    check(board)
+    with opened(path) as source:
+        found = moves_in(source, board, lines=lines) if source.read(board) else None
+        return Position(
+            position=fen_of(board),
+            key=f"{key_of(board):016x}",
+            moves=found,
+            origin=_origin(source, found) if found else None,
+            games=counts_at(source, board),
+            books=tuple(_books(source, board)) if source.has_games else (),
+            opinions=tuple(_opinions(source, board)),
+        )
+
+
+def _origin(source: RecordSource, found: Moves) -> Origin:
+    node, store = found.node, source.store
+    run = None if node.run is None else store.run(node.run)
+    return Origin(node.evaluator, store.evaluators().get(node.evaluator), node.run, run)
+
+
+def _books(source: RecordSource, board: chess.Board) -> Iterator[InBook]:
+    key, ask = f"{key_of(board):016x}", source.store.connection.execute
+    columns = ("book.id", "book.name", *(f"book_position.{name}" for name in ("state", "ply", "value?")))
+    query = (
+        "SELECT b.id, b.name, p.state, p.ply, p.value FROM book_position AS p JOIN book AS b ON b.id = p.book"
+        " WHERE p.key = ? ORDER BY b.name"
+    )
+    with sql_errors(source.path, "read it"):
+        rows = list(checked(ask(query, (key,)), *columns))
+        for book, name, state, ply, value in rows:
+            yield InBook(name, state, ply, value, tuple(_book_moves(source, book, key)))
+
+
+def _book_moves(source: RecordSource, book: int, key: str) -> Iterator[BookMove]:
+    names = ("move", "rule", "value?", "loss?")
+    query = "SELECT move, rule, value, loss FROM book_move WHERE book = ? AND key = ? ORDER BY place"
+    rows = source.store.connection.execute(query, (book, key))
+    for row in checked(rows, *(f"book_move.{name}" for name in names)):
+        yield BookMove(*row)
+
+
+def _opinions(source: RecordSource, board: chess.Board) -> Iterator[SecondOpinion]:
+    store, key = source.store, f"{key_of(board):016x}"
+    for number in opinions.counts(store):
+        row = opinions.known(store, number, [key]).get(key)
+        if row is None:
+            continue
+        draw = row.second_draw
+        wdl = wdl_from_q(row.second_q, draw)
+        best = board.san(chess.Move.from_uci(row.second_best_move)) if row.second_best_move else None
+        yield SecondOpinion(
+            evaluator=store.evaluators()[number].describe(),
+            q=row.second_q,
+            cp=cp_of(row.second_q, draw),
+            wdl=(wdl.win, wdl.draw, wdl.loss),
+            best_move=best,
+        )

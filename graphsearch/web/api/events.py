@@ -1,0 +1,54 @@
+"""News for the pages as they come: server-sent events, at most ten a second, none while nothing happens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+from starlette.routing import Route
+
+from ..house import House
+from .asking import house_of
+
+TICK_SECONDS = 0.1  # between two looks at the desk
+FILE_SECONDS = 1.0  # between two looks at the file
+SILENCE_SECONDS = 15.0  # after which a line is sent all the same, so that a lost page is noticed
+
+
+def _events(request: Request) -> StreamingResponse:
+    house = house_of(request)
+    return StreamingResponse(_news(request, house), media_type="text/event-stream")
+
+
+async def _news(request: Request, house: House) -> AsyncIterator[str]:
+    """Yields the state of desk and file whenever it has changed."""
+    seen, outside, looked, said = -1, "", 0.0, time.monotonic()
+    while not request.app.state.closing.is_set():
+        now = time.monotonic()
+        if now - looked >= FILE_SECONDS:
+            looked = now
+            found = json.dumps(await run_in_threadpool(_outside, house))
+            if found != outside:
+                outside = found
+                said = now
+                yield f"event: file\ndata: {outside}\n\n"
+        if (version := house.desk.version) != seen:
+            seen, said = version, now
+            yield f"event: desk\ndata: {json.dumps(house.desk.as_dict())}\n\n"
+        if now - said >= SILENCE_SECONDS:
+            said = now
+            yield ": still here\n\n"
+        await asyncio.sleep(TICK_SECONDS)
+
+
+def _outside(house: House) -> dict[str, Any]:
+    return {"stamp": house.stamp(), "holder": house.holder()}
+
+
+ROUTES = [Route("/api/events", _events, methods=["GET"])]

@@ -1,0 +1,267 @@
+"""What changes something: searches, builds, imports and exports, and the queue in which they wait."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import chess
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from ...book.toml import parse_config
+from ...errors import GraphSearchError, InputFileError, InvalidParameterError
+from ...evaluators.factory import EvaluatorSpec, with_threads
+from ...exchange.selection import Selection
+from ...limits import UPLOAD, byte_count, check_size
+from ...position.notation import read_moves
+from ...search.params import LEAST_RAM, Limits, SearchParams
+from ..house import House
+from ..jobs.desk import DONE
+from ..jobs.tasks import EXPORTS, IMPORTS, BuildTask, ExportTask, ImportTask, SearchTask
+from .asking import board_of, error_of, house_of, number, optional, post, seconds
+
+Given = Mapping[str, Any]
+WRITE_BYTES = 1 << 20  # of an upload, written at once
+LONGEST_NAME = 120
+
+
+# ---------------------------------------------------------------- searches
+def _search(house: House, given: Given) -> dict[str, Any]:
+    """Starts a search of the position at once; with `queue` it waits for its turn."""
+    board = board_of(given)
+    limits = _limits(given)
+    wanted = str(given.get("searchmoves") or "").strip()
+    listed = tuple(move.uci() for move in read_moves(board, wanted)) if wanted else ()
+    task = SearchTask(
+        title=f"search {_name(board)}",
+        path=house.path,
+        boards=(board,),
+        limits=limits,
+        searchmoves=listed,
+        **_settings(house, given),
+    )
+    return house.desk.add(task, now=not given.get("queue")).as_dict()
+
+
+def _game(house: House, given: Given) -> dict[str, Any]:
+    """Queues every position of a line, each to so many visits."""
+    board = board_of(given)
+    boards = [board.copy()]
+    while board.move_stack:
+        board.pop()
+        boards.append(board.copy())
+    until = number(given, "until", 10_000, least=1)
+    task = SearchTask(
+        title=f"{len(boards)} positions to {until:,} visits each: {_name(boards[0])}",
+        path=house.path,
+        boards=tuple(found for found in reversed(boards) if any(found.legal_moves)),
+        until=until,
+        **_settings(house, given),
+    )
+    return house.desk.add(task).as_dict()
+
+
+def _limits(given: Given) -> Limits:
+    return Limits(
+        visits=optional(given, "visits"),
+        evaluations=optional(given, "evaluations"),
+        seconds=seconds(given, "seconds"),
+    )
+
+
+def _settings(house: House, given: Given) -> dict[str, Any]:
+    """Returns the evaluator, the parameters and the memory of a search."""
+    params = str(given.get("params") or "").replace(",", " ").split()
+    return {
+        "evaluator": _evaluator(house, given),
+        "params": SearchParams.from_options(params),
+        "ram_bytes": _ram(house, given),
+    }
+
+
+def _evaluator(house: House, given: Given) -> EvaluatorSpec:
+    name = str(given.get("evaluator") or next(iter(house.evaluators)))
+    if name not in house.evaluators:
+        known = ", ".join(house.evaluators)
+        raise InvalidParameterError(f"the page offers {known}; `graphsearch serve --evaluator` adds others")
+    threads = optional(given, "threads")
+    spec = house.evaluators[name]
+    return spec if threads is None else with_threads(spec, threads)
+
+
+def _ram(house: House, given: Given) -> int | None:
+    text = str(given.get("ram") or "").strip()
+    if not text:
+        return house.ram_bytes
+    found = byte_count(text)
+    if found < LEAST_RAM:
+        raise InvalidParameterError(f"RAM must be at least 8MB, not {text}")
+    return min(found, house.ram_bytes or found)
+
+
+def _name(board: chess.Board) -> str:
+    """Returns a line as a title: its last moves, or the position's FEN."""
+    if not board.move_stack:
+        return "the start position" if board.fen() == chess.STARTING_FEN else board.fen()
+    root, moves = board.root(), board.move_stack
+    text = root.variation_san(moves)
+    return text if len(text) <= 60 else "… " + text[-58:].partition(" ")[2]
+
+
+# ---------------------------------------------------------------- books
+def _build(house: House, given: Given) -> dict[str, Any]:
+    """Queues a build of a book from the text of a BOOK.toml."""
+    text = str(given.get("text") or "")
+    _refuse_files(text)
+    config = parse_config(text, house.folder, "BOOK.toml")
+    if config.evaluator != EvaluatorSpec() and config.evaluator not in house.evaluators.values():
+        raise InvalidParameterError(
+            "the page builds with the evaluators that it offers; name none in [evaluator]"
+        )
+    task = BuildTask(
+        title=f"build the book {config.name}",
+        path=house.path,
+        text=text,
+        seconds=seconds(given, "seconds"),
+        evaluations=optional(given, "evaluations"),
+        ram_bytes=_ram(house, given),
+        threads=optional(given, "threads"),
+    )
+    return house.desk.add(task).as_dict() | {"notes": list(config.notes)}
+
+
+def _refuse_files(text: str) -> None:
+    """Raises InvalidParameterError if a book names files of the server."""
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return  # what reads it says where it is wrong
+    roots = found.get("root")
+    for root in roots if isinstance(roots, list) else ():
+        if isinstance(root, dict) and "pgn" in root:
+            raise InvalidParameterError("a book that is built from the page names its roots by moves or fen")
+
+
+# ---------------------------------------------------------------- imports and exports
+async def _import(request: Request) -> Response:
+    """Takes in a file, which comes as the body, and queues its import."""
+    house, form = house_of(request), request.path_params["form"]
+    try:
+        house.may_write()
+        if form not in IMPORTS:
+            raise InvalidParameterError(f"an import is one of {', '.join(IMPORTS)}")
+        name = _file_name(request.query_params.get("name", ""))
+        file = await _received(request, house.folder / uuid4().hex)
+        again = bool(request.query_params.get("again"))
+        task = ImportTask(
+            title=f"import {name}", path=house.path, form=form, file=file, name=name, again=again
+        )
+        return JSONResponse(house.desk.add(task).as_dict())
+    except GraphSearchError as error:
+        return error_of(error)
+
+
+async def _received(request: Request, file: Path) -> Path:
+    """Returns the file that a request brings, written as it comes.
+
+    Raises:
+      InputFileError: if it is larger than is taken in.
+    """
+    size, piece = 0, bytearray()
+    try:
+        with await run_in_threadpool(file.open, "wb") as out:
+            async for more in request.stream():
+                size += len(more)
+                check_size(size, UPLOAD, "the file")
+                piece += more
+                if len(piece) >= WRITE_BYTES:
+                    await run_in_threadpool(out.write, bytes(piece))
+                    piece.clear()
+            await run_in_threadpool(out.write, bytes(piece))
+    except OSError as error:
+        file.unlink(missing_ok=True)
+        raise InputFileError(f"the file cannot be kept: {error.strerror or error}") from None
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
+    return file
+
+
+def _file_name(text: str) -> str:
+    """Returns the name of an uploaded file as it is listed.
+
+    >>> _file_name("C:/games/my.pgn"), _file_name("")
+    ('my.pgn', 'upload')
+    """
+    bare = text.replace("\\", "/").rpartition("/")[2]
+    return "".join(c for c in bare if c.isprintable())[:LONGEST_NAME] or "upload"
+
+
+def _export(house: House, given: Given) -> dict[str, Any]:
+    """Queues an export; what it writes is then downloaded."""
+    form = str(given.get("form") or "")
+    if form not in EXPORTS:
+        raise InvalidParameterError(f"an export is one of {', '.join(EXPORTS)}")
+    selection = Selection(
+        roots=(board_of(given),) if given.get("root") else (),
+        book=str(given["book"]) if given.get("book") else None,
+        side=given.get("side") or None,  # checked there
+        depth=optional(given, "depth", least=0),
+        min_visits=number(given, "min_visits", 0),
+        max_moves=optional(given, "max_moves"),
+    )
+    file = house.folder / f"{house.path.stem}-{uuid4().hex[:8]}.{EXPORTS[form]}"
+    task = ExportTask(
+        title=f"export {selection.book or house.path.stem} as {form}",
+        path=house.path,
+        form=form,
+        selection=selection,
+        file=file,
+        weights=str(given.get("weights") or "n"),
+    )
+    return house.desk.add(task).as_dict()
+
+
+def _download(request: Request) -> Response:
+    """Returns what an export wrote."""
+    house = house_of(request)
+    try:
+        job = house.desk.job(int(request.path_params["number"]))
+        if not isinstance(job.task, ExportTask) or job.state != DONE or not job.task.file.exists():
+            raise InvalidParameterError("this export has not written a file")
+    except GraphSearchError as error:
+        return error_of(error)
+    name = f"{job.task.selection.book or house.path.stem}.{EXPORTS[job.task.form]}"
+    return FileResponse(job.task.file, media_type="application/octet-stream", filename=name)
+
+
+# ---------------------------------------------------------------- the queue
+def _queue(house: House, given: Given) -> dict[str, Any]:
+    """Changes the queue: `stop` (a job by number), `hold`, `go` or `clear`."""
+    action, desk = given.get("action"), house.desk
+    if action == "stop":
+        desk.stop(number(given, "number", 0), hold=bool(given.get("hold")))
+    elif action in ("hold", "go"):
+        desk.hold(action == "hold")
+    elif action == "clear":
+        desk.clear()
+    else:
+        raise InvalidParameterError("an action is stop, hold, go or clear")
+    return desk.as_dict()
+
+
+ROUTES = [
+    post("/api/search", _search),
+    post("/api/search-game", _game),
+    post("/api/build", _build),
+    post("/api/export", _export, writes=False),
+    post("/api/queue", _queue, writes=False),
+    Route("/api/import/{form}", _import, methods=["POST"]),
+    Route("/api/download/{number:int}", _download, methods=["GET"]),
+]

@@ -1,0 +1,214 @@
+"""Who may come in: every request passes here, before anything of the file is looked at.
+
+    Host        an address of this server, else 403: a name that is pointed here (DNS rebinding) is none
+    Origin      if there is one, this server; whatever changes something must have one
+    cookie      given for the token of the printed address, or for the password
+    WebSocket   refused: the page has none
+
+Cookies go to every port of a host, so the cookie's name holds the port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ipaddress
+import secrets
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+READING = ("GET", "HEAD")
+ENTER = "/enter"  # where a token or a password is exchanged for the cookie
+WRONG_SECONDS = 1.0  # that a wrong password costs
+MOST_FORM_BYTES = 4096
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data:",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+_DOOR = """<!doctype html><html lang="en"><meta charset="utf-8"><title>graphsearch</title>
+<link rel="stylesheet" href="/static/door.css"><main><h1>graphsearch</h1><p>{text}</p>{form}</main></html>"""
+_FORM = """<form method="post" action="/enter"><label for="password">Password</label>
+<input id="password" name="password" type="password" autocomplete="current-password" autofocus required>
+<button>Open</button></form>"""
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What opens the door: the token of the printed address, a password if there is one, and the cookie."""
+
+    password: str | None = None
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    session: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+
+
+class Gate:
+    """The ASGI application around another one that lets in whom it may."""
+
+    def __init__(self, app: ASGIApp, *, keys: Keys, host: str, port: int) -> None:
+        """Takes the application, and the address that the server listens at."""
+        self._app = app
+        self._keys = keys
+        self._port = port
+        self._names = _names_of(host)
+        self._is_local = is_local(host)
+        self._cookie = f"graphsearch_{port}"
+        self._guessing = asyncio.Lock()  # one guess after the other
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request, or has the application answer it."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        refusal = await self._refusal(request)
+        await (refusal or self._app)(scope, receive, _with_headers(send))
+
+    async def _refusal(self, request: Request) -> Response | None:
+        """Returns the answer to a request that the application does not get."""
+        host = request.headers.get("host", "")
+        if not self._is_here(host):
+            return _no("this server does not go by that name")
+        origin = request.headers.get("origin")
+        if origin is not None and origin != f"http://{host}":
+            return _no("requests of other pages are refused")
+        if origin is None and request.method not in READING:
+            return _no("a request that changes something must name its origin")
+        if request.url.path == ENTER:
+            return await self._enter(request)
+        if request.url.path == "/static/door.css" or self._is_known(request.headers):
+            return None
+        if request.url.path.startswith("/api/"):
+            return _no("open the address that graphsearch printed")
+        return self._door("Open the address that graphsearch printed.", 403)
+
+    def _is_here(self, host: str) -> bool:
+        """Returns whether a Host header names this server; with a password any numerical address does."""
+        name, _, port = host.rpartition(":") if not host.endswith("]") else (host, "", "")
+        name, port = (name, port) if name else (host, "80")
+        if port != str(self._port):
+            return False
+        name = name.strip("[]").lower()
+        return name in self._names or (not self._is_local and _is_number(name))
+
+    def _is_known(self, headers: Mapping[str, str]) -> bool:
+        try:
+            found = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
+        except CookieError:
+            return False
+        return found is not None and _equal(found.value, self._keys.session)
+
+    async def _enter(self, request: Request) -> Response:
+        """Exchanges a token or a password for the cookie."""
+        if request.method == "GET":
+            token = request.query_params.get("token", "")
+            if _equal(token, self._keys.token):
+                return self._welcome(request.query_params.get("to", "/"))
+            return self._door("This address is not, or no longer, valid." if token else "", 403)
+        given = parse_qs((await _body(request)).decode("utf-8", "replace")).get("password", [""])[0]
+        if self._keys.password is not None and _equal(given, self._keys.password):
+            return self._welcome("/")
+        async with self._guessing:
+            await asyncio.sleep(WRONG_SECONDS)
+        return self._door("That is not the password.", 403)
+
+    def _welcome(self, to: str) -> Response:
+        there = to if to.startswith("/") and not to.startswith(("//", "/\\")) else "/"
+        answer = RedirectResponse(there, 303)
+        answer.set_cookie(self._cookie, self._keys.session, httponly=True, samesite="strict", path="/")
+        return answer
+
+    def _door(self, text: str, status: int) -> Response:
+        form = _FORM if self._keys.password is not None else ""
+        return HTMLResponse(_DOOR.format(text=text, form=form), status)
+
+
+def is_local(host: str) -> bool:
+    """Returns whether only this machine reaches an address.
+
+    >>> is_local("127.0.0.1"), is_local("localhost"), is_local("0.0.0.0"), is_local("::1")
+    (True, True, False, True)
+    """
+    return host == "localhost" or (_is_number(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def _names_of(host: str) -> frozenset[str]:
+    """Returns the names by which a server at an address may be called."""
+    names = {host.lower()}
+    if is_local(host):
+        names |= {"127.0.0.1", "localhost", "::1"}
+    else:
+        names |= {"localhost", socket.gethostname().lower(), socket.getfqdn().lower()}
+    return frozenset(names)
+
+
+def _is_number(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _equal(given: str, right: str) -> bool:
+    return hmac.compare_digest(given.encode("utf-8", "replace"), right.encode("utf-8", "replace"))
+
+
+async def _body(request: Request) -> bytes:
+    """Returns the first bytes of a form, as many as a password takes."""
+    found = b""
+    async for piece in request.stream():
+        found += piece
+        if len(found) > MOST_FORM_BYTES:
+            return b""
+    return found
+
+
+def _no(text: str) -> Response:
+    return JSONResponse({"error": text}, 403)
+
+
+def _with_headers(send: Send) -> Send:
+    """Returns what sends an answer with the headers that every answer has."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers: list[Any] = list(message.get("headers", []))
+            there = {name.lower() for name, _ in headers}
+            headers += [
+                (name.lower().encode(), value.encode())
+                for name, value in HEADERS.items()
+                if name.lower().encode() not in there
+            ]
+            message = {**message, "headers": headers}
+        await send(message)
+
+    return sending

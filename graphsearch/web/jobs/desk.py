@@ -1,0 +1,248 @@
+"""The desk that deals tasks out to processes: one that writes the file at a time, and one that exports.
+
+What waits goes on when every page is closed, until it is stopped. It is kept in this process, not in the
+file: what a task has found is in the file.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...errors import GraphSearchError, InvalidParameterError
+from ...workers.child import Child
+from ...workers.process import cores_per_worker
+from .tasks import ExportTask, SearchTask, Stop, Task, Told, Watch
+from .worker import work
+
+KEPT = 30  # tasks that have ended, and are still listed
+MOST_WAITING = 1000
+MOST_WATCHED = 4  # positions that a search shows beside its own
+
+WAITING, RUNNING, DONE, FAILED, STOPPED = "waiting", "running", "done", "failed", "stopped"
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """A task on its way.
+
+    Attributes:
+      state: `waiting`, `running`, `done`, `failed` or `stopped`. stopping: whether it was asked to end.
+      facts: what its process said last. error: why it failed.
+    """
+
+    number: int
+    task: Task
+    state: str = WAITING
+    stopping: bool = False
+    facts: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+    began: float = 0.0
+    ended: float = 0.0
+    child: Child | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the job as the page shows it."""
+        now = self.ended or time.monotonic()
+        return {
+            "number": self.number,
+            "kind": type(self.task).__name__.removesuffix("Task").lower(),
+            "title": self.task.title,
+            "state": self.state,
+            "stopping": self.stopping,
+            "seconds": round(now - self.began, 1) if self.began else 0.0,
+            "facts": self.facts,
+            "error": self.error,
+        }
+
+
+class Desk:
+    """Deals out tasks; its methods are for any thread.
+
+    Attributes:
+      version: grows with every change, so that a page knows whether there is news.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._changed = threading.Condition()
+        self._numbers = itertools.count(1)
+        self._waiting: deque[Job] = deque()
+        self._running: dict[bool, Job] = {}  # whether it exports -> the job
+        self._ended: deque[Job] = deque(maxlen=KEPT)
+        self._watched: tuple[str, ...] = ()
+        self._held = self._closed = False
+
+    # ---------------------------------------------------------------- for requests
+    def add(self, task: Task, *, now: bool = False) -> Job:
+        """Returns the job of a new task, which starts as soon as nothing else is being done.
+
+        Args:
+          now: refuse it unless it can start at once.
+
+        Raises:
+          InvalidParameterError: if too much waits, or something is being done and it should start now.
+        """
+        with self._changed:
+            lane = isinstance(task, ExportTask)
+            if now and lane in self._running:
+                raise InvalidParameterError(
+                    f"“{self._running[lane].task.title}” is running; stop it first, or add this to the queue"
+                )
+            if len(self._waiting) >= MOST_WAITING:
+                raise InvalidParameterError(f"at most {MOST_WAITING:,} tasks may wait")
+            job = Job(next(self._numbers), task)
+            if now:
+                self._waiting.appendleft(job)
+                self._held = False
+            else:
+                self._waiting.append(job)
+            self._deal()
+            return job
+
+    def stop(self, number: int, *, hold: bool = False) -> None:
+        """Has a job end and save, or removes it if it waits. `hold`: what waits goes on only when told to."""
+        with self._changed:
+            self._held = self._held or hold
+            for job in list(self._waiting):
+                if job.number == number:
+                    self._waiting.remove(job)
+            for job in self._running.values():
+                if job.number == number and not job.stopping:
+                    self._end_soon(job)
+            self._news()
+
+    def hold(self, held: bool) -> None:
+        """Has what waits go on waiting, or go on."""
+        with self._changed:
+            self._held = held
+            self._deal()
+
+    def clear(self) -> None:
+        """Removes all that waits."""
+        with self._changed:
+            self._waiting.clear()
+            self._news()
+
+    def watch(self, position: str) -> None:
+        """Has a running search show a position too, that of the page that asked last among a few."""
+        with self._changed:
+            rest = [fen for fen in self._watched if fen != position]
+            self._watched = (position, *rest)[:MOST_WATCHED]
+            job = self._running.get(False)
+            if job and job.child and isinstance(job.task, SearchTask):
+                job.child.send(Watch(self._watched))
+
+    def job(self, number: int) -> Job:
+        """Returns a job by its number.
+
+        Raises:
+          InvalidParameterError: if there is none.
+        """
+        with self._changed:
+            for job in (*self._running.values(), *self._waiting, *self._ended):
+                if job.number == number:
+                    return job
+        raise InvalidParameterError(f"there is no task {number}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns all jobs as the page shows them."""
+        with self._changed:
+            return {
+                "held": self._held,
+                "running": [job.as_dict() for job in self._running.values()],
+                "waiting": [job.as_dict() for job in self._waiting],
+                "ended": [_brief(job) for job in reversed(self._ended)],
+            }
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a process of this desk may be writing the file."""
+        return False in self._running
+
+    def close(self, seconds: float = 600.0) -> None:
+        """Ends what is being done, and returns when it is saved."""
+        with self._changed:
+            self._closed = True
+            self._waiting.clear()
+            for job in self._running.values():
+                self._end_soon(job)
+            self._changed.wait_for(lambda: not self._running, seconds)
+
+    # ---------------------------------------------------------------- inside; the lock is held
+    def _deal(self) -> None:
+        """Starts what can start."""
+        for job in list(self._waiting):
+            lane = isinstance(job.task, ExportTask)
+            if lane not in self._running and not self._closed and (lane or not self._held):
+                self._waiting.remove(job)
+                self._start(job, lane)
+        self._news()
+
+    def _start(self, job: Job, lane: bool) -> None:
+        self._running[lane] = job
+        job.state, job.began = RUNNING, time.monotonic()
+        try:
+            job.child = Child(
+                work,
+                name=f"graphsearch {job.task.title}"[:80],
+                threads=cores_per_worker(1),
+                hear=[lambda told: self._heard(job, told)],
+                lost=lambda how: self._lost(job, lane, how),
+            )
+        except GraphSearchError as error:
+            job.state, job.error = FAILED, str(error)
+            self._end(job, lane)
+            return
+        job.child.send(job.task)
+        job.child.send(Watch(self._watched))
+
+    @staticmethod
+    def _end_soon(job: Job) -> None:
+        """Has a process end: a writing one when it has saved, an export at once."""
+        job.stopping = True
+        if job.child:
+            job.child.send(Stop())
+            if isinstance(job.task, ExportTask):
+                job.child.kill()
+
+    def _end(self, job: Job, lane: bool) -> None:
+        job.ended = time.monotonic()
+        job.child = None
+        self._running.pop(lane, None)
+        self._ended.append(job)
+
+    def _news(self) -> None:
+        self.version += 1
+        self._changed.notify_all()
+
+    # ---------------------------------------------------------------- threads of the children
+    def _heard(self, job: Job, told: Told) -> None:
+        with self._changed:
+            if told.state == RUNNING:
+                job.facts = told.facts
+            else:
+                job.state, job.error = told.state, told.error
+                job.facts = {**told.facts} or job.facts
+            self._news()
+
+    def _lost(self, job: Job, lane: bool, how: str) -> None:
+        with self._changed:
+            if job.state == RUNNING:
+                job.state = STOPPED if job.stopping else FAILED
+                job.error = "" if job.stopping else f"{how}; what was saved before is in the file"
+            elif job.state == DONE and job.stopping:
+                job.state = STOPPED
+            self._end(job, lane)
+            self._deal()
+
+
+def _brief(job: Job) -> dict[str, Any]:
+    """Returns a job that has ended, without the moves of its last position."""
+    found = job.as_dict()
+    found["facts"] = {name: value for name, value in found["facts"].items() if name != "nodes"}
+    return found

@@ -1,0 +1,96 @@
+"""What may be done for the page in another process, as it is sent there: frozen values without open files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import chess
+
+from ...evaluators.factory import EvaluatorSpec
+from ...exchange.selection import Selection
+from ...search.params import Limits, SearchParams
+
+IMPORTS = ("pgn", "polyglot", "epd")
+EXPORTS = {"pgn": "pgn", "polyglot": "bin", "epd": "epd", "jsonl": "jsonl", "csv": "csv"}  # form -> ending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """Something to do; `title` says it to a person."""
+
+    title: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchTask(Task):
+    """A search of one position, or of several one after the other.
+
+    Attributes:
+      boards: the positions, each with the game before it.
+      until: root N at which a position is done, whatever the limits: what it has already counts; None: the
+        limits alone.
+      limits: of each position. searchmoves: of all, in UCI; empty: all moves.
+    """
+
+    boards: tuple[chess.Board, ...]
+    until: int | None = None
+    limits: Limits = field(default_factory=Limits)
+    searchmoves: tuple[str, ...] = ()
+    evaluator: EvaluatorSpec = field(default_factory=EvaluatorSpec)
+    params: SearchParams = field(default_factory=SearchParams)
+    ram_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildTask(Task):
+    """A build of a book from the text of a BOOK.toml; `seconds` and `evaluations` end it."""
+
+    text: str
+    seconds: float | None = None
+    evaluations: int | None = None
+    ram_bytes: int | None = None
+    threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportTask(Task):
+    """An import of a file that was uploaded: `pgn`, `polyglot` or `epd`; `name` is that of the person."""
+
+    form: str
+    file: Path
+    name: str
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportTask(Task):
+    """An export into a file that is then downloaded; `weights` of a Polyglot book."""
+
+    form: str
+    selection: Selection
+    file: Path
+    weights: str = "n"
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Asks to end what is being done, and to save it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Positions that somebody looks at, as FENs: a search shows them too, as they are in its memory."""
+
+    positions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the process says: `running` now and then, at last `done`, or `failed` with an `error`."""
+
+    state: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    error: str = ""

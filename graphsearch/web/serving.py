@@ -1,0 +1,134 @@
+"""The server: an address, the gate, the application, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+
+from ..errors import GraphSearchError, InvalidParameterError
+from ..limits import PASSWORD, read_file
+from ..store.store import Store
+from .app import application
+from .gate import Gate, Keys, is_local
+from .house import House
+
+LOOK_SECONDS = 0.1  # between two looks at the request to end
+LEAVE_SECONDS = 2  # for requests that are being answered when the server ends
+LEAST_PASSWORD = 8  # characters
+
+
+class Server:
+    """A page at an address, which is taken when this is made.
+
+    Attributes:
+      address: of the page, with the token that opens it. gate: the ASGI application.
+    """
+
+    def __init__(
+        self, house: House, *, host: str = "127.0.0.1", port: int = 0, password: str | None = None
+    ) -> None:
+        """Takes an address.
+
+        Args:
+          port: 0 takes a free one.
+
+        Raises:
+          InvalidParameterError: if others could reach the page and there is no password.
+          StoreError: if the file cannot be read.
+          GraphSearchError: if the address cannot be had.
+        """
+        if not is_local(host) and password is None:
+            raise InvalidParameterError(
+                f"--host {host} lets other machines in; give a password with --password-file FILE, or leave"
+                " --host out"
+            )
+        with Store.open(house.path, read_only=True):
+            pass
+        self.house = house
+        self._socket = _listening(host, port)
+        bound = int(self._socket.getsockname()[1])
+        keys = Keys(password)
+        shown = f"[{host}]" if ":" in host else host
+        shown = "127.0.0.1" if host in ("0.0.0.0", "::") else shown  # noqa: S104 # no name of a page
+        self.address = f"http://{shown}:{bound}/enter?token={keys.token}"
+        self._app = application(house)
+        self.gate = Gate(self._app, keys=keys, host=host, port=bound)
+
+    def run(self, stop: threading.Event) -> None:
+        """Serves until it is told to stop; then what is being searched is saved."""
+        try:
+            asyncio.run(self._serve(stop))
+        finally:
+            self._socket.close()
+            self.house.close()
+
+    async def _serve(self, stop: threading.Event) -> None:
+        server = _Quiet(
+            uvicorn.Config(
+                self.gate,
+                log_config=None,
+                log_level="error",
+                access_log=False,
+                server_header=False,
+                ws="none",
+                lifespan="off",
+                timeout_graceful_shutdown=LEAVE_SECONDS,
+            )
+        )
+        serving = asyncio.create_task(server.serve(sockets=[self._socket]))
+        while not stop.is_set() and not serving.done():
+            await asyncio.sleep(LOOK_SECONDS)
+        self._app.state.closing.set()
+        server.should_exit = True
+        await serving
+
+
+class _Quiet(uvicorn.Server):
+    """A server that leaves signals to whoever runs it."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Captures none."""
+        yield
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Returns a socket that listens at an address.
+
+    Raises:
+      GraphSearchError: if it cannot.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+        found.listen(128)
+    except (OSError, OverflowError) as error:
+        found.close()
+        reason = getattr(error, "strerror", None) or error
+        raise GraphSearchError(f"cannot listen at {host}, port {port}: {reason}") from None
+    return found
+
+
+def read_password(path: Path) -> str:
+    """Returns the password in a file: its first line.
+
+    Raises:
+      InvalidParameterError: if it is too short.
+      InputFileError: if the file cannot be read.
+    """
+    try:
+        lines = read_file(path, PASSWORD).decode("utf-8", "replace").splitlines()
+    except OSError as error:
+        raise InvalidParameterError(f"cannot read {path}: {error.strerror or error}") from None
+    password = lines[0].strip() if lines else ""
+    if len(password) < LEAST_PASSWORD:
+        raise InvalidParameterError(f"{path}: a password has at least {LEAST_PASSWORD} characters")
+    return password

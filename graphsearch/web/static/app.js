@@ -1,0 +1,218 @@
+// The page: the board and the line on one side, the views on the other.
+
+import { ask, follow, Refused } from "./api.js";
+import { Board } from "./board.js";
+import { menOf, turnOf } from "./chess.js";
+import { bytes, count, h, percent, put, score, signed } from "./dom.js";
+import { exchange } from "./exchange.js";
+import { hide } from "./peek.js";
+import { addressOf, go, liveNode, node, on, open, play, readAddress, refresh, state, tell } from "./state.js";
+import { strip } from "./search.js";
+import { tabs } from "./tabs.js";
+
+const $ = (id) => document.getElementById(id);
+const ARROWS = 5;
+const LEAST_SHARE = 0.04; // of the visits that a move needs for an arrow
+
+const board = new Board($("board"), { onMove: play });
+
+// ------------------------------------------------------------ board and line
+function lastMove() {
+  return state.at ? state.line[state.at - 1] : null;
+}
+
+function arrows() {
+  const found = node();
+  if (!found) return [];
+  const all = found.moves.reduce((sum, move) => sum + move.n, 0);
+  return found.moves.filter((move) => move.n > LEAST_SHARE * all || move.mate > 0).slice(0, ARROWS)
+    .map((move, k) => ({
+      move: move.move, kind: k ? "other" : "best", width: Math.sqrt(all ? move.n / all : 1),
+      label: `${move.san}: ${percent(all ? move.n / all : 1)} of the visits`,
+    }));
+}
+
+function showBoard() {
+  const { look } = state;
+  board.show({
+    fen: look.position, men: menOf(look.position), legal: look.legal.map((each) => each.move),
+    last: lastMove(), check: look.check, arrows: arrows(),
+  });
+}
+
+function showLine() {
+  const known = state.look.line;
+  const items = known.map((step, k) => lineItem(step, k + 1));
+  const rest = state.line.slice(known.length);
+  if (rest.length) items.push(h("li", { class: "rest" }, h("button", {
+    type: "button", title: "The rest of the line", text: `… ${rest.length} more`, onclick: () => go(state.line.length),
+  })));
+  put($("line"), items.length ? items : h("li", { class: "note", text: "Play a move, or open a game below." }));
+  $("line").querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
+  for (const [id, off] of [["first", !state.at], ["back", !state.at], ["forward", state.at === state.line.length], ["last", state.at === state.line.length]]) $(id).disabled = off;
+  const headers = state.headers;
+  $("game").hidden = !headers;
+  if (headers) $("game").textContent = `${headers.White || "?"} – ${headers.Black || "?"}  ${headers.Result || ""}  ${headers.Event || ""} ${headers.Date || ""}`;
+}
+
+function lineItem(step, ply) {
+  const number = step.turn === "w" ? `${step.number}.` : ply === 1 ? `${step.number}…` : "";
+  return h("li", {}, number && h("span", { class: "number", text: number }),
+    h("button", { type: "button", text: step.san, "aria-current": ply === state.at ? "step" : null, onclick: () => go(ply) }));
+}
+
+// the value from White's side, as a bar beside the board
+function showGauge() {
+  const found = node();
+  const white = !found ? null : turnOf(found.position) === "w";
+  const [win, draw, loss] = found ? (white ? found.wdl : [...found.wdl].reverse()) : [0, 1, 0];
+  const part = (name, share) => {
+    const element = h("div", { class: name });
+    element.style.flexGrow = String(Math.max(share, 0.0001));
+    return element;
+  };
+  const sign = white ? 1 : -1;
+  const cp = found?.moves[0]?.cp;
+  const text = !found || state.look.over ? "" : score({ mate: found.mate && sign * found.mate, cp: cp && sign * cp });
+  const label = found ? `White wins ${percent(win, 0)}, draws ${percent(draw, 0)}, Black wins ${percent(loss, 0)}` : "no value yet";
+  $("gauge").classList.toggle("flipped", board.flipped);
+  put($("gauge"), part("loss", loss), part("draw", draw), part("win", win), text && h("span", { text }));
+  $("gauge").setAttribute("title", label);
+  $("gauge").setAttribute("aria-label", label);
+  $("gauge").setAttribute("role", "img");
+}
+
+
+function showNote() {
+  const { look } = state;
+  const parts = [];
+  if (look.over) parts.push(`The game is over: ${look.over}.`);
+  if (!node()) parts.push(look.over ? "" : "The file does not hold this position; no search has been here.");
+  else {
+    parts.push(`N ${count(node().visits)}, Q ${signed(node().q)} for ${turnOf(look.position) === "w" ? "White" : "Black"}.`);
+    if (look.node) parts.push(`V and P: ${look.node.evaluator.description}${look.node.run ? `, run ${look.node.run.number}` : ""}.`);
+  }
+  for (const opinion of look.opinions) parts.push(`${opinion.evaluator}: Q ${signed(opinion.q)}${opinion.best_move ? `, best ${opinion.best_move}` : ""}.`);
+  $("position-note").textContent = parts.filter(Boolean).join(" ");
+}
+
+function showPosition() {
+  showBoard();
+  showLine();
+  showGauge();
+  showNote();
+  exchange.show();
+  announce();
+  document.title = `${state.look.line.map((step) => step.san).slice(-4).join(" ") || "start"} · graphsearch`;
+}
+
+on("position", showPosition);
+on("news", () => { board.setArrows(arrows()); showGauge(); showNote(); });
+on("live", () => { board.setArrows(arrows()); showGauge(); showNote(); });
+on("hover", (move) => board.setArrows(move ? [{ move, kind: "hover", width: 0.5 }, ...arrows()] : arrows()));
+on("moving", hide);
+on("error", (error) => toast(error.message));
+window.addEventListener("unhandledrejection", (event) => {
+  if (event.reason?.name === "AbortError" || event.reason instanceof Refused) event.preventDefault();
+  if (event.reason instanceof Refused && !leaving) toast(event.reason.message);
+});
+let leaving = false;
+window.addEventListener("pagehide", () => { leaving = true; });
+window.addEventListener("pageshow", () => { leaving = false; });
+
+// for screen readers: once for each position, not with every number of a search
+function announce() {
+  const step = state.look.line.at(-1);
+  const best = node()?.moves[0];
+  const played = step ? `${step.turn === "w" ? "White" : "Black"} played ${step.san}. ` : "";
+  $("announce").textContent = `${played}${state.look.check ? "Check. " : ""}${state.look.over ? `The game is over: ${state.look.over}.` : ""}${best ? `Best move ${best.san}, ${score(best)}.` : ""}`;
+}
+
+// ------------------------------------------------------------ what a hand does
+function playBest() {
+  const first = node()?.moves.find((move) => move.n) || node()?.moves[0];
+  if (first) play(first.move);
+}
+
+const flip = () => { board.flip(); showGauge(); };
+const HANDS = { first: () => go(0), back: () => go(state.at - 1), forward: () => go(state.at + 1), last: () => go(state.line.length), best: playBest, flip };
+for (const [id, act] of Object.entries(HANDS)) $(id).addEventListener("click", act);
+
+const KEYS = { ArrowLeft: HANDS.back, ArrowRight: HANDS.forward, Home: HANDS.first, End: HANDS.last, f: flip, F: flip, " ": playBest };
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest("input, textarea, select, [role=tab], summary");
+  const pressing = event.key === " " && event.target.closest("button, a");
+  if (typing || pressing || event.ctrlKey || event.metaKey || event.altKey || !KEYS[event.key]) return;
+  event.preventDefault();
+  KEYS[event.key]();
+});
+
+$("typed").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const text = $("san").value.trim();
+  const bare = (word) => word.replace(/[+#=x]/g, "").toLowerCase();
+  const exact = state.look?.legal.filter((each) => each.san === text || each.move === text.toLowerCase());
+  const close = exact?.length ? exact : state.look?.legal.filter((each) => bare(each.san) === bare(text));
+  if (close?.length === 1 || exact?.length) { play(close[0].move); $("san").value = ""; } else if (text) toast(`“${text}” is not a legal move here`);
+});
+
+window.addEventListener("popstate", () => { readAddress(); refresh({ moved: true }); });
+
+// ------------------------------------------------------------ light and dark
+function theme(name) {
+  if (name) document.documentElement.dataset.theme = name;
+  else delete document.documentElement.dataset.theme;
+}
+try { theme(localStorage.getItem("theme")); } catch { /* storage is off */ }
+$("theme").addEventListener("click", () => {
+  const dark = document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  theme(dark ? "light" : "dark");
+  try { localStorage.setItem("theme", dark ? "light" : "dark"); } catch { /* storage is off */ }
+});
+
+let toastTimer = 0;
+export function toast(text) {
+  $("toast").textContent = text;
+  $("toast").hidden = false;
+  clearTimeout(toastTimer);
+  toastTimer = setTimeout(() => { $("toast").hidden = true; }, 6000);
+}
+
+// ------------------------------------------------------------ news of the server
+let stamp = null;
+let waits = 0;
+
+function showOutside(outside) {
+  const holder = outside.holder;
+  state.outside = outside;
+  $("holder").textContent = !holder || holder.ours ? "" : `Process ${holder.pid ?? "?"} writes this file${holder.since ? ` since ${holder.since.slice(11, 16)} UTC` : ""}; the page only reads it.`;
+  if (stamp !== null && stamp !== outside.stamp && !waits) {
+    waits = setTimeout(() => { waits = 0; refresh(); loadFile(); tell("file"); }, 700); // not with every commit
+  }
+  stamp = outside.stamp;
+  tell("outside");
+}
+
+function showDesk(desk) {
+  state.desk = desk;
+  liveNode();
+  tell("desk");
+  if (state.live) tell("live");
+}
+
+async function loadFile() {
+  state.file = await ask("file");
+  const { info } = state.file;
+  $("file-name").textContent = state.file.name;
+  $("file-facts").textContent = `${count(info.nodes)} nodes, ${bytes(info.file_bytes)}${state.file.read_only ? ", read-only" : ""}`;
+  tell("facts");
+}
+
+const openGame = (game) => open({ ...game, at: game.at ?? 0 });
+exchange.set({ open: openGame, toast, address: addressOf });
+strip($("strip"), { toast });
+readAddress();
+tabs($("tabs"), $("panel"), { toast });
+loadFile().catch((error) => toast(error.message));
+refresh({ moved: true });
+follow({ file: showOutside, desk: showDesk }, (connected) => { $("connection").textContent = connected ? "" : "not connected"; });

@@ -1,0 +1,88 @@
+// Books: how far they are, what they hold, and building on.
+
+import { ask, send } from "./api.js";
+import { count, h, put, s, signed, table, when } from "./dom.js";
+import { fenLink } from "./peek.js";
+import { open, state } from "./state.js";
+
+const EXAMPLE = `[book]
+name = "white"
+side = "white"
+max_ply = 16
+
+[[root]]
+moves = "1. e4"
+
+[[window]]
+plies = [0, 16]
+reply_p = 0.1
+reply_cp = 20
+
+[leaf]
+evaluations = 1000
+`;
+const form = { text: EXAMPLE, seconds: "60", evaluations: "" };
+
+export const booksView = {
+  name: "books",
+  title: "Books",
+  make(host, { toast }) {
+    const list = h("div", {});
+    const area = h("textarea", { id: "book-text", rows: 14, spellcheck: "false", value: form.text, oninput: (event) => { form.text = event.target.value; } });
+    const show = async () => {
+      try {
+        const found = await ask("books");
+        put(list, found.books.length ? found.books.map((each) => book(each, area)) : h("p", { class: "note", text: found.note }));
+      } catch (error) { put(list, h("p", { class: "note", text: error.message })); }
+    };
+    put(host, list, !state.file?.read_only && builder(toast, area));
+    return { show, on: { file: show } };
+  },
+};
+
+const linkTo = (fen) => fenLink(fen, () => open({ root: fen, line: [] }));
+
+function book(found, area) {
+  const edit = () => { form.text = area.value = found.config; area.scrollIntoView({ block: "center" }); area.focus(); };
+  const roots = found.roots.map((root) => [root.origin, linkTo(root.position), root.value === null ? "" : signed(root.value), root.best || ""]);
+  const runs = found.runs.slice(-20).reverse().map((run) => [run.number, when(run.started), run.workers, run.positions, run.searched, run.evaluations, Math.round(run.seconds), run.ended || "running, or killed"]);
+  return h("article", {}, h("h3", { text: `${found.name} (${found.side})` }),
+    !state.file?.read_only && h("button", { type: "button", text: "Build on", onclick: edit }),
+    h("p", { text: `${count(found.open)} positions searched, ${count(found.leaf)} leaves, ${count(found.end)} ends, ${count(found.moves)} moves; queue: ${Object.entries(found.queue).map(([name, n]) => `${n} ${name}`).join(", ") || "empty"}.` }),
+    table(["Root", "Position", "Value", "Best"], roots, { caption: "Roots" }), plies(found.plies),
+    table(["Run", "Started (UTC)", "Workers", "Added", "Searched", "Evaluations", "Seconds", "Ended"], runs, { caption: "Runs" }));
+}
+
+// positions by ply: searched, leaves, ends
+function plies(rows) {
+  if (!rows.length) return null;
+  const most = Math.max(...rows.map((row) => row.open + row.leaf + row.end));
+  const [width, step] = [600, 16];
+  const svg = s("svg", { class: "plies", viewBox: `0 0 ${width} ${rows.length * step}`, role: "img", "aria-label": "Positions of the book by ply" });
+  rows.forEach((row, k) => {
+    let x = 40;
+    svg.append(s("text", { class: "tick", x: 32, y: k * step + 12, "text-anchor": "end", text: row.ply }));
+    for (const [name, n] of [["searched", row.open], ["leaf", row.leaf], ["end", row.end]]) {
+      const part = ((width - 110) * n) / most;
+      svg.append(s("rect", { class: `state-${name}`, x, y: k * step + 2, width: part, height: step - 4 }, s("title", { text: `ply ${row.ply}: ${count(n)} ${name}` })));
+      x += part;
+    }
+    svg.append(s("text", { class: "tick", x: x + 6, y: k * step + 12, text: count(row.open + row.leaf + row.end) }));
+  });
+  return h("div", { class: "chart" }, svg, h("p", { class: "note" }, "Positions by ply: ", ["searched", "leaf", "end"].map((name) => h("span", { class: `swatch state-${name}`, text: name }))));
+}
+
+function builder(toast, area) {
+  const input = (name, label) => [h("label", { for: `book-${name}`, text: label }), h("input", { id: `book-${name}`, size: 8, value: form[name], inputmode: "numeric", oninput: (event) => { form[name] = event.target.value.trim(); } })];
+  const build = async (event) => {
+    event.preventDefault();
+    try {
+      const job = await send("build", form);
+      toast(job.notes.length ? job.notes.join(" ") : `Queued: ${job.title}`);
+    } catch (error) { toast(error.message); }
+  };
+  return h("form", { class: "builder", onsubmit: build }, h("h3", { text: "Build a book, or go on building one" }), h("label", { for: "book-text", text: "BOOK.toml" }), area,
+    h("div", { class: "row" }, input("seconds", "Seconds"), input("evaluations", "Evaluations"), h("button", { class: "primary", text: "Build" })));
+}
+
+export { linkTo };

@@ -1,0 +1,106 @@
+// Elements and numbers. Text is only ever set as text, so nothing that a file holds becomes markup.
+
+export function h(tag, attributes = {}, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+
+export function s(tag, attributes = {}, ...children) {
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "text") element.textContent = value;
+    else if (name === "value") element.value = value;
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  for (const child of children.flat()) {
+    if (child !== null && child !== undefined && child !== false) element.append(child);
+  }
+  return element;
+}
+
+export const put = (host, ...children) => (host.replaceChildren(...children.flat().filter(Boolean)), host);
+
+// a share of 0 to 1 as a bar; `parts` is a list of [class, share]
+export function bar(label, ...parts) {
+  const width = 100;
+  let x = 0;
+  const rects = parts.map(([name, share]) => {
+    const rect = s("rect", { class: name, x, y: 0, width: Math.max(0, share * width), height: 10 });
+    x += share * width;
+    return rect;
+  });
+  return s("svg", { class: "bar", viewBox: `0 0 ${width} 10`, preserveAspectRatio: "none", role: "img", "aria-label": label },
+    s("title", { text: label }), ...rects);
+}
+
+const whole = new Intl.NumberFormat("en-US");
+export const count = (n) => (n === null || n === undefined ? "" : whole.format(n));
+export const percent = (p, digits = 1) => (p === null || p === undefined ? "" : `${(100 * p).toFixed(digits)}%`);
+export const signed = (x, digits = 3) => (x === null || x === undefined ? "" : (x >= 0 ? "+" : "−") + Math.abs(x).toFixed(digits));
+export const points = (n, one) => `${count(n)} ${one}${n === 1 ? "" : "s"}`;
+
+export function short(n) {
+  if (n === null || n === undefined) return "";
+  for (const [size, unit] of [[1e9, "G"], [1e6, "M"], [1e4, "k"]]) {
+    if (n >= size) return `${(n / (unit === "k" ? 1e3 : size)).toFixed(n < 1e5 ? 1 : unit === "k" ? 0 : 2)}${unit}`;
+  }
+  return whole.format(Math.round(n));
+}
+
+export function bytes(n) {
+  let value = n;
+  for (const unit of ["B", "kB", "MB", "GB", "TB"]) {
+    if (value < 1000 || unit === "TB") return `${unit === "B" ? value : value.toFixed(1)} ${unit}`;
+    value /= 1000;
+  }
+  return "";
+}
+
+export function clock(seconds) {
+  const whole_ = Math.floor(seconds);
+  const [hours, minutes, rest] = [Math.floor(whole_ / 3600), Math.floor(whole_ / 60) % 60, whole_ % 60];
+  const two = (n) => String(n).padStart(2, "0");
+  return hours ? `${hours}:${two(minutes)}:${two(rest)}` : `${minutes}:${two(rest)}`;
+}
+
+export const when = (iso) => (iso ? iso.slice(0, 16).replace("T", "\u00a0") : "");
+
+// a value as people say it: a mate before centipawns
+export function score(node) {
+  if (node.mate) return node.mate > 0 ? `#${node.mate}` : `#−${-node.mate}`;
+  if (node.cp === null || node.cp === undefined) return "";
+  return (node.cp >= 0 ? "+" : "−") + (Math.abs(node.cp) / 100).toFixed(2);
+}
+
+export function proven([lower, upper]) {
+  if (lower === upper) return ["loss", "draw", "win"][lower + 1];
+  if (lower === 0) return "at least a draw";
+  if (upper === 0) return "at most a draw";
+  return "";
+}
+
+// blue for what is good for the side that counts, orange for what is bad, grey between: told apart by everyone
+export function tint(q) {
+  const level = Math.max(-4, Math.min(4, Math.round(q * 8)));
+  return `q${level < 0 ? "m" : "p"}${Math.abs(level)}`;
+}
+
+export function table(columns, rows, { caption = "", empty = "Nothing yet." } = {}) {
+  if (!rows.length) return h("p", { class: "note", text: empty });
+  const numeric = columns.map((_, k) => rows.every((row) => row[k] === null || typeof row[k] === "number" || row[k]?.numeric));
+  const head = h("tr", {}, columns.map((name, k) => h("th", { scope: "col", class: numeric[k] ? "number" : null, text: name })));
+  const body = rows.map((row) => h("tr", {}, row.map((cell, k) => cellOf(cell, numeric[k]))));
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    h("table", { class: "data" }, caption && h("caption", { text: caption }), h("thead", {}, head), h("tbody", {}, body)));
+}
+
+function cellOf(cell, numeric) {
+  const content = cell instanceof Node ? cell : String(cell === null || cell === undefined ? "" : typeof cell === "number" ? plain(cell) : cell);
+  return h("td", { class: numeric ? "number" : null }, content);
+}
+
+const plain = (n) => (Number.isInteger(n) ? whole.format(n) : n.toFixed(3));

@@ -1,0 +1,70 @@
+// FEN, PGN and links in and out.
+
+import { ask, send } from "./api.js";
+import { h, put } from "./dom.js";
+import { state, wholeLine } from "./state.js";
+
+const $ = (id) => document.getElementById(id);
+const LARGEST = 30e6; // bytes that are pasted or opened; larger files are imported
+let hands = {};
+
+export const exchange = {
+  set(given) {
+    hands = given;
+    $("load").addEventListener("click", () => read($("text").value));
+    $("open-file").addEventListener("change", openFile);
+    $("save-pgn").addEventListener("click", savePgn);
+    $("copy-fen").addEventListener("click", () => copy($("fen")));
+    $("copy-link").addEventListener("click", () => copy($("link")));
+  },
+  show() {
+    $("fen").value = state.look.position;
+    $("link").value = location.origin + hands.address();
+  },
+};
+
+async function read(text) {
+  if (!text.trim()) return;
+  try {
+    const found = await send("read", { text });
+    const several = found.games.length > 1;
+    put($("games-found"), several && gamesList(found), found.problems.length && h("p", { class: "note", text: found.problems.slice(0, 3).join(" ") }));
+    if (!several) hands.open(gameOf(found.games[0]));
+  } catch (error) {
+    hands.toast(error.message);
+  }
+}
+
+const gameOf = (game) => ({ root: game.root, line: game.line, headers: Object.keys(game.headers).length ? game.headers : null });
+
+function gamesList(found) {
+  const rows = found.games.map((game) => h("li", {}, h("button", {
+    type: "button", class: "link", onclick: () => hands.open(gameOf(game)),
+    text: `${game.headers.White || "?"} – ${game.headers.Black || "?"} ${game.headers.Result || ""} (${game.line.length} plies)`,
+  })));
+  return h("div", {}, h("p", { class: "note", text: `${found.games.length}${found.more ? " first" : ""} games:` }), h("ol", { class: "games scroll" }, rows));
+}
+
+async function openFile() {
+  const [file] = $("open-file").files;
+  if (!file) return;
+  if (file.size > LARGEST) hands.toast("That is a large file; import it in the view Files instead.");
+  else await read(await file.text());
+  $("open-file").value = "";
+}
+
+async function savePgn() {
+  try {
+    const { pgn } = await ask("pgn", wholeLine());
+    const link = h("a", { href: URL.createObjectURL(new Blob([`${pgn}\n`], { type: "application/x-chess-pgn" })), download: "line.pgn" });
+    link.click();
+    URL.revokeObjectURL(link.href);
+  } catch (error) {
+    hands.toast(error.message);
+  }
+}
+
+function copy(input) {
+  input.select();
+  navigator.clipboard?.writeText(input.value).catch(() => document.execCommand("copy"));
+}

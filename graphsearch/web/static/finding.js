@@ -1,0 +1,104 @@
+// Positions by conditions, transpositions, second opinions, and SQL.
+
+import { ask, send } from "./api.js";
+import { count, h, put, signed, table } from "./dom.js";
+import { linkTo } from "./books.js";
+import { open } from "./state.js";
+import { START } from "./chess.js";
+
+const kept = { find: { min_n: "100" }, sql: "SELECT fen, n, q, best_move FROM top_position ORDER BY n DESC LIMIT 50" };
+
+const QUESTIONS = {
+  find: {
+    title: "Positions by their record",
+    fields: [["min_n", "N at least"], ["max_n", "N at most"], ["min_q", "Q at least"], ["max_q", "Q at most"], ["bounds", "Proven", ["", "proven", "win", "draw", "loss"]],
+      ["side", "To move", ["", "w", "b"]], ["pieces", "Pieces", "P<=4, q=0 or KRPkrp"], ["book", "In the book"], ["in_games", "In games", ["", "yes"]], ["limit", "Rows"]],
+    ask: (given) => ask("find", given),
+    rows: (found) => [["Position", "N", "Q", "cp", "Proven", "Best", "Ply"], found.positions.map((row) => [linkTo(row.position), row.n, signedCell(row.q), row.cp, row.bounds[0] === row.bounds[1] ? ["loss", "draw", "win"][row.bounds[0] + 1] : "", row.best_move || "", row.ply])],
+    note: (found) => (found.complete ? "" : "The file is large; this is what was found in 20 seconds."),
+  },
+  transpositions: {
+    title: "Positions with the most ways in",
+    fields: [["top", "Rows"], ["look", "Positions to look at"]],
+    ask: (given) => ask("transpositions", given),
+    rows: (found) => [["Position", "Ways", "N of the ways", "N", "Q", "A line"], found.positions.map((row) => [linkTo(row.position), row.ways, row.n, row.visits, signedCell(row.q), lineLink(row)])],
+    note: (found) => `${count(found.looked_at)} of ${count(found.total)} positions looked at: ${count(found.shared)} of those behind ${count(found.edges)} edges have several ways in.`,
+  },
+  disagree: {
+    title: "Where a second opinion differs most",
+    fields: [["by", "By", ["value", "policy"]], ["min_visits", "N at least"], ["evaluator", "Evaluator"], ["top", "Rows"]],
+    ask: (given) => ask("disagree", given),
+    rows: (found) => [["Position", "Weight", "N", "Q", "Second Q", "Best", "Second best", "Most visited"], found.positions.map((row) => [linkTo(row.position), row.weight, row.n, signedCell(row.q), signedCell(row.second_q), row.best_move, row.second_best_move, row.most_visited])],
+    note: (found) => `1: ${found.evaluator}. 2: ${found.second_evaluator}, ${count(found.opinions)} opinions.`,
+  },
+};
+
+const signedCell = (q) => Object.assign(h("span", { text: signed(q) }), { numeric: true });
+
+function lineLink(row) {
+  if (!row.line) return "";
+  return h("button", { type: "button", class: "link", text: row.line.join(" "), onclick: () => open({ root: row.root || START, line: row.line }) });
+}
+
+export const findView = {
+  name: "find",
+  title: "Find",
+  make(host) {
+    put(host, Object.entries(QUESTIONS).map(([name, question]) => section(name, question)));
+    return {};
+  },
+};
+
+function section(name, question) {
+  const values = (kept[name] ||= {});
+  const answer = h("div", { class: "answer", "aria-live": "polite" });
+  const controls = question.fields.map(([key, label, form]) => {
+    const id = `${name}-${key}`;
+    const keep = (event) => { values[key] = event.target.value.trim(); };
+    const control = Array.isArray(form) ? h("select", { id, onchange: keep }, form.map((value) => h("option", { value, text: value || "any", selected: values[key] === value })))
+      : h("input", { id, size: form ? 18 : 8, placeholder: form || "", value: values[key] || "", oninput: keep });
+    return h("div", { class: "field" }, h("label", { for: id, text: label }), control);
+  });
+  const run = async (event) => {
+    event.preventDefault();
+    put(answer, h("p", { class: "note", text: "Looking…" }));
+    try {
+      const found = await question.ask(values);
+      const [columns, rows] = question.rows(found);
+      put(answer, h("p", { class: "note", text: question.note(found) }), table(columns, rows, { caption: question.title, empty: "No position fits." }));
+    } catch (error) { put(answer, h("p", { class: "failed", text: error.message })); }
+  };
+  return h("section", {}, h("h3", { text: question.title }), h("form", { class: "inline", onsubmit: run }, controls, h("button", { text: "Find" })), answer);
+}
+
+// ------------------------------------------------------------ SQL
+const EXAMPLES = [
+  ["Best-visited positions", "SELECT fen, n, q, best_move FROM top_position ORDER BY n DESC LIMIT 50"],
+  ["Games against the search", "SELECT fen, san, games, score, n, q, difference FROM games_against_search WHERE games >= 20 ORDER BY abs(difference) DESC LIMIT 50"],
+  ["Leaves of books", "SELECT book, fen, ply, priority FROM book_open_leaves ORDER BY priority LIMIT 50"],
+  ["Runs", "SELECT * FROM runs"],
+  ["Tables and views", "SELECT name, type FROM pragma_table_list WHERE schema = 'main' ORDER BY type, name"],
+];
+
+export const sqlView = {
+  name: "sql",
+  title: "SQL",
+  make(host) {
+    const area = h("textarea", { id: "statement", rows: 5, spellcheck: "false", value: kept.sql, oninput: (event) => { kept.sql = event.target.value; } });
+    const answer = h("div", { class: "answer", "aria-live": "polite" });
+    const run = async (event) => {
+      event?.preventDefault();
+      put(answer, h("p", { class: "note", text: "Asking…" }));
+      try {
+        const found = await send("sql", { statement: area.value });
+        const places = found.columns.map((name) => /fen|position/i.test(name));
+        const rows = found.rows.map((row) => row.map((cell, k) => (places[k] && /^\S+\/\S+ [wb] /.test(cell) ? linkTo(cell) : cell)));
+        put(answer, h("p", { class: "note", text: `${count(rows.length)} rows${found.more ? ", and more" : ""}` }), table(found.columns, rows, { caption: "Answer", empty: "No rows." }));
+      } catch (error) { put(answer, h("p", { class: "failed", text: error.message })); }
+    };
+    area.addEventListener("keydown", (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run(event); });
+    put(host, h("form", { onsubmit: run }, h("label", { for: "statement", text: "A reading statement: SELECT, WITH, VALUES or EXPLAIN. It may take 10 seconds." }), area,
+      h("div", { class: "row" }, h("button", { class: "primary", text: "Ask" }), EXAMPLES.map(([title, text]) => h("button", { type: "button", text: title, onclick: () => { area.value = kept.sql = text; run(); } })))), answer);
+    return {};
+  },
+};

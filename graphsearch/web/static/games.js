@@ -1,0 +1,37 @@
+// Imported games at the position, against what the search says.
+
+import { ask, latest } from "./api.js";
+import { bar, count, h, percent, put, signed, tint } from "./dom.js";
+import { here, play, tell } from "./state.js";
+
+export const gamesView = {
+  name: "games",
+  title: "Games",
+  make(host) {
+    const last = latest();
+    const show = () => last(ask("games", here()), (found) => draw(host, found),
+      (error) => put(host, h("p", { class: "note", text: error.message }), h("p", { class: "note", text: "Games are imported in the view Files." })));
+    return { show, on: { position: show, file: show } };
+  },
+};
+
+const share = (row) => [["white", row.white], ["even", row.draws], ["black", row.black]].map(([name, n]) => [name, n / Math.max(1, row.white + row.draws + row.black)]);
+const said = (row) => `${count(row.white)} won by White, ${count(row.draws)} drawn, ${count(row.black)} won by Black`;
+
+function draw(host, found) {
+  const rows = found.moves.map((move) => h("tr", { onmouseenter: () => tell("hover", move.move), onmouseleave: () => tell("hover", null) }, [
+    h("td", {}, h("button", { type: "button", class: "move", text: move.san, onclick: () => play(move.move) })),
+    h("td", { class: "number", text: move.games ? count(move.games) : "–" }),
+    h("td", { class: "number", text: move.games ? percent(move.share) : "" }),
+    h("td", { class: "wide" }, move.games ? bar(said(move), ...share(move)) : ""),
+    h("td", { class: "number", text: percent(move.score, 0) }),
+    h("td", { class: "number", text: move.n ? count(move.n) : "–" }),
+    h("td", { class: "number", text: percent(move.n_share) }),
+    h("td", {}, move.q !== null && h("span", { class: `chip ${tint(move.q)}`, text: signed(move.q) })),
+    h("td", { class: "number", text: signed(move.difference, 2) }),
+  ]));
+  const heads = [["Move"], ["Games"], ["Share"], ["White / drawn / Black"], ["Score", "Mean result for the side to move"], ["N"], ["Share of N"], ["Q"], ["Games − Q", "Above 0: the move did better in games than the search expects"]];
+  put(host, h("p", { class: "lead" }, h("span", { text: found.games ? `${count(found.games)} games: ${said(found)}.` : "No imported game went on from this position." })),
+    h("div", { class: "scroll" }, h("table", { class: "data" }, h("caption", { class: "hidden", text: "Moves in imported games" }),
+      h("thead", {}, h("tr", {}, heads.map(([text, title]) => h("th", { scope: "col", text, title })))), h("tbody", {}, rows))));
+}

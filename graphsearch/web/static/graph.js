@@ -1,0 +1,156 @@
+// The neighbourhood of the position in layers: every position once, with all its ways in.
+
+import { ask, latest } from "./api.js";
+import { key } from "./values.js";
+import { count, h, percent, put, s, signed, tint } from "./dom.js";
+import { fenLink, hide, peek } from "./peek.js";
+import { here, open, played, state } from "./state.js";
+
+const kept = { depth: 4, share: 6, most: 120, book: "" };
+const SHARES = [0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0001]; // of the root's N
+const [COLUMN, ROW, MARGIN, SMALLEST, LARGEST, LEAST_SCALE] = [54, 92, 34, 9, 24, 0.72];
+
+export const graphView = {
+  name: "graph",
+  title: "Graph",
+  make(host) {
+    const last = latest();
+    const picture = h("div", {});
+    const ways = h("div", {});
+    const books = h("span", {});
+    const files = h("span", { class: "files" });
+    const show = () => {
+      const n = state.look?.node?.visits || 1;
+      const there = (state.look?.books || []).map((book) => book.book);
+      const book = there.includes(kept.book) ? kept.book : "";
+      const asked = { ...here(), depth: kept.depth, min_visits: book ? 0 : Math.max(1, Math.round(n * SHARES[kept.share - 1])), most: kept.most, book };
+      put(books, there.length > 0 && chooser(there, book, show));
+      put(files, ["svg", "dot"].map((form) => h("a", { class: "button", href: `/api/picture?${new URLSearchParams({ ...asked, form })}`, download: `graph.${form}`, text: form.toUpperCase() })));
+      last(ask("neighbourhood", asked), (found) => draw(picture, found), (error) => put(picture, h("p", { class: "note", text: error.message })));
+    };
+    const waysIn = waysView(ways);
+    put(host, h("div", { class: "row sliders" }, slider("depth", "Plies", 1, 10, show), slider("share", "Few visits", 1, SHARES.length, show, (value) => `≥ ${percent(SHARES[value - 1], 2)}`), slider("most", "Positions", 20, 300, show), books, h("span", { class: "grow" }), files),
+      picture, h("h3", { text: "Ways into this position" }), ways);
+    const all = () => { show(); waysIn(); };
+    return { show: all, on: { position: all, file: show } };
+  },
+};
+
+function slider(name, label, min, max, act, say = String) {
+  const id = `graph-${name}`;
+  const value = h("output", { for: id, text: say(kept[name]) });
+  const input = h("input", { type: "range", id, min, max, value: kept[name], oninput: () => { kept[name] = Number(input.value); value.textContent = say(kept[name]); }, onchange: act });
+  return h("span", { class: "slider" }, h("label", { for: id, text: label }), " ", input, " ", value);
+}
+
+function chooser(names, chosen, act) {
+  const select = h("select", { id: "graph-book", onchange: () => { kept.book = select.value; act(); } },
+    h("option", { value: "", text: "the graph" }), names.map((name) => h("option", { value: name, text: `the book ${name}`, selected: name === chosen })));
+  return h("span", { class: "slider" }, h("label", { for: "graph-book", text: "Of" }), select);
+}
+
+// ------------------------------------------------------------ the picture
+function draw(host, found) {
+  const { nodes, edges } = found;
+  const place = (node) => [MARGIN + node.place * COLUMN, MARGIN + node.level * ROW];
+  const width = Math.max(...nodes.map((node) => node.place)) * COLUMN + 2 * MARGIN;
+  const height = Math.max(...nodes.map((node) => node.level)) * ROW + 2 * MARGIN;
+  const scale = Math.min(1, Math.max(LEAST_SCALE, (host.clientWidth - 4) / width)); // it fits, as far as it stays legible
+  const most = Math.max(1, ...nodes.map((node) => node.n || 0));
+  const radius = nodes.map((node) => SMALLEST + (LARGEST - SMALLEST) * Math.sqrt((node.n || 0) / most));
+  const ways = nodes.map(() => 0);
+  edges.forEach((edge) => { ways[edge.child] += 1; });
+  const svg = s("svg", { class: "graph-svg", viewBox: `0 0 ${width} ${height}`, width: width * scale, height: height * scale, role: "group", "aria-label": `${nodes.length} positions, ${found.transpositions} with several ways in` });
+  const routes = routesOf(found);
+  const drawn = edges.map((edge) => edgeOf(edge, nodes, place, radius, most));
+  svg.append(s("g", {}, drawn.map((each) => each.path)), s("g", {}, drawn.map((each) => each.label)));
+  nodes.forEach((node, k) => svg.append(nodeOf(node, k, { place, radius, ways, route: routes[k], svg, drawn, edges })));
+  const box = h("div", { class: "graph-box", tabindex: "0", role: "region", "aria-label": "Graph" }, svg);
+  put(host, box, h("p", { class: "note" }, `${count(nodes.length)} positions, ${count(edges.length)} moves, ${count(found.transpositions)} transpositions (dashed ring); ${count(found.hidden)} visited moves are hidden. Size and width: N. Colour: Q for White, `, key()));
+  const root = nodes.findIndex((node) => node.level === 0);
+  box.scrollLeft = scale * place(nodes[root])[0] - box.clientWidth / 2;
+}
+
+function edgeOf(edge, nodes, place, radius, most) {
+  const [[x1, y1], [x2, y2]] = [place(nodes[edge.parent]), place(nodes[edge.child])];
+  const down = nodes[edge.child].level > nodes[edge.parent].level;
+  const bend = down ? ROW * 0.45 : -ROW * 0.6;
+  const [from, to] = [y1 + (down ? radius[edge.parent] : -radius[edge.parent]), y2 - radius[edge.child]];
+  const about = `${edge.san}: N ${count(edge.n)}, P ${percent(edge.p)}, Q ${signed(edge.q)}`;
+  const path = s("path", { class: edge.main ? "edge best" : "edge", d: `M${x1},${from}C${x1},${from + bend} ${x2},${to - ROW * 0.45} ${x2},${to}`, "stroke-width": (0.8 + 7 * Math.sqrt(edge.n / most)).toFixed(2) }, s("title", { text: about }));
+  const t = edge.main ? 0.62 : 0.38;
+  const label = s("text", { class: "edge-label", x: x1 + (x2 - x1) * t, y: from + (to - from) * t + 3, text: edge.san });
+  return { path, label };
+}
+
+function nodeOf(node, k, { place, radius, ways, route, svg, drawn, edges }) {
+  const [x, y] = place(node);
+  const about = `${node.position.split(" ").slice(0, 2).join(" ")}: N ${count(node.n) || "–"}, Q for White ${signed(node.white_q)}, ${ways[k]} ways in`;
+  const name = ["node", node.level === 0 && "root", ways[k] > 1 && "shared"].filter(Boolean).join(" ");
+  const group = s("g", { class: name, tabindex: "0", role: "link", "aria-label": `${route.sans.join(" ") || "this position"}. ${about}` }, s("title", { text: `${route.sans.join(" ")}\n${about}` }),
+    s("circle", { class: node.white_q === null ? "qp0" : tint(node.white_q), cx: x, cy: y, r: radius[k] }),
+    radius[k] > 15 && s("text", { x, y: y + 3.5, text: signed(node.white_q, 2) }));
+  const visit = () => open({ root: state.root, line: [...played(), ...route.moves] });
+  const lit = (on) => drawn.forEach(({ path, label }, j) => {
+    const mine = edges[j].child === k || edges[j].parent === k;
+    path.classList.toggle("dim", on && !mine);
+    label.classList.toggle("dim", on && !mine);
+  });
+  group.addEventListener("click", visit);
+  group.addEventListener("keydown", (event) => { if (event.key === "Enter") visit(); });
+  group.addEventListener("mouseenter", () => { lit(true); if (route.moves.length) peek(group, state.look.position, route.moves, route.sans, { flipped: document.querySelector("#gauge").classList.contains("flipped") }); });
+  group.addEventListener("mouseleave", () => { lit(false); hide(); });
+  svg.dataset.nodes = String(k + 1);
+  return group;
+}
+
+// how each position is reached from the first one, over its most visited ways in
+function routesOf({ nodes, edges }) {
+  const main = new Map(edges.filter((edge) => edge.main).map((edge) => [edge.child, edge]));
+  const routes = nodes.map(() => null);
+  const route = (k) => {
+    if (routes[k]) return routes[k];
+    const edge = main.get(k);
+    const before = edge && nodes[k].level ? route(edge.parent) : { moves: [], sans: [] };
+    routes[k] = edge && nodes[k].level ? { moves: [...before.moves, edge.move], sans: [...before.sans, edge.san] } : before;
+    return routes[k];
+  };
+  return nodes.map((_, k) => route(k));
+}
+
+// ------------------------------------------------------------ ways in
+function waysView(host) {
+  const [last, lastPath] = [latest(), latest()];
+  const path = h("div", {});
+  return () => {
+    put(path);
+    last(ask("parents", here()), (found) => drawWays(host, found, path), (error) => put(host, h("p", { class: "note", text: error.message })));
+    lastPath(ask("path", here()), (found) => drawPath(path, found), () => put(path));
+  };
+}
+
+function drawWays(host, found, path) {
+  const rows = found.parents.map((parent) => h("tr", {}, [
+    h("td", {}, h("button", { type: "button", class: "move", text: parent.san, title: `Go to ${parent.position}`, onclick: () => bestWay(parent) })),
+    h("td", { class: "number", text: count(parent.n) || "–" }), h("td", { class: "number", text: percent(parent.p) }),
+    h("td", {}, parent.q !== null && h("span", { class: `chip ${tint(parent.q)}`, text: signed(parent.q) })), h("td", { class: "number", text: count(parent.visits) }),
+    h("td", {}, fenLink(parent.position, (fen) => open({ root: fen, line: [] }))),
+  ]));
+  put(host, rows.length ? h("div", { class: "scroll" }, h("table", { class: "data" }, h("caption", { class: "hidden", text: "Ways into this position" }),
+    h("thead", {}, h("tr", {}, ["Move", "N", "P", "Q", "N before", "From"].map((text) => h("th", { scope: "col", class: ["N", "P", "N before"].includes(text) ? "number" : null, text })))), h("tbody", {}, rows))) : h("p", { class: "note", text: "No stored position leads here." }), path);
+}
+
+// the most visited line from a root through a parent, then its move here
+async function bestWay(parent) {
+  const found = await ask("path", { root: parent.position }).catch(() => null);
+  const route = found?.most_visited;
+  if (route) open({ root: route.root, line: [...route.steps.map((step) => step.move), parent.move] });
+  else open({ root: parent.position, line: [parent.move] });
+}
+
+function drawPath(host, found) {
+  const line = (title, route) => route && route.steps.length && h("p", {}, h("b", { text: `${title}: ` }),
+    h("button", { type: "button", class: "link", text: route.steps.map((step) => step.san).join(" "), onclick: () => open({ root: route.root, line: route.steps.map((step) => step.move) }) }),
+    h("span", { class: "muted", text: ` (least visited move: ${count(route.least_n)})` }));
+  put(host, line("Shortest line from a root", found.shortest), found.most_visited && line("Most visited line", found.most_visited), !found.complete && h("p", { class: "note", text: "The search for these lines was cut short." }));
+}

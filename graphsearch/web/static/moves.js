@@ -1,0 +1,155 @@
+// The moves of the position: visits, values, priors, proofs, lines, games and books.
+
+import { ask } from "./api.js";
+import { bar, count, h, percent, proven, put, score, signed, short, tint } from "./dom.js";
+import { hide, peek } from "./peek.js";
+import { here, node, open, play, played, state, tell } from "./state.js";
+
+const order = { column: null, down: true };
+
+const COLUMNS = [
+  ["san", "Move", null], ["n", "N", "Visits of the move"], ["q", "Q", "Value for the side to move, −1 to +1"],
+  ["wdl", "W D L", "Chances to win, draw and lose"], ["cp", "cp", "In pawns, or moves to mate"], ["p", "P", "Prior of the evaluator"],
+  ["games", "Games", "Imported games: won by White, drawn, won by Black"], ["book", "Book", "Why a book has the move"], ["pv", "Line", null],
+];
+
+export const movesView = {
+  name: "moves",
+  title: "Moves",
+  make(host) {
+    const redraw = () => draw(host);
+    return { show: redraw, on: { position: redraw, news: redraw, live: redraw } };
+  },
+};
+
+function rowsOf() {
+  const { look } = state;
+  const known = new Map((node()?.moves || []).map((move) => [move.move, move]));
+  const stored = new Map((look.node?.moves || []).map((move) => [move.move, move]));
+  const all = [...known.keys(), ...look.legal.map((each) => each.move).filter((move) => !known.has(move))];
+  const san = new Map(look.legal.map((each) => [each.move, each.san]));
+  return all.map((move, rank) => ({
+    ...stored.get(move), ...known.get(move), move, rank, san: san.get(move) || known.get(move)?.san || move,
+    n: known.get(move)?.n || 0,
+    games: look.games[move] || null,
+    book: look.books.map((book) => ({ name: book.book, found: book.moves.find((each) => each.move === move) })).filter((each) => each.found),
+  }));
+}
+
+const KEYS = {
+  san: (row) => row.san, n: (row) => row.n, q: (row) => row.q ?? -9, wdl: (row) => row.wdl?.[0] ?? -1, cp: (row) => row.q ?? -9,
+  p: (row) => row.p ?? -1, games: (row) => played_(row.games), book: (row) => row.book.length, pv: (row) => row.pv?.length ?? 0,
+};
+const played_ = (games) => (games ? games.white + games.draws + games.black + games.unknown : 0);
+
+function sorted(rows) {
+  if (!order.column) return rows;
+  const key = KEYS[order.column];
+  const sign = order.down ? -1 : 1;
+  return [...rows].sort((a, b) => (key(a) < key(b) ? -sign : key(a) > key(b) ? sign : a.rank - b.rank));
+}
+
+function draw(host) {
+  if (!state.look) return;
+  const rows = sorted(rowsOf());
+  if (!rows.length) {
+    put(host, h("p", { class: "note", text: `There are no moves: ${state.look.over || "the game is over"}.` }));
+    return;
+  }
+  const has = { games: rows.some((row) => row.games), book: rows.some((row) => row.book.length) };
+  const columns = COLUMNS.filter(([name]) => has[name] !== false);
+  const all = rows.reduce((sum, row) => sum + row.n, 0);
+  const seen = rows.filter((row) => row.n || row.games || row.book.length || row.mate);
+  const unseen = rows.filter((row) => !seen.includes(row));
+  put(host, lead(), h("div", { class: "scroll moves-scroll" }, h("table", { class: "moves" },
+    h("caption", { class: "hidden", text: "Moves of the position" }), h("thead", {}, h("tr", {}, columns.map((column) => header(column, host)))),
+    h("tbody", {}, seen.map((row) => rowOf(row, columns, all))))),
+  unseen.length && never(unseen, Boolean(node())));
+}
+
+function header([name, title, about], host) {
+  const sort = order.column === name ? (order.down ? "descending" : "ascending") : null;
+  return h("th", { scope: "col", class: `c-${name}`, "aria-sort": sort, title: about }, h("button", {
+    type: "button", "data-focus": `sort ${name}`, text: title + (sort ? (order.down ? " ▾" : " ▴") : ""),
+    onclick: () => {
+      if (order.column !== name) Object.assign(order, { column: name, down: name !== "san" });
+      else if (order.down === (name !== "san")) order.down = !order.down;
+      else order.column = null;
+      draw(host);
+    },
+  }));
+}
+
+function rowOf(row, columns, all) {
+  const cells = {
+    san: () => h("span", {}, h("button", { type: "button", class: "move", "data-focus": row.move, text: row.san, onclick: () => play(row.move) }),
+      row.transposition && h("span", { class: "mark", title: "Other moves lead to this position too", text: "⇄" }),
+      Math.abs(row.stale || 0) > 0.02 && h("span", { class: "mark", title: `The position behind it is now worth ${signed(row.child_q)}; refresh the file to bring the move up to date`, text: "≈" })),
+    n: () => h("span", { class: "with-bar" }, h("span", { class: "figure", text: row.n ? count(row.n) : "–", title: percent(all ? row.n / all : 0) }), bar(`${percent(all ? row.n / all : 0)} of the visits`, ["n", all ? row.n / all : 0])),
+    q: () => (row.q === null || row.q === undefined ? h("span", { class: "muted", text: "–" }) : h("span", { class: `chip ${tint(row.q)}`, text: signed(row.q) })),
+    wdl: () => row.wdl && bar(`wins ${percent(row.wdl[0], 0)}, draws ${percent(row.wdl[1], 0)}, loses ${percent(row.wdl[2], 0)}`, ["win", row.wdl[0]], ["draw", row.wdl[1]], ["loss", row.wdl[2]]),
+    cp: () => h("span", {}, h("span", { text: score(row) }), row.bounds && proven(row.bounds) && h("span", { class: "proof", text: proven(row.bounds) })),
+    p: () => percent(row.p),
+    games: () => row.games && gamesCell(row.games),
+    book: () => row.book.map(({ name, found }) => h("span", { class: "book", text: found.rule, title: `${name}: value ${signed(found.value)}, ${found.loss ?? "?"} cp lost` })),
+    pv: () => (row.n ? lineOf(row) : h("span", { class: "muted", text: "never visited" })),
+  };
+  return h("tr", {
+    onmouseenter: () => tell("hover", row.move), onmouseleave: () => { tell("hover", null); hide(); },
+  }, columns.map(([name]) => h("td", { class: `c-${name}` }, cells[name]() || "")));
+}
+
+function gamesCell(games) {
+  const all = played_(games);
+  const known = games.white + games.draws + games.black || 1;
+  return h("span", { class: "with-bar" }, h("span", { class: "figure", text: short(all) }),
+    bar(`${games.white} won by White, ${games.draws} drawn, ${games.black} won by Black`, ["white", games.white / known], ["even", games.draws / known], ["black", games.black / known]));
+}
+
+function lineOf(row) {
+  const sans = row.pv_san || [row.san];
+  const fen = state.look.position;
+  const flipped = document.querySelector("#gauge").classList.contains("flipped");
+  const line = h("span", { class: "pv" }, [sans.map((san, k) => h("button", {
+    type: "button", class: "ply", tabindex: "-1", text: san,
+    onclick: () => { const moves = [...played(), ...row.pv.slice(0, k + 1)]; open({ root: state.root, line: moves }); },
+  })), sans.length === 1 && h("span", { class: "muted", title: "Point here to see the line", text: " …" })].flat());
+  line.addEventListener("mouseenter", async () => {
+    if (sans.length > 1) { peek(line, fen, row.pv, sans, { flipped }); return; }
+    const found = await ask("lines", { root: state.root, line: [...played(), row.move].join(" "), lines: 1 }).catch(() => null);
+    const plies = found?.lines[0]?.plies || [];
+    if (line.matches(":hover")) peek(line, fen, [row.move, ...plies.map((ply) => ply.move)], [row.san, ...plies.map((ply) => ply.san)], { flipped });
+  });
+  line.addEventListener("mouseleave", hide);
+  return line;
+}
+
+function never(rows, searched) {
+  const text = searched ? "Never visited" : "Not searched";
+  return h("p", { class: "never" }, h("span", { class: "muted", text: `${text}: ` }), rows.map((row) => h("button", {
+    type: "button", class: "ply", "data-focus": row.move, text: row.p ? `${row.san} ${percent(row.p)}` : row.san, onclick: () => play(row.move),
+    onmouseenter: () => tell("hover", row.move), onmouseleave: () => tell("hover", null),
+  })));
+}
+
+// what stands above the table: books and proofs
+function lead() {
+  const found = node();
+  const parts = [];
+  if (found && proven(found.bounds)) parts.push(h("span", { class: "proof", text: `Proven: ${proven(found.bounds)}${found.mate ? `, mate in ${Math.abs(found.mate)}` : ""}` }));
+  for (const book of state.look.books) {
+    parts.push(h("span", { class: "in-book" }, `In the book ${book.book} (${book.state}, ply ${book.ply}, value ${signed(book.value)}) `,
+      h("button", { type: "button", class: "link", text: "Why?", onclick: (event) => why(event.target, book.book) })));
+  }
+  return parts.length && h("div", { class: "lead" }, parts);
+}
+
+async function why(button, book) {
+  try {
+    const found = await ask("why", { ...here(), book });
+    const rows = found.moves.map((move) => h("li", {}, h("b", { text: `${move.san}: ` }), `${move.reason}`));
+    button.replaceWith(h("ul", { class: "why" }, rows.length ? rows : h("li", { text: `${found.state}; nothing was decided here yet` })));
+  } catch (error) {
+    tell("error", error);
+  }
+}

@@ -1,0 +1,129 @@
+// Searches: the strip above the views, the settings, and the queue.
+
+import { send } from "./api.js";
+import { bytes, clock, count, h, percent, put, short } from "./dom.js";
+import { here, on, state, wholeLine } from "./state.js";
+
+const running = () => state.desk.running.find((job) => job.kind !== "export") || null;
+
+// ------------------------------------------------------------ the strip
+export function strip(host, { toast }) {
+  const act = (work) => work.catch((error) => toast(error.message));
+  const start = h("button", { type: "button", id: "start", class: "primary", text: "Search", title: "Search this position with the settings of the view Search", onclick: () => act(send("search", { ...here(), ...settings() })) });
+  const stop = h("button", { type: "button", id: "stop", class: "stop", text: "Stop", onclick: () => { const job = running(); if (job) act(send("queue", { action: "stop", number: job.number, hold: true })); } });
+  const text = h("span", { class: "counters", id: "counters" });
+  put(host, start, stop, text);
+  const draw = () => {
+    const job = running();
+    const held = state.outside.holder && !state.outside.holder.ours;
+    start.hidden = Boolean(state.file?.read_only);
+    start.disabled = Boolean(job) || Boolean(held);
+    stop.hidden = !job;
+    stop.disabled = Boolean(job?.stopping);
+    put(text, job ? countersOf(job) : lastWord(held));
+  };
+  for (const name of ["desk", "outside", "facts"]) on(name, draw);
+  draw();
+}
+
+function lastWord(held) {
+  if (held) return h("span", { class: "muted", text: "Another program is searching this file." });
+  const waits = state.desk.waiting.length;
+  if (waits && state.desk.held) return h("span", { class: "muted", text: `${waits} in the queue, which is held.` });
+  const job = state.desk.ended.find((each) => each.kind !== "export");
+  if (!job) return h("span", { class: "muted", text: state.file?.read_only ? "Read-only." : "Nothing is running." });
+  return h("span", { class: job.state === "failed" ? "failed" : "muted", text: endOf(job) });
+}
+
+const REASONS = { visits: "", evaluations: "", time: "", stop: "stopped", memory: "memory is full", proven: "the result is proven", exhausted: "every position is known", finished: "the game is over", reader: "another program keeps the file's log" };
+
+export function endOf(job) {
+  if (job.state === "failed") return `${job.title}: ${job.error}`;
+  const { facts } = job;
+  const parts = [job.title];
+  if (facts.new_visits !== undefined) parts.push(`${count(facts.new_visits)} visits, ${count(facts.evaluations)} evaluations`);
+  if (facts.searched !== undefined) parts.push(`${count(facts.searched)} positions searched, ${count(facts.added)} added`);
+  if (facts.new_taken !== undefined) parts.push(facts.state === "known" ? "imported before" : `${count(facts.new_taken)} taken, ${count(facts.new_skipped)} skipped`);
+  if (facts.form && facts.positions !== undefined && facts.moves !== undefined && job.kind === "export") parts.push(`${count(facts.positions)} positions, ${count(facts.moves)} moves`);
+  const reason = REASONS[facts.reason] ?? "";
+  return `${parts.join(": ")}${reason ? `; ${reason}` : ""} (${clock(job.seconds)})${job.state === "stopped" && !reason ? ", stopped" : ""}`;
+}
+
+const STAGES = { starting: "starting…", compiling: "compiling kernels, once…", loading: "loading the book…", checking: "checking the book…" };
+
+function countersOf(job) {
+  const { facts } = job;
+  const title = h("b", { text: job.title });
+  if (job.stopping) return [title, " finishing the wave and saving…"];
+  const c = facts.counters;
+  if (c) {
+    const each = [
+      ["time", clock(c.seconds)], ["visits", count(c.visits)], ["visits/s", short(c.visits_per_s)], ["evaluations/s", short(c.evaluations_per_s)],
+      ["depth", `${c.depth}/${c.seldepth}`], ["nodes", short(c.nodes)], ["in RAM", `${percent(c.nodes ? Math.min(1, c.resident / c.nodes) : 1, 0)}, ${bytes(c.ram_bytes)}`],
+      ["read back", short(c.read_back)], ["written", short(c.written)],
+    ];
+    const place = facts.positions > 1 ? [["position", `${facts.place}/${facts.positions}`]] : [];
+    return [title, ...[...place, ...each].map(([name, value]) => h("span", { class: "counter" }, h("span", { class: "muted", text: name }), " ", h("span", { class: "value", "data-counter": name, text: value })))];
+  }
+  if (facts.total) return [title, h("progress", { max: facts.total, value: facts.done, "aria-label": facts.stage }), ` ${facts.stage}${facts.count ? `, ${count(facts.count)} (${short(facts.rate)}/s)` : ""}`];
+  if (facts.searched !== undefined) return [title, ` ${facts.stage === "building" ? facts.line || "…" : facts.stage}: ${count(facts.searched)} searched, ${count(facts.positions)} positions, ${count(facts.leaves)} leaves, ${count(facts.evaluations)} evaluations`];
+  return [title, ` ${STAGES[facts.stage] || "starting…"}`];
+}
+
+// ------------------------------------------------------------ settings, kept while the page is open
+const kept = { visits: "", evaluations: "", seconds: "", searchmoves: "", evaluator: "", threads: "", ram: "", params: "", until: "10000" };
+const settings = () => Object.fromEntries(Object.entries(kept).filter(([name, value]) => value !== "" && name !== "until"));
+
+function field(name, label, about, extra = {}) {
+  const id = `set-${name}`;
+  return h("div", { class: "field" }, h("label", { for: id, text: label }),
+    h("input", { id, value: kept[name], placeholder: about, spellcheck: "false", oninput: (event) => { kept[name] = event.target.value.trim(); }, ...extra }));
+}
+
+export const searchView = {
+  name: "search",
+  title: "Search",
+  make(host, { toast }) {
+    const act = (work) => work.catch((error) => toast(error.message));
+    const queue = h("div", { class: "queue" });
+    const draw = () => drawQueue(queue, act);
+    const form = () => put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : settingsForm(act), h("h3", { text: "Queue" }),
+      h("p", { class: "note", text: "What waits goes on when the page is closed, one task after the other, until it is stopped or graphsearch serve ends." }), queue);
+    return { show() { form(); draw(); }, on: { desk: draw, facts() { form(); draw(); } } };
+  },
+};
+
+function settingsForm(act) {
+  const names = state.file?.evaluators || [];
+  const evaluator = h("select", { id: "set-evaluator", onchange: (event) => { kept.evaluator = event.target.value; } },
+    names.map((name) => h("option", { value: name, text: name, selected: name === kept.evaluator })));
+  const numeric = { inputmode: "numeric" };
+  return h("form", { class: "settings", onsubmit: (event) => { event.preventDefault(); act(send("search", { ...here(), ...settings() })); } },
+    h("fieldset", {}, h("legend", { text: "Stop after" }), field("visits", "Visits", "no limit", numeric), field("evaluations", "Evaluations", "no limit", numeric), field("seconds", "Seconds", "no limit", numeric)),
+    h("fieldset", {}, h("legend", { text: "How" }), field("searchmoves", "Only these moves", "e4 d4"),
+      h("div", { class: "field" }, h("label", { for: "set-evaluator", text: "Evaluator" }), evaluator),
+      field("threads", "Threads", "all cores", numeric), field("ram", "RAM", "80 % of the machine's"), field("params", "Parameters", "CPuct=2 Gather=classic")),
+    h("div", { class: "row" }, h("button", { class: "primary", text: "Search now" }),
+      h("button", { type: "button", text: "Queue this position", onclick: () => act(send("search", { ...here(), ...settings(), queue: true })) })),
+    h("div", { class: "row" }, h("button", { type: "button", id: "queue-game", text: "Queue every position of the line", onclick: () => act(send("search-game", { ...wholeLine(), ...settings(), until: kept.until })) }),
+      h("label", { for: "set-until", text: "to" }), h("input", { id: "set-until", size: 8, value: kept.until, inputmode: "numeric", oninput: (event) => { kept.until = event.target.value.trim(); } }), "visits each"));
+}
+
+function drawQueue(host, act) {
+  const { running: now, waiting, ended, held } = state.desk;
+  const order = (body) => act(send("queue", body));
+  const row = (job, ...more) => h("li", { class: job.state }, h("span", { class: "state", text: job.stopping ? "stopping" : job.state }), h("span", { class: "title", text: ["waiting", "running"].includes(job.state) ? job.title : endOf(job) }), more);
+  const stop = (job, text) => h("button", { type: "button", text, "data-focus": `stop ${job.number}`, disabled: job.stopping, onclick: () => order({ action: "stop", number: job.number }) });
+  const fetchIt = (job) => job.kind === "export" && job.state === "done" && h("a", { class: "button", href: `/api/download/${job.number}`, text: "Download" });
+  put(host, h("ul", { class: "jobs" }, now.map((job) => row(job, progressOf(job), stop(job, "Skip"))), waiting.map((job) => row(job, stop(job, "Remove"))), ended.map((job) => row(job, fetchIt(job)))),
+    !now.length && !waiting.length && !ended.length && h("p", { class: "note", text: "The queue is empty." }),
+    waiting.length > 0 && h("div", { class: "row" }, held ? h("button", { type: "button", class: "primary", text: "Go on", onclick: () => order({ action: "go" }) }) : h("button", { type: "button", text: "Hold", onclick: () => order({ action: "hold" }) }),
+      h("button", { type: "button", text: "Remove all that waits", onclick: () => order({ action: "clear" }) })));
+}
+
+function progressOf(job) {
+  const { facts } = job;
+  if (facts.total) return h("progress", { max: facts.total, value: facts.done, "aria-label": job.title });
+  if (facts.positions > 1 && facts.place) return h("progress", { max: facts.positions, value: facts.place - 1, "aria-label": `position ${facts.place} of ${facts.positions}` });
+  return facts.counters ? h("span", { class: "muted", text: `${count(facts.counters.new_visits)} visits` }) : null;
+}

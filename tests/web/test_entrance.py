@@ -1,0 +1,207 @@
+"""Who may come in, and what those who may cannot do: refusals, headers, and what reaches no network."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from importlib.resources import files
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from graphsearch.errors import InvalidParameterError
+from graphsearch.web.house import House
+from graphsearch.web.serving import Server
+
+from ..conftest import Cli
+from .conftest import Client, Serve, until
+
+PAGES = (
+    "/",
+    "/p/8/8/8/8/8/8/8/K1k5_w_-_-_0_1",
+    "/static/app.js",
+    "/api/position",
+    "/api/file",
+    "/api/events",
+)
+CHANGING = ("search", "search-game", "build", "import/pgn", "export", "queue", "sql", "read")
+
+
+def test_nobody_comes_in_without_the_token(serve: Serve, small_graph: Path) -> None:
+    stranger = serve(small_graph)
+    for path in PAGES:
+        assert stranger.ask("GET", path).status == 403
+    for path in CHANGING:
+        assert stranger.post(path).status == 403
+    assert stranger.enter(stranger.server.address[:-1]).status == 403
+    assert stranger.ask("GET", "/", Cookie="graphsearch=x; graphsearch_1=y").status == 403
+
+
+def test_the_token_is_exchanged_for_a_strict_cookie_and_leaves_the_address(
+    serve: Serve, small_graph: Path
+) -> None:
+    client = serve(small_graph)
+    answer = client.enter()
+    assert (answer.status, answer.headers["location"]) == (303, "/")
+    port, cookie = urlsplit(client.server.address).port, answer.headers["set-cookie"]
+    assert cookie.startswith(f"graphsearch_{port}=")
+    assert {"httponly", "samesite=strict", "path=/"} <= {part.strip().lower() for part in cookie.split(";")}
+    token = client.server.address.partition("token=")[2]
+    assert token not in cookie
+    assert client.ask("GET", "/").status == 200
+    away = client.ask("GET", f"/enter?token={token}&to=//evil.example/")
+    assert away.headers["location"] == "/"
+
+
+@pytest.mark.parametrize(
+    "name", ["evil.example:{port}", "127.0.0.1.evil.example:{port}", "127.0.0.1", "[::1]:1"]
+)
+def test_a_foreign_host_is_refused_also_with_the_cookie(client: Client, name: str) -> None:
+    host = name.format(port=urlsplit(client.server.address).port)
+    for path in (*PAGES, "/enter?token=x"):
+        assert client.ask("GET", path, Host=host).status == 403
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://{host}", "http://127.0.0.1:1"])
+def test_a_foreign_origin_is_refused_also_with_the_cookie(client: Client, origin: str) -> None:
+    given = origin.format(host=client.host)
+    assert client.ask("GET", "/api/position", Origin=given).status == 403
+    for path in CHANGING:
+        assert client.ask("POST", f"/api/{path}", b"{}", Origin=given).status == 403
+
+
+def test_what_changes_something_must_name_its_origin(client: Client) -> None:
+    for path in CHANGING:
+        assert client.ask("POST", f"/api/{path}", b"{}", Origin=None).status == 403
+        assert client.ask("GET", f"/api/{path}").status == 405
+
+
+def test_web_sockets_are_refused(client: Client) -> None:
+    key = "dGhlIHNhbXBsZSBub25jZQ=="
+    for path in ("/", "/api/file"):
+        answer = client.ask(
+            "GET",
+            path,
+            Upgrade="websocket",
+            Connection="Upgrade",
+            Sec_WebSocket_Version="13",
+            Sec_WebSocket_Key=key,
+        )
+        assert answer.status != 101
+    sent: list[dict[str, object]] = []
+
+    async def send(message: dict[str, object]) -> None:
+        sent.append(message)
+
+    async def receive() -> dict[str, object]:
+        return {"type": "websocket.connect"}
+
+    asyncio.run(client.server.gate({"type": "websocket", "path": "/"}, receive, send))  # type: ignore[arg-type]
+    assert [message["type"] for message in sent] == ["websocket.close"]
+
+
+def test_every_answer_has_a_policy_that_lets_nothing_foreign_in(client: Client) -> None:
+    for path in ("/", "/static/app.js", "/api/file", "/nowhere", "/enter"):
+        answer = client.ask("GET", path)
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+
+
+def test_the_page_fetches_nothing_from_elsewhere() -> None:
+    for file in (files("graphsearch.web") / "static").iterdir():
+        text = file.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(
+            r"https?:|//[a-z]+\.[a-z]|@import|innerHTML|outerHTML|insertAdjacent|eval\(", text
+        ), file
+        if file.name.endswith(".html"):
+            assert not re.search(r"\son\w+=|style=|<script(?![^>]* src=)|<style", text)
+
+
+def test_files_outside_the_page_are_not_served(client: Client) -> None:
+    for path in ("/static/../app.py", "/static/%2e%2e/app.py", "/static//etc/passwd", "/static/..%5capp.py"):
+        assert client.ask("GET", path).status == 404
+
+
+# ------------------------------------------------------------------ other machines
+def test_other_machines_are_let_in_only_with_a_password(cli: Cli, small_graph: Path, tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameterError, match="--password-file"):
+        Server(House(small_graph), host="0.0.0.0")
+    refused = cli("serve", small_graph, "--host", "0.0.0.0", "--no-browser")
+    assert refused.code == 2
+    assert "--password-file" in refused.err
+    (tmp_path / "short").write_text("1234567\n")
+    refused = cli("serve", small_graph, "--host", "0.0.0.0", "--password-file", tmp_path / "short")
+    assert refused.code == 2
+
+
+def test_a_password_opens_the_door_and_a_wrong_one_does_not(serve: Serve, small_graph: Path) -> None:
+    client = serve(small_graph, host="0.0.0.0", password="correct horse")
+    assert b'type="password"' in client.ask("GET", "/").body
+    assert client.ask("POST", "/enter", b"password=wrong").status == 403
+    answer = client.ask("POST", "/enter", b"password=correct+horse")
+    assert answer.status == 303
+    client.cookie = answer.headers["set-cookie"].partition(";")[0]
+    assert client.get("position").status == 200
+    port = urlsplit(client.server.address).port
+    assert client.ask("GET", "/api/position", Host=f"192.168.0.9:{port}").status == 200
+    assert client.ask("GET", "/api/position", Host=f"evil.example:{port}").status == 403
+
+
+# ------------------------------------------------------------------ what a page may not do
+def test_read_only_pages_read_and_export_and_nothing_else(serve: Serve, small_graph: Path) -> None:
+    client = serve(small_graph, read_only=True)
+    client.enter()
+    for path in ("search", "search-game", "build", "import/pgn"):
+        answer = client.post(path)
+        assert (answer.status, "read-only" in answer.error) == (400, True)
+    assert client.get("position").status == 200
+    assert client.post("export", form="pgn").status == 200
+
+
+def test_a_page_names_no_program_and_no_file_of_the_server(client: Client) -> None:
+    for evaluator in ("uci:/bin/true", "lc0:/etc/passwd", "nnue:stockfish"):
+        assert "offers builtin" in client.post("search", evaluator=evaluator).error
+    book = '[book]\nname = "x"\nside = "white"\nmax_ply = 4\n[[root]]\n'
+    assert "by moves or fen" in client.post("build", text=book + 'pgn = "/etc/passwd"\n').error
+    engine = book + 'moves = "e4"\n[evaluator]\nevaluator = "uci:/bin/true"\n'
+    assert client.post("build", text=engine).status == 400
+    assert client.get("position", root="/etc/passwd").status == 400
+
+
+def test_sql_reads_this_file_only_and_not_for_long(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert client.post("sql", statement="SELECT count(*) FROM run").json["rows"] == [[1]]
+    for statement in (
+        "ATTACH 'x.db' AS x",
+        "DELETE FROM run",
+        "PRAGMA journal_mode = DELETE",
+        "SELECT 1; DROP TABLE run",
+    ):
+        assert client.post("sql", statement=statement).status == 400
+    monkeypatch.setattr("graphsearch.web.api.tables.SQL_SECONDS", 0.2)
+    endless = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n"
+    assert "longer" in client.post("sql", statement=endless).error
+
+
+def test_an_upload_has_a_limit_and_an_evil_one_gets_its_line_of_error(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = client.ask("POST", "/api/import/pgn?name=..%2F..%2Fgames.pgn", b"\x00\x01\x02 no games" * 999)
+    assert taken.json["title"] == "import games.pgn"
+    job = until(lambda: ended(client, taken.json["number"]), "the import")
+    assert job["state"] == "failed"
+    assert "games.pgn" in job["error"]
+    assert not any(client.server.house.folder.iterdir())
+    monkeypatch.setenv("GRAPHSEARCH_MAX_UPLOAD", "1000")
+    assert "GRAPHSEARCH_MAX_UPLOAD" in client.ask("POST", "/api/import/pgn", b"x" * 5000).error
+    assert client.post("import/exe").status == 400
+
+
+def ended(client: Client, number: int) -> dict[str, object] | None:
+    """Returns a job that has ended, None until then."""
+    jobs = client.server.house.desk.as_dict()["ended"]
+    return next((job for job in jobs if job["number"] == number), None)

@@ -1,0 +1,62 @@
+"""The command: what it prints, what it refuses, and how it ends."""
+
+from __future__ import annotations
+
+import signal
+from http.client import HTTPConnection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import chess
+
+from graphsearch.graph.view import show
+
+from ..conftest import Cli, start
+from .conftest import Client, until
+
+
+class Address:
+    """What stands for a server of another process."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+
+def test_ctrl_c_saves_the_search_that_is_running(small_graph: Path) -> None:
+    process = start("serve", small_graph, "--no-browser")
+    try:
+        assert process.stdout
+        server: Any = Address(process.stdout.readline().strip())
+        client = Client(server)
+        assert client.enter().status == 303
+        client.post("search", searchmoves="d4", threads=1)
+        until(lambda: b'"nodes"' in news(client), "the search")
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert (process.returncode, "saving" in said) == (130, True)
+    node = show(small_graph, chess.Board())
+    assert node
+    assert node.visits > 300
+
+
+def news(client: Client) -> bytes:
+    """Returns the first news that a page gets."""
+    found = urlsplit(client.server.address)
+    connection = HTTPConnection(found.hostname or "", found.port or 0, timeout=10)
+    connection.request("GET", "/api/events", headers={"Cookie": client.cookie})
+    lines = connection.getresponse()
+    said = b"".join(lines.readline() for _ in range(5))  # of the file, and of the desk
+    connection.close()
+    return said
+
+
+def test_a_file_that_is_none_and_a_password_that_is_none_are_refused(
+    cli: Cli, small_graph: Path, tmp_path: Path
+) -> None:
+    missing = cli("serve", tmp_path / "nothing.graph", "--no-browser")
+    assert (missing.code, "nothing.graph" in missing.err) == (1, True)
+    nobody = cli("serve", small_graph, "--no-browser", "--password-file", tmp_path / "nothing")
+    assert (nobody.code, "nothing" in nobody.err) == (2, True)

@@ -1,0 +1,204 @@
+"""Searches, the queue, imports and exports in other processes, and the answers about positions."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import chess
+import pytest
+
+from graphsearch.graph.view import show
+from graphsearch.query.position import position
+from graphsearch.store.lock import WriteLock, holder
+from graphsearch.web.jobs.desk import Desk
+
+from .conftest import Client, until
+
+EVIL = """[Event "<img src=x onerror=alert(1)>"]
+[White "<script>alert(1)</script>"]
+[Black "B"]
+[Result "1-0"]
+
+1. e4 {<script>} e5 2. Nf3 1-0
+"""
+TWO_GAMES = EVIL + "\n" + EVIL.replace("1. e4", "1. d4").replace("e5 2. Nf3", "d5")
+
+
+def desk(client: Client) -> Desk:
+    return client.server.house.desk
+
+
+def done(client: Client, number: int) -> dict[str, Any]:
+    """Returns a job once it has ended."""
+
+    def look() -> dict[str, Any] | None:
+        ended = desk(client).as_dict()["ended"]
+        return next((job for job in ended if job["number"] == number), None)
+
+    found: dict[str, Any] = until(look, f"task {number}")
+    return found
+
+
+def visits(path: Path, board: chess.Board) -> int:
+    node = show(path, board)
+    return node.visits if node else 0
+
+
+# ------------------------------------------------------------------ answers
+def test_a_position_is_answered_as_the_query_has_it(client: Client, small_graph: Path) -> None:
+    answer = client.get("position", line="e2e4 e7e5").json
+    board = chess.Board()
+    for move in ("e4", "e5"):
+        board.push_san(move)
+    expected = json.loads(json.dumps(position(small_graph, board, lines=0).as_dict()))
+    for move in answer["node"]["moves"]:
+        assert move.pop("pv_san") == [move["san"]]
+    assert {name: answer[name] for name in expected} == expected
+    assert [step["san"] for step in answer["line"]] == ["e4", "e5"]
+    assert len(answer["legal"]) == board.legal_moves.count()
+
+
+def test_a_position_that_was_never_searched_has_its_moves_and_no_numbers(client: Client) -> None:
+    answer = client.get("position", root="8/8/8/4k3/8/8/4P3/4K3 w - - 0 1").json
+    assert answer["node"] is None
+    assert len(answer["legal"]) == 6
+
+
+@pytest.mark.parametrize(
+    ("root", "line"), [("nonsense", ""), ("", "e2e5"), ("8/8/8/8/8/8/8/8 w - - 0 1", ""), ("x" * 70_000, "")]
+)
+def test_what_is_no_position_gets_a_line_of_error(client: Client, root: str, line: str) -> None:
+    answer = client.get("position", root=root[:9000], line=line)
+    assert answer.status == 400
+    assert answer.error
+
+
+def test_a_text_is_read_as_a_fen_a_line_or_games(client: Client) -> None:
+    fen = "8/8/8/4k3/8/8/4P3/4K3 w - - 0 1"
+    assert client.post("read", text=fen).json["games"][0]["root"] == fen
+    assert client.post("read", text="1. e4 e5 2. Nf3").json["games"][0]["line"] == ["e2e4", "e7e5", "g1f3"]
+    games = client.post("read", text=TWO_GAMES).json["games"]
+    assert [game["line"][0] for game in games] == ["e2e4", "d2d4"]
+    assert games[0]["headers"]["White"] == "<script>alert(1)</script>"
+    assert client.post("read", text="what?").status == 400
+
+
+def test_the_other_views_are_answered(client: Client) -> None:
+    for path in (
+        "lines",
+        "tree",
+        "neighbourhood",
+        "parents",
+        "path",
+        "games",
+        "history",
+        "transpositions",
+        "books",
+        "find",
+        "file",
+    ):
+        assert client.get(path).status == 200, path
+    for form, begins in (("svg", b"<svg"), ("dot", b"digraph")):
+        picture = client.get("picture", form=form)
+        assert picture.body.startswith(begins)
+        assert picture.headers["content-disposition"].startswith("attachment")
+    assert client.get("values", line="e2e4 e7e5").json["points"][0]["n"] == 300
+    assert client.get("disagree").status == 400  # no opinions
+    assert client.get("values").status == 400
+    assert (
+        "e2e4" in client.get("pgn", line="e2e4").json["pgn"]
+        or "1. e4" in client.get("pgn", line="e2e4").json["pgn"]
+    )
+
+
+def test_the_holder_of_a_file_is_named(client: Client, small_graph: Path) -> None:
+    assert holder(small_graph) is None
+    lock = WriteLock(small_graph)
+    try:
+        found = client.server.house.holder()
+        assert found
+        assert (found["pid"], found["ours"]) == (os.getpid(), False)
+        job = done(client, client.post("search", visits=10).json["number"])
+        assert (job["state"], str(os.getpid()) in job["error"]) == ("failed", True)
+    finally:
+        lock.release()
+
+
+# ------------------------------------------------------------------ work
+def test_a_game_is_searched_position_by_position_and_a_kill_stops_only_one_task(
+    client: Client, small_graph: Path
+) -> None:
+    endless = client.post("search", threads=1).json["number"]
+    game = client.post("search-game", line="e2e4 e7e5", until=400, threads=1).json["number"]
+    assert "is running" in client.post("search").error
+
+    def searching() -> Any:
+        return desk(client).as_dict()["running"][0]["facts"].get("counters")
+
+    until(searching, "the first search")
+    child = desk(client).job(endless).child
+    assert child
+    os.kill(child.pid, signal.SIGKILL)
+    killed = done(client, endless)
+    assert (killed["state"], "signal 9" in killed["error"]) == ("failed", True)
+    found = done(client, game)
+    assert (found["state"], found["facts"]["positions"]) == ("done", 3)
+    board = chess.Board()
+    for move in ("", "e2e4", "e7e5"):
+        if move:
+            board.push_uci(move)
+        assert visits(small_graph, board) >= 400
+
+
+def test_a_stopped_search_is_saved_and_what_waits_is_held(client: Client, small_graph: Path) -> None:
+    number = client.post("search", searchmoves="e4", threads=1).json["number"]
+    waiting = client.post("search", queue=True, visits=5).json["number"]
+    until(lambda: desk(client).as_dict()["running"][0]["facts"].get("nodes"), "the search")
+    client.post("queue", action="stop", number=number, hold=True)
+    assert done(client, number)["state"] == "stopped"
+    assert visits(small_graph, chess.Board()) > 300
+    state = desk(client).as_dict()
+    assert (state["held"], [job["number"] for job in state["waiting"]]) == (True, [waiting])
+    client.post("queue", action="stop", number=waiting)
+    client.post("queue", action="go")
+    assert not desk(client).as_dict()["waiting"]
+
+
+def test_a_book_is_built_and_the_position_says_so(client: Client) -> None:
+    head = '[book]\nname = "b"\nside = "white"\nmax_ply = 2\n[[root]]\nmoves = "1. e4"\n'
+    text = head + "[leaf]\nevaluations = 50\n"
+    job = client.post("build", text=text, evaluations=100, threads=1).json
+    assert done(client, job["number"])["state"] == "done"
+    (book,) = client.get("books").json["books"]
+    assert (book["name"], book["config"]) == ("b", text)
+    assert client.get("position", line="e2e4").json["books"][0]["state"] == "open"
+    assert client.get("why", line="e2e4").json["moves"][0]["reason"]
+    assert "BOOK.toml" in client.post("build", text="[book").error
+
+
+def test_reading_is_no_news_of_the_file_and_writing_is(client: Client, small_graph: Path) -> None:
+    house = client.server.house
+    before = house.stamp()
+    client.get("position")
+    assert house.stamp() == before
+    done(client, client.post("search", visits=20, threads=1).json["number"])
+    assert house.stamp() != before
+
+
+def test_games_come_in_and_go_out_as_files(client: Client) -> None:
+    taken = client.ask("POST", "/api/import/pgn?name=evil.pgn", EVIL.encode()).json
+    assert done(client, taken["number"])["state"] == "done"
+    games = client.get("games").json
+    assert games["games"] == 1
+    source = client.get("file").json["info"]["imported"]["sources"][0]
+    assert source["name"] == "evil.pgn"
+    number = client.post("export", form="pgn", depth=2, root="startpos", line="").json["number"]
+    assert done(client, number)["state"] == "done"
+    file = client.ask("GET", f"/api/download/{number}")
+    assert b"1. e4" in file.body
+    assert "attachment" in file.headers["content-disposition"]
+    assert client.ask("GET", "/api/download/999").status == 400

@@ -19,6 +19,7 @@ LAST_MOVE_SHARE = 0.85  # of the time left for the last move before a time contr
 LEAST_SECONDS = 0.02  # that an answer from what is known takes, if there is twice as much
 LEAST_SHARE = 0.25  # of the time left that is used though the overhead is larger
 UNSURE = 1.6  # planned times while the best move is new, or another one has the better value
+SURE_SHARE = 0.4  # of the planned time that is used at least: the speed of a search's first waves says little
 NEW_SHARE = 0.3  # of the time so far: a best move younger than that is new
 
 
@@ -96,6 +97,8 @@ def may_stop(budget: Budget, at: Standing) -> bool:
     True
     >>> may_stop(Budget(1.0, 2.0), Standing(0.5, 1000, best_n=900, second_n=500))
     False
+    >>> may_stop(Budget(1.0, 2.0), Standing(0.1, 1000, best_n=9000, second_n=0))
+    False
     """
     if at.choices <= 1:
         return True
@@ -103,4 +106,6 @@ def may_stop(budget: Budget, at: Standing) -> bool:
     planned = min(budget.most, (UNSURE if is_new or not at.agrees else 1.0) * budget.planned)
     if at.elapsed >= planned:
         return True
+    if at.elapsed < SURE_SHARE * budget.planned:
+        return False
     return at.best_n - at.second_n > at.speed * (planned - at.elapsed)

@@ -114,11 +114,11 @@ def shortened(command: str) -> str:
 
 
 def is_run_elsewhere(command: str) -> bool:
-    """Returns whether a command sets up, or is a benchmark that tests/bench/ runs with the same options."""
+    """Returns whether a command sets up, or tests/bench/ or tests/web/ run it with the same options."""
     benchmark = (
         re.search("--batches|--scale", command) or command == "graphsearch bench --json > figures.json"
     )
-    return command == USE or command.startswith("pip install ") or bool(benchmark)
+    return command == USE or command.startswith(("pip install ", "graphsearch serve ")) or bool(benchmark)
 
 
 def needs_a_process(command: str) -> bool:

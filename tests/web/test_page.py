@@ -138,7 +138,9 @@ def test_a_search_is_seen_grow_goes_on_without_the_page_and_stops(page: Page) ->
     page.wait(f"return (() => {{ {numbers} }})() > {first}", "more visits")
     table = 'return Number(document.querySelector(".moves .figure").textContent.replaceAll(",", ""))'
     page.wait(f"return (() => {{ {table} }})() > 300", "the moves to follow")
-    for _ in range(5):  # what a click aims at may have moved before it came; a redrawn view would swallow each
+    for _ in range(
+        5
+    ):  # what a click aims at may have moved before it came; a redrawn view would swallow each
         page.press(".move")
         if page.run('return document.querySelectorAll("#line button").length === 1'):
             break

@@ -40,7 +40,7 @@ def svg(
 @command(
     "Draw the positions around one, or a book, for Graphviz.",
     "graphsearch export dot --store first.graph -o first.dot",
-    "graphsearch export dot --store first.graph --book white -o - | dot -Tpdf -o white.pdf",
+    "graphsearch export dot --store books.graph --book white -o white.dot",
 )
 def dot(
     store: StoreOption,

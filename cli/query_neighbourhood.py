@@ -50,7 +50,7 @@ class AroundOptions:
 @command(
     "List the positions around one, each once with all its ways in.",
     "graphsearch query neighbourhood startpos --positions 20 --store first.graph",
-    "graphsearch query neighbourhood --book white --store first.graph --json",
+    "graphsearch query neighbourhood --book white --store books.graph --json",
 )
 def neighbourhood(
     store: StoreOption,

@@ -140,7 +140,7 @@ def test_a_search_is_seen_grow_goes_on_without_the_page_and_stops(page: Page) ->
     page.wait(f"return (() => {{ {table} }})() > 300", "the moves to follow")
     for _ in range(
         5
-    ):  # what a click aims at may have moved before it came; a redrawn view would swallow each
+    ):  # its aim may move before it comes; a view that swallows clicks does each
         page.press(".move")
         if page.run('return document.querySelectorAll("#line button").length === 1'):
             break

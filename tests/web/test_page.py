@@ -138,9 +138,7 @@ def test_a_search_is_seen_grow_goes_on_without_the_page_and_stops(page: Page) ->
     page.wait(f"return (() => {{ {numbers} }})() > {first}", "more visits")
     table = 'return Number(document.querySelector(".moves .figure").textContent.replaceAll(",", ""))'
     page.wait(f"return (() => {{ {table} }})() > 300", "the moves to follow")
-    for _ in range(
-        5
-    ):  # its aim may move before it comes; a view that swallows clicks does each
+    for _ in range(5):  # its aim may move before it comes; a view that swallows clicks does each
         page.press(".move")
         if page.run('return document.querySelectorAll("#line button").length === 1'):
             break

@@ -14,7 +14,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,8 +23,7 @@ from typing import Any
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-from graphsearch.web.house import House
-from graphsearch.web.serving import Server
+from tools.measure_page import served
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 WIDTH, HEIGHT, QUALITY = 1400, 860, 82
@@ -67,20 +65,6 @@ def filled(folder: Path) -> Path:
 def run(*words: object) -> None:
     """Runs a command of the program."""
     subprocess.run([sys.executable, "-m", "graphsearch", *map(str, words)], check=True)
-
-
-@contextmanager
-def served(store: Path) -> Iterator[Server]:
-    """Yields a server of a file."""
-    stop = threading.Event()
-    server = Server(House(store))
-    thread = threading.Thread(target=server.run, args=(stop,))
-    thread.start()
-    try:
-        yield server
-    finally:
-        stop.set()
-        thread.join()
 
 
 @contextmanager

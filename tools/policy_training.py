@@ -24,7 +24,7 @@ from graphsearch.position.board_kernel import from_square, generate_moves, side_
 from graphsearch.position.mates_kernel import check_masks
 from graphsearch.position.tables import load_tables
 from tools.training_records import Records, Values
-from tools.value_training import F32, OPTIONS
+from tools.value_training import F32, OPTIONS, load_words
 
 MEN = 32  # features kept of a position
 SMALL_GRADIENT = 1e-4  # of a logit, below which a move is passed over
@@ -62,13 +62,6 @@ class Lessons:
             self.classes,
             self.targets,
         )
-
-
-@njit(**OPTIONS)  # type: ignore[untyped-decorator]
-def load_words(record: Any, words: Any) -> None:
-    """Copies a record's position."""
-    for j in range(9):
-        words[j] = record["words"][j]
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]

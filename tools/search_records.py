@@ -25,9 +25,9 @@ from graphsearch.jit.pointers import ptr
 from graphsearch.position.board_kernel import generate_moves
 from graphsearch.position.scores import LEAST_MATE
 from graphsearch.position.tables import load_tables
-from tools.policy_training import load_words
 from tools.training_games import label_of
 from tools.training_records import read_shard, shards_of, write_shard
+from tools.value_training import load_words
 
 
 @njit(nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]

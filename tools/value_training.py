@@ -53,6 +53,13 @@ def chances_of_label(score: Any, ply: Any) -> Any:
 
 
 @njit(**OPTIONS)  # type: ignore[untyped-decorator]
+def load_words(record: Any, words: Any) -> None:
+    """Copies a record's position."""
+    for j in range(9):
+        words[j] = record["words"][j]
+
+
+@njit(**OPTIONS)  # type: ignore[untyped-decorator]
 def see(tables: Any, words: Any, own: Any, other: Any) -> Any:
     """Writes the features of both views; returns how many each has."""
     s = ptr(words, 0)
@@ -125,8 +132,7 @@ def pass_batch(
     loss = error_q = error_s = 0.0
     for i in range(len(chosen)):
         r = records[chosen[i]]
-        for j in range(9):
-            words[j] = r["words"][j]
+        load_words(r, words)
         n = see(tables, words, own, other)
         stack = forward(rows, bias, last, plain, own, other, n, a0, a1, out)
         label = float(r["score"])

@@ -10,7 +10,7 @@ import chess
 import numpy as np
 
 from ..errors import GraphSearchError
-from ..evaluators.builtin.evaluator import BuiltinEvaluator
+from ..evaluators.builtin.weights import load_networks
 from ..graph.arena_kernel import COUNTERS, FLOATS, INTS, ArenaArrays
 from ..position.board import POSITION_WORDS, decode_move, history_keys, pack
 from ..position.scores import FAR, MATE
@@ -68,7 +68,7 @@ class AlphaBeta:
         self.table = table
         self.arena = arena
         self._tables = load_tables()
-        self._weights = BuiltinEvaluator().weights
+        self._weights = load_networks().packed()
         self._arrays = new_search_arrays(CACHE_PLACES)
         self._no_graph = _empty_arena()
 

@@ -33,9 +33,9 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 PACKAGE = Path(__file__).parents[1]
 CONSTANTS = (  # plain modules whose constants kernels compile in
     "alphabeta/layout.py",
+    "evaluators/builtin/layout.py",
     "evaluators/lc0/layout.py",
     "evaluators/lines.py",
-    "evaluators/builtin/layout.py",
     "evaluators/nnue/layout.py",
     "position/board.py",
     "position/decimals.py",

@@ -11,9 +11,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from ..exchange.pieces import sprite
 from .api import events, positions, tables, work
 from .house import House
-from .pieces import sprite
 
 PIECES = "<!-- pieces -->"
 

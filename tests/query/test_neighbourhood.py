@@ -15,19 +15,8 @@ from graphsearch.query.neighbourhood import Neighbourhood, neighbourhood
 
 from ..conftest import Cli
 from ..exchange.exported import add_book
-from .handmade import board_after, graph_file
+from .handmade import LINES, board_after, graph_file
 
-# 1. e4 e5 2. Nf3 and 1. Nf3 e5 2. e4 are one position
-LINES = {
-    "": {"e4": (60, 0.1), "d4": (30, 0.3), "Nf3": (20, 0.05)},
-    "e4": {"e5": (40, -0.15), "c5": (19, 0.0)},
-    "e4 e5": {"Nf3": (39, 0.2)},
-    "e4 e5 Nf3": {"Nc6": (50, -0.1)},
-    "e4 e5 Nf3 Nc6": None,
-    "d4": {"d5": (29, -0.3)},
-    "Nf3": {"e5": (19, 0.1)},
-    "Nf3 e5": {"e4": (18, 0.2)},
-}
 # the same kings and rooks again after four plies: a circle
 CIRCLE = "8/8/4k3/8/8/4K3/4P3/R6r w - - 0 1"
 

@@ -16,13 +16,12 @@ from numpy import int64
 
 from ...jit.compiler import inlined, inner
 from ...jit.pointers import ONE, ZERO, U, ctz
-from ...position.board_kernel import bishop_attacks, rook_attacks, side_to_move
+from ...position.board_kernel import FILE_A, FILE_H, bishop_attacks, rook_attacks, side_to_move
 from ...position.tables import KI, KN
 from ...position.words import BISHOPS, BLACK, KINGS, KNIGHTS, PAWNS, QUEENS, ROOKS, WHITE
 from .layout import BOARD_FEATURES
 
 MOST_MEN = 64  # legal positions have 32; what is let in may have more
-FILE_A, FILE_H = U(0x0101010101010101), U(0x8080808080808080)
 
 
 @inner

@@ -7,9 +7,8 @@ from functools import cache
 from html import escape
 from importlib import resources
 
-import chess.svg
-
 from ...version import __version__
+from ..pieces import sprite
 from .parts import Site
 
 SHARED = ("chess.js", "board.js")  # modules of the explorer
@@ -62,7 +61,7 @@ def _page(site: Site) -> str:
         "title": escape(site.title),
         "about": escape(_about(site)),
         "roots": "".join(f'<option value="{number}">{escape(fen)}</option>' for number, fen in site.roots),
-        "pieces": pieces(),
+        "pieces": sprite(),
         "program": escape(f"graphsearch {__version__}"),
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda found: values[found[1]], _own("index.html"))
@@ -71,16 +70,3 @@ def _page(site: Site) -> str:
 def _about(site: Site) -> str:
     what = "book" if site.book is not None else "graph"
     return f"{what}, {site.positions:,} positions" if site.positions > 1 else f"{what}, 1 position"
-
-
-@cache
-def pieces() -> str:
-    """Returns the pieces of python-chess as symbols: `piece-wk` is the white king."""
-    symbols = (
-        f'<symbol id="piece-{"w" if letter.isupper() else "b"}{letter.lower()}" '
-        f'viewBox="0 0 45 45">{text}</symbol>'
-        for letter, text in chess.svg.PIECES.items()
-    )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="sprite" aria-hidden="true">{"".join(symbols)}</svg>'
-    )

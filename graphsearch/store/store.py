@@ -61,10 +61,11 @@ class Store(StoredRecords, PlainTables):
         self._readers: list[Reader] = []
         self.leaves_out = False
         self._left_out = LeftOut(path)
-        self._data_version = self._seen_version()
-        self._catalog = Catalog(connection, path, sizes)
-        self._node_count = provenance.node_count(connection)
-        self._evaluator_number = provenance.evaluator_number(connection)
+        with self._one_state():
+            self._data_version = self._seen_version()
+            self._catalog = Catalog(connection, path, sizes)
+            self._node_count = provenance.node_count(connection)
+            self._evaluator_number = provenance.evaluator_number(connection)
 
     @classmethod
     def open(
@@ -166,8 +167,9 @@ class Store(StoredRecords, PlainTables):
     @property
     def node_count(self) -> int:
         """Distinct records in the file."""
-        self._refresh()
-        return self._node_count
+        self._check_open()
+        with sql_errors(self.path, "read it"), self.snapshot():
+            return self._node_count
 
     # -------------------------------------------------------------- writing
 
@@ -332,9 +334,15 @@ class Store(StoredRecords, PlainTables):
         if not self.read_only or self._connection.in_transaction:
             yield
             return
+        with self._one_state():
+            self._refresh()
+            yield
+
+    @contextmanager
+    def _one_state(self) -> Iterator[None]:
+        """Makes one state of the file of all that is read inside, whatever a writer does meanwhile."""
         self._connection.execute("BEGIN")
         try:
-            self._refresh()
             yield
         finally:
             # an unfinished scan may outlive the store; COMMIT fails where the file is damaged

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+import sqlite3
 import threading
 from contextlib import suppress
 from dataclasses import replace
@@ -18,7 +19,7 @@ from graphsearch.record.node import NodeRecord
 from graphsearch.store import threads
 from graphsearch.store.codec.bulk import board_tables
 from graphsearch.store.codec.unpacking import Unpacker
-from graphsearch.store.index import locate_kernel
+from graphsearch.store.index import catalog, locate_kernel
 from graphsearch.store.reading import Reader
 from graphsearch.store.sizes import SIZES, Sizes
 from graphsearch.store.store import Store
@@ -98,6 +99,29 @@ def test_another_process_may_write(path: Path) -> None:
             while store.merge_step():
                 pass
             assert found_by(reader, RECORDS) == [*RECORDS[: first + 50], *[None] * (350 - first)]
+
+
+@pytest.mark.parametrize("question", ["open", "ask again"])
+def test_segments_and_chunks_are_of_one_moment(
+    path: Path, monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    """Between the two lists that a reader reads, a writer commits a segment of its own."""
+    read = catalog._segments
+    with new_store(path) as writer, Store.open(path, read_only=True) as reader:
+        writer.append(batch_of(RECORDS[:100]), fresh=100)
+
+        def write_between(connection: sqlite3.Connection) -> list[catalog.Segment]:
+            monkeypatch.setattr(catalog, "_segments", read)
+            found = read(connection)
+            writer.append(batch_of(RECORDS[100:]), fresh=300)
+            return found
+
+        monkeypatch.setattr(catalog, "_segments", write_between)
+        if question == "open":
+            Store.open(path, read_only=True).close()
+        else:
+            assert reader.node_count == 100
+        assert reader.node_count == 400
 
 
 def test_a_reader_beside_a_merging_writer_misses_nothing(path: Path) -> None:

@@ -270,6 +270,14 @@ class Arena:
         self.counters[arena_kernel.OVERLAY_LENGTH] = len(items)
         self.arrays = self.arrays._replace(overlay=folded)
 
+    def reserve_overlay(self, notes: int) -> None:
+        """Makes room for so many more notes on visits drawn by the game's history."""
+        wanted = 2 * (int(self.counters[arena_kernel.OVERLAY_LENGTH]) + notes)
+        if wanted > len(self.arrays.overlay):
+            longer = np.zeros(2 * wanted, np.int64)
+            longer[: len(self.arrays.overlay)] = self.arrays.overlay
+            self.arrays = self.arrays._replace(overlay=longer)
+
     # -------------------------------------------------------------- overlay
     @property
     def has_overlay(self) -> bool:

@@ -50,6 +50,7 @@ CONSTANTS = (  # plain modules whose constants kernels compile in
     "search/layout.py",
     "search/params.py",
     "search/puct.py",
+    "search/rounds.py",
     "store/codec/layout.py",
     "store/index/layout.py",
 )

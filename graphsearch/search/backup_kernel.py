@@ -18,7 +18,17 @@ from ..graph.statistics_kernel import MAX_VISITS, cap_draws, child_visits, node_
 from ..jit.compiler import inlined, inner
 from ..jit.pointers import adv, prefetch
 from ..position.board_kernel import clock_of, position_key
-from ..record.bounds_kernel import DRAWN, bounds_of, is_special, merged, node_code, share_of, turned
+from ..record.bounds_kernel import (
+    DRAWN,
+    bounds_of,
+    is_decisive,
+    is_special,
+    merged,
+    node_code,
+    open_code,
+    share_of,
+    turned,
+)
 from ..record.node_kernel import (
     add_state,
     block_class_of,
@@ -29,7 +39,7 @@ from ..record.node_kernel import (
     edge_q,
     edge_visits,
     flags_of,
-    is_exact,
+    lower_in,
     prefetch_block,
     prior_code,
     set_draw_visits,
@@ -38,6 +48,7 @@ from ..record.node_kernel import (
     set_source,
     state_of,
     stride_at,
+    upper_in,
 )
 from ..record.node_layout import CAPACITY, STALE, WIDE
 from . import wave_kernel as wave
@@ -115,16 +126,15 @@ def _remember_overlay(A: Any, W: Any, e: Any) -> None:
 
 
 @inlined
-def _refresh_if_stale(A: Any, rec: Any) -> None:
+def refresh_if_stale(A: Any, rec: Any) -> None:
     if state_of(A, rec) & STALE:
         refresh(A, rec)
 
 
 @inner
-def _mixed(A: Any, edge: Any, child: Any, valued: Any, q: Any, draws: Any) -> Any:
+def _mixed(A: Any, edge: Any, known: Any, valued: Any, q: Any, draws: Any) -> Any:
     """Returns the (q, draw share) of an edge whose child was lost and has not caught up yet."""
     A.counters[arena.AHEAD] += 1
-    known = child_visits(A, child) + 1
     missing = valued - known
     before = edge_q(A, edge)
     q = float32((float64(missing) * float64(before) + float64(known) * float64(q)) / float64(valued))
@@ -132,29 +142,40 @@ def _mixed(A: Any, edge: Any, child: Any, valued: Any, q: Any, draws: Any) -> An
     return q, cap_draws((missing * share + known * draws) // valued, q)
 
 
-@inner
-def take_value(A: Any, edge: Any, stride: Any, child: Any, resets: Any) -> None:
-    """Sets the q and draw field of an edge to its child's, seen from this side.
+@inlined
+def told_by(A: Any, child: Any) -> Any:
+    """Returns what a node tells the edges that lead to it: (Q, draw share, flags, code of a decisive one, N).
+
+    Q is seen from its own side.
+    """
+    refresh_if_stale(A, child)
+    flags = flags_of(A, child)
+    code = node_code(A, child, int64(0)) if is_decisive(flags) else int64(0)
+    return node_q(A, child), int64(node_draws(A, child)), int64(flags), int64(code), child_visits(A, child) + 1
+
+
+@inlined
+def take_told(A: Any, edge: Any, stride: Any, told: Any, resets: Any) -> None:
+    """Sets the q and draw field of an edge to what its child tells, seen from this side.
 
     A child with fewer visits than the edge was lost and evaluated again: until it has caught up, the visits
     it lacks keep the value that the edge remembers. What the edge has proven it keeps for good. `resets`:
     its move sets the clock back.
     """
-    _refresh_if_stale(A, child)
+    value, draws, flags, code, known = told
     before, old = edge_q(A, edge), edge_draws(A, edge)
     keeps = is_special(before, old)
-    q = float32(0.0) - node_q(A, child)
-    draws = node_draws(A, child)
-    if not is_exact(A, child):
+    q = float32(0.0) - value
+    if lower_in(flags) != upper_in(flags):
         if keeps and old <= DRAWN:
             return
         valued = edge_visits(A, edge) - draw_visits(A, edge, stride)
-        if child_visits(A, child) + 1 < valued:
-            q, draws = _mixed(A, edge, child, valued, q, draws)
-    if not keeps and flags_of(A, child) == wave.UNPROVEN_FLAGS:
+        if known < valued:
+            q, draws = _mixed(A, edge, known, valued, q, draws)
+    if not keeps and flags == wave.UNPROVEN_FLAGS:
         set_edge_value(A, edge, q, draws)
         return
-    draw_field = turned(q, node_code(A, child, draws), resets)
+    draw_field = turned(q, code if is_decisive(flags) else open_code(flags, draws), resets)
     if keeps:
         draw_field = merged(q, old, draw_field)
         low, high = bounds_of(q, draw_field)
@@ -177,27 +198,46 @@ def _ask_for(A: Any, W: Any, e: Any) -> None:
             prefetch_block(A, field(W, parent, wave.SLOT))
 
 
+def entry_backer(take: Any, remember: Any) -> Any:
+    """Returns what backs up one entry: `(T, A, W, e)`.
+
+    Args:
+      take: sets the value of the edge that leads to an entry: `(A, W, e, edge, stride, resets)`.
+      remember: notes the edges of a visit that only this game's history made a draw: `(A, W, e)`.
+    """
+
+    @inlined
+    def back_up_entry(T: Any, A: Any, W: Any, e: Any) -> None:
+        """Counts what an entry completed on the edge that led to it, with the value that it has now."""
+        done = field(W, e, wave.DONE)
+        parent = field(W, e, wave.PARENT)
+        if done == 0 or parent < 0:
+            return
+        rec = field(W, parent, wave.SLOT)
+        j = field(W, e, wave.EDGE)
+        kind = field(W, e, wave.KIND)
+        if kind == wave.PATH_DRAW or kind == wave.HISTORY_DRAW:
+            _count_draw(T, A, words_of(W, parent), rec, j)
+            if kind == wave.HISTORY_DRAW:
+                remember(A, W, e)
+        else:
+            edge = edge_at(A, rec, j)
+            _count_visits(A, edge, done)
+            take(A, W, e, edge, stride_at(A, rec), clock_of(words_of(W, e)) == 0)
+        mark_dirty(A, rec, words_of(W, parent))
+        add_state(A, rec, STALE)
+        set_field(W, parent, wave.DONE, field(W, parent, wave.DONE) + done)
+
+    return back_up_entry
+
+
 @inlined
-def _back_up_entry(T: Any, A: Any, W: Any, e: Any) -> None:
-    done = field(W, e, wave.DONE)
-    parent = field(W, e, wave.PARENT)
-    if done == 0 or parent < 0:
-        return
-    rec = field(W, parent, wave.SLOT)
-    j = field(W, e, wave.EDGE)
-    kind = field(W, e, wave.KIND)
-    if kind == wave.PATH_DRAW or kind == wave.HISTORY_DRAW:
-        _count_draw(T, A, words_of(W, parent), rec, j)
-        if kind == wave.HISTORY_DRAW:
-            _remember_overlay(A, W, e)
-    else:
-        edge = edge_at(A, rec, j)
-        _count_visits(A, edge, done)
-        resets = clock_of(words_of(W, e)) == 0
-        take_value(A, edge, stride_at(A, rec), field(W, e, wave.SLOT), resets)
-    mark_dirty(A, rec, words_of(W, parent))
-    add_state(A, rec, STALE)
-    set_field(W, parent, wave.DONE, field(W, parent, wave.DONE) + done)
+def take_here(A: Any, W: Any, e: Any, edge: Any, stride: Any, resets: Any) -> None:
+    """Sets the value of the edge that leads to an entry from the entry's own record."""
+    take_told(A, edge, stride, told_by(A, field(W, e, wave.SLOT)), resets)
+
+
+_back_up_entry = entry_backer(take_here, _remember_overlay)
 
 
 @inner
@@ -208,7 +248,7 @@ def _land_entry(T: Any, A: Any, W: Any, e: Any) -> None:
     if parent < 0:
         W.counts[wave.EARLY] += done
         A.counters[arena.VISITS] += done
-        _refresh_if_stale(A, field(W, e, wave.SLOT))
+        refresh_if_stale(A, field(W, e, wave.SLOT))
     else:
         _back_up_entry(T, A, W, e)
     set_field(W, e, wave.DONE, int64(0))
@@ -261,7 +301,7 @@ def back_up(T: Any, A: Any, W: Any) -> Any:
     e = W.heads[0]
     while e >= 0:
         completed += field(W, e, wave.DONE)
-        _refresh_if_stale(A, field(W, e, wave.SLOT))
+        refresh_if_stale(A, field(W, e, wave.SLOT))
         e = field(W, e, wave.NEXT)
     A.counters[arena.VISITS] += completed
     return completed + W.counts[wave.EARLY]

@@ -172,17 +172,30 @@ def open_leaf(T: Any, A: Any, W: Any, e: Any, check: Any) -> Any:
 
 
 @inlined
-def child_supports(A: Any, W: Any, e: Any, flying: Any) -> Any:
-    """Returns whether a known position has enough visits for the entry's edge to catch up unevaluated."""
-    parent = field(W, e, wave.PARENT)
-    n = edge_visits(A, edge_at(A, field(W, parent, wave.SLOT), field(W, e, wave.EDGE)))
+def child_supports(A: Any, W: Any, e: Any, spent: Any) -> Any:
+    """Returns whether a known position has enough visits for the entry's edge to catch up unevaluated.
+
+    `spent`: visits of that edge, those in flight included.
+    """
     node_n = child_visits(A, field(W, e, wave.SLOT)) + 1
-    return float64(node_n) > A.floats[CATCH_UP_RATIO] * float64(n + flying)
+    return float64(node_n) > A.floats[CATCH_UP_RATIO] * float64(spent)
 
 
 @inlined
-def ends_at_known(A: Any, W: Any, e: Any, flying: Any) -> Any:
-    """Ends an entry at a recorded position if its visits go no further; returns whether it did."""
+def completed_over(A: Any, W: Any, e: Any) -> Any:
+    """Returns the completed visits of the edge that leads to an entry, 0 at the root."""
+    parent = field(W, e, wave.PARENT)
+    if parent < 0:
+        return int64(0)
+    return int64(edge_visits(A, edge_at(A, field(W, parent, wave.SLOT), field(W, e, wave.EDGE))))
+
+
+@inlined
+def ends_at_known(A: Any, W: Any, e: Any, spent: Any) -> Any:
+    """Ends an entry at a recorded position if its visits go no further; returns whether it did.
+
+    `spent`: visits of the edge that leads to it, those in flight included; any number at the root.
+    """
     rec = field(W, e, wave.SLOT)
     if state_of(A, rec) & USED == 0:
         add_state(A, rec, USED)
@@ -192,7 +205,7 @@ def ends_at_known(A: Any, W: Any, e: Any, flying: Any) -> Any:
     if move_count(A, rec) == 0 or (below_root and is_settled(A, rec, words_of(W, e))):
         end_entry(A, W, e, wave.TERMINAL, int64(1))
         return True
-    if below_root and child_supports(A, W, e, flying):
+    if below_root and child_supports(A, W, e, spent):
         end_entry(A, W, e, wave.CATCH_UP, field(W, e, wave.ASKED))
         return True
     if field(W, e, wave.DEPTH) >= wave.MAX_PLIES:

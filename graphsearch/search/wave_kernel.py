@@ -31,9 +31,10 @@ PARENT, EDGE, KIND, DEPTH, NEXT, NODE_OR_LEAF, ASKED, DONE, SLOT, CHECK = (
 NOT_THERE = 1 << 62
 MAX_PLIES = 500  # visits deeper than this end at the value known there
 
-# what an entry turned out to be
-NODE, LEAF, TERMINAL, PATH_DRAW, CATCH_UP, COLLISION, HISTORY_DRAW, TOO_DEEP, DROPPED = (
-    np.int64(kind) for kind in range(9)
+# what an entry turned out to be | in a cluster: another shard's position, a place before one that came from
+# another shard
+NODE, LEAF, TERMINAL, PATH_DRAW, CATCH_UP, COLLISION, HISTORY_DRAW, TOO_DEEP, DROPPED, AWAY, GHOST = (
+    np.int64(kind) for kind in range(11)
 )
 
 # in-flight node (6 words): where its counts begin | how many it has | visits in flight in all

@@ -67,7 +67,8 @@ def lacks_space(A: Any, W: Any, target: Any) -> Any:
 
 
 @inner
-def _begin(A: Any, W: Any, target: Any) -> None:
+def begin_wave(A: Any, W: Any, target: Any) -> None:
+    """Empties a wave for a batch of `target` leaves."""
     clear_wave(W)
     A.counters[arena.WAVES] += 1
     A.counters[arena.OVERLAY_RESERVED] = A.counters[arena.OVERLAY_LENGTH]
@@ -101,7 +102,7 @@ def begin_or_resume(T: Any, A: Any, W: Any, F: Any, root: Any, target: Any) -> A
     or with an unknown root as its only leaf), -1 if it waits for records from the file.
     """
     if W.counts[wave.STAGE] == wave.NOT_WAITING:
-        _begin(A, W, target)
+        begin_wave(A, W, target)
     if W.counts[wave.TARGET] == 1 and W.before_counts[wave.LEAVES] == 0:
         return int64(0) if gather_one(T, A, W, F, root) else int64(-1)
     if W.counts[wave.STAGE] == wave.IN_LEVEL or W.counts[wave.STAGE] == wave.ON_PATH:

@@ -24,7 +24,7 @@ from .. import wave_kernel as wave
 from ..backup_kernel import back_up_path
 from ..flight_kernel import flight_at, in_flight, is_leaf_in_flight, send
 from ..layout import COLLISION_EVENTS, COLLISION_VISITS
-from ..paths_kernel import end_entry, ends_at_known, ends_by_path, look_up, open_leaf
+from ..paths_kernel import completed_over, end_entry, ends_at_known, ends_by_path, look_up, open_leaf
 from ..puct_kernel import best_unmade
 from ..wave_kernel import check_of, drop_entries, field, hash_place, hash_put, set_field, words_of
 from ..waves_kernel import SPARE_BLOCK_WORDS
@@ -112,7 +112,7 @@ def _descend(T: Any, A: Any, W: Any, F: Any, root: Any) -> Any:
             _open(T, A, W, e)
             break
         waited = False
-        if ends_at_known(A, W, e, _flying(W, e)):
+        if ends_at_known(A, W, e, completed_over(A, W, e) + _flying(W, e)):
             break
         e = _step(T, A, W, e)
     W.counts[wave.STAGE] = wave.NOT_WAITING

@@ -22,10 +22,12 @@ from ...graph import arena_kernel as arena
 from ...graph.statistics_kernel import child_visits
 from ...jit.compiler import inlined, inner
 from ...jit.pointers import prefetch
+from .. import rounds
 from .. import wave_kernel as wave
 from ..backup_kernel import settle
 from ..flight_kernel import all_in_flight
 from ..layout import FULL_SHARE_VISITS, WAVE_SHARE
+from ..rounds import MAX_ROUNDS
 from ..wave_kernel import field, words_of
 from .allocate_kernel import allocate, allocate_first
 from .levels_kernel import (
@@ -40,7 +42,6 @@ from .levels_kernel import (
 )
 from .listed_kernel import allocate_listed, is_restricted
 
-MAX_ROUNDS = 60
 VISITS_PER_PART = 32  # that a node has for each one of a part: FPU and c(N + f) hardly change within it
 MOST_ASKED, MOST_ENTRY = (1 << 31) - 1, (1 << 32) - 1  # as a candidate holds them
 PREFETCHED = 8  # candidates whose memory is asked for before they are looked at
@@ -144,7 +145,7 @@ _split_listed = in_parts(allocate_listed)
 
 
 @inlined
-def _pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
+def pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
     """Splits an entry's visits over its node's edges and adds an entry for each edge that gets some."""
     s = words_of(W, e)
     rec = field(W, e, wave.SLOT)
@@ -162,7 +163,7 @@ def _pass_on(T: Any, A: Any, W: Any, e: Any) -> None:
             add_child(T, A, W, e, int64(j), W.counts[wave.SPLIT + j])
 
 
-_send_down = sender(_list_candidate, _pass_on)
+_send_down = sender(_list_candidate, pass_on)
 
 
 @inner
@@ -191,21 +192,7 @@ def can_be_followed(A: Any, W: Any) -> Any:
     return share_of_root(A, rec) - in_flight >= W.counts[wave.TARGET]
 
 
-@inner
-def _next_budget(W: Any, target: Any, allowed: Any) -> Any:
-    """Returns the visits of the next round, within `allowed`.
-
-    What the batch lacks: half as much again as that would take at the rate so far; where less than every
-    other visit found a leaf, at least half of all that was asked for.
-    """
-    asked, leaves = W.counts[wave.VISITS_ASKED], W.counts[wave.LEAVES]
-    lacking = target - leaves
-    budget = int64(lacking)
-    if 2 * leaves < asked:
-        budget = max(lacking, asked // 2)
-    elif asked:
-        budget = lacking * 3 * asked // (2 * leaves) + 1
-    return min(budget, allowed - asked)
+_next_budget = inner(rounds.next_budget)
 
 
 @inner
@@ -220,7 +207,8 @@ def gather_flow(T: Any, A: Any, W: Any, F: Any, root: Any, root_rec: Any, target
         return True  # no full batch: with nothing in flight before it, it will be a larger one
     while W.counts[wave.ROUND] < MAX_ROUNDS:
         if W.counts[wave.STAGE] != wave.IN_LEVEL:
-            budget = _next_budget(W, target, allowed)
+            asked, leaves = W.counts[wave.VISITS_ASKED], W.counts[wave.LEAVES]
+            budget = _next_budget(asked, leaves, int64(target), allowed)
             if budget <= 0 or W.counts[wave.LEAVES] >= target or not has_room(A, W, LARGEST_SPLIT):
                 break
             W.counts[wave.VISITS_ASKED] += budget

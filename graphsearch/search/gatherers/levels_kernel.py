@@ -27,7 +27,7 @@ from ...record.node_layout import LARGEST_BLOCK
 from ...store.index.locate_kernel import may_be_stored
 from .. import wave_kernel as wave
 from ..flight_kernel import flight_at, in_flight, is_leaf_in_flight
-from ..paths_kernel import end_entry, ends_at_known, ends_by_path, miss, open_leaf
+from ..paths_kernel import completed_over, end_entry, ends_at_known, ends_by_path, miss, open_leaf
 from ..wave_kernel import (
     check_of,
     field,
@@ -88,19 +88,25 @@ def has_room(A: Any, W: Any, entries: Any) -> Any:
 
 
 # ------------------------------------------------------------------ a level
+@inlined
+def probe_entry(T: Any, A: Any, W: Any, e: Any) -> None:
+    """Finds the record of an entry by its check hash alone, and asks for the memory behind it."""
+    s = words_of(W, e)
+    key, check = hashes_of(T, s)
+    s[wave.CHECK] = check
+    rec = likely_slot(A, key, check)
+    set_field(W, e, wave.SLOT, rec)
+    prefetch(A.records, rec)
+    prefetch(W.hash, 2 * first_place(W, position_tag(key, check)))
+
+
 @inner
 def _probe_level(T: Any, A: Any, W: Any, begin: Any, end: Any) -> None:
     """Finds the record of every entry of a level by its check hash alone, memory accesses overlapped."""
     for e in range(begin, end):
         prefetch(A.table, table_index(A, position_key(T, words_of(W, e))))
     for e in range(begin, end):
-        s = words_of(W, e)
-        key, check = hashes_of(T, s)
-        s[wave.CHECK] = check
-        rec = likely_slot(A, key, check)
-        set_field(W, e, wave.SLOT, rec)
-        prefetch(A.records, rec)
-        prefetch(W.hash, 2 * first_place(W, position_tag(key, check)))
+        probe_entry(T, A, W, int64(e))
 
 
 @inner
@@ -112,6 +118,18 @@ def prefetch_place(T: Any, A: Any, W: Any, e: Any) -> None:
     prefetch(W.hash, 2 * first_place(W, tag))
 
 
+@inlined
+def list_miss(T: Any, A: Any, W: Any, F: Any, e: Any) -> None:
+    """Lists a probed entry if its record is not in memory and may be in the file."""
+    key = position_key(T, words_of(W, e))
+    rec = field(W, e, wave.SLOT)
+    if rec == 0 or key_at(A, rec) != key:
+        rec = find(A, key, check_of(W, e))
+        set_field(W, e, wave.SLOT, rec)
+        if rec == 0 and may_be_stored(F, words_of(W, e), key):
+            miss(W, e)
+
+
 @inner
 def _list_misses(T: Any, A: Any, W: Any, F: Any, begin: Any, end: Any) -> Any:
     """Lists the entries of a probed level whose records may be in the file; returns how many there are."""
@@ -119,18 +137,12 @@ def _list_misses(T: Any, A: Any, W: Any, F: Any, begin: Any, end: Any) -> Any:
     if F.count == 0:
         return int64(0)
     for e in range(begin, end):
-        key = position_key(T, words_of(W, e))
-        rec = field(W, e, wave.SLOT)
-        if rec == 0 or key_at(A, rec) != key:
-            rec = find(A, key, check_of(W, e))
-            set_field(W, e, wave.SLOT, rec)
-            if rec == 0 and may_be_stored(F, words_of(W, e), key):
-                miss(W, int64(e))
+        list_miss(T, A, W, F, int64(e))
     return W.counts[wave.MISSES]
 
 
 @inner
-def _find_misses(T: Any, A: Any, W: Any) -> None:
+def find_misses(T: Any, A: Any, W: Any) -> None:
     """Looks again for the records of a level that were missing."""
     for i in range(W.counts[wave.MISSES]):
         e = W.misses[i]
@@ -139,7 +151,7 @@ def _find_misses(T: Any, A: Any, W: Any) -> None:
 
 
 @inlined
-def _visits_over(W: Any, e: Any) -> Any:
+def visits_over(W: Any, e: Any) -> Any:
     """Returns the visits in flight over an entry's edge, its own included."""
     parent = field(W, e, wave.PARENT)
     if parent < 0:
@@ -168,17 +180,23 @@ def admit(T: Any, A: Any, W: Any, e: Any, target: Any) -> None:
 
 
 @inlined
-def _goes_on(T: Any, A: Any, W: Any, e: Any) -> Any:
-    """Ends an entry where its path ends or at what is known; returns GOES_ON, ENDED_HERE or UNKNOWN."""
-    if ends_by_path(T, A, W, e):
-        return ENDED_HERE
+def goes_on_from(T: Any, A: Any, W: Any, e: Any, spent: Any) -> Any:
+    """Ends an entry at what is known; returns GOES_ON, ENDED_HERE or UNKNOWN; `spent` as `ends_at_known`."""
     rec = field(W, e, wave.SLOT)
     if rec == 0 or key_at(A, rec) != position_key(T, words_of(W, e)):
         rec = find(A, position_key(T, words_of(W, e)), check_of(W, e))
         set_field(W, e, wave.SLOT, rec)
     if rec == 0:
         return UNKNOWN
-    return ENDED_HERE if ends_at_known(A, W, e, _visits_over(W, e)) else GOES_ON
+    return ENDED_HERE if ends_at_known(A, W, e, spent) else GOES_ON
+
+
+@inlined
+def _goes_on(T: Any, A: Any, W: Any, e: Any) -> Any:
+    """Ends an entry where its path ends or at what is known; returns GOES_ON, ENDED_HERE or UNKNOWN."""
+    if ends_by_path(T, A, W, e):
+        return ENDED_HERE
+    return goes_on_from(T, A, W, e, completed_over(A, W, e) + visits_over(W, e))
 
 
 @inlined
@@ -235,7 +253,7 @@ def sender(open_unknown: Any, pass_on: Any) -> Any:
         while counts[wave.LEVEL_BEGIN] < counts[wave.LEVEL_END]:
             begin, end = counts[wave.LEVEL_BEGIN], counts[wave.LEVEL_END]
             if counts[wave.STAGE] == wave.IN_LEVEL:
-                _find_misses(T, A, W)
+                find_misses(T, A, W)
                 counts[wave.STAGE] = wave.NOT_WAITING
             elif F.count:
                 _probe_level(T, A, W, begin, end)

@@ -8,7 +8,7 @@ from numpy import int64
 
 from ...jit.compiler import inner
 from .. import wave_kernel as wave
-from ..paths_kernel import ends_at_known, ends_by_path, look_up, open_leaf
+from ..paths_kernel import completed_over, ends_at_known, ends_by_path, look_up, open_leaf
 from ..puct_kernel import select
 from ..wave_kernel import check_of, words_of
 from .levels_kernel import add_child, start_at_root
@@ -31,7 +31,7 @@ def gather_one(T: Any, A: Any, W: Any, F: Any, root: Any) -> Any:
             open_leaf(T, A, W, e, check_of(W, e))
             break
         waited = False
-        if ends_at_known(A, W, e, int64(1)):
+        if ends_at_known(A, W, e, completed_over(A, W, e) + 1):
             break
         s = words_of(W, e)
         j = select_listed(T, A, s, rec) if is_restricted(A, W, e) else select(T, A, s, rec)

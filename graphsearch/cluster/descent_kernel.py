@@ -1,0 +1,299 @@
+"""One level of a wave's way down, at one shard: what arrived is passed on, and what leaves is sorted out.
+
+    order   e1 e4 e2 ...   entries of the level whose positions this shard owns, by the number of their
+              |             first visit: the order of the search in one process, whatever the shards
+              v
+    wave    .. | children   own ones make the next level | others go to their owners (AWAY) | draws of the
+                            path end here, because the path is known here
+
+A child's number is its parent's and the visits of the children before it. So numbers of a level differ, and
+sorting by them needs no word from anybody.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy import int64
+
+from ..graph.arena_kernel import pointers
+from ..graph.heap_kernel import table_index
+from ..jit.compiler import inlined, inner, kernel
+from ..jit.pointers import adv, as_i64, prefetch, ptr
+from ..position.board_kernel import position_key
+from ..record.node_kernel import prefetch_block
+from ..search import wave_kernel as wave
+from ..search.gatherers.flow_kernel import pass_on, share_of_root
+from ..search.gatherers.levels_kernel import (
+    GOES_ON,
+    LARGEST_SPLIT,
+    PART_OF_LEVEL,
+    UNKNOWN,
+    admit,
+    find_misses,
+    goes_on_from,
+    has_room,
+    list_miss,
+    prefetch_place,
+    probe_entry,
+    start_round,
+    visits_over,
+)
+from ..search.paths_kernel import completed_over, ends_by_path, locate
+from ..search.wave_kernel import field, set_field, size_hash, wave_pointers, words_of
+from ..search.waves_kernel import begin_wave, has_space, is_over
+from ..store.index.locate_kernel import filter_pointers
+from .messages_kernel import (
+    BEGIN,
+    END,
+    FIRST_CHILD,
+    IS_OPEN,
+    MORE,
+    ORDERED,
+    OWN,
+    PROBED,
+    SHARDS,
+    SPENT,
+    arrive,
+    is_arrival,
+    open_messages,
+    owner_of,
+    row_words,
+    shard_pointers,
+    write_row,
+)
+
+NUMBER_BITS, DEPTH_BITS = 31, 9  # of a candidate's key: where it stands, the first of a round the largest
+PLACE_BITS = NUMBER_BITS + DEPTH_BITS
+MOST_ASKED, LAST_PLACE = (1 << 23) - 1, (1 << PLACE_BITS) - 1
+AHEAD, PREFETCHED = 8, 8
+EVERY_LEAF = 1 << 60  # a target that nothing reaches
+
+
+@kernel
+def begin(A: Any, W: Any, target: Any) -> Any:
+    """Empties the wave for a batch of `target` leaves; returns False if the arena has no space for one."""
+    Ap, Wp = pointers(A), wave_pointers(W, W)
+    if not has_space(Ap, target):
+        return False
+    begin_wave(Ap, Wp, int64(target))
+    size_hash(Wp, target)
+    return True
+
+
+@kernel
+def begin_round(W: Any, X: Any, root: Any, budget: Any) -> None:
+    """Puts the visits of a round at the root; for the shard that owns it."""
+    Wp, Xp = wave_pointers(W, W), shard_pointers(X)
+    start_round(Wp, ptr(root, 0), int64(budget), int64(0))
+    Xp.order[0] = Wp.counts[wave.ROUND_BEGIN]
+    Xp.counts[ORDERED] = 1
+
+
+@kernel
+def take_in(W: Any, X: Any) -> None:
+    """Makes entries of what came down to a level."""
+    arrive(wave_pointers(W, W), shard_pointers(X))
+
+
+@kernel
+def probe(T: Any, A: Any, W: Any, F: Any, X: Any) -> Any:
+    """Looks the entries of a level up; returns how many records may be in the file, as `misses` has them."""
+    Tp, Ap, Wp, Fp, Xp = ptr(T, 0), pointers(A), wave_pointers(W, W), filter_pointers(F), shard_pointers(X)
+    count = Xp.counts[ORDERED]
+    Wp.counts[wave.MISSES] = 0
+    _probe_part(Tp, Ap, Wp, Xp, int64(0), count)
+    for i in range(count):
+        list_miss(Tp, Ap, Wp, Fp, Xp.order[i])
+    return Wp.counts[wave.MISSES]
+
+
+@inner
+def _probe_part(T: Any, A: Any, W: Any, X: Any, begin: Any, end: Any) -> None:
+    """Looks some entries of a level up in memory, accesses overlapped."""
+    for i in range(begin, end):
+        prefetch(A.table, table_index(A, position_key(T, words_of(W, X.order[i]))))
+    for i in range(begin, end):
+        probe_entry(T, A, W, X.order[i])
+
+
+@inlined
+def spent_over(A: Any, W: Any, e: Any) -> Any:
+    """Returns the visits of the edge that leads to an entry, those in flight included."""
+    if is_arrival(W, e):
+        return field(W, field(W, e, wave.PARENT), SPENT)
+    return completed_over(A, W, e) + visits_over(W, e)
+
+
+@inner
+def _number_children(W: Any, e: Any, first: Any) -> None:
+    """Gives the children of an entry, the youngest entries from `first` on, the numbers of its visits."""
+    number = W.shares[e]
+    for child in range(first, W.counts[wave.ENTRIES]):
+        W.shares[child] = number
+        number += field(W, child, wave.ASKED)
+
+
+@inner
+def _list_candidate(W: Any, X: Any, e: Any) -> None:
+    """Lists an entry whose position nobody knows, with what candidates are sorted by."""
+    n = W.counts[wave.CANDIDATES]
+    place = (field(W, e, wave.DEPTH) << NUMBER_BITS) | W.shares[e]
+    W.candidates[n] = (min(field(W, e, wave.ASKED), int64(MOST_ASKED)) << PLACE_BITS) | (LAST_PLACE - place)
+    X.candidates[n] = e
+    W.counts[wave.CANDIDATES] = n + 1
+
+
+@inner
+def _pass_part(T: Any, A: Any, W: Any, X: Any, begin: Any, end: Any) -> None:
+    """Ends the entries of a part of a level or splits their visits over the next one."""
+    for i in range(begin, min(end, begin + AHEAD)):
+        prefetch_block(A, field(W, X.order[i], wave.SLOT))
+    for i in range(begin, end):
+        if i + AHEAD < end:
+            prefetch_block(A, field(W, X.order[i + AHEAD], wave.SLOT))
+        e = X.order[i]
+        state = goes_on_from(T, A, W, e, spent_over(A, W, e))
+        if state == UNKNOWN:
+            _list_candidate(W, X, e)
+        elif state == GOES_ON:
+            if has_room(A, W, LARGEST_SPLIT):
+                first = W.counts[wave.ENTRIES]
+                pass_on(T, A, W, e)
+                _number_children(W, e, first)
+            else:
+                set_field(W, e, wave.KIND, wave.DROPPED)
+
+
+@inner
+def _sort_out(T: Any, A: Any, W: Any, X: Any, first: Any) -> None:
+    """Lists the children that this shard owns as the next level, and measures what goes to the others."""
+    n = int64(0)
+    for e in range(first, W.counts[wave.ENTRIES]):
+        if ends_by_path(T, A, W, int64(e)):
+            continue
+        owner = owner_of(T, X, words_of(W, e))
+        if owner == X.counts[OWN]:
+            X.order[n] = e
+            n += 1
+        else:
+            set_field(W, e, wave.KIND, wave.AWAY)
+            set_field(W, e, wave.NODE_OR_LEAF, owner)
+            X.sizes[owner] += row_words(W, X, e)
+    X.counts[ORDERED] = n
+
+
+@inner
+def _pass_level(T: Any, A: Any, W: Any, X: Any) -> None:
+    """Passes the visits of a level on to the next one."""
+    count = X.counts[ORDERED]
+    for first in range(0, count, PART_OF_LEVEL):
+        last = min(count, first + PART_OF_LEVEL)
+        if not X.counts[PROBED]:  # part by part: what was asked for is still in the cache
+            _probe_part(T, A, W, X, int64(first), int64(last))
+        _pass_part(T, A, W, X, int64(first), int64(last))
+
+
+@kernel
+def descend(T: Any, A: Any, W: Any, X: Any) -> None:
+    """Passes the visits of a level on to the next one, and writes the messages if they fit."""
+    Tp, Ap, Wp, Xp = ptr(T, 0), pointers(A), wave_pointers(W, W), shard_pointers(X)
+    if Xp.counts[PROBED]:
+        find_misses(Tp, Ap, Wp)
+    first = Wp.counts[wave.ENTRIES]
+    Xp.counts[FIRST_CHILD] = first
+    _pass_level(Tp, Ap, Wp, Xp)
+    clear_sizes(Xp)
+    _sort_out(Tp, Ap, Wp, Xp, first)
+    Xp.counts[MORE] = Xp.counts[ORDERED] + int64(has_rows(Xp))
+    _pack(Ap, Wp, Xp)
+
+
+@inner
+def clear_sizes(X: Any) -> None:
+    """Notes that nothing goes to anybody."""
+    for shard in range(X.counts[SHARDS]):
+        X.sizes[shard] = 0
+
+
+@inner
+def has_rows(X: Any) -> Any:
+    """Returns whether anything goes to anybody."""
+    for shard in range(X.counts[SHARDS]):
+        if X.sizes[shard]:
+            return True
+    return False
+
+
+@inner
+def is_full(A: Any, W: Any) -> Any:
+    """Returns 1 if there is no room for the children of one more entry, else 0."""
+    return int64(not has_room(A, W, int64(LARGEST_SPLIT)))
+
+
+@inner
+def _pack(A: Any, W: Any, X: Any) -> None:
+    """Writes the rows of what leaves a level."""
+    if not open_messages(W, X, is_full(A, W)):
+        return
+    for e in range(X.counts[FIRST_CHILD], W.counts[wave.ENTRIES]):
+        if field(W, e, wave.KIND) == wave.AWAY:
+            owner = field(W, e, wave.NODE_OR_LEAF)
+            spent = completed_over(A, W, e) + visits_over(W, e)
+            X.places[owner] += write_row(W, X, int64(e), spent, adv(X.out, X.places[owner]))
+
+
+@kernel
+def pack(A: Any, W: Any, X: Any) -> None:
+    """Writes what `descend` had no room for."""
+    _pack(pointers(A), wave_pointers(W, W), shard_pointers(X))
+
+
+@kernel
+def say(A: Any, W: Any, X: Any) -> None:
+    """Writes messages that are headers only."""
+    Xp, Wp = shard_pointers(X), wave_pointers(W, W)
+    clear_sizes(Xp)
+    open_messages(Wp, Xp, is_full(pointers(A), Wp))
+
+
+@kernel
+def say_keys(A: Any, W: Any, X: Any, leader: Any, keys: Any) -> None:
+    """Writes messages that are headers, the one to `leader` with some keys, if they fit."""
+    Xp, Wp = shard_pointers(X), wave_pointers(W, W)
+    clear_sizes(Xp)
+    Xp.sizes[leader] = len(keys)
+    if open_messages(Wp, Xp, is_full(pointers(A), Wp)):
+        at = as_i64(adv(Xp.out, Xp.places[leader]))
+        for i in range(len(keys)):
+            at[i] = keys[i]
+
+
+@kernel
+def admit_part(T: Any, A: Any, W: Any, X: Any) -> None:
+    """Makes leaves of some candidates, in their order; if the batch is no longer open, of none.
+
+    What is no new position ends then as a collision, or at a record made meanwhile, all the same.
+    """
+    Tp, Ap, Wp, Xp = ptr(T, 0), pointers(A), wave_pointers(W, W), shard_pointers(X)
+    begin, end = Xp.counts[BEGIN], Xp.counts[END]
+    target = int64(EVERY_LEAF) if Xp.counts[IS_OPEN] else int64(0)
+    for i in range(begin, end):
+        if i + 2 * PREFETCHED < end:
+            e = Xp.candidates[i + 2 * PREFETCHED]
+            prefetch(Wp.words, e * wave.ENTRY_WORDS)
+            prefetch(Wp.words, e * wave.ENTRY_WORDS + wave.CHECK)
+        if i + PREFETCHED < end:
+            prefetch_place(Tp, Ap, Wp, Xp.candidates[i + PREFETCHED])
+        admit(Tp, Ap, Wp, Xp.candidates[i], target)
+
+
+@kernel
+def root_state(T: Any, A: Any, root: Any) -> Any:
+    """Returns (whether the root is known, visits that may be in flight below it, whether it is decided)."""
+    Ap, s = pointers(A), ptr(root, 0)
+    rec = locate(ptr(T, 0), Ap, s)[0]
+    if rec == 0:
+        return False, int64(1), False
+    return True, share_of_root(Ap, rec), is_over(Ap, rec, s)
+

@@ -99,6 +99,10 @@ class StoreLockedError(StoreError):
     """A graph file that another process is writing."""
 
 
+class ShardLostError(StoreError):
+    """A shard of a cluster does not answer any more, or the search was given up; the others go back."""
+
+
 class EvaluatorMismatchError(StoreError):
     """A graph file that is bound to an evaluator other than the given one."""
 

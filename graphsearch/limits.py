@@ -91,6 +91,7 @@ GAME_MOVES = Limit(
     "GAME_MOVES", 100_000, "moves", "one PGN game, variations included", "the longest game has 12,000"
 )
 TOML = Limit("TOML", 1 << 24, BYTES, "a BOOK.toml", "it is held in memory; games go into a PGN file")
+MANIFEST = Limit("MANIFEST", 1 << 20, BYTES, "the manifest of a cluster", "256 shards take 100 KiB")
 POSITIONS = Limit("POSITIONS", 1 << 30, BYTES, "a file of positions for a benchmark", "it is held in memory")
 NETWORK = Limit(
     "NETWORK", 1 << 32, BYTES, "a network, packed or not", "it is held in memory; the largest have 1 GiB"

@@ -114,8 +114,8 @@ class ShardWaves:
             first = int(self.wave.counts[wave.ENTRIES])
             depth = yield from self._descend(budget)
             yield from self._admit(target)
-            deepest, leaves, is_full = max(deepest, depth), self._total(m.H_LEAVES), self._total(m.H_FULL)
-            if self._total(m.H_ENDED):
+            deepest, leaves, is_full = max(deepest, depth), self.total(m.H_LEAVES), self.total(m.H_FULL)
+            if self.total(m.H_ENDED):
                 yield from self._ascend(depth, first, settles=True)
             ascent_kernel.end_round(self._arena.arrays, self.wave, self._place.leads)
             if is_full:
@@ -159,7 +159,7 @@ class ShardWaves:
             self._read()
             self._write(descent_kernel.descend, descent_kernel.pack)
             yield from self._talk()
-            if not self._total(m.H_MORE):
+            if not self.total(m.H_MORE):
                 return int(counts[m.LEVEL])
             counts[m.LEVEL] += 1
             self._make_room_for_ghosts()
@@ -188,14 +188,14 @@ class ShardWaves:
         """Makes leaves of the candidates, those with most visits first; all shards know then how many."""
         n, leaves, all_of_them = (
             int(self.wave.counts[wave.CANDIDATES]),
-            self._total(m.H_LEAVES),
-            self._total(m.H_CANDIDATES),
+            self.total(m.H_LEAVES),
+            self.total(m.H_CANDIDATES),
         )
         if leaves + all_of_them <= target:
             self._admit_part(0, n, is_open=True)
         else:
             yield from self._admit_best(n, leaves, all_of_them, target)
-        yield from self._say()
+        yield from self.say()
 
     def _admit_best(self, n: int, leaves: int, all_of_them: int, target: int) -> Talk[None]:
         """Admits the best candidates of all shards until the batch is full.
@@ -210,12 +210,12 @@ class ShardWaves:
         done = looked_at = 0
         while leaves < target and looked_at < all_of_them:
             looked_at = min(looked_at + target - leaves, all_of_them)
-            cut = yield from self._agree(int(known[looked_at - 1]) if self._place.leads else 0)
+            cut = yield from self.agree(int(known[looked_at - 1]) if self._place.leads else 0)
             end = int(np.searchsorted(-keys, -cut, side="right"))
             self._admit_part(done, end, is_open=True)
             done = end
-            yield from self._say()
-            leaves = self._total(m.H_LEAVES)
+            yield from self.say()
+            leaves = self.total(m.H_LEAVES)
         self._admit_part(done, n, is_open=False)
 
     def _send_keys(self, keys: NDArray[np.int64]) -> Talk[Sequence[Message]]:
@@ -227,13 +227,6 @@ class ShardWaves:
             self._grow_out()
             descent_kernel.say_keys(self._arena.arrays, self.wave, self._arrays, *arguments[3:])
         return (yield from self._talk())
-
-    def _agree(self, number: int) -> Talk[int]:
-        """Returns the number of the leader, to whom this one is known."""
-        self._counts[m.WORD] = number if self._place.leads else 0
-        yield from self._say()
-        self._counts[m.WORD] = 0
-        return self._total(m.H_WORD)
 
     def _admit_part(self, begin: int, end: int, *, is_open: bool) -> None:
         self._counts[[m.BEGIN, m.END, m.IS_OPEN]] = begin, end, is_open
@@ -258,14 +251,25 @@ class ShardWaves:
         self._call(ascent_kernel.ascend, arena.tables, arena.arrays, self.wave, self._arrays)
 
     # ---------------------------------------------------------- messages
-    def _total(self, of: int) -> int:
-        """Returns what the headers of the last messages say together."""
+    def total(self, of: int) -> int:
+        """Returns what the headers of the last messages say together; `of`: a word of a header."""
         return int(self._counts[m.TOTALS + of])
 
-    def _say(self) -> Talk[None]:
+    def agree(self, number: int, *, asks: int = 0) -> Talk[int]:
+        """Returns the number that the leader says.
+
+        Args:
+          asks: a number of this shard; `total(H_MORE)` is the sum of all then.
+        """
+        self._counts[m.WORD] = number if self._place.leads else 0
+        yield from self.say(asks)
+        self._counts[m.WORD] = 0
+        return self.total(m.H_WORD)
+
+    def say(self, asks: int = 0) -> Talk[None]:
         """Exchanges headers."""
         self._next_out()
-        self._counts[m.MORE] = 0
+        self._counts[m.MORE] = asks
         self._call(descent_kernel.say, self._arena.arrays, self.wave, self._arrays)
         yield from self._talk()
 
@@ -315,7 +319,7 @@ class ShardWaves:
             self._arrays = self._arrays._replace(inbox=np.zeros(2 * int(ends[-1]), np.uint64))
         np.concatenate(inbox, out=self._arrays.inbox[: int(ends[-1])])
         self._call(m.add_headers, self._arrays)
-        if self._total(m.H_STEP) != self._place.shards:
+        if self.total(m.H_STEP) != self._place.shards:
             raise GraphSearchError(f"shards are out of step with step {self._counts[m.STEP]} of this one")
 
     def _call(self, kernel: Callable[..., Any], *arguments: Any) -> None:

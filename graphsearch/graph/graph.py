@@ -286,6 +286,11 @@ class Graph:
         self._saver.unread = self.pager.complete
         self._saver.save(work)
 
+    def merge_up_to(self, age: int | None) -> None:
+        """Leaves segments of the file alone that are younger than an age; None: merges all again."""
+        if self._saver is not None:
+            self._saver.newest = age
+
     def note_later(self, note: Note) -> None:
         """Has something written with what is saved next."""
         self._notes.append(note)

@@ -95,10 +95,12 @@ class Saver:
 
     Attributes:
       unread: whether the graph holds all of the file in memory, so that merging serves nobody yet.
+      newest: age of the newest segment that may be merged; None: all may.
     """
 
     def __init__(self, store: Store) -> None:
         self.unread = False
+        self.newest: int | None = None
         self._step_blocks = store.catalog.sizes.step_blocks
         self._store = store
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -193,7 +195,8 @@ class Saver:
     def _merge_step(self) -> bool:
         """Does one step, of a size that the machine at its present load does in `STEP_SECONDS`."""
         began = time.monotonic()
-        more = self._store.merge_step(Rules(unread=self.unread, blocks=self._step_blocks))
+        rules = Rules(unread=self.unread, blocks=self._step_blocks, newest=self.newest)
+        more = self._store.merge_step(rules)
         seconds = time.monotonic() - began
         if seconds > STEP_SECONDS:
             self._step_blocks = max(LEAST_STEP_BLOCKS, self._step_blocks // 2)

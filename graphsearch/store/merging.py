@@ -35,11 +35,13 @@ class Rules:
       unread: whether the writer itself reads nothing, because it holds everything in memory. More segments
         may stand side by side then: merging them would write all again, and speed up nothing.
       blocks: moved by one step; None: as `Sizes` says.
+      newest: age of the newest segment that may take part; None: all may.
     """
 
     waste: float = WASTE
     unread: bool = False
     blocks: int | None = None
+    newest: int | None = None
 
     def fan_out(self, sizes: Sizes) -> int:
         """Returns how many segments of one tier are merged."""
@@ -69,6 +71,8 @@ def choose_segments(
       rules: when a merge is due.
     """
     fan_out = rules.fan_out(sizes)
+    if rules.newest is not None:
+        segments = [segment for segment in segments if segment.age <= rules.newest]
     if len(segments) > 1 and sum(s.records for s in segments) > max(rules.waste * live, sizes.waste_from):
         return list(segments)
     tiers = [tier(segment.records, fan_out) for segment in segments]

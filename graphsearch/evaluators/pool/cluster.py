@@ -56,8 +56,8 @@ class RaySite:
         Raises:
           EvaluatorError: if Ray is not installed, or there is no such cluster, or none with so many CPUs.
         """
-        self._ray = _ray()
-        self._joined = _Joined(self._ray, address, workers * cpus)
+        self._ray = import_ray()
+        self._joined = Joined(self._ray, address, workers * cpus)
         self.is_far = self._joined.is_shared
         self._make = make
         options: dict[str, Any] = {
@@ -89,7 +89,7 @@ class RaySite:
                 self._actors[number] = self._kind.remote(self._make)
             return _Asker(self._ray, self._actors[number], heard, partial(self._ended, number, lost))
         except self._ray.exceptions.RayError as error:
-            raise EvaluatorError(f"Ray cannot start a worker: {_line(error)}") from None
+            raise EvaluatorError(f"Ray cannot start a worker: {line_of(error)}") from None
 
     def _ended(self, number: int, lost: Callable[[str], None], error: Exception | None) -> None:
         """Tells that a worker is lost."""
@@ -98,7 +98,7 @@ class RaySite:
             error, exceptions.ActorUnavailableError
         ):
             self._actors.pop(number, None)  # Ray does not start this one again
-        lost("it has left" if error is None else _line(error))
+        lost("it has left" if error is None else line_of(error))
 
     def close(self) -> None:
         """Ends what is left, and leaves the cluster; one that was started here ends."""
@@ -154,10 +154,10 @@ class _Asker:
         try:
             return self._ray.get(reply)
         except self._ray.exceptions.RayTaskError as error:
-            return Failure("EvaluatorError", f"a worker of Ray failed: {_line(error)}")
+            return Failure("EvaluatorError", f"a worker of Ray failed: {line_of(error)}")
 
 
-class _Joined:
+class Joined:
     """A cluster that this process has joined. One that it had joined before stays joined at the end."""
 
     def __init__(self, ray: Any, address: str, cpus: int) -> None:
@@ -193,7 +193,7 @@ class _Joined:
             self._init(address)
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise EvaluatorError(
-                f"the Ray cluster {address} cannot be joined: {_line(error)}; this machine has to be part of"
+                f"the Ray cluster {address} cannot be joined: {line_of(error)}; this machine has to be part of"
                 f" it (`ray start --address={address}`), and one with a token wants RAY_AUTH_MODE=token"
             ) from None
 
@@ -226,7 +226,7 @@ def _say_nothing(*args: object, **options: object) -> None:
     """Prints nothing."""
 
 
-def _ray() -> Any:
+def import_ray() -> Any:
     try:
         return importlib.import_module("ray")
     except ImportError:
@@ -274,7 +274,7 @@ def _probed(address: str) -> str:
     return address
 
 
-def _line(error: BaseException) -> str:
+def line_of(error: BaseException) -> str:
     """Returns the first line of a message, or the last of a traceback in it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:

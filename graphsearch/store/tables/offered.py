@@ -40,19 +40,21 @@ class PlainTables(ABC):
         *,
         kind: str = "search",
         evaluator: int | None = None,
+        number: int | None = None,
     ) -> int:
         """Returns the number of a new run, recorded as started now; records evaluated in it carry it.
 
         Args:
           kind: `search`, or another reason to ask an evaluator.
           evaluator: number of the one that is asked; None: the one that the file is bound to.
+          number: for the run; one that has it already stays. None: the next one.
 
         Raises:
           StoreError: if the file has 1,048,575 runs already.
         """
         with self._writing() as connection, named(self.path):
             return provenance.begin_run(
-                connection, position_fen, limits, params, kind=kind, evaluator=evaluator
+                connection, position_fen, limits, params, kind=kind, evaluator=evaluator, number=number
             )
 
     def add_evaluator(self, identity: EvaluatorIdentity) -> int:

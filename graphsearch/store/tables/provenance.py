@@ -225,25 +225,32 @@ def begin_run(
     *,
     kind: str = "search",
     evaluator: int | None = None,
+    number: int | None = None,
 ) -> int:
     """Returns the number of a new row of `run`.
 
     Args:
+      number: for the row; a row that has it stays. None: the next one.
       evaluator: id of the one that it asks; None: the one that the file is bound to.
 
     Raises:
       StoreError: if the file knows too many.
     """
-    run = int(connection.execute("SELECT coalesce(max(id), 0) FROM run").fetchone()[0]) + 1
+    run = last_run(connection) + 1 if number is None else number
     if run > MAX_RUN:
         raise StoreError(f"the file has {MAX_RUN:,} runs already and no room for more; use another file")
     asked = evaluator_number(connection) if evaluator is None else evaluator
     connection.execute(
-        "INSERT INTO run (id, started, position, limits, params, evaluator, kind, program)"
+        "INSERT OR IGNORE INTO run (id, started, position, limits, params, evaluator, kind, program)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (run, now(), fen, json.dumps(dict(limits)), json.dumps(dict(params)), asked, kind, __version__),
     )
     return run
+
+
+def last_run(connection: sqlite3.Connection) -> int:
+    """Returns the greatest number of a run, 0 if there is none."""
+    return int(connection.execute("SELECT coalesce(max(id), 0) FROM run").fetchone()[0])
 
 
 def update_run(

@@ -1,0 +1,192 @@
+"""A shard in a process of its own: what the master asks of it, on this machine or another one."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import chess
+
+from ..errors import StoreError
+from ..evaluators.factory import EvaluatorSpec, create
+from ..graph.graph import Graph
+from ..record.node import NodeRecord
+from ..record.provenance import EvaluatorIdentity
+from ..version import __version__
+from ..workers.child import Pipe
+from ..workers.messages import Failure, Leave, failure_of, own_place
+from .folder import check_shard, shard_path
+from .manifest import read_manifest
+from .mesh import Address, Mesh
+from .session import Job, Progress, ShardReport, ShardSearch
+from .wave import Place
+
+THIS_MACHINE = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a host is to be.
+
+    Attributes:
+      folder: of the cluster, by the name that all machines reach it by.
+      number: of the shard. evaluator: what it evaluates with. ram_bytes: its memory.
+      token: of the search. is_far: whether other machines have to reach it.
+    """
+
+    folder: str
+    number: int
+    evaluator: EvaluatorSpec
+    ram_bytes: int | None
+    token: bytes = field(repr=False)
+    is_far: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """A host that has its shard open: where it is, its version, its address, what its evaluator has to say."""
+
+    place: str
+    version: str
+    address: Address
+    notes: tuple[str, ...]
+
+
+class Host:
+    """One shard: its graph and its connections. One call at a time, and meanwhile `stop`, `progress`, `give_up`."""
+
+    def __init__(self, setting: Setting) -> None:
+        """Takes what it is to be; opening is left to `open`, which can say what fails."""
+        self._setting = setting
+        self._graph: Graph | None = None
+        self._evaluator: Any = None
+        self._mesh: Mesh | None = None
+        self._search: ShardSearch | None = None
+        self._stop = threading.Event()
+        self._place = own_place()
+
+    def open(self) -> Greeting | Failure:
+        """Opens the shard and its evaluator, and listens."""
+        try:
+            return self._open()
+        except BaseException as error:
+            self.leave()
+            return failure_of(error, self._place)
+
+    def _open(self) -> Greeting:
+        setting = self._setting
+        folder = Path(setting.folder)
+        if not folder.is_dir():
+            raise StoreError(
+                f"{folder} cannot be reached; put the cluster on storage that all machines share, by one name"
+            )
+        manifest = read_manifest(folder)
+        path = shard_path(folder, manifest, setting.number)
+        self._evaluator = create(setting.evaluator)
+        self._graph = Graph.open(path, evaluator=self._evaluator, ram_bytes=setting.ram_bytes)
+        assert self._graph.store
+        check_shard(self._graph.store, manifest, setting.number)
+        self._check_evaluator(manifest.identity)
+        host = own_address() if setting.is_far else THIS_MACHINE
+        self._mesh = Mesh(setting.number, manifest.shards, setting.token, host)
+        return Greeting(self._place, __version__, self._mesh.address, tuple(self._evaluator.notes))
+
+    def _check_evaluator(self, identity: EvaluatorIdentity) -> None:
+        if self._evaluator.identity != identity:
+            raise StoreError(f"the evaluator is {self._evaluator.identity.describe()}, not the cluster's")
+
+    def search(self, job: Job, addresses: list[Address], leader: int) -> ShardReport | Failure:
+        """Goes through a search with the other shards; returns what it has done."""
+        assert self._graph is not None
+        assert self._mesh is not None
+        try:
+            manifest = read_manifest(self._setting.folder)
+            place = Place(
+                number=self._setting.number, shards=manifest.shards, owners=manifest.owners, leader=leader
+            )
+            self._mesh.connect(addresses)
+            self._search = ShardSearch(self._graph, job, place, self._stop)
+            return self._mesh.run(self._search.talk())
+        except BaseException as error:
+            return failure_of(error, self._place)
+        finally:
+            self._mesh.close()
+
+    def read(self, positions: list[tuple[str, tuple[str, ...]]]) -> list[NodeRecord | None]:
+        """Returns the records of some positions, FEN and moves; not while it searches."""
+        assert self._graph is not None
+        return [self._graph.read(Job(start=fen, moves=moves).board()) for fen, moves in positions]
+
+    def progress(self) -> Progress | None:
+        """Returns how far the search is, if this is the leader and knows."""
+        return self._search.progress if self._search else None
+
+    def stop(self) -> None:
+        """Has the search end after its wave."""
+        self._stop.set()
+
+    def give_up(self) -> None:
+        """Ends a search that waits for a shard that is lost; what was not saved is dropped."""
+        if self._mesh:
+            self._mesh.give_up()
+
+    def leave(self) -> None:
+        """Closes the graph and its file; after a search that ended well all is saved."""
+        if self._graph is not None:
+            self._graph.close()
+            self._graph = None
+        if self._evaluator is not None:
+            self._evaluator.close()
+            self._evaluator = None
+
+
+def own_address() -> str:
+    """Returns the address by which other machines of a Ray cluster reach this one."""
+    import ray
+
+    return str(ray.util.get_node_ip_address())
+
+
+# ------------------------------------------------------------------ as a process of this machine
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Something that a host is asked: name of a method, and arguments."""
+
+    number: int
+    method: str
+    arguments: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What it has returned."""
+
+    number: int
+    value: Any
+
+
+def serve(setting: Setting, pipe: Pipe) -> None:
+    """Does what comes by a pipe until it is told to leave; the process's main function.
+
+    A search has a thread of its own, so that it can be stopped.
+    """
+    host, lock = Host(setting), threading.Lock()
+
+    def do(call: Call) -> None:
+        value = getattr(host, call.method)(*call.arguments)
+        with lock:
+            pipe.send(Answer(call.number, value))
+
+    while not isinstance(call := pipe.recv(), Leave):
+        if call.method == "search":
+            threading.Thread(target=do, args=(call,), daemon=True).start()
+        else:
+            do(call)
+    host.leave()
+
+
+def board_parts(board: chess.Board) -> tuple[str, tuple[str, ...]]:
+    """Returns a position as a host is told it: FEN of the game's start, moves in UCI."""
+    return board.root().fen(en_passant="fen"), tuple(move.uci() for move in board.move_stack)

@@ -1,0 +1,176 @@
+"""Where shards run: processes of this machine, or actors of a Ray cluster. Both answer by futures."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, Protocol
+
+from ..errors import EvaluatorError, ShardLostError
+from ..evaluators.pool import cluster as ray_pool
+from ..evaluators.pool.evaluator import LOCAL, check_place
+from ..workers.child import Child
+from ..workers.messages import Leave
+from ..workers.process import cores_per_worker
+from .host import Answer, Call, Host, Setting, serve
+
+CALLS_AT_ONCE = 4  # of an actor: the search, and what is asked meanwhile
+
+
+class Running(Protocol):
+    """A shard's process, as the master has it."""
+
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        """Returns what a method of `Host` will return; a ShardLostError if the process ends before."""
+
+    def leave(self) -> None:
+        """Has the process end when it has closed its file, which the answer to `leave` tells."""
+
+    def kill(self) -> None:
+        """Ends the process at once; what is not saved is lost."""
+
+
+class Site(Protocol):
+    """Where hosts are started."""
+
+    is_far: bool
+
+    def start(self, setting: Setting) -> Running:
+        """Returns a host that was just started."""
+
+    def close(self) -> None:
+        """Ends what was started."""
+
+
+def site_for(pool: str | None, shards: int) -> Site:
+    """Returns the place that `--pool` names: `local`, `ray` or `ray:ADDRESS`."""
+    where = pool or LOCAL
+    check_place(where)
+    if where == LOCAL:
+        return LocalHosts(shards)
+    return RayHosts(where.partition(":")[2], shards)
+
+
+# ------------------------------------------------------------------ this machine
+class LocalHosts:
+    """Processes of this machine, with its share of cores for each."""
+
+    is_far = False
+
+    def __init__(self, shards: int) -> None:
+        self._threads = cores_per_worker(shards)
+
+    def start(self, setting: Setting) -> Running:
+        """Returns a host that was just started."""
+        return _LocalHost(setting, self._threads)
+
+    def close(self) -> None:
+        """Does nothing: processes end with this one."""
+
+
+class _LocalHost:
+    def __init__(self, setting: Setting, threads: int) -> None:
+        self._number = setting.number
+        self._numbers = itertools.count()
+        self._waiting: dict[int, Future[Any]] = {}
+        self._ended = ""
+        self._child = Child(
+            partial(serve, setting),
+            name=f"graphsearch-shard-{setting.number}",
+            threads=threads,
+            hear=[self._hear],
+            lost=self._lost,
+        )
+
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        number, future = next(self._numbers), Future[Any]()
+        self._waiting[number] = future
+        self._child.send(Call(number, method, arguments))
+        if self._ended:
+            self._lost(self._ended)
+        return future
+
+    def leave(self) -> None:
+        self._child.send(Leave())
+
+    def kill(self) -> None:
+        self._child.kill()
+
+    def _hear(self, answer: Answer) -> None:
+        self._waiting.pop(answer.number).set_result(answer.value)
+
+    def _lost(self, how: str) -> None:
+        self._ended = how
+        for number in list(self._waiting):
+            future = self._waiting.pop(number, None)
+            if future:
+                future.set_exception(ShardLostError(f"shard {self._number} is lost: {how}"))
+
+
+# ------------------------------------------------------------------ Ray
+class RayHosts:
+    """Actors of a Ray cluster, spread over its machines."""
+
+    def __init__(self, address: str, shards: int) -> None:
+        """Joins a cluster, or starts one on this machine, as a pool of evaluators does.
+
+        Raises:
+          EvaluatorError: if Ray is not installed, or there is no such cluster.
+        """
+        self._ray = ray_pool.import_ray()
+        self._joined = ray_pool.Joined(self._ray, address, shards)
+        self.is_far = self._joined.is_shared
+        self._actors: list[Any] = []
+
+    def start(self, setting: Setting) -> Running:
+        """Returns a host that was just started, on the machine with most room."""
+        options: dict[str, Any] = {
+            "num_cpus": 1,
+            "max_restarts": 0,
+            "max_concurrency": CALLS_AT_ONCE,
+            "scheduling_strategy": "SPREAD",
+        }
+        if self._joined.is_shared:
+            options["runtime_env"] = {"env_vars": ray_pool.ENVIRONMENT}
+        try:
+            actor = self._ray.remote(Host).options(**options).remote(setting)
+        except self._ray.exceptions.RayError as error:
+            raise EvaluatorError(f"Ray cannot start a shard: {error}") from None
+        self._actors.append(actor)
+        return _RayHost(self._ray, actor, setting.number)
+
+    def close(self) -> None:
+        """Ends what is left, and leaves the cluster; one that was started here ends."""
+        for actor in self._actors:
+            self._ray.kill(actor)
+        self._actors.clear()
+        self._joined.leave()
+
+
+class _RayHost:
+    def __init__(self, ray: Any, actor: Any, number: int) -> None:
+        self._ray, self._actor, self._number = ray, actor, number
+
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        future = Future[Any]()
+        reply = getattr(self._actor, method).remote(*arguments).future()
+        reply.add_done_callback(partial(self._answered, future))
+        return future
+
+    def _answered(self, future: Future[Any], reply: Future[Any]) -> None:
+        error = reply.exception()
+        if error is None:
+            future.set_result(reply.result())
+        else:
+            line = ray_pool.line_of(error)
+            future.set_exception(ShardLostError(f"shard {self._number} is lost: {line}"))
+
+    def leave(self) -> None:
+        """Does nothing: the actor ends with the site."""
+
+    def kill(self) -> None:
+        self._ray.kill(self._actor)
+
+

@@ -1,0 +1,149 @@
+"""The manifest of a cluster: which files make it, who owns what, whose values they are. See `schema/cluster.md`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import SchemaVersionError, StoreError
+from ..limits import MANIFEST, read_file
+from ..record.provenance import EvaluatorIdentity
+from ..version import __version__
+from .ownership import MAX_SHARDS, VIRTUAL_SHARDS, Owners, even_owners
+
+NAME = "manifest.json"
+FORMAT_VERSION = 1
+FACT = "cluster"  # row of a file's store_info: which shard of which cluster it is
+_FILE = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """What a cluster is made of.
+
+    Attributes:
+      cluster: its number, 32 hex digits, which every file repeats.
+      identity: the evaluator that it is bound to.
+      files: names of the shards' files, in its folder.
+      owners: the shard of each virtual shard, `[4096]`.
+    """
+
+    cluster: str
+    identity: EvaluatorIdentity
+    files: tuple[str, ...]
+    owners: Owners
+
+    @classmethod
+    def new(cls, shards: int, identity: EvaluatorIdentity) -> Manifest:
+        """Returns the manifest of a new cluster."""
+        files = tuple(f"shard-{number:03}.graph" for number in range(shards))
+        return cls(cluster=uuid.uuid4().hex, identity=identity, files=files, owners=even_owners(shards))
+
+    @property
+    def shards(self) -> int:
+        """How many shards there are."""
+        return len(self.files)
+
+    def fact(self, number: int) -> str:
+        """Returns what the file of a shard says it is."""
+        return json.dumps({"cluster": self.cluster, "shard": number, "of": self.shards})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the manifest as JSON has it."""
+        return {
+            "format": FORMAT_VERSION,
+            "program": f"graphsearch {__version__}",
+            "cluster": self.cluster,
+            "evaluator": json.loads(self.identity.as_json()),
+            "files": list(self.files),
+            "owners": _runs(self.owners),
+        }
+
+    def write(self, folder: Path) -> None:
+        """Writes the manifest of a folder; there is never half of one."""
+        part = folder / f"{NAME}.part"
+        try:
+            part.write_text(json.dumps(self.as_dict(), indent=1) + "\n", encoding="utf-8")
+            os.replace(part, folder / NAME)
+        except OSError as error:
+            raise StoreError(f"{folder / NAME} cannot be written: {error.strerror or error}") from None
+
+
+def is_cluster(path: str | os.PathLike[str]) -> bool:
+    """Returns whether a path is the folder of a cluster."""
+    return (Path(path) / NAME).is_file()
+
+
+def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
+    """Returns the manifest of a folder.
+
+    Raises:
+      SchemaVersionError: if a newer version of graphsearch wrote it.
+      StoreError: if there is none, or it is none.
+    """
+    path = Path(folder) / NAME
+    if not path.is_file():
+        raise StoreError(f"{folder} has no {NAME}; make a cluster with `graphsearch store split`")
+    try:
+        found = json.loads(read_file(path, MANIFEST))
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{path} is no manifest of a cluster: {error}") from None
+    version = found.get("format") if isinstance(found, dict) else None
+    if isinstance(version, int) and version > FORMAT_VERSION:
+        raise SchemaVersionError(
+            f"{path} has format {version}, this version of graphsearch reads {FORMAT_VERSION}; update it"
+        )
+    try:
+        return _parsed(found)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise StoreError(f"{path} is no manifest of a cluster: {_reason(error)}") from None
+
+
+def _reason(error: Exception) -> str:
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
+
+
+def _parsed(found: Mapping[str, Any]) -> Manifest:
+    if found["format"] != FORMAT_VERSION:
+        raise ValueError(f"format {found['format']!r}")
+    files = tuple(found["files"])
+    if not 1 <= len(files) <= MAX_SHARDS or not all(isinstance(f, str) and _FILE.fullmatch(f) for f in files):
+        raise ValueError(f"files must be 1 to {MAX_SHARDS} plain names")
+    if len(set(files)) < len(files):
+        twice = next(f for f in files if files.count(f) > 1)
+        raise ValueError(f"{twice} stands there twice")
+    if not (isinstance(found["cluster"], str) and re.fullmatch("[0-9a-f]{32}", found["cluster"])):
+        raise ValueError("cluster must be 32 hex digits")
+    identity = EvaluatorIdentity.from_json(json.dumps(found["evaluator"]))
+    return Manifest(
+        cluster=found["cluster"], identity=identity, files=files, owners=_owners(found["owners"], len(files))
+    )
+
+
+def _runs(owners: Owners) -> list[list[int]]:
+    """Returns a table of owners as pairs: first virtual shard, shard; each holds up to the next."""
+    first = np.flatnonzero(np.diff(owners, prepend=-1))
+    return [[int(v), int(owners[v])] for v in first]
+
+
+def _owners(runs: Any, shards: int) -> Owners:
+    """Returns the table of `_runs`."""
+    firsts, numbers = [pair[0] for pair in runs], [pair[1] for pair in runs]
+    if not all(isinstance(n, int) for n in (*firsts, *numbers)) or firsts[:1] != [0]:
+        raise ValueError("owners must be pairs of numbers from virtual shard 0 on")
+    if sorted(set(firsts)) != firsts or firsts[-1] >= VIRTUAL_SHARDS or min(numbers) < 0:
+        raise ValueError("owners must be in order")
+    if max(numbers) >= shards:
+        raise ValueError(f"owners name shard {max(numbers)}, of which there is no file")
+    owners = np.zeros(VIRTUAL_SHARDS, np.int64)
+    for first, number in zip(firsts, numbers, strict=True):
+        owners[first:] = number
+    return owners

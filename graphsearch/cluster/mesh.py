@@ -1,0 +1,217 @@
+"""Connections between all shards of a cluster, and what goes over them in a step.
+
+Every shard listens; of two the one with the greater number connects. Both prove that they know the token of
+the search (HMAC-SHA256 of a random challenge), which the master gives to all of them. Nothing is encrypted.
+
+    message   number of words behind this one, uint64 | words
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import secrets
+import selectors
+import socket
+import struct
+import threading
+import time
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from ..errors import ShardLostError, StoreError
+from .talk import Message, Talk
+
+T = TypeVar("T")
+NONCE_BYTES, DIGEST_BYTES = 32, 32
+HELLO = struct.Struct(f"<H{NONCE_BYTES}s")  # number of the shard, its challenge
+LENGTH = struct.Struct("<Q")
+CONNECT_SECONDS = 60.0
+LOOK_UP_SECONDS = 0.5  # between two looks whether the search was given up
+MOST_WORDS = 1 << 34
+
+Address = tuple[str, int]
+
+
+class Mesh:
+    """The connections of one shard."""
+
+    def __init__(self, number: int, shards: int, token: bytes, host: str) -> None:
+        """Listens on a free port of an address of this machine."""
+        self._number, self._shards, self._token = number, shards, token
+        self._listener = socket.create_server((host, 0), family=_family(host))
+        self.address: Address = self._listener.getsockname()[:2]
+        self._peers: dict[int, socket.socket] = {}
+        self._given_up = threading.Event()
+
+    def connect(self, addresses: Sequence[Address]) -> None:
+        """Connects to all shards of smaller numbers, and waits for the others.
+
+        Raises:
+          ShardLostError: if one does not come, or does not know the token.
+        """
+        deadline = time.monotonic() + CONNECT_SECONDS
+        try:
+            for number in range(self._number):
+                peer = socket.create_connection(addresses[number], CONNECT_SECONDS)
+                self._peers[self._greet(peer)] = peer
+            while len(self._peers) < self._shards - 1:
+                self._listener.settimeout(max(0.1, deadline - time.monotonic()))
+                peer, _ = self._listener.accept()
+                self._accept(peer, deadline)
+        except OSError as error:
+            missing = sorted(set(range(self._shards)) - {self._number, *self._peers})
+            raise ShardLostError(
+                f"shard {self._number} cannot reach shard {missing[0]}: {error.strerror or error}"
+            ) from None
+        for peer in self._peers.values():
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            peer.setblocking(False)
+
+    def _accept(self, peer: socket.socket, deadline: float) -> None:
+        """Takes a connection in; a stranger's is closed, and the next one waited for."""
+        peer.settimeout(max(0.1, deadline - time.monotonic()))
+        try:
+            number = self._greet(peer)
+            if number <= self._number or number in self._peers:
+                raise ShardLostError(f"shard {number} came twice")
+            self._peers[number] = peer
+        except (OSError, StoreError, struct.error):
+            peer.close()
+
+    def _greet(self, peer: socket.socket) -> int:
+        """Returns the number of a shard that knows the token."""
+        challenge = secrets.token_bytes(NONCE_BYTES)
+        peer.sendall(HELLO.pack(self._number, challenge))
+        number, theirs = HELLO.unpack(_exactly(peer, HELLO.size))
+        peer.sendall(self._proof(self._number, theirs))
+        if not hmac.compare_digest(_exactly(peer, DIGEST_BYTES), self._proof(number, challenge)):
+            raise ShardLostError("what has connected does not know the token of this search")
+        return int(number)
+
+    def _proof(self, number: int, challenge: bytes) -> bytes:
+        return hmac.digest(self._token, HELLO.pack(number, challenge), hashlib.sha256)
+
+    # ---------------------------------------------------------- talking
+    def run(self, talk: Talk[T]) -> T:
+        """Returns what a shard returns that talks over these connections.
+
+        Raises:
+          ShardLostError: if another shard is lost.
+        """
+        try:
+            outbox = next(talk)
+            while True:
+                outbox = talk.send(self.exchange(outbox))
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        finally:
+            talk.close()
+
+    def exchange(self, outbox: Sequence[Message]) -> list[Message]:
+        """Sends every other shard its message; returns one from each, the own one at its place."""
+        inbox: list[Message] = list(outbox)
+        waiting = {
+            number: _Exchange(peer, outbox[number]) for number, peer in self._peers.items()
+        }
+        for number in [n for n, one in waiting.items() if self._go_on(n, one)]:
+            inbox[number] = waiting.pop(number).message
+        if waiting:
+            self._wait(waiting, inbox)
+        return inbox
+
+    def _wait(self, waiting: dict[int, _Exchange], inbox: list[Message]) -> None:
+        with selectors.DefaultSelector() as selector:
+            for number, one in waiting.items():
+                selector.register(one.peer, one.events, number)
+            while waiting:
+                if self._given_up.is_set():
+                    raise ShardLostError(f"shard {self._number}: the search was given up")
+                for key, _ in selector.select(LOOK_UP_SECONDS):
+                    number = key.data
+                    one = waiting[number]
+                    if self._go_on(number, one):
+                        selector.unregister(one.peer)
+                        inbox[number] = waiting.pop(number).message
+                    elif key.events != one.events:
+                        selector.modify(one.peer, one.events, number)
+
+    def _go_on(self, number: int, one: _Exchange) -> bool:
+        try:
+            return one.go_on()
+        except (OSError, EOFError) as error:
+            raise ShardLostError(f"shard {number} is lost: {error}") from None
+
+    def give_up(self) -> None:
+        """Ends a search that waits for others; from any thread."""
+        self._given_up.set()
+
+    def close(self) -> None:
+        """Closes all connections."""
+        for peer in (*self._peers.values(), self._listener):
+            with contextlib.suppress(OSError):
+                peer.close()
+
+
+class _Exchange:
+    """One message out and one in over one connection, as far as they have got."""
+
+    def __init__(self, peer: socket.socket, message: Message) -> None:
+        self.peer = peer
+        self._out = [memoryview(LENGTH.pack(len(message))), memoryview(message).cast("B")]
+        self._head = bytearray(LENGTH.size)
+        self._in = memoryview(self._head)
+        self._has_head = False
+        self.message: Message = message[:0]
+
+    @property
+    def events(self) -> int:
+        """What it waits for."""
+        return (selectors.EVENT_WRITE if self._out else 0) | (selectors.EVENT_READ if len(self._in) else 0)
+
+    def go_on(self) -> bool:
+        """Sends and receives what goes at once; returns whether both are done."""
+        with contextlib.suppress(BlockingIOError):
+            while self._out:
+                send = getattr(self.peer, "sendmsg", None)  # all at once where the system can
+                self._sent(send(self._out) if send else self.peer.send(self._out[0]))
+        with contextlib.suppress(BlockingIOError):
+            while len(self._in) or not self._has_head:
+                got = self.peer.recv_into(self._in)
+                if not got:
+                    raise EOFError("it has closed the connection")
+                self._in = self._in[got:]
+                if not len(self._in) and not self._has_head:
+                    self._begin_body()
+        return not self._out and not len(self._in) and self._has_head
+
+    def _sent(self, count: int) -> None:
+        while self._out and count >= len(self._out[0]):
+            count -= len(self._out.pop(0))
+        if count:
+            self._out[0] = self._out[0][count:]
+
+    def _begin_body(self) -> None:
+        (words,) = LENGTH.unpack(self._head)
+        if words > MOST_WORDS:
+            raise EOFError(f"it sends {words} words at once")
+        self.message = np.empty(words, np.uint64)
+        self._in = memoryview(self.message).cast("B")
+        self._has_head = True
+
+
+def _exactly(peer: socket.socket, size: int) -> bytes:
+    parts = b""
+    while len(parts) < size:
+        piece = peer.recv(size - len(parts))
+        if not piece:
+            raise ConnectionResetError("the connection was closed")
+        parts += piece
+    return parts
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET

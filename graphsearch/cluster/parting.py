@@ -1,0 +1,306 @@
+"""A graph file made a cluster, and a cluster made a graph file: `split` and `merge`.
+
+    one.graph  a b c d e f ...  (in the order of the file)  -- split -->   0: a c f   1: b e   2: d ...
+                                                            <-- merge --   by the same order
+
+Records go in bounded batches, plain tables as they are: to the first shard, and those that say where records
+come from to all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidParameterError, StoreError
+from ..record.node import RecordBatch
+from ..record.provenance import EvaluatorIdentity
+from ..store.codec.bulk import sort_keys, take
+from ..store.file import file_bytes, real_path, sql_errors
+from ..store.log import shorten_log
+from ..store.segments import keys_of
+from ..store.store import Store
+from ..store.tables import provenance
+from ..store.tables.columns import TABLES
+from ..store.upkeep.backup import new_file
+from ..store.upkeep.compact import shrink
+from ..store.upkeep.plain import plain_tables
+from ..store.writing import add_to_segment, begin_segment
+from .folder import check_shard, open_cluster, shard_path
+from .manifest import FACT, NAME, Manifest, is_cluster, read_manifest
+from .ownership import MAX_SHARDS, owners_of
+from .saved_waves import Save, note_save, saves_of
+
+Progress = Callable[[int, int], None]
+
+PROVENANCE = ("evaluator", "run")  # of what every record says
+ENTRIES = ("entry_piece", "entry_run", "entry_iteration")  # proofs that any shard may have to heed
+HELD = 1 << 17  # records that wait to be written, over all shards
+FACTS = ("created", "created_by")
+
+
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """What was written.
+
+    Attributes:
+      path: the cluster or the file. shards: of the cluster. nodes: records. bytes: on disk.
+    """
+
+    path: str
+    shards: int
+    nodes: int
+    bytes: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the report as JSON takes it."""
+        return asdict(self)
+
+
+class _Target:
+    """A new file that records are written to in the order of a segment."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._waiting: list[RecordBatch] = []
+        self._segment = 0
+        self._dictionary = b""
+        self.held = 0
+
+    def add(self, batch: RecordBatch) -> None:
+        """Takes records behind those before."""
+        if len(batch):
+            self._waiting.append(batch)
+            self.held += len(batch)
+
+    def write(self) -> None:
+        """Writes what waits."""
+        if not self.held:
+            return
+        batch = RecordBatch.concat(self._waiting)
+        self._waiting, self.held = [], 0
+        with self.store.rearranging():
+            connection, catalog = self.store.connection, self.store.catalog
+            self._segment = self._segment or begin_segment(connection, catalog)
+            self._dictionary = add_to_segment(
+                connection, catalog, self._segment, batch, dictionary=self._dictionary
+            )
+            provenance.add_nodes(connection, len(batch))
+        shorten_log(self.store)
+
+
+def split(
+    path: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    shards: int,
+    progress: Progress | None = None,
+) -> Parted:
+    """Makes a cluster of a graph file, which is only read.
+
+    Args:
+      folder: the cluster's; it is made, or empty.
+      progress: called with records done and records in all.
+
+    Raises:
+      InvalidParameterError: for an impossible number of shards.
+      StoreError: if the file cannot be read, or the folder not be written or not empty.
+    """
+    target = new_folder(folder, shards)
+    with Store.open(path, read_only=True) as source, source.snapshot():
+        if not source.is_bound:
+            raise StoreError(f"{path} is bound to no evaluator yet; search with it first")
+        manifest = Manifest.new(shards, source.identity)
+        with ExitStack() as stack:
+            targets = [_Target(stack.enter_context(_new_shard(target, manifest, k))) for k in range(shards)]
+            for number, shard in enumerate(targets):
+                names = plain_tables(source.format_version)
+                chosen = [n for n in names if number == 0 or n in ENTRIES]
+                _copy_tables(source, shard.store, (*PROVENANCE, *chosen))
+            _deal(source, targets, manifest, progress)
+            for shard in targets:
+                shrink(shard.store)
+        manifest.write(target)
+    nodes = sum(shard_nodes(target, manifest))
+    return Parted(str(target), shards, nodes, _bytes(target, manifest))
+
+
+def _deal(source: Store, targets: Sequence[_Target], manifest: Manifest, progress: Progress | None) -> None:
+    """Gives every record to its owner."""
+    done, total = 0, source.node_count
+    for batch in source.scan():
+        owners = owners_of(keys_of(batch.words), manifest.owners)
+        for number, shard in enumerate(targets):
+            shard.add(take(batch, np.flatnonzero(owners == number)))
+        if sum(shard.held for shard in targets) > HELD:
+            for shard in targets:
+                shard.write()
+        done += len(batch)
+        if progress:
+            progress(done, max(done, total))
+    for shard in targets:
+        shard.write()
+
+
+def new_cluster(folder: str | os.PathLike[str], *, shards: int, identity: EvaluatorIdentity) -> Manifest:
+    """Returns the manifest of a new cluster without records, its files made.
+
+    Raises:
+      InvalidParameterError: for an impossible number of shards.
+      StoreError: if the folder cannot be written, or is not empty.
+    """
+    target, manifest = new_folder(folder, shards), Manifest.new(shards, identity)
+    for number in range(shards):
+        with _new_shard(target, manifest, number):
+            pass
+    manifest.write(target)
+    return manifest
+
+
+def mend(folder: str | os.PathLike[str]) -> list[int]:
+    """Makes the missing files of a cluster anew, without records; returns the shards that were missing.
+
+    What they held is evaluated again when a search passes by, and caught up.
+
+    Raises:
+      StoreError: if the folder has no manifest, a file is another's, or cannot be made.
+    """
+    target, manifest = Path(folder), read_manifest(folder)
+    there = [k for k in range(manifest.shards) if (target / manifest.files[k]).exists()]
+    missing = [k for k in range(manifest.shards) if k not in there]
+    for number in there:
+        with Store.open(shard_path(target, manifest, number), read_only=True) as store:
+            check_shard(store, manifest, number)
+    for number in missing:
+        with ExitStack() as stack:
+            made = stack.enter_context(_new_shard(target, manifest, number))
+            if there:
+                first = shard_path(target, manifest, there[0])
+                source = stack.enter_context(Store.open(first, read_only=True))
+                _copy_tables(source, made, (*PROVENANCE, *ENTRIES))
+                number_of = saves_of(source)[0].number
+                with made.transaction():
+                    note_save(made, Save(number=number_of))
+    return missing
+
+
+def merge(
+    folder: str | os.PathLike[str],
+    path: str | os.PathLike[str],
+    *,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Parted:
+    """Makes one graph file of a cluster, which is only read.
+
+    Args:
+      force: replace a file that is there.
+      progress: called with records done and records in all.
+
+    Raises:
+      StoreError: if the cluster cannot be read, or the file not be written.
+    """
+    target = real_path(path)
+    with open_cluster(folder) as source, new_file(target, force=force) as part:
+        shards = [source, *source.shards]
+        with Store.open(part, create=True, identity=source.identity) as store:
+            _copy_tables(source, store, (*PROVENANCE, *plain_tables(source.format_version)))
+            written, done, total = _Target(store), 0, source.node_count
+            for batch in _in_order([_own_scan(shard) for shard in shards]):
+                written.add(batch)
+                if written.held > HELD:
+                    written.write()
+                done += len(batch)
+                if progress:
+                    progress(done, max(done, total))
+            written.write()
+            shrink(store)
+            nodes = store.node_count
+    return Parted(str(target), 1, nodes, file_bytes(target))
+
+
+def _own_scan(store: Store) -> Iterator[RecordBatch]:
+    """Yields the records of one shard's own file."""
+    return Store.scan(store)
+
+
+def _in_order(scans: Sequence[Iterator[RecordBatch]]) -> Iterator[RecordBatch]:
+    """Yields the records of several scans in one order, in batches."""
+    held = [next(scan, None) for scan in scans]
+    while any(batch is not None for batch in held):
+        last = min(int(sort_keys(b.words[-1:])[0]) for b in held if b is not None)
+        parts = []
+        for k, batch in enumerate(held):
+            if batch is None:
+                continue
+            end = int(np.searchsorted(sort_keys(batch.words), np.uint64(last), "right"))
+            parts.append(batch.part(0, end))
+            held[k] = batch.part(end, len(batch)) if end < len(batch) else next(scans[k], None)
+        yield RecordBatch.concat([part for part in parts if len(part)])
+
+
+def _copy_tables(source: Store, target: Store, names: Sequence[str]) -> None:
+    """Copies the rows of plain tables, and when the file was made."""
+    with sql_errors(source.path, "read it"), target.transaction():
+        execute = source.connection.execute
+        for name in names:
+            held = {row[1] for row in execute(f"PRAGMA table_info({name})")}
+            columns = [column for column in TABLES[name].columns if column in held]
+            if not columns:
+                continue
+            listed, marks = ", ".join(columns), ", ".join("?" * len(columns))
+            rows = execute(f"SELECT {listed} FROM {name}")  # noqa: S608 (the schema's names)
+            statement = f"INSERT OR REPLACE INTO {name} ({listed}) VALUES ({marks})"  # noqa: S608
+            target.connection.executemany(statement, rows)
+        for fact in FACTS:
+            value = source.read_fact(fact)
+            if value is not None:
+                target.write_fact(fact, value)
+
+
+def _new_shard(folder: Path, manifest: Manifest, number: int) -> Store:
+    """Returns the new file of a shard, open."""
+    store = Store.open(folder / manifest.files[number], identity=manifest.identity, create=True)
+    store.write_fact(FACT, manifest.fact(number))
+    return store
+
+
+def new_folder(folder: str | os.PathLike[str], shards: int) -> Path:
+    """Returns the folder of a new cluster, made if need be.
+
+    Raises:
+      InvalidParameterError: for an impossible number of shards.
+      StoreError: if it cannot be made, or something is in it.
+    """
+    if not 1 <= shards <= MAX_SHARDS:
+        raise InvalidParameterError(f"shards must be 1 to {MAX_SHARDS}, not {shards}")
+    target = Path(folder)
+    if is_cluster(target):
+        raise StoreError(f"{target} is a cluster already; name another folder")
+    try:
+        target.mkdir(exist_ok=True)
+        if any(target.iterdir()):
+            raise StoreError(f"{target} is not empty and has no {NAME}; name another folder")
+    except OSError as error:
+        raise StoreError(f"{target} cannot be made: {error.strerror or error}") from None
+    return target
+
+
+def shard_nodes(folder: Path, manifest: Manifest) -> list[int]:
+    """Returns how many records each shard has."""
+    counts = []
+    for number in range(manifest.shards):
+        with Store.open(shard_path(folder, manifest, number), read_only=True) as store:
+            counts.append(store.node_count)
+    return counts
+
+
+def _bytes(folder: Path, manifest: Manifest) -> int:
+    return sum(file_bytes(folder / name) for name in manifest.files)

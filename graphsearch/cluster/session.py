@@ -1,0 +1,374 @@
+"""One shard's part of a search: waves until the leader says that it ends, saves that all shards make together.
+
+    leader   word: go on? save? visits allowed -- one word to all, before every wave
+    others   ask: to save, because memory fills; say whether the last save is done
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+
+import chess
+import numpy as np
+
+from ..evaluators.lines import LINE_PLIES
+from ..graph import arena_kernel
+from ..graph.graph import Graph, Note
+from ..graph.saving import flush_nodes
+from ..jit.compiler import mark_compiled
+from ..position.board import NOT_TERMINAL, fen_of, game_before, history_keys, legal_moves, pack, terminal_kind
+from ..record.node import NodeRecord
+from ..search import layout
+from ..search.loop import (
+    COPY_BYTES,
+    FIRST_FLUSH_SECONDS,
+    FLUSH_GROWTH,
+    FLUSH_SECONDS,
+    IDLE_VISITS,
+    IDLE_VISITS_PER_NODE,
+    MERGE_BYTES,
+    RESERVED_PARTS,
+)
+from ..search.params import Limits, SearchParams
+from ..search.settings import set_listed, set_params
+from ..store.store import Store
+from ..store.tables import history
+from . import descent_kernel
+from . import messages_kernel as m
+from .saved_waves import Save, newest_age, note_save
+from .talk import Talk
+from .traffic import Traffic
+from .wave import Place, ShardWaves
+
+STOP, SAVE, KNOWN = 1, 2, 4  # bits of the leader's word; above them the visits allowed
+ALLOWED_SHIFT = 8
+WANTS_SAVE, SAVES, IS_HELD = 1, 1 << 16, 1 << 32  # what shards ask: each is counted
+COUNT = (1 << 16) - 1
+PROGRESS_SECONDS = 0.3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A search as every shard is told it.
+
+    Attributes:
+      start, moves: the game up to the root: FEN, and moves in UCI.
+      searchmoves: moves that it may take at the root, in UCI; empty: all.
+      limits: what is still to be done. run: number of the search in all files.
+      save: number of the last save. visits, evaluations: what the run had added by then.
+    """
+
+    start: str
+    moves: tuple[str, ...] = ()
+    searchmoves: tuple[str, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    params: SearchParams = field(default_factory=SearchParams)
+    run: int = 1
+    save: int = 0
+    visits: int = 0
+    evaluations: int = 0
+
+    def board(self) -> chess.Board:
+        """Returns the root, with the game before it."""
+        board = chess.Board(self.start)
+        for move in self.moves:
+            board.push_uci(move)
+        return board
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a search is, as its leader knows it; the root's record as it is now."""
+
+    visits: int
+    evaluations: int
+    nodes: int
+    depth: int
+    seldepth: int
+    seconds: float
+    record: NodeRecord | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardReport:
+    """What one shard has done in a search.
+
+    Attributes:
+      number: of the shard. leads: whether it owned the root.
+      visits: completed at the root, if it leads. evaluations, catch_ups, collisions, unkept: its own.
+      plies, seldepth: of the visits that ended there.
+      nodes: it has. saved: records that it has written. read_back: that it has read.
+      stop_reason: why the search ended. problems: damage that it has passed over. seconds: of the search.
+    """
+
+    number: int
+    leads: bool
+    visits: int
+    evaluations: int
+    catch_ups: int
+    collisions: int
+    unkept: int
+    plies: int
+    seldepth: int
+    nodes: int
+    saved: int
+    read_back: int
+    stop_reason: str
+    seconds: float
+    problems: list[str]
+    traffic: Traffic
+
+
+class ShardSearch:
+    """A search, as far as one shard goes through it.
+
+    Attributes:
+      progress: set by the leader, now and then; None before that.
+    """
+
+    def __init__(self, graph: Graph, job: Job, place: Place, stop: threading.Event) -> None:
+        """Prepares a search; `stop` ends it if it is the leader's."""
+        self.progress: Progress | None = None
+        self._graph, self._job, self._place, self._stop = graph, job, place, stop
+        self._board = job.board()
+        self._root = pack(self._board)
+        self._past = history_keys(self._board)
+        self._arena = graph.arena
+        set_params(self._arena, job.params)
+        game = game_before(self._board, LINE_PLIES - 1) if graph.evaluator.wants_lines else ()
+        self._waves = ShardWaves(graph, self._root, job.params.minibatch_size, place, game=game)
+        self._started = time.monotonic()
+        self._shown = self._last_save = self._started
+        self._save_seconds = FIRST_FLUSH_SECONDS
+        self._before = self._arena.counters.copy()
+        self._saved_before, self._read_before = graph.saved_nodes, graph.pager.read_back
+        self._evaluations = 0  # of all shards
+        self._found_at = (0, 0)  # evaluations, and visits when there were last any
+        self._asked = 0  # by all shards, when the leader last spoke
+        self._is_over = terminal_kind(self._board) != NOT_TERMINAL
+        self._reason = ""
+        self._flush_nodes = flush_nodes(graph.pager.budget)
+        self._save, self._saved_age = Save(number=job.save), 0
+        if graph.store:
+            self._saved_age = newest_age(graph.store)
+            self._arena.reserve_log(2 * self._flush_nodes)
+            wanted = COPY_BYTES * self._flush_nodes + MERGE_BYTES
+            graph.pager.reserved = min(wanted, graph.pager.budget // RESERVED_PARTS)
+
+    # ---------------------------------------------------------- the search
+    def talk(self) -> Talk[ShardReport]:
+        """Goes through the search, in step with the other shards; returns what this one has done."""
+        with self._graph.searching:
+            try:
+                yield from self._begin()
+                yield from self._loop()
+                yield from self._save_all()
+                self._graph.merge_up_to(None)
+            finally:
+                self._end()
+        return self._report()
+
+    def _begin(self) -> Talk[None]:
+        graph = self._graph
+        graph.begin_search(self._board, lists=self._place.leads)
+        graph.merge_up_to(self._saved_age)
+        self._arena.set_history(self._past)
+        self._arena.counters[arena_kernel.SELDEPTH] = 0
+        if graph.store:
+            graph.call(self._begin_run)
+        self._arena.set_run(self._job.run)
+        yield from self._waves.say()  # all are there
+
+    def _begin_run(self, store: Store) -> None:
+        job = self._job
+        limits, params = job.limits.as_dict(), job.params.as_dict()
+        store.begin_run(fen_of(self._board), limits, params, number=job.run)
+
+    def _loop(self) -> Talk[None]:
+        batch = self._job.params.minibatch_size
+        while True:
+            word = self._word() if self._place.leads else 0
+            word = yield from self._waves.agree(word, asks=self._asks())
+            self._asked = self._waves.total(m.H_MORE)
+            if not self._asked & (COUNT * SAVES):
+                self._graph.merge_up_to(self._saved_age)
+            if word & STOP:
+                return
+            if word & SAVE:
+                yield from self._begin_save()
+            knows = bool(word & KNOWN)
+            _, evaluations = yield from self._waves.run(batch, word >> ALLOWED_SHIFT, knows_root=knows)
+            self._evaluations += evaluations
+            if self._place.leads:
+                self._restrict(knows)
+                self._show()
+
+    def _restrict(self, knew_root: bool) -> None:
+        """Marks the edges that this search may take at the root, if not all, once the root is known."""
+        if not self._job.searchmoves or knew_root:
+            return
+        record = self._graph.read(self._board)
+        assert record is not None, "the first wave records the root"
+        moves = legal_moves(self._board)
+        set_listed(
+            self._arena,
+            [k for k, i in enumerate(record.order) if moves[i].uci() in self._job.searchmoves],
+        )
+
+    # ---------------------------------------------------------- what the leader says
+    def _word(self) -> int:
+        """Returns the word before the next wave."""
+        arena = self._arena
+        self._bring_root()
+        knows, allowed, is_decided = descent_kernel.root_state(arena.tables, arena.arrays, self._root)
+        if self._is_finished(bool(knows), bool(is_decided)):
+            return STOP
+        word = (int(allowed) << ALLOWED_SHIFT) | (KNOWN if knows else 0)
+        return word | SAVE if self._is_save_due() else word
+
+    def _bring_root(self) -> None:
+        """Has the root's record in memory: whether it is known decides what a wave is."""
+        self._graph.pager.read_all([self._board])
+        if self._job.searchmoves and not self._arena.arrays.ints[layout.RESTRICTED]:
+            if self._graph.read(self._board) is not None:
+                self._restrict(False)
+
+    def _is_finished(self, knows_root: bool, is_decided: bool) -> bool:
+        """Returns whether the search ends, and notes why; the root is evaluated whatever the limits."""
+        if not knows_root:
+            return False
+        limits, visits = self._job.limits, self._added(arena_kernel.VISITS)
+        if limits.visits is not None and visits >= limits.visits:
+            self._reason = "visits"
+        elif limits.evaluations is not None and self._evaluations >= limits.evaluations:
+            self._reason = "evaluations"
+        elif limits.seconds is not None and time.monotonic() - self._started >= limits.seconds:
+            self._reason = "time"
+        elif self._stop.is_set():
+            self._reason = "stop"
+        elif self._asked // IS_HELD:
+            self._reason = "reader"
+        elif self._is_over:
+            self._reason = "finished"
+        elif is_decided:
+            self._reason = "proven"
+        elif self._is_exhausted(visits):
+            self._reason = "exhausted"
+        return bool(self._reason)
+
+    def _is_exhausted(self, visits: int) -> bool:
+        """Returns whether so many visits in a row found nothing to evaluate that no more will."""
+        if self._evaluations != self._found_at[0]:
+            self._found_at = self._evaluations, visits
+        idle = visits - self._found_at[1]
+        return idle > IDLE_VISITS and idle > IDLE_VISITS_PER_NODE * self._waves.total(m.H_NODES)
+
+    def _is_save_due(self) -> bool:
+        """Returns whether all shards are to save: one has to, or it is time, and the last one is done."""
+        now = time.monotonic()
+        if self._asked & (COUNT * SAVES):
+            return False
+        if not self._asked & COUNT and now - self._last_save < self._save_seconds:
+            return False
+        self._last_save = now
+        self._save_seconds = min(FLUSH_GROWTH * self._save_seconds, FLUSH_SECONDS)
+        return self._graph.store is not None
+
+    # ---------------------------------------------------------- saving
+    def _asks(self) -> int:
+        """Returns what this shard asks of the leader."""
+        graph, dirty = self._graph, self._arena.dirty_count
+        if graph.store is None:
+            return 0
+        is_settled = graph.settle(wait=dirty > 2 * self._flush_nodes)
+        asks = WANTS_SAVE if dirty >= self._flush_nodes else 0
+        return asks + (0 if is_settled else SAVES) + (IS_HELD if graph.log_held else 0)
+
+    def _begin_save(self) -> Talk[None]:
+        note = yield from self._noted(finished=False)
+        self._graph.settle(wait=True)
+        self._graph.begin_saving(note)
+
+    def _save_all(self) -> Talk[None]:
+        """Saves everything, and that the search has ended; returns when all shards have."""
+        note = yield from self._noted(finished=True)
+        if self._graph.store:
+            self._graph.flush(note)
+            lost = self._graph.store.left_out_error()
+            if lost:
+                raise lost
+        yield from self._waves.say()
+
+    def _noted(self, *, finished: bool) -> Talk[Note]:
+        """Returns what writes down the state of the search with what is saved; only the leader knows it all."""
+        job = self._job
+        visits = yield from self._waves.agree(self._added(arena_kernel.VISITS))
+        self._save = Save(
+            number=self._save.number + 1,
+            run=job.run,
+            visits=job.visits + visits,
+            evaluations=job.evaluations + self._evaluations,
+        )
+        save = self._save
+        values = self._graph.root_values(self._board) if self._place.leads else None
+
+        def note(store: Store) -> None:
+            update = store.finish_run if finished else store.update_run
+            update(save.run, save.visits, save.evaluations)
+            if values:
+                history.write(store, save.run, values)
+            note_save(store, save)
+            self._saved_age = newest_age(store)
+
+        return note
+
+    def _end(self) -> None:
+        """Takes back what only this game's history made a draw."""
+        self._waves.close()
+        set_listed(self._arena, None)
+        self._arena.take_back_overlay()
+        self._arena.forget_overlay()
+        self._arena.set_history(np.zeros(0, np.uint64))
+        mark_compiled("cluster search")
+
+    # ---------------------------------------------------------- telling
+    def _added(self, counter: int) -> int:
+        return int(self._arena.counters[counter] - self._before[counter])
+
+    def _show(self) -> None:
+        now = time.monotonic()
+        if now - self._shown < PROGRESS_SECONDS:
+            return
+        self._shown = now
+        visits = self._added(arena_kernel.VISITS)
+        self.progress = Progress(
+            visits=visits,
+            evaluations=self._evaluations,
+            nodes=self._waves.total(m.H_NODES),
+            depth=self._added(arena_kernel.PLIES) // max(visits, 1),
+            seldepth=int(self._arena.counters[arena_kernel.SELDEPTH]),
+            seconds=now - self._started,
+            record=self._graph.read(self._board),
+        )
+
+    def _report(self) -> ShardReport:
+        return ShardReport(
+            number=self._place.number,
+            leads=self._place.leads,
+            visits=self._added(arena_kernel.VISITS),
+            evaluations=self._added(arena_kernel.EVALUATIONS),
+            catch_ups=self._added(arena_kernel.CATCH_UPS),
+            collisions=self._added(arena_kernel.COLLISIONS),
+            unkept=self._added(arena_kernel.HISTORY_DRAWS),
+            plies=self._added(arena_kernel.PLIES),
+            seldepth=int(self._arena.counters[arena_kernel.SELDEPTH]),
+            nodes=self._graph.node_count,
+            saved=self._graph.saved_nodes - self._saved_before,
+            read_back=self._graph.pager.read_back - self._read_before,
+            stop_reason=self._reason,
+            seconds=time.monotonic() - self._started,
+            problems=self._graph.problems,
+            traffic=self._waves.traffic,
+        )

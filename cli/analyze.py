@@ -61,6 +61,16 @@ class Request:
         ),
     ] = 5
     evaluator: EvaluatorOptions
+    shards: Annotated[
+        int | None,
+        typer.Option(
+            "--shards",
+            metavar="K",
+            min=1,
+            help="Search with K processes over a cluster: --store is its folder, made if missing. With --pool"
+            " ray they run on the machines of a Ray cluster.",
+        ),
+    ] = None
     param: Annotated[
         list[str] | None,
         typer.Option(
@@ -92,7 +102,7 @@ def analyze(request: Request) -> None:
     The search stops at the first limit it reaches, or at Ctrl-C. Limits count new work only, not what the
     file already holds.
     """
-    code = _search_and_print(request)
+    code = _search_shards(request) if _is_sharded(request) else _search_and_print(request)
     if code:
         raise typer.Exit(code)
 
@@ -130,6 +140,31 @@ def _checked_job(request: Request, evaluator: EvaluatorObject, others: list[str]
     board = request.position.board()
     listed = None if request.searchmoves is None else tuple(read_moves(board, request.searchmoves))
     return Job(evaluator, board, limits, params, graph_ram(request.ram), listed or ())
+
+
+def _is_sharded(request: Request) -> bool:
+    """Returns whether a request is for a cluster, by its option or by its folder."""
+    from graphsearch.store.sharded.manifest import is_sharded
+
+    return request.shards is not None or (request.store is not None and is_sharded(request.store))
+
+
+def _search_shards(request: Request) -> int:
+    """Searches a cluster; returns the exit code."""
+    from .analyze_shards import search_shards
+
+    if request.store is None:
+        raise typer.BadParameter("--shards needs the folder of a cluster: --store FOLDER")
+    with StopSignals() as signals:
+        found = search_shards(request, request.store, signals)
+        if request.json:
+            print_json(found.as_dict())
+        else:
+            print_view(lambda width: node_view(found.result.node, request.multipv, width))
+            print(_totals(found.result))
+        for line in _epilogue(request, found.result):
+            say(line)
+        return signals.exit_code
 
 
 def _search_and_print(request: Request) -> int:
@@ -231,6 +266,7 @@ def _totals(result: SearchResult) -> str:
 def _epilogue(request: Request, result: SearchResult) -> list[str]:
     """Returns what to know afterwards: what was saved, which evaluator was used, and how to resume."""
     from graphsearch.store.file import file_bytes
+    from graphsearch.store.sharded.files import sharded_bytes
 
     lines = []
     if result.unkept_visits:
@@ -252,7 +288,7 @@ def _epilogue(request: Request, result: SearchResult) -> list[str]:
     if request.store is None:
         lines.append(NOT_SAVED)
     else:
-        held = size(file_bytes(request.store))
+        held = size(sharded_bytes(request.store) if _is_sharded(request) else file_bytes(request.store))
         lines.append(f"Saved: {request.store} holds {count(result.nodes, 'node')} ({held}).")
     chosen = request.evaluator
     if chosen.evaluator in (None, "builtin") and chosen.policy is None and chosen.value is None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import chess
 
     from graphsearch.evaluators import protocol
+    from graphsearch.evaluators.factory import EvaluatorSpec
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Position = Annotated[
@@ -207,15 +208,8 @@ class EvaluatorOptions:
         """Whether an evaluator is named."""
         return (self.evaluator, self.policy, self.value) != (None, None, None)
 
-    def create(self, params: Sequence[str] = ()) -> tuple[protocol.Evaluator, list[str]]:
-        """Returns the evaluator, and the `NAME=VALUE` texts among `params` that are the search's.
-
-        The caller closes it (`closing`).
-
-        Raises:
-          typer.BadParameter: for an unknown evaluator; one that cannot be loaded is a failure.
-        """
-        from graphsearch.errors import UnknownEvaluatorError
+    def spec(self, params: Sequence[str] = ()) -> tuple[EvaluatorSpec, list[str]]:
+        """Returns what the evaluator is made from, and the `NAME=VALUE` texts of `params` that are the search's."""
         from graphsearch.evaluators import factory
 
         own, others = factory.split_options(params)
@@ -227,8 +221,22 @@ class EvaluatorOptions:
             syzygy=self.syzygy,
             pool=self.pool,
         )
+        return spec if self.threads is None else factory.with_threads(spec, self.threads), others
+
+    def create(self, params: Sequence[str] = ()) -> tuple[protocol.Evaluator, list[str]]:
+        """Returns the evaluator, and the `NAME=VALUE` texts among `params` that are the search's.
+
+        The caller closes it (`closing`).
+
+        Raises:
+          typer.BadParameter: for an unknown evaluator; one that cannot be loaded is a failure.
+        """
+        from graphsearch.errors import UnknownEvaluatorError
+        from graphsearch.evaluators import factory
+
+        spec, others = self.spec(params)
         try:
-            made = factory.create(spec if self.threads is None else factory.with_threads(spec, self.threads))
+            made = factory.create(spec)
         except UnknownEvaluatorError as error:
             raise typer.BadParameter(str(error)) from None
         for note in getattr(made, "notes", ()):

@@ -17,8 +17,8 @@ from ..record.provenance import EvaluatorIdentity
 from ..version import __version__
 from ..workers.child import Pipe
 from ..workers.messages import Failure, Leave, failure_of, own_place
-from .folder import check_shard, shard_path
-from .manifest import read_manifest
+from ..store.sharded.files import check_shard, shard_path
+from ..store.sharded.manifest import read_manifest
 from .mesh import Address, Mesh
 from .session import Job, Progress, ShardReport, ShardSearch
 from .wave import Place

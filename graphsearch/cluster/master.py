@@ -20,7 +20,8 @@ from typing import Any
 import chess
 
 from ..errors import ShardLostError, StoreError
-from ..evaluators.factory import EvaluatorSpec, create
+from ..evaluators.factory import EvaluatorSpec, create, with_threads
+from ..evaluators.pool.evaluator import LOCAL, threads_per_worker
 from ..graph.view import NodeView, view
 from ..position.board import fen_of, history_keys, key_of
 from ..record.node import NodeRecord
@@ -33,11 +34,11 @@ from ..store.store import Store
 from ..store.tables import provenance
 from ..version import __version__
 from ..workers.messages import Failure
-from .folder import open_cluster, shard_path
+from ..store.sharded.files import shard_path
 from .host import Greeting, Setting, board_parts
 from .hosts import Running, Site, site_for
-from .manifest import NAME, Manifest, is_cluster, read_manifest
-from .ownership import owner_of
+from ..store.sharded.manifest import NAME, Manifest, is_sharded, read_manifest
+from ..store.sharded.ownership import owner_of
 from .parting import new_cluster
 from .saved_waves import Save, go_back
 from .session import Job, Progress, ShardReport
@@ -65,6 +66,11 @@ class ClusterSearch:
     shards: list[ShardReport]
     losses: list[str]
     places: list[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch analyze` over a cluster."""
+        shards = [report.as_dict() | {"place": p} for report, p in zip(self.shards, self.places, strict=True)]
+        return self.result.as_dict() | {"shards": shards, "losses": self.losses}
 
 
 def analyze(
@@ -114,7 +120,7 @@ def analyze(
             board,
             limits=limits or Limits(),
             params=params or SearchParams(),
-            spec=replace(spec, pool=None),
+            spec=_for_each(spec, manifest.shards, pool),
             ram_bytes=ram_bytes,
             searchmoves=tuple(move.uci() for move in searchmoves),
             on_progress=on_progress,
@@ -125,9 +131,16 @@ def analyze(
         return master.run()
 
 
+def _for_each(spec: EvaluatorSpec, shards: int, pool: str | None) -> EvaluatorSpec:
+    """Returns what each shard evaluates with: with its share of this machine's cores."""
+    alone = replace(spec, pool=None)
+    has_threads = any(name == "threads" for name, _ in spec.options)
+    return alone if has_threads else with_threads(alone, threads_per_worker(shards, pool or LOCAL))
+
+
 def _manifest(folder: Path, spec: EvaluatorSpec, shards: int | None) -> Manifest:
     """Returns the manifest of a cluster, made if there is none."""
-    if is_cluster(folder) or shards is None:
+    if is_sharded(folder) or shards is None:
         manifest = read_manifest(folder)
         if shards not in (None, manifest.shards):
             raise StoreError(
@@ -306,7 +319,7 @@ class _Master:
     def _found(self, reports: list[ShardReport], before: Save) -> ClusterSearch:
         first = [chess.Move.from_uci(move) for move in self._searchmoves]
         past = history_keys(self._board)
-        with open_cluster(self._folder) as store:
+        with Store.open(self._folder, read_only=True) as store:
             node = view_in_game(store.read, self._board, past, first=first)
             nodes = store.node_count
         assert node is not None, "the first wave records the root"

@@ -36,7 +36,7 @@ from ..position.words import BLACK, KEY, KINGS, META, WHITE
 from ..search import wave_kernel as wave
 from ..search.backup_kernel import told_by
 from ..search.wave_kernel import field, new_entry, set_field, wave_pointers, words_of
-from .ownership import MIXER, VIRTUAL_BITS
+from ..store.sharded.ownership import MIXER, VIRTUAL_BITS
 
 HEADER_WORDS = 8
 DOWN_WORDS, UP_WORDS = 7, 3  # of a row; a trail comes behind

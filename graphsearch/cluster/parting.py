@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,7 +22,7 @@ import numpy as np
 from ..errors import InvalidParameterError, StoreError
 from ..record.node import RecordBatch
 from ..record.provenance import EvaluatorIdentity
-from ..store.codec.bulk import sort_keys, take
+from ..store.codec.bulk import take
 from ..store.file import file_bytes, real_path, sql_errors
 from ..store.log import shorten_log
 from ..store.segments import keys_of
@@ -33,9 +33,9 @@ from ..store.upkeep.backup import new_file
 from ..store.upkeep.compact import shrink
 from ..store.upkeep.plain import plain_tables
 from ..store.writing import add_to_segment, begin_segment
-from .folder import check_shard, open_cluster, shard_path
-from .manifest import FACT, NAME, Manifest, is_cluster, read_manifest
-from .ownership import MAX_SHARDS, owners_of
+from ..store.sharded.files import check_shard, shard_path
+from ..store.sharded.manifest import FACT, NAME, Manifest, is_sharded, read_manifest
+from ..store.sharded.ownership import MAX_SHARDS, owners_of
 from .saved_waves import Save, note_save, saves_of
 
 Progress = Callable[[int, int], None]
@@ -208,12 +208,12 @@ def merge(
       StoreError: if the cluster cannot be read, or the file not be written.
     """
     target = real_path(path)
-    with open_cluster(folder) as source, new_file(target, force=force) as part:
-        shards = [source, *source.shards]
+    read_manifest(folder)
+    with Store.open(folder, read_only=True) as source, source.snapshot(), new_file(target, force=force) as part:
         with Store.open(part, create=True, identity=source.identity) as store:
             _copy_tables(source, store, (*PROVENANCE, *plain_tables(source.format_version)))
             written, done, total = _Target(store), 0, source.node_count
-            for batch in _in_order([_own_scan(shard) for shard in shards]):
+            for batch in source.scan():
                 written.add(batch)
                 if written.held > HELD:
                     written.write()
@@ -224,26 +224,6 @@ def merge(
             shrink(store)
             nodes = store.node_count
     return Parted(str(target), 1, nodes, file_bytes(target))
-
-
-def _own_scan(store: Store) -> Iterator[RecordBatch]:
-    """Yields the records of one shard's own file."""
-    return Store.scan(store)
-
-
-def _in_order(scans: Sequence[Iterator[RecordBatch]]) -> Iterator[RecordBatch]:
-    """Yields the records of several scans in one order, in batches."""
-    held = [next(scan, None) for scan in scans]
-    while any(batch is not None for batch in held):
-        last = min(int(sort_keys(b.words[-1:])[0]) for b in held if b is not None)
-        parts = []
-        for k, batch in enumerate(held):
-            if batch is None:
-                continue
-            end = int(np.searchsorted(sort_keys(batch.words), np.uint64(last), "right"))
-            parts.append(batch.part(0, end))
-            held[k] = batch.part(end, len(batch)) if end < len(batch) else next(scans[k], None)
-        yield RecordBatch.concat([part for part in parts if len(part)])
 
 
 def _copy_tables(source: Store, target: Store, names: Sequence[str]) -> None:
@@ -282,7 +262,7 @@ def new_folder(folder: str | os.PathLike[str], shards: int) -> Path:
     if not 1 <= shards <= MAX_SHARDS:
         raise InvalidParameterError(f"shards must be 1 to {MAX_SHARDS}, not {shards}")
     target = Path(folder)
-    if is_cluster(target):
+    if is_sharded(target):
         raise StoreError(f"{target} is a cluster already; name another folder")
     try:
         target.mkdir(exist_ok=True)

@@ -22,8 +22,8 @@ from ..store import merging
 from ..store.segments import SegmentCursor
 from ..store.store import Store
 from ..store.tables import provenance
-from .folder import check_shard, shard_path
-from .manifest import Manifest
+from ..store.sharded.files import check_shard, shard_path
+from ..store.sharded.manifest import Manifest
 
 FACT = "cluster_saves"  # row of store_info: the last saves, newest first
 KEPT = 2

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 import chess
 import numpy as np
@@ -17,7 +18,6 @@ from ..evaluators.lines import LINE_PLIES
 from ..graph import arena_kernel
 from ..graph.graph import Graph, Note
 from ..graph.saving import flush_nodes
-from ..jit.compiler import mark_compiled
 from ..position.board import NOT_TERMINAL, fen_of, game_before, history_keys, legal_moves, pack, terminal_kind
 from ..record.node import NodeRecord
 from ..search import layout
@@ -119,6 +119,10 @@ class ShardReport:
     seconds: float
     problems: list[str]
     traffic: Traffic
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the report as JSON takes it."""
+        return asdict(self)
 
 
 class ShardSearch:
@@ -331,7 +335,6 @@ class ShardSearch:
         self._arena.take_back_overlay()
         self._arena.forget_overlay()
         self._arena.set_history(np.zeros(0, np.uint64))
-        mark_compiled("cluster search")
 
     # ---------------------------------------------------------- telling
     def _added(self, counter: int) -> int:

@@ -27,7 +27,7 @@ from ..search.waves import BYTES_PER_LEAF, FIRST_EVALUATOR
 from . import ascent_kernel, descent_kernel
 from . import messages_kernel as m
 from .messages_kernel import ShardArrays
-from .ownership import Owners
+from ..store.sharded.ownership import Owners
 from .talk import Message, Talk
 from .traffic import Traffic
 
@@ -92,6 +92,16 @@ class ShardWaves:
     def close(self) -> None:
         """Ends the thread of an evaluator outside the kernels."""
         self._leaves.close(None)
+
+    def compile_rest(self) -> None:
+        """Compiles what is hardly ever called: what writes messages that did not fit, what reads from files."""
+        arena, w = self._arena, self.wave
+        self._counts[m.LEVEL] = 1
+        descent_kernel.pack(arena.arrays, w, self._arrays)
+        ascent_kernel.tell(arena.arrays, w, self._arrays)
+        self._counts[m.ORDERED] = 0
+        descent_kernel.probe(arena.tables, arena.arrays, w, self._graph.pager.filter(), self._arrays)
+        ascent_kernel.count_unkept(self._arrays)
 
     # ---------------------------------------------------------- one wave
     def run(self, target: int, allowed: int, *, knows_root: bool) -> Talk[tuple[int, int]]:

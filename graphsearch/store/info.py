@@ -86,7 +86,7 @@ def info(path: str | os.PathLike[str]) -> StoreInfo:
             str(store.path),
             store.format_version,
             store.node_count,
-            file_bytes(store.path),
+            sum(file_bytes(part.path) for part in store.parts),
             store.identity,
             store.roots(),
             store.runs(),

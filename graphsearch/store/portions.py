@@ -26,7 +26,7 @@ def portions(
     start: int = 0,
     threads: int | None = None,
 ) -> Iterator[_Result]:
-    """Yields what `solve` makes of every portion of a file, in order.
+    """Yields what `solve` makes of every portion of a file, in order; of a cluster shard by shard.
 
     The caller's thread reads the file, some portions ahead; other threads decode and solve.
 
@@ -44,10 +44,12 @@ def portions(
 
 
 def _fetched(store: Store, start: int | None) -> Iterator[Portion]:
-    while start is not None:
-        portion = store.fetch_portion(start)
-        yield portion
-        start = portion.following
+    for part in store.parts:
+        at = start
+        while at is not None:
+            portion = part.fetch_portion(at)
+            yield portion
+            at = portion.following
 
 
 def in_order(items: Iterable[_Item], solve: Callable[[_Item], _Result], threads: int) -> Iterator[_Result]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+import chess
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,6 +25,7 @@ from .left_out import LeftOut
 from .lock import WriteLock
 from .migrations import format_of
 from .place import Place
+from .sharded.manifest import is_sharded
 from .sizes import SIZES, Sizes
 from .stored_records import StoredRecords
 from .tables import provenance, unfinished
@@ -82,7 +84,7 @@ class Store(StoredRecords, PlainTables):
         """Returns the store of a file.
 
         Args:
-          path: the graph file; links are followed.
+          path: the graph file, links are followed; or, to be read, the folder of a cluster.
           identity: the evaluator that will be used, to which a file that is bound to none is bound; None
             accepts the one that the file is bound to, or none.
           create: make the file if it is missing; this needs an identity, unless `unbound` is given.
@@ -99,6 +101,8 @@ class Store(StoredRecords, PlainTables):
           StoreError: if it cannot be opened, or is no graph file.
         """
         real = real_path(path)
+        if is_sharded(real):
+            return cls._sharded(real, read_only=read_only)
         check_is_file(real, create=create and not read_only)
         lock = None if read_only else WriteLock(real)
         try:
@@ -118,6 +122,27 @@ class Store(StoredRecords, PlainTables):
             if lock:
                 lock.release()
             raise
+
+    @staticmethod
+    def _sharded(folder: Path, *, read_only: bool) -> Store:
+        """Returns the store of a cluster's folder, which can only be read here."""
+        from .sharded.files import open_sharded
+
+        if not read_only:
+            raise StoreError(
+                f"{folder} is a cluster; `analyze --shards` searches it, and `graphsearch store merge {folder}"
+                " -o one.graph` makes one file of it"
+            )
+        return open_sharded(folder)
+
+    @property
+    def parts(self) -> list[Store]:
+        """The stores that hold the records: this one, or those of a cluster's shards."""
+        return [self]
+
+    def store_of(self, board: chess.Board) -> Store:
+        """Returns the store that holds a position, if any does, and what belongs to it as a root."""
+        return self
 
     def close(self) -> None:
         """Closes the file; the last one to do so folds the write-ahead log in. A second call does nothing.

@@ -24,3 +24,8 @@ class Problems:
         self.found += 1
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(problem)
+
+    def take(self, other: Problems) -> None:
+        """Adds the problems of another file."""
+        self.found += other.found
+        self.problems += other.problems[: MAX_PROBLEMS - len(self.problems)]

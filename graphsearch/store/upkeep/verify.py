@@ -6,6 +6,8 @@ import os
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,8 @@ from ..codec.layout import BLOCK
 from ..file import open_reader, real_path
 from ..index.bloom import may_hold_each
 from ..index.catalog import Catalog, Chunk, Segment, read_index
+from ..sharded.manifest import is_sharded, read_manifest
+from ..sharded.ownership import Owners, owners_of
 from ..segments import decode_blocks, fetch_blocks, keys_of
 from ..shape import faults
 from ..store import Store
@@ -29,6 +33,7 @@ from .problems import Problems
 PIECE_BLOCKS = 512  # blocks that are checked at once
 
 Progress = Callable[[int, int], None]
+Foreign = Callable[[NDArray[np.uint64]], NDArray[np.bool_]]  # which keys belong to another shard
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,6 +56,16 @@ class VerifyReport(Problems):
     entries: int = 0
     opened: bool = False
 
+    def join(self, other: VerifyReport) -> None:
+        """Adds what was found in another file."""
+        self.records += other.records
+        self.stored += other.stored
+        self.blocks += other.blocks
+        self.runs += other.runs
+        self.entries += other.entries
+        self.opened |= other.opened
+        self.take(other)
+
     @property
     def ok(self) -> bool:
         """Whether nothing is wrong."""
@@ -67,15 +82,43 @@ def verify(path: str | os.PathLike[str], progress: Progress | None = None) -> Ve
     """Returns what is wrong with a graph file; a damaged file is reported, never raised.
 
     Args:
-      path: the file; it is only read, and may be in use.
+      path: the file, or the folder of a cluster; it is only read, and may be in use.
       progress: called with blocks done and blocks in all.
     """
+    if is_sharded(path):
+        return _verify_shards(Path(path), progress)
+    return _verify_file(path, progress, None)
+
+
+def _verify_shards(folder: Path, progress: Progress | None) -> VerifyReport:
+    """Returns what is wrong with the files of a cluster, and whether they belong together."""
+    report = VerifyReport()
+    try:
+        manifest = read_manifest(folder)
+        Store.open(folder, read_only=True).close()
+    except (StoreError, sqlite3.Error, OSError) as error:
+        report.add(str(error))
+        return report
+    for number, name in enumerate(manifest.files):
+        found = _verify_file(folder / name, progress, partial(_foreign, manifest.owners, number))
+        report.join(found)
+    return report
+
+
+def _foreign(owners: Owners, number: int, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Returns which keys belong to another shard."""
+    return owners_of(keys, owners) != number
+
+
+def _verify_file(
+    path: str | os.PathLike[str], progress: Progress | None, foreign: Foreign | None
+) -> VerifyReport:
     report = VerifyReport()
     try:
         _check_pages(path, report)
         with Store.open(path, read_only=True) as store:
             report.opened = True
-            _Check(store, report, progress or (lambda done, total: None)).all()
+            _Check(store, report, progress or (lambda done, total: None), foreign).all()
     except (StoreError, sqlite3.Error, OSError, ValueError) as error:
         report.add(str(error))
     return report
@@ -101,8 +144,11 @@ def _check_pages(path: str | os.PathLike[str], report: VerifyReport) -> None:
 class _Check:
     """One pass over an open store."""
 
-    def __init__(self, store: Store, report: VerifyReport, progress: Progress) -> None:
+    def __init__(
+        self, store: Store, report: VerifyReport, progress: Progress, foreign: Foreign | None = None
+    ) -> None:
         self._store = store
+        self._foreign = foreign
         self._connection = store.connection
         self._catalog: Catalog = store.catalog
         self._report = report
@@ -182,6 +228,8 @@ class _Check:
             self._report.add(
                 f"{self._catalog.name(chunk)}: record {keys[i]:016x} is missing in the bloom filter"
             )
+        for i in np.nonzero(self._foreign(keys))[0].tolist() if self._foreign else ():
+            self._report.add(f"{self._catalog.name(chunk)}: record {keys[i]:016x} belongs to another shard")
         for i, what in unsound(batch):
             self._report.add(f"{self._catalog.name(chunk)}: record {keys[i]:016x}: {what}")
         self._check_sources(chunk, batch, keys)

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import SchemaVersionError, StoreError
-from ..limits import MANIFEST, read_file
-from ..record.provenance import EvaluatorIdentity
-from ..version import __version__
+from ...errors import SchemaVersionError, StoreError
+from ...limits import MANIFEST, read_file
+from ...record.provenance import EvaluatorIdentity
+from ...version import __version__
 from .ownership import MAX_SHARDS, VIRTUAL_SHARDS, Owners, even_owners
 
 NAME = "manifest.json"
@@ -77,7 +77,7 @@ class Manifest:
             raise StoreError(f"{folder / NAME} cannot be written: {error.strerror or error}") from None
 
 
-def is_cluster(path: str | os.PathLike[str]) -> bool:
+def is_sharded(path: str | os.PathLike[str]) -> bool:
     """Returns whether a path is the folder of a cluster."""
     return (Path(path) / NAME).is_file()
 

@@ -11,7 +11,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position.board import key_of
+from ...position.board import key_of
 
 VIRTUAL_BITS = 12
 VIRTUAL_SHARDS = 1 << VIRTUAL_BITS

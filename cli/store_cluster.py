@@ -1,0 +1,90 @@
+"""The commands of `graphsearch store` that make a cluster of a graph file, and a file of a cluster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .commands import command
+from .options import Json, StoreFile
+from .output import print_json
+from .progress import progress_bar
+from .render import count, size
+from .signals import StopSignals
+
+if TYPE_CHECKING:
+    from graphsearch.cluster.parting import Parted
+
+Cluster = Annotated[
+    Path, typer.Argument(metavar="CLUSTER", help="The folder of a cluster.", show_default=False)
+]
+Shards = Annotated[
+    int, typer.Option("--shards", metavar="K", min=1, help="Shards of the cluster.", show_default=False)
+]
+Output = Annotated[
+    Path, typer.Option("-o", "--output", metavar="FILE", help="The file to write.", show_default=False)
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+
+
+@command(
+    "Make a cluster of a graph file.",
+    "graphsearch store split first.graph first.cluster --shards 2",
+)
+def split(file: StoreFile, folder: Cluster, shards: Shards, json: Json = False) -> None:
+    """Make a cluster of a graph file: a folder with a file for each of K shards.
+
+    The file is only read. `analyze --shards K --store CLUSTER` searches the cluster with a process for each
+    shard; `show`, `query` and `store verify` read it as if it were one file.
+    """
+    from graphsearch.cluster import parting
+
+    with StopSignals(), progress_bar("Splitting") as advance:
+        report = parting.split(file, folder, shards=shards, progress=advance)
+    _print(report, json=json)
+
+
+@command(
+    "Make one graph file of a cluster.",
+    "graphsearch store merge first.cluster -o whole.graph",
+)
+def merge(folder: Cluster, output: Output, force: Force = False, json: Json = False) -> None:
+    """Make one graph file of a cluster, which is only read, each file as it is now.
+
+    The file appears only when it is complete.
+    """
+    from graphsearch.cluster import parting
+
+    with StopSignals(), progress_bar("Merging") as advance:
+        report = parting.merge(folder, output, force=force, progress=advance)
+    _print(report, json=json)
+
+
+@command(
+    "Make the missing files of a cluster anew, empty.",
+    "graphsearch store mend first.cluster",
+)
+def mend(folder: Cluster, json: Json = False) -> None:
+    """Make the missing files of a cluster anew, without records.
+
+    Use it when a shard's file is lost for good. Edges that lead to what it held keep their visits and values;
+    a search that passes by evaluates the positions again.
+    """
+    from graphsearch.cluster import parting
+
+    made = parting.mend(folder)
+    if json:
+        print_json({"path": str(folder), "made": made})
+        return
+    listed = ", ".join(str(number) for number in made)
+    print(f"{folder}: {f'shard {listed} made anew' if made else 'no file is missing'}")
+
+
+def _print(report: Parted, *, json: bool) -> None:
+    if json:
+        print_json(report.as_dict())
+        return
+    shards = f", {count(report.shards, 'shard')}" if report.shards > 1 else ""
+    print(f"{report.path}: {count(report.nodes, 'node')}{shards}, {size(report.bytes)}")

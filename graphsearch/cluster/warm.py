@@ -1,0 +1,46 @@
+"""Compiling the kernels of a cluster search before its clock starts, once for all shards of a machine."""
+
+from __future__ import annotations
+
+import chess
+
+from ..evaluators.protocol import Evaluator
+from ..graph.graph import Graph
+from ..jit.compiler import is_compiled, mark_compiled
+from ..position.board import pack
+from ..search.params import SearchParams
+from ..search.settings import set_params
+from ..store.sharded.ownership import even_owners, owner_of
+from . import descent_kernel
+from .talk import run_together
+from .wave import Place, ShardWaves
+
+PURPOSE = "cluster search"
+KERNELS = 18
+SHARDS, LEAVES, WAVES = 2, 16, 3
+
+
+def kernels_missing() -> int:
+    """Returns how many kernels are still to be compiled."""
+    return 0 if is_compiled(PURPOSE) else KERNELS
+
+
+def compile_kernels(evaluator: Evaluator) -> None:
+    """Searches a little with two shards in memory."""
+    board = chess.Board()
+    root, owners = pack(board), even_owners(SHARDS)
+    graphs = [Graph.open(None, evaluator=evaluator) for _ in range(SHARDS)]
+    leader = owner_of(board, owners)
+    places = [Place(number=k, shards=SHARDS, owners=owners, leader=leader) for k in range(SHARDS)]
+    for graph in graphs:
+        set_params(graph.arena, SearchParams(minibatch_size=LEAVES, full_share_visits=1))
+    shards = [ShardWaves(graph, root, LEAVES, place) for graph, place in zip(graphs, places, strict=True)]
+    for _ in range(WAVES):
+        arena = graphs[leader].arena
+        knows, allowed, _ = descent_kernel.root_state(arena.tables, arena.arrays, root)
+        run_together([one.run(LEAVES, max(4 * LEAVES, int(allowed)), knows_root=bool(knows)) for one in shards])
+    for shard in shards:
+        shard.compile_rest()
+        shard.close()
+    mark_compiled(PURPOSE)
+

@@ -1,0 +1,201 @@
+"""The files of a cluster: whether they belong together, and reading them as one."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+import chess
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import EvaluatorMismatchError, StoreError
+from ...record.node import NodeRecord, RecordBatch
+from ...record.provenance import RootInfo, differences
+from ..codec.bulk import sort_keys, take
+from ..file import file_bytes
+from ..index.catalog import Catalog
+from ..reading import Reader
+from ..scanning import Portion
+from ..segments import OnCorrupt
+from ..store import Store
+from .manifest import FACT, Manifest, read_manifest
+from .ownership import owner_of, owners_of
+
+
+def shard_path(folder: Path, manifest: Manifest, number: int) -> Path:
+    """Returns the file of a shard.
+
+    Raises:
+      StoreError: if it is missing.
+    """
+    path = folder / manifest.files[number]
+    if not path.is_file():
+        raise StoreError(
+            f"{folder}: shard {number}, {path.name}, is missing; restore it, or have it made empty with"
+            f" `graphsearch store mend {folder}`: what it held is evaluated again"
+        )
+    return path
+
+
+def check_shard(store: Store, manifest: Manifest, number: int) -> None:
+    """Raises StoreError unless a file is the one that the manifest means."""
+    text = store.read_fact(FACT)
+    if text == manifest.fact(number):
+        if store.is_bound and store.identity != manifest.identity:
+            raise EvaluatorMismatchError(
+                f"{store.path} is bound to another evaluator than its cluster:"
+                f" {differences(store.identity, manifest.identity)}"
+            )
+        return
+    try:
+        found = json.loads(text or "null")
+        which = f"shard {found['shard']} of {found['of']} of cluster {found['cluster'][:8]}"
+    except (ValueError, KeyError, TypeError):
+        which = "a graph file of no cluster"
+    raise StoreError(
+        f"{store.path} should be shard {number} of {manifest.shards} of cluster {manifest.cluster[:8]} and is"
+        f" {which}; put the file of that shard there"
+    )
+
+
+class ShardedStore(Store):
+    """The files of a cluster, open for reading: records are with their owners, plain tables in the first file."""
+
+    def __init__(self, folder: Path, manifest: Manifest, parts: list[Store]) -> None:
+        """Takes open stores, which it closes."""
+        first = parts[0]
+        self.path, self.identity = folder, first.identity
+        self._parts = parts
+        self.place = None
+        self._manifest = manifest
+        self._connection = first.connection
+        self._catalog = first.catalog
+        self._lock = None
+        self._closed = False
+        self._owner = os.getpid()
+        self._evaluator_number = first.evaluator_number
+
+    @property
+    def parts(self) -> list[Store]:
+        """The stores of all shards."""
+        return self._parts
+
+    def store_of(self, board: chess.Board) -> Store:
+        """Returns the store of the shard that owns a position."""
+        return self._parts[owner_of(board, self._manifest.owners)]
+
+    def read(self, board: chess.Board) -> NodeRecord | None:
+        """Returns the record of a position, or None."""
+        return self.store_of(board).read(board)
+
+    def may_hold(self, words: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Returns which positions the cluster may hold; see `Store.may_hold`."""
+        numbers = owners_of(keys, self._manifest.owners)
+        found = np.zeros(len(keys), np.bool_)
+        for number, part in enumerate(self._parts):
+            mine = numbers == number
+            if mine.any():
+                found[mine] = part.may_hold(words[mine], keys[mine])
+        return found
+
+    def scan(self, *, on_corrupt: OnCorrupt | None = None) -> Iterator[RecordBatch]:
+        """Yields every record once, in the order of one file; see `Store.scan`."""
+        yield from in_order([part.scan(on_corrupt=on_corrupt) for part in self._parts])
+
+    @property
+    def node_count(self) -> int:
+        """Distinct records of all shards."""
+        return sum(part.node_count for part in self._parts)
+
+    def roots(self) -> list[RootInfo]:
+        """Returns the roots of all shards, the last searched first: each lists those that it owns."""
+        found = [root for part in self._parts for root in part.roots()]
+        return sorted(found, key=lambda root: root.last_searched, reverse=True)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Holds one state of every file."""
+        with ExitStack() as stack:
+            for part in self._parts:
+                stack.enter_context(part.snapshot())
+            yield
+
+    def close(self) -> None:
+        """Closes all files."""
+        if not self._closed:
+            self._closed = True
+            for part in self._parts:
+                part.close()
+
+    # what would look at the first file alone
+    @property
+    def catalog(self) -> Catalog:
+        """There is none: each file has its own."""
+        self._refuse()
+
+    def reader(self, *, threads: int = 2) -> Reader:
+        """Refuses: a reader is of one file."""
+        self._refuse()
+
+    def fetch_portion(self, start: int) -> Portion:
+        """Refuses: a portion is of one file."""
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise StoreError(
+            f"{self.path} is a cluster, and this needs one file; make one with"
+            f" `graphsearch store merge {self.path} -o one.graph`"
+        )
+
+
+def in_order(scans: list[Iterator[RecordBatch]]) -> Iterator[RecordBatch]:
+    """Yields the records of several scans in one order, in batches."""
+    held = [next(scan, None) for scan in scans]
+    while any(batch is not None for batch in held):
+        last = min(int(sort_keys(batch.words[-1:])[0]) for batch in held if batch is not None)
+        parts = []
+        for k, batch in enumerate(held):
+            if batch is not None:
+                end = int(np.searchsorted(sort_keys(batch.words), np.uint64(last), "right"))
+                parts.append(batch.part(0, end))
+                held[k] = batch.part(end, len(batch)) if end < len(batch) else next(scans[k], None)
+        merged = RecordBatch.concat([part for part in parts if len(part)])
+        yield take(merged, np.argsort(sort_keys(merged.words), kind="stable"))
+
+
+def open_sharded(folder: Path) -> ShardedStore:
+    """Returns a cluster, open for reading.
+
+    Raises:
+      StoreError: if it is none, a file of it is missing or another's, or cannot be read.
+    """
+    manifest = read_manifest(folder)
+    with ExitStack() as stack:
+        parts = []
+        for number in range(manifest.shards):
+            part = Store.open(shard_path(folder, manifest, number), read_only=True)
+            stack.callback(part.close)
+            check_shard(part, manifest, number)
+            parts.append(part)
+        stack.pop_all()
+        return ShardedStore(folder, manifest, parts)
+
+
+def files_of(folder: str | os.PathLike[str]) -> list[Path]:
+    """Returns the files of a cluster.
+
+    Raises:
+      StoreError: if it is none, or one of them is missing.
+    """
+    manifest = read_manifest(folder)
+    return [shard_path(Path(folder), manifest, number) for number in range(manifest.shards)]
+
+
+def sharded_bytes(folder: str | os.PathLike[str]) -> int:
+    """Returns the size of all files of a cluster, write-ahead logs included."""
+    return sum(file_bytes(file) for file in files_of(folder))

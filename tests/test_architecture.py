@@ -33,6 +33,7 @@ ROOMS = (
     "alphabeta",
     "mate",
     "sweep",
+    "cluster",
     "query",
     "exchange",
     "book",

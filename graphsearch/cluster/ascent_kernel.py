@@ -4,8 +4,8 @@
                                                                          |
                                                           the edge counts them and takes the value
 
-Within a level nothing depends on the order but what one edge takes twice; entries are applied from the last to
-the first, as in one process.
+Within a level nothing depends on the order but what one edge takes twice; entries are applied from the last
+to the first, as in one process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..graph.arena_kernel import overlay_item, pointers
 from ..jit.compiler import inlined, inner, kernel
 from ..jit.pointers import LOW32, adv, ptr
 from ..search import wave_kernel as wave
-from ..search.backup_kernel import entry_backer, expand, refresh_if_stale, take_here, take_told
+from ..search.backup_kernel import ask_for, entry_backer, expand, refresh_if_stale, take_here, take_told
 from ..search.flight_kernel import land
 from ..search.wave_kernel import field, set_field, wave_pointers, words_of
 from .descent_kernel import clear_sizes, is_full
@@ -105,10 +105,11 @@ def _hear_from(A: Any, W: Any, X: Any, sender: Any) -> None:
 
 @inner
 def _apply(T: Any, A: Any, W: Any, level: Any, first: Any, settles: Any) -> None:
-    """Applies the entries of a level, from `first` on, to the edges that lead to them, if those are here."""
+    """Applies the entries of a level, from `first` on, to the edges that lead to them."""
     e = W.heads[level]
     while e >= first:
-        if _waits(W, e, settles) and not is_arrival(W, e):
+        ask_for(A, W, e)  # the next of a level is, as a rule, the entry before
+        if _waits(W, e, settles):
             if settles:
                 parent, done = field(W, e, wave.PARENT), field(W, e, wave.DONE)
                 land(W, field(W, parent, wave.NODE_OR_LEAF), field(W, e, wave.EDGE), done)
@@ -122,9 +123,9 @@ def _apply(T: Any, A: Any, W: Any, level: Any, first: Any, settles: Any) -> None
 def _measure(W: Any, X: Any, level: Any, first: Any, settles: Any) -> None:
     """Measures what other shards are to be told of a level's arrivals."""
     clear_sizes(X)
-    e = W.heads[level]
+    e = X.heads[level]
     while e >= first:
-        if _waits(W, e, settles) and is_arrival(W, e):
+        if _waits(W, e, settles):
             X.sizes[field(W, field(W, e, wave.PARENT), SENDER)] += UP_WORDS
         e = field(W, e, wave.NEXT)
 
@@ -134,9 +135,10 @@ def _tell(A: Any, W: Any, X: Any, level: Any, first: Any, settles: Any) -> None:
     """Writes what other shards are told of a level's arrivals, if the messages fit."""
     if not open_messages(W, X, is_full(A, W)):
         return
-    e = W.heads[level]
+    e = X.heads[level]
     while e >= first:
-        if _waits(W, e, settles) and is_arrival(W, e):
+        ask_for(A, W, e)
+        if _waits(W, e, settles):
             sender = field(W, field(W, e, wave.PARENT), SENDER)
             write_answer(A, W, e, adv(X.out, X.places[sender]))
             X.places[sender] += UP_WORDS

@@ -71,13 +71,16 @@ EVERY_LEAF = 1 << 60  # a target that nothing reaches
 
 
 @kernel
-def begin(A: Any, W: Any, target: Any) -> Any:
+def begin(A: Any, W: Any, X: Any, target: Any) -> Any:
     """Empties the wave for a batch of `target` leaves; returns False if the arena has no space for one."""
     Ap, Wp = pointers(A), wave_pointers(W, W)
     if not has_space(Ap, target):
         return False
     begin_wave(Ap, Wp, int64(target))
     size_hash(Wp, target)
+    heads = ptr(X.heads, 0)
+    for depth in range(len(X.heads)):
+        heads[depth] = -1
     return True
 
 
@@ -296,4 +299,3 @@ def root_state(T: Any, A: Any, root: Any) -> Any:
     if rec == 0:
         return False, int64(1), False
     return True, share_of_root(Ap, rec), is_over(Ap, rec, s)
-

@@ -14,11 +14,11 @@ from ..evaluators.factory import EvaluatorSpec, create
 from ..graph.graph import Graph
 from ..record.node import NodeRecord
 from ..record.provenance import EvaluatorIdentity
+from ..store.sharded.files import check_shard, shard_path
+from ..store.sharded.manifest import read_manifest
 from ..version import __version__
 from ..workers.child import Pipe
 from ..workers.messages import Failure, Leave, failure_of, own_place
-from ..store.sharded.files import check_shard, shard_path
-from ..store.sharded.manifest import read_manifest
 from .mesh import Address, Mesh
 from .session import Job, Progress, ShardReport, ShardSearch
 from .wave import Place

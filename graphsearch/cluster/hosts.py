@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Protocol
@@ -172,5 +171,3 @@ class _RayHost:
 
     def kill(self) -> None:
         self._ray.kill(self._actor)
-
-

@@ -30,15 +30,15 @@ from ..search.claims import view_in_game
 from ..search.params import Limits, SearchParams
 from ..search.results import SearchResult
 from ..store.lock import WriteLock
+from ..store.sharded.files import open_to_read, shard_path
+from ..store.sharded.manifest import NAME, Manifest, is_sharded, read_manifest
+from ..store.sharded.ownership import owner_of
 from ..store.store import Store
 from ..store.tables import provenance
 from ..version import __version__
 from ..workers.messages import Failure
-from ..store.sharded.files import shard_path
 from .host import Greeting, Setting, board_parts
 from .hosts import Running, Site, site_for
-from ..store.sharded.manifest import NAME, Manifest, is_sharded, read_manifest
-from ..store.sharded.ownership import owner_of
 from .parting import new_cluster
 from .saved_waves import Save, go_back
 from .session import Job, Progress, ShardReport
@@ -87,6 +87,7 @@ def analyze(
     on_progress: OnProgress | None = None,
     on_loss: Callable[[str], None] | None = None,
     interval: float = 0.5,
+    save_seconds: float | None = None,
     stop: threading.Event | None = None,
 ) -> ClusterSearch:
     """Searches a position over a cluster, saves it and returns what is known about the position.
@@ -97,6 +98,7 @@ def analyze(
       pool: where shards run: `local` (processes of this machine), `ray` or `ray:ADDRESS`.
       ram_bytes: memory of each shard.
       on_loss: told when a shard was lost and the search goes on from the last save.
+      save_seconds: between two saves; None: as a search in one process has it.
       The rest as `search.loop.analyze` has it.
 
     Raises:
@@ -126,6 +128,7 @@ def analyze(
             on_progress=on_progress,
             on_loss=on_loss or (lambda line: None),
             interval=interval,
+            save_seconds=save_seconds,
             stop=stop or threading.Event(),
         )
         return master.run()
@@ -173,13 +176,14 @@ class _Master:
         on_progress: OnProgress | None,
         on_loss: Callable[[str], None],
         interval: float,
+        save_seconds: float | None,
         stop: threading.Event,
     ) -> None:
         self._folder, self._manifest, self._site = folder, manifest, site
         self._board, self._limits, self._params = board, limits, params
         self._spec, self._ram_bytes, self._searchmoves = spec, ram_bytes, searchmoves
         self._on_progress, self._on_loss = on_progress, on_loss
-        self._interval, self._stop = interval, stop
+        self._interval, self._save_seconds, self._stop = interval, save_seconds, stop
         self._leader = owner_of(board, manifest.owners)
         self._began = time.monotonic()
         self._losses: list[str] = []
@@ -263,9 +267,7 @@ class _Master:
         limits = self._limits
         left = Limits(
             visits=None if limits.visits is None else max(1, limits.visits - done.visits),
-            evaluations=None
-            if limits.evaluations is None
-            else max(1, limits.evaluations - done.evaluations),
+            evaluations=None if limits.evaluations is None else max(1, limits.evaluations - done.evaluations),
             seconds=None
             if limits.seconds is None
             else max(0.01, limits.seconds - (time.monotonic() - self._began)),
@@ -280,6 +282,7 @@ class _Master:
             save=done.number,
             visits=done.visits,
             evaluations=done.evaluations,
+            save_seconds=self._save_seconds,
         )
 
     def _follow(self, hosts: Sequence[Running], replies: Sequence[Future[Any]]) -> None:
@@ -304,7 +307,9 @@ class _Master:
         wait(replies, 2 * LOOK_SECONDS)
         errors = [error for reply in replies if reply.done() and (error := _error(reply))]
         others = [error for error in errors if not isinstance(error, ShardLostError)]
-        gone = [error for reply in replies if reply.done() and isinstance(error := reply.exception(), Exception)]
+        gone = [
+            error for reply in replies if reply.done() and isinstance(error := reply.exception(), Exception)
+        ]
         raise (others or gone or errors)[0]
 
     def _show(self, leader: Running) -> None:
@@ -319,7 +324,7 @@ class _Master:
     def _found(self, reports: list[ShardReport], before: Save) -> ClusterSearch:
         first = [chess.Move.from_uci(move) for move in self._searchmoves]
         past = history_keys(self._board)
-        with Store.open(self._folder, read_only=True) as store:
+        with open_to_read(self._folder) as store:
             node = view_in_game(store.read, self._board, past, first=first)
             nodes = store.node_count
         assert node is not None, "the first wave records the root"

@@ -47,17 +47,21 @@ class Mesh:
         self._peers: dict[int, socket.socket] = {}
         self._given_up = threading.Event()
 
-    def connect(self, addresses: Sequence[Address]) -> None:
+    def connect(self, addresses: Sequence[Address], *, seconds: float = CONNECT_SECONDS) -> None:
         """Connects to all shards of smaller numbers, and waits for the others.
+
+        Args:
+          addresses: of all shards. seconds: to wait for them.
 
         Raises:
           ShardLostError: if one does not come, or does not know the token.
         """
-        deadline = time.monotonic() + CONNECT_SECONDS
+        deadline = time.monotonic() + seconds
         try:
             for number in range(self._number):
-                peer = socket.create_connection(addresses[number], CONNECT_SECONDS)
-                self._peers[self._greet(peer)] = peer
+                peer = socket.create_connection(addresses[number], seconds)
+                self._greet_or_close(peer)
+                self._peers[number] = peer
             while len(self._peers) < self._shards - 1:
                 self._listener.settimeout(max(0.1, deadline - time.monotonic()))
                 peer, _ = self._listener.accept()
@@ -81,6 +85,13 @@ class Mesh:
             self._peers[number] = peer
         except (OSError, StoreError, struct.error):
             peer.close()
+
+    def _greet_or_close(self, peer: socket.socket) -> None:
+        try:
+            self._greet(peer)
+        except BaseException:
+            peer.close()
+            raise
 
     def _greet(self, peer: socket.socket) -> int:
         """Returns the number of a shard that knows the token."""
@@ -114,9 +125,7 @@ class Mesh:
     def exchange(self, outbox: Sequence[Message]) -> list[Message]:
         """Sends every other shard its message; returns one from each, the own one at its place."""
         inbox: list[Message] = list(outbox)
-        waiting = {
-            number: _Exchange(peer, outbox[number]) for number, peer in self._peers.items()
-        }
+        waiting = {number: _Exchange(peer, outbox[number]) for number, peer in self._peers.items()}
         for number in [n for n, one in waiting.items() if self._go_on(n, one)]:
             inbox[number] = waiting.pop(number).message
         if waiting:

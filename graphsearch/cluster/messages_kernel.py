@@ -20,7 +20,8 @@ trail, the latest of which also holds where the answer goes.
     ghost <- ghost <- ghost <- arrival        of each: a position of the trail
                       EDGE: sender | NODE_OR_LEAF: stub | ASKED: visits of the edge | DONE: not kept
 
-Ghosts stand behind the room for entries, in the same memory: they are no entries of the wave, only before some.
+Ghosts stand behind the room for entries, in the same memory: they are no entries of the wave, only before
+some. Arrivals are listed by depth in `heads` here, all other entries in `heads` of the wave.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from ..position.board_kernel import clock_of, position_key
 from ..position.words import BLACK, KEY, KINGS, META, WHITE
 from ..search import wave_kernel as wave
 from ..search.backup_kernel import told_by
-from ..search.wave_kernel import field, new_entry, set_field, wave_pointers, words_of
+from ..search.wave_kernel import field, new_entry, set_field, words_of
 from ..store.sharded.ownership import MIXER, VIRTUAL_BITS
 
 HEADER_WORDS = 8
@@ -48,8 +49,8 @@ MEN_PER_WORD, MAN_BITS, IS_BLACK = 16, 4, 8
 SHARE_SHIFT, CODE_SHIFT, FLAGS_SHIFT = 32, 42, 52
 TEN_BITS, SIX_BITS = U(1023), U(63)
 
-# words of a header, int64: step | entries and stubs of the next level | candidates | leaves | entries that ended
-# with visits to count | shards without room | a key, or a number for all | positions
+# words of a header, int64: step | entries and stubs of the next level | candidates | leaves | entries that
+# ended with visits to count | shards without room | a key, or a number for all | positions
 H_STEP, H_MORE, H_CANDIDATES, H_LEAVES, H_ENDED, H_FULL, H_WORD, H_NODES = range(HEADER_WORDS)
 
 # `counts`. Fixed: this shard | how many there are | words of a position of a trail
@@ -93,6 +94,7 @@ class ShardArrays(NamedTuple):
     candidates: Any  # int64[E]: entries that wait to become leaves; `WaveArrays.candidates` has their keys
     sizes: Any  # int64[K]: words that go to each shard, without header
     places: Any  # int64[K]: where in `out` the next row for each shard goes
+    heads: Any  # int64[MAX_PLIES + 2] last arrival of each depth, -1 for none
     begins: Any  # int64[K + 1]: where in `inbox` the message of each shard begins
     inbox: Any  # uint64: the messages of the last step
     out: Any  # uint64: the messages of this step
@@ -108,6 +110,7 @@ class ShardPointers(NamedTuple):
     candidates: Any
     sizes: Any
     places: Any
+    heads: Any
     begins: Any
     inbox: Any
     out: Any
@@ -124,6 +127,7 @@ def shard_pointers(X: Any) -> Any:
         ptr(X.candidates, 0),
         ptr(X.sizes, 0),
         ptr(X.places, 0),
+        ptr(X.heads, 0),
         ptr(X.begins, 0),
         ptr(X.inbox, 0),
         ptr(X.out, 0),
@@ -273,6 +277,9 @@ def _arrive(W: Any, X: Any, row: Any, sender: Any, depth: Any) -> Any:
     """Returns the new entry of a row that another shard has sent."""
     ghost = _trail(W, X, row, sender)
     e = new_entry(W, ghost, int64(0), high_of(row[0]), depth)
+    W.heads[depth] = field(W, e, wave.NEXT)
+    set_field(W, e, wave.NEXT, X.heads[depth])
+    X.heads[depth] = e
     s = words_of(W, e)
     unpack_men(adv(row, 3), s)
     s[META] = row[2] & LOW32
@@ -283,9 +290,9 @@ def _arrive(W: Any, X: Any, row: Any, sender: Any, depth: Any) -> Any:
 
 @inner
 def _arrive_from(W: Any, X: Any, sender: Any) -> None:
-    """Makes entries of the rows that another shard has sent; without room for an entry its visits are dropped.
+    """Makes entries of the rows that another shard has sent; there must be room for as many ghosts.
 
-    There must be room for as many ghosts.
+    Without room for an entry its visits are dropped.
     """
     at = X.begins[sender] + HEADER_WORDS
     while at < X.begins[sender + 1] and W.counts[wave.ENTRIES] + 1 < W.capacity:

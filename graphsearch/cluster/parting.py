@@ -10,7 +10,6 @@ come from to all of them.
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -26,6 +25,9 @@ from ..store.codec.bulk import take
 from ..store.file import file_bytes, real_path, sql_errors
 from ..store.log import shorten_log
 from ..store.segments import keys_of
+from ..store.sharded.files import check_shard, open_to_read, shard_path
+from ..store.sharded.manifest import FACT, NAME, Manifest, is_sharded, read_manifest
+from ..store.sharded.ownership import MAX_SHARDS, owners_of
 from ..store.store import Store
 from ..store.tables import provenance
 from ..store.tables.columns import TABLES
@@ -33,15 +35,13 @@ from ..store.upkeep.backup import new_file
 from ..store.upkeep.compact import shrink
 from ..store.upkeep.plain import plain_tables
 from ..store.writing import add_to_segment, begin_segment
-from ..store.sharded.files import check_shard, shard_path
-from ..store.sharded.manifest import FACT, NAME, Manifest, is_sharded, read_manifest
-from ..store.sharded.ownership import MAX_SHARDS, owners_of
 from .saved_waves import Save, note_save, saves_of
 
 Progress = Callable[[int, int], None]
 
 PROVENANCE = ("evaluator", "run")  # of what every record says
 ENTRIES = ("entry_piece", "entry_run", "entry_iteration")  # proofs that any shard may have to heed
+ROOTS = ("root", "root_history", "top_position", "top_edge")
 HELD = 1 << 17  # records that wait to be written, over all shards
 FACTS = ("created", "created_by")
 
@@ -209,9 +209,11 @@ def merge(
     """
     target = real_path(path)
     read_manifest(folder)
-    with Store.open(folder, read_only=True) as source, source.snapshot(), new_file(target, force=force) as part:
-        with Store.open(part, create=True, identity=source.identity) as store:
+    with open_to_read(folder) as source, source.snapshot(), new_file(target, force=force) as new:
+        with Store.open(new, create=True, identity=source.identity) as store:
             _copy_tables(source, store, (*PROVENANCE, *plain_tables(source.format_version)))
+            for part in source.parts[1:]:  # a root is listed by the shard that owns it
+                _copy_tables(part, store, ROOTS)
             written, done, total = _Target(store), 0, source.node_count
             for batch in source.scan():
                 written.add(batch)

@@ -20,10 +20,10 @@ from typing import Any
 
 from ..store import merging
 from ..store.segments import SegmentCursor
-from ..store.store import Store
-from ..store.tables import provenance
 from ..store.sharded.files import check_shard, shard_path
 from ..store.sharded.manifest import Manifest
+from ..store.store import Store
+from ..store.tables import provenance
 
 FACT = "cluster_saves"  # row of store_info: the last saves, newest first
 KEPT = 2
@@ -123,4 +123,3 @@ def _drop_younger(path: Path, at: Save, saves: Sequence[Save]) -> bool:
             store.write_fact(FACT, json.dumps(kept))
         store.checkpoint()
     return True
-

@@ -1,7 +1,7 @@
 """One shard's part of a search: waves until the leader says that it ends, saves that all shards make together.
 
-    leader   word: go on? save? visits allowed -- one word to all, before every wave
-    others   ask: to save, because memory fills; say whether the last save is done
+leader   word: go on? save? visits allowed -- one word to all, before every wave
+others   ask: to save, because memory fills; say whether the last save is done
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class Job:
       searchmoves: moves that it may take at the root, in UCI; empty: all.
       limits: what is still to be done. run: number of the search in all files.
       save: number of the last save. visits, evaluations: what the run had added by then.
+      save_seconds: between two saves; None: as a search in one process has it.
     """
 
     start: str
@@ -69,6 +70,7 @@ class Job:
     save: int = 0
     visits: int = 0
     evaluations: int = 0
+    save_seconds: float | None = None
 
     def board(self) -> chess.Board:
         """Returns the root, with the game before it."""
@@ -145,7 +147,7 @@ class ShardSearch:
         self._waves = ShardWaves(graph, self._root, job.params.minibatch_size, place, game=game)
         self._started = time.monotonic()
         self._shown = self._last_save = self._started
-        self._save_seconds = FIRST_FLUSH_SECONDS
+        self._save_seconds = job.save_seconds or FIRST_FLUSH_SECONDS
         self._before = self._arena.counters.copy()
         self._saved_before, self._read_before = graph.saved_nodes, graph.pager.read_back
         self._evaluations = 0  # of all shards
@@ -157,7 +159,7 @@ class ShardSearch:
         self._save, self._saved_age = Save(number=job.save), 0
         if graph.store:
             self._saved_age = newest_age(graph.store)
-            self._arena.reserve_log(2 * self._flush_nodes)
+            self._arena.reserve_log(2 * self._flush_nodes, spare=self._waves.most_nodes)
             wanted = COPY_BYTES * self._flush_nodes + MERGE_BYTES
             graph.pager.reserved = min(wanted, graph.pager.budget // RESERVED_PARTS)
 
@@ -277,7 +279,8 @@ class ShardSearch:
         if not self._asked & COUNT and now - self._last_save < self._save_seconds:
             return False
         self._last_save = now
-        self._save_seconds = min(FLUSH_GROWTH * self._save_seconds, FLUSH_SECONDS)
+        if self._job.save_seconds is None:
+            self._save_seconds = min(FLUSH_GROWTH * self._save_seconds, FLUSH_SECONDS)
         return self._graph.store is not None
 
     # ---------------------------------------------------------- saving

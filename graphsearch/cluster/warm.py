@@ -38,9 +38,10 @@ def compile_kernels(evaluator: Evaluator) -> None:
     for _ in range(WAVES):
         arena = graphs[leader].arena
         knows, allowed, _ = descent_kernel.root_state(arena.tables, arena.arrays, root)
-        run_together([one.run(LEAVES, max(4 * LEAVES, int(allowed)), knows_root=bool(knows)) for one in shards])
+        run_together(
+            [one.run(LEAVES, max(4 * LEAVES, int(allowed)), knows_root=bool(knows)) for one in shards]
+        )
     for shard in shards:
         shard.compile_rest()
         shard.close()
     mark_compiled(PURPOSE)
-

@@ -1,10 +1,10 @@
 """One shard's part of a wave: down level by level, leaves evaluated where they lie, values back.
 
-    descend   pass the level on | messages | pass the next one on | messages | ... until no shard has any more
-    admit     all candidates if they fit, else the best of all shards: their keys go to the leader
-    settle    what needed no evaluation goes up, level by level
-    evaluate  each shard its own leaves
-    ascend    level by level
+descend   pass the level on | messages | pass the next one on | messages | ... until no shard has any more
+admit     all candidates if they fit, else the best of all shards: their keys go to the leader
+settle    what needed no evaluation goes up, level by level
+evaluate  each shard its own leaves
+ascend    level by level
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ..search import wave_kernel as wave
 from ..search.leaves import LeafEvaluation
 from ..search.rounds import MAX_ROUNDS, next_budget
 from ..search.waves import BYTES_PER_LEAF, FIRST_EVALUATOR
+from ..store.sharded.ownership import Owners
 from . import ascent_kernel, descent_kernel
 from . import messages_kernel as m
 from .messages_kernel import ShardArrays
-from ..store.sharded.ownership import Owners
 from .talk import Message, Talk
 from .traffic import Traffic
 
@@ -135,14 +135,19 @@ class ShardWaves:
             yield from self._ascend(deepest, 0, settles=False)
         return int(ascent_kernel.end_wave(self._arena.arrays, self.wave)), leaves
 
+    @property
+    def most_nodes(self) -> int:
+        """The most nodes that a wave may make or change."""
+        return wave.ENTRIES_PER_LEAF * self._batch + wave.SPARE_ENTRIES
+
     def _begin(self, target: int) -> None:
-        entries = wave.ENTRIES_PER_LEAF * self._batch + wave.SPARE_ENTRIES
+        entries = self.most_nodes
         self._counts[m.GHOSTS] = len(self.wave.candidates)
         self._graph.pager.working = self._bytes * self._most_entries // len(self.wave.candidates)
         self._graph.make_room(entries, target * BYTES_PER_LEAF)
-        if not descent_kernel.begin(self._arena.arrays, self.wave, target):
+        if not descent_kernel.begin(self._arena.arrays, self.wave, self._arrays, target):
             self._graph.make_room(2 * entries, target * BYTES_PER_LEAF)
-            if not descent_kernel.begin(self._arena.arrays, self.wave, target):
+            if not descent_kernel.begin(self._arena.arrays, self.wave, self._arrays, target):
                 raise CapacityError(f"cannot get more memory for a shard of {self._graph.node_count} nodes")
         self._counts[m.NODES] = self._graph.node_count
 
@@ -355,6 +360,7 @@ def _new_arrays(place: Place, entries: int) -> ShardArrays:
         candidates=np.empty(entries, np.int64),
         sizes=np.zeros(place.shards, np.int64),
         places=np.zeros(place.shards, np.int64),
+        heads=np.full(wave.MAX_PLIES + 2, -1, np.int64),
         begins=np.zeros(place.shards + 1, np.int64),
         inbox=np.zeros(FIRST_WORDS, np.uint64),
         out=np.zeros(2 * FIRST_WORDS, np.uint64),
@@ -368,5 +374,3 @@ def _with_ghosts(w: wave.WaveArrays, ghosts: int) -> wave.WaveArrays:
     used = min(len(w.entries), len(entries)) if w.counts[wave.ENTRIES] else 0
     entries[:used] = w.entries[:used]
     return w._replace(entries=entries)
-
-

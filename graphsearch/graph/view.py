@@ -167,9 +167,9 @@ def show(source: Readable | str | os.PathLike[str], board: chess.Board) -> NodeV
     """
     check(board)
     if isinstance(source, (str, os.PathLike)):
-        from ..store.store import Store
+        from ..store.sharded.files import open_to_read
 
-        with Store.open(source, read_only=True) as store:
+        with open_to_read(source) as store:
             return view(store.read, board)
     return view(source.read, board)
 
@@ -180,9 +180,9 @@ def origin(path: str | os.PathLike[str], node: NodeView) -> Origin:
     Raises:
       StoreError: if the file cannot be read.
     """
-    from ..store.store import Store
+    from ..store.sharded.files import open_to_read
 
-    with Store.open(path, read_only=True) as store:
+    with open_to_read(path) as store:
         run = None if node.run is None else store.run(node.run)
         return Origin(node.evaluator, store.evaluators().get(node.evaluator), node.run, run)
 

@@ -53,6 +53,7 @@ CONSTANTS = (  # plain modules whose constants kernels compile in
     "search/rounds.py",
     "store/codec/layout.py",
     "store/index/layout.py",
+    "store/sharded/ownership.py",
 )
 
 

@@ -20,6 +20,7 @@ from ..store.codec.bulk import take
 from ..store.file import sql_errors
 from ..store.portions import portions
 from ..store.scanning import Portion
+from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.games import has_tables
 from ..store.tables.rows import checked
@@ -77,7 +78,7 @@ def find(
     """
     if limit is not None and limit < 1:
         raise InvalidParameterError(f"limit must be at least 1, not {limit}")
-    with Store.open(path, read_only=True) as store:
+    with open_to_read(path) as store:
         tables = _Tables(store, filters)
         left, done = limit, 0
         for size, hits in portions(store, lambda portion: _hits(portion, filters)):

@@ -76,7 +76,8 @@ def history(path: str | os.PathLike[str], board: chess.Board | None = None) -> H
     with opened(path) as source:
         root = board or last_root(source)
         check(root)
-        saves = table.of_root(source.store.store_of(root), f"{key_of(root):016x}")
+        key = f"{key_of(root):016x}"
+        saves = [save for part in source.store.parts for save in table.of_root(part, key)]
         runs = {run.id: run for run in source.store.runs()} if saves else {}
     return History(fen_of(root), tuple(_point(root, save, runs.get(save.run)) for save in saves))
 

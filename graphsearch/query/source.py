@@ -15,6 +15,7 @@ from ..graph.ranking import has_best_move, ranking
 from ..position.board import check, clock_term, fen_of, key_of, legal_moves
 from ..record.node import Edge, NodeRecord
 from ..store.damage import passed_over
+from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.games import has_tables
 
@@ -93,7 +94,7 @@ def opened(path: str | os.PathLike[str]) -> Iterator[RecordSource]:
     Raises:
       StoreError: if it cannot be read.
     """
-    with Store.open(path, read_only=True) as store, store.snapshot():
+    with open_to_read(path) as store, store.snapshot():
         yield RecordSource(store)
 
 

@@ -127,6 +127,7 @@ def _remember_overlay(A: Any, W: Any, e: Any) -> None:
 
 @inlined
 def refresh_if_stale(A: Any, rec: Any) -> None:
+    """Recomputes a record from its edges if one of them has changed."""
     if state_of(A, rec) & STALE:
         refresh(A, rec)
 
@@ -151,7 +152,13 @@ def told_by(A: Any, child: Any) -> Any:
     refresh_if_stale(A, child)
     flags = flags_of(A, child)
     code = node_code(A, child, int64(0)) if is_decisive(flags) else int64(0)
-    return node_q(A, child), int64(node_draws(A, child)), int64(flags), int64(code), child_visits(A, child) + 1
+    return (
+        node_q(A, child),
+        int64(node_draws(A, child)),
+        int64(flags),
+        int64(code),
+        child_visits(A, child) + 1,
+    )
 
 
 @inlined
@@ -184,7 +191,7 @@ def take_told(A: Any, edge: Any, stride: Any, told: Any, resets: Any) -> None:
 
 
 @inlined
-def _ask_for(A: Any, W: Any, e: Any) -> None:
+def ask_for(A: Any, W: Any, e: Any) -> None:
     """Asks for the memory of entries that come later: records first, blocks when those have come."""
     if e >= RECORDS_AHEAD and field(W, e - RECORDS_AHEAD, wave.DONE):
         prefetch(A.records, field(W, e - RECORDS_AHEAD, wave.SLOT))
@@ -266,7 +273,7 @@ def settle(T: Any, A: Any, W: Any, first: Any) -> None:
     W.counts[wave.PATH_DRAWN] = 0
     for down in range(W.counts[wave.ENTRIES] - first):
         e = W.counts[wave.ENTRIES] - 1 - down
-        _ask_for(A, W, e)
+        ask_for(A, W, e)
         done = field(W, e, wave.DONE)
         if done and field(W, e, wave.KIND) != wave.LEAF:
             parent = field(W, e, wave.PARENT)
@@ -294,7 +301,7 @@ def back_up(T: Any, A: Any, W: Any) -> Any:
     for up in range(wave.MAX_PLIES):
         e = W.heads[wave.MAX_PLIES - up]
         while e >= 0:
-            _ask_for(A, W, e)  # the next of a depth is, as a rule, the entry before
+            ask_for(A, W, e)  # the next of a depth is, as a rule, the entry before
             _back_up_entry(T, A, W, e)
             e = field(W, e, wave.NEXT)
     completed = int64(0)

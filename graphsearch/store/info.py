@@ -8,7 +8,7 @@ from typing import Any
 
 from ..record.provenance import UNBOUND, EvaluatorIdentity, RootInfo, RunInfo
 from .file import file_bytes
-from .store import Store
+from .sharded.files import open_to_read
 from .tables import games, unfinished
 from .tables.games import Imported
 from .transpositions import runs as entry_runs
@@ -81,7 +81,7 @@ def info(path: str | os.PathLike[str]) -> StoreInfo:
     Raises:
       StoreError: as `Store.open` for reading.
     """
-    with Store.open(path, read_only=True) as store:
+    with open_to_read(path) as store:
         return StoreInfo(
             str(store.path),
             store.format_version,
@@ -103,5 +103,5 @@ def unfinished_state(path: str | os.PathLike[str]) -> str:
     Raises:
       StoreError: as `Store.open` for reading.
     """
-    with Store.open(path, read_only=True) as store:
+    with open_to_read(path) as store:
         return unfinished.state(store.connection, store.path, store.identity)

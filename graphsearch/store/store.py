@@ -84,7 +84,7 @@ class Store(StoredRecords, PlainTables):
         """Returns the store of a file.
 
         Args:
-          path: the graph file, links are followed; or, to be read, the folder of a cluster.
+          path: the graph file; links are followed. `sharded.files.open_to_read` reads clusters too.
           identity: the evaluator that will be used, to which a file that is bound to none is bound; None
             accepts the one that the file is bound to, or none.
           create: make the file if it is missing; this needs an identity, unless `unbound` is given.
@@ -102,7 +102,10 @@ class Store(StoredRecords, PlainTables):
         """
         real = real_path(path)
         if is_sharded(real):
-            return cls._sharded(real, read_only=read_only)
+            raise StoreError(
+                f"{path} is a cluster, and this needs one file: `graphsearch store merge {path} -o one.graph`"
+                " makes one; `analyze --shards` searches the cluster"
+            )
         check_is_file(real, create=create and not read_only)
         lock = None if read_only else WriteLock(real)
         try:
@@ -122,18 +125,6 @@ class Store(StoredRecords, PlainTables):
             if lock:
                 lock.release()
             raise
-
-    @staticmethod
-    def _sharded(folder: Path, *, read_only: bool) -> Store:
-        """Returns the store of a cluster's folder, which can only be read here."""
-        from .sharded.files import open_sharded
-
-        if not read_only:
-            raise StoreError(
-                f"{folder} is a cluster; `analyze --shards` searches it, and `graphsearch store merge {folder}"
-                " -o one.graph` makes one file of it"
-            )
-        return open_sharded(folder)
 
     @property
     def parts(self) -> list[Store]:

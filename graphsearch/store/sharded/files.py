@@ -23,7 +23,7 @@ from ..reading import Reader
 from ..scanning import Portion
 from ..segments import OnCorrupt
 from ..store import Store
-from .manifest import FACT, Manifest, read_manifest
+from .manifest import FACT, Manifest, is_sharded, read_manifest
 from .ownership import owner_of, owners_of
 
 
@@ -113,9 +113,10 @@ class ShardedStore(Store):
         return sum(part.node_count for part in self._parts)
 
     def roots(self) -> list[RootInfo]:
-        """Returns the roots of all shards, the last searched first: each lists those that it owns."""
-        found = [root for part in self._parts for root in part.roots()]
-        return sorted(found, key=lambda root: root.last_searched, reverse=True)
+        """Returns the roots of all shards, the last searched first, each as it was searched last."""
+        every = [root for part in self._parts for root in part.roots()]
+        found = {root.key: root for root in sorted(every, key=lambda root: root.last_searched)}
+        return list(found.values())[::-1]
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -166,6 +167,15 @@ def in_order(scans: list[Iterator[RecordBatch]]) -> Iterator[RecordBatch]:
                 held[k] = batch.part(end, len(batch)) if end < len(batch) else next(scans[k], None)
         merged = RecordBatch.concat([part for part in parts if len(part)])
         yield take(merged, np.argsort(sort_keys(merged.words), kind="stable"))
+
+
+def open_to_read(path: str | os.PathLike[str]) -> Store:
+    """Returns the store of a graph file or of a cluster's folder, for reading.
+
+    Raises:
+      StoreError: if it cannot be read.
+    """
+    return open_sharded(Path(path)) if is_sharded(path) else Store.open(path, read_only=True)
 
 
 def open_sharded(folder: Path) -> ShardedStore:

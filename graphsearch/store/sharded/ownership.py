@@ -26,7 +26,7 @@ def virtual_shard(key: int) -> int:
     """Returns the virtual shard of a key.
 
     >>> virtual_shard(0x463B96181691FC9C), virtual_shard(0)
-    (932, 0)
+    (3378, 0)
     """
     return ((key * MIXER) & _U64) >> (64 - VIRTUAL_BITS)
 

@@ -20,10 +20,11 @@ from ..codec.layout import BLOCK
 from ..file import open_reader, real_path
 from ..index.bloom import may_hold_each
 from ..index.catalog import Catalog, Chunk, Segment, read_index
-from ..sharded.manifest import is_sharded, read_manifest
-from ..sharded.ownership import Owners, owners_of
 from ..segments import decode_blocks, fetch_blocks, keys_of
 from ..shape import faults
+from ..sharded.files import open_to_read
+from ..sharded.manifest import is_sharded, read_manifest
+from ..sharded.ownership import Owners, owners_of
 from ..store import Store
 from ..transpositions import runs
 from ..transpositions import saved as entries
@@ -95,7 +96,7 @@ def _verify_shards(folder: Path, progress: Progress | None) -> VerifyReport:
     report = VerifyReport()
     try:
         manifest = read_manifest(folder)
-        Store.open(folder, read_only=True).close()
+        open_to_read(folder).close()
     except (StoreError, sqlite3.Error, OSError) as error:
         report.add(str(error))
         return report

@@ -1,0 +1,81 @@
+"""Searches of clusters in one process, and what their files hold."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import chess
+
+from graphsearch import Graph, Limits, SearchParams
+from graphsearch.cluster.host import board_parts
+from graphsearch.cluster.session import Job, ShardReport, ShardSearch
+from graphsearch.cluster.talk import run_together
+from graphsearch.cluster.wave import Place
+from graphsearch.evaluators.protocol import Evaluator
+from graphsearch.record.node import NodeRecord
+from graphsearch.store.sharded.files import files_of
+from graphsearch.store.sharded.manifest import is_sharded
+from graphsearch.store.sharded.ownership import even_owners, owner_of
+from graphsearch.store.store import Store
+
+Records = dict[tuple[int, ...], NodeRecord]
+
+
+def records_of(paths: Iterable[Path]) -> Records:
+    """Returns all records of some files by their positions; no position is in two of them."""
+    found: Records = {}
+    for path in paths:
+        with Store.open(path, read_only=True) as store:
+            for batch in store.scan():
+                for i in range(len(batch)):
+                    record = batch.record(i)
+                    assert record.words not in found, f"{path} holds what another file holds"
+                    found[record.words] = record
+    return found
+
+
+def search_shards(
+    folder: Path,
+    evaluator: Evaluator | str,
+    board: chess.Board,
+    shards: int,
+    limits: Limits,
+    *,
+    run: int = 1,
+    save: int = 0,
+    searchmoves: tuple[str, ...] = (),
+    ram_bytes: int | None = None,
+    crashes: bool = False,
+    **params: Any,
+) -> list[ShardReport]:
+    """Returns what the shards report of a search with so many of them, in step, in this process.
+
+    If it `crashes` at its end, nothing is tidied up, as after a kill behind the last save.
+    """
+    folder.mkdir(exist_ok=True)
+    owners, (start, moves) = even_owners(shards), board_parts(board)
+    leader = owner_of(board, owners)
+    job = Job(
+        start=start,
+        moves=moves,
+        searchmoves=searchmoves,
+        limits=limits,
+        params=SearchParams(**params),
+        run=run,
+        save=save,
+    )
+    files = [folder / f"{number}.graph" for number in range(shards)]
+    if is_sharded(folder):
+        files = files_of(folder)
+    graphs = [Graph.open(files[number], evaluator=evaluator, ram_bytes=ram_bytes) for number in range(shards)]
+    try:
+        places = [Place(number=k, shards=shards, owners=owners, leader=leader) for k in range(shards)]
+        stop = threading.Event()
+        searches = [ShardSearch(g, job, place, stop) for g, place in zip(graphs, places, strict=True)]
+        return run_together([search.talk() for search in searches])
+    finally:
+        for graph in graphs:
+            graph._let_go() if crashes else graph.close()

@@ -9,6 +9,7 @@ import typer
 
 from .bench_batches import BatchesOptions, bench_batches
 from .bench_scale import ScaleOptions, bench_scale
+from .bench_shards import ShardsOptions, bench_shards
 from .commands import command, named_values
 from .options import Json, graph_ram
 from .output import compiling, print_json, say
@@ -62,6 +63,7 @@ _BYTES = ("ram_budget", "peak_rss", "peak_rss_100us", "rss_before_opening", "res
     "graphsearch bench --json > figures.json",
     "graphsearch bench --offload --json",
     "graphsearch bench --batches --plot batches.png",
+    "graphsearch bench --shards 2",
     "graphsearch bench --scale --nodes 10000000 --ram 512MB --folder scale",
 )
 def bench(
@@ -116,10 +118,14 @@ def bench(
     ] = False,
     chosen: BatchesOptions,
     scaled: ScaleOptions,
+    sharded: ShardsOptions,
     json: Json = False,
 ) -> None:
     """Measure move generation, search, memory and file, per CPU-second of the process."""
-    _check(chosen, scaled, ram=ram is not None, offload=offload, batches=batches, scale=scale)
+    _check(chosen, scaled, sharded, ram=ram is not None, offload=offload, batches=batches, scale=scale)
+    if sharded.shards is not None:
+        bench_shards(sharded, json=json)
+        return
     if batches:
         bench_batches(chosen, nodes, json=json)
         return
@@ -134,17 +140,37 @@ def bench(
 
 
 def _check(
-    chosen: BatchesOptions, scaled: ScaleOptions, *, ram: bool, offload: bool, batches: bool, scale: bool
+    chosen: BatchesOptions,
+    scaled: ScaleOptions,
+    sharded: ShardsOptions,
+    *,
+    ram: bool,
+    offload: bool,
+    batches: bool,
+    scale: bool,
 ) -> None:
     """Raises typer.BadParameter for options that do not belong together."""
     if ram and not (offload or scale):
         raise typer.BadParameter("needs --offload or --scale", param_hint="--ram")
-    for options, wanted, given in ((chosen, "--batches", batches), (scaled, "--scale", scale)):
+    shards = sharded.shards is not None
+    groups: tuple[tuple[object, str, bool], ...] = (
+        (chosen, "--batches", batches),
+        (scaled, "--scale", scale),
+        (sharded, "--shards", shards),
+    )
+    for options, wanted, given in groups:
         for name in named_values(options):
             if not given:
                 raise typer.BadParameter(f"needs {wanted}", param_hint=name)
     modes = [
-        name for name, given in (("--batches", batches), ("--offload", offload), ("--scale", scale)) if given
+        name
+        for name, given in (
+            ("--batches", batches),
+            ("--offload", offload),
+            ("--scale", scale),
+            ("--shards", shards),
+        )
+        if given
     ]
     if len(modes) > 1:
         raise typer.BadParameter(f"cannot be combined with {modes[1]}", param_hint=modes[0])

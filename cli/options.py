@@ -209,7 +209,7 @@ class EvaluatorOptions:
         return (self.evaluator, self.policy, self.value) != (None, None, None)
 
     def spec(self, params: Sequence[str] = ()) -> tuple[EvaluatorSpec, list[str]]:
-        """Returns what the evaluator is made from, and the `NAME=VALUE` texts of `params` that are the search's."""
+        """Returns what the evaluator is made from, and the texts among `params` that are the search's."""
         from graphsearch.evaluators import factory
 
         own, others = factory.split_options(params)

@@ -46,7 +46,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """A host that has its shard open: where it is, its version, its address, what its evaluator has to say."""
+    """A host that has its shard open: place, version, address, what its evaluator has to say."""
 
     place: str
     version: str
@@ -55,7 +55,10 @@ class Greeting:
 
 
 class Host:
-    """One shard: its graph and its connections. One call at a time, and meanwhile `stop`, `progress`, `give_up`."""
+    """One shard: its graph and its connections.
+
+    It has one caller at a time; `stop`, `progress` and `give_up` may be called meanwhile.
+    """
 
     def __init__(self, setting: Setting) -> None:
         """Takes what it is to be; opening is left to `open`, which can say what fails."""
@@ -146,7 +149,7 @@ def own_address() -> str:
     """Returns the address by which other machines of a Ray cluster reach this one."""
     import ray
 
-    return str(ray.util.get_node_ip_address())
+    return str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
 
 
 # ------------------------------------------------------------------ as a process of this machine

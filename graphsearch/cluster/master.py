@@ -305,11 +305,9 @@ class _Master:
         for host in hosts:
             host.call("give_up")
         wait(replies, 2 * LOOK_SECONDS)
-        errors = [error for reply in replies if reply.done() and (error := _error(reply))]
+        errors = [found for reply in replies if reply.done() and (found := _error(reply))]
         others = [error for error in errors if not isinstance(error, ShardLostError)]
-        gone = [
-            error for reply in replies if reply.done() and isinstance(error := reply.exception(), Exception)
-        ]
+        gone = [error for reply in replies if reply.done() and (error := reply.exception())]
         raise (others or gone or errors)[0]
 
     def _show(self, leader: Running) -> None:

@@ -17,7 +17,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -31,7 +31,9 @@ HELLO = struct.Struct(f"<H{NONCE_BYTES}s")  # number of the shard, its challenge
 LENGTH = struct.Struct("<Q")
 CONNECT_SECONDS = 60.0
 LOOK_UP_SECONDS = 0.5  # between two looks whether the search was given up
-MOST_WORDS = 1 << 34
+MOST_WORDS, FIRST_WORDS = 1 << 34, 1 << 16
+BUFFER_BYTES = 1 << 22  # that the system keeps of a connection: a level's messages go out at once
+SPIN_SECONDS = 30e-6  # to look again before waiting: waking up takes as long as a small level
 
 Address = tuple[str, int]
 
@@ -45,6 +47,7 @@ class Mesh:
         self._listener = socket.create_server((host, 0), family=_family(host))
         self.address: Address = self._listener.getsockname()[:2]
         self._peers: dict[int, socket.socket] = {}
+        self._lines: dict[int, _Line] = {}
         self._given_up = threading.Event()
 
     def connect(self, addresses: Sequence[Address], *, seconds: float = CONNECT_SECONDS) -> None:
@@ -71,9 +74,12 @@ class Mesh:
             raise ShardLostError(
                 f"shard {self._number} cannot reach shard {missing[0]}: {error.strerror or error}"
             ) from None
-        for peer in self._peers.values():
+        for number, peer in self._peers.items():
             peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for name in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+                peer.setsockopt(socket.SOL_SOCKET, name, BUFFER_BYTES)
             peer.setblocking(False)
+            self._lines[number] = _Line(peer)
 
     def _accept(self, peer: socket.socket, deadline: float) -> None:
         """Takes a connection in; a stranger's is closed, and the next one waited for."""
@@ -123,34 +129,38 @@ class Mesh:
             talk.close()
 
     def exchange(self, outbox: Sequence[Message]) -> list[Message]:
-        """Sends every other shard its message; returns one from each, the own one at its place."""
+        """Sends every other shard its message; returns one from each, the own one at its place.
+
+        What is returned is good until the next call.
+        """
         inbox: list[Message] = list(outbox)
-        waiting = {number: _Exchange(peer, outbox[number]) for number, peer in self._peers.items()}
-        for number in [n for n, one in waiting.items() if self._go_on(n, one)]:
-            inbox[number] = waiting.pop(number).message
-        if waiting:
-            self._wait(waiting, inbox)
+        waiting = dict(self._lines)
+        for number, line in waiting.items():
+            line.begin(outbox[number])
+        spins_until = time.perf_counter() + SPIN_SECONDS
+        while waiting:
+            for number in [n for n, line in waiting.items() if self._go_on(n, line)]:
+                inbox[number] = waiting.pop(number).message
+            if waiting and time.perf_counter() > spins_until:
+                self._wait(waiting.values())
         return inbox
 
-    def _wait(self, waiting: dict[int, _Exchange], inbox: list[Message]) -> None:
+    def _wait(self, lines: Iterable[_Line]) -> None:
+        """Waits until something can be sent or received on one of some connections.
+
+        Raises:
+          ShardLostError: if the search is given up.
+        """
         with selectors.DefaultSelector() as selector:
-            for number, one in waiting.items():
-                selector.register(one.peer, one.events, number)
-            while waiting:
+            for line in lines:
+                selector.register(line.peer, line.events)
+            while not selector.select(LOOK_UP_SECONDS):
                 if self._given_up.is_set():
                     raise ShardLostError(f"shard {self._number}: the search was given up")
-                for key, _ in selector.select(LOOK_UP_SECONDS):
-                    number = key.data
-                    one = waiting[number]
-                    if self._go_on(number, one):
-                        selector.unregister(one.peer)
-                        inbox[number] = waiting.pop(number).message
-                    elif key.events != one.events:
-                        selector.modify(one.peer, one.events, number)
 
-    def _go_on(self, number: int, one: _Exchange) -> bool:
+    def _go_on(self, number: int, line: _Line) -> bool:
         try:
-            return one.go_on()
+            return line.go_on()
         except (OSError, EOFError) as error:
             raise ShardLostError(f"shard {number} is lost: {error}") from None
 
@@ -165,16 +175,22 @@ class Mesh:
                 peer.close()
 
 
-class _Exchange:
-    """One message out and one in over one connection, as far as they have got."""
+class _Line:
+    """A connection: one message out and one in at a time, as far as they have got."""
 
-    def __init__(self, peer: socket.socket, message: Message) -> None:
+    def __init__(self, peer: socket.socket) -> None:
         self.peer = peer
-        self._out = [memoryview(LENGTH.pack(len(message))), memoryview(message).cast("B")]
         self._head = bytearray(LENGTH.size)
-        self._in = memoryview(self._head)
+        self._buffer = np.empty(FIRST_WORDS, np.uint64)
+        self._out: list[memoryview] = []
+        self._in = memoryview(b"")
         self._has_head = False
-        self.message: Message = message[:0]
+        self.message: Message = self._buffer[:0]
+
+    def begin(self, message: Message) -> None:
+        """Begins to send a message, and to receive one."""
+        self._out = [memoryview(LENGTH.pack(len(message))), _bytes_of(message)]
+        self._in, self._has_head = memoryview(self._head), False
 
     @property
     def events(self) -> int:
@@ -188,14 +204,14 @@ class _Exchange:
                 send = getattr(self.peer, "sendmsg", None)  # all at once where the system can
                 self._sent(send(self._out) if send else self.peer.send(self._out[0]))
         with contextlib.suppress(BlockingIOError):
-            while len(self._in) or not self._has_head:
+            while len(self._in):
                 got = self.peer.recv_into(self._in)
                 if not got:
                     raise EOFError("it has closed the connection")
                 self._in = self._in[got:]
                 if not len(self._in) and not self._has_head:
                     self._begin_body()
-        return not self._out and not len(self._in) and self._has_head
+        return not self._out and not len(self._in)
 
     def _sent(self, count: int) -> None:
         while self._out and count >= len(self._out[0]):
@@ -207,9 +223,15 @@ class _Exchange:
         (words,) = LENGTH.unpack(self._head)
         if words > MOST_WORDS:
             raise EOFError(f"it sends {words} words at once")
-        self.message = np.empty(words, np.uint64)
-        self._in = memoryview(self.message).cast("B")
+        if words > len(self._buffer):
+            self._buffer = np.empty(2 * words, np.uint64)
+        self.message = self._buffer[:words]
+        self._in = _bytes_of(self.message)
         self._has_head = True
+
+
+def _bytes_of(message: Message) -> memoryview:
+    return memoryview(message.view(np.uint8))  # type: ignore[arg-type]
 
 
 def _exactly(peer: socket.socket, size: int) -> bytes:

@@ -249,6 +249,7 @@ def _ghost(W: Any, X: Any, parent: Any, at: Any, step: Any) -> Any:
     set_field(W, e, wave.PARENT, parent)
     set_field(W, e, wave.KIND, wave.GHOST)
     set_field(W, e, UNKEPT, int64(0))
+    set_field(W, e, wave.SLOT, int64(0))  # there is no record, which who asks for memory ahead must see
     s = words_of(W, e)
     s[KEY] = at[0]
     if step == WHOLE:

@@ -209,22 +209,26 @@ def merge(
     """
     target = real_path(path)
     read_manifest(folder)
-    with open_to_read(folder) as source, source.snapshot(), new_file(target, force=force) as new:
-        with Store.open(new, create=True, identity=source.identity) as store:
-            _copy_tables(source, store, (*PROVENANCE, *plain_tables(source.format_version)))
-            for part in source.parts[1:]:  # a root is listed by the shard that owns it
-                _copy_tables(part, store, ROOTS)
-            written, done, total = _Target(store), 0, source.node_count
-            for batch in source.scan():
-                written.add(batch)
-                if written.held > HELD:
-                    written.write()
-                done += len(batch)
-                if progress:
-                    progress(done, max(done, total))
-            written.write()
-            shrink(store)
-            nodes = store.node_count
+    with (
+        open_to_read(folder) as source,
+        source.snapshot(),
+        new_file(target, force=force) as new,
+        Store.open(new, create=True, identity=source.identity) as store,
+    ):
+        _copy_tables(source, store, (*PROVENANCE, *plain_tables(source.format_version)))
+        for part in source.parts[1:]:  # a root is listed by the shard that owns it
+            _copy_tables(part, store, ROOTS)
+        written, done, total = _Target(store), 0, source.node_count
+        for batch in source.scan():
+            written.add(batch)
+            if written.held > HELD:
+                written.write()
+            done += len(batch)
+            if progress:
+                progress(done, max(done, total))
+        written.write()
+        shrink(store)
+        nodes = store.node_count
     return Parted(str(target), 1, nodes, file_bytes(target))
 
 
@@ -268,7 +272,7 @@ def new_folder(folder: str | os.PathLike[str], shards: int) -> Path:
         raise StoreError(f"{target} is a cluster already; name another folder")
     try:
         target.mkdir(exist_ok=True)
-        if any(target.iterdir()):
+        if list(target.iterdir()):
             raise StoreError(f"{target} is not empty and has no {NAME}; name another folder")
     except OSError as error:
         raise StoreError(f"{target} cannot be made: {error.strerror or error}") from None

@@ -6,8 +6,8 @@
 
 A file notes at each save its number and the age of its newest segment, and keeps the note of the save before.
 A save begins when all have made the one before; so the last save of any file is the last one of all, or the
-one after it. What is younger than a save is in younger segments: merging leaves those alone that not all files
-are known to have. Going back drops them.
+one after it. What is younger than a save is in younger segments: merging leaves those alone that not all
+files are known to have. Going back drops them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One shard's part of a search: waves until the leader says that it ends, saves that all shards make together.
+"""One shard's part of a search: waves until the leader ends it, saves that all shards make together.
 
 leader   word: go on? save? visits allowed -- one word to all, before every wave
 others   ask: to save, because memory fills; say whether the last save is done
@@ -103,6 +103,7 @@ class ShardReport:
       plies, seldepth: of the visits that ended there.
       nodes: it has. saved: records that it has written. read_back: that it has read.
       stop_reason: why the search ended. problems: damage that it has passed over. seconds: of the search.
+      cpu_seconds: of its process meanwhile.
     """
 
     number: int
@@ -119,6 +120,7 @@ class ShardReport:
     read_back: int
     stop_reason: str
     seconds: float
+    cpu_seconds: float
     problems: list[str]
     traffic: Traffic
 
@@ -145,7 +147,7 @@ class ShardSearch:
         set_params(self._arena, job.params)
         game = game_before(self._board, LINE_PLIES - 1) if graph.evaluator.wants_lines else ()
         self._waves = ShardWaves(graph, self._root, job.params.minibatch_size, place, game=game)
-        self._started = time.monotonic()
+        self._started, self._cpu = time.monotonic(), time.process_time()
         self._shown = self._last_save = self._started
         self._save_seconds = job.save_seconds or FIRST_FLUSH_SECONDS
         self._before = self._arena.counters.copy()
@@ -237,9 +239,9 @@ class ShardSearch:
     def _bring_root(self) -> None:
         """Has the root's record in memory: whether it is known decides what a wave is."""
         self._graph.pager.read_all([self._board])
-        if self._job.searchmoves and not self._arena.arrays.ints[layout.RESTRICTED]:
-            if self._graph.read(self._board) is not None:
-                self._restrict(False)
+        restricts = self._job.searchmoves and not self._arena.arrays.ints[layout.RESTRICTED]
+        if restricts and self._graph.read(self._board) is not None:
+            self._restrict(False)
 
     def _is_finished(self, knows_root: bool, is_decided: bool) -> bool:
         """Returns whether the search ends, and notes why; the root is evaluated whatever the limits."""
@@ -309,7 +311,7 @@ class ShardSearch:
         yield from self._waves.say()
 
     def _noted(self, *, finished: bool) -> Talk[Note]:
-        """Returns what writes down the state of the search with what is saved; only the leader knows it all."""
+        """Returns what writes down the state of the search with what is saved; the leader knows it."""
         job = self._job
         visits = yield from self._waves.agree(self._added(arena_kernel.VISITS))
         self._save = Save(
@@ -375,6 +377,7 @@ class ShardSearch:
             read_back=self._graph.pager.read_back - self._read_before,
             stop_reason=self._reason,
             seconds=time.monotonic() - self._started,
+            cpu_seconds=time.process_time() - self._cpu,
             problems=self._graph.problems,
             traffic=self._waves.traffic,
         )

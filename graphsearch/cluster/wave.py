@@ -94,7 +94,7 @@ class ShardWaves:
         self._leaves.close(None)
 
     def compile_rest(self) -> None:
-        """Compiles what is hardly ever called: what writes messages that did not fit, what reads from files."""
+        """Compiles what is hardly ever called: for messages that did not fit, and to read from files."""
         arena, w = self._arena, self.wave
         self._counts[m.LEVEL] = 1
         descent_kernel.pack(arena.arrays, w, self._arrays)
@@ -122,17 +122,22 @@ class ShardWaves:
                 break
             asked += budget
             first = int(self.wave.counts[wave.ENTRIES])
-            depth = yield from self._descend(budget)
-            yield from self._admit(target)
+            with self.traffic.phase("passing"):
+                depth = yield from self._descend(budget)
+            with self.traffic.phase("admitting"):
+                yield from self._admit(target)
             deepest, leaves, is_full = max(deepest, depth), self.total(m.H_LEAVES), self.total(m.H_FULL)
             if self.total(m.H_ENDED):
-                yield from self._ascend(depth, first, settles=True)
+                with self.traffic.phase("backing"):
+                    yield from self._ascend(depth, first, settles=True)
             ascent_kernel.end_round(self._arena.arrays, self.wave, self._place.leads)
             if is_full:
                 break
-        self._evaluate()
+        with self.traffic.phase("evaluating"):
+            self._evaluate()
         if leaves:
-            yield from self._ascend(deepest, 0, settles=False)
+            with self.traffic.phase("backing"):
+                yield from self._ascend(deepest, 0, settles=False)
         return int(ascent_kernel.end_wave(self._arena.arrays, self.wave)), leaves
 
     @property
@@ -155,10 +160,8 @@ class ShardWaves:
         """Evaluates this shard's leaves, and makes records of them."""
         leaves = int(self.wave.counts[wave.LEAVES])
         self._most_entries = max(self._most_entries, int(self.wave.counts[wave.ENTRIES]))
-        began = time.perf_counter()
         if leaves:
             self._leaves.evaluate(self.wave, leaves)
-        self.traffic.evaluating += time.perf_counter() - began
         arena = self._arena
         ascent_kernel.make_records(arena.tables, arena.arrays, self.wave, self._evaluator)
 
@@ -173,12 +176,18 @@ class ShardWaves:
         while True:
             self._read()
             self._write(descent_kernel.descend, descent_kernel.pack)
+            self.traffic.rows += self._stubs()
             yield from self._talk()
             if not self.total(m.H_MORE):
                 return int(counts[m.LEVEL])
             counts[m.LEVEL] += 1
             self._make_room_for_ghosts()
             self._call(descent_kernel.take_in, self.wave, self._arrays)
+
+    def _stubs(self) -> int:
+        """Returns how many entries of the next level are others' positions."""
+        children = int(self.wave.counts[wave.ENTRIES] - self._counts[m.FIRST_CHILD])
+        return max(0, children - int(self._counts[m.ORDERED]))
 
     def _read(self) -> None:
         """Has the records of a level read that are not in memory; notes what passes through."""

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from graphsearch.cluster.messages_kernel import ShardArrays, ShardPointers
 from graphsearch.graph.arena_kernel import ArenaArrays, ArenaPointers
 from graphsearch.record.transposition_kernel import EntryArrays, EntryPointers
 from graphsearch.search.wave_kernel import WaveArrays, WavePointers
@@ -17,6 +18,7 @@ PAGE = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8")
 BUNDLES = {
     "The arena": (ArenaArrays, ArenaPointers),
     "A wave": (WaveArrays, WavePointers),
+    "A shard": (ShardArrays, ShardPointers),
     "What the file may hold": (FilterArrays, FilterPointers),
     "Transposition entries": (EntryArrays, EntryPointers),
 }

@@ -193,8 +193,8 @@ class Joined:
             self._init(address)
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise EvaluatorError(
-                f"the Ray cluster {address} cannot be joined: {line_of(error)}; this machine has to be part of"
-                f" it (`ray start --address={address}`), and one with a token wants RAY_AUTH_MODE=token"
+                f"the Ray cluster {address} cannot be joined: {line_of(error)}; this machine has to be part"
+                f" of it (`ray start --address={address}`), and one with a token wants RAY_AUTH_MODE=token"
             ) from None
 
     def _init(self, address: str, **options: Any) -> None:
@@ -227,6 +227,11 @@ def _say_nothing(*args: object, **options: object) -> None:
 
 
 def import_ray() -> Any:
+    """Returns the package, which is optional.
+
+    Raises:
+      EvaluatorError: if it is not installed.
+    """
     try:
         return importlib.import_module("ray")
     except ImportError:

@@ -64,7 +64,7 @@ def check_shard(store: Store, manifest: Manifest, number: int) -> None:
 
 
 class ShardedStore(Store):
-    """The files of a cluster, open for reading: records are with their owners, plain tables in the first file."""
+    """The files of a cluster, open for reading: records by their owners, plain tables of the first file."""
 
     def __init__(self, folder: Path, manifest: Manifest, parts: list[Store]) -> None:
         """Takes open stores, which it closes."""
@@ -143,7 +143,7 @@ class ShardedStore(Store):
         """Refuses: a reader is of one file."""
         self._refuse()
 
-    def fetch_portion(self, start: int) -> Portion:
+    def fetch_portion(self, start: int = 0) -> Portion:
         """Refuses: a portion is of one file."""
         self._refuse()
 

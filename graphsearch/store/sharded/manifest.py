@@ -1,4 +1,4 @@
-"""The manifest of a cluster: which files make it, who owns what, whose values they are. See `schema/cluster.md`."""
+"""The manifest of a cluster: its files, who owns what, whose values they are (`schema/cluster.md`)."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Manifest:
         part = folder / f"{NAME}.part"
         try:
             part.write_text(json.dumps(self.as_dict(), indent=1) + "\n", encoding="utf-8")
-            os.replace(part, folder / NAME)
+            part.replace(folder / NAME)
         except OSError as error:
             raise StoreError(f"{folder / NAME} cannot be written: {error.strerror or error}") from None
 

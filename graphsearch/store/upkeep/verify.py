@@ -108,7 +108,7 @@ def _verify_shards(folder: Path, progress: Progress | None) -> VerifyReport:
 
 def _foreign(owners: Owners, number: int, keys: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Returns which keys belong to another shard."""
-    return owners_of(keys, owners) != number
+    return np.asarray(owners_of(keys, owners) != number)
 
 
 def _verify_file(

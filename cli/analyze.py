@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from graphsearch.search.params import Limits, SearchParams
     from graphsearch.search.results import SearchResult
 
+    from .analyze_shards import ShardsJob
+
 MAX_PROBLEMS = 5  # shown of a damaged file; `store verify` lists all
 
 
@@ -153,10 +155,9 @@ def _search_shards(request: Request) -> int:
     """Searches a cluster; returns the exit code."""
     from .analyze_shards import search_shards
 
-    if request.store is None:
-        raise typer.BadParameter("--shards needs the folder of a cluster: --store FOLDER")
+    job = _shards_job(request)
     with StopSignals() as signals:
-        found = search_shards(request, request.store, signals)
+        found = search_shards(job, signals)
         if request.json:
             print_json(found.as_dict())
         else:
@@ -165,6 +166,32 @@ def _search_shards(request: Request) -> int:
         for line in _epilogue(request, found.result):
             say(line)
         return signals.exit_code
+
+
+def _shards_job(request: Request) -> ShardsJob:
+    from graphsearch.position.notation import read_moves
+    from graphsearch.search.params import Limits
+
+    from .analyze_shards import ShardsJob
+
+    if request.store is None:
+        raise typer.BadParameter("--shards needs the folder of a cluster: --store FOLDER")
+    spec, options = request.evaluator.spec(request.param or ())
+    if request.batch is not None:
+        options.append(f"MinibatchSize={request.batch}")
+    board = request.position.board()
+    return ShardsJob(
+        folder=request.store,
+        shards=request.shards,
+        board=board,
+        limits=Limits(visits=request.visits, evaluations=request.evaluations, seconds=request.time),
+        searchmoves=() if request.searchmoves is None else tuple(read_moves(board, request.searchmoves)),
+        spec=spec,
+        options=options,
+        gather=request.gather,
+        ram_bytes=graph_ram(request.ram),
+        multipv=request.multipv,
+    )
 
 
 def _search_and_print(request: Request) -> int:

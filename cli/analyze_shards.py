@@ -2,62 +2,78 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from .analyze_view import search_display
-from .options import closing, graph_ram
+from .options import closing
 from .output import say
 from .progress import compile_bar
 from .signals import StopSignals
 
 if TYPE_CHECKING:
+    import chess
+
     from graphsearch.cluster.master import ClusterSearch
     from graphsearch.evaluators.factory import EvaluatorSpec
+    from graphsearch.search.params import Limits
 
-    from .analyze import Request
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardsJob:
+    """A search over a cluster.
+
+    Attributes:
+      folder: of the cluster. shards: how many, None as it has them.
+      spec: the evaluator. options: `NAME=VALUE` of the search. gather: as `--gather` says.
+    """
+
+    folder: Path
+    shards: int | None
+    board: chess.Board
+    limits: Limits
+    searchmoves: tuple[chess.Move, ...]
+    spec: EvaluatorSpec
+    options: list[str]
+    gather: str | None
+    ram_bytes: int | None
+    multipv: int
 
 
-def search_shards(request: Request, folder: Path, signals: StopSignals) -> ClusterSearch:
-    """Returns what a search over the cluster in a folder found, when all of it is saved."""
+def search_shards(job: ShardsJob, signals: StopSignals) -> ClusterSearch:
+    """Returns what a search over a cluster found, when all of it is saved."""
     from graphsearch.cluster.master import analyze
     from graphsearch.position.board import MAX_MOVES
-    from graphsearch.position.notation import read_moves
-    from graphsearch.search.params import Limits, SearchParams
+    from graphsearch.search.params import SearchParams
 
-    spec, others = request.evaluator.spec(request.param or ())
-    if request.batch is not None:
-        others.append(f"MinibatchSize={request.batch}")
-    if request.gather not in (None, "flow"):
+    if job.gather not in (None, "flow"):
         raise typer.BadParameter("a cluster is searched with --gather flow only")
-    params = SearchParams.from_options(others)
-    limits = Limits(visits=request.visits, evaluations=request.evaluations, seconds=request.time)
-    board = request.position.board()
-    listed = () if request.searchmoves is None else tuple(read_moves(board, request.searchmoves))
-    _compile(spec)
-    if not limits.as_dict():
+    params = SearchParams.from_options(job.options)
+    _compile()
+    if not job.limits.as_dict():
         say("No limit is set; press Ctrl-C to stop.")
     signals.arm()
-    with search_display(request.multipv or MAX_MOVES, signals) as show:
+    with search_display(job.multipv or MAX_MOVES, signals) as show:
         return analyze(
-            folder,
-            board,
-            limits,
+            job.folder,
+            job.board,
+            job.limits,
             params,
-            evaluator=spec,
-            shards=request.shards,
-            pool=request.evaluator.pool,
-            ram_bytes=graph_ram(request.ram),
-            searchmoves=listed,
+            evaluator=job.spec,
+            shards=job.shards,
+            pool=job.spec.pool,
+            ram_bytes=job.ram_bytes,
+            searchmoves=job.searchmoves,
             on_progress=show,
             on_loss=lambda line: say(f"note: {line}"),
             stop=signals.stop,
         )
 
 
-def _compile(spec: EvaluatorSpec) -> None:
+def _compile() -> None:
     """Compiles the kernels of a search before its clock starts; shards on other machines do so themselves."""
     from graphsearch.cluster import warm
     from graphsearch.evaluators.uniform import UniformEvaluator

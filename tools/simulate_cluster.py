@@ -1,9 +1,9 @@
 """What a search takes on many shards, from what one and two take here: `python -m tools.simulate_cluster`.
 
 A search in one process, shard by shard in turn, says how many entries every step has, and what it costs: CPU
-time by entry, by row of a message, by step, and by message. The simulation deals the entries of every step to K
-shards at random, as the mixed keys do, and lets each step take as long as the busiest shard, and a trip over
-the network. What it says of the shards that were measured is printed beside what they took.
+time by entry, by row of a message, by step, and by message. The simulation deals the entries of every step to
+K shards at random, as the mixed keys do, and lets each step take as long as the busiest shard, and a trip
+over the network. What it says of the shards that were measured is printed beside what they took.
 """
 
 from __future__ import annotations

@@ -1,0 +1,40 @@
+"""Clusters on the command line: split, search, read, merge; and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..conftest import Cli
+
+SEARCH = ("--evaluator", "uniform", "--param", "Overlap=0", "--json")
+
+
+def test_a_cluster_is_made_searched_read_and_merged(cli: Cli, tmp_path: Path) -> None:
+    one, folder, whole = tmp_path / "one.graph", tmp_path / "a.cluster", tmp_path / "whole.graph"
+    limits = ("analyze", "startpos", "--visits", 300)
+    cli(*limits, "--store", one, *SEARCH)
+    made = cli("store", "split", one, folder, "--shards", 2, "--json").json
+    assert made["shards"] == 2
+    found = cli(*limits, "--store", folder, *SEARCH).json
+    alone = cli(*limits, "--store", one, *SEARCH).json
+    assert found["moves"] == alone["moves"]
+    assert [shard["number"] for shard in found["shards"]] == [0, 1]
+    assert cli("store", "verify", folder, "--json").json["ok"]
+    shown = cli("show", "startpos", "--store", folder, "--json").json
+    assert shown["visits"] == cli("show", "startpos", "--store", one, "--json").json["visits"]
+    assert cli("store", "mend", folder, "--json").json["made"] == []
+    merged = cli("store", "merge", folder, "-o", whole, "--json").json
+    assert merged["nodes"] == cli("store", "info", one, "--json").json["nodes"]
+
+
+def test_what_is_no_cluster_or_cannot_be_one_is_refused_in_one_line(cli: Cli, tmp_path: Path) -> None:
+    for code, words, line in (
+        (2, ("analyze", "startpos", "--shards", 2), "--shards needs the folder of a cluster"),
+        (1, ("store", "merge", tmp_path, "-o", tmp_path / "a.graph"), "has no manifest.json"),
+        (1, ("store", "mend", tmp_path), "has no manifest.json"),
+        (1, ("store", "split", tmp_path / "none.graph", tmp_path / "c", "--shards", 2), "does not exist"),
+    ):
+        outcome = cli(*words)
+        assert outcome.code == code
+        assert line in outcome.err
+    assert not (tmp_path / "a.graph").exists()

@@ -10,8 +10,9 @@ come from to all of them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from ..store.file import file_bytes, real_path, sql_errors
 from ..store.log import shorten_log
 from ..store.segments import keys_of
 from ..store.sharded.files import check_shard, open_to_read, shard_path
-from ..store.sharded.manifest import FACT, NAME, Manifest, is_sharded, read_manifest
+from ..store.sharded.manifest import FACT, Manifest, is_sharded, read_manifest
 from ..store.sharded.ownership import MAX_SHARDS, owners_of
 from ..store.store import Store
 from ..store.tables import provenance
@@ -113,13 +114,13 @@ def split(
       InvalidParameterError: for an impossible number of shards.
       StoreError: if the file cannot be read, or the folder not be written or not empty.
     """
-    target = new_folder(folder, shards)
+    check_new(folder, shards)
     with Store.open(path, read_only=True) as source, source.snapshot():
         if not source.is_bound:
             raise StoreError(f"{path} is bound to no evaluator yet; search with it first")
         manifest = Manifest.new(shards, source.identity)
-        with ExitStack() as stack:
-            targets = [_Target(stack.enter_context(_new_shard(target, manifest, k))) for k in range(shards)]
+        with new_folder(folder) as part, ExitStack() as stack:
+            targets = [_Target(stack.enter_context(_new_shard(part, manifest, k))) for k in range(shards)]
             for number, shard in enumerate(targets):
                 names = plain_tables(source.format_version)
                 chosen = [n for n in names if number == 0 or n in ENTRIES]
@@ -127,7 +128,8 @@ def split(
             _deal(source, targets, manifest, progress)
             for shard in targets:
                 shrink(shard.store)
-        manifest.write(target)
+            manifest.write(part)
+    target = Path(folder)
     nodes = sum(shard_nodes(target, manifest))
     return Parted(str(target), shards, nodes, _bytes(target, manifest))
 
@@ -156,11 +158,13 @@ def new_cluster(folder: str | os.PathLike[str], *, shards: int, identity: Evalua
       InvalidParameterError: for an impossible number of shards.
       StoreError: if the folder cannot be written, or is not empty.
     """
-    target, manifest = new_folder(folder, shards), Manifest.new(shards, identity)
-    for number in range(shards):
-        with _new_shard(target, manifest, number):
-            pass
-    manifest.write(target)
+    check_new(folder, shards)
+    manifest = Manifest.new(shards, identity)
+    with new_folder(folder) as part:
+        for number in range(shards):
+            with _new_shard(part, manifest, number):
+                pass
+        manifest.write(part)
     return manifest
 
 
@@ -258,25 +262,48 @@ def _new_shard(folder: Path, manifest: Manifest, number: int) -> Store:
     return store
 
 
-def new_folder(folder: str | os.PathLike[str], shards: int) -> Path:
-    """Returns the folder of a new cluster, made if need be.
+def check_new(folder: str | os.PathLike[str], shards: int) -> None:
+    """Checks that there can be a new cluster.
 
     Raises:
       InvalidParameterError: for an impossible number of shards.
-      StoreError: if it cannot be made, or something is in it.
+      StoreError: if something is in the folder, or it cannot be made.
     """
     if not 1 <= shards <= MAX_SHARDS:
         raise InvalidParameterError(f"shards must be 1 to {MAX_SHARDS}, not {shards}")
     target = Path(folder)
     if is_sharded(target):
         raise StoreError(f"{target} is a cluster already; name another folder")
+    if target.exists() and (not target.is_dir() or list(target.iterdir())):
+        raise StoreError(f"{target} is there already and is no cluster; name another folder")
+    if not target.absolute().parent.is_dir():
+        raise StoreError(f"{target.absolute().parent} does not exist; make this folder first")
+
+
+@contextmanager
+def new_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yields the folder under whose name a cluster is made; it gets its own when all went well.
+
+    What an earlier attempt has left is removed.
+
+    Raises:
+      StoreError: if it cannot be made.
+    """
+    target = Path(folder)
+    part = target.with_name(target.name + ".part")
     try:
-        target.mkdir(exist_ok=True)
-        if list(target.iterdir()):
-            raise StoreError(f"{target} is not empty and has no {NAME}; name another folder")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir()
+        try:
+            yield part
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+        if target.is_dir():
+            target.rmdir()
+        part.rename(target)
     except OSError as error:
         raise StoreError(f"{target} cannot be made: {error.strerror or error}") from None
-    return target
 
 
 def shard_nodes(folder: Path, manifest: Manifest) -> list[int]:

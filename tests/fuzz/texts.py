@@ -173,6 +173,19 @@ def mutate_polyglot(seeds: list[bytes], rng: random.Random) -> bytes:
     )
 
 
+MANIFEST = b"""{"format": 1, "cluster": "6f1c5a0e9b7d4c2f8a3e1d0b5c6f7a89",
+"evaluator": {"kind": "uniform", "digest": "", "options": {}, "mapping": ""},
+"files": ["shard-000.graph", "shard-001.graph"], "owners": [[0, 0], [2048, 1]]}"""
+
+
+def read_cluster(data: bytes, folder: Path) -> bool:
+    """Reads a manifest; returns whether it is one."""
+    from graphsearch.store.sharded.manifest import NAME, read_manifest
+
+    (folder / NAME).write_bytes(data)
+    return read_manifest(folder).shards > 0
+
+
 def read_toml(data: bytes, folder: Path) -> bool:
     """Reads a book's description; a short one that is let in is built, too."""
     from graphsearch.book.toml import read_config

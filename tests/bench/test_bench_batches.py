@@ -56,7 +56,7 @@ PROMISED = {
     "solved_of",
 }
 TIMES = {"gather_us_per_position", "visits_per_s"}
-NODES, BATCHES = 300, (1, 8, 256, 1024, 4096)
+NODES, BATCHES = 300, (1, 8, 4096)
 TINY = {
     UNIFORM: Effort(largest_graph=1 << 40, graphs=2, repeats=1, largest_wave=4096, timed=64),
     BUILTIN: Effort(

@@ -101,7 +101,7 @@ def sort_key(s: Any) -> Any:
 
 
 @inner
-def _meta(s: Any) -> Any:
+def meta_of_identity(s: Any) -> Any:
     """Returns the meta word, with its clock only above 75."""
     return s[META] if clock_of(s) > FREE_CLOCK else s[META] & BELOW_CLOCK
 
@@ -112,7 +112,7 @@ def is_same(a: Any, b: Any) -> Any:
     for w in range(8):
         if a[w] != b[w]:
             return False
-    return _meta(a) == _meta(b)
+    return meta_of_identity(a) == meta_of_identity(b)
 
 
 @inner

@@ -152,7 +152,9 @@ class _Merge:
         self._wanted, self._on_progress, self._sizes = wanted, on_progress, sizes
         self._kept = None if wanted.keep is None else real_path(wanted.keep)
         if self._kept and self._kept not in {source.path for source in found} | {target}:
-            raise InvalidParameterError(f"{wanted.keep} is to be kept and is none of the files that are merged")
+            raise InvalidParameterError(
+                f"{wanted.keep} is to be kept and is none of the files that are merged"
+            )
 
     def run(self) -> MergeReport:
         """Does it; if an input turns out to be damaged, once more with what could be rescued of it."""
@@ -171,7 +173,10 @@ class _Merge:
         for problem in (problem for source in self._sources for problem in source.problems):
             report.add(problem)
         with ExitStack() as stack:
-            inputs = [stack.enter_context(opened(one.readable, one.name)) for one in self._sources]
+            inputs = [
+                stack.enter_context(opened(one.readable, one.name, sizes=self._sizes))
+                for one in self._sources
+            ]
             if not self._wanted.force and not self._wanted.dry_run:
                 check_room(self._target, self._sources)
             if self._wanted.dry_run:
@@ -228,7 +233,10 @@ class _Merge:
         base = None if self._is_new else stack.enter_context(opened(self._target, str(self._target)))
         stores = ({self._target: base.store} if base else {}) | self._stores(inputs)
         identity = identity_of(stores, self._kept)
-        with tempfile.TemporaryDirectory() as folder, self._new(Path(folder) / "plan.graph", identity) as store:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            self._new(Path(folder) / "plan.graph", identity) as store,
+        ):
             Union(store, inputs, report, self._say).plan(base)
             nodes = base.store.node_count if base else 0
             self._describe(store, inputs, report)

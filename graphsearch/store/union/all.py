@@ -107,7 +107,8 @@ class Union:
                 total.different += stage.different
                 total.contradictions += stage.contradictions
             total.fresh += len(left)
-            examples.note_fresh(left)
+            if before:
+                examples.note_fresh(left)
             self._say(RECORDS, one, total.records)
 
 

@@ -102,7 +102,9 @@ def _unite_games(
 ) -> None:
     """Adds the games of an input, or takes them instead, or leaves them, as the files that they are of say."""
     if not theirs and next(one.rows("game_position", "LIMIT 1"), None):
-        leave_out(f"{one.name}: its games are left out: its table source does not say which files they are of")
+        leave_out(
+            f"{one.name}: its games are left out: its table source does not say which files they are of"
+        )
     if _holds(ours, theirs):
         return
     if not Counter(map(_identity, ours)) & Counter(map(_identity, theirs)):

@@ -11,13 +11,13 @@ from typing import Any
 
 from ...errors import UnfinishedError
 from ..file import sql_errors
+from ..sizes import SIZES, Sizes
 from ..store import Store
 from ..tables import unfinished
 from ..tables.columns import TABLES
 from ..tables.rows import rows
 
 Row = tuple[Any, ...]
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +62,17 @@ class Input:
 
 
 @contextmanager
-def opened(path: str | os.PathLike[str], name: str) -> Iterator[Input]:
+def opened(path: str | os.PathLike[str], name: str, *, sizes: Sizes = SIZES) -> Iterator[Input]:
     """Yields a file in the state in which it is now, whatever others write meanwhile.
 
     Args:
-      name: as a person called it.
+      name: as a person called it. sizes: of the portions that are read.
 
     Raises:
       UnfinishedError: if it is on its way to another evaluator.
       StoreError: if it cannot be read.
     """
-    with Store.open(path, read_only=True) as store, store.snapshot():
+    with Store.open(path, read_only=True, sizes=sizes) as store, store.snapshot():
         if state := unfinished.state(store.connection, store.path, store.identity):
             raise UnfinishedError(state)
         yield Input(store, name, store.format_version)

@@ -16,6 +16,7 @@ from ...record.provenance import UNBOUND, EvaluatorIdentity, differences
 from ..file import check_is_file, file_bytes, real_path
 from ..upkeep.salvage import salvage
 from ..upkeep.verify import verify
+
 if TYPE_CHECKING:
     from ..store import Store
 

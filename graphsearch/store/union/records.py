@@ -223,10 +223,11 @@ def unite(
     """
     counts = RecordCounts()
     present = Present(store.connection, store.catalog, lambda error: leave_out(str(error)))
-    writer = _Writer(store, begin)
+    writer, first = _Writer(store, begin), not store.node_count  # into an empty file all is new
     for batch in batches(one, counts, leave_out):
         for part in parts(batch, present, store.evaluator_number, counts):
-            examples.note(part)
+            if not first:
+                examples.note(part)
             writer.add(part)
         on_records(counts.records)
     writer.flush()

@@ -273,7 +273,13 @@ def _unlike(a: Any, i: Any, b: Any, j: Any, w: Any, k: Any, c: Any, at: Any, x: 
 def _copy_evaluation(c: Any, k: Any, a: Any, i: Any) -> None:
     for w in range(PW):
         c.words[PW * k + w] = a.words[PW * i + w]
-    c.v[k], c.d[k], c.evaluator[k], c.run[k], c.flags[k] = a.v[i], a.d[i], a.evaluator[i], a.run[i], a.flags[i]
+    c.v[k], c.d[k], c.evaluator[k], c.run[k], c.flags[k] = (
+        a.v[i],
+        a.d[i],
+        a.evaluator[i],
+        a.run[i],
+        a.flags[i],
+    )
     to = c.code_offsets[k]
     for j in range(a.code_offsets[i], a.code_offsets[i + 1]):
         c.codes[to] = a.codes[j]

@@ -246,7 +246,7 @@ class _Writer:
     def add(self, part: Part) -> None:
         """Writes a part, now or with the next ones."""
         if len(part.out):
-            self._waiting.append(_compact(part.out))
+            self._waiting.append(part.out.copied())
             self._fresh += int((part.before < 0).sum())
         if sum(map(len, self._waiting)) >= AT_ONCE:
             self.flush()
@@ -269,14 +269,3 @@ class _Writer:
         self._chunks += 1
         self._fresh = 0
         shorten_log(store)
-
-
-def _compact(batch: RecordBatch) -> RecordBatch:
-    """Returns records that do not hold more memory than they need."""
-    return replace(
-        batch,
-        **{
-            name: getattr(batch, name).copy()
-            for name in ("words", "v", "d", "evaluator", "run", "flags", "codes", "n", "r", "q", "edge_d")
-        },
-    )

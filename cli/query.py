@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import (
+    query_diff,
     query_find,
     query_history,
     query_lines,
@@ -123,6 +124,7 @@ def _cells(row: Disagreement, by: str) -> list[str]:
 app = group(
     "Query a graph file. Nothing is searched or written; a search may write the file at the same time.",
     disagree,
+    query_diff.diff,
     query_position.position_of,
     query_moves.moves_of,
     query_moves.games_of,

@@ -152,4 +152,4 @@ def _examples(what: str, examples: list[Example]) -> Table:
     from graphsearch.position.board import fen_of, unpack
 
     rows = [[f"{one.before:,}", f"{one.after:,}", fen_of(unpack(one.words))] for one in examples]
-    return table({"N": RIGHT, "then": RIGHT, "Position": LEFT}, rows, title=f"Most visited, {what}")
+    return table({"N before": RIGHT, "N": RIGHT, "Position": LEFT}, rows, title=f"Most visited, {what}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -123,6 +123,16 @@ def why(path: str | os.PathLike[str], board: chess.Board, name: str | None = Non
     check(board)
     with Store.open(path, read_only=True) as store:
         return _Asked(store, rows.book_named(store, name)).why(board)
+
+
+def verdicts_of(store: Store, name: str) -> Callable[[chess.Board], tuple[Verdict, ...]]:
+    """Returns what tells the verdicts of a book on the moves of a position; the book is read once.
+
+    Raises:
+      StoreError: if the file has no such book, or cannot be read.
+    """
+    asked = _Asked(store, rows.book_named(store, name))
+    return lambda board: asked.why(board).verdicts
 
 
 class _Asked:

@@ -239,10 +239,11 @@ def _worth(values: _Values, i: int, board: chess.Board) -> Worth:
     )
 
 
-class _Most:
+class Most:
     """The rows of most visits, so many of them."""
 
     def __init__(self, count: int) -> None:
+        """Takes how many."""
         self._count = count
         self._rows: list[tuple[int, int, Any]] = []  # N, minus the order of coming, row
         self._seen = 0
@@ -254,6 +255,7 @@ class _Most:
         return some[np.argsort(-visits[some], kind="stable")][: self._count].tolist()
 
     def add(self, visits: int, row: Any) -> None:
+        """Keeps a row if it is one of them."""
         self._seen += 1
         entry = (visits, -self._seen, row)
         if len(self._rows) < self._count:
@@ -262,6 +264,7 @@ class _Most:
             heappushpop(self._rows, entry)
 
     def rows(self) -> list[Any]:
+        """Returns them, the most visited first."""
         return [row for _, _, row in sorted(self._rows, key=lambda entry: (-entry[0], -entry[1]))]
 
 
@@ -270,7 +273,7 @@ class _Comparison:
 
     def __init__(self, found: Difference, what: tuple[str, ...], top: int) -> None:
         self._found, self._what = found, what
-        self._changes, self._gone, self._come = _Most(top), _Most(top), _Most(top)
+        self._changes, self._gone, self._come = Most(top), Most(top), Most(top)
 
     def compare(self, one: Store, other: Store, on_progress: OnProgress) -> Difference:
         found, done, total = self._found, 0, one.node_count + other.node_count
@@ -303,12 +306,12 @@ class _Comparison:
         other = np.nonzero((places >= 0) & ~same)[0]
         self._note_changes(take(old.batch, places[other]), take(new.batch, other))
 
-    def _note_alone(self, most: _Most, batch: RecordBatch) -> None:
+    def _note_alone(self, most: Most, batch: RecordBatch) -> None:
         from ..store.upkeep.prune import visits_of
 
         visits = visits_of(batch)
         for i in most.places(visits, np.arange(len(visits))):
-            most.add(int(visits[i]), _alone_maker(batch.part(i, i + 1)))
+            most.add(int(visits[i]), alone_maker(batch.part(i, i + 1)))
 
     def _note_changes(self, old: RecordBatch, new: RecordBatch) -> None:
         """Counts changes of records of the same positions, and notes the most visited ones."""
@@ -339,7 +342,8 @@ def _differ(a: _Values, b: _Values, cp: int) -> NDArray[np.bool_]:
 
 
 # what is shown is made at the end, of few records: that takes longer than all else
-def _alone_maker(record: RecordBatch) -> Callable[[], Alone]:
+def alone_maker(record: RecordBatch) -> Callable[[], Alone]:
+    """Returns what makes a row of one record."""
     record = record.copied()
 
     def make() -> Alone:

@@ -12,7 +12,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from ..exchange.pieces import sprite
-from .api import events, positions, tables, work
+from .api import comparing, events, positions, tables, work
 from .house import House
 
 PIECES = "<!-- pieces -->"
@@ -25,6 +25,7 @@ def application(house: House) -> Starlette:
             Route("/", _page, methods=["GET"]),
             Route("/p/{fen:path}", _page, methods=["GET"]),
             Route("/favicon.ico", _icon, methods=["GET"]),
+            *comparing.ROUTES,
             *positions.ROUTES,
             *tables.ROUTES,
             *work.ROUTES,

@@ -75,6 +75,14 @@ class ExportTask(Task):
     weights: str = "n"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeTask(Task):
+    """Merging another graph file into the served one; `ram_bytes` of bringing values up to date."""
+
+    other: Path
+    ram_bytes: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
     """Asks to end what is being done, and to save it."""

@@ -15,7 +15,7 @@ import chess
 from ...errors import GraphSearchError, UnsavedError
 from ...faults import told
 from ..lines import with_sans
-from .tasks import BuildTask, ExportTask, ImportTask, SearchTask, Stop, Task, Told, Watch
+from .tasks import BuildTask, ExportTask, ImportTask, MergeTask, SearchTask, Stop, Task, Told, Watch
 
 if TYPE_CHECKING:
     from ...evaluators.protocol import Evaluator
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ...workers.child import Pipe
 
 LINES, WATCHED_LINES = 5, 3  # best moves that are shown with their line
+MOST_PROBLEMS = 20  # of a merge that the page is told
 UPDATE_SECONDS = 0.2  # between two signs of progress, at least
 SHARE = 0.005  # of its time that a search spends on lines for the page, and as much on everything else
 Tell = Callable[[dict[str, Any]], None]
@@ -70,6 +71,8 @@ def _do(task: Task, orders: _Orders, tell: Tell) -> dict[str, Any]:
         return _build(task, orders, tell)
     if isinstance(task, ImportTask):
         return _import(task, orders, tell)
+    if isinstance(task, MergeTask):
+        return _merge(task, orders, tell)
     assert isinstance(task, ExportTask)
     return _export(task, tell)
 
@@ -280,6 +283,23 @@ def _import(task: ImportTask, orders: _Orders, tell: Tell) -> dict[str, Any]:
     return {"stage": "done", **report.as_dict()}
 
 
+def _merge(task: MergeTask, orders: _Orders, tell: Tell) -> dict[str, Any]:
+    from ...sweep.merge import MergeProgress, Wanted, merge
+
+    pace = _Pace(tell)
+
+    def show(now: MergeProgress) -> None:
+        if orders.stop.is_set():
+            raise GraphSearchError("stopped; what was merged so far is sound, merge again to finish it")
+        pace.show(now.done, now.total, now.stage)
+
+    wanted = Wanted(ram_bytes=task.ram_bytes)
+    report = merge([task.other], into=task.path, wanted=wanted, on_progress=show)
+    (counts,) = (one.counts for one in report.inputs)
+    facts = {"nodes": report.nodes, "added": counts.fresh, "changed": counts.changed, "found": report.found}
+    return {"stage": "done", **facts, "problems": report.problems[:MOST_PROBLEMS]}
+
+
 def _export(task: ExportTask, tell: Tell) -> dict[str, Any]:
     from ...exchange.epd_export import export_epd
     from ...exchange.pgn_export import export_pgn
@@ -300,14 +320,14 @@ def _export(task: ExportTask, tell: Tell) -> dict[str, Any]:
 
 
 class _Pace:
-    """Tells of an export now and then."""
+    """Tells of an export or a merge now and then."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
         self._next = 0.0
 
-    def show(self, done: int, total: int) -> None:
+    def show(self, done: int, total: int, stage: str = "writing") -> None:
         now = time.monotonic()
         if now >= self._next:
             self._next = now + 2 * UPDATE_SECONDS
-            self._tell({"stage": "writing", "done": done, "total": total})
+            self._tell({"stage": stage, "done": done, "total": total})

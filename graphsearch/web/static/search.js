@@ -45,6 +45,7 @@ export function endOf(job) {
   if (facts.searched !== undefined) parts.push(`${count(facts.searched)} positions searched, ${count(facts.added)} added`);
   if (facts.new_taken !== undefined) parts.push(facts.state === "known" ? "imported before" : `${count(facts.new_taken)} taken, ${count(facts.new_skipped)} skipped`);
   if (facts.form && facts.positions !== undefined && facts.moves !== undefined && job.kind === "export") parts.push(`${count(facts.positions)} positions, ${count(facts.moves)} moves`);
+  if (facts.nodes !== undefined && job.kind === "merge") parts.push(`${count(facts.added)} new positions, ${count(facts.changed)} changed${facts.found ? `; ${count(facts.found)} things left out` : ""}`);
   const reason = REASONS[facts.reason] ?? "";
   return `${parts.join(": ")}${reason ? `; ${reason}` : ""} (${clock(job.seconds)})${job.state === "stopped" && !reason ? ", stopped" : ""}`;
 }

@@ -54,9 +54,9 @@ Pgn = Annotated[
 
 @command(
     "List what changed between two graph files.",
-    "graphsearch query diff sunday.graph monday.graph",
-    "graphsearch query diff sunday.graph monday.graph --cp 50 --what best --pgn changed.pgn --json",
-    "graphsearch query diff monday.graph --since 1",
+    "graphsearch query diff sunday.graph first.graph",
+    "graphsearch query diff sunday.graph first.graph --cp 50 --what best --pgn changed.pgn --json",
+    "graphsearch query diff first.graph --since 1",
     scores=True,
 )
 def diff(

@@ -78,7 +78,13 @@ def serve(
             f"the page needs the package {missing}; install it with: pip install 'graphsearch[web]'"
         ) from None
     password = None if password_file is None else read_password(password_file)
-    house = House(file, read_only=read_only, evaluators=offered(evaluator or ()), ram_bytes=graph_ram(ram), beside=tuple(beside or ()))
+    house = House(
+        file,
+        read_only=read_only,
+        evaluators=offered(evaluator or ()),
+        ram_bytes=graph_ram(ram),
+        beside=tuple(beside or ()),
+    )
     with StopSignals("Stopping: finishing the wave and saving...\n") as signals:
         server = Server(house, host=host, port=port, password=password)
         signals.arm()

@@ -66,8 +66,8 @@ class Request:
 
 @command(
     "Merge graph files into one.",
-    "graphsearch store merge sunday.graph monday.graph -o both.graph",
-    "graphsearch store merge monday.graph --into sunday.graph --dry-run --json",
+    "graphsearch store merge first.graph copy.graph -o both.graph",
+    "graphsearch store merge copy.graph --into first.graph --dry-run --json",
 )
 def merge(request: Request) -> None:
     """Merge what several graph files know: records, searches, imports, books, opinions and proofs.

@@ -76,6 +76,7 @@ COMMANDS: dict[str, list[object]] = {
     "query history": ["{graph}"],
     "query neighbourhood": ["startpos", "--store", "{graph}"],
     "query position": ["startpos", "--store", "{graph}"],
+    "query diff": ["{graph}", "{graph}"],
     "query disagree": ["{graph}"],
     "query moves": ["startpos", "--store", "{graph}"],
     "query games": ["startpos", "--store", "{graph}"],
@@ -94,6 +95,7 @@ COMMANDS: dict[str, list[object]] = {
     "store prune": ["{graph}", "--min-visits", 2],
     "store backup": ["{graph}", "{new}"],
     "store salvage": ["{graph}", "{new}"],
+    "store merge": ["{graph}", "{graph}", "-o", "{new}"],
     "store forecast": ["{graph}"],
 }
 

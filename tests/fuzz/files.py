@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import zlib
 from pathlib import Path
 
@@ -50,6 +51,10 @@ READ = (
     ("export", "polyglot", "--store", "{}", "-o", "out.bin"),
     ("export", "polyglot", "--store", "{}", "-o", "out.bin", "--weights", "imported"),
     ("store", "backup", "{}", "copy.graph"),
+    ("store", "merge", "{}", "{}", "-o", "merged.graph", "--force"),
+    ("store", "merge", "{}", "{}", "-o", "merged.graph", "--dry-run"),
+    ("query", "diff", "{}", "{}", "--pgn", "out.pgn"),
+    ("query", "diff", "{}", "--since", "1"),
 )
 WRITE = (
     ("analyze", "startpos", "--visits", "8", "--ram", "64MB", "--store", "{}"),
@@ -59,6 +64,7 @@ WRITE = (
     ("refresh", "{}", "--ram", "64MB"),
     ("reevaluate", "{}", "--evaluator", "uniform", "--ram", "64MB"),
     ("store", "compact", "{}"),
+    ("store", "merge", "twin.graph", "--into", "{}", "--ram", "64MB"),
     ("store", "prune", "{}", "--min-visits", "2"),
     ("book", "queue", "add", "startpos", "--store", "{}"),
     ("book", "build", "white.toml", "--evaluations", "16", "--ram", "64MB", "--store", "{}"),
@@ -96,7 +102,8 @@ def _command(line: tuple[str, ...], path: Path, folder: Path) -> None:
 
     (folder / "white.toml").write_bytes(BOOK)
     (folder / "a.epd").write_bytes(EPD)
-    names = {"out.", "copy.", "white.toml", "a.epd"}
+    shutil.copyfile(path, folder / "twin.graph")
+    names = {"out.", "copy.", "merged.", "twin.graph", "white.toml", "a.epd"}
     words = [
         str(path) if word == "{}" else str(folder / word) if any(word.startswith(n) for n in names) else word
         for word in line

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from graphsearch.store.store import Store
 
-from . import graphfile
+from . import commands, graphfile
 from .graphfile import GOLDEN
 
 TABLES = (
@@ -110,6 +110,17 @@ WORKS = (
         "damaged",
         writes=("new.graph",),
     ),
+    Work(
+        "store merge",
+        ("store", "merge", "{}/a.graph", "{}/b.graph", "-o", "{}/new.graph", "--force"),
+        writes=("new.graph",),
+    ),
+    Work(
+        "store merge --into",
+        ("store", "merge", "{}/b.graph", "--into", "{}/a.graph", *SMALL),
+        grows={"run": 1},
+    ),
+    Work("query diff", ("query", "diff", "{}/b.graph", "{}/a.graph"), "logged"),
     Work("store verify", ("store", "verify", "{}/a.graph"), "logged"),
     Work("store info", ("store", "info", "{}/a.graph"), "logged"),
     Work("show", _on("show", "startpos"), "logged"),
@@ -141,6 +152,9 @@ def make_starts(folder: Path) -> None:
     full = folder / "full"
     full.mkdir(parents=True)
     graphfile.fill(full / "a.graph")
+    shutil.copyfile(full / "a.graph", full / "b.graph")
+    more = ("analyze", "startpos", "--moves", "e4", "--visits", 40, "--store", full / "b.graph")
+    assert commands.run(*more).code == 0
     (full / "b.pgn").write_bytes(
         graphfile.PGN.replace(b"e4 e5", b"e4 c5").replace(b"Nf3 (2. f4) Nc6 3. Bb5 a6", b"Nf3")
     )

@@ -183,7 +183,19 @@ def test_every_view_opens_on_two_pages_at_once_without_an_error(driver: Any, pag
     first = driver.current_window_handle
     driver.switch_to.new_window("tab")
     second = Page(driver, page.client)
-    for name in ("moves", "graph", "values", "search", "games", "books", "find", "sql", "diff", "runs", "files"):
+    for name in (
+        "moves",
+        "graph",
+        "values",
+        "search",
+        "games",
+        "books",
+        "find",
+        "sql",
+        "diff",
+        "runs",
+        "files",
+    ):
         second.view(name)
         second.wait('return document.querySelector("#panel").children.length > 0', name)
     for name in ("games", "graph", "values", "books", "search"):  # their answers come late

@@ -26,7 +26,7 @@ from ..writing import add_to_segment, begin_segment
 from .inputs import Input
 from .present import Met, Present
 
-AT_ONCE = 65_536  # records of one transaction: a chunk's
+AT_ONCE = 32_768  # records of one transaction, as a step of a merge moves: a chunk
 EXAMPLES = 5  # most visited ones that are kept of each kind
 
 Places = NDArray[np.int64]

@@ -44,12 +44,12 @@ async function withOthers(host, drawForm) {
 function draw(host, found) {
   const { counts } = found;
   const evaluators = found.evaluators[0] !== found.evaluators[1] && `The files have different evaluators: ${found.evaluators.join(" and ")}.`;
-  const changes = found.changes.map(({ position, old, new: now }) => [linkTo(position), old.n, now.n, number(signed(old.q)), number(signed(now.q)), old.cp, now.cp, old.best_san || "", now.best_san || "", old.bounds.join() === now.bounds.join() ? proven(now.bounds) : `${proven(old.bounds) || "open"} → ${proven(now.bounds) || "open"}`]);
-  const alone = (rows) => rows.map(({ position, worth }) => [linkTo(position), worth.n, number(signed(worth.q)), worth.cp, worth.best_san || ""]);
-  const heads = ["Position", "N", "Q", "cp", "Best"];
+  const changes = found.changes.map(({ position, old, new: now }) => [old.n, now.n, old.cp, now.cp, old.best_san || "", now.best_san || "", old.bounds.join() === now.bounds.join() ? proven(now.bounds) : `${proven(old.bounds) || "open"} → ${proven(now.bounds) || "open"}`, linkTo(position), number(signed(old.q)), number(signed(now.q))]);
+  const alone = (rows) => rows.map(({ position, worth }) => [worth.n, number(signed(worth.q)), worth.cp, worth.best_san || "", linkTo(position)]);
+  const heads = ["N", "Q", "cp", "Best", "Position"];
   put(host, evaluators && h("p", { class: "note", text: evaluators }),
     h("p", { text: `${count(found.both)} common positions, ${count(found.same)} the same. Changed: best move ${count(counts.best)}, ${found.cp} cp or more ${count(counts.q)}, proof ${count(counts.bounds)}, visits ${count(counts.n)}.` }),
-    table(["Position", "N before", "N", "Q before", "Q", "cp before", "cp", "Best before", "Best", "Proven"], changes, { caption: "Changed", empty: "No common position changed in this way." }),
+    table(["N before", "N", "cp before", "cp", "Best before", "Best", "Proven", "Position", "Q before", "Q"], changes, { caption: "Changed", empty: "No common position changed in this way." }),
     h("p", { text: `Only in ${found.old}: ${count(found.only_old)} positions. Only in ${found.new}: ${count(found.only_new)}.` }),
     found.only_old > 0 && table(heads, alone(found.gone), { caption: `Only in ${found.old}` }), found.only_new > 0 && table(heads, alone(found.come), { caption: `Only in ${found.new}` }),
     found.books.filter((book) => book.came || book.went).map((book) => table(["", "Position", "Move", "N", "Rule", "Reason"], book.changes.map((row) => [row.came ? "came" : "went", linkTo(row.position), row.san, row.n, row.rule, row.reason]), { caption: `Book ${book.book}: ${count(book.came)} moves came, ${count(book.went)} went` })));

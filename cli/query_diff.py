@@ -74,9 +74,9 @@ def diff(
     The most visited positions come first. Then follow positions that only one of the files holds, and moves
     that came into books or went, with reasons. Values are seen by the side to move.
 
-    With --since, one file is compared with itself as it was before a run. A file remembers what its roots were
-    worth at every save, which run evaluated a position, and which build took a move into a book; of other
-    positions it does not know the former values.
+    With --since, one file is compared with itself as it was before a run. A file remembers what its roots
+    were worth at every save, which run evaluated a position, and which build took a move into a book; of
+    other positions it does not know the former values.
 
     JSON: `changes` has the listed positions with `old` and `new` values; `counts` counts all changes of the
     `both` common positions by kind; `gone` and `come` are positions of one file alone.

@@ -57,8 +57,8 @@ def serve(
         typer.Option(
             "--beside",
             metavar="FILE",
-            help="Another graph file that the page may compare this one with, or merge into it, beside those of "
-            "the same folder. May be repeated.",
+            help="Another graph file that the page may compare this one with, or merge into it, in addition "
+            "to those of the same folder. May be repeated.",
         ),
     ] = None,
     ram: Ram = None,

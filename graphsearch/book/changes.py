@@ -98,7 +98,7 @@ def changes(old: str | os.PathLike[str], new: str | os.PathLike[str], *, top: in
 
 
 def changes_since(path: str | os.PathLike[str], run: int, *, top: int = 20) -> list[BookChanges]:
-    """Returns, book by book, which of its moves came in a run or a later one; of those that went nothing is left.
+    """Returns, book by book, which of its moves came in a run or later; of those that went nothing is left.
 
     Raises:
       StoreError: if the file cannot be read.

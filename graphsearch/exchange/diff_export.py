@@ -1,9 +1,9 @@
-"""The lines that changed between two files as PGN: the present one of each position, the former as a variation."""
+"""The lines that changed between two files as PGN: the newer one of a position, the older as a variation."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
+from pathlib import Path
 
 import chess
 
@@ -31,8 +31,8 @@ def export_diff(found: Difference, target: Target) -> int:
         for change in found.changes:
             board = chess.Board(change.position)
             out.write(header("Event", f"changed: {', '.join(change.what)}"))
-            out.write(header("Newer", os.path.basename(found.new)))
-            out.write(header("Older", os.path.basename(found.old)))
+            out.write(header("Newer", Path(found.new).name))
+            out.write(header("Older", Path(found.old).name))
             out.write(header("Result", "*") + header("SetUp", "1") + header("FEN", change.position) + b"\n")
             text = MoveText(out)
             _write(text, board, _line(found.new, board), _line(found.old, board), change.new, change.old)

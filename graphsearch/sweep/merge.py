@@ -1,6 +1,6 @@
 """Putting graph files together: all that they know, in one file whose values are up to date.
 
-`store/union/` has the rules, part by part; `docs/merging.md` says them in words. Here they follow one another:
+`store/union/` has the rules, part by part; `docs/merging.md` says them in words. Here they follow in turn:
 
     numbers    evaluators, runs, books and others get the numbers of the file that is written
     records    one input after the other, as new versions
@@ -143,7 +143,7 @@ class _Merge:
         self,
         target: Path,
         found: Sequence[Source],
-        is_new: bool,  # noqa: FBT001
+        is_new: bool,
         wanted: Wanted,
         on_progress: OnProgress,
         sizes: Sizes,

@@ -12,7 +12,7 @@ from graphsearch.errors import InvalidParameterError
 from graphsearch.graph.ranking import best_move, has_best_move, node_mean
 from graphsearch.position.board import key_of_words, legal_moves, unpack
 from graphsearch.position.values import cp_of
-from graphsearch.query.diff import BEST, BOUNDS, N, Q, WHATS, diff, values_of
+from graphsearch.query.diff import BEST, BOUNDS, WHATS, N, Q, diff, values_of
 from graphsearch.record.node import NodeRecord
 
 from ..store.records import batch_of, filled, identity, random_records

@@ -9,7 +9,6 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -72,7 +71,7 @@ def dump(path: Path) -> dict[str, list[tuple[Any, ...]]]:
     with closing(sqlite3.connect(path)) as connection:
         names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         own = {"segment", "chunk", "block", "sqlite_sequence", "store_info"}
-        return {n: sorted(connection.execute(f"SELECT * FROM {n}"), key=repr) for n in names if n not in own}  # noqa: S608
+        return {n: sorted(connection.execute(f"SELECT * FROM {n}"), key=repr) for n in names if n not in own}
 
 
 # ------------------------------------------------------------------ records
@@ -185,7 +184,7 @@ def test_two_evaluators_are_refused_with_remedies_and_kept_apart_when_asked(
     files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     a, b = files[0], bound_to(files[1], "other")
-    with pytest.raises(EvaluatorMismatchError, match="uniform.*other.*--keep.*reevaluate"):
+    with pytest.raises(EvaluatorMismatchError, match=r"uniform.*other.*--keep.*reevaluate"):
         merge([a, b], new=tmp_path / "c.graph")
     assert not (tmp_path / "c.graph").exists()
     report = merge([a, b], new=tmp_path / "c.graph", wanted=Wanted(keep=a))

@@ -85,7 +85,7 @@ class Union:
             with self.store.transaction():
                 told.rows = imports.unite(self.store, one, self.report.add)
                 told.rows |= tables.unite(self.store, one, self.report.add)
-                told.rows |= books.unite(self.store, one)
+                told.rows |= books.unite(self.store, one, self.report.add)
                 told.rows |= entries.unite(self.store, one, self.report.add)
 
     def _say(self, stage: str, one: Input, done: int) -> None:

@@ -6,7 +6,7 @@ lead to is in one of the two books, hence in the union. `book build` brings valu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..store import Store
@@ -23,17 +23,24 @@ _POSITION, _MOVE = "book_position", "book_move"
 _STATES = ("apart", "leaf", "end", "open")
 
 
-def unite(store: Store, one: Input) -> dict[str, int]:
+def unite(store: Store, one: Input, leave_out: Callable[[str], object]) -> dict[str, int]:
     """Enters the positions and moves of an input's books; returns how many rows that wrote.
 
     In a transaction, after the books themselves.
+
+    Args:
+      leave_out: is told of positions of books, or of builds, that are not there.
     """
     names = one.columns(_POSITION)
-    before = store.connection.total_changes
+    before, strays = store.connection.total_changes, 0
     for row in one.rows(_POSITION, "ORDER BY book, key") if names else ():
         translated = translate(one, names, _RULE, row)
         if translated is not None:
             _enter(store, one, names, row, translated)
+        strays += translated is None
+    if strays:
+        what = "belong to a book or build that it does not list, or that is left out"
+        leave_out(f"{one.name}: table {_POSITION}: {strays} rows {what}, with their moves")
     return {"book_position": store.connection.total_changes - before}
 
 

@@ -100,7 +100,7 @@ def _unite_games(
     theirs: Sequence[GameSource],
     leave_out: LeaveOut,
 ) -> None:
-    """Adds the games of an input, or takes them instead, or leaves them, as the files that they are of say."""
+    """Adds the games of an input, takes them instead, or leaves them, as the files that they are of say."""
     if not theirs and next(one.rows("game_position", "LIMIT 1"), None):
         leave_out(
             f"{one.name}: its games are left out: its table source does not say which files they are of"
@@ -136,8 +136,8 @@ def _not_apart(one: Input, ours: Sequence[GameSource], theirs: Sequence[GameSour
     missing = ", ".join(source.name for source in theirs if _identity(source) not in known)
     shared = ", ".join(source.name for source in theirs if _identity(source) in known)
     return (
-        f"{one.name}: its games are left out: it counts those of {missing or 'some files'} together with those"
-        f" of {shared}, which are there already; `graphsearch import pgn` adds the missing file"
+        f"{one.name}: its games are left out: it counts those of {missing or 'some files'} together with"
+        f" those of {shared}, which are there already; `graphsearch import pgn` adds the missing file"
     )
 
 

@@ -1,4 +1,4 @@
-"""Before files are put together: which they are, whose evaluator counts, whether there is room, what is damaged."""
+"""Before files are put together: which they are, whose evaluator counts, what is damaged, is there room."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def _mismatch(
 ) -> EvaluatorMismatchError:
     return EvaluatorMismatchError(
         f"{one} has values of {its.describe()}, {other} of {others.describe()} ({differences(its, others)});"
-        f" merge with --keep {shlex.quote(str(one))} and re-evaluate the rest then, or give both one evaluator"
-        " with `graphsearch reevaluate` first"
+        f" merge with --keep {shlex.quote(str(one))} and re-evaluate the rest then, or give both one"
+        " evaluator with `graphsearch reevaluate` first"
     )
 
 
@@ -104,8 +104,8 @@ def check_room(target: Path, found: Sequence[Source]) -> int:
     free = shutil.disk_usage(target.parent).free
     if free < most:
         raise StoreError(
-            f"{target.parent} has {free >> 20:,} MiB free, merging may take {most >> 20:,} MiB; free some space,"
-            " name a file on another disk, or merge all the same with --force"
+            f"{target.parent} has {free >> 20:,} MiB free, merging may take {most >> 20:,} MiB; free some"
+            " space, name a file on another disk, or merge all the same with --force"
         )
     return most
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from heapq import heappush, heappushpop
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,7 +19,6 @@ from ..codec.bulk import columns_of, room_for_batch, take
 from ..log import shorten_log
 from ..merging import CHUNKS_ALIKE
 from ..portions import portions
-from ..scanning import Portion
 from ..store import Store
 from ..tables import provenance
 from ..upkeep.prune import visits_of

@@ -71,7 +71,7 @@ class MergeReport(Problems):
         return sum(one.counts.fresh + one.counts.changed for one in self.inputs)
 
     def name_contradictions(self) -> None:
-        """Lists, among the problems, the positions whose proofs contradict each other, or how many they are."""
+        """Lists, among the problems, the positions whose proofs contradict each other, at last how many."""
         total = sum(one.counts.contradictions for one in self.inputs)
         for words in self.examples.contradictions:
             self.add(f"{fen_of(unpack(words))}: the files prove what cannot both be true; {_KEPT}")

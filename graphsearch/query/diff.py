@@ -252,7 +252,8 @@ class Most:
         """Returns which of some places may be among them, the most visited first."""
         least = self._rows[0][0] if len(self._rows) == self._count else -1
         some = places[visits[places] > least] if self._count else places[:0]
-        return some[np.argsort(-visits[some], kind="stable")][: self._count].tolist()
+        chosen: list[int] = some[np.argsort(-visits[some], kind="stable")][: self._count].tolist()
+        return chosen
 
     def add(self, visits: int, row: Any) -> None:
         """Keeps a row if it is one of them."""

@@ -135,6 +135,20 @@ def test_the_order_of_the_files_does_not_matter_where_the_rules_say_so(
     assert {r.run for r in one.values()} == {0, 2, 3} or len({r.run for r in one.values()}) == 3
 
 
+def test_an_input_that_is_being_written_is_read_in_one_state(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    a, b = files
+
+    def write(now: MergeProgress) -> None:
+        if now.done == 0 and now.name == str(b):  # after the inputs were opened
+            writer.append(batch_of([replace(record, v=0.0, d=0, edges=()) for record in B[150:]]), fresh=0)
+
+    with Store.open(b) as writer:
+        merge([a, b], new=tmp_path / "c.graph", wanted=LAZY, on_progress=write)
+    assert held(tmp_path / "c.graph") == UNION
+
+
 def test_a_dry_run_says_what_a_merge_does_and_writes_nothing(
     files: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -210,7 +224,7 @@ def test_files_that_make_no_sense_are_refused(files: tuple[Path, Path], tmp_path
         {"paths": [a, b], "into": a, "wanted": Wanted(keep=tmp_path / "other")},
     ):
         with pytest.raises(InvalidParameterError):
-            merge(**arguments)  # type: ignore[arg-type]
+            merge(**arguments)
     with pytest.raises(StoreError, match="does not exist"):
         merge([a, tmp_path / "no.graph"], new=tmp_path / "c.graph")
 
@@ -218,10 +232,8 @@ def test_files_that_make_no_sense_are_refused(files: tuple[Path, Path], tmp_path
 def test_a_disk_that_is_too_small_is_seen_before_anything_is_written(
     files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from graphsearch.store.union import preparing
-
     usage = shutil.disk_usage(tmp_path)._replace(free=1000)
-    monkeypatch.setattr(preparing.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     with pytest.raises(StoreError, match="0 MiB free, merging may take"):
         merge(files, new=tmp_path / "c.graph", wanted=LAZY)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.graph", "b.graph"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -51,7 +52,7 @@ class Union:
                 self.store,
                 one,
                 self.report.examples,
-                on_records=lambda done, one=one: self._say(RECORDS, one, done),
+                on_records=partial(self._say, RECORDS, one),
                 leave_out=self.report.add,
                 begin=begin,
             )

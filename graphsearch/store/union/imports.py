@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from ..store import Store
 from ..tables import games
-from ..tables.games import GameSource
+from ..tables.games import GameSource, MoveRow
 from .inputs import Input
 from .tables import portions
 
@@ -144,5 +145,5 @@ def _not_apart(one: Input, ours: Sequence[GameSource], theirs: Sequence[GameSour
 def _add_games(store: Store, one: Input) -> None:
     for some in portions(one.rows("game_position", "ORDER BY key")):
         games.add_games(store, [(row[0], row[1], row[2]) for row in some], ())
-    for some in portions(one.rows("game_move", "ORDER BY key, move")):
-        games.add_games(store, (), some)  # type: ignore[arg-type]  (columns in the order of the table)
+    for moves in portions(one.rows("game_move", "ORDER BY key, move")):
+        games.add_games(store, (), (cast(MoveRow, row) for row in moves))

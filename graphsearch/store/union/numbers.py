@@ -25,7 +25,7 @@ Values = dict[str, Any]
 LeaveOut = Callable[[str], object]
 
 # what a run of format 1 does not say
-_UNSAID = {"run": {"evaluator": 1, "kind": "search", "program": None}}
+_UNSAID: dict[str, Values] = {"run": {"evaluator": 1, "kind": "search", "program": None}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class _Table:
         names = one.columns(self._table)
         order = ", ".join(name for name in self._rule.told_by if name in names)
         for row in one.rows(self._table, f"ORDER BY {order}"):
-            values = _UNSAID.get(self._table, {}) | dict(zip(names, row, strict=True))
+            values: Values = _UNSAID.get(self._table, {}) | dict(zip(names, row, strict=True))
             number = values.pop("id")
             for column, table in self._rule.refs.items():
                 values[column] = one.number(table, values[column])

@@ -116,7 +116,7 @@ def rescue(found: Sequence[Source], target: Path, on_progress: Callable[[str, in
     Args:
       on_progress: called with the name of a file, what is done of it, and all.
     """
-    damaged = []
+    damaged: list[Source] = []
     for source in found:
 
         def say(done: int, total: int, name: str = source.name) -> None:

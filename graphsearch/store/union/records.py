@@ -222,7 +222,11 @@ def unite(
       StoreError: if the file cannot be read or written.
     """
     counts = RecordCounts()
-    present = Present(store.connection, store.catalog, lambda error: leave_out(str(error)))
+
+    def note(error: CorruptRecordError) -> None:
+        leave_out(str(error))
+
+    present = Present(store.connection, store.catalog, note)
     writer, first = _Writer(store, begin), not store.node_count  # into an empty file all is new
     for batch in batches(one, counts, leave_out):
         for part in parts(batch, present, store.evaluator_number, counts):

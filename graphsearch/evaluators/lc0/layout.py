@@ -10,5 +10,6 @@ AUXILIARY = PLIES * PLY_PLANES  # 104, where castling, side, clock and constants
 PLANES = AUXILIARY + 8
 PLACE_BITS = 0xFFF  # of META: side, castling, en passant
 
+SQUARES = 64
 POLICY_SIZE = 1858
 CODES = 5 << 12  # move codes of `position.encode_move`

@@ -24,10 +24,10 @@ from .layout import (
     PLY_PLANES,
     POLICY_SIZE,
     REPETITION,
+    SQUARES,
     THEIRS,
 )
 
-SQUARES = 64
 KING_HOME, MIRROR = 4, 56  # e1; what mirrors the ranks of a square
 
 

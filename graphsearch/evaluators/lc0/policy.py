@@ -89,6 +89,32 @@ def convolution_outputs() -> NDArray[np.int64]:
     return np.array(cells, np.int64)
 
 
+@cache
+def attention_outputs() -> NDArray[np.int64]:
+    """Returns where each of the 1858 outputs stands in a flat attention head `[64 * 64 + 8 * 8 * 3]`.
+
+    First pairs of from-square and to-square, then promotions: from-file, to-file, and queen, rook or bishop.
+    """
+    cells = [
+        64 * 64 + 24 * (a % 8) + 3 * (b % 8) + "qrb".index(letter) if letter else 64 * a + b
+        for a, b, letter in policy_moves()
+    ]
+    return np.array(cells, np.int64)
+
+
+@cache
+def reach_map() -> NDArray[np.float32]:
+    """Returns how lc0 tells squares apart for attention, `[64, 64]`.
+
+    In a square's row stands 1 where a queen or a knight gets from it on an empty board, and -1 at itself.
+
+    >>> reach_map()[0, :10].astype(int).tolist()
+    [-1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
+    """
+    rows = [[_reaches(a, b) - (a == b) for b in range(64)] for a in range(64)]
+    return np.array(rows, np.float32)
+
+
 def output_indices(batch: PositionBatch) -> NDArray[np.int64]:
     """Returns the output of every move of a batch, `[M]`."""
     from .network_kernel import list_outputs

@@ -148,7 +148,7 @@ def moves_of(stops: list[Stop], chosen_only: bool) -> list[list[dict[str, Any]]]
     Args:
       chosen_only: of a book: its moves, and no others.
     """
-    indices = [_indices(stop, chosen_only) for stop in stops]
+    indices = [moves_taken(stop, chosen_only) for stop in stops]
     of = [i for i, found in enumerate(indices) for _ in found]
     codes = [stops[i].moves.codes[k] for i, found in enumerate(indices) for k in found]
     words = np.array([stop.met.words for stop in stops], np.uint64).reshape(-1, 10)
@@ -160,7 +160,7 @@ def moves_of(stops: list[Stop], chosen_only: bool) -> list[list[dict[str, Any]]]
     ]
 
 
-def _indices(stop: Stop, chosen_only: bool) -> list[int]:
+def moves_taken(stop: Stop, chosen_only: bool) -> list[int]:
     """Returns which moves of a position are written: the chosen ones, and those never visited."""
     chosen = [choice.index for choice in stop.choices]
     if chosen_only or stop.record is None or not stop.unvisited:

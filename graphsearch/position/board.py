@@ -32,6 +32,7 @@ POSITION_WORDS = KEY + 1  # 6 kinds of men, 2 colours, meta, Polyglot key
 MAX_CLOCK = CLOCK_BITS
 MAX_MOVE_NUMBER = 1 << 15  # the longest game has 5,898 moves
 MOST_PAWNS = 8  # of a side
+MOVE_CODES = 5 << 12  # of `encode_move`: two squares, and four promotions or none
 MAX_MOVES = 255  # a byte of a record counts them; no position that is let in has more than 253
 FREE_CLOCK = 75  # clocks up to here share one key
 CLOCK_DRAW = 100  # halfmoves without progress that make a draw

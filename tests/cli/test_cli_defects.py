@@ -65,6 +65,7 @@ COMMANDS: dict[str, list[object]] = {
     "export dot": ["--store", "{graph}", "-o", "{out}"],
     "export site": ["--store", "{graph}", "-o", "{out}"],
     "export svg": ["--store", "{graph}", "-o", "{out}"],
+    "export parquet": ["--store", "{graph}", "-o", "{out}"],
     "export polyglot": ["--store", "{graph}", "-o", "{out}"],
     "export pgn": ["--store", "{graph}", "-o", "{out}"],
     "export epd": ["--store", "{graph}", "-o", "{out}"],

@@ -48,6 +48,7 @@ READ = (
     ("export", "epd", "--store", "{}", "-o", "out.epd"),
     ("export", "csv", "--store", "{}", "-o", "out.csv"),
     ("export", "jsonl", "--store", "{}", "-o", "out.jsonl", "--book", "white"),
+    ("export", "parquet", "--store", "{}", "-o", "tables"),
     ("export", "polyglot", "--store", "{}", "-o", "out.bin"),
     ("export", "polyglot", "--store", "{}", "-o", "out.bin", "--weights", "imported"),
     ("store", "backup", "{}", "copy.graph"),

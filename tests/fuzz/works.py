@@ -133,6 +133,12 @@ WORKS = (
     Work("export epd", _on("export", "epd", "-o", "{}/out.epd"), "logged", writes=("out.epd",)),
     Work("export csv", _on("export", "csv", "-o", "{}/out.csv"), "logged", writes=("out.csv",)),
     Work("export jsonl", _on("export", "jsonl", "-o", "{}/out.jsonl"), "logged", writes=("out.jsonl",)),
+    Work(
+        "export parquet",
+        _on("export", "parquet", "-o", "{}/tables"),
+        "logged",
+        writes=("tables/nodes.parquet", "tables/edges.parquet"),
+    ),
     Work("export polyglot", _on("export", "polyglot", "-o", "{}/out.bin"), "logged", writes=("out.bin",)),
     *(
         Work(f"format {k}: {name}", line, f"format{k}", grows)

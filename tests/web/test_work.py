@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import chess
 import pytest
@@ -202,3 +204,15 @@ def test_games_come_in_and_go_out_as_files(client: Client) -> None:
     assert b"1. e4" in file.body
     assert "attachment" in file.headers["content-disposition"]
     assert client.ask("GET", "/api/download/999").status == 400
+
+
+def test_tables_go_out_in_one_file(client: Client) -> None:
+    pytest.importorskip("pyarrow")
+    number = client.post("export", form="parquet", min_visits=2).json["number"]
+    ended = done(client, number)
+    assert (ended["state"], ended["facts"]["form"]) == ("done", "parquet")
+    file = client.ask("GET", f"/api/download/{number}")
+    assert ".zip" in file.headers["content-disposition"]
+    with ZipFile(BytesIO(file.body)) as packed:
+        assert packed.namelist() == ["edges.parquet", "nodes.parquet"]
+        assert packed.testzip() is None

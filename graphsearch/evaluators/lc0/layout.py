@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...position.board import MOVE_CODES
 from ..lines import LINE_PLIES
 
 PLIES, PLY_PLANES = LINE_PLIES, 13  # 6 kinds of our men, 6 of theirs, repetition
@@ -12,4 +13,4 @@ PLACE_BITS = 0xFFF  # of META: side, castling, en passant
 
 SQUARES = 64
 POLICY_SIZE = 1858
-CODES = 5 << 12  # move codes of `position.encode_move`
+CODES = MOVE_CODES

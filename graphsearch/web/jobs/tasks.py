@@ -13,7 +13,14 @@ from ...exchange.selection import Selection
 from ...search.params import Limits, SearchParams
 
 IMPORTS = ("pgn", "polyglot", "epd")
-EXPORTS = {"pgn": "pgn", "polyglot": "bin", "epd": "epd", "jsonl": "jsonl", "csv": "csv"}  # form -> ending
+EXPORTS = {  # form -> ending
+    "pgn": "pgn",
+    "polyglot": "bin",
+    "epd": "epd",
+    "jsonl": "jsonl",
+    "csv": "csv",
+    "parquet": "zip",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

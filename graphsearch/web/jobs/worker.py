@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
 
 import chess
 
@@ -301,6 +303,8 @@ def _merge(task: MergeTask, orders: _Orders, tell: Tell) -> dict[str, Any]:
 
 
 def _export(task: ExportTask, tell: Tell) -> dict[str, Any]:
+    if task.form == "parquet":
+        return _export_tables(task, tell)
     from ...exchange.epd_export import export_epd
     from ...exchange.pgn_export import export_pgn
     from ...exchange.polyglot_export import export_polyglot
@@ -316,6 +320,21 @@ def _export(task: ExportTask, tell: Tell) -> dict[str, Any]:
     more = {"weights": task.weights} if task.form == "polyglot" else {}
     pace = _Pace(tell)
     report = kinds[task.form](task.path, task.file, task.selection, on_progress=pace.show, **more)
+    return {"stage": "done", **report.as_dict(), "path": task.file.name}
+
+
+def _export_tables(task: ExportTask, tell: Tell) -> dict[str, Any]:
+    """Exports two tables, and packs them into one file to download; they are compressed already."""
+    from ...exchange.parquet_export import export_parquet
+
+    folder = task.file.with_suffix(".tables")
+    try:
+        report = export_parquet(task.path, folder, task.selection, on_progress=_Pace(tell).show)
+        with ZipFile(task.file, "w") as packed:
+            for table in sorted(folder.iterdir()):
+                packed.write(table, table.name)
+    finally:
+        rmtree(folder, ignore_errors=True)
     return {"stage": "done", **report.as_dict(), "path": task.file.name}
 
 

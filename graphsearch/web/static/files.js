@@ -79,7 +79,7 @@ function exportForm(toast) {
     try { const job = await send("export", { ...rest, ...(root === "here" ? here() : {}) }); toast(`Queued: ${job.title}`); } catch (error) { toast(error.message); }
   };
   return h("form", { onsubmit: start }, h("h3", { text: "Export" }), h("div", { class: "inline" },
-    choice("form", "Form", [["pgn", "PGN"], ["polyglot", "Polyglot"], ["epd", "EPD"], ["jsonl", "JSON lines"], ["csv", "CSV"]]),
+    choice("form", "Form", [["pgn", "PGN"], ["polyglot", "Polyglot"], ["epd", "EPD"], ["jsonl", "JSON lines"], ["csv", "CSV"], ["parquet", "Parquet"]]),
     choice("root", "From", [["", "all roots"], ["here", "this position"]]), input("book", "Book"), choice("side", "Side", [["", "any"], ["white", "white"], ["black", "black"], ["both", "both"]]),
     input("depth", "Plies"), input("min_visits", "N at least"), input("max_moves", "Moves at most"),
     choice("weights", "Weights", [["n", "n"], ["q", "q"], ["minimax", "minimax"], ["games", "games"], ["imported", "imported"]]), h("button", { class: "primary", text: "Export" })));

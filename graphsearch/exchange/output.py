@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -88,7 +87,7 @@ def new_folder(
             yield part
             _check_folder(place, store, is_own)
             if place.exists():
-                shutil.rmtree(place)
+                place.replace(Path(around) / "before")  # at once: a kill leaves nothing half removed
             part.replace(place)
     except OSError as error:
         raise ExportError(f"{place} cannot be written: {error.strerror or error}") from error

@@ -38,6 +38,7 @@ BOTH: Part = "both"
 POLICY: Part = "policy"
 VALUE: Part = "value"
 POLICY_OPTIONS = ("PolicyTemperature", "policy_depth", "policy_head")  # of no effect on values
+VALUE_OPTIONS = ("value_head",)  # of no effect on policies
 SEARCH_OPTIONS = ("PolicyTemperature",)  # options that lc0 counts among those of the search
 
 Options = dict[str, str]
@@ -323,8 +324,9 @@ def _addressed(given: str, kinds: Mapping[Part, _Kind]) -> tuple[Part, str]:
 def _owners(name: str, kinds: Mapping[Part, _Kind]) -> list[Part]:
     """Returns the parts that have an option by themselves, else those that pass it on, else any one."""
     own = [role for role, kind in kinds.items() if _own(name, kind)]
-    if len(own) > 1 and name.lower() in {option.lower() for option in POLICY_OPTIONS}:
-        return [POLICY]
+    for role, options in ((POLICY, POLICY_OPTIONS), (VALUE, VALUE_OPTIONS)):
+        if len(own) > 1 and name.lower() in {option.lower() for option in options}:
+            return [role]
     return own or [role for role, kind in kinds.items() if kind.passes_on] or list(kinds)[:1]
 
 

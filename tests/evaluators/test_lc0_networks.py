@@ -23,6 +23,7 @@ from graphsearch.evaluators.lc0.policy import policy_moves
 from graphsearch.evaluators.lc0.weights import read_network
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch, checked
 from graphsearch.position.board import legal_moves
+from graphsearch.record.provenance import EvaluatorIdentity
 from tools.write_lc0_network import WEIGHTS, RandomNetwork, Shape, data, main, message, net
 
 from ..conftest import Cli
@@ -415,6 +416,12 @@ def test_heads_belong_to_the_identity_if_they_are_not_the_usual_ones(tmp_path: P
     assert same.identity == usual.identity
     spec = EvaluatorSpec(policy=f"lc0:{path}", value="uniform", options=(("value_head", "nonsense"),))
     create(spec)  # of no effect on a policy
+
+    def pair(*options: tuple[str, str]) -> EvaluatorIdentity:
+        return create(EvaluatorSpec(policy=f"lc0:{path}", value=f"lc0:{path}", options=options)).identity
+
+    told = pair(("policy.policy_head", "soft"), ("value.value_head", "q"))
+    assert told == pair(("policy_head", "soft"), ("value_head", "q")) != pair()
     with pytest.raises(InvalidParameterError, match="has no option value_head"):
         create("builtin", {"value_head": "q"})
 

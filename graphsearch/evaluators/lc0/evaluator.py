@@ -76,25 +76,18 @@ class Lc0Evaluator(Evaluator):
             there is no such device or head.
         """
         data = _file_bytes(Path(path).expanduser())
-        label = str(path)
+        digest, label = hashlib.sha256(data).hexdigest(), str(path)
         self.policy_temperature = temperature
         heads = Heads(policy_head, value_head)
         model, names, self.input, most = _model(data, label, heads)
+        del data  # it may be large, and so may the model
         self._most_at_once = min(most_at_once, most)
         self.session = Session(model, label, names, device=device, threads=threads)
         self.notes = self.session.notes
         self.wants_lines = history == LINE
-        options: dict[str, str | float] = {"HistoryFill": HISTORY_FILL, "PolicyTemperature": temperature}
-        if self.wants_lines:  # without it, a file made before there was a choice would be another one's
-            options["history"] = LINE
-        for option, head, usual in (
-            ("policy_head", heads.policy, POLICY_HEAD),
-            ("value_head", heads.value, VALUE_HEAD),
-        ):
-            if head != usual:
-                options[option] = head
         mapping = "wdl" if self.session.has_wdl else "q-without-draws"
-        self.identity = EvaluatorIdentity("lc0", hashlib.sha256(data).hexdigest(), options, mapping)
+        options = _identity_options(temperature, heads, with_lines=self.wants_lines)
+        self.identity = EvaluatorIdentity("lc0", digest, options, mapping)
 
     @property
     def calls_kernels(self) -> bool:
@@ -132,6 +125,18 @@ def wdl_without_draws(q: NDArray[np.float32]) -> NDArray[np.float32]:
     [[0.75, 0.0, 0.25]]
     """
     return np.stack([(1 + q) / 2, np.zeros_like(q), (1 - q) / 2], axis=1)
+
+
+def _identity_options(temperature: float, heads: Heads, *, with_lines: bool) -> dict[str, str | float]:
+    """Returns what decides answers beside the file, without what files of before a choice lack."""
+    options: dict[str, str | float] = {"HistoryFill": HISTORY_FILL, "PolicyTemperature": temperature}
+    if with_lines:
+        options["history"] = LINE
+    if heads.policy != POLICY_HEAD:
+        options["policy_head"] = heads.policy
+    if heads.value != VALUE_HEAD:
+        options["value_head"] = heads.value
+    return options
 
 
 def _file_bytes(path: Path) -> bytes:

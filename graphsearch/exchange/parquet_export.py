@@ -7,12 +7,10 @@ does not depend on the size of the file.
 
 from __future__ import annotations
 
-import importlib
-import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,11 +24,11 @@ from ..position.fens import fens
 from ..position.words import BLACK_TO_MOVE, CLOCK_BITS, CLOCK_SHIFT, META
 from ..record.node import MAX_EVALUATOR, UNPROVEN, NodeRecord, RecordBatch
 from ..store.store import Store
-from ..version import __version__
+from .arrow_tables import Columns, Table, Values, chosen_rows, needed_arrow
 from .candidates import source_of
 from .columns import MoveColumns, NodeColumns, columns_of
 from .export_report import ExportReport
-from .output import new_folder, synced
+from .output import new_folder
 from .rows_export import moves_taken
 from .san_columns import SanTexts
 from .scratch import Scratch
@@ -42,7 +40,6 @@ from .walk import TERMINALS, OnProgress, Stop, Walk
 NODES, EDGES = "nodes.parquet", "edges.parquet"
 AT_ONCE = 4096  # positions whose moves are listed together: 11 MB of positions behind them
 NODES_PER_GROUP, EDGES_PER_GROUP = 1 << 17, 1 << 19  # rows; some 20 MB as they wait to be written
-INSTALL = "pip install 'graphsearch[parquet]'"
 
 # column -> its type in Arrow; `text` is a dictionary of texts
 NODE_COLUMNS = {
@@ -130,7 +127,7 @@ def export_parquet(
       StoreError: if the graph file cannot be read.
     """
     started = time.monotonic()
-    arrow = _needed()
+    arrow = needed_arrow()
     chosen = selection or Selection()
     report = ExportReport("parquet", str(target))
     with (
@@ -146,15 +143,6 @@ def export_parquet(
             raise ExportError(f"{store.path}: nothing to export; it has no position of this selection")
     report.seconds = time.monotonic() - started
     return report
-
-
-def _needed() -> Any:
-    """Returns pyarrow with its Parquet part."""
-    try:
-        importlib.import_module("pyarrow.parquet")
-        return importlib.import_module("pyarrow")
-    except ImportError as error:
-        raise ExportError(f"Parquet needs the package pyarrow ({error}): {INSTALL}") from None
 
 
 def _is_export(folder: Path) -> bool:
@@ -228,10 +216,10 @@ class _Tables:
     def __enter__(self) -> _Tables:
         with ExitStack() as stack:
             self._nodes = stack.enter_context(
-                _Table(self._arrow, self._folder / NODES, NODE_COLUMNS, NODES_PER_GROUP)
+                Table(self._arrow, self._folder / NODES, NODE_COLUMNS, NODES_PER_GROUP)
             )
             self._edges = stack.enter_context(
-                _Table(self._arrow, self._folder / EDGES, EDGE_COLUMNS, EDGES_PER_GROUP)
+                Table(self._arrow, self._folder / EDGES, EDGE_COLUMNS, EDGES_PER_GROUP)
             )
             self._open = stack.pop_all()
         return self
@@ -250,73 +238,61 @@ class _Tables:
             report.left_out["few_visits"] += int((~rows).sum())
             report.left_out["moves_few_visits"] += int((rows[moves.of] & ~enough & (moves.n > 0)).sum())
         sans = self._sans.numbers(part.batch.words, moves.of, moves.code, moves.mark)
-        self._nodes.add(_chosen(self._of_nodes(part, nodes, moves, sans), rows))
-        self._edges.add(_chosen(self._of_edges(part, nodes, moves, sans), taken))
+        self._nodes.add(chosen_rows(self._of_nodes(part, nodes, moves, sans), rows))
+        self._edges.add(chosen_rows(self._of_edges(part, nodes, moves, sans), taken))
         report.positions += int(rows.sum())
         report.moves += int(taken.sum())
 
-    def _of_nodes(self, part: _Part, nodes: NodeColumns, moves: MoveColumns, sans: Any) -> _Columns:
+    def _of_nodes(self, part: _Part, nodes: NodeColumns, moves: MoveColumns, sans: Any) -> Columns:
         known, meta = part.known, part.batch.words[:, META].astype(np.int64)
         none = np.zeros(len(meta), bool)
         best = np.maximum(nodes.best, 0)
         has_best = known & (nodes.best >= 0)
         win, loss = ((1.0 - nodes.draw + sign * nodes.q) / 2 for sign in (1, -1))
         return {
-            "key": _Values(nodes.key),
-            "key_hex": _Values(np.array([f"{key:016x}" for key in nodes.key.tolist()], object)),
-            "fen": _Values(np.array(part.fens, object)),
-            "turn": _Values(meta & BLACK_TO_MOVE, texts=["w", "b"]),
-            "clock": _Values(meta >> CLOCK_SHIFT & CLOCK_BITS),
-            "ply": _Values(meta, none) if part.ply is None else _Values(part.ply),
-            "depth": _Values(meta, none) if part.depth is None else _Values(part.depth),
-            "n": _Values(nodes.n, known),
-            "q": _Values(nodes.q, known),
-            "win": _Values(np.maximum(win, 0.0), known),  # not -1e-17 by rounding
-            "draw": _Values(nodes.draw, known),
-            "loss": _Values(np.maximum(loss, 0.0), known),
-            "v": _Values(nodes.v, known),
-            "v_draw": _Values(nodes.v_draw, known),
-            "lower": _Values(nodes.lower, known),
-            "upper": _Values(nodes.upper, known),
-            "mate": _Values(nodes.mate, nodes.mated),
-            "terminal": _Values(nodes.terminal, nodes.terminal > 0, ["", *TERMINALS.values()]),
-            "moves": _Values(nodes.moves),
-            "best_move": _Values(_at(moves.code, best), has_best, _moves_in_uci()),
-            "best_san": _Values(_at(sans, best), has_best, self._sans.texts),
-            "evaluator": _Values(nodes.evaluator, known),
-            "evaluator_name": _Values(nodes.evaluator, known, self._evaluators),
-            "run": _Values(nodes.run, nodes.run > 0),
+            "key": Values(nodes.key),
+            "key_hex": Values(np.array([f"{key:016x}" for key in nodes.key.tolist()], object)),
+            "fen": Values(np.array(part.fens, object)),
+            "turn": Values(meta & BLACK_TO_MOVE, texts=["w", "b"]),
+            "clock": Values(meta >> CLOCK_SHIFT & CLOCK_BITS),
+            "ply": Values(meta, none) if part.ply is None else Values(part.ply),
+            "depth": Values(meta, none) if part.depth is None else Values(part.depth),
+            "n": Values(nodes.n, known),
+            "q": Values(nodes.q, known),
+            "win": Values(np.maximum(win, 0.0), known),  # not -1e-17 by rounding
+            "draw": Values(nodes.draw, known),
+            "loss": Values(np.maximum(loss, 0.0), known),
+            "v": Values(nodes.v, known),
+            "v_draw": Values(nodes.v_draw, known),
+            "lower": Values(nodes.lower, known),
+            "upper": Values(nodes.upper, known),
+            "mate": Values(nodes.mate, nodes.mated),
+            "terminal": Values(nodes.terminal, nodes.terminal > 0, ["", *TERMINALS.values()]),
+            "moves": Values(nodes.moves),
+            "best_move": Values(_at(moves.code, best), has_best, _moves_in_uci()),
+            "best_san": Values(_at(sans, best), has_best, self._sans.texts),
+            "evaluator": Values(nodes.evaluator, known),
+            "evaluator_name": Values(nodes.evaluator, known, self._evaluators),
+            "run": Values(nodes.run, nodes.run > 0),
         }
 
-    def _of_edges(self, part: _Part, nodes: NodeColumns, moves: MoveColumns, sans: Any) -> _Columns:
+    def _of_edges(self, part: _Part, nodes: NodeColumns, moves: MoveColumns, sans: Any) -> Columns:
         known, visited = part.known[moves.of], moves.n > 0
         return {
-            "key": _Values(nodes.key[moves.of]),
-            "move": _Values(moves.code, texts=_moves_in_uci()),
-            "san": _Values(sans, texts=self._sans.texts),
-            "rank": _Values(moves.rank, known),
-            "child": _Values(moves.child),
-            "n": _Values(moves.n),
-            "r": _Values(moves.r),
-            "p": _Values(moves.p, known),
-            "q": _Values(moves.q, visited),
-            "draw": _Values(moves.draw, visited),
-            "lower": _Values(moves.lower),
-            "upper": _Values(moves.upper),
-            "mate": _Values(moves.mate, moves.mate != 0),
+            "key": Values(nodes.key[moves.of]),
+            "move": Values(moves.code, texts=_moves_in_uci()),
+            "san": Values(sans, texts=self._sans.texts),
+            "rank": Values(moves.rank, known),
+            "child": Values(moves.child),
+            "n": Values(moves.n),
+            "r": Values(moves.r),
+            "p": Values(moves.p, known),
+            "q": Values(moves.q, visited),
+            "draw": Values(moves.draw, visited),
+            "lower": Values(moves.lower),
+            "upper": Values(moves.upper),
+            "mate": Values(moves.mate, moves.mate != 0),
         }
-
-
-@dataclass(frozen=True, slots=True)
-class _Values:
-    """Some rows of one column, null where they are not `valid`; with `texts` values are their numbers."""
-
-    values: NDArray[Any]
-    valid: Mask | None = None
-    texts: list[str] | None = None
-
-
-_Columns = dict[str, _Values]
 
 
 def _at(values: NDArray[Any], places: NDArray[np.int64]) -> NDArray[Any]:
@@ -328,84 +304,3 @@ def _at(values: NDArray[Any], places: NDArray[np.int64]) -> NDArray[Any]:
 def _moves_in_uci() -> list[str]:
     """Returns the UCI of every move code."""
     return [uci_of(code) for code in range(MOVE_CODES)]
-
-
-def _chosen(columns: _Columns, rows: Mask) -> _Columns:
-    """Returns some of the rows."""
-    if rows.all():
-        return columns
-    return {
-        name: replace(
-            column, values=column.values[rows], valid=None if column.valid is None else column.valid[rows]
-        )
-        for name, column in columns.items()
-    }
-
-
-class _Table:
-    """One table: rows wait until there are enough of them for a group."""
-
-    def __init__(self, arrow: Any, path: Path, columns: dict[str, str], group: int) -> None:
-        self._arrow = arrow
-        self._path = path
-        self._group = group
-        self._types = {name: self._type(kind) for name, kind in columns.items()}
-        self._waiting: list[_Columns] = []
-        self._rows = 0
-        self._open = ExitStack()
-
-    def _type(self, kind: str) -> Any:
-        text = self._arrow.string()
-        return (
-            self._arrow.dictionary(self._arrow.int32(), text)
-            if kind == "text"
-            else getattr(self._arrow, kind)()
-        )
-
-    def __enter__(self) -> _Table:
-        about = json.dumps({"program": "graphsearch", "version": __version__})
-        schema = self._arrow.schema(self._types.items(), metadata={"graphsearch": about})
-        with ExitStack() as stack:
-            file = stack.enter_context(synced(self._path))
-            parquet = self._arrow.parquet.ParquetWriter(file, schema, compression="zstd")
-            self._writer = stack.enter_context(parquet)
-            self._open = stack.pop_all()
-        return self
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if kind is None:
-            self._flush()
-        self._open.__exit__(kind, error, trace)
-
-    def add(self, columns: _Columns) -> None:
-        """Takes some rows."""
-        self._waiting.append(columns)
-        self._rows += len(next(iter(columns.values())).values)
-        if self._rows >= self._group:
-            self._flush()
-
-    def _flush(self) -> None:
-        """Writes the rows that wait, as one group."""
-        if self._rows:
-            arrays = [self._array(name, [columns[name] for columns in self._waiting]) for name in self._types]
-            self._writer.write_table(
-                self._arrow.table(arrays, schema=self._writer.schema), row_group_size=self._rows
-            )
-        self._waiting, self._rows = [], 0
-
-    def _array(self, name: str, parts: list[_Values]) -> Any:
-        """Returns a column of the rows that wait."""
-        arrow, kind = self._arrow, self._types[name]
-        values = np.concatenate([part.values for part in parts])
-        mask = None
-        if parts[0].valid is not None:
-            mask = ~np.concatenate([part.valid for part in parts if part.valid is not None])
-        texts = parts[-1].texts
-        if texts is None:
-            plain = values if values.dtype == object else values.astype(kind.to_pandas_dtype(), copy=False)
-            return arrow.array(plain, kind, mask=mask)
-        used = np.zeros(len(texts), bool)
-        used[values] = True
-        numbers = (np.cumsum(used) - 1).astype(np.int32)[values]
-        some = arrow.array([texts[i] for i in np.flatnonzero(used).tolist()], arrow.string())
-        return arrow.DictionaryArray.from_arrays(arrow.array(numbers, mask=mask), some)

@@ -24,7 +24,8 @@ from graphsearch.evaluators.lc0.weights import read_network
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch, checked
 from graphsearch.position.board import legal_moves
 from graphsearch.record.provenance import EvaluatorIdentity
-from tools.write_lc0_network import WEIGHTS, RandomNetwork, Shape, data, main, message, net
+from tools.lc0_format import WEIGHTS, data, message, net
+from tools.write_lc0_network import RandomNetwork, Shape, main
 
 from ..conftest import Cli
 from ..support.attention import Definition

@@ -260,8 +260,8 @@ def test_a_killed_export_leaves_the_tables_of_before(tmp_path: Path) -> None:
     export_parquet(path, tmp_path / "tables", Selection(min_visits=9))
     before = read(tmp_path / "tables")
     code = (
-        "import os, signal, sys; from graphsearch.exchange import parquet_export as export\n"
-        "export._Table._flush = lambda table: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "import os, signal; from graphsearch.exchange import arrow_tables, parquet_export as export\n"
+        "arrow_tables.Table._flush = lambda table: os.kill(os.getpid(), signal.SIGKILL)\n"
         f"export.export_parquet({str(path)!r}, {str(tmp_path / 'tables')!r})"
     )
     killed = subprocess.run([sys.executable, "-c", code], env=os.environ, check=False)

@@ -11,7 +11,8 @@ from pathlib import Path
 import chess
 
 from graphsearch.evaluators.nnue.file import PACKED
-from tools.write_lc0_network import RandomNetwork, Shape, varint
+from tools.lc0_format import varint
+from tools.write_lc0_network import RandomNetwork, Shape
 
 from ..support.networks import Tiny
 from ..support.nnue import MadeUp

@@ -10,7 +10,7 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from tools.write_lc0_network import data, layer, net, number, rounded, word
+from tools.lc0_format import data, layer, net, number, rounded, word
 
 __all__ = [
     "Tiny",

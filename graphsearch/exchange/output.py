@@ -45,6 +45,25 @@ def new_output(target: Target, *, store: Path) -> Iterator[BinaryIO]:
         part.unlink(missing_ok=True)
 
 
+def check_target(target: Target | None, *, store: Path, source: Path | None = None) -> None:
+    """Checks before a long work that its output can be put there in the end.
+
+    Args:
+      store: the graph file. source: what is read; neither is replaced.
+
+    Raises:
+      ExportError: if it cannot.
+    """
+    if not isinstance(target, (str, os.PathLike)):
+        return
+    path = real_path(target)
+    _check(path, store)
+    if source is not None and path.exists() and source.exists() and path.samefile(source):
+        raise ExportError(f"{path} is the file that is read; name another file")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise ExportError(f"{path} cannot be written: no permission to write in {path.parent}")
+
+
 def _opened(part: Path, path: Path) -> BinaryIO:
     try:
         return part.open("wb")
@@ -57,7 +76,7 @@ def _check(path: Path, store: Path) -> None:
         raise ExportError(f"{path} is a folder; name a file in it")
     if not path.parent.is_dir():
         raise ExportError(f"{path.parent} does not exist; make this folder first")
-    if path.exists() and path.samefile(store):
+    if path.exists() and store.exists() and path.samefile(store):
         raise ExportError(f"{path} is the graph file itself; name another file")
     if path.exists() and not path.is_file():
         raise ExportError(f"{path} is not a regular file; name another one")

@@ -105,7 +105,7 @@ class Player:
         if found is None:
             if len(self._starts) >= MAX_STARTS:
                 self._starts.clear()
-            board = _start_board(game, fen)
+            board = start_board(game, fen)
             self._board, self._start = board, board
             found = self._starts[fen] = (self._node(board.ply()), board)
         return found
@@ -210,7 +210,13 @@ class Player:
         self._nodes[node.key] = node
 
 
-def _start_board(game: PgnGame, fen: str) -> chess.Board:
+def start_board(game: PgnGame, fen: str) -> chess.Board:
+    """Returns the Board on which a game begins; without a FEN that of the start position.
+
+    Raises:
+      BrokenGameError: if it cannot be read.
+      VariantError: if it is no standard chess.
+    """
     try:
         board = chess.Board(fen or chess.STARTING_FEN)
     except ValueError as error:

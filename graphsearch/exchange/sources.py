@@ -69,7 +69,11 @@ class Input:
         if _is_packed(self._raw):
             for _ in self.pieces(PIECE):
                 pass
-            self._plain = self._begun()
+            self.rewind()
+
+    def rewind(self) -> None:
+        """Begins to read again at the first byte."""
+        self._plain = self._begun()
 
     def _begun(self) -> io.BufferedReader:
         """Returns what reads the unpacked bytes from their beginning."""

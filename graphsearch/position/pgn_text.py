@@ -22,6 +22,7 @@ LONGEST_WORD = 100  # characters of a word that is kept or remembered
 DEEPEST = 1000  # variations within each other
 NULL_MOVES = frozenset({"--", "Z0"})
 OPEN, CLOSE = "(", ")"  # stand for themselves among the moves
+COMMENT, NAG = "{", "$"  # begin a comment, without its end, and a glyph, which is a number
 
 _MOVE = r"[PNBRQK]?[a-h]?[1-8]?[-x]?[a-h][1-8](?:=?[nbrqkNBRQK])?|O-O(?:-O)?|0-0(?:-0)?|--|Z0"
 _WORD = re.compile(rf"(?:\d+\.*|\.+)?({_MOVE})?(?:e\.?p\.?)?[+#]*(?:[!?]|\$\d+)*|\W+", re.ASCII)
@@ -33,6 +34,8 @@ _TAG = re.compile(r'\[\s*([A-Za-z0-9][\w+#=:-]*)\s+"((?:[^"\\]|\\.)*)"\s*\]\s*',
 _LOOSE_TAG = re.compile(r'\[\s*([A-Za-z0-9][\w+#=:-]*)\s+"(.*)"\s*\]\s*', re.ASCII)
 _EVENT = re.compile(r'\[\s*Event\s+"')
 _BLANK = " \t\r\n\f\v"
+_GLYPH = re.compile(r"\$\d{1,3}(?!\d)|[!?]{1,2}", re.ASCII)
+_NAGS = {"!": 1, "?": 2, "!!": 3, "??": 4, "!?": 5, "?!": 6}  # of the PGN standard
 
 
 class Kind(Enum):
@@ -53,7 +56,7 @@ class PgnGame:
       line: where it begins, from 1.
       headers: by name.
       moves: words of the form of a move, without numbers and glyphs; with variations, each of them stands
-        between OPEN and CLOSE behind the move that it replaces.
+        between OPEN and CLOSE behind the move that it replaces; with notes, COMMENT and NAG begin others.
       lines: the line of each of them.
       marker: the result that ends it; empty if it is missing.
       strays: words that were passed over, such as `resigns`.
@@ -100,11 +103,14 @@ class GameReader:
     Args:
       lines: with or without line ends.
       variations: keep them among the moves.
+      notes: keep comments and glyphs among them too; what follows the result of a game belongs to none.
     """
 
-    def __init__(self, lines: Iterable[str], *, variations: bool = False) -> None:
+    def __init__(self, lines: Iterable[str], *, variations: bool = False, notes: bool = False) -> None:
         self._lines = lines
         self._variations = variations
+        self._notes = notes
+        self._said: list[str] = []  # of the open comment
         self._kinds: dict[str, tuple[Kind, str]] = {}
         self._number = 0
         self._comment = 0  # line where the open comment began
@@ -137,8 +143,11 @@ class GameReader:
         elif self._comment:
             self._blank = not line.strip(_BLANK)
             end = line.find("}")
+            if self._notes:
+                self._said.append(line if end < 0 else line[:end])
             if end >= 0:
                 self._comment = 0
+                self._note("".join(self._said))
                 self._take_moves(line, end + 1)
         elif line[:1] != "%":
             self._blank = not line.strip(_BLANK)
@@ -189,14 +198,19 @@ class GameReader:
         position = start
         while position < len(line):
             found = _PIECE.search(line, position)
-            if found is None or found[0] == ";":
+            if found is None:
                 return
             position = found.end()
-            if found[0] == "{":
-                position = line.find("}", position) + 1
-                if not position:
-                    self._comment = self._number
+            if found[0] == ";":
+                self._note(COMMENT + line[position:].replace("}", ")"))
+                return
+            if found[0] == COMMENT:
+                end = line.find("}", position)
+                if end < 0:
+                    self._comment, self._said = self._number, [COMMENT, line[position:]]
                     return
+                self._note(COMMENT + line[position:end])
+                position = end + 1
             else:
                 self._take_piece(found[0])
 
@@ -225,14 +239,20 @@ class GameReader:
         kind, text = found
         if kind is Kind.MOVE:
             self._add(text)
-        elif kind is Kind.NOTHING or (self._opened and not self._variations):
+        if self._notes and kind in (Kind.MOVE, Kind.NOTHING):
+            self._take_glyphs(word)
+        if kind in (Kind.MOVE, Kind.NOTHING) or (self._opened and not self._variations):
             return
-        elif kind is Kind.RESULT:
+        if kind is Kind.RESULT:
             self._take_result(text)
         elif kind is Kind.BAD:
             self._current().fail(self._number, f"the word {shown(word)}, which is not a move")
         else:
             self._take_stray(word)
+
+    def _take_glyphs(self, word: str) -> None:
+        for glyph in _GLYPH.findall(word):
+            self._note(glyph if glyph[0] == NAG else f"{NAG}{_NAGS[glyph]}")
 
     def _take_result(self, text: str) -> None:
         if not self._opened:
@@ -245,11 +265,19 @@ class GameReader:
         if len(where) < self._most_moves:
             where.append(word[:LONGEST_WORD])
 
+    def _note(self, text: str) -> None:
+        """Keeps a comment or a glyph of the game that has begun."""
+        if self._notes and self._game is not None and (self._variations or not self._opened):
+            self._append(self._game, text)
+
     def _add(self, word: str) -> None:
         if self._opened and not self._variations:
             return
         game = self._current()
         self._in_moves = True
+        self._append(game, word)
+
+    def _append(self, game: PgnGame, word: str) -> None:
         if len(game.moves) < self._most_moves:
             game.moves.append(word)
             game.lines.append(self._number)
@@ -291,10 +319,20 @@ def _tags(line: str) -> list[tuple[str, str]]:
     return [(loose[1], loose[2])] if loose and '"]' not in loose[2].replace(" ", "") else []
 
 
+def as_text(latin: str) -> str:
+    """Returns what was read as Latin-1, byte by byte, as UTF-8 if it is that.
+
+    >>> as_text("caf\u00c3\u00a9"), as_text("caf\u00e9")
+    ('caf\u00e9', 'caf\u00e9')
+    """
+    with suppress(UnicodeError):
+        return latin.encode("latin-1").decode("utf-8")
+    return latin
+
+
 def shown(word: str) -> str:
     """Returns a word for a person, quoted; read as UTF-8 if it is that."""
-    with suppress(UnicodeError):
-        word = word.encode("latin-1").decode("utf-8")
+    word = as_text(word)
     return repr(word if len(word) <= 40 else word[:40] + "...")
 
 

@@ -61,6 +61,7 @@ def analyze(
     searchmoves: Iterable[chess.Move] = (),
     pace: BatchLimit | None = None,
     hurry: bool = False,
+    lines: int | None = None,
     run: int | None = None,
     mates: MateFinder | None = None,
 ) -> SearchResult:
@@ -81,6 +82,7 @@ def analyze(
         seconds they took (0, 0.0 at first); returns the most leaves of a wave from now on.
       hurry: return before everything is saved, if nothing has been unsaved for long. The caller must then
         call `Graph.save_soon`, `begin_saving` or `close`.
+      lines: how many of the best moves get a line in the result; None: all, or one in a hurry.
       run: number of a run of the file that the caller has begun and will finish. The search is a part of it,
         and its root is not listed in the file. None: the search is a run of its own.
       mates: looks for mates beside the search (`mate.beside.MateFinder`); its lines go into the records.
@@ -105,6 +107,7 @@ def analyze(
             listed=frozenset(searchmoves or moves_of_tables(graph, board)),
             pace=pace,
             hurry=hurry,
+            lines=1 if hurry and lines is None else lines,
             joined=run,
             mates=mates,
         )
@@ -138,6 +141,7 @@ class _Session:
         listed: frozenset[chess.Move],
         pace: BatchLimit | None,
         hurry: bool,
+        lines: int | None,
         joined: int | None,
         mates: MateFinder | None,
     ) -> None:
@@ -149,6 +153,7 @@ class _Session:
         self.listed = listed
         self.pace = pace
         self.hurry = hurry
+        self.lines = lines
         self.joined = joined
         self.root = pack(board)
         self.past = history_keys(board)
@@ -197,8 +202,7 @@ class _Session:
                     self.mates.shorten(self._view(0))
             except StoreError as error:
                 unsaved = error
-            lines = 1 if self.hurry else None
-            node = self._view(lines)  # with the draws by this game's history, which are not kept
+            node = self._view(self.lines)  # with the draws by this game's history, which are not kept
             if on_progress:
                 on_progress(self.progress())
         finally:

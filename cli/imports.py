@@ -120,7 +120,7 @@ def _import(
     json: bool,
 ) -> None:
     """Imports, prints what was done, and ends with the exit code of what happened."""
-    given = [_given(name) for name in files]
+    given = [given_file(name) for name in files]
     if files.count("-") > 1:
         raise typer.BadParameter("standard input (-) can be given only once")
     with (
@@ -154,7 +154,11 @@ def number_of(number: int, noun: str) -> str:
     return count(number, noun, "entries" if noun == "entry" else "")
 
 
-def _given(name: str) -> GivenFile:
+def given_file(name: str) -> GivenFile:
+    """Returns a file that is named on the command line, `-` for standard input.
+
+    Raises: | InputFileError: if the name is that of something which is no file.
+    """
     from graphsearch.exchange.sources import STDIN, GivenFile, check_file
 
     if name != STDIN:

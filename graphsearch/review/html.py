@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO
 
@@ -59,11 +60,13 @@ class HtmlOutput:
         yield '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         yield f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        yield f"<title>Review of {_text(report.name)}</title><style>{style}</style></head>"
+        name = _text(Path(report.name).name)
+        yield f"<title>Review of {name}</title><style>{style}</style></head>"
         yield f"<body>{sprite()}<main>"
         day = datetime.now(UTC).strftime("%Y-%m-%d")
-        yield f'<h1>Review of {_text(report.name)}</h1><p class="note">'
-        yield f"{report.reviewed:,} of {report.all:,} games, {report.visits:,} visits of every position, "
+        yield f'<h1>Review of {name}</h1><p class="note">'
+        yield f"{report.reviewed:,} game{'' if report.reviewed == 1 else 's'}, "
+        yield f"{report.visits:,} visits of every position, "
         yield f"evaluator {_text(self._evaluator)}; graphsearch {__version__}, {day}.</p>"
         yield from _left_out(report)
         yield _figures_table("Player", [_player_row(player) for player in report.players.listed()])
@@ -71,7 +74,7 @@ class HtmlOutput:
         yield " move loses on average. O, M, E: accuracy in the opening, the middlegame and the endgame.</p>"
         if len(self._index) > 1:
             heads = ("Game", "White", "Black", "Result", "Date", "Accuracy", "??", "?", "?!")
-            yield _table(heads, self._index, "Games")
+            yield f'<div class="index">{_table(heads, self._index, "Games")}</div>'
 
 
 def _left_out(report: ReviewReport) -> Iterator[str]:
@@ -162,11 +165,10 @@ def _moments(review: GameReview) -> list[MoveReview]:
 
 
 def _moment(game: SourceGame, move: MoveReview) -> str:
-    best = " ".join(move.best_line)
     return (
         f'<figure id="g{game.number}-{move.ply}">{diagram_svg(move)}<figcaption>'
         f'<b class="{MARKS[move.glyph]}">{_text(move_text(move))}</b> {value_text(move.cp, move.mate)}, '
-        f"{NAMES[move.glyph]}<br>better: {_text(best)} ({value_text(move.best_cp, move.best_mate)})"
+        f"{NAMES[move.glyph]}<br>better: {_text(move.better)} ({value_text(move.best_cp, move.best_mate)})"
         "</figcaption></figure>"
     )
 

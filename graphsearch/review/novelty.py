@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import chess
 
 from ..position.board import key_of
@@ -32,20 +34,21 @@ class Novelties:
             walk.push(move)
             keys.append(_hex_key(walk))
         counts = tables.counts(self._store, keys)
-        for ply, move in enumerate(game.moves):
-            moves = {found.move: self._others(found) for found in counts.get(keys[ply], ())}
-            before = sum(moves.values())
+        played = [move.uci() for move in (*game.moves, chess.Move.null())]
+        games = [self._games(counts.get(key, ()), move) for key, move in zip(keys, played, strict=True)]
+        for ply, move in enumerate(played[:-1]):
+            before = sum(games[ply].values())
             if not before:
                 return None
-            if not moves.get(move.uci()) and not any(
-                self._others(found) for found in counts.get(keys[ply + 1], ())
-            ):
+            if not games[ply].get(move) and not any(games[ply + 1].values()):
                 return ply, before
         return None
 
-    def _others(self, found: tables.MoveCounts) -> int:
-        """Returns the games with a move beside the reviewed one."""
-        return max(0, found.games - self._own)
+    def _games(self, moves: Iterable[tables.MoveCounts], played: str) -> dict[str, int]:
+        """Returns how many games beside the reviewed one have each move of a position."""
+        return {
+            found.move: max(0, found.games - (self._own if found.move == played else 0)) for found in moves
+        }
 
 
 def _hex_key(board: chess.Board) -> str:

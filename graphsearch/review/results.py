@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 
 import chess
 
+from ..exchange.pgn_writing import line
 from .formulas import Figures
 
 COLORS = {chess.WHITE: "white", chess.BLACK: "black"}
@@ -51,6 +52,11 @@ class MoveReview:
     glyph: str
     phase: str
     novelty: int | None
+
+    @property
+    def better(self) -> str:
+        """The best line with its move numbers."""
+        return " ".join(line(self.best_line, 2 * (self.number - 1) + (not self.white)))
 
 
 @dataclass(frozen=True, slots=True)

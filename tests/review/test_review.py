@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 from statistics import pstdev
 from typing import Any
@@ -44,8 +45,17 @@ NOTED = """[Event "T\u00f6rn \\"A\\" <b>"]
 ; a line
 3. Bc4 Nf6?? (3... g6 4. -- d6) 4. Qxf7# 1-0
 """
-SHORT = '[White "B"]\n[Black "Anders\u00e9n, Adolf"]\n[Date "2023.??.??"]\n[Result "*"]\n\n1. e4 e5 2. Nf3 Nc6 *\n'
-SETUP = '[SetUp "1"]\n[FEN "4k3/8/8/8/8/8/4P3/4K2R b K - 0 1"]\n[Result "1/2-1/2"]\n\n1... Kd7 2. O-O Kc6 1/2-1/2\n'
+SHORT = """[White "B"]
+[Black "Anders\u00e9n, Adolf"]
+[Date "2023.??.??"]
+[Result "*"]
+
+1. e4 e5 2. Nf3 Nc6 *
+"""
+SETUP = (
+    '[SetUp "1"]\n[FEN "4k3/8/8/8/8/8/4P3/4K2R b K - 0 1"]\n[Result "1/2-1/2"]\n\n'
+    "1... Kd7 2. O-O Kc6 1/2-1/2\n"
+)
 SHUFFLE = "1. Nf3 Nf6 2. Ng1 Ng8 3. Nf3 Nf6 4. Ng1 Ng8 5. Nf3 Nf6 6. e4 e5 *\n"
 BROKEN = '[White "X"]\n\n1. e4 e5 2. Ke3 *\n'
 ATOMIC = '[Variant "Atomic"]\n\n1. e4 *\n'
@@ -176,7 +186,7 @@ def test_losses_marks_and_accuracies_are_those_of_the_formulas(reviewer: Reviewe
     assert any(move.glyph == "??" for move in game.moves)
     # the accuracy of a game, as Lichess puts it together: windows of two Win% here
     percents = [50 + 50 * q for q in (game.q, *(move.q for move in game.moves))]
-    weights = [max(0.5, min(12.0, pstdev(pair))) for pair in zip(percents, percents[1:], strict=False)]
+    weights = [max(0.5, min(12.0, pstdev(pair))) for pair in pairwise(percents)]
     for white in (True, False):
         mine = [
             (accuracy(loss), w)

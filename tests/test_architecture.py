@@ -35,6 +35,7 @@ ROOMS = (
     "sweep",
     "query",
     "exchange",
+    "review",
     "book",
     "uci",
     "bench",

@@ -12,7 +12,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from ..exchange.pieces import sprite
-from .api import comparing, events, positions, tables, work
+from .api import comparing, events, positions, review, tables, work
 from .house import House
 
 PIECES = "<!-- pieces -->"
@@ -29,6 +29,7 @@ def application(house: House) -> Starlette:
             *positions.ROUTES,
             *tables.ROUTES,
             *work.ROUTES,
+            *review.ROUTES,
             *events.ROUTES,
             Mount("/static", StaticFiles(packages=[("graphsearch.web", "static")])),
         ]

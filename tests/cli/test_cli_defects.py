@@ -52,6 +52,7 @@ COMMANDS: dict[str, list[object]] = {
     "nodetypes": ["--synthetic", 2, 2],
     "perft": ["startpos", 2],
     "refresh": ["{graph}"],
+    "review": ["{pgn}", "--store", "{graph}", "--visits", 10],
     "reevaluate": ["{graph}", "--evaluator", "uniform"],
     "uci": [],
     "bench": ["--nodes", 1000],

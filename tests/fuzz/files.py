@@ -70,6 +70,7 @@ WRITE = (
     ("book", "queue", "add", "startpos", "--store", "{}"),
     ("book", "build", "white.toml", "--evaluations", "16", "--ram", "64MB", "--store", "{}"),
     ("import", "epd", "a.epd", "--store", "{}"),
+    ("review", "a.pgn", "--visits", "10", "--ram", "64MB", "--store", "{}", "-o", "out.pgn"),
 )
 
 
@@ -99,12 +100,13 @@ def exercise(data: bytes, folder: Path) -> bool:
 
 
 def _command(line: tuple[str, ...], path: Path, folder: Path) -> None:
-    from .graphfile import BOOK, EPD
+    from .graphfile import BOOK, EPD, PGN
 
     (folder / "white.toml").write_bytes(BOOK)
     (folder / "a.epd").write_bytes(EPD)
     shutil.copyfile(path, folder / "twin.graph")
-    names = {"out.", "copy.", "merged.", "twin.graph", "white.toml", "a.epd"}
+    (folder / "a.pgn").write_bytes(PGN)
+    names = {"out.", "copy.", "merged.", "twin.graph", "white.toml", "a.epd", "a.pgn"}
     words = [
         str(path) if word == "{}" else str(folder / word) if any(word.startswith(n) for n in names) else word
         for word in line

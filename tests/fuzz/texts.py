@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 import os
 import random
 import re
@@ -161,6 +162,33 @@ def imports(kind: str, suffix: str) -> Call:
         return ended.code == 0
 
     return call
+
+
+NOTED = b'[White "A"]\n\n{a} 1. e4!? {b\nc} e5 $14 (1... c5 ({x} 1... e6) 2. Nf3 -- ) 2. Nf3 ; d\nNc6?? *\n'
+
+
+def read_notes(data: bytes, folder: Path) -> bool:
+    """Reads games with all their notes; one that is let in is written and read again with the same mainline."""
+    import chess.pgn
+
+    from graphsearch.exchange.playing import BrokenGameError, VariantError
+    from graphsearch.exchange.sources import GivenFile, opened
+    from graphsearch.review.games import GameChoice, read_game, wanted_games
+
+    file, taken = folder / "a.pgn", 0
+    file.write_bytes(data)
+    with opened(GivenFile(str(file)), folder) as given:
+        for number, game in wanted_games(given.lines(), GameChoice()):
+            try:
+                found = read_game(number, game)
+            except (BrokenGameError, VariantError):
+                continue
+            taken += 1
+            written = chess.pgn.read_game(io.StringIO(str(found.tree)))
+            moves = tuple(written.mainline_moves()) if written else ()
+            if moves != found.moves:
+                raise DisagreementError(f"game {number}: {moves} is read of what was {found.moves}")
+    return taken > 0
 
 
 def mutate_polyglot(seeds: list[bytes], rng: random.Random) -> bytes:

@@ -97,6 +97,12 @@ WORKS = (
     Work("book queue drop", _on("book", "queue", "drop", "--all")),
     Work("book todo --queue", _on("book", "todo", "white", "--queue")),
     Work("import pgn", _on("import", "pgn", "{}/b.pgn"), grows={"source": 1}),
+    Work(
+        "review",
+        _on("review", "{}/b.pgn", "--visits", "40", "-o", "{}/out.pgn", *SMALL),
+        grows={"run": 1},
+        writes=("out.pgn",),
+    ),
     Work("import polyglot", _on("import", "polyglot", "{}/b.bin"), grows={"source": 1, "polyglot_entry": 1}),
     Work("import epd", _on("import", "epd", "{}/b.epd"), grows={"source": 1, "epd_position": 1}),
     Work("store compact", ("store", "compact", "{}/a.graph")),

@@ -221,3 +221,20 @@ def test_a_read_only_page_has_no_button_to_search(driver: Any, serve: Serve, sma
     page.wait('return document.querySelector("#start").hidden', "read-only")
     page.driver.get(f"http://{client.host}/?{urlencode({'line': 'e4'})}")
     page.wait('return document.querySelectorAll("#line button").length === 1', "a link from elsewhere")
+
+
+def test_a_line_is_reviewed_and_its_moves_lead_to_the_board(page: Page) -> None:
+    page.driver.get(f"http://{page.client.host}/p/?line=f3,e5,g4,Qh4")
+    page.wait('return document.querySelectorAll("#line button").length === 4', "the line")
+    page.view("review")
+    page.run(
+        'const e = document.getElementById("review-visits"); e.value = 30; e.dispatchEvent(new Event("input"))'
+    )
+    page.click("#review-line")
+    rows = "#panel .line-table tbody tr"
+    page.wait(f'return document.querySelectorAll("{rows}").length === 4', "the review")
+    assert "mate" in page.text(f"{rows}:last-child")
+    assert page.run('return document.querySelectorAll("#panel .curve .mark").length') > 0
+    page.click(f"{rows}:nth-child(2) button")
+    page.wait('return document.querySelector("#line [aria-current]")?.textContent === "e5"', "the position")
+    assert page.errors() == []

@@ -216,3 +216,24 @@ def test_tables_go_out_in_one_file(client: Client) -> None:
     with ZipFile(BytesIO(file.body)) as packed:
         assert packed.namelist() == ["edges.parquet", "nodes.parquet"]
         assert packed.testzip() is None
+
+
+def test_games_are_reviewed_in_the_queue_and_shown(client: Client, small_graph: Path) -> None:
+    query = "name=my%20games.pgn&visits=20&threads=1"
+    taken = client.ask("POST", f"/api/review?{query}", TWO_GAMES.encode()).json
+    job = done(client, taken["number"])
+    assert (job["kind"], job["state"], job["facts"]["reviewed"]) == ("review", "done", 2)
+    found = client.get(f"review/{taken['number']}").json
+    assert [len(game["moves"]) for game in found["games"]] == [3, 2]
+    assert found["games"][0]["headers"]["White"] == "<script>alert(1)</script>"
+    board = chess.Board()
+    board.push_uci("e2e4")
+    assert visits(small_graph, board) >= 20
+    for form, begins in (("pgn", b"[Event"), ("html", b"<!DOCTYPE html>")):
+        file = client.ask("GET", f"/api/review/{taken['number']}/{form}")
+        assert file.body.startswith(begins)
+        assert f"my%20games-reviewed.{form}" in file.headers["content-disposition"]
+        assert b"<script" not in file.body or form == "pgn"
+    assert client.ask("GET", "/api/review/999").status == 400
+    assert client.ask("GET", f"/api/review/{taken['number']}/exe").status == 400
+    assert "visits" in client.ask("POST", "/api/review?visits=1", b"1. e4 *").error

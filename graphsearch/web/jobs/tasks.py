@@ -10,6 +10,7 @@ import chess
 
 from ...evaluators.factory import EvaluatorSpec
 from ...exchange.selection import Selection
+from ...review.games import GameChoice
 from ...search.params import Limits, SearchParams
 
 IMPORTS = ("pgn", "polyglot", "epd")
@@ -87,6 +88,23 @@ class MergeTask(Task):
     """Merging another graph file into the served one; `ram_bytes` of bringing values up to date."""
 
     other: Path
+    ram_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewTask(Task):
+    """A review of the games of a file that was uploaded; `name` is that of the person.
+
+    It writes `out` with the endings .json (what the page shows), .pgn and .html.
+    """
+
+    file: Path
+    name: str
+    out: Path
+    visits: int
+    choice: GameChoice = field(default_factory=GameChoice)
+    evaluator: EvaluatorSpec = field(default_factory=EvaluatorSpec)
+    params: SearchParams = field(default_factory=SearchParams)
     ram_bytes: int | None = None
 
 

@@ -17,7 +17,7 @@ import chess
 from ...errors import GraphSearchError, UnsavedError
 from ...faults import told
 from ..lines import with_sans
-from .tasks import BuildTask, ExportTask, ImportTask, MergeTask, SearchTask, Stop, Task, Told, Watch
+from .tasks import BuildTask, ExportTask, ImportTask, MergeTask, ReviewTask, SearchTask, Stop, Task, Told, Watch
 
 if TYPE_CHECKING:
     from ...evaluators.protocol import Evaluator
@@ -75,6 +75,10 @@ def _do(task: Task, orders: _Orders, tell: Tell) -> dict[str, Any]:
         return _import(task, orders, tell)
     if isinstance(task, MergeTask):
         return _merge(task, orders, tell)
+    if isinstance(task, ReviewTask):
+        from .reviewing import do_review
+
+        return do_review(task, orders.stop, tell)
     assert isinstance(task, ExportTask)
     return _export(task, tell)
 

@@ -18,6 +18,7 @@ WIDE, TALL, LEFT, RIGHT, TOP, BOTTOM = 760, 190, 34, 10, 10, 20
 MARKS = {"??": "blunder", "?": "mistake", "?!": "inaccuracy", "!": "good"}
 SQUARE = 45  # pixels, as the pieces
 LINES = (0, 25, 50, 75, 100)  # of Win%
+LABEL = 80  # pixels that the name of a phase takes
 MOST_NUMBERS = 12  # of moves below a curve
 
 
@@ -79,7 +80,9 @@ class _Curve:
             if before.phase != after.phase:
                 x = self._x(after.ply)
                 yield f'<line class="phase" x1="{x}" x2="{x}" y1="{TOP}" y2="{TALL - BOTTOM}"/>'
-                yield f'<text class="tick" x="{x + 4}" y="{TOP + 10}">{after.phase}</text>'
+                is_late = x > WIDE - LABEL
+                place = f'x="{x - 4 if is_late else x + 4}" text-anchor="{"end" if is_late else "start"}"'
+                yield f'<text class="tick" {place} y="{TALL - BOTTOM - 6}">{after.phase}</text>'
 
     def _dots(self) -> Iterator[str]:
         for move in self._review.moves:

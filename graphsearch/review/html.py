@@ -69,7 +69,8 @@ class HtmlOutput:
         yield f"{report.visits:,} visits of every position, "
         yield f"evaluator {_text(self._evaluator)}; graphsearch {__version__}, {day}.</p>"
         yield from _left_out(report)
-        yield _figures_table("Player", [_player_row(player) for player in report.players.listed()])
+        if len(self._index) > 1:
+            yield _figures_table("Player", [_player_row(player) for player in report.players.listed()])
         yield '<p class="note">Accuracy in per cent. Loss: expected score, in per cent, and centipawns that a'
         yield " move loses on average. O, M, E: accuracy in the opening, the middlegame and the endgame.</p>"
         if len(self._index) > 1:

@@ -36,11 +36,11 @@ class Novelties:
         counts = tables.counts(self._store, keys)
         played = [move.uci() for move in (*game.moves, chess.Move.null())]
         games = [self._games(counts.get(key, ()), move) for key, move in zip(keys, played, strict=True)]
-        for ply, move in enumerate(played[:-1]):
+        for ply, name in enumerate(played[:-1]):
             before = sum(games[ply].values())
             if not before:
                 return None
-            if not games[ply].get(move) and not any(games[ply + 1].values()):
+            if not games[ply].get(name) and not any(games[ply + 1].values()):
                 return ply, before
         return None
 

@@ -224,7 +224,8 @@ def test_a_third_repetition_is_worth_a_draw_and_a_way_to_one_too(reviewer: Revie
     assert third.best_q <= 0  # for Black, who could have had a draw
     assert third.loss == pytest.approx(-third.best_q)
     fifth = game.moves[8]  # 5. Nf3: the position after 1. Nf3 for the third time
-    assert (fifth.q, fifth.loss) == (0.0, pytest.approx(max(0.0, fifth.best_q)))
+    assert fifth.q == 0.0
+    assert fifth.loss == pytest.approx(max(0.0, fifth.best_q))
 
 
 # ------------------------------------------------------------------ what is written
@@ -351,7 +352,7 @@ def test_a_choice_without_games_is_told(reviewer: Reviewer, wrong: dict[str, Any
 
 
 @pytest.mark.parametrize("wrong", [{"color": "white"}, {"player": "a", "color": "red"}])
-def test_a_colour_is_that_of_a_player(wrong: dict[str, str]) -> None:
+def test_a_colour_is_that_of_a_player(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameterError):
         GameChoice(**wrong)
 

@@ -81,8 +81,6 @@ def problem_lines(report: ReviewReport) -> Iterator[str]:
     more = len(report.problems) - MAX_PROBLEMS
     if more > 0:
         yield f"{report.name}: and {more:,} more; --json has all"
-    for name, number in report.variants.items():
-        yield f"{report.name}: {count(number, 'game')} of {name} skipped; only standard chess can be searched"
     for note in report.notes[:MAX_PROBLEMS]:
         yield f"note: {report.name}: {note}"
     if len(report.notes) > MAX_PROBLEMS:

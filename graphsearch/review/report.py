@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,7 +97,7 @@ class ReviewReport:
       reviewed: that were judged. skipped: of the chosen ones, those that could not be.
       searched, known: positions that got visits, and that had them already.
       new_visits, evaluations: that were added.
-      problems: what could not be read, by line. variants: games of other variants, by name.
+      problems: games that were left out, with the line of the reason.
       notes: what a person should know, one line each.
       stopped: whether it was ended before it was done; then nothing is written.
       outputs: files that were written. players: over all games.
@@ -118,7 +117,6 @@ class ReviewReport:
     evaluations: int = 0
     seconds: float = 0.0
     problems: list[Problem] = field(default_factory=list)
-    variants: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     stopped: bool = False
     outputs: list[str] = field(default_factory=list)
@@ -149,7 +147,6 @@ class ReviewReport:
             "stopped": self.stopped,
             "outputs": self.outputs,
             "problems": [{"line": one.place, "reason": one.reason} for one in self.problems],
-            "variants": dict(self.variants),
             "notes": self.notes,
             "players": [player.as_dict() for player in self.players.listed()],
         }

@@ -41,7 +41,7 @@ SAY_SECONDS = 0.2
 NAMES_SHOWN = 5  # of players, where none has the name that is asked for
 OnProgress = Callable[[ReviewProgress], object]
 OnGame = Callable[[GameReview], object]
-OnBroken = Callable[[int, BrokenGameError | VariantError], object]
+OnProblem = Callable[[Problem], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,23 +174,24 @@ class _Review:
         known = f"; players there are {', '.join(dict.fromkeys(names))}" if self._wish.choice.player else ""
         return f"none of the {self.report.all:,} games of {name} is of {self._wish.choice}{known}"
 
-    def _games(self, file: Input, leave_out: OnBroken | None = None) -> Iterator[SourceGame]:
+    def _games(self, file: Input, leave_out: OnProblem | None = None) -> Iterator[SourceGame]:
         """Yields the chosen games that can be read; the others are given to `leave_out`."""
         file.rewind()
         for number, game in wanted_games(file.lines(), self._wish.choice, bare=self._wish.bare):
             try:
                 yield read_game(number, game)
-            except (BrokenGameError, VariantError) as error:
+            except BrokenGameError as error:
                 if leave_out:
-                    leave_out(number, error)
+                    leave_out(Problem(error.line, f"game {number}: {error.reason}"))
+            except VariantError as error:
+                if leave_out:
+                    reason = f"game {number} is {error}; only standard chess can be searched"
+                    leave_out(Problem(game.line, reason))
 
-    def _leave_out(self, number: int, error: BrokenGameError | VariantError) -> None:
+    def _leave_out(self, why: Problem) -> None:
         """Notes a game that cannot be reviewed."""
         self.report.skipped += 1
-        if isinstance(error, BrokenGameError):
-            self.report.problems.append(Problem(error.line, f"game {number}: {error.reason}"))
-        else:
-            self.report.variants[str(error)] += 1
+        self.report.problems.append(why)
 
     # ---------------------------------------------------------- working
     def do(self, graph: Graph, file: Input) -> None:

@@ -303,10 +303,11 @@ def test_the_first_move_that_no_imported_game_played_is_the_novelty(reviewer: Re
 def test_broken_games_and_variants_are_named_and_the_others_reviewed(reviewer: Reviewer) -> None:
     report = reviewer("\n".join((BROKEN, SHORT, ATOMIC, BROKEN.replace("Ke3", "{open"))))
     assert (report.reviewed, report.skipped) == (1, 3)
-    assert dict(report.variants) == {"Atomic": 1}
-    assert [problem.place for problem in report.problems] == [3, 18]
-    assert "game 1: illegal san: 'Ke3'" in report.problems[0].reason
-    assert report.problems[1].reason == "game 4: a comment that does not end"
+    assert [problem.place for problem in report.problems] == [3, 12, 18]
+    first, second, third = (problem.reason for problem in report.problems)
+    assert "game 1: illegal san: 'Ke3'" in first
+    assert second == "game 3 is Atomic; only standard chess can be searched"
+    assert third == "game 4: a comment that does not end"
 
 
 def test_a_variation_that_cannot_be_read_is_cut_and_told(reviewer: Reviewer) -> None:

@@ -1,0 +1,71 @@
+"""`graphsearch review` on the command line: tables, files, exit codes, JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ..conftest import Cli
+
+GAMES = """[White "A"]
+[Black "B"]
+[Result "0-1"]
+
+1. f3 e5 2. g4 Qh4# 0-1
+
+[White "B"]
+
+1. e4 Ke5 *
+"""
+
+
+@pytest.fixture
+def games(tmp_path: Path) -> Path:
+    path = tmp_path / "games.pgn"
+    path.write_text(GAMES)
+    return path
+
+
+def test_a_review_prints_figures_names_what_is_broken_and_writes_beside_its_file(
+    cli: Cli, games: Path
+) -> None:
+    done = cli("review", games, "--store", games.with_name("a.graph"), "--visits", 30)
+    assert done.code == 0, done.err
+    assert f"{games}, line 9: game 2: illegal san: 'Ke5'" in done.err
+    head, _, *rows = done.out.splitlines()
+    assert head.split()[:4] == ["Player", "Games", "Moves", "Accuracy"]
+    assert sorted(row.split()[0] for row in rows[:2]) == ["A", "B"]
+    assert "2. g4??" in done.out
+    assert "1 game reviewed, 1 skipped" in done.out
+    assert "Qh4# 0-1" in games.with_name("games-reviewed.pgn").read_text()
+
+
+def test_games_on_stdout_come_alone_and_json_has_every_move(cli: Cli, games: Path) -> None:
+    words = ["review", games, "--store", games.with_name("a.graph"), "--visits", 10]
+    done = cli(*words, "-o", "-")
+    assert done.out.startswith("[White")
+    assert "1 game reviewed" in done.err
+    found = cli(*words, "--json").json
+    assert (found["reviewed"], found["skipped"], found["problems"][0]["line"]) == (1, 1, 9)
+    assert [move["san"] for move in found["games"][0]["moves"]] == ["f3", "e5", "g4", "Qh4#"]
+    assert {player["name"] for player in found["players"]} == {"A", "B"}
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--game", "2"], 1, "can be reviewed"),
+        (["--player", "C"], 2, "none of the 2 games"),
+        (["--color", "white"], 2, "name the player"),
+        (["--since", "May"], 2, "a date is 2024"),
+        (["-o", "-", "--json"], 2, "stdout"),
+        (["--visits", "9"], 2, "10"),
+    ],
+)
+def test_wrong_use_is_a_line_and_an_exit_code(
+    cli: Cli, games: Path, words: list[str], code: int, said: str
+) -> None:
+    done = cli("review", games, "--store", games.with_name("a.graph"), *words)
+    assert done.code == code
+    assert said in done.err

@@ -35,10 +35,10 @@ ROOMS = (
     "sweep",
     "query",
     "exchange",
-    "review",
     "book",
     "uci",
     "bench",
+    "review",
     "web",
     "__init__",  # the names of the public API, resolved when asked for
     "cli",

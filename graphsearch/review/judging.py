@@ -72,8 +72,7 @@ def _move(
     ply: int,
     novelty: tuple[int, int] | None,
 ) -> MoveReview:
-    assert before.node is not None, "a move was played there"
-    assert before.best is not None
+    assert before.best is not None, "a move was played there"
     board, white = before.board, before.board.turn
     best, best_value = before.best
     played = after.value.turned()
@@ -89,7 +88,7 @@ def _move(
         move=move.uci(),
         san=board.san(move),
         position=fen_of(board),
-        n=before.node.visits,
+        n=before.node.visits if before.node else 0,
         q=seen.q,
         cp=seen.cp,
         mate=seen.mate,
@@ -127,7 +126,8 @@ def _glyph(place: Place, move: chess.Move, loss: float) -> str:
 
 def _is_good(place: Place, move: chess.Move) -> bool:
     """Returns whether a move is the only good one, hard to see, no recapture and no way out of a check."""
-    assert place.node is not None
+    if place.node is None:
+        return False
     first, *rest = place.node.moves
     others = [other.q for other in rest if other.n >= JUDGED_VISITS and other.q is not None]
     return (

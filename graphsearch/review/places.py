@@ -64,9 +64,9 @@ class Place:
     """A position of a game.
 
     Attributes:
-      board: without its history. came: the move that led there. node: None if the game is over there.
+      board: without its history. came: the move that led there. node: None if the rules decide it.
       value: for the side to move, in this game.
-      best: its best move with its value for the side that plays it, None if the game is over.
+      best: its best move with its value for the side that plays it, None if it has none.
     """
 
     board: chess.Board
@@ -113,7 +113,8 @@ def _place(read: Reader, board: chess.Board, phase: str, twice: frozenset[int], 
     kind = terminal_kind(board)
     if kind != NOT_TERMINAL:
         value = Value(-1.0, 0.0, 0) if kind == CHECKMATE else DRAW
-        return Place(bare, came, phase, None, value, None)
+        any_move = next(iter(bare.legal_moves), None)  # games go on in dead positions
+        return Place(bare, came, phase, None, value, (any_move, DRAW) if any_move else None)
     node = view_in_game(read, board, history_keys(board), lines=0)
     if node is None:
         raise UnknownPositionError(f"the file does not hold this position of the game: {fen_of(board)}")

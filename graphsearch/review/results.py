@@ -18,7 +18,7 @@ class MoveReview:
 
     Attributes:
       ply: half-moves before it. number, white: its move number, and whether White plays it.
-      position: FEN before it. n: node N there.
+      position: FEN before it. n: node N there, 0 if it is dead.
       q, cp, mate: the value after it; mate is None if none is proven.
       best, best_san: the best move. best_line: it, and what follows if the played one is marked, in SAN.
       best_q, best_cp, best_mate: its value.

@@ -421,3 +421,24 @@ def _nodes(store: Path) -> int:
             return opened.node_count
     except Exception:
         return 0
+
+
+# ------------------------------------------------------------------ odd games
+@pytest.mark.parametrize(
+    ("fen", "moves"),
+    [
+        ("8/8/8/4k3/8/8/4p3/4K3 w - - 0 1", "1. Kxe2 Ke4 2. Kd2 Kd4"),  # it goes on with kings alone
+        ("8/8/3k4/8/8/8/4R3/4K3 w - - 97 90", "1. Re3 Kd7 2. Re2 Kd6 3. Re3 Kd7"),  # and after fifty moves
+        ("7k/8/5KQ1/8/8/8/8/8 w - - 0 1", "1. Qf7"),  # stalemate
+        ("7k/8/5KQ1/8/8/8/8/8 w - - 0 1", ""),
+    ],
+)
+def test_games_are_judged_to_whatever_end_they_come(reviewer: Reviewer, fen: str, moves: str) -> None:
+    text = f'[SetUp "1"]\n[FEN "{fen}"]\n\n{moves} *\n'
+    reviewer(text)
+    (game,) = reviewer.games
+    assert len(game.moves) == len([word for word in moves.split() if word[0].isalpha()])
+    if moves:
+        assert game.moves[-1].q == 0.0
+    assert reviewer(text).evaluations == 0
+    assert len(list(reviewer.written()[0].mainline_moves())) == len(game.moves)

@@ -249,6 +249,7 @@ class _Build:
         """Reads the book, brings it in line with the configuration, and enters its roots."""
         tree = self.tree
         rows.load(self._tables, self._started.book, tree)
+        self.roots.worth |= rows.last_worth(self._tables, self._started.book)
         self._telling.say("loading")
         for key, fen, origin in rows.roots(self._tables, self._started.book):
             if origin.startswith("queue") and key in tree.positions:
@@ -370,7 +371,10 @@ class _Build:
         changed = tree.changed | {key for k in tree.changed for key in tree.positions[k].parents}
         positions, moves = rows.position_rows(tree, self._started.book, changed)
         tree.changed.clear()
+        roots = self.roots.changes(self._counts.searched)
+        started = self._started
         self._desk.note(lambda store: rows.write_positions(store, positions, moves))
+        self._desk.note(lambda store: rows.write_history(store, started, roots))
 
     def _numbers(self) -> tuple[int, int, int, int, float]:
         counts, seconds = self._counts, time.monotonic() - self._began

@@ -96,12 +96,14 @@ class Input:
     def lines(self) -> Iterator[str]:
         """Yields the lines of a text with their ends, as Latin-1: every encoding that extends ASCII will do.
 
+        A character is a byte of the unpacked file.
+
         Raises:
           ImportFileError: if it is no text, or packed bytes are damaged or cut short.
         """
         with self._readable():
             self._refuse_other_files(self._plain.peek(4096)[:4096])
-            yield from self._lines(io.TextIOWrapper(self._plain, encoding="latin-1", newline=None))
+            yield from self._lines(io.TextIOWrapper(self._plain, encoding="latin-1", newline=""))
 
     def _lines(self, text: io.TextIOWrapper) -> Iterator[str]:
         number, most = 0, limits.LINE.most

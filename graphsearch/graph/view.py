@@ -285,7 +285,7 @@ def _move_view(
         cp=None if q is None else cp_of(q, edge.draws),
         mate=mate,
         bounds=bounds,
-        pv=line_from(read, board, move) if read and edge.n else (move,),
+        pv=line_fromline_of(read, board, move) if read and edge.n else (move,),
     )
 
 
@@ -327,19 +327,24 @@ def _met(a: Bounds, b: Bounds) -> Bounds:
     return (lower, upper) if lower <= upper else a
 
 
-def line_from(
+def line_fromline_of(
     read: Reader, board: chess.Board, first: chess.Move, *, plies: int = MAX_PV
+, *, most: int = MAX_PV
 ) -> tuple[chess.Move, ...]:
     """Returns the line from `first` along the most visits, until they end or a position returns.
 
     Args:
       plies: of it at most.
+    
+
+    Args:
+      most: moves that it has at most.
     """
     walk = board.copy(stack=False)
     line = [first]
     walk.push(first)
     seen = {board.epd()}
-    while len(line) < plies and walk.epd() not in seen:
+    while len(line) < pliesmost and walk.epd() not in seen:
         seen.add(walk.epd())
         record = read(walk)
         if record is None or not has_best_move(record):

@@ -61,6 +61,8 @@ class PgnGame:
       marker: the result that ends it; empty if it is missing.
       strays: words that were passed over, such as `resigns`.
       error, error_line: what is wrong with the text, and where; empty if nothing is.
+      place, size: where its lines begin in the text and how long they are together, in characters, as far as
+        the reader was given lines with their ends.
     """
 
     line: int
@@ -71,6 +73,8 @@ class PgnGame:
     strays: list[str] = field(default_factory=list)
     error: str = ""
     error_line: int = 0
+    place: int = 0
+    size: int = 0
 
     @property
     def is_nothing(self) -> bool:
@@ -113,6 +117,7 @@ class GameReader:
         self._said: list[str] = []  # of the open comment
         self._kinds: dict[str, tuple[Kind, str]] = {}
         self._number = 0
+        self._here = self._there = 0  # where the present line begins and ends
         self._comment = 0  # line where the open comment began
         self._opened: list[int] = []  # lines where the open variations began
         self._blank = True  # whether the line before was empty
@@ -126,6 +131,7 @@ class GameReader:
     def __iter__(self) -> Iterator[PgnGame]:
         for line in self._lines:
             self._number += 1
+            self._here, self._there = self._there, self._there + len(line)
             if self._number == 1:
                 line = line.removeprefix("\ufeff").removeprefix("\xef\xbb\xbf")
             self._take(line)
@@ -133,7 +139,7 @@ class GameReader:
             if self._ready:
                 yield from self._ready
                 self._ready.clear()
-        self._end()
+        self._end(self._there)
         yield from self._ready
 
     # -------------------------------------------------------------- lines
@@ -177,7 +183,7 @@ class GameReader:
             self._in_moves or (self._blank and any(name in self._game.headers for name, _ in tags))
         )
         if again:
-            self._end()
+            self._end(self._here)
         self._blank = False
         game = self._current()
         if not tags:
@@ -258,7 +264,7 @@ class GameReader:
         if not self._opened:
             if self._game is not None:
                 self._game.marker = text
-            self._end()
+            self._end(self._there)
 
     def _take_stray(self, word: str) -> None:
         where = self.strays if self._game is None else self._game.strays
@@ -287,13 +293,13 @@ class GameReader:
     # -------------------------------------------------------------- games
     def _current(self) -> PgnGame:
         if self._game is None:
-            self._game = PgnGame(self._number)
+            self._game = PgnGame(self._number, place=self._here)
             self._text = self._headers = 0
             self._in_moves = False
         return self._game
 
-    def _end(self) -> None:
-        """Ends the game; what stands open then is an error of it."""
+    def _end(self, at: int) -> None:
+        """Ends the game, whose lines end at a place; what stands open then is an error of it."""
         if self._comment:
             self._current().fail(self._comment, "a comment that does not end")
         if self._opened:
@@ -307,6 +313,7 @@ class GameReader:
         if game.is_nothing:
             self.strays += game.strays
         else:
+            game.size = at - game.place
             self._ready.append(game)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import chess
 import numpy as np
@@ -329,6 +330,7 @@ class _Session:
         """Returns what writes down the state of this run and its root; nothing if it is the caller's."""
         visits, evaluations = self._added(arena_kernel.VISITS), self._added(arena_kernel.EVALUATIONS)
         values = self.graph.root_values(self.board) if self.joined is None else None
+        depth = self._depth()
 
         def note(store: Store) -> None:
             if self.joined is not None:
@@ -339,7 +341,7 @@ class _Session:
             update = store.finish_run if finished else store.update_run
             update(self.run_id, visits, evaluations)
             if values:
-                history.write(store, self.run_id, values)
+                history.write(store, self.run_id, replace(values, depth=depth))
 
         return note
 
@@ -386,12 +388,17 @@ class _Session:
             ram_bytes=self.arena.bytes_used,
             read_back=self.graph.pager.read_back - self.read_before,
             written=self.graph.saved_nodes - self.saved_before,
-            depth=round(self._added(arena_kernel.PLIES) / visits) if visits else 0,
+            depth=self._depth(),
             seldepth=int(self.arena.counters[arena_kernel.SELDEPTH]),
             visits_per_s=visits / seconds if seconds else 0.0,
             evaluations_per_s=evaluations / seconds if seconds else 0.0,
             viewer=self._view,
         )
+
+    def _depth(self) -> int:
+        """Returns the mean plies of the visits so far."""
+        visits = self._added(arena_kernel.VISITS)
+        return round(self._added(arena_kernel.PLIES) / visits) if visits else 0
 
     def _view(self, lines: int | None) -> NodeView:
         first = self.listed or (self.mates.first if self.mates else ())

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..errors import InvalidParameterError, StoreError
 from ..graph.memory import default_budget
-from ..graph.summary import top_rows
+from ..graph.summary import root_values, top_rows
 from ..position.tables import load_tables
 from ..record.node import RecordBatch
 from ..store.codec.bulk import owned
@@ -29,6 +29,7 @@ from ..store.portions import portions
 from ..store.scanning import Portion
 from ..store.sizes import SIZES, Sizes
 from ..store.store import Store
+from ..store.tables import games, history
 from ..store.upkeep.compact import tidy
 from ..store.upkeep.rewrite import rewrite
 from . import sweep_kernel as sweep
@@ -38,6 +39,7 @@ from .parts import parts_for, table_bytes
 
 TOLERANCE = 1e-3  # of Q: 0.14 centipawns near 0
 MAX_SWEEPS = 100
+KIND = "refresh"  # of the row in the table `run`
 READING, SWEEPING, WRITING = "reading", "sweeping", "writing"
 
 
@@ -137,8 +139,18 @@ def refresh(
             with store.transaction():  # the plain tables tell the same values
                 for root in store.roots():
                     store.write_top(*top_rows(store.read, chess.Board(root.position)))
+                _note_history(store, tolerance)
             tidy(store, progress=_tidying(report, on_progress))
         return report
+
+
+def _note_history(store: Store, tolerance: float) -> None:
+    """Enters what all roots are worth now, those of books too, as a run that asks no evaluator."""
+    run = store.begin_run("", {}, {"tolerance": tolerance}, kind=KIND)
+    for fen in games.known_roots(store):
+        if values := root_values(store.read, chess.Board(fen)):
+            history.write(store, run, values)
+    store.finish_run(run, 0, 0)
 
 
 def _tidying(report: RefreshReport, on_progress: OnProgress | None) -> Callable[[int, int], None]:

@@ -15,6 +15,7 @@ from graphsearch.errors import UnknownPositionError
 from graphsearch.evaluators.factory import create
 from graphsearch.graph.ranking import best_move, node_mean
 from graphsearch.query.history import history
+from graphsearch.store.migrations import FORMAT_VERSION
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.prune import prune
 from graphsearch.sweep.reevaluate import reevaluate
@@ -112,7 +113,7 @@ def test_a_file_of_an_older_format_has_none_until_a_search_writes_it(tmp_path: P
         analyze(graph, chess.Board("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1"), Limits(visits=20), SMALL)
     assert len(history(path).by_run) == 1
     with Store.open(path, read_only=True) as store:
-        assert store.format_version == 5
+        assert store.format_version == FORMAT_VERSION
 
 
 # ------------------------------------------------------------------ the command

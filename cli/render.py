@@ -95,6 +95,20 @@ def wdl_text(wdl: WDL | None) -> str:
     return "" if wdl is None else "/".join(f"{100 * part:.0f}" for part in wdl.as_list())
 
 
+def numbered(start: str | None, sans: Sequence[str]) -> str:
+    """Returns moves in SAN with their numbers, from a FEN, None being the start position.
+
+    >>> numbered(None, ["e4", "e5", "Nf3"]), numbered("8/8/8/8/8/k7/8/K7 b - - 0 9", ["Kb3"])
+    ('1. e4 e5 2. Nf3', '9... Kb3')
+    """
+    fields = (start or "x w - - 0 1").split()
+    white, number, words = fields[1] == "w", int(fields[-1]), []
+    for place, san in enumerate(sans):
+        words.append(f"{move_number(number, white=white)} {san}" if white or not place else san)
+        number, white = number + (not white), not white
+    return " ".join(words)
+
+
 def score(move: MoveView) -> str:
     """Returns the move's centipawns, or its proven mate: `+31`, `#5`, `#-3`."""
     if move.mate is not None:

@@ -15,12 +15,12 @@ import chess
 from ..graph.ranking import edge_of, node_mean, ranking
 from ..position.board import clock_term, encode_move
 from ..position.values import negate
+from ..query.steps import MoveList
 from ..record.node import Edge, NodeRecord
 from ..store.store import Store
 from ..store.tables import games
 from . import tables
 from .scratch import Met
-from .steps import MoveList
 
 Weights = Literal["n", "q", "minimax", "games", "imported"]
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 
 import chess
+import numpy as np
 
-from ..position.board import fen_of
+from ..position.board import encode_move, fen_of, pack
 from ..position.pgn_text import PgnGame
+from ..query.replay import board_of
+from ..query.steps import legal_codes, positions_after
 from ..store.tables.players import NewGame
 from .playing import Played
 
@@ -20,16 +24,24 @@ _ELO = re.compile(r"\d{1,5}\Z", re.ASCII)
 _NONE = frozenset({"", "?", "-", "*"})
 
 
-def kept_game(game: PgnGame, number: int, played: Iterable[Played], result: str) -> NewGame:
-    """Returns a game as it is kept.
+@dataclass(frozen=True, slots=True)
+class PlayedGame:
+    """A game that is to be kept, and the codes of its moves; the place of these is empty in `game` so far."""
+
+    game: NewGame
+    codes: tuple[int, ...]
+
+
+def played_game(game: PgnGame, number: int, played: Iterable[Played], result: str) -> PlayedGame:
+    """Returns a game that is to be kept.
 
     Args:
-      number: of the game in its file, from 1. played: its moves, numbered; variations are left out.
+      number: of the game in its file, from 1. played: its moves; variations are left out.
       result: as it is counted.
     """
     headers = game.headers
     event, site = (text_of(headers.get(name, "")) or "" for name in ("Event", "Site"))
-    return NewGame(
+    kept = NewGame(
         number=number,
         place=game.place,
         size=game.size,
@@ -43,8 +55,29 @@ def kept_game(game: PgnGame, number: int, played: Iterable[Played], result: str)
         result=result,
         eco=text_of(headers.get("ECO", "")),
         fen=_start_of(game),
-        moves=bytes(one.step.number for one in played if one.step and not one.variation),
+        moves=b"",
     )
+    steps = (one.step for one in played if not one.variation)
+    return PlayedGame(kept, tuple(encode_move(step.move) for step in steps if step))
+
+
+def kept_games(games: Sequence[PlayedGame]) -> list[NewGame]:
+    """Returns games as they are kept, their moves by number; all of one ply are numbered together."""
+    numbers = [bytearray() for _ in games]
+    words = np.array([pack(board_of(game.game.fen)) for game in games], np.uint64)
+    on = np.arange(len(games))
+    for ply in range(max((len(game.codes) for game in games), default=0)):
+        goes_on = np.array([len(games[i].codes) > ply for i in on.tolist()])
+        on, words = on[goes_on], words[goes_on]
+        codes = np.array([games[i].codes[ply] for i in on.tolist()], np.uint16)
+        rows, of = np.unique(words, axis=0, return_inverse=True)
+        of = of.reshape(-1)
+        _, legal, _ = legal_codes(rows)
+        found = np.argmax(legal[of] == codes[:, None], axis=1)
+        for i, number in zip(on.tolist(), found.tolist(), strict=True):
+            numbers[i].append(number)
+        words, _ = positions_after(rows, of, codes)
+    return [replace(one.game, moves=bytes(line)) for one, line in zip(games, numbers, strict=True)]
 
 
 def text_of(text: str) -> str | None:

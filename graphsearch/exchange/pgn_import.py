@@ -12,9 +12,8 @@ from ..position.pgn_text import GameReader, PgnGame
 from ..store.store import Store
 from ..store.tables import games as tables
 from ..store.tables import players as player_tables
-from ..store.tables.players import NewGame
 from .importing import SAY_SECONDS, Importing, ImportKind, OnProgress, import_files, open_for_import
-from .kept_games import kept_game
+from .kept_games import PlayedGame, kept_games, played_game
 from .playing import BrokenGameError, Played, Player, VariantError
 from .report import FileReport, Problem
 from .sources import GivenFile, Input
@@ -84,10 +83,10 @@ class _PgnImport:
         self._importing = importing
         self._report = importing.report
         self._reader = GameReader(given.lines(), variations=variations)
-        self._player = Player(max_ply, numbers=importing.players)
+        self._player = Player(max_ply)
         self._games_at_once = games_at_once
         self._tally = Tally(games_at_once)
-        self._kept: list[NewGame] = []
+        self._kept: list[PlayedGame] = []
         self._kept_before = importing.source.players or 0
         self._passed = 0
         self._strays = self._at_odds = 0
@@ -132,7 +131,7 @@ class _PgnImport:
             self._at_odds += at_odds
             self._strays += len(game.strays)
         if self._importing.players and number > self._kept_before:
-            self._kept.append(kept_game(game, number, played, RESULT_TEXTS[result]))
+            self._kept.append(played_game(game, number, played, RESULT_TEXTS[result]))
             self._report.players += 1
 
     def _skip(self, error: BrokenGameError | VariantError) -> None:
@@ -151,7 +150,7 @@ class _PgnImport:
     def _write(self, store: Store) -> None:
         self._tally.write(store)
         if self._kept:
-            player_tables.add(store, self._importing.source.id, self._kept)
+            player_tables.add(store, self._importing.source.id, kept_games(self._kept))
 
     def _add_notes(self, *, finished: bool) -> None:
         strays = self._strays + len(self._reader.strays)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import chess
 
 from ..errors import InvalidPositionError
-from ..position.board import FREE_CLOCK, check, legal_moves
+from ..position.board import FREE_CLOCK, check
 from ..position.pgn_text import CLOSE, NULL_MOVES, OPEN, PgnGame, variant_of
 from .naming import PositionNames
 
@@ -42,17 +42,12 @@ class Node:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlayedStep:
-    """A move, in UCI and as people write it, and where it leads.
-
-    Attributes:
-      number: its place among the legal moves in canonical order, if the player numbers moves; else -1.
-    """
+    """A move, in UCI and as people write it, and where it leads."""
 
     move: chess.Move
     uci: str
     san: str
     child: Node
-    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +64,10 @@ class Player:
 
     Args:
       max_ply: moves from positions of this ply on are passed over, unread; None: none are.
-      numbers: number every move among the legal ones.
     """
 
-    def __init__(self, max_ply: int | None = None, *, numbers: bool = False) -> None:
+    def __init__(self, max_ply: int | None = None) -> None:
         self._max_ply = max_ply
-        self._numbers = numbers
         self._nodes: dict[str, Node] = {}
         self._starts: dict[str, tuple[Node, chess.Board]] = {}
         self._fresh = 0
@@ -163,12 +156,11 @@ class Player:
         self._catch_up()
         move = self._read(word, line)
         san = self._board.san(move)
-        number = legal_moves(self._board).index(move) if self._numbers else -1
         self._board.push(move)
         self._moves.append(move)
         self._pushed += 1
         child = self._node(self._ply())
-        step = PlayedStep(move, move.uci(), san, child, number)
+        step = PlayedStep(move, move.uci(), san, child)
         if node.key in self._nodes and child.key in self._nodes:
             node.steps[word] = step
         return step

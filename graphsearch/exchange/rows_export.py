@@ -17,6 +17,7 @@ import numpy as np
 
 from ..graph.ranking import node_mean
 from ..position.values import cp_of, shown_score_type, wdl_from_q
+from ..query.steps import positions_after, uci_of
 from ..record.node import Edge, NodeRecord
 from ..store.reading import Reader
 from ..store.store import Store
@@ -26,7 +27,6 @@ from .candidates import edge_draws, edges_by_move
 from .export_report import ExportReport
 from .output import Target
 from .selection import Selection
-from .steps import positions_after, uci_of
 from .streaming import Render, export_stream
 from .walk import TERMINALS, OnProgress, Stop
 

@@ -93,6 +93,17 @@ class Input:
                 if len(piece) < size:
                     return
 
+    def cut(self, first: int, size: int) -> bytes:
+        """Returns `size` of the unpacked bytes from the byte `first` on, fewer only at the end.
+
+        Raises:
+          ImportFileError: if packed bytes are damaged or cut short.
+        """
+        with self._readable():
+            while first and (passed := len(self._plain.read(min(first, PIECE)))):
+                first -= passed
+            return _read_whole(self._plain, min(size, limits.GAME.most))
+
     def lines(self) -> Iterator[str]:
         """Yields the lines of a text with their ends, as Latin-1: every encoding that extends ASCII will do.
 

@@ -15,6 +15,7 @@ from ..position.steps_kernel import make_steps as _make_steps
 from ..store.codec.bulk import board_tables, owned
 
 Words = NDArray[np.uint64]
+Places = NDArray[np.int64]
 
 _FILES, _PIECES, _PROMOTIONS = "abcdefgh", "PNBRQK", ("", "=N", "=B", "=R", "=Q")
 _PAWN, _KING = 0, 5
@@ -38,14 +39,25 @@ class MoveList:
         return next((i for i, mark in enumerate(self.marks) if mark & MATE), None)
 
 
-def move_lists(words: Words) -> list[MoveList]:
-    """Returns the legal moves of packed positions, `[R, 10]`."""
+def legal_codes(words: Words) -> tuple[NDArray[np.int16], NDArray[np.uint16], NDArray[np.uint8]]:
+    """Returns the legal moves of packed positions, `[R, 10]`, as arrays.
+
+    Returns:
+      counts: `[R]`. codes: `[R, MAX_MOVES]` in canonical order, 0 behind the last. marks: likewise, as in
+        `MoveList`.
+    """
     rows = len(words)
     counts = np.zeros(rows, np.int16)
     moves = np.zeros((rows, MAX_MOVES), np.uint16)
     marks = np.zeros((rows, MAX_MOVES), np.uint8)
     flat = owned(words, np.uint64).reshape(-1)
     _list_moves(board_tables(), flat, counts, moves.reshape(-1), marks.reshape(-1))
+    return counts, moves, marks
+
+
+def move_lists(words: Words) -> list[MoveList]:
+    """Returns the legal moves of packed positions, `[R, 10]`."""
+    counts, moves, marks = legal_codes(words)
     return [
         MoveList(tuple(moves[i, :n].tolist()), tuple(marks[i, :n].tolist()))
         for i, n in enumerate(counts.tolist())
@@ -53,7 +65,7 @@ def move_lists(words: Words) -> list[MoveList]:
 
 
 def positions_after(
-    words: Words, of: Sequence[int], codes: Sequence[int]
+    words: Words, of: Sequence[int] | Places, codes: Sequence[int] | NDArray[np.uint16]
 ) -> tuple[Words, NDArray[np.uint64]]:
     """Returns the positions after legal moves, `[K, 10]`, and their keys, `[K]`.
 

@@ -155,7 +155,7 @@ def prepare(
     color: Color = None,
     since: Since = None,
     book: Book = None,
-    min_visits: MinVisits = 1,
+    min_visits: MinVisits = 10,
     min_games: MinGames = 1,
     top: Top = 30,
     by: By = "games",

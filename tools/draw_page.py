@@ -30,7 +30,20 @@ PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 WIDTH, HEIGHT, QUALITY = 1400, 860, 82
 VISITS = 400_000
 GAME = "e4 e5 Nf3 Nc6 Bb5 a6 Ba4 Nf6 O-O Be7 Re1 b5 Bb3 d6 c3 O-O h3 Na5 Bc2 c5 d4 Qc7"
-VIEWS = ("moves", "graph", "values", "search", "review", "games", "books", "find", "sql", "diff", "runs", "files")
+VIEWS = (
+    "moves",
+    "graph",
+    "values",
+    "search",
+    "review", "games",
+    "novelties",
+    "prepare",
+    "books",
+    "find",
+    "sql",
+    "diff", "runs",
+    "files",
+)
 PARTS = {  # name -> view, line
     "moves": ("moves", "e4,e5,Nf3"),
     "graph": ("graph", "e4,e5"),

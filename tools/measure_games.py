@@ -4,8 +4,8 @@
 
 Synthetic games go into a graph file: of every position few moves are played often and many seldom, as in
 opening theory. 40,000 games of 60 half-moves have some 2 million positions. A search of the start position
-gives the file values. A sample is also written as PGN and imported, with and without `--players`. All times are
-of a warm file, in CPU-seconds: `novelties` as by default and of all positions of two games or more.
+gives the file values. A sample is also written as PGN and imported, with and without `--players`. All times
+are of a warm file, in CPU-seconds: `novelties` as by default and of all positions of two games or more.
 """
 
 from __future__ import annotations

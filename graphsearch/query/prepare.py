@@ -111,7 +111,7 @@ def prepare(
     color: str | None = None,
     since: str | None = None,
     book: str | None = None,
-    min_visits: int = 1,
+    min_visits: int = 10,
     min_games: int = 1,
     top: int | None = 30,
     by: str = BY_GAMES,

@@ -5,6 +5,7 @@ They are filled by `import pgn --players` only. Writing functions work inside `S
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,17 +15,10 @@ from typing import Any
 from ..file import sql_errors
 from ..store import Store
 from .columns import TABLES
-from .games import ASKED_AT_ONCE
+from .games import ASKED_AT_ONCE, GameSource, sources
 from .rows import checked
 
 FIRST_FORMAT = TABLES["game"].since
-
-_MOST_PLAYERS = """
-SELECT id FROM source AS this WHERE kind = 'pgn' AND players > 0 AND NOT EXISTS (
-  SELECT 1 FROM source AS other WHERE other.kind = 'pgn' AND other.digest = this.digest AND other.players > 0
-  AND (other.players > this.players OR (other.players = this.players AND other.id > this.id))
-)
-"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +93,28 @@ def has_tables(store: Store) -> bool:
     return store.format_version >= FIRST_FORMAT
 
 
+def counting(store: Store) -> list[int]:
+    """Returns the numbers of the sources whose games count: one for each digest.
+
+    Of several imports of the same bytes it is the one that keeps most games, then the one that has most of
+    their moves, then the last.
+    """
+    best: dict[str, GameSource] = {}
+    for source in sources(store):
+        if source.players and (source.digest not in best or _rank(source) >= _rank(best[source.digest])):
+            best[source.digest] = source
+    return sorted(source.id for source in best.values())
+
+
+def _rank(source: GameSource) -> tuple[int, float]:
+    most = source.options.get("max_ply")
+    return source.players or 0, most if isinstance(most, int) else math.inf
+
+
+def _numbers_text(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
 # -------------------------------------------------------------- writing
 def add(store: Store, source: int, games: Sequence[NewGame]) -> None:
     """Adds games of a file; one that is there already is replaced."""
@@ -141,17 +157,16 @@ def forget(store: Store, source: int) -> None:
 
 
 # -------------------------------------------------------------- reading
-_PLAYERS = f"""
+_PLAYERS = """
 WITH
-  chosen AS ({_MOST_PLAYERS}),
   sides AS (
-    SELECT white AS id, 1 AS white, 0 AS black, date, white_elo AS elo FROM game WHERE source IN chosen
+    SELECT white AS id, 1 AS white, 0 AS black, date, white_elo AS elo FROM game WHERE source IN ({0})
     UNION ALL
-    SELECT black, 0, 1, date, black_elo FROM game WHERE source IN chosen
+    SELECT black, 0, 1, date, black_elo FROM game WHERE source IN ({0})
   )
 SELECT player.id, name, sum(white), sum(black), min(date), max(date), max(elo)
 FROM sides JOIN player ON player.id = sides.id GROUP BY player.id ORDER BY count(*) DESC, name
-"""  # noqa: S608 (constants)
+"""
 
 
 def players(store: Store) -> list[PlayerRow]:
@@ -160,7 +175,12 @@ def players(store: Store) -> list[PlayerRow]:
         return []
     names = ("player.id", "player.name", "source.taken", "source.taken", *["game.date"] * 2, "game.white_elo")
     with sql_errors(store.path, "read it"):
-        return [PlayerRow(*row) for row in checked(store.connection.execute(_PLAYERS), *names)]
+        return [
+            PlayerRow(*row)
+            for row in checked(
+                store.connection.execute(_PLAYERS.format(_numbers_text(counting(store)))), *names
+            )
+        ]
 
 
 _GAMES = """
@@ -193,11 +213,12 @@ def games_of(
         return
     wanted = iter(sorted(set(numbers)))
     met: set[tuple[int, int]] = set()
+    chosen = _numbers_text(counting(store))
     while some := list(islice(wanted, ASKED_AT_ONCE)):
         marks = ", ".join("?" * len(some))
         who = " OR ".join(f"game.{side} IN ({marks})" for side in sides)
         after = "AND date >= ?" if since else ""
-        where = f"WHERE ({who}) AND source IN ({_MOST_PLAYERS}) {after} ORDER BY source, number"
+        where = f"WHERE ({who}) AND source IN ({chosen}) {after} ORDER BY source, number"
         values = [*some * len(sides), *([since] if since else [])]
         with sql_errors(store.path, "read it"):
             for row in checked(store.connection.execute(_GAMES + where, values), *_GAME_NAMES):
@@ -220,5 +241,6 @@ def kept(store: Store) -> int:
     if not has_tables(store):
         return 0
     with sql_errors(store.path, "read it"):
-        count = f"SELECT count(*) FROM game WHERE source IN ({_MOST_PLAYERS})"  # noqa: S608 (constants)
+        chosen = _numbers_text(counting(store))
+        count = f"SELECT count(*) FROM game WHERE source IN ({chosen})"  # noqa: S608 (numbers)
         return int(store.connection.execute(count).fetchone()[0])

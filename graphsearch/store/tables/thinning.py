@@ -25,14 +25,17 @@ def gone(moments: Sequence[Moment], left: int) -> list[int]:
     """Returns the indexes of the rows to take away, so that `left` (at least 2) stay.
 
     Again and again the row goes that lies closest to its neighbours, by the logarithm of their ratio in size
-    or in age. The first and the last row stay. The last row of a run, and one whose best move differs from
-    that of the row before, stay as long as there are others.
+    or in age. The first and the last row stay. The last row of a run stays as long as there are others, and
+    one whose best move differs from that of the row before as long as there are even such.
 
     Args:
       moments: in the order of runs, and of size in each.
     """
     chain = _Chain(moments)
-    for some in (_plain(moments), range(1, len(moments) - 1)):
+    inner = range(1, len(moments) - 1)
+    same = [i for i in inner if moments[i].best_move == moments[i - 1].best_move]
+    plain = [i for i in same if moments[i].run == moments[i + 1].run]
+    for some in (plain, same, inner):
         chain.take(some, left)
     return sorted(chain.gone)
 
@@ -66,16 +69,6 @@ class _Chain:
         before, after = self._before[i], self._after[i]
         size = abs(math.log((self._moments[after].size + 1) / (self._moments[before].size + 1)))
         return max(size, abs(math.log(self._ages[before] / self._ages[after])))
-
-
-def _plain(moments: Sequence[Moment]) -> set[int]:
-    """Returns the rows that are neither the last of their run nor a change of the best move."""
-    inner = range(1, len(moments) - 1)
-    return {
-        i
-        for i in inner
-        if moments[i].run == moments[i + 1].run and moments[i].best_move == moments[i - 1].best_move
-    }
 
 
 def _ages(moments: Sequence[Moment]) -> list[float]:

@@ -158,9 +158,15 @@ async def _import(request: Request) -> Response:
             raise InvalidParameterError(f"an import is one of {', '.join(IMPORTS)}")
         name = file_name(request.query_params.get("name", ""))
         file = await received(request, house.folder / uuid4().hex)
-        again = bool(request.query_params.get("again"))
+        again, players = (bool(request.query_params.get(name)) for name in ("again", "players"))
         task = ImportTask(
-            title=f"import {name}", path=house.path, form=form, file=file, name=name, again=again
+            title=f"import {name}",
+            path=house.path,
+            form=form,
+            file=file,
+            name=name,
+            again=again,
+            players=players,
         )
         return JSONResponse(house.desk.add(task).as_dict())
     except GraphSearchError as error:

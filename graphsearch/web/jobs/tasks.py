@@ -65,12 +65,17 @@ class BuildTask(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportTask(Task):
-    """An import of a file that was uploaded: `pgn`, `polyglot` or `epd`; `name` is that of the person."""
+    """An import of a file that was uploaded: `pgn`, `polyglot` or `epd`; `name` is that of the person.
+
+    Attributes:
+      again: even if it was imported before. players: of `pgn`, keep who played.
+    """
 
     form: str
     file: Path
     name: str
     again: bool = False
+    players: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

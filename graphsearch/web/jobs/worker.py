@@ -282,7 +282,8 @@ def _import(task: ImportTask, orders: _Orders, tell: Tell) -> dict[str, Any]:
     take: Any = {"pgn": import_pgn, "polyglot": import_polyglot, "epd": import_epd}[task.form]
     with open_file(task.file) as stream:
         given = GivenFile(task.name, stream)
-        report = take(task.path, [given], again=task.again, stop=orders.stop, on_progress=show)[0]
+        kept = {"players": task.players} if task.form == "pgn" else {}
+        report = take(task.path, [given], again=task.again, stop=orders.stop, on_progress=show, **kept)[0]
     task.file.unlink(missing_ok=True)
     if report.error:
         raise GraphSearchError(report.error)

@@ -51,6 +51,7 @@ function importForm(toast) {
   const kind = h("select", { id: "import-kind" }, KINDS.map(([value, text]) => h("option", { value, text })));
   const file = h("input", { type: "file", id: "import-file" });
   const again = h("input", { type: "checkbox", id: "import-again" });
+  const players = h("input", { type: "checkbox", id: "import-players" });
   const bar = h("progress", { hidden: true, "aria-label": "Upload" });
   const start = async (event) => {
     event.preventDefault();
@@ -58,7 +59,7 @@ function importForm(toast) {
     if (!chosen) { toast("Choose a file first."); return; }
     bar.hidden = false;
     try {
-      const query = new URLSearchParams({ name: chosen.name, ...(again.checked ? { again: "1" } : {}) });
+      const query = new URLSearchParams({ name: chosen.name, ...(again.checked ? { again: "1" } : {}), ...(players.checked ? { players: "1" } : {}) });
       const job = await upload(`import/${kind.value}?${query}`, chosen, (sent, all) => { bar.max = all; bar.value = sent; });
       toast(`Queued: ${job.title}`);
       file.value = "";
@@ -66,7 +67,7 @@ function importForm(toast) {
     bar.hidden = true;
   };
   return h("form", { onsubmit: start }, h("h3", { text: "Import" }), h("div", { class: "row" }, h("label", { for: "import-kind", text: "Kind" }), kind, h("label", { for: "import-file", class: "hidden", text: "File" }), file,
-    h("label", {}, again, " again"), h("button", { class: "primary", text: "Import" }), bar), h("p", { class: "note", text: "Plain, .gz or .zst. Games are counted move by move; they change no search." }));
+    h("label", { title: "Also of files that were imported before without: their games count no second time" }, players, " keep who played"), h("label", {}, again, " again"), h("button", { class: "primary", text: "Import" }), bar), h("p", { class: "note", text: "Plain, .gz or .zst. Games are counted move by move; they change no search." }));
 }
 
 function exportForm(toast) {

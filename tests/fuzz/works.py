@@ -17,7 +17,10 @@ TABLES = (
     "run",
     "root",
     "root_history",
+    "book_history",
     "source",
+    "game",
+    "player",
     "game_position",
     "polyglot_entry",
     "epd_position",
@@ -103,6 +106,10 @@ WORKS = (
         grows={"run": 1},
         writes=("out.pgn",),
     ),
+    Work(
+        "import pgn --players", _on("import", "pgn", "{}/b.pgn", "--players"), grows={"source": 1, "game": 2}
+    ),
+    Work("import pgn, players later", _on("import", "pgn", "{}/a.pgn", "--players"), "counted", {"game": 2}),
     Work("import polyglot", _on("import", "polyglot", "{}/b.bin"), grows={"source": 1, "polyglot_entry": 1}),
     Work("import epd", _on("import", "epd", "{}/b.epd"), grows={"source": 1, "epd_position": 1}),
     Work("store compact", ("store", "compact", "{}/a.graph")),
@@ -133,6 +140,13 @@ WORKS = (
     Work("query pv", _on("query", "pv", "startpos"), "logged"),
     Work("query find", _on("query", "find", "--min-n", "2"), "logged"),
     Work("query history", ("query", "history", "{}/a.graph"), "logged"),
+    Work("query novelties", _on("query", "novelties", "startpos", "--min-games", "1"), "logged"),
+    Work(
+        "query prepare",
+        _on("query", "prepare", "--player", "ann", "--pgn", "{}/out.pgn"),
+        "logged",
+        writes=("out.pgn",),
+    ),
     Work("query sql", _on("query", "sql", "SELECT count(*) FROM block"), "logged"),
     Work("export pgn", _on("export", "pgn", "-o", "{}/out.pgn"), "logged", writes=("out.pgn",)),
     Work("export svg", _on("export", "svg", "-o", "{}/out.svg"), "logged", writes=("out.svg",)),
@@ -172,7 +186,8 @@ def make_starts(folder: Path) -> None:
     )
     (full / "b.epd").write_bytes(graphfile.EPD.replace(b"e4", b"d4"))
     (full / "b.bin").write_bytes(graphfile.POLYGLOT[16:])
-    for name, change in (("none", _remove), ("logged", _log), ("damaged", _damage)):
+    changes = (("none", _remove), ("logged", _log), ("damaged", _damage), ("counted", _count_only))
+    for name, change in changes:
         shutil.copytree(full, folder / name)
         change(folder / name / "a.graph")
     for k in (1, 2, 3):
@@ -182,6 +197,13 @@ def make_starts(folder: Path) -> None:
 
 def _remove(path: Path) -> None:
     path.unlink()
+
+
+def _count_only(path: Path) -> None:
+    """Leaves a file whose games were imported without their players."""
+    path.unlink()
+    ended = commands.run("import", "pgn", path.with_name("a.pgn"), "--store", path)
+    assert not ended.code
 
 
 def _log(path: Path) -> None:

@@ -15,6 +15,7 @@ import json
 import resource
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from graphsearch.query.steps import legal_codes, positions_after, sans, uci_of
 from graphsearch.query.steps import move_lists as lists
 from graphsearch.store.store import Store
 from graphsearch.store.tables import games as game_tables
+from graphsearch.store.tables import history
 from graphsearch.store.tables import players as player_tables
 
 PLIES, STEEPNESS, PLAYERS = 60, 0.55, 2000
@@ -91,7 +93,7 @@ def _fill_part(
         pairs, which = np.unique(np.stack([keys, codes.astype(np.uint64)]), axis=1, return_inverse=True)
         counts = np.zeros((pairs.shape[1], 3), np.int64)
         np.add.at(counts, (which.reshape(-1), results[on]), 1)
-        rows = [
+        rows: list[Any] = [
             (f"{key:016x}", uci_of(code), uci_of(code), *n, 0, 0)
             for key, code, n in zip(pairs[0].tolist(), pairs[1].tolist(), counts.tolist(), strict=True)
         ]
@@ -158,13 +160,32 @@ def imports(folder: Path, count: int) -> dict[str, float]:
     """Returns CPU-seconds of the same import without and with players, and of adding the players later."""
     text = folder / "sample.pgn"
     write_pgn(text, count)
-    found = {}
-    for name, kept in (("import", False), ("import_players", True)):
-        path = folder / f"{name}.graph"
+
+    def take(path: Path, *, kept: bool) -> float:
+        return seconds(lambda: import_pgn(path, [GivenFile(str(text))], players=kept), 1)
+
+    plain, whole = folder / "plain.graph", folder / "players.graph"
+    for path in (plain, whole):
         path.unlink(missing_ok=True)
-        found[name] = seconds(lambda p=path, k=kept: import_pgn(p, [GivenFile(str(text))], players=k), 1)
-    adding = lambda: import_pgn(folder / "import.graph", [GivenFile(str(text))], players=True)  # noqa: E731
-    return found | {"adding_players": seconds(adding, 1)}
+    return {
+        "import": take(plain, kept=False),
+        "import_players": take(whole, kept=True),
+        "adding_players": take(plain, kept=True),
+    }
+
+
+def history_seconds(path: Path) -> float:
+    """Returns what a save costs for the history of its root: CPU-seconds of 100 saves, divided."""
+    with Graph.open(path) as graph:
+
+        def save(store: Store) -> None:
+            with store.transaction():
+                for n in range(100):
+                    values = graph.root_values(chess.Board())
+                    assert values is not None
+                    history.write(store, 1, replace(values, n=n))
+
+        return seconds(lambda: graph.call(save)) / 100
 
 
 def main() -> None:
@@ -206,6 +227,7 @@ def main() -> None:
         "players_s": seconds(lambda: players(path)),
         "prepare_games": name.games,
         "prepare_s": seconds(lambda: prepare(path, [name.name])),
+        "history_save_s": history_seconds(path),
         **imports(args.folder, args.sample),
         "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
     }

@@ -14,6 +14,7 @@ from ..position.board import encode_move, fen_of, pack
 from ..position.pgn_text import PgnGame
 from ..query.replay import board_of
 from ..query.steps import legal_codes, positions_after
+from ..store.tables.columns import MAX_GAME_MOVES
 from ..store.tables.players import NewGame
 from .playing import Played
 
@@ -58,7 +59,8 @@ def played_game(game: PgnGame, number: int, played: Iterable[Played], result: st
         moves=b"",
     )
     steps = (one.step for one in played if not one.variation)
-    return PlayedGame(kept, tuple(encode_move(step.move) for step in steps if step))
+    codes = tuple(encode_move(step.move) for step in steps if step)
+    return PlayedGame(kept, codes[:MAX_GAME_MOVES])
 
 
 def kept_games(games: Sequence[PlayedGame]) -> list[NewGame]:

@@ -344,8 +344,8 @@ def line_fromline_of(
     line = [first]
     walk.push(first)
     seen = {board.epd()}
-    while len(line) < pliesmost and walk.epd() not in seen:
-        seen.add(walk.epd())
+    while len(line) < pliesmost and (place := walk.epd()) not in seen:
+        seen.add(place)
         record = read(walk)
         if record is None or not has_best_move(record):
             break

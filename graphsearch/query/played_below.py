@@ -48,6 +48,9 @@ class Reached:
         return unpack(here.words), moves[::-1]
 
 
+_Met = tuple[Words, str, Reached | None, int]  # packed, key, position before, move
+
+
 def reached_below(
     store: Store,
     roots: Sequence[chess.Board],
@@ -65,7 +68,7 @@ def reached_below(
     Raises:
       CorruptRecordError: at a move of a game that is not legal in its position.
     """
-    fresh = [(pack(board), f"{key_of(board):016x}", None, 0) for board in roots]
+    fresh: list[_Met] = [(pack(board), f"{key_of(board):016x}", None, 0) for board in roots]
     met = {key for _, key, _, _ in fresh}
     while fresh:
         part, fresh = fresh[:LEVEL], fresh[LEVEL:]
@@ -85,7 +88,7 @@ def reached_below(
             on_progress(len(met))
 
 
-def _behind(store: Store, found: Sequence[Reached]) -> Iterator[tuple[Words, str, Reached, int]]:
+def _behind(store: Store, found: Sequence[Reached]) -> Iterator[_Met]:
     """Yields the positions behind all moves that were played: packed, key, position before, move."""
     if not found:
         return

@@ -69,8 +69,8 @@ class Departure:
     def as_dict(self) -> dict[str, Any]:
         """Returns the move as an object of the list `moves`."""
         fields = asdict(self)
-        worth = fields.pop("worth")
-        return fields | {"score": self.score} | worth
+        worth: dict[str, Any] = fields.pop("worth")
+        return {**fields, "score": self.score, **worth}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,8 @@ class Level:
     @property
     def black_to_move(self) -> NDArray[np.bool_]:
         """Whether Black moves, `[M]`."""
-        return (self.words[:, META] & np.uint64(BLACK_TO_MOVE)) != 0
+        found: NDArray[np.bool_] = (self.words[:, META] & np.uint64(BLACK_TO_MOVE)) != 0
+        return found
 
 
 class Replay:

@@ -15,7 +15,10 @@ from . import commands
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SMALL_PAGES = 1024  # bytes: a file of 200 kB instead of 1 MB
 MATE = "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"
-PGN = b'[Event "a"]\n[White "Ann"]\n[Black "Bob"]\n[Result "1-0"]\n\n1. e4 e5 2. Nf3 (2. f4) Nc6 3. Bb5 a6 1-0\n\n[Event "b"]\n\n1. d4 d5 *\n'
+PGN = (
+    b'[Event "a"]\n[White "Ann"]\n[Black "Bob"]\n[Result "1-0"]\n\n'
+    b'1. e4 e5 2. Nf3 (2. f4) Nc6 3. Bb5 a6 1-0\n\n[Event "b"]\n\n1. d4 d5 *\n'
+)
 EPD = b'rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - bm e4; id "x"; ce 20;\n'
 BOOK = (
     b'[book]\nname = "white"\nside = "white"\nmax_ply = 4\n[[root]]\nmoves = "1. d4"\n'

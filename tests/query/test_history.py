@@ -49,7 +49,7 @@ def test_every_run_leaves_what_its_root_was_worth_at_its_end(small_graph: Path) 
     best = best_move(record, chess.Board())
     assert best is not None
     assert (last.n, last.q, last.draw) == (record.visits, *node_mean(record))
-    assert last.win == pytest.approx((1 - last.draw + last.q) / 2)
+    assert last.win == pytest.approx((1 - node_mean(record)[1] + last.q) / 2)
     assert (last.best_move, last.best_san) == (best.uci(), chess.Board().san(best))
     assert last.depth is not None
     assert last.depth > 0

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import chess
 import numpy as np
@@ -137,7 +138,7 @@ def test_players_and_books_histories_of_golden_files_are_read_as_ever(tmp_path: 
 def played_in(store: Store) -> list[list[object]]:
     """Returns players, their games, and the history of the start position in books and by its lines."""
     found = players.players(store)
-    played = [
+    played: list[object] = [
         asdict(row) | {"moves": row.moves.hex()} for row in players.games_of(store, [p.id for p in found])
     ]
     lines: list[object] = [[row.values.depth, *row.values.pv] for row in history.of_root(store, START)]
@@ -304,7 +305,7 @@ def make_golden() -> None:
         for k in range(3):
             run = store.begin_run(chess.STARTING_FEN, {"visits": 7}, {"cpuct": 1.745})
             store.finish_run(run, 7 + k, 6)
-            line = {"best_move": "e2e4", "pv": ("e2e4", "e7e5")}
+            line: dict[str, Any] = {"best_move": "e2e4", "pv": ("e2e4", "e7e5")}
             root = history.RootValues(key=START, n=8 + 7 * k, q=k / 8, draw=0.5, depth=k, **line)
             history.write(store, run, root)
             book = history.BookValues(key=START, searched=k, positions=2 * k, value=k / 4, n=8, **line)

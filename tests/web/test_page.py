@@ -179,6 +179,30 @@ def test_a_game_of_script_tags_is_shown_as_text_queued_and_drawn_as_a_curve(page
     page.wait('return document.querySelector(".jobs .done") !== null', "the game to be searched")
 
 
+def test_an_opponent_with_an_evil_name_is_found_and_prepared_for(page: Page) -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    text = f'[White "{evil}"]\n[Black "B"]\n[Result "1-0"]\n\n1. e4 e5 2. a4 h5 1-0\n'
+    page.client.ask("POST", "/api/import/pgn?name=evil.pgn&players=1", text.encode())
+    until(lambda: page.client.get("players").status == 200, "the import")
+    page.view("prepare")
+    page.wait('return document.querySelectorAll(".answer tbody tr").length === 2', "the players")
+    assert evil in page.text(".answer")
+    assert page.run("return document.querySelectorAll('.answer img').length") == 0
+    page.run("document.querySelector('.answer button.link').click()")
+    page.wait('return document.querySelector(".answer th")?.textContent === "Line"', "his moves")
+    page.view("novelties")
+    page.wait('return document.querySelector("#novelties-min_games") !== null', "the form")
+    page.run(
+        'for (const id of ["min_games", "min_visits"]) {'
+        " const e = document.querySelector(`#novelties-${id}`);"
+        ' e.value = "1"; e.dispatchEvent(new Event("input")); }'
+    )
+    page.click(".view-novelties button.primary")
+    page.wait('return document.querySelectorAll(".answer tbody tr").length > 0', "novelties")
+    page.click(".answer button.link")
+    page.wait('return document.querySelectorAll("#line button").length === 1', "the move on the board")
+
+
 def test_every_view_opens_on_two_pages_at_once_without_an_error(driver: Any, page: Page) -> None:
     first = driver.current_window_handle
     driver.switch_to.new_window("tab")

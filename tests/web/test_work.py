@@ -191,6 +191,22 @@ def test_reading_is_no_news_of_the_file_and_writing_is(client: Client, small_gra
     assert house.stamp() != before
 
 
+def test_who_played_is_asked_once_it_is_kept(client: Client) -> None:
+    for query, state in (("", "imported"), ("&players=1", "players")):
+        number = client.ask("POST", f"/api/import/pgn?name=evil.pgn{query}", EVIL.encode()).json["number"]
+        assert done(client, number)["facts"]["state"] == state
+        known = client.get("players")
+        assert known.status == (200 if query else 400)
+    assert [row["name"] for row in known.json["players"]] == ["<script>alert(1)</script>", "B"]
+    found = client.get("prepare", player="script", min_visits=1000)
+    assert (found.json["games"], found.json["players"]) == (1, ["<script>alert(1)</script>"])
+    assert client.get("prepare", player="nobody").status == 400
+    new = client.get("novelties", root="startpos", line="", min_games=1, min_visits=2).json
+    assert new["reached"] == 3
+    assert all(move["games"] == 0 for move in new["novelties"])
+    assert client.get("novelties", root="startpos", line="h2h4").status == 404
+
+
 def test_games_come_in_and_go_out_as_files(client: Client) -> None:
     taken = client.ask("POST", "/api/import/pgn?name=evil.pgn", EVIL.encode()).json
     assert done(client, taken["number"])["state"] == "done"

@@ -47,6 +47,7 @@ MAX_CHUNK_BLOCKS = 2048
 MAX_CHUNK_RECORDS = 32 * MAX_CHUNK_BLOCKS
 MAX_BLOCK_BYTES = 1 << 18  # as stored; 32 records take less than 1 << 17 before they are compressed
 MAX_PIECE_ENTRIES = 1 << 16
+MAX_GAME_MOVES = 1 << 16  # half-moves; by the 75-move rule no game has 18,000
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,7 +397,7 @@ TABLES: dict[str, Table] = {
             "result": one_of("1-0", "0-1", "1/2-1/2", "*"),
             "eco": WORD.or_null(),
             "fen": FEN.or_null(),
-            "moves": ANY_BLOB,
+            "moves": blob(MAX_GAME_MOVES),
         },
     ),
 }

@@ -35,13 +35,15 @@ VIEWS = (
     "graph",
     "values",
     "search",
-    "review", "games",
+    "review",
+    "games",
     "novelties",
     "prepare",
     "books",
     "find",
     "sql",
-    "diff", "runs",
+    "diff",
+    "runs",
     "files",
 )
 PARTS = {  # name -> view, line

@@ -285,7 +285,7 @@ def _move_view(
         cp=None if q is None else cp_of(q, edge.draws),
         mate=mate,
         bounds=bounds,
-        pv=line_fromline_of(read, board, move) if read and edge.n else (move,),
+        pv=line_of(read, board, move) if read and edge.n else (move,),
     )
 
 
@@ -327,24 +327,19 @@ def _met(a: Bounds, b: Bounds) -> Bounds:
     return (lower, upper) if lower <= upper else a
 
 
-def line_fromline_of(
+def line_of(
     read: Reader, board: chess.Board, first: chess.Move, *, plies: int = MAX_PV
-, *, most: int = MAX_PV
 ) -> tuple[chess.Move, ...]:
     """Returns the line from `first` along the most visits, until they end or a position returns.
 
     Args:
       plies: of it at most.
-    
-
-    Args:
-      most: moves that it has at most.
     """
     walk = board.copy(stack=False)
     line = [first]
     walk.push(first)
     seen = {board.epd()}
-    while len(line) < pliesmost and (place := walk.epd()) not in seen:
+    while len(line) < plies and (place := walk.epd()) not in seen:
         seen.add(place)
         record = read(walk)
         if record is None or not has_best_move(record):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import chess
 
 from ..exchange.pgn_writing import JUDGED_VISITS, mistake_of
-from ..graph.view import Reader, line_from
+from ..graph.view import Reader, line_of
 from ..position.board import fen_of
 from .formulas import (
     GLYPHS,
@@ -80,7 +80,7 @@ def _move(
     loss_cp = max(0, clipped(best_value.cp) - clipped(played.cp)) if loss else 0
     seen, seen_best = played.turned(not white), best_value.turned(not white)
     glyph = _glyph(before, move, loss)
-    line = line_from(read, board, best, plies=LINE_PLIES) if glyph else (best,)
+    line = line_of(read, board, best, plies=LINE_PLIES) if glyph else (best,)
     return MoveReview(
         ply=ply,
         number=board.fullmove_number,

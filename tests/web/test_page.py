@@ -213,14 +213,12 @@ def test_every_view_opens_on_two_pages_at_once_without_an_error(driver: Any, pag
         "values",
         "search",
         "games",
-       
         "novelties",
         "prepare",
         "books",
         "find",
         "sql",
         "diff",
-       
         "runs",
         "files",
     ):

@@ -17,7 +17,18 @@ import chess
 from ...errors import GraphSearchError, UnsavedError
 from ...faults import told
 from ..lines import with_sans
-from .tasks import BuildTask, ExportTask, ImportTask, MergeTask, ReviewTask, SearchTask, Stop, Task, Told, Watch
+from .tasks import (
+    BuildTask,
+    ExportTask,
+    ImportTask,
+    MergeTask,
+    ReviewTask,
+    SearchTask,
+    Stop,
+    Task,
+    Told,
+    Watch,
+)
 
 if TYPE_CHECKING:
     from ...evaluators.protocol import Evaluator

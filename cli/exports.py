@@ -55,7 +55,8 @@ class SelectionOptions:
         typer.Option(
             "--root",
             metavar="POSITION",
-            help='Where to start: startpos, a FEN in quotes, a PGN file, a line such as "1. e4 e5", or '
+            help="Where to start: startpos, chess960:N, a FEN in quotes, a PGN file, a line such as "
+            '"1. e4 e5", or '
             "POSITION moves LINE. May be repeated. By default the roots of the book, the roots of "
             "searches, or the start position.",
         ),

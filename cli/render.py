@@ -41,18 +41,18 @@ def moves_table(node: NodeView, multipv: int, width: int | None) -> Table:
 
     `width` is the terminal's, which the lines then fill and never pass; None for as wide as needed.
     """
-    import chess
+    from graphsearch.position.board import board_of
 
-    board = chess.Board(node.position)
+    board = board_of(node.position)
     columns = {name: {"Move": WHOLE, "PV": FILL}.get(name, RIGHT) for name in fitting(COLUMNS, width)}
     return table(columns, [_cells(board, move) for move in node.moves[: multipv or None]], width=width)
 
 
 def steps_table(position: str, steps: Iterable[Step]) -> Table:
     """Returns the moves of a line from a position, each with N and Q, as a table."""
-    import chess
+    from graphsearch.position.board import board_of
 
-    board = chess.Board(position)
+    board = board_of(position)
     rows = []
     for step in steps:
         number = move_number(board.fullmove_number, white=board.turn)

@@ -16,11 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-import chess
-
 from ..errors import GraphSearchError, InvalidParameterError
 from ..evaluators.factory import create
 from ..evaluators.protocol import Evaluator
+from ..position.board import board_of
 from ..store.store import Store
 from ..store.tables import games
 from . import queue, rows
@@ -253,7 +252,7 @@ class _Build:
         self._telling.say("loading")
         for key, fen, origin in rows.roots(self._tables, self._started.book):
             if origin.startswith("queue") and key in tree.positions:
-                self.roots.enter(chess.Board(fen), origin)
+                self.roots.enter(board_of(fen), origin)
         for root in self._config.roots:
             self.roots.enter(root.board.copy(stack=False), root.origin)
         for position in tree.positions.values():
@@ -342,7 +341,7 @@ class _Build:
             self.requests.give_up(key, outcome.error)
             return
         if outcome.is_whole:
-            board = chess.Board(position.fen)
+            board = board_of(position.fen)
             record = self._desk.read(board)
             if record is None:
                 raise GraphSearchError(f"a search of {position.fen} left no record")

@@ -12,6 +12,7 @@ from typing import Any
 import chess
 
 from ..errors import GraphSearchError
+from ..position.board import board_of
 from ..store.store import Store
 from ..store.tables.books import BookRow, asked, books
 from .why import verdicts_of
@@ -151,7 +152,7 @@ def _with_reasons(found: BookChanges, store: Store) -> BookChanges:
 
 
 def _reasoned(row: BookChange, verdicts: Callable[[chess.Board], tuple[Any, ...]]) -> BookChange:
-    said = verdicts(chess.Board(row.position))
+    said = verdicts(board_of(row.position))
     reason = next((verdict.reason for verdict in said if verdict.candidate.move == row.move), GONE)
     fields = (row.position, row.move, row.san, row.came, row.rule, reason)
     return BookChange(*fields, row.n, row.value, row.loss)

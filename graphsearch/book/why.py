@@ -9,7 +9,7 @@ from typing import Any
 
 import chess
 
-from ..position.board import check, fen_of
+from ..position.board import board_of, check, fen_of
 from ..store.store import Store
 from ..store.tables import games
 from ..store.tables.books import BookRow
@@ -146,7 +146,7 @@ class _Asked:
         rows.load(store, book.id, self.tree)
         found = rows.roots(store, book.id)
         self.tree.roots = [key for key, _, _ in found if key in self.tree.positions]
-        self._plies = {key: chess.Board(fen).ply() for key, fen, _ in found}
+        self._plies = {key: board_of(fen).ply() for key, fen, _ in found}
         self.tree.update(self.tree.positions)
         self._growth = Growth(self.config, self.tree, 0, store.read, self._games)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import chess
 
 from ..errors import GraphSearchError
+from ..position.board import board_of
 from ..query.diff import Difference, Worth
 from ..query.pv import pv
 from ..store.file import real_path
@@ -29,7 +30,7 @@ def export_diff(found: Difference, target: Target) -> int:
     """
     with new_output(target, store=real_path(found.new)) as out:
         for change in found.changes:
-            board = chess.Board(change.position)
+            board = board_of(change.position)
             out.write(header("Event", f"changed: {', '.join(change.what)}"))
             out.write(header("Newer", Path(found.new).name))
             out.write(header("Older", Path(found.old).name))

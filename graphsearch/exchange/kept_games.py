@@ -12,7 +12,7 @@ import numpy as np
 
 from ..position.board import encode_move, fen_of, pack
 from ..position.pgn_text import PgnGame
-from ..query.replay import board_of
+from ..query.replay import start_of
 from ..query.steps import legal_codes, positions_after
 from ..store.tables.columns import MAX_GAME_MOVES
 from ..store.tables.players import NewGame
@@ -66,7 +66,7 @@ def played_game(game: PgnGame, number: int, played: Iterable[Played], result: st
 def kept_games(games: Sequence[PlayedGame]) -> list[NewGame]:
     """Returns games as they are kept, their moves by number; all of one ply are numbered together."""
     numbers = [bytearray() for _ in games]
-    words = np.array([pack(board_of(game.game.fen)) for game in games], np.uint64)
+    words = np.array([pack(start_of(game.game.fen)) for game in games], np.uint64)
     on = np.arange(len(games))
     for ply in range(max((len(game.codes) for game in games), default=0)):
         goes_on = np.array([len(games[i].codes) > ply for i in on.tolist()])
@@ -118,5 +118,5 @@ def _elo_of(text: str) -> int | None:
 
 def _start_of(game: PgnGame) -> str | None:
     """Returns the FEN of the position that a game begins with, None if it is the start position."""
-    fen = fen_of(chess.Board(game.headers.get("FEN") or chess.STARTING_FEN))
+    fen = fen_of(start_of(game.headers.get("FEN")))
     return None if fen == chess.STARTING_FEN else fen

@@ -9,6 +9,7 @@ from pathlib import Path
 import chess
 import chess.pgn
 
+from ..position.board import board_of
 from ..query.prepare import Departure, Preparation
 from .output import Target, new_output
 
@@ -33,7 +34,7 @@ def write_lines(path: str | os.PathLike[str], found: Preparation, target: Target
 def _game(found: Preparation, start: str | None, moves: Sequence[Departure]) -> chess.pgn.Game:
     game = chess.pgn.Game()
     if start:
-        game.setup(chess.Board(start))
+        game.setup(board_of(start))
     name = " / ".join(found.players)
     game.headers["Event"] = f"Where {name} leaves {'the book ' + found.book if found.book else 'the graph'}"
     game.headers["Site"] = "graphsearch"

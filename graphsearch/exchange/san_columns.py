@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..position.words import BLACK, KINGS, PAWNS, WHITE
+from ..position.words import BLACK, BLACK_TO_MOVE, KINGS, META, PAWNS, WHITE
 from .steps import CASTLING_STEP, san_of, which_piece
 
 Ints = NDArray[np.int64]
@@ -50,7 +50,9 @@ def _parts(words: Words, of: Ints, code: Ints, mark: NDArray[np.uint8]) -> Ints:
     kind = _kinds(words, of, origin)
     men = words[:, WHITE] | words[:, BLACK]
     capture = _has(men[of], target) | ((kind == PAWNS) & ((origin ^ target) & 7 != 0))
-    castling = (kind == KINGS) & (np.abs((origin & 7) - (target & 7)) == CASTLING_STEP)
+    ours = np.where(words[:, META] & np.uint64(BLACK_TO_MOVE), words[:, BLACK], words[:, WHITE])
+    steps = np.abs((origin & 7) - (target & 7)) == CASTLING_STEP
+    castling = (kind == KINGS) & (steps | _has(ours[of], target))  # in Chess960 he takes his rook
     told = np.where((kind == PAWNS) & capture, _FILES + (origin & 7), 0)
     _tell_apart(told, of, kind, origin, target)
     side = np.where(castling, np.where(target > origin, 1, 2), 0)

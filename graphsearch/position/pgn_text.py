@@ -344,17 +344,17 @@ def shown(word: str) -> str:
 
 
 def variant_of(headers: dict[str, str]) -> str:
-    """Returns the name of the variant that headers name; empty for standard chess.
+    """Returns the name of the variant that headers name; empty for standard chess and Chess960.
 
-    >>> variant_of({"Variant": "From Position"}), variant_of({"Variant": "fischerandom"})
-    ('', 'fischerandom')
+    >>> variant_of({"Variant": "fischerandom"}), variant_of({"Variant": "Atomic"})
+    ('', 'Atomic')
     """
     name = headers.get("Variant", "")
     if not name:
         return ""
     found = chess.pgn.Headers({"Variant": name})
     try:
-        standard = found.variant() is chess.Board and not found.is_chess960()
+        standard = found.variant() is chess.Board
     except ValueError:
         standard = False
     return "" if standard else name

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..position.board import (
     MAX_MOVES,
     POSITION_WORDS,
+    board_of,
     check,
     decode_move,
     key_of_words,
@@ -60,7 +61,7 @@ class Replay:
         self._lengths = np.array([len(game.moves) for game in games], np.int64)
         starts: dict[str | None, int] = {}
         self.at = np.array([self._start(g, game.fen, starts) for g, game in enumerate(games)], np.int64)
-        words = np.array([pack(board_of(fen)) for fen in starts], np.uint64).reshape(-1, POSITION_WORDS)
+        words = np.array([pack(start_of(fen)) for fen in starts], np.uint64).reshape(-1, POSITION_WORDS)
         keys = np.array([key_of_words(row) for row in words], np.uint64)
         none = np.zeros(len(words), np.int64)
         self.levels = [Level(words, keys, none, none.astype(np.uint16))]
@@ -69,7 +70,7 @@ class Replay:
         """Returns the place of the position that a game begins with; -1 if it is none."""
         if fen not in starts:
             try:
-                check(board_of(fen))
+                check(start_of(fen))
             except ValueError:
                 self.damaged.add(game)
                 return NO_MOVE
@@ -119,9 +120,9 @@ class Replay:
         return unpack(self.levels[0].words[place]), moves[::-1]
 
 
-def board_of(fen: str | None) -> chess.Board:
+def start_of(fen: str | None) -> chess.Board:
     """Returns the position that a game begins with; None is the start position."""
-    return chess.Board(fen or chess.STARTING_FEN)
+    return board_of(fen or chess.STARTING_FEN)
 
 
 def _codes_of(words: Words, places: Places, numbers: Places) -> NDArray[np.uint16]:

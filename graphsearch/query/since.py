@@ -16,6 +16,7 @@ import chess
 import numpy as np
 
 from ..errors import InvalidParameterError
+from ..position.board import board_of
 from ..position.values import cp_of
 from ..record.provenance import RunInfo
 from ..store.codec.bulk import take
@@ -137,7 +138,7 @@ def _roots(store: Store, first: int) -> Iterator[RootChange]:
             for save in saves:
                 old, new = (save, new) if save[1] < first else (old, save)
             if new is not None and key in fens:
-                board = chess.Board(fens[key])
+                board = board_of(fens[key])
                 yield RootChange(fens[key], _then(board, old) if old else None, _then(board, new))
 
 

@@ -12,13 +12,14 @@ from ..position.board import MAX_MOVES, POSITION_WORDS
 from ..position.steps_kernel import CHECK, MATE
 from ..position.steps_kernel import list_moves as _list_moves
 from ..position.steps_kernel import make_steps as _make_steps
+from ..position.words import BLACK_TO_MOVE, KINGS, META, PAWNS, WHITE
 from ..store.codec.bulk import board_tables, owned
 
 Words = NDArray[np.uint64]
 Places = NDArray[np.int64]
 
 _FILES, _PIECES, _PROMOTIONS = "abcdefgh", "PNBRQK", ("", "=N", "=B", "=R", "=Q")
-_PAWN, _KING = 0, 5
+_PAWN, _KING = PAWNS, KINGS
 CASTLING_STEP = 2  # files that a king goes then, and never else
 
 
@@ -99,9 +100,12 @@ def uci_of(code: int) -> str:
 
 
 def is_castling(words: Sequence[int], code: int) -> bool:
-    """Returns whether a move of a packed position castles: the king goes two files."""
-    files = abs((code & 7) - (code >> 6 & 7))
-    return bool(words[_KING] >> (code & 63) & 1) and files == CASTLING_STEP
+    """Returns whether a move of a packed position castles: the king goes two files, or takes his rook."""
+    origin, target = code & 63, code >> 6 & 63
+    if not words[_KING] >> origin & 1:
+        return False
+    ours = words[WHITE + (words[META] & BLACK_TO_MOVE)]
+    return abs((origin & 7) - (target & 7)) == CASTLING_STEP or bool(ours >> target & 1)
 
 
 def sans(words: Sequence[int], moves: MoveList) -> list[str]:

@@ -11,6 +11,7 @@ from itertools import pairwise
 
 import chess
 
+from ..position.board import board_of
 from .formulas import win_percent
 from .results import GameReview, MoveReview
 
@@ -121,7 +122,7 @@ def _about(move: MoveReview) -> str:
 # ------------------------------------------------------------------ a position
 def diagram_svg(move: MoveReview) -> str:
     """Returns the position before a move, from the side that plays it, with the played and the best move."""
-    board = chess.Board(move.position)
+    board = board_of(move.position)
     arrows = [_arrow(move.best, "best", move.white)] if move.loss else []
     arrows.append(_arrow(move.move, "played" if move.loss else "best", move.white))
     size = 8 * SQUARE

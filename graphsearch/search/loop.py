@@ -26,8 +26,10 @@ from ..position.board import (
     key_of,
     legal_moves,
     pack,
+    settled,
     terminal_kind,
 )
+from ..position.notation import read_uci
 from ..store.store import Store
 from ..store.tables import history
 from . import waves_kernel
@@ -99,13 +101,14 @@ def analyze(
     if not graph.searching.acquire(blocking=False):
         raise GraphSearchError("another search is running on this graph; run one at a time")
     try:
+        board = settled(board)
         session = _Session(
             graph,
             board,
             limits=limits or Limits(),
             params=params or SearchParams(),
             stop=stop or threading.Event(),
-            listed=frozenset(searchmoves or moves_of_tables(graph, board)),
+            listed=_legal(board, searchmoves) or frozenset(moves_of_tables(graph, board)),
             pace=pace,
             hurry=hurry,
             lines=1 if hurry and lines is None else lines,
@@ -115,6 +118,21 @@ def analyze(
         return session.search(on_progress, interval)
     finally:
         graph.searching.release()
+
+
+def _legal(board: chess.Board, moves: Iterable[chess.Move]) -> frozenset[chess.Move]:
+    """Returns moves as the position has them; castling may be given in either form.
+
+    Raises:
+      InvalidPositionError: if one is not legal.
+    """
+    try:
+        found = frozenset(read_uci(board, move.uci()) for move in moves)
+    except ValueError as error:
+        raise InvalidPositionError(f"not a legal move: {error}") from None
+    if chess.Move.null() in found:
+        raise InvalidPositionError(f"a null move is not a legal move of {fen_of(board)}")
+    return found
 
 
 def moves_of_tables(graph: Graph, board: chess.Board) -> list[chess.Move]:
@@ -235,9 +253,6 @@ class _Session:
         set_listed(self.arena, [k for k, i in enumerate(record.order) if moves[i] in self.listed])
 
     def _begin(self) -> None:
-        for move in self.listed:
-            if move not in self.board.legal_moves:
-                raise InvalidPositionError(f"{move.uci()} is not a legal move of {fen_of(self.board)}")
         self.graph.begin_search(self.board, lists=self.joined is None)
         self.arena.set_history(self.past)
         self.arena.counters[arena_kernel.SELDEPTH] = 0

@@ -20,8 +20,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import chess
-
 from ..errors import (
     EvaluatorMismatchError,
     InvalidParameterError,
@@ -32,6 +30,7 @@ from ..errors import (
     UnfinishedError,
 )
 from ..graph.summary import top_rows
+from ..position.board import board_of
 from ..record.provenance import UNBOUND, EvaluatorIdentity
 from ..store.file import file_bytes, real_path
 from ..store.sizes import SIZES, Sizes
@@ -275,7 +274,7 @@ class _Merge:
         with store.transaction():
             for done, root in enumerate(roots):
                 self._say(WRITING, "", done, len(roots))
-                board = chess.Board(root.position)
+                board = board_of(root.position)
                 positions, edges = top_rows(store.read, board)
                 store.write_top(positions, edges)
                 visits = max((row["n"] for row in positions if row["key"] == root.key), default=0)

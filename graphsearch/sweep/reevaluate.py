@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import chess
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,6 +26,7 @@ from ..evaluators.protocol import Evaluator
 from ..evaluators.tablebase import TablebaseEvaluator
 from ..graph.memory import default_budget
 from ..graph.summary import root_values, top_rows
+from ..position.board import board_of
 from ..position.values import D_SCALE
 from ..record.node import UNPROVEN, RecordBatch
 from ..record.provenance import BY_RULE
@@ -326,7 +326,7 @@ class _Reevaluation:
         with self._store.transaction():
             self._store.drop_top(1 << 62)
             for root in self._store.roots():
-                board = chess.Board(root.position)
+                board = board_of(root.position)
                 self._store.write_top(*top_rows(self._store.read, board))
                 if values := root_values(self._store.read, board):
                     history.write(self._store, self._run, values)

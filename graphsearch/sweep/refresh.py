@@ -16,12 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import chess
 import numpy as np
 
 from ..errors import InvalidParameterError, StoreError
 from ..graph.memory import default_budget
 from ..graph.summary import root_values, top_rows
+from ..position.board import board_of
 from ..position.tables import load_tables
 from ..record.node import RecordBatch
 from ..store.codec.bulk import owned
@@ -138,7 +138,7 @@ def refresh(
         if report.stale:
             with store.transaction():  # the plain tables tell the same values
                 for root in store.roots():
-                    store.write_top(*top_rows(store.read, chess.Board(root.position)))
+                    store.write_top(*top_rows(store.read, board_of(root.position)))
                 _note_history(store, tolerance)
             tidy(store, progress=_tidying(report, on_progress))
         return report
@@ -148,7 +148,7 @@ def _note_history(store: Store, tolerance: float) -> None:
     """Enters what all roots are worth now, those of books too, as a run that asks no evaluator."""
     run = store.begin_run("", {}, {"tolerance": tolerance}, kind=KIND)
     for fen in games.known_roots(store):
-        if values := root_values(store.read, chess.Board(fen)):
+        if values := root_values(store.read, board_of(fen)):
             history.write(store, run, values)
     store.finish_run(run, 0, 0)
 

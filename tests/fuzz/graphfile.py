@@ -10,6 +10,8 @@ import struct
 from contextlib import closing
 from pathlib import Path
 
+from graphsearch.store.migrations import FORMAT_VERSION
+
 from . import commands
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -92,6 +94,6 @@ def seeds(folder: Path) -> list[bytes]:
         path = folder / "seed.graph"
         fill(path)
         whole = repaged(path)
-        golden = [(GOLDEN / f"format{k}.graph").read_bytes() for k in (1, 2, 3, 4)]
+        golden = [(GOLDEN / f"format{k}.graph").read_bytes() for k in range(1, FORMAT_VERSION + 1)]
         _made.extend([packed(whole), with_log(path), *(packed(each) for each in golden)])
     return _made

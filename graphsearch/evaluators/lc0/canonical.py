@@ -64,9 +64,8 @@ def planes_and_transforms(
     """
     if kind == CLASSICAL_INPUT:
         return input_planes(words, dtype, lines=lines), None
-    planes = input_planes(words, np.float32, lines=lines)
+    planes = input_planes(words, np.float32, lines=lines, rooks=True)
     latest = words[:, META].astype(np.int64)
-    _show_castling(planes, latest)
     transforms = None
     if kind >= _FIRST_CANONICAL:
         _show_en_passant(planes, latest)
@@ -79,17 +78,6 @@ def planes_and_transforms(
     if kind in _ARMAGEDDON:
         planes[:, AUXILIARY + 6] = (latest & BLACK_TO_MOVE)[:, None, None]
     return planes.astype(dtype, copy=False), transforms
-
-
-def _show_castling(planes: Planes, latest: NDArray[np.int64]) -> None:
-    """Puts the rooks that may castle into two planes; META has the rights K Q k q."""
-    rights = latest >> CASTLING_SHIFT & CASTLING_BITS
-    black = (latest & BLACK_TO_MOVE).astype(bool)
-    planes[:, AUXILIARY : AUXILIARY + 4] = 0
-    for plane, file, bit in ((0, 0, 1), (1, 7, 0)):
-        white, other = rights >> bit & 1, rights >> (bit + 2) & 1
-        planes[:, AUXILIARY + plane, 0, file] = np.where(black, other, white)
-        planes[:, AUXILIARY + plane, 7, file] = np.where(black, white, other)
 
 
 def _show_en_passant(planes: Planes, latest: NDArray[np.int64]) -> None:

@@ -60,7 +60,8 @@ def _reaches(a: int, b: int) -> bool:
 def outputs_of_codes() -> NDArray[np.int64]:
     """Returns the output of each move code, `[4 * CODES]`, by side and king; -1 where there is none.
 
-    The second of White's and of Black's parts is for a king at home, where e1g1 and e1c1 are castling.
+    The second of White's and of Black's parts is for a king at home, where e1g1 and e1c1 are castling. In
+    Chess960 the first one serves: there a move, too, is the king taking his rook.
     """
     table = np.full((2, CODES), -1, np.int64)
     for output, (a, b, letter) in enumerate(policy_moves()):

@@ -16,6 +16,7 @@ import chess
 
 from ...errors import GraphSearchError, UnsavedError
 from ...faults import told
+from ...position.board import board_of
 from ..lines import with_sans
 from .tasks import (
     BuildTask,
@@ -207,7 +208,7 @@ class _Searches:
         """Returns the positions that somebody looks at, as far as the graph knows them."""
         from ...graph.view import view
 
-        boards = [chess.Board(fen) for fen in self._orders.watched if fen != root]
+        boards = [board_of(fen) for fen in self._orders.watched if fen != root]
         found = [view(self._graph.read, board, lines=WATCHED_LINES) for board in boards]
         return [node for node in found if node]
 
@@ -243,7 +244,7 @@ def _with_line(move: dict[str, Any], known: dict[str, Any] | None) -> dict[str, 
 
 
 def _node(node: NodeView) -> dict[str, Any]:
-    return with_sans({**node.as_dict(), "mate": node.mate}, chess.Board(node.position))
+    return with_sans({**node.as_dict(), "mate": node.mate}, board_of(node.position))
 
 
 _COUNTERS = (

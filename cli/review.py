@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -191,7 +191,7 @@ def _reviewed(
     with StopSignals(_STOPPING) as signals, titled_bar("Reading", title) as show:
         if given.stream is None:  # a read from a pipe has to end at once
             signals.arm()
-        with paging_kernels_compiling() if given.stream is None else nullcontext():
+        with paging_kernels_compiling():
             report = review_games(
                 request.store,
                 given,

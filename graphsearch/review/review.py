@@ -208,7 +208,13 @@ class _Review:
         def on_visits(of_position: int) -> None:
             self._say_visits(searcher, game, of_position, time.monotonic() - began)
 
-        searcher = GameSearcher(graph, self._wish.visits, self._params, stop=self._stop, on_visits=on_visits)
+        searcher = GameSearcher(
+            graph,
+            self._wish.visits,
+            self._params,
+            stop=self._stop,
+            on_visits=on_visits if self._on_progress else None,
+        )
         try:
             for game in self._games(file, self._leave_out):
                 report.notes += [f"game {game.number}: {note}" for note in game.notes]

@@ -187,7 +187,7 @@ NOTED = b'[White "A"]\n\n{a} 1. e4!? {b\nc} e5 $14 (1... c5 ({x} 1... e6) 2. Nf3
 
 
 def read_notes(data: bytes, folder: Path) -> bool:
-    """Reads games with all their notes; what is let in is written and read again with the same mainline."""
+    """Reads games with all their notes; what is let in is written and read again the same."""
     import chess.pgn
 
     from graphsearch.exchange.playing import BrokenGameError, VariantError

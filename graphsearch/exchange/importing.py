@@ -207,6 +207,12 @@ def _import_one(
     return report
 
 
+def _counts_again(store: Store, file: Input, job: ImportKind) -> bool:
+    """Returns whether the same bytes were imported before with other options."""
+    there = [source for source in tables.sources(store) if source.digest == file.digest]
+    return any(source.kind == job.kind and source.options != dict(job.options) for source in there)
+
+
 def _begin(store: Store, file: Input, job: ImportKind, report: FileReport) -> GameSource:
     """Returns the row of a file: a new one, or that of an import that was broken off."""
     known = None if job.again else tables.known_source(store, job.kind, file.digest, job.options)
@@ -214,6 +220,8 @@ def _begin(store: Store, file: Input, job: ImportKind, report: FileReport) -> Ga
         with store.transaction():
             known = tables.begin_source(store, job.kind, file.name, file.digest, job.options)
         report.state = "imported"
+        if not job.again and _counts_again(store, file, job):
+            report.notes.append("it was imported before with other options; what is in it counts once more")
     elif not known.finished:
         report.state = "continued"
     else:

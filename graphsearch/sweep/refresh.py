@@ -39,7 +39,7 @@ from .parts import parts_for, table_bytes
 
 TOLERANCE = 1e-3  # of Q: 0.14 centipawns near 0
 MAX_SWEEPS = 100
-KIND = "refresh"  # of the row in the table `run`
+KIND = "refresh"  # of the row in the table `run`, though it asks no evaluator
 READING, SWEEPING, WRITING = "reading", "sweeping", "writing"
 
 
@@ -139,18 +139,18 @@ def refresh(
             with store.transaction():  # the plain tables tell the same values
                 for root in store.roots():
                     store.write_top(*top_rows(store.read, board_of(root.position)))
-                _note_history(store, tolerance)
+                run = store.begin_run("", {}, {"tolerance": tolerance}, kind=KIND)
+                note_roots(store, run)
+                store.finish_run(run, 0, 0)
             tidy(store, progress=_tidying(report, on_progress))
         return report
 
 
-def _note_history(store: Store, tolerance: float) -> None:
-    """Enters what all roots are worth now, those of books too, as a run that asks no evaluator."""
-    run = store.begin_run("", {}, {"tolerance": tolerance}, kind=KIND)
+def note_roots(store: Store, run: int) -> None:
+    """Enters in the history what all roots are worth now, those of books too; in a transaction."""
     for fen in games.known_roots(store):
         if values := root_values(store.read, board_of(fen)):
             history.write(store, run, values)
-    store.finish_run(run, 0, 0)
 
 
 def _tidying(report: RefreshReport, on_progress: OnProgress | None) -> Callable[[int, int], None]:

@@ -391,7 +391,9 @@ def test_the_same_bytes_count_once_unless_asked_for_again(path: Path) -> None:
     report = imported(path, THREE)
     assert (report.state, report.taken, report.new) == ("known", 3, 0)
     assert moves_of(path, chess.Board())["e4"] == (1, 0, 1, 0, 0)
-    assert imported(path, THREE, variations=True).state == "imported", "other options take in other counts"
+    other = imported(path, THREE, variations=True)
+    assert other.state == "imported", "other options take in other counts"
+    assert "with other options; what is in it counts once more" in other.notes[0]
     assert imported(path, THREE, again=True).state == "imported"
     assert moves_of(path, chess.Board())["e4"] == (3, 0, 3, 0, 1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -48,7 +49,9 @@ class House:
 
     def others(self) -> dict[str, Path]:
         """Returns the other graph files that a page may name: those of the folder, and those `beside`."""
-        near = (path for path in sorted(self.path.parent.iterdir()) if path.suffix == self.path.suffix)
+        near: list[Path] = []
+        with suppress(OSError):  # a folder that may be entered and not read
+            near = sorted(path for path in self.path.parent.iterdir() if path.suffix == self.path.suffix)
         found = (path for path in [*near, *self.beside] if path.is_file() and not path.samefile(self.path))
         return {path.name: path for path in islice(found, MOST_OTHERS)}
 

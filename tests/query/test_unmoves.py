@@ -86,7 +86,7 @@ def test_every_move_of_random_games_is_among_those_taken_back() -> None:
 
 
 def test_what_is_taken_back_is_legal_leads_here_and_comes_once() -> None:
-    for before, move in random_moves(3, 4, 40)[::5]:
+    for before, move in random_moves(3, 6, 40)[::11]:
         board = after(before, move)
         found = expanded(board)
         assert is_among(before, move, found)

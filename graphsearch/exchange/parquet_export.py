@@ -22,6 +22,7 @@ from ..errors import ExportError
 from ..position.board import MOVE_CODES
 from ..position.fens import fens
 from ..position.words import BLACK_TO_MOVE, CLOCK_BITS, CLOCK_SHIFT, META
+from ..query.steps import uci_of
 from ..record.node import MAX_EVALUATOR, UNPROVEN, NodeRecord, RecordBatch
 from ..store.store import Store
 from .arrow_tables import Columns, Table, Values, chosen_rows, needed_arrow
@@ -33,7 +34,6 @@ from .rows_export import moves_taken
 from .san_columns import SanTexts
 from .scratch import Scratch
 from .selection import Selection, plan
-from .steps import uci_of
 from .streaming import fens_of
 from .walk import TERMINALS, OnProgress, Stop, Walk
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..position.words import BLACK, BLACK_TO_MOVE, KINGS, META, PAWNS, WHITE
-from .steps import CASTLING_STEP, san_of, which_piece
+from ..query.steps import CASTLING_STEP, san_of, which_piece
 
 Ints = NDArray[np.int64]
 Words = NDArray[np.uint64]

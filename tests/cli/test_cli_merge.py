@@ -104,8 +104,9 @@ def test_a_file_is_compared_with_itself_as_it_was_before_a_run(cli: Cli, files: 
     with Store.open(a) as store:
         for k, best in enumerate(("e2e4", "e2e4", "d2d4")):
             run = store.begin_run(chess.STARTING_FEN, {}, {})
+            values = history.RootValues(key=key, n=50 * (k + 1), q=0.1 * k, draw=0.5, best_move=best)
             with store.transaction():
-                history.write(store, run, history.RootValues(key, 50 * (k + 1), 0.1 * k, 0.5, best))
+                history.write(store, run, values)
     data = cli("query", "diff", a, "--since", "3", "--json").json
     (root,) = data["roots"]
     assert (root["old"]["run"], root["old"]["n"], root["old"]["best_san"]) == (2, 100, "e4")

@@ -21,7 +21,6 @@ from graphsearch.graph.ranking import best_move, node_mean
 from graphsearch.query.history import HistoryPoint, history
 from graphsearch.query.pv import pv
 from graphsearch.store.migrations import FORMAT_VERSION
-from graphsearch.store.migrations import FORMAT_VERSION
 from graphsearch.store.store import Store
 from graphsearch.store.tables import history as table
 from graphsearch.store.tables.history import RootValues
@@ -231,7 +230,7 @@ def test_the_last_of_each_run_stays_while_others_can_go() -> None:
     assert {0, len(moments) - 1}.isdisjoint(taken)
     fewer = set(gone(moments, 10))
     assert len(moments) - len(fewer) == 10
-    assert {0, len(moments) - 1}.isdisjoint(fewer)FORMAT_VERSION
+    assert {0, len(moments) - 1}.isdisjoint(fewer)
 
 
 # ------------------------------------------------------------------ the command

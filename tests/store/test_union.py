@@ -64,7 +64,7 @@ def version(of: NodeRecord, rng: random.Random) -> NodeRecord:
     edges = tuple(proven_edge(rng) for _ in range(rng.randrange(min(len(codes), 6) + 1)))
     words = list(of.words)
     if clock_of_words(of.words) <= 75:
-        words[8] = words[8] & 0xFFF | rng.choice((0, 0, 20)) << 12
+        words[8] = words[8] & ~(255 << 12) | rng.choice((0, 0, 20)) << 12
     flags = flags_with(*rng.choice(INTERVALS))
     found = NodeRecord(
         tuple(words), v, d, rng.choice((BOUND, BOUND, OTHER)), flags, codes, edges, rng.randrange(4)

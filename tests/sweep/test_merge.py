@@ -25,12 +25,14 @@ from graphsearch.errors import (
     StoreError,
     UnfinishedError,
 )
+from graphsearch.exchange.pgn_import import import_pgn
+from graphsearch.exchange.sources import GivenFile
 from graphsearch.record.node import NodeRecord
 from graphsearch.record.provenance import EvaluatorIdentity
 from graphsearch.record.transposition_layout import BOUND_AT, DEPTH_AT, EXACT, LOWER, PROOF, VALUE_BIAS
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
-from graphsearch.store.tables import games
+from graphsearch.store.tables import games, players
 from graphsearch.store.transpositions import saved
 from graphsearch.store.union import present
 from graphsearch.store.upkeep.verify import verify
@@ -279,6 +281,28 @@ def test_a_pgn_file_counts_once_and_others_are_added(tmp_path: Path) -> None:
     assert (again.complete, counts(tmp_path / "1.graph")) == (True, (["x", "y"], 2, 3))
 
 
+def test_who_played_is_kept_as_far_as_one_file_knows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, second = tmp_path / "first.pgn", tmp_path / "second.pgn"
+    first.write_text('[White "A"]\n[Black "B"]\n[Result "1-0"]\n\n1. e4 e5 1-0\n')
+    second.write_text('[White "C"]\n[Event "E"]\n[Result "1-0"]\n\n1. d4 1-0\n\n[White "A"]\n\n1. c4 *\n')
+    a, b, c = (tmp_path / f"{name}.graph" for name in "abc")
+    for path, file, keeps in ((a, first, False), (b, first, True), (c, second, True)):
+        import_pgn(path, [GivenFile(file.name)], players=keeps)
+    merge([b, c], into=a)
+    with Store.open(a, read_only=True) as store:
+        found = {(row.name, row.games) for row in players.players(store)}
+        games = store.connection.execute("SELECT white, black, event, file FROM played_games").fetchall()
+    assert found == {("A", 2), ("B", 1), ("C", 1)}
+    wanted = [("A", "B", None, "first.pgn"), ("C", None, "E", "second.pgn"), ("A", None, None, "second.pgn")]
+    assert sorted(games, key=str) == sorted(wanted, key=str)
+    before = dump(a)
+    merge([c, b], into=a)
+    assert dump(a) == before
+
+
 def _fill_tables(path: Path, name: str, searches: int, side: str = "white") -> None:
     """Enters a row or more into every table whose rows refer to others."""
     key = "00000000000000aa"
@@ -295,7 +319,10 @@ def _fill_tables(path: Path, name: str, searches: int, side: str = "white") -> N
             "INSERT INTO opinion VALUES (?, ?, ?, ?, 9, 0.5, 0.5, 0.25, 0.5, 'e2e4', 'e2e4', x'01')",
             (key, other, run, chess.STARTING_FEN),
         )
-        execute("INSERT INTO root_history VALUES (?, ?, 7, '2026-01-09', 0.5, 0.25, 'e2e4')", (key, run))
+        execute(
+            "INSERT INTO root_history VALUES (?, ?, 7, '2026-01-09', 0.5, 0.25, 'e2e4', 9, 'e2e4 e7e5')",
+            (key, run),
+        )
         execute(
             "INSERT INTO book VALUES (7, 'mine', ?, ?, '2026-01-01', ?)", (side, name, f"2026-01-0{searches}")
         )

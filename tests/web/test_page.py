@@ -270,7 +270,7 @@ def test_a_line_is_reviewed_and_its_moves_lead_to_the_board(page: Page) -> None:
     page.view("review")
     page.run(
         'const e = document.getElementById("review-visits");'
-        'e.value = 30;'
+        "e.value = 30;"
         ' e.dispatchEvent(new Event("input"));'
     )
     page.click("#review-line")

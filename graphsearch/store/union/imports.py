@@ -59,27 +59,39 @@ def _progress(source: GameSource) -> tuple[bool, int]:
 # ------------------------------------------------------------------ rows of `source`
 def _enter(store: Store, one: Input, ours: Sequence[GameSource], theirs: Sequence[GameSource]) -> None:
     """Enters sources; of one that is known, the state that is further counts."""
-    left = list(ours)
-    for source in theirs:
-        known = next((other for other in left if _identity(other) == _identity(source)), None)
+    for source, known in _recognised(store, one, ours, theirs):
         if known is None:
             one.numbers["source"][source.id] = _insert(store, source)
+        elif _progress(source) > _progress(known):
+            _update(store, known.id, source)
+
+
+def _recognised(
+    store: Store, one: Input, ours: Sequence[GameSource], theirs: Sequence[GameSource]
+) -> list[tuple[GameSource, GameSource | None]]:
+    """Returns each source of an input with that of ours which it is; the players of more games are kept."""
+    left, found = list(ours), list[tuple[GameSource, GameSource | None]]()
+    for source in theirs:
+        known = next((other for other in left if _identity(other) == _identity(source)), None)
+        found.append((source, known))
+        if known is None:
             continue
         left.remove(known)
         one.numbers["source"][source.id] = known.id
-        if _progress(source) > _progress(known):
-            _update(store, known.id, source)
+        if (source.players or 0) > (known.players or 0):
+            store.connection.execute("UPDATE source SET players = ? WHERE id = ?", (source.players, known.id))
+    return found
 
 
 def _insert(store: Store, source: GameSource) -> int:
     """Returns the number of a new row."""
     kind, digest, options = _identity(source)
     number = store.connection.execute(
-        "INSERT INTO source (kind, name, digest, options, started, finished, taken, skipped)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO source (kind, name, digest, options, started, finished, taken, skipped, players)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             *(kind, source.name, digest, options),
-            *(source.started, source.finished, source.taken, source.skipped),
+            *(source.started, source.finished, source.taken, source.skipped, source.players),
         ),
     ).lastrowid
     assert number is not None
@@ -107,6 +119,7 @@ def _unite_games(
             f"{one.name}: its games are left out: its table source does not say which files they are of"
         )
     if _holds(ours, theirs):
+        _recognised(store, one, ours, theirs)
         return
     if not Counter(map(_identity, ours)) & Counter(map(_identity, theirs)):
         _add_games(store, one)
@@ -117,6 +130,7 @@ def _unite_games(
         _add_games(store, one)
         _enter(store, one, ours, theirs)
     else:
+        _recognised(store, one, ours, theirs)
         leave_out(_not_apart(one, ours, theirs))
 
 

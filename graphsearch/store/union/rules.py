@@ -16,7 +16,7 @@ class Rule:
     """How the rows of a table are united.
 
     Attributes:
-      refs: column -> table whose numbers it holds.
+      refs: column -> table whose numbers it holds; a NULL stays one.
       by: of two rows that are the same one, that which is greater in these columns counts; else the old one.
       told_by: columns that tell rows apart whose key is the number `id`; empty if the key itself does.
       until: the column that is NULL as long as such a row may change; without it, `by` alone decides.
@@ -46,6 +46,8 @@ NUMBERED: dict[str, Rule] = {
         by=("finished", "visits", "evaluations", "positions", "searched", "seconds"),
     ),
     "book_queue": Rule(told_by=("added", "book", "fen", "moves", "origin"), by=("changed",)),
+    "player": Rule(told_by=("name",)),
+    "event": Rule(told_by=("name", "site")),
     "entry_run": Rule(
         told_by=("started", "kind", "fen", "limits", "evaluation", "program"),
         until="finished",
@@ -59,6 +61,8 @@ NUMBERED: dict[str, Rule] = {
 KEYED: dict[str, Rule] = {
     "root": Rule(by=("visits", "last_searched")),
     "root_history": Rule(refs={"run": "run"}, by=("saved",)),
+    "book_history": Rule(refs={"book": "book", "run": "run"}, by=("saved",)),
+    "game": Rule(refs={"source": "source", "white": "player", "black": "player", "event": "event"}),
     "opinion": Rule(refs={"evaluator": "evaluator", "run": "run"}, by=("n", "run")),
     "polyglot_entry": Rule(refs={"source": "source"}, by=("fen",)),  # one that has a name
     "epd_position": Rule(refs={"source": "source"}),

@@ -78,13 +78,12 @@ def upsert(table: str, names: Sequence[str], by: Sequence[str]) -> str:
 
 def translate(one: Input, names: Sequence[str], rule: Rule, row: Row) -> Row | None:
     """Returns a row with the numbers of the file that is written; None if one of them is not there."""
-    if not rule.refs:
-        return row
     values = [
-        one.number(rule.refs[name], value) if name in rule.refs else value
+        one.number(rule.refs[name], value) if name in rule.refs and value is not None else value
         for name, value in zip(names, row, strict=True)
     ]
-    return None if any(values[names.index(name)] is None for name in rule.refs) else tuple(values)
+    strays = (now is None and then is not None for now, then in zip(values, row, strict=True))
+    return None if any(strays) else tuple(values)
 
 
 def _named(rule: Rule) -> str:

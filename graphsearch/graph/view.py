@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import chess
+import chess.polyglot
 
 from ..position.board import CLOCK_DRAW, check, fen_of, key_of, legal_moves
 from ..position.values import WDL, cp_of, wdl_from_q
+from ..position.words import KEY
 from ..record.bounds import UNPROVEN as UNPROVEN
 from ..record.bounds import Bounds as Bounds
 from ..record.bounds import Proof, edge_code, proof_of, share_of
@@ -338,12 +340,12 @@ def line_of(
     walk = board.copy(stack=False)
     line = [first]
     walk.push(first)
-    seen = {board.epd()}
-    while len(line) < plies and (place := walk.epd()) not in seen:
-        seen.add(place)
+    seen = {chess.polyglot.zobrist_hash(board)}
+    while len(line) < plies and (place most:
         record = read(walk)
-        if record is None or not has_best_move(record):
+        if record is None or not has_best_move(record) or record.words[KEY] in seen:
             break
+        seen.add(record.words[KEY])
         move = best_move(record, walk)
         if move is None:
             break

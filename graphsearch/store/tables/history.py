@@ -15,8 +15,8 @@ from .provenance import now
 from .rows import Row, rows
 from .thinning import Moment, gone
 
-MOST_ROWS, ROWS_LEFT = 800, 600  # of a position: some 120 KB; thinned to, so that this is done now and then
-PV_MOVES = 12  # of a line that is kept: 60 bytes
+MOST_ROWS, ROWS_LEFT = 800, 600  # of a position: some 100 KB; thinned to, so that this is done now and then
+PV_MOVES = 8  # of a line that is kept: 40 bytes, and 2 ms to find them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

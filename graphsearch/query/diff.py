@@ -288,7 +288,7 @@ class _Comparison:
         return found
 
     def _step(self, old: _Records, new: _Records) -> None:
-        from ..store.union.records_kernel import pair
+        from ..store.union.pairing_kernel import pair
         from .diff_kernel import find_same
 
         places, same = np.empty(len(new.batch), np.int64), np.zeros(len(new.batch), bool)

@@ -191,7 +191,7 @@ def worth(T: Any, columns: Any, visits: Any, q: Any, draws: Any, bounds: Any, be
 def find_same(old: Any, new: Any, places: Any, same: Any) -> None:
     """Fills which records of `new` are the same in every number as those of `old` that they meet.
 
-    Runs, evaluators and clocks do not count. `places`: of `store.union.records_kernel.pair`.
+    Runs, evaluators and clocks do not count. `places`: of `store.union.pairing_kernel.pair`.
     """
     a, b = pointers(old), pointers(new)
     for j in range(len(places)):

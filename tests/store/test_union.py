@@ -18,6 +18,7 @@ from graphsearch.store.codec.bulk import columns_of, owned, room_for_batch, sort
 from graphsearch.store.order import newest_in_order
 from graphsearch.store.tables.columns import TABLES
 from graphsearch.store.union import records_kernel as kernel
+from graphsearch.store.union.pairing_kernel import pair
 from graphsearch.store.union.rules import KEYED, LEFT, NUMBERED, OWN
 
 from .records import batch_of, float32, identity, random_records
@@ -172,7 +173,7 @@ def unite(old: list[NodeRecord], new: list[NodeRecord]) -> tuple[list[NodeRecord
     places = np.empty(len(new), np.int64)
     flat = [owned(batch.words, np.uint64).reshape(-1) for batch in (ours, theirs)]
     keys = [sort_keys(batch.words) for batch in (ours, theirs)]
-    kernel.pair(flat[0], keys[0], flat[1], keys[1], places)
+    pair(flat[0], keys[0], flat[1], keys[1], places)
     codes = sum(len(record.codes) for record in new)
     out, clashing = room_for_batch(len(new), codes, codes), np.zeros(len(new), bool)
     counts, whence = np.zeros(kernel.COUNTS, np.int64), np.empty(len(new), np.int64)

@@ -341,7 +341,7 @@ def line_of(
     line = [first]
     walk.push(first)
     seen = {chess.polyglot.zobrist_hash(board)}
-    while len(line) < plies and (place most:
+    while len(line) < plies:
         record = read(walk)
         if record is None or not has_best_move(record) or record.words[KEY] in seen:
             break

@@ -61,7 +61,8 @@ Players = Annotated[
 @command(
     "Count games and their results, move by move.",
     "graphsearch import pgn games.pgn --store first.graph",
-    "graphsearch import pgn games.pgn --store games.graph --variations --max-ply 40 --json",
+    "graphsearch import pgn games.pgn --store books.graph --players",
+    "graphsearch import pgn games.pgn --store games.graph --players --variations --max-ply 40 --json",
 )
 def pgn(
     files: Files,

@@ -118,7 +118,7 @@ def _player_cells(row: PlayerRow) -> list[str]:
 
 @command(
     "Print an imported game from its PGN file.",
-    "graphsearch query game 1:27 --store games.graph",
+    "graphsearch query game 1:2 --store games.graph",
     name="game",
 )
 def game_of(store: StoreOption, game: GameNumber, file: PgnFile = None, json: Json = False) -> None:

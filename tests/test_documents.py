@@ -31,11 +31,15 @@ MOST_BYTES = 100_000  # of a picture
 USE = "pip install . && graphsearch analyze startpos --time 10 --store first.graph"
 INSTALL = "pip install -e '.[test]' && "
 BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```", re.MULTILINE | re.DOTALL)
-GAMES = """[White "A"]
+GAMES = """[White "Kasparov, Garry"]
+[Black "Carlsen, Magnus"]
+[Date "2024.03.15"]
 
 1. e4 e5 *
 
 [White "B"]
+[Black "Carlsen, Magnus"]
+[Date "2024.03.16"]
 
 1. e4 e5 2. Nf3 Nc6 3. Bb5 a6 4. Ba4 Nf6 5. O-O Be7 6. Re1 b5 7. Bb3 d6 8. c3 O-O 9. h3 Nb8 10. d4 Nbd7
 11. c4 c6 12. cxb5 axb5 13. Nc3 Bb7 14. Bg5 b4 15. Nb1 h6 16. Bh4 c5 *

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,10 +10,10 @@ import typer
 
 from .commands import command
 from .options import Json, StoreFile
-from .output import compiling, print_json, print_part, say, say_if_unfinished
+from .output import compiling, print_json, print_part, print_view, say, say_if_unfinished
 from .progress import progress_bar
 from .render import count, cp_text, signed
-from .tables import LEFT, RIGHT, table
+from .tables import LEFT, RIGHT, WHOLE, fitting, table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,6 +23,11 @@ if TYPE_CHECKING:
     from graphsearch.query.since import Since
 
 BOUNDS = {(1, 1): "won", (0, 0): "drawn", (-1, -1): "lost", (0, 1): ">= draw", (-1, 0): "<= draw"}
+# column -> the narrowest terminal that has it
+CHANGES = {"N before": 110, "N": 0, "Q before": 150, "Q": 150, "cp before": 70, "cp": 0}
+CHANGES |= {"Best before": 60, "Best": 0, "Proven": 130, "Position": 0}
+ALONE = {"N": 0, "Q": 100, "cp": 0, "Best": 60, "Position": 0}
+ROOTS = {"N before": 100, "N": 0, "cp before": 70, "cp": 0, "Best before": 60, "Best": 0, "Root": 0}
 
 Other = Annotated[
     Path | None, typer.Argument(metavar="NEWER", help="The newer graph file.", show_default=False)
@@ -89,13 +94,18 @@ def diff(
         _since(file, str(since), top=top, json=json)
         return
     from graphsearch.book.changes import changes
+    from graphsearch.exchange.output import check_target
     from graphsearch.query.diff import diff as ask
+    from graphsearch.store.file import real_path
 
+    check_target(pgn, store=real_path(other), source=real_path(file))
     chosen = {} if not what else {"what": tuple(what)}
     with compiling("query"), progress_bar("Comparing") as advance:
         found = ask(file, other, cp=cp, top=top, on_progress=advance, **chosen)
     books = changes(file, other, top=top)
-    if pgn:
+    if pgn and not found.changes:
+        say(f"note: no line to write; {pgn} is left as it is")
+    elif pgn:
         from graphsearch.exchange.diff_export import export_diff
 
         say(f"{pgn}: {count(export_diff(found, pgn), 'game')}")
@@ -122,9 +132,9 @@ def _since(file: Path, moment: str, *, top: int, json: bool) -> None:
         f"{file}: {count(found.runs, 'run')} since run {found.run}, {count(found.evaluated, 'new position')}"
     )
     if found.roots:
-        print_part(_roots(found))
+        print_view(_roots(found))
     if found.come:
-        print_part(_alone("New positions", found.come))
+        print_view(_alone("New positions", found.come))
     _print_books(books)
 
 
@@ -135,36 +145,50 @@ def _print(found: Difference, books: Sequence[BookChanges]) -> None:
     changed = ", ".join(f"{names[name]} {number:,}" for name, number in found.counts.items())
     print(f"{count(found.both, 'common position')}: {found.same:,} the same; changed: {changed}")
     if found.changes:
-        print_part(_changes(found))
+        print_view(_changes(found))
     for title, number, rows in (
         (f"Only in {found.old}", found.only_old, found.gone),
         (f"Only in {found.new}", found.only_new, found.come),
     ):
         print(f"{title}: {count(number, 'position')}")
         if rows:
-            print_part(_alone("The most visited", rows))
+            print_view(_alone("The most visited", rows))
     _print_books(books)
 
 
-def _changes(found: Difference) -> Table:
-    columns = dict.fromkeys(("N before", "N", "Q before", "Q", "cp before", "cp"), RIGHT)
-    columns |= dict.fromkeys(("Best before", "Best", "Proven", "Position"), LEFT)
-    rows = [
+def _changes(found: Difference) -> Callable[[int | None], Table]:
+    return _drawn(
+        CHANGES,
         [
-            f"{row.old.n:,}",
-            f"{row.new.n:,}",
-            signed(row.old.q),
-            signed(row.new.q),
-            cp_text(row.old.cp),
-            cp_text(row.new.cp),
-            row.old.best_san or "",
-            row.new.best_san or "",
-            _bounds(row.old, row.new),
-            row.position,
-        ]
-        for row in found.changes
-    ]
-    return table(columns, rows, title="Changed")
+            {
+                "N before": f"{row.old.n:,}",
+                "N": f"{row.new.n:,}",
+                "Q before": signed(row.old.q),
+                "Q": signed(row.new.q),
+                "cp before": cp_text(row.old.cp),
+                "cp": cp_text(row.new.cp),
+                "Best before": row.old.best_san or "",
+                "Best": row.new.best_san or "",
+                "Proven": _bounds(row.old, row.new),
+                "Position": row.position,
+            }
+            for row in found.changes
+        ],
+        title="Changed",
+    )
+
+
+def _drawn(
+    columns: Mapping[str, int], rows: Sequence[Mapping[str, str]], *, title: str | None = None
+) -> Callable[[int | None], Table]:
+    """Returns what draws rows for a terminal's width; a position that has no room on one line folds."""
+    texts = {"Best before": WHOLE, "Best": WHOLE, "Proven": WHOLE, "Position": LEFT, "Root": LEFT}
+
+    def draw(width: int | None) -> Table:
+        kinds = {name: texts.get(name, RIGHT) for name in fitting(columns, width)}
+        return table(kinds, rows, title=title)
+
+    return draw
 
 
 def _bounds(old: Worth, new: Worth) -> str:
@@ -172,31 +196,34 @@ def _bounds(old: Worth, new: Worth) -> str:
     return after if before == after else f"{before or 'open'} -> {after or 'open'}"
 
 
-def _alone(title: str, rows: Sequence[Alone]) -> Table:
+def _alone(title: str, rows: Sequence[Alone]) -> Callable[[int | None], Table]:
     cells = [
-        [f"{r.worth.n:,}", signed(r.worth.q), cp_text(r.worth.cp), r.worth.best_san or "", r.position]
-        for r in rows
+        {
+            "N": f"{row.worth.n:,}",
+            "Q": signed(row.worth.q),
+            "cp": cp_text(row.worth.cp),
+            "Best": row.worth.best_san or "",
+            "Position": row.position,
+        }
+        for row in rows
     ]
-    columns = {"N": RIGHT, "Q": RIGHT, "cp": RIGHT, "Best": LEFT, "Position": LEFT}
-    return table(columns, cells, title=title)
+    return _drawn(ALONE, cells, title=title)
 
 
-def _roots(found: Since) -> Table:
-    columns = dict.fromkeys(("N before", "N", "cp before", "cp"), RIGHT)
-    columns |= dict.fromkeys(("Best before", "Best", "Root"), LEFT)
+def _roots(found: Since) -> Callable[[int | None], Table]:
     rows = [
-        [
-            f"{row.old.n:,}" if row.old else "",
-            f"{row.new.n:,}",
-            cp_text(row.old.cp) if row.old else "",
-            cp_text(row.new.cp),
-            (row.old.best_san or "") if row.old else "",
-            row.new.best_san or "",
-            row.position,
-        ]
+        {
+            "N before": f"{row.old.n:,}" if row.old else "",
+            "N": f"{row.new.n:,}",
+            "cp before": cp_text(row.old.cp) if row.old else "",
+            "cp": cp_text(row.new.cp),
+            "Best before": (row.old.best_san or "") if row.old else "",
+            "Best": row.new.best_san or "",
+            "Root": row.position,
+        }
         for row in found.roots
     ]
-    return table(columns, rows, title="Roots")
+    return _drawn(ROOTS, rows, title="Roots")
 
 
 def _print_books(books: Sequence[BookChanges]) -> None:

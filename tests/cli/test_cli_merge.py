@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from contextlib import closing
+from importlib import import_module
 from pathlib import Path
 
 import chess
@@ -17,6 +19,7 @@ from graphsearch.store.tables import history
 from ..conftest import Cli
 from ..query.handmade import LINES, graph_file
 from ..support.books import small_book
+from .test_cli_query import in_a_terminal
 
 MORE = LINES | {"e4": {"e5": (40, -0.15), "c5": (900, 0.5)}, "d4 d5": {"c4": (5, 0.1)}}
 
@@ -96,6 +99,40 @@ def test_a_diff_prints_changes_and_writes_their_lines(
     assert [node.move.uci() for node in game.variations] == ["c7c5", "e7e5"]
     assert game.variations[1].next().move.uci() == "g1f3"  # type: ignore[union-attr]
     assert "N 60" in game.variations[1].comment
+
+
+def test_a_diff_has_room_in_a_terminal_and_loses_nothing(files: tuple[Path, Path]) -> None:
+    text = in_a_terminal(["query", "diff", *map(str, files)])
+    (row,) = [line for line in text.splitlines() if line.split()[1:2] == ["-10"] or " c5 " in line]
+    assert len(row) <= 80
+    assert row.split()[-1].startswith("rnbqkbnr/pppppppp/8/8/4P3/")
+
+
+def test_a_diff_leaves_files_as_they_are_if_nothing_is_to_be_written(
+    cli: Cli, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "out.pgn"
+    out.write_text("kept")
+    same = cli("query", "diff", files[0], files[0], "--pgn", out)
+    assert (same.code, out.read_text(), "left as it is" in same.err) == (0, "kept", True)
+    for graph in files:
+        refused = cli("query", "diff", *files, "--pgn", graph)
+        assert (refused.code, refused.out) == (1, ""), "before anything is compared"
+
+
+def test_a_merge_replaces_no_pipe_or_device(cli: Cli, files: tuple[Path, Path], tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    outcome = cli("store", "merge", *files, "-o", pipe, "--force")
+    assert (outcome.code, pipe.is_fifo()) == (1, True)
+    assert "not a regular file" in outcome.err
+
+
+def test_a_table_in_a_pipe_keeps_all_columns_beside_a_long_text(capsys: pytest.CaptureFixture[str]) -> None:
+    output, tables = (import_module(f"graphsearch.cli.{name}") for name in ("output", "tables"))
+    columns = {"N": tables.RIGHT, "Line": tables.FILL}
+    output.print_part(tables.table(columns, [["1,234", "Nf3 " * 200]]))
+    assert capsys.readouterr().out.splitlines()[-1].split()[:2] == ["1,234", "Nf3"]
 
 
 def test_a_file_is_compared_with_itself_as_it_was_before_a_run(cli: Cli, files: tuple[Path, Path]) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from .commands import command
 from .options import Json, StoreOption
-from .output import one_line, print_json, print_part, print_view, say, say_if_unfinished
+from .output import one_line, print_json, print_view, say, say_if_unfinished
 from .progress import progress_bar
 from .render import count, cp_text, numbered
 from .tables import FILL, LEFT, RIGHT, WHOLE, fitting, table
@@ -36,7 +36,10 @@ PgnFile = Annotated[
 Names = Annotated[
     list[str],
     typer.Option(
-        "--player", metavar="NAME", help="The opponent: his name, or a unique part of it.", show_default=False
+        "--player",
+        metavar="NAME",
+        help="The opponent: his name, or the beginning of a word in it.",
+        show_default=False,
     ),
 ]
 Color = Annotated[
@@ -103,9 +106,9 @@ def players_of(store: StoreOption, name: SomeName = "", top: Top = 30, json: Jso
         print_json(found.as_dict())
         return
     print(f"{count(found.games, 'game')} of {count(found.total, 'player')}")
-    columns = {"Player": LEFT} | dict.fromkeys(("Games", "White", "Black", "From", "To", "Elo"), RIGHT)
+    columns = {"Player": FILL} | dict.fromkeys(("Games", "White", "Black", "From", "To", "Elo"), RIGHT)
     if found.rows:
-        print_part(table(columns, map(_player_cells, found.rows)))
+        print_view(lambda width: table(columns, map(_player_cells, found.rows), width=width))
     else:
         say(f"note: no player has {name!r} in his name")
 
@@ -167,14 +170,17 @@ def prepare(
     A move leaves if the position behind it is not in the book; with a book of one side, his games of the
     other colour count. For each move: his games with it, of all his games there; his score in per cent; what
     it costs him against the best move, in centipawns by the stored values; that best move; your best answer,
-    if it is stored; and the line. A name may be exact, or any part that only one player has; several --player
-    are taken together.
+    if it is stored; and the line. A name may be exact, or beginnings of its words that only one player has;
+    several --player are taken together. A game that the player has on both sides counts for each.
 
     JSON: values and score are the player's; `games_here` are his games in the position; `entered` games met a
     known position, in `left_by_other` the other side led out of it first, `stayed` ended inside.
     """
+    from graphsearch.exchange.output import check_target
     from graphsearch.query.prepare import prepare as ask
+    from graphsearch.store.file import real_path
 
+    check_target(pgn, store=real_path(store))
     with progress_bar("Following games") as show:
         found = ask(
             store,
@@ -216,6 +222,9 @@ def _print(found: Preparation) -> None:
 def _write(store: Path, found: Preparation, pgn: Path) -> None:
     from graphsearch.exchange.prepare_pgn import write_lines
 
+    if not found.moves:
+        say(f"note: no line to write; {pgn} is left as it is")
+        return
     write_lines(store, found, pgn)
     say(f"wrote {pgn}: {count(len(found.moves), 'line')}")
 

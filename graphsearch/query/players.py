@@ -54,7 +54,7 @@ def players(path: str | os.PathLike[str], text: str = "", *, top: int | None = N
 
 
 def named(store: Store, names: Sequence[str]) -> list[PlayerRow]:
-    """Returns the players of some names, each name exact or a unique part: `carlsen m` is Carlsen, Magnus.
+    """Returns the players of some names, exact or by beginnings of words: `carlsen m` is Carlsen, Magnus.
 
     Upper and lower case, accents and punctuation do not matter. A name that is exact wins over longer ones.
 
@@ -80,7 +80,7 @@ def _one(store: Store, there: Sequence[PlayerRow], name: str) -> list[PlayerRow]
     """Returns the players of a name: one, or several whose names differ in case and signs only."""
     exact = [row for row in there if row.name == name]
     same = exact or [row for row in there if _words(row.name) == _words(name)]
-    found = same or [row for row in there if matches(name, row.name)]
+    found = same or [row for row in there if _words(name) and matches(name, row.name)]
     if len(found) == 1 or same:
         return found
     if not found:

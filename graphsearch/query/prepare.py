@@ -80,7 +80,8 @@ class Preparation:
     Attributes:
       players: the names that were found. color: the player's colour, None: both.
       book: its name, None: the stored graph. since: date of the first games that count, None: all.
-      games: of the player, of this colour and time. entered: those that met a known position.
+      games: of the player, of this colour and time; twice those of which both sides are his.
+      entered: those that met a known position.
       left: those that he led out of it. left_by_other: those whose other side did, before he did.
       stayed: those that ended inside. damaged: those with moves that are none.
       moves: how he leaves, by `by`. total: how many such moves there are.
@@ -124,7 +125,7 @@ def prepare(
     followed for eight half-moves more, and counts again if it comes back.
 
     Args:
-      names: of the player; each exact, or a unique part (`players.named`).
+      names: of the player; each exact, or beginnings of its words (`players.named`).
       color: `white` or `black`, the player's; None: both, but of a book of one side the other colour.
       since: only games of this date (YYYY, YYYY-MM or YYYY-MM-DD) or later.
       min_games: only moves that he played so often. top: at most so many moves.
@@ -144,7 +145,7 @@ def prepare(
         games = list(games_of(source.store, [player.id for player in players], since=since, **wanted))
         with source.store.reader() as reader:
             known = book_positions(source.store, row.id) if row else graph_positions(reader, min_visits)
-            walk = _Walk(games, {player.name for player in players}, color, known)
+            walk = _Walk(_sides(games, {player.name for player in players}, color), known)
             walk.run(on_progress or (lambda done, total: None))
         found = walk.departures(source, min_games)
     found.sort(key=_by_cost if by == BY_COST else _by_games)
@@ -153,7 +154,7 @@ def prepare(
         color=color,
         book=book,
         since=since,
-        games=len(games),
+        games=len(walk.replay.games),
         entered=int(walk.entered.sum()),
         left=int(walk.left.sum()),
         left_by_other=int((walk.left_by_other & ~walk.left).sum()),
@@ -171,6 +172,17 @@ def _check(color: str | None, since: str | None, by: str) -> None:
         raise InvalidParameterError(f"a date is YYYY, YYYY-MM or YYYY-MM-DD, not {since!r}")
     if by not in (BY_GAMES, BY_COST):
         raise InvalidParameterError(f"moves are listed by {BY_GAMES} or {BY_COST}, not {by!r}")
+
+
+def _sides(games: Sequence[GameRow], names: set[str], color: str | None) -> list[tuple[GameRow, bool]]:
+    """Returns the games with whether he is White; twice a game of which both sides are his."""
+    sides = (("white", lambda game: game.white), ("black", lambda game: game.black))
+    return [
+        (game, side == "white")
+        for game in games
+        for side, name in sides
+        if color in (None, side) and name(game) in names
+    ]
 
 
 def _by_games(move: Departure) -> tuple[object, ...]:
@@ -198,21 +210,16 @@ class _Walk:
       entered, left, left_by_other: `[G]`, whether the game was inside, and who led it out.
     """
 
-    def __init__(self, games: list[GameRow], names: set[str], color: str | None, known: Known) -> None:
-        self.replay = Replay(games)
-        self._games = games
+    def __init__(self, sides: Sequence[tuple[GameRow, bool]], known: Known) -> None:
+        self._games = [game for game, _ in sides]
+        self.replay = Replay(self._games)
         self._known = known
-        white = [game.white in names and (color != "black") for game in games]
-        self._is_white = np.array(white, np.bool_)
+        self._is_white = np.array([is_white for _, is_white in sides], np.bool_)
         self._results = np.array(
-            [
-                _POINTS.get(game.result, (UNKNOWN, UNKNOWN))[not w]
-                for game, w in zip(games, white, strict=True)
-            ],
-            np.int64,
+            [_POINTS.get(game.result, (UNKNOWN, UNKNOWN))[not is_white] for game, is_white in sides], np.int64
         )
-        self.entered, self.left, self.left_by_other = np.zeros((3, len(games)), np.bool_)
-        self._outside = np.zeros(len(games), np.int64)
+        self.entered, self.left, self.left_by_other = np.zeros((3, len(sides)), np.bool_)
+        self._outside = np.zeros(len(sides), np.int64)
         self._met: dict[tuple[int, int], _Met] = {}
         self._here: dict[int, int] = {}
         self._counted: set[tuple[int, int, int]] = set()  # game, position, move or none

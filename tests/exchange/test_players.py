@@ -165,6 +165,8 @@ def test_a_name_is_exact_or_a_unique_part_of_one(tmp_path: Path) -> None:
             who("carls")
         with pytest.raises(InvalidParameterError, match="no games of 'Fischer'"):
             who("Fischer")
+        with pytest.raises(InvalidParameterError, match="no games of '%'"):
+            who("%")
 
 
 def test_the_text_of_a_game_is_not_read_from_a_file_that_changed(tmp_path: Path) -> None:
@@ -195,6 +197,6 @@ def test_the_commands_print_tables_objects_and_texts(cli: Cli, tmp_path: Path) -
     assert rows[0] | {"id": 0} == {"id": 0, "games": 3, "white": 2, "black": 1} | who | when
     assert cli("query", "game", "1:1", "--store", store).out.strip() == GAMES[0]
     assert cli("query", "game", "1:3", "--store", store, "--json").json["text"] == GAMES[2]
-    for words, code in ((("one",), 2), (("1:2",), 2), (("1:" + "9" * 50,), 2)):
+    for words, code in ((("one",), 2), (("1:2",), 2), (("1:" + "9" * 50,), 2), (("1:" + "9" * 20,), 2)):
         wrong = cli("query", "game", *words, "--store", store)
         assert (wrong.code, wrong.out) == (code, "")

@@ -256,6 +256,17 @@ def test_the_cost_is_that_of_the_stored_values(made: Made) -> None:
         assert board_of(" ".join(move.line)).epd() == chess.Board(move.position).epd()
 
 
+def test_a_game_between_two_that_are_asked_for_counts_for_both(made: Made) -> None:
+    whole = prepare(made.path, ["Ann", "Bob"], min_visits=2, top=None)
+    parts = [prepare(made.path, [name], min_visits=2, top=None) for name in ("Ann", "Bob")]
+    assert whole.games == sum(part.games for part in parts)
+    assert (whole.entered, whole.left) == (sum(p.entered for p in parts), sum(p.left for p in parts))
+    alone: Counter[tuple[str, str]] = Counter()
+    for part in parts:
+        alone.update({place: games for place, (games, _) in told(part.moves).items()})
+    assert {place: games for place, (games, _) in told(whole.moves).items()} == alone
+
+
 def test_only_late_games_and_moves_that_are_played_often_count(made: Made) -> None:
     late = prepare(made.path, ["Cid"], since="2100-01-01", min_visits=2)
     own = [game for i, game in enumerate(made.games) if i >= 100 and "Cid" in game[:2]]
@@ -263,7 +274,14 @@ def test_only_late_games_and_moves_that_are_played_often_count(made: Made) -> No
     often = prepare(made.path, ["Cid"], min_games=3, min_visits=2, top=2)
     assert min(move.games for move in often.moves) >= 3
     assert often.total >= len(often.moves) == 2
-    for wrong in ({"since": "May"}, {"color": "red"}, {"by": "luck"}, {"book": "x"}):
+    for wrong in (
+        {"since": "May"},
+        {"since": "2022-13"},
+        {"since": "2022-01-32"},
+        {"color": "red"},
+        {"by": "luck"},
+        {"book": "x"},
+    ):
         with pytest.raises(InvalidParameterError):
             prepare(made.path, ["Cid"], **wrong)  # type: ignore[arg-type]
 
@@ -320,6 +338,14 @@ def test_the_commands_print_tables(made: Made, cli: Cli) -> None:
     table = cli("query", "prepare", "--player", "Bob", "--store", made.path, "--min-visits", "2")
     assert (table.code, table.out.splitlines()[0].split(":")[0]) == (0, "Bob")
     assert "1. " in table.out
+    lines = made.path.with_name("lines.pgn")
+    lines.write_text("kept")
+    none = cli(
+        "query", "prepare", "--player", "Bob", "--store", made.path, "--min-games", "999", "--pgn", lines
+    )
+    assert (none.code, lines.read_text(), "left as it is" in none.err) == (0, "kept", True)
+    refused = cli("query", "prepare", "--player", "Bob", "--store", made.path, "--pgn", made.path)
+    assert (refused.code, refused.out) == (1, ""), "before anything is asked"
     words = ("query", "novelties", "startpos", "--store", made.path, "--min-games", "2", "--min-visits", "2")
     text = cli(*words)
     assert (text.code, "Popular in games, and worse" in text.out) == (0, True)

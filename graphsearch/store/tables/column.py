@@ -16,7 +16,7 @@ ROUNDING = 1e-6  # by which a number of single precision may pass its range
 
 _KEY = re.compile(r"[0-9a-f]{16}\Z")
 _MOVE = re.compile(r"(?:[a-h][1-8][a-h][1-8][nbrq]?|0000)\Z")
-_DATE = re.compile(r"[0-9]{4}(?:-[0-9]{2}(?:-[0-9]{2})?)?\Z")
+_DATE = re.compile(r"[0-9]{4}(?:-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12][0-9]|3[01]))?)?\Z")
 _FEN = re.compile(
     r"[1-8pnbrqkPNBRQK]{1,8}(?:/[1-8pnbrqkPNBRQK]{1,8}){7}"
     r" [wb] (?:-|[KQkqA-Ha-h]{1,4}) (?:-|[a-h][1-8]) [0-9]{1,3} [0-9]+\Z"

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..file import sql_errors
 from ..store import Store
+from .column import MOST
 from .columns import TABLES
 from .games import ASKED_AT_ONCE, GameSource, sources
 from .rows import checked
@@ -229,7 +230,7 @@ def games_of(
 
 def game(store: Store, source: int, number: int) -> GameRow | None:
     """Returns a game that is kept, None if there is none."""
-    if not has_tables(store):
+    if not has_tables(store) or max(source, number) > MOST:
         return None
     with sql_errors(store.path, "read it"):
         found = store.connection.execute(_GAMES + "WHERE source = ? AND number = ?", (source, number))

@@ -206,9 +206,8 @@ def _say_problems(report: FileReport, noun: str) -> None:
     if more > 0:
         say(f"{report.name}: and {more:,} more; --json has all")
     for name, number in report.variants.items():
-        say(
-            f"{report.name}: {number_of(number, noun)} of {name} skipped; only standard chess can be searched"
-        )
+        games = number_of(number, noun)
+        say(f"{report.name}: {games} of {name} skipped; only standard chess and Chess960 can be searched")
     for note in report.notes:
         say(f"note: {report.name}: {note}")
     if report.error:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
@@ -112,17 +113,28 @@ def _first_run(runs: list[RunInfo], moment: str) -> int:
     """Returns the number of the first run that counts."""
     if moment.isascii() and moment.isdecimal() and len(moment) < 10:
         first = next((run.id for run in runs if run.id >= int(moment)), None)
-    elif len(moment) >= 10 and moment[:4].isdecimal() and moment[4] == "-":
-        first = next((run.id for run in runs if run.started >= moment.replace(" ", "T")), None)
     else:
-        raise InvalidParameterError(
-            f"{moment!r} is neither a run's number nor a time such as 2026-01-31T12:00"
-        )
+        time = _time_of(moment)
+        if time is None:
+            raise InvalidParameterError(
+                f"{moment!r} is neither a run's number nor a time such as 2026-01-31T12:00"
+            )
+        began = ((run.id, _time_of(run.started)) for run in runs)
+        first = next((run for run, start in began if start is not None and start >= time), None)
     if first is None:
         raise InvalidParameterError(
             f"the file has no run as late as {moment}; `graphsearch store info` lists them"
         )
     return first
+
+
+def _time_of(text: str) -> datetime | None:
+    """Returns a time in ISO 8601, of UTC unless it names another zone; None if the text is none."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def _roots(store: Store, first: int) -> Iterator[RootChange]:

@@ -185,8 +185,8 @@ class _Review:
                     leave_out(Problem(error.line, f"game {number}: {error.reason}"))
             except VariantError as error:
                 if leave_out:
-                    reason = f"game {number} is {error}; only standard chess can be searched"
-                    leave_out(Problem(game.line, reason))
+                    reason = f"{error}; only standard chess and Chess960 can be searched"
+                    leave_out(Problem(game.line, f"game {number} is {reason}"))
 
     def _leave_out(self, why: Problem) -> None:
         """Notes a game that cannot be reviewed."""

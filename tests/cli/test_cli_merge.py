@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 from contextlib import closing
+from datetime import datetime, timedelta, timezone
 from importlib import import_module
 from pathlib import Path
 
@@ -150,7 +151,13 @@ def test_a_file_is_compared_with_itself_as_it_was_before_a_run(cli: Cli, files: 
     assert (root["new"]["run"], root["new"]["n"], root["new"]["best_san"]) == (3, 150, "d4")
     assert (data["evaluated"], data["come"]) == (0, [])
     assert cli("query", "diff", a, "--since", "2000-01-01").code == 0
-    for wrong in ("9", "yesterday", "2099-01-01"):
+    with Store.open(a, read_only=True) as store:
+        began = datetime.fromisoformat(store.runs()[2].started)
+    west = began.astimezone(timezone(timedelta(hours=-9)))
+    for moment in (began, west, began.replace(tzinfo=None)):
+        assert cli("query", "diff", a, "--since", moment.isoformat(), "--json").json["runs"] >= 1
+    late = (west + timedelta(hours=1)).isoformat()
+    for wrong in ("9", "yesterday", "2099-01-01", "2026-13-45", late):
         outcome = cli("query", "diff", a, "--since", wrong)
         assert (outcome.code, len(outcome.err.splitlines())) == (2, 1)
     assert cli("query", "diff", a).code == 2

@@ -306,7 +306,7 @@ def test_broken_games_and_variants_are_named_and_the_others_reviewed(reviewer: R
     assert [problem.place for problem in report.problems] == [3, 12, 18]
     first, second, third = (problem.reason for problem in report.problems)
     assert "game 1: illegal san: 'Ke3'" in first
-    assert second == "game 3 is Atomic; only standard chess can be searched"
+    assert second == "game 3 is Atomic; only standard chess and Chess960 can be searched"
     assert third == "game 4: a comment that does not end"
 
 

@@ -235,6 +235,20 @@ def _table(moves: Sequence[Departure], width: int | None) -> Table:
     return table(columns, map(_cells, moves), width=width)
 
 
+def _begin(start: str | None) -> str:
+    """Returns what says where a line begins, nothing for the start position: games may begin anywhere.
+
+    >>> _begin(None), _begin("bqnnrkrb/pppppppp/8/8/8/8/PPPPPPPP/BQNNRKRB w KQkq - 0 1")
+    ('', 'chess960:3 ')
+    """
+    if start is None:
+        return ""
+    from graphsearch.position.board import board_of
+
+    number = board_of(start).chess960_pos()
+    return f"{start}: " if number is None else f"chess960:{number} "
+
+
 def _cells(move: Departure) -> dict[str, str]:
     worth = move.worth
     return {
@@ -247,5 +261,5 @@ def _cells(move: Departure) -> dict[str, str]:
         "Best": worth.best or "",
         "Answer": worth.answer or "",
         "Last": f"{move.last or ''} {move.source}:{move.number}".strip(),
-        "Line": numbered(move.start, [*move.line, move.san]),
+        "Line": f"{_begin(move.start)}{numbered(move.start, [*move.line, move.san])}",
     }

@@ -176,12 +176,11 @@ def _check(color: str | None, since: str | None, by: str) -> None:
 
 def _sides(games: Sequence[GameRow], names: set[str], color: str | None) -> list[tuple[GameRow, bool]]:
     """Returns the games with whether he is White; twice a game of which both sides are his."""
-    sides = (("white", lambda game: game.white), ("black", lambda game: game.black))
     return [
         (game, side == "white")
         for game in games
-        for side, name in sides
-        if color in (None, side) and name(game) in names
+        for side, name in (("white", game.white), ("black", game.black))
+        if color in (None, side) and name in names
     ]
 
 

@@ -16,7 +16,7 @@ from .options import EvaluatorOptions, Json, Ram, StoreToMake, closing, graph_ra
 from .output import FAILED, print_json, print_view, say
 from .progress import titled_bar
 from .render import count, rate
-from .review_view import moments_table, players_table, problem_lines, report_lines
+from .review_view import moments_table, players_table, problem_lines, report_lines, unlisted_lines
 from .signals import StopSignals
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ class Request:
         ),
     ] = None
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="OUT", help="Also write a report, one file of HTML.")
+        str | None,
+        typer.Option("--html", metavar="OUT", help="Also write a report, one file of HTML; - for stdout."),
     ] = None
     choice: ChoiceOptions
     strip: Annotated[
@@ -136,8 +137,10 @@ def review(request: Request) -> None:
     from graphsearch.search.params import SearchParams
 
     output = request.output or default_output(request.file)
-    if output == STDOUT and request.json:
-        raise typer.BadParameter("-o - and --json both print on stdout; name a file with -o")
+    printed = {"-o -": output == STDOUT, "--html -": request.html == STDOUT, "--json": request.json}
+    if sum(printed.values()) > 1:
+        both = " and ".join(name for name, prints in printed.items() if prints)
+        raise typer.BadParameter(f"{both} print on stdout, which takes one of them; name a file")
     choice = request.choice.choice()
     evaluator, others = request.evaluator.create(request.param or ())
     with closing(evaluator), ExitStack() as files:
@@ -145,12 +148,12 @@ def review(request: Request) -> None:
             visits=request.visits,
             choice=choice,
             pgn=files.enter_context(opened_target(output)) if output else None,
-            html=request.html,
+            html=files.enter_context(opened_target(request.html)) if request.html else None,
             bare=request.strip,
         )
         games: list[GameReview] = []
         code, report = _reviewed(request, wish, evaluator, SearchParams.from_options(others), games)
-    _print(request, report, games, table=output != STDOUT)
+    _print(request, report, games, table=STDOUT not in (output, request.html))
     if report.stopped:
         say(_stopped_line(request, report))
         raise typer.Exit(code)
@@ -218,6 +221,8 @@ def _print(request: Request, report: ReviewReport, games: list[GameReview], *, t
         if report.reviewed == 1 and games[0].moves:
             print()
             print_view(lambda width: moments_table(games[0], width))
+        for line in unlisted_lines(report):
+            print(line)
         print()
     for line in report_lines(report):
         print(line) if table and not request.json else say(line)

@@ -87,11 +87,15 @@ def problem_lines(report: ReviewReport) -> Iterator[str]:
         yield f"note: {report.name}: and {len(report.notes) - MAX_PROBLEMS:,} more notes; --json has all"
 
 
-def report_lines(report: ReviewReport) -> Iterator[str]:
-    """Yields what was done."""
+def unlisted_lines(report: ReviewReport) -> Iterator[str]:
+    """Yields how many players the table does not have, if it has not all."""
     players = len(report.players.listed())
     if players > MAX_PLAYERS:
         yield f"and {players - MAX_PLAYERS:,} more players; --json has all"
+
+
+def report_lines(report: ReviewReport) -> Iterator[str]:
+    """Yields what was done."""
     skipped = f", {report.skipped:,} skipped" if report.skipped else ""
     yield (
         f"{count(report.reviewed, 'game')} reviewed{skipped}; {count(report.searched, 'position')} searched,"

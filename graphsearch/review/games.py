@@ -195,7 +195,7 @@ def read_game(number: int, game: PgnGame) -> SourceGame:
 
     Raises:
       BrokenGameError: if its text, its position or a move of its mainline cannot be read.
-      VariantError: if it is no standard chess.
+      VariantError: if it is neither standard chess nor Chess960.
     """
     variant = variant_of(game.headers)
     if variant:

@@ -149,21 +149,30 @@ def _worth(read: Reader, board: chess.Board, node: NodeView, move: MoveView) -> 
     """
     after = board.copy(stack=False)
     after.push(move.move)
-    kind = terminal_kind(after)
+    kind, mate = terminal_kind(after), _mate_after(move.mate)
     if kind != NOT_TERMINAL:
-        return Value(1.0, 0.0, move.mate) if kind == CHECKMATE else DRAW
+        return Value(1.0, 0.0, 0) if kind == CHECKMATE else DRAW
     if after.halfmove_clock >= CLOCK_DRAW:
         return DRAW
     record = read(after)
     if record is not None and record.visits >= move.n:
         q, draw = node_mean(record)
-        return Value(negate(q), draw, move.mate or _mate_behind(record, after))
+        return Value(negate(q), draw, _mate_behind(record, after) if mate is None else mate)
     if move.q is None or move.wdl is None:  # a proof that needed no visit
-        return Value(node.q, node.wdl.draw, move.mate)
-    return Value(move.q, move.wdl.draw, move.mate)
+        return Value(node.q, node.wdl.draw, mate)
+    return Value(move.q, move.wdl.draw, mate)
+
+
+def _mate_after(mate: int | None) -> int | None:
+    """Returns the moves to mate once a move of that many is played: its own counts no more.
+
+    >>> _mate_after(3), _mate_after(1), _mate_after(-3), _mate_after(None)
+    (2, 0, -3, None)
+    """
+    return mate - 1 if mate and mate > 0 else mate
 
 
 def _mate_behind(record: NodeRecord, after: chess.Board) -> int | None:
-    """Returns the moves to mate of a move by the record of the position behind it."""
+    """Returns the moves to mate, for the side that moved, by the record of the position behind its move."""
     proof = record.proof_at(after.halfmove_clock)
-    return moves_of(-proof.result, proof.mate + 1) if proof and proof.mate is not None else None
+    return moves_of(-proof.result, proof.mate) if proof and proof.mate is not None else None

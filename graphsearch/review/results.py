@@ -21,7 +21,7 @@ class MoveReview:
       position: FEN before it. n: node N there, 0 if it is dead.
       q, cp, mate: the value after it; mate is None if none is proven.
       best, best_san: the best move. best_line: it, and what follows if the played one is marked, in SAN.
-      best_q, best_cp, best_mate: its value.
+      best_q, best_cp, best_mate: the value after it.
       loss: of Q against the best one, in [0, 2]; loss_cp: in centipawns, each value cut at 1,000.
       accuracy: in [0, 100]. weight: in the mean of a player's accuracies.
       glyph: `??`, `?`, `?!`, `!` or empty. phase: of the position before it.

@@ -26,6 +26,7 @@ from ..exchange.sources import GivenFile, Input, opened
 from ..graph.graph import Graph
 from ..limits import WHOLE
 from ..search.params import SearchParams
+from ..store.file import real_path
 from ..store.store import Store
 from .annotating import PgnOutput
 from .games import GameChoice, SourceGame, plies_of, read_game, wanted_games
@@ -63,6 +64,13 @@ class ReviewWish:
     def __post_init__(self) -> None:
         if not LEAST_VISITS <= self.visits <= WHOLE.most:
             raise InvalidParameterError(f"visits must be at least {LEAST_VISITS}, not {self.visits:,}")
+        if (both := _place(self.pgn)) and both == _place(self.html):
+            raise InvalidParameterError(f"the games and the report both go to {both}; name two files")
+
+
+def _place(target: Target | None) -> Path | None:
+    """Returns the file that an output goes to; None for a stream, and for nothing."""
+    return real_path(target) if isinstance(target, (str, os.PathLike)) else None
 
 
 def review(

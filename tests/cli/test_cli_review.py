@@ -46,6 +46,7 @@ def test_games_on_stdout_come_alone_and_json_has_every_move(cli: Cli, games: Pat
     done = cli(*words, "-o", "-")
     assert done.out.startswith("[White")
     assert "1 game reviewed" in done.err
+    assert cli(*words, "--html", "-").out.startswith("<!DOCTYPE html>")
     found = cli(*words, "--json").json
     assert (found["reviewed"], found["skipped"], found["problems"][0]["line"]) == (1, 1, 9)
     assert [move["san"] for move in found["games"][0]["moves"]] == ["f3", "e5", "g4", "Qh4#"]
@@ -60,6 +61,8 @@ def test_games_on_stdout_come_alone_and_json_has_every_move(cli: Cli, games: Pat
         (["--color", "white"], 2, "name the player"),
         (["--since", "May"], 2, "a date is 2024"),
         (["-o", "-", "--json"], 2, "stdout"),
+        (["-o", "-", "--html", "-"], 2, "stdout"),
+        (["-o", "out", "--html", "./out"], 2, "name two files"),
         (["--visits", "9"], 2, "10"),
     ],
 )

@@ -256,6 +256,17 @@ def test_the_written_game_has_the_mainline_and_the_notes_of_its_source(reviewer:
             assert any(side.move.uci() == move.best for side in node.parent.variations)
 
 
+def test_mates_are_counted_after_the_move_for_the_played_and_the_best_one_alike(reviewer: Reviewer) -> None:
+    """As in `[%eval]`: a move that mates has 0, and needs none in PGN."""
+    reviewer('[FEN "7k/8/5K2/6Q1/8/8/8/8 w - - 0 1"]\n\n1. Qg4 Kh7 2. Qg6+ Kh8 3. Qg7# 1-0\n', visits=200)
+    (game,) = reviewer.games
+    assert [(move.mate, move.best_mate) for move in game.moves] == [(1, 0), (1, 1), (1, 0), (1, 1), (0, 0)]
+    reviewer('[FEN "7k/5K2/8/6Q1/8/8/8/8 w - - 0 1"]\n\n1. Qg6 1/2-1/2\n', visits=200)
+    (written,) = reviewer.written()
+    better = written.variations[1]
+    assert (better.board().is_checkmate(), better.eval()) == (True, None)
+
+
 def test_a_bare_review_drops_the_notes_of_the_source(reviewer: Reviewer) -> None:
     reviewer(NOTED, bare=True)
     text = reviewer.pgn.getvalue().decode()

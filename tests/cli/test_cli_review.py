@@ -53,6 +53,14 @@ def test_games_on_stdout_come_alone_and_json_has_every_move(cli: Cli, games: Pat
     assert {player["name"] for player in found["players"]} == {"A", "B"}
 
 
+def test_a_name_of_many_kilobytes_takes_no_figure_off_the_table(cli: Cli, games: Path) -> None:
+    games.write_text(GAMES.replace('"A"', f'"{"A" * 9000}"'))
+    done = cli("review", games, "--store", games.with_name("a.graph"), "--visits", 10)
+    head, _, *rows = done.out.splitlines()
+    assert head.split()[-3:] == ["Opening", "Middlegame", "Endgame"]
+    assert rows[0].split()[2] == "2"  # moves
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

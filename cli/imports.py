@@ -207,8 +207,7 @@ def _say_problems(report: FileReport, noun: str) -> None:
         say(f"{report.name}: and {more:,} more; --json has all")
     for name, number in report.variants.items():
         games = number_of(number, noun)
-        say(f"{report.name}: {games} of {name} skipped;"
-            " only standard chess and Chess960 can be searched")
+        say(f"{report.name}: {games} of {name} skipped; only standard chess and Chess960 can be searched")
     for note in report.notes:
         say(f"note: {report.name}: {note}")
     if report.error:

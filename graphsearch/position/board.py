@@ -303,13 +303,28 @@ def _check_rules(board: chess.Board) -> None:
     status = board.status()
     if status != chess.STATUS_VALID:
         reasons = ", ".join(_reason(s) for s in chess.Status if s & status)
-        raise InvalidPositionError(f"illegal position ({reasons}): {board.fen()}")
+        raise InvalidPositionError(f"illegal position ({reasons}): {_fen_as_claimed(board)}")
     for colour in chess.COLORS:
         if not _is_promotion_possible(board, colour):
             raise InvalidPositionError(
                 f"illegal position ({chess.COLOR_NAMES[colour]} has more promoted pieces than pawns that are"
                 f" gone): {board.fen()}"
             )
+
+
+def _fen_as_claimed(board: chess.Board) -> str:
+    """Returns the FEN with the rights to castle that it claims, impossible ones too.
+
+    >>> _fen_as_claimed(board_of("4k3/8/8/8/8/8/8/R3K3 w KQ - 0 1"))
+    '4k3/8/8/8/8/8/8/R3K3 w KQ - 0 1'
+    """
+    pieces, turn, _, *rest = board.fen().split()
+    claimed = sorted(chess.SquareSet(board.castling_rights), key=lambda square: (square > chess.H1, -square))
+    letters = ["QBCDEFGK"[square % 8] for square in claimed]
+    rights = "".join(
+        s if square <= chess.H1 else s.lower() for s, square in zip(letters, claimed, strict=True)
+    )
+    return " ".join([pieces, turn, rights or "-", *rest])
 
 
 def _is_promotion_possible(board: chess.Board, colour: chess.Color) -> bool:

@@ -113,7 +113,7 @@ def _command(line: tuple[str, ...], path: Path, folder: Path) -> None:
     (folder / "a.epd").write_bytes(EPD)
     shutil.copyfile(path, folder / "twin.graph")
     (folder / "a.pgn").write_bytes(PGN)
-    names = {"out.", "copy.", "merged.", "twin.graph", "white.toml", "a.epd", "a.pgn"}
+    names = {"out.", "copy.", "merged.", "tables", "twin.graph", "white.toml", "a.epd", "a.pgn"}
     words = [
         str(path) if word == "{}" else str(folder / word) if any(word.startswith(n) for n in names) else word
         for word in line

@@ -234,7 +234,7 @@ def csv(
 @command(
     "Write positions and moves as Parquet.",
     "graphsearch export parquet --store first.graph -o first-tables",
-    'graphsearch export parquet --store first.graph -o open-game-tables --root "1. e4 e5" --min-visits 2 --json',
+    'graphsearch export parquet --store first.graph -o open-tables --root "1. e4 e5" --min-visits 2 --json',
 )
 def parquet(
     store: StoreOption,

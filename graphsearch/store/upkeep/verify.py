@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from ...errors import CorruptRecordError, StoreError
 from ...record.node import RecordBatch
 from .. import order
 from ..codec.layout import BLOCK
-from ..file import open_reader, real_path
+from ..file import open_reader, real_path, sql_errors
 from ..index.bloom import may_hold_each
 from ..index.catalog import Catalog, Chunk, Segment, read_index
 from ..segments import decode_blocks, fetch_blocks, keys_of
@@ -72,11 +71,12 @@ def verify(path: str | os.PathLike[str], progress: Progress | None = None) -> Ve
     """
     report = VerifyReport()
     try:
-        _check_pages(path, report)
-        with Store.open(path, read_only=True) as store:
-            report.opened = True
-            _Check(store, report, progress or (lambda done, total: None)).all()
-    except (StoreError, sqlite3.Error, OSError, ValueError) as error:
+        with sql_errors(real_path(path), "check it"):
+            _check_pages(path, report)
+            with Store.open(path, read_only=True) as store:
+                report.opened = True
+                _Check(store, report, progress or (lambda done, total: None)).all()
+    except (StoreError, OSError, ValueError) as error:
         report.add(str(error))
     return report
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..record.node import RecordBatch
 from ..store.reading import Reader
 from ..store.store import Store
 from ..store.tables.books import book_keys
+from ..store.upkeep.prune import visits_of
 from .replay import Level
 
 ASKED_AT_ONCE = 50_000  # positions
@@ -36,10 +36,3 @@ def graph_positions(reader: Reader, min_visits: int) -> Known:
         return mask
 
     return known
-
-
-def visits_of(records: RecordBatch) -> NDArray[np.int64]:
-    """Returns node N of some records, `[R]`."""
-    sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(records.n, dtype=np.int64)])
-    visits: NDArray[np.int64] = 1 + sums[records.edge_offsets[1:]] - sums[records.edge_offsets[:-1]]
-    return visits

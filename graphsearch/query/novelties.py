@@ -23,7 +23,7 @@ from ..record.node import NodeRecord
 from ..store.reading import Reader
 from ..store.store import Store
 from ..store.tables.books import book_keys, book_named, book_roots
-from .known import visits_of
+from ..store.upkeep.prune import visits_of
 from .played_below import OnProgress, Reached, played_at, reached_below
 from .source import RecordSource, Step, after, opened, steps_of
 

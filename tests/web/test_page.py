@@ -227,6 +227,7 @@ def test_every_view_opens_on_two_pages_at_once_without_an_error(driver: Any, pag
         "graph",
         "values",
         "search",
+        "review",
         "games",
         "novelties",
         "prepare",

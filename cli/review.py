@@ -218,7 +218,7 @@ def _print(request: Request, report: ReviewReport, games: list[GameReview], *, t
         print_json(found | {"games": [game.as_dict() for game in games]})
     elif table and report.reviewed:
         print_view(lambda width: players_table(report, width))
-        if report.reviewed == 1 and games[0].moves:
+        if report.reviewed == 1 and any(move.glyph for move in games[0].moves):
             print()
             print_view(lambda width: moments_table(games[0], width))
         for line in unlisted_lines(report):

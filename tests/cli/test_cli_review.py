@@ -53,6 +53,15 @@ def test_games_on_stdout_come_alone_and_json_has_every_move(cli: Cli, games: Pat
     assert {player["name"] for player in found["players"]} == {"A", "B"}
 
 
+def test_a_game_without_marked_moves_has_no_empty_table(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "quiet.pgn").write_text("1. e4 *\n")
+    asked = ("--store", tmp_path / "a.graph", "--visits", 10)
+    outcome = cli("review", tmp_path / "quiet.pgn", *asked, "-o", tmp_path / "out.pgn")
+    assert outcome.code == 0
+    assert "Accuracy" in outcome.out
+    assert "Its value" not in outcome.out
+
+
 def test_a_name_of_many_kilobytes_takes_no_figure_off_the_table(cli: Cli, games: Path) -> None:
     games.write_text(GAMES.replace('"A"', f'"{"A" * 9000}"'))
     done = cli("review", games, "--store", games.with_name("a.graph"), "--visits", 10)

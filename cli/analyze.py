@@ -221,7 +221,7 @@ def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
         closing(job.evaluator),
         Graph.open(request.store, evaluator=job.evaluator, ram_bytes=job.ram_bytes) as graph,
     ):
-        _compile(job, filed=request.store is not None)
+        compile_search(job.evaluator, job.params, filed=request.store is not None, board=job.board)
         listed = job.searchmoves or tuple(moves_of_tables(graph, job.board))
         if listed and not job.searchmoves:
             say("The tablebases know this position; only their best moves are searched.")
@@ -246,7 +246,9 @@ def _search(request: Request, job: Job, signals: StopSignals) -> SearchResult:
             )
 
 
-def _compile(job: Job, *, filed: bool) -> None:
+def compile_search(
+    evaluator: EvaluatorObject, params: SearchParams, *, filed: bool, board: chess.Board | None = None
+) -> None:
     """Searches briefly in a graph of its own: kernels are compiled before the clock starts, and Ctrl-C still
     ends the program at once.
     """
@@ -258,14 +260,14 @@ def _compile(job: Job, *, filed: bool) -> None:
     from graphsearch.search.params import Limits
     from graphsearch.search.warm import kernels_compiling, kernels_missing
 
-    if missing := kernels_missing(job.evaluator, filed=filed):
+    if missing := kernels_missing(evaluator, filed=filed):
         with (
             compile_bar("search", missing),
-            kernels_compiling(job.evaluator, filed=filed, prover=beside.__name__),
-            Graph.open(None, evaluator=job.evaluator) as trial,
+            kernels_compiling(evaluator, filed=filed, prover=beside.__name__),
+            Graph.open(None, evaluator=evaluator) as trial,
         ):
-            analyze(trial, job.board, Limits(visits=2), job.params)
-            analyze(trial, chess.Board(beside.TRIAL), Limits(visits=2), job.params, mates=beside.MateFinder())
+            analyze(trial, board or chess.Board(), Limits(visits=2), params)
+            analyze(trial, chess.Board(beside.TRIAL), Limits(visits=2), params, mates=beside.MateFinder())
 
 
 def _print_result(request: Request, result: SearchResult) -> None:

@@ -43,8 +43,8 @@ def add(
         list[str],
         typer.Argument(
             metavar="POSITION...",
-            help="startpos, FENs in quotes, PGN files (the first game of each), or - for stdin, with one "
-            "item per line: a FEN, an EPD line, moves from the start position, or POSITION moves "
+            help="startpos, chess960:N, FENs in quotes, PGN files (the first game of each), or - for stdin, "
+            "with one item per line: a FEN, an EPD line, moves from the start position, or POSITION moves "
             "LIST.",
             show_default=False,
         ),
@@ -191,7 +191,9 @@ def line_text(fen: str, moves: tuple[str, ...]) -> str:
     """
     import chess
 
-    board = chess.Board(fen)
+    from graphsearch.position.board import board_of
+
+    board = board_of(fen)
     if not moves:
         return fen
     try:

@@ -39,7 +39,7 @@ def evaluate(
     positions: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="POSITION", help="startpos, FENs in quotes, or PGN files.", show_default=False
+            metavar="POSITION", help="startpos, chess960:N, FENs in quotes, or PGN files.", show_default=False
         ),
     ] = None,
     epd: Annotated[

@@ -24,6 +24,16 @@ if TYPE_CHECKING:
 BookOutput = Annotated[
     str, typer.Option("-o", "--output", metavar="OUT", help="The book file to write.", show_default=False)
 ]
+Folder = Annotated[
+    Path,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="DIR",
+        help="The folder to write; replaced if it holds nothing but such tables.",
+        show_default=False,
+    ),
+]
 Weights = Annotated[
     str,
     typer.Option(
@@ -45,7 +55,8 @@ class SelectionOptions:
         typer.Option(
             "--root",
             metavar="POSITION",
-            help='Where to start: startpos, a FEN in quotes, a PGN file, a line such as "1. e4 e5", or '
+            help="Where to start: startpos, chess960:N, a FEN in quotes, a PGN file, a line such as "
+            '"1. e4 e5", or '
             "POSITION moves LINE. May be repeated. By default the roots of the book, the roots of "
             "searches, or the start position.",
         ),
@@ -220,6 +231,36 @@ def csv(
     _export(export_csv, store, output, chosen, json=json)
 
 
+@command(
+    "Write positions and moves as Parquet.",
+    "graphsearch export parquet --store first.graph -o first-tables",
+    'graphsearch export parquet --store first.graph -o open-tables --root "1. e4 e5" --min-visits 2 --json',
+)
+def parquet(
+    store: StoreOption,
+    output: Folder,
+    chosen: SelectionOptions,
+    json: Json = False,
+) -> None:
+    """Write a folder with nodes.parquet and edges.parquet, for DuckDB, Polars, pandas and others.
+
+    Without other options than --min-visits, every record of the file is taken, in its own order, as the file
+    was at one moment; else positions are walked over from the roots, and have a depth. Moves without visits
+    are included unless --min-visits or --max-moves is given. docs/exchange.md lists the columns. Needs
+    pyarrow: pip install 'graphsearch[parquet]'.
+
+    JSON: as the other exports; `left_out` counts what is not in the tables, by reason.
+    """
+    from graphsearch.exchange.parquet_export import export_parquet
+
+    selection = chosen.selection()
+    say_if_unfinished(store)
+    # signals are not armed: Ctrl-C and SIGTERM end the export and leave no folder behind
+    with StopSignals(), compiling("export"), progress_bar("Positions") as show:
+        report = export_parquet(store, output, selection, on_progress=show)
+    finish(report, store, str(output), json=json)
+
+
 def _export(
     write: Callable[..., ExportReport],
     store: Path,
@@ -252,6 +293,7 @@ app = group(
     epd,
     jsonl,
     csv,
+    parquet,
     export_pictures.svg,
     export_pictures.dot,
     export_site.site,

@@ -48,17 +48,28 @@ MaxPly = Annotated[
     ),
 ]
 
+Players = Annotated[
+    bool,
+    typer.Option(
+        "--players",
+        help="Also keep who played each game: names, Elo, date, event, result and moves; also of files "
+        "that were imported before without them.",
+    ),
+]
+
 
 @command(
     "Count games and their results, move by move.",
     "graphsearch import pgn games.pgn --store first.graph",
-    "graphsearch import pgn games.pgn --store games.graph --variations --max-ply 40 --json",
+    "graphsearch import pgn games.pgn --store books.graph --players",
+    "graphsearch import pgn games.pgn --store games.graph --players --variations --max-ply 40 --json",
 )
 def pgn(
     files: Files,
     store: StoreToMake,
     variations: Variations = False,
     max_ply: MaxPly = None,
+    players: Players = False,
     again: Again = False,
     json: Json = False,
 ) -> None:
@@ -67,15 +78,20 @@ def pgn(
     The counts go into separate tables; the search graph does not change. Games are read strictly: a game with
     an illegal or unreadable move is reported with its line and not counted. Games of other variants are
     counted by variant and skipped. A file that was imported before is recognised by its bytes and skipped.
-    After Ctrl-C or a kill, repeat the command to resume. Exit code 1 if a file cannot be read, or none of its
+    After Ctrl-C or a kill, repeat the command to resume.
+
+    Without --players nothing is kept of who played. With it, `query players`, `query prepare` and
+    `query game` work. A file that was imported without it is read once more, only for that: its games count
+    no second time. Exit code 1 if a file cannot be read, or none of its
     games counts.
 
     JSON: for each of `files`, `taken` and `skipped` count all its games, `new_taken` and `new_skipped` only
-    those of this call; `problems` has the line and reason of every broken game.
+    those of this call; `players` counts games whose players were kept in this call; `problems` has the line
+    and reason of every broken game.
     """
     from graphsearch.exchange.pgn_import import import_pgn
 
-    work = partial(import_pgn, variations=variations, max_ply=max_ply)
+    work = partial(import_pgn, variations=variations, max_ply=max_ply, players=players)
     _import(files, store, work, "game", again=again, json=json)
 
 
@@ -120,7 +136,7 @@ def _import(
     json: bool,
 ) -> None:
     """Imports, prints what was done, and ends with the exit code of what happened."""
-    given = [_given(name) for name in files]
+    given = [given_file(name) for name in files]
     if files.count("-") > 1:
         raise typer.BadParameter("standard input (-) can be given only once")
     with (
@@ -154,7 +170,11 @@ def number_of(number: int, noun: str) -> str:
     return count(number, noun, "entries" if noun == "entry" else "")
 
 
-def _given(name: str) -> GivenFile:
+def given_file(name: str) -> GivenFile:
+    """Returns a file that is named on the command line, `-` for standard input.
+
+    Raises: | InputFileError: if the name is that of something which is no file.
+    """
     from graphsearch.exchange.sources import STDIN, GivenFile, check_file
 
     if name != STDIN:
@@ -186,9 +206,8 @@ def _say_problems(report: FileReport, noun: str) -> None:
     if more > 0:
         say(f"{report.name}: and {more:,} more; --json has all")
     for name, number in report.variants.items():
-        say(
-            f"{report.name}: {number_of(number, noun)} of {name} skipped; only standard chess can be searched"
-        )
+        games = number_of(number, noun)
+        say(f"{report.name}: {games} of {name} skipped; only standard chess and Chess960 can be searched")
     for note in report.notes:
         say(f"note: {report.name}: {note}")
     if report.error:
@@ -201,6 +220,9 @@ def _summary(report: FileReport, noun: str) -> str:
     taken = number_of(report.taken, noun)
     if report.state == "known":
         return f"{report.name}: imported before ({taken}); --again imports it again"
+    if report.state == "players":
+        kept = number_of(report.players, noun)
+        return f"{report.name}: imported before ({taken}); players of {kept} added; {report.seconds:.1f} s"
     broken, others = report.new_skipped - sum(report.variants.values()), Counter(report.variants)
     skipped = [f"{broken:,} broken"] if broken > 0 else []
     skipped += [f"{number:,} of {name}" for name, number in others.items()]

@@ -29,7 +29,7 @@ SomePosition = Annotated[
     str | None,
     typer.Argument(
         metavar="POSITION",
-        help="Where to start: startpos, a FEN in quotes, or a PGN file (its last position).",
+        help="Where to start: startpos, chess960:N, a FEN in quotes, or a PGN file (its last position).",
         show_default=False,
     ),
 ]

@@ -26,7 +26,7 @@ Position = Annotated[
     str,
     typer.Argument(
         metavar="POSITION",
-        help="startpos, a FEN in quotes, or a PGN file (its last position).",
+        help="startpos, chess960:N, a FEN in quotes, or a PGN file (its last position).",
         show_default=False,
     ),
 ]
@@ -34,7 +34,7 @@ AnyPosition = Annotated[
     str | None,
     typer.Argument(
         metavar="POSITION",
-        help="startpos, a FEN in quotes, or a PGN file (its last position).",
+        help="startpos, chess960:N, a FEN in quotes, or a PGN file (its last position).",
         show_default=False,
     ),
 ]

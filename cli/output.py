@@ -28,7 +28,9 @@ ENDED_BY_READER = (
 )
 
 LONGEST_MESSAGE = 1 << 16  # characters
-PIPE_WIDTH = 160  # columns of a table in a file or a pipe; lines are as short as their content
+PIPE_WIDTH = (
+    10_000  # columns of a table in a file or a pipe, which cuts nothing: lines are as short as their content
+)
 
 FAILED, WRONG_USE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # 130 = 128 + SIGINT, 141 = 128 + SIGPIPE
 

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import (
+    query_diff,
     query_find,
     query_history,
     query_lines,
     query_moves,
     query_neighbourhood,
+    query_novelties,
+    query_players,
     query_position,
     query_ways,
 )
@@ -123,6 +126,7 @@ def _cells(row: Disagreement, by: str) -> list[str]:
 app = group(
     "Query a graph file. Nothing is searched or written; a search may write the file at the same time.",
     disagree,
+    query_diff.diff,
     query_position.position_of,
     query_moves.moves_of,
     query_moves.games_of,
@@ -131,6 +135,10 @@ app = group(
     query_neighbourhood.neighbourhood,
     query_lines.line,
     query_history.history,
+    query_novelties.novelties,
+    query_players.prepare,
+    query_players.players_of,
+    query_players.game_of,
     query_ways.path,
     query_ways.parents,
     query_ways.transpositions,

@@ -9,7 +9,7 @@ import typer
 
 from .commands import command
 from .options import Json, PositionOptions, StoreOption
-from .output import PIPE_WIDTH, print_json, print_part, say, say_if_unfinished, speaks_unicode
+from .output import print_json, print_part, say, say_if_unfinished, speaks_unicode
 from .render import count, cp_text, move_number, signed, steps_table
 from .tables import LEFT, RIGHT, table
 
@@ -204,7 +204,7 @@ def _print_values(found: LineValues) -> None:
 
 def _width() -> int:
     if sys.stdout is None or not sys.stdout.isatty():
-        return min(80, PIPE_WIDTH)
+        return 80
     from .output import console
 
     return console(sys.stdout).width

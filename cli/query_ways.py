@@ -24,7 +24,7 @@ From = Annotated[
     typer.Option(
         "--from",
         metavar="ROOT",
-        help="Where lines start: startpos or a FEN; any root of the file by default.",
+        help="Where lines start: startpos, chess960:N or a FEN; any root of the file by default.",
     ),
 ]
 Limit = Annotated[
@@ -43,7 +43,8 @@ SomePosition = Annotated[
     str | None,
     typer.Argument(
         metavar="POSITION",
-        help="Where to start: startpos, a FEN in quotes, or a PGN file; the file's roots by default.",
+        help="Where to start: startpos, chess960:N, a FEN in quotes, or a PGN file; the file's roots by "
+        "default.",
         show_default=False,
     ),
 ]

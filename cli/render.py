@@ -41,18 +41,18 @@ def moves_table(node: NodeView, multipv: int, width: int | None) -> Table:
 
     `width` is the terminal's, which the lines then fill and never pass; None for as wide as needed.
     """
-    import chess
+    from graphsearch.position.board import board_of
 
-    board = chess.Board(node.position)
+    board = board_of(node.position)
     columns = {name: {"Move": WHOLE, "PV": FILL}.get(name, RIGHT) for name in fitting(COLUMNS, width)}
     return table(columns, [_cells(board, move) for move in node.moves[: multipv or None]], width=width)
 
 
 def steps_table(position: str, steps: Iterable[Step]) -> Table:
     """Returns the moves of a line from a position, each with N and Q, as a table."""
-    import chess
+    from graphsearch.position.board import board_of
 
-    board = chess.Board(position)
+    board = board_of(position)
     rows = []
     for step in steps:
         number = move_number(board.fullmove_number, white=board.turn)
@@ -93,6 +93,20 @@ def signed(q: float | None) -> str:
 def wdl_text(wdl: WDL | None) -> str:
     """Returns win, draw and loss in per cent: `45/32/23`."""
     return "" if wdl is None else "/".join(f"{100 * part:.0f}" for part in wdl.as_list())
+
+
+def numbered(start: str | None, sans: Sequence[str]) -> str:
+    """Returns moves in SAN with their numbers, from a FEN, None being the start position.
+
+    >>> numbered(None, ["e4", "e5", "Nf3"]), numbered("8/8/8/8/8/k7/8/K7 b - - 0 9", ["Kb3"])
+    ('1. e4 e5 2. Nf3', '9... Kb3')
+    """
+    fields = (start or "x w - - 0 1").split()
+    white, number, words = fields[1] == "w", int(fields[-1]), []
+    for place, san in enumerate(sans):
+        words.append(f"{move_number(number, white=white)} {san}" if white or not place else san)
+        number, white = number + (not white), not white
+    return " ".join(words)
 
 
 def score(move: MoveView) -> str:

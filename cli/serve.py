@@ -52,6 +52,15 @@ def serve(
             "the first is the default. May be repeated.",
         ),
     ] = None,
+    beside: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--beside",
+            metavar="FILE",
+            help="Another graph file that the page may compare this one with, or merge into it, in addition "
+            "to those of the same folder. May be repeated.",
+        ),
+    ] = None,
     ram: Ram = None,
 ) -> None:
     """Explore a graph file in the browser: board, moves, graph, values, searches, books, games and SQL.
@@ -69,7 +78,13 @@ def serve(
             f"the page needs the package {missing}; install it with: pip install 'graphsearch[web]'"
         ) from None
     password = None if password_file is None else read_password(password_file)
-    house = House(file, read_only=read_only, evaluators=offered(evaluator or ()), ram_bytes=graph_ram(ram))
+    house = House(
+        file,
+        read_only=read_only,
+        evaluators=offered(evaluator or ()),
+        ram_bytes=graph_ram(ram),
+        beside=tuple(beside or ()),
+    )
     with StopSignals("Stopping: finishing the wave and saving...\n") as signals:
         server = Server(house, host=host, port=port, password=password)
         signals.arm()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from . import store_cluster, store_upkeep
+from . import store_cluster, store_merge, store_upkeep
 from .commands import command, group
 from .options import Json, StoreFile
 from .output import FAILED, print_json, print_part, print_problems, say, say_if_unfinished
@@ -239,8 +239,8 @@ app = group(
     store_upkeep.prune,
     store_upkeep.backup,
     store_upkeep.salvage,
+    store_merge.merge,
     store_upkeep.forecast,
     store_cluster.split,
-    store_cluster.merge,
     store_cluster.mend,
 )

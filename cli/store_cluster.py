@@ -1,4 +1,4 @@
-"""The commands of `graphsearch store` that make a cluster of a graph file, and a file of a cluster."""
+"""The commands of `graphsearch store` that make a cluster of a graph file, and mend one."""
 
 from __future__ import annotations
 
@@ -23,10 +23,6 @@ Cluster = Annotated[
 Shards = Annotated[
     int, typer.Option("--shards", metavar="K", min=1, help="Shards of the cluster.", show_default=False)
 ]
-Output = Annotated[
-    Path, typer.Option("-o", "--output", metavar="FILE", help="The file to write.", show_default=False)
-]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 
 
 @command(
@@ -43,23 +39,7 @@ def split(file: StoreFile, folder: Cluster, shards: Shards, json: Json = False) 
 
     with StopSignals(), progress_bar("Splitting") as advance:
         report = parting.split(file, folder, shards=shards, progress=advance)
-    _print(report, json=json)
-
-
-@command(
-    "Make one graph file of a cluster.",
-    "graphsearch store merge first.cluster -o whole.graph",
-)
-def merge(folder: Cluster, output: Output, force: Force = False, json: Json = False) -> None:
-    """Make one graph file of a cluster, which is only read, each file as it is now.
-
-    The file appears only when it is complete.
-    """
-    from graphsearch.cluster import parting
-
-    with StopSignals(), progress_bar("Merging") as advance:
-        report = parting.merge(folder, output, force=force, progress=advance)
-    _print(report, json=json)
+    print_parted(report, json=json)
 
 
 @command(
@@ -82,7 +62,8 @@ def mend(folder: Cluster, json: Json = False) -> None:
     print(f"{folder}: {f'shard {listed} made anew' if made else 'no file is missing'}")
 
 
-def _print(report: Parted, *, json: bool) -> None:
+def print_parted(report: Parted, *, json: bool) -> None:
+    """Prints what a cluster was made of, or what was made of one."""
     if json:
         print_json(report.as_dict())
         return

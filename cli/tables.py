@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 SEEN_FIRST = 100  # rows that decide the widths of the columns of a stream
 SEEN_BYTES = 1 << 20  # of text in them: after so much, fewer rows decide
 WIDEST = 100  # of a column but the last
+WIDEST_WHOLE = 60  # of text on one line, such as a name, so that a pipe's width has room for the rest
 # kinds of columns: text that folds, text on one line, text that takes the width left over, numbers
 LEFT, WHOLE, FILL, RIGHT = "left", "whole", "fill", "right"
 Row = Sequence[str] | Mapping[str, str]
@@ -46,6 +47,7 @@ def table(
             no_wrap=kind != LEFT,
             overflow="fold" if kind == LEFT else "ellipsis",
             ratio=1 if kind == FILL else None,
+            max_width=WIDEST_WHOLE if kind == WHOLE else None,
         )
     for row in rows:
         drawn.add_row(*([row[name] for name in columns] if isinstance(row, Mapping) else row))

@@ -96,6 +96,13 @@ POSITIONS = Limit("POSITIONS", 1 << 30, BYTES, "a file of positions for a benchm
 NETWORK = Limit(
     "NETWORK", 1 << 32, BYTES, "a network, packed or not", "it is held in memory; the largest have 1 GiB"
 )
+ACTIVATIONS = Limit(
+    "ACTIVATIONS",
+    1 << 24,
+    "numbers",
+    "one position in one layer of an lc0 network",
+    "the largest networks have 2^18; a batch of them is held in memory",
+)
 BOOK = Limit("BOOK", 1 << 32, BYTES, "a Polyglot book", "its keys are held in memory; the largest have 1 GiB")
 PIPED = Limit("PIPED", 1 << 40, BYTES, "what comes through a pipe", "it is kept in a temporary file")
 UNPACKED = Limit(

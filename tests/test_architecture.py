@@ -39,6 +39,7 @@ ROOMS = (
     "book",
     "uci",
     "bench",
+    "review",
     "web",
     "__init__",  # the names of the public API, resolved when asked for
     "cli",

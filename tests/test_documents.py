@@ -31,21 +31,29 @@ MOST_BYTES = 100_000  # of a picture
 USE = "pip install . && graphsearch analyze startpos --time 10 --store first.graph"
 INSTALL = "pip install -e '.[test]' && "
 BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```", re.MULTILINE | re.DOTALL)
-GAMES = """[White "A"]
+GAMES = (
+    """[White "Kasparov, Garry"]
+[Black "Carlsen, Magnus"]
+[Date "2024.03.15"]
 
 1. e4 e5 *
 
 [White "B"]
+[Black "Carlsen, Magnus"]
+[Date "2024.03.16"]
 
 1. e4 e5 2. Nf3 Nc6 3. Bb5 a6 4. Ba4 Nf6 5. O-O Be7 6. Re1 b5 7. Bb3 d6 8. c3 O-O 9. h3 Nb8 10. d4 Nbd7
 11. c4 c6 12. cxb5 axb5 13. Nc3 Bb7 14. Bg5 b4 15. Nb1 h6 16. Bh4 c5 *
 """
+    + 9 * '\n[White "Kasparov, Garry"]\n[Black "B"]\n\n1. d4 d5 *\n'
+)
 SHORTER = {
     "--time 3600": "--time 2",
     "--visits 5000": "--visits 1000",
     "Limits(visits=500)": "Limits(visits=50)",
     "--forever --workers 4": "--time 2 --workers 2",
     "perft startpos 6": "perft startpos 4",
+    "sleep 14": "sleep 4",  # the kernels are compiled
     "startpos --depth 8": "startpos --depth 5",
     "--depth 7": "--depth 4",
     "graphsearch bench": "graphsearch bench --nodes 3000",
@@ -109,6 +117,7 @@ def shortened(command: str) -> str:
     """Returns a command, or a script, that does the same in less time."""
     for long, short in SHORTER.items():
         command = command.replace(long, short)
+    command = re.sub(r"(graphsearch analyze .*)--time [1-9]\d\b", r"\1--visits 3000", command)
     command = re.sub(r"--time [1-9]\d\b", "--time 1", command)
     return command.replace("--seconds 10", "--seconds 1")
 
@@ -116,7 +125,8 @@ def shortened(command: str) -> str:
 def is_run_elsewhere(command: str) -> bool:
     """Returns whether a command sets up, or tests/bench/ or tests/web/ run it with the same options."""
     benchmark = (
-        re.search("--batches|--scale", command) or command == "graphsearch bench --json > figures.json"
+        re.search("--batches|--scale|--offload", command)
+        or command == "graphsearch bench --json > figures.json"
     )
     return command == USE or command.startswith(("pip install ", "graphsearch serve ")) or bool(benchmark)
 

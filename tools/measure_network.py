@@ -1,10 +1,11 @@
 """Prints how fast an lc0 network evaluates, against onnxruntime alone.
 
-    python -m tools.measure_network maia-1900.pb.gz [--batch 256] [--rounds 30] [--device cpu] [--threads 2]
+    python -m tools.measure_network maia-1900.pb.gz [--batch 256] [--rounds 30] [--device cpu] [--lc0]
 
 One round runs onnxruntime on planes that are ready, and then the evaluator on the same positions: the same
 session, input and outputs, but planes and priors made anew. Positions are those of random games. The ratio is
-that of the medians; `planes` and `priors` say what the evaluator does besides, in milliseconds a batch.
+that of the medians; `planes` and `priors` say what the evaluator does besides, in milliseconds a batch. With
+`--lc0`, lc0's Eigen backend gets the same positions, and both are given by CPU-second.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ def random_positions(count: int, seed: int = 1) -> PositionBatch:
     return PositionBatch.from_boards(boards)
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Returns the wall time of a call."""
-    begin = time.perf_counter()
+def seconds(work: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    """Returns the time of a call."""
+    begin = clock()
     work()
-    return time.perf_counter() - begin
+    return clock() - begin
 
 
 def measure(evaluator: Lc0Evaluator, batch: PositionBatch, rounds: int) -> dict[str, float | int | str]:
@@ -76,6 +77,25 @@ def measure(evaluator: Lc0Evaluator, batch: PositionBatch, rounds: int) -> dict[
     }
 
 
+def beside_lc0(path: str, evaluator: Lc0Evaluator, batch: PositionBatch, rounds: int) -> dict[str, float]:
+    """Returns positions per CPU-second of an evaluator and of lc0's Eigen backend, and their ratio."""
+    from lczero import backends
+
+    backend = backends.Backend(backends.Weights(path), "eigen", "")
+    states = [backends.GameState(board.fen(), []).as_input(backend) for board, _ in batch.boards()]
+    works: tuple[Callable[[], object], ...] = (
+        lambda: evaluator.evaluate(batch),
+        lambda: backend.evaluate(*states),
+    )
+    times = [[seconds(work, time.process_time) for work in works] for _ in range(1 + rounds)][1:]
+    own, other = (len(batch) / median(column) for column in zip(*times, strict=True))
+    return {
+        "evaluator_per_cpu_second": round(own, 1),
+        "lc0_per_cpu_second": round(other, 1),
+        "ratio_to_lc0": round(median(b / a for a, b in times), 2),
+    }
+
+
 def main() -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(
@@ -86,10 +106,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--threads", type=int, default=0)
+    parser.add_argument("--lc0", action="store_true", help="measure lc0's Eigen backend, too")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     evaluator = Lc0Evaluator(args.network, device=args.device, threads=args.threads)
-    figures = measure(evaluator, random_positions(args.batch), args.rounds)
+    batch = random_positions(args.batch)
+    figures = measure(evaluator, batch, args.rounds)
+    if args.lc0:
+        figures |= beside_lc0(args.network, evaluator, batch, args.rounds)
     if args.json:
         print(json.dumps(figures))
         return

@@ -13,7 +13,7 @@ from numpy import int16, int64
 from ..evaluators.quiescence.captures_kernel import PLAIN_VALUES, capture_gain, exchange
 from ..jit.compiler import inner
 from ..jit.pointers import ONE, U, adv, prefetch
-from ..position.board_kernel import PW, from_square, man_at, side_to_move, to_square
+from ..position.board_kernel import PW, from_square, landing_of, man_at, side_to_move, to_square
 from ..position.tables import ZO
 from ..position.words import BLACK, KEY
 from ..record.node_kernel import (
@@ -53,7 +53,7 @@ def is_quiet(s: Any, m: Any) -> Any:
 @inner
 def piece_to(s: Any, m: Any) -> Any:
     """Returns the index of a move's piece and target, 0..PIECE_TO - 1; `s` is the position before it."""
-    return (6 * side_to_move(s) + man_at(s, from_square(m))) * layout.SQUARES + to_square(m)
+    return (6 * side_to_move(s) + man_at(s, from_square(m))) * layout.SQUARES + landing_of(s, m)
 
 
 @inner

@@ -16,11 +16,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
-import chess
-
 from ..errors import GraphSearchError, InvalidParameterError
 from ..evaluators.factory import create
 from ..evaluators.protocol import Evaluator
+from ..position.board import board_of
 from ..store.store import Store
 from ..store.tables import games
 from . import queue, rows
@@ -249,10 +248,11 @@ class _Build:
         """Reads the book, brings it in line with the configuration, and enters its roots."""
         tree = self.tree
         rows.load(self._tables, self._started.book, tree)
+        self.roots.worth |= rows.last_worth(self._tables, self._started.book)
         self._telling.say("loading")
         for key, fen, origin in rows.roots(self._tables, self._started.book):
             if origin.startswith("queue") and key in tree.positions:
-                self.roots.enter(chess.Board(fen), origin)
+                self.roots.enter(board_of(fen), origin)
         for root in self._config.roots:
             self.roots.enter(root.board.copy(stack=False), root.origin)
         for position in tree.positions.values():
@@ -341,7 +341,7 @@ class _Build:
             self.requests.give_up(key, outcome.error)
             return
         if outcome.is_whole:
-            board = chess.Board(position.fen)
+            board = board_of(position.fen)
             record = self._desk.read(board)
             if record is None:
                 raise GraphSearchError(f"a search of {position.fen} left no record")
@@ -370,7 +370,10 @@ class _Build:
         changed = tree.changed | {key for k in tree.changed for key in tree.positions[k].parents}
         positions, moves = rows.position_rows(tree, self._started.book, changed)
         tree.changed.clear()
+        roots = self.roots.changes(self._counts.searched)
+        started = self._started
         self._desk.note(lambda store: rows.write_positions(store, positions, moves))
+        self._desk.note(lambda store: rows.write_history(store, started, roots))
 
     def _numbers(self) -> tuple[int, int, int, int, float]:
         counts, seconds = self._counts, time.monotonic() - self._began

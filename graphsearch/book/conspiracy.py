@@ -14,9 +14,7 @@ import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import chess
-
-from ..position.board import terminal_kind
+from ..position.board import board_of, terminal_kind
 from ..position.values import negate
 from .positions import END, LEAF
 from .shape import Shape
@@ -100,7 +98,7 @@ class Minimax:
         """Returns whether the game is over at a leaf; only such can have these values for certain."""
         position = self.shape.positions[number]
         decided = position.state == END and self.values[number] == 0.0
-        return decided and terminal_kind(chess.Board(position.fen)) != 0
+        return decided and terminal_kind(board_of(position.fen)) != 0
 
     def leaf_steps(self, value: float, *, up: bool, fixed: bool) -> Steps:
         """Returns what a change of one leaf can give it."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import chess
 
-from ..position.board import key_of, legal_moves
+from ..position.board import board_of, key_of, legal_moves
 from ..store.file import sql_errors
 from ..store.store import Store
 from ..store.tables.rows import checked
@@ -146,7 +146,7 @@ class _Searcher:
 
     def _missing(self, number: int, reach: float) -> list[Gap]:
         position = self._shape.positions[number]
-        board = chess.Board(position.fen)
+        board = board_of(position.fen)
         counts = self._games.get(position.key, {})
         left_out = position.moves.keys() | self._rulings.excluded.get(position.key, set())
         gaps = []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import chess
 
 from ..graph.ranking import edge_of
-from ..position.board import CHECKMATE, NOT_TERMINAL, fen_of, key_of, legal_moves, terminal_kind
+from ..position.board import CHECKMATE, NOT_TERMINAL, board_of, fen_of, key_of, legal_moves, terminal_kind
 from ..record.node import NodeRecord
 from .config import BookConfig
 from .decide import FORCED, QUEUE, Candidate, Verdict, admits_by_rank, admits_by_value, decide
@@ -135,7 +135,7 @@ class Growth:
 
     def _bring_one_back(self, position: Position) -> None:
         """Gives one position the state that it had."""
-        if terminal_kind(chess.Board(position.fen)) != NOT_TERMINAL:
+        if terminal_kind(board_of(position.fen)) != NOT_TERMINAL:
             position.state = END
         elif position.n and (position.moves or position.outside is not None):
             position.state = OPEN
@@ -167,7 +167,7 @@ class Growth:
 
         If the file has lost that, the position is a leaf once more.
         """
-        board = chess.Board(position.fen)
+        board = board_of(position.fen)
         record = self._read(board)
         if record is not None:
             self._decide(position, board, record)
@@ -276,7 +276,7 @@ class Growth:
             is_own or not admits_by_rank(window, admitted, better)
         ):
             return False
-        return not self._is_closed(chess.Board(position.fen))
+        return not self._is_closed(board_of(position.fen))
 
     def _is_closed(self, board: chess.Board) -> bool:
         """Returns whether only forced moves are taken in."""

@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 import chess
 
 from ..errors import InvalidParameterError, StoreError, StoreLockedError
+from ..position.board import board_of
 from ..store.file import check_is_file, open_beside, open_reader, real_path, sql_errors
 from ..store.migrations import format_of
 from ..store.store import Store
@@ -78,7 +79,7 @@ class QueueItem:
         Raises:
           ValueError: if the row holds what is no position, or a move that is not legal.
         """
-        board = chess.Board(self.fen)
+        board = board_of(self.fen)
         yield board.copy(stack=False)
         for move in self.moves:
             board.push_uci(move)

@@ -10,7 +10,7 @@ import chess
 
 from ..errors import InvalidPositionError
 from ..position.board import fen_of
-from ..position.notation import START_WORD, board_from_fen, play_moves, read_position
+from ..position.notation import named_board, play_moves, read_position, start_position
 from .queue import NewItem
 
 MOVES_WORD = "moves"  # as in UCI: startpos moves e2e4 e7e5
@@ -92,10 +92,8 @@ def _board(text: str) -> chess.Board:
     words = text.removeprefix("position ").removeprefix("fen ").split()
     place = words.index(MOVES_WORD) if MOVES_WORD in words else len(words)
     position, moves = words[:place], words[place + 1 :]
-    if position == [START_WORD]:
-        board = chess.Board()
-    elif "/" in words[0]:
-        board = board_from_fen(" ".join(position))
+    if "/" in words[0] or start_position(words[0]):
+        board = named_board(" ".join(position))
     else:
         board, moves = chess.Board(), words
     play_moves(board, " ".join(moves))

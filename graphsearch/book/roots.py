@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import chess
 
+from ..store.tables.history import PV_MOVES, BookValues
 from .growth import Growth
+from .positions import Position
 from .report import RootValue
 from .tree import BookTree
+
+Worth = tuple[float, str | None, tuple[str, ...]]  # value, best move, line
 
 
 class Roots:
@@ -16,6 +20,7 @@ class Roots:
         self._tree = tree
         self._growth = growth
         self._origins: dict[str, str] = {}
+        self.worth: dict[str, Worth] = {}  # as it was last noted in the history
 
     def enter(self, board: chess.Board, origin: str) -> None:
         """Makes a position a root of the book; `origin` says why, for a person."""
@@ -40,3 +45,52 @@ class Roots:
         best = max(known, key=lambda move: known[move], default=None)
         san = position.moves[best].san if best else None
         return RootValue(position=position.fen, origin=self._origins[key], value=position.value, best=san)
+
+    # -------------------------------------------------------------- the history
+    def changes(self, searched: int) -> list[BookValues]:
+        """Returns the roots whose value, best move or line has changed since they were last asked for.
+
+        Args:
+          searched: positions that this build has searched.
+        """
+        found = []
+        for key in self._tree.roots:
+            position = self._tree.positions[key]
+            if position.value is None:
+                continue
+            line = self._line(position)
+            worth = (position.value, line[0] if line else None, line)
+            if self.worth.get(key) != worth:
+                self.worth[key] = worth
+                found.append(self._noted(position, line, searched))
+        return found
+
+    def _noted(self, position: Position, line: tuple[str, ...], searched: int) -> BookValues:
+        assert position.value is not None
+        return BookValues(
+            key=position.key,
+            searched=searched,
+            positions=len(self._tree.positions),
+            value=position.value,
+            n=position.n,
+            best_move=line[0] if line else None,
+            pv=line,
+        )
+
+    def _line(self, position: Position) -> tuple[str, ...]:
+        """Returns the line of the best values from a position, in the book and one move beyond it."""
+        line: list[str] = []
+        while len(line) < PV_MOVES:
+            known = {move: value for move, value in self._tree.values(position).items() if value is not None}
+            best = max(known, key=lambda move: known[move], default=None)
+            outside = position.outside
+            if outside is not None and position.outside_move and (best is None or outside > known[best]):
+                return (*line, position.outside_move)
+            if best is None:
+                break
+            line.append(best)
+            move = position.moves[best]
+            if not self._tree.goes_on(position, move):
+                break
+            position = self._tree.positions[move.child]
+        return tuple(line)

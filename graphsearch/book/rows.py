@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import StoreError
 from ..store.file import sql_errors
 from ..store.store import Store
-from ..store.tables import games
+from ..store.tables import games, history
 from ..store.tables.books import BookRow, books
 from ..store.tables.provenance import now
 from ..store.tables.rows import rows
@@ -179,6 +179,21 @@ def write_run(
     store.connection.execute(update, (*counts, ended, finished, started.book_run))
     visits, evaluations = counts[2], counts[3]
     (store.finish_run if ended else store.update_run)(started.run, visits, evaluations)
+
+
+def write_history(store: Store, started: Started, roots: Sequence[history.BookValues]) -> None:
+    """Enters what roots of a book are worth now in its history."""
+    for root in roots:
+        history.write_book(store, started.book, started.run, root)
+
+
+def last_worth(store: Store, book: int) -> dict[str, tuple[float, str | None, tuple[str, ...]]]:
+    """Returns value, best move and line of each root of a book, as its history has them last."""
+    columns = ("key", "value", "best_move", "pv")
+    rest = "WHERE book = ? ORDER BY key, run, searched"
+    with sql_errors(store.path, "read it"):
+        found = rows(store.connection, "book_history", columns, rest, (book,))
+        return {key: (value, best, tuple((pv or "").split())) for key, value, best, pv in found}
 
 
 def load(store: Store, book: int, tree: BookTree) -> None:

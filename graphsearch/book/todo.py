@@ -13,6 +13,7 @@ from operator import attrgetter
 from typing import Any, Literal, get_args
 
 from ..errors import InvalidParameterError
+from ..position.board import board_of
 from ..store.store import Store
 from ..store.tables.books import books
 from .bottlenecks import Bottleneck, Change, find_bottlenecks
@@ -307,4 +308,4 @@ def _changed(shape: Shape, change: Change, parents: dict[int, tuple[int, BookMov
 def _san(fen: str, move: str) -> str:
     import chess
 
-    return chess.Board(fen).san(chess.Move.from_uci(move))
+    return board_of(fen).san(chess.Move.from_uci(move))

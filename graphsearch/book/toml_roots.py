@@ -11,7 +11,7 @@ import chess
 
 from ..errors import InvalidPositionError
 from ..position.board import fen_of, key_of, terminal_kind
-from ..position.notation import START_WORD, board_from_fen, play_moves, read_moves
+from ..position.notation import named_board, play_moves, read_moves
 from .config import Root, Ruling
 from .toml_table import Table, shown
 
@@ -28,11 +28,10 @@ def located(folder: Path, name: str) -> Path:
 def read_line(table: Table) -> chess.Board | None:
     """Returns the position that `fen` (the start position unless given) and `moves` of a table name."""
     fen, moves = table.text("fen"), table.text("moves", 'a text, such as "1. e4 e5"')
-    board = chess.Board()
     if table.get("fen") is not None and fen is None:
         return None
     try:
-        board = board_from_fen(fen) if fen and fen.strip() != START_WORD else board
+        board = named_board(fen.strip()) if fen else chess.Board()
     except InvalidPositionError as error:
         table.fault("fen", str(error))
         return None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import chess
 
-from ..position.board import check, fen_of
+from ..position.board import board_of, check, fen_of
 from ..store.store import Store
 from ..store.tables import games
 from ..store.tables.books import BookRow
@@ -125,6 +125,16 @@ def why(path: str | os.PathLike[str], board: chess.Board, name: str | None = Non
         return _Asked(store, rows.book_named(store, name)).why(board)
 
 
+def verdicts_of(store: Store, name: str) -> Callable[[chess.Board], tuple[Verdict, ...]]:
+    """Returns what tells the verdicts of a book on the moves of a position; the book is read once.
+
+    Raises:
+      StoreError: if the file has no such book, or cannot be read.
+    """
+    asked = _Asked(store, rows.book_named(store, name))
+    return lambda board: asked.why(board).verdicts
+
+
 class _Asked:
     """One book of an open file."""
 
@@ -136,7 +146,7 @@ class _Asked:
         rows.load(store, book.id, self.tree)
         found = rows.roots(store, book.id)
         self.tree.roots = [key for key, _, _ in found if key in self.tree.positions]
-        self._plies = {key: chess.Board(fen).ply() for key, fen, _ in found}
+        self._plies = {key: board_of(fen).ply() for key, fen, _ in found}
         self.tree.update(self.tree.positions)
         self._growth = Growth(self.config, self.tree, 0, store.read, self._games)
 

@@ -42,7 +42,7 @@ from ..store.sharded.ownership import MIXER, VIRTUAL_BITS
 HEADER_WORDS = 8
 DOWN_WORDS, UP_WORDS = 7, 3  # of a row; a trail comes behind
 KEY_ONLY, WHOLE = 1, 5  # words of a position of a trail
-TRAIL_SHIFT = 32
+TRAIL_SHIFT = 40  # above META, which has META_BITS
 SENDER, STUB, SPENT, UNKEPT = wave.EDGE, wave.NODE_OR_LEAF, wave.ASKED, wave.DONE  # of the latest ghost
 TOLD, KNOWN = 0, 1  # words of a stub that has its answer
 MEN_PER_WORD, MAN_BITS, IS_BLACK = 16, 4, 8
@@ -241,6 +241,12 @@ def write_row(W: Any, X: Any, e: Any, spent: Any, out: Any) -> Any:
     return DOWN_WORDS + step * length
 
 
+@inlined
+def _trail_of(row: Any) -> Any:
+    """Returns how many positions a row's trail has."""
+    return int64(row[2] >> U(TRAIL_SHIFT))
+
+
 @inner
 def _ghost(W: Any, X: Any, parent: Any, at: Any, step: Any) -> Any:
     """Returns a new ghost."""
@@ -261,7 +267,7 @@ def _ghost(W: Any, X: Any, parent: Any, at: Any, step: Any) -> Any:
 @inner
 def _trail(W: Any, X: Any, row: Any, sender: Any) -> Any:
     """Returns the latest ghost before an arrival."""
-    length, step = high_of(row[2]), X.counts[TRAIL]
+    length, step = _trail_of(row), X.counts[TRAIL]
     a = int64(-1)
     if length == 0:  # what stands here is no position, and nobody looks at it
         a = _ghost(W, X, a, row, int64(KEY_ONLY))
@@ -283,7 +289,7 @@ def _arrive(W: Any, X: Any, row: Any, sender: Any, depth: Any) -> Any:
     X.heads[depth] = e
     s = words_of(W, e)
     unpack_men(adv(row, 3), s)
-    s[META] = row[2] & LOW32
+    s[META] = row[2] & U((1 << TRAIL_SHIFT) - 1)
     s[KEY] = row[6]
     W.shares[e] = low_of(row[0])
     return e
@@ -300,7 +306,7 @@ def _arrive_from(W: Any, X: Any, sender: Any) -> None:
         row = adv(X.inbox, at)
         X.order[X.counts[ORDERED]] = _arrive(W, X, row, sender, X.counts[LEVEL])
         X.counts[ORDERED] += 1
-        at += DOWN_WORDS + X.counts[TRAIL] * high_of(row[2])
+        at += DOWN_WORDS + X.counts[TRAIL] * _trail_of(row)
 
 
 @inner

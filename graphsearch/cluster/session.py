@@ -18,7 +18,16 @@ from ..evaluators.lines import LINE_PLIES
 from ..graph import arena_kernel
 from ..graph.graph import Graph, Note
 from ..graph.saving import flush_nodes
-from ..position.board import NOT_TERMINAL, fen_of, game_before, history_keys, legal_moves, pack, terminal_kind
+from ..position.board import (
+    NOT_TERMINAL,
+    board_of,
+    fen_of,
+    game_before,
+    history_keys,
+    legal_moves,
+    pack,
+    terminal_kind,
+)
 from ..record.node import NodeRecord
 from ..search import layout
 from ..search.loop import (
@@ -74,7 +83,7 @@ class Job:
 
     def board(self) -> chess.Board:
         """Returns the root, with the game before it."""
-        board = chess.Board(self.start)
+        board = board_of(self.start)
         for move in self.moves:
             board.push_uci(move)
         return board

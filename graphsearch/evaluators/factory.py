@@ -20,6 +20,7 @@ from . import option_values as values
 from .builtin.evaluator import BuiltinEvaluator
 from .combined import CombinedEvaluator
 from .lc0.evaluator import DEFAULT_TEMPERATURE, Lc0Evaluator
+from .lc0.weights import POLICY_HEAD, VALUE_HEAD
 from .nnue.evaluator import NnueEvaluator
 from .option_values import WORKERS
 from .pool.evaluator import LOCAL, check_place, pooled, threads_per_worker
@@ -36,7 +37,8 @@ Part = Literal["both", "policy", "value"]  # what of an evaluator is used
 BOTH: Part = "both"
 POLICY: Part = "policy"
 VALUE: Part = "value"
-POLICY_OPTIONS = ("PolicyTemperature", "policy_depth")  # of no effect on values
+POLICY_OPTIONS = ("PolicyTemperature", "policy_depth", "policy_head")  # of no effect on values
+VALUE_OPTIONS = ("value_head",)  # of no effect on policies
 SEARCH_OPTIONS = ("PolicyTemperature",)  # options that lc0 counts among those of the search
 
 Options = dict[str, str]
@@ -74,6 +76,7 @@ def create(which: str | EvaluatorSpec, options: Mapping[str, str] | None = None)
       which: one of `NAMES`, or a specification.
       options: with a name: `PolicyTemperature` (builtin, nnue, lc0): above 1 flattens the priors,
         below 1 sharpens them. `history` (lc0): `line` or `position`. `device` (lc0): `auto`, `cpu`, ...
+        `policy_head`, `value_head` (lc0): of a network that has several.
         `threads` (builtin, nnue, lc0): of the CPU, 0 for all cores.
         `workers`: processes. Those of `uci` are its own and the engine's.
 
@@ -229,8 +232,15 @@ def _lc0(file: str, options: Options, part: Part) -> Evaluator:
     if part == VALUE:
         temperature = DEFAULT_TEMPERATURE  # of no effect, so files do not differ by it
     device = options.get("device", "auto").lower()
-    history, threads = values.history(options), values.threads(options)
-    return Lc0Evaluator(file, temperature=temperature, history=history, device=device, threads=threads)
+    return Lc0Evaluator(
+        file,
+        temperature=temperature,
+        history=values.history(options),
+        device=device,
+        threads=values.threads(options),
+        policy_head=options.get("policy_head", POLICY_HEAD) if part != VALUE else POLICY_HEAD,
+        value_head=options.get("value_head", VALUE_HEAD) if part != POLICY else VALUE_HEAD,
+    )
 
 
 def _uci(program: str, options: Options, part: Part) -> Evaluator:
@@ -241,7 +251,7 @@ _KINDS = {
     "builtin": _Kind(_builtin, ("PolicyTemperature", "threads")),
     "uniform": _Kind(_uniform, ()),
     "nnue": _Kind(_nnue, ("PolicyTemperature", "threads")),
-    "lc0": _Kind(_lc0, ("PolicyTemperature", "history", "device", "threads")),
+    "lc0": _Kind(_lc0, ("PolicyTemperature", "history", "device", "threads", "policy_head", "value_head")),
     "uci": _Kind(_uci, tuple(UCI_OPTIONS), passes_on=True, has_workers=True),
 }
 
@@ -314,8 +324,9 @@ def _addressed(given: str, kinds: Mapping[Part, _Kind]) -> tuple[Part, str]:
 def _owners(name: str, kinds: Mapping[Part, _Kind]) -> list[Part]:
     """Returns the parts that have an option by themselves, else those that pass it on, else any one."""
     own = [role for role, kind in kinds.items() if _own(name, kind)]
-    if len(own) > 1 and name.lower() in {option.lower() for option in POLICY_OPTIONS}:
-        return [POLICY]
+    for role, options in ((POLICY, POLICY_OPTIONS), (VALUE, VALUE_OPTIONS)):
+        if len(own) > 1 and name.lower() in {option.lower() for option in options}:
+            return [role]
     return own or [role for role, kind in kinds.items() if kind.passes_on] or list(kinds)[:1]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import EvaluatorError
-from ..position.board import POSITION_WORDS, decode_move, encode_move, legal_moves, pack, unpack
+from ..position.board import POSITION_WORDS, decode_move, encode_move, legal_moves, pack, settled, unpack
 from ..record.provenance import EvaluatorIdentity
 from .kinds import EXTERNAL
 from .lines import Lines
@@ -43,7 +43,7 @@ class PositionBatch:
     @classmethod
     def from_boards(cls, boards: Sequence[chess.Board], *, with_lines: bool = False) -> PositionBatch:
         """Returns the batch of some Boards; the lines are their move stacks."""
-        moves = [[encode_move(move) for move in legal_moves(board)] for board in boards]
+        moves = [[encode_move(move) for move in legal_moves(settled(board))] for board in boards]
         lengths = np.array([len(of_board) for of_board in moves], np.int64)
         return cls(
             np.array([pack(board) for board in boards], np.uint64).reshape(-1, POSITION_WORDS),

@@ -1,3 +1,3 @@
 """Imports and exports: games, books and positions into a graph file, and out of it again.
 
-Only `cli` imports it."""
+`review`, `web` and `cli` import it."""

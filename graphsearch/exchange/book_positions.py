@@ -12,6 +12,7 @@ from itertools import chain
 import chess
 import chess.polyglot
 
+from ..position.board import board_of
 from ..store.store import Store
 from ..store.tables import games as tables
 from .naming import PositionNames
@@ -102,10 +103,10 @@ class Finder:
         keys = (f"{key:016x}" for key in self._keys)
         fens = chain(tables.known_roots(self._store), tables.known_fens(self._store, keys))
         for fen in chain([chess.STARTING_FEN], fens):
-            self._start(chess.Board(fen))
+            self._start(board_of(fen))
             yield from self._drained()
         while self._around and self.found < self._keys.distinct:
-            self._look_around(chess.Board(self._around.popleft()))
+            self._look_around(board_of(self._around.popleft()))
             yield from self._drained()
 
     def _drained(self) -> Iterator[NamedPosition]:

@@ -13,14 +13,14 @@ from typing import Literal
 import chess
 
 from ..graph.ranking import edge_of, node_mean, ranking
-from ..position.board import clock_term, encode_move
+from ..position.board import clock_term, encode_move, is_chess960
 from ..position.values import negate
+from ..query.steps import MoveList
 from ..record.node import Edge, NodeRecord
 from ..store.store import Store
 from ..store.tables import games
 from . import tables
 from .scratch import Met
-from .steps import MoveList
 
 Weights = Literal["n", "q", "minimax", "games", "imported"]
 
@@ -190,6 +190,8 @@ def entry_weights(store: Store) -> Weigh:
 def _entry_code(seen: Seen, uci: str) -> int:
     """Returns the code of an entry's move; castling may stand there as the king taking his rook."""
     code = encode_move(chess.Move.from_uci(uci))
+    if is_chess960(seen.met.words):
+        return code
     origin, target = code & 63, code >> 6 & 63
     king, rook = int(seen.met.words[5]), int(seen.met.words[3])
     own = int(seen.met.words[6 if seen.turn else 7])

@@ -17,6 +17,7 @@ import numpy as np
 from ..graph.ranking import has_best_move, node_mean, ranking
 from ..position.board import CHECKMATE
 from ..position.values import CENTIPAWN, cp_from_q, cp_of, shown_score_type, wdl_from_q
+from ..query.steps import MoveList, move_lists, positions_after, sans
 from ..record.node import NodeRecord
 from ..store.reading import Reader
 from ..store.store import Store
@@ -24,7 +25,6 @@ from .export_report import ExportReport
 from .output import Target
 from .scratch import identity_of
 from .selection import Selection
-from .steps import MoveList, move_lists, positions_after, sans
 from .streaming import Render, export_stream
 from .walk import OnProgress, Stop, note_of
 

@@ -13,7 +13,7 @@ import chess
 
 from ..errors import InvalidPositionError
 from ..limits import shortened
-from ..position.board import MAX_MOVE_NUMBER, check, fen_of, key_of
+from ..position.board import MAX_MOVE_NUMBER, board_of, check, fen_of, key_of
 from ..position.notation import check_length
 from ..store.tables import games as tables
 from .importing import Importing, ImportKind, OnProgress, import_files, open_for_import
@@ -141,12 +141,9 @@ def read_epd(text: str) -> tuple[chess.Board, Operations]:
 
 def _board(position: str, clocks: tuple[str, str]) -> chess.Board:
     try:
-        board = chess.Board(" ".join((position, *clocks)))
+        board = board_of(" ".join((position, *clocks)))
     except ValueError as error:
         raise InvalidPositionError(f"{shortened(str(error), 200)}: {shortened(position)}") from None
-    if board.has_chess960_castling_rights():
-        given = shortened(position)
-        raise InvalidPositionError(f"only standard chess can be searched, not Chess960: {given}")
     check(board)
     return board
 

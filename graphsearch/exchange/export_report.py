@@ -33,7 +33,7 @@ class ExportReport:
     """What an export did.
 
     Attributes:
-      form: `polyglot`, `pgn`, `epd`, `jsonl`, `csv`, `svg`, `dot` or `site`.
+      form: `polyglot`, `pgn`, `epd`, `jsonl`, `csv`, `parquet`, `svg`, `dot` or `site`.
       path: of the output, `-` for a stream.
       positions, moves: written; of a PGN file, those of its trees. games: of a PGN file, else 0.
       transpositions: of a PGN file, moves that end in a reference.

@@ -40,6 +40,7 @@ class Importing:
 
     Attributes:
       source: its row in the file. report: what is told in the end. before: how much an earlier import did.
+      players: whether it is to be kept who played.
     """
 
     def __init__(
@@ -51,8 +52,10 @@ class Importing:
         stop: threading.Event,
         on_progress: OnProgress | None,
         say_seconds: float,
+        players: bool = False,
     ) -> None:
         self.store = store
+        self.players = players
         self.source = source
         self.report = report
         self.before = report.done
@@ -63,12 +66,22 @@ class Importing:
         self._started = self._said_at = time.monotonic()
 
     @property
+    def complete(self) -> bool:
+        """Whether all that was asked for is taken in."""
+        return self.source.finished is not None and (
+            not self.players or self.source.players == self.source.done
+        )
+
+    @property
     def stopped(self) -> bool:
         """Whether the person wants to end; save then, and return."""
         return self._stop.is_set()
 
-    def save(self, write: tables.Write, *, finished: bool = False) -> None:
+    def save(self, write: tables.Write, *, finished: bool = False, players: int | None = None) -> None:
         """Writes rows and how far the import is, all of it or nothing.
+
+        Args:
+          players: games whose players are kept then, those left out included; None: as before.
 
         Raises:
           StoreError: if the file cannot be written; what was saved before stays.
@@ -77,7 +90,12 @@ class Importing:
         with self.store.transaction():
             write(self.store)
             self.source = tables.update_source(
-                self.store, self.source, taken=report.taken, skipped=report.skipped, finished=finished
+                self.store,
+                self.source,
+                taken=report.taken,
+                skipped=report.skipped,
+                finished=finished,
+                players=players,
             )
         self.store.checkpoint(over=LOG_BYTES)
 
@@ -87,7 +105,8 @@ class Importing:
         if self._on_progress is None or now - self._said_at < self._say_seconds:
             return
         self._said_at = now
-        done = self.report.done - self.before if count is None else count
+        passed = max(self.report.done - self.before, self.report.players)
+        done = passed if count is None else count
         rate = done / max(now - self._started, 1e-9)
         size = self._given.size
         self._on_progress(
@@ -113,6 +132,7 @@ class ImportKind:
     take: Take  # takes in one file; passes over what was taken before, and ends with `Importing.save`
     options: Mapping[str, Any]
     again: bool = False
+    players: bool = False  # keep who played, also of a file that was imported before without
     say_seconds: float = SAY_SECONDS  # between two signs of progress
 
 
@@ -172,9 +192,10 @@ def _import_one(
                     stop=stop,
                     on_progress=on_progress,
                     say_seconds=job.say_seconds,
+                    players=job.players,
                 )
                 job.take(importing, file)
-                report.state = "stopped" if stop.is_set() and not importing.source.finished else report.state
+                report.state = "stopped" if stop.is_set() and not importing.complete else report.state
     except _StoppedError:
         report.state = "stopped"
     except ImportFileError as error:
@@ -186,6 +207,12 @@ def _import_one(
     return report
 
 
+def _counts_again(store: Store, file: Input, job: ImportKind) -> bool:
+    """Returns whether the same bytes were imported before with other options."""
+    there = [source for source in tables.sources(store) if source.digest == file.digest]
+    return any(source.kind == job.kind and source.options != dict(job.options) for source in there)
+
+
 def _begin(store: Store, file: Input, job: ImportKind, report: FileReport) -> GameSource:
     """Returns the row of a file: a new one, or that of an import that was broken off."""
     known = None if job.again else tables.known_source(store, job.kind, file.digest, job.options)
@@ -193,8 +220,12 @@ def _begin(store: Store, file: Input, job: ImportKind, report: FileReport) -> Ga
         with store.transaction():
             known = tables.begin_source(store, job.kind, file.name, file.digest, job.options)
         report.state = "imported"
+        if not job.again and _counts_again(store, file, job):
+            report.notes.append("it was imported before with other options; what is in it counts once more")
+    elif not known.finished:
+        report.state = "continued"
     else:
-        report.state = "known" if known.finished else "continued"
+        report.state = "players" if job.players and (known.players or 0) < known.done else "known"
     report.source, report.taken, report.skipped = known.id, known.taken, known.skipped
     report.new_taken, report.new_skipped = -known.taken, -known.skipped
     return known

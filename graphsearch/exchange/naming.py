@@ -20,7 +20,7 @@ _RANDOM = chess.polyglot.POLYGLOT_RANDOM_ARRAY
 
 
 class PositionNames:
-    """Names boards of standard chess.
+    """Names boards.
 
     >>> PositionNames().name(chess.Board())
     ('463b96181691fc9c', 'rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1')
@@ -52,6 +52,8 @@ class PositionNames:
         return f"{key:016x}", f"{'/'.join(texts)} {side} {castling[1]} {ep} {clocks}"
 
     def _of_castling(self, board: chess.Board) -> tuple[int, str]:
+        if board.chess960:  # what a rook's square means depends on the king
+            return _HASHER.hash_castling(board), board.castling_xfen()
         rights = board.clean_castling_rights()
         found = self._castling.get(rights)
         if found is None:

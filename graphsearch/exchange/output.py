@@ -1,10 +1,10 @@
-"""Where an export goes: a file that appears whole or not at all, or a stream that is open already."""
+"""Where an export goes: a file or a folder that appears whole or not at all, or a stream that is open."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -45,6 +45,25 @@ def new_output(target: Target, *, store: Path) -> Iterator[BinaryIO]:
         part.unlink(missing_ok=True)
 
 
+def check_target(target: Target | None, *, store: Path, source: Path | None = None) -> None:
+    """Checks before a long work that its output can be put there in the end.
+
+    Args:
+      store: the graph file. source: what is read; neither is replaced.
+
+    Raises:
+      ExportError: if it cannot.
+    """
+    if not isinstance(target, (str, os.PathLike)):
+        return
+    path = real_path(target)
+    _check(path, store)
+    if source is not None and path.exists() and source.exists() and path.samefile(source):
+        raise ExportError(f"{path} is the file that is read; name another file")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise ExportError(f"{path} cannot be written: no permission to write in {path.parent}")
+
+
 def _opened(part: Path, path: Path) -> BinaryIO:
     try:
         return part.open("wb")
@@ -57,10 +76,62 @@ def _check(path: Path, store: Path) -> None:
         raise ExportError(f"{path} is a folder; name a file in it")
     if not path.parent.is_dir():
         raise ExportError(f"{path.parent} does not exist; make this folder first")
-    if path.exists() and path.samefile(store):
+    if path.exists() and store.exists() and path.samefile(store):
         raise ExportError(f"{path} is the graph file itself; name another file")
     if path.exists() and not path.is_file():
         raise ExportError(f"{path} is not a regular file; name another one")
+
+
+# ------------------------------------------------------------------ folders
+@contextmanager
+def new_folder(
+    target: str | os.PathLike[str], *, store: Path, is_own: Callable[[Path], bool]
+) -> Iterator[Path]:
+    """Yields a folder beside its place, to which it is moved if all goes well, and removed if not.
+
+    Args:
+      target: the place.
+      store: the graph file, which must not lie there.
+      is_own: whether a folder that stands there is an export of before, and may be replaced.
+
+    Raises:
+      ExportError: if something else stands there, or it cannot be made.
+    """
+    place = Path(target).absolute()
+    _check_folder(place, store, is_own)
+    try:
+        with tempfile.TemporaryDirectory(prefix=f"{place.name}.", suffix=".part", dir=place.parent) as around:
+            part = Path(around) / place.name  # within: the outer one is for its owner alone
+            part.mkdir()
+            yield part
+            _check_folder(place, store, is_own)
+            if place.exists():
+                place.replace(Path(around) / "before")  # at once: a kill leaves nothing half removed
+            part.replace(place)
+    except OSError as error:
+        raise ExportError(f"{place} cannot be written: {error.strerror or error}") from error
+
+
+def _check_folder(target: Path, store: Path, is_own: Callable[[Path], bool]) -> None:
+    if not target.name:
+        raise ExportError(f"{target} is no name of a folder; name one that is to be made")
+    if not target.parent.is_dir():
+        raise ExportError(f"{target.parent} does not exist; make this folder first")
+    if not target.exists():
+        return
+    if not target.is_dir() or target.is_symlink():
+        raise ExportError(f"{target} is a file; name a folder")
+    if any(target.iterdir()) and (not is_own(target) or store.is_relative_to(target.resolve())):
+        raise ExportError(f"{target} holds other files; name a new folder")
+
+
+@contextmanager
+def synced(path: Path) -> Iterator[BinaryIO]:
+    """Yields a new file to write, which is on the disk when the body has ended."""
+    with path.open("wb") as handle:
+        yield handle
+        handle.flush()
+        os.fsync(handle.fileno())
 
 
 def scratch_path(target: Target) -> Path:

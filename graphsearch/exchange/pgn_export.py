@@ -18,6 +18,7 @@ from typing import BinaryIO
 import chess
 
 from ..errors import ExportError
+from ..position.board import is_chess960
 from ..position.fens import fens
 from ..position.values import CENTIPAWN, cp_from_q, shown_score_type
 from ..store.store import Store
@@ -166,7 +167,7 @@ class _Writer:
         met = Met.of(node, depth, ply, words)
         if self._game > 1:
             self._out.write(b"\n")
-        for name, text in self._headers(fen_of(met)):
+        for name, text in self._headers(met):
             self._out.write(header(name, text))
         self._out.write(b"\n")
         side = "Black" if ply & 1 else "White"
@@ -175,13 +176,16 @@ class _Writer:
         self._text.word("*")
         self._text.end()
 
-    def _headers(self, fen: str) -> Iterator[tuple[str, str]]:
+    def _headers(self, met: Met) -> Iterator[tuple[str, str]]:
         yield "Event", f"graph {self._name}"
         yield "Site", "?"
         yield "Date", datetime.now(UTC).strftime("%Y.%m.%d")
         yield "Round", str(self._game)
         yield from (("White", "?"), ("Black", "?"), ("Result", "*"), ("Annotator", "graphsearch"))
         yield "ScoreType", CENTIPAWN if self._of_book else shown_score_type()  # of [%eval]
+        fen = fen_of(met)
+        if is_chess960(met.words):
+            yield "Variant", "Chess960"
         if fen != chess.STARTING_FEN:
             yield from (("SetUp", "1"), ("FEN", fen))
 

@@ -11,7 +11,9 @@ from ..errors import InvalidParameterError
 from ..position.pgn_text import GameReader, PgnGame
 from ..store.store import Store
 from ..store.tables import games as tables
+from ..store.tables import players as player_tables
 from .importing import SAY_SECONDS, Importing, ImportKind, OnProgress, import_files, open_for_import
+from .kept_games import PlayedGame, kept_games, played_game
 from .playing import BrokenGameError, Played, Player, VariantError
 from .report import FileReport, Problem
 from .sources import GivenFile, Input
@@ -21,6 +23,7 @@ GAMES_AT_ONCE = 5000  # of one transaction, unless
 MOVES_AT_ONCE = 100_000  # so many different moves come together first: some 60 MB
 
 WHITE, DRAWS, BLACK, UNKNOWN, VARIATIONS = range(5)  # columns of a count
+RESULT_TEXTS = ("1-0", "1/2-1/2", "0-1", "*")  # of the first four
 _RESULTS = {"1-0": WHITE, "0-1": BLACK, "1/2-1/2": DRAWS, "1/2": DRAWS}
 
 
@@ -31,6 +34,7 @@ def import_pgn(
     variations: bool = False,
     max_ply: int | None = None,
     again: bool = False,
+    players: bool = False,
     stop: threading.Event | None = None,
     on_progress: OnProgress | None = None,
     games_at_once: int = GAMES_AT_ONCE,
@@ -46,6 +50,8 @@ def import_pgn(
       variations: count moves of variations too, in a column of their own.
       max_ply: count moves from positions below this ply only; what follows is not read.
       again: count the files even if they were imported before.
+      players: keep who played each game, and its moves (`store/tables/players.py`). A file that was imported
+        before without is read once more for that, and counts no second time.
       stop: set it, from any thread or a signal handler, to save and return.
       games_at_once: written in one transaction.
       say_seconds: between two calls of `on_progress`.
@@ -61,7 +67,9 @@ def import_pgn(
     def take(importing: Importing, given: Input) -> None:
         _PgnImport(importing, given, variations, max_ply, games_at_once).take()
 
-    job = ImportKind(kind=KIND, take=take, options=options, again=again, say_seconds=say_seconds)
+    job = ImportKind(
+        kind=KIND, take=take, options=options, again=again, players=players, say_seconds=say_seconds
+    )
     with open_for_import(path) as store:
         return import_files(store, files, job, stop=stop, on_progress=on_progress)
 
@@ -78,6 +86,9 @@ class _PgnImport:
         self._player = Player(max_ply)
         self._games_at_once = games_at_once
         self._tally = Tally(games_at_once)
+        self._kept: list[PlayedGame] = []
+        self._kept_before = importing.source.players or 0
+        self._passed = 0
         self._strays = self._at_odds = 0
 
     def take(self) -> None:
@@ -85,9 +96,10 @@ class _PgnImport:
         finished = False
         try:
             for number, game in enumerate(self._reader, start=1):
-                if number > self._importing.before:
-                    self._take(game)
-                if self._tally.is_full:
+                if number > self._least:
+                    self._take(number, game)
+                self._passed = number
+                if self._tally.is_full or len(self._kept) >= self._games_at_once:
                     self._save()
                 self._importing.say()
                 if self._importing.stopped:
@@ -97,25 +109,48 @@ class _PgnImport:
             self._save(finished=finished)
             self._add_notes(finished=finished)
 
-    def _take(self, game: PgnGame) -> None:
+    @property
+    def _least(self) -> int:
+        """How many games need not be looked at again."""
+        before = self._importing.before
+        return min(before, self._kept_before) if self._importing.players else before
+
+    def _take(self, number: int, game: PgnGame) -> None:
+        """Counts a game and keeps who played it, as far as this was not done before."""
+        counts = number > self._importing.before
         try:
             played = self._player.play(game)
-        except BrokenGameError as error:
-            self._report.problems.append(Problem(error.line, error.reason))
-            self._report.skipped += 1
-        except VariantError as error:
-            self._report.variants[str(error)] += 1
-            self._report.skipped += 1
-        else:
-            result, at_odds = result_of(game)
+        except (BrokenGameError, VariantError) as error:
+            if counts:
+                self._skip(error)
+            return
+        result, at_odds = result_of(game)
+        if counts:
             self._tally.add(played, result)
             self._report.taken += 1
             self._at_odds += at_odds
             self._strays += len(game.strays)
+        if self._importing.players and number > self._kept_before:
+            self._kept.append(played_game(game, number, played, RESULT_TEXTS[result]))
+            self._report.players += 1
+
+    def _skip(self, error: BrokenGameError | VariantError) -> None:
+        self._report.skipped += 1
+        if isinstance(error, BrokenGameError):
+            self._report.problems.append(Problem(error.line, error.reason))
+        else:
+            self._report.variants[str(error)] += 1
 
     def _save(self, *, finished: bool = False) -> None:
-        self._importing.save(self._tally.write, finished=finished)
+        passed = max(self._passed, self._kept_before) if self._importing.players else None
+        self._importing.save(self._write, finished=finished, players=passed)
         self._tally = Tally(self._games_at_once)  # if that failed, these counts go with the next save
+        self._kept = []
+
+    def _write(self, store: Store) -> None:
+        self._tally.write(store)
+        if self._kept:
+            player_tables.add(store, self._importing.source.id, kept_games(self._kept))
 
     def _add_notes(self, *, finished: bool) -> None:
         strays = self._strays + len(self._reader.strays)

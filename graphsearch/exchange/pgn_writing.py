@@ -111,6 +111,13 @@ def mistake(best: float, value: float, visits: int) -> int | None:
     >>> mistake(0.1, -0.15, 50), mistake(0.1, -0.15, 9), mistake(0.1, 0.05, 50), mistake(0.0, -0.9, 10)
     (2, None, None, 4)
     """
-    if visits < JUDGED_VISITS:
-        return None
-    return next((nag for loss, nag in MISTAKES if best - value >= loss - 1e-9), None)
+    return None if visits < JUDGED_VISITS else mistake_of(best - value)
+
+
+def mistake_of(loss: float) -> int | None:
+    """Returns the NAG of a loss of Q in [0, 2] as `MISTAKES` has it, None for a small one.
+
+    >>> mistake_of(0.3), mistake_of(0.05)
+    (4, None)
+    """
+    return next((nag for least, nag in MISTAKES if loss >= least - 1e-9), None)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import chess
 
 from ..errors import InvalidPositionError
-from ..position.board import FREE_CLOCK, check
+from ..position.board import FREE_CLOCK, board_of, check
 from ..position.pgn_text import CLOSE, NULL_MOVES, OPEN, PgnGame, variant_of
 from .naming import PositionNames
 
 MAX_NODES = 60_000  # positions that are remembered: some 60 MB
 NEW_NODES = 16  # of one game: its opening is met again, its endgame is not
 MAX_STARTS = 1000
+_FILE = re.compile("[A-Ha-h]")  # in X-FEN: an inner rook may castle; with the outer one the key is the same
 
 
 class BrokenGameError(Exception):
@@ -83,7 +85,7 @@ class Player:
 
         Raises:
           BrokenGameError: if any of it cannot be read.
-          VariantError: if it is no standard chess.
+          VariantError: if it is neither standard chess nor Chess960.
         """
         variant = variant_of(game.headers)
         if variant:
@@ -105,7 +107,7 @@ class Player:
         if found is None:
             if len(self._starts) >= MAX_STARTS:
                 self._starts.clear()
-            board = _start_board(game, fen)
+            board = start_board(game, fen)
             self._board, self._start = board, board
             found = self._starts[fen] = (self._node(board.ply()), board)
         return found
@@ -192,10 +194,12 @@ class Player:
     def _node(self, ply: int) -> Node:
         """Returns the node of the board, at the fewest half-moves after which a game stood there."""
         key, fen = self._names.name(self._board)
-        node = self._nodes.get(key)
+        is_sole = not (self._board.chess960 and _FILE.search(self._board.castling_xfen()))
+        node = self._nodes.get(key) if is_sole else None
         if node is None:
             node = Node(key, fen, ply)
-            self._keep(node)
+            if is_sole:
+                self._keep(node)
         elif ply < node.ply:
             node.fen, node.ply = fen, ply
         return node
@@ -210,13 +214,17 @@ class Player:
         self._nodes[node.key] = node
 
 
-def _start_board(game: PgnGame, fen: str) -> chess.Board:
+def start_board(game: PgnGame, fen: str) -> chess.Board:
+    """Returns the Board on which a game begins; without a FEN that of the start position.
+
+    Raises:
+      BrokenGameError: if it cannot be read.
+      VariantError: if it is no standard chess.
+    """
     try:
-        board = chess.Board(fen or chess.STARTING_FEN)
+        board = board_of(fen or chess.STARTING_FEN)
     except ValueError as error:
         raise BrokenGameError(game.line, f"its FEN cannot be read: {error}: {fen}") from None
-    if board.has_chess960_castling_rights():
-        raise VariantError("Chess960")
     try:
         check(board)
     except InvalidPositionError as error:

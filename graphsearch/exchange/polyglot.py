@@ -60,17 +60,18 @@ def unpack(data: bytes) -> Iterator[PolyglotEntry]:
         yield PolyglotEntry(*row)
 
 
-def raw_move(code: int, *, castling: bool) -> int:
+def raw_move(code: int, *, two_steps: bool) -> int:
     """Returns a move as a book writes it.
 
     Args:
       code: as `position.encode_move`.
+      two_steps: it is castling as a standard position has it.
 
-    >>> raw_move(4 | 6 << 6, castling=True) == 7 | 4 << 6
+    >>> raw_move(4 | 6 << 6, two_steps=True) == 7 | 4 << 6
     True
     """
     origin, target = code & 63, code >> 6 & 63
-    if castling:
+    if two_steps:
         target = (origin & ~7) + (7 if target > origin else 0)
     return target | origin << 6 | code & 7 << 12
 
@@ -82,7 +83,7 @@ def raw_move_of(board: chess.Board, move: chess.Move) -> int:
     >>> raw_move_of(board, chess.Move.from_uci("e1g1")) == chess.E1 << 6 | chess.H1
     True
     """
-    return raw_move(encode_move(move), castling=board.is_castling(move))
+    return raw_move(encode_move(move), two_steps=board.is_castling(move) and not board.chess960)
 
 
 def written_move(raw: int) -> chess.Move | None:
@@ -99,7 +100,7 @@ def written_move(raw: int) -> chess.Move | None:
 
 
 def legal_move(board: chess.Board, raw: int) -> chess.Move | None:
-    """Returns the move that a raw move is in a position, castling as e1g1; None if it is not legal there."""
+    """Returns the move that a raw move is in a position, castling as the position has it; None if illegal."""
     move = written_move(raw)
     if move is None:
         return None
@@ -117,6 +118,9 @@ def child_keys(board: chess.Board, moves: Iterable[chess.Move], key: int) -> Ite
     Args:
       key: of the position itself.
     """
+    if board.chess960:
+        yield from ((move, _key_after(board, move)) for move in moves)
+        return
     base = key ^ _TURN ^ (_HASHER.hash_ep_square(board) if board.ep_square is not None else 0)
     rights, turn = board.clean_castling_rights(), board.turn
     castling, first_rank = _castling_key(rights), chess.BB_RANK_1 if turn else chess.BB_RANK_8

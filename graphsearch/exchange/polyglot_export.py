@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ..errors import ExportError, InvalidParameterError
+from ..position.board import is_chess960
 from ..position.values import cp_from_q
 from ..store.store import Store
 from . import tables
@@ -30,7 +31,7 @@ from .candidates import Weights, source_of
 from .export_report import ExportReport
 from .output import new_output, scratch_path
 from .polyglot import ENTRY, MAX_WEIGHT, raw_move
-from .scratch import KEY_BYTES, KeptEdge, Scratch
+from .scratch import KEY_BYTES, Scratch
 from .selection import ExportPlan, Selection, plan
 from .walk import OnProgress, Walk
 
@@ -161,8 +162,8 @@ def _write_walked(
     report.left_out["other_side"] += _count_others(scratch)
     for key, positions in groupby(_positions(scratch), key=lambda row: row[1][:KEY_BYTES]):
         node = _heaviest(scratch, list(positions), report)
-        edges = scratch.edges(node)
-        _write_position(out, int.from_bytes(key, "big"), _lines(edges, weights, report), weights, report)
+        lines = _lines(scratch, node, weights, report)
+        _write_position(out, int.from_bytes(key, "big"), lines, weights, report)
 
 
 def _count_others(scratch: Scratch) -> int:
@@ -196,8 +197,9 @@ def _heft(scratch: Scratch, node: int) -> int:
     return sum(edge.n + edge.weight for edge in scratch.edges(node))
 
 
-def _lines(edges: Sequence[KeptEdge], weights: Weights, report: ExportReport) -> list[_Line]:
+def _lines(scratch: Scratch, node: int, weights: Weights, report: ExportReport) -> list[_Line]:
     """Returns the moves of a position with their weights as the policy has them."""
+    edges, standard = scratch.edges(node), not is_chess960(scratch.words(node))
     if weights in ("q", "minimax"):
         values = [edge.value for edge in edges if edge.value is not None]
         best = max(values, default=0.0)
@@ -208,7 +210,7 @@ def _lines(edges: Sequence[KeptEdge], weights: Weights, report: ExportReport) ->
         numbers = [float(edge.weight) for edge in edges]
         report.left_out["moves_scored_nothing"] += sum(number == 0 for number in numbers)
     return [
-        _Line(raw_move(e.move, castling=e.san.startswith("O-O")), number, e.learn)
+        _Line(raw_move(e.move, two_steps=standard and e.san.startswith("O-O")), number, e.learn)
         for e, number in zip(edges, numbers, strict=True)
     ]
 

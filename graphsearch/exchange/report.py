@@ -22,9 +22,11 @@ class FileReport:
     Attributes:
       name, kind, digest: of the file, as in the table `source`.
       source: number of its row; 0 if it has none.
-      state: `imported`; `continued` (after what an import before had taken in); `known` (all of it was taken
-        in before, and nothing was done); `stopped` (by the person); `failed`.
+      state: `imported`; `continued` (after what an import before had taken in); `players` (it was counted
+        before, and only who played was added); `known` (all of it was taken in before, and nothing was done);
+        `stopped` (by the person); `failed`.
       taken, skipped: games, entries or positions, in all. new_taken, new_skipped: those of this time.
+      players: games whose players were kept this time.
       problems: what was skipped or is wrong, this time; all of them.
       variants: games of other variants this time, by name.
       notes: what a person should know, one line each.
@@ -41,6 +43,7 @@ class FileReport:
     skipped: int = 0
     new_taken: int = 0
     new_skipped: int = 0
+    players: int = 0
     problems: list[Problem] = field(default_factory=list)
     variants: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..graph.ranking import node_mean
 from ..position.values import cp_of, shown_score_type, wdl_from_q
+from ..query.steps import positions_after, uci_of
 from ..record.node import Edge, NodeRecord
 from ..store.reading import Reader
 from ..store.store import Store
@@ -26,7 +27,6 @@ from .candidates import edge_draws, edges_by_move
 from .export_report import ExportReport
 from .output import Target
 from .selection import Selection
-from .steps import positions_after, uci_of
 from .streaming import Render, export_stream
 from .walk import TERMINALS, OnProgress, Stop
 
@@ -148,7 +148,7 @@ def moves_of(stops: list[Stop], chosen_only: bool) -> list[list[dict[str, Any]]]
     Args:
       chosen_only: of a book: its moves, and no others.
     """
-    indices = [_indices(stop, chosen_only) for stop in stops]
+    indices = [moves_taken(stop, chosen_only) for stop in stops]
     of = [i for i, found in enumerate(indices) for _ in found]
     codes = [stops[i].moves.codes[k] for i, found in enumerate(indices) for k in found]
     words = np.array([stop.met.words for stop in stops], np.uint64).reshape(-1, 10)
@@ -160,7 +160,7 @@ def moves_of(stops: list[Stop], chosen_only: bool) -> list[list[dict[str, Any]]]
     ]
 
 
-def _indices(stop: Stop, chosen_only: bool) -> list[int]:
+def moves_taken(stop: Stop, chosen_only: bool) -> list[int]:
     """Returns which moves of a position are written: the chosen ones, and those never visited."""
     chosen = [choice.index for choice in stop.choices]
     if chosen_only or stop.record is None or not stop.unvisited:

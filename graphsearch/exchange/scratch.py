@@ -212,6 +212,11 @@ class Scratch:
         )
         return [Met.of(*row) for row in rows]
 
+    def words(self, node: int) -> Words:
+        """Returns the packed words of a position."""
+        found = self.connection.execute("SELECT words FROM node WHERE id = ?", (node,)).fetchone()[0]
+        return np.frombuffer(found, np.uint64, POSITION_WORDS)
+
     def edges(self, node: int) -> list[KeptEdge]:
         """Returns the moves of a position, best first."""
         rows = self.connection.execute("SELECT * FROM edge WHERE node = ? ORDER BY rank", (node,))

@@ -10,7 +10,7 @@ from typing import Literal
 import chess
 
 from ..errors import ExportError, InvalidParameterError, InvalidPositionError
-from ..position.board import check, key_of
+from ..position.board import board_of, check, key_of
 from ..position.notation import START_WORD, play_moves, read_position
 from ..record.provenance import RootInfo
 from ..store.store import Store
@@ -94,7 +94,7 @@ def plan(store: Store, selection: Selection) -> ExportPlan:
     fens = book_roots(store, book.id) if book else [root.position for root in _most_visited(store)]
     if book and not fens:
         raise ExportError(f"{store.path}: the book {book.name!r} has no roots; give one with --root")
-    boards = [chess.Board(fen) for fen in fens or [chess.STARTING_FEN]]
+    boards = [board_of(fen) for fen in fens or [chess.STARTING_FEN]]
     return ExportPlan(selection, _distinct(boards), book is None, side, number)
 
 

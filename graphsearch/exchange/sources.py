@@ -69,7 +69,11 @@ class Input:
         if _is_packed(self._raw):
             for _ in self.pieces(PIECE):
                 pass
-            self._plain = self._begun()
+            self.rewind()
+
+    def rewind(self) -> None:
+        """Begins to read again at the first byte."""
+        self._plain = self._begun()
 
     def _begun(self) -> io.BufferedReader:
         """Returns what reads the unpacked bytes from their beginning."""
@@ -89,15 +93,28 @@ class Input:
                 if len(piece) < size:
                     return
 
+    def cut(self, first: int, size: int) -> bytes:
+        """Returns `size` of the unpacked bytes from the byte `first` on, fewer only at the end.
+
+        Raises:
+          ImportFileError: if packed bytes are damaged or cut short.
+        """
+        with self._readable():
+            while first and (passed := len(self._plain.read(min(first, PIECE)))):
+                first -= passed
+            return _read_whole(self._plain, min(size, limits.GAME.most))
+
     def lines(self) -> Iterator[str]:
         """Yields the lines of a text with their ends, as Latin-1: every encoding that extends ASCII will do.
+
+        A character is a byte of the unpacked file.
 
         Raises:
           ImportFileError: if it is no text, or packed bytes are damaged or cut short.
         """
         with self._readable():
             self._refuse_other_files(self._plain.peek(4096)[:4096])
-            yield from self._lines(io.TextIOWrapper(self._plain, encoding="latin-1", newline=None))
+            yield from self._lines(io.TextIOWrapper(self._plain, encoding="latin-1", newline=""))
 
     def _lines(self, text: io.TextIOWrapper) -> Iterator[str]:
         number, most = 0, limits.LINE.most

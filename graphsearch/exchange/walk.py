@@ -14,6 +14,7 @@ import numpy as np
 
 from ..position.board import pack
 from ..position.values import cp_of
+from ..query.steps import MoveList, move_lists, positions_after, sans
 from ..record.node import NodeRecord
 from ..store.reading import Reader
 from ..store.store import Store
@@ -21,7 +22,6 @@ from .candidates import Candidates, Choice, Seen, Source
 from .export_report import ExportReport
 from .scratch import KeptEdge, Met, Scratch, WayIn, Words, identity_of
 from .selection import ExportPlan
-from .steps import MoveList, move_lists, positions_after, sans
 
 BATCH = 1000  # positions that are visited together
 

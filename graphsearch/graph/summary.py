@@ -11,9 +11,9 @@ import chess
 
 from ..position.board import fen_of, key_of
 from ..store.store import Store
-from ..store.tables.history import RootValues
+from ..store.tables.history import PV_MOVES, RootValues
 from .ranking import best_move, node_mean
-from .view import MoveView, NodeView, Reader, view
+from .view import MoveView, NodeView, Reader, line_of, view
 
 Row = dict[str, Any]
 
@@ -65,7 +65,14 @@ def root_values(read: Reader, root: chess.Board) -> RootValues | None:
         return None
     best = best_move(record, root)
     q, draw = node_mean(record)
-    return RootValues(f"{key_of(root):016x}", record.visits, q, draw, best.uci() if best else None)
+    return RootValues(
+        key=f"{key_of(root):016x}",
+        n=record.visits,
+        q=q,
+        draw=draw,
+        best_move=best.uci() if best else None,
+        pv=tuple(move.uci() for move in line_of(read, root, best, plies=PV_MOVES)) if best else (),
+    )
 
 
 def top_rows(read: Reader, root: chess.Board) -> tuple[list[Row], list[Row]]:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import chess
+import chess.polyglot
 
 from ..position.board import CLOCK_DRAW, check, fen_of, key_of, legal_moves
 from ..position.values import WDL, cp_of, wdl_from_q
+from ..position.words import KEY
 from ..record.bounds import UNPROVEN as UNPROVEN
 from ..record.bounds import Bounds as Bounds
 from ..record.bounds import Proof, edge_code, proof_of, share_of
@@ -285,7 +287,7 @@ def _move_view(
         cp=None if q is None else cp_of(q, edge.draws),
         mate=mate,
         bounds=bounds,
-        pv=_line(read, board, move) if read and edge.n else (move,),
+        pv=line_of(read, board, move) if read and edge.n else (move,),
     )
 
 
@@ -327,17 +329,23 @@ def _met(a: Bounds, b: Bounds) -> Bounds:
     return (lower, upper) if lower <= upper else a
 
 
-def _line(read: Reader, board: chess.Board, first: chess.Move) -> tuple[chess.Move, ...]:
-    """Returns the line from `first` along the most visits, until they end or a position returns."""
+def line_of(
+    read: Reader, board: chess.Board, first: chess.Move, *, plies: int = MAX_PV
+) -> tuple[chess.Move, ...]:
+    """Returns the line from `first` along the most visits, until they end or a position returns.
+
+    Args:
+      plies: of it at most.
+    """
     walk = board.copy(stack=False)
     line = [first]
     walk.push(first)
-    seen = {board.epd()}
-    while len(line) < MAX_PV and walk.epd() not in seen:
-        seen.add(walk.epd())
+    seen = {chess.polyglot.zobrist_hash(board)}
+    while len(line) < plies:
         record = read(walk)
-        if record is None or not has_best_move(record):
+        if record is None or not has_best_move(record) or record.words[KEY] in seen:
             break
+        seen.add(record.words[KEY])
         move = best_move(record, walk)
         if move is None:
             break

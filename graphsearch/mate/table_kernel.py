@@ -20,7 +20,7 @@ from numpy import int64
 
 from ..jit.compiler import inner
 from ..jit.pointers import LOW32, ZERO, U
-from ..position.board_kernel import BELOW_CLOCK, check_hash
+from ..position.board_kernel import PLACE, check_hash
 from ..position.words import KEY, META
 
 INFINITE = 1 << 30  # a proof or disproof number that no search brings down
@@ -55,7 +55,7 @@ class Probe(NamedTuple):
 def key_and_check(s: Any, attacks: Any) -> Any:
     """Returns (key, check) of a position, whatever its clock; `attacks`: the attacker is to move."""
     meta = s[META]
-    s[META] = meta & BELOW_CLOCK
+    s[META] = meta & PLACE
     check = check_hash(s) & CHECK_MASK
     s[META] = meta
     return (s[KEY] if attacks else s[KEY] ^ DEFENDER), check

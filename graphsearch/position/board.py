@@ -18,13 +18,20 @@ from ..limits import shortened
 from .words import (
     BLACK,
     BLACK_TO_MOVE,
+    CASTLING_BITS,
     CASTLING_SHIFT,
+    CHESS960,
+    CHESS960_BITS,
+    CHESS960_SHIFT,
     CLOCK_BITS,
     CLOCK_SHIFT,
     EN_PASSANT_BITS,
     EN_PASSANT_SHIFT,
+    FILE_BITS,
     KEY,
     META,
+    ROOK_FILES_SHIFT,
+    STANDARD_ROOK_FILES,
     WHITE,
 )
 
@@ -32,9 +39,13 @@ POSITION_WORDS = KEY + 1  # 6 kinds of men, 2 colours, meta, Polyglot key
 MAX_CLOCK = CLOCK_BITS
 MAX_MOVE_NUMBER = 1 << 15  # the longest game has 5,898 moves
 MOST_PAWNS = 8  # of a side
+MOVE_CODES = 5 << 12  # of `encode_move`: two squares, and four promotions or none
 MAX_MOVES = 255  # a byte of a record counts them; no position that is let in has more than 253
 FREE_CLOCK = 75  # clocks up to here share one key
+CHESS960_STARTS = 960
 CLOCK_DRAW = 100  # halfmoves without progress that make a draw
+
+CASTLING_FIELDS = CASTLING_BITS << CASTLING_SHIFT | CHESS960_BITS << CHESS960_SHIFT  # of META
 
 _CASTLING_ROOKS = (chess.BB_H1, chess.BB_A1, chess.BB_H8, chess.BB_A8)
 _U64 = (1 << 64) - 1
@@ -42,6 +53,81 @@ _U64 = (1 << 64) - 1
 Words = NDArray[np.uint64]
 
 NOT_TERMINAL, CHECKMATE, STALEMATE, DEAD = 0, 1, 2, 3  # terminal kinds, as recorded
+
+
+class Chess960Board(chess.Board):
+    """A Board whose `chess960` says of every position of its game whether castling is not standard there.
+
+    Then its moves are those of the packed position: castling is the king taking his own rook while a king or
+    a rook that may castle is not at home, and the king's two steps otherwise.
+
+    >>> board = board_of("4k2r/8/8/8/8/8/8/R3KR2 w Fk - 0 1")
+    >>> board.chess960, board.push_uci("e1f1").uci(), board.fen(), board.chess960
+    (True, 'e1f1', '4k2r/8/8/8/8/8/8/R4RK1 b k - 1 1', False)
+    """
+
+    def settle(self) -> None:
+        """Finds out `chess960` anew, after the position was set by hand."""
+        self.chess960 = self.has_chess960_castling_rights()
+
+    def push(self, move: chess.Move) -> None:
+        """Makes a move, in either form."""
+        super().push(move)
+        self.settle()
+
+    def pop(self) -> chess.Move:
+        """Returns the last move, taken back."""
+        move = super().pop()
+        self.settle()
+        return move
+
+    def root(self) -> Chess960Board:
+        """Returns the position that the game began with."""
+        board = super().root()
+        board.settle()
+        return board
+
+
+def board_of(fen: str) -> chess.Board:
+    """Returns the Board of a FEN, X-FEN or Shredder-FEN; a `Chess960Board` if castling is not standard there.
+
+    Raises:
+      ValueError: if python-chess cannot read it.
+
+    >>> board_of("nbbrknrq/pppppppp/8/8/8/8/PPPPPPPP/NBBRKNRQ w GDgd - 0 1").fen().split()[2]
+    'KQkq'
+    """
+    board = chess.Board(fen)
+    return as_chess960(board) if board.has_chess960_castling_rights() else board
+
+
+def chess960_start(number: int) -> chess.Board:
+    """Returns a start position of Chess960 by its number, 0 to 959; 518 is that of standard chess.
+
+    >>> chess960_start(518) == chess.Board(), chess960_start(0).fen()[:8]
+    (True, 'bbqnnrkr')
+    """
+    return board_of(chess.Board.from_chess960_pos(number).fen())
+
+
+def as_chess960(board: chess.Board) -> Chess960Board:
+    """Returns a game as a `Chess960Board`: a copy, in which castling may be made in both forms."""
+    root = board.root()
+    game = Chess960Board(None)
+    for name in ("pawns", "knights", "bishops", "rooks", "queens", "kings", "occupied", "promoted"):
+        setattr(game, name, getattr(root, name))
+    game.occupied_co = list(root.occupied_co)
+    game.turn, game.castling_rights, game.ep_square = root.turn, root.castling_rights, root.ep_square
+    game.halfmove_clock, game.fullmove_number = root.halfmove_clock, root.fullmove_number
+    game.settle()
+    for move in board.move_stack:
+        game.push(move)
+    return game
+
+
+def settled(board: chess.Board) -> chess.Board:
+    """Returns a game whose moves are those of the packed positions: itself, or a `Chess960Board`."""
+    return as_chess960(board) if board.chess960 and type(board) is chess.Board else board
 
 
 def splitmix64(x: int) -> int:
@@ -68,7 +154,7 @@ def clock_term(clock: int) -> int:
 
 
 def pack(board: chess.Board) -> Words:
-    """Returns the packed words of a standard chess position, `uint64[10]`; a clock above 255 counts as 255.
+    """Returns the packed words of a position, `uint64[10]`; a clock above 255 counts as 255.
 
     Raises:
       InvalidPositionError: for an illegal position, or a variant.
@@ -96,15 +182,48 @@ def pack_checked(board: chess.Board) -> Words:
 
 
 def _meta(board: chess.Board) -> int:
-    rights = board.clean_castling_rights()
-    castling = sum(1 << i for i, rook in enumerate(_CASTLING_ROOKS) if rights & rook)
     ep = 0 if board.ep_square is None or not board.has_pseudo_legal_en_passant() else board.ep_square + 1
     return (
         (not board.turn)
-        | castling << CASTLING_SHIFT
+        | castling_fields(board)
         | ep << EN_PASSANT_SHIFT
         | max(0, min(board.halfmove_clock, MAX_CLOCK)) << CLOCK_SHIFT
     )
+
+
+def castling_fields(board: chess.Board) -> int:
+    """Returns what a position's META says of castling: the rights, and the files of rooks not at home.
+
+    >>> bin(castling_fields(chess.Board()))
+    '0b11110'
+    """
+    rights = board.clean_castling_rights()
+    if not (board.chess960 and board.has_chess960_castling_rights()):
+        return sum(1 << i for i, rook in enumerate(_CASTLING_ROOKS) if rights & rook) << CASTLING_SHIFT
+    found = CHESS960
+    for rook in chess.scan_forward(rights):
+        colour = chess.WHITE if rook < chess.A2 else chess.BLACK
+        king = board.king(colour)
+        assert king is not None
+        right = 2 * (not colour) + (rook < king)
+        file = chess.square_file(rook) ^ STANDARD_ROOK_FILES >> FILE_BITS * right & 7
+        found |= 1 << CASTLING_SHIFT + right | file << ROOK_FILES_SHIFT + FILE_BITS * right
+    return found
+
+
+def _castling_rooks(meta: int) -> int:
+    """Returns the squares of the rooks that may castle."""
+    files = meta >> ROOK_FILES_SHIFT ^ STANDARD_ROOK_FILES
+    return sum(
+        1 << (files >> FILE_BITS * right & 7) + 56 * (right // 2)
+        for right in range(4)
+        if meta >> CASTLING_SHIFT + right & 1
+    )
+
+
+def is_chess960(words: Words | Sequence[int]) -> bool:
+    """Returns whether castling is not standard in a packed position."""
+    return bool(int(words[META]) & CHESS960)
 
 
 def unpack(words: Iterable[int]) -> chess.Board:
@@ -114,14 +233,13 @@ def unpack(words: Iterable[int]) -> chess.Board:
     'rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - 0 1'
     """
     w = [int(x) for x in words]
-    board = chess.Board(None)
+    board = Chess960Board(None) if w[META] & CHESS960 else chess.Board(None)
+    board.chess960 = bool(w[META] & CHESS960)
     board.pawns, board.knights, board.bishops, board.rooks, board.queens, board.kings = w[:WHITE]
     board.occupied_co[chess.WHITE], board.occupied_co[chess.BLACK] = w[WHITE], w[BLACK]
     board.occupied = w[WHITE] | w[BLACK]
     board.turn = not w[META] & BLACK_TO_MOVE
-    board.castling_rights = sum(
-        rook for i, rook in enumerate(_CASTLING_ROOKS) if w[META] >> (CASTLING_SHIFT + i) & 1
-    )
+    board.castling_rights = _castling_rooks(w[META])
     ep = w[META] >> EN_PASSANT_SHIFT & EN_PASSANT_BITS
     board.ep_square = ep - 1 if ep else None
     board.halfmove_clock = clock_of_words(w)
@@ -178,19 +296,35 @@ def check(board: chess.Board) -> None:
 
 
 def _check_rules(board: chess.Board) -> None:
-    if type(board).uci_variant != "chess" or board.chess960:
-        found = "Chess960" if board.chess960 else type(board).uci_variant
-        raise InvalidPositionError(f"only standard chess can be searched, not {found}")
+    if type(board).uci_variant != "chess":
+        raise InvalidPositionError(
+            f"only standard chess and Chess960 can be searched, not {type(board).uci_variant}"
+        )
     status = board.status()
     if status != chess.STATUS_VALID:
         reasons = ", ".join(_reason(s) for s in chess.Status if s & status)
-        raise InvalidPositionError(f"illegal position ({reasons}): {board.fen()}")
+        raise InvalidPositionError(f"illegal position ({reasons}): {_fen_as_claimed(board)}")
     for colour in chess.COLORS:
         if not _is_promotion_possible(board, colour):
             raise InvalidPositionError(
                 f"illegal position ({chess.COLOR_NAMES[colour]} has more promoted pieces than pawns that are"
                 f" gone): {board.fen()}"
             )
+
+
+def _fen_as_claimed(board: chess.Board) -> str:
+    """Returns the FEN with the rights to castle that it claims, impossible ones too.
+
+    >>> _fen_as_claimed(board_of("4k3/8/8/8/8/8/8/R3K3 w KQ - 0 1"))
+    '4k3/8/8/8/8/8/8/R3K3 w KQ - 0 1'
+    """
+    pieces, turn, _, *rest = board.fen().split()
+    claimed = sorted(chess.SquareSet(board.castling_rights), key=lambda square: (square > chess.H1, -square))
+    letters = ["QBCDEFGK"[square % 8] for square in claimed]
+    rights = "".join(
+        s if square <= chess.H1 else s.lower() for s, square in zip(letters, claimed, strict=True)
+    )
+    return " ".join([pieces, turn, rights or "-", *rest])
 
 
 def _is_promotion_possible(board: chess.Board, colour: chess.Color) -> bool:
@@ -298,7 +432,7 @@ def game_before(board: chess.Board, least: int) -> list[Words]:
     >>> len(game_before(board, 4)), len(game_before(board, 1))
     (4, 2)
     """
-    game, found = board.copy(), list[Words]()
+    game, found = settled(board).copy(), list[Words]()
     while game.move_stack and (len(found) < least or clock_of_words(found[-1])):
         game.pop()
         found.append(pack(game))
@@ -316,7 +450,7 @@ def history_keys(board: chess.Board) -> NDArray[np.uint64]:
     >>> len(history_keys(board))  # the start position, and those after Nf3 and Nf3 Nf6
     3
     """
-    game = board.copy()
+    game = settled(board).copy()
     counts: Counter[int] = Counter()
     while game.move_stack and game.halfmove_clock:
         game.pop()

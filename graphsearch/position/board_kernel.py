@@ -16,6 +16,7 @@ from numpy import int64, uint16
 from ..jit.compiler import inlined, inner
 from ..jit.pointers import ONE, ZERO, U, ctz, mum, popc
 from .board import FREE_CLOCK, MAX_CLOCK, POSITION_WORDS
+from .castling_kernel import KING_TO, ROOK_TO, castle, chess960_fields, is_chess960, kept_rights, rook_square
 from .tables import BE, BM, BT, CR, CT, KI, KN, LN, PA, RE, RM, ZC, ZO
 from .words import (
     BISHOPS,
@@ -23,6 +24,7 @@ from .words import (
     BLACK_TO_MOVE,
     CASTLING_BITS,
     CASTLING_SHIFT,
+    CHESS960,
     CLOCK_BITS,
     CLOCK_SHIFT,
     EN_PASSANT_BITS,
@@ -36,10 +38,11 @@ from .words import (
     QUEENS,
     ROOKS,
     WHITE,
+    WITHOUT_CLOCK,
 )
 
 PW = POSITION_WORDS
-BELOW_CLOCK = U((1 << CLOCK_SHIFT) - 1)  # bits of META below the clock
+PLACE = U(WITHOUT_CLOCK)  # bits of META but for the clock
 FILE_A, FILE_H = U(0x0101010101010101), U(0x8080808080808080)
 RANK_3, RANK_6 = U(0xFF0000), U(0xFF0000000000)
 DARK = U(0xAA55AA55AA55AA55)
@@ -80,6 +83,15 @@ def from_square(m: Any) -> Any:
 def to_square(m: Any) -> Any:
     """Returns the square that a move goes to."""
     return (int64(m) >> 6) & 63
+
+
+@inner
+def landing_of(s: Any, m: Any) -> Any:
+    """Returns where the man that moves ends: of a king that takes his rook, castling, the c- or g-file."""
+    t = to_square(m)
+    if (s[WHITE + side_to_move(s)] >> U(t)) & ONE:
+        return (t & 56) | (KING_TO[0] if t > from_square(m) else KING_TO[1])
+    return t
 
 
 @inlined
@@ -172,9 +184,40 @@ def _emit_pawns(T: Any, out: Any, n: Any, targets: Any, back: Any, pinned: Any, 
 
 
 @inner
+def _may_castle(T: Any, s: Any, king: Any, rook: Any, wing: Any, stm: Any) -> Any:
+    """Returns whether a king, not in check, may castle with a rook: nobody between, no square attacked."""
+    occupied = s[WHITE] | s[BLACK]
+    king_to, rook_to = (king & 56) + KING_TO[wing], (king & 56) + ROOK_TO[wing]
+    targets = (ONE << U(king_to)) | (ONE << U(rook_to))
+    others = occupied & ~((ONE << U(king)) | (ONE << U(rook)))
+    if others & (T[BT + king * 64 + king_to] | T[BT + rook * 64 + rook_to] | targets):
+        return False
+    steps, without_king = T[BT + king * 64 + king_to], occupied & ~(ONE << U(king))
+    while steps:
+        if is_attacked(T, s, ctz(steps), without_king, stm):
+            return False
+        steps &= steps - ONE
+    return not is_attacked(T, s, king_to, others | (ONE << U(rook_to)), stm)
+
+
+@inner
+def _emit_chess960_castling(T: Any, s: Any, out: Any, n: Any, rights: Any, stm: Any) -> Any:
+    """Appends castling moves, the king taking his rook, of a side that has these two rights."""
+    king = ctz(s[KINGS] & s[WHITE + stm])
+    for wing in range(2):
+        rook = rook_square(s[META], 2 * stm + wing)
+        if (rights >> wing) & 1 and _may_castle(T, s, king, rook, wing, stm):
+            out[n] = uint16(king | (rook << 6))
+            n += 1
+    return n
+
+
+@inner
 def _emit_castling(T: Any, s: Any, out: Any, n: Any, occupied: Any, stm: Any) -> Any:
     """Appends castling moves; the caller knows that the king is not in check."""
     rights = int64((s[META] >> U(CASTLING_SHIFT + 2 * stm)) & U(3))
+    if is_chess960(s):
+        return _emit_chess960_castling(T, s, out, n, rights, stm)
     home = 4 + 56 * stm
     if rights & 1 and not (occupied >> U(home)) & U(0x6):
         if not is_attacked(T, s, home + 1, occupied, stm) and not is_attacked(T, s, home + 2, occupied, stm):
@@ -377,7 +420,9 @@ def make_move(T: Any, s: Any, c: Any, m: Any) -> Any:
             key ^= T[ZO + 64 * stm + square]
     elif kind == KINGS:
         d = t - f
-        if d == 2 or d == -2:
+        if s[us] & to_bit:
+            key = castle(T, c, key, us, ours, f, t)
+        elif d == 2 or d == -2:
             rook_from = t + 1 if d == 2 else t - 2
             rook_to = t - 1 if d == 2 else t + 1
             rook = (ONE << U(rook_from)) | (ONE << U(rook_to))
@@ -385,7 +430,10 @@ def make_move(T: Any, s: Any, c: Any, m: Any) -> Any:
             c[us] ^= rook
             key ^= T[ours + 384 + rook_from] ^ T[ours + 384 + rook_to]
     rights = (meta >> U(CASTLING_SHIFT)) & U(CASTLING_BITS)
-    kept = rights & T[CR + f] & T[CR + t]
+    kept, fields = rights & T[CR + f] & T[CR + t], ZERO
+    if meta & U(CHESS960):
+        kept = U(kept_rights(meta, kind, f, t))
+        fields = chess960_fields(s, int64(kept))
     if kept != rights:
         key ^= T[ZC + int64(rights)] ^ T[ZC + int64(kept)]
     key ^= T[ZO + 780]
@@ -393,7 +441,7 @@ def make_move(T: Any, s: Any, c: Any, m: Any) -> Any:
         clock = U(MAX_CLOCK)
     c[META] = (
         U(1 - stm) | (kept << U(CASTLING_SHIFT)) | (new_ep << U(EN_PASSANT_SHIFT)) | (clock << U(CLOCK_SHIFT))
-    )
+    ) | fields
     c[KEY] = key
 
 
@@ -403,7 +451,7 @@ def check_hash(s: Any) -> Any:
 
     It tells two positions with one key apart; folded products of 64-bit words as in wyhash.
     """
-    meta = s[META] & BELOW_CLOCK
+    meta = s[META] & PLACE
     clock = (s[META] >> U(CLOCK_SHIFT)) & U(CLOCK_BITS)
     if clock > U(FREE_CLOCK):
         meta |= clock << U(CLOCK_SHIFT)

@@ -14,9 +14,10 @@ from typing import Any
 from numpy import int64
 
 from ..jit.compiler import inner, kernel
-from ..jit.pointers import ONE, ZERO, U, popc, ptr
+from ..jit.pointers import ONE, ZERO, U, ctz, popc, ptr
 from .board import MAX_CLOCK, MAX_MOVE_NUMBER, MOST_PAWNS
 from .board_kernel import PW, checkers_of, clock_of, en_passant_of, piece_at, side_to_move
+from .castling_kernel import chess960_fields, has_right, rook_square
 from .decimal_kernel import write_integer
 from .legality_kernel import has_passed, has_taker, is_legal
 from .tables import ZC, ZO
@@ -26,6 +27,7 @@ from .words import (
     CASTLING_SHIFT,
     CLOCK_SHIFT,
     EN_PASSANT_SHIFT,
+    FILE_BITS,
     KEY,
     KINGS,
     KNIGHTS,
@@ -33,7 +35,9 @@ from .words import (
     NO_MAN,
     PAWNS,
     QUEENS,
+    ROOK_FILES_SHIFT,
     ROOKS,
+    STANDARD_ROOK_FILES,
     WHITE,
 )
 
@@ -47,7 +51,7 @@ RIGHTS = tuple(b"KQkq")
 SMALL = LOWER_A - UPPER_A
 HMVC, FMVN = (int.from_bytes(name, "big") for name in (b"hmvc", b"fmvn"))  # operations that are the clocks
 MOST_DIGITS = 5  # of a clock
-BACK_RANKS = U(0xFF000000000000FF)
+BACK_RANK, BACK_RANKS = U(0xFF), U(0xFF000000000000FF)
 
 
 # ------------------------------------------------------------------ fields
@@ -118,15 +122,53 @@ def _read_turn(text: Any, at: Any, stop: Any) -> Any:
 
 
 @inner
-def _read_castling(text: Any, at: Any, stop: Any) -> Any:
-    """Returns the rights of a field such as `Kq` or `-`, and where it ends."""
+def _rook_of_letter(rooks: Any, c: Any) -> Any:
+    """Returns the file of the rook that `K`, `Q` or a file's letter means; -1 for no such rook.
+
+    `rooks`: their files on the first rank of the side.
+    """
+    if c == RIGHTS[1] and rooks != ZERO:
+        return ctz(rooks)
+    found = int64(-1)
+    for file in range(8):
+        if (rooks >> U(file)) & ONE and (c == RIGHTS[0] or c == UPPER_A + file):
+            found = int64(file)
+    return found
+
+
+@inner
+def _read_right(s: Any, c: Any) -> Any:
+    """Returns the castling right, 0..3, that a letter means, and its rook's file; -1 if it is not certain."""
+    side = int64(c >= LOWER_A)
+    letter = c - SMALL * side
+    own, rank = s[WHITE + side], U(56 * side)
+    kings = ((s[KINGS] & own) >> rank) & BACK_RANK
+    file = _rook_of_letter(((s[ROOKS] & own) >> rank) & BACK_RANK, letter)
+    if file < 0 or kings == ZERO:
+        return int64(-1), file
+    wing = int64(file < ctz(kings))
+    if (letter == RIGHTS[0] and wing == 1) or (letter == RIGHTS[1] and wing == 0):
+        return int64(-1), file
+    return 2 * side + wing, file
+
+
+@inner
+def _read_castling(text: Any, at: Any, stop: Any, s: Any) -> Any:
+    """Returns the rights of a field such as `Kq`, `HAha` or `-`, and where it ends; puts files into META."""
     rights = int64(0)
     if text[at] == DASH:
         return rights, at + 1
-    for i in range(4):
-        if text[at] == RIGHTS[i]:
-            rights |= 1 << i
-            at += 1
+    before = int64(0)
+    while not _is_blank(text[at]):
+        right, file = _read_right(s, int64(text[at]))
+        if right < 0 or (rights >> right) & 1 or right >> 1 < before:
+            return rights, stop
+        rights |= 1 << right
+        before = right >> 1
+        s[META] |= U(file ^ ((STANDARD_ROOK_FILES >> (FILE_BITS * right)) & 7)) << U(
+            ROOK_FILES_SHIFT + FILE_BITS * right
+        )
+        at += 1
     return rights, at if rights else stop
 
 
@@ -271,14 +313,15 @@ def _read_line(T: Any, text: Any, at: Any, stop: Any, s: Any, numbers: Any) -> A
         return int64(EMPTY)
     at = _read_placement(T, text, at, stop, s)
     black, at = _read_turn(text, _next_field(text, at, stop), stop)
-    rights, at = _read_castling(text, _next_field(text, at, stop), stop)
+    rights, at = _read_castling(text, _next_field(text, at, stop), stop, s)
     square, at = _read_square(text, _next_field(text, at, stop))
     if at < 0:
         return int64(UNCERTAIN)
     clock, number = _read_rest(text, at)
     if not (0 <= clock <= MAX_CLOCK and 0 <= number <= MAX_MOVE_NUMBER):
         return int64(UNCERTAIN)
-    s[META] = U(black | rights << CASTLING_SHIFT | clock << CLOCK_SHIFT)
+    s[META] |= U(black | rights << CASTLING_SHIFT | clock << CLOCK_SHIFT)
+    s[META] |= chess960_fields(s, rights)
     s[KEY] ^= T[ZC + rights] ^ (ZERO if black else T[ZO + 780])
     numbers[0] = max(number, int64(1))
     return int64(READ) if _accept(T, s, square) else int64(UNCERTAIN)
@@ -336,11 +379,23 @@ def _write_placement(s: Any, out: Any, at: Any) -> Any:
 
 
 @inner
+def _letter_of_right(s: Any, right: Any) -> Any:
+    """Returns the letter of a castling right in X-FEN: its rook's file if another rook stands further out."""
+    rook = rook_square(s[META], right)
+    beyond = ((ONE << U(rook)) - ONE) & BACK_RANK << U(rook & 56)  # the squares below it on its rank
+    if right & 1 == 0:
+        beyond = (BACK_RANK << U(rook & 56)) ^ beyond ^ (ONE << U(rook))
+    if s[ROOKS] & s[WHITE + (right >> 1)] & beyond:
+        return (UPPER_A if right < 2 else LOWER_A) + (rook & 7)
+    return int64(RIGHTS[right])
+
+
+@inner
 def _write_rights(s: Any, out: Any, at: Any) -> Any:
-    rights, begin = int64(s[META] >> U(CASTLING_SHIFT)), at
+    begin = at
     for i in range(4):
-        if rights >> i & 1:
-            out[at] = RIGHTS[i]
+        if has_right(s, i):
+            out[at] = _letter_of_right(s, int64(i))
             at += 1
     if at == begin:
         out[at] = DASH

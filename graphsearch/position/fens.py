@@ -6,11 +6,12 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
-from .board import clock_of_words
+from .board import clock_of_words, unpack
 from .words import (
     BLACK_TO_MOVE,
     CASTLING_BITS,
     CASTLING_SHIFT,
+    CHESS960,
     EN_PASSANT_BITS,
     EN_PASSANT_SHIFT,
     META,
@@ -35,6 +36,8 @@ def fens(words: NDArray[np.uint64]) -> list[str]:
     for placement, row in zip(_placements(words), words.tolist(), strict=True):
         meta = row[META]
         turn, rights = "wb"[meta & BLACK_TO_MOVE], _RIGHTS[meta >> CASTLING_SHIFT & CASTLING_BITS]
+        if meta & CHESS960:
+            rights = unpack(row).castling_xfen()
         clock, ep = clock_of_words(row), meta >> EN_PASSANT_SHIFT & EN_PASSANT_BITS
         square = chess.SQUARE_NAMES[ep - 1] if ep else "-"
         texts.append(f"{placement} {turn} {rights} {square} {clock} 1")

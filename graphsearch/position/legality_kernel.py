@@ -9,22 +9,33 @@ from numpy import int64
 from ..jit.compiler import inner
 from ..jit.pointers import ONE, ZERO, U, ctz
 from .board_kernel import en_passant_of, in_check, is_attacked, is_dead, side_to_move
+from .castling_kernel import chess960_fields, has_right, rook_square
 from .tables import PA
-from .words import BLACK, CASTLING_SHIFT, KINGS, META, PAWNS, ROOKS, WHITE
+from .words import BLACK, CASTLING_BITS, CASTLING_SHIFT, CHESS960_SHIFT, KINGS, META, PAWNS, ROOKS, WHITE
 
 ROOM = 1024  # sixteen men have at most 16 * 28 moves; a damaged position may have more than a legal one
-CORNERS = (7, 0, 63, 56)  # of the rooks of castling rights K Q k q
-HOMES = (4, 60)  # of the kings
 
 
 @inner
-def _has_castling(s: Any, right: Any, side: Any, home: Any, corner: Any) -> Any:
+def _has_castling(s: Any, right: Any) -> Any:
     """Returns False if there is a castling right without its king and rook."""
-    if not (s[META] >> U(CASTLING_SHIFT + right)) & ONE:
+    if not has_right(s, right):
         return True
-    kings = s[KINGS] & s[WHITE + side] & (ONE << U(home))
-    rooks = s[ROOKS] & s[WHITE + side] & (ONE << U(corner))
-    return kings != ZERO and rooks != ZERO
+    own, rook = s[WHITE + (right >> 1)], rook_square(s[META], right)
+    king = ctz(s[KINGS] & own)
+    if king >> 3 != 7 * (right >> 1) or not ((s[ROOKS] & own) >> U(rook)) & ONE:
+        return False
+    return (rook > king) == (right & 1 == 0)
+
+
+@inner
+def _has_all_castling(s: Any) -> Any:
+    """Returns whether the castling rights fit the men, and the rest of META that tells of them fits these."""
+    for right in range(4):
+        if not _has_castling(s, int64(right)):
+            return False
+    rights = int64(s[META] >> U(CASTLING_SHIFT)) & CASTLING_BITS
+    return chess960_fields(s, rights) == (s[META] >> U(CHESS960_SHIFT)) << U(CHESS960_SHIFT)
 
 
 @inner
@@ -58,10 +69,8 @@ def is_legal(T: Any, s: Any) -> Any:
     """Returns whether a position with one king a side can be: the side that has moved is not in check, and
     castling rights and the en-passant square fit the men."""
     stm = side_to_move(s)
-    for right in range(4):
-        side = right >> 1
-        if not _has_castling(s, int64(right), side, int64(HOMES[side]), int64(CORNERS[right])):
-            return False
+    if not _has_all_castling(s):
+        return False
     king = ctz(s[KINGS] & s[BLACK - stm])
     return _has_en_passant(T, s) and not is_attacked(T, s, king, s[WHITE] | s[BLACK], 1 - stm)
 

@@ -78,7 +78,7 @@ def checking_squares(s: Any, M: Any, start: Any) -> Any:
     if s[KNIGHTS] & bit:
         return M.knight
     if s[KINGS] & bit:
-        return (bit << U(2)) | (bit >> U(2))  # castling
+        return (bit << U(2)) | (bit >> U(2)) | (s[ROOKS] & s[WHITE + side_to_move(s)])  # castling
     reach = ZERO
     if (s[BISHOPS] | s[QUEENS]) & bit:
         reach |= M.diagonal

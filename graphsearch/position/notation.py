@@ -14,9 +14,10 @@ import chess
 
 from ..errors import InvalidPositionError
 from ..limits import FEN, shortened, size_text
-from .board import check
+from .board import CHESS960_STARTS, board_of, check, chess960_start
 
 START_WORD = "startpos"
+_CHESS960_START = re.compile(r"chess960:(\d{1,9})", re.ASCII)
 
 _PLACEMENT = re.compile(r"[1-8pnbrqkPNBRQK]+(?:/[1-8pnbrqkPNBRQK]+)+")  # perhaps too few ranks: still a FEN
 _UCI_MOVE = re.compile(r"[a-h][1-8][a-h][1-8][nbrq]?")
@@ -44,13 +45,14 @@ def read_position(
     """Returns the position that a text names, after `moves`.
 
     Args:
-      text: `startpos`, a FEN (the clocks may be missing), an EPD line, or the path of a PGN file.
+      text: `startpos`, `chess960:N` (a start position of Chess960), a FEN (the clocks may be missing), an EPD
+        line, or the path of a PGN file.
       moves: SAN or UCI moves to play from there, with or without move numbers.
       game: which game of the PGN file, from 1; the first unless given.
       ply: how many half-moves of the game to play; all unless given.
 
     Raises:
-      InvalidPositionError: if there is no such position, or it is not legal standard chess.
+      InvalidPositionError: if there is no such position, or it is not legal chess.
 
     >>> read_position("startpos", moves="1. e4 e5 2. g1f3").board.fen()
     'rnbqkbnr/pppp1ppp/8/4p3/4P3/5N2/PPPP1PPP/RNBQKB1R b KQkq - 1 2'
@@ -63,11 +65,11 @@ def read_position(
 
 def _named_position(text: str, game: int | None, ply: int | None) -> GivenPosition:
     word = text.split()[0] if text else ""
-    is_start, is_fen = text == START_WORD, bool(_PLACEMENT.fullmatch(word)) and not _is_there(text)
-    if (is_start or is_fen) and (game is not None or ply is not None):
+    start, is_fen = start_position(text), bool(_PLACEMENT.fullmatch(word)) and not _is_there(text)
+    if (start or is_fen) and (game is not None or ply is not None):
         raise InvalidPositionError("a game or ply number is for a PGN file, not for a FEN or startpos")
-    if is_start:
-        return GivenPosition(chess.Board())
+    if start:
+        return GivenPosition(start)
     if is_fen and word == text:
         raise InvalidPositionError(
             f"put a FEN in quotes, with all its fields; this is only its first one: {shortened(text)}"
@@ -78,8 +80,27 @@ def _named_position(text: str, game: int | None, ply: int | None) -> GivenPositi
 
     if not text or not _is_there(text):
         what = f"no file {shortened(text)!r}" if text else "an empty position"
-        raise InvalidPositionError(f"{what}; give startpos, a FEN in quotes, or a PGN file")
+        raise InvalidPositionError(f"{what}; give startpos, chess960:N, a FEN in quotes, or a PGN file")
     return GivenPosition(*read_pgn(Path(text), game=game, ply=ply))
+
+
+def start_position(text: str) -> chess.Board | None:
+    """Returns the start position that a word names, None for any other text.
+
+    Raises:
+      InvalidPositionError: if Chess960 has no start position of this number.
+
+    >>> start_position("chess960:0").fen().split()[0]
+    'bbqnnrkr/pppppppp/8/8/8/8/PPPPPPPP/BBQNNRKR'
+    """
+    if text == START_WORD:
+        return chess.Board()
+    found = _CHESS960_START.fullmatch(text)
+    if not found:
+        return None
+    if int(found[1]) >= CHESS960_STARTS:
+        raise InvalidPositionError(f"Chess960 has start positions 0 to {CHESS960_STARTS - 1}, not {text!r}")
+    return chess960_start(int(found[1]))
 
 
 def _is_there(text: str) -> bool:
@@ -88,6 +109,15 @@ def _is_there(text: str) -> bool:
         return Path(text).exists()
     except (OSError, ValueError):
         return False
+
+
+def named_board(text: str) -> chess.Board:
+    """Returns the position that a text names: as `start_position`, else as `board_from_fen`.
+
+    Raises:
+      InvalidPositionError: if it is neither.
+    """
+    return start_position(text) or board_from_fen(text)
 
 
 def board_from_fen(text: str) -> chess.Board:
@@ -108,9 +138,8 @@ def board_from_fen(text: str) -> chess.Board:
             "a FEN needs at least four fields (pieces, side to move, castling, en passant), not"
             f" {shortened(text)!r}"
         )
-    board = chess.Board(None)
     try:
-        board.set_fen(" ".join([*fields[:4], *_clock_fields(fields[4:])]))
+        board = board_of(" ".join([*fields[:4], *_clock_fields(fields[4:])]))
     except ValueError as error:
         raise InvalidPositionError(
             f"not a FEN: {_reason(error)}: {shortened(' '.join(fields), 200)}"
@@ -178,7 +207,7 @@ def _move_words(text: str) -> Iterator[str]:
 def _parse_move(board: chess.Board, text: str, number: int) -> chess.Move:
     bare = text.rstrip("!?")
     try:
-        move = board.parse_uci(bare) if _UCI_MOVE.fullmatch(bare) else board.parse_san(bare)
+        move = read_uci(board, bare) if _UCI_MOVE.fullmatch(bare) else board.parse_san(bare)
     except chess.AmbiguousMoveError:
         raise _bad_move(board, text, number, f"is ambiguous ({_candidates(board, bare)})") from None
     except chess.IllegalMoveError:
@@ -188,6 +217,43 @@ def _parse_move(board: chess.Board, text: str, number: int) -> chess.Move:
     if not move:
         raise _bad_move(board, text, number, "is a null move, which no game contains")
     return move
+
+
+def read_uci(board: chess.Board, text: str) -> chess.Move:
+    """Returns the legal move, or the null move, that a text in UCI means.
+
+    Castling is read as the king taking his rook, and as his steps where these are no other move.
+
+    Raises:
+      ValueError: if it is none.
+
+    >>> board = board_from_fen("4k3/8/8/8/8/8/8/R2K2R1 w GA - 0 1")
+    >>> read_uci(board, "d1g1").uci(), read_uci(board, "d1c1").uci()
+    ('d1g1', 'd1c1')
+    >>> read_uci(board_from_fen("4k3/8/8/8/8/8/8/1R1K3R w HB - 0 1"), "d1g1").uci()
+    'd1h1'
+    """
+    try:
+        return board.parse_uci(text)
+    except chess.IllegalMoveError:
+        move = _castling_to(board, chess.Move.from_uci(text))
+        if move is None:
+            raise
+        return move
+
+
+def _castling_to(board: chess.Board, steps: chess.Move) -> chess.Move | None:
+    """Returns the legal castling by which the king comes to where a move goes; None for no such."""
+    away = abs(chess.square_file(steps.from_square) - chess.square_file(steps.to_square))
+    file = {6: 1, 2: -1}.get(chess.square_file(steps.to_square), 0)
+    if not board.chess960 or steps.promotion or away < 2 or not file:
+        return None
+    if chess.square_rank(steps.from_square) != chess.square_rank(steps.to_square):
+        return None
+    for move in board.generate_castling_moves(chess.BB_SQUARES[steps.from_square]):
+        if (move.to_square - move.from_square) * file > 0 and board.is_legal(move):
+            return move
+    return None
 
 
 def _bad_move(board: chess.Board, text: str, number: int, problem: str) -> InvalidPositionError:
@@ -214,6 +280,6 @@ def read_fen_lines(lines: Iterable[str]) -> Iterator[tuple[int, chess.Board | In
         if not text or text.startswith("#"):
             continue
         try:
-            yield number, chess.Board() if text == START_WORD else board_from_fen(text)
+            yield number, named_board(text)
         except InvalidPositionError as error:
             yield number, error

@@ -15,6 +15,7 @@ import chess
 
 from .. import limits
 from ..errors import InputFileError, InvalidPositionError
+from .board import board_of
 from .pgn_text import NULL_MOVES, GameReader, PgnGame, variant_of
 
 _GRAPH_FILE = b"SQLite format 3\0"
@@ -143,7 +144,7 @@ def _played(
     """
     variant = variant_of(game.headers)
     if variant:
-        raise InvalidPositionError(f"{where} is {variant}; only standard chess can be searched")
+        raise InvalidPositionError(f"{where} is {variant}; only standard chess and Chess960 can be searched")
     if game.error:
         raise InvalidPositionError(f"{where}, line {game.error_line}: {game.error}")
     board = _start_board(game, where)
@@ -167,16 +168,12 @@ def _start_board(game: PgnGame, where: str) -> chess.Board:
     """Returns the Board on which a game begins.
 
     Raises:
-      InvalidPositionError: if its FEN cannot be read, or has rights to castle that are those of Chess960.
+      InvalidPositionError: if its FEN cannot be read.
     """
-    fen = game.headers.get("FEN", chess.STARTING_FEN)
     try:
-        board = chess.Board(fen)
+        return board_of(game.headers.get("FEN", chess.STARTING_FEN))
     except ValueError as error:
         raise InvalidPositionError(f"{where} breaks off after 0 plies: {error}") from None
-    if board.has_chess960_castling_rights():
-        raise InvalidPositionError(f"{where} has Chess960 castling; only standard chess can be searched")
-    return board
 
 
 def _play(game: PgnGame, board: chess.Board) -> str:

@@ -22,6 +22,7 @@ LONGEST_WORD = 100  # characters of a word that is kept or remembered
 DEEPEST = 1000  # variations within each other
 NULL_MOVES = frozenset({"--", "Z0"})
 OPEN, CLOSE = "(", ")"  # stand for themselves among the moves
+COMMENT, NAG = "{", "$"  # begin a comment, without its end, and a glyph, which is a number
 
 _MOVE = r"[PNBRQK]?[a-h]?[1-8]?[-x]?[a-h][1-8](?:=?[nbrqkNBRQK])?|O-O(?:-O)?|0-0(?:-0)?|--|Z0"
 _WORD = re.compile(rf"(?:\d+\.*|\.+)?({_MOVE})?(?:e\.?p\.?)?[+#]*(?:[!?]|\$\d+)*|\W+", re.ASCII)
@@ -33,6 +34,8 @@ _TAG = re.compile(r'\[\s*([A-Za-z0-9][\w+#=:-]*)\s+"((?:[^"\\]|\\.)*)"\s*\]\s*',
 _LOOSE_TAG = re.compile(r'\[\s*([A-Za-z0-9][\w+#=:-]*)\s+"(.*)"\s*\]\s*', re.ASCII)
 _EVENT = re.compile(r'\[\s*Event\s+"')
 _BLANK = " \t\r\n\f\v"
+_GLYPH = re.compile(r"\$\d{1,3}(?!\d)|[!?]{1,2}", re.ASCII)
+_NAGS = {"!": 1, "?": 2, "!!": 3, "??": 4, "!?": 5, "?!": 6}  # of the PGN standard
 
 
 class Kind(Enum):
@@ -53,11 +56,13 @@ class PgnGame:
       line: where it begins, from 1.
       headers: by name.
       moves: words of the form of a move, without numbers and glyphs; with variations, each of them stands
-        between OPEN and CLOSE behind the move that it replaces.
+        between OPEN and CLOSE behind the move that it replaces; with notes, COMMENT and NAG begin others.
       lines: the line of each of them.
       marker: the result that ends it; empty if it is missing.
       strays: words that were passed over, such as `resigns`.
       error, error_line: what is wrong with the text, and where; empty if nothing is.
+      place, size: where its lines begin in the text and how long they are together, in characters, as far as
+        the reader was given lines with their ends.
     """
 
     line: int
@@ -68,6 +73,8 @@ class PgnGame:
     strays: list[str] = field(default_factory=list)
     error: str = ""
     error_line: int = 0
+    place: int = 0
+    size: int = 0
 
     @property
     def is_nothing(self) -> bool:
@@ -100,13 +107,17 @@ class GameReader:
     Args:
       lines: with or without line ends.
       variations: keep them among the moves.
+      notes: keep comments and glyphs among them too; what follows the result of a game belongs to none.
     """
 
-    def __init__(self, lines: Iterable[str], *, variations: bool = False) -> None:
+    def __init__(self, lines: Iterable[str], *, variations: bool = False, notes: bool = False) -> None:
         self._lines = lines
         self._variations = variations
+        self._notes = notes
+        self._said: list[str] = []  # of the open comment
         self._kinds: dict[str, tuple[Kind, str]] = {}
         self._number = 0
+        self._here = self._there = 0  # where the present line begins and ends
         self._comment = 0  # line where the open comment began
         self._opened: list[int] = []  # lines where the open variations began
         self._blank = True  # whether the line before was empty
@@ -120,6 +131,7 @@ class GameReader:
     def __iter__(self) -> Iterator[PgnGame]:
         for line in self._lines:
             self._number += 1
+            self._here, self._there = self._there, self._there + len(line)
             if self._number == 1:
                 line = line.removeprefix("\ufeff").removeprefix("\xef\xbb\xbf")
             self._take(line)
@@ -127,7 +139,7 @@ class GameReader:
             if self._ready:
                 yield from self._ready
                 self._ready.clear()
-        self._end()
+        self._end(self._there)
         yield from self._ready
 
     # -------------------------------------------------------------- lines
@@ -137,8 +149,11 @@ class GameReader:
         elif self._comment:
             self._blank = not line.strip(_BLANK)
             end = line.find("}")
+            if self._notes:
+                self._said.append(line if end < 0 else line[:end])
             if end >= 0:
                 self._comment = 0
+                self._note("".join(self._said))
                 self._take_moves(line, end + 1)
         elif line[:1] != "%":
             self._blank = not line.strip(_BLANK)
@@ -168,7 +183,7 @@ class GameReader:
             self._in_moves or (self._blank and any(name in self._game.headers for name, _ in tags))
         )
         if again:
-            self._end()
+            self._end(self._here)
         self._blank = False
         game = self._current()
         if not tags:
@@ -189,14 +204,19 @@ class GameReader:
         position = start
         while position < len(line):
             found = _PIECE.search(line, position)
-            if found is None or found[0] == ";":
+            if found is None:
                 return
             position = found.end()
-            if found[0] == "{":
-                position = line.find("}", position) + 1
-                if not position:
-                    self._comment = self._number
+            if found[0] == ";":
+                self._note(COMMENT + line[position:].replace("}", ")"))
+                return
+            if found[0] == COMMENT:
+                end = line.find("}", position)
+                if end < 0:
+                    self._comment, self._said = self._number, [COMMENT, line[position:]]
                     return
+                self._note(COMMENT + line[position:end])
+                position = end + 1
             else:
                 self._take_piece(found[0])
 
@@ -225,31 +245,45 @@ class GameReader:
         kind, text = found
         if kind is Kind.MOVE:
             self._add(text)
-        elif kind is Kind.NOTHING or (self._opened and not self._variations):
+        if self._notes and kind in (Kind.MOVE, Kind.NOTHING):
+            self._take_glyphs(word)
+        if kind in (Kind.MOVE, Kind.NOTHING) or (self._opened and not self._variations):
             return
-        elif kind is Kind.RESULT:
+        if kind is Kind.RESULT:
             self._take_result(text)
         elif kind is Kind.BAD:
             self._current().fail(self._number, f"the word {shown(word)}, which is not a move")
         else:
             self._take_stray(word)
 
+    def _take_glyphs(self, word: str) -> None:
+        for glyph in _GLYPH.findall(word):
+            self._note(glyph if glyph[0] == NAG else f"{NAG}{_NAGS[glyph]}")
+
     def _take_result(self, text: str) -> None:
         if not self._opened:
             if self._game is not None:
                 self._game.marker = text
-            self._end()
+            self._end(self._there)
 
     def _take_stray(self, word: str) -> None:
         where = self.strays if self._game is None else self._game.strays
         if len(where) < self._most_moves:
             where.append(word[:LONGEST_WORD])
 
+    def _note(self, text: str) -> None:
+        """Keeps a comment or a glyph of the game that has begun."""
+        if self._notes and self._game is not None and (self._variations or not self._opened):
+            self._append(self._game, text)
+
     def _add(self, word: str) -> None:
         if self._opened and not self._variations:
             return
         game = self._current()
         self._in_moves = True
+        self._append(game, word)
+
+    def _append(self, game: PgnGame, word: str) -> None:
         if len(game.moves) < self._most_moves:
             game.moves.append(word)
             game.lines.append(self._number)
@@ -259,13 +293,13 @@ class GameReader:
     # -------------------------------------------------------------- games
     def _current(self) -> PgnGame:
         if self._game is None:
-            self._game = PgnGame(self._number)
+            self._game = PgnGame(self._number, place=self._here)
             self._text = self._headers = 0
             self._in_moves = False
         return self._game
 
-    def _end(self) -> None:
-        """Ends the game; what stands open then is an error of it."""
+    def _end(self, at: int) -> None:
+        """Ends the game, whose lines end at a place; what stands open then is an error of it."""
         if self._comment:
             self._current().fail(self._comment, "a comment that does not end")
         if self._opened:
@@ -279,6 +313,7 @@ class GameReader:
         if game.is_nothing:
             self.strays += game.strays
         else:
+            game.size = at - game.place
             self._ready.append(game)
 
 
@@ -291,25 +326,35 @@ def _tags(line: str) -> list[tuple[str, str]]:
     return [(loose[1], loose[2])] if loose and '"]' not in loose[2].replace(" ", "") else []
 
 
+def as_text(latin: str) -> str:
+    """Returns what was read as Latin-1, byte by byte, as UTF-8 if it is that.
+
+    >>> as_text("caf\u00c3\u00a9"), as_text("caf\u00e9")
+    ('caf\u00e9', 'caf\u00e9')
+    """
+    with suppress(UnicodeError):
+        return latin.encode("latin-1").decode("utf-8")
+    return latin
+
+
 def shown(word: str) -> str:
     """Returns a word for a person, quoted; read as UTF-8 if it is that."""
-    with suppress(UnicodeError):
-        word = word.encode("latin-1").decode("utf-8")
+    word = as_text(word)
     return repr(word if len(word) <= 40 else word[:40] + "...")
 
 
 def variant_of(headers: dict[str, str]) -> str:
-    """Returns the name of the variant that headers name; empty for standard chess.
+    """Returns the name of the variant that headers name; empty for standard chess and Chess960.
 
-    >>> variant_of({"Variant": "From Position"}), variant_of({"Variant": "fischerandom"})
-    ('', 'fischerandom')
+    >>> variant_of({"Variant": "fischerandom"}), variant_of({"Variant": "Atomic"})
+    ('', 'Atomic')
     """
     name = headers.get("Variant", "")
     if not name:
         return ""
     found = chess.pgn.Headers({"Variant": name})
     try:
-        standard = found.variant() is chess.Board and not found.is_chess960()
+        standard = found.variant() is chess.Board
     except ValueError:
         standard = False
     return "" if standard else name

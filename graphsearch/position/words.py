@@ -5,7 +5,9 @@ A position is `uint64[10]`; `schema/node_record.md` is its reference. Square 0 i
     word  0-5  squares of pawns, knights, bishops, rooks, queens, kings of both sides
           6-7  squares of White's and of Black's men: word `WHITE + side`, 0 for White
           8    META: bit 0 Black to move | 1-4 castling K Q k q | 5-11 en passant square + 1, 0 if no pawn
-               stands ready to capture | 12-19 halfmove clock, at most 255
+               stands ready to capture | 12-19 halfmove clock, at most 255 | 20 Chess960: a castling right
+               is not standard | 21-32 files of the rooks of K Q k q, each XOR the standard one, 0 without
+               the right; all 0 unless Chess960
           9    KEY: the Polyglot key
 
 The word of a kind of men is also the number of that kind; a promotion is told by it.
@@ -20,3 +22,10 @@ BLACK_TO_MOVE = 1
 CASTLING_SHIFT, CASTLING_BITS = 1, 15
 EN_PASSANT_SHIFT, EN_PASSANT_BITS = 5, 127
 CLOCK_SHIFT, CLOCK_BITS = 12, 255
+CHESS960_SHIFT, CHESS960_BITS = 20, (1 << 13) - 1  # whether, and the files
+CHESS960 = 1 << CHESS960_SHIFT
+ROOK_FILES_SHIFT, FILE_BITS = CHESS960_SHIFT + 1, 3  # of each of the four
+STANDARD_ROOK_FILES = 7 | 0 << 3 | 7 << 6 | 0 << 9  # K Q k q
+META_BITS = CHESS960_SHIFT + 13  # above them all is 0
+KING_FILE = 4  # of standard castling
+WITHOUT_CLOCK = ((1 << META_BITS) - 1) & ~(CLOCK_BITS << CLOCK_SHIFT)

@@ -17,7 +17,7 @@ import chess
 
 from ..errors import InvalidParameterError, StoreError
 from ..graph.ranking import best_move
-from ..position.board import fen_of, legal_moves
+from ..position.board import board_of, fen_of, legal_moves
 from ..position.values import cp_of
 from ..record.node import NodeRecord, prior_order, priors_from_codes
 from ..record.provenance import EvaluatorIdentity
@@ -157,7 +157,7 @@ def _largest(store: Store, number: int, top: int, min_visits: int, by: str) -> t
         most = opinion.n * (abs(opinion.q - opinion.second_q) if by == BY_VALUE else 1.0)
         if place >= LOOKED_AT * top and len(best) == top and most <= best[0][0]:
             break
-        board = chess.Board(opinion.fen)
+        board = board_of(opinion.fen)
         record = store.read(board)
         if record is None or len(record.codes) != len(opinion.policy):
             lost += 1

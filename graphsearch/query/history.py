@@ -1,68 +1,99 @@
-"""What a root was worth at every save, over all runs of a file. Reads only."""
+"""What a root was worth at every save, over all runs of a file, in searches and in books. Reads only."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import chess
 
 from ..position.board import check, fen_of, key_of
-from ..position.values import cp_of
+from ..position.values import cp_from_q, cp_of, wdl_from_q
 from ..record.provenance import RunInfo
 from ..store.tables import history as table
-from ..store.tables.history import SavedValues
-from .source import last_root, opened
+from ..store.tables.books import books
+from ..store.tables.history import SavedBookValues, SavedValues
+from .source import RecordSource, last_root, opened
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryPoint:
     """One save of a root; values are seen by the side to move.
 
     Attributes:
       run: number of the run. kind: `search` or another reason to ask an evaluator; None if the file does not
         list the run any more. evaluator: number of its evaluator, None likewise.
+      book: name of the book whose values these are; None: those of the search.
       saved: when, ISO 8601 in UTC.
-      n: node N. q, draw: node Q and its draw probability. cp: the same in centipawns.
+      n: node N. q: node Q; in a book, the value there. cp: the same in centipawns.
+      win, draw, loss: of Q; None in a book, whose values have no draws.
+      depth: mean plies of the visits of the search so far; None if it is not known.
+      positions: of the book; None without one.
       best_move, best_san: the best move, None without moves.
+      changed: whether it is another than at the point before, of the search or of the same book.
+      pv, line: the first moves of the best line, in UCI and in SAN; empty if it is not known.
     """
 
     run: int
     kind: str | None
     evaluator: int | None
+    book: str | None
     saved: str
     n: int
     q: float
-    draw: float
+    win: float | None
+    draw: float | None
+    loss: float | None
     cp: int
+    depth: int | None
+    positions: int | None
     best_move: str | None
     best_san: str | None
+    changed: bool
+    pv: tuple[str, ...]
+    line: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the point as an object of the list `points`."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The answer to `history`: the position, and its saves in the order of runs and of N."""
+    """The answer to `history`.
+
+    Attributes:
+      position: FEN. points: its saves in the order of runs, and in each as they were made.
+      evaluators: what the evaluators of these runs are, by number.
+    """
 
     position: str
     points: tuple[HistoryPoint, ...]
+    evaluators: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def by_run(self) -> tuple[HistoryPoint, ...]:
-        """The last point of each run."""
-        return tuple({point.run: point for point in self.points}.values())
+        """The last point of each run, of search and books."""
+        return tuple({(point.run, point.book): point for point in self.points}.values())
+
+    @property
+    def changes(self) -> tuple[HistoryPoint, ...]:
+        """The points at which the best move changed, the first of all included."""
+        return tuple(point for point in self.points if point.changed)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the JSON object of `graphsearch query history`."""
-        return {"position": self.position, "points": [point.as_dict() for point in self.points]}
+        return {
+            "position": self.position,
+            "evaluators": {str(number): text for number, text in self.evaluators.items()},
+            "points": [point.as_dict() for point in self.points],
+        }
 
 
 def history(path: str | os.PathLike[str], board: chess.Board | None = None) -> History:
-    """Returns Q, N and the best move of a root at every save since the file has format 5.
+    """Returns what a root was worth at every save since the file has format 5, in books since format 6.
 
     Args:
       path: the graph file; it is only read.
@@ -76,24 +107,99 @@ def history(path: str | os.PathLike[str], board: chess.Board | None = None) -> H
     with opened(path) as source:
         root = board or last_root(source)
         check(root)
-        key = f"{key_of(root):016x}"
-        saves = [save for part in source.store.parts for save in table.of_root(part, key)]
-        runs = {run.id: run for run in source.store.runs()} if saves else {}
-    return History(fen_of(root), tuple(_point(root, save, runs.get(save.run)) for save in saves))
+        points = _marked(_points(source, root, f"{key_of(root):016x}"))
+        names = source.store.evaluators() if points else {}
+    met = sorted({point.evaluator for point in points if point.evaluator is not None})
+    evaluators = {number: names[number].describe() for number in met if number in names}
+    return History(fen_of(root), tuple(points), evaluators)
 
 
-def _point(root: chess.Board, save: SavedValues, run: RunInfo | None) -> HistoryPoint:
+def _points(source: RecordSource, root: chess.Board, key: str) -> list[HistoryPoint]:
+    """Returns the points of searches and books in the order of runs, not marked yet."""
+    parts = source.store.parts
+    saves = [save for part in parts for save in table.of_root(part, key)]
+    grown = [save for part in parts for save in table.of_books(part, key)]
+    runs = {run.id: run for run in source.store.runs()} if saves or grown else {}
+    names = {book.id: book.name for book in books(source.store)} if grown else {}
+    found = [_searched(root, save, runs.get(save.run)) for save in saves]
+    found += [_grown(root, save, runs.get(save.run), names) for save in grown]
+    return sorted(found, key=lambda point: point.run)
+
+
+def _marked(points: Iterable[HistoryPoint]) -> list[HistoryPoint]:
+    """Returns the points with a mark where the best move changed."""
+    last: dict[str | None, str | None] = {}
+    marked = []
+    for point in points:
+        changed = last.get(point.book) != point.best_move
+        last[point.book] = point.best_move
+        marked.append(replace(point, changed=changed))
+    return marked
+
+
+def _searched(root: chess.Board, save: SavedValues, run: RunInfo | None) -> HistoryPoint:
     values = save.values
-    move = chess.Move.from_uci(values.best_move) if values.best_move else None
+    wdl = wdl_from_q(values.q, values.draw)
     return HistoryPoint(
-        run=save.run,
-        kind=run.kind if run else None,
-        evaluator=run.evaluator if run else None,
+        **_of_run(save.run, run),
+        **_moves(root, values.best_move, values.pv),
+        book=None,
         saved=save.saved,
         n=values.n,
         q=values.q,
+        win=wdl.win,
         draw=values.draw,
+        loss=wdl.loss,
         cp=cp_of(values.q, values.draw),
-        best_move=values.best_move,
-        best_san=root.san(move) if move and root.is_legal(move) else None,
+        depth=values.depth,
+        positions=None,
+        changed=False,
     )
+
+
+def _grown(
+    root: chess.Board, save: SavedBookValues, run: RunInfo | None, names: Mapping[int, str]
+) -> HistoryPoint:
+    values = save.values
+    return HistoryPoint(
+        **_of_run(save.run, run),
+        **_moves(root, values.best_move, values.pv),
+        book=names.get(save.book, f"book {save.book}"),
+        saved=save.saved,
+        n=values.n,
+        q=values.value,
+        win=None,
+        draw=None,
+        loss=None,
+        cp=cp_from_q(values.value),
+        depth=None,
+        positions=values.positions,
+        changed=False,
+    )
+
+
+def _of_run(number: int, run: RunInfo | None) -> dict[str, Any]:
+    return {
+        "run": number,
+        "kind": run.kind if run else None,
+        "evaluator": run.evaluator if run else None,
+    }
+
+
+def _moves(root: chess.Board, best: str | None, pv: tuple[str, ...]) -> dict[str, Any]:
+    """Returns best move and line with their SAN, as far as the moves are legal: a file may say anything."""
+    sans = _sans(root, pv)
+    first = _sans(root, (best,) if best else ())
+    return {"best_move": best, "best_san": first[0] if first else None, "pv": pv[: len(sans)], "line": sans}
+
+
+def _sans(root: chess.Board, pv: tuple[str, ...]) -> tuple[str, ...]:
+    walk, sans = root.copy(stack=False), []
+    for text in pv:
+        try:
+            move = walk.parse_uci(text)
+        except ValueError:
+            break
+        sans.append(walk.san(move))
+        walk.push(move)
+    return tuple(sans)

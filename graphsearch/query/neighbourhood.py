@@ -13,7 +13,7 @@ import chess
 
 from ..errors import InvalidParameterError, UnknownPositionError
 from ..graph.ranking import node_mean
-from ..position.board import check, fen_of, key_of
+from ..position.board import board_of, check, fen_of, key_of
 from ..store.tables.books import book_named, book_node, book_roots, book_steps
 from .layers import places
 from .source import RecordSource, after, key_after, last_root, opened, plain_key, steps_of
@@ -221,7 +221,7 @@ def _of_book(source: RecordSource, name: str) -> tuple[list[chess.Board], Look]:
             n, value = record.visits, node_mean(record)[0] if value is None else value
         return _Known(n, value, state, ways)
 
-    return [chess.Board(fen) for fen in book_roots(source.store, number)], look
+    return [board_of(fen) for fen in book_roots(source.store, number)], look
 
 
 # ------------------------------------------------------------------ which positions

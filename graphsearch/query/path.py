@@ -16,7 +16,7 @@ from typing import Any
 import chess
 
 from ..errors import InvalidParameterError, UnknownPositionError
-from ..position.board import check, fen_of, key_of
+from ..position.board import board_of, check, fen_of, key_of
 from .reach import Target
 from .source import RecordSource, after, opened, steps_of
 
@@ -113,7 +113,7 @@ def _roots(source: RecordSource, board: chess.Board, root: chess.Board | None) -
     if root is not None:
         source.wanted(root)
         return [root]
-    roots = [chess.Board(info.position) for info in source.store.roots()]
+    roots = [board_of(info.position) for info in source.store.roots()]
     if not roots:
         raise UnknownPositionError(f"{source.path} has no roots; give the position to begin at")
     return [start for start in roots if key_of(start) != key_of(board)] or roots

@@ -12,7 +12,7 @@ import chess.polyglot
 
 from ..errors import StoreError, UnknownPositionError, UnsoundRecordError
 from ..graph.ranking import has_best_move, ranking
-from ..position.board import check, clock_term, fen_of, key_of, legal_moves
+from ..position.board import board_of, check, clock_term, fen_of, key_of, legal_moves
 from ..record.node import Edge, NodeRecord
 from ..store.damage import passed_over
 from ..store.sharded.files import open_to_read
@@ -107,7 +107,7 @@ def last_root(source: RecordSource) -> chess.Board:
     roots = source.store.roots()
     if not roots:
         raise UnknownPositionError(f"{source.path} has no root of a search; name a position")
-    return chess.Board(roots[0].position)
+    return board_of(roots[0].position)
 
 
 class Step(NamedTuple):

@@ -14,7 +14,7 @@ import chess
 
 from ..graph.view import Reader, view
 from ..position.board import fen_of, key_of
-from ..position.notation import START_WORD, board_from_fen, play_moves, read_moves
+from ..position.notation import named_board, play_moves, read_moves
 from ..position.values import cp_from_q, cp_of
 
 Value = str | int | float | None
@@ -39,7 +39,7 @@ def record_text(read: Reader, fen: object) -> str | None:
 def _board(fen: object) -> chess.Board:
     if not isinstance(fen, str):
         raise ValueError(f"expected a FEN, not {fen!r}")
-    return chess.Board() if fen == START_WORD else board_from_fen(fen)
+    return named_board(fen)
 
 
 def _key(fen: object) -> str:

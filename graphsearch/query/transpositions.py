@@ -16,7 +16,7 @@ import chess
 
 from ..errors import InvalidParameterError
 from ..graph.ranking import node_mean
-from ..position.board import fen_of, key_of
+from ..position.board import board_of, fen_of, key_of
 from .source import RecordSource, after, key_after, opened, plain_key, steps_of
 
 LOOKED_AT = 200  # positions, unless told otherwise: the answer takes a second at any size of the file
@@ -88,7 +88,7 @@ def transpositions(
     with opened(path) as source:
         if board is not None:
             source.wanted(board)
-        roots = [board] if board else [chess.Board(root.position) for root in source.store.roots()]
+        roots = [board] if board else [board_of(root.position) for root in source.store.roots()]
         looking = _Looking(source, roots, look)
         return looking.answer(top)
 

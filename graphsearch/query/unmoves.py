@@ -12,18 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 
 import chess
 
-from ..position.board import CLOCK_DRAW, FREE_CLOCK
+from ..position.board import CLOCK_DRAW, FREE_CLOCK, as_chess960
 from .source import plain_key
 
 _PROMOTED = (chess.QUEEN, chess.ROOK, chess.BISHOP, chess.KNIGHT)
 _CAPTURED = (chess.PAWN, chess.KNIGHT, chess.BISHOP, chess.ROOK, chess.QUEEN)
-_CASTLINGS = {  # king's square before and after, rook's square before and after
-    chess.WHITE: ((chess.E1, chess.G1, chess.H1, chess.F1), (chess.E1, chess.C1, chess.A1, chess.D1)),
-    chess.BLACK: ((chess.E8, chess.G8, chess.H8, chess.F8), (chess.E8, chess.C8, chess.A8, chess.D8)),
-}
+_WINGS = ((chess.G1, chess.F1, 1), (chess.C1, chess.D1, -1))  # where king and rook end, the rook's side
 
 
 NO_CLOCK = (0,)  # one clock for all up to 75
@@ -56,10 +54,14 @@ def predecessors(board: chess.Board) -> Iterator[Predecessor]:
 
     Positions are told apart as in the graph: by men, turn, castling rights, a possible capture en passant,
     and the clock if it is above 75. Clocks of 100 and more are left out before captures and pawn moves, as no
-    search goes on there.
+    search goes on there. Positions of Chess960 are among them: of a position without rights to castle nobody
+    can tell that it comes from a game of standard chess.
 
     >>> sorted(found.move.uci() for found in predecessors(chess.Board()))
     ['a6b8', 'c6b8', 'f6g8', 'h6g8']
+    >>> castled = chess.Board("4k3/8/8/8/8/8/8/5RK1 b - - 1 1")
+    >>> sum(found.board.is_castling(found.move) for found in predecessors(castled))
+    24
     """
     return (candidate for candidate in candidates(board) if leads_to(candidate, board))
 
@@ -86,7 +88,18 @@ def candidates(board: chess.Board) -> Iterator[Predecessor]:
                 found = before.copy(stack=False)
                 found.castling_rights = rights
                 found.ep_square = ep
-                yield Predecessor(found, move, clocks)
+                if found.has_chess960_castling_rights():
+                    found = as_chess960(found)
+                yield Predecessor(found, _as_written(found, move), clocks)
+
+
+def _as_written(before: chess.Board, move: chess.Move) -> chess.Move:
+    """Returns castling, the king taking his rook, as it is written in a position."""
+    ours = before.occupied_co[before.turn]
+    if before.chess960 or not before.rooks & ours & chess.BB_SQUARES[move.to_square]:
+        return move
+    file = 6 if move.to_square > move.from_square else 2
+    return chess.Move(move.from_square, chess.square(file, chess.square_rank(move.to_square)))
 
 
 def _clocks_before(board: chess.Board, quiet: bool) -> tuple[int, ...]:
@@ -194,45 +207,58 @@ def _unpromotions(board: chess.Board, mover: chess.Color, square: int, piece: in
 
 
 def _uncastlings(board: chess.Board, mover: chess.Color) -> Iterator[Unmade]:
-    for king_from, king_to, rook_from, rook_to in _CASTLINGS[mover]:
-        ours = board.occupied_co[mover]
-        if not board.kings & ours & chess.BB_SQUARES[king_to]:
+    home, ours = 0 if mover else chess.A8, board.occupied_co[mover]
+    for king_to, rook_to, side in _WINGS:
+        king, rook = chess.BB_SQUARES[king_to + home], chess.BB_SQUARES[rook_to + home]
+        if not (board.kings & ours & king and board.rooks & ours & rook):
             continue
-        if not board.rooks & ours & chess.BB_SQUARES[rook_to]:
-            continue
-        if board.occupied & (chess.BB_SQUARES[king_from] | chess.BB_SQUARES[rook_from]):
-            continue
-        move = chess.Move(king_from, king_to)
-        before = _taken_back(board, move, chess.KING)
-        before.remove_piece_at(rook_to)
-        before.set_piece_at(rook_from, chess.Piece(chess.ROOK, mover))
-        yield before, move, True
+        others = board.occupied & ~(king | rook)
+        free = [square for square in range(home, home + 8) if not others >> square & 1]
+        for king_from, rook_from in product(free, repeat=2):
+            if (rook_from - king_from) * side > 0:
+                yield _uncastled(board, mover, (king_from, rook_from), (king_to + home, rook_to + home))
+
+
+def _uncastled(
+    board: chess.Board, mover: chess.Color, origins: tuple[int, int], targets: tuple[int, int]
+) -> Unmade:
+    """Returns castling taken back, the king taking his rook; `origins`, `targets`: of king and rook."""
+    before = board.copy(stack=False)
+    for square in targets:
+        before.remove_piece_at(square)
+    for square, piece in zip(origins, (chess.KING, chess.ROOK), strict=True):
+        before.set_piece_at(square, chess.Piece(piece, mover))
+    before.turn, before.ep_square, before.chess960 = mover, None, False
+    before.halfmove_clock, before.fullmove_number = 0, 1
+    return before, chess.Move(*origins), True
 
 
 def _rights_before(board: chess.Board, before: chess.Board, move: chess.Move) -> Iterator[int]:
     """Yields the castling rights that may have stood: those of now, and any that the move may have ended."""
     now = board.clean_castling_rights()
-    lost = 0
     touched = chess.BB_SQUARES[move.from_square] | chess.BB_SQUARES[move.to_square]
-    for color in (chess.WHITE, chess.BLACK):
-        king, *rooks = (chess.E1, chess.A1, chess.H1) if color else (chess.E8, chess.A8, chess.H8)
-        if not before.kings & before.occupied_co[color] & chess.BB_SQUARES[king]:
-            continue
-        for rook in rooks:
-            there = before.rooks & before.occupied_co[color] & chess.BB_SQUARES[rook]
-            if there and touched & (there | chess.BB_SQUARES[king]):
-                lost |= there
-    for extra in _subsets(lost & ~now):
-        yield now | extra
+    wings = [_lost_by(before, now, touched, wing, side) for wing in chess.COLORS for side in (1, -1)]
+    for lost in product(*wings):
+        yield now | sum(lost)
 
 
-def _subsets(mask: int) -> Iterator[int]:
-    part = mask
-    while True:
-        yield part
-        if not part:
-            return
-        part = (part - 1) & mask
+def _lost_by(before: chess.Board, now: int, touched: int, color: chess.Color, side: int) -> list[int]:
+    """Returns the rights of a wing that a move may have ended, each as its rook, and 0 for none.
+
+    Args:
+      now: the rights behind the move. touched: the squares that it left or entered.
+      side: 1 for the rooks on the king's right, -1 for those on his left.
+    """
+    rank = chess.BB_RANK_1 if color else chess.BB_RANK_8
+    king = before.king(color)
+    if king is None or not rank & chess.BB_SQUARES[king]:
+        return [0]
+    beside = [square for square in chess.scan_forward(rank) if (square - king) * side > 0]
+    rooks = [chess.BB_SQUARES[square] for square in beside]
+    rooks = [rook for rook in rooks if rook & before.rooks & before.occupied_co[color]]
+    if any(rook & now for rook in rooks):
+        return [0]
+    return [0, *(rook for rook in rooks if touched & (rook | chess.BB_SQUARES[king]))]
 
 
 def _en_passant_before(before: chess.Board) -> Iterator[int | None]:

@@ -15,8 +15,8 @@ from numpy import int64
 from ..jit.compiler import inlined, inner
 from ..jit.pointers import ONE, ZERO, U
 from ..position.board import CLOCK_DRAW
-from ..position.board_kernel import clock_of, from_square, to_square
-from ..position.words import BLACK, PAWNS, WHITE
+from ..position.board_kernel import clock_of, from_square, side_to_move, to_square
+from ..position.words import BLACK, PAWNS
 from .node_kernel import (
     clock_at_evaluation,
     draw_visits,
@@ -240,7 +240,8 @@ def node_code(A: Any, rec: Any, share: Any) -> Any:
 @inner
 def resets_clock(s: Any, move: Any) -> Any:
     """Returns whether a move of a position captures or moves a pawn."""
-    leaves_pawn, takes = s[PAWNS] >> U(from_square(move)), (s[WHITE] | s[BLACK]) >> U(to_square(move))
+    leaves_pawn = s[PAWNS] >> U(from_square(move))
+    takes = s[BLACK - side_to_move(s)] >> U(to_square(move))
     return (leaves_pawn | takes) & ONE != ZERO
 
 

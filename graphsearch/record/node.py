@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -303,6 +303,10 @@ class RecordBatch:
             lengths = [np.diff(getattr(batch, name)) for batch in batches]
             columns[name] = np.concatenate([np.zeros(1, np.int64), *lengths]).cumsum()
         return cls(**columns) if batches else cls.empty(0, 0, 0)
+
+    def copied(self) -> RecordBatch:
+        """Returns the records in arrays of their own, which hold nothing else in memory."""
+        return RecordBatch(*(getattr(self, one.name).copy() for one in fields(self)))
 
     def part(self, first: int, last: int) -> RecordBatch:
         """Returns records `first` to `last` (exclusive) as views of these columns."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import chess
 import numpy as np
@@ -25,8 +26,10 @@ from ..position.board import (
     key_of,
     legal_moves,
     pack,
+    settled,
     terminal_kind,
 )
+from ..position.notation import read_uci
 from ..store.store import Store
 from ..store.tables import history
 from . import waves_kernel
@@ -61,6 +64,7 @@ def analyze(
     searchmoves: Iterable[chess.Move] = (),
     pace: BatchLimit | None = None,
     hurry: bool = False,
+    lines: int | None = None,
     run: int | None = None,
     mates: MateFinder | None = None,
 ) -> SearchResult:
@@ -81,6 +85,7 @@ def analyze(
         seconds they took (0, 0.0 at first); returns the most leaves of a wave from now on.
       hurry: return before everything is saved, if nothing has been unsaved for long. The caller must then
         call `Graph.save_soon`, `begin_saving` or `close`.
+      lines: how many of the best moves get a line in the result; None: all, or one in a hurry.
       run: number of a run of the file that the caller has begun and will finish. The search is a part of it,
         and its root is not listed in the file. None: the search is a run of its own.
       mates: looks for mates beside the search (`mate.beside.MateFinder`); its lines go into the records.
@@ -96,21 +101,38 @@ def analyze(
     if not graph.searching.acquire(blocking=False):
         raise GraphSearchError("another search is running on this graph; run one at a time")
     try:
+        board = settled(board)
         session = _Session(
             graph,
             board,
             limits=limits or Limits(),
             params=params or SearchParams(),
             stop=stop or threading.Event(),
-            listed=frozenset(searchmoves or moves_of_tables(graph, board)),
+            listed=_legal(board, searchmoves) or frozenset(moves_of_tables(graph, board)),
             pace=pace,
             hurry=hurry,
+            lines=1 if hurry and lines is None else lines,
             joined=run,
             mates=mates,
         )
         return session.search(on_progress, interval)
     finally:
         graph.searching.release()
+
+
+def _legal(board: chess.Board, moves: Iterable[chess.Move]) -> frozenset[chess.Move]:
+    """Returns moves as the position has them; castling may be given in either form.
+
+    Raises:
+      InvalidPositionError: if one is not legal.
+    """
+    try:
+        found = frozenset(read_uci(board, move.uci()) for move in moves)
+    except ValueError as error:
+        raise InvalidPositionError(f"not a legal move: {error}") from None
+    if chess.Move.null() in found:
+        raise InvalidPositionError(f"a null move is not a legal move of {fen_of(board)}")
+    return found
 
 
 def moves_of_tables(graph: Graph, board: chess.Board) -> list[chess.Move]:
@@ -138,6 +160,7 @@ class _Session:
         listed: frozenset[chess.Move],
         pace: BatchLimit | None,
         hurry: bool,
+        lines: int | None,
         joined: int | None,
         mates: MateFinder | None,
     ) -> None:
@@ -149,6 +172,7 @@ class _Session:
         self.listed = listed
         self.pace = pace
         self.hurry = hurry
+        self.lines = lines
         self.joined = joined
         self.root = pack(board)
         self.past = history_keys(board)
@@ -197,8 +221,7 @@ class _Session:
                     self.mates.shorten(self._view(0))
             except StoreError as error:
                 unsaved = error
-            lines = 1 if self.hurry else None
-            node = self._view(lines)  # with the draws by this game's history, which are not kept
+            node = self._view(self.lines)  # with the draws by this game's history, which are not kept
             if on_progress:
                 on_progress(self.progress())
         finally:
@@ -230,9 +253,6 @@ class _Session:
         set_listed(self.arena, [k for k, i in enumerate(record.order) if moves[i] in self.listed])
 
     def _begin(self) -> None:
-        for move in self.listed:
-            if move not in self.board.legal_moves:
-                raise InvalidPositionError(f"{move.uci()} is not a legal move of {fen_of(self.board)}")
         self.graph.begin_search(self.board, lists=self.joined is None)
         self.arena.set_history(self.past)
         self.arena.counters[arena_kernel.SELDEPTH] = 0
@@ -325,6 +345,7 @@ class _Session:
         """Returns what writes down the state of this run and its root; nothing if it is the caller's."""
         visits, evaluations = self._added(arena_kernel.VISITS), self._added(arena_kernel.EVALUATIONS)
         values = self.graph.root_values(self.board) if self.joined is None else None
+        depth = self._depth()
 
         def note(store: Store) -> None:
             if self.joined is not None:
@@ -335,7 +356,7 @@ class _Session:
             update = store.finish_run if finished else store.update_run
             update(self.run_id, visits, evaluations)
             if values:
-                history.write(store, self.run_id, values)
+                history.write(store, self.run_id, replace(values, depth=depth))
 
         return note
 
@@ -382,12 +403,17 @@ class _Session:
             ram_bytes=self.arena.bytes_used,
             read_back=self.graph.pager.read_back - self.read_before,
             written=self.graph.saved_nodes - self.saved_before,
-            depth=round(self._added(arena_kernel.PLIES) / visits) if visits else 0,
+            depth=self._depth(),
             seldepth=int(self.arena.counters[arena_kernel.SELDEPTH]),
             visits_per_s=visits / seconds if seconds else 0.0,
             evaluations_per_s=evaluations / seconds if seconds else 0.0,
             viewer=self._view,
         )
+
+    def _depth(self) -> int:
+        """Returns the mean plies of the visits so far."""
+        visits = self._added(arena_kernel.VISITS)
+        return round(self._added(arena_kernel.PLIES) / visits) if visits else 0
 
     def _view(self, lines: int | None) -> NodeView:
         first = self.listed or (self.mates.first if self.mates else ())

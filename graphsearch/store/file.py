@@ -90,7 +90,7 @@ def _advice(text: str) -> str:
         return f"; it needs SQLite 3.37 or newer, this Python has {sqlite3.sqlite_version}"
     if "not a database" in text:
         return "; it is not a graph file; choose another one"
-    if "malformed" in text or "disk image" in text:
+    if "malformed" in text or "disk image" in text or "decode to UTF-8" in text:
         return (
             "; the file is damaged: continue from a copy of it, or rescue it with `graphsearch store salvage`"
         )

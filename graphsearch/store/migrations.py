@@ -25,7 +25,7 @@ def migrations() -> dict[int, str]:
 STRICT = sqlite3.sqlite_version_info >= (3, 37)
 _TABLE_END = re.compile(r"^\)( WITHOUT ROWID)?;$", re.MULTILINE)
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 OLDEST_READ = 1  # older files are migrated by whoever writes them, and refused to readers
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..position.board import FREE_CLOCK
-from ..position.words import BLACK, BLACK_TO_MOVE, CLOCK_SHIFT, META, PAWNS, WHITE
+from ..position.words import BLACK, BLACK_TO_MOVE, CLOCK_BITS, CLOCK_SHIFT, META, PAWNS, WHITE, WITHOUT_CLOCK
 from .index.layout import COUNT_BITS, MATERIAL_BITS, PAWN_BITS, PIECE_BITS, SORT_BLACK, SORT_MIX, SORT_WHITE
 
 ALL = np.uint64((1 << 64) - 1)
@@ -25,9 +25,8 @@ Order = NDArray[np.int64]
 def identities(words: U64s) -> U64s:
     """Returns what tells records apart, `[R, 9]`: the position, and its clock only above 75."""
     out = np.ascontiguousarray(words[:, :IDENTITY_WORDS])
-    clock = out[:, META] >> np.uint64(CLOCK_SHIFT)
-    below = np.uint64((1 << CLOCK_SHIFT) - 1)
-    out[:, META] &= np.where(clock > FREE_CLOCK, ALL, below)
+    clock = out[:, META] >> np.uint64(CLOCK_SHIFT) & np.uint64(CLOCK_BITS)
+    out[:, META] &= np.where(clock > FREE_CLOCK, ALL, np.uint64(WITHOUT_CLOCK))
     return out
 
 

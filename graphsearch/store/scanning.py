@@ -69,15 +69,15 @@ class Portion:
     following: int | None
     fetched: FetchedBlocks
 
-    def records(self) -> RecordBatch:
+    def records(self, on_unsound: OnCorrupt = passed_over) -> RecordBatch:
         """Returns the newest versions of the records, in order; one that cannot be is left out and reported.
 
         Raises:
           CorruptRecordError: naming file, segment and block.
         """
-        return take(*self.versions())
+        return take(*self.versions(on_unsound))
 
-    def versions(self) -> tuple[RecordBatch, NDArray[np.int64]]:
+    def versions(self, on_unsound: OnCorrupt = passed_over) -> tuple[RecordBatch, NDArray[np.int64]]:
         """Returns all that the blocks hold, and which of it `records` would return, in order.
 
         Who needs few of the records takes these alone.
@@ -94,7 +94,7 @@ class Portion:
         keys = keys[places]
         if len(keys) > 1 and not (keys[1:] > keys[:-1]).all():
             places = places[order.newest_in_order(batch.words[places], keys)]
-        return batch, sound_places(batch, places, passed_over, self.name)
+        return batch, sound_places(batch, places, on_unsound, self.name)
 
 
 def fetch_portion(connection: sqlite3.Connection, catalog: Catalog, start: int) -> Portion:

@@ -211,11 +211,13 @@ class SegmentCursor:
     def spans(self, first: int, last: int) -> list[Span]:
         """Returns blocks `first` to `last` of the segment by chunk."""
         found = []
-        for chunk, start, end in zip(self._chunks, self._starts, self._starts[1:], strict=False):
-            a, b = max(first, int(start)), min(last, int(end))
-            if a < b:
-                offset = chunk.gone - int(start)
-                found.append(Span(chunk, a + offset, b + offset))
+        at = max(0, int(np.searchsorted(self._starts, first, "right")) - 1)
+        while first < last and at < len(self._chunks):
+            chunk, start = self._chunks[at], int(self._starts[at])
+            end = min(last, int(self._starts[at + 1]))
+            offset = chunk.gone - start
+            found.append(Span(chunk, first + offset, end + offset))
+            first, at = end, at + 1
         return found
 
     def read(

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-import chess
-
 from ..graph.ranking import edge_of, node_mean
-from ..position.board import legal_moves
+from ..position.board import board_of, legal_moves
 from ..record.node import NodeRecord
 from ..store.store import Store
 
@@ -41,7 +39,7 @@ def favourites(store: Store) -> list[Favourite]:
     """Returns the favourite of every root that the file holds and that is no end of a game."""
     found = []
     for root in store.roots():
-        board = chess.Board(root.position)
+        board = board_of(root.position)
         record = store.read(board)
         if record is not None and record.codes:
             move = legal_moves(board)[record.order[favourite(record)]]

@@ -19,28 +19,28 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import chess
 import numpy as np
 from numpy.typing import NDArray
 
 from ..evaluators.protocol import Evaluator
 from ..evaluators.tablebase import TablebaseEvaluator
 from ..graph.memory import default_budget
-from ..graph.summary import root_values, top_rows
+from ..graph.summary import top_rows
+from ..position.board import board_of
 from ..position.values import D_SCALE
 from ..record.node import UNPROVEN, RecordBatch
 from ..record.provenance import BY_RULE
 from ..store.codec.bulk import take
 from ..store.log import shorten_log
 from ..store.store import Store
-from ..store.tables import history, opinions
+from ..store.tables import opinions
 from ..store.tables.opinions import Opinion
 from ..store.tables.unfinished import ROOTS, Unfinished
 from ..store.upkeep.compact import tidy
 from .evaluating import Reevaluation, answers, open_flags, positions_of, reevaluated
 from .favourites import Favourite, favourites
 from .parts import parts_for
-from .refresh import TOLERANCE, RefreshProgress, RefreshReport, settle
+from .refresh import TOLERANCE, RefreshProgress, RefreshReport, note_roots, settle
 
 EVALUATING, SETTLING, WRITING = "evaluating", "settling", "writing"
 SAVE_SECONDS = 3.0  # of evaluations, at most, that a kill costs
@@ -326,10 +326,9 @@ class _Reevaluation:
         with self._store.transaction():
             self._store.drop_top(1 << 62)
             for root in self._store.roots():
-                board = chess.Board(root.position)
+                board = board_of(root.position)
                 self._store.write_top(*top_rows(self._store.read, board))
-                if values := root_values(self._store.read, board):
-                    history.write(self._store, self._run, values)
+            note_roots(self._store, self._run)
             self._store.finish_run(self._run, 0, self._evaluated)
             self._store.mark_unfinished(None)
             self._store.write_fact(ROOTS, None)

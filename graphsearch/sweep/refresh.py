@@ -16,12 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import chess
 import numpy as np
 
 from ..errors import InvalidParameterError, StoreError
 from ..graph.memory import default_budget
-from ..graph.summary import top_rows
+from ..graph.summary import root_values, top_rows
+from ..position.board import board_of
 from ..position.tables import load_tables
 from ..record.node import RecordBatch
 from ..store.codec.bulk import owned
@@ -29,6 +29,7 @@ from ..store.portions import portions
 from ..store.scanning import Portion
 from ..store.sizes import SIZES, Sizes
 from ..store.store import Store
+from ..store.tables import games, history
 from ..store.upkeep.compact import tidy
 from ..store.upkeep.rewrite import rewrite
 from . import sweep_kernel as sweep
@@ -38,6 +39,7 @@ from .parts import parts_for, table_bytes
 
 TOLERANCE = 1e-3  # of Q: 0.14 centipawns near 0
 MAX_SWEEPS = 100
+KIND = "refresh"  # of the row in the table `run`, though it asks no evaluator
 READING, SWEEPING, WRITING = "reading", "sweeping", "writing"
 
 
@@ -136,9 +138,19 @@ def refresh(
         if report.stale:
             with store.transaction():  # the plain tables tell the same values
                 for root in store.roots():
-                    store.write_top(*top_rows(store.read, chess.Board(root.position)))
+                    store.write_top(*top_rows(store.read, board_of(root.position)))
+                run = store.begin_run("", {}, {"tolerance": tolerance}, kind=KIND)
+                note_roots(store, run)
+                store.finish_run(run, 0, 0)
             tidy(store, progress=_tidying(report, on_progress))
         return report
+
+
+def note_roots(store: Store, run: int) -> None:
+    """Enters in the history what all roots are worth now, those of books too; in a transaction."""
+    for fen in games.known_roots(store):
+        if values := root_values(store.read, board_of(fen)):
+            history.write(store, run, values)
 
 
 def _tidying(report: RefreshReport, on_progress: OnProgress | None) -> Callable[[int, int], None]:

@@ -167,8 +167,9 @@ def mean_of(c: Any, i: Any, q: Any, edge_draws: Any) -> Any:
     if edges:
         flags = tightened(flags, tally, edges == moves)
     q_now, share = mean(flags, total, draws, visits + 1)
-    if edges == 0:
-        q_now, share = as_f32(c.v)[i], int64(c.d[i])
+    if edges == 0:  # as it was evaluated, within what is proven
+        low, high = float32(lower_in(flags)), float32(upper_in(flags))
+        q_now, share = min(max(as_f32(c.v)[i], low), high), int64(c.d[i])
     if not is_decisive(flags):
         return q_now, open_code(flags, share), visits + 1, flags
     if moves == 0:

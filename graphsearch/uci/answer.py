@@ -24,7 +24,7 @@ from ..search.results import Progress
 from .clock import Budget, Standing, clock_budget, may_stop, move_budget
 from .mating import FALLBACK_SECONDS
 from .options import Settings
-from .protocol import Go
+from .protocol import Go, written_line
 from .quick import quick_move
 from .report import Report, info_lines, stats_lines, totals_line
 from .writer import Writer
@@ -49,6 +49,7 @@ class Wish:
     score_type: str
     verbose: bool
     live: bool
+    chess960: bool
     overhead_ms: int
     params: SearchParams
 
@@ -61,6 +62,7 @@ class Wish:
             score_type=settings.text("ScoreType"),
             verbose=settings.is_on("VerboseMoveStats"),
             live=settings.is_on("LogLiveStats"),
+            chess960=settings.is_on("UCI_Chess960"),
             overhead_ms=settings.number("Move Overhead"),
             params=settings.params(),
         )
@@ -335,9 +337,12 @@ class GoAnswer:
 
     def _lines(self, report: Report, *, stats: bool) -> list[str]:
         shown = min(self.wish.multipv, len(self.listed) or self.wish.multipv)
-        lines = info_lines(report, multipv=shown, wdl=self.wish.wdl, score_type=self.wish.score_type)
-        if stats and report.node.moves:
-            lines += stats_lines(report.node, self.wish.params, self._values(report.node))
+        wish, node = self.wish, report.node
+        lines = info_lines(
+            report, multipv=shown, wdl=wish.wdl, score_type=wish.score_type, chess960=wish.chess960
+        )
+        if stats and node.moves:
+            lines += stats_lines(node, wish.params, self._values(node), chess960=wish.chess960)
         return lines
 
     # ---------------------------------------------------------- any thread
@@ -352,7 +357,7 @@ class GoAnswer:
             except Exception as error:  # a defect must not leave a game without a move
                 best = quick_move(self.board, self.listed)
                 lines = [f"info string ERROR: {told(error, self.board.fen())}"]
-                lines += [f"bestmove {best.uci() if best else '0000'}"]
+                lines += [f"bestmove {' '.join(self._written([best])) if best else '0000'}"]
             self.writer.line(*lines)
         self.stop.set()
         self._changed.set()
@@ -370,8 +375,11 @@ class GoAnswer:
             lines = [f"info depth 0 score {'mate' if self._board.is_check() else 'cp'} 0"]
         if not line:
             return [*lines, "bestmove 0000"]
-        ponder = f" ponder {line[1].uci()}" if len(line) > 1 else ""
-        return [*lines, f"bestmove {line[0].uci()}{ponder}"]
+        best, *after = self._written(line[:2])
+        return [*lines, " ponder ".join([f"bestmove {best}", *after])]
+
+    def _written(self, line: Sequence[chess.Move]) -> list[str]:
+        return written_line(self.board, line, chess960=self.wish.chess960)
 
     def best_line(self) -> tuple[chess.Move, ...]:
         """Returns the move to play and the line expected after it; nothing if the game is over."""

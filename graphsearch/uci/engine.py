@@ -16,6 +16,7 @@ from ..faults import told
 from ..graph.view import show, view
 from ..limits import shortened
 from ..position.board import key_of
+from ..position.notation import read_uci
 from ..version import __version__
 from .answer import GoAnswer, Wish
 from .evaluator import make_evaluator
@@ -168,7 +169,7 @@ class Engine:
         listed = []
         for word in go.searchmoves:
             try:
-                listed.append(board.parse_uci(word.lower()))
+                listed.append(read_uci(board, word.lower()))
             except ValueError:
                 self._writer.info(
                     f"go: searchmoves: {shortened(word)!r} is not a legal move of {board.fen()}; ignored"

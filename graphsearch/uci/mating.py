@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import chess
@@ -49,13 +49,13 @@ def progress_line(progress: MateProgress) -> str:
     return f"info time {round(1000 * progress.seconds)} nodes {progress.visits} nps {_speed(progress)}"
 
 
-def mate_line(result: MateResult, began: float) -> str:
-    """Returns the `info` line of a mate that is proven."""
-    plies = len(result.pv)
+def mate_line(result: MateResult, began: float, pv: Sequence[str]) -> str:
+    """Returns the `info` line of a mate that is proven; `pv`: its line as the GUI reads it."""
+    plies = len(pv)
     return (
         f"info depth {plies} seldepth {plies} time {round(1000 * (time.monotonic() - began))}"
         f" nodes {result.visits} score mate {result.mate} nps {_speed(result)} multipv 1"
-        f" pv {' '.join(move.uci() for move in result.pv)}"
+        f" pv {' '.join(pv)}"
     )
 
 

@@ -14,7 +14,7 @@ from ..search.params import GATHERERS, LEAST_RAM, MAX_BATCH, OPTION_NAMES, Searc
 from ..search.params import WHOLE_NUMBERS as WHOLE
 
 CHECK, SPIN, STRING, COMBO = "check", "spin", "string", "combo"
-STANDARD_ONLY = ("UCI_Chess960", "UCI_Variant")  # not offered: a GUI then knows, and sends standard chess
+NOT_OFFERED = ("UCI_Variant",)  # a GUI then knows, and sends chess
 MAX_MULTIPV = 500  # as lc0
 MAX_THREADS = 1024
 MAX_OVERHEAD_MS = 10_000
@@ -101,6 +101,7 @@ OPTIONS = (
     Option("Ponder", CHECK, "false"),
     Option("Move Overhead", SPIN, "100", 0, MAX_OVERHEAD_MS),
     Option("ScoreType", COMBO, WDL_MU, choices=SCORE_TYPES),
+    Option("UCI_Chess960", CHECK, "false"),
     Option("UCI_ShowWDL", CHECK, "false"),
     Option("UCI_AnalyseMode", CHECK, "false"),
     Option("VerboseMoveStats", CHECK, "false"),
@@ -135,8 +136,8 @@ class Settings:
         Raises:
           InvalidParameterError: for an unknown name or a value that is out of range.
         """
-        if name.lower() in (known.lower() for known in STANDARD_ONLY):
-            raise InvalidParameterError(f"{name} is not supported: only standard chess is")
+        if name.lower() in (known.lower() for known in NOT_OFFERED):
+            raise InvalidParameterError(f"{name} is not supported: only standard chess and Chess960 are")
         option = BY_NAME.get(name.lower())
         if option is None:
             known = ", ".join(option.name for option in OPTIONS)

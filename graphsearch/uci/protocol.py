@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
 import chess
 
 from ..errors import InvalidPositionError
 from ..limits import DIGITS, SECONDS, shortened
-from ..position.notation import board_from_fen
+from ..position.notation import board_from_fen, read_uci
 
 NUMBERS = ("wtime", "btime", "winc", "binc", "movestogo", "depth", "nodes", "mate", "movetime")
 FLAGS = ("ponder", "infinite")
@@ -118,7 +118,7 @@ def parse_position(words: list[str]) -> Given:
     if setup == ["startpos"]:
         board = chess.Board()
     elif setup[:1] == ["fen"]:
-        board = _from_fen(setup[1:])
+        board = board_from_fen(" ".join(setup[1:]))
     else:
         raise InvalidPositionError("`position` must be followed by startpos or fen FEN, then moves")
     return _played(board, moves, 1)
@@ -128,7 +128,7 @@ def _played(board: chess.Board, moves: Sequence[str], first: int) -> Given:
     """Returns what becomes of a board by some moves, the first of which has the number `first`."""
     for number, word in enumerate(moves, first):
         try:
-            move = board.parse_uci(word.lower())
+            move = read_uci(board, word.lower())
         except ValueError:
             move = chess.Move.null()
         if not move:
@@ -156,13 +156,31 @@ class Followed:
         return _played(self.given.board.copy(), words[known:], played + 1)
 
 
-def _from_fen(fields_of_fen: list[str]) -> chess.Board:
-    try:
-        return board_from_fen(" ".join(fields_of_fen))
-    except InvalidPositionError as error:
-        if len(fields_of_fen) > 2 and re.search("[A-Ha-h]", fields_of_fen[2]):
-            raise InvalidPositionError(f"only standard chess is supported, not Chess960: {error}") from None
-        raise
+def written_line(board: chess.Board, line: Iterable[chess.Move], *, chess960: bool) -> list[str]:
+    """Returns the moves of a line as the GUI reads them, from the position that it begins at.
+
+    Args:
+      chess960: castling is the king taking his rook in every position, as `UCI_Chess960` has it; else only
+        where it is not standard.
+
+    >>> board = chess.Board("r3k2r/8/8/8/8/8/8/R3K2R w KQkq - 0 1")
+    >>> written_line(board, [chess.Move.from_uci("e1g1")], chess960=True)
+    ['e1h1']
+    """
+    if not chess960:
+        return [move.uci() for move in line]
+    found, walk = [], board.copy(stack=False)
+    for move in line:
+        castles = not walk.chess960 and walk.is_castling(move)
+        found.append(_king_takes_rook(move).uci() if castles else move.uci())
+        walk.push(move)
+    return found
+
+
+def _king_takes_rook(move: chess.Move) -> chess.Move:
+    """Returns standard castling as the king taking his rook."""
+    file = 7 if move.to_square > move.from_square else 0
+    return chess.Move(move.from_square, chess.square(file, chess.square_rank(move.from_square)))
 
 
 def parse_setoption(line: str) -> tuple[str, str]:

@@ -10,9 +10,11 @@ import chess
 from ..evaluators.lc0.policy import output_indices
 from ..evaluators.protocol import PositionBatch
 from ..graph.view import MoveView, NodeView
+from ..position.board import board_of
 from ..position.values import WDL, WDL_MU, cp_by
 from ..search import puct
 from ..search.params import SearchParams
+from .protocol import written_line
 
 NO_WL, NO_D, NO_M, NO_V = "-.-----", "-.---", "-.-", "-.----"  # as lc0 prints what is unknown
 PER_MILLE = 1000
@@ -41,14 +43,21 @@ class Report:
     evaluations: int = 0
 
 
-def info_lines(report: Report, *, multipv: int = 1, wdl: bool = False, score_type: str = WDL_MU) -> list[str]:
+def info_lines(
+    report: Report,
+    *,
+    multipv: int = 1,
+    wdl: bool = False,
+    score_type: str = WDL_MU,
+    chess960: bool = False,
+) -> list[str]:
     """Returns an `info` line for each of the best moves that were visited; always one."""
     node = report.node
     if not node.moves:
         return [f"info depth 0 {_score(None, node, wdl=wdl, score_type=score_type)}"]
     shown = [move for k, move in enumerate(node.moves[:multipv]) if k == 0 or move.n]
     return [
-        _line(report, k, move, _score(move, node, wdl=wdl, score_type=score_type))
+        _line(report, k, move, _score(move, node, wdl=wdl, score_type=score_type), chess960=chess960)
         for k, move in enumerate(shown, 1)
     ]
 
@@ -58,14 +67,15 @@ def totals_line(report: Report) -> str:
     return f"info string {report.visits} new visits, {report.evaluations} evaluations"
 
 
-def _line(report: Report, k: int, move: MoveView, score: str) -> str:
+def _line(report: Report, k: int, move: MoveView, score: str, *, chess960: bool) -> str:
     """Returns one `info` line; before any visit the depth is that of the line that is known."""
     depth = report.depth or len(move.pv)
+    pv = written_line(board_of(report.node.position), move.pv, chess960=chess960)
     return (
         f"info depth {depth} seldepth {max(depth, report.seldepth)} time {round(1000 * report.seconds)}"
         f" nodes {report.node.visits} {score} nps {round(report.speed)}"
         f" hashfull {report.hashfull} tbhits {report.hits} multipv {k}"
-        f" pv {' '.join(step.uci() for step in move.pv)}"
+        f" pv {' '.join(pv)}"
     )
 
 
@@ -88,7 +98,11 @@ def _per_mille(wdl: WDL) -> str:
 
 # ---------------------------------------------------------------- VerboseMoveStats
 def stats_lines(
-    node: NodeView, params: SearchParams, values: Mapping[chess.Move, float] | None = None
+    node: NodeView,
+    params: SearchParams,
+    values: Mapping[chess.Move, float] | None = None,
+    *,
+    chess960: bool = False,
 ) -> list[str]:
     """Returns lc0's VerboseMoveStats: a line for each move, least visited first, and one for the node.
 
@@ -96,7 +110,7 @@ def stats_lines(
       values: V of the positions behind the moves, as far as they are in memory, and of the node itself behind
         the null move; seen by the side to move at the node.
     """
-    board = chess.Board(node.position)
+    board = board_of(node.position)
     indices = _policy_indices(board)
     spent = node.visits - 1
     scale = puct.exploration_term(float(spent), params.cpuct, params.cpuct_base, params.cpuct_factor)
@@ -106,9 +120,9 @@ def stats_lines(
     for move in node.moves:
         u = puct.score(0.0, scale * move.p, 1.0 + move.n)
         q = fpu if move.q is None else move.q
-        rows.append(
-            (move.n, q + u, _move_line(move, indices[move.move], q, u, (values or {}).get(move.move)))
-        )
+        (name,) = written_line(board, [move.move], chess960=chess960)
+        text = _move_line(name, move, indices[move.move], q, u, (values or {}).get(move.move))
+        rows.append((move.n, q + u, text))
     rows.sort(key=lambda row: row[:2])
     return [line for _, _, line in rows] + [_node_line(node, visited, (values or {}).get(chess.Move.null()))]
 
@@ -126,8 +140,8 @@ def _head(label: str, index: int, n: int, p: float) -> str:
     return f"info string {label:<5} ({index:<4}) N: {n:>7} (+ 0) (P: {100 * p:>5.{digits}f}%) "
 
 
-def _move_line(move: MoveView, index: int, q: float, u: float, v: float | None) -> str:
-    text = _head(move.move.uci(), index, move.n, move.p)
+def _move_line(name: str, move: MoveView, index: int, q: float, u: float, v: float | None) -> str:
+    text = _head(name, index, move.n, move.p)
     if move.q is None or move.wdl is None:
         text += f"(WL: {NO_WL:>8}) (D: {NO_D:>5}) "
     else:

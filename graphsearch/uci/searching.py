@@ -12,7 +12,7 @@ from ..errors import GraphSearchError, UnsavedError
 from ..evaluators.tablebase import TablebaseEvaluator
 from ..faults import told
 from ..graph.view import NodeView, Reader
-from ..position.board import history_keys
+from ..position.board import board_of, history_keys
 from ..position.values import negate
 from ..search.claims import view_in_game
 from ..search.params import Limits
@@ -21,6 +21,7 @@ from .answer import GoAnswer
 from .mating import PROVER_BYTES, mate_line, none_line, search_mate
 from .memory import Memory
 from .options import Settings
+from .protocol import written_line
 from .report import Report
 from .writer import Writer
 
@@ -93,7 +94,8 @@ class Searcher:
             tell=answer.writer.line,
         )
         if result.mate:
-            answer.prove(result.pv, mate_line(result, answer.began))
+            line = written_line(answer.board, result.pv, chess960=answer.wish.chess960)
+            answer.prove(result.pv, mate_line(result, answer.began, line))
         elif not answer.done.is_set():
             self._writer.info(none_line(result))
 
@@ -151,7 +153,7 @@ def _report(graph: Graph, answer: GoAnswer, progress: Progress) -> Report:
 
 def _values(read: Reader, node: NodeView) -> dict[chess.Move, float]:
     """Returns V of a node, behind the null move, and behind each move whose position is in memory."""
-    board = chess.Board(node.position)
+    board = board_of(node.position)
     own = read(board)
     found = {} if own is None else {chess.Move.null(): own.v}
     for move in node.moves:

@@ -12,7 +12,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from ..exchange.pieces import sprite
-from .api import events, positions, tables, work
+from .api import comparing, events, played, positions, review, tables, work
 from .house import House
 
 PIECES = "<!-- pieces -->"
@@ -25,9 +25,12 @@ def application(house: House) -> Starlette:
             Route("/", _page, methods=["GET"]),
             Route("/p/{fen:path}", _page, methods=["GET"]),
             Route("/favicon.ico", _icon, methods=["GET"]),
+            *comparing.ROUTES,
+            *played.ROUTES,
             *positions.ROUTES,
             *tables.ROUTES,
             *work.ROUTES,
+            *review.ROUTES,
             *events.ROUTES,
             Mount("/static", StaticFiles(packages=[("graphsearch.web", "static")])),
         ]

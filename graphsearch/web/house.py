@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import tempfile
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from ..evaluators.factory import EvaluatorSpec
 from ..store.lock import holder
 from .jobs.desk import Desk
 
+MOST_OTHERS = 1000  # files that are listed
 BUILTIN, UNIFORM = "builtin", "uniform"
 
 
@@ -24,12 +27,14 @@ class House:
       path: of the file. read_only: whether nothing may be searched, built or imported.
       evaluators: by name those that a search may use: a page may not name programs or files.
       ram_bytes: most memory of a search, unless it asks for less; None: the default of searches.
+      beside: other graph files, of any folder, that the page may compare this one with, or merge into it.
     """
 
     path: Path
     read_only: bool = False
     evaluators: dict[str, EvaluatorSpec] = field(default_factory=lambda: offered(()))
     ram_bytes: int | None = None
+    beside: tuple[Path, ...] = ()
     desk: Desk = field(default_factory=Desk)
     _folder: tempfile.TemporaryDirectory[str] | None = None
     _making: threading.Lock = field(default_factory=threading.Lock)
@@ -41,6 +46,14 @@ class House:
             if self._folder is None:
                 self._folder = tempfile.TemporaryDirectory(prefix="graphsearch-")
             return Path(self._folder.name)
+
+    def others(self) -> dict[str, Path]:
+        """Returns the other graph files that a page may name: those of the folder, and those `beside`."""
+        near: list[Path] = []
+        with suppress(OSError):  # a folder that may be entered and not read
+            near = sorted(path for path in self.path.parent.iterdir() if path.suffix == self.path.suffix)
+        found = (path for path in [*near, *self.beside] if path.is_file() and not path.samefile(self.path))
+        return {path.name: path for path in islice(found, MOST_OTHERS)}
 
     def may_write(self) -> None:
         """Raises InvalidParameterError if the file is served for reading only."""

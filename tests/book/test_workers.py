@@ -159,8 +159,8 @@ def test_a_desk_reads_notes_saves_and_says_who_works_on_what(file: tuple[Path, i
         assert record.run == run
         desk.note(lambda store: store.write_fact("noted", "first"))
         desk.save(wait=True)
-        desk.note(lambda store: store.write_fact("noted", "second"))
         assert ("noted", "first") in rows("store_info")
+        desk.note(lambda store: store.write_fact("noted", "second"))
         until(lambda: rows("book_lease") == [])
         desk.note(lambda store: store.write_fact("noted", "third"))
         desk.save(wait=False)

@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 
 from graphsearch.book.workers.ledger import Holder, Ledger
-from graphsearch.book.workers.merging import Merged, merged, tightened, visits_of
+from graphsearch.book.workers.merging import Merged, merged, tightened
 from graphsearch.book.workers.messages import Answers, Ask, News, Publish
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.position.board import legal_moves, pack
 from graphsearch.position.values import D_SCALE
 from graphsearch.record.node import UNPROVEN, Edge, NodeRecord, RecordBatch
 from graphsearch.store.store import Store
+from graphsearch.store.upkeep.prune import visits_of
 
 from ..support.pools import games, until
 from ..support.reference import HashEvaluator

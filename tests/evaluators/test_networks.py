@@ -125,10 +125,17 @@ def test_the_value_of_a_quiet_position_is_what_the_arrays_say() -> None:
 def kind_of(board: chess.Board, move: chess.Move) -> int | None:
     """Returns the kind of a move by python-chess; None where the exchange would have to tell."""
     target = board.is_attacked_by(not board.turn, move.to_square)
-    kind = 2 * (board.color_at(move.to_square) is not None) + board.gives_check(move)
+    kind = 2 * (board.color_at(move.to_square) == (not board.turn)) + board.gives_check(move)
     if move.promotion:
         return kind + 12 + 4 * (move.promotion - 2)
     return None if target or board.is_capture(move) else kind + 4
+
+
+def landing_of(board: chess.Board, move: chess.Move) -> chess.Square:
+    """Returns where the man that moves ends; in Chess960 a king castles by taking his rook."""
+    if not board.is_castling(move):
+        return move.to_square
+    return chess.square(6 if move.to_square > move.from_square else 2, chess.square_rank(move.to_square))
 
 
 def expected_logits(board: chess.Board) -> dict[chess.Move, float]:
@@ -142,7 +149,8 @@ def expected_logits(board: chess.Board) -> dict[chess.Move, float]:
         assert piece is not None
         if kind is not None:
             at = (piece - 1) * layout.KINDS_OF_MOVES + kind
-            places = [(piece - 1) * 64 + (square ^ turn) for square in (move.from_square, move.to_square)]
+            squares = move.from_square, landing_of(board, move)
+            places = [(piece - 1) * 64 + (square ^ turn) for square in squares]
             rows = a["from"][places[0]], a["to"][places[1]], a["class"][at]
             total = sum(int(row.astype(np.int64) @ h) for row in rows)
             out[move] = float(a["class_plain"][at]) + float(a["class_plain"][-1]) * total
@@ -213,8 +221,9 @@ def test_uncompiled_code_gives_the_same() -> None:
     script = (
         "import json, sys, chess, numpy as np\n"
         f"sys.path[:0] = [{str(REPOSITORY)!r}]\n"
+        "from graphsearch.position.board import board_of\n"
         "from tests.evaluators.test_networks import SCRATCH_WORDS, kernel_says\n"
-        "boards = [chess.Board(fen) for fen in json.loads(sys.argv[1])]\n"
+        "boards = [board_of(fen) for fen in json.loads(sys.argv[1])]\n"
         "print(json.dumps(kernel_says(boards, np.zeros(SCRATCH_WORDS, np.uint64))))\n"
     )
     command = [sys.executable, "-c", script, json.dumps([board.fen(en_passant="fen") for board in boards])]

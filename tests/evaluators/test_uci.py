@@ -28,6 +28,7 @@ from graphsearch.evaluators.uci import engine
 from graphsearch.evaluators.uci.evaluator import UciEvaluator
 from graphsearch.evaluators.uci.scores import Score, cp_wdl, last_score, policy_q, scores_by_move, wdl_of
 from graphsearch.evaluators.uci.settings import UciSettings
+from graphsearch.position.board import board_of
 from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import Cli, finish, start
@@ -60,6 +61,26 @@ def answers(path: Path | str, **options: str) -> Evaluation:
         return checked(BATCH, evaluator.evaluate(BATCH))
     finally:
         evaluator.close()
+
+
+CHESS960 = board_of("5k2/8/8/8/8/8/8/1R3K1R w HB - 0 1")
+
+
+def test_an_engine_without_chess960_is_not_asked_about_it(tmp_path: Path, made: list[UciEvaluator]) -> None:
+    evaluator = UciEvaluator(str(fake_engine(tmp_path)))
+    made.append(evaluator)
+    with pytest.raises(EvaluatorError, match=r"has no option UCI_Chess960.*1R3K1R w KQ"):
+        evaluator.evaluate(PositionBatch.from_boards([CHESS960]))
+    assert len(evaluator.evaluate(BATCH).wdl) == len(FENS)
+
+
+def test_stockfish_is_told_of_chess960(made: list[UciEvaluator]) -> None:
+    evaluator = UciEvaluator(stockfish(), settings=UciSettings(nodes=50, policy_depth=1))
+    made.append(evaluator)
+    boards = [CHESS960, chess.Board(), board_of("4k3/8/8/8/8/8/8/R3KR2 w FA - 0 1")]
+    found = evaluator.evaluate(PositionBatch.from_boards(boards))
+    assert np.isfinite(found.priors).all()
+    assert found.wdl[0, 0] > 0.9
 
 
 def error_of(path: Path | str, **options: str) -> str:

@@ -12,7 +12,15 @@ import chess
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.protocol import Evaluator
-from graphsearch.position.board import FREE_CLOCK, NOT_TERMINAL, key_of, legal_moves, pack, terminal_kind
+from graphsearch.position.board import (
+    FREE_CLOCK,
+    NOT_TERMINAL,
+    board_of,
+    key_of,
+    legal_moves,
+    pack,
+    terminal_kind,
+)
 from graphsearch.record.node import TERMINAL_FLAGS, Edge, NodeRecord
 from graphsearch.store.store import Store
 
@@ -20,6 +28,7 @@ from ..support.reference import HashEvaluator
 
 ENDGAME = "8/8/4k3/8/8/4K3/4P3/R6r w - - 0 1"  # kings and rooks shuffle: cycles and draws of the path
 CASTLES = "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1"
+CHESS960 = "1r1k2rr/p2bbp1p/8/8/8/8/P2BBP1P/RR2K1RR w BGbg - 3 20"  # inner and outer rooks; castling at once
 PROMOTES = "8/PPPk4/8/8/8/8/4Kppp/8 b - - 0 40"
 LINES = ("", "e4", "d4 Nf6", "Nf3 Nf6 d4", "e4 e5 Nf3")  # transpositions
 
@@ -41,7 +50,7 @@ def _filled(
 ) -> Path:
     with Graph.open(path, evaluator=evaluator) as graph:
         for line in lines:
-            board = chess.Board(fen)
+            board = board_of(fen)
             for san in line.split():
                 board.push_san(san)
             analyze(graph, board, Limits(visits=visits), SearchParams(minibatch_size=batch))
@@ -52,7 +61,7 @@ def known_below(path: Path, *fens: str, plies: int | None = None) -> Known:
     """Returns (board, record) by key of what visited edges lead to, the shortest way first."""
     found: Known = {}
     with Store.open(path, read_only=True) as store:
-        layer = [chess.Board(fen) for fen in fens or [chess.STARTING_FEN]]
+        layer = [board_of(fen) for fen in fens or [chess.STARTING_FEN]]
         depth = 0
         while layer and (plies is None or depth <= plies):
             below = []

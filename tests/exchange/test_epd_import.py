@@ -82,12 +82,17 @@ def test_clocks_come_from_hmvc_and_fmvn_or_stand_as_in_a_fen(text: str, clocks: 
     assert (board.halfmove_clock, board.fullmove_number) == clocks
 
 
+def test_moves_of_chess960_are_read() -> None:
+    _, operations = read_epd("5k2/8/8/8/8/8/8/1R3K1R w HB - bm O-O; am O-O-O;")
+    assert operations == {"bm": ["f1h1"], "am": ["f1b1"]}
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         ("nonsense", "four fields"),
         ("8/8/8/8/8/8/8/8 w - - bm e4;", "illegal position"),
-        ("nbbrknrq/pppppppp/8/8/8/8/PPPPPPPP/NBBRKNRQ w KQkq - bm d4;", "Chess960"),
+        ("nbbrknrq/pppppppp/8/8/8/8/PPPPPPPP/NBBRKNRQ w GAgd - bm d4;", "bad castling rights"),
         (f"{BOARD} bm e5;", "bm: illegal"),
         (f"{BOARD} bm Nf3 e4;", "bm: illegal"),
         (f"{BOARD} pv e4 e5;", "pv: illegal"),

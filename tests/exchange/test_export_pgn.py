@@ -17,11 +17,12 @@ from graphsearch.exchange.pgn_export import export_pgn
 from graphsearch.exchange.pgn_writing import COLUMNS
 from graphsearch.exchange.selection import Selection
 from graphsearch.graph.ranking import node_mean, ranking
-from graphsearch.position.board import key_of, legal_moves
+from graphsearch.position.board import board_of, key_of, legal_moves
 from graphsearch.position.values import cp_from_q, cp_from_wdl
 
 from ..store.records import filled
 from .exported import (
+    CHESS960,
     ENDGAME,
     LINES,
     Known,
@@ -272,3 +273,12 @@ def test_a_line_may_be_longer_than_pythons_stack(tmp_path: Path) -> None:
     assert report.moves == 1499
     (game,) = read_games((tmp_path / "out.pgn").read_text())
     assert [node.move for node in game.mainline()] == moves
+
+
+def test_a_game_of_chess960_says_so_and_has_every_move(tmp_path: Path) -> None:
+    path = searched(tmp_path / "some.graph", CHESS960, visits=200)
+    games = exported(path, tmp_path / "out.pgn", Selection(roots=(board_of(CHESS960),)))
+    assert [game.headers["Variant"] for game in games] == ["Chess960"]
+    found = moves_in(tree_of(games))
+    assert found == moves_known(known_below(path, CHESS960))
+    assert "e1b1" in found[key_of(board_of(CHESS960))]  # castling

@@ -28,6 +28,7 @@ from ..conftest import Cli, shared_data
 from ..store.records import filled
 from .exported import (
     CASTLES,
+    CHESS960,
     ENDGAME,
     LINES,
     PROMOTES,
@@ -89,7 +90,7 @@ def visits_of(known: Known) -> dict[int, dict[chess.Move, float]]:
     return {key: {move: edge.n for move, edge in edges(*pair)} for key, pair in known.items()}
 
 
-@pytest.mark.parametrize("fen", [chess.STARTING_FEN, CASTLES, PROMOTES, ENDGAME])
+@pytest.mark.parametrize("fen", [chess.STARTING_FEN, CASTLES, CHESS960, PROMOTES, ENDGAME])
 def test_python_chess_finds_the_visited_moves_of_every_position(tmp_path: Path, fen: str) -> None:
     path = searched(tmp_path / "some.graph", fen, visits=400)
     out = tmp_path / "book.bin"

@@ -20,8 +20,8 @@ from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.errors import InvalidParameterError, InvalidPositionError
 from graphsearch.exchange.rows_export import export_jsonl
 from graphsearch.exchange.selection import Selection, read_root
-from graphsearch.exchange.steps import move_lists, positions_after, sans, uci_of
 from graphsearch.position.board import encode_move, key_of, legal_moves, pack
+from graphsearch.query.steps import move_lists, positions_after, sans, uci_of
 from tests.conftest import ROOT
 
 from ..conftest import Cli, finish, start

@@ -191,15 +191,31 @@ def test_a_fault_in_a_variation_counts_where_variations_are_read(path: Path) -> 
     assert moves_of(path, chess.Board())["e4"] == (0, 0, 0, 1, 1)
 
 
+def test_games_of_chess960_are_imported_as_python_chess_reads_them(path: Path) -> None:
+    text = shared_data("data/cutechess-fischerrandom.pgn").read_text()
+    report = imported(path, text)
+    stream, games, castled, openings = io.StringIO(text), 0, 0, Counter[str]()
+    while (game := chess.pgn.read_game(stream)) is not None:
+        games, board = games + 1, game.board()
+        for ply, move in enumerate(game.mainline_moves()):
+            if ply == 0:
+                openings[f"{key_of(board):016x}"] += 1
+            if board.is_castling(move):
+                castled += 1
+                assert board.san(move) in moves_of(path, board)
+            board.push(move)
+    assert (report.taken, report.skipped, games) == (games, 0, 4)
+    assert castled > 3
+    for key, count in openings.items():
+        with Store.open(path, read_only=True) as store:
+            assert sum(row.games for row in tables.counts(store, [key])[key]) == count
+
+
 @pytest.mark.parametrize(
     ("text", "name"),
     [
         ('[Variant "Crazyhouse"]\n\n1. e4 *\n', "Crazyhouse"),
-        (
-            '[Variant "fischerandom"]\n[FEN "nbbrknrq/pppppppp/8/8/8/8/PPPPPPPP/NBBRKNRQ w KQkq - 0 1"]\n\n*',
-            "fischerandom",
-        ),
-        ('[FEN "nbbrknrq/pppppppp/8/8/8/8/PPPPPPPP/NBBRKNRQ w KQkq - 0 1"]\n\n1. d4 *', "Chess960"),
+        ('[Variant "made up"]\n\n1. e4 *\n', "made up"),
     ],
 )
 def test_other_variants_are_left_out_by_name(path: Path, text: str, name: str) -> None:
@@ -375,7 +391,9 @@ def test_the_same_bytes_count_once_unless_asked_for_again(path: Path) -> None:
     report = imported(path, THREE)
     assert (report.state, report.taken, report.new) == ("known", 3, 0)
     assert moves_of(path, chess.Board())["e4"] == (1, 0, 1, 0, 0)
-    assert imported(path, THREE, variations=True).state == "imported", "other options take in other counts"
+    other = imported(path, THREE, variations=True)
+    assert other.state == "imported", "other options take in other counts"
+    assert "with other options; what is in it counts once more" in other.notes[0]
     assert imported(path, THREE, again=True).state == "imported"
     assert moves_of(path, chess.Board())["e4"] == (3, 0, 3, 0, 1)
 
@@ -452,10 +470,10 @@ def _taken(path: Path) -> int:
 
 
 def test_the_command_tells_what_it_took_and_what_it_left_out(cli: Cli, tmp_path: Path) -> None:
-    good, bad, other = (tmp_path / name for name in ("good.pgn", "bad.pgn", "960.pgn"))
+    good, bad, other = (tmp_path / name for name in ("good.pgn", "bad.pgn", "atomic.pgn"))
     good.write_text(THREE)
     bad.write_text("1. e4 e9 *\n\n" * 25 + "1. d4 *\n")
-    other.write_text('[Variant "Chess960"]\n\n1. e4 *\n')
+    other.write_text('[Variant "Atomic"]\n\n1. e4 *\n')
     path = tmp_path / "new.graph"
     done = cli("import", "pgn", good, bad, other, tmp_path / "none.pgn", "--store", path)
     assert done.code == 1, "a file that is missing, and one without any standard game"
@@ -463,7 +481,7 @@ def test_the_command_tells_what_it_took_and_what_it_left_out(cli: Cli, tmp_path:
     assert "bad.pgn: 1 game imported, skipped: 25 broken" in done.out
     assert done.err.count("bad.pgn, line") == 20
     assert "bad.pgn: and 5 more" in done.err
-    assert "1 game of Chess960 skipped" in done.err
+    assert "1 game of Atomic skipped" in done.err
     assert "none.pgn: No such file" in done.err
     found = cli("import", "pgn", good, bad, "--store", path, "--again", "--json")
     assert found.code == 0

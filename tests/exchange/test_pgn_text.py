@@ -109,10 +109,23 @@ def test_moves_are_told_from_other_words(word: str) -> None:
         ("From Position", ""),
         ("chess", ""),
         ("", ""),
-        ("Chess960", "Chess960"),
+        ("Chess960", ""),
+        ("Fischerandom", ""),
         ("crazyhouse", "crazyhouse"),
         ("made up", "made up"),
     ],
 )
 def test_variants_are_known_by_name(name: str, variant: str) -> None:
     assert variant_of({"Variant": name}) == variant
+
+
+def test_notes_stand_among_the_moves_where_they_are_asked_for() -> None:
+    text = (
+        '[White "A"]\n\n{start} 1. e4!? $14 {a\nb} e5 (1... c5?! {x} 2. Nf3 ; end } of line\n) 2. Nf3!! 1-0\n'
+    )
+    (game,) = GameReader(text.splitlines(keepends=True), variations=True, notes=True)
+    words = "{start|e4|$5|$14|{a\nb|e5|(|c5|$6|{x|Nf3|{ end ) of line\n|)|Nf3|$3"
+    assert game.moves == words.split("|")
+    (bare,) = GameReader(text.splitlines(keepends=True), notes=True)
+    assert [word for word in bare.moves if word[0] not in "{$"] == ["e4", "e5", "Nf3"]
+    assert not any("x" in word or "end" in word for word in bare.moves)

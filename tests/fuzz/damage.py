@@ -288,7 +288,7 @@ def _change_schema(connection: sqlite3.Connection, rng: random.Random) -> None:
         f"ALTER TABLE {table} RENAME TO other; CREATE VIEW {table} AS SELECT * FROM other",
         f"DELETE FROM {table}",
         f"CREATE VIEW v{rng.randrange(99)} AS SELECT * FROM {table} UNION SELECT * FROM v1",
-        f"PRAGMA user_version = {rng.choice((0, 1, 2, 3, 4, 5, 6, 99, -1, (1 << 31) - 1))}",
+        f"PRAGMA user_version = {rng.choice((0, 1, 2, 3, 4, 5, 6, 7, 99, -1, (1 << 31) - 1))}",
         f"PRAGMA application_id = {rng.randrange(-9, 9)}",
         "PRAGMA writable_schema = ON; UPDATE sqlite_master SET rootpage ="
         f" {rng.choice((0, 1, 2, 3, 9999, -1))} WHERE name = '{name}'",

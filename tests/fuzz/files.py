@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import zlib
 from pathlib import Path
 
@@ -26,6 +27,13 @@ READ = (
     ("store", "forecast", "{}"),
     ("query", "moves", "startpos", "--store", "{}"),
     ("query", "games", "startpos", "--store", "{}"),
+    ("query", "novelties", "startpos", "--min-games", "1", "--min-visits", "2", "--store", "{}"),
+    ("query", "novelties", "--book", "white", "--min-games", "1", "--store", "{}", "--json"),
+    ("query", "players", "--store", "{}"),
+    ("query", "prepare", "--player", "ann", "--min-visits", "1", "--store", "{}"),
+    ("query", "prepare", "--player", "bob", "--book", "white", "--store", "{}", "--pgn", "out.pgn"),
+    ("query", "game", "1:1", "--store", "{}"),
+    ("query", "history", "{}", "startpos", "--json"),
     ("query", "pv", "startpos", "--lines", "3", "--store", "{}"),
     ("query", "tree", "startpos", "--store", "{}"),
     ("query", "line", "startpos", "--moves", "d4 d5", "--store", "{}"),
@@ -47,9 +55,14 @@ READ = (
     ("export", "epd", "--store", "{}", "-o", "out.epd"),
     ("export", "csv", "--store", "{}", "-o", "out.csv"),
     ("export", "jsonl", "--store", "{}", "-o", "out.jsonl", "--book", "white"),
+    ("export", "parquet", "--store", "{}", "-o", "tables"),
     ("export", "polyglot", "--store", "{}", "-o", "out.bin"),
     ("export", "polyglot", "--store", "{}", "-o", "out.bin", "--weights", "imported"),
     ("store", "backup", "{}", "copy.graph"),
+    ("store", "merge", "{}", "{}", "-o", "merged.graph", "--force"),
+    ("store", "merge", "{}", "{}", "-o", "merged.graph", "--dry-run"),
+    ("query", "diff", "{}", "{}", "--pgn", "out.pgn"),
+    ("query", "diff", "{}", "--since", "1"),
 )
 WRITE = (
     ("analyze", "startpos", "--visits", "8", "--ram", "64MB", "--store", "{}"),
@@ -59,10 +72,12 @@ WRITE = (
     ("refresh", "{}", "--ram", "64MB"),
     ("reevaluate", "{}", "--evaluator", "uniform", "--ram", "64MB"),
     ("store", "compact", "{}"),
+    ("store", "merge", "twin.graph", "--into", "{}", "--ram", "64MB"),
     ("store", "prune", "{}", "--min-visits", "2"),
     ("book", "queue", "add", "startpos", "--store", "{}"),
     ("book", "build", "white.toml", "--evaluations", "16", "--ram", "64MB", "--store", "{}"),
     ("import", "epd", "a.epd", "--store", "{}"),
+    ("review", "a.pgn", "--visits", "10", "--ram", "64MB", "--store", "{}", "-o", "out.pgn"),
 )
 
 
@@ -92,11 +107,13 @@ def exercise(data: bytes, folder: Path) -> bool:
 
 
 def _command(line: tuple[str, ...], path: Path, folder: Path) -> None:
-    from .graphfile import BOOK, EPD
+    from .graphfile import BOOK, EPD, PGN
 
     (folder / "white.toml").write_bytes(BOOK)
     (folder / "a.epd").write_bytes(EPD)
-    names = {"out.", "copy.", "white.toml", "a.epd"}
+    shutil.copyfile(path, folder / "twin.graph")
+    (folder / "a.pgn").write_bytes(PGN)
+    names = {"out.", "copy.", "merged.", "tables", "twin.graph", "white.toml", "a.epd", "a.pgn"}
     words = [
         str(path) if word == "{}" else str(folder / word) if any(word.startswith(n) for n in names) else word
         for word in line

@@ -10,13 +10,16 @@ import struct
 from contextlib import closing
 from pathlib import Path
 
+from graphsearch.store.migrations import FORMAT_VERSION
+
 from . import commands
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 SMALL_PAGES = 1024  # bytes: a file of 200 kB instead of 1 MB
 MATE = "6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1"
 PGN = (
-    b'[Event "a"]\n[Result "1-0"]\n\n1. e4 e5 2. Nf3 (2. f4) Nc6 3. Bb5 a6 1-0\n\n[Event "b"]\n\n1. d4 d5 *\n'
+    b'[Event "a"]\n[White "Ann"]\n[Black "Bob"]\n[Result "1-0"]\n\n'
+    b'1. e4 e5 2. Nf3 (2. f4) Nc6 3. Bb5 a6 1-0\n\n[Event "b"]\n\n1. d4 d5 *\n'
 )
 EPD = b'rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - bm e4; id "x"; ce 20;\n'
 BOOK = (
@@ -50,7 +53,7 @@ def fill(path: Path) -> None:
         ("analyze", MATE, "--visits", 30, *store),
         ("alphabeta", "startpos", "--depth", 2, *store),
         ("mate", MATE, "--visits", 100, *store),
-        ("import", "pgn", folder / "a.pgn", "--variations", *store),
+        ("import", "pgn", folder / "a.pgn", "--variations", "--players", *store),
         ("import", "epd", folder / "a.epd", *store),
         ("import", "polyglot", folder / "a.bin", *store),
         ("book", "build", folder / "white.toml", "--evaluations", 40, *store),
@@ -91,6 +94,6 @@ def seeds(folder: Path) -> list[bytes]:
         path = folder / "seed.graph"
         fill(path)
         whole = repaged(path)
-        golden = [(GOLDEN / f"format{k}.graph").read_bytes() for k in (1, 2, 3, 4)]
+        golden = [(GOLDEN / f"format{k}.graph").read_bytes() for k in range(1, FORMAT_VERSION + 1)]
         _made.extend([packed(whole), with_log(path), *(packed(each) for each in golden)])
     return _made

@@ -25,6 +25,7 @@ from .guard import guarded, guarded_copy
 from .mutators import mutated
 
 LINES = (
+    b"1r1k2rr/p2bbp1p/8/8/8/8/P2BBP1P/RR2K1RR w BGbg - 3 20",
     b"rnbqkbnr/pppp1ppp/8/8/3Pp3/8/PPP1PPPP/RNBQKBNR b KQkq d3 0 3\n\n# two\r\nstartpos",
     b'4k3/8/8/8/8/8/8/4K3 w - - hmvc 7; fmvn 30; id "x";\nr3k2r/8/8/8/8/8/8/R3K2R w Qk -  12 40 bm O-O;',
 )

@@ -5,13 +5,16 @@ from __future__ import annotations
 import gzip
 import random
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import chess
 
 from graphsearch.evaluators.nnue.file import PACKED
+from tools.lc0_format import varint
+from tools.write_lc0_network import RandomNetwork, Shape
 
-from ..support.networks import Tiny, varint
+from ..support.networks import Tiny
 from ..support.nnue import MadeUp
 from .mutators import mutated
 from .texts import gz_bomb
@@ -20,13 +23,17 @@ from .texts import gz_bomb
 def seeds(_: Path) -> list[bytes]:
     """Returns small networks of several kinds, as protocol buffers."""
     kinds = (Tiny(), Tiny(1, convolutional=False, wdl=False, encoding=2), Tiny(2, squeezes=False, mish=True))
-    return [gzip.decompress(kind.file) for kind in kinds]
+    found = [gzip.decompress(kind.file) for kind in kinds]
+    small = Shape(encoders=1, width=4, inner=4, feed=4, smolgen=2, policy_encoders=1, input=3)
+    several = replace(small, embedding="dense", several=True, encoding=2, input=133)
+    return [*found, *(RandomNetwork(shape).message for shape in (small, several))]
 
 
 def onnx_seeds(folder: Path) -> list[bytes]:
     """Returns ONNX models of small networks."""
     from graphsearch.evaluators.lc0.convert import to_onnx
-    from graphsearch.evaluators.lc0.weights import Network, read_network
+    from graphsearch.evaluators.lc0.network import Network
+    from graphsearch.evaluators.lc0.weights import read_network
 
     found = [read_network(data, "a.pb") for data in seeds(folder)]
     return [to_onnx(network) for network in found if isinstance(network, Network)]

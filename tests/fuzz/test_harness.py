@@ -40,7 +40,7 @@ def _call(data: bytes, folder: Path) -> bool:
     if what == "hang":
         time.sleep(60)
     if what == "memory":
-        np.ones(60 << 17)
+        np.ones(200 << 17)  # more than free pages that the allocator may have kept
     if what == "thread":
         import threading
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 import os
 import random
 import re
@@ -36,9 +37,27 @@ FENS = [
     b"2QQ2Q1/Q4Q2/3Q3Q/1k6/4Q3/2Q4Q/Q4Q2/1KQQ2Q1 w - - 0 1",
     b"4k3/8/8/8/8/8/8/4K2R w K - 100 1",
     b"8/8/8/8/8/8/8/K1k5 b - - 99 120",
+    b"bqnb1rkr/pp3ppp/3ppn2/2p5/5P2/P2P4/NPP1P1PP/BQ1BNRKR w HFhf - 2 9",
+    b"1r1k2rr/p2bbp1p/8/8/8/8/P2BBP1P/RR2K1RR w BGbg - 3 20",
 ]
 fen_words = Words(
-    "startpos", "KQkq", "-", "e3", "a6", "w", "b", "8", "0", "99", "100", "255", "QQQQQQQQ", "kK"
+    "startpos",
+    "chess960:7",
+    "KQkq",
+    "HAha",
+    "Bb",
+    "-",
+    "e3",
+    "a6",
+    "w",
+    "b",
+    "8",
+    "0",
+    "99",
+    "100",
+    "255",
+    "QQQQQQQQ",
+    "kK",
 )
 
 
@@ -119,7 +138,8 @@ def check_moves(board: chess.Board) -> None:
 pgn_words = Words(
     "e4", "Nf3", "O-O", "0-0-0", "exd5", "e8=Q", "1.", "1...", "(", ")", "{", "}", ";", "$1", "$999", "!?",
     "*", "1-0", "1/2-1/2", "[", "]", '[FEN "8/8/8/8/8/8/8/8 w - - 0 1"]', '[SetUp "1"]',
-    '[Variant "Chess960"]', "%", "[%eval 0.3]", "Z0", "--", "e.p.", '[Result "?"]', "\\", '"', "9999.",
+    '[Variant "Chess960"]', '[FEN "4k3/8/8/8/8/8/8/1R2K1R1 w GB - 0 1"]',
+    "%", "[%eval 0.3]", "Z0", "--", "e.p.", '[Result "?"]', "\\", '"', "9999.",
     "[Round \"1\"]",
 )  # fmt: skip
 epd_words = Words(
@@ -161,6 +181,33 @@ def imports(kind: str, suffix: str) -> Call:
         return ended.code == 0
 
     return call
+
+
+NOTED = b'[White "A"]\n\n{a} 1. e4!? {b\nc} e5 $14 (1... c5 ({x} 1... e6) 2. Nf3 -- ) 2. Nf3 ; d\nNc6?? *\n'
+
+
+def read_notes(data: bytes, folder: Path) -> bool:
+    """Reads games with all their notes; what is let in is written and read again the same."""
+    import chess.pgn
+
+    from graphsearch.exchange.playing import BrokenGameError, VariantError
+    from graphsearch.exchange.sources import GivenFile, opened
+    from graphsearch.review.games import GameChoice, read_game, wanted_games
+
+    file, taken = folder / "a.pgn", 0
+    file.write_bytes(data)
+    with opened(GivenFile(str(file)), folder) as given:
+        for number, game in wanted_games(given.lines(), GameChoice()):
+            try:
+                found = read_game(number, game)
+            except (BrokenGameError, VariantError):
+                continue
+            taken += 1
+            written = chess.pgn.read_game(io.StringIO(str(found.tree)))
+            moves = tuple(written.mainline_moves()) if written else ()
+            if moves != found.moves:
+                raise DisagreementError(f"game {number}: {moves} is read of what was {found.moves}")
+    return taken > 0
 
 
 def mutate_polyglot(seeds: list[bytes], rng: random.Random) -> bytes:

@@ -10,14 +10,17 @@ from pathlib import Path
 
 from graphsearch.store.store import Store
 
-from . import graphfile
+from . import commands, graphfile
 from .graphfile import GOLDEN
 
 TABLES = (
     "run",
     "root",
     "root_history",
+    "book_history",
     "source",
+    "game",
+    "player",
     "game_position",
     "polyglot_entry",
     "epd_position",
@@ -97,6 +100,16 @@ WORKS = (
     Work("book queue drop", _on("book", "queue", "drop", "--all")),
     Work("book todo --queue", _on("book", "todo", "white", "--queue")),
     Work("import pgn", _on("import", "pgn", "{}/b.pgn"), grows={"source": 1}),
+    Work(
+        "review",
+        _on("review", "{}/b.pgn", "--visits", "40", "-o", "{}/out.pgn", *SMALL),
+        grows={"run": 1},
+        writes=("out.pgn",),
+    ),
+    Work(
+        "import pgn --players", _on("import", "pgn", "{}/b.pgn", "--players"), grows={"source": 1, "game": 2}
+    ),
+    Work("import pgn, players later", _on("import", "pgn", "{}/a.pgn", "--players"), "counted", {"game": 2}),
     Work("import polyglot", _on("import", "polyglot", "{}/b.bin"), grows={"source": 1, "polyglot_entry": 1}),
     Work("import epd", _on("import", "epd", "{}/b.epd"), grows={"source": 1, "epd_position": 1}),
     Work("store compact", ("store", "compact", "{}/a.graph")),
@@ -110,18 +123,42 @@ WORKS = (
         "damaged",
         writes=("new.graph",),
     ),
+    Work(
+        "store merge",
+        ("store", "merge", "{}/a.graph", "{}/b.graph", "-o", "{}/new.graph", "--force"),
+        writes=("new.graph",),
+    ),
+    Work(
+        "store merge --into",
+        ("store", "merge", "{}/b.graph", "--into", "{}/a.graph", *SMALL),
+        grows={"run": 1},
+    ),
+    Work("query diff", ("query", "diff", "{}/b.graph", "{}/a.graph"), "logged"),
     Work("store verify", ("store", "verify", "{}/a.graph"), "logged"),
     Work("store info", ("store", "info", "{}/a.graph"), "logged"),
     Work("show", _on("show", "startpos"), "logged"),
     Work("query pv", _on("query", "pv", "startpos"), "logged"),
     Work("query find", _on("query", "find", "--min-n", "2"), "logged"),
     Work("query history", ("query", "history", "{}/a.graph"), "logged"),
+    Work("query novelties", _on("query", "novelties", "startpos", "--min-games", "1"), "logged"),
+    Work(
+        "query prepare",
+        _on("query", "prepare", "--player", "ann", "--pgn", "{}/out.pgn"),
+        "logged",
+        writes=("out.pgn",),
+    ),
     Work("query sql", _on("query", "sql", "SELECT count(*) FROM block"), "logged"),
     Work("export pgn", _on("export", "pgn", "-o", "{}/out.pgn"), "logged", writes=("out.pgn",)),
     Work("export svg", _on("export", "svg", "-o", "{}/out.svg"), "logged", writes=("out.svg",)),
     Work("export epd", _on("export", "epd", "-o", "{}/out.epd"), "logged", writes=("out.epd",)),
     Work("export csv", _on("export", "csv", "-o", "{}/out.csv"), "logged", writes=("out.csv",)),
     Work("export jsonl", _on("export", "jsonl", "-o", "{}/out.jsonl"), "logged", writes=("out.jsonl",)),
+    Work(
+        "export parquet",
+        _on("export", "parquet", "-o", "{}/tables"),
+        "logged",
+        writes=("tables/nodes.parquet", "tables/edges.parquet"),
+    ),
     Work("export polyglot", _on("export", "polyglot", "-o", "{}/out.bin"), "logged", writes=("out.bin",)),
     *(
         Work(f"format {k}: {name}", line, f"format{k}", grows)
@@ -141,12 +178,16 @@ def make_starts(folder: Path) -> None:
     full = folder / "full"
     full.mkdir(parents=True)
     graphfile.fill(full / "a.graph")
+    shutil.copyfile(full / "a.graph", full / "b.graph")
+    more = ("analyze", "startpos", "--moves", "e4", "--visits", 40, "--store", full / "b.graph")
+    assert commands.run(*more).code == 0
     (full / "b.pgn").write_bytes(
         graphfile.PGN.replace(b"e4 e5", b"e4 c5").replace(b"Nf3 (2. f4) Nc6 3. Bb5 a6", b"Nf3")
     )
     (full / "b.epd").write_bytes(graphfile.EPD.replace(b"e4", b"d4"))
     (full / "b.bin").write_bytes(graphfile.POLYGLOT[16:])
-    for name, change in (("none", _remove), ("logged", _log), ("damaged", _damage)):
+    changes = (("none", _remove), ("logged", _log), ("damaged", _damage), ("counted", _count_only))
+    for name, change in changes:
         shutil.copytree(full, folder / name)
         change(folder / name / "a.graph")
     for k in (1, 2, 3):
@@ -156,6 +197,13 @@ def make_starts(folder: Path) -> None:
 
 def _remove(path: Path) -> None:
     path.unlink()
+
+
+def _count_only(path: Path) -> None:
+    """Leaves a file whose games were imported without their players."""
+    path.unlink()
+    ended = commands.run("import", "pgn", path.with_name("a.pgn"), "--store", path)
+    assert not ended.code
 
 
 def _log(path: Path) -> None:

@@ -18,6 +18,7 @@ from graphsearch.errors import InvalidParameterError, InvalidPositionError
 from graphsearch.mate.check import check_mate, mates_within
 from graphsearch.mate.limits import MOST_MOVES, MateLimits
 from graphsearch.mate.session import MateProgress, MateResult, MateSearch, find_mate
+from graphsearch.position.board import board_of as start_of
 from graphsearch.position.scores import MATE
 from graphsearch.record.transposition import Entry, EntryTable
 from graphsearch.record.transposition_layout import PROOF
@@ -30,11 +31,11 @@ RETI = "rnb1kb1r/pp3ppp/2p5/4q3/4n3/3Q4/PPPB1PPP/2KR1BNR w kq - 0 9"
 
 
 def mate_of(fen: str, **limits: int) -> MateResult:
-    return find_mate(chess.Board(fen), MateLimits(**({"visits": 50_000} | limits)), table_bytes=SMALL)
+    return find_mate(start_of(fen), MateLimits(**({"visits": 50_000} | limits)), table_bytes=SMALL)
 
 
 def assert_line_mates(result: MateResult) -> None:
-    board = chess.Board(result.position)
+    board = start_of(result.position)
     for move in result.pv:
         assert move in board.legal_moves
         board.push(move)
@@ -48,6 +49,7 @@ def assert_line_mates(result: MateResult) -> None:
     [
         ("6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1", 1, "d1d8"),
         ("4R3/8/8/8/8/5k1P/7P/4K2R w K - 0 1", 1, "e1g1"),  # nothing but castling mates
+        ("4R3/8/8/8/8/5k1P/7P/3K3R w H - 0 1", 1, "d1h1"),
         ("8/1P4Q1/k7/1R3K2/3N4/8/8/3q4 w - - 0 1", 1, "b7b8n"),  # nothing but a knight mates
         ("1r6/8/2k1K3/2Pp4/R2Pp3/8/8/1QRB4 w - d6 0 1", 1, "c5d6"),  # nothing but en passant mates
         ("8/5P1k/1K6/8/8/8/5B2/6R1 w - - 0 1", 2, "f7f8r"),  # a queen would stalemate

@@ -11,7 +11,7 @@ import pytest
 
 from graphsearch.jit.compiler import kernel
 from graphsearch.jit.pointers import ptr
-from graphsearch.position.board import legal_moves, pack
+from graphsearch.position.board import board_of, chess960_start, legal_moves, pack
 from graphsearch.position.board_kernel import PW, generate_moves
 from graphsearch.position.mates_kernel import mate_in_one
 from graphsearch.position.tables import load_tables
@@ -22,6 +22,8 @@ ROOM = 256
 KINDS = [  # a mate of every kind, and what only looks like one
     ("6k1/5ppp/8/8/8/8/5PPP/3R2K1 w - - 0 1", "d1d8"),
     ("4R3/8/8/8/8/5k1P/7P/4K2R w K - 0 1", "e1g1"),  # castling
+    ("4R3/8/8/8/8/5k1P/7P/5KR1 w G - 0 1", "f1g1"),  # castling of Chess960: king and rook swap
+    ("4R3/8/8/8/8/5k1P/7P/3K3R w H - 0 1", "d1h1"),
     ("8/1P4Q1/k7/1R3K2/3N4/8/8/3q4 w - - 0 1", "b7b8n"),  # underpromotion
     ("1r6/8/2k1K3/2Pp4/R2Pp3/8/8/1QRB4 w - d6 0 1", "c5d6"),  # en passant
     ("6rk/6pp/7N/8/8/1B6/8/6K1 w - - 0 1", "h6f7"),  # smothered
@@ -79,7 +81,7 @@ def scattered(rng: random.Random) -> chess.Board:
 
 def played(rng: random.Random) -> list[chess.Board]:
     """Returns the positions of a random game, castling and en passant included."""
-    board, boards = chess.Board(), list[chess.Board]()
+    board, boards = chess960_start(rng.choice((518, rng.randrange(960)))), list[chess.Board]()
     while not board.is_game_over() and len(boards) < 120:
         board.push(rng.choice(list(board.legal_moves)))
         boards.append(board.copy(stack=False))
@@ -118,7 +120,7 @@ def assert_same(boards: list[chess.Board]) -> int:
 
 @pytest.mark.parametrize(("fen", "move"), KINDS)
 def test_every_kind_of_mate_in_one_is_seen(fen: str, move: str) -> None:
-    board = chess.Board(fen)
+    board = board_of(fen)
     assert_same([board])
     if move:
         assert [found.uci() for found in mates(board)] == [move]

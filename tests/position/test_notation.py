@@ -173,7 +173,6 @@ def test_games_are_counted_from_one_and_a_choice_that_was_not_made_is_noted(pgn:
         ('[White "A"]\n\n1. e4 e5 2. Ke3 Nc6 *\n', "breaks off after 2 plies: illegal san: 'Ke3'"),
         ('[White "A"]\n\n1. e4 e5 2. Nf9 *\n', "'Nf9', which is not a move"),
         ('[White "A"]\n\n1. e4 e5 2. -- Nc6 *\n', "null move"),
-        ('[Variant "Chess960"]\n\n1. e4 *\n', "is Chess960; only standard chess"),
         ('[Variant "Atomic"]\n\n1. e4 *\n', "is Atomic; only standard chess"),
         ('[Variant "Nonsense"]\n\n1. e4 *\n', "is Nonsense; only standard chess"),
         ('[FEN "nonsense"]\n\n1. e4 *\n', "breaks off after 0 plies"),

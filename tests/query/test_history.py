@@ -5,19 +5,29 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.book.build import BuildLimits, build
+from graphsearch.book.toml import parse_config
 from graphsearch.errors import UnknownPositionError
 from graphsearch.evaluators.factory import create
 from graphsearch.graph.ranking import best_move, node_mean
-from graphsearch.query.history import history
+from graphsearch.query.history import HistoryPoint, history
+from graphsearch.query.pv import pv
+from graphsearch.store.migrations import FORMAT_VERSION
 from graphsearch.store.store import Store
+from graphsearch.store.tables import history as table
+from graphsearch.store.tables.history import RootValues
+from graphsearch.store.tables.thinning import Moment, gone
 from graphsearch.store.upkeep.prune import prune
 from graphsearch.sweep.reevaluate import reevaluate
+from graphsearch.sweep.refresh import refresh
 
 from ..conftest import ROOT, Cli
 from .handmade import board_after, graph_file
@@ -39,7 +49,10 @@ def test_every_run_leaves_what_its_root_was_worth_at_its_end(small_graph: Path) 
     best = best_move(record, chess.Board())
     assert best is not None
     assert (last.n, last.q, last.draw) == (record.visits, *node_mean(record))
+    assert last.win == pytest.approx((1 - node_mean(record)[1] + last.q) / 2)
     assert (last.best_move, last.best_san) == (best.uci(), chess.Board().san(best))
+    assert last.depth is not None
+    assert last.depth > 0
     assert found[0].n == record.visits - 50
 
 
@@ -112,21 +125,142 @@ def test_a_file_of_an_older_format_has_none_until_a_search_writes_it(tmp_path: P
         analyze(graph, chess.Board("8/2p5/3p4/KP5r/1R3p1k/8/4P1P1/8 w - - 0 1"), Limits(visits=20), SMALL)
     assert len(history(path).by_run) == 1
     with Store.open(path, read_only=True) as store:
-        assert store.format_version == 5
+        assert store.format_version == FORMAT_VERSION
+
+
+def test_the_line_is_that_of_the_most_visits_and_a_change_of_the_best_move_is_marked(
+    small_graph: Path,
+) -> None:
+    with Graph.open(small_graph) as graph:
+        analyze(graph, chess.Board(), Limits(visits=50), SMALL)
+        values = graph.root_values(chess.Board())
+        assert values is not None
+        other = replace(values, n=values.n + 1, best_move="a2a3", pv=("a2a3", "e7e5", "a3a5"))
+        for root in (other, replace(values, n=values.n + 2)):
+            graph.call(lambda store, root=root: table.write(store, 2, root))  # type: ignore[misc]
+    found = history(small_graph)
+    before, odd, after = found.points[-3:]
+    (line,) = pv(small_graph, chess.Board()).lines
+    assert before.pv == after.pv == tuple(ply.move for ply in line.plies[: table.PV_MOVES])
+    assert len(before.line) == len(before.pv) > 1
+    assert odd.line == ("a3", "e5"), "a move that is none ends the line"
+    assert [point.changed for point in (before, odd, after)] == [False, True, True]
+    assert found.changes == (found.points[0], odd, after)
+
+
+def test_a_refresh_notes_all_roots(small_graph: Path) -> None:
+    with Graph.open(small_graph) as graph:
+        analyze(graph, board_after("e4"), Limits(visits=200), SMALL)
+    before = history(small_graph).points
+    assert refresh(small_graph).stale
+    *rest, last = history(small_graph).points
+    assert tuple(rest) == before
+    assert (last.kind, last.n, last.depth) == ("refresh", before[-1].n, None)
+    assert history(small_graph, board_after("e4")).points[-1].run == last.run
+    assert not refresh(small_graph).stale
+    assert history(small_graph).points[-1] == last, "nothing has changed"
+
+
+def test_a_book_notes_its_roots_when_they_change(tmp_path: Path) -> None:
+    path = tmp_path / "book.graph"
+    head = '[book]\nname = "w"\nside = "white"\nmax_ply = 4\n'
+    config = parse_config(f'{head}[[root]]\nfen = "startpos"\n[leaf]\nevaluations = 20\n', tmp_path, "w.toml")
+    reports = [build(path, config, limits=BuildLimits(evaluations=n)) for n in (100, 400)]
+    points = history(path, chess.Board()).points
+    assert [(point.kind, point.book) for point in points] == [("book", "w")] * len(points)
+    for report, point in zip(reports, history(path, chess.Board()).by_run, strict=True):
+        (root,) = report.roots
+        assert (point.q, point.best_san) == (root.value, root.best)
+        assert point.line[0] == root.best
+    assert points[-1].positions == reports[-1].positions
+    count = len(points)
+    while build(path, config).ended != "complete":
+        pass
+    assert build(path, config).searched == 0
+    done = history(path, chess.Board()).points
+    assert build(path, config).searched == 0
+    assert history(path, chess.Board()).points == done, "a build that changes nothing notes nothing"
+    assert len(done) >= count
+
+
+# ------------------------------------------------------------------ thinning
+def test_a_year_of_runs_stays_small_and_keeps_changes_and_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two searches a day on each of three roots, a save each half hour: 13,140 saves."""
+    path, began = tmp_path / "year.graph", datetime(2025, 1, 1, tzinfo=UTC)
+    changes: dict[str, list[tuple[int, int, str]]] = {}
+    with Store.open(path, create=True, identity=create("uniform").identity) as store, store.transaction():
+        n, best = 100, "e2e4"
+        for run in range(1, 731):
+            for step in range(6):
+                when = began + timedelta(days=run / 2, minutes=30 * step)
+                monkeypatch.setattr(table, "now", lambda when=when: when.isoformat(timespec="seconds"))
+                n += 50_000
+                for root in range(3):
+                    key = f"{root:016x}"
+                    if (run * 6 + step) % 97 == 10 * root:
+                        best = "d2d4" if best == "e2e4" else "e2e4"
+                    if not changes.get(key) or changes[key][-1][2] != best:
+                        changes.setdefault(key, []).append((run, n, best))
+                    line = ("e2e4", "e7e5") * 6
+                    values = RootValues(key=key, n=n, q=0.1, draw=0.5, best_move=best, depth=30, pv=line)
+                    table.write(store, run, values)
+    with Store.open(path, read_only=True) as store:
+        size = "SELECT sum(pgsize) FROM dbstat WHERE name = 'root_history'"
+        assert store.connection.execute(size).fetchone()[0] < 1_000_000
+        for root in range(3):
+            rows = table.of_root(store, f"{root:016x}")
+            assert table.ROWS_LEFT <= len(rows) <= table.MOST_ROWS
+            kept = {(row.run, row.values.n, row.values.best_move) for row in rows}
+            assert set(changes[f"{root:016x}"]) <= kept
+            recent = sum(row.run > 365 for row in rows)
+            assert recent > len(rows) / 2, "old times keep fewer rows"
+
+
+def test_the_last_of_each_run_stays_while_others_can_go() -> None:
+    moments = [
+        Moment(run, 100 * run + k, f"2025-01-{1 + run:02}T0{k}:00:00+00:00", "e2e4")
+        for run in range(25)
+        for k in range(8)
+    ]
+    taken = set(gone(moments, 40))
+    assert len(moments) - len(taken) == 40
+    assert not taken & {i for i, moment in enumerate(moments) if moment.size % 100 == 7}
+    assert {0, len(moments) - 1}.isdisjoint(taken)
+    fewer = set(gone(moments, 10))
+    assert len(moments) - len(fewer) == 10
+    assert {0, len(moments) - 1}.isdisjoint(fewer)
 
 
 # ------------------------------------------------------------------ the command
+def test_the_plot_shows_moves_runs_and_evaluators(cli: Cli, small_graph: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    with Graph.open(small_graph) as graph:
+        analyze(graph, chess.Board(), Limits(visits=50), SMALL)
+    reevaluate(small_graph, create("uniform"))
+    drawn = tmp_path / "drift.svg"
+    answer = cli("query", "history", small_graph, "--plot", drawn, "--json")
+    assert (answer.code, len(answer.json["points"])) == (0, len(history(small_graph).points))
+    text = drawn.read_text()
+    best = history(small_graph).points[0].best_san
+    assert all(f">{word}</text>" in text for word in (best, "uniform", "N", chess.STARTING_FEN))
+    assert "of 3 runs" in text
+    assert cli("query", "history", small_graph, "--plot", tmp_path / "drift.gif").code == 2
+    assert cli("query", "history", small_graph, "--plot", tmp_path / "none" / "drift.png").code == 2
+
+
 def test_the_command_prints_a_table_or_an_object(cli: Cli, small_graph: Path) -> None:
     with Graph.open(small_graph) as graph:
         analyze(graph, chess.Board(), Limits(visits=50), SMALL)
     text = cli("query", "history", small_graph, "--by-run")
     assert text.code == 0
     assert [line.split()[:2] for line in text.out.splitlines()[3:]] == [["1", "search"], ["2", "search"]]
+    assert " *  " in text.out.splitlines()[3], "the first best move is a change"
     data = cli("query", "history", small_graph, "startpos", "--by-run", "--json").json
     assert [point["run"] for point in data["points"]] == [1, 2]
-    assert set(data["points"][0]) == {
-        "run", "kind", "evaluator", "saved", "n", "q", "draw", "cp", "best_move", "best_san",
-    }  # fmt: skip
+    assert set(data["points"][0]) == set(HistoryPoint.__dataclass_fields__)
+    assert data["evaluators"]["1"].startswith("builtin")
 
 
 def test_the_command_says_what_is_wrong_in_one_line(cli: Cli, tmp_path: Path) -> None:

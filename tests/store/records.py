@@ -11,7 +11,7 @@ import chess
 import numpy as np
 from hypothesis import strategies as st
 
-from graphsearch.position.board import NOT_TERMINAL, legal_moves, pack, terminal_kind
+from graphsearch.position.board import NOT_TERMINAL, board_of, legal_moves, pack, terminal_kind
 from graphsearch.record.node import MAX_RUN, TERMINAL_FLAGS, Edge, NodeRecord, RecordBatch
 from graphsearch.record.provenance import EvaluatorIdentity
 from graphsearch.store.sizes import SIZES, Sizes
@@ -29,7 +29,9 @@ FENS = (
     "7k/5Q2/6K1/8/8/8/8/8 b - - 7 9",
     "8/8/8/8/8/8/8/K1k5 b - - 99 120",
     "r3k2r/8/8/8/8/8/8/R3K2R b Kq - 76 90",
+    "1r1k2rr/p6p/8/8/8/8/P6P/RR2K1RR w BGbg - 80 90",
 )
+STARTS = (*FENS[:4], "bqnb1rkr/pp3ppp/3ppn2/2p5/5P2/P2P4/NPP1P1PP/BQ1BNRKR w HFhf - 2 9", FENS[-1])
 
 
 def float32(x: float) -> float:
@@ -39,7 +41,7 @@ def float32(x: float) -> float:
 
 def random_board(rng: random.Random, plies: int = 60) -> chess.Board:
     """Returns a position of a random game."""
-    board = chess.Board(rng.choice(FENS[:4]))
+    board = board_of(rng.choice(STARTS))
     for _ in range(rng.randrange(plies)):
         if not _play(board, rng):
             break
@@ -62,7 +64,7 @@ def _with_clock(board: chess.Board, rng: random.Random) -> chess.Board:
 def _boards(rng: random.Random, plies: int = 60) -> Iterator[chess.Board]:
     """Yields positions of random games without end, several of a game: one of each costs six times more."""
     while True:
-        board = chess.Board(rng.choice(FENS[:4]))
+        board = board_of(rng.choice(STARTS))
         for ply in range(rng.randrange(plies)):
             if ply % 5 == 0:
                 yield _with_clock(board.copy(stack=False), rng)
@@ -70,7 +72,7 @@ def _boards(rng: random.Random, plies: int = 60) -> Iterator[chess.Board]:
                 break
         yield _with_clock(board, rng)
         if rng.random() < 0.3:
-            yield chess.Board(rng.choice(FENS))  # a game that is over, or another rarity
+            yield board_of(rng.choice(FENS))  # a game that is over, or another rarity
 
 
 def record_of(board: chess.Board, rng: random.Random) -> NodeRecord:
@@ -109,7 +111,7 @@ def random_records(seed: int, count: int) -> list[NodeRecord]:
 def identity(record: NodeRecord) -> tuple[int, ...]:
     """Returns what tells records apart: the position, and its clock only above 75."""
     clock = record.words[8] >> 12 & 255
-    return (*record.words[:8], record.words[8] & 0xFFF | (clock << 12 if clock > 75 else 0))
+    return (*record.words[:8], record.words[8] & ~(255 << 12) | (clock << 12 if clock > 75 else 0))
 
 
 def changed(record: NodeRecord, rng: random.Random) -> NodeRecord:
@@ -149,7 +151,7 @@ def filled(path: Path, records: Sequence[NodeRecord], runs: int = 1, *, sizes: S
 def node_records(draw: st.DrawFn) -> NodeRecord:
     """Sound records, their extremes included."""
     rng = random.Random(draw(st.integers(0, 1 << 32)))
-    board = chess.Board(draw(st.sampled_from(FENS))) if draw(st.booleans()) else random_board(rng)
+    board = board_of(draw(st.sampled_from(FENS))) if draw(st.booleans()) else random_board(rng)
     record = record_of(board, rng)
     count = draw(st.integers(0, min(len(record.codes), 5)))
     edges = tuple(draw(edge_values()) for _ in range(count))

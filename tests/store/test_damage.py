@@ -230,6 +230,18 @@ def test_overwritten_pages_are_reported(path: Path, offset: int) -> None:
         contents(store)  # any other error fails the test
 
 
+def test_a_check_that_sqlite_ends_names_the_file_and_what_to_do(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    monkeypatch.setattr("graphsearch.store.upkeep.verify.rows.check", fail)
+    (problem,) = verify(path).problems
+    assert problem.startswith(f"{path}: cannot check it: database disk image is malformed")
+    assert "store salvage" in problem
+
+
 def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     report = verify(tmp_path / "none.graph")
     assert [("does not exist" in problem) for problem in report.problems] == [True]

@@ -7,8 +7,9 @@ import json
 import re
 import shutil
 import sqlite3
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import chess
 import numpy as np
@@ -25,7 +26,7 @@ from graphsearch.store.info import info
 from graphsearch.store.migrations import FORMAT_VERSION
 from graphsearch.store.order import sort_keys
 from graphsearch.store.store import Store
-from graphsearch.store.tables import games, history
+from graphsearch.store.tables import games, history, players
 from graphsearch.store.transpositions import runs, saved
 from graphsearch.store.upkeep.verify import verify
 from tests.conftest import ROOT
@@ -34,7 +35,7 @@ from .formats import SCHEMA, example
 from .records import IDENTITY, batch_of, contents, filled, identity, random_records, record_of
 
 FOLDER = ROOT / "tests" / "golden"
-GOLDEN = [FOLDER / f"format{number}.graph" for number in (1, 2, 3, 4, 5)]
+GOLDEN = [FOLDER / f"format{number}.graph" for number in (1, 2, 3, 4, 5, 6)]
 NEWEST = GOLDEN[-1]
 START = "463b96181691fc9c"  # key of the start position
 EVALUATION = "ab" * 32
@@ -88,6 +89,8 @@ def test_what_golden_files_have_imported_is_read_as_ever(tmp_path: Path, golden:
     facts = json.loads(golden.with_suffix(".json").read_text()).get("imported")
     with Store.open(path, read_only=True) as store:
         found = games.imported(store).as_dict()
+        for source in facts["sources"] if facts else ():
+            source.setdefault("players", None)  # since format 6
         assert facts in (None, found)
         assert bool(facts) == bool(found["sources"]) == (golden.stem >= "format3")
         if facts:
@@ -119,6 +122,28 @@ def test_the_history_of_golden_files_is_read_as_ever(tmp_path: Path, golden: Pat
             assert [[row.run, row.values.n, row.values.q, row.values.best_move] for row in found] == facts
         Store.open(path).close()  # which brings it to the newest format
     assert len(facts) == (3 if golden.stem >= "format5" else 0)
+
+
+@pytest.mark.parametrize("golden", GOLDEN, ids=lambda path: path.stem)
+def test_players_and_books_histories_of_golden_files_are_read_as_ever(tmp_path: Path, golden: Path) -> None:
+    path = Path(shutil.copy(golden, tmp_path / "old.graph"))
+    facts = json.loads(golden.with_suffix(".json").read_text())
+    for _ in range(2):
+        with Store.open(path, read_only=True) as store:
+            assert played_in(store) == facts.get("players", [[], [], []])
+        Store.open(path).close()  # which brings it to the newest format
+    assert bool(facts.get("players")) == (golden.stem >= "format6")
+
+
+def played_in(store: Store) -> list[list[object]]:
+    """Returns players, their games, and the history of the start position in books and by its lines."""
+    found = players.players(store)
+    played: list[object] = [
+        asdict(row) | {"moves": row.moves.hex()} for row in players.games_of(store, [p.id for p in found])
+    ]
+    lines: list[object] = [[row.values.depth, *row.values.pv] for row in history.of_root(store, START)]
+    books = [[row.book, row.values.value, *row.values.pv] for row in history.of_books(store, START)]
+    return [[asdict(row) for row in found], played, [*(lines if found else []), *books]]
 
 
 def test_blocks_of_format_1_stay_as_they_are_beside_new_ones(tmp_path: Path) -> None:
@@ -214,7 +239,33 @@ def import_into(store: Store) -> None:
         games.name_entries(store, [(board.fen(), "e2e4", "e4", START, rows[1].id, 0)])
         games.add_epd(store, [(rows[2].id, 1, START, board.fen(), '{"bm": ["e2e4"]}')])
         for row, taken in zip(rows, (4, 1, 1), strict=True):
-            games.update_source(store, row, taken=taken, skipped=0, finished=row.kind != "epd")
+            kept = taken if row.kind == "pgn" else None
+            finished = row.kind != "epd"
+            games.update_source(store, row, taken=taken, skipped=0, finished=finished, players=kept)
+        players.add(store, rows[0].id, [played("Ann", "Bob", 1), played("Bob", None, 2, date="2024-03-15")])
+
+
+def played(white: str | None, black: str | None, number: int, *, date: str | None = None) -> players.NewGame:
+    """Returns a game of two half-moves."""
+    where = {
+        "number": number,
+        "place": 90 * number,
+        "size": 88,
+        "event": ("Cup", ""),
+        "round": "1",
+        "fen": None,
+    }
+    return players.NewGame(
+        **where,  # type: ignore[arg-type]
+        white=white,
+        black=black,
+        white_elo=2700,
+        black_elo=None,
+        date=date,
+        result="1-0",
+        eco="C20",
+        moves=b"\x12\x00",
+    )
 
 
 def enter_into(store: Store) -> dict[str, object]:
@@ -254,7 +305,11 @@ def make_golden() -> None:
         for k in range(3):
             run = store.begin_run(chess.STARTING_FEN, {"visits": 7}, {"cpuct": 1.745})
             store.finish_run(run, 7 + k, 6)
-            history.write(store, run, history.RootValues(START, 8 + 7 * k, k / 8, 0.5, "e2e4"))
+            line: dict[str, Any] = {"best_move": "e2e4", "pv": ("e2e4", "e7e5")}
+            root = history.RootValues(key=START, n=8 + 7 * k, q=k / 8, draw=0.5, depth=k, **line)
+            history.write(store, run, root)
+            book = history.BookValues(key=START, searched=k, positions=2 * k, value=k / 4, n=8, **line)
+            history.write_book(store, 1, run, book)
         other = store.add_evaluator(OTHER)
         store.finish_run(store.begin_run("", {}, {}, kind="reevaluate", evaluator=other), 0, 46)
         store.append(batch_of([replace(r, run=4, evaluator=other) for r in records[::7]]), fresh=0)
@@ -271,6 +326,7 @@ def make_golden() -> None:
             "start": [start.v.hex(), start.visits],
             "imported": games.imported(store).as_dict(),
             "entries": enter_into(store),
+            "players": played_in(store),
             "history": [
                 [row.run, row.values.n, row.values.q, row.values.best_move]
                 for row in history.of_root(store, START)

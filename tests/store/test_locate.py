@@ -50,7 +50,7 @@ def test_positions_are_the_same_by_the_rules_of_identity() -> None:
     words = packed(2, 40).repeat(12, axis=0)
     rng = random.Random(3)
     for row in words:
-        row[8] = int(row[8]) & 0xFFF | rng.choice((0, 1, 74, 75, 76, 77, 100)) << 12
+        row[8] = int(row[8]) & ~(255 << 12) | rng.choice((0, 1, 74, 75, 76, 77, 100)) << 12
         row[8] ^= np.uint64(rng.choice((0, 0, 0, 1, 2, 32)))
         row[rng.randrange(8)] ^= np.uint64(rng.choice((0, 0, 0, 1 << 20)))
     out = np.zeros(len(words) - 1, np.uint64)

@@ -48,7 +48,16 @@ def holds(path: Path) -> dict[str, int]:
     with Store.open(path, read_only=True) as store:
         rows = {
             table: store.connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-            for table in ("run", "root", "root_history", "source", "game_move", "entry_run", "book_queue")
+            for table in (
+                "run",
+                "root",
+                "root_history",
+                "source",
+                "game_move",
+                "game",
+                "entry_run",
+                "book_queue",
+            )
         }
         return {"visits": sum(root.visits for root in store.roots()), **rows}
 

@@ -70,7 +70,7 @@ def test_a_record_of_a_small_clock_serves_all_small_clocks(path: Path) -> None:
     filled(path, RECORDS)
     with Store.open(path) as store, store.reader() as reader:
         for clock, served in ((0, True), (75, True), (76, False)):
-            words = (*record.words[:8], record.words[8] & 0xFFF | clock << 12, record.words[9])
+            words = (*record.words[:8], record.words[8] & ~(255 << 12) | clock << 12, record.words[9])
             assert (found_by(reader, [replace(record, words=words)]) == [record]) == served
 
 

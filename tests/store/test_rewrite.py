@@ -116,7 +116,7 @@ def test_equal_sort_keys_on_both_sides_of_a_step_are_kept_apart(tmp_path: Path) 
     """Positions that differ in rights and clocks only share a sort key."""
     twins = [r for r in RECORDS if r.words[8] >> 12 & 255 <= 75][:150]
     versions = [
-        replace(r, words=(*r.words[:8], r.words[8] & 0xFFF | clock << 12, r.words[9]))
+        replace(r, words=(*r.words[:8], r.words[8] & ~(255 << 12) | clock << 12, r.words[9]))
         for r in twins
         for clock in range(76, 82)
     ]

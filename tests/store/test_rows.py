@@ -35,7 +35,7 @@ from ..support.loose import loosen
 from ..support.rows import HOSTILE, example
 from .records import IDENTITY, filled, random_records
 
-RECORDS = random_records(71, 60)
+RECORDS = random_records(72, 60)
 NONSENSE = ("store_info", "evaluator", "segment", "chunk", "block", "sqlite_sequence")  # more than rows
 
 

@@ -208,7 +208,7 @@ def test_of_a_truncated_file_the_rest_is_saved(path: Path, share: float) -> None
     os.truncate(path, int(share * path.stat().st_size))
     report, found = saved(path)
     assert not report.complete
-    if share > 0.5:
+    if share > 0.6:  # the empty tables come first
         assert found
 
 

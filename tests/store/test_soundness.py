@@ -13,7 +13,7 @@ import pytest
 
 from graphsearch import Graph, Limits, analyze
 from graphsearch.errors import CorruptRecordError, UnsoundRecordError
-from graphsearch.position.board import unpack
+from graphsearch.position.board import CASTLING_FIELDS, castling_fields, unpack
 from graphsearch.query.pv import pv
 from graphsearch.record.node import Edge, NodeRecord
 from graphsearch.store import damage
@@ -66,6 +66,21 @@ def test_the_kernel_and_python_agree_about_what_can_be() -> None:
             assert (i in bad) == bool(fault_of(one)), (one, bad.get(i))
         tried += len(bad)
     assert tried > 500
+
+
+def test_the_kernel_and_python_agree_about_castling() -> None:
+    words = [record.words for record in RECORDS[:60]]
+    chess960 = [record.words for record in RECORDS if record.words[8] >> 20][:30]
+    made = [
+        replace(RECORDS[0], words=(*men, meta ^ 1 << bit, key))
+        for *men, meta, key in (*words, *chess960)
+        for bit in (1, 2, 3, 4, *range(20, 33))
+    ]
+    bad = dict(unsound(batch_of(made)))
+    assert [i in bad for i in range(len(made))] == [bool(fault_of(one)) for one in made]
+    legal = [castling_fields(unpack(one.words)) == one.words[8] & CASTLING_FIELDS for one in made]
+    assert 0 < sum(legal) < len(made) / 5
+    assert len(chess960) == 30
 
 
 @pytest.mark.parametrize(("what", "record"), list(broken(START))[:-1])

@@ -234,7 +234,7 @@ def test_a_piece_that_is_listed_and_not_found_is_damaged(
     """So it is where a page of the table is damaged."""
     with new_file(tmp_path / "a.graph") as store:
         add(store, *words(1, 50))
-        monkeypatch.setattr(saved, "_listed", lambda *_: [(99, OURS, 50), (1, OURS, 50)])
+        monkeypatch.setattr(saved, "listed", lambda *_: [(99, OURS, 50), (1, OURS, 50)])
         found = saved.load(store, OURS)
     assert len(found.keys) == 50
     (problem,) = found.problems

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import struct
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -11,47 +10,23 @@ import chess
 import numpy as np
 from numpy.typing import NDArray
 
+from tools.lc0_format import data, layer, net, number, rounded, word
+
+__all__ = [
+    "Tiny",
+    "convolved",
+    "data",
+    "net",
+    "number",
+    "policy_cell",
+    "policy_texts",
+    "softmax",
+    "word",
+]
+
 Floats = NDArray[np.float64]
 
 FILTERS, SQUEEZED, POLICY_CHANNELS, VALUE_CHANNELS, HIDDEN = 6, 3, 2, 2, 5
-
-
-# ------------------------------------------------------------------ protocol buffers
-def varint(value: int) -> bytes:
-    out = b""
-    while value > 127:
-        out, value = out + bytes([value & 127 | 128]), value >> 7
-    return out + bytes([value])
-
-
-def number(key: int, value: int) -> bytes:
-    return varint(key << 3) + varint(value)
-
-
-def data(key: int, value: bytes) -> bytes:
-    return varint(key << 3 | 2) + varint(len(value)) + value
-
-
-def word(key: int, value: int) -> bytes:
-    return varint(key << 3 | 5) + struct.pack("<I", value)
-
-
-def real(key: int, value: float) -> bytes:
-    return varint(key << 3 | 5) + struct.pack("<f", value)
-
-
-def layer(values: Floats, encoding: int | None = None) -> bytes:
-    """Returns a `Layer` message; without an encoding it is LINEAR16, and does not say so."""
-    flat = values.reshape(-1)
-    if encoding == 2:
-        return data(3, flat.astype("<f2").tobytes()) + number(4, 2)
-    if encoding == 3:
-        return data(3, (flat.astype("<f4").view("<u4") >> 16).astype("<u2").tobytes()) + number(4, 3)
-    if encoding == 4:
-        return data(3, flat.astype("<f4").tobytes()) + number(4, 4)
-    low, high = float(flat.min()), float(flat.max())
-    steps = np.round((flat - low) / ((high - low) or 1.0) * 65535).astype("<u2")
-    return real(1, low) + real(2, high) + data(3, steps.tobytes())
 
 
 # ------------------------------------------------------------------ a network
@@ -184,22 +159,6 @@ class Tiny:
 
     def active(self, x: Floats) -> Floats:
         return x * np.tanh(np.log1p(np.exp(x))) if self.mish else np.maximum(x, 0)
-
-
-def rounded(values: Floats, encoding: int | None) -> Floats:
-    """Returns numbers as an encoding keeps them, where that is much less than it is given."""
-    if encoding == 2:
-        return values.astype(np.float16).astype(np.float64)
-    if encoding == 3:
-        upper_half = values.astype("<f4").view("<u4") & np.uint32(0xFFFF0000)
-        return upper_half.view("<f4").astype(np.float64)
-    return values
-
-
-def net(form: bytes, content: bytes, *, version: tuple[int, int, int] = (0, 21, 0)) -> bytes:
-    """Returns a `Net` message."""
-    versions = b"".join(number(i, part) for i, part in enumerate(version, 1))
-    return word(1, 0x1C0) + data(2, b"free") + data(3, versions) + data(4, form) + content
 
 
 def convolved(planes: Floats, kernel: Floats, bias: Floats) -> Floats:

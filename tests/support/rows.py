@@ -12,7 +12,7 @@ _GOOD = (
     "e2e4",
     chess.STARTING_FEN,
     "{}",
-    *("pgn", "white", "leaf", "waiting", "exact"),
+    *("pgn", "white", "leaf", "waiting", "exact", "1-0", "2024-03-15"),
     *(3, 0.5, b"x"),
 )
 HOSTILE = (

@@ -19,6 +19,7 @@ from graphsearch.errors import CapacityError, InvalidParameterError, StoreLocked
 from graphsearch.graph.view import view
 from graphsearch.position.board import key_of, unpack
 from graphsearch.record.node import NodeRecord, RecordBatch
+from graphsearch.record.node_layout import flags_with
 from graphsearch.store.codec.bulk import take
 from graphsearch.store.sizes import Sizes
 from graphsearch.store.store import Store
@@ -27,7 +28,8 @@ from graphsearch.store.upkeep.verify import verify
 from graphsearch.sweep.parts import least_bytes, table_bytes
 from graphsearch.sweep.refresh import SWEEPING, WRITING, RefreshProgress, refresh, settle
 
-from ..store.records import batch_of
+from ..query.handmade import node
+from ..store.records import batch_of, filled
 from ..support.graphs import check_invariants, visited_children
 from ..support.reference import HashEvaluator, capped
 
@@ -221,6 +223,20 @@ def test_a_mate_is_stale_only_if_its_length_is_another_one(tmp_path: Path) -> No
         store.append(batch_of([replace(record, edges=edges)]), fresh=0)
     assert refresh(path).stale == 1
     assert records_of(path) == records
+
+
+@pytest.mark.parametrize(("bounds", "expected"), [((-1, -1), 1.0), ((0, 0), 0.0), ((-1, 1), -0.5)])
+def test_a_child_without_visits_is_worth_what_is_proven_of_it(
+    tmp_path: Path, bounds: tuple[int, int], expected: float
+) -> None:
+    """A table, or an evaluator of a person's own, may prove what V does not say."""
+    parent = node(chess.Board(), {"e4": (1, 0.2)})
+    child = replace(node(after_e4(), v=0.5), d=135, flags=flags_with(*bounds))
+    path = filled(tmp_path / "a.graph", [parent, child])
+    refresh(path)
+    assert verify(path).ok
+    (edge,) = records_of(path)[key_of(chess.Board())][1].edges
+    assert edge.q == expected
 
 
 def test_cycles_settle_and_draws_of_the_path_stay(cyclic: Path) -> None:

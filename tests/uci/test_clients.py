@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ KIWIPETE = chess.Board("r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R 
 FRENCH = chess.Board("rnbqkbnr/ppp2ppp/4p3/3p4/3PP3/8/PPP2PPP/RNBQKBNR w KQkq - 0 3")
 CARO = chess.Board("rnbqkbnr/pp2pppp/2p5/3p4/3PP3/8/PPP2PPP/RNBQKBNR w KQkq - 0 3")
 TIMEOUT = 120.0
+STOCKFISH = shutil.which("stockfish") or shutil.which("stockfish", path="/usr/games")
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,8 @@ def test_it_is_a_uci_engine_with_options(engine: chess.engine.SimpleEngine) -> N
     assert {"GraphFile", "RAM", "Evaluator", "MultiPV", "UCI_ShowWDL", "SyzygyPath", "CPuct"} <= set(
         engine.options
     )
-    assert "UCI_Chess960" not in engine.options
+    assert "UCI_Chess960" in engine.options
+    assert "UCI_Variant" not in engine.options
 
 
 @pytest.mark.parametrize(
@@ -108,6 +111,26 @@ def test_an_analysis_runs_until_it_is_stopped(engine: chess.engine.SimpleEngine)
         best = analysis.wait()
     assert best.move is not None
     assert best.move in chess.Board().legal_moves
+
+
+@pytest.mark.skipif(STOCKFISH is None, reason="stockfish is not installed")
+def test_a_game_of_chess960_is_played_with_stockfish(engine: chess.engine.SimpleEngine) -> None:
+    start = "r2k3r/pp3ppp/8/8/8/8/PP3PPP/R2K3R w HAha - 0 1"
+    opening = "bqnb1rkr/pp3ppp/3ppn2/2p5/5P2/P2P4/NPP1P1PP/BQ1BNRKR w HFhf - 2 9"
+    for fen, first in ((start, "d1h1"), (opening, "")):
+        board, game = chess.Board(fen, chess960=True), object()
+        with chess.engine.SimpleEngine.popen_uci(str(STOCKFISH), timeout=TIMEOUT) as other:
+            for ply in range(6):
+                only = [chess.Move.from_uci(first)] if first and not ply else None
+                player = other if ply & 1 else engine
+                move = player.play(board, chess.engine.Limit(nodes=60), game=game, root_moves=only).move
+                assert move is not None
+                board.push(move)
+    infos = engine.analyse(chess.Board(start, chess960=True), chess.engine.Limit(nodes=200), multipv=30)
+    assert {"d1h1", "d1a1"} <= {info["pv"][0].uci() for info in infos}
+    standard = chess.Board("r3k2r/8/8/8/8/8/8/R3K2R w HAha - 0 1", chess960=True)
+    only = [chess.Move.from_uci("e1h1")]  # what python-chess sends of it, and reads
+    assert engine.play(standard, chess.engine.Limit(nodes=20), root_moves=only).move == only[0]
 
 
 def test_pondering_is_taken_over_by_the_next_move(engine: chess.engine.SimpleEngine) -> None:

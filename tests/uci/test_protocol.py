@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphsearch.errors import InvalidParameterError, InvalidPositionError
+from graphsearch.position.board import board_of
 from graphsearch.search.params import OPTION_NAMES, SearchParams
 from graphsearch.uci.options import OPTIONS, Settings
-from graphsearch.uci.protocol import Followed, parse_go, parse_position, parse_setoption
+from graphsearch.uci.protocol import Followed, parse_go, parse_position, parse_setoption, written_line
 from graphsearch.uci.quick import quick_move
 
 WORDS = st.sampled_from(
@@ -105,11 +106,26 @@ def test_what_is_no_position_is_refused(text: str) -> None:
         parse_position(text.split())
 
 
-def test_chess960_is_refused_by_name() -> None:
-    with pytest.raises(InvalidPositionError, match="only standard chess"):
-        parse_position(["fen", "nrbkqbrn/pppppppp/8/8/8/8/PPPPPPPP/NRBKQBRN", "w", "GBgb", "-", "0", "1"])
-    with pytest.raises(InvalidParameterError, match="only standard chess"):
-        Settings().set("UCI_Chess960", "true")
+def test_other_variants_are_refused_by_name() -> None:
+    with pytest.raises(InvalidParameterError, match="only standard chess and Chess960"):
+        Settings().set("UCI_Variant", "atomic")
+
+
+@pytest.mark.parametrize("castling", ["d1g1", "d1f1"])
+def test_castling_of_chess960_is_understood_in_both_forms(castling: str) -> None:
+    fen = "4k3/8/8/8/8/8/8/1R1K1R2 w FB - 0 1"
+    given = parse_position(["fen", *fen.split(), "moves", castling, "e8e7"])
+    assert [move.uci() for move in given.board.move_stack] == ["d1f1", "e8e7"]
+    assert not given.board.chess960
+
+
+@pytest.mark.parametrize(("fen", "castles", "standard"), [("KQkq", "e1h1", "e1g1"), ("HFhf", "f1h1", "f1h1")])
+def test_castling_is_written_as_the_gui_reads_it(fen: str, castles: str, standard: str) -> None:
+    men = "r3k2r" if fen == "KQkq" else "4rk1r"
+    board = board_of(f"{men}/8/8/8/8/8/8/{men.upper()} w {fen.replace('F', 'E').replace('f', 'e')} - 0 1")
+    line = [board.parse_san("O-O"), chess.Move.from_uci("a8b8" if fen == "KQkq" else "e8d8")]
+    assert written_line(board, line, chess960=True)[0] == castles
+    assert written_line(board, line, chess960=False)[0] == standard
 
 
 def test_castling_by_taking_the_own_rook_is_understood() -> None:

@@ -105,6 +105,21 @@ def test_a_promotion_is_chosen_on_the_board(page: Page) -> None:
     page.wait('return document.querySelector("#line button")?.textContent === "a8=N"', "the promotion")
 
 
+@pytest.mark.parametrize(("target", "san"), [("h1", "O-O"), ("g1", "O-O"), ("a1", "O-O-O+"), ("c1", "Kc1")])
+def test_castling_of_chess960_is_dragged_onto_the_rook_or_to_where_the_king_goes(
+    page: Page, target: str, san: str
+) -> None:
+    page.driver.get(f"http://{page.client.host}/p/3k4/8/8/8/8/8/8/R2K3R_w_HA_-_0_1")
+    page.wait(f"return {PIECES} === 4", "the position")
+    page.drag("d1", target)
+    page.wait('return document.querySelectorAll("#line button").length === 1', "the move")
+    assert page.line() == san
+    squares = '[...document.querySelectorAll("#board use")].map((man) => man.dataset.square)'
+    stand = {"O-O": "a1 d8 f1 g1", "O-O-O+": "c1 d1 d8 h1", "Kc1": "a1 c1 d8 h1"}[san]
+    page.wait(f"return {squares}.sort().join(' ') === '{stand}'", "king and rook")
+    assert page.errors() == []
+
+
 def test_a_transposition_is_drawn_once_and_leads_on(page: Page) -> None:
     page.view("graph")
     page.run(
@@ -179,11 +194,50 @@ def test_a_game_of_script_tags_is_shown_as_text_queued_and_drawn_as_a_curve(page
     page.wait('return document.querySelector(".jobs .done") !== null', "the game to be searched")
 
 
+def test_an_opponent_with_an_evil_name_is_found_and_prepared_for(page: Page) -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    text = f'[White "{evil}"]\n[Black "B"]\n[Result "1-0"]\n\n1. e4 e5 2. a4 h5 1-0\n'
+    page.client.ask("POST", "/api/import/pgn?name=evil.pgn&players=1", text.encode())
+    until(lambda: page.client.get("players").status == 200, "the import")
+    page.view("prepare")
+    page.wait('return document.querySelectorAll(".answer tbody tr").length === 2', "the players")
+    assert evil in page.text(".answer")
+    assert page.run("return document.querySelectorAll('.answer img').length") == 0
+    page.run("document.querySelector('.answer button.link').click()")
+    page.wait('return document.querySelector(".answer th")?.textContent === "Line"', "his moves")
+    page.view("novelties")
+    page.wait('return document.querySelector("#novelties-min_games") !== null', "the form")
+    page.run(
+        'for (const id of ["min_games", "min_visits"]) {'
+        " const e = document.querySelector(`#novelties-${id}`);"
+        ' e.value = "1"; e.dispatchEvent(new Event("input")); }'
+    )
+    page.click(".view-novelties button.primary")
+    page.wait('return document.querySelectorAll(".answer tbody tr").length > 0', "novelties")
+    page.click(".answer button.link")
+    page.wait('return document.querySelectorAll("#line button").length === 1', "the move on the board")
+
+
 def test_every_view_opens_on_two_pages_at_once_without_an_error(driver: Any, page: Page) -> None:
     first = driver.current_window_handle
     driver.switch_to.new_window("tab")
     second = Page(driver, page.client)
-    for name in ("moves", "graph", "values", "search", "games", "books", "find", "sql", "runs", "files"):
+    for name in (
+        "moves",
+        "graph",
+        "values",
+        "search",
+        "review",
+        "games",
+        "novelties",
+        "prepare",
+        "books",
+        "find",
+        "sql",
+        "diff",
+        "runs",
+        "files",
+    ):
         second.view(name)
         second.wait('return document.querySelector("#panel").children.length > 0', name)
     for name in ("games", "graph", "values", "books", "search"):  # their answers come late
@@ -209,3 +263,22 @@ def test_a_read_only_page_has_no_button_to_search(driver: Any, serve: Serve, sma
     page.wait('return document.querySelector("#start").hidden', "read-only")
     page.driver.get(f"http://{client.host}/?{urlencode({'line': 'e4'})}")
     page.wait('return document.querySelectorAll("#line button").length === 1', "a link from elsewhere")
+
+
+def test_a_line_is_reviewed_and_its_moves_lead_to_the_board(page: Page) -> None:
+    page.driver.get(f"http://{page.client.host}/p/?line=f3,e5,g4,Qh4")
+    page.wait('return document.querySelectorAll("#line button").length === 4', "the line")
+    page.view("review")
+    page.run(
+        'const e = document.getElementById("review-visits");'
+        "e.value = 30;"
+        ' e.dispatchEvent(new Event("input"));'
+    )
+    page.click("#review-line")
+    rows = "#panel .line-table tbody tr"
+    page.wait(f'return document.querySelectorAll("{rows}").length === 4', "the review")
+    assert "mate" in page.text(f"{rows}:last-child")
+    assert page.run('return document.querySelectorAll("#panel .curve .mark").length') > 0
+    page.click(f"{rows}:nth-child(2) button")
+    page.wait('return document.querySelector("#line [aria-current]")?.textContent === "e5"', "the position")
+    assert page.errors() == []

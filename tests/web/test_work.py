@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import chess
 import pytest
@@ -189,6 +191,22 @@ def test_reading_is_no_news_of_the_file_and_writing_is(client: Client, small_gra
     assert house.stamp() != before
 
 
+def test_who_played_is_asked_once_it_is_kept(client: Client) -> None:
+    for query, state in (("", "imported"), ("&players=1", "players")):
+        number = client.ask("POST", f"/api/import/pgn?name=evil.pgn{query}", EVIL.encode()).json["number"]
+        assert done(client, number)["facts"]["state"] == state
+        known = client.get("players")
+        assert known.status == (200 if query else 400)
+    assert [row["name"] for row in known.json["players"]] == ["<script>alert(1)</script>", "B"]
+    found = client.get("prepare", player="script", min_visits=1000)
+    assert (found.json["games"], found.json["players"]) == (1, ["<script>alert(1)</script>"])
+    assert client.get("prepare", player="nobody").status == 400
+    new = client.get("novelties", root="startpos", line="", min_games=1, min_visits=2).json
+    assert new["reached"] == 3
+    assert all(move["games"] == 0 for move in new["novelties"])
+    assert client.get("novelties", root="startpos", line="h2h4").status == 404
+
+
 def test_games_come_in_and_go_out_as_files(client: Client) -> None:
     taken = client.ask("POST", "/api/import/pgn?name=evil.pgn", EVIL.encode()).json
     assert done(client, taken["number"])["state"] == "done"
@@ -202,3 +220,36 @@ def test_games_come_in_and_go_out_as_files(client: Client) -> None:
     assert b"1. e4" in file.body
     assert "attachment" in file.headers["content-disposition"]
     assert client.ask("GET", "/api/download/999").status == 400
+
+
+def test_tables_go_out_in_one_file(client: Client) -> None:
+    pytest.importorskip("pyarrow")
+    number = client.post("export", form="parquet", min_visits=2).json["number"]
+    ended = done(client, number)
+    assert (ended["state"], ended["facts"]["form"]) == ("done", "parquet")
+    file = client.ask("GET", f"/api/download/{number}")
+    assert ".zip" in file.headers["content-disposition"]
+    with ZipFile(BytesIO(file.body)) as packed:
+        assert packed.namelist() == ["edges.parquet", "nodes.parquet"]
+        assert packed.testzip() is None
+
+
+def test_games_are_reviewed_in_the_queue_and_shown(client: Client, small_graph: Path) -> None:
+    query = "name=my%20games.pgn&visits=20&threads=1"
+    taken = client.ask("POST", f"/api/review?{query}", TWO_GAMES.encode()).json
+    job = done(client, taken["number"])
+    assert (job["kind"], job["state"], job["facts"]["reviewed"]) == ("review", "done", 2)
+    found = client.get(f"review/{taken['number']}").json
+    assert [len(game["moves"]) for game in found["games"]] == [3, 2]
+    assert found["games"][0]["headers"]["White"] == "<script>alert(1)</script>"
+    board = chess.Board()
+    board.push_uci("e2e4")
+    assert visits(small_graph, board) >= 20
+    for form, begins in (("pgn", b"[Event"), ("html", b"<!DOCTYPE html>")):
+        file = client.ask("GET", f"/api/review/{taken['number']}/{form}")
+        assert file.body.startswith(begins)
+        assert f"my%20games-reviewed.{form}" in file.headers["content-disposition"]
+        assert b"<script" not in file.body or form == "pgn"
+    assert client.ask("GET", "/api/review/999").status == 400
+    assert client.ask("GET", f"/api/review/{taken['number']}/exe").status == 400
+    assert "visits" in client.ask("POST", "/api/review?visits=1", b"1. e4 *").error

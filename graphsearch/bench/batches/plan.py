@@ -92,7 +92,7 @@ FULL: Mapping[int, Effort] = {
     ),
 }
 # evaluations a second and core by kind, roughly: for the estimate of the time left
-RATES: Mapping[int, float] = {UNIFORM: 300_000, BUILTIN: 7_000, EXTERNAL: 300}
+RATES: Mapping[int, float] = {UNIFORM: 300_000, BUILTIN: 60_000, EXTERNAL: 300}
 US_PER_LEAF = 4.0  # of a gather and of putting the graph back, roughly
 CELL_SECONDS = 0.06  # of one cell at least
 

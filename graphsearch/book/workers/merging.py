@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ...record.node import LOWER_SHIFT, TERMINAL_MASK, UPPER_SHIFT, RecordBatch
 from ...store.codec.bulk import take
 from ...store.reading import MAX_ASKED, Reader
+from ...store.upkeep.prune import visits_of
 
 I64 = NDArray[np.int64]
 Flags = NDArray[np.uint8]
@@ -27,12 +28,6 @@ class Merged:
     records: RecordBatch
     fresh: int
     better: RecordBatch
-
-
-def visits_of(batch: RecordBatch) -> I64:
-    """Returns node N of every record, `[R]`: 1 + the sum of edge n."""
-    sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(batch.n, dtype=np.int64)])
-    return np.asarray(1 + sums[batch.edge_offsets[1:]] - sums[batch.edge_offsets[:-1]], np.int64)
 
 
 def merged(batch: RecordBatch, reader: Reader) -> Merged:

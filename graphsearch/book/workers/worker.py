@@ -17,7 +17,7 @@ from ...evaluators.uniform import UniformEvaluator
 from ...graph import arena_kernel
 from ...graph.graph import Graph
 from ...mate.beside import TRIAL, MateFinder
-from ...position.board import check
+from ...position.board import board_of, check
 from ...search.loop import analyze
 from ...search.params import Limits, SearchParams
 from ...search.results import SearchResult
@@ -150,7 +150,7 @@ class _Worker:
         is always what one process could have: no edge counts more than its child has.
         """
         task = errand.task
-        board = board_of(task)
+        board = board_of_task(task)
         params = SearchParams.from_options(f"{name}={value}" for name, value in task.params)
         moves = [chess.Move.from_uci(text) for text in task.moves]
         left = Limits(visits=task.visits, evaluations=task.evaluations)
@@ -204,14 +204,14 @@ def catch_up(graph: Graph, evaluator: SharedEvaluator) -> None:
             graph.pager.start_over()
 
 
-def board_of(task: Task) -> chess.Board:
+def board_of_task(task: Task) -> chess.Board:
     """Returns the position of a task.
 
     Raises:
       InvalidPositionError: if it is none, or cannot be searched.
     """
     try:
-        board = chess.Board(task.fen)
+        board = board_of(task.fen)
     except ValueError as error:
         raise InvalidPositionError(f"no FEN: {task.fen!r} ({error})") from None
     check(board)

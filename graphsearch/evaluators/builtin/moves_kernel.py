@@ -14,10 +14,11 @@ from ...position.board_kernel import (
     make_move,
     man_at,
     promotion_of,
+    side_to_move,
     to_square,
 )
 from ...position.mates_kernel import may_check
-from ...position.words import BLACK, WHITE
+from ...position.words import BLACK
 from ..quiescence.captures_kernel import capture_gain, exchange
 from .layout import KINDS_OF_MOVES
 
@@ -59,7 +60,7 @@ def kind_of_move(T: Any, s: Any, m: Any, theirs: Any, masks: Any, child: Any, ga
       theirs: the squares that the other side attacks. masks: `check_masks` of the position.
       child: room for a position. gains: room for an exchange.
     """
-    captures = ((s[WHITE] | s[BLACK]) >> U(to_square(m))) & ONE
+    captures = (s[BLACK - side_to_move(s)] >> U(to_square(m))) & ONE
     out = int64(captures) * CAPTURE + int64(gives_check(T, s, m, masks, child)) * CHECK
     if promotion_of(m):
         return out + PROMOTION + 4 * (promotion_of(m) - 1)

@@ -13,7 +13,7 @@ from numpy import float32, float64, int64
 
 from ...jit.compiler import inner
 from ...jit.pointers import adv, as_f32, as_i16, as_i64
-from ...position.board_kernel import from_square, side_to_move, to_square
+from ...position.board_kernel import from_square, landing_of, side_to_move
 from ...position.mates_kernel import check_masks
 from .features_kernel import turn_of
 from .layout import (
@@ -101,5 +101,5 @@ def write_logits(
         kind = kind_of_move(T, s, m, theirs, masks, adv(work, int64(CHILD)), adv(work, int64(GAINS)))
         at = class_of(kind, piece)
         total = left + class_product(weights, at, hidden, products)
-        total += product(weights, int64(TO), place_of(piece, to_square(m), turn), hidden)
+        total += product(weights, int64(TO), place_of(piece, landing_of(s, m), turn), hidden)
         logits[i] = float32(float64(plain[at]) + unit * float64(total))

@@ -10,18 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import EvaluatorError, InputFileError, NetworkFileError
-from ...limits import NETWORK, read_file
+from ...limits import ACTIVATIONS, NETWORK, read_file
 from ...record.provenance import EvaluatorIdentity
 from ..protocol import Evaluation, Evaluator, PositionBatch
-from .planes import HISTORY_FILL, input_planes
+from .canonical import planes_and_transforms, turned_back
+from .form import CLASSICAL_INPUT
+from .network import Network
+from .planes import HISTORY_FILL
 from .policy import priors
 from .session import AUTO, Names, Session
-from .weights import GZIP_MAGIC, Network, read_network
+from .weights import GZIP_MAGIC, POLICY_HEAD, USUAL_HEADS, VALUE_HEAD, Heads, read_network
 
 DEFAULT_TEMPERATURE = 1.359  # lc0's PolicyTemperature
 LINE, POSITION = HISTORIES = "line", "position"  # what is shown of the plies before a position
 DEFAULT_HISTORY = LINE
 MOST_AT_ONCE = 1024  # positions in one run: 29 MB of planes; more do not run faster
+MOST_NUMBERS = 1 << 26  # outputs of one layer in one run, 256 MiB: what a large network has of 512 positions
 ONNX_SUFFIX = ".onnx"
 
 
@@ -37,6 +41,7 @@ class Lc0Evaluator(Evaluator):
       identity: the file's hash and what else decides the answers; the device does not, though devices differ
         in the last digits.
       policy_temperature: of the priors.
+      input: how it sees positions, a number of `form.INPUTS`.
       session: the loaded model; `session.device` says where it runs.
       notes: what to know about that: lines for a person.
       wants_lines: whether it has `history=line`.
@@ -50,35 +55,39 @@ class Lc0Evaluator(Evaluator):
         history: str = DEFAULT_HISTORY,
         device: str = AUTO,
         threads: int = 0,
+        policy_head: str = POLICY_HEAD,
+        value_head: str = VALUE_HEAD,
         most_at_once: int = MOST_AT_ONCE,
     ) -> None:
         """Loads a network.
 
         Args:
           path: `.pb.gz` or `.pb` as lc0 uses them, or `.onnx` as `lc0 leela2onnx` writes it. The latter does
-            not say which planes it wants; it must be INPUT_CLASSICAL_112_PLANE.
+            not say which planes it wants; they must be INPUT_CLASSICAL_112_PLANE.
           temperature: PolicyTemperature; above 1 flattens the priors, below 1 sharpens them.
           history: `line` or `position`.
           device: `auto` takes a GPU that this onnxruntime supports, else the CPU; or `cpu`, `cuda`, ...
           threads: of the CPU, 0 for all cores.
+          policy_head, value_head: of a network that has several: lc0's names, and defaults.
           most_at_once: positions in one run of a network that takes any number.
 
         Raises:
           EvaluatorError: if the file is missing, damaged or not supported, onnxruntime is not installed, or
-            there is no such device.
+            there is no such device or head.
         """
         data = _file_bytes(Path(path).expanduser())
-        label = str(path)
+        digest, label = hashlib.sha256(data).hexdigest(), str(path)
         self.policy_temperature = temperature
-        self._most_at_once = most_at_once
-        self.session = _session(data, label, device, threads)
+        heads = Heads(policy_head, value_head)
+        model, names, self.input, most = _model(data, label, heads)
+        del data  # it may be large, and so may the model
+        self._most_at_once = min(most_at_once, most)
+        self.session = Session(model, label, names, device=device, threads=threads)
         self.notes = self.session.notes
         self.wants_lines = history == LINE
-        options: dict[str, str | float] = {"HistoryFill": HISTORY_FILL, "PolicyTemperature": temperature}
-        if self.wants_lines:  # without it, a file made before there was a choice would be another one's
-            options["history"] = LINE
         mapping = "wdl" if self.session.has_wdl else "q-without-draws"
-        self.identity = EvaluatorIdentity("lc0", hashlib.sha256(data).hexdigest(), options, mapping)
+        options = _identity_options(temperature, heads, with_lines=self.wants_lines)
+        self.identity = EvaluatorIdentity("lc0", digest, options, mapping)
 
     @property
     def calls_kernels(self) -> bool:
@@ -102,9 +111,11 @@ class Lc0Evaluator(Evaluator):
 
     def _some(self, batch: PositionBatch) -> Evaluation:
         lines = batch.lines if self.wants_lines else None
-        outputs = self.session.run(input_planes(batch.words, self.session.dtype, lines=lines))
+        planes, transforms = planes_and_transforms(batch.words, self.input, self.session.dtype, lines=lines)
+        outputs = self.session.run(planes)
         wdl = outputs.value if self.session.has_wdl else wdl_without_draws(outputs.value[:, 0])
-        return Evaluation(wdl, priors(batch, outputs.policy, self.policy_temperature))
+        policy = turned_back(outputs.policy, transforms)
+        return Evaluation(wdl, priors(batch, policy, self.policy_temperature))
 
 
 def wdl_without_draws(q: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -114,6 +125,18 @@ def wdl_without_draws(q: NDArray[np.float32]) -> NDArray[np.float32]:
     [[0.75, 0.0, 0.25]]
     """
     return np.stack([(1 + q) / 2, np.zeros_like(q), (1 - q) / 2], axis=1)
+
+
+def _identity_options(temperature: float, heads: Heads, *, with_lines: bool) -> dict[str, str | float]:
+    """Returns what decides answers beside the file, without what files of before a choice lack."""
+    options: dict[str, str | float] = {"HistoryFill": HISTORY_FILL, "PolicyTemperature": temperature}
+    if with_lines:
+        options["history"] = LINE
+    if heads.policy != POLICY_HEAD:
+        options["policy_head"] = heads.policy
+    if heads.value != VALUE_HEAD:
+        options["value_head"] = heads.value
+    return options
 
 
 def _file_bytes(path: Path) -> bytes:
@@ -127,15 +150,23 @@ def _file_bytes(path: Path) -> bytes:
         ) from None
 
 
-def _session(data: bytes, label: str, device: str, threads: int) -> Session:
-    """Returns the session of a file, an ONNX model by its name's end, else one of lc0's."""
+def _model(data: bytes, label: str, heads: Heads) -> tuple[bytes, Names, int, int]:
+    """Returns the ONNX model of a file, its names, its input, and how many positions it may take at once.
+
+    A file is an ONNX model by its name's end, else one of lc0's.
+    """
     if label.lower().endswith(ONNX_SUFFIX) and data[:2] != GZIP_MAGIC:
-        return Session(data, label, Names(), device=device, threads=threads)
-    network = read_network(data, label)
+        if heads != USUAL_HEADS:
+            raise EvaluatorError(
+                f"{label} is an ONNX model with one policy and one value head; name no other"
+            )
+        return data, Names(), CLASSICAL_INPUT, MOST_AT_ONCE
+    network = read_network(data, label, heads)
     if isinstance(network, Network):
         from .convert import to_onnx
 
-        return Session(to_onnx(network), label, Names(), device=device, threads=threads)
+        most = most_positions(network, label)
+        return to_onnx(network, label), Names(), network.input, most
     usual = Names()
     names = Names(
         network.planes or usual.planes,
@@ -143,4 +174,19 @@ def _session(data: bytes, label: str, device: str, threads: int) -> Session:
         network.wdl or usual.wdl,
         network.value or usual.value,
     )
-    return Session(network.model, label, names, device=device, threads=threads)
+    return network.model, names, network.input, MOST_AT_ONCE
+
+
+def most_positions(network: Network, label: str) -> int:
+    """Returns how many positions a network may take at once, so that no layer's outputs need too much memory.
+
+    Raises:
+      EvaluatorError: if one position alone needs more than ACTIVATIONS.
+    """
+    numbers = network.widest()
+    if numbers > ACTIVATIONS.most:
+        raise EvaluatorError(
+            f"{label} is too large: one of its layers has {numbers:,} outputs for a position, the limit is"
+            f" {ACTIVATIONS.most:,}{ACTIVATIONS.hint}"
+        )
+    return max(1, MOST_NUMBERS // numbers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...position.board import MOVE_CODES
 from ..lines import LINE_PLIES
 
 PLIES, PLY_PLANES = LINE_PLIES, 13  # 6 kinds of our men, 6 of theirs, repetition
@@ -10,5 +11,6 @@ AUXILIARY = PLIES * PLY_PLANES  # 104, where castling, side, clock and constants
 PLANES = AUXILIARY + 8
 PLACE_BITS = 0xFFF  # of META: side, castling, en passant
 
+SQUARES = 64
 POLICY_SIZE = 1858
-CODES = 5 << 12  # move codes of `position.encode_move`
+CODES = MOVE_CODES

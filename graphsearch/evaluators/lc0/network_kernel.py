@@ -14,7 +14,8 @@ from numpy import float32, float64, int64
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, ZERO, U, adv, ctz, ptr
 from ...position.board_kernel import PW, clock_of, en_passant_of, side_to_move
-from ...position.words import CASTLING_SHIFT, KINGS, META, WHITE
+from ...position.castling_kernel import has_right, is_chess960, rook_square
+from ...position.words import KINGS, META, WHITE
 from .layout import (
     AUXILIARY,
     CODES,
@@ -24,10 +25,10 @@ from .layout import (
     PLY_PLANES,
     POLICY_SIZE,
     REPETITION,
+    SQUARES,
     THEIRS,
 )
 
-SQUARES = 64
 KING_HOME, MIRROR = 4, 56  # e1; what mirrors the ranks of a square
 
 
@@ -95,13 +96,24 @@ def _show_line(line: Any, repeated: Any, plies: Any, start: Any, planes: Any) ->
 
 
 @inner
-def _show_rest(s: Any, planes: Any) -> None:
-    """Sets the planes behind those of the plies; `planes` points to the first of these."""
-    black = side_to_move(s)
+def _show_castling(s: Any, black: Any, rooks: Any, planes: Any) -> None:
+    """Sets the planes of castling: whether one may, or which rooks."""
     for i in range(4):  # O-O-O and O-O of ours, then of theirs; META has K Q k q
         right = ((i // 2) ^ black) * 2 + (1 - i % 2)
-        if s[META] >> U(CASTLING_SHIFT + right) & ONE:
+        if not has_right(s, right):
+            continue
+        if rooks:
+            square = rook_square(s[META], right) ^ (MIRROR * black)
+            planes[(i % 2) * SQUARES + square] = float32(1.0)
+        else:
             _fill(planes, int64(i), float32(1.0))
+
+
+@inner
+def _show_rest(s: Any, rooks: Any, planes: Any) -> None:
+    """Sets the planes behind those of the plies; `planes` points to the first of these."""
+    black = side_to_move(s)
+    _show_castling(s, black, rooks, planes)
     if black:
         _fill(planes, int64(4), float32(1.0))
     _fill(planes, int64(5), float32(clock_of(s)))
@@ -109,18 +121,19 @@ def _show_rest(s: Any, planes: Any) -> None:
 
 
 @kernel
-def fill_planes(words: Any, repeated: Any, plies: Any, start: Any, planes: Any) -> None:
+def fill_planes(words: Any, repeated: Any, plies: Any, start: Any, rooks: Any, planes: Any) -> None:
     """Sets the planes of positions.
 
     Args:
       words: `[B * plies * 10]` uint64: the position, then those before it, as `Lines` has them.
       repeated: `[B * plies]` uint8, 0 or 1. start: `[10]` uint64, the start position.
+      rooks: 1 to show the rooks that may castle, 0 to show whether there are.
       planes: `[B * 112 * 64]` float32 zeros.
     """
     for i in range(len(repeated) // plies):
         line, at = ptr(words, i * plies * PW), ptr(planes, i * PLANES * SQUARES)
         _show_line(line, ptr(repeated, i * plies), plies, ptr(start, 0), at)
-        _show_rest(line, adv(at, AUXILIARY * SQUARES))
+        _show_rest(line, rooks, adv(at, AUXILIARY * SQUARES))
 
 
 # ------------------------------------------------------------------ moves
@@ -129,8 +142,8 @@ def _part(s: Any) -> Any:
     """Returns where a position's part of the table begins: by side, and whether its king is at home."""
     black = side_to_move(s)
     home = U(KING_HOME + MIRROR * black)
-    at_home = int64(s[KINGS] & s[WHITE + black] & (ONE << home) != ZERO)
-    return (2 * black + at_home) * CODES
+    at_home = s[KINGS] & s[WHITE + black] & (ONE << home) != ZERO
+    return (2 * black + int64(at_home and not is_chess960(s))) * CODES
 
 
 @kernel

@@ -60,7 +60,8 @@ def _reaches(a: int, b: int) -> bool:
 def outputs_of_codes() -> NDArray[np.int64]:
     """Returns the output of each move code, `[4 * CODES]`, by side and king; -1 where there is none.
 
-    The second of White's and of Black's parts is for a king at home, where e1g1 and e1c1 are castling.
+    The second of White's and of Black's parts is for a king at home, where e1g1 and e1c1 are castling. In
+    Chess960 the first one serves: there a move, too, is the king taking his rook.
     """
     table = np.full((2, CODES), -1, np.int64)
     for output, (a, b, letter) in enumerate(policy_moves()):
@@ -87,6 +88,32 @@ def convolution_outputs() -> NDArray[np.int64]:
         for a, b, letter in policy_moves()
     ]
     return np.array(cells, np.int64)
+
+
+@cache
+def attention_outputs() -> NDArray[np.int64]:
+    """Returns where each of the 1858 outputs stands in a flat attention head `[64 * 64 + 8 * 8 * 3]`.
+
+    First pairs of from-square and to-square, then promotions: from-file, to-file, and queen, rook or bishop.
+    """
+    cells = [
+        64 * 64 + 24 * (a % 8) + 3 * (b % 8) + "qrb".index(letter) if letter else 64 * a + b
+        for a, b, letter in policy_moves()
+    ]
+    return np.array(cells, np.int64)
+
+
+@cache
+def reach_map() -> NDArray[np.float32]:
+    """Returns how lc0 tells squares apart for attention, `[64, 64]`.
+
+    In a square's row stands 1 where a queen or a knight gets from it on an empty board, and -1 at itself.
+
+    >>> reach_map()[0, :10].astype(int).tolist()
+    [-1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
+    """
+    rows = [[_reaches(a, b) - (a == b) for b in range(64)] for a in range(64)]
+    return np.array(rows, np.float32)
 
 
 def output_indices(batch: PositionBatch) -> NDArray[np.int64]:

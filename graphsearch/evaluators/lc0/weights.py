@@ -1,133 +1,72 @@
 """Networks as lc0 keeps them: a gzip'ed protocol buffer (`.pb.gz`, lc0's net.proto), read into arrays.
 
-Supported are residual towers, with squeeze-and-excitation or without, classical and convolutional policy
-heads, WDL and classical value heads, ReLU and Mish; and files that wrap an ONNX model. The moves-left head
-is left out. Anything else is refused by its name in the format.
+Supported are residual towers, with squeeze-and-excitation or without, bodies of attention, both together,
+every policy and value head that lc0 runs, and files that wrap an ONNX model. The moves-left head is left out.
+Anything else is refused by its name in the format.
 """
 
 from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ...errors import EvaluatorError, InputFileError, NetworkFileError
 from ...limits import NETWORK, gunzipped
-from .layout import PLANES, POLICY_SIZE
+from .attention import AttentionReader
+from .form import ANOTHER, Form, read_form
+from .layers import Layers
+from .layout import PLANES, POLICY_SIZE, SQUARES
+from .network import (
+    AttentionBody,
+    Block,
+    ClassicalPolicy,
+    Convolution,
+    ConvolutionPolicy,
+    Network,
+    Policy,
+    Value,
+    WrappedModel,
+)
 from .policy import CONVOLUTION_PLANES
 from .wire import Message, WireError
 
 MAGIC = 0x1C0
 KNOWN_VERSION = (0, 33)  # of lc0; a file that needs a later one may mean something else
-EPSILON = 1e-5  # of batch normalisation
+PLACEHOLDER_VERSION = (97, 98, 99)  # what some old files say instead of a version; lc0 reads them
 GZIP_MAGIC = b"\x1f\x8b"
 TEXT_FORMATS = (b"1\n", b"2\n")  # how networks of 2018 begin
 
-_INPUTS = {
-    0: "INPUT_UNKNOWN",
-    1: "INPUT_CLASSICAL_112_PLANE",
-    2: "INPUT_112_WITH_CASTLING_PLANE",
-    3: "INPUT_112_WITH_CANONICALIZATION",
-    4: "INPUT_112_WITH_CANONICALIZATION_HECTOPLIES",
-    5: "INPUT_112_WITH_CANONICALIZATION_V2",
-    132: "INPUT_112_WITH_CANONICALIZATION_HECTOPLIES_ARMAGEDDON",
-    133: "INPUT_112_WITH_CANONICALIZATION_V2_ARMAGEDDON",
-}
-_NETWORKS = {
-    0: "NETWORK_UNKNOWN",
-    1: "NETWORK_CLASSICAL",
-    2: "NETWORK_SE",
-    3: "NETWORK_CLASSICAL_WITH_HEADFORMAT",
-    4: "NETWORK_SE_WITH_HEADFORMAT",
-    5: "NETWORK_ONNX",
-    6: "NETWORK_ATTENTIONBODY_WITH_HEADFORMAT",
-    7: "NETWORK_ATTENTIONBODY_WITH_MULTIHEADFORMAT",
-    134: "NETWORK_AB_LEGACY_WITH_MULTIHEADFORMAT",
-}
-_POLICIES = {0: "POLICY_UNKNOWN", 1: "POLICY_CLASSICAL", 2: "POLICY_CONVOLUTION", 3: "POLICY_ATTENTION"}
-_VALUES = {0: "VALUE_UNKNOWN", 1: "VALUE_CLASSICAL", 2: "VALUE_WDL", 3: "VALUE_PARAM"}
-_ACTIVATIONS = {0: "DEFAULT_ACTIVATION_RELU", 1: "DEFAULT_ACTIVATION_MISH"}
-_CLASSICAL_INPUT, _ONNX, _HEADLESS = 1, 5, (1, 2)  # headless: from before the heads were named
-_CLASSICAL, _CONVOLUTION, _WDL = 1, 2, 2
-
-_CONVERT = "convert it with `lc0 leela2onnx --input=FILE --output=FILE.onnx` and name that"
-_OTHER = "use a network with INPUT_CLASSICAL_112_PLANE"
-
-Floats = NDArray[np.float32]
+POLICY_HEAD, VALUE_HEAD = "vanilla", "winner"  # lc0's defaults
+_POLICY_FIELDS = {"vanilla": 3, "optimistic": 4, "soft": 5, "opponent": 6}  # of PolicyHeads
+_VALUE_FIELDS = {"winner": 1, "q": 2, "st": 3}  # of ValueHeads
+_POLICY_MAP, _VALUE_MAP = 7, 4  # heads of any other name
+# where `Weights` has what a PolicyHead or a ValueHead has: field of the head -> field of the weights
+_PLAIN_POLICY = {1: 4, 2: 5, 3: 17, 4: 18, 5: 19, 6: 20, 7: 22, 8: 21, 9: 24, 10: 11, 11: 3}
+_PLAIN_VALUE = {1: 29, 2: 30, 3: 7, 4: 8, 5: 9, 6: 10, 11: 6}
+_VALUE_HEADS, _POLICY_HEADS = 44, 45  # of `Weights`
 
 
 @dataclass(frozen=True, slots=True)
-class Convolution:
-    """A convolution with its batch normalisation folded in: kernel `[out, in, k, k]`, bias `[out]`."""
+class Heads:
+    """Which heads are read, of a network that has several, by lc0's names."""
 
-    kernel: Floats
-    bias: Floats
-
-
-@dataclass(frozen=True, slots=True)
-class Dense:
-    """A fully connected layer: weights `[out, in]`, bias `[out]`."""
-
-    weights: Floats
-    bias: Floats
+    policy: str = POLICY_HEAD
+    value: str = VALUE_HEAD
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A residual block; `squeeze` and `excite` are of its squeeze-and-excitation unit, if it has one."""
-
-    first: Convolution
-    second: Convolution
-    squeeze: Dense | None
-    excite: Dense | None
+USUAL_HEADS = Heads()
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
-    """The weights of a network.
-
-    Attributes:
-      stem: the convolution of the 112 planes.
-      blocks: the residual tower.
-      policy: one convolution (1x1) before `policy_dense`, or two (3x3) of a convolutional head.
-      policy_dense: the last layer of a classical policy head, 1858 outputs.
-      value, value_hidden, value_output: the value head; three outputs are WDL, one is Q before tanh.
-      mish: whether Mish is the activation; else ReLU.
-    """
-
-    stem: Convolution
-    blocks: tuple[Block, ...]
-    policy: tuple[Convolution, ...]
-    policy_dense: Dense | None
-    value: Convolution
-    value_hidden: Dense
-    value_output: Dense
-    mish: bool
-
-
-@dataclass(frozen=True, slots=True)
-class WrappedModel:
-    """An ONNX model inside an lc0 file, and what the file calls its input and outputs ("": it is silent)."""
-
-    model: bytes
-    planes: str
-    policy: str
-    wdl: str
-    value: str
-
-
-def read_network(data: bytes, name: str) -> Network | WrappedModel:
+def read_network(data: bytes, name: str, heads: Heads = USUAL_HEADS) -> Network | WrappedModel:
     """Returns the network of a `.pb.gz` or `.pb` file.
 
     Args:
       data: the file.
       name: what errors call it.
+      heads: which ones, where there are several.
 
     Raises:
-      EvaluatorError: if it is damaged, no network, or one that is not supported.
+      EvaluatorError: if it is damaged, no network, one that is not supported, or has no such head.
     """
     buffer = _decompressed(data, name)
     if buffer[:2] in TEXT_FORMATS:
@@ -135,7 +74,7 @@ def read_network(data: bytes, name: str) -> Network | WrappedModel:
             f"{name} is in the text format of 2018; expected a protocol buffer (.pb.gz); use a later network"
         )
     try:
-        return _network(Message(buffer), name)
+        return _network(Message(buffer), name, heads)
     except WireError as error:
         raise EvaluatorError(
             f"{name} is not an Lc0 network: expected the protocol buffer of a .pb.gz file, but {error};"
@@ -161,209 +100,138 @@ def _lower(error: Exception) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _network(net: Message, name: str) -> Network | WrappedModel:
+def _network(net: Message, name: str, heads: Heads) -> Network | WrappedModel:
     if net.word(1) != MAGIC:
         found = "none" if net.word(1) is None else f"{net.word(1):#x}"
         raise EvaluatorError(
             f"{name} is not an Lc0 network: expected the magic number {MAGIC:#x}, found {found}"
         )
     _check_version(net.message(3), name)
-    form = _Format.of(net.message(4), name)
-    if form.network == _ONNX:
-        return _wrapped(net.message(11), name)
-    return _Reader(name, form).network(net.message(10))
+    weights = net.message(10)
+    form = read_form(net.message(4), weights, name)
+    if form.onnx:
+        if heads != USUAL_HEADS:
+            raise EvaluatorError(
+                f"{name} holds an ONNX model with one policy and one value head; name no other"
+            )
+        return _wrapped(net.message(11), form.input, name)
+    return _Reader(Layers(name), form, heads).network(weights)
 
 
 def _check_version(version: Message, name: str) -> None:
     needed = (version.number(1), version.number(2), version.number(3))
-    if needed[:2] > KNOWN_VERSION:
+    if needed[:2] > KNOWN_VERSION and needed != PLACEHOLDER_VERSION:
         raise EvaluatorError(
             f"{name} needs lc0 {'.'.join(map(str, needed))} or later; expected a format of at most lc0"
             f" {'.'.join(map(str, KNOWN_VERSION))}; use an older network, or a later graphsearch"
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Format:
-    """What a file says of its network's shape, old files completed as lc0 does."""
-
-    network: int
-    policy: int
-    value: int
-    mish: bool
-
-    @classmethod
-    def of(cls, form: Message, name: str) -> _Format:
-        if form.number(1) != 1:
-            raise EvaluatorError(
-                f"{name} is not supported: its weights have the encoding {form.number(1)},"
-                " expected 1 (LINEAR16); use another network"
-            )
-        net = form.message(2)
-        network = net.number(3, 1)
-        old = network in _HEADLESS
-        policy, value = (1, 1) if old else (net.number(4), net.number(5))
-        _expect(name, "input format", net.number(1, 1), (_CLASSICAL_INPUT,), _INPUTS, _OTHER)
-        _expect(name, "structure", network, (1, 2, 3, 4, _ONNX), _NETWORKS, _CONVERT)
-        if network != _ONNX:
-            _expect(name, "policy head", policy, (_CLASSICAL, _CONVOLUTION), _POLICIES, _CONVERT)
-            _expect(name, "value head", value, (_CLASSICAL, _WDL), _VALUES, _CONVERT)
-        _expect(name, "activation", net.number(7), (0, 1), _ACTIVATIONS, _CONVERT)
-        return cls(network, policy, value, net.number(7) == 1)
-
-
-def _expect(
-    name: str, what: str, found: int, known: tuple[int, ...], names: dict[int, str], todo: str
-) -> None:
-    """Raises EvaluatorError, with what to do, unless a part of the format is one of those known here."""
-    if found not in known:
-        raise EvaluatorError(
-            f"{name} is not supported: its {what} is {names.get(found, found)}, expected"
-            f" {' or '.join(names[n] for n in known)}; {todo}"
-        )
-
-
-def _wrapped(onnx: Message, name: str) -> WrappedModel:
+def _wrapped(onnx: Message, planes: int, name: str) -> WrappedModel:
     model = bytes(onnx.raw(1))
     if not model:
         raise EvaluatorError(f"{name} says that it holds an ONNX model, but has none; download it again")
-    return WrappedModel(model, onnx.text(3), onnx.text(6), onnx.text(5), onnx.text(4))
+    return WrappedModel(model, onnx.text(3), onnx.text(6), onnx.text(5), onnx.text(4), planes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads layers and checks their sizes."""
+    """Reads the parts of a network."""
 
-    name: str
-    form: _Format
+    layers: Layers
+    form: Form
+    heads: Heads
 
     def network(self, weights: Message) -> Network:
         """Returns the network of a `Weights` message."""
-        stem = self.convolution(weights.message(1), PLANES, 3, "the input convolution")
-        filters = len(stem.bias)
-        blocks = tuple(self.block(block, filters, i) for i, block in enumerate(weights.messages(2)))
-        policy, dense = self.policy_head(weights, filters)
-        value = self.convolution(weights.message(6), filters, 1, "the value head's convolution")
-        hidden = self.dense(weights, (7, 8), 64 * len(value.bias), "the value head's first layer")
-        output = self.dense(weights, (9, 10), len(hidden.bias), "the value head's last layer")
-        self.expect("the value head's last layer", len(output.bias), 3 if self.form.value == _WDL else 1)
+        stem, blocks = self.tower(weights)
+        body, width = None, len(stem.bias) if stem else 0
+        if self.form.attention:
+            reader = AttentionReader(self.layers, self.form)
+            body = reader.body(weights, width or None)
+            width = len(body.embedding.bias)
         return Network(
             stem=stem,
             blocks=blocks,
-            policy=policy,
-            policy_dense=dense,
-            value=value,
-            value_hidden=hidden,
-            value_output=output,
-            mish=self.form.mish,
+            attention=body,
+            policy=self.policy(weights, width),
+            value=self.value(weights, width, body),
+            activation=self.form.activation,
+            input=self.form.input,
         )
 
-    def policy_head(self, weights: Message, filters: int) -> tuple[tuple[Convolution, ...], Dense | None]:
-        """Returns the convolutions of the policy head, and the last layer of a classical one."""
-        if self.form.policy == _CONVOLUTION:
-            first = self.convolution(weights.message(11), filters, 3, "the policy head's first convolution")
-            last = self.convolution(
-                weights.message(3), len(first.bias), 3, "the policy head's last convolution"
-            )
-            self.expect("the policy head's last convolution", len(last.bias), CONVOLUTION_PLANES)
-            return (first, last), None
-        only = self.convolution(weights.message(3), filters, 1, "the policy head's convolution")
-        dense = self.dense(weights, (4, 5), 64 * len(only.bias), "the policy head's last layer")
-        self.expect("the policy head's last layer", len(dense.bias), POLICY_SIZE)
-        return (only,), dense
-
-    def block(self, block: Message, filters: int, i: int) -> Block:
-        """Returns a residual block."""
-        what = f"residual block {i + 1}"
-        first = self.convolution(block.message(1), filters, 3, f"{what}'s first convolution")
-        second = self.convolution(block.message(2), len(first.bias), 3, f"{what}'s second convolution")
-        self.expect(f"{what}'s second convolution", len(second.bias), filters)
-        if 3 not in block:
-            return Block(first, second, None, None)
-        unit = block.message(3)
-        squeeze = self.dense(unit, (1, 2), filters, f"{what}'s squeeze layer")
-        excite = self.dense(unit, (3, 4), len(squeeze.bias), f"{what}'s excitation layer")
-        self.expect(f"{what}'s excitation layer", len(excite.bias), 2 * filters)
-        return Block(first, second, squeeze, excite)
-
-    def convolution(self, block: Message, inputs: int, size: int, what: str) -> Convolution:
-        """Returns a convolution of `size` x `size` with its batch normalisation folded into it."""
-        weights, bias, means, variances, gammas, betas = (
-            self.layer(block, field, what).astype(np.float64) for field in range(1, 7)
+    def tower(self, weights: Message) -> tuple[Convolution | None, tuple[Block, ...]]:
+        """Returns the residual tower; attention may stand without one."""
+        blocks = weights.messages(2)
+        if self.form.attention and not blocks:
+            return None, ()
+        stem = self.layers.convolution(weights.message(1), PLANES, 3, "the input convolution")
+        filters = len(stem.bias)
+        return stem, tuple(
+            self.layers.block(block, filters, f"residual block {i}") for i, block in enumerate(blocks, 1)
         )
-        outputs = len(bias) or len(means)
-        self.expect(what, len(weights), outputs * inputs * size * size)
-        kernel = weights.reshape(outputs, inputs, size, size)
-        bias = bias if len(bias) else np.zeros(outputs)
-        if len(means):
-            gammas, betas = (gammas, betas) if len(betas) else (np.ones(outputs), np.zeros(outputs))
-            for part in (means, variances, gammas, betas):
-                self.expect(f"{what}'s normalisation", len(part), outputs)
-            with np.errstate(invalid="ignore", divide="ignore"):
-                scale = gammas / np.sqrt(variances + EPSILON)
-            kernel, bias = kernel * scale[:, None, None, None], (bias - means) * scale + betas
-        return Convolution(self.finite(kernel, what), self.finite(bias, what))
 
-    def dense(self, parent: Message, fields: tuple[int, int], inputs: int, what: str) -> Dense:
-        """Returns a fully connected layer, its weights and bias being two fields of a message."""
-        weights, bias = (self.layer(parent, field, what) for field in fields)
-        self.expect(what, len(weights), len(bias) * inputs)
-        return Dense(weights.reshape(len(bias), inputs), bias)
-
-    def layer(self, parent: Message, field: int, what: str) -> Floats:
-        """Returns the numbers of a `Layer` message, none if it is missing."""
-        layer = parent.message(field)
-        encoding, raw = layer.number(4, 1), layer.raw(3)
-        if encoding not in _DECODERS:
+    # -------------------------------------------------------------- heads
+    def policy(self, weights: Message, width: int) -> Policy:
+        """Returns the policy head that is wanted."""
+        several = weights.message(_POLICY_HEADS)
+        plain = _renamed(weights, _PLAIN_POLICY)
+        head = plain
+        if _POLICY_HEADS in weights or self.heads.policy != POLICY_HEAD:
+            head = self.chosen(several, _POLICY_FIELDS, _POLICY_MAP, self.heads.policy, "policy")
+        if self.form.policy == "attention":
+            reader = AttentionReader(self.layers, self.form)
+            return reader.policy(head, [several, plain], width, weights)
+        if self.form.attention:
             raise EvaluatorError(
-                f"{self.name} is not supported: {what} has the encoding {encoding},"
-                f" expected 1 to {len(_DECODERS)}; {_CONVERT}"
+                f"{self.layers.name} is not supported: its policy head over attention is {self.form.policy},"
+                f" expected POLICY_ATTENTION; {ANOTHER}"
             )
-        width = 4 if encoding == 4 else 2
-        if len(raw) % width:
-            raise EvaluatorError(
-                f"{self.name} is damaged: {what} has {len(raw)} bytes of weights, expected a multiple of"
-                f" {width}; download it again"
+        return self.convolutional_policy(head, width)
+
+    def convolutional_policy(self, head: Message, filters: int) -> ClassicalPolicy | ConvolutionPolicy:
+        """Returns a policy head that begins with a convolution."""
+        layers = self.layers
+        if self.form.policy == "convolution":
+            first = layers.convolution(head.message(10), filters, 3, "the policy head's first convolution")
+            last = layers.convolution(
+                head.message(11), len(first.bias), 3, "the policy head's last convolution"
             )
-        with np.errstate(invalid="ignore", over="ignore"):
-            return self.finite(_DECODERS[encoding](raw, layer.real(1), layer.real(2)), what)
+            layers.expect("the policy head's last convolution", len(last.bias), CONVOLUTION_PLANES)
+            return ConvolutionPolicy(first, last)
+        only = layers.convolution(head.message(11), filters, 1, "the policy head's convolution")
+        inputs = SQUARES * len(only.bias)
+        return ClassicalPolicy(
+            only, layers.dense(head, (1, 2), inputs, "the policy head's last layer", POLICY_SIZE)
+        )
 
-    def finite(self, values: NDArray[np.floating[Any]], what: str) -> Floats:
-        """Returns numbers as float32, if each of them is one."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            floats = values.astype(np.float32, copy=False)
-        if not np.isfinite(floats).all():
-            raise EvaluatorError(
-                f"{self.name} is damaged: {what} has weights that are not finite numbers; download it again"
-            )
-        return floats
+    def value(self, weights: Message, width: int, body: AttentionBody | None) -> Value:
+        """Returns the value head that is wanted."""
+        layers = self.layers
+        head = _renamed(weights, _PLAIN_VALUE)
+        if _VALUE_HEADS in weights or self.heads.value != VALUE_HEAD:
+            several = weights.message(_VALUE_HEADS)
+            head = self.chosen(several, _VALUE_FIELDS, _VALUE_MAP, self.heads.value, "value")
+        first = (
+            layers.dense(head, (1, 2), width, "the value head's embedding")
+            if body
+            else layers.convolution(head.message(11), width, 1, "the value head's convolution")
+        )
+        hidden = layers.dense(head, (3, 4), SQUARES * len(first.bias), "the value head's first layer")
+        outputs = 3 if self.form.wdl else 1
+        output = layers.dense(head, (5, 6), len(hidden.bias), "the value head's last layer", outputs)
+        return Value(first, hidden, output)
 
-    def expect(self, what: str, found: int, expected: int) -> None:
-        """Raises EvaluatorError unless a layer has as many numbers as it must, and has any."""
-        if found != expected or not found:
-            raise EvaluatorError(
-                f"{self.name} is damaged or of an unknown shape: {what} has {found} numbers, expected"
-                f" {expected or 'some'}; download it again"
-            )
-
-
-def _linear16(raw: memoryview, low: float, high: float) -> Floats:
-    """Returns 16-bit steps from `low` to `high`."""
-    share = np.frombuffer(raw, "<u2").astype(np.float32) / np.float32(65535)
-    return np.float32(low) * (1 - share) + np.float32(high) * share
-
-
-def _float16(raw: memoryview, _low: float, _high: float) -> Floats:
-    return np.frombuffer(raw, "<f2").astype(np.float32)
-
-
-def _bfloat16(raw: memoryview, _low: float, _high: float) -> Floats:
-    """Returns floats of which only the upper 16 bits are kept."""
-    return (np.frombuffer(raw, "<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
+    def chosen(self, several: Message, fields: dict[str, int], named: int, wanted: str, what: str) -> Message:
+        """Returns one of several heads by its name."""
+        found = {name: several.message(field) for name, field in fields.items() if field in several}
+        found |= {one.text(1): one.message(2) for one in several.messages(named)}
+        if wanted not in found:
+            has = ", ".join(ascii(name) for name in found) or "one without a name"
+            raise EvaluatorError(f"{self.layers.name} has no {what} head {wanted!r}; it has {has}")
+        return found[wanted]
 
 
-def _float32(raw: memoryview, _low: float, _high: float) -> Floats:
-    return np.frombuffer(raw, "<f4").astype(np.float32)
-
-
-_DECODERS = {1: _linear16, 2: _float16, 3: _bfloat16, 4: _float32}
+def _renamed(weights: Message, fields: dict[int, int]) -> Message:
+    """Returns the head that lies among the weights, its fields numbered as in a head of its own."""
+    return weights.renumbered({there: here for here, there in fields.items()})

@@ -7,7 +7,7 @@ is not repeated the last value counts, as the format demands.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 VARINT, WORD64, BYTES, WORD32 = 0, 1, 2, 5  # wire types; 3 and 4 (groups) are obsolete
@@ -42,6 +42,12 @@ class Message:
         self._fields: dict[int, list[_Field]] = {}
         for key, field in _fields(memoryview(data)):
             self._fields.setdefault(key, []).append(field)
+
+    def renumbered(self, numbers: Mapping[int, int]) -> Message:
+        """Returns a message of some of the fields, each under the number that is given for its own."""
+        made = Message(b"")
+        made._fields = {numbers[key]: found for key, found in self._fields.items() if key in numbers}
+        return made
 
     def __contains__(self, key: int) -> bool:
         return key in self._fields

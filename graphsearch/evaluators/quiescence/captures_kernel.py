@@ -72,6 +72,8 @@ def exchange(T: Any, s: Any, m: Any, gains: Any) -> Any:
     """Returns what a move wins by captures on its target square, in thousandths (static exchange)."""
     start, target = from_square(m), to_square(m)
     side = side_to_move(s)
+    if (s[WHITE + side] >> U(target)) & ONE:  # castling, the king taking his rook
+        return int64(0)
     mover = piece_at(s, start)
     victim = piece_at(s, target)
     if mover == 0 and victim == 6 and (start & 7) != (target & 7):
@@ -138,7 +140,7 @@ def capture_gain(s: Any, m: Any) -> Any:
     """Returns the plain worth of what a move takes or becomes; 0 for a quiet move."""
     target = to_square(m)
     gain = int64(0)
-    if ((s[WHITE] | s[BLACK]) >> U(target)) & ONE:
+    if (s[BLACK - side_to_move(s)] >> U(target)) & ONE:
         gain = PLAIN_VALUES[victim_at(s, target)]
     elif target + 1 == en_passant_of(s) and (s[PAWNS] >> U(from_square(m))) & ONE:
         gain = PLAIN_VALUES[0]

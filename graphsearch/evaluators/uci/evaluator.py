@@ -27,7 +27,7 @@ Part = Literal["both", "value", "policy"]
 PARTS = ("both", "value", "policy")
 NETWORK_OPTIONS = ("evalfile", "evalfilesmall", "weightsfile")  # name a file that decides the answers
 SHOWN_HEX = 16  # digits of a further file's hash in the identity
-SHOW_WDL = "uci_showwdl"
+SHOW_WDL, CHESS960 = "uci_showwdl", "uci_chess960"
 MOVE_NUMBER = 32  # in the FEN that an engine gets: a record has none
 
 # names of the maps from scores to V and to P; a map that changes needs another name
@@ -82,7 +82,9 @@ class UciEvaluator(Evaluator):
         self._pool = EnginePool(self.program, configure, question, self.settings.workers)
         self._finalizer = weakref.finalize(self, self._pool.leave)
         try:
-            self.identity = self._identity(self._pool.first_engine(), configure)
+            engine = self._pool.first_engine()
+            self._plays_chess960 = any(name.lower() == CHESS960 for name in engine.options)
+            self.identity = self._identity(engine, configure)
         except BaseException:
             self.close()
             raise
@@ -104,11 +106,17 @@ class UciEvaluator(Evaluator):
         """Returns WDL and priors of every position.
 
         Raises:
-          EvaluatorError: if an engine fails at a position and, restarted, fails again.
+          EvaluatorError: if an engine fails at a position and, restarted, fails again; for a position of
+            Chess960 if it does not play that.
         """
+        from .engine import failure
+
         positions = list(batch.boards())
         for board, _ in positions:
             board.fullmove_number = MOVE_NUMBER
+            if board.chess960 and not self._plays_chess960:
+                what = "has no option UCI_Chess960: it cannot be asked about the Chess960 position"
+                raise failure(self.program, f"{what} {board.fen()}")
         answers = self._pool.answers(positions)
         wdl = np.array([answer.wdl.as_list() for answer in answers], np.float32).reshape(-1, 3)
         priors = [np.zeros(0), *(answer.priors for answer in answers)]

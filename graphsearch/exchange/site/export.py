@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from array import array
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import chess
 
@@ -16,6 +12,7 @@ from ...errors import ExportError
 from ...store.store import Store
 from ..candidates import source_of
 from ..export_report import ExportReport
+from ..output import new_folder
 from ..scratch import Scratch
 from ..selection import ExportPlan, Selection, plan
 from ..walk import OnProgress, Walk
@@ -60,7 +57,7 @@ def export_site(
     report = ExportReport("site", str(target))
     with (
         Store.open(path, read_only=True) as store,
-        new_folder(Path(target).absolute(), store.path) as folder,
+        new_folder(target, store=store.path, is_own=_is_site) as folder,
         Scratch(folder / "walk") as scratch,
     ):
         chosen = plan(store, selection)
@@ -116,37 +113,5 @@ def _title(chosen: ExportPlan) -> str:
     return "Start position" if chosen.roots[0].board_fen() == chess.STARTING_BOARD_FEN else "Position"
 
 
-# ------------------------------------------------------------------ the folder
-@contextmanager
-def new_folder(target: Path, store: Path) -> Iterator[Path]:
-    """Yields a folder beside its place, to which it is moved if all goes well, and removed if not.
-
-    Raises:
-      ExportError: if something else stands there, or it cannot be made.
-    """
-    _check(target, store)
-    try:
-        with TemporaryDirectory(prefix=f"{target.name}.", suffix=".part", dir=target.parent) as around:
-            part = Path(around) / target.name  # within: the outer one is for its owner alone
-            part.mkdir()
-            yield part
-            _check(target, store)
-            if target.exists():
-                shutil.rmtree(target)
-            part.replace(target)
-    except OSError as error:
-        raise ExportError(f"{target} cannot be written: {error.strerror or error}") from error
-
-
-def _check(target: Path, store: Path) -> None:
-    if not target.name:
-        raise ExportError(f"{target} is no name of a folder; name one that is to be made")
-    if not target.parent.is_dir():
-        raise ExportError(f"{target.parent} does not exist; make this folder first")
-    if not target.exists():
-        return
-    if not target.is_dir() or target.is_symlink():
-        raise ExportError(f"{target} is a file; name a folder")
-    is_site = (target / MARK).is_file() and (target / "index.html").is_file()
-    if any(target.iterdir()) and (not is_site or store.is_relative_to(target.resolve())):
-        raise ExportError(f"{target} holds other files; name a new folder")
+def _is_site(folder: Path) -> bool:
+    return (folder / MARK).is_file() and (folder / "index.html").is_file()

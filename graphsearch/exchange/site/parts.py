@@ -23,11 +23,11 @@ import numpy as np
 
 from ...position.board import clock_term
 from ...position.fens import fens
+from ...query.steps import uci_of
 from ...store.store import Store
 from ...store.tables.books import book_node
 from .. import tables
 from ..scratch import KeptEdge, Scratch
-from ..steps import uci_of
 
 SCALE = 10_000
 MOST_WAYS = 50  # that are listed of one position

@@ -25,6 +25,8 @@ from ...position.words import (
     BLACK_TO_MOVE,
     CASTLING_BITS,
     CASTLING_SHIFT,
+    CHESS960_BITS,
+    CHESS960_SHIFT,
     CLOCK_SHIFT,
     EN_PASSANT_BITS,
     EN_PASSANT_SHIFT,
@@ -152,8 +154,14 @@ def _meta(data: Any, reader: Any, x: Any, clock: Any, base: Any) -> Any:
     castling = ((x >> layout.META_CASTLING_AT) ^ (int64(base) >> CASTLING_SHIFT)) & CASTLING_BITS
     meta = (x >> layout.META_BLACK_AT) & BLACK_TO_MOVE
     meta |= (castling << CASTLING_SHIFT) | (clock << CLOCK_SHIFT)
-    if x >= layout.META_BYTES:
-        reader[FAILED] = 1
+    other = base >> U(CHESS960_SHIFT)
+    if x & layout.HAS_CHESS960:
+        low = _next(data, reader, int64(layout.CHESS960))
+        difference = low | _next(data, reader, int64(layout.CHESS960)) << 8
+        if difference > CHESS960_BITS:
+            reader[FAILED] = 1
+        other ^= U(difference & CHESS960_BITS)
+    meta |= int64(other) << CHESS960_SHIFT
     if x & layout.HAS_EN_PASSANT:
         square = _next(data, reader, int64(layout.EN_PASSANT))
         if square > 63:
@@ -201,16 +209,19 @@ def open_block(data: Any, reader: Any, rows: Any, size: Any, codes: Any, edges: 
     moves = int64(0)
     visited = int64(0)
     ep = int64(0)
+    other = int64(0)
     emptied = int64(0)
     filled = int64(0)
     for k in range(rows, rows + size):
         moves += int64(data[k + size * layout.MOVES])
         visited += int64(data[k + size * layout.EDGES])
         ep += int64(data[k + size * layout.META]) & layout.HAS_EN_PASSANT
+        other += int64(data[k + size * layout.META]) // layout.HAS_CHESS960
         emptied += int64(data[k + size * layout.EMPTIED])
         filled += int64(data[k + size * layout.FILLED])
     reader[layout.EN_PASSANT] = rows + layout.FIXED * size + layout.BY_EDGE * edges
-    reader[layout.EMPTIED_SQUARES] = reader[layout.EN_PASSANT] + ep
+    reader[layout.CHESS960] = reader[layout.EN_PASSANT] + ep
+    reader[layout.EMPTIED_SQUARES] = reader[layout.CHESS960] + layout.CHESS960_BYTES * other
     reader[layout.FILLED_SQUARES] = reader[layout.EMPTIED_SQUARES] + emptied
     reader[layout.MEN] = reader[layout.FILLED_SQUARES] + filled
     reader[NUMBERS] = reader[layout.MEN] + filled

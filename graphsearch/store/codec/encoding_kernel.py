@@ -25,10 +25,11 @@ from ...position.words import (
     BLACK,
     CASTLING_BITS,
     CASTLING_SHIFT,
-    CLOCK_SHIFT,
+    CHESS960_SHIFT,
     KINGS,
     KNIGHTS,
     META,
+    META_BITS,
     PAWNS,
     QUEENS,
     ROOKS,
@@ -107,14 +108,19 @@ def _position(rows: Any, size: Any, columns: Any, sizes: Any, s: Any, base: Any,
         _append(columns, sizes, int64(layout.MEN), x if x >= 0 else x + layout.MEN_KINDS)
         filled &= filled - ONE
     ep = en_passant_of(s)
+    other = int64((s[META] ^ base[META]) >> U(CHESS960_SHIFT))
     castling = (int64(s[META] ^ base[META]) >> CASTLING_SHIFT) & CASTLING_BITS
     rows[size * layout.META] = uint8(
         (castling << layout.META_CASTLING_AT)
         | (side_to_move(s) << layout.META_BLACK_AT)
         | (layout.HAS_EN_PASSANT if ep else 0)
+        | (layout.HAS_CHESS960 if other else 0)
     )
     if ep:
         _append(columns, sizes, int64(layout.EN_PASSANT), ep - 1)
+    if other:
+        _append(columns, sizes, int64(layout.CHESS960), other & 255)
+        _append(columns, sizes, int64(layout.CHESS960), other >> 8)
     rows[size * layout.CLOCK] = uint8(clock_of(s))
 
 
@@ -155,7 +161,7 @@ def _fits(c: Any, i: Any) -> Any:
     s = adv(c.words, PW * i)
     if not is_position(s):
         return int64(layout.BAD_POSITION)
-    if s[META] >> U(CLOCK_SHIFT + 8) or en_passant_of(s) > 64:
+    if s[META] >> U(META_BITS) or en_passant_of(s) > 64:
         return int64(layout.BAD_POSITION)
     moves = c.code_offsets[i + 1] - c.code_offsets[i]
     edges = c.edge_offsets[i + 1] - c.edge_offsets[i]

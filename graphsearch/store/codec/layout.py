@@ -45,21 +45,22 @@ FIXED = 11
 Q_HIGH, Q_DRAW = 11, 12
 BY_EDGE = 2
 # of any length; those from the runs on are varints
-EN_PASSANT, EMPTIED_SQUARES, FILLED_SQUARES, MEN, RUN, N, R = range(13, 20)
-COLUMNS = 20
+EN_PASSANT, CHESS960, EMPTIED_SQUARES, FILLED_SQUARES, MEN, RUN, N, R = range(13, 21)
+COLUMNS = 21
 assert (REFERENCE, EDGES, Q_HIGH, EN_PASSANT, R) == (0, FIXED - 1, FIXED, FIXED + BY_EDGE, COLUMNS - 1)
 
 # the byte of META: an en-passant square follows | Black to move | castling XOR the reference's (4 bits)
-# | a run follows: the record's run is not that of its reference
-HAS_EN_PASSANT, META_BLACK_AT, META_CASTLING_AT, HAS_RUN = 1, 1, 2, 64
-META_BYTES = 128  # different ones
+# | a run follows: the record's run is not that of its reference | its bits of Chess960 XOR the reference's
+# follow, in two bytes, the lower first: they are not the same
+HAS_EN_PASSANT, META_BLACK_AT, META_CASTLING_AT, HAS_RUN, HAS_CHESS960 = 1, 1, 2, 64, 128
+CHESS960_BYTES = 2
 NO_MAN, MEN_KINDS = 12, 13  # men are 0-5 White's pawn to king, 6-11 Black's
 
-# No record's and no edge's columns take more bytes. A record's: one each, an en-passant square, 64 changed
-# squares, 32 men, a varint of 20 bits; an edge's: one each, two varints of 32 bits.
+# No record's and no edge's columns take more bytes. A record's: one each, an en-passant square, two of
+# Chess960, 64 changed squares, 32 men, a varint of 20 bits; an edge's: one each, two varints of 32 bits.
 RECORD_BYTES = 128
 EDGE_BYTES = BY_EDGE + 5 + 5
-assert FIXED + 1 + 64 + 32 + 3 <= RECORD_BYTES
+assert FIXED + 1 + CHESS960_BYTES + 64 + 32 + 3 <= RECORD_BYTES
 
 MAGNITUDE, UNIT = 0x7FFFFFFF, 0x3F800000  # bits of a float32: all but the sign; of 1.0
 FRACTION = 0xFFFFFF  # those of its low part

@@ -16,13 +16,15 @@ import chess.polyglot
 import numpy as np
 
 from ...errors import CorruptRecordError
-from ...position.board import FREE_CLOCK
+from ...position.board import FREE_CLOCK, clock_of_words
 from ...position.values import D_SCALE
 from ...position.words import (
     BLACK,
     BLACK_TO_MOVE,
     CASTLING_BITS,
     CASTLING_SHIFT,
+    CHESS960_BITS,
+    CHESS960_SHIFT,
     CLOCK_BITS,
     CLOCK_SHIFT,
     EN_PASSANT_BITS,
@@ -30,15 +32,16 @@ from ...position.words import (
     KEY,
     KINGS,
     META,
+    META_BITS,
     PAWNS,
     WHITE,
+    WITHOUT_CLOCK,
 )
 from ...record.bounds import MOST_CODE
 from ...record.node import MAX_CODE, MAX_MOVES, MAX_RUN, MAX_VISITS, Edge, NodeRecord
 from . import layout
 from .compression import Dictionaries, Header, sampled
 
-BELOW_CLOCK = (1 << CLOCK_SHIFT) - 1  # bits of META
 _U64 = (1 << 64) - 1
 
 Words = tuple[int, ...]
@@ -110,11 +113,7 @@ def _check_fits(i: int, record: NodeRecord) -> None:
     meta = record.words[META]
     most_draws = max((edge.d for edge in record.edges), default=0)
     moves = len(record.codes)
-    if (
-        not is_position(record.words)
-        or meta >> CLOCK_SHIFT + 8
-        or meta >> EN_PASSANT_SHIFT & EN_PASSANT_BITS > 64
-    ):
+    if not is_position(record.words) or meta >> META_BITS or meta >> EN_PASSANT_SHIFT & EN_PASSANT_BITS > 64:
         raise CorruptRecordError(f"record {i} of the batch has an impossible position")
     if record.d > D_SCALE or most_draws > MOST_CODE or not 0 <= record.run <= MAX_RUN:
         raise CorruptRecordError(f"record {i} of the batch has a field out of range")
@@ -165,12 +164,15 @@ def _append_position(columns: list[bytearray], words: Words, base: Words) -> Non
         columns[layout.MEN].append((man_at(words, square) - left) % layout.MEN_KINDS)
     meta = words[META]
     ep = meta >> EN_PASSANT_SHIFT & EN_PASSANT_BITS
+    other = (meta ^ base[META]) >> CHESS960_SHIFT
     columns[layout.META].append(
         ((meta ^ base[META]) >> CASTLING_SHIFT & CASTLING_BITS) << layout.META_CASTLING_AT
         | (meta & BLACK_TO_MOVE) << layout.META_BLACK_AT
         | (layout.HAS_EN_PASSANT if ep else 0)
+        | (layout.HAS_CHESS960 if other else 0)
     )
     columns[layout.EN_PASSANT] += bytes([ep - 1]) if ep else b""
+    columns[layout.CHESS960] += other.to_bytes(layout.CHESS960_BYTES, "little") if other else b""
     columns[layout.CLOCK].append(meta >> CLOCK_SHIFT & CLOCK_BITS)
 
 
@@ -224,7 +226,7 @@ def find_in_block(plain: bytes, identity: Words) -> NodeRecord | None:
 def _identity(words: Words) -> Words:
     """Returns what tells records apart, as `order.identities`."""
     meta = words[META]
-    return (*words[:8], meta if meta >> CLOCK_SHIFT > FREE_CLOCK else meta & BELOW_CLOCK)
+    return (*words[:8], meta if clock_of_words(words) > FREE_CLOCK else meta & WITHOUT_CLOCK)
 
 
 def _with_key(record: NodeRecord) -> NodeRecord:
@@ -253,7 +255,8 @@ class _BlockReader:
         size = header.records
         count = [self._bytes[size * c : size * (c + 1)] for c in range(layout.FIXED)]
         emptied, filled = sum(count[layout.EMPTIED]), sum(count[layout.FILLED])
-        sizes += [sum(x & layout.HAS_EN_PASSANT for x in count[layout.META]), emptied, filled, filled]
+        other = layout.CHESS960_BYTES * sum(x // layout.HAS_CHESS960 for x in count[layout.META])
+        sizes += [sum(x & layout.HAS_EN_PASSANT for x in count[layout.META]), other, emptied, filled, filled]
         ends = np.cumsum([0, *sizes]).tolist()
         if len(self._bytes) < max(fixed, ends[-1]):
             raise CorruptRecordError("a block is too short")
@@ -363,8 +366,11 @@ class _BlockReader:
         meta = x >> layout.META_BLACK_AT & BLACK_TO_MOVE | castling << CASTLING_SHIFT
         meta |= byte[layout.CLOCK] << CLOCK_SHIFT
         ep = self._next(self._columns[layout.EN_PASSANT], layout.META, x & layout.HAS_EN_PASSANT)
-        if x >= layout.META_BYTES or any(square > 63 for square in ep):
+        wanted = layout.CHESS960_BYTES * (x // layout.HAS_CHESS960)
+        other = int.from_bytes(self._next(self._columns[layout.CHESS960], layout.CHESS960, wanted), "little")
+        if any(square > 63 for square in ep) or other > CHESS960_BITS:
             raise CorruptRecordError("a square is off the board")
+        meta |= (base >> CHESS960_SHIFT ^ other) << CHESS960_SHIFT
         return meta | (ep[0] + 1) << EN_PASSANT_SHIFT if ep else meta
 
     def _next(self, column: bytes, name: int, count: int) -> bytes:

@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import CorruptRecordError
-from ...position.board import key_of_words, legal_moves, terminal_kind, unpack
+from ...position.board import (
+    CASTLING_FIELDS,
+    castling_fields,
+    key_of_words,
+    legal_moves,
+    terminal_kind,
+    unpack,
+)
+from ...position.words import META
 from ...record.node import (
     LOWER_SHIFT,
     MAX_EVALUATOR,
@@ -26,7 +34,7 @@ from .bulk import board_tables, columns_of, take
 def fault_of(record: NodeRecord) -> str:
     """Returns what is wrong with a record, empty if nothing is; `soundness_kernel.py` has the rules."""
     board = unpack(record.words)
-    if not _is_legal(board):
+    if not _is_legal(board) or castling_fields(board) != record.words[META] & CASTLING_FIELDS:
         return "its position is illegal"
     kind = terminal_kind(board)
     if record.terminal != kind:

@@ -14,7 +14,7 @@ from numpy import int64
 from ...jit.compiler import inner, kernel
 from ...jit.pointers import ONE, ZERO, U, adv, bytes_at, mulhi, popc, ptr
 from ...position.board import FREE_CLOCK
-from ...position.board_kernel import BELOW_CLOCK, PW, clock_of, position_key
+from ...position.board_kernel import PLACE, PW, clock_of, position_key
 from ...position.words import BLACK, META, WHITE
 from . import layout
 
@@ -101,9 +101,9 @@ def sort_key(s: Any) -> Any:
 
 
 @inner
-def _meta(s: Any) -> Any:
+def meta_of_identity(s: Any) -> Any:
     """Returns the meta word, with its clock only above 75."""
-    return s[META] if clock_of(s) > FREE_CLOCK else s[META] & BELOW_CLOCK
+    return s[META] if clock_of(s) > FREE_CLOCK else s[META] & PLACE
 
 
 @inner
@@ -112,7 +112,7 @@ def is_same(a: Any, b: Any) -> Any:
     for w in range(8):
         if a[w] != b[w]:
             return False
-    return _meta(a) == _meta(b)
+    return meta_of_identity(a) == meta_of_identity(b)
 
 
 @inner

@@ -54,6 +54,12 @@ def book_named(store: Store, name: str) -> BookRow:
     return found
 
 
+def book_keys(store: Store, number: int) -> list[str]:
+    """Returns the keys of the positions of a book, those apart left out."""
+    statement = "SELECT key FROM book_position WHERE book = ? AND state <> 'apart'"
+    return [row[0] for row in asked(store, statement, (number,), "book_position.key")]
+
+
 def book_roots(store: Store, number: int) -> list[str]:
     """Returns the FENs where a book begins, the first plies first."""
     return [

@@ -19,6 +19,7 @@ from .column import (
     ANY_INTEGER,
     ANY_TEXT,
     COUNT,
+    DATE,
     DURATION,
     EVALUATOR,
     FEN,
@@ -46,6 +47,7 @@ MAX_CHUNK_BLOCKS = 2048
 MAX_CHUNK_RECORDS = 32 * MAX_CHUNK_BLOCKS
 MAX_BLOCK_BYTES = 1 << 18  # as stored; 32 records take less than 1 << 17 before they are compressed
 MAX_PIECE_ENTRIES = 1 << 16
+MAX_GAME_MOVES = 1 << 16  # half-moves; by the 75-move rule no game has 18,000
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +180,7 @@ TABLES: dict[str, Table] = {
             **_TIMES,
             "taken": COUNT,
             "skipped": COUNT,
+            "players": COUNT.or_null().from_format(6),
         },
     ),
     "game_position": Table(3, ("key",), {"key": KEY, "fen": FEN, "ply": PLY}),
@@ -354,6 +357,43 @@ TABLES: dict[str, Table] = {
             "q": Q,
             "draw": SHARE,
             "best_move": MOVE.or_null(),
+            "depth": PLY.or_null().from_format(6),
+            "pv": ANY_TEXT.or_null().from_format(6),
+        },
+    ),
+    "book_history": Table(
+        6,
+        ("key", "book", "run", "searched"),
+        {
+            "key": KEY,
+            "book": ID,
+            "run": RUN,
+            "searched": COUNT,
+            "saved": ANY_TEXT,
+            "positions": COUNT,
+            "value": Q,
+            "n": COUNT,
+            "best_move": MOVE.or_null(),
+            "pv": ANY_TEXT.or_null(),
+        },
+    ),
+    "player": Table(6, ("id",), {"id": ID, "name": WORD}),
+    "event": Table(6, ("id",), {"id": ID, "name": ANY_TEXT, "site": ANY_TEXT}),
+    "game": Table(
+        6,
+        ("source", "number"),
+        {
+            **dict.fromkeys(("source", "number"), ID),
+            **dict.fromkeys(("place", "bytes"), COUNT),
+            **dict.fromkeys(("white", "black"), ID.or_null()),
+            **dict.fromkeys(("white_elo", "black_elo"), COUNT.or_null()),
+            "date": DATE.or_null(),
+            "event": ID.or_null(),
+            "round": WORD.or_null(),
+            "result": one_of("1-0", "0-1", "1/2-1/2", "*"),
+            "eco": WORD.or_null(),
+            "fen": FEN.or_null(),
+            "moves": blob(MAX_GAME_MOVES),
         },
     ),
 }

@@ -30,7 +30,6 @@ Write = Callable[[Store], object]
 EpdRow = tuple[int, int, str, str, str]  # source, place, key, FEN, operations
 
 _MOVE_COLUMNS = ("move", "san", "white", "draws", "black", "unknown", "variations")
-_SOURCE_COLUMNS = tuple(TABLES["source"].columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,12 @@ class MoveCounts:
 
 @dataclass(frozen=True, slots=True)
 class GameSource:
-    """An imported file, as the table `source` has it; `finished` is None until all of it is taken in."""
+    """An imported file, as the table `source` has it.
+
+    Attributes:
+      finished: None until all of it is taken in.
+      players: games passed so far whose players are kept, those left out included; None: they are not.
+    """
 
     id: int
     kind: str
@@ -75,6 +79,12 @@ class GameSource:
     finished: str | None
     taken: int
     skipped: int
+    players: int | None = None
+
+    @property
+    def done(self) -> int:
+        """How many games, entries or positions were passed so far, taken in or left out."""
+        return self.taken + self.skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +146,8 @@ def sources(store: Store) -> list[GameSource]:
     if not has_tables(store):
         return []
     with sql_errors(store.path, "read it"):
-        return [_source(row) for row in rows(store.connection, "source", _SOURCE_COLUMNS, "ORDER BY id")]
+        columns = tuple(TABLES["source"].of_format(store.format_version))
+        return [_source(row) for row in rows(store.connection, "source", columns, "ORDER BY id")]
 
 
 def _source(row: tuple[Any, ...]) -> GameSource:
@@ -176,15 +187,21 @@ def begin_source(store: Store, kind: str, name: str, digest: str, options: Mappi
 
 
 def update_source(
-    store: Store, source: GameSource, *, taken: int, skipped: int, finished: bool
+    store: Store, source: GameSource, *, taken: int, skipped: int, finished: bool, players: int | None = None
 ) -> GameSource:
-    """Records how far an import is, in the transaction with what was taken: so nothing counts twice."""
+    """Records how far an import is, in the transaction with what was taken: so nothing counts twice.
+
+    Args:
+      players: games whose players are kept now, those left out included; None: as before.
+    """
     ended = now() if finished else None
     store.connection.execute(
-        "UPDATE source SET taken = ?, skipped = ?, finished = coalesce(?, finished) WHERE id = ?",
-        (taken, skipped, ended, source.id),
+        "UPDATE source SET taken = ?, skipped = ?, finished = coalesce(finished, ?),"
+        " players = coalesce(?, players) WHERE id = ?",
+        (taken, skipped, ended, players, source.id),
     )
-    return replace(source, taken=taken, skipped=skipped, finished=ended or source.finished)
+    kept = source.players if players is None else players
+    return replace(source, taken=taken, skipped=skipped, finished=source.finished or ended, players=kept)
 
 
 def add_games(store: Store, positions: Iterable[PositionRow], moves: Iterable[MoveRow]) -> None:

@@ -91,6 +91,11 @@ class PlainTables(ABC):
         with self._writing() as connection:
             provenance.record_root(connection, key_hex, fen, visits)
 
+    def raise_root(self, key_hex: str, visits: int) -> None:
+        """Records the root N of a position that was searched as a root before, if it is more than it was."""
+        with self._writing() as connection:
+            provenance.raise_root(connection, key_hex, visits)
+
     def write_top(self, positions: Sequence[Mapping[str, Any]], edges: Sequence[Mapping[str, Any]]) -> None:
         """Replaces the rows of these positions in the plain tables `top_position` and `top_edge`."""
         with self._writing() as connection:

@@ -284,6 +284,11 @@ def record_root(connection: sqlite3.Connection, key: str, fen: str, visits: int)
     connection.execute("INSERT OR REPLACE INTO root VALUES (?, ?, ?, ?)", (key, fen, visits, now()))
 
 
+def raise_root(connection: sqlite3.Connection, key: str, visits: int) -> None:
+    """Records the root N of a root, if it is more than before."""
+    connection.execute("UPDATE root SET visits = ? WHERE key = ? AND visits < ?", (visits, key, visits))
+
+
 def roots(connection: sqlite3.Connection) -> list[RootInfo]:
     """Returns all roots, the last searched first."""
     names = ("key", "position", "visits", "last_searched")

@@ -131,9 +131,9 @@ def load_proofs(store: Store) -> Loaded:
 def _load(store: Store, evaluations: tuple[str, ...]) -> Loaded:
     """Returns the entries of some evaluations: proofs before others, newer pieces before older ones."""
     problems: list[str] = []
-    sound = _listed(store.connection, lambda what: problems.append(f"{store.path}: {what}"))
+    sound = listed(store.connection, lambda what: problems.append(f"{store.path}: {what}"))
     wanted = sorted((of != PROOFS, -number) for number, of, _ in sound if of in evaluations)
-    read = {-number: _piece(store, -number, problems.append) for _, number in wanted}
+    read = {-number: read_piece(store, -number, problems.append) for _, number in wanted}
     pieces = {number: piece for number, piece in read.items() if piece is not None}
     none = np.zeros(0, np.uint64)
     keys, data = (np.concatenate([none, *(piece[i] for piece in pieces.values())]) for i in (0, 1))
@@ -141,7 +141,7 @@ def _load(store: Store, evaluations: tuple[str, ...]) -> Loaded:
     return Loaded(*distinct(keys, data), len(keys), ignored, list(pieces), problems)
 
 
-def _listed(connection: sqlite3.Connection, report: Report) -> list[tuple[int, str, int]]:
+def listed(connection: sqlite3.Connection, report: Report) -> list[tuple[int, str, int]]:
     """Returns id, evaluation and entries of the pieces, after reporting the rows that are none."""
     names = ("id", "evaluation", "entries")
     found = []
@@ -169,7 +169,7 @@ def distinct(keys: Words, data: Words) -> tuple[Words, Words]:
     return keys[first], data[first]
 
 
-def _piece(store: Store, number: int, report: Report) -> tuple[Words, Words] | None:
+def read_piece(store: Store, number: int, report: Report) -> tuple[Words, Words] | None:
     """Returns the entries of a piece; None, after saying why, if it cannot be trusted."""
     name = f"{store.path}: piece {number} of the entries"
     try:
@@ -209,7 +209,7 @@ def check(store: Store, report: Report) -> int:
     if not has_tables(store):
         return 0
     ids = [row[0] for row in store.connection.execute("SELECT id FROM entry_piece ORDER BY id").fetchall()]
-    pieces = (_piece(store, number, report) for number in ids)
+    pieces = (read_piece(store, number, report) for number in ids)
     return sum(len(piece[0]) for piece in pieces if piece is not None)
 
 
@@ -238,13 +238,13 @@ def append(
         return
     proofs = is_proof(data)
     for of, chosen in ((PROOFS, proofs), (evaluation, ~proofs)):
-        _insert(store.connection, *distinct(keys[chosen], data[chosen]), of)
+        insert(store.connection, *distinct(keys[chosen], data[chosen]), of)
     stored, known, pieces = _counts(store.connection, evaluation)
     if stored > 2 * known + slack or pieces > few_pieces + pieces_share * (stored // MOST_ENTRIES):
         rewrite(store, evaluation)
 
 
-def _insert(connection: sqlite3.Connection, keys: Words, data: Words, evaluation: str) -> None:
+def insert(connection: sqlite3.Connection, keys: Words, data: Words, evaluation: str) -> None:
     """Writes entries in order as pieces of almost one size."""
     for part in _parts(len(keys)):
         blob = encode(keys[part], data[part])
@@ -263,7 +263,7 @@ def _parts(count: int) -> Iterator[slice]:
 
 def _counts(connection: sqlite3.Connection, evaluation: str) -> tuple[int, int, int]:
     """Returns how many entries are stored, how many may still count, and how many pieces they fill."""
-    pieces = [row[1:] for row in _listed(connection, lambda _: None)]
+    pieces = [row[1:] for row in listed(connection, lambda _: None)]
     stored = sum(entries for _, entries in pieces)
     own = sum(entries for name, entries in pieces if name in (PROOFS, evaluation))
     return stored, min(own, _counted(connection)), len(pieces)
@@ -282,7 +282,7 @@ def rewrite(store: Store, evaluation: str | None) -> None:
       evaluation: entries of others are dropped; None keeps those of each.
     """
     connection = store.connection
-    names = dict.fromkeys(row[1] for row in _listed(connection, lambda _: None))
+    names = dict.fromkeys(row[1] for row in listed(connection, lambda _: None))
     kept = [name for name in names if name != PROOFS and evaluation in (None, name)]
     found = [(name, _load(store, (PROOFS, name))) for name in kept or [PROOFS]]
     done = {number for _, loaded in found for number in loaded.pieces}
@@ -292,8 +292,8 @@ def rewrite(store: Store, evaluation: str | None) -> None:
     for i, (name, loaded) in enumerate(found):
         proofs = is_proof(loaded.data)
         if i == 0:  # each of them has the same ones
-            _insert(connection, loaded.keys[proofs], loaded.data[proofs], PROOFS)
-        _insert(connection, loaded.keys[~proofs], loaded.data[~proofs], name)
+            insert(connection, loaded.keys[proofs], loaded.data[proofs], PROOFS)
+        insert(connection, loaded.keys[~proofs], loaded.data[~proofs], name)
     held = connection.execute("SELECT coalesce(sum(entries), 0) FROM entry_piece").fetchone()[0]
     write_fact(connection, FACT, str(held))
 
@@ -320,7 +320,7 @@ def drop_damaged(store: Store, report: Report) -> int:
     ids = [row[0] for row in store.connection.execute("SELECT id FROM entry_piece ORDER BY id").fetchall()]
     left = 0
     for number in ids:
-        piece = _piece(store, number, report)
+        piece = read_piece(store, number, report)
         if piece is None:
             store.connection.execute("DELETE FROM entry_piece WHERE id = ?", (number,))
         left += 0 if piece is None else len(piece[0])

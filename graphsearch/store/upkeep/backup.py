@@ -110,6 +110,8 @@ def _check_target(target: Path, *, force: bool) -> None:
         raise StoreError(f"{target} is a folder; name a file in it")
     if not target.parent.is_dir():
         raise StoreError(f"{target.parent} does not exist; make this folder first")
+    if target.exists() and not target.is_file():
+        raise StoreError(f"{target} is not a regular file; name another one")
     if target.exists() and not force:
         raise StoreError(f"{target} exists already; name another file, or replace it with --force")
 

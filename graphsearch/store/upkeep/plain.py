@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 
-from ..tables.columns import TABLES, Table
+from ..tables.columns import TABLES
 from ..tables.rows import fault_of
 from .damaged import Row, bisected, rows_by_id, rows_by_key
 
@@ -21,13 +21,17 @@ def plain_tables(version: int) -> list[str]:
     return [name for name, table in TABLES.items() if table.since <= version and name not in OWN]
 
 
-def copy_table(damaged: sqlite3.Connection, connection: sqlite3.Connection, name: str) -> bool:
-    """Copies the rows of a table that can be read and make sense; returns whether there were any others."""
-    columns = tuple(TABLES[name].columns)
+def copy_table(damaged: sqlite3.Connection, connection: sqlite3.Connection, name: str, version: int) -> bool:
+    """Copies the rows of a table that can be read and make sense; returns whether there were any others.
+
+    Args:
+      version: the format of the damaged file, which has the columns of that format.
+    """
+    columns = tuple(TABLES[name].of_format(version))
     marks = ", ".join("?" * len(columns))
     statement = f"INSERT OR REPLACE INTO {name} ({', '.join(columns)}) VALUES ({marks})"  # noqa: S608
     lost_any, copied = False, 0
-    for rows, lost in _rows(damaged, name, TABLES[name]):
+    for rows, lost in _rows(damaged, name, TABLES[name].key, ", ".join(columns)):
         good = [row for row in rows if not fault_of(name, dict(zip(columns, row, strict=True)))]
         lost_any |= lost
         copied += len(good)
@@ -43,19 +47,20 @@ def _size(damaged: sqlite3.Connection, name: str) -> int:
         return -1
 
 
-def _rows(damaged: sqlite3.Connection, name: str, table: Table) -> Iterator[tuple[list[Row], bool]]:
+def _rows(
+    damaged: sqlite3.Connection, name: str, key: tuple[str, ...], columns: str
+) -> Iterator[tuple[list[Row], bool]]:
     """Yields the readable rows of a table, and whether any could not be read."""
-    columns = ", ".join(table.columns)
-    first = table.key[0]
+    first = key[0]
     if first == "key":
         yield from rows_by_key(damaged, name, columns)
-    elif len(table.key) == 1:
+    elif len(key) == 1:
         yield rows_by_id(damaged, name, columns)
     else:
         numbers, lost = _numbers(damaged, name, first)
         yield [], lost
         for number in numbers:
-            yield from _rows_of(damaged, name, table.key, columns, number)
+            yield from _rows_of(damaged, name, key, columns, number)
 
 
 def _numbers(damaged: sqlite3.Connection, table: str, column: str) -> tuple[list[int], bool]:
@@ -105,15 +110,16 @@ def _rows_of(
             (number, *ends),
         ).fetchall()
 
-    top = 1 << 64 if is_key else _last(damaged, name, number) + 1
+    top = 1 << 64 if is_key else _last(damaged, name, second, number) + 1
     for rows, lost in bisected(fetch, 0, top, max(top // PARTS, 1)):
         yield rows, bool(lost)
 
 
-def _last(damaged: sqlite3.Connection, table: str, source: int) -> int:
+def _last(damaged: sqlite3.Connection, table: str, column: str, source: int) -> int:
     """Returns the last place of a source; a guess if that cannot be read."""
+    statement = f"SELECT max({column}) FROM {table} WHERE source = ?"  # noqa: S608 (the schema's names)
     try:
-        found = damaged.execute(f"SELECT max(place) FROM {table} WHERE source = ?", (source,)).fetchone()[0]  # noqa: S608
+        found = damaged.execute(statement, (source,)).fetchone()[0]
     except sqlite3.DatabaseError:
         return MAX_NUMBER
     return found if isinstance(found, int) and 0 <= found < MAX_NUMBER << 12 else MAX_NUMBER

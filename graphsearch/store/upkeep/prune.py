@@ -74,6 +74,6 @@ def prune(
 
 
 def visits_of(batch: RecordBatch) -> NDArray[np.int64]:
-    """Returns node N of each record: 1 + the sum of its edges' n."""
+    """Returns node N of every record, `[R]`: 1 + the sum of its edges' n."""
     sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(batch.n, dtype=np.int64)])
     return np.asarray(1 + sums[batch.edge_offsets[1:]] - sums[batch.edge_offsets[:-1]], np.int64)

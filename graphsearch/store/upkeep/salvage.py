@@ -188,7 +188,7 @@ def _save_tables(damaged: sqlite3.Connection, store: Store, sources: Sources, re
         sources.write(store)
         version = int(damaged.execute("PRAGMA user_version").fetchone()[0])
         for table in plain.plain_tables(version):
-            if plain.copy_table(damaged, store.connection, table):
+            if plain.copy_table(damaged, store.connection, table, version):
                 report.lose(table)
         report.entries = entries.drop_damaged(store, report.add)
         runs.drop_damaged(store, report.lose)

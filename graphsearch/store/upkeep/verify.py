@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +16,7 @@ from ...errors import CorruptRecordError, StoreError
 from ...record.node import RecordBatch
 from .. import order
 from ..codec.layout import BLOCK
-from ..file import open_reader, real_path
+from ..file import open_reader, real_path, sql_errors
 from ..index.bloom import may_hold_each
 from ..index.catalog import Catalog, Chunk, Segment, read_index
 from ..segments import decode_blocks, fetch_blocks, keys_of
@@ -95,9 +94,10 @@ def _verify_shards(folder: Path, progress: Progress | None) -> VerifyReport:
     """Returns what is wrong with the files of a cluster, and whether they belong together."""
     report = VerifyReport()
     try:
-        manifest = read_manifest(folder)
-        open_to_read(folder).close()
-    except (StoreError, sqlite3.Error, OSError) as error:
+        with sql_errors(folder, "check it"):
+            manifest = read_manifest(folder)
+            open_to_read(folder).close()
+    except (StoreError, OSError) as error:
         report.add(str(error))
         return report
     for number, name in enumerate(manifest.files):
@@ -116,11 +116,12 @@ def _verify_file(
 ) -> VerifyReport:
     report = VerifyReport()
     try:
-        _check_pages(path, report)
-        with Store.open(path, read_only=True) as store:
-            report.opened = True
-            _Check(store, report, progress or (lambda done, total: None), foreign).all()
-    except (StoreError, sqlite3.Error, OSError, ValueError) as error:
+        with sql_errors(real_path(path), "check it"):
+            _check_pages(path, report)
+            with Store.open(path, read_only=True) as store:
+                report.opened = True
+                _Check(store, report, progress or (lambda done, total: None), foreign).all()
+    except (StoreError, OSError, ValueError) as error:
         report.add(str(error))
     return report
 

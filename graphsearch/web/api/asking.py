@@ -19,7 +19,7 @@ from ...errors import (
     UnknownPositionError,
 )
 from ...limits import whole_number
-from ...position.notation import START_WORD, board_from_fen, play_moves
+from ...position.notation import START_WORD, named_board, play_moves
 from ..house import House
 
 MOST_BODY_BYTES = 32 << 20  # of what is pasted, such as games; files are streamed
@@ -39,8 +39,7 @@ def board_of(given: Mapping[str, Any]) -> chess.Board:
     Raises:
       InvalidPositionError: if it is none.
     """
-    root = str(given.get("root") or START_WORD)
-    board = chess.Board() if root == START_WORD else board_from_fen(root)
+    board = named_board(str(given.get("root") or START_WORD))
     play_moves(board, str(given.get("line") or ""))
     return board
 

@@ -14,7 +14,7 @@ from ...exchange.picture.dot import dot_of
 from ...exchange.picture.svg import svg_of
 from ...graph.view import show
 from ...position.board import fen_of
-from ...position.notation import START_WORD, board_from_fen, play_moves
+from ...position.notation import board_from_fen, play_moves, start_position
 from ...position.pgn_position import read_game_texts
 from ...query.history import history
 from ...query.line import values
@@ -136,9 +136,10 @@ def _read(house: House, given: Given) -> dict[str, Any]:
     words = text.split()
     if words and "/" in words[0]:
         return {"games": [_game(board_from_fen(text), {})], "more": False, "problems": []}
-    board = chess.Board()
+    start = start_position(words[0]) if words else None
+    board = start or chess.Board()
     try:
-        play_moves(board, text.removeprefix(START_WORD).removeprefix(" moves"))
+        play_moves(board, text.removeprefix(words[0]).removeprefix(" moves") if start else text)
     except InvalidPositionError:
         return _games(text)  # moves with comments, glyphs or a result
     return {"games": [_game(board, {})], "more": False, "problems": []}

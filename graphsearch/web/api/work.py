@@ -44,7 +44,7 @@ def _search(house: House, given: Given) -> dict[str, Any]:
         boards=(board,),
         limits=limits,
         searchmoves=listed,
-        **_settings(house, given),
+        **settings(house, given),
     )
     return house.desk.add(task, now=not given.get("queue")).as_dict()
 
@@ -62,7 +62,7 @@ def _game(house: House, given: Given) -> dict[str, Any]:
         path=house.path,
         boards=tuple(found for found in reversed(boards) if any(found.legal_moves)),
         until=until,
-        **_settings(house, given),
+        **settings(house, given),
     )
     return house.desk.add(task).as_dict()
 
@@ -75,7 +75,7 @@ def _limits(given: Given) -> Limits:
     )
 
 
-def _settings(house: House, given: Given) -> dict[str, Any]:
+def settings(house: House, given: Given) -> dict[str, Any]:
     """Returns the evaluator, the parameters and the memory of a search."""
     params = str(given.get("params") or "").replace(",", " ").split()
     return {
@@ -156,18 +156,24 @@ async def _import(request: Request) -> Response:
         house.may_write()
         if form not in IMPORTS:
             raise InvalidParameterError(f"an import is one of {', '.join(IMPORTS)}")
-        name = _file_name(request.query_params.get("name", ""))
-        file = await _received(request, house.folder / uuid4().hex)
-        again = bool(request.query_params.get("again"))
+        name = file_name(request.query_params.get("name", ""))
+        file = await received(request, house.folder / uuid4().hex)
+        again, players = (bool(request.query_params.get(name)) for name in ("again", "players"))
         task = ImportTask(
-            title=f"import {name}", path=house.path, form=form, file=file, name=name, again=again
+            title=f"import {name}",
+            path=house.path,
+            form=form,
+            file=file,
+            name=name,
+            again=again,
+            players=players,
         )
         return JSONResponse(house.desk.add(task).as_dict())
     except GraphSearchError as error:
         return error_of(error)
 
 
-async def _received(request: Request, file: Path) -> Path:
+async def received(request: Request, file: Path) -> Path:
     """Returns the file that a request brings, written as it comes.
 
     Raises:
@@ -193,10 +199,10 @@ async def _received(request: Request, file: Path) -> Path:
     return file
 
 
-def _file_name(text: str) -> str:
+def file_name(text: str) -> str:
     """Returns the name of an uploaded file as it is listed.
 
-    >>> _file_name("C:/games/my.pgn"), _file_name("")
+    >>> file_name("C:/games/my.pgn"), file_name("")
     ('my.pgn', 'upload')
     """
     bare = text.replace("\\", "/").rpartition("/")[2]

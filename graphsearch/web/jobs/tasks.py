@@ -10,10 +10,18 @@ import chess
 
 from ...evaluators.factory import EvaluatorSpec
 from ...exchange.selection import Selection
+from ...review.games import GameChoice
 from ...search.params import Limits, SearchParams
 
 IMPORTS = ("pgn", "polyglot", "epd")
-EXPORTS = {"pgn": "pgn", "polyglot": "bin", "epd": "epd", "jsonl": "jsonl", "csv": "csv"}  # form -> ending
+EXPORTS = {  # form -> ending
+    "pgn": "pgn",
+    "polyglot": "bin",
+    "epd": "epd",
+    "jsonl": "jsonl",
+    "csv": "csv",
+    "parquet": "zip",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +65,17 @@ class BuildTask(Task):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportTask(Task):
-    """An import of a file that was uploaded: `pgn`, `polyglot` or `epd`; `name` is that of the person."""
+    """An import of a file that was uploaded: `pgn`, `polyglot` or `epd`; `name` is that of the person.
+
+    Attributes:
+      again: even if it was imported before. players: of `pgn`, keep who played.
+    """
 
     form: str
     file: Path
     name: str
     again: bool = False
+    players: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +86,31 @@ class ExportTask(Task):
     selection: Selection
     file: Path
     weights: str = "n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeTask(Task):
+    """Merging another graph file into the served one; `ram_bytes` of bringing values up to date."""
+
+    other: Path
+    ram_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewTask(Task):
+    """A review of the games of a file that was uploaded; `name` is that of the person.
+
+    It writes `out` with the endings .json (what the page shows), .pgn and .html.
+    """
+
+    file: Path
+    name: str
+    out: Path
+    visits: int
+    choice: GameChoice = field(default_factory=GameChoice)
+    evaluator: EvaluatorSpec = field(default_factory=EvaluatorSpec)
+    params: SearchParams = field(default_factory=SearchParams)
+    ram_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,28 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
 
 import chess
 
 from ...errors import GraphSearchError, UnsavedError
 from ...faults import told
+from ...position.board import board_of
 from ..lines import with_sans
-from .tasks import BuildTask, ExportTask, ImportTask, SearchTask, Stop, Task, Told, Watch
+from .tasks import (
+    BuildTask,
+    ExportTask,
+    ImportTask,
+    MergeTask,
+    ReviewTask,
+    SearchTask,
+    Stop,
+    Task,
+    Told,
+    Watch,
+)
 
 if TYPE_CHECKING:
     from ...evaluators.protocol import Evaluator
@@ -26,6 +40,7 @@ if TYPE_CHECKING:
     from ...workers.child import Pipe
 
 LINES, WATCHED_LINES = 5, 3  # best moves that are shown with their line
+MOST_PROBLEMS = 20  # of a merge that the page is told
 UPDATE_SECONDS = 0.2  # between two signs of progress, at least
 SHARE = 0.005  # of its time that a search spends on lines for the page, and as much on everything else
 Tell = Callable[[dict[str, Any]], None]
@@ -70,6 +85,12 @@ def _do(task: Task, orders: _Orders, tell: Tell) -> dict[str, Any]:
         return _build(task, orders, tell)
     if isinstance(task, ImportTask):
         return _import(task, orders, tell)
+    if isinstance(task, MergeTask):
+        return _merge(task, orders, tell)
+    if isinstance(task, ReviewTask):
+        from .reviewing import do_review
+
+        return do_review(task, orders.stop, tell)
     assert isinstance(task, ExportTask)
     return _export(task, tell)
 
@@ -187,7 +208,7 @@ class _Searches:
         """Returns the positions that somebody looks at, as far as the graph knows them."""
         from ...graph.view import view
 
-        boards = [chess.Board(fen) for fen in self._orders.watched if fen != root]
+        boards = [board_of(fen) for fen in self._orders.watched if fen != root]
         found = [view(self._graph.read, board, lines=WATCHED_LINES) for board in boards]
         return [node for node in found if node]
 
@@ -223,7 +244,7 @@ def _with_line(move: dict[str, Any], known: dict[str, Any] | None) -> dict[str, 
 
 
 def _node(node: NodeView) -> dict[str, Any]:
-    return with_sans({**node.as_dict(), "mate": node.mate}, chess.Board(node.position))
+    return with_sans({**node.as_dict(), "mate": node.mate}, board_of(node.position))
 
 
 _COUNTERS = (
@@ -273,14 +294,34 @@ def _import(task: ImportTask, orders: _Orders, tell: Tell) -> dict[str, Any]:
     take: Any = {"pgn": import_pgn, "polyglot": import_polyglot, "epd": import_epd}[task.form]
     with open_file(task.file) as stream:
         given = GivenFile(task.name, stream)
-        report = take(task.path, [given], again=task.again, stop=orders.stop, on_progress=show)[0]
+        kept = {"players": task.players} if task.form == "pgn" else {}
+        report = take(task.path, [given], again=task.again, stop=orders.stop, on_progress=show, **kept)[0]
     task.file.unlink(missing_ok=True)
     if report.error:
         raise GraphSearchError(report.error)
     return {"stage": "done", **report.as_dict()}
 
 
+def _merge(task: MergeTask, orders: _Orders, tell: Tell) -> dict[str, Any]:
+    from ...sweep.merge import MergeProgress, Wanted, merge
+
+    pace = _Pace(tell)
+
+    def show(now: MergeProgress) -> None:
+        if orders.stop.is_set():
+            raise GraphSearchError("stopped; what was merged so far is sound, merge again to finish it")
+        pace.show(now.done, now.total, now.stage)
+
+    wanted = Wanted(ram_bytes=task.ram_bytes)
+    report = merge([task.other], into=task.path, wanted=wanted, on_progress=show)
+    (counts,) = (one.counts for one in report.inputs)
+    facts = {"nodes": report.nodes, "added": counts.fresh, "changed": counts.changed, "found": report.found}
+    return {"stage": "done", **facts, "problems": report.problems[:MOST_PROBLEMS]}
+
+
 def _export(task: ExportTask, tell: Tell) -> dict[str, Any]:
+    if task.form == "parquet":
+        return _export_tables(task, tell)
     from ...exchange.epd_export import export_epd
     from ...exchange.pgn_export import export_pgn
     from ...exchange.polyglot_export import export_polyglot
@@ -299,15 +340,30 @@ def _export(task: ExportTask, tell: Tell) -> dict[str, Any]:
     return {"stage": "done", **report.as_dict(), "path": task.file.name}
 
 
+def _export_tables(task: ExportTask, tell: Tell) -> dict[str, Any]:
+    """Exports two tables, and packs them into one file to download; they are compressed already."""
+    from ...exchange.parquet_export import export_parquet
+
+    folder = task.file.with_suffix(".tables")
+    try:
+        report = export_parquet(task.path, folder, task.selection, on_progress=_Pace(tell).show)
+        with ZipFile(task.file, "w") as packed:
+            for table in sorted(folder.iterdir()):
+                packed.write(table, table.name)
+    finally:
+        rmtree(folder, ignore_errors=True)
+    return {"stage": "done", **report.as_dict(), "path": task.file.name}
+
+
 class _Pace:
-    """Tells of an export now and then."""
+    """Tells of an export or a merge now and then."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
         self._next = 0.0
 
-    def show(self, done: int, total: int) -> None:
+    def show(self, done: int, total: int, stage: str = "writing") -> None:
         now = time.monotonic()
         if now >= self._next:
             self._next = now + 2 * UPDATE_SECONDS
-            self._tell({"stage": "writing", "done": done, "total": total})
+            self._tell({"stage": stage, "done": done, "total": total})

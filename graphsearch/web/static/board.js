@@ -6,7 +6,7 @@
 // The document holds the pieces as symbols `piece-wk` ... `piece-bp`. The classes of what is drawn are in
 // board.css. A board without `onMove` only shows.
 
-import { after, menOf, spoken } from "./chess.js";
+import { after, castlingOf, landingOf, menOf, spoken } from "./chess.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const UNIT = 45;
@@ -169,14 +169,14 @@ export class Board {
   slideTo(men, last) {
     if (!last || this.state.last === last || !Object.keys(this.state.men).length) return null;
     const same = JSON.stringify(Object.entries(after(this.state.men, last)).sort()) === JSON.stringify(Object.entries(men).sort());
-    return same && !this.dropped ? last : ((this.dropped = false), null);
+    return same && !this.dropped ? [last.slice(0, 2), landingOf(this.state.men, last)] : ((this.dropped = false), null);
   }
 
-  slide(move) {
+  slide([from, to]) {
     if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
-    const man = this.layers.men.querySelector(`[data-square="${move.slice(2, 4)}"]`);
-    const [x1, y1] = this.corner(move.slice(0, 2));
-    const [x2, y2] = this.corner(move.slice(2, 4));
+    const man = this.layers.men.querySelector(`[data-square="${to}"]`);
+    const [x1, y1] = this.corner(from);
+    const [x2, y2] = this.corner(to);
     man?.animate([{ transform: `translate(${x1 - x2}px, ${y1 - y2}px)` }, { transform: "none" }], { duration: SLIDE_MS, easing: "ease-out" });
   }
 
@@ -241,8 +241,17 @@ export class Board {
     this.select(target === square && !moved && !again ? square : null);
   }
 
+  // castling is made by either way of writing it, unless the other is another move
+  castlingTo(from, to) {
+    return this.movesFrom(from).filter((move) => {
+      const castling = castlingOf(this.state.men, move);
+      return castling && (castling.kingTo === to || castling.rook === to);
+    });
+  }
+
   tryMove(from, to) {
-    const moves = this.movesFrom(from).filter((move) => move.slice(2, 4) === to);
+    const named = this.movesFrom(from).filter((move) => move.slice(2, 4) === to);
+    const moves = named.length ? named : this.castlingTo(from, to);
     if (!moves.length) return false;
     if (moves.length > 1) this.choose(moves);
     else this.play(moves[0]);

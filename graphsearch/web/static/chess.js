@@ -20,6 +20,22 @@ export function menOf(fen) {
 
 export const turnOf = (fen) => fen.split(" ")[1];
 
+// where king and rook stand before and after castling, which is written as the king's two steps or as the king
+// taking his rook; null if a move is none
+export function castlingOf(men, move) {
+  const [from, to] = [move.slice(0, 2), move.slice(2, 4)];
+  const man = men[from];
+  if (man?.[1] !== "k" || from[1] !== to[1]) return null;
+  const takes = men[to] === `${man[0]}r`;
+  if (!takes && Math.abs(from.charCodeAt(0) - to.charCodeAt(0)) !== 2) return null;
+  const right = to > from;
+  const rook = takes ? to : (right ? "h" : "a") + to[1];
+  return { king: from, rook, kingTo: (right ? "g" : "c") + to[1], rookTo: (right ? "f" : "d") + to[1] };
+}
+
+// where the man that moves stands afterwards
+export const landingOf = (men, move) => castlingOf(men, move)?.kingTo ?? move.slice(2, 4);
+
 // the men after a move, given in UCI; the clocks, and what may castle, are not kept
 export function after(men, move) {
   const [from, to, promoted] = [move.slice(0, 2), move.slice(2, 4), move[4]];
@@ -27,12 +43,12 @@ export function after(men, move) {
   const man = next[from];
   if (!man) return next;
   delete next[from];
-  if (man[1] === "p" && from[0] !== to[0] && !men[to]) delete next[to[0] + from[1]];
-  if (man[1] === "k" && Math.abs(from.charCodeAt(0) - to.charCodeAt(0)) === 2) {
-    const [corner, beside] = to[0] === "g" ? ["h", "f"] : ["a", "d"];
-    next[beside + to[1]] = next[corner + to[1]];
-    delete next[corner + to[1]];
+  const castling = castlingOf(men, move);
+  if (castling) {
+    delete next[castling.rook];
+    return { ...next, [castling.kingTo]: man, [castling.rookTo]: `${man[0]}r` };
   }
+  if (man[1] === "p" && from[0] !== to[0] && !men[to]) delete next[to[0] + from[1]];
   next[to] = promoted ? man[0] + promoted : man;
   return next;
 }

@@ -5,6 +5,7 @@ import { bytes, count, h, percent, put, table, when } from "./dom.js";
 import { endOf } from "./search.js";
 import { here, state } from "./state.js";
 import { linkTo } from "./books.js";
+import { mergeForm } from "./comparing.js";
 
 export const runsView = {
   name: "runs",
@@ -41,7 +42,7 @@ export const filesView = {
       const rows = (state.file?.info.imported.sources || []).map((source) => [source.kind, source.name, when(source.started), source.taken, source.skipped, source.finished ? "complete" : "broken off"]);
       put(sources, table(["Kind", "File", "Started (UTC)", "Taken", "Skipped", "State"], rows, { caption: "Imports", empty: "Nothing was imported yet." }));
     };
-    put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only; exports work." }) : importForm(toast), sources, exportForm(toast), done);
+    put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only; exports work." }) : importForm(toast), sources, mergeForm(toast), exportForm(toast), done);
     return { show: draw, on: { desk: draw, facts: draw } };
   },
 };
@@ -50,6 +51,7 @@ function importForm(toast) {
   const kind = h("select", { id: "import-kind" }, KINDS.map(([value, text]) => h("option", { value, text })));
   const file = h("input", { type: "file", id: "import-file" });
   const again = h("input", { type: "checkbox", id: "import-again" });
+  const players = h("input", { type: "checkbox", id: "import-players" });
   const bar = h("progress", { hidden: true, "aria-label": "Upload" });
   const start = async (event) => {
     event.preventDefault();
@@ -57,7 +59,7 @@ function importForm(toast) {
     if (!chosen) { toast("Choose a file first."); return; }
     bar.hidden = false;
     try {
-      const query = new URLSearchParams({ name: chosen.name, ...(again.checked ? { again: "1" } : {}) });
+      const query = new URLSearchParams({ name: chosen.name, ...(again.checked ? { again: "1" } : {}), ...(players.checked ? { players: "1" } : {}) });
       const job = await upload(`import/${kind.value}?${query}`, chosen, (sent, all) => { bar.max = all; bar.value = sent; });
       toast(`Queued: ${job.title}`);
       file.value = "";
@@ -65,7 +67,7 @@ function importForm(toast) {
     bar.hidden = true;
   };
   return h("form", { onsubmit: start }, h("h3", { text: "Import" }), h("div", { class: "row" }, h("label", { for: "import-kind", text: "Kind" }), kind, h("label", { for: "import-file", class: "hidden", text: "File" }), file,
-    h("label", {}, again, " again"), h("button", { class: "primary", text: "Import" }), bar), h("p", { class: "note", text: "Plain, .gz or .zst. Games are counted move by move; they change no search." }));
+    h("label", { title: "Also of files that were imported before without: their games count no second time" }, players, " keep who played"), h("label", {}, again, " again"), h("button", { class: "primary", text: "Import" }), bar), h("p", { class: "note", text: "Plain, .gz or .zst. Games are counted move by move; they change no search." }));
 }
 
 function exportForm(toast) {
@@ -78,14 +80,14 @@ function exportForm(toast) {
     try { const job = await send("export", { ...rest, ...(root === "here" ? here() : {}) }); toast(`Queued: ${job.title}`); } catch (error) { toast(error.message); }
   };
   return h("form", { onsubmit: start }, h("h3", { text: "Export" }), h("div", { class: "inline" },
-    choice("form", "Form", [["pgn", "PGN"], ["polyglot", "Polyglot"], ["epd", "EPD"], ["jsonl", "JSON lines"], ["csv", "CSV"]]),
+    choice("form", "Form", [["pgn", "PGN"], ["polyglot", "Polyglot"], ["epd", "EPD"], ["jsonl", "JSON lines"], ["csv", "CSV"], ["parquet", "Parquet"]]),
     choice("root", "From", [["", "all roots"], ["here", "this position"]]), input("book", "Book"), choice("side", "Side", [["", "any"], ["white", "white"], ["black", "black"], ["both", "both"]]),
     input("depth", "Plies"), input("min_visits", "N at least"), input("max_moves", "Moves at most"),
     choice("weights", "Weights", [["n", "n"], ["q", "q"], ["minimax", "minimax"], ["games", "games"], ["imported", "imported"]]), h("button", { class: "primary", text: "Export" })));
 }
 
 function drawJobs(host) {
-  const all = [...state.desk.running, ...state.desk.waiting, ...state.desk.ended].filter((job) => ["import", "export"].includes(job.kind));
+  const all = [...state.desk.running, ...state.desk.waiting, ...state.desk.ended].filter((job) => ["import", "merge", "export"].includes(job.kind));
   put(host, h("ul", { class: "jobs" }, all.map((job) => h("li", { class: job.state }, h("span", { class: "state", text: job.state }),
     h("span", { class: "title", text: ["waiting", "running"].includes(job.state) ? job.title : endOf(job) }),
     job.state === "running" && job.facts.total && h("progress", { max: job.facts.total, value: job.facts.done, title: percent(job.facts.done / job.facts.total, 0), "aria-label": job.title }),

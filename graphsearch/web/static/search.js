@@ -1,7 +1,7 @@
 // Searches: the strip above the views, the settings, and the queue.
 
 import { send } from "./api.js";
-import { bytes, clock, count, h, percent, put, short } from "./dom.js";
+import { bytes, clock, count, h, percent, points, put, short } from "./dom.js";
 import { here, on, state, wholeLine } from "./state.js";
 
 const running = () => state.desk.running.find((job) => job.kind !== "export") || null;
@@ -42,9 +42,11 @@ export function endOf(job) {
   const { facts } = job;
   const parts = [job.title];
   if (facts.new_visits !== undefined) parts.push(`${count(facts.new_visits)} visits, ${count(facts.evaluations)} evaluations`);
-  if (facts.searched !== undefined) parts.push(`${count(facts.searched)} positions searched, ${count(facts.added)} added`);
+  if (facts.added !== undefined) parts.push(`${count(facts.searched)} positions searched, ${count(facts.added)} added`);
+  if (facts.reviewed !== undefined) parts.push(`${points(facts.reviewed, "game")} reviewed`);
   if (facts.new_taken !== undefined) parts.push(facts.state === "known" ? "imported before" : `${count(facts.new_taken)} taken, ${count(facts.new_skipped)} skipped`);
   if (facts.form && facts.positions !== undefined && facts.moves !== undefined && job.kind === "export") parts.push(`${count(facts.positions)} positions, ${count(facts.moves)} moves`);
+  if (facts.nodes !== undefined && job.kind === "merge") parts.push(`${count(facts.added)} new positions, ${count(facts.changed)} changed${facts.found ? `; ${count(facts.found)} things left out` : ""}`);
   const reason = REASONS[facts.reason] ?? "";
   return `${parts.join(": ")}${reason ? `; ${reason}` : ""} (${clock(job.seconds)})${job.state === "stopped" && !reason ? ", stopped" : ""}`;
 }

@@ -3,16 +3,19 @@
 import { booksView } from "./books.js";
 import { filesView, runsView } from "./files.js";
 import { gamesView } from "./games.js";
+import { diffView } from "./comparing.js";
 import { graphView } from "./graph.js";
 import { h, put } from "./dom.js";
 import { movesView } from "./moves.js";
 import { hide } from "./peek.js";
+import { noveltiesView, prepareView } from "./opponents.js";
 import { on } from "./state.js";
+import { reviewView } from "./review.js";
 import { searchView } from "./search.js";
 import { findView, sqlView } from "./finding.js";
 import { valuesView } from "./values.js";
 
-const VIEWS = [movesView, graphView, valuesView, searchView, gamesView, booksView, findView, sqlView, runsView, filesView];
+const VIEWS = [movesView, graphView, valuesView, searchView, reviewView, gamesView, noveltiesView, prepareView, booksView, findView, sqlView, diffView, runsView, filesView];
 const NEWS = ["position", "news", "live", "desk", "file", "facts"];
 
 export function tabs(bar, panel, hands) {

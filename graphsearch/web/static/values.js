@@ -1,7 +1,7 @@
 // Values along the line as a curve, the visits below the position as an icicle, and the root's history.
 
 import { ask, latest } from "./api.js";
-import { bar, count, h, percent, put, s, signed, tint, when } from "./dom.js";
+import { bar, count, h, percent, put, s, signed, table, tint, when } from "./dom.js";
 import { go, here, open, played, state, tell, wholeLine } from "./state.js";
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [760, 220, 40, 12, 12, 24];
@@ -136,9 +136,14 @@ export function key() {
 }
 
 // ------------------------------------------------------------ the history
-function drawHistory(host, { points }) {
+function drawHistory(host, { points, evaluators }) {
   if (!points.length) { put(host, h("p", { class: "note", text: "The file has no history of this position as a root; searches write one at every save." })); return; }
-  const [low, high] = [Math.log10(Math.max(1, Math.min(...points.map((point) => point.n)))) - 0.1, Math.log10(Math.max(...points.map((point) => point.n))) + 0.1];
+  const searched = points.filter((point) => point.book === null);
+  put(host, searched.length > 0 && historyCurve(searched, evaluators), searched.length > 0 && h("p", { class: "note", text: "Q for the side to move against N, at every save; a ring where the best move changed, a line where another evaluator takes over." }), historyTable(points));
+}
+
+function historyCurve(points, evaluators) {
+  const [low, high] = [Math.log10(Math.max(1, Math.min(...points.map((point) => point.n)))) - 0.1, Math.log10(Math.max(1, ...points.map((point) => point.n))) + 0.1];
   const x = (n) => LEFT + ((Math.log10(Math.max(1, n)) - low) / (high - low)) * (WIDTH - LEFT - RIGHT);
   const range = rangeOf(points.map((point) => point.q));
   const y = heightOf(range);
@@ -146,12 +151,23 @@ function drawHistory(host, { points }) {
   axes(svg, y, range, [`+${range}`, `−${range}`]);
   for (let power = Math.ceil(low); power <= high; power += 1) svg.append(s("text", { class: "tick", x: x(10 ** power), y: HEIGHT - 6, "text-anchor": "middle", text: count(10 ** power) }));
   svg.append(s("path", { class: "trail", d: points.map((point, k) => `${k ? "L" : "M"}${x(point.n).toFixed(1)},${y(point.q).toFixed(1)}`).join("") }));
-  let best = null;
+  let evaluator = points[0].evaluator;
   for (const point of points) {
-    const changed = point.best_san !== best;
-    best = point.best_san;
-    svg.append(s("circle", { class: changed ? "dot mistake" : "dot", cx: x(point.n), cy: y(point.q), r: changed ? 5 : 3 }, s("title", { text: `N ${count(point.n)}, Q ${signed(point.q)}, best ${best || "–"}, run ${point.run}, ${when(point.saved)}` })));
-    if (changed && best) svg.append(s("text", { class: "tick", x: x(point.n), y: y(point.q) - 9, "text-anchor": "middle", text: best }));
+    if (point.evaluator !== null && point.evaluator !== evaluator) {
+      evaluator = point.evaluator;
+      svg.append(s("line", { class: "grid", x1: x(point.n), x2: x(point.n), y1: TOP, y2: HEIGHT - BOTTOM }), s("text", { class: "tick", x: x(point.n) - 4, y: HEIGHT - BOTTOM - 6, "text-anchor": "end", text: evaluators[evaluator] || "" }));
+    }
+    svg.append(s("circle", { class: point.changed ? "dot mistake" : "dot", cx: x(point.n), cy: y(point.q), r: point.changed ? 5 : 3 }, s("title", { text: `N ${count(point.n)}, Q ${signed(point.q)}, run ${point.run}, ${when(point.saved)}: ${point.line.join(" ") || point.best_san || "–"}` })));
+    if (point.changed && point.best_san) svg.append(s("text", { class: "tick", x: x(point.n), y: y(point.q) - 9, "text-anchor": "middle", text: point.best_san }));
   }
-  put(host, svg, h("p", { class: "note", text: "Q for the side to move against N, at every save; a ring where the best move changed." }));
+  return svg;
+}
+
+// the last save of each run and book, and every change of the best move
+function historyTable(points) {
+  const last = new Map(points.map((point) => [`${point.run} ${point.book}`, point]));
+  const shown = points.filter((point) => point.changed || last.get(`${point.run} ${point.book}`) === point);
+  const rows = shown.map((point) => [when(point.saved), point.run, point.book ? `book ${point.book}` : point.kind || "", point.n, h("span", { class: `chip ${tint(point.q)}`, text: signed(point.q) }),
+    point.win === null ? "" : [point.win, point.draw, point.loss].map((part) => Math.round(100 * part)).join("/"), point.depth ?? "", `${point.best_san || ""}${point.changed ? " *" : ""}`, point.line.join(" ")]);
+  return table(["Saved", "Run", "Kind", "N", "Q", "WDL %", "Depth", "Best", "Line"], rows, { caption: "The last save of each run, and changes of the best move (*)" });
 }

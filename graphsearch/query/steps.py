@@ -12,12 +12,15 @@ from ..position.board import MAX_MOVES, POSITION_WORDS
 from ..position.steps_kernel import CHECK, MATE
 from ..position.steps_kernel import list_moves as _list_moves
 from ..position.steps_kernel import make_steps as _make_steps
+from ..position.words import BLACK_TO_MOVE, KINGS, META, PAWNS, WHITE
 from ..store.codec.bulk import board_tables, owned
 
 Words = NDArray[np.uint64]
+Places = NDArray[np.int64]
 
 _FILES, _PIECES, _PROMOTIONS = "abcdefgh", "PNBRQK", ("", "=N", "=B", "=R", "=Q")
-_PAWN, _KING = 0, 5
+_PAWN, _KING = PAWNS, KINGS
+CASTLING_STEP = 2  # files that a king goes then, and never else
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +40,25 @@ class MoveList:
         return next((i for i, mark in enumerate(self.marks) if mark & MATE), None)
 
 
-def move_lists(words: Words) -> list[MoveList]:
-    """Returns the legal moves of packed positions, `[R, 10]`."""
+def legal_codes(words: Words) -> tuple[NDArray[np.int16], NDArray[np.uint16], NDArray[np.uint8]]:
+    """Returns the legal moves of packed positions, `[R, 10]`, as arrays.
+
+    Returns:
+      counts: `[R]`. codes: `[R, MAX_MOVES]` in canonical order, 0 behind the last. marks: likewise, as in
+        `MoveList`.
+    """
     rows = len(words)
     counts = np.zeros(rows, np.int16)
     moves = np.zeros((rows, MAX_MOVES), np.uint16)
     marks = np.zeros((rows, MAX_MOVES), np.uint8)
     flat = owned(words, np.uint64).reshape(-1)
     _list_moves(board_tables(), flat, counts, moves.reshape(-1), marks.reshape(-1))
+    return counts, moves, marks
+
+
+def move_lists(words: Words) -> list[MoveList]:
+    """Returns the legal moves of packed positions, `[R, 10]`."""
+    counts, moves, marks = legal_codes(words)
     return [
         MoveList(tuple(moves[i, :n].tolist()), tuple(marks[i, :n].tolist()))
         for i, n in enumerate(counts.tolist())
@@ -52,7 +66,7 @@ def move_lists(words: Words) -> list[MoveList]:
 
 
 def positions_after(
-    words: Words, of: Sequence[int], codes: Sequence[int]
+    words: Words, of: Sequence[int] | Places, codes: Sequence[int] | NDArray[np.uint16]
 ) -> tuple[Words, NDArray[np.uint64]]:
     """Returns the positions after legal moves, `[K, 10]`, and their keys, `[K]`.
 
@@ -86,8 +100,12 @@ def uci_of(code: int) -> str:
 
 
 def is_castling(words: Sequence[int], code: int) -> bool:
-    """Returns whether a move of a packed position castles: the king goes two files."""
-    return bool(words[_KING] >> (code & 63) & 1) and abs((code & 7) - (code >> 6 & 7)) == 2
+    """Returns whether a move of a packed position castles: the king goes two files, or takes his rook."""
+    origin, target = code & 63, code >> 6 & 63
+    if not words[_KING] >> origin & 1:
+        return False
+    ours = words[WHITE + (words[META] & BLACK_TO_MOVE)]
+    return abs((origin & 7) - (target & 7)) == CASTLING_STEP or bool(ours >> target & 1)
 
 
 def sans(words: Sequence[int], moves: MoveList) -> list[str]:
@@ -97,29 +115,57 @@ def sans(words: Sequence[int], moves: MoveList) -> list[str]:
     for kind, code in zip(kinds, moves.codes, strict=True):
         rivals.setdefault((kind, code >> 6 & 63), []).append(code & 63)
     occupied = words[6] | words[7]
-    texts = []
-    for kind, code, mark in zip(kinds, moves.codes, moves.marks, strict=True):
-        text = _plain_san(words, occupied, kind, code, rivals[kind, code >> 6 & 63])
-        texts.append(text + ("#" if mark & MATE else "+" if mark & CHECK else ""))
-    return texts
+    return [
+        _san(words, occupied, kind, code, rivals[kind, code >> 6 & 63], mark)
+        for kind, code, mark in zip(kinds, moves.codes, moves.marks, strict=True)
+    ]
+
+
+def san_of(
+    *, kind: int, target: int, origin: str, capture: bool, promotion: int, mark: int, castling: int
+) -> str:
+    """Returns the SAN of a move.
+
+    Args:
+      kind: of the man. target: square. origin: what tells it from others, of a pawn that takes its file.
+      promotion: as in a move code. mark: CHECK, CHECK | MATE or 0. castling: 1 short, 2 long, 0 no castling.
+
+    >>> san_of(kind=1, target=18, origin="b", capture=True, promotion=0, mark=1, castling=0)
+    'Nbxc3+'
+    """
+    sign = "#" if mark & MATE else "+" if mark & CHECK else ""
+    if castling:
+        return ("O-O" if castling == 1 else "O-O-O") + sign
+    piece = "" if kind == _PAWN else _PIECES[kind]
+    takes = "x" if capture else ""
+    return f"{piece}{origin}{takes}{square_name(target)}{_PROMOTIONS[promotion]}{sign}"
 
 
 def _kind_at(words: Sequence[int], square: int) -> int:
     return next(kind for kind in range(6) if words[kind] >> square & 1)
 
 
-def _plain_san(words: Sequence[int], occupied: int, kind: int, code: int, origins: list[int]) -> str:
+def _san(words: Sequence[int], occupied: int, kind: int, code: int, origins: list[int], mark: int) -> str:
     origin, target = code & 63, code >> 6 & 63
-    if kind == _KING and is_castling(words, code):
-        return "O-O" if target > origin else "O-O-O"
+    castling = 0 if kind != _KING or not is_castling(words, code) else 1 if target > origin else 2
+    capture = bool(occupied >> target & 1)
     if kind == _PAWN:
-        start = f"{_FILES[origin & 7]}x" if (origin ^ target) & 7 else ""
-        return f"{start}{square_name(target)}{_PROMOTIONS[code >> 12]}"
-    capture = "x" if occupied >> target & 1 else ""
-    return f"{_PIECES[kind]}{_which(origin, origins)}{capture}{square_name(target)}"
+        capture = (origin ^ target) & 7 != 0  # en passant, too
+        told = _FILES[origin & 7] if capture else ""
+    else:
+        told = which_piece(origin, origins)
+    return san_of(
+        kind=kind,
+        target=target,
+        origin=told,
+        capture=capture,
+        promotion=code >> 12,
+        mark=mark,
+        castling=castling,
+    )
 
 
-def _which(origin: int, origins: list[int]) -> str:
+def which_piece(origin: int, origins: list[int]) -> str:
     """Returns what tells a piece from others of its kind that reach the same square."""
     others = [other for other in origins if other != origin]
     if not others:

@@ -1,0 +1,158 @@
+"""Which moves came into books and which went, with reasons: between two files, or since a run of one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from heapq import nlargest
+from typing import Any
+
+import chess
+
+from ..errors import GraphSearchError
+from ..position.board import board_of
+from ..store.store import Store
+from ..store.tables.books import BookRow, asked, books
+from .why import verdicts_of
+
+GONE = "its position is not in the book any more"
+_MOVES = """
+SELECT p.key, m.move, p.fen, m.san, m.rule, m.n, m.value, m.loss, r.run
+FROM book_move m
+JOIN book_position p ON p.book = m.book AND p.key = m.key
+LEFT JOIN book_run r ON r.id = m.book_run
+WHERE m.book = ? AND p.state <> 'apart' ORDER BY p.key, m.move
+"""
+_COLUMNS = (
+    *("book_position.key", "book_move.move", "book_position.fen", "book_move.san", "book_move.rule"),
+    *("book_move.n", "book_move.value", "book_move.loss", "book_run.run?"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BookChange:
+    """A move that came into a book, or went.
+
+    Attributes:
+      position: FEN. move, san: UCI, and as people write it. came: whether it came; else it went.
+      rule: why the book took it in. reason: why it has it now, or has it no more, in words; empty if unknown.
+      n: edge N when the book last decided. value, loss: in the book, for the side that plays it; centipawns
+        by which it was worse than the best move; None if unknown.
+    """
+
+    position: str
+    move: str
+    san: str
+    came: bool
+    rule: str
+    reason: str
+    n: int
+    value: float | None
+    loss: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BookChanges:
+    """What became of a book: how many moves came and went, and those of most visits."""
+
+    book: str
+    came: int
+    went: int
+    changes: tuple[BookChange, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the book as an object of the list `books`."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """A row of a book: its place in the order of both, and what is shown of it."""
+
+    key: str
+    move: str
+    fen: str
+    san: str
+    rule: str
+    n: int
+    value: float | None
+    loss: int | None
+    run: int | None
+
+
+def changes(old: str | os.PathLike[str], new: str | os.PathLike[str], *, top: int = 20) -> list[BookChanges]:
+    """Returns, book by book, which moves of two files came and went; books by name, as both files have them.
+
+    Raises:
+      StoreError: if a file cannot be read.
+    """
+    with Store.open(old, read_only=True) as one, Store.open(new, read_only=True) as other:
+        ours, theirs = ({row.name: row for row in books(store)} for store in (one, other))
+        found = []
+        for name in sorted({*ours, *theirs}):
+            before, after = (_moves(store, rows.get(name)) for store, rows in ((one, ours), (other, theirs)))
+            whole = _compared(name, before, after, top)
+            found.append(_with_reasons(whole, other) if name in theirs else whole)
+    return found
+
+
+def changes_since(path: str | os.PathLike[str], run: int, *, top: int = 20) -> list[BookChanges]:
+    """Returns, book by book, which of its moves came in a run or later; of those that went nothing is left.
+
+    Raises:
+      StoreError: if the file cannot be read.
+    """
+    with Store.open(path, read_only=True) as store:
+        found = []
+        for book in books(store):
+            come = [move for move in _moves(store, book) if (move.run or 0) >= run]
+            most = nlargest(top, come, key=lambda move: move.n)
+            rows = tuple(_change(move, came=True) for move in most)
+            found.append(_with_reasons(BookChanges(book.name, len(come), 0, rows), store))
+    return found
+
+
+def _moves(store: Store, book: BookRow | None) -> Iterator[_Move]:
+    """Yields the moves of a book by position and move."""
+    if book is not None:
+        for row in asked(store, _MOVES, (book.id,), *_COLUMNS):
+            yield _Move(*row)
+
+
+def _compared(name: str, old: Iterator[_Move], new: Iterator[_Move], top: int) -> BookChanges:
+    """Returns what only one of two ordered lists has."""
+    went, came = [], []
+    one, other = next(old, None), next(new, None)
+    while one or other:
+        if one and (other is None or (one.key, one.move) < (other.key, other.move)):
+            went.append(one)
+            one = next(old, None)
+        elif other and (one is None or (other.key, other.move) < (one.key, one.move)):
+            came.append(other)
+            other = next(new, None)
+        else:
+            one, other = next(old, None), next(new, None)
+    both = [*(_change(move, came=False) for move in went), *(_change(move, came=True) for move in came)]
+    return BookChanges(name, len(came), len(went), tuple(nlargest(top, both, key=lambda change: change.n)))
+
+
+def _change(move: _Move, *, came: bool) -> BookChange:
+    return BookChange(move.fen, move.move, move.san, came, move.rule, "", move.n, move.value, move.loss)
+
+
+def _with_reasons(found: BookChanges, store: Store) -> BookChanges:
+    """Returns the changes with what the book says of these moves now."""
+    rows = list(found.changes)
+    with suppress(GraphSearchError):  # a configuration of another version: then the rules have to do
+        verdicts = verdicts_of(store, found.book) if rows else None
+        rows = [_reasoned(row, verdicts) for row in rows if verdicts]
+    return BookChanges(found.book, found.came, found.went, tuple(rows))
+
+
+def _reasoned(row: BookChange, verdicts: Callable[[chess.Board], tuple[Any, ...]]) -> BookChange:
+    said = verdicts(board_of(row.position))
+    reason = next((verdict.reason for verdict in said if verdict.candidate.move == row.move), GONE)
+    fields = (row.position, row.move, row.san, row.came, row.rule, reason)
+    return BookChange(*fields, row.n, row.value, row.loss)

@@ -1,0 +1,122 @@
+"""Who played a game: the headers of a PGN game and its moves as the table `game` keeps them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import chess
+import numpy as np
+
+from ..position.board import encode_move, fen_of, pack
+from ..position.pgn_text import PgnGame
+from ..query.replay import start_of
+from ..query.steps import legal_codes, positions_after
+from ..store.tables.columns import MAX_GAME_MOVES
+from ..store.tables.players import NewGame
+from .playing import Played
+
+LONGEST_TEXT = 255  # characters of a name or another text that are kept
+
+_DATE = re.compile(r"(\d{4})(?:[.\-/](\d\d?|\?+)(?:[.\-/](\d\d?|\?+))?)?\Z", re.ASCII)
+_ELO = re.compile(r"\d{1,5}\Z", re.ASCII)
+_NONE = frozenset({"", "?", "-", "*"})
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedGame:
+    """A game that is to be kept, and the codes of its moves; the place of these is empty in `game` so far."""
+
+    game: NewGame
+    codes: tuple[int, ...]
+
+
+def played_game(game: PgnGame, number: int, played: Iterable[Played], result: str) -> PlayedGame:
+    """Returns a game that is to be kept.
+
+    Args:
+      number: of the game in its file, from 1. played: its moves; variations are left out.
+      result: as it is counted.
+    """
+    headers = game.headers
+    event, site = (text_of(headers.get(name, "")) or "" for name in ("Event", "Site"))
+    kept = NewGame(
+        number=number,
+        place=game.place,
+        size=game.size,
+        white=text_of(headers.get("White", "")),
+        black=text_of(headers.get("Black", "")),
+        white_elo=_elo_of(headers.get("WhiteElo", "")),
+        black_elo=_elo_of(headers.get("BlackElo", "")),
+        date=date_of(headers.get("Date", "")) or date_of(headers.get("UTCDate", "")),
+        event=(event, site) if event or site else None,
+        round=text_of(headers.get("Round", "")),
+        result=result,
+        eco=text_of(headers.get("ECO", "")),
+        fen=_start_of(game),
+        moves=b"",
+    )
+    steps = (one.step for one in played if not one.variation)
+    codes = tuple(encode_move(step.move) for step in steps if step)
+    return PlayedGame(kept, codes[:MAX_GAME_MOVES])
+
+
+def kept_games(games: Sequence[PlayedGame]) -> list[NewGame]:
+    """Returns games as they are kept, their moves by number; all of one ply are numbered together."""
+    numbers = [bytearray() for _ in games]
+    words = np.array([pack(start_of(game.game.fen)) for game in games], np.uint64)
+    on = np.arange(len(games))
+    for ply in range(max((len(game.codes) for game in games), default=0)):
+        goes_on = np.array([len(games[i].codes) > ply for i in on.tolist()])
+        on, words = on[goes_on], words[goes_on]
+        codes = np.array([games[i].codes[ply] for i in on.tolist()], np.uint16)
+        rows, of = np.unique(words, axis=0, return_inverse=True)
+        of = of.reshape(-1)
+        _, legal, _ = legal_codes(rows)
+        found = np.argmax(legal[of] == codes[:, None], axis=1)
+        for i, number in zip(on.tolist(), found.tolist(), strict=True):
+            numbers[i].append(number)
+        words, _ = positions_after(rows, of, codes)
+    return [replace(one.game, moves=bytes(line)) for one, line in zip(games, numbers, strict=True)]
+
+
+def text_of(text: str) -> str | None:
+    """Returns a header for people, None if it says nothing; read as UTF-8 if it is that, else as Latin-1.
+
+    >>> text_of("Pelé".encode().decode("latin-1")), text_of("Pel\\xe9"), text_of(" ? "), text_of("a\\0\\tb")
+    ('Pelé', 'Pelé', None, 'a b')
+    """
+    with suppress(UnicodeError):
+        text = text.encode("latin-1").decode("utf-8")
+    plain = " ".join("".join(c if c.isprintable() else " " for c in text).split())[:LONGEST_TEXT]
+    return None if plain in _NONE else plain
+
+
+def date_of(text: str) -> str | None:
+    """Returns what is known of a date, None if nothing is.
+
+    >>> [date_of(text) for text in ("2024.03.15", "2024.??.??", "1997.5.03", "????.??.??", "2024.13.01")]
+    ['2024-03-15', '2024', '1997-05-03', None, '2024']
+    """
+    found = _DATE.match(text.strip())
+    if found is None or found[1] == "0000":
+        return None
+    known = found[1]
+    for part, most in ((found[2], 12), (found[3], 31)):
+        if part is None or not part.isdigit() or not 1 <= int(part) <= most:
+            break
+        known += f"-{int(part):02}"
+    return known
+
+
+def _elo_of(text: str) -> int | None:
+    found = _ELO.match(text.strip())
+    return int(found[0]) or None if found else None
+
+
+def _start_of(game: PgnGame) -> str | None:
+    """Returns the FEN of the position that a game begins with, None if it is the start position."""
+    fen = fen_of(start_of(game.headers.get("FEN")))
+    return None if fen == chess.STARTING_FEN else fen

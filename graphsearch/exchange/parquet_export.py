@@ -1,0 +1,306 @@
+"""Positions and moves as two Parquet tables, for DuckDB, Polars, pandas and whatever else reads columns.
+
+docs/exchange.md describes the columns. A whole file is read in its own order, thousands of records at once; a
+part of it is walked over as in the other exports. Each table is written in groups of rows, so that memory
+does not depend on the size of the file.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ExportError
+from ..position.board import MOVE_CODES
+from ..position.fens import fens
+from ..position.words import BLACK_TO_MOVE, CLOCK_BITS, CLOCK_SHIFT, META
+from ..query.steps import uci_of
+from ..record.node import MAX_EVALUATOR, UNPROVEN, NodeRecord, RecordBatch
+from ..store.store import Store
+from .arrow_tables import Columns, Table, Values, chosen_rows, needed_arrow
+from .candidates import source_of
+from .columns import MoveColumns, NodeColumns, columns_of
+from .export_report import ExportReport
+from .output import new_folder
+from .rows_export import moves_taken
+from .san_columns import SanTexts
+from .scratch import Scratch
+from .selection import Selection, plan
+from .streaming import fens_of
+from .walk import TERMINALS, OnProgress, Stop, Walk
+
+NODES, EDGES = "nodes.parquet", "edges.parquet"
+AT_ONCE = 4096  # positions whose moves are listed together: 11 MB of positions behind them
+NODES_PER_GROUP, EDGES_PER_GROUP = 1 << 17, 1 << 19  # rows; some 20 MB as they wait to be written
+
+# column -> its type in Arrow; `text` is a dictionary of texts
+NODE_COLUMNS = {
+    "key": "uint64",
+    "key_hex": "string",
+    "fen": "string",
+    "turn": "text",
+    "clock": "uint8",
+    "ply": "int32",
+    "depth": "int32",
+    "n": "int64",
+    "q": "float32",
+    "win": "float32",
+    "draw": "float32",
+    "loss": "float32",
+    "v": "float32",
+    "v_draw": "float32",
+    "lower": "int8",
+    "upper": "int8",
+    "mate": "int16",
+    "terminal": "text",
+    "moves": "uint8",
+    "best_move": "text",
+    "best_san": "text",
+    "evaluator": "uint8",
+    "evaluator_name": "text",
+    "run": "uint32",
+}
+EDGE_COLUMNS = {
+    "key": "uint64",
+    "move": "text",
+    "san": "text",
+    "rank": "uint8",
+    "child": "uint64",
+    "n": "uint32",
+    "r": "uint32",
+    "p": "float32",
+    "q": "float32",
+    "draw": "float32",
+    "lower": "int8",
+    "upper": "int8",
+    "mate": "int16",
+}
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Records that are written together.
+
+    Attributes:
+      batch: their columns. known: `[R]` which of them the file holds.
+      fens: of the positions. ply, depth: `[R]`, None where no walk has been there.
+      taken: `[M]` which of all legal moves are written, None for all with `least` visits or more.
+    """
+
+    batch: RecordBatch
+    known: Mask
+    fens: list[str]
+    ply: NDArray[np.int32] | None = None
+    depth: NDArray[np.int32] | None = None
+    taken: Mask | None = None
+
+
+def export_parquet(
+    path: str | Path,
+    target: str | Path,
+    selection: Selection | None = None,
+    *,
+    on_progress: OnProgress | None = None,
+) -> ExportReport:
+    """Writes a folder with `nodes.parquet` and `edges.parquet`, and returns what was written.
+
+    Args:
+      path: the graph file; it is only read.
+      target: the folder; it is made, or replaced if it holds nothing but these two files.
+      selection: what is exported. One of nothing but `min_visits` is asked of every record of the file,
+        whether a root leads to it or not; any other is walked over.
+      on_progress: called with the positions done, and known so far.
+
+    Raises:
+      InvalidParameterError: if there is no such book.
+      ExportError: if there is nothing to write, no place for it, or pyarrow is not installed.
+      StoreError: if the graph file cannot be read.
+    """
+    started = time.monotonic()
+    arrow = needed_arrow()
+    chosen = selection or Selection()
+    report = ExportReport("parquet", str(target))
+    with (
+        Store.open(path, read_only=True) as store,
+        new_folder(target, store=store.path, is_own=_is_export) as folder,
+    ):
+        whole = chosen == Selection(min_visits=chosen.min_visits)
+        parts = _scanned if whole else _walked
+        with _Tables(arrow, store, folder) as tables:
+            for part in parts(store, chosen, folder, report, on_progress):
+                tables.add(part, chosen.min_visits, report)
+        if not report.positions:
+            raise ExportError(f"{store.path}: nothing to export; it has no position of this selection")
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def _is_export(folder: Path) -> bool:
+    return {entry.name for entry in folder.iterdir()} <= {NODES, EDGES}
+
+
+# ------------------------------------------------------------------ what is read
+def _scanned(
+    store: Store, chosen: Selection, _: Path, report: ExportReport, on_progress: OnProgress | None
+) -> Iterator[_Part]:
+    """Yields every record of the file, in one state of it."""
+    done = 0
+    for batch in store.scan(on_corrupt=lambda error: report.problems.append(str(error))):
+        for begin in range(0, len(batch), AT_ONCE):
+            some = batch.part(begin, min(begin + AT_ONCE, len(batch)))
+            yield _Part(some, np.ones(len(some), bool), fens(some.words))
+        done += len(batch)
+        if on_progress:
+            on_progress(done, max(done, store.node_count))
+
+
+def _walked(
+    store: Store, chosen: Selection, folder: Path, report: ExportReport, on_progress: OnProgress | None
+) -> Iterator[_Part]:
+    """Yields the positions of a selection, as the other exports walk over them."""
+    wanted = plan(store, chosen)
+    with Scratch(folder.parent / "walk") as scratch:
+        source = source_of(store, wanted.book)
+        walk = Walk(store, wanted, source, scratch, report, leaves=True, on_progress=on_progress)
+        for stops in walk.stops():
+            own = [stop for stop in stops if stop.own]
+            report.left_out["other_side"] += len(stops) - len(own)
+            if own:
+                yield _part_of(own, chosen_only=wanted.book is not None)
+
+
+def _part_of(stops: list[Stop], *, chosen_only: bool) -> _Part:
+    batch = RecordBatch.from_records([stop.record or _unknown(stop) for stop in stops])
+    batch.words = np.array([stop.met.words for stop in stops], np.uint64)  # with the clock of the walk
+    taken = np.zeros(len(batch.codes), bool)
+    for begin, stop in zip(batch.code_offsets.tolist(), stops, strict=False):
+        taken[[begin + index for index in moves_taken(stop, chosen_only)]] = True
+    return _Part(
+        batch=batch,
+        known=np.array([stop.record is not None for stop in stops]),
+        fens=fens_of(stops),
+        ply=np.array([stop.met.ply for stop in stops], np.int32),
+        depth=np.array([stop.met.depth for stop in stops], np.int32),
+        taken=taken,
+    )
+
+
+def _unknown(stop: Stop) -> NodeRecord:
+    """Returns a record of a position of a book that the graph does not have; only its moves are used."""
+    words = tuple(int(word) for word in stop.met.words)
+    return NodeRecord(words, 0.0, 0, 0, UNPROVEN, b"\1" * len(stop.moves.codes), ())
+
+
+# ------------------------------------------------------------------ what is written
+class _Tables:
+    """The two tables as they are written."""
+
+    def __init__(self, arrow: Any, store: Store, folder: Path) -> None:
+        self._arrow = arrow
+        self._folder = folder
+        names = {number: identity.describe() for number, identity in store.evaluators().items()}
+        self._evaluators = [({0: "rules"} | names).get(i, f"evaluator {i}") for i in range(MAX_EVALUATOR + 1)]
+        self._sans = SanTexts()
+        self._open = ExitStack()
+
+    def __enter__(self) -> _Tables:
+        with ExitStack() as stack:
+            self._nodes = stack.enter_context(
+                Table(self._arrow, self._folder / NODES, NODE_COLUMNS, NODES_PER_GROUP)
+            )
+            self._edges = stack.enter_context(
+                Table(self._arrow, self._folder / EDGES, EDGE_COLUMNS, EDGES_PER_GROUP)
+            )
+            self._open = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._open.__exit__(*error)
+
+    def add(self, part: _Part, least: int, report: ExportReport) -> None:
+        """Writes some records, without those that have too few visits."""
+        nodes, moves = columns_of(part.batch)
+        rows = nodes.n >= least if part.taken is None else np.ones(len(nodes.n), bool)
+        taken = part.taken
+        if taken is None:
+            enough = moves.n >= least
+            taken = rows[moves.of] & enough
+            report.left_out["few_visits"] += int((~rows).sum())
+            report.left_out["moves_few_visits"] += int((rows[moves.of] & ~enough & (moves.n > 0)).sum())
+        sans = self._sans.numbers(part.batch.words, moves.of, moves.code, moves.mark)
+        self._nodes.add(chosen_rows(self._of_nodes(part, nodes, moves, sans), rows))
+        self._edges.add(chosen_rows(self._of_edges(part, nodes, moves, sans), taken))
+        report.positions += int(rows.sum())
+        report.moves += int(taken.sum())
+
+    def _of_nodes(self, part: _Part, nodes: NodeColumns, moves: MoveColumns, sans: Any) -> Columns:
+        known, meta = part.known, part.batch.words[:, META].astype(np.int64)
+        none = np.zeros(len(meta), bool)
+        best = np.maximum(nodes.best, 0)
+        has_best = known & (nodes.best >= 0)
+        win, loss = ((1.0 - nodes.draw + sign * nodes.q) / 2 for sign in (1, -1))
+        return {
+            "key": Values(nodes.key),
+            "key_hex": Values(np.array([f"{key:016x}" for key in nodes.key.tolist()], object)),
+            "fen": Values(np.array(part.fens, object)),
+            "turn": Values(meta & BLACK_TO_MOVE, texts=["w", "b"]),
+            "clock": Values(meta >> CLOCK_SHIFT & CLOCK_BITS),
+            "ply": Values(meta, none) if part.ply is None else Values(part.ply),
+            "depth": Values(meta, none) if part.depth is None else Values(part.depth),
+            "n": Values(nodes.n, known),
+            "q": Values(nodes.q, known),
+            "win": Values(np.maximum(win, 0.0), known),  # not -1e-17 by rounding
+            "draw": Values(nodes.draw, known),
+            "loss": Values(np.maximum(loss, 0.0), known),
+            "v": Values(nodes.v, known),
+            "v_draw": Values(nodes.v_draw, known),
+            "lower": Values(nodes.lower, known),
+            "upper": Values(nodes.upper, known),
+            "mate": Values(nodes.mate, nodes.mated),
+            "terminal": Values(nodes.terminal, nodes.terminal > 0, ["", *TERMINALS.values()]),
+            "moves": Values(nodes.moves),
+            "best_move": Values(_at(moves.code, best), has_best, _moves_in_uci()),
+            "best_san": Values(_at(sans, best), has_best, self._sans.texts),
+            "evaluator": Values(nodes.evaluator, known),
+            "evaluator_name": Values(nodes.evaluator, known, self._evaluators),
+            "run": Values(nodes.run, nodes.run > 0),
+        }
+
+    def _of_edges(self, part: _Part, nodes: NodeColumns, moves: MoveColumns, sans: Any) -> Columns:
+        known, visited = part.known[moves.of], moves.n > 0
+        return {
+            "key": Values(nodes.key[moves.of]),
+            "move": Values(moves.code, texts=_moves_in_uci()),
+            "san": Values(sans, texts=self._sans.texts),
+            "rank": Values(moves.rank, known),
+            "child": Values(moves.child),
+            "n": Values(moves.n),
+            "r": Values(moves.r),
+            "p": Values(moves.p, known),
+            "q": Values(moves.q, visited),
+            "draw": Values(moves.draw, visited),
+            "lower": Values(moves.lower),
+            "upper": Values(moves.upper),
+            "mate": Values(moves.mate, moves.mate != 0),
+        }
+
+
+def _at(values: NDArray[Any], places: NDArray[np.int64]) -> NDArray[Any]:
+    """Returns values by place; zeros if there are none at all."""
+    return values[places] if len(values) else np.zeros(len(places), np.int64)
+
+
+@cache
+def _moves_in_uci() -> list[str]:
+    """Returns the UCI of every move code."""
+    return [uci_of(code) for code in range(MOVE_CODES)]

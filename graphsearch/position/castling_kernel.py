@@ -1,0 +1,89 @@
+"""Castling where a king or a rook that may castle is not at home: what META says of it, and what it does.
+
+META of such a position has the mark CHESS960 and the files of the rooks (`words.py`). In it all castling,
+also that of a side whose king and rook are at home, is the king taking his rook.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy import int64
+
+from ..jit.compiler import inlined, inner
+from ..jit.pointers import ONE, ZERO, U
+from .words import (
+    CASTLING_BITS,
+    CASTLING_SHIFT,
+    CHESS960,
+    CHESS960_SHIFT,
+    FILE_BITS,
+    KING_FILE,
+    KINGS,
+    META,
+    ROOK_FILES_SHIFT,
+    ROOKS,
+    STANDARD_ROOK_FILES,
+    WHITE,
+)
+
+KING_TO, ROOK_TO = (6, 2), (5, 3)  # files on which castling ends, on the king's and on the queen's side
+
+
+@inlined
+def is_chess960(s: Any) -> Any:
+    """Returns whether castling is not standard in a position."""
+    return s[META] & U(CHESS960) != ZERO
+
+
+@inlined
+def has_right(s: Any, right: Any) -> Any:
+    """Returns whether a castling right stands: 0..3 are K Q k q."""
+    return (s[META] >> U(CASTLING_SHIFT + right)) & ONE != ZERO
+
+
+@inner
+def rook_square(meta: Any, right: Any) -> Any:
+    """Returns where the rook of a castling right stands; `meta`: the word of a position that has it."""
+    files = int64(meta >> U(ROOK_FILES_SHIFT)) ^ STANDARD_ROOK_FILES
+    return ((files >> (FILE_BITS * right)) & 7) + 56 * (right >> 1)
+
+
+@inner
+def chess960_fields(s: Any, rights: Any) -> Any:
+    """Returns what META says of rooks if only these of its castling rights stand; 0 if they are standard."""
+    found, other = int64(0), False
+    for right in range(4):
+        if (rights >> right) & 1:
+            file = int64(s[META] >> U(ROOK_FILES_SHIFT + FILE_BITS * right)) & 7
+            home = ONE << U(KING_FILE + 56 * (right >> 1))
+            found |= file << (1 + FILE_BITS * right)
+            other = other or file != 0 or s[KINGS] & s[WHITE + (right >> 1)] & home == ZERO
+    return U(found | 1) << U(CHESS960_SHIFT) if other else ZERO
+
+
+@inner
+def castle(T: Any, c: Any, key: Any, us: Any, ours: Any, king: Any, rook: Any) -> Any:
+    """Puts king and rook where castling ends; before, the king stands on the rook's square. Returns the key.
+
+    Of their side's men, both are gone.
+    """
+    wing = int64(0) if rook > king else int64(1)
+    king_to, rook_to = (rook & 56) + KING_TO[wing], (rook & 56) + ROOK_TO[wing]
+    c[us] |= (ONE << U(king_to)) | (ONE << U(rook_to))
+    c[KINGS] ^= (ONE << U(rook)) ^ (ONE << U(king_to))
+    c[ROOKS] ^= (ONE << U(rook)) ^ (ONE << U(rook_to))
+    key ^= T[ours + 128 * KINGS + rook] ^ T[ours + 128 * KINGS + king_to]
+    return key ^ T[ours + 128 * ROOKS + rook] ^ T[ours + 128 * ROOKS + rook_to]
+
+
+@inner
+def kept_rights(meta: Any, kind: Any, f: Any, t: Any) -> Any:
+    """Returns the castling rights that a move of a man leaves, in a Chess960 position."""
+    rights = int64(meta >> U(CASTLING_SHIFT)) & CASTLING_BITS
+    kept = rights & ~(3 << (2 * int64(meta & ONE))) if kind == KINGS else rights
+    for right in range(4):
+        square = rook_square(meta, int64(right))
+        if f == square or t == square:
+            kept &= ~(1 << right)
+    return kept

@@ -1,0 +1,367 @@
+"""Two graph files compared: what changed of the positions of both, and what only one of them holds.
+
+Both are read in step, in the order in which their records lie; memory holds what is shown.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from heapq import heappush, heappushpop
+from typing import Any
+
+import chess
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidParameterError
+from ..position.board import fen_of, key_of, key_of_words, legal_moves, unpack
+from ..position.values import D_SCALE, cp_of
+from ..record.node import RecordBatch
+from ..store.codec.bulk import board_tables, columns_of, owned, sort_keys, take
+from ..store.portions import portions
+from ..store.scanning import Portion
+from ..store.store import Store
+
+BEST, Q, N, BOUNDS = WHATS = ("best", "q", "n", "bounds")
+ONLY_OLD, ONLY_NEW = "only_old", "only_new"
+
+OnProgress = Callable[[int, int], None]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """What one file says of a position, seen by the side to move.
+
+    Attributes:
+      n, q, draw, cp: node N, node Q, its draw probability, centipawns. bounds: proven lower and upper result.
+      best_move, best_san: UCI and SAN; None without visits.
+    """
+
+    n: int
+    q: float
+    draw: float
+    cp: int
+    bounds: tuple[int, int]
+    best_move: str | None
+    best_san: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A position of both files that changed: FEN, key in 16 hex digits, what changed, and both values."""
+
+    position: str
+    key: str
+    what: tuple[str, ...]
+    old: Worth
+    new: Worth
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the change as an object of the list `changes`."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """A position that one file holds alone."""
+
+    position: str
+    key: str
+    worth: Worth
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the position as an object of a list."""
+        return asdict(self)
+
+
+@dataclass(slots=True, kw_only=True)
+class Difference:
+    """How two files differ.
+
+    Attributes:
+      old, new: the files. evaluators: of both, as a person reads them; values of different ones differ in
+        everything.
+      cp: least change of Q in centipawns that counts.
+      same: positions of both whose records are the same in all numbers.
+      both: positions of both files. counts: of these, how many changed, by what.
+      only_old, only_new: how many positions one file holds alone.
+      changes: the most visited changed positions. gone, come: the most visited ones of one file alone.
+    """
+
+    old: str
+    new: str
+    cp: int
+    evaluators: tuple[str, str] = ("", "")
+    both: int = 0
+    same: int = 0
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(WHATS, 0))
+    only_old: int = 0
+    only_new: int = 0
+    changes: list[Change] = field(default_factory=list)
+    gone: list[Alone] = field(default_factory=list)
+    come: list[Alone] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch query diff`."""
+        return asdict(self)
+
+
+def diff(
+    old: str | os.PathLike[str],
+    new: str | os.PathLike[str],
+    *,
+    cp: int = 20,
+    what: Sequence[str] = (BEST, Q, BOUNDS),
+    top: int = 20,
+    on_progress: OnProgress | None = None,
+) -> Difference:
+    """Returns how two graph files differ, each in the state in which it is now.
+
+    Args:
+      old, new: the files; they are only read. cp: least change of Q that counts, in centipawns.
+      what: which changes make a position one of those that are listed; all are counted.
+      top: how many positions are listed of each kind, the most visited first.
+      on_progress: called with records done and records in all.
+
+    Raises:
+      InvalidParameterError: if a number is out of range, or `what` names nothing that there is.
+      CorruptRecordError: if a block is damaged.
+      StoreError: if a file cannot be read.
+    """
+    if cp < 1 or top < 0:
+        raise InvalidParameterError("cp must be at least 1, top at least 0")
+    if not what or not set(what) <= set(WHATS):
+        raise InvalidParameterError(
+            f"a change is one of {', '.join(WHATS)}, not {', '.join(what) or 'nothing'}"
+        )
+    with (
+        Store.open(old, read_only=True) as one,
+        one.snapshot(),
+        Store.open(new, read_only=True) as other,
+        other.snapshot(),
+    ):
+        found = Difference(
+            old=os.fspath(old),
+            new=os.fspath(new),
+            cp=cp,
+            evaluators=(one.identity.describe(), other.identity.describe()),
+        )
+        return _Comparison(found, tuple(what), top).compare(
+            one, other, on_progress or (lambda done, total: None)
+        )
+
+
+# ------------------------------------------------------------------ both files in step
+@dataclass(slots=True)
+class _Records:
+    """Records, their sort keys, and what they are worth: one number each."""
+
+    batch: RecordBatch
+    keys: NDArray[np.uint64]
+
+    @property
+    def last(self) -> int:
+        return int(self.keys[-1])
+
+    def below(self, key: int) -> tuple[_Records, _Records | None]:
+        """Returns the records up to a sort key, and the others, None if there are none."""
+        end = int(np.searchsorted(self.keys, np.uint64(key), "right"))
+        size = len(self.batch)
+        rest = None if end == size else _Records(self.batch.part(end, size), self.keys[end:])
+        return _Records(self.batch.part(0, end), self.keys[:end]), rest
+
+
+def _stream(store: Store) -> Iterator[_Records]:
+    for batch in portions(store, Portion.records):
+        if len(batch):
+            yield _Records(batch, sort_keys(batch.words))
+
+
+def in_step(one: Store, other: Store) -> Iterator[tuple[_Records, _Records]]:
+    """Yields the records of two files side by side: those of the same positions come together."""
+    streams = (_stream(one), _stream(other))
+    held = [next(stream, None) for stream in streams]
+    nothing = _Records(RecordBatch.empty(0, 0, 0), np.zeros(0, np.uint64))
+    while there := [records for records in held if records is not None]:
+        end = min(records.last for records in there)
+        now = [nothing, nothing]
+        for k, records in enumerate(held):
+            if records is not None:
+                now[k], rest = records.below(end)
+                held[k] = rest if rest is not None else next(streams[k], None)
+        yield now[0], now[1]
+
+
+# ------------------------------------------------------------------ what they are worth
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """What some records are worth, as `diff_kernel.worth` fills it."""
+
+    visits: Ints
+    q: NDArray[np.float32]
+    draws: Ints
+    bounds: Ints
+    best: Ints
+
+
+def values_of(batch: RecordBatch) -> _Values:
+    """Returns what records are worth."""
+    from .diff_kernel import worth
+
+    size = len(batch)
+    found = _Values(
+        np.empty(size, np.int64),
+        np.empty(size, np.float32),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+    )
+    worth(board_tables(), columns_of(batch), found.visits, found.q, found.draws, found.bounds, found.best)
+    return found
+
+
+def _worth(values: _Values, i: int, board: chess.Board) -> Worth:
+    q, draw = float(values.q[i]), int(values.draws[i]) / D_SCALE
+    place, coded = int(values.best[i]), int(values.bounds[i])
+    move = legal_moves(board)[place] if place >= 0 else None
+    upper = (coded + 1) % 4 - 1
+    return Worth(
+        n=int(values.visits[i]),
+        q=q,
+        draw=draw,
+        cp=cp_of(q, draw),
+        bounds=((coded - upper) // 4, upper),
+        best_move=move.uci() if move else None,
+        best_san=board.san(move) if move else None,
+    )
+
+
+class Most:
+    """The rows of most visits, so many of them."""
+
+    def __init__(self, count: int) -> None:
+        """Takes how many."""
+        self._count = count
+        self._rows: list[tuple[int, int, Any]] = []  # N, minus the order of coming, row
+        self._seen = 0
+
+    def places(self, visits: Ints, places: Ints) -> list[int]:
+        """Returns which of some places may be among them, the most visited first."""
+        least = self._rows[0][0] if len(self._rows) == self._count else -1
+        some = places[visits[places] > least] if self._count else places[:0]
+        chosen: list[int] = some[np.argsort(-visits[some], kind="stable")][: self._count].tolist()
+        return chosen
+
+    def add(self, visits: int, row: Any) -> None:
+        """Keeps a row if it is one of them."""
+        self._seen += 1
+        entry = (visits, -self._seen, row)
+        if len(self._rows) < self._count:
+            heappush(self._rows, entry)
+        else:
+            heappushpop(self._rows, entry)
+
+    def rows(self) -> list[Any]:
+        """Returns them, the most visited first."""
+        return [row for _, _, row in sorted(self._rows, key=lambda entry: (-entry[0], -entry[1]))]
+
+
+class _Comparison:
+    """One pass over both files."""
+
+    def __init__(self, found: Difference, what: tuple[str, ...], top: int) -> None:
+        self._found, self._what = found, what
+        self._changes, self._gone, self._come = Most(top), Most(top), Most(top)
+
+    def compare(self, one: Store, other: Store, on_progress: OnProgress) -> Difference:
+        found, done, total = self._found, 0, one.node_count + other.node_count
+        for old, new in in_step(one, other):
+            self._step(old, new)
+            done += len(old.batch) + len(new.batch)
+            on_progress(done, max(done, total))
+        found.changes, found.gone, found.come = (
+            [make() for make in most.rows()] for most in (self._changes, self._gone, self._come)
+        )
+        return found
+
+    def _step(self, old: _Records, new: _Records) -> None:
+        from ..store.union.pairing_kernel import pair
+        from .diff_kernel import find_same
+
+        places, same = np.empty(len(new.batch), np.int64), np.zeros(len(new.batch), bool)
+        flat = [owned(each.batch.words, np.uint64).reshape(-1) for each in (old, new)]
+        met = int(pair(flat[0], old.keys, flat[1], new.keys, places))
+        find_same(columns_of(old.batch), columns_of(new.batch), places, same)
+        alone = np.ones(len(old.batch), bool)
+        alone[places[places >= 0]] = False
+        found = self._found
+        found.both += met
+        found.same += int(same.sum())
+        found.only_old += int(alone.sum())
+        found.only_new += len(places) - met
+        self._note_alone(self._gone, take(old.batch, np.nonzero(alone)[0]))
+        self._note_alone(self._come, take(new.batch, np.nonzero(places < 0)[0]))
+        other = np.nonzero((places >= 0) & ~same)[0]
+        self._note_changes(take(old.batch, places[other]), take(new.batch, other))
+
+    def _note_alone(self, most: Most, batch: RecordBatch) -> None:
+        from ..store.upkeep.prune import visits_of
+
+        visits = visits_of(batch)
+        for i in most.places(visits, np.arange(len(visits))):
+            most.add(int(visits[i]), alone_maker(batch.part(i, i + 1)))
+
+    def _note_changes(self, old: RecordBatch, new: RecordBatch) -> None:
+        """Counts changes of records of the same positions, and notes the most visited ones."""
+        a, b = values_of(old), values_of(new)
+        changed = {
+            BEST: (a.best != b.best) & (a.best >= 0) & (b.best >= 0),
+            Q: _differ(a, b, self._found.cp),
+            N: a.visits != b.visits,
+            BOUNDS: a.bounds != b.bounds,
+        }
+        for name, which in changed.items():
+            self._found.counts[name] += int(which.sum())
+        listed = np.nonzero(np.logical_or.reduce([changed[name] for name in self._what]))[0]
+        visits = np.maximum(a.visits, b.visits)
+        for i in self._changes.places(visits, listed):
+            what = tuple(name for name, which in changed.items() if which[i])
+            self._changes.add(int(visits[i]), _change_maker(old.part(i, i + 1), new.part(i, i + 1), what))
+
+
+def _differ(a: _Values, b: _Values, cp: int) -> NDArray[np.bool_]:
+    """Returns which values differ by so many centipawns."""
+    found = np.zeros(len(a.q), bool)
+    places = np.nonzero((a.q != b.q) | (a.draws != b.draws))[0]
+    columns = (values[places].tolist() for values in (a.q, a.draws, b.q, b.draws))
+    for i, q, draw, other, its_draw in zip(places.tolist(), *columns, strict=True):
+        found[i] = abs(cp_of(q, draw / D_SCALE) - cp_of(other, its_draw / D_SCALE)) >= cp
+    return found
+
+
+# what is shown is made at the end, of few records: that takes longer than all else
+def alone_maker(record: RecordBatch) -> Callable[[], Alone]:
+    """Returns what makes a row of one record."""
+    record = record.copied()
+
+    def make() -> Alone:
+        board = unpack(record.words[0].tolist())
+        return Alone(fen_of(board), f"{key_of(board):016x}", _worth(values_of(record), 0, board))
+
+    return make
+
+
+def _change_maker(old: RecordBatch, new: RecordBatch, what: tuple[str, ...]) -> Callable[[], Change]:
+    old, new = old.copied(), new.copied()
+
+    def make() -> Change:
+        board = unpack(new.words[0].tolist())
+        key = f"{key_of_words(new.words[0]):016x}"
+        return Change(
+            fen_of(board), key, what, _worth(values_of(old), 0, board), _worth(values_of(new), 0, board)
+        )
+
+    return make

@@ -1,0 +1,199 @@
+"""What records are worth and their best moves, for all at once; `graph/ranking.py` says it in Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy import float64, int64
+
+from ..graph.heap_kernel import rank_codes, ranked_move
+from ..jit.compiler import inner, kernel
+from ..jit.pointers import adv, as_f32, ptr
+from ..position.board import CLOCK_DRAW
+from ..position.board_kernel import PW, clock_of, generate_moves
+from ..position.legality_kernel import ROOM
+from ..record.bounds_kernel import (
+    DRAWN,
+    MOST_MATE,
+    bounds_of,
+    plies_of,
+    resets_clock,
+    share_of,
+)
+from ..record.node_kernel import lower_in, upper_in
+from ..store.codec.batch_kernel import pointers
+from ..sweep.sweep_kernel import mean_of
+
+MOST_MOVES = 256
+OPEN = int64(2)  # of a move: nothing is proven exactly; else its result
+
+
+@inner
+def _resets(T: Any, s: Any, c: Any, i: Any, k: Any, moves: Any, keys: Any) -> Any:
+    """Returns whether the move of edge `k` of record `i` sets the clock back."""
+    first = c.code_offsets[i]
+    count = c.code_offsets[i + 1] - first
+    if generate_moves(T, s, moves) != count:
+        return False
+    rank_codes(adv(c.codes, first), count, k + 1, keys)
+    return resets_clock(s, moves[ranked_move(keys[k])])
+
+
+@inner
+def _result(T: Any, s: Any, c: Any, i: Any, k: Any, moves: Any, keys: Any) -> Any:
+    """Returns the proven result of edge `k` at the clock of its record; OPEN if there is none."""
+    e = c.edge_offsets[i] + k
+    if c.n[e] == c.r[e]:
+        return OPEN
+    q, d = as_f32(c.q)[e], int64(c.edge_d[e])
+    low, high = bounds_of(q, d)
+    if low != high:
+        return OPEN
+    clock = int64(clock_of(s))
+    if low == 0 or clock + plies_of(d) <= CLOCK_DRAW:
+        return low
+    late = d <= CLOCK_DRAW and clock < CLOCK_DRAW and _resets(T, s, c, i, k, moves, keys)
+    return low if late else OPEN
+
+
+@inner
+def _value(c: Any, e: Any) -> Any:
+    """Returns the value of all visits of an edge, 0 without any."""
+    n, r = int64(c.n[e]), int64(c.r[e])
+    return float64(n - r) * float64(as_f32(c.q)[e]) / float64(n) if n else 0.0
+
+
+@inner
+def _is_draw_first(c: Any, i: Any, results: Any) -> Any:
+    """Returns whether a proven draw comes before the open moves: the most visited of them is worth less."""
+    begin = c.edge_offsets[i]
+    most, worth = int64(0), 0.0
+    for k in range(c.edge_offsets[i + 1] - begin):
+        if results[k] == OPEN:
+            n, value = int64(c.n[begin + k]), _value(c, begin + k)
+            if n > most or (n == most and value > worth):
+                most, worth = n, value
+    return most == 0 or worth < 0.0
+
+
+@inner
+def _place(result: Any, n: Any, value: Any, d: Any, longest: Any, draws_lead: Any) -> Any:
+    """Returns what an edge is ranked by, least first: group, length, -n, -value."""
+    if result == 1:
+        return int64(0), d, -n, 0.0
+    if result == -1:
+        first = longest > 0 and d <= MOST_MATE and d == longest
+        return int64(0) if first else int64(3), -d, -n, 0.0
+    if n and value == 1.0:
+        return int64(1), int64(0), -n, 0.0
+    if result == 0 and draws_lead:
+        return int64(1), int64(0), -n, 0.0 - value
+    return int64(2), int64(0), -n, 0.0 - value
+
+
+@inner
+def _best_edge(T: Any, s: Any, c: Any, i: Any, longest: Any, results: Any, moves: Any, keys: Any) -> Any:
+    """Returns the edge, by place in descending P, that comes first in the ranking."""
+    begin = c.edge_offsets[i]
+    edges = c.edge_offsets[i + 1] - begin
+    for k in range(edges):
+        results[k] = _result(T, s, c, i, int64(k), moves, keys)
+    draws_lead = _is_draw_first(c, i, results)
+    best = int64(edges)  # the first that was not visited, if there is one
+    first = (int64(2), int64(0), int64(0), 0.0)
+    if edges == c.code_offsets[i + 1] - c.code_offsets[i]:
+        first = (int64(4), int64(0), int64(0), 0.0)
+    for k in range(edges - 1, -1, -1):
+        e = begin + k
+        here = _place(results[k], int64(c.n[e]), _value(c, e), int64(c.edge_d[e]), longest, draws_lead)
+        if here <= first:
+            best, first = int64(k), here
+    return best
+
+
+@inner
+def _move_at(c: Any, i: Any, k: Any, keys: Any) -> Any:
+    """Returns the place in canonical order of the move that is k-th in descending P."""
+    first = c.code_offsets[i]
+    rank_codes(adv(c.codes, first), c.code_offsets[i + 1] - first, k + 1, keys)
+    return ranked_move(keys[k])
+
+
+@inner
+def _share(flags: Any, code: Any, q: Any) -> Any:
+    """Returns the draw share per mille of a node by its code."""
+    if lower_in(flags) == upper_in(flags) and lower_in(flags) != 0:
+        return int64(0)
+    return share_of(0.0 if code >= DRAWN else q, code)
+
+
+@inner
+def _are_alike(a: Any, i: Any, b: Any, j: Any) -> Any:
+    edges = a.edge_offsets[i + 1] - a.edge_offsets[i]
+    if edges != b.edge_offsets[j + 1] - b.edge_offsets[j] or a.flags[i] != b.flags[j]:
+        return False
+    if a.v[i] != b.v[j] or a.d[i] != b.d[j]:
+        return False
+    e, f = a.edge_offsets[i], b.edge_offsets[j]
+    for k in range(edges):
+        if a.n[e + k] != b.n[f + k] or a.r[e + k] != b.r[f + k]:
+            return False
+        if a.q[e + k] != b.q[f + k] or a.edge_d[e + k] != b.edge_d[f + k]:
+            return False
+    first, other = a.code_offsets[i], b.code_offsets[j]
+    for k in range(a.code_offsets[i + 1] - first):
+        if a.codes[first + k] != b.codes[other + k]:
+            return False
+    return True
+
+
+@kernel
+def worth(T: Any, columns: Any, visits: Any, q: Any, draws: Any, bounds: Any, best: Any) -> Any:
+    """Fills what records are worth; returns their number.
+
+    Args:
+      T: the table of `tables.py`. columns: a batch of sound records, as `codec.Columns`.
+      visits: int64, node N. q: float32, node Q. draws: int64, draw share per mille.
+      bounds: int64, `lower * 4 + upper`. best: int64, the best move's place in canonical order, -1 if none is
+        known: without visits.
+    """
+    c = pointers(columns)
+    Tp = ptr(T, 0)
+    moves, keys = np.zeros(ROOM, np.uint16), np.zeros(MOST_MOVES, np.int64)
+    results = np.zeros(MOST_MOVES, np.int64)
+    for i in range(len(visits)):
+        begin = c.edge_offsets[i]
+        s = adv(c.words, PW * i)
+        value, code, count, flags = mean_of(c, int64(i), adv(as_f32(c.q), begin), adv(c.edge_d, begin))
+        visits[i], q[i], draws[i] = count, value, _share(flags, code, value)
+        bounds[i] = lower_in(flags) * 4 + upper_in(flags)
+        best[i] = -1
+        if count > 1:
+            lost = upper_in(flags) == -1 and code <= MOST_MATE
+            k = _best_edge(
+                Tp,
+                s,
+                c,
+                int64(i),
+                code - 1 if lost else int64(0),
+                ptr(results, 0),
+                ptr(moves, 0),
+                ptr(keys, 0),
+            )
+            best[i] = _move_at(c, int64(i), k, ptr(keys, 0))
+        elif c.code_offsets[i + 1] > c.code_offsets[i] and as_f32(c.v)[i] == 1.0 and c.d[i] == 1:
+            best[i] = _move_at(c, int64(i), int64(0), ptr(keys, 0))
+    return len(visits) + int64((moves[0] & 0) + (keys[0] & 0) + (results[0] & 0))
+
+
+@kernel
+def find_same(old: Any, new: Any, places: Any, same: Any) -> None:
+    """Fills which records of `new` are the same in every number as those of `old` that they meet.
+
+    Runs, evaluators and clocks do not count. `places`: of `store.union.pairing_kernel.pair`.
+    """
+    a, b = pointers(old), pointers(new)
+    for j in range(len(places)):
+        i = places[j]
+        same[j] = i >= 0 and _are_alike(a, i, b, int64(j))

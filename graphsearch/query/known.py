@@ -1,0 +1,38 @@
+"""Which positions are known to a person who prepares: those of a book, or those of the stored graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..store.reading import Reader
+from ..store.store import Store
+from ..store.tables.books import book_keys
+from ..store.upkeep.prune import visits_of
+from .replay import Level
+
+ASKED_AT_ONCE = 50_000  # positions
+
+Mask = NDArray[np.bool_]
+Known = Callable[[Level], Mask]  # which positions of a level are known, `[M]`
+
+
+def book_positions(store: Store, book: int) -> Known:
+    """Returns what says which positions a book has; those apart are none."""
+    keys = np.sort(np.array([int(key, 16) for key in book_keys(store, book)], np.uint64))
+    return lambda level: np.isin(level.keys, keys)
+
+
+def graph_positions(reader: Reader, min_visits: int) -> Known:
+    """Returns what says which positions a graph has with N of at least `min_visits`."""
+
+    def known(level: Level) -> Mask:
+        mask = np.zeros(len(level.words), np.bool_)
+        for first in range(0, len(mask), ASKED_AT_ONCE):
+            have, records = reader.find(level.words[first : first + ASKED_AT_ONCE])
+            mask[first + np.flatnonzero(have)[visits_of(records) >= min_visits]] = True
+        return mask
+
+    return known

@@ -1,0 +1,337 @@
+"""Moves that the search likes and games hardly know, and moves that games like and the search does not.
+
+Reads only.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from typing import Any
+
+import chess
+import numpy as np
+
+from ..errors import InvalidParameterError, UnknownPositionError
+from ..position.board import check, fen_of, key_of, unpack
+from ..position.notation import board_from_fen
+from ..position.values import cp_of
+from ..record.node import NodeRecord
+from ..store.reading import Reader
+from ..store.store import Store
+from ..store.tables.books import book_keys, book_named, book_roots
+from ..store.upkeep.prune import visits_of
+from .played_below import OnProgress, Reached, played_at, reached_below
+from .source import RecordSource, Step, after, opened, steps_of
+
+AT_ONCE = 2000  # positions whose records are read together
+LEAST_SHARE = 0.01  # of N, of a move that is judged by its value: fewer visits say little
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """Which moves are told.
+
+    Attributes:
+      games: a move is hardly known if so many games or fewer have it, or went on from the position behind it.
+      share: of its position's visits that a liked move has at least; not asked for if `cp` is given.
+      cp: centipawns by which a liked move is worse than the best one at most; it has one visit in a hundred.
+      min_games: games that go on from a position at least. min_visits: node N of a position at least.
+      popular: share of its position's games that a popular move has at least.
+      loss: centipawns by which a popular move is worse than the best one at least.
+    """
+
+    games: int = 0
+    share: float = 0.1
+    cp: int | None = None
+    min_games: int = 5
+    min_visits: int = 100
+    popular: float = 0.1
+    loss: int = 30
+
+    def check(self) -> None:
+        """Raises InvalidParameterError if a number is out of range."""
+        for name in ("share", "popular"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise InvalidParameterError(f"{name} must be from 0 to 1, not {getattr(self, name)}")
+        for name, least in (("games", 0), ("cp", 0), ("min_games", 1), ("min_visits", 1), ("loss", 0)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise InvalidParameterError(f"{name} must be at least {least}, not {value}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToldMove:
+    """A move and why it is told; values are seen by the side that plays it.
+
+    Attributes:
+      position: FEN. start, line: where the walk began, and the moves from there to the position, in SAN.
+      move, san: the move. best: the best move of the search, in SAN.
+      games: with the move. reached: games that went on from the position.
+      n, n_share: edge N, and its share of all edge N. q, cp: its value. best_cp: of the best move.
+      cost_cp: by how many centipawns it is worse than the best move, at least 0.
+      weight: of a novelty, `reached * n_share`; of a popular move, the points that its games gave away by Q.
+    """
+
+    position: str
+    start: str
+    line: tuple[str, ...]
+    move: str
+    san: str
+    best: str
+    games: int
+    reached: int
+    n: int
+    n_share: float
+    q: float
+    cp: int
+    best_cp: int
+    cost_cp: int
+    weight: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Novelties:
+    """The answer to `novelties`.
+
+    Attributes:
+      start: FEN of the position, None for a book. book: its name.
+      reached: positions that at least `min_games` games went on from.
+      judged: those of them that the graph holds with N of `min_visits` or more.
+      problems: what was damaged in the file and passed over, one line each.
+      novelties, popular: the moves, those of the largest weight first.
+    """
+
+    start: str | None
+    book: str | None
+    reached: int
+    judged: int
+    problems: tuple[str, ...]
+    novelties: tuple[ToldMove, ...]
+    popular: tuple[ToldMove, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch query novelties`."""
+        return asdict(self)
+
+
+def novelties(
+    path: str | os.PathLike[str],
+    board: chess.Board | None = None,
+    *,
+    book: str | None = None,
+    rules: Rules | None = None,
+    top: int = 20,
+    on_progress: OnProgress | None = None,
+) -> Novelties:
+    """Returns the moves that the search likes and games hardly know, and popular moves that lose much.
+
+    Args:
+      path: the graph file; it is only read.
+      board: where to begin: the positions that games passed from here on are looked at.
+      book: instead, the name of a book: its positions are looked at, from its roots on.
+      top: at most so many moves of each kind.
+      on_progress: called with the number of positions met.
+
+    Raises:
+      InvalidParameterError: if not one of `board` and `book` is given, a number is out of range, or there is
+        no such book.
+      InvalidPositionError: if the position is not legal.
+      UnknownPositionError: if no imported game went on from there.
+      StoreError: if the file cannot be read.
+    """
+    if (board is None) == (book is None):
+        raise InvalidParameterError("name a position or a book, one of the two")
+    rules = rules or Rules()
+    rules.check()
+    with opened(path) as source:
+        source.check_games()
+        roots, within = _begin(source, board, book)
+        judge = _Judge(source.store, rules, top)
+        walk = reached_below(source.store, roots, rules.min_games, within=within, on_progress=on_progress)
+        with source.store.reader() as reader:
+            for reached, record in _recorded(walk, reader, judge):
+                judge.judge(reached, record)
+        if not judge.reached:
+            raise UnknownPositionError(_nothing(source, rules, board))
+    return Novelties(
+        start=fen_of(board) if board else None,
+        book=book,
+        reached=judge.reached,
+        judged=judge.judged,
+        problems=tuple(reader.problems),
+        novelties=judge.novelties.rows(),
+        popular=judge.popular.rows(),
+    )
+
+
+def _begin(
+    source: RecordSource, board: chess.Board | None, book: str | None
+) -> tuple[list[chess.Board], Container[str] | None]:
+    """Returns where to begin, and the keys of the positions to stay within; None: all."""
+    if board is not None:
+        check(board)
+        return [board.copy(stack=False)], None
+    assert book is not None
+    number = book_named(source.store, book).id
+    roots = [board_from_fen(fen) for fen in book_roots(source.store, number)]
+    return roots, set(book_keys(source.store, number))
+
+
+def _nothing(source: RecordSource, rules: Rules, board: chess.Board | None) -> str:
+    where = fen_of(board) if board else "the roots of this book"
+    return (
+        f"{source.path} has no {rules.min_games} imported games that go on from {where};"
+        " `graphsearch import pgn` adds games, --min-games asks for fewer"
+    )
+
+
+def _recorded(walk: Iterable[Reached], reader: Reader, judge: _Judge) -> Iterator[tuple[Reached, NodeRecord]]:
+    """Yields the positions that the graph holds with enough visits, with their records."""
+    items = iter(walk)
+    while some := list(islice(items, AT_ONCE)):
+        judge.reached += len(some)
+        have, records = reader.find(np.array([reached.words for reached in some], np.uint64))
+        enough = visits_of(records) >= judge.rules.min_visits
+        judge.judged += int(enough.sum())
+        places = np.flatnonzero(have)
+        order = sorted(np.flatnonzero(enough).tolist(), key=lambda i: -some[places[i]].games)
+        for i in order:
+            if judge.may_tell(some[places[i]]):
+                yield some[places[i]], records.record(i)
+
+
+class _Best:
+    """The moves of the largest weight."""
+
+    def __init__(self, top: int) -> None:
+        self._top = top
+        self._heap: list[tuple[float, int, ToldMove, Reached]] = []
+        self._number = 0
+
+    @property
+    def least(self) -> float:
+        """The weight that another move must exceed."""
+        return self._heap[0][0] if len(self._heap) >= self._top else -1.0
+
+    def add(self, move: ToldMove, reached: Reached) -> None:
+        """Takes a move in if its weight is large enough."""
+        self._number -= 1  # of equal weights the first stay
+        entry = (move.weight, self._number, move, reached)
+        if len(self._heap) < self._top:
+            heapq.heappush(self._heap, entry)
+        else:
+            heapq.heappushpop(self._heap, entry)
+
+    def rows(self) -> tuple[ToldMove, ...]:
+        """Returns the moves with their lines, those of the largest weight first."""
+        found = sorted(self._heap, key=lambda entry: entry[:2], reverse=True)
+        return tuple(_with_line(move, reached) for _, _, move, reached in found)
+
+
+def _with_line(told: ToldMove, reached: Reached) -> ToldMove:
+    start, moves = reached.line()
+    walk, line = start.copy(), []
+    for move in moves:
+        line.append(walk.san(move))
+        walk.push(move)
+    return replace(told, position=fen_of(walk), start=fen_of(start), line=tuple(line))
+
+
+class _Judge:
+    """Says which moves are novelties and which are popular mistakes."""
+
+    def __init__(self, store: Store, rules: Rules, top: int) -> None:
+        self._store = store
+        self.rules = rules
+        self.novelties, self.popular = _Best(top), _Best(top)
+        self.reached = self.judged = 0
+
+    def may_tell(self, reached: Reached) -> bool:
+        """Returns whether a move of a position may be told at all: its weight is at most the games there."""
+        return reached.games > min(self.novelties.least, self.popular.least)
+
+    def judge(self, reached: Reached, record: NodeRecord) -> None:
+        """Tells what is to be told of a position."""
+        board = unpack(reached.words)
+        steps = steps_of(record, board)
+        for step in steps:
+            seen = _Seen.of(reached, record, step, steps[0])
+            if self._is_novelty(seen):
+                weight = reached.games * seen.n_share
+                if weight > self.novelties.least and not self._is_known_behind(board, step.move):
+                    self.novelties.add(seen.told(board, weight), reached)
+            elif self._is_popular(seen):
+                self.popular.add(seen.told(board, seen.games * seen.points_lost), reached)
+
+    def _is_novelty(self, seen: _Seen) -> bool:
+        if seen.games > self.rules.games:
+            return False
+        if self.rules.cp is None:
+            return seen.n_share >= self.rules.share
+        return seen.cost_cp <= self.rules.cp and seen.n_share >= LEAST_SHARE
+
+    def _is_known_behind(self, board: chess.Board, move: chess.Move) -> bool:
+        """Returns whether games came to the position behind a move in another order."""
+        key = f"{key_of(after(board, move)):016x}"
+        return sum(played_at(self._store, [key]).get(key, {}).values()) > self.rules.games
+
+    def _is_popular(self, seen: _Seen) -> bool:
+        return (
+            seen.games > self.rules.games
+            and seen.games >= self.rules.popular * seen.reached
+            and seen.cost_cp >= self.rules.loss
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A visited move of a position as far as it is judged; names as in `ToldMove`."""
+
+    step: Step
+    best: Step
+    games: int
+    reached: int
+    n_share: float
+    cp: int
+    best_cp: int
+
+    @classmethod
+    def of(cls, reached: Reached, record: NodeRecord, step: Step, best: Step) -> _Seen:
+        """Returns a move, given the best one of its position."""
+        cp, best_cp = (cp_of(one.edge.value, one.edge.draws) for one in (step, best))
+        games = reached.played.get(step.move.uci(), 0)
+        return cls(step, best, games, reached.games, step.edge.n / (record.visits - 1), cp, best_cp)
+
+    @property
+    def cost_cp(self) -> int:
+        """Centipawns by which it is worse than the best move."""
+        return max(0, self.best_cp - self.cp)
+
+    @property
+    def points_lost(self) -> float:
+        """Points of a game, in [0, 1], that it gives away by Q."""
+        return max(0.0, self.best.edge.value - self.step.edge.value) / 2
+
+    def told(self, board: chess.Board, weight: float) -> ToldMove:
+        """Returns it as it is told; its line follows when it is known to be among the first."""
+        return ToldMove(
+            position="",
+            start="",
+            line=(),
+            move=self.step.move.uci(),
+            san=board.san(self.step.move),
+            best=board.san(self.best.move),
+            games=self.games,
+            reached=self.reached,
+            n=self.step.edge.n,
+            n_share=self.n_share,
+            q=self.step.edge.value,
+            cp=self.cp,
+            best_cp=self.best_cp,
+            cost_cp=self.cost_cp,
+            weight=weight,
+        )

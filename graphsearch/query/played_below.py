@@ -1,0 +1,135 @@
+"""The positions that imported games reached below a position or in a book, and what was played there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import chess
+import numpy as np
+
+from ..errors import CorruptRecordError
+from ..position.board import decode_move, encode_move, key_of, pack, unpack
+from ..store.file import sql_errors
+from ..store.store import Store
+from ..store.tables.games import ASKED_AT_ONCE
+from ..store.tables.rows import checked
+from .steps import Words, legal_codes, positions_after
+
+LEVEL = 20_000  # positions that are followed together: 13 MB of moves
+
+OnProgress = Callable[[int], None]  # positions met
+
+
+@dataclass(slots=True)
+class Reached:
+    """A position that games passed.
+
+    Attributes:
+      words: `[10]`, packed. key: 16 hex digits. games: that went on from it. played: games by move in UCI.
+      before, code: the position that it was met from, and the move; None and 0 where the walk began.
+    """
+
+    words: Words
+    key: str
+    games: int
+    played: dict[str, int]
+    before: Reached | None
+    code: int
+
+    def line(self) -> tuple[chess.Board, list[chess.Move]]:
+        """Returns where the walk began, and the moves from there."""
+        moves: list[chess.Move] = []
+        here = self
+        while here.before is not None:
+            moves.append(decode_move(here.code))
+            here = here.before
+        return unpack(here.words), moves[::-1]
+
+
+_Met = tuple[Words, str, Reached | None, int]  # packed, key, position before, move
+
+
+def reached_below(
+    store: Store,
+    roots: Sequence[chess.Board],
+    least: int,
+    *,
+    within: Container[str] | None = None,
+    on_progress: OnProgress | None = None,
+) -> Iterator[Reached]:
+    """Yields the positions from some on that games passed, breadth first, each once.
+
+    Args:
+      least: games that go on from a position at least; what is reached only through others is not met.
+      within: keys of the positions to stay within; None: all.
+
+    Raises:
+      CorruptRecordError: at a move of a game that is not legal in its position.
+    """
+    fresh: list[_Met] = [(pack(board), f"{key_of(board):016x}", None, 0) for board in roots]
+    met = {key for _, key, _, _ in fresh}
+    while fresh:
+        part, fresh = fresh[:LEVEL], fresh[LEVEL:]
+        counts = played_at(store, [key for _, key, _, _ in part])
+        found = []
+        for words, key, before, code in part:
+            played = counts.get(key, {})
+            games = sum(played.values())
+            if games >= least:
+                found.append(Reached(words, key, games, played, before, code))
+        yield from found
+        for child in _behind(store, found):
+            if child[1] not in met and (within is None or child[1] in within):
+                met.add(child[1])
+                fresh.append(child)
+        if on_progress:
+            on_progress(len(met))
+
+
+def _behind(store: Store, found: Sequence[Reached]) -> Iterator[_Met]:
+    """Yields the positions behind all moves that were played: packed, key, position before, move."""
+    if not found:
+        return
+    of = np.array([i for i, reached in enumerate(found) for _ in reached.played], np.int64)
+    codes = np.array([code_of(move) for reached in found for move in reached.played], np.uint16)
+    words = np.array([reached.words for reached in found], np.uint64)
+    counts, legal, _ = legal_codes(words)
+    there = (legal[of] == codes[:, None]) & (np.arange(legal.shape[1]) < counts[of][:, None])
+    wrong = np.flatnonzero(~there.any(axis=1))
+    if len(wrong):
+        where = found[int(of[wrong[0]])]
+        raise CorruptRecordError(
+            f"{store.path}: the table game_move has a move that is not legal in its position"
+            f" ({where.key} {decode_move(int(codes[wrong[0]])).uci()})"
+        )
+    children, keys = positions_after(words, of, codes)
+    for i, child, key, code in zip(of.tolist(), children, keys.tolist(), codes.tolist(), strict=True):
+        yield child, f"{key:016x}", found[i], code
+
+
+def played_at(store: Store, keys: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Returns the games of each move of some positions; moves of variations only are left out."""
+    found: dict[str, dict[str, int]] = {}
+    names = ("game_move.key", "game_move.move", "game_move.white")
+    for first in range(0, len(keys), ASKED_AT_ONCE):
+        some = sorted(keys[first : first + ASKED_AT_ONCE])
+        statement = (
+            "SELECT key, move, white + draws + black + unknown AS games FROM game_move"  # noqa: S608
+            f" WHERE games > 0 AND key IN ({', '.join('?' * len(some))})"
+        )
+        with sql_errors(store.path, "read it"):
+            for key, move, games in checked(store.connection.execute(statement, some), *names):
+                found.setdefault(key, {})[move] = games
+    return found
+
+
+@cache
+def code_of(uci: str) -> int:
+    """Returns the code of a move in UCI; 0, which is no move, for `0000`.
+
+    >>> code_of("e2e4"), code_of("0000")
+    (1804, 0)
+    """
+    return encode_move(chess.Move.from_uci(uci)) if uci != "0000" else 0

@@ -1,0 +1,123 @@
+"""Who played the imported games: players by name, and the text of a game out of its file. Reads only."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..errors import InvalidParameterError
+from ..store.store import Store
+from ..store.tables import players as tables
+from ..store.tables.games import sources
+from ..store.tables.players import GameRow, PlayerRow
+from .source import opened
+
+MOST_NAMED = 12  # players that a message lists
+
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Players:
+    """The answer to `players`: games that are kept, players in all, and those that were asked for."""
+
+    games: int
+    total: int
+    rows: tuple[PlayerRow, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch query players`."""
+        rows = [asdict(row) | {"games": row.games} for row in self.rows]
+        return {"games": self.games, "total": self.total, "players": rows}
+
+
+def players(path: str | os.PathLike[str], text: str = "", *, top: int | None = None) -> Players:
+    """Returns the players of a file's imported games, most games first.
+
+    Args:
+      path: the graph file; it is only read.
+      text: only players whose names have all of its words, or parts of them that begin a word.
+      top: at most so many.
+
+    Raises:
+      InvalidParameterError: if the file has no players.
+      StoreError: if it cannot be read.
+    """
+    with opened(path) as source:
+        found = _all(source.store)
+        rows = [row for row in found if matches(text, row.name)]
+        return Players(tables.kept(source.store), len(found), tuple(rows[:top]))
+
+
+def named(store: Store, names: Sequence[str]) -> list[PlayerRow]:
+    """Returns the players of some names, exact or by beginnings of words: `carlsen m` is Carlsen, Magnus.
+
+    Upper and lower case, accents and punctuation do not matter. A name that is exact wins over longer ones.
+
+    Raises:
+      InvalidParameterError: if the file has no players, a name has none, or several that it lists.
+    """
+    there = _all(store)
+    found = {row.id: row for name in names for row in _one(store, there, name)}
+    return list(found.values())
+
+
+def _all(store: Store) -> list[PlayerRow]:
+    found = tables.players(store)
+    if not found:
+        raise InvalidParameterError(
+            f"{store.path} does not say who played its games;"
+            " `graphsearch import pgn FILE --players` adds that, also for files that were imported before"
+        )
+    return found
+
+
+def _one(store: Store, there: Sequence[PlayerRow], name: str) -> list[PlayerRow]:
+    """Returns the players of a name: one, or several whose names differ in case and signs only."""
+    exact = [row for row in there if row.name == name]
+    same = exact or [row for row in there if _words(row.name) == _words(name)]
+    found = same or [row for row in there if _words(name) and matches(name, row.name)]
+    if len(found) == 1 or same:
+        return found
+    if not found:
+        raise InvalidParameterError(f"{store.path} has no games of {name!r}; `query players` lists all names")
+    texts = [f"{row.name} ({row.games:,})" for row in found[:MOST_NAMED]]
+    more = f" and {len(found) - MOST_NAMED:,} more" if len(found) > MOST_NAMED else ""
+    raise InvalidParameterError(
+        f"{name!r} may be {len(found):,} players (with their games): {'; '.join(texts)}{more};"
+        " write more of the name, or give --player several times to take them together"
+    )
+
+
+def matches(text: str, name: str) -> bool:
+    """Returns whether every word of a text begins a word of a name.
+
+    >>> matches("carlsen m", "Carlsen, Magnus"), matches("vachier", "Vachier-Lagrave"), matches("x", "Tal")
+    (True, True, False)
+    """
+    words = _words(name)
+    return all(any(word.startswith(part) for word in words) for part in _words(text))
+
+
+def _words(text: str) -> tuple[str, ...]:
+    plain = unicodedata.normalize("NFKD", text.casefold())
+    return tuple(_WORD.findall("".join(c for c in plain if not unicodedata.combining(c))))
+
+
+def kept_game(store: Store, source: int, number: int) -> tuple[GameRow, str, str]:
+    """Returns a game that is kept, and the name and digest of the file that has its text.
+
+    Raises:
+      InvalidParameterError: if there is none of these numbers.
+    """
+    row = tables.game(store, source, number)
+    file = next((one for one in sources(store) if one.id == source), None)
+    if row is None or file is None:
+        raise InvalidParameterError(
+            f"{store.path} keeps no game {source}:{number}; games are kept by `import pgn --players`"
+        )
+    return row, file.name, file.digest

@@ -1,0 +1,324 @@
+"""Where the games of an opponent leave a book or the stored graph, and what he plays there. Reads only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import chess
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import InvalidParameterError
+from ..position.board import decode_move, fen_of
+from ..store.tables import books as book_tables
+from ..store.tables.players import GameRow, games_of
+from ..store.tables.rows import column
+from .known import Known, book_positions, graph_positions
+from .players import named
+from .replay import Replay
+from .source import RecordSource, opened
+from .worth import Worth, worth_of
+
+OUTSIDE_PLIES = 8  # half-moves for which a game is followed after it has left: it may come back
+BY_GAMES, BY_COST = "games", "cost"
+WIN, DRAW, LOSS, UNKNOWN = range(4)  # of the player
+_POINTS = {"1-0": (WIN, LOSS), "0-1": (LOSS, WIN), "1/2-1/2": (DRAW, DRAW)}
+
+OnProgress = Callable[[int, int], None]  # half-moves followed, and those of the longest game
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Departure:
+    """A move of the player that leads out of what is known; values are seen by him.
+
+    Attributes:
+      position: FEN. move, san: what he plays.
+      start, line: where the shortest of these games began (None: the start position), and its moves up to
+        here, in SAN.
+      games, wins, draws, losses, unknown: his games with this move.
+      games_here: his games that went on from this position.
+      last: date of the latest game with the move, None if unknown. source, number: which one it is.
+      worth: what the stored values say of the move, and what is best against it.
+    """
+
+    position: str
+    start: str | None
+    line: tuple[str, ...]
+    move: str
+    san: str
+    games: int
+    wins: int
+    draws: int
+    losses: int
+    unknown: int
+    games_here: int
+    last: str | None
+    source: int
+    number: int
+    worth: Worth
+
+    @property
+    def score(self) -> float | None:
+        """Mean result of the player in [0, 1], None without results."""
+        known = self.wins + self.draws + self.losses
+        return (self.wins + self.draws / 2) / known if known else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the move as an object of the list `moves`."""
+        fields = asdict(self)
+        worth: dict[str, Any] = fields.pop("worth")
+        return {**fields, "score": self.score, **worth}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preparation:
+    """The answer to `prepare`.
+
+    Attributes:
+      players: the names that were found. color: the player's colour, None: both.
+      book: its name, None: the stored graph. since: date of the first games that count, None: all.
+      games: of the player, of this colour and time; twice those of which both sides are his.
+      entered: those that met a known position.
+      left: those that he led out of it. left_by_other: those whose other side did, before he did.
+      stayed: those that ended inside. damaged: those with moves that are none.
+      moves: how he leaves, by `by`. total: how many such moves there are.
+    """
+
+    players: tuple[str, ...]
+    color: str | None
+    book: str | None
+    since: str | None
+    games: int
+    entered: int
+    left: int
+    left_by_other: int
+    stayed: int
+    damaged: int
+    total: int
+    moves: tuple[Departure, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch query prepare`."""
+        return asdict(self) | {"moves": [move.as_dict() for move in self.moves]}
+
+
+def prepare(
+    path: str | os.PathLike[str],
+    names: Sequence[str],
+    *,
+    color: str | None = None,
+    since: str | None = None,
+    book: str | None = None,
+    min_visits: int = 10,
+    min_games: int = 1,
+    top: int | None = 30,
+    by: str = BY_GAMES,
+    on_progress: OnProgress | None = None,
+) -> Preparation:
+    """Returns where a player's games leave a book, or the stored graph.
+
+    A position is known if the book has it, or the graph with N of at least `min_visits`. A move leaves if the
+    position behind it is not known; so a transposition into the book leaves nothing. A game that has left is
+    followed for eight half-moves more, and counts again if it comes back.
+
+    Args:
+      names: of the player; each exact, or beginnings of its words (`players.named`).
+      color: `white` or `black`, the player's; None: both, but of a book of one side the other colour.
+      since: only games of this date (YYYY, YYYY-MM or YYYY-MM-DD) or later.
+      min_games: only moves that he played so often. top: at most so many moves.
+      by: `games`: most played first; `cost`: first what costs most, times its games.
+
+    Raises:
+      InvalidParameterError: for a colour, date or order that is none, no such book or player.
+      StoreError: if the file cannot be read.
+    """
+    _check(color, since, by)
+    with opened(path) as source:
+        row = book_tables.book_named(source.store, book) if book is not None else None
+        if color is None and row is not None and row.side != "both":
+            color = "black" if row.side == "white" else "white"
+        players = named(source.store, names)
+        wanted = {"white": color != "black", "black": color != "white"}
+        games = list(games_of(source.store, [player.id for player in players], since=since, **wanted))
+        with source.store.reader() as reader:
+            known = book_positions(source.store, row.id) if row else graph_positions(reader, min_visits)
+            walk = _Walk(_sides(games, {player.name for player in players}, color), known)
+            walk.run(on_progress or (lambda done, total: None))
+        found = walk.departures(source, min_games)
+    found.sort(key=_by_cost if by == BY_COST else _by_games)
+    return Preparation(
+        players=tuple(player.name for player in players),
+        color=color,
+        book=book,
+        since=since,
+        games=len(walk.replay.games),
+        entered=int(walk.entered.sum()),
+        left=int(walk.left.sum()),
+        left_by_other=int((walk.left_by_other & ~walk.left).sum()),
+        stayed=int((walk.entered & ~walk.left & ~walk.left_by_other).sum()),
+        damaged=len(walk.replay.damaged),
+        total=len(found),
+        moves=tuple(found[:top]),
+    )
+
+
+def _check(color: str | None, since: str | None, by: str) -> None:
+    if color not in (None, "white", "black"):
+        raise InvalidParameterError(f"a colour is white or black, not {color!r}")
+    if since is not None and not column("game.date").holds(since):
+        raise InvalidParameterError(f"a date is YYYY, YYYY-MM or YYYY-MM-DD, not {since!r}")
+    if by not in (BY_GAMES, BY_COST):
+        raise InvalidParameterError(f"moves are listed by {BY_GAMES} or {BY_COST}, not {by!r}")
+
+
+def _sides(games: Sequence[GameRow], names: set[str], color: str | None) -> list[tuple[GameRow, bool]]:
+    """Returns the games with whether he is White; twice a game of which both sides are his."""
+    return [
+        (game, side == "white")
+        for game in games
+        for side, name in (("white", game.white), ("black", game.black))
+        if color in (None, side) and name in names
+    ]
+
+
+def _by_games(move: Departure) -> tuple[object, ...]:
+    return (-move.games, -(move.worth.cost or 0.0), len(move.line), move.position, move.move)
+
+
+def _by_cost(move: Departure) -> tuple[object, ...]:
+    return (-(move.worth.cost or 0.0) * move.games, *_by_games(move))
+
+
+@dataclass(slots=True)
+class _Met:
+    """A move in a position: level and place of the position, results of the player, and the latest game."""
+
+    ply: int
+    place: int
+    results: list[int]
+    last: int
+
+
+class _Walk:
+    """The games of a player, followed ply by ply.
+
+    Attributes:
+      entered, left, left_by_other: `[G]`, whether the game was inside, and who led it out.
+    """
+
+    def __init__(self, sides: Sequence[tuple[GameRow, bool]], known: Known) -> None:
+        self._games = [game for game, _ in sides]
+        self.replay = Replay(self._games)
+        self._known = known
+        self._is_white = np.array([is_white for _, is_white in sides], np.bool_)
+        self._results = np.array(
+            [_POINTS.get(game.result, (UNKNOWN, UNKNOWN))[not is_white] for game, is_white in sides], np.int64
+        )
+        self.entered, self.left, self.left_by_other = np.zeros((3, len(sides)), np.bool_)
+        self._outside = np.zeros(len(sides), np.int64)
+        self._met: dict[tuple[int, int], _Met] = {}
+        self._here: dict[int, int] = {}
+        self._counted: set[tuple[int, int, int]] = set()  # game, position, move or none
+
+    def run(self, on_progress: OnProgress) -> None:
+        """Follows all games to their ends, or until they are lost from sight."""
+        longest = max((len(game.moves) for game in self._games), default=0)
+        known = self._known(self.replay.levels[0])
+        self._enter(known)
+        while (self.replay.at >= 0).any():
+            on_progress(self.replay.ply, longest)
+            known = self._step(known)
+
+    def _step(self, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Plays one half-move of all games, and notes what leaves; returns which positions are known then."""
+        level, before = self.replay.levels[-1], self.replay.at.copy()
+        codes = self.replay.step()
+        behind = self._known(self.replay.levels[-1])
+        moved = np.flatnonzero(self.replay.at >= 0)
+        inside = moved[known[before[moved]]]
+        own = level.black_to_move[before[inside]] != self._is_white[inside]
+        stays = behind[self.replay.at[inside]]
+        self._note(inside[own], before, codes, level.keys, leaving=~stays[own])
+        self.left[inside[own & ~stays]] = True
+        self.left_by_other[inside[~own & ~stays]] = True
+        self._enter(behind)
+        return behind
+
+    def _enter(self, known: NDArray[np.bool_]) -> None:
+        """Notes which games are inside, and drops those that left long ago."""
+        followed = self.replay.at >= 0
+        inside = np.zeros_like(followed)
+        inside[followed] = known[self.replay.at[followed]]
+        self.entered |= inside
+        self._outside = np.where(inside, 0, self._outside + 1)
+        self.replay.drop(self.entered & (self._outside > OUTSIDE_PLIES))
+
+    def _note(
+        self,
+        games: NDArray[np.int64],
+        places: NDArray[np.int64],
+        codes: NDArray[np.uint16],
+        keys: NDArray[np.uint64],
+        *,
+        leaving: NDArray[np.bool_],
+    ) -> None:
+        """Counts moves of the player, of each game once in a position."""
+        ply = self.replay.ply - 1
+        for game, is_leaving in zip(games.tolist(), leaving.tolist(), strict=True):
+            place = int(places[game])
+            key = int(keys[place])
+            self._here[key] = self._here.get(key, 0) + self._is_new(game, key, 0)
+            if not is_leaving or not self._is_new(game, key, int(codes[game])):
+                continue
+            met = self._met.get((key, int(codes[game])))
+            if met is None:
+                met = self._met[key, int(codes[game])] = _Met(ply, place, [0, 0, 0, 0], game)
+            met.results[self._results[game]] += 1
+            met.last = max(met.last, game, key=self._when)
+
+    def _is_new(self, game: int, key: int, code: int) -> bool:
+        """Returns whether a game has not counted there yet: it may come again."""
+        count = len(self._counted)
+        self._counted.add((game, key, code))
+        return len(self._counted) > count
+
+    def _when(self, game: int) -> tuple[str, int]:
+        return (self._games[game].date or "", game)
+
+    def departures(self, source: RecordSource, least: int) -> list[Departure]:
+        """Returns the moves that leave, played at least so often, in any order."""
+        return [
+            self._departure(source, key, code, met)
+            for (key, code), met in self._met.items()
+            if sum(met.results) >= least
+        ]
+
+    def _departure(self, source: RecordSource, key: int, code: int, met: _Met) -> Departure:
+        start, moves = self.replay.line(met.ply, met.place)
+        board, line = start.copy(), []
+        for step in moves:
+            line.append(board.san(step))
+            board.push(step)
+        move = decode_move(code)
+        last = self._games[met.last]
+        wins, draws, losses, unknown = met.results
+        return Departure(
+            position=fen_of(board),
+            start=None if start == chess.Board() else fen_of(start),
+            line=tuple(line),
+            move=move.uci(),
+            san=board.san(move),
+            games=sum(met.results),
+            wins=wins,
+            draws=draws,
+            losses=losses,
+            unknown=unknown,
+            games_here=self._here[key],
+            last=last.date,
+            source=last.source,
+            number=last.number,
+            worth=worth_of(source, board, move),
+        )

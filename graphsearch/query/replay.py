@@ -1,0 +1,141 @@
+"""Games that are kept, played again side by side: ply by ply, each position that several games share once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import chess
+import numpy as np
+from numpy.typing import NDArray
+
+from ..position.board import (
+    MAX_MOVES,
+    POSITION_WORDS,
+    board_of,
+    check,
+    decode_move,
+    key_of_words,
+    pack,
+    unpack,
+)
+from ..position.words import BLACK_TO_MOVE, META
+from ..store.tables.players import GameRow
+from .steps import Places, Words, legal_codes, positions_after
+
+NO_MOVE = -1
+AT_ONCE = 50_000  # positions whose moves are listed together: 33 MB
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The positions of one ply.
+
+    Attributes:
+      words: `[M, 10]`. keys: `[M]`. parents: `[M]` places in the level before. codes: `[M]` moves from there.
+    """
+
+    words: Words
+    keys: NDArray[np.uint64]
+    parents: Places
+    codes: NDArray[np.uint16]
+
+    @property
+    def black_to_move(self) -> NDArray[np.bool_]:
+        """Whether Black moves, `[M]`."""
+        found: NDArray[np.bool_] = (self.words[:, META] & np.uint64(BLACK_TO_MOVE)) != 0
+        return found
+
+
+class Replay:
+    """Some games, all at the same ply of their own.
+
+    Attributes:
+      games: their rows. levels: the positions of every ply so far. at: `[G]` place of each game in the last
+        level, -1 once it is not followed any more. damaged: games that have a move which is none.
+    """
+
+    def __init__(self, games: Sequence[GameRow]) -> None:
+        self.games = games
+        self.damaged: set[int] = set()
+        self._lengths = np.array([len(game.moves) for game in games], np.int64)
+        starts: dict[str | None, int] = {}
+        self.at = np.array([self._start(g, game.fen, starts) for g, game in enumerate(games)], np.int64)
+        words = np.array([pack(start_of(fen)) for fen in starts], np.uint64).reshape(-1, POSITION_WORDS)
+        keys = np.array([key_of_words(row) for row in words], np.uint64)
+        none = np.zeros(len(words), np.int64)
+        self.levels = [Level(words, keys, none, none.astype(np.uint16))]
+
+    def _start(self, game: int, fen: str | None, starts: dict[str | None, int]) -> int:
+        """Returns the place of the position that a game begins with; -1 if it is none."""
+        if fen not in starts:
+            try:
+                check(start_of(fen))
+            except ValueError:
+                self.damaged.add(game)
+                return NO_MOVE
+            starts[fen] = len(starts)
+        return starts[fen]
+
+    @property
+    def ply(self) -> int:
+        """Half-moves from the start of every game to the last level."""
+        return len(self.levels) - 1
+
+    def step(self) -> NDArray[np.uint16]:
+        """Plays a half-move of every game that is followed; returns the moves, `[G]`, 0 where there is none.
+
+        A game that has ended, or whose next move is none, is not followed any more.
+        """
+        level = self.levels[-1]
+        codes = np.zeros(len(self.games), np.uint16)
+        followed = np.flatnonzero(self.at >= 0)
+        goes_on = self._lengths[followed] > self.ply
+        self.at[followed[~goes_on]] = NO_MOVE
+        followed = followed[goes_on]
+        numbers = np.array([self.games[g].moves[self.ply] for g in followed.tolist()], np.int64)
+        pairs, which = np.unique(self.at[followed] << 8 | numbers, return_inverse=True)
+        found = _codes_of(level.words, pairs >> 8, pairs & 255)
+        wrong = found[which] == 0
+        self.damaged.update(followed[wrong].tolist())
+        self.at[followed[wrong]] = NO_MOVE
+        codes[followed] = found[which]
+        sound = found != 0
+        parents, moves = (pairs >> 8)[sound], found[sound]
+        words, keys = positions_after(level.words, parents, moves)
+        self.levels.append(Level(words, keys, parents, moves))
+        self.at[followed[~wrong]] = (np.cumsum(sound) - 1)[which[~wrong]]
+        return codes
+
+    def drop(self, games: NDArray[np.bool_]) -> None:
+        """Follows some games, `[G]`, no further."""
+        self.at[games] = NO_MOVE
+
+    def line(self, ply: int, place: int) -> tuple[chess.Board, list[chess.Move]]:
+        """Returns where the first game that came to a position began, and its moves up to there."""
+        moves: list[chess.Move] = []
+        for level in reversed(self.levels[1 : ply + 1]):
+            moves.append(decode_move(int(level.codes[place])))
+            place = int(level.parents[place])
+        return unpack(self.levels[0].words[place]), moves[::-1]
+
+
+def start_of(fen: str | None) -> chess.Board:
+    """Returns the position that a game begins with; None is the start position."""
+    return board_of(fen or chess.STARTING_FEN)
+
+
+def _codes_of(words: Words, places: Places, numbers: Places) -> NDArray[np.uint16]:
+    """Returns the moves of these numbers in canonical order in some of the positions; 0 where there is none.
+
+    Args:
+      places: ascending.
+    """
+    codes = np.zeros(len(places), np.uint16)
+    for first in range(0, len(places), AT_ONCE):
+        part = slice(first, first + AT_ONCE)
+        rows, row = np.unique(places[part], return_inverse=True)
+        counts, moves, _ = legal_codes(words[rows])
+        number = numbers[part]
+        codes[part] = np.where(number < counts[row], moves[row, np.minimum(number, MAX_MOVES - 1)], 0)
+    return codes

@@ -1,0 +1,165 @@
+"""What became of one file since a run of it, as far as it remembers.
+
+It remembers what roots were worth at every save, which run evaluated each record, and which build took a move
+into a book. It does not remember what other positions were worth before, nor moves that a book has dropped.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any
+
+import chess
+import numpy as np
+
+from ..errors import InvalidParameterError
+from ..position.board import board_of
+from ..position.values import cp_of
+from ..record.provenance import RunInfo
+from ..store.codec.bulk import take
+from ..store.file import sql_errors
+from ..store.portions import portions
+from ..store.scanning import Portion
+from ..store.store import Store
+from ..store.tables.columns import TABLES
+from ..store.tables.rows import rows
+from ..store.upkeep.prune import visits_of
+from .diff import Alone, Most, alone_maker
+
+OnProgress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RootThen:
+    """What a root was worth at a save: the run, N, Q, centipawns, and the best move in SAN."""
+
+    run: int
+    n: int
+    q: float
+    cp: int
+    best_san: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RootChange:
+    """A root that was saved since: FEN, the last save before (None: it was no root) and the last one now."""
+
+    position: str
+    old: RootThen | None
+    new: RootThen
+
+
+@dataclass(slots=True, kw_only=True)
+class Since:
+    """What became of a file since a run.
+
+    Attributes:
+      path: the file. run: the first run that counts. runs: how many there are from it on.
+      roots: that were saved since, those whose best move changed first. evaluated: records of these runs.
+      come: the most visited of them.
+    """
+
+    path: str
+    run: int
+    runs: int = 0
+    roots: list[RootChange] = field(default_factory=list)
+    evaluated: int = 0
+    come: list[Alone] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the JSON object of `graphsearch query diff FILE --since`."""
+        return asdict(self)
+
+
+def since(
+    path: str | os.PathLike[str], moment: str, *, top: int = 20, on_progress: OnProgress | None = None
+) -> Since:
+    """Returns what became of a file since a moment.
+
+    Args:
+      path: the file; it is only read.
+      moment: the number of a run, or a time in ISO 8601 (UTC), from which on runs count.
+      top: how many positions are listed, the most visited first.
+      on_progress: called with records done and records in all.
+
+    Raises:
+      InvalidParameterError: if the moment is neither, or no run is that late.
+      StoreError: if the file cannot be read.
+    """
+    with Store.open(path, read_only=True) as store, store.snapshot():
+        first = _first_run(store.runs(), moment)
+        found = Since(path=os.fspath(path), run=first)
+        found.runs = sum(run.id >= first for run in store.runs())
+        found.roots = sorted(_roots(store, first), key=_same_move)
+        most, done = Most(top), 0
+        for batch in portions(store, Portion.records):
+            come = take(batch, np.nonzero(batch.run >= first)[0])
+            found.evaluated += len(come)
+            visits = visits_of(come)
+            for i in most.places(visits, np.arange(len(visits))):
+                most.add(int(visits[i]), alone_maker(come.part(i, i + 1)))
+            done += len(batch)
+            if on_progress:
+                on_progress(done, max(done, store.node_count))
+        found.come = [make() for make in most.rows()]
+    return found
+
+
+def _first_run(runs: list[RunInfo], moment: str) -> int:
+    """Returns the number of the first run that counts."""
+    if moment.isascii() and moment.isdecimal() and len(moment) < 10:
+        first = next((run.id for run in runs if run.id >= int(moment)), None)
+    else:
+        time = _time_of(moment)
+        if time is None:
+            raise InvalidParameterError(
+                f"{moment!r} is neither a run's number nor a time such as 2026-01-31T12:00"
+            )
+        began = ((run.id, _time_of(run.started)) for run in runs)
+        first = next((run for run, start in began if start is not None and start >= time), None)
+    if first is None:
+        raise InvalidParameterError(
+            f"the file has no run as late as {moment}; `graphsearch store info` lists them"
+        )
+    return first
+
+
+def _time_of(text: str) -> datetime | None:
+    """Returns a time in ISO 8601, of UTC unless it names another zone; None if the text is none."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
+
+
+def _roots(store: Store, first: int) -> Iterator[RootChange]:
+    """Yields what became of the roots that were saved since."""
+    if store.format_version < TABLES["root_history"].since:
+        return
+    fens = {root.key: root.position for root in store.roots()}
+    names = ("key", "run", "n", "q", "draw", "best_move")
+    with sql_errors(store.path, "read it"):
+        found = rows(store.connection, "root_history", names, "ORDER BY key, run, n")
+        for key, saves in groupby(found, key=lambda row: row[0]):
+            old = new = None
+            for save in saves:
+                old, new = (save, new) if save[1] < first else (old, save)
+            if new is not None and key in fens:
+                board = board_of(fens[key])
+                yield RootChange(fens[key], _then(board, old) if old else None, _then(board, new))
+
+
+def _then(board: chess.Board, row: tuple[Any, ...]) -> RootThen:
+    _, run, n, q, draw, best = row
+    move = chess.Move.from_uci(best) if best else None
+    san = board.san(move) if move and board.is_legal(move) else None
+    return RootThen(run, n, q, cp_of(q, draw), san)
+
+
+def _same_move(change: RootChange) -> tuple[bool, int]:
+    return change.old is not None and change.old.best_san == change.new.best_san, -change.new.n

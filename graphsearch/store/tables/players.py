@@ -1,0 +1,247 @@
+"""Who played the imported games, and the moves of each: the tables `player`, `event` and `game`.
+
+They are filled by `import pgn --players` only. Writing functions work inside `Store.transaction`.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from ..file import sql_errors
+from ..store import Store
+from .column import MOST
+from .columns import TABLES
+from .games import ASKED_AT_ONCE, GameSource, sources
+from .rows import checked
+
+FIRST_FORMAT = TABLES["game"].since
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewGame:
+    """A game that is to be kept, as the table `game` has it, with names in the place of numbers."""
+
+    number: int
+    place: int
+    size: int
+    white: str | None
+    black: str | None
+    white_elo: int | None
+    black_elo: int | None
+    date: str | None
+    event: tuple[str, str] | None
+    round: str | None
+    result: str
+    eco: str | None
+    fen: str | None
+    moves: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerRow:
+    """A player: number and name, games as White and as Black, first and last date, highest Elo."""
+
+    id: int
+    name: str
+    white: int
+    black: int
+    first: str | None
+    last: str | None
+    elo: int | None
+
+    @property
+    def games(self) -> int:
+        """Games of either colour."""
+        return self.white + self.black
+
+
+@dataclass(frozen=True, slots=True)
+class GameRow:
+    """A game that is kept.
+
+    Attributes:
+      source, number: the file, and the number of the game in it, from 1.
+      place, size: where its text is in the unpacked file, in bytes.
+      white, black: names, None if unknown. fen: where it begins, None: the start position.
+      result: `1-0`, `0-1`, `1/2-1/2` or `*`. moves: numbers in canonical order, a byte each.
+    """
+
+    source: int
+    number: int
+    place: int
+    size: int
+    white: str | None
+    black: str | None
+    white_elo: int | None
+    black_elo: int | None
+    date: str | None
+    event: str | None
+    site: str | None
+    round: str | None
+    result: str
+    eco: str | None
+    fen: str | None
+    moves: bytes
+
+
+def has_tables(store: Store) -> bool:
+    """Returns whether the file's format has the tables."""
+    return store.format_version >= FIRST_FORMAT
+
+
+def counting(store: Store) -> list[int]:
+    """Returns the numbers of the sources whose games count: one for each digest.
+
+    Of several imports of the same bytes it is the one that keeps most games, then the one that has most of
+    their moves, then the last.
+    """
+    best: dict[str, GameSource] = {}
+    for source in sources(store):
+        if source.players and (source.digest not in best or _rank(source) >= _rank(best[source.digest])):
+            best[source.digest] = source
+    return sorted(source.id for source in best.values())
+
+
+def _rank(source: GameSource) -> tuple[int, float]:
+    most = source.options.get("max_ply")
+    return source.players or 0, most if isinstance(most, int) else math.inf
+
+
+def _numbers_text(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+# -------------------------------------------------------------- writing
+def add(store: Store, source: int, games: Sequence[NewGame]) -> None:
+    """Adds games of a file; one that is there already is replaced."""
+    connection = store.connection
+    names = {name for game in games for name in (game.white, game.black) if name}
+    players = _numbers(connection, "player", ("name",), sorted((name,) for name in names))
+    events = _numbers(
+        connection, "event", ("name", "site"), sorted({game.event for game in games if game.event})
+    )
+    marks = ", ".join("?" * len(TABLES["game"].columns))
+    connection.executemany(
+        f"INSERT OR REPLACE INTO game ({', '.join(TABLES['game'].columns)}) VALUES ({marks})",  # noqa: S608
+        (_row(source, game, players, events) for game in games),
+    )
+
+
+def _row(source: int, game: NewGame, players: dict[Any, int], events: dict[Any, int]) -> tuple[object, ...]:
+    who = (players.get((game.white,)), players.get((game.black,)), game.white_elo, game.black_elo)
+    head = (source, game.number, game.place, game.size, *who, game.date, events.get(game.event))
+    return (*head, game.round, game.result, game.eco, game.fen, game.moves)
+
+
+def _numbers(
+    connection: sqlite3.Connection, table: str, columns: tuple[str, ...], wanted: Sequence[tuple[str, ...]]
+) -> dict[tuple[str, ...], int]:
+    """Returns the numbers of texts in a table of texts, which gets those that it has not."""
+    marks = ", ".join("?" * len(columns))
+    connection.executemany(
+        f"INSERT OR IGNORE INTO {table} ({', '.join(columns)}) VALUES ({marks})",  # noqa: S608 (constants)
+        wanted,
+    )
+    where = " AND ".join(f"{column} = ?" for column in columns)
+    select = f"SELECT id FROM {table} WHERE {where}"  # noqa: S608 (constants)
+    return {texts: connection.execute(select, texts).fetchone()[0] for texts in wanted}
+
+
+def forget(store: Store, source: int) -> None:
+    """Takes away the games of a file, which are about to be kept anew."""
+    store.connection.execute("DELETE FROM game WHERE source = ?", (source,))
+
+
+# -------------------------------------------------------------- reading
+_PLAYERS = """
+WITH
+  sides AS (
+    SELECT white AS id, 1 AS white, 0 AS black, date, white_elo AS elo FROM game WHERE source IN ({0})
+    UNION ALL
+    SELECT black, 0, 1, date, black_elo FROM game WHERE source IN ({0})
+  )
+SELECT player.id, name, sum(white), sum(black), min(date), max(date), max(elo)
+FROM sides JOIN player ON player.id = sides.id GROUP BY player.id ORDER BY count(*) DESC, name
+"""
+
+
+def players(store: Store) -> list[PlayerRow]:
+    """Returns all players of games that count, most games first; none if no players are kept."""
+    if not has_tables(store):
+        return []
+    names = ("player.id", "player.name", "source.taken", "source.taken", *["game.date"] * 2, "game.white_elo")
+    with sql_errors(store.path, "read it"):
+        return [
+            PlayerRow(*row)
+            for row in checked(
+                store.connection.execute(_PLAYERS.format(_numbers_text(counting(store)))), *names
+            )
+        ]
+
+
+_GAMES = """
+SELECT
+  source, number, place, bytes, white.name, black.name, white_elo, black_elo, date, event.name, event.site,
+  round, result, eco, fen, moves
+FROM game
+LEFT JOIN player AS white ON white.id = game.white
+LEFT JOIN player AS black ON black.id = game.black
+LEFT JOIN event ON event.id = game.event
+"""
+_GAME_NAMES = (
+    *(f"game.{name}" for name in ("source", "number", "place", "bytes")),
+    *("player.name?", "player.name?", "game.white_elo", "game.black_elo", "game.date"),
+    *("event.name?", "event.site?", "game.round", "game.result", "game.eco", "game.fen", "game.moves"),
+)
+
+
+def games_of(
+    store: Store, numbers: Iterable[int], *, white: bool = True, black: bool = True, since: str | None = None
+) -> Iterator[GameRow]:
+    """Yields the games of some players, each once, by file and number.
+
+    Args:
+      numbers: of the players. white, black: whether games are wanted in which one of them had this colour.
+      since: only games of this date or later, as far as their date is known; games without a date are not.
+    """
+    sides = [name for name, wanted in (("white", white), ("black", black)) if wanted]
+    if not sides or not has_tables(store):
+        return
+    wanted = iter(sorted(set(numbers)))
+    met: set[tuple[int, int]] = set()
+    chosen = _numbers_text(counting(store))
+    while some := list(islice(wanted, ASKED_AT_ONCE)):
+        marks = ", ".join("?" * len(some))
+        who = " OR ".join(f"game.{side} IN ({marks})" for side in sides)
+        after = "AND date >= ?" if since else ""
+        where = f"WHERE ({who}) AND source IN ({chosen}) {after} ORDER BY source, number"
+        values = [*some * len(sides), *([since] if since else [])]
+        with sql_errors(store.path, "read it"):
+            for row in checked(store.connection.execute(_GAMES + where, values), *_GAME_NAMES):
+                if row[:2] not in met:
+                    met.add(row[:2])
+                    yield GameRow(*row)
+
+
+def game(store: Store, source: int, number: int) -> GameRow | None:
+    """Returns a game that is kept, None if there is none."""
+    if not has_tables(store) or max(source, number) > MOST:
+        return None
+    with sql_errors(store.path, "read it"):
+        found = store.connection.execute(_GAMES + "WHERE source = ? AND number = ?", (source, number))
+        return next((GameRow(*row) for row in checked(found, *_GAME_NAMES)), None)
+
+
+def kept(store: Store) -> int:
+    """Returns how many games are kept, those that stand under several sources once."""
+    if not has_tables(store):
+        return 0
+    with sql_errors(store.path, "read it"):
+        chosen = _numbers_text(counting(store))
+        count = f"SELECT count(*) FROM game WHERE source IN ({chosen})"  # noqa: S608 (numbers)
+        return int(store.connection.execute(count).fetchone()[0])

@@ -1,0 +1,106 @@
+"""Transposition entries: of two of one position and evaluation the better one counts.
+
+A proof before others and the shorter mate first, then more depth, then an exact value; numbers without a
+meaning decide last, so that the order of the files does not. What is better is appended: the newest counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...record.transposition_layout import (
+    BOUND_AT,
+    BOUND_MASK,
+    DEPTH_AT,
+    DEPTH_MASK,
+    EXACT,
+    PROOF,
+    checks,
+    field,
+    values,
+)
+from ..store import Store
+from ..transpositions import saved
+from .inputs import Input
+
+AT_ONCE = 1 << 19  # entries of a slice: some 60 MB while they are compared
+
+Words = NDArray[np.uint64]
+LeaveOut = Callable[[str], object]
+
+
+def unite(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
+    """Enters the entries of an input; returns how many that wrote. In a transaction.
+
+    Args:
+      leave_out: is told of each piece that is damaged.
+    """
+    if not saved.has_tables(one.store):
+        return {"entry_piece": 0}
+    theirs = _Pieces(one.store, leave_out)
+    ours = _Pieces(store, lambda _: None)  # `store verify` names them
+    written = 0
+    for evaluation in theirs.evaluations:
+        for low, high in theirs.slices(evaluation):
+            keys, data = better(ours.between(evaluation, low, high), theirs.between(evaluation, low, high))
+            saved.insert(store.connection, keys, data, evaluation)
+            written += len(keys)
+    return {"entry_piece": written}
+
+
+def better(ours: tuple[Words, Words], theirs: tuple[Words, Words]) -> tuple[Words, Words]:
+    """Returns those of some entries that count before ours, by key; no position twice in either."""
+    keys, data = (np.concatenate([new, old]) for new, old in zip(theirs, ours, strict=True))
+    proof = field(data, DEPTH_AT, DEPTH_MASK) == PROOF
+    worth = (
+        data,
+        field(data, BOUND_AT, BOUND_MASK) == EXACT,
+        field(data, DEPTH_AT, DEPTH_MASK),
+        np.where(proof, np.abs(values(data)), 0),  # the shorter mate
+    )
+    order = np.lexsort((*worth, checks(data), keys))  # of equal ones ours come last
+    keys, data, check = keys[order], data[order], checks(data)[order]
+    last = np.ones(len(keys), bool)
+    last[:-1] = (keys[1:] != keys[:-1]) | (check[1:] != check[:-1])
+    chosen = last & (order < len(theirs[0]))
+    return keys[chosen], data[chosen]
+
+
+class _Pieces:
+    """The pieces of a file by evaluation, newest first, and the keys that each spans."""
+
+    def __init__(self, store: Store, report: LeaveOut) -> None:
+        self._store, self._report = store, report
+        self._spans: dict[str, list[tuple[int, int, int, int]]] = {}  # id, entries, first and last key
+        for number, evaluation, entries in sorted(saved.listed(store.connection, report), reverse=True):
+            piece = saved.read_piece(store, number, report)
+            if piece is not None:
+                span = (number, entries, int(piece[0][0]), int(piece[0][-1]))
+                self._spans.setdefault(evaluation, []).append(span)
+
+    @property
+    def evaluations(self) -> list[str]:
+        """The evaluations, in order of their names."""
+        return sorted(self._spans)
+
+    def slices(self, evaluation: str) -> Iterator[tuple[int, int]]:
+        """Yields parts of the space of keys, ends included, that hold few enough entries."""
+        parts = -(-sum(entries for _, entries, _, _ in self._spans[evaluation]) // AT_ONCE)
+        for k in range(parts):
+            yield (k << 64) // parts, ((k + 1 << 64) // parts) - 1
+
+    def between(self, evaluation: str, low: int, high: int) -> tuple[Words, Words]:
+        """Returns the newest entries of the positions with these keys, ends included."""
+        none = np.zeros(0, np.uint64)
+        found = [(none, none)]
+        for number, _, first, last in self._spans.get(evaluation, ()):
+            piece = saved.read_piece(self._store, number, lambda _: None) if first <= high else None
+            if piece is not None and last >= low:
+                keys, data = piece
+                inside = (keys >= np.uint64(low)) & (keys <= np.uint64(high))
+                found.append((keys[inside], data[inside]))
+        keys, data = (np.concatenate(part) for part in zip(*found, strict=True))
+        return saved.distinct(keys, data)

@@ -1,0 +1,163 @@
+"""What was imported: an imported file counts once, however many graph files it came into.
+
+The counts of games are those of all PGN files together, so they can be taken over, added or left, but no one
+file's share can be told apart. Positions of EPD files and entries of Polyglot books know their file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from ..store import Store
+from ..tables import games
+from ..tables.games import GameSource, MoveRow
+from .inputs import Input
+from .tables import portions
+
+Identity = tuple[str, str, str]  # kind, digest and options of an import
+LeaveOut = Callable[[str], object]
+
+PGN = "pgn"
+_GAME_TABLES = ("game_move", "game_position")
+
+
+def unite(store: Store, one: Input, leave_out: LeaveOut) -> dict[str, int]:
+    """Enters the imports of an input and their games; returns how many rows that wrote. In a transaction.
+
+    The numbers of its sources are filled.
+
+    Args:
+      leave_out: is told which games cannot be counted once.
+    """
+    ours, theirs = games.sources(store), games.sources(one.store)
+    before = store.connection.total_changes
+    one.numbers["source"] = {}
+    _enter(store, one, _others(ours), _others(theirs))
+    _unite_games(store, one, _pgns(ours), _pgns(theirs), leave_out)
+    return {"source": store.connection.total_changes - before}
+
+
+def _pgns(sources: Sequence[GameSource]) -> list[GameSource]:
+    return [source for source in sources if source.kind == PGN]
+
+
+def _others(sources: Sequence[GameSource]) -> list[GameSource]:
+    return [source for source in sources if source.kind != PGN]
+
+
+def _identity(source: GameSource) -> Identity:
+    return source.kind, source.digest, json.dumps(dict(source.options), sort_keys=True)
+
+
+def _progress(source: GameSource) -> tuple[bool, int]:
+    return source.finished is not None, source.taken + source.skipped
+
+
+# ------------------------------------------------------------------ rows of `source`
+def _enter(store: Store, one: Input, ours: Sequence[GameSource], theirs: Sequence[GameSource]) -> None:
+    """Enters sources; of one that is known, the state that is further counts."""
+    for source, known in _recognised(store, one, ours, theirs):
+        if known is None:
+            one.numbers["source"][source.id] = _insert(store, source)
+        elif _progress(source) > _progress(known):
+            _update(store, known.id, source)
+
+
+def _recognised(
+    store: Store, one: Input, ours: Sequence[GameSource], theirs: Sequence[GameSource]
+) -> list[tuple[GameSource, GameSource | None]]:
+    """Returns each source of an input with that of ours which it is; the players of more games are kept."""
+    left, found = list(ours), list[tuple[GameSource, GameSource | None]]()
+    for source in theirs:
+        known = next((other for other in left if _identity(other) == _identity(source)), None)
+        found.append((source, known))
+        if known is None:
+            continue
+        left.remove(known)
+        one.numbers["source"][source.id] = known.id
+        if (source.players or 0) > (known.players or 0):
+            store.connection.execute("UPDATE source SET players = ? WHERE id = ?", (source.players, known.id))
+    return found
+
+
+def _insert(store: Store, source: GameSource) -> int:
+    """Returns the number of a new row."""
+    kind, digest, options = _identity(source)
+    number = store.connection.execute(
+        "INSERT INTO source (kind, name, digest, options, started, finished, taken, skipped, players)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(kind, source.name, digest, options),
+            *(source.started, source.finished, source.taken, source.skipped, source.players),
+        ),
+    ).lastrowid
+    assert number is not None
+    return number
+
+
+def _update(store: Store, number: int, source: GameSource) -> None:
+    store.connection.execute(
+        "UPDATE source SET started = ?, finished = ?, taken = ?, skipped = ? WHERE id = ?",
+        (source.started, source.finished, source.taken, source.skipped, number),
+    )
+
+
+# ------------------------------------------------------------------ games
+def _unite_games(
+    store: Store,
+    one: Input,
+    ours: Sequence[GameSource],
+    theirs: Sequence[GameSource],
+    leave_out: LeaveOut,
+) -> None:
+    """Adds the games of an input, takes them instead, or leaves them, as the files that they are of say."""
+    if not theirs and next(one.rows("game_position", "LIMIT 1"), None):
+        leave_out(
+            f"{one.name}: its games are left out: its table source does not say which files they are of"
+        )
+    if _holds(ours, theirs):
+        _recognised(store, one, ours, theirs)
+        return
+    if not Counter(map(_identity, ours)) & Counter(map(_identity, theirs)):
+        _add_games(store, one)
+        _enter(store, one, (), theirs)
+    elif _holds(theirs, ours):
+        for table in _GAME_TABLES:
+            store.connection.execute(f"DELETE FROM {table}")  # noqa: S608 (constants)
+        _add_games(store, one)
+        _enter(store, one, ours, theirs)
+    else:
+        _recognised(store, one, ours, theirs)
+        leave_out(_not_apart(one, ours, theirs))
+
+
+def _holds(sources: Sequence[GameSource], others: Sequence[GameSource]) -> bool:
+    """Returns whether all games of others are among those of some sources."""
+    left = sorted(sources, key=_progress)
+    for other in sorted(others, key=_progress):
+        fitting = (s for s in left if _identity(s) == _identity(other) and _progress(s) >= _progress(other))
+        found = next(fitting, None)
+        if found is None:
+            return False
+        left.remove(found)
+    return True
+
+
+def _not_apart(one: Input, ours: Sequence[GameSource], theirs: Sequence[GameSource]) -> str:
+    known = {_identity(source) for source in ours}
+    missing = ", ".join(source.name for source in theirs if _identity(source) not in known)
+    shared = ", ".join(source.name for source in theirs if _identity(source) in known)
+    return (
+        f"{one.name}: its games are left out: it counts those of {missing or 'some files'} together with"
+        f" those of {shared}, which are there already; `graphsearch import pgn` adds the missing file"
+    )
+
+
+def _add_games(store: Store, one: Input) -> None:
+    for some in portions(one.rows("game_position", "ORDER BY key")):
+        games.add_games(store, [(row[0], row[1], row[2]) for row in some], ())
+    for moves in portions(one.rows("game_move", "ORDER BY key, move")):
+        games.add_games(store, (), (cast(MoveRow, row) for row in moves))

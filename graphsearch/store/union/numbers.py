@@ -1,0 +1,177 @@
+"""Rows whose key is a number that each file gives by itself: runs, books and others get one number together.
+
+The same row of two files is one row. All files are read in step, in the order of the columns that tell rows
+apart, so that memory holds only rows that are equal in these, and new numbers do not depend on the order in
+which the files are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from heapq import merge
+from itertools import groupby
+from typing import Any
+
+from ...errors import StoreError
+from ...record.node import MAX_RUN
+from ..store import Store
+from ..tables.columns import TABLES
+from ..tables.rows import rows, shown
+from .inputs import Input
+from .rules import NUMBERED, Rule
+
+Values = dict[str, Any]
+LeaveOut = Callable[[str], object]
+
+# what a run of format 1 does not say
+_UNSAID: dict[str, Values] = {"run": {"evaluator": 1, "kind": "search", "program": None}}
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of one file: number of the input (-1: the file that is written), its own number, its columns."""
+
+    file: int
+    id: int
+    values: Values
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A row of the file that is written.
+
+    Attributes:
+      id: its number, 0 as long as it has none. members: the rows that it is, at most one a file.
+      changed: whether it has to be written.
+    """
+
+    id: int
+    values: Values
+    members: list[_Row] = field(default_factory=list)
+    changed: bool = False
+
+
+def unite(store: Store, inputs: Sequence[Input], leave_out: LeaveOut) -> dict[str, int]:
+    """Enters evaluators, runs and all other numbered rows; returns how many rows of each table that wrote.
+
+    In a transaction. `numbers` of the inputs are filled.
+
+    Args:
+      leave_out: is told of each row that cannot be taken.
+
+    Raises:
+      StoreError: if there are too many evaluators or runs.
+      CorruptRecordError: if a row of an input is damaged.
+    """
+    for one in inputs:
+        one.numbers["evaluator"] = {
+            number: store.add_evaluator(identity) for number, identity in one.store.evaluators().items()
+        }
+    return {table: _Table(store, inputs, table, leave_out).unite() for table in NUMBERED}
+
+
+class _Table:
+    """One table of all files."""
+
+    def __init__(self, store: Store, inputs: Sequence[Input], table: str, leave_out: LeaveOut) -> None:
+        self._store, self._inputs, self._table = store, inputs, table
+        self._rule: Rule = NUMBERED[table]
+        self._leave_out = leave_out
+        statement = f"SELECT coalesce(max(id), 0) FROM {table}"  # noqa: S608 (constants)
+        self._last = int(store.connection.execute(statement).fetchone()[0])
+
+    def unite(self) -> int:
+        """Returns how many rows were written."""
+        for one in self._inputs:
+            one.numbers[self._table] = {}
+        streams = [self._own(), *map(self._of, range(len(self._inputs)))]
+        written = 0
+        for _, equal in groupby(merge(*streams, key=self._place), self._place):
+            for kept in self._told_apart(equal):
+                written += self._enter(kept)
+        return written
+
+    def _own(self) -> Iterator[_Row]:
+        """Yields the rows of the file that is written."""
+        names = tuple(TABLES[self._table].columns)
+        found = rows(self._store.connection, self._table, names, f"ORDER BY {', '.join(self._rule.told_by)}")
+        for row in found:
+            values = dict(zip(names, row, strict=True))
+            yield _Row(-1, values.pop("id"), values)
+
+    def _of(self, file: int) -> Iterator[_Row]:
+        """Yields the rows of an input; one that belongs to a row which was left out is left out too."""
+        one = self._inputs[file]
+        names = one.columns(self._table)
+        order = ", ".join(name for name in self._rule.told_by if name in names)
+        for row in one.rows(self._table, f"ORDER BY {order}"):
+            values: Values = _UNSAID.get(self._table, {}) | dict(zip(names, row, strict=True))
+            number = values.pop("id")
+            for column, table in self._rule.refs.items():
+                values[column] = one.number(table, values[column])
+            if None not in (values[column] for column in self._rule.refs):
+                yield _Row(file, number, values)
+
+    def _place(self, row: _Row) -> tuple[tuple[bool, Any], ...]:
+        """Returns where a row stands in the order; SQLite puts NULL before all else, and so does this."""
+        return tuple((row.values[name] is not None, row.values[name]) for name in self._rule.told_by)
+
+    def _told_apart(self, equal: Iterable[_Row]) -> list[_Kept]:
+        """Returns what becomes of rows that are equal in their order, those of the written file first."""
+        found: list[_Kept] = []
+        for row in equal:
+            kept = next((one for one in found if self._is_same(one, row)), None)
+            if kept is None:
+                found.append(_Kept(max(row.id, 0) if row.file < 0 else 0, row.values, [row], row.file >= 0))
+            elif any(kept.values[name] != row.values[name] for name in self._rule.agree):
+                self._name(kept, row)
+            else:
+                kept.members.append(row)
+                if self._worth(row.values) > self._worth(kept.values):
+                    kept.values, kept.changed = kept.values | row.values, True
+        return found
+
+    def _is_same(self, kept: _Kept, row: _Row) -> bool:
+        """Returns whether a row is one that is kept: of the same work, in the same or an earlier state."""
+        if any(member.file == row.file for member in kept.members):
+            return False
+        if any(kept.values[name] != row.values[name] for name in self._rule.refs):
+            return False
+        until = self._rule.until
+        if not until or kept.values[until] is None or row.values[until] is None:
+            return True
+        return all(kept.values[name] == row.values[name] for name in self._rule.by)
+
+    def _worth(self, values: Values) -> tuple[tuple[bool, Any], ...]:
+        return tuple((values[name] is not None, values[name]) for name in self._rule.by)
+
+    def _name(self, kept: _Kept, row: _Row) -> None:
+        name = ", ".join(shown(row.values[column]) for column in self._rule.told_by)
+        differing = ", ".join(
+            f"{column} is {shown(row.values[column])} here, {shown(kept.values[column])} there"
+            for column in self._rule.agree
+        )
+        self._leave_out(f"{self._inputs[row.file].name}: {self._table} {name}: {differing}; left out")
+
+    def _enter(self, kept: _Kept) -> bool:
+        """Writes a row if need be, and notes its number; returns whether it was written."""
+        if not kept.id:
+            self._last += 1
+            kept.id = self._last
+            if self._table == "run" and kept.id > MAX_RUN:
+                raise StoreError(
+                    f"{self._store.path}: these files have more than {MAX_RUN:,} runs together, a file has no"
+                    " room for more; merge fewer of them"
+                )
+        if kept.changed:
+            names = ("id", *kept.values)
+            marks = ", ".join("?" * len(names))
+            self._store.connection.execute(
+                f"INSERT OR REPLACE INTO {self._table} ({', '.join(names)}) VALUES ({marks})",  # noqa: S608
+                (kept.id, *kept.values.values()),
+            )
+        for member in kept.members:
+            if member.file >= 0:
+                self._inputs[member.file].numbers[self._table][member.id] = kept.id
+        return kept.changed

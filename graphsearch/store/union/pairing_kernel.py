@@ -1,0 +1,46 @@
+"""Which records of two files are of one position: both are sorted alike, so one walk over them tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy import int64
+
+from ...jit.compiler import inner, kernel
+from ...jit.pointers import ptr
+from ...position.board_kernel import PW
+from ..index.locate_kernel import meta_of_identity
+
+
+@inner
+def _compared(a: Any, b: Any) -> Any:
+    """Returns -1, 0 or 1: how two positions of one sort key stand in a segment."""
+    for w in range(8):
+        if a[w] != b[w]:
+            return int64(-1) if a[w] < b[w] else int64(1)
+    x, y = meta_of_identity(a), meta_of_identity(b)
+    return int64(0) if x == y else int64(-1) if x < y else int64(1)
+
+
+@kernel
+def pair(old: Any, old_keys: Any, new: Any, new_keys: Any, places: Any) -> Any:
+    """Fills which record of `old` is of the same position as each of `new`, or -1; returns how many are.
+
+    Args:
+      old, new: words, `[10 R]` uint64 flat, in the order of a segment, no position twice.
+      old_keys, new_keys: their sort keys.
+      places: int64, one for each of `new`.
+    """
+    at, found = int64(0), int64(0)
+    for i in range(len(new_keys)):
+        places[i] = -1
+        while at < len(old_keys) and old_keys[at] <= new_keys[i]:
+            if old_keys[at] == new_keys[i]:
+                how = _compared(ptr(old, PW * at), ptr(new, PW * i))
+                if how == 0:
+                    places[i] = at
+                    found += 1
+                if how >= 0:
+                    break
+            at += 1
+    return found

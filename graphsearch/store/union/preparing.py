@@ -1,0 +1,139 @@
+"""Before files are put together: which they are, whose evaluator counts, what is damaged, is there room."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...errors import EvaluatorMismatchError, InvalidParameterError, StoreError
+from ...record.provenance import UNBOUND, EvaluatorIdentity, differences
+from ..file import check_is_file, file_bytes, real_path
+from ..upkeep.salvage import salvage
+from ..upkeep.verify import verify
+
+if TYPE_CHECKING:
+    from ..store import Store
+
+AnyPath = str | os.PathLike[str]
+
+
+@dataclass(slots=True)
+class Source:
+    """A file that goes into another one.
+
+    Attributes:
+      name: as it was named. path: its real path. rescued: what could be rescued of it, if it is damaged.
+      problems: what could not.
+    """
+
+    name: str
+    path: Path
+    rescued: Path | None = None
+    problems: tuple[str, ...] = ()
+
+    @property
+    def readable(self) -> Path:
+        """The file to read."""
+        return self.rescued or self.path
+
+
+def sources(paths: Sequence[AnyPath], target: Path, *, is_new: bool) -> list[Source]:
+    """Returns the files that go into another one, without that one itself.
+
+    Raises:
+      InvalidParameterError: if there are too few of them, or the new file is one of them.
+      StoreError: if one is not there.
+    """
+    found = [Source(os.fspath(path), real_path(path)) for path in paths]
+    for source in found:
+        check_is_file(source.path, create=False)
+    if not is_new:
+        check_is_file(target, create=False)
+        found = [source for source in found if not source.path.samefile(target)]
+    elif any(target.exists() and source.path.samefile(target) for source in found):
+        raise InvalidParameterError(f"{target} is one of the inputs; name a new file, or use --into")
+    if len(found) < 1 + is_new:
+        raise InvalidParameterError("name at least two graph files to merge")
+    return found
+
+
+def identity_of(stores: Mapping[Path, Store], kept: Path | None) -> EvaluatorIdentity:
+    """Returns the evaluator that the union is bound to; UNBOUND if no file is bound to one.
+
+    Args:
+      stores: of all files, by the path that a person knows. kept: the file whose evaluator counts.
+
+    Raises:
+      EvaluatorMismatchError: if there are several, and none is said to count; it names both and the remedies.
+    """
+    bound = {path: store.identity for path, store in stores.items() if store.is_bound}
+    if kept in bound:
+        return bound[kept]
+    first = next(iter(bound), None)
+    if first is None:
+        return UNBOUND
+    for path, identity in bound.items():
+        if identity.as_json() != bound[first].as_json():
+            raise _mismatch(first, bound[first], path, identity)
+    return bound[first]
+
+
+def _mismatch(
+    one: Path, its: EvaluatorIdentity, other: Path, others: EvaluatorIdentity
+) -> EvaluatorMismatchError:
+    return EvaluatorMismatchError(
+        f"{one} has values of {its.describe()}, {other} of {others.describe()} ({differences(its, others)});"
+        f" merge with --keep {shlex.quote(str(one))} and re-evaluate the rest then, or give both one"
+        " evaluator with `graphsearch reevaluate` first"
+    )
+
+
+def check_room(target: Path, found: Sequence[Source]) -> int:
+    """Returns how many bytes a merge takes at most beside what is there.
+
+    Raises:
+      StoreError: if the disk has less room than that.
+    """
+    most = sum(file_bytes(source.readable) for source in found)
+    free = shutil.disk_usage(target.parent).free
+    if free < most:
+        raise StoreError(
+            f"{target.parent} has {free >> 20:,} MiB free, merging may take {most >> 20:,} MiB; free some"
+            " space, name a file on another disk, or merge all the same with --force"
+        )
+    return most
+
+
+def rescue(found: Sequence[Source], target: Path, on_progress: Callable[[str, int, int], object]) -> bool:
+    """Salvages the damaged files among some, beside the target; returns whether there were any.
+
+    Args:
+      on_progress: called with the name of a file, what is done of it, and all.
+    """
+    damaged: list[Source] = []
+    for source in found:
+
+        def say(done: int, total: int, name: str = source.name) -> None:
+            on_progress(name, done, total)
+
+        if source.rescued is None and not verify(source.path, say).ok:
+            place = target.with_name(f"{target.name}.rescued{len(damaged)}")
+            report = salvage(source.path, place, force=True, progress=say)
+            source.rescued = place
+            source.problems = tuple(f"{source.name}: {line}" for line in report.problems)
+            damaged.append(source)
+    return bool(damaged)
+
+
+def remove_rescued(found: Sequence[Source]) -> None:
+    """Removes what was rescued, which the target has now."""
+    for source in found:
+        for end in ("", "-wal", "-shm", ".lock") if source.rescued else ():
+            with suppress(OSError):
+                source.readable.with_name(source.readable.name + end).unlink(missing_ok=True)

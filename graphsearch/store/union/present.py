@@ -1,0 +1,130 @@
+"""What a file that is written knows already of records that come in the order of a segment."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...record.node import RecordBatch
+from .. import order
+from ..codec.bulk import owned, sort_keys, take
+from ..codec.soundness import sound_places
+from ..index.catalog import Catalog
+from ..segments import OnCorrupt, SegmentCursor, Span, fetch_spans
+
+MOST_BLOCKS = 1024  # decoded at once: some 32,000 records
+
+U64s = NDArray[np.uint64]
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """Some records, and the newest versions that the file has around them; both in the order of a segment.
+
+    Attributes:
+      batch, keys: the records, and their sort keys. old, old_keys: those of the file.
+    """
+
+    batch: RecordBatch
+    keys: U64s
+    old: RecordBatch
+    old_keys: U64s
+
+    def pairs(self) -> Places:
+        """Returns which record of `old` is of the position of each of `batch`, -1 for none."""
+        from .pairing_kernel import pair
+
+        places = np.empty(len(self.batch), np.int64)
+        old, new = (owned(batch.words, np.uint64).reshape(-1) for batch in (self.old, self.batch))
+        pair(old, self.old_keys, new, self.keys, places)
+        return places
+
+
+class Present:
+    """The records of a file as they are when this is made; later segments are not looked at.
+
+    Only the blocks that may hold what is asked for are read: one or two a segment for a record far from all
+    others, each once for records that lie close.
+
+    Args:
+      on_unsound: is told of each record that cannot be; it counts as not there.
+      translated: returns records with the numbers of another file.
+    """
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        catalog: Catalog,
+        on_unsound: OnCorrupt,
+        translated: Callable[[RecordBatch], RecordBatch] = lambda batch: batch,
+    ) -> None:
+        self._connection = connection
+        self._catalog = catalog
+        self._translated = translated
+        self._cursors = [SegmentCursor(catalog, segment) for segment in catalog.segments]
+        self._on_unsound = on_unsound
+
+    def meet(self, batch: RecordBatch) -> Iterator[Met]:
+        """Yields records, in the order of a segment, with what the file has around them, in bounded parts.
+
+        Raises:
+          CorruptRecordError: naming file, segment and block.
+        """
+        keys = sort_keys(batch.words)
+        first = 0
+        while first < len(batch):
+            ranges = [_blocks(cursor.keys, keys[first:]) for cursor in self._cursors]
+            count = _fitting(ranges, len(keys) - first)
+            spans = [
+                span
+                for cursor, (lows, ends) in zip(self._cursors, ranges, strict=True)
+                for span in _spans(cursor, lows[:count], ends[:count])
+            ]
+            last = first + count
+            yield Met(batch.part(first, last), keys[first:last], *self._newest(spans))
+            first = last
+
+    def _newest(self, spans: list[Span]) -> tuple[RecordBatch, U64s]:
+        """Returns the newest versions of what blocks hold, segments newest first; and their sort keys."""
+        if not spans:
+            return RecordBatch.empty(0, 0, 0), np.zeros(0, np.uint64)
+        batch = fetch_spans(self._connection, self._catalog, spans).decode()
+        keys = sort_keys(batch.words)
+        places = np.arange(len(batch))
+        if not (keys[1:] > keys[:-1]).all():
+            places = order.newest_in_order(batch.words, keys)
+        places = sound_places(batch, places, self._on_unsound, str(self._catalog.path))
+        return self._translated(take(batch, places)), keys[places]
+
+
+def _blocks(firsts: U64s, keys: U64s) -> tuple[Places, Places]:
+    """Returns the blocks, first and end, that may hold each sort key; `firsts`: with which blocks begin."""
+    lows = np.maximum(np.searchsorted(firsts, keys, "left") - 1, 0)
+    return lows, np.searchsorted(firsts, keys, "right")
+
+
+def _fitting(ranges: list[tuple[Places, Places]], count: int) -> int:
+    """Returns how many of the records, at least one, need no more blocks than are decoded at once."""
+    total = np.zeros(count, np.int64)
+    for lows, ends in ranges:
+        before = np.concatenate([lows[:1], ends[:-1]])
+        total += np.cumsum(np.maximum(ends - np.maximum(lows, before), 0))
+    return max(1, int(np.searchsorted(total, MOST_BLOCKS, "right")))
+
+
+def _spans(cursor: SegmentCursor, lows: Places, ends: Places) -> list[Span]:
+    """Returns the blocks of ranges that ascend, each once."""
+    if not len(lows):
+        return []
+    gaps = np.nonzero(lows[1:] > ends[:-1])[0]  # between runs of neighbours
+    starts, stops = lows[np.append(0, gaps + 1)], ends[np.append(gaps, len(ends) - 1)]
+    return [
+        span
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
+        for span in cursor.spans(start, stop)
+    ]

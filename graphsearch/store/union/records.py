@@ -1,0 +1,275 @@
+"""The records of one file go into another, in the order that both are sorted in, in bounded memory.
+
+What is new, and what becomes another, is written as one new segment, newer than all others. Each transaction
+leaves a sound file, and what is done twice changes nothing: so a merge that was cut short is repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from heapq import heappush, heappushpop
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import CorruptRecordError
+from ...record.node import MAX_RUN, RecordBatch
+from ..codec.bulk import columns_of, room_for_batch, take
+from ..log import shorten_log
+from ..merging import CHUNKS_ALIKE
+from ..portions import portions
+from ..store import Store
+from ..tables import provenance
+from ..upkeep.prune import visits_of
+from ..writing import add_to_segment, begin_segment
+from .inputs import Input
+from .present import Met, Present
+
+AT_ONCE = 32_768  # records of one transaction, as a step of a merge moves: a chunk
+EXAMPLES = 5  # most visited ones that are kept of each kind
+
+Places = NDArray[np.int64]
+OnRecords = Callable[[int], object]
+_Seen = tuple[int, tuple[int, ...], int]  # N after, words, N before
+
+
+@dataclass(slots=True)
+class RecordCounts:
+    """What became of the records of an input.
+
+    Attributes:
+      records: sound ones that were read. unsound: left out, because they cannot be.
+      fresh: of positions that were not there. changed: of those that were, now others.
+      unchanged: the rest; nothing of them is written.
+      different: positions of both with two evaluations, of which one was chosen.
+      contradictions: positions of which the two prove what cannot both be true.
+    """
+
+    records: int = 0
+    unsound: int = 0
+    fresh: int = 0
+    changed: int = 0
+    different: int = 0
+    contradictions: int = 0
+
+    @property
+    def unchanged(self) -> int:
+        """Records that add nothing."""
+        return self.records - self.fresh - self.changed
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A position by its words, N before and after; 0 before if it is new."""
+
+    words: tuple[int, ...]
+    before: int
+    after: int
+
+
+@dataclass(slots=True)
+class Examples:
+    """The most visited positions of each kind, and the first contradictions."""
+
+    fresh: list[_Seen] = field(default_factory=list)
+    changed: list[_Seen] = field(default_factory=list)
+    contradictions: list[tuple[int, ...]] = field(default_factory=list)
+
+    def note(self, part: Part) -> None:
+        """Looks at a part of the union."""
+        self.note_changed(part)
+        self.note_fresh(take(part.out, np.nonzero(part.before < 0)[0]))
+
+    def note_fresh(self, batch: RecordBatch) -> None:
+        """Looks at records of new positions."""
+        after = visits_of(batch)
+        _keep(self.fresh, batch.words, np.zeros(len(after), np.int64), after)
+
+    def note_changed(self, part: Part) -> None:
+        """Looks at the other records of a part."""
+        known = part.before >= 0
+        after = visits_of(part.out)[known]
+        _keep(self.changed, part.out.words[known], visits_of(part.met.old)[part.before[known]], after)
+        for i in np.nonzero(part.clashing)[0][: EXAMPLES - len(self.contradictions)].tolist():
+            self.contradictions.append(tuple(part.met.batch.words[i].tolist()))
+
+    def of(self, kind: str) -> list[Example]:
+        """Returns the positions of a kind, `fresh` or `changed`, the most visited first."""
+        rows = sorted(getattr(self, kind), key=lambda row: (-row[0], row[1]))
+        return [Example(words, before, after) for after, words, before in rows]
+
+
+def _keep(listed: list[_Seen], words: NDArray[np.uint64], before: Places, after: Places) -> None:
+    """Keeps the most visited of some positions and those that are listed."""
+    least = listed[0][0] if len(listed) == EXAMPLES else 0
+    places = np.nonzero(after > least)[0]
+    for i in places[np.argsort(-after[places], kind="stable")][:EXAMPLES].tolist():
+        row = (int(after[i]), tuple(words[i].tolist()), int(before[i]))
+        if len(listed) < EXAMPLES:
+            heappush(listed, row)
+        else:
+            heappushpop(listed, row)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the union.
+
+    Attributes:
+      met: what was united. out: what is to be written, in order.
+      before: `[out]` which of `met.old` each is another version of, -1 if it is new.
+      clashing: `[met.batch]` where proofs contradict each other.
+    """
+
+    met: Met
+    out: RecordBatch
+    before: Places
+    clashing: NDArray[np.bool_]
+
+
+def translator(one: Input) -> Callable[[RecordBatch], RecordBatch]:
+    """Returns what gives records of an input the numbers of the file that is written; on any thread.
+
+    A run that the input does not list becomes unknown.
+
+    Raises:
+      CorruptRecordError: if a record is of an evaluator that the input does not list.
+    """
+    runs = np.zeros(MAX_RUN + 1, np.uint32)
+    for old, new in one.numbers["run"].items():
+        runs[old] = new
+    evaluators = np.full(256, 255, np.uint8)
+    evaluators[0] = 0
+    for old, new in one.numbers["evaluator"].items():
+        evaluators[old] = new
+
+    def translated(batch: RecordBatch) -> RecordBatch:
+        found = evaluators[batch.evaluator]
+        if (found == 255).any():
+            number = int(batch.evaluator[found == 255][0])
+            raise CorruptRecordError(f"{one.name}: records are of evaluator {number}, which it does not list")
+        return replace(batch, run=runs[batch.run], evaluator=found)
+
+    return translated
+
+
+def batches(one: Input, counts: RecordCounts, leave_out: Callable[[str], object]) -> Iterator[RecordBatch]:
+    """Yields the records of an input in order, with the numbers of the file that is written.
+
+    Raises:
+      CorruptRecordError: at the first damage but records that cannot be, which are left out.
+    """
+    translated = translator(one)
+    unsound: list[CorruptRecordError] = []
+    for batch in portions(one.store, lambda portion: translated(portion.records(unsound.append))):
+        counts.records += len(batch)
+        while unsound:
+            counts.unsound += 1
+            leave_out(str(unsound.pop()))
+        if len(batch):
+            yield batch
+
+
+def parts(batch: RecordBatch, present: Present, bound: int, counts: RecordCounts) -> Iterator[Part]:
+    """Yields the union of records with what a file has of them, in bounded parts.
+
+    Args:
+      bound: number of the evaluator that the file is bound to.
+    """
+    from .records_kernel import CHANGED, CONTRADICTIONS, COUNTS, DIFFERENT, FRESH, unite
+
+    numbers = np.zeros(COUNTS, np.int64)
+    for met in present.meet(batch):
+        places, size = met.pairs(), len(met.batch)
+        codes = int(met.batch.code_offsets[-1])
+        out = room_for_batch(size, codes, codes)
+        whence, clashing = np.empty(size, np.int64), np.zeros(size, bool)
+        numbers[:] = 0
+        found = int(
+            unite(
+                columns_of(met.old), columns_of(met.batch), places, bound, columns_of(out),
+                whence, clashing, numbers,
+            )
+        )  # fmt: skip
+        counts.fresh += int(numbers[FRESH])
+        counts.changed += int(numbers[CHANGED])
+        counts.different += int(numbers[DIFFERENT])
+        counts.contradictions += int(numbers[CONTRADICTIONS])
+        yield Part(met, out.part(0, found), places[whence[:found]], clashing)
+
+
+def unite(
+    store: Store,
+    one: Input,
+    examples: Examples,
+    *,
+    on_records: OnRecords,
+    leave_out: Callable[[str], object],
+    begin: Callable[[], object] = lambda: None,
+) -> RecordCounts:
+    """Writes the records of an input into a file that is open for writing; returns what became of them.
+
+    In transactions of its own.
+
+    Args:
+      on_records: is told how many were read so far.
+      leave_out: is told of each record that cannot be.
+      begin: called in the first transaction that writes any.
+
+    Raises:
+      CorruptRecordError: if something in either file is damaged; what was written before stays.
+      StoreError: if the file cannot be read or written.
+    """
+    counts = RecordCounts()
+
+    def note(error: CorruptRecordError) -> None:
+        leave_out(str(error))
+
+    present = Present(store.connection, store.catalog, note)
+    writer, first = _Writer(store, begin), not store.node_count  # into an empty file all is new
+    for batch in batches(one, counts, leave_out):
+        for part in parts(batch, present, store.evaluator_number, counts):
+            if not first:
+                examples.note(part)
+            writer.add(part)
+        on_records(counts.records)
+    writer.flush()
+    return counts
+
+
+class _Writer:
+    """The new segment."""
+
+    def __init__(self, store: Store, begin: Callable[[], object]) -> None:
+        self._store, self._begin = store, begin
+        self._waiting: list[RecordBatch] = []
+        self._fresh = self._segment = self._chunks = 0
+        self._dictionary = b""
+
+    def add(self, part: Part) -> None:
+        """Writes a part, now or with the next ones."""
+        if len(part.out):
+            self._waiting.append(part.out.copied())
+            self._fresh += int((part.before < 0).sum())
+        if sum(map(len, self._waiting)) >= AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes what waits, in one transaction."""
+        if not self._waiting:
+            return
+        store, batch = self._store, RecordBatch.concat(self._waiting)
+        self._waiting = []
+        with store.rearranging():
+            if not self._segment:
+                self._begin()
+                self._segment = begin_segment(store.connection, store.catalog)
+            dictionary = self._dictionary if self._chunks % CHUNKS_ALIKE else b""
+            self._dictionary = add_to_segment(
+                store.connection, store.catalog, self._segment, batch, dictionary=dictionary
+            )
+            provenance.add_nodes(store.connection, self._fresh)
+        self._chunks += 1
+        self._fresh = 0
+        shorten_log(store)

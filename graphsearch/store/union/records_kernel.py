@@ -1,0 +1,374 @@
+"""Two versions of a position's record become one: `docs/merging.md` says it in words.
+
+What comes from which of them:
+
+    V, D, P, clock, evaluator   one evaluation, by `_better_evaluation`, whatever the order of the files
+    run                         of that evaluation; the smaller number if both have it
+    n, r, q                     edge by edge those of the larger n; then of the smaller r; then the old ones
+    proofs, bounds              of both; the old ones if they contradict each other
+
+So n of an edge, and N of a record, never falls, and a child has what the edges of either file count. `old`
+is the version that counts where nothing else decides.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy import float32, int64, uint8, uint16, uint32
+
+from ...jit.compiler import inner, kernel
+from ...jit.pointers import adv, as_f32, ptr
+from ...position.board_kernel import PW, clock_of
+from ...record.bounds_kernel import (
+    DRAWN,
+    bounds_of,
+    is_special,
+    mate_kept,
+    merged,
+    no_tally,
+    tallied,
+    tightened,
+)
+from ...record.node_kernel import lower_in, upper_in
+from ...record.node_layout import BOUND_BITS, LOWER_SHIFT, UPPER_SHIFT
+from ..codec.batch_kernel import pointers
+
+# what `unite` counts
+FRESH, CHANGED, BOTH, DIFFERENT, CONTRADICTIONS = range(5)
+COUNTS = 5
+NO_MATE = 1 << 20
+MOST_MOVES = 256
+
+
+# ------------------------------------------------------------------ evaluations
+@inner
+def _compared_codes(a: Any, i: Any, b: Any, j: Any) -> Any:
+    """Returns -1, 0 or 1: how the P codes of two records compare, the first that differ; of equal number."""
+    first, other = a.code_offsets[i], b.code_offsets[j]
+    for k in range(a.code_offsets[i + 1] - first):
+        if a.codes[first + k] != b.codes[other + k]:
+            return int64(-1) if a.codes[first + k] < b.codes[other + k] else int64(1)
+    return int64(0)
+
+
+@inner
+def _rank(a: Any, i: Any, bound: Any) -> Any:
+    """Returns what decides between evaluations before their numbers do, least first.
+
+    That of the evaluator that the file is bound to, or of the rules; one that knows a mate, the shorter one
+    first; one at a lower clock, because what it proves holds for more paths that the record serves.
+    """
+    evaluator = int64(a.evaluator[i])
+    mate = mate_kept(as_f32(a.v)[i], int64(a.d[i]))
+    return (
+        int64(0) if evaluator == bound or evaluator == 0 else int64(1),
+        int64(mate) if mate else int64(NO_MATE),
+        int64(clock_of(adv(a.words, PW * i))),
+        int64(evaluator),
+        int64(a.d[i]),
+    )
+
+
+@inner
+def _better_evaluation(a: Any, i: Any, b: Any, j: Any, bound: Any) -> Any:
+    """Returns -1 if that of `a` counts, 1 if that of `b`, 0 if they are the same.
+
+    Numbers without a meaning decide last: then it is the same one in whatever order files come.
+    """
+    x, y = _rank(a, i, bound), _rank(b, j, bound)
+    if x != y:
+        return int64(-1) if x < y else int64(1)
+    v, other = as_f32(a.v)[i], as_f32(b.v)[j]
+    if v != other:
+        return int64(-1) if v < other else int64(1)
+    return _compared_codes(a, i, b, j)
+
+
+@inner
+def _first_run(x: Any, y: Any) -> Any:
+    """Returns the smaller number of two runs; 0 is none."""
+    if x == 0 or y == 0:
+        return max(x, y)
+    return min(x, y)
+
+
+# ------------------------------------------------------------------ edges
+@inner
+def _with_proof(q: Any, d: Any, other_q: Any, other_d: Any) -> Any:
+    """Returns q and draw field of an edge with what another version of it proves, and 1 if that contradicts.
+
+    The shorter of two mates counts. Of two bounds on either side of a draw it is a draw.
+    """
+    if not is_special(other_q, other_d):
+        return q, d, int64(0)
+    low, high = bounds_of(other_q, other_d)
+    if is_special(q, d):
+        own_low, own_high = bounds_of(q, d)
+        if max(low, own_low) > min(high, own_high):
+            return q, d, int64(1)
+        if d <= DRAWN:
+            return q, min(d, other_d) if other_d < DRAWN else d, int64(0)
+    if other_d <= DRAWN:
+        return other_q, other_d, int64(0)
+    code = merged(q, other_d, d)
+    return min(max(q, float32(low)), float32(high)), code, int64(0)
+
+
+@inner
+def _counts_more(a: Any, e: Any, b: Any, f: Any) -> Any:
+    """Returns whether edge `f` of `b` counts before edge `e` of `a`: by more n, else by less r."""
+    n, other = int64(a.n[e]), int64(b.n[f])
+    return other > n or (other == n and b.r[f] < a.r[e])
+
+
+@inner
+def _put(c: Any, at: Any, a: Any, e: Any) -> None:
+    """Writes an edge as it is."""
+    c.n[at], c.r[at], c.q[at], c.edge_d[at] = a.n[e], a.r[e], a.q[e], a.edge_d[e]
+
+
+@inner
+def _put_both(c: Any, at: Any, a: Any, e: Any, b: Any, f: Any) -> Any:
+    """Writes an edge of which both versions know something; returns 1 if they contradict each other."""
+    if _counts_more(a, e, b, f):
+        return _put_first(c, at, b, f, a, e)
+    return _put_first(c, at, a, e, b, f)
+
+
+@inner
+def _put_first(c: Any, at: Any, a: Any, e: Any, b: Any, f: Any) -> Any:
+    """Writes the edge of `a`, with what that of `b` proves."""
+    _put(c, at, a, e)
+    if b.n[f] == b.r[f]:
+        return int64(0)
+    q, d = as_f32(a.q)[e], int64(a.edge_d[e])
+    other_q, other_d = as_f32(b.q)[f], int64(b.edge_d[f])
+    if a.n[e] == a.r[e]:  # draws of the path only: a proof needs one visit that it is the value of
+        if not is_special(other_q, other_d):
+            return int64(0)
+        c.r[at] = uint32(int64(a.n[e]) - 1)
+        q, d = other_q, other_d
+    q, d, clash = _with_proof(q, d, other_q, other_d)
+    as_f32(c.q)[at] = q
+    c.edge_d[at] = uint16(d)
+    return clash
+
+
+@inner
+def _fill_order(a: Any, i: Any, order: Any) -> None:
+    """Fills the moves of a record in descending P, ties in canonical order."""
+    first = a.code_offsets[i]
+    moves = a.code_offsets[i + 1] - first
+    at = int64(0)
+    for code in range(63, 0, -1):
+        for j in range(moves):
+            if a.codes[first + j] == code:
+                order[at] = j
+                at += 1
+
+
+@inner
+def _fill_edges(a: Any, i: Any, order: Any, edges: Any) -> None:
+    """Fills which edge each move has, -1 for none; `order`: scratch."""
+    _fill_order(a, i, order)
+    for j in range(a.code_offsets[i + 1] - a.code_offsets[i]):
+        edges[j] = -1
+    for k in range(a.edge_offsets[i + 1] - a.edge_offsets[i]):
+        edges[order[k]] = a.edge_offsets[i] + k
+
+
+@inner
+def _put_empty(c: Any, at: Any) -> None:
+    """Writes an edge without visits."""
+    c.n[at] = c.r[at] = uint32(0)
+    c.q[at] = uint32(0)
+    c.edge_d[at] = uint16(0)
+
+
+@inner
+def _alike(a: Any, i: Any, b: Any, j: Any, c: Any, at: Any) -> Any:
+    """Writes the edges of two versions with the same P, of `a` before `b`; returns their end, and clashes."""
+    e, f = a.edge_offsets[i], b.edge_offsets[j]
+    ends, other_ends = a.edge_offsets[i + 1], b.edge_offsets[j + 1]
+    clashes = int64(0)
+    while e < ends or f < other_ends:
+        if f >= other_ends:
+            _put(c, at, a, e)
+        elif e >= ends:
+            _put(c, at, b, f)
+        else:
+            clashes += _put_both(c, at, a, e, b, f)
+        at, e, f = at + 1, e + 1, f + 1
+    return at, clashes
+
+
+@inner
+def _unlike(a: Any, i: Any, b: Any, j: Any, w: Any, k: Any, c: Any, at: Any, x: Any) -> Any:
+    """Writes the edges of two versions whose P differ, in the order of those of record `k` of `w`.
+
+    Args:
+      x: int64[3 * MOST_MOVES], scratch.
+    """
+    order, edges, others = x, adv(x, int64(MOST_MOVES)), adv(x, int64(2 * MOST_MOVES))
+    _fill_edges(a, i, order, edges)
+    _fill_edges(b, j, order, others)
+    _fill_order(w, k, order)
+    last, clashes = at, int64(0)
+    for place in range(w.code_offsets[k + 1] - w.code_offsets[k]):
+        e, f = edges[order[place]], others[order[place]]
+        if e >= 0 and f >= 0:
+            clashes += _put_both(c, at, a, e, b, f)
+        elif e >= 0:
+            _put(c, at, a, e)
+        elif f >= 0:
+            _put(c, at, b, f)
+        else:
+            _put_empty(c, at)
+        at += 1
+        if c.n[at - 1]:
+            last = at
+    return last, clashes
+
+
+# ------------------------------------------------------------------ records
+@inner
+def _copy_evaluation(c: Any, k: Any, a: Any, i: Any) -> None:
+    for w in range(PW):
+        c.words[PW * k + w] = a.words[PW * i + w]
+    c.v[k], c.d[k], c.evaluator[k], c.run[k], c.flags[k] = (
+        a.v[i],
+        a.d[i],
+        a.evaluator[i],
+        a.run[i],
+        a.flags[i],
+    )
+    to = c.code_offsets[k]
+    for j in range(a.code_offsets[i], a.code_offsets[i + 1]):
+        c.codes[to] = a.codes[j]
+        to += 1
+    c.code_offsets[k + 1] = to
+
+
+@inner
+def _copy(c: Any, k: Any, a: Any, i: Any) -> None:
+    """Copies a record to place `k` of the output."""
+    _copy_evaluation(c, k, a, i)
+    to = c.edge_offsets[k]
+    for e in range(a.edge_offsets[i], a.edge_offsets[i + 1]):
+        _put(c, to, a, e)
+        to += 1
+    c.edge_offsets[k + 1] = to
+
+
+@inner
+def _united_flags(flags: Any, other: Any) -> Any:
+    """Returns flags with the bounds of both, and 0; the first ones, and 1, if they contradict each other."""
+    lower = max(lower_in(flags), lower_in(other))
+    upper = min(upper_in(flags), upper_in(other))
+    if lower > upper:
+        return flags, int64(1)
+    bounds = int64(BOUND_BITS << LOWER_SHIFT | BOUND_BITS << UPPER_SHIFT)
+    return (flags & ~bounds) | ((lower + 1) << LOWER_SHIFT) | ((upper + 1) << UPPER_SHIFT), int64(0)
+
+
+@inner
+def _flags_of_edges(c: Any, k: Any, flags: Any) -> Any:
+    """Returns flags with what the edges of record `k` prove."""
+    begin, end = c.edge_offsets[k], c.edge_offsets[k + 1]
+    tally = no_tally()
+    for e in range(begin, end):
+        tally = tallied(tally, int64(c.n[e]) - int64(c.r[e]), as_f32(c.q)[e], int64(c.edge_d[e]))
+    return tightened(flags, tally, end - begin == c.code_offsets[k + 1] - c.code_offsets[k])
+
+
+@inner
+def _unite(a: Any, i: Any, b: Any, j: Any, bound: Any, c: Any, k: Any, x: Any) -> Any:
+    """Writes the union of record `i` of `a` and record `j` of `b` to place `k`.
+
+    Returns how their evaluations compare, and how often they contradict each other.
+    """
+    how = _better_evaluation(a, i, b, j, bound)
+    if how > 0:
+        _copy_evaluation(c, k, b, j)
+    else:
+        _copy_evaluation(c, k, a, i)
+    if how == 0:
+        c.run[k] = uint32(_first_run(int64(a.run[i]), int64(b.run[j])))
+    if _compared_codes(a, i, b, j) == 0:
+        end, clashes = _alike(a, i, b, j, c, c.edge_offsets[k])
+    elif how > 0:
+        end, clashes = _unlike(a, i, b, j, b, j, c, c.edge_offsets[k], x)
+    else:
+        end, clashes = _unlike(a, i, b, j, a, i, c, c.edge_offsets[k], x)
+    c.edge_offsets[k + 1] = end
+    flags, clash = _united_flags(int64(a.flags[i]), int64(b.flags[j]))
+    if end > c.edge_offsets[k]:
+        flags = _flags_of_edges(c, k, flags)
+    c.flags[k] = uint8(flags)
+    return how, clashes + clash
+
+
+@inner
+def _is_same(a: Any, i: Any, c: Any, k: Any) -> Any:
+    """Returns whether two versions of a record are the same in everything."""
+    if a.words[PW * i + 8] != c.words[PW * k + 8] or a.v[i] != c.v[k] or a.d[i] != c.d[k]:
+        return False
+    if a.evaluator[i] != c.evaluator[k] or a.run[i] != c.run[k] or a.flags[i] != c.flags[k]:
+        return False
+    e, f = a.edge_offsets[i], c.edge_offsets[k]
+    edges = a.edge_offsets[i + 1] - e
+    if edges != c.edge_offsets[k + 1] - f or _compared_codes(a, i, c, k) != 0:
+        return False
+    for m in range(edges):
+        if a.n[e + m] != c.n[f + m] or a.r[e + m] != c.r[f + m]:
+            return False
+        if a.q[e + m] != c.q[f + m] or a.edge_d[e + m] != c.edge_d[f + m]:
+            return False
+    return True
+
+
+@kernel
+def unite(
+    old: Any, new: Any, places: Any, bound: Any, out: Any, whence: Any, clashing: Any, counts: Any
+) -> Any:
+    """Writes what is to be written of the union of records, in the order of `new`; returns how many.
+
+    A record of `new` that `old` lacks is copied. One that both have is written if the union differs from
+    what `old` has.
+
+    Args:
+      old, new: `Columns`. places: which of `old` each of `new` meets, -1 for none (`pair`).
+      bound: number of the evaluator that the file is bound to.
+      out: `Columns` with room for the records and codes of `new`, and as many edges as codes.
+      whence: int64 of the length of `places`, filled: which of `new` each of `out` comes from.
+      clashing: bool, one for each of `new`: set where proofs contradict each other.
+      counts: `[COUNTS]` int64, added to.
+    """
+    a, b, c = pointers(old), pointers(new), pointers(out)
+    scratch = np.zeros(3 * MOST_MOVES, np.int64)
+    k = int64(0)
+    for j in range(len(places)):
+        i = places[j]
+        if i < 0:
+            _copy(c, k, b, int64(j))
+            whence[k] = j
+            counts[FRESH] += 1
+            k += 1
+            continue
+        counts[BOTH] += 1
+        if a.code_offsets[i + 1] - a.code_offsets[i] != b.code_offsets[j + 1] - b.code_offsets[j]:
+            clashing[j] = True  # one of them is no record of this position
+            counts[CONTRADICTIONS] += 1
+            continue
+        how, clashes = _unite(a, i, b, int64(j), bound, c, k, ptr(scratch, 0))
+        counts[DIFFERENT] += how != 0
+        if clashes:
+            clashing[j] = True
+            counts[CONTRADICTIONS] += 1
+        if not _is_same(a, i, c, k):
+            counts[CHANGED] += 1
+            whence[k] = j
+            k += 1
+    return k + (scratch[0] & 0)

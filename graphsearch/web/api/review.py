@@ -1,0 +1,93 @@
+"""Reviews of games: they come as a file, wait in the queue, and are then shown and downloaded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import uuid4
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from ...errors import GraphSearchError, InvalidParameterError
+from ...review.games import GameChoice, read_since
+from ...review.review import LEAST_VISITS
+from ..house import House
+from ..jobs.tasks import ReviewTask
+from .asking import error_of, house_of, number
+from .work import file_name, received, settings
+
+FORMS = {"pgn": "application/x-chess-pgn", "html": "text/html"}
+
+
+async def _review(request: Request) -> Response:
+    """Takes games, which come as the body, and queues their review."""
+    house, given = house_of(request), request.query_params
+    try:
+        house.may_write()
+        name = file_name(given.get("name", ""))
+        visits = number(given, "visits", 1000, least=LEAST_VISITS)
+        choice = GameChoice(
+            player=given.get("player", "").strip(),
+            since=read_since(given["since"]) if given.get("since") else None,
+        )
+        search = settings(house, given)
+        place = house.folder / uuid4().hex
+        file = await received(request, place)
+        task = ReviewTask(
+            title=f"review {name}, {visits:,} visits of every position",
+            path=house.path,
+            file=file,
+            name=name,
+            out=place.with_suffix(".review"),
+            visits=visits,
+            choice=choice,
+            **search,
+        )
+        return JSONResponse(await run_in_threadpool(lambda: house.desk.add(task).as_dict()))
+    except GraphSearchError as error:
+        return error_of(error)
+
+
+def _written(house: House, request: Request, ending: str) -> tuple[ReviewTask, Path]:
+    """Returns a review and the file of it with this ending.
+
+    Raises:
+      InvalidParameterError: if there is none.
+    """
+    task = house.desk.job(int(request.path_params["number"])).task
+    if isinstance(task, ReviewTask):
+        path = task.out.with_suffix(f".{ending}")
+        if path.exists():
+            return task, path
+    raise InvalidParameterError("this task has written no review")
+
+
+def _shown(request: Request) -> Response:
+    """Returns the games of a review as the page shows them."""
+    try:
+        _, path = _written(house_of(request), request, "json")
+    except GraphSearchError as error:
+        return error_of(error)
+    return FileResponse(path, media_type="application/json")
+
+
+def _file(request: Request) -> Response:
+    """Returns a file of a review: annotated PGN, or the report."""
+    form = request.path_params["form"]
+    try:
+        if form not in FORMS:
+            raise InvalidParameterError(f"a review is written as {', '.join(FORMS)}")
+        task, path = _written(house_of(request), request, form)
+    except GraphSearchError as error:
+        return error_of(error)
+    name = f"{Path(task.name).stem}-reviewed.{form}"
+    return FileResponse(path, media_type=FORMS[form], filename=name)
+
+
+ROUTES = [
+    Route("/api/review", _review, methods=["POST"]),
+    Route("/api/review/{number:int}", _shown, methods=["GET"]),
+    Route("/api/review/{number:int}/{form}", _file, methods=["GET"]),
+]

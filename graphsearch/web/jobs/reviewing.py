@@ -1,0 +1,61 @@
+"""A review in the other process: the games for the page as JSON, and the files to download."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ...evaluators.factory import create
+from ...exchange.sources import GivenFile
+from ...limits import open_file
+from ...review.report import ReviewProgress
+from ...review.results import GameReview
+from ...review.review import ReviewWish, review
+from .tasks import ReviewTask
+
+MOST_GAMES = 200  # that the page shows; the files have all
+MOST_LISTED = 20  # problems and players in what is told of the task
+
+
+def do_review(
+    task: ReviewTask, stop: threading.Event, tell: Callable[[dict[str, Any]], None]
+) -> dict[str, Any]:
+    """Returns what a review did, after writing its files."""
+    tell({"stage": "starting"})
+    games: list[dict[str, object]] = []
+
+    def show(now: ReviewProgress) -> None:
+        tell({"stage": now.stage, "done": now.done, "total": now.total, "count": now.count, "rate": now.rate})
+
+    def keep(game: GameReview) -> None:
+        if len(games) < MOST_GAMES:
+            games.append(game.as_dict())
+
+    wish = ReviewWish(
+        visits=task.visits,
+        choice=task.choice,
+        pgn=task.out.with_suffix(".pgn"),
+        html=task.out.with_suffix(".html"),
+    )
+    with contextlib.closing(create(task.evaluator)) as evaluator, open_file(task.file) as stream:
+        report = review(
+            task.path,
+            GivenFile(task.name, stream),
+            wish,
+            evaluator=evaluator,
+            params=task.params,
+            ram_bytes=task.ram_bytes,
+            stop=stop,
+            on_progress=show,
+            on_game=keep,
+        )
+    found = report.as_dict()
+    if report.reviewed:
+        task.out.with_suffix(".json").write_text(json.dumps(found | {"games": games}), encoding="utf-8")
+    task.file.unlink(missing_ok=True)
+    for name in ("problems", "players", "notes"):
+        found[name] = found[name][:MOST_LISTED]
+    return {"stage": "done", **found, "outputs": [], "reason": "stop" if report.stopped else "visits"}

@@ -1,0 +1,68 @@
+// The served file beside another one: what changed, and merging that one into it.
+
+import { ask, send } from "./api.js";
+import { count, h, proven, put, signed, table } from "./dom.js";
+import { linkTo } from "./books.js";
+import { state } from "./state.js";
+
+const given = { other: "", cp: "20", what: "", top: "50", turned: "" };
+const KINDS = [["", "anything"], ["best", "best move"], ["q", "value"], ["bounds", "proof"], ["n", "visits"]];
+const number = (text) => Object.assign(h("span", { text }), { numeric: true });
+
+export const diffView = {
+  name: "diff",
+  title: "Compare",
+  make(host) {
+    const answer = h("div", { class: "answer", "aria-live": "polite" });
+    const run = async (event) => {
+      event.preventDefault();
+      put(answer, h("p", { class: "note", text: "Comparing…" }));
+      try { draw(answer, await ask("diff", given)); } catch (error) { put(answer, h("p", { class: "failed", text: error.message })); }
+    };
+    const form = h("form", { class: "inline", onsubmit: run });
+    put(host, form, answer);
+    withOthers(host, (choose) => put(form, choose("diff-other", "With"), choice("turned", "It is", [["", "older"], ["1", "newer"]]), choice("what", "Changed", KINDS),
+      input("cp", "Centipawns at least"), input("top", "Rows"), h("button", { class: "primary", text: "Compare" })));
+    return {};
+  },
+};
+
+const keep = (name) => (event) => { given[name] = event.target.value.trim(); };
+const input = (name, label) => h("div", { class: "field" }, h("label", { for: `diff-${name}`, text: label }), h("input", { id: `diff-${name}`, size: 5, inputmode: "numeric", value: given[name], oninput: keep(name) }));
+const choice = (name, label, values) => h("div", { class: "field" }, h("label", { for: `diff-${name}`, text: label }), h("select", { id: `diff-${name}`, onchange: keep(name) }, values.map(([value, text]) => h("option", { value, text, selected: given[name] === value }))));
+
+// asks which files there are, then draws a form with what chooses one of them
+async function withOthers(host, drawForm) {
+  try {
+    const { files } = await ask("others", {});
+    if (!files.length) { put(host, h("p", { class: "note", text: "No other graph file lies in the folder of this one." })); return; }
+    if (!files.includes(given.other)) [given.other] = files;
+    drawForm((id, label) => h("div", { class: "field" }, h("label", { for: id, text: label }), h("select", { id, onchange: keep("other") }, files.map((name) => h("option", { value: name, text: name, selected: name === given.other })))));
+  } catch (error) { put(host, h("p", { class: "failed", text: error.message })); }
+}
+
+function draw(host, found) {
+  const { counts } = found;
+  const evaluators = found.evaluators[0] !== found.evaluators[1] && `The files have different evaluators: ${found.evaluators.join(" and ")}.`;
+  const changes = found.changes.map(({ position, old, new: now }) => [old.n, now.n, old.cp, now.cp, old.best_san || "", now.best_san || "", old.bounds.join() === now.bounds.join() ? proven(now.bounds) : `${proven(old.bounds) || "open"} → ${proven(now.bounds) || "open"}`, linkTo(position), number(signed(old.q)), number(signed(now.q))]);
+  const alone = (rows) => rows.map(({ position, worth }) => [worth.n, number(signed(worth.q)), worth.cp, worth.best_san || "", linkTo(position)]);
+  const heads = ["N", "Q", "cp", "Best", "Position"];
+  put(host, evaluators && h("p", { class: "note", text: evaluators }),
+    h("p", { text: `${count(found.both)} common positions, ${count(found.same)} the same. Changed: best move ${count(counts.best)}, ${found.cp} cp or more ${count(counts.q)}, proof ${count(counts.bounds)}, visits ${count(counts.n)}.` }),
+    table(["N before", "N", "cp before", "cp", "Best before", "Best", "Proven", "Position", "Q before", "Q"], changes, { caption: "Changed", empty: "No common position changed in this way." }),
+    h("p", { text: `Only in ${found.old}: ${count(found.only_old)} positions. Only in ${found.new}: ${count(found.only_new)}.` }),
+    found.only_old > 0 && table(heads, alone(found.gone), { caption: `Only in ${found.old}` }), found.only_new > 0 && table(heads, alone(found.come), { caption: `Only in ${found.new}` }),
+    found.books.filter((book) => book.came || book.went).map((book) => table(["", "Position", "Move", "N", "Rule", "Reason"], book.changes.map((row) => [row.came ? "came" : "went", linkTo(row.position), row.san, row.n, row.rule, row.reason]), { caption: `Book ${book.book}: ${count(book.came)} moves came, ${count(book.went)} went` })));
+}
+
+// ------------------------------------------------------------ merging
+export function mergeForm(toast) {
+  const row = h("div", { class: "row" });
+  const start = async (event) => {
+    event.preventDefault();
+    try { const job = await send("merge", { other: given.other }); toast(`Queued: ${job.title}`); } catch (error) { toast(error.message); }
+  };
+  const form = h("form", { onsubmit: start, hidden: Boolean(state.file?.read_only) }, h("h3", { text: "Merge" }), row, h("p", { class: "note", text: "Adds all that another graph file knows. That file is only read." }));
+  withOthers(row, (choose) => put(row, choose("merge-other", "File"), h("button", { class: "primary", text: "Merge" })));
+  return form;
+}

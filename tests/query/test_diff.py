@@ -1,0 +1,112 @@
+"""What differs between two files: compared with dicts of all records, and the ranking in Python."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from graphsearch.errors import InvalidParameterError
+from graphsearch.graph.ranking import best_move, has_best_move, node_mean
+from graphsearch.position.board import key_of, legal_moves, unpack
+from graphsearch.position.values import cp_of
+from graphsearch.query.diff import BEST, BOUNDS, WHATS, N, Q, diff, values_of
+from graphsearch.record.node import NodeRecord
+
+from ..store.records import batch_of, filled, identity, random_records
+from ..store.test_union import version
+
+RNG = random.Random(9)
+
+
+def other_version(record: NodeRecord) -> NodeRecord:
+    """Returns other numbers of a position; without visits nothing is proven of it."""
+    found = replace(version(record, RNG), evaluator=1, run=0)
+    return found if found.edges else replace(found, flags=record.flags)
+
+
+KNOWN = random_records(93, 260)
+OLD = KNOWN[:200]
+NEW = [
+    *KNOWN[60:100],
+    *(other_version(r) if r.codes else r for r in KNOWN[100:200]),
+    *KNOWN[200:],
+]
+
+
+def best_of(record: NodeRecord) -> str | None:
+    move = best_move(record, unpack(record.words)) if has_best_move(record) else None
+    return move.uci() if move else None
+
+
+def changes(old: NodeRecord, new: NodeRecord) -> dict[str, bool | None]:
+    """Returns what changed; None where rounding decides."""
+    gap = abs(cp_of(*node_mean(old)) - cp_of(*node_mean(new)))
+    moves = best_of(old), best_of(new)
+    return {
+        BEST: None not in moves and moves[0] != moves[1],
+        Q: None if abs(gap - 20) < 3 else gap >= 20,
+        N: old.visits != new.visits,
+        BOUNDS: old.bounds != new.bounds,
+    }
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    return filled(tmp_path / "a.graph", OLD, runs=2), filled(tmp_path / "b.graph", NEW, runs=3)
+
+
+def test_best_moves_values_and_bounds_are_those_of_the_ranking() -> None:
+    records = [*KNOWN, *NEW, *(other_version(r) for r in KNOWN if r.codes)]
+    found = values_of(batch_of(records))
+    for i, record in enumerate(records):
+        board, place = unpack(record.words), int(found.best[i])
+        assert (legal_moves(board)[place].uci() if place >= 0 else None) == best_of(record), board.fen()
+        assert found.visits[i] == record.visits
+        if record.edges:  # that of others is V, which is made up here
+            assert found.q[i] == pytest.approx(node_mean(record)[0], abs=1e-6)
+        assert int(found.bounds[i]) == 4 * record.bounds[0] + record.bounds[1]
+
+
+def test_everything_that_changed_is_counted_and_the_most_visited_is_listed(files: tuple[Path, Path]) -> None:
+    found = diff(*files, what=WHATS, top=1000)
+    old, new = ({identity(r): r for r in records} for records in (OLD, NEW))
+    shared = old.keys() & new.keys()
+    assert (found.both, found.only_old, found.only_new) == (140, 60, 60)
+    expected = {key: changes(old[key], new[key]) for key in shared}
+    for what in (BEST, N, BOUNDS):
+        assert found.counts[what] == sum(bool(each[what]) for each in expected.values())
+    unsure = sum(each[Q] is None for each in expected.values())
+    assert 0 <= found.counts[Q] - sum(each[Q] is True for each in expected.values()) <= unsure
+    rows = {row.key: row for row in found.changes}
+    by_key = {f"{key_of(unpack(new[key].words)):016x}": key for key in shared}
+    for text, key in by_key.items():
+        whats = {what for what in WHATS if expected[key][what]}
+        row = rows.get(text)
+        listed = set(row.what) if row else set()
+        assert listed - {Q} == whats - {Q}
+        if row:
+            assert (row.old.n, row.new.n) == (old[key].visits, new[key].visits)
+            assert (row.old.best_move, row.new.best_move) == (best_of(old[key]), best_of(new[key]))
+            assert (row.old.bounds, row.new.bounds) == (old[key].bounds, new[key].bounds)
+    most = [max(row.old.n, row.new.n) for row in found.changes]
+    assert most == sorted(most, reverse=True)
+    assert [row.worth.n for row in found.come] == sorted((r.visits for r in NEW[140:]), reverse=True)
+    few = diff(*files, what=WHATS, top=3)
+    assert few.changes == found.changes[:3]
+    assert few.gone == found.gone[:3]
+    assert few.counts == found.counts
+
+
+def test_a_file_does_not_differ_from_itself(files: tuple[Path, Path]) -> None:
+    found = diff(files[0], files[0])
+    assert (found.both, found.same, found.only_old, found.only_new) == (200, 200, 0, 0)
+    assert (found.changes, found.gone, found.come) == ([], [], [])
+
+
+@pytest.mark.parametrize("wrong", [{"cp": 0}, {"top": -1}, {"what": ()}, {"what": ("colour",)}])
+def test_wrong_numbers_are_refused(files: tuple[Path, Path], wrong: dict[str, object]) -> None:
+    with pytest.raises(InvalidParameterError):
+        diff(*files, **wrong)  # type: ignore[arg-type]

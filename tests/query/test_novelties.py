@@ -1,0 +1,354 @@
+"""Novelties and preparation against an oracle of python-chess and dicts, on small random games and graphs."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import chess
+import chess.pgn
+import pytest
+
+from graphsearch.errors import CorruptRecordError, InvalidParameterError, UnknownPositionError
+from graphsearch.exchange.pgn_import import import_pgn
+from graphsearch.exchange.sources import GivenFile
+from graphsearch.position.values import cp_of
+from graphsearch.query.novelties import Rules, ToldMove, novelties
+from graphsearch.query.prepare import Departure, prepare
+from graphsearch.store.store import Store
+from graphsearch.store.tables.books import books
+
+from ..conftest import Cli
+from .handmade import graph_file
+
+PLIES, WIDTH, GAMES = 6, 3, 150
+RESULTS = {"1-0": 1.0, "0-1": 0.0, "1/2-1/2": 0.5}
+NAMES = ("Ann", "Bob", "Cid")
+
+
+class Made:
+    """A graph file with games of three players, and what an oracle needs of both.
+
+    Attributes:
+      games: white, black, result, SAN moves. nodes: moves of the graph by EPD: SAN -> (n, q).
+    """
+
+    def __init__(self, folder: Path) -> None:
+        rng = random.Random(3)
+        self.games = [self._game(rng) for _ in range(GAMES)]
+        self.lines = self._lines(rng)
+        self.path = graph_file(folder / "a.graph", self.lines)
+        text = folder / "games.pgn"
+        text.write_text(
+            "".join(
+                f'[White "{white}"]\n[Black "{black}"]\n[Date "{2000 + i}.01.01"]\n[Result "{result}"]\n\n'
+                f"{' '.join(sans)} {result}\n\n"
+                for i, (white, black, result, sans) in enumerate(self.games)
+            )
+        )
+        import_pgn(self.path, [GivenFile(str(text))], players=True)
+        self.nodes = {board_of(line).epd(): edges for line, edges in self.lines.items()}
+
+    @staticmethod
+    def _game(rng: random.Random) -> tuple[str, str, str, list[str]]:
+        board, sans = chess.Board(), []
+        for _ in range(rng.randint(2, PLIES)):
+            moves = sorted(board.legal_moves, key=lambda move: (move.to_square * 7 + move.from_square) % 31)
+            sans.append(board.san(moves[min(WIDTH - 1, int(rng.expovariate(1.0)))]))
+            board.push_san(sans[-1])
+        white, black = rng.sample(NAMES, 2)
+        return white, black, rng.choice([*RESULTS, "*"]), sans
+
+    def _lines(self, rng: random.Random) -> dict[str, dict[str, tuple[int, float]]]:
+        """Returns records for two of three positions of the games: some of their moves, and others."""
+        lines: dict[str, dict[str, tuple[int, float]]] = {"": {}}
+        known = set()
+        for *_, sans in self.games:
+            for k in range(len(sans)):
+                line = " ".join(sans[:k])
+                epd = board_of(line).epd()
+                if epd not in known and (not line or rng.random() < 0.66):
+                    lines[line] = self._edges(rng, board_of(line), sans[k])
+                known.add(epd)
+        return lines
+
+    @staticmethod
+    def _edges(rng: random.Random, board: chess.Board, played: str) -> dict[str, tuple[int, float]]:
+        sans = [board.san(move) for move in board.legal_moves]
+        some = {*rng.sample(sans, min(4, len(sans))), played}
+        return {
+            san: (n, rng.uniform(-0.5, 0.5))
+            for san, n in zip(sorted(some), rng.sample(range(5, 400), len(some)), strict=True)
+        }
+
+
+def board_of(line: str) -> chess.Board:
+    board = chess.Board()
+    for san in line.split():
+        board.push_san(san)
+    return board
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return Made(tmp_path_factory.mktemp("novelties"))
+
+
+# ------------------------------------------------------------------ novelties
+def passed(made: Made) -> dict[str, Counter[str]]:
+    """Returns the games of each move by EPD, counted by hand; a game counts once."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for *_, sans in made.games:
+        board, seen = chess.Board(), set()
+        for san in sans:
+            seen.add((board.epd(), san))
+            board.push_san(san)
+        for epd, san in seen:
+            found[epd][san] += 1
+    return found
+
+
+def expected(made: Made, rules: Rules) -> tuple[dict[tuple[str, str], float], dict[tuple[str, str], float]]:
+    """Returns the weights of novelties and of popular moves that lose, by EPD and SAN."""
+    counts = passed(made)
+    new, popular = {}, {}
+    for epd, edges in made.nodes.items():
+        reached, total = sum(counts[epd].values()), sum(n for n, _ in edges.values())
+        if reached < rules.min_games or 1 + total < rules.min_visits:
+            continue
+        best = max(edges.values())[1]
+        for san, (n, q) in edges.items():
+            board = chess.Board(f"{epd} 0 1")
+            board.push_san(san)
+            behind, games = sum(counts[board.epd()].values()), counts[epd][san]
+            cost = max(0, cp_of(best, 0.0) - cp_of(q, 0.0))
+            liked = n / total >= rules.share if rules.cp is None else cost <= rules.cp and n / total >= 0.01
+            if games <= rules.games and behind <= rules.games and liked:
+                new[epd, san] = reached * n / total
+            if games > rules.games and games >= rules.popular * reached and cost >= rules.loss:
+                popular[epd, san] = games * max(0.0, best - q) / 2
+    return new, popular
+
+
+def weights(moves: tuple[ToldMove, ...]) -> dict[tuple[str, str], float]:
+    return {(chess.Board(move.position).epd(), move.san): move.weight for move in moves}
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        Rules(min_games=2, min_visits=2),
+        Rules(min_games=3, min_visits=300, games=2, share=0.2, popular=0.15, loss=10),
+        Rules(min_games=1, min_visits=2, cp=40),
+    ],
+)
+def test_novelties_and_popular_mistakes_are_those_counted_by_hand(made: Made, rules: Rules) -> None:
+    found = novelties(made.path, chess.Board(), rules=rules, top=10_000)
+    new, popular = expected(made, rules)
+    assert len(new) > 3
+    assert len(popular) > 3
+    assert weights(found.novelties) == pytest.approx(new, rel=1e-5)
+    assert weights(found.popular) == pytest.approx(popular, rel=1e-5, abs=1e-6)
+    for move in (*found.novelties, *found.popular):
+        board = board_of(" ".join(move.line))
+        assert board.epd() == chess.Board(move.position).epd()
+        assert board.san(chess.Move.from_uci(move.move)) == move.san
+
+
+def test_the_first_ones_are_those_of_the_largest_weight(made: Made) -> None:
+    rules = Rules(min_games=1, min_visits=2)
+    every = novelties(made.path, chess.Board(), rules=rules, top=10_000)
+    few = novelties(made.path, chess.Board(), rules=rules, top=4)
+    for some, whole in ((few.novelties, every.novelties), (few.popular, every.popular)):
+        assert [move.weight for move in some] == sorted((move.weight for move in whole), reverse=True)[:4]
+
+
+def test_only_positions_behind_the_one_that_is_asked_for_count(made: Made) -> None:
+    first = Counter(sans[0] for *_, sans in made.games).most_common(1)[0][0]
+    found = novelties(made.path, board_of(first), rules=Rules(min_games=1, min_visits=2), top=10_000)
+    assert found.novelties
+    for move in found.novelties:
+        assert chess.Board(move.start).epd() == board_of(first).epd()
+        walk = board_of(first)
+        for san in move.line:
+            walk.push_san(san)
+        assert walk.epd() == chess.Board(move.position).epd()
+
+
+def test_what_cannot_be_asked_is_refused_in_one_line(made: Made) -> None:
+    with pytest.raises(UnknownPositionError, match="no 5 imported games"):
+        novelties(made.path, board_of("h4 h5 Rh3"))
+    with pytest.raises(InvalidParameterError, match="a position or a book"):
+        novelties(made.path)
+    with pytest.raises(InvalidParameterError, match="has no book 'white'; it has none"):
+        novelties(made.path, book="white")
+    with pytest.raises(InvalidParameterError, match="share must be from 0 to 1"):
+        novelties(made.path, chess.Board(), rules=Rules(share=2.0))
+
+
+def test_a_move_of_games_that_is_not_legal_is_damage(tmp_path: Path) -> None:
+    made = Made(tmp_path)
+    with Store.open(made.path) as store, store.transaction():
+        store.connection.execute(
+            "UPDATE game_move SET move = 'e2e5' WHERE move = 'e2e4' OR key = '463b96181691fc9c' AND move = "
+            "(SELECT min(move) FROM game_move WHERE key = '463b96181691fc9c')"
+        )
+    with pytest.raises(CorruptRecordError, match=r"not legal in its position .463b96181691fc9c e2e5"):
+        novelties(made.path, chess.Board())
+
+
+# ------------------------------------------------------------------ preparation
+def departures(
+    made: Made, name: str, color: str | None, inside: set[str]
+) -> dict[tuple[str, str], list[float]]:
+    """Returns the scores of a player with the moves by which he leaves some positions, by hand."""
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for white, black, result, sans in made.games:
+        own = chess.WHITE if white == name else chess.BLACK
+        if name not in (white, black) or (color and color != chess.COLOR_NAMES[own]):
+            continue
+        board, left = chess.Board(), set()
+        for san in sans:
+            before = board.epd()
+            turn = board.turn
+            board.push_san(san)
+            if before in inside and turn == own and board.epd() not in inside:
+                left.add((before, san))
+        score = RESULTS.get(result, -1.0)
+        for place in left:
+            found[place].append(score if own or score < 0 else 1 - score)
+    return found
+
+
+def mean(scores: list[float]) -> float | None:
+    return sum(scores) / len(scores) if scores else None
+
+
+def told(moves: tuple[Departure, ...]) -> dict[tuple[str, str], tuple[int, float | None]]:
+    return {(chess.Board(m.position).epd(), m.san): (m.games, m.score) for m in moves}
+
+
+@pytest.mark.parametrize("color", ["white", "black", None])
+def test_moves_that_leave_the_graph_are_those_counted_by_hand(made: Made, color: str | None) -> None:
+    found = prepare(made.path, ["ann"], color=color, min_visits=2, top=None)
+    inside = {epd for epd, edges in made.nodes.items() if edges}
+    by_hand = {
+        place: (len(scores), mean([score for score in scores if score >= 0]))
+        for place, scores in departures(made, "Ann", color, inside).items()
+    }
+    assert len(by_hand) > 5
+    assert told(found.moves) == by_hand
+    own = [game for game in made.games if "Ann" in (game[:2] if color is None else (game[color == "black"],))]
+    assert found.games == len(own) == found.entered
+    assert [move.games for move in found.moves] == sorted((m.games for m in found.moves), reverse=True)
+
+
+def test_the_cost_is_that_of_the_stored_values(made: Made) -> None:
+    found = prepare(made.path, ["Bob"], min_visits=200, top=None, by="cost")
+    assert any(move.worth.cost for move in found.moves)
+    for move in found.moves:
+        edges = made.nodes[chess.Board(move.position).epd()]
+        best = max(edges.values())[1]
+        if move.san in edges:
+            assert move.worth.cost == pytest.approx(max(0.0, best - edges[move.san][1]), abs=1e-6)
+        assert move.worth.best == max(edges, key=lambda san: edges[san])
+        assert board_of(" ".join(move.line)).epd() == chess.Board(move.position).epd()
+
+
+def test_a_game_between_two_that_are_asked_for_counts_for_both(made: Made) -> None:
+    whole = prepare(made.path, ["Ann", "Bob"], min_visits=2, top=None)
+    parts = [prepare(made.path, [name], min_visits=2, top=None) for name in ("Ann", "Bob")]
+    assert whole.games == sum(part.games for part in parts)
+    assert (whole.entered, whole.left) == (sum(p.entered for p in parts), sum(p.left for p in parts))
+    alone: Counter[tuple[str, str]] = Counter()
+    for part in parts:
+        alone.update({place: games for place, (games, _) in told(part.moves).items()})
+    assert {place: games for place, (games, _) in told(whole.moves).items()} == alone
+
+
+def test_only_late_games_and_moves_that_are_played_often_count(made: Made) -> None:
+    late = prepare(made.path, ["Cid"], since="2100-01-01", min_visits=2)
+    own = [game for i, game in enumerate(made.games) if i >= 100 and "Cid" in game[:2]]
+    assert late.games == len(own)
+    often = prepare(made.path, ["Cid"], min_games=3, min_visits=2, top=2)
+    assert min(move.games for move in often.moves) >= 3
+    assert often.total >= len(often.moves) == 2
+    for wrong in (
+        {"since": "May"},
+        {"since": "2022-13"},
+        {"since": "2022-01-32"},
+        {"color": "red"},
+        {"by": "luck"},
+        {"book": "x"},
+    ):
+        with pytest.raises(InvalidParameterError):
+            prepare(made.path, ["Cid"], **wrong)  # type: ignore[arg-type]
+
+
+def book_of(path: Path, lines: list[str], side: str) -> None:
+    """Writes a book of the positions after these lines."""
+    from graphsearch.position.board import key_of
+
+    with Store.open(path) as store, store.transaction():
+        connection = store.connection
+        values = ("white", side, "", "now", "now")
+        connection.execute(
+            "INSERT INTO book (name, side, config, created, updated) VALUES (?, ?, ?, ?, ?)", values
+        )
+        number = books(store)[-1].id
+        for board in {board_of(line).epd(): board_of(line) for line in lines}.values():
+            row = (number, f"{key_of(board):016x}", board.fen(), board.ply(), "open", 1)
+            columns = "book, key, fen, ply, state, book_run"
+            connection.execute(f"INSERT INTO book_position ({columns}) VALUES (?, ?, ?, ?, ?, ?)", row)
+        key = f"{key_of(chess.Board()):016x}"
+        connection.execute(
+            "INSERT INTO book_root VALUES (?, ?, ?, ?)", (number, key, chess.STARTING_FEN, "root 1")
+        )
+
+
+def test_a_book_of_white_is_left_by_games_of_black_and_bounds_novelties(tmp_path: Path, cli: Cli) -> None:
+    made = Made(tmp_path)
+    lines = ["", *{" ".join(sans[:k]) for *_, sans in made.games for k in (1, 2, 3) if sans[0] < "c"}]
+    book_of(made.path, lines, "white")
+    inside = {board_of(line).epd() for line in lines}
+    found = prepare(made.path, ["Ann"], book="white", top=None)
+    assert found.color == "black"
+    by_hand = departures(made, "Ann", "black", inside)
+    assert {place: games for place, (games, _) in told(found.moves).items()} == {
+        place: len(scores) for place, scores in by_hand.items()
+    }
+    rules = Rules(min_games=1, min_visits=2)
+    new = {place: weight for place, weight in expected(made, rules)[0].items() if place[0] in inside}
+    told_new = weights(novelties(made.path, book="white", rules=rules, top=10_000).novelties)
+    assert told_new == pytest.approx(new, rel=1e-5)
+    lines_file = tmp_path / "lines.pgn"
+    words = ("query", "prepare", "--player", "ann", "--book", "white", "--store", made.path)
+    answer = cli(*words, "--pgn", lines_file, "--json")
+    assert [move["games"] for move in answer.json["moves"]] == [move.games for move in found.moves[:30]]
+    with lines_file.open() as handle:
+        game = chess.pgn.read_game(handle)
+    assert game is not None
+    leaves = sum(f"of {move.games_here} games" in str(game) for move in found.moves[:30])
+    assert not game.errors
+    assert leaves == len(found.moves[:30]) > 0
+
+
+def test_the_commands_print_tables(made: Made, cli: Cli) -> None:
+    table = cli("query", "prepare", "--player", "Bob", "--store", made.path, "--min-visits", "2")
+    assert (table.code, table.out.splitlines()[0].split(":")[0]) == (0, "Bob")
+    assert "1. " in table.out
+    lines = made.path.with_name("lines.pgn")
+    lines.write_text("kept")
+    none = cli(
+        "query", "prepare", "--player", "Bob", "--store", made.path, "--min-games", "999", "--pgn", lines
+    )
+    assert (none.code, lines.read_text(), "left as it is" in none.err) == (0, "kept", True)
+    refused = cli("query", "prepare", "--player", "Bob", "--store", made.path, "--pgn", made.path)
+    assert (refused.code, refused.out) == (1, ""), "before anything is asked"
+    words = ("query", "novelties", "startpos", "--store", made.path, "--min-games", "2", "--min-visits", "2")
+    text = cli(*words)
+    assert (text.code, "Popular in games, and worse" in text.out) == (0, True)
+    assert len(cli(*words, "--top", "3", "--json").json["novelties"]) == 3
+    for wrong in (("query", "novelties", "--store", made.path), (*words, "--book", "white")):
+        assert cli(*wrong).code == 2

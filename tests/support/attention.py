@@ -1,0 +1,165 @@
+"""What a random network with attention answers by definition: arithmetic on weights by lc0's own names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import chess
+import numpy as np
+from numpy.typing import NDArray
+
+from tools.write_lc0_network import RandomNetwork
+
+from .networks import convolved, policy_texts, softmax
+
+Floats = NDArray[np.float64]
+Weights = dict[str, Any]
+
+ACTIVATIONS: dict[str, Any] = {
+    "mish": lambda x: x * np.tanh(np.log1p(np.exp(x))),
+    "relu": lambda x: np.maximum(x, 0),
+    "none": lambda x: x,
+    "tanh": np.tanh,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "selu": lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * (np.exp(x) - 1)),
+    "swish": lambda x: x / (1 + np.exp(-x)),
+    "relu_2": lambda x: np.maximum(x, 0) ** 2,
+}
+
+
+class Definition:
+    """The answers of a network; `policy_head` and `value_head` are names of its messages, "" for its own."""
+
+    def __init__(self, network: RandomNetwork, *, policy_head: str = "", value_head: str = "") -> None:
+        self.shape, self.w = network.shape, network.weights
+        several = self.w.get("policy_heads", {})
+        self.policy = {**several, **several[policy_head]} if policy_head else self.w
+        self.value = self.w["value_heads"][value_head] if value_head else self.w
+        self.attention = self.shape.body != "residual"
+        self.active = ACTIVATIONS[self.shape.activation]
+        named = {"default": self.shape.activation}
+        self.ffn = ACTIVATIONS[named.get(self.shape.ffn_activation, self.shape.ffn_activation)]
+        self.smolgen = ACTIVATIONS[named.get(self.shape.smolgen_activation, self.shape.smolgen_activation)]
+
+    def answer(self, planes: Floats) -> tuple[Floats, Floats]:
+        """Returns logits `[B, 1858]`, and WDL `[B, 3]` or Q `[B, 1]`."""
+        flow = planes if self.shape.body == "attention" else self.tower(planes)
+        rows = flow.reshape(*flow.shape[:2], 64).transpose(0, 2, 1)
+        if self.attention:
+            rows = self.body(rows)
+        return self.logits(rows), self.said(rows, flow)
+
+    def tower(self, flow: Floats) -> Floats:
+        stem = self.w["input"]
+        flow = self.active(convolved(flow, stem["weights"], stem["biases"]))
+        for block in self.w["residual"]:
+            first, second = block["conv1"], block["conv2"]
+            inner = convolved(
+                self.active(convolved(flow, first["weights"], first["biases"])),
+                second["weights"],
+                second["biases"],
+            )
+            if "se" in block:
+                unit = block["se"]
+                small = self.active(inner.mean((2, 3)) @ unit["w1"].T + unit["b1"])
+                gate, offset = np.split((small @ unit["w2"].T + unit["b2"])[:, :, None, None], 2, axis=1)
+                inner = inner / (1 + np.exp(-gate)) + offset
+            flow = self.active(inner + flow)
+        return flow
+
+    def body(self, rows: Floats) -> Floats:
+        w, dense = self.w, self.shape.embedding == "dense"
+        if self.shape.body == "attention":
+            if dense:
+                men = rows[:, :, :12].reshape(len(rows), -1)
+                more = self.dense(w, "ip_emb_preproc", men).reshape(len(rows), 64, -1)
+            else:
+                more = np.broadcast_to(reached(), (len(rows), 64, 64))
+            rows = np.concatenate([rows, more], axis=2)
+        rows = self.active(self.dense(w, "ip_emb", rows))
+        if dense:
+            rows = norm(rows, w, "ip_emb_ln", 1e-3)
+        if "ip_mult_gate" in w:
+            width = rows.shape[2]
+            rows = rows * w["ip_mult_gate"].reshape(width, 64).T + w["ip_add_gate"].reshape(width, 64).T
+        alpha = (2 * len(w["encoder"])) ** -0.25
+        if dense:
+            rows = norm(rows + alpha * self.feed(w["ip_emb_ffn"], rows, self.ffn), w, "ip_emb_ffn_ln", 1e-3)
+        for encoder in w["encoder"]:
+            rows = self.encoder(encoder, rows, w["headcount"], alpha, 1e-3 if dense else 1e-6, self.ffn)
+        return rows
+
+    def encoder(
+        self, encoder: Weights, rows: Floats, heads: int, alpha: float, epsilon: float, ffn: Any
+    ) -> Floats:
+        attention = encoder["mha"]
+        parts = [self.dense(attention, part, rows) for part in "qkv"]
+        q, k, v = (np.stack(np.split(part, heads, axis=2), axis=1) for part in parts)  # [B, heads, 64, depth]
+        scores = np.einsum("bhid,bhjd->bhij", q, k) / np.sqrt(q.shape[3])
+        if "smolgen" in attention:
+            scores = scores + self.generated(attention["smolgen"], rows, heads)
+        taken = np.einsum("bhij,bhjd->bhid", softmax(scores), v)
+        taken = np.concatenate([taken[:, head] for head in range(heads)], axis=2)
+        rows = norm(rows + alpha * self.dense(attention, "dense", taken), encoder, "ln1", epsilon)
+        return norm(rows + alpha * self.feed(encoder["ffn"], rows, ffn), encoder, "ln2", epsilon)
+
+    def generated(self, smolgen: Weights, rows: Floats, heads: int) -> Floats:
+        flow = (rows @ smolgen["compress"].T).reshape(len(rows), -1)
+        for i in "12":
+            flow = norm(self.smolgen(self.dense(smolgen, f"dense{i}", flow)), smolgen, f"ln{i}", 1e-3)
+        by_head = np.stack(np.split(flow, heads, axis=1), axis=1)
+        return np.asarray((by_head @ self.w["smolgen_w"].T).reshape(len(rows), heads, 64, 64))
+
+    def feed(self, feed: Weights, rows: Floats, activation: Any) -> Floats:
+        return self.dense(feed, "dense2", activation(self.dense(feed, "dense1", rows)))
+
+    @staticmethod
+    def dense(parent: Weights, name: str, rows: Floats) -> Floats:
+        return np.asarray(rows @ parent[f"{name}_w"].T + parent[f"{name}_b"])
+
+    def logits(self, rows: Floats) -> Floats:
+        head = self.policy
+        active = self.active if self.attention else ACTIVATIONS["selu"]
+        ffn = self.ffn if self.attention else ACTIVATIONS["selu"]
+        rows = active(self.dense(head, "ip_pol", rows))
+        for encoder in head.get("pol_encoder", []):
+            rows = self.encoder(encoder, rows, head["pol_headcount"], 1.0, 1e-6, ffn)
+        query, key = self.dense(head, "ip2_pol", rows), self.dense(head, "ip3_pol", rows)
+        pairs = np.einsum("bid,bjd->bij", query, key) / np.sqrt(query.shape[2])
+        pieces = key @ head["ip4_pol_w"].T  # of to-squares: queen, rook, bishop, any
+        columns = []
+        for text in policy_texts():
+            a, b = chess.parse_square(text[:2]), chess.parse_square(text[2:4])
+            logit = pairs[:, a, b]
+            if len(text) == 5:
+                logit = logit + pieces[:, b, "qrb".index(text[4])] + pieces[:, b, 3]
+            columns.append(logit)
+        return np.stack(columns, axis=1)
+
+    def said(self, rows: Floats, flow: Floats) -> Floats:
+        head = self.value
+        if self.attention:
+            inner = self.active(self.dense(head, "ip_val", rows)).reshape(len(rows), -1)
+        else:
+            layer = head["value"]
+            inner = self.active(convolved(flow, layer["weights"], layer["biases"])).reshape(len(rows), -1)
+        value = self.dense(head, "ip2_val", self.active(self.dense(head, "ip1_val", inner)))
+        return softmax(value) if self.shape.wdl else np.tanh(value)
+
+
+def norm(rows: Floats, parent: Weights, name: str, epsilon: float) -> Floats:
+    """Returns rows with mean 0 and variance 1, scaled and moved."""
+    centered = rows - rows.mean(axis=-1, keepdims=True)
+    scaled = centered / np.sqrt((centered**2).mean(axis=-1, keepdims=True) + epsilon)
+    return np.asarray(scaled * parent[f"{name}_gammas"] + parent[f"{name}_betas"])
+
+
+def reached() -> Floats:
+    """Returns `[64, 64]`: 1 where a queen or a knight gets from a square to another, -1 on the diagonal."""
+    found = -np.eye(64)
+    for square in chess.SQUARES:
+        for kind in (chess.QUEEN, chess.KNIGHT):
+            board = chess.Board(None)
+            board.set_piece_at(square, chess.Piece(kind, chess.WHITE))
+            found[square, list(board.attacks(square))] = 1
+    return found

@@ -1,0 +1,286 @@
+"""Writes a network of lc0's with random weights: any body, heads, embedding and input that lc0 knows.
+
+    python -m tools.write_lc0_network out.pb.gz --body attention --embedding dense --width 256 --encoders 10
+
+What such a network says of chess is nonsense, but it differs from position to position. It is as fast as a
+trained one of its shape, and lc0 runs it too, so it serves measurements and comparisons.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tools.lc0_format import WEIGHTS, data, message, net, number, rounded
+
+Floats = NDArray[np.float64]
+
+BODIES = {"residual": 4, "attention": 6, "both": 6}
+MULTIHEAD = 7
+POLICY_KINDS = {"classical": 1, "convolution": 2, "attention": 3}
+EMBEDDINGS = {"none": 0, "map": 1, "dense": 2}
+ACTIVATIONS = ("default", "mish", "relu", "none", "tanh", "sigmoid", "selu", "swish", "relu_2")
+
+
+# ------------------------------------------------------------------ a network
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What a network looks like; the defaults are tiny.
+
+    Attributes:
+      seed: of the weights.
+      body: a key of BODIES. blocks: of a residual tower. encoders: of attention.
+      width: filters, and numbers of a square. inner: of attention. feed: of feed-forward layers.
+      heads: of attention. smolgen: its numbers for each head, 0: none. channels: what it takes of a square.
+      embedding: a key of EMBEDDINGS. dense: what a dense one adds to each square. gates: of the input.
+      policy: a key of POLICY_KINDS. policy_encoders: of an attention policy.
+      several: whether there are four policy heads and three value heads, and one more of each by name.
+      wdl: whether the value is WDL, else Q. moves_left: whether there is a moves-left head.
+      input: the number of an input format.
+      activation: relu or mish. smolgen_activation, ffn_activation: one of ACTIVATIONS.
+      squeezes: whether residual blocks have squeeze-and-excitation. encoding: of all layers, 1 to 4.
+      structure: what the file says of its structure, None: what it has.
+    """
+
+    seed: int = 0
+    body: str = "attention"
+    blocks: int = 2
+    encoders: int = 2
+    width: int = 16
+    inner: int = 16
+    feed: int = 24
+    heads: int = 2
+    smolgen: int = 0
+    channels: int = 2
+    embedding: str = "map"
+    dense: int = 3
+    gates: bool = True
+    policy: str = "attention"
+    policy_encoders: int = 0
+    several: bool = False
+    wdl: bool = True
+    moves_left: bool = False
+    input: int = 1
+    activation: str = "mish"
+    smolgen_activation: str = "default"
+    ffn_activation: str = "default"
+    squeezes: bool = True
+    encoding: int = 1
+    structure: int | None = None
+
+
+class RandomNetwork:
+    """A network of a shape: `weights` by lc0's names, as float64 that are exactly what the file holds."""
+
+    def __init__(self, shape: Shape) -> None:
+        """Makes the weights."""
+        self.shape = shape
+        self._chance = np.random.default_rng(shape.seed)
+        self.weights: dict[str, Any] = {}
+        if shape.body != "attention":
+            self.weights |= self._tower()
+        if shape.body != "residual":
+            self.weights |= self._attention_body()
+        if shape.several:
+            self.weights["policy_heads"] = self._policy_heads()
+            self.weights["value_heads"] = self._value_heads()
+        else:
+            self.weights |= self._policy() | self._value()
+        if shape.moves_left:
+            self.weights |= {
+                key.replace("_val", "_mov").replace("value", "moves_left"): value
+                for key, value in self._value(outputs=1).items()
+            }
+
+    # -------------------------------------------------------------- layers
+    def _layer(self, *sizes: int, scale: float | None = None) -> Floats:
+        fan_in = int(np.prod(sizes[1:])) if len(sizes) > 1 else 16
+        values = self._chance.normal(0, scale or fan_in**-0.5, sizes)
+        return rounded(values, self.shape.encoding)
+
+    def _near_one(self, size: int) -> Floats:
+        return rounded(self._chance.uniform(0.6, 1.4, size), self.shape.encoding)
+
+    def _convolution(self, outputs: int, inputs: int, size: int) -> dict[str, Floats]:
+        return {"weights": self._layer(outputs, inputs, size, size), "biases": self._layer(outputs)}
+
+    def _dense(self, name: str, inputs: int, outputs: int) -> dict[str, Floats]:
+        return {f"{name}_w": self._layer(outputs, inputs), f"{name}_b": self._layer(outputs)}
+
+    def _norm(self, name: str, width: int) -> dict[str, Floats]:
+        return {f"{name}_gammas": self._near_one(width), f"{name}_betas": self._layer(width)}
+
+    # -------------------------------------------------------------- bodies
+    def _tower(self) -> dict[str, Any]:
+        width = self.shape.width
+        stem = self._convolution(width, 112, 3)
+        stem["weights"][:, 109] *= 1 / 64  # the clock is large
+        blocks = []
+        for _ in range(self.shape.blocks):
+            block = {"conv1": self._convolution(width, width, 3), "conv2": self._convolution(width, width, 3)}
+            if self.shape.squeezes:
+                squeezed = max(2, width // 4)
+                block["se"] = {
+                    "w1": self._layer(squeezed, width),
+                    "b1": self._layer(squeezed),
+                    "w2": self._layer(2 * width, squeezed),
+                    "b2": self._layer(2 * width),
+                }
+            blocks.append(block)
+        return {"input": stem, "residual": blocks}
+
+    def _attention_body(self) -> dict[str, Any]:
+        shape = self.shape
+        width, alone = shape.width, shape.body == "attention"
+        out: dict[str, Any] = {}
+        inputs = shape.width
+        if alone:
+            inputs = 112 + (shape.dense if shape.embedding == "dense" else 64)
+        if alone and shape.embedding == "dense":
+            out |= self._dense("ip_emb_preproc", 64 * 12, 64 * shape.dense)
+        out |= self._dense("ip_emb", inputs, width)
+        out["ip_emb_w"] *= 4  # planes are mostly zeros
+        if alone:
+            out["ip_emb_w"][:, 109] *= 1 / 128
+        if shape.embedding == "dense":
+            out |= self._norm("ip_emb_ln", width)
+        if shape.gates:
+            out |= {"ip_mult_gate": self._near_one(width * 64), "ip_add_gate": self._layer(width * 64)}
+        if shape.embedding == "dense":
+            out["ip_emb_ffn"] = self._dense("dense1", width, shape.feed) | self._dense(
+                "dense2", shape.feed, width
+            )
+            out |= self._norm("ip_emb_ffn_ln", width)
+        out["encoder"] = [self._encoder(width) for _ in range(shape.encoders)]
+        out["headcount"] = shape.heads
+        if shape.smolgen:
+            out["smolgen_w"] = self._layer(64 * 64, shape.smolgen)
+        return out
+
+    def _encoder(self, width: int) -> dict[str, Any]:
+        shape = self.shape
+        attention: dict[str, Any] = {}
+        for part in "qkv":
+            attention |= self._dense(part, width, shape.inner)
+        attention |= self._dense("dense", shape.inner, width)
+        if shape.smolgen:
+            hidden = 2 * shape.smolgen
+            smolgen = {"compress": self._layer(shape.channels, width)}
+            smolgen |= self._dense("dense1", 64 * shape.channels, hidden) | self._norm("ln1", hidden)
+            smolgen |= self._dense("dense2", hidden, shape.smolgen * shape.heads)
+            attention["smolgen"] = smolgen | self._norm("ln2", shape.smolgen * shape.heads)
+        feed = self._dense("dense1", width, shape.feed) | self._dense("dense2", shape.feed, width)
+        return {"mha": attention, "ffn": feed} | self._norm("ln1", width) | self._norm("ln2", width)
+
+    # -------------------------------------------------------------- heads
+    def _policy(self, *, embedding: bool = True) -> dict[str, Any]:
+        shape, width = self.shape, self.shape.width
+        if shape.policy == "convolution":
+            return {"policy1": self._convolution(width, width, 3), "policy": self._convolution(80, width, 3)}
+        if shape.policy == "classical":
+            return {"policy": self._convolution(4, width, 1)} | self._dense("ip_pol", 64 * 4, 1858)
+        out: dict[str, Any] = self._dense("ip_pol", width, width) if embedding else {}
+        out |= self._dense("ip2_pol", width, width) | self._dense("ip3_pol", width, width)
+        out["ip4_pol_w"] = self._layer(4, width)
+        if shape.policy_encoders:
+            out["pol_encoder"] = [self._encoder(width) for _ in range(shape.policy_encoders)]
+            out["pol_headcount"] = shape.heads
+        return out
+
+    def _value(self, outputs: int | None = None) -> dict[str, Any]:
+        shape, width = self.shape, self.shape.width
+        if shape.body == "residual":
+            out: dict[str, Any] = {"value": self._convolution(4, width, 1)}
+        else:
+            out = self._dense("ip_val", width, 4)
+        out |= self._dense("ip1_val", 64 * 4, 8)
+        out["ip1_val_w"] *= 4  # so that positions differ in value
+        return out | self._dense("ip2_val", 8, outputs or (3 if shape.wdl else 1))
+
+    def _policy_heads(self) -> dict[str, Any]:
+        heads = {
+            name: self._policy(embedding=name == "soft")
+            for name in ("vanilla", "optimistic_st", "soft", "opponent")
+        }
+        shared = (
+            self._dense("ip_pol", self.shape.width, self.shape.width)
+            if self.shape.policy == "attention"
+            else {}
+        )
+        return {**shared, **heads, "policy_head_map": [{"key": "mine", "value": self._policy()}]}
+
+    def _value_heads(self) -> dict[str, Any]:
+        heads = {name: self._value() for name in ("winner", "q", "st")}
+        return {**heads, "value_head_map": [{"key": "mine", "value": self._value()}]}
+
+    # -------------------------------------------------------------- the file
+    def format(self, **changes: int) -> bytes:
+        """Returns the `Format` message, with changes to what it says of the network."""
+        shape = self.shape
+        structure = MULTIHEAD if shape.several else BODIES[shape.body]
+        said = {
+            "input": shape.input,
+            "output": 2 if shape.wdl else 1,
+            "network": structure if shape.structure is None else shape.structure,
+            "policy": POLICY_KINDS[shape.policy],
+            "value": 2 if shape.wdl else 1,
+            "moves_left": int(shape.moves_left),
+            "activation": int(shape.activation == "mish"),
+            "smolgen_activation": ACTIVATIONS.index(shape.smolgen_activation),
+            "ffn_activation": ACTIVATIONS.index(shape.ffn_activation),
+            "input_embedding": EMBEDDINGS[shape.embedding],
+        } | changes
+        fields = b"".join(number(key, value) for key, value in enumerate(said.values(), 1))
+        return number(1, 1) + data(2, fields)
+
+    @property
+    def message(self) -> bytes:
+        """The `Net` message."""
+        return net(
+            self.format(), data(10, message(self.weights, WEIGHTS, self.shape.encoding)), version=(0, 30, 0)
+        )
+
+    @property
+    def file(self) -> bytes:
+        """The `.pb.gz`."""
+        return gzip.compress(self.message, 1, mtime=0)
+
+
+# ------------------------------------------------------------------ the command line
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line: an option for each part of a shape."""
+    usual = Shape()
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("file", type=Path, help="the .pb.gz to write")
+    choices: dict[str, Sequence[str]] = {
+        "body": list(BODIES),
+        "embedding": list(EMBEDDINGS),
+        "policy": list(POLICY_KINDS),
+        "activation": ("relu", "mish"),
+        "smolgen_activation": ACTIVATIONS,
+        "ffn_activation": ACTIVATIONS,
+    }
+    for name in Shape.__dataclass_fields__:
+        value, option = getattr(usual, name), f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            parser.add_argument(option, action=argparse.BooleanOptionalAction, default=value)
+        elif name != "structure":
+            parser.add_argument(option, type=type(value), default=value, choices=choices.get(name))
+    given = vars(parser.parse_args(arguments))
+    file = given.pop("file")
+    made = RandomNetwork(replace(usual, **given))
+    file.write_bytes(made.file)
+    print(f"{file}: {file.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

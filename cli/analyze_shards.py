@@ -55,7 +55,6 @@ def search_shards(job: ShardsJob, signals: StopSignals) -> ClusterSearch:
     _compile()
     if not job.limits.as_dict():
         say("No limit is set; press Ctrl-C to stop.")
-    signals.arm()
     with search_display(job.multipv or MAX_MOVES, signals) as show:
         return analyze(
             job.folder,
@@ -67,6 +66,7 @@ def search_shards(job: ShardsJob, signals: StopSignals) -> ClusterSearch:
             pool=job.spec.pool,
             ram_bytes=job.ram_bytes,
             searchmoves=job.searchmoves,
+            on_ready=signals.arm,
             on_progress=show,
             on_loss=lambda line: say(f"note: {line}"),
             stop=signals.stop,

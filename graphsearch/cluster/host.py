@@ -9,17 +9,19 @@ from typing import Any
 
 import chess
 
-from ..errors import StoreError
+from ..errors import EvaluatorMismatchError, StoreError
 from ..evaluators.factory import EvaluatorSpec, create
 from ..graph.graph import Graph
 from ..record.node import NodeRecord
-from ..record.provenance import EvaluatorIdentity
+from ..record.provenance import differences
 from ..store.sharded.files import check_shard, shard_path
-from ..store.sharded.manifest import read_manifest
+from ..store.sharded.manifest import Manifest, read_manifest
+from ..store.store import Store
 from ..version import __version__
 from ..workers.child import Pipe
 from ..workers.messages import Failure, Leave, failure_of, own_place
 from .mesh import Address, Mesh
+from .saved_waves import Save
 from .session import Job, Progress, ShardReport, ShardSearch
 from .wave import Place
 
@@ -31,12 +33,13 @@ class Setting:
     """What a host is to be.
 
     Attributes:
-      folder: of the cluster, by the name that all machines reach it by.
+      folder: of the cluster, by the name that all machines reach it by. cluster: its number.
       number: of the shard. evaluator: what it evaluates with. ram_bytes: its memory.
       token: of the search. is_far: whether other machines have to reach it.
     """
 
     folder: str
+    cluster: str
     number: int
     evaluator: EvaluatorSpec
     ram_bytes: int | None
@@ -46,11 +49,9 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """A host that has its shard open: place, version, address, what its evaluator has to say."""
+    """A host that has what the search needs: place, and what its evaluator has to say."""
 
     place: str
-    version: str
-    address: Address
     notes: tuple[str, ...]
 
 
@@ -68,37 +69,64 @@ class Host:
         self._mesh: Mesh | None = None
         self._search: ShardSearch | None = None
         self._stop = threading.Event()
-        self._place = own_place()
 
-    def open(self) -> Greeting | Failure:
-        """Opens the shard and its evaluator, and listens."""
+    def greet(self, version: str) -> Greeting | Failure:
+        """Makes the evaluator, and checks that what the search needs is here; nothing is written.
+
+        Args:
+          version: the master's. It comes first: another one may take the rest for something else.
+        """
         try:
-            return self._open()
+            if version != __version__:
+                raise StoreError(
+                    f"graphsearch is {__version__} here and {version} where the search was started; install"
+                    " the same version on all machines"
+                )
+            return self._greet()
         except BaseException as error:
-            self.leave()
-            return failure_of(error, self._place)
+            return self._failure(error)
 
-    def _open(self) -> Greeting:
-        setting = self._setting
-        folder = Path(setting.folder)
-        if not folder.is_dir():
+    def _greet(self) -> Greeting:
+        manifest = self._manifest()
+        with Store.open(self._path(manifest), read_only=True) as store:
+            check_shard(store, manifest, self._setting.number)
+        self._evaluator = create(self._setting.evaluator)
+        if self._evaluator.identity != manifest.identity:
+            raise EvaluatorMismatchError(
+                f"{self._setting.folder} is bound to another evaluator:"
+                f" {differences(manifest.identity, self._evaluator.identity)}"
+            )
+        return Greeting(own_place(), tuple(self._evaluator.notes))
+
+    def _manifest(self) -> Manifest:
+        """Returns the manifest as this machine sees it, if it is the one that the master sees."""
+        folder = self._setting.folder
+        if not Path(folder).is_dir():
             raise StoreError(
                 f"{folder} cannot be reached; put the cluster on storage that all machines share, by one name"
             )
         manifest = read_manifest(folder)
-        path = shard_path(folder, manifest, setting.number)
-        self._evaluator = create(setting.evaluator)
-        self._graph = Graph.open(path, evaluator=self._evaluator, ram_bytes=setting.ram_bytes)
-        assert self._graph.store
-        check_shard(self._graph.store, manifest, setting.number)
-        self._check_evaluator(manifest.identity)
-        host = own_address() if setting.is_far else THIS_MACHINE
-        self._mesh = Mesh(setting.number, manifest.shards, setting.token, host)
-        return Greeting(self._place, __version__, self._mesh.address, tuple(self._evaluator.notes))
+        if manifest.cluster != self._setting.cluster:
+            raise StoreError(
+                f"{folder} is another cluster here, {manifest.cluster[:8]}, not {self._setting.cluster[:8]};"
+                " put the cluster on storage that all machines share, by one name"
+            )
+        return manifest
 
-    def _check_evaluator(self, identity: EvaluatorIdentity) -> None:
-        if self._evaluator.identity != identity:
-            raise StoreError(f"the evaluator is {self._evaluator.identity.describe()}, not the cluster's")
+    def _path(self, manifest: Manifest) -> Path:
+        return shard_path(Path(self._setting.folder), manifest, self._setting.number)
+
+    def open(self) -> Address | Failure:
+        """Opens the shard for writing, and listens; returns where."""
+        try:
+            setting, manifest = self._setting, self._manifest()
+            path = self._path(manifest)
+            self._graph = Graph.open(path, evaluator=self._evaluator, ram_bytes=setting.ram_bytes)
+            host = own_address() if setting.is_far else THIS_MACHINE
+            self._mesh = Mesh(setting.number, manifest.shards, setting.token, host)
+            return self._mesh.address
+        except BaseException as error:
+            return self._failure(error)
 
     def search(self, job: Job, addresses: list[Address], leader: int) -> ShardReport | Failure:
         """Goes through a search with the other shards; returns what it has done."""
@@ -113,9 +141,23 @@ class Host:
             self._search = ShardSearch(self._graph, job, place, self._stop)
             return self._mesh.run(self._search.talk())
         except BaseException as error:
-            return failure_of(error, self._place)
+            return self._failure(error)
         finally:
             self._mesh.close()
+
+    def known(self) -> Save:
+        """Returns what this shard has added in a search that was given up."""
+        return self._search.known() if self._search else Save()
+
+    def keep(self, save: Save) -> Failure | None:
+        """Saves what this shard has after a search that was given up, and closes it."""
+        try:
+            if self._search:
+                self._search.keep(save)
+            self.leave()
+        except BaseException as error:
+            return self._failure(error)
+        return None
 
     def read(self, positions: list[tuple[str, tuple[str, ...]]]) -> list[NodeRecord | None]:
         """Returns the records of some positions, FEN and moves; not while it searches."""
@@ -131,7 +173,7 @@ class Host:
         self._stop.set()
 
     def give_up(self) -> None:
-        """Ends a search that waits for a shard that is lost; what was not saved is dropped."""
+        """Ends a search that waits for other shards, between two steps."""
         if self._mesh:
             self._mesh.give_up()
 
@@ -143,6 +185,9 @@ class Host:
         if self._evaluator is not None:
             self._evaluator.close()
             self._evaluator = None
+
+    def _failure(self, error: BaseException) -> Failure:
+        return failure_of(error, f"shard {self._setting.number} on {own_place()}")
 
 
 def own_address() -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from concurrent.futures import Future
+import math
+import threading
+from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any, Protocol
 
@@ -16,10 +18,17 @@ from ..workers.process import cores_per_worker
 from .host import Answer, Call, Host, Setting, serve
 
 CALLS_AT_ONCE = 4  # of an actor: the search, and what is asked meanwhile
+KILLING_SECONDS = 10.0  # for the system to end a process, and for Ray to notice
 
 
 class Running(Protocol):
-    """A shard's process, as the master has it."""
+    """A shard's process, as the master has it.
+
+    Attributes:
+      place: host name and process, once they are known; for messages.
+    """
+
+    place: str
 
     def call(self, method: str, *arguments: Any) -> Future[Any]:
         """Returns what a method of `Host` will return; a ShardLostError if the process ends before."""
@@ -28,13 +37,18 @@ class Running(Protocol):
         """Has the process end when it has closed its file, which the answer to `leave` tells."""
 
     def kill(self) -> None:
-        """Ends the process at once; what is not saved is lost."""
+        """Ends the process at once, and waits until it has; what is not saved is lost."""
 
 
 class Site(Protocol):
-    """Where hosts are started."""
+    """Where hosts are started.
+
+    Attributes:
+      is_far: whether they have to reach each other between machines. crowd: the most of them on one machine.
+    """
 
     is_far: bool
+    crowd: int
 
     def start(self, setting: Setting) -> Running:
         """Returns a host that was just started."""
@@ -59,7 +73,7 @@ class LocalHosts:
     is_far = False
 
     def __init__(self, shards: int) -> None:
-        self._threads = cores_per_worker(shards)
+        self.crowd, self._threads = shards, cores_per_worker(shards)
 
     def start(self, setting: Setting) -> Running:
         """Returns a host that was just started."""
@@ -71,10 +85,12 @@ class LocalHosts:
 
 class _LocalHost:
     def __init__(self, setting: Setting, threads: int) -> None:
+        self.place = ""
         self._number = setting.number
         self._numbers = itertools.count()
         self._waiting: dict[int, Future[Any]] = {}
         self._ended = ""
+        self._gone = threading.Event()
         self._child = Child(
             partial(serve, setting),
             name=f"graphsearch-shard-{setting.number}",
@@ -96,6 +112,7 @@ class _LocalHost:
 
     def kill(self) -> None:
         self._child.kill()
+        self._gone.wait(KILLING_SECONDS)
 
     def _hear(self, answer: Answer) -> None:
         self._waiting.pop(answer.number).set_result(answer.value)
@@ -105,7 +122,12 @@ class _LocalHost:
         for number in list(self._waiting):
             future = self._waiting.pop(number, None)
             if future:
-                future.set_exception(ShardLostError(f"shard {self._number} is lost: {how}"))
+                future.set_exception(_lost(self._number, how, self.place))
+        self._gone.set()
+
+
+def _lost(number: int, how: str, place: str) -> ShardLostError:
+    return ShardLostError(f"shard {number} is lost: {how}" + (f" ({place})" if place else ""))
 
 
 # ------------------------------------------------------------------ Ray
@@ -116,12 +138,19 @@ class RayHosts:
         """Joins a cluster, or starts one on this machine, as a pool of evaluators does.
 
         Raises:
-          EvaluatorError: if Ray is not installed, or there is no such cluster.
+          EvaluatorError: if Ray is not installed, or there is no such cluster, or none with so many CPUs.
         """
         self._ray = ray_pool.import_ray()
         self._joined = ray_pool.Joined(self._ray, address, shards)
         self.is_far = self._joined.is_shared
         self._actors: list[Any] = []
+        cpus = [int(node["Resources"].get("CPU", 0)) for node in self._ray.nodes() if node["Alive"]]
+        self.crowd = math.ceil(shards / max(1, sum(map(bool, cpus))))
+        if sum(cpus) < shards:
+            self.close()
+            raise EvaluatorError(
+                f"the Ray cluster has {sum(cpus)} CPUs, and {shards} shards need one each; add machines"
+            )
 
     def start(self, setting: Setting) -> Running:
         """Returns a host that was just started, on the machine with most room."""
@@ -150,6 +179,7 @@ class RayHosts:
 
 class _RayHost:
     def __init__(self, ray: Any, actor: Any, number: int) -> None:
+        self.place = ""
         self._ray, self._actor, self._number = ray, actor, number
 
     def call(self, method: str, *arguments: Any) -> Future[Any]:
@@ -163,11 +193,11 @@ class _RayHost:
         if error is None:
             future.set_result(reply.result())
         else:
-            line = ray_pool.line_of(error)
-            future.set_exception(ShardLostError(f"shard {self._number} is lost: {line}"))
+            future.set_exception(_lost(self._number, ray_pool.line_of(error).rstrip("."), self.place))
 
     def leave(self) -> None:
         """Does nothing: the actor ends with the site."""
 
     def kill(self) -> None:
         self._ray.kill(self._actor)
+        wait([self.call("stop")], KILLING_SECONDS)  # which fails when it has ended

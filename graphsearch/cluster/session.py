@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import chess
@@ -323,13 +323,18 @@ class ShardSearch:
         """Returns what writes down the state of the search with what is saved; the leader knows it."""
         job = self._job
         visits = yield from self._waves.agree(self._added(arena_kernel.VISITS))
-        self._save = Save(
-            number=self._save.number + 1,
-            run=job.run,
-            visits=job.visits + visits,
-            evaluations=job.evaluations + self._evaluations,
+        return self._note(
+            Save(
+                number=self._save.number + 1,
+                run=job.run,
+                visits=job.visits + visits,
+                evaluations=job.evaluations + self._evaluations,
+            ),
+            finished=finished,
         )
-        save = self._save
+
+    def _note(self, save: Save, *, finished: bool) -> Note:
+        self._save = save
         values = self._graph.root_values(self._board) if self._place.leads else None
 
         def note(store: Store) -> None:
@@ -341,6 +346,19 @@ class ShardSearch:
             self._saved_age = newest_age(store)
 
         return note
+
+    # ---------------------------------------------------------- given up
+    def known(self) -> Save:
+        """Returns its last save, with what this shard has added in all: visits if it leads."""
+        visits, evaluations = self._added(arena_kernel.VISITS), self._added(arena_kernel.EVALUATIONS)
+        return replace(self._save, visits=visits, evaluations=evaluations)
+
+    def keep(self, save: Save) -> None:
+        """Saves what this shard has, when all have ended between two steps: every record is whole then.
+
+        Edges that do not count yet what their children know catch up, as everywhere.
+        """
+        self._graph.flush(self._note(save, finished=True))
 
     def _end(self) -> None:
         """Takes back what only this game's history made a draw."""

@@ -1,0 +1,216 @@
+"""One attempt of a search over a cluster: processes that are started, told the search, followed and ended.
+
+start   greet         go back      open           search             leave
+        all can?      one save     files, ports   waves, saves       files closed
+          |                                          | one fails: all end between two steps, and save
+          no: nothing was written                    | one is lost: all are killed
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, as_completed, wait
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from ..errors import GraphSearchError, ShardLostError
+from ..evaluators.factory import EvaluatorSpec
+from ..store.sharded.manifest import Manifest
+from ..version import __version__
+from ..workers.messages import Failure
+from .host import Greeting, Setting
+from .hosts import Running, Site
+from .mesh import Address
+from .saved_waves import Save, go_back
+from .session import Job, Progress, ShardReport
+
+TOKEN_BYTES = 32
+ENDING_SECONDS = 600.0  # for a shard to save, and to close its file
+GIVING_UP_SECONDS = 10.0  # for shards to notice that the search is given up, or for Ray that one is lost
+LOOK_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is searched with, whatever is lost on the way.
+
+    Attributes:
+      folder, manifest: of the cluster. site: where shards run. leader: the shard that owns the root.
+      spec: what each shard evaluates with. ram_bytes: memory of each.
+    """
+
+    folder: Path
+    manifest: Manifest
+    site: Site
+    leader: int
+    spec: EvaluatorSpec
+    ram_bytes: int
+
+
+class Attempt:
+    """Processes of all shards, from their start to their end; in a `with`, which ends what is left of them.
+
+    Attributes:
+      places: where each shard is: host name and process.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        """Starts the processes."""
+        self.places: list[str] = []
+        self._plan = plan
+        self._hosts: list[Running] = []
+        token = secrets.token_bytes(TOKEN_BYTES)
+        try:
+            for number in range(plan.manifest.shards):
+                self._hosts.append(plan.site.start(self._setting(number, token)))
+        except BaseException:
+            self._kill()
+            raise
+
+    def _setting(self, number: int, token: bytes) -> Setting:
+        plan = self._plan
+        return Setting(
+            folder=str(plan.folder.resolve()),
+            cluster=plan.manifest.cluster,
+            number=number,
+            evaluator=plan.spec,
+            ram_bytes=plan.ram_bytes,
+            token=token,
+            is_far=plan.site.is_far,
+        )
+
+    def __enter__(self) -> Attempt:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind:
+            self._kill()
+        else:
+            for host in self._hosts:
+                host.leave()
+
+    def _kill(self) -> None:
+        for host in self._hosts:
+            host.kill()
+
+    # ---------------------------------------------------------- the search
+    def prepare(self) -> Save:
+        """Has all files hold one save, once every shard has what it needs; returns that save.
+
+        Raises:
+          ShardLostError: if a process has ended.
+          GraphSearchError: if a shard lacks something; nothing was written then.
+        """
+        greetings: list[Greeting] = self._ask("greet", __version__)
+        self.places = [greeting.place for greeting in greetings]
+        for host, place in zip(self._hosts, self.places, strict=True):
+            host.place = place
+        return go_back(self._plan.folder, self._plan.manifest)[0]
+
+    def open(self) -> list[Address]:
+        """Has all shards open their files; returns where they listen."""
+        return self._ask("open")
+
+    def search(
+        self, job: Job, addresses: list[Address], is_told_to_stop: Callable[[], bool]
+    ) -> list[ShardReport]:
+        """Goes through a search; returns what all shards report, when their files are closed.
+
+        Args:
+          is_told_to_stop: asked all the time whether the search is to end; it may ask for `progress`.
+
+        Raises:
+          ShardLostError: if a process has ended, or cannot be reached.
+          GraphSearchError: if a shard fails otherwise; the text says what the files hold.
+        """
+        replies = self._call("search", job, addresses, self._plan.leader)
+        left, stops = set(replies), False
+        while left:
+            done, left = wait(left, LOOK_SECONDS, "FIRST_COMPLETED")
+            if any(_error(reply) for reply in done):
+                self._end_badly(job, replies)
+            if is_told_to_stop() and not stops:
+                stops = True
+                self._hosts[self._plan.leader].call("stop")
+        reports = [_value(reply) for reply in replies]
+        for reply in self._call("leave"):
+            reply.result(ENDING_SECONDS)
+        return reports
+
+    def progress(self, seconds: float) -> Progress | None:
+        """Returns how far the search is, None if nobody says so in so many seconds."""
+        try:
+            found: Progress | None = self._hosts[self._plan.leader].call("progress").result(seconds)
+        except (ShardLostError, TimeoutError):
+            return None
+        return found
+
+    # ---------------------------------------------------------- the bad end
+    def _end_badly(self, job: Job, replies: Sequence[Future[Any]]) -> NoReturn:
+        """Has all shards give up, and raises why: what somebody did wrong, or else which one was lost."""
+        self._call("give_up")
+        wait(replies, GIVING_UP_SECONDS)
+        if failure := next(filter(None, map(_failure, replies)), None):
+            wait(replies, ENDING_SECONDS)  # one may be within an evaluation
+            raise replace(failure, text=f"{failure.text}{self._kept(job)}").as_error(placed=True)
+        lost = [error for reply in replies if reply.done() and (error := reply.exception())]
+        errors = [error for reply in replies if reply.done() and (error := _error(reply))]
+        raise (lost or errors)[0]
+
+    def _kept(self, job: Job) -> str:
+        """Has all shards save what they have; returns what the files hold, for a message."""
+        try:
+            known: list[Save] = self._ask("known")
+            save = Save(
+                number=1 + max(one.number for one in known),
+                run=job.run,
+                visits=job.visits + sum(one.visits for one in known),
+                evaluations=job.evaluations + sum(one.evaluations for one in known),
+            )
+            self._ask("keep", save)
+        except GraphSearchError as error:
+            return (
+                f"; the search ended, and the cluster holds its last save, since another one failed: {error}"
+            )
+        return "; the search ended, and what it had found is saved"
+
+    # ---------------------------------------------------------- asking
+    def _call(self, method: str, *arguments: Any) -> list[Future[Any]]:
+        return [host.call(method, *arguments) for host in self._hosts]
+
+    def _ask(self, method: str, *arguments: Any) -> list[Any]:
+        """Returns what all shards answer.
+
+        Raises:
+          GraphSearchError: what the first one says that fails.
+        """
+        replies = self._call(method, *arguments)
+        for reply in as_completed(replies):
+            _value(reply)
+        return [reply.result() for reply in replies]
+
+
+def _value(reply: Future[Any]) -> Any:
+    """Returns what a host has answered.
+
+    Raises:
+      GraphSearchError: what it says that it failed with, or that it is lost.
+    """
+    if error := _error(reply):
+        raise error
+    return reply.result()
+
+
+def _error(reply: Future[Any]) -> BaseException | None:
+    found = reply.exception()
+    value = None if found else reply.result()
+    return value.as_error(placed=True) if isinstance(value, Failure) else found
+
+
+def _failure(reply: Future[Any]) -> Failure | None:
+    """Returns what a host failed with itself, not for another one."""
+    value = reply.result() if reply.done() and not reply.exception() else None
+    is_own = isinstance(value, Failure) and value.kind != ShardLostError.__name__
+    return value if is_own else None

@@ -31,7 +31,7 @@ from ..search.claims import view_in_game
 from ..search.params import Limits, SearchParams
 from ..search.results import SearchResult
 from ..store.lock import WriteLock
-from ..store.sharded.files import open_to_read, shard_path
+from ..store.sharded.files import check_files, open_to_read, shard_path
 from ..store.sharded.manifest import NAME, Manifest, is_sharded, read_manifest
 from ..store.sharded.ownership import owner_of
 from ..store.store import Store
@@ -156,6 +156,7 @@ def _cluster(folder: Path, spec: EvaluatorSpec, shards: int | None, pool: str | 
                 f"{folder} has {manifest.shards} shards, not {shards}; leave the number out, or make another"
                 " cluster: `graphsearch store merge`, then `split`"
             )
+        check_files(folder, manifest)
         yield manifest
         return
     check_new(folder, shards)

@@ -24,10 +24,11 @@ from ..record.node import RecordBatch
 from ..record.provenance import EvaluatorIdentity
 from ..store.codec.bulk import take
 from ..store.file import file_bytes, real_path, sql_errors
+from ..store.lock import WriteLock
 from ..store.log import shorten_log
 from ..store.segments import keys_of
 from ..store.sharded.files import check_shard, open_to_read, shard_path
-from ..store.sharded.manifest import FACT, Manifest, is_sharded, read_manifest
+from ..store.sharded.manifest import FACT, NAME, Manifest, is_sharded, read_manifest
 from ..store.sharded.ownership import MAX_SHARDS, owners_of
 from ..store.store import Store
 from ..store.tables import provenance
@@ -162,7 +163,7 @@ def new_cluster(folder: str | os.PathLike[str], *, shards: int, identity: Evalua
     manifest = Manifest.new(shards, identity)
     with new_folder(folder) as part:
         for number in range(shards):
-            with _new_shard(part, manifest, number):
+            with _new_shard(part / manifest.files[number], manifest, number):
                 pass
         manifest.write(part)
     return manifest
@@ -174,6 +175,7 @@ def mend(folder: str | os.PathLike[str]) -> list[int]:
     What they held is evaluated again when a search passes by, and caught up.
 
     Raises:
+      StoreLockedError: if the cluster is being searched.
       StoreError: if the folder has no manifest, a file is another's, or cannot be made.
     """
     target, manifest = Path(folder), read_manifest(folder)
@@ -182,17 +184,31 @@ def mend(folder: str | os.PathLike[str]) -> list[int]:
     for number in there:
         with Store.open(shard_path(target, manifest, number), read_only=True) as store:
             check_shard(store, manifest, number)
-    for number in missing:
-        with ExitStack() as stack:
-            made = stack.enter_context(_new_shard(target, manifest, number))
-            if there:
-                first = shard_path(target, manifest, there[0])
-                source = stack.enter_context(Store.open(first, read_only=True))
-                _copy_tables(source, made, (*PROVENANCE, *ENTRIES))
-                number_of = saves_of(source)[0].number
-                with made.transaction():
-                    note_save(made, Save(number=number_of))
+    if missing:
+        lock = WriteLock(target / NAME)  # nobody searches the cluster
+        try:
+            for number in missing:
+                _make_anew(target, manifest, number, there[:1])
+        finally:
+            lock.release()
     return missing
+
+
+def _make_anew(folder: Path, manifest: Manifest, number: int, others: Sequence[int]) -> None:
+    """Makes the file of a shard without records; it gets its name when it is whole.
+
+    Args:
+      others: a shard whose file says what all of them say, if there is any.
+    """
+    with ExitStack() as stack:
+        new = stack.enter_context(new_file(folder / manifest.files[number], force=False))
+        made = stack.enter_context(_new_shard(new, manifest, number))
+        for other in others:
+            source = stack.enter_context(Store.open(shard_path(folder, manifest, other), read_only=True))
+            _copy_tables(source, made, (*PROVENANCE, *ENTRIES))
+            number_of = saves_of(source)[0].number
+            with made.transaction():
+                note_save(made, Save(number=number_of))
 
 
 def merge(
@@ -255,9 +271,9 @@ def _copy_tables(source: Store, target: Store, names: Sequence[str]) -> None:
                 target.write_fact(fact, value)
 
 
-def _new_shard(folder: Path, manifest: Manifest, number: int) -> Store:
+def _new_shard(path: Path, manifest: Manifest, number: int) -> Store:
     """Returns the new file of a shard, open."""
-    store = Store.open(folder / manifest.files[number], identity=manifest.identity, create=True)
+    store = Store.open(path, identity=manifest.identity, create=True)
     store.write_fact(FACT, manifest.fact(number))
     return store
 

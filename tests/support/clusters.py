@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import chess
 
 from graphsearch import Graph, Limits, SearchParams
-from graphsearch.cluster.host import board_parts
+from graphsearch.cluster.host import Host, Setting, board_parts
 from graphsearch.cluster.session import Job, ShardReport, ShardSearch
 from graphsearch.cluster.talk import run_together
 from graphsearch.cluster.wave import Place
@@ -79,3 +80,40 @@ def search_shards(
     finally:
         for graph in graphs:
             graph._let_go() if crashes else graph.close()
+
+
+class ThreadSite:
+    """Shards as threads of this process: what a site of `cluster.hosts` does, without the cost of processes.
+
+    Attributes:
+      change: what becomes of a shard's setting, as on a machine that sees something else.
+    """
+
+    is_far, crowd = False, 1
+
+    def __init__(self, change: Callable[[Setting], Setting] = lambda setting: setting) -> None:
+        self.change = change
+
+    def start(self, setting: Setting) -> _ThreadHost:
+        return _ThreadHost(self.change(setting))
+
+    def close(self) -> None:
+        pass
+
+
+class _ThreadHost:
+    place = ""
+
+    def __init__(self, setting: Setting) -> None:
+        self._host, self._threads = Host(setting), ThreadPoolExecutor(3)
+
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        return self._threads.submit(getattr(self._host, method), *arguments)
+
+    def leave(self) -> None:
+        self._threads.shutdown()
+
+    def kill(self) -> None:
+        self._threads.shutdown()
+        if self._host._graph:
+            self._host._graph._let_go()

@@ -34,7 +34,9 @@ def shard_path(folder: Path, manifest: Manifest, number: int) -> Path:
       StoreError: if it is missing.
     """
     path = folder / manifest.files[number]
-    if not path.is_file():
+    if path.exists() and not path.is_file():
+        raise StoreError(f"{path} is no file; move it away, and put the file of shard {number} there")
+    if not path.exists():
         raise StoreError(
             f"{folder}: shard {number}, {path.name}, is missing; restore it, or have it made empty with"
             f" `graphsearch store mend {folder}`: what it held is evaluated again"
@@ -61,6 +63,13 @@ def check_shard(store: Store, manifest: Manifest, number: int) -> None:
         f"{store.path} should be shard {number} of {manifest.shards} of cluster {manifest.cluster[:8]} and is"
         f" {which}; put the file of that shard there"
     )
+
+
+def check_files(folder: Path, manifest: Manifest) -> None:
+    """Raises StoreError unless all files are there, can be read, and are those that the manifest means."""
+    for number in range(manifest.shards):
+        with Store.open(shard_path(folder, manifest, number), read_only=True) as store:
+            check_shard(store, manifest, number)
 
 
 class ShardedStore(Store):

@@ -1,0 +1,235 @@
+"""What is wrong with a cluster, a machine or an evaluator is one line that names it, and nothing is lost."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import chess
+import numpy as np
+import pytest
+
+from graphsearch import Limits, SearchParams
+from graphsearch.cluster import attempt, host, master, parting
+from graphsearch.cluster.host import Setting
+from graphsearch.cluster.saved_waves import saves_of
+from graphsearch.errors import EvaluatorError, GraphSearchError, InvalidParameterError, StoreError
+from graphsearch.evaluators.protocol import Evaluation, PositionBatch
+from graphsearch.evaluators.uniform import UniformEvaluator
+from graphsearch.store.sharded.files import files_of
+from graphsearch.store.sharded.manifest import NAME
+from graphsearch.store.store import Store
+from graphsearch.store.upkeep.verify import verify
+
+from ..support.clusters import ThreadSite, records_of, search_shards
+from ..support.reference import HashEvaluator
+
+PARAMS = SearchParams(overlap=0, minibatch_size=64, full_share_visits=1.0)
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns a cluster of two shards with some records."""
+    folder = tmp_path_factory.mktemp("searched") / "a.cluster"
+    parting.new_cluster(folder, shards=2, identity=HashEvaluator.identity)
+    search_shards(folder, HashEvaluator(), chess.Board(), 2, Limits(visits=200), overlap=0, minibatch_size=64)
+    return folder
+
+
+@pytest.fixture
+def cluster(searched: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(searched, tmp_path / "a.cluster"))
+
+
+def use(patch: pytest.MonkeyPatch, site: ThreadSite | None, *evaluators: Any) -> None:
+    """Has searches run in threads, or not at all, with these evaluators."""
+    made = iter(evaluators)
+    patch.setattr(master, "site_for", lambda pool, shards: site)
+    patch.setattr(host, "create", lambda spec: next(made))
+
+
+def search(folder: Path, visits: int) -> Any:
+    return master.analyze(folder, chess.Board(), Limits(visits=visits), PARAMS)
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+
+
+# ------------------------------------------------------------------ evaluators that fail
+class Mortal(HashEvaluator):
+    """Answers some batches."""
+
+    def __init__(self, batches: int) -> None:
+        super().__init__()
+        self.batches = batches
+
+    def evaluate(self, batch: PositionBatch) -> Evaluation:
+        if self.calls == self.batches:
+            raise EvaluatorError("the engine has died")
+        return super().evaluate(batch)
+
+
+@pytest.mark.parametrize("batches", [0, 3, 18])
+def test_an_evaluator_that_fails_ends_the_search_saved_and_no_evaluation_is_paid_for_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batches: int
+) -> None:
+    folder = tmp_path / "a.cluster"
+    paid = [Mortal(batches), HashEvaluator(), HashEvaluator(), HashEvaluator()]
+    parting.new_cluster(folder, shards=2, identity=HashEvaluator.identity)
+    use(monkeypatch, ThreadSite(), *paid)
+    line = r"^the engine has died; the search ended, and what it had found is saved \(shard \d on .*, process"
+    with pytest.raises(EvaluatorError, match=line):
+        search(folder, 2000)
+    assert verify(folder).ok
+    found = records_of(files_of(folder))
+    assert len(found) >= len(paid[0].asked) + len(paid[1].asked) >= batches
+    numbers = set()
+    for file in files_of(folder):
+        with Store.open(file, read_only=True) as store:
+            numbers.add(saves_of(store)[0].number)
+    assert numbers == {1}
+    assert search(folder, 2000).result.stop_reason == "visits"
+    asked = [position for evaluator in paid for position in evaluator.asked]
+    assert len(asked) == len(set(asked))
+    assert verify(folder).ok
+
+
+def test_an_evaluator_that_cannot_be_made_on_one_machine_is_named_and_nothing_written(
+    cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(spec: object) -> Any:
+        raise EvaluatorError("the network net.pb.gz cannot be read: No such file or directory")
+
+    use(monkeypatch, ThreadSite())
+    monkeypatch.setattr(host, "create", fail)
+    before = bytes_of(cluster)
+    with pytest.raises(EvaluatorError, match=r"^the network net.pb.gz cannot be read.* \(shard \d on .*\)$"):
+        search(cluster, 10)
+    assert bytes_of(cluster) == before
+
+
+# ------------------------------------------------------------------ machines that do not fit
+def elsewhere(setting: Setting) -> Setting:
+    return replace(setting, folder="/no/such/folder")
+
+
+def other_cluster(setting: Setting) -> Setting:
+    return replace(setting, cluster="0" * 32)
+
+
+MACHINES: dict[str, tuple[Callable[[Setting], Setting], str, Any, str]] = {
+    "no folder": (
+        elsewhere,
+        "",
+        HashEvaluator,
+        "/no/such/folder cannot be reached; put the cluster on storage",
+    ),
+    "another cluster": (other_cluster, "", HashEvaluator, "is another cluster here"),
+    "evaluator": (replace, "", UniformEvaluator, "another evaluator: evaluator hash there, uniform here"),
+    "version": (replace, "0.0.1", HashEvaluator, "install the same version on all machines"),
+}
+
+
+@pytest.mark.parametrize(("change", "version", "evaluator", "line"), MACHINES.values(), ids=MACHINES)
+def test_a_machine_that_does_not_fit_is_named_with_the_remedy_and_nothing_is_written(
+    cluster: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[Setting], Setting],
+    version: str,
+    evaluator: Any,
+    line: str,
+) -> None:
+    use(monkeypatch, ThreadSite(change), evaluator(), evaluator())
+    if version:
+        monkeypatch.setattr(attempt, "__version__", version)
+    before = bytes_of(cluster)
+    with pytest.raises(GraphSearchError) as found:
+        search(cluster, 10)
+    assert line in str(found.value)
+    assert re.search(r" \(shard \d on .*, process \d+\)$", str(found.value))
+    assert "\n" not in str(found.value)
+    assert bytes_of(cluster) == before
+
+
+# ------------------------------------------------------------------ files that do not fit
+def truncate(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:5000])
+
+
+def scribble(file: Path) -> None:
+    file.write_bytes(b"no graph file at all" * 500)
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def put_a_folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def link_to_nothing(file: Path) -> None:
+    file.unlink()
+    file.symlink_to("nowhere")
+
+
+FILES: list[tuple[Callable[[Path], None], str]] = [
+    (truncate, "damaged"),
+    (scribble, "is not a graph file"),
+    (empty, "is empty, not a graph file"),
+    (put_a_folder, "is no file; move it away"),
+    (link_to_nothing, "is missing; restore it, or have it made empty with `graphsearch store mend"),
+    (Path.unlink, "is missing; restore it, or have it made empty with `graphsearch store mend"),
+]
+
+
+@pytest.mark.parametrize(("damage", "line"), FILES)
+def test_a_damaged_file_is_named_before_any_process_is_started(
+    cluster: Path, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None], line: str
+) -> None:
+    damage(cluster / "shard-001.graph")
+    use(monkeypatch, None)
+    before = bytes_of(cluster)
+    with pytest.raises(StoreError, match=line) as found:
+        search(cluster, 10)
+    assert "shard-001.graph" in str(found.value)
+    assert "\n" not in str(found.value)
+    assert bytes_of(cluster) == before
+
+
+def test_what_cannot_be_begun_leaves_no_new_cluster_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for wrong, kind, line in (
+        ({"shards": 257}, InvalidParameterError, "shards must be 1 to 256"),
+        ({"shards": 2, "pool": "ray:nowhere"}, InvalidParameterError, "HOST:PORT or auto"),
+        ({"shards": 2, "pool": "nowhere"}, InvalidParameterError, "local, ray or ray:ADDRESS"),
+        ({"shards": 2, "pool": "ray:127.0.0.1:1"}, EvaluatorError, "no Ray cluster answers"),
+    ):
+        with pytest.raises(kind, match=line):
+            master.analyze(tmp_path / "new", chess.Board(), Limits(visits=9), **wrong)  # type: ignore[arg-type]
+        assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(host, "create", lambda spec: 1 / 0)
+    monkeypatch.setattr(master, "site_for", lambda pool, shards: ThreadSite())
+    with pytest.raises(EvaluatorError, match="division by zero"):
+        master.analyze(tmp_path / "new", chess.Board(), Limits(visits=9), shards=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cluster_that_is_searched_is_not_mended(cluster: Path) -> None:
+    from graphsearch.store.lock import WriteLock
+
+    (cluster / "shard-000.graph").unlink()
+    lock = WriteLock(cluster / NAME)
+    with pytest.raises(StoreError, match="is being written by process"):
+        parting.mend(cluster)
+    lock.release()
+    assert parting.mend(cluster) == [0]
+    assert sorted(file.name for file in cluster.iterdir()) == [NAME, "shard-000.graph", "shard-001.graph"]
+    assert np.all([verify(file).ok for file in files_of(cluster)])

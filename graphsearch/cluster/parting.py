@@ -121,7 +121,8 @@ def split(
             raise StoreError(f"{path} is bound to no evaluator yet; search with it first")
         manifest = Manifest.new(shards, source.identity)
         with new_folder(folder) as part, ExitStack() as stack:
-            targets = [_Target(stack.enter_context(_new_shard(part, manifest, k))) for k in range(shards)]
+            files = enumerate(part / name for name in manifest.files)
+            targets = [_Target(stack.enter_context(_new_shard(f, manifest, k))) for k, f in files]
             for number, shard in enumerate(targets):
                 names = plain_tables(source.format_version)
                 chosen = [n for n in names if number == 0 or n in ENTRIES]

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ..errors import GraphSearchError, ShardLostError
+from ..errors import GraphSearchError, ShardLostError, StoreError
 from ..evaluators.factory import EvaluatorSpec
 from ..store.sharded.manifest import Manifest
 from ..version import __version__
 from ..workers.messages import Failure
-from .host import Greeting, Setting
+from .host import Setting
 from .hosts import Running, Site
 from .mesh import Address
 from .saved_waves import Save, go_back
@@ -103,10 +103,10 @@ class Attempt:
           ShardLostError: if a process has ended.
           GraphSearchError: if a shard lacks something; nothing was written then.
         """
-        greetings: list[Greeting] = self._ask("greet", __version__)
-        self.places = [greeting.place for greeting in greetings]
+        self.places = self._ask("where", seconds=self._plan.site.patience)
         for host, place in zip(self._hosts, self.places, strict=True):
             host.place = place
+        self._ask("check", __version__)
         return go_back(self._plan.folder, self._plan.manifest)[0]
 
     def open(self) -> list[Address]:
@@ -180,15 +180,20 @@ class Attempt:
     def _call(self, method: str, *arguments: Any) -> list[Future[Any]]:
         return [host.call(method, *arguments) for host in self._hosts]
 
-    def _ask(self, method: str, *arguments: Any) -> list[Any]:
+    def _ask(self, method: str, *arguments: Any, seconds: float | None = None) -> list[Any]:
         """Returns what all shards answer.
 
         Raises:
-          GraphSearchError: what the first one says that fails.
+          GraphSearchError: what the first one says that fails; or that one says nothing for so long.
         """
         replies = self._call(method, *arguments)
-        for reply in as_completed(replies):
-            _value(reply)
+        try:
+            for reply in as_completed(replies, seconds):
+                _value(reply)
+        except TimeoutError:
+            silent = next(number for number, reply in enumerate(replies) if not reply.done())
+            advice = self._plan.site.advice
+            raise StoreError(f"shard {silent} has not started in {seconds:.0f} s; {advice}") from None
         return [reply.result() for reply in replies]
 
 

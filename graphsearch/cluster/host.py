@@ -47,14 +47,6 @@ class Setting:
     is_far: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Greeting:
-    """A host that has what the search needs: place, and what its evaluator has to say."""
-
-    place: str
-    notes: tuple[str, ...]
-
-
 class Host:
     """One shard: its graph and its connections.
 
@@ -70,7 +62,11 @@ class Host:
         self._search: ShardSearch | None = None
         self._stop = threading.Event()
 
-    def greet(self, version: str) -> Greeting | Failure:
+    def where(self) -> str:
+        """Returns the host name and the process."""
+        return own_place()
+
+    def check(self, version: str) -> Failure | None:
         """Makes the evaluator, and checks that what the search needs is here; nothing is written.
 
         Args:
@@ -82,11 +78,12 @@ class Host:
                     f"graphsearch is {__version__} here and {version} where the search was started; install"
                     " the same version on all machines"
                 )
-            return self._greet()
+            self._check()
         except BaseException as error:
             return self._failure(error)
+        return None
 
-    def _greet(self) -> Greeting:
+    def _check(self) -> None:
         manifest = self._manifest()
         with Store.open(self._path(manifest), read_only=True) as store:
             check_shard(store, manifest, self._setting.number)
@@ -96,7 +93,6 @@ class Host:
                 f"{self._setting.folder} is bound to another evaluator:"
                 f" {differences(manifest.identity, self._evaluator.identity)}"
             )
-        return Greeting(own_place(), tuple(self._evaluator.notes))
 
     def _manifest(self) -> Manifest:
         """Returns the manifest as this machine sees it, if it is the one that the master sees."""

@@ -14,7 +14,8 @@ from ..evaluators.pool import cluster as ray_pool
 from ..evaluators.pool.evaluator import LOCAL, check_place
 from ..workers.child import Child
 from ..workers.messages import Leave
-from ..workers.process import cores_per_worker
+from ..workers.process import ADVICE, cores_per_worker
+from ..workers.supervisor import START_SECONDS
 from .host import Answer, Call, Host, Setting, serve
 
 CALLS_AT_ONCE = 4  # of an actor: the search, and what is asked meanwhile
@@ -45,10 +46,13 @@ class Site(Protocol):
 
     Attributes:
       is_far: whether they have to reach each other between machines. crowd: the most of them on one machine.
+      patience: seconds until all of them are there. advice: what to do if they are not.
     """
 
     is_far: bool
     crowd: int
+    patience: float
+    advice: str
 
     def start(self, setting: Setting) -> Running:
         """Returns a host that was just started."""
@@ -71,6 +75,8 @@ class LocalHosts:
     """Processes of this machine, with its share of cores for each."""
 
     is_far = False
+    patience = START_SECONDS
+    advice = ADVICE
 
     def __init__(self, shards: int) -> None:
         self.crowd, self._threads = shards, cores_per_worker(shards)
@@ -133,6 +139,9 @@ def _lost(number: int, how: str, place: str) -> ShardLostError:
 # ------------------------------------------------------------------ Ray
 class RayHosts:
     """Actors of a Ray cluster, spread over its machines."""
+
+    patience = ray_pool.RaySite.patience
+    advice = ray_pool.RaySite.advice
 
     def __init__(self, address: str, shards: int) -> None:
         """Joins a cluster, or starts one on this machine, as a pool of evaluators does.

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import chess
 import numpy as np
 import pytest
 
-from graphsearch import Limits, SearchParams
-from graphsearch.cluster import attempt, host, master, parting
+from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.cluster import attempt, host, hosts, master, parting
 from graphsearch.cluster.host import Setting
 from graphsearch.cluster.saved_waves import saves_of
 from graphsearch.errors import EvaluatorError, GraphSearchError, InvalidParameterError, StoreError
+from graphsearch.evaluators.factory import EvaluatorSpec
+from graphsearch.evaluators.pool.cluster import ENVIRONMENT
 from graphsearch.evaluators.protocol import Evaluation, PositionBatch
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.store.sharded.files import files_of
@@ -25,7 +31,9 @@ from graphsearch.store.sharded.manifest import NAME
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
+from ..conftest import ROOT
 from ..support.clusters import ThreadSite, records_of, search_shards
+from ..support.pools import children, is_alive, run_script, until
 from ..support.reference import HashEvaluator
 
 PARAMS = SearchParams(overlap=0, minibatch_size=64, full_share_visits=1.0)
@@ -156,6 +164,23 @@ def test_a_machine_that_does_not_fit_is_named_with_the_remedy_and_nothing_is_wri
     assert bytes_of(cluster) == before
 
 
+class FullSite(ThreadSite):
+    """Has no room: nothing that is started answers."""
+
+    patience, advice = 0.01, "make room"
+
+    def start(self, setting: Setting) -> Any:
+        return SimpleNamespace(call=lambda *_: Future[Any](), kill=lambda: None)
+
+
+def test_shards_that_do_not_start_end_the_search_after_a_time(
+    cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, FullSite())
+    with pytest.raises(StoreError, match="shard 0 has not started in 0 s; make room"):
+        search(cluster, 10)
+
+
 # ------------------------------------------------------------------ files that do not fit
 def truncate(file: Path) -> None:
     file.write_bytes(file.read_bytes()[:5000])
@@ -213,7 +238,7 @@ def test_what_cannot_be_begun_leaves_no_new_cluster_behind(
         ({"shards": 2, "pool": "ray:127.0.0.1:1"}, EvaluatorError, "no Ray cluster answers"),
     ):
         with pytest.raises(kind, match=line):
-            master.analyze(tmp_path / "new", chess.Board(), Limits(visits=9), **wrong)  # type: ignore[arg-type]
+            master.analyze(tmp_path / "new", chess.Board(), Limits(visits=9), **wrong)
         assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(host, "create", lambda spec: 1 / 0)
     monkeypatch.setattr(master, "site_for", lambda pool, shards: ThreadSite())
@@ -233,3 +258,77 @@ def test_a_cluster_that_is_searched_is_not_mended(cluster: Path) -> None:
     assert parting.mend(cluster) == [0]
     assert sorted(file.name for file in cluster.iterdir()) == [NAME, "shard-000.graph", "shard-001.graph"]
     assert np.all([verify(file).ok for file in files_of(cluster)])
+
+
+# ------------------------------------------------------------------ processes
+SCRIPT = """
+import sys
+import chess
+from graphsearch import SearchParams
+from graphsearch.cluster import master
+from graphsearch.evaluators.factory import EvaluatorSpec
+
+if __name__ == "__main__":
+    uniform, params = EvaluatorSpec(evaluator="uniform"), SearchParams(minibatch_size=128)
+    folder, ready = sys.argv[0] + ".cluster", lambda: print("ready", flush=True)
+    master.analyze(folder, chess.Board(), None, params, evaluator=uniform, shards=2, on_ready=ready)
+"""
+
+
+@pytest.mark.slow
+def test_shards_end_with_a_master_that_is_killed_and_the_next_one_may_search(tmp_path: Path) -> None:
+    process = run_script(tmp_path / "a.py", SCRIPT)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n", process.communicate()
+        shards = children(process.pid)
+        assert len(shards) >= 2
+    finally:
+        process.kill()
+    until(lambda: not any(is_alive(shard) for shard in shards))
+    process.communicate()
+    folder = tmp_path / "a.py.cluster"
+    assert verify(folder).ok
+    uniform = EvaluatorSpec(evaluator="uniform")
+    assert master.analyze(folder, chess.Board(), Limits(visits=10), PARAMS, evaluator=uniform).losses == []
+
+
+@pytest.mark.slow
+def test_an_actor_of_ray_that_is_killed_costs_no_visit_that_was_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray", reason="needs Ray: pip install 'graphsearch[ray]'")
+    for name, value in (ENVIRONMENT | {"RAY_AUTH_MODE": "disabled", "PYTHONPATH": str(ROOT)}).items():
+        monkeypatch.setenv(name, value)
+    started: list[hosts.Running] = []
+    start = hosts.RayHosts.start
+
+    def noted(site: hosts.RayHosts, setting: Setting) -> hosts.Running:
+        started.append(start(site, setting))
+        return started[-1]
+
+    def kill(progress: Any) -> None:
+        if len(started) == 2 and progress.new_visits > 20_000:
+            os.kill(int(started[1].place.rpartition(" ")[2]), signal.SIGKILL)
+
+    monkeypatch.setattr(hosts.RayHosts, "start", noted)
+    limits, params = Limits(visits=100_000), SearchParams(overlap=0, minibatch_size=1024)
+    with Graph.open(tmp_path / "one.graph", evaluator="uniform") as graph:
+        alone = analyze(graph, chess.Board(), limits, params)
+    found = master.analyze(
+        tmp_path / "a.cluster",
+        chess.Board(),
+        limits,
+        params,
+        evaluator=EvaluatorSpec(evaluator="uniform"),
+        shards=2,
+        pool="ray",
+        on_progress=kill,
+        interval=0.05,
+        save_seconds=0.1,
+    )
+    assert len(started) == 4, "killed once, started again"
+    assert len(found.losses) == 1
+    assert re.search(r"^shard \d is lost: .* \(.*, process \d+\)$", found.losses[0])
+    assert records_of(files_of(tmp_path / "a.cluster")) == records_of([tmp_path / "one.graph"])
+    assert found.result.evaluations == alone.evaluations

@@ -59,6 +59,7 @@ READ = (
     ("export", "polyglot", "--store", "{}", "-o", "out.bin"),
     ("export", "polyglot", "--store", "{}", "-o", "out.bin", "--weights", "imported"),
     ("store", "backup", "{}", "copy.graph"),
+    ("store", "split", "{}", "parts.cluster", "--shards", "3"),
     ("store", "merge", "{}", "{}", "-o", "merged.graph", "--force"),
     ("store", "merge", "{}", "{}", "-o", "merged.graph", "--dry-run"),
     ("query", "diff", "{}", "{}", "--pgn", "out.pgn"),
@@ -113,7 +114,7 @@ def _command(line: tuple[str, ...], path: Path, folder: Path) -> None:
     (folder / "a.epd").write_bytes(EPD)
     shutil.copyfile(path, folder / "twin.graph")
     (folder / "a.pgn").write_bytes(PGN)
-    names = {"out.", "copy.", "merged.", "tables", "twin.graph", "white.toml", "a.epd", "a.pgn"}
+    names = {"out.", "copy.", "merged.", "parts.", "tables", "twin.graph", "white.toml", "a.epd", "a.pgn"}
     words = [
         str(path) if word == "{}" else str(folder / word) if any(word.startswith(n) for n in names) else word
         for word in line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import damage, files, graphfile, kernels, networks, texts
+from . import clusters, damage, files, graphfile, kernels, networks, texts
 from .harness import BATCH, Call, Mutate, Seeds, Target
 
 EPDS = [graphfile.EPD, *(fen + b" id 1;" for fen in texts.FENS)]
@@ -34,6 +34,7 @@ TARGETS = {
         _graph("graph-schema", damage.by(damage.schema)),
         _graph("graph-pages", damage.by(damage.pages)),
         _graph("graph-log", damage.of_log),
+        Target("cluster", clusters.seeds, clusters.mutate, clusters.exercise, texts.warm, seconds=120),
         _kernel("decode", kernels.plain_seeds, kernels.mutate_plain, kernels.decode),
         _kernel("unpack", kernels.stored_seeds, kernels.mutate_stored, kernels.unpack),
         _kernel("entries", kernels.entry_seeds, kernels.mutate_entries, kernels.read_entries),

@@ -24,6 +24,7 @@ EXECUTIONS = {
     "lc0": 25,
     "pgn-zst": 25,
     "uci": 12,
+    "cluster": 12,
 }
 FEW = 20  # of all others
 NEEDED = {"onnx": "onnxruntime", "lc0": "onnxruntime"}

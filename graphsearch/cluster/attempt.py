@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ..errors import GraphSearchError, ShardLostError, StoreError
+from ..errors import GraphSearchError, ShardLostError, StoreError, StoreMovedError
 from ..evaluators.factory import EvaluatorSpec
 from ..store.sharded.manifest import Manifest
 from ..version import __version__
@@ -27,7 +27,7 @@ from .saved_waves import Save, go_back
 from .session import Job, Progress, ShardReport
 
 TOKEN_BYTES = 32
-ENDING_SECONDS = 600.0  # for a shard to save, and to close its file
+ENDING_SECONDS = 600.0  # for a shard to end what it is at
 GIVING_UP_SECONDS = 10.0  # for shards to notice that the search is given up, or for Ray that one is lost
 LOOK_SECONDS = 0.1
 
@@ -135,8 +135,7 @@ class Attempt:
                 stops = True
                 self._hosts[self._plan.leader].call("stop")
         reports = [_value(reply) for reply in replies]
-        for reply in self._call("leave"):
-            reply.result(ENDING_SECONDS)
+        self._ask("leave")
         return reports
 
     def progress(self, seconds: float) -> Progress | None:
@@ -153,14 +152,19 @@ class Attempt:
         self._call("give_up")
         wait(replies, GIVING_UP_SECONDS)
         if failure := next(filter(None, map(_failure, replies)), None):
-            wait(replies, ENDING_SECONDS)  # one may be within an evaluation
-            raise replace(failure, text=f"{failure.text}{self._kept(job)}").as_error(placed=True)
+            _, busy = wait(replies, ENDING_SECONDS)  # one may be within an evaluation
+            what = "the cluster holds its last save" if busy else self._kept(job)
+            raise replace(failure, text=f"{failure.text}; the search ended, and {what}").as_error(placed=True)
         lost = [error for reply in replies if reply.done() and (error := reply.exception())]
         errors = [error for reply in replies if reply.done() and (error := _error(reply))]
         raise (lost or errors)[0]
 
     def _kept(self, job: Job) -> str:
-        """Has all shards save what they have; returns what the files hold, for a message."""
+        """Has all shards save what they have; returns what the files hold, for a message.
+
+        Raises:
+          StoreMovedError: if the file of one is gone.
+        """
         try:
             known: list[Save] = self._ask("known")
             save = Save(
@@ -170,11 +174,11 @@ class Attempt:
                 evaluations=job.evaluations + sum(one.evaluations for one in known),
             )
             self._ask("keep", save)
-        except GraphSearchError as error:
-            return (
-                f"; the search ended, and the cluster holds its last save, since another one failed: {error}"
-            )
-        return "; the search ended, and what it had found is saved"
+        except StoreMovedError:
+            raise  # it names the file that has everything of that shard now
+        except GraphSearchError:
+            return "the cluster holds its last save"
+        return "what it had found is saved"
 
     # ---------------------------------------------------------- asking
     def _call(self, method: str, *arguments: Any) -> list[Future[Any]]:

@@ -150,10 +150,9 @@ class Host:
         try:
             if self._search:
                 self._search.keep(save)
-            self.leave()
         except BaseException as error:
             return self._failure(error)
-        return None
+        return self.leave()
 
     def read(self, positions: list[tuple[str, tuple[str, ...]]]) -> list[NodeRecord | None]:
         """Returns the records of some positions, FEN and moves; not while it searches."""
@@ -173,8 +172,15 @@ class Host:
         if self._mesh:
             self._mesh.give_up()
 
-    def leave(self) -> None:
+    def leave(self) -> Failure | None:
         """Closes the graph and its file; after a search that ended well all is saved."""
+        try:
+            self._close()
+        except BaseException as error:
+            return self._failure(error)
+        return None
+
+    def _close(self) -> None:
         if self._graph is not None:
             self._graph.close()
             self._graph = None

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,6 @@ from graphsearch.store.sharded.manifest import NAME
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
-from ..conftest import ROOT
 from ..support.clusters import ThreadSite, records_of, search_shards
 from ..support.pools import children, is_alive, run_script, until
 from ..support.reference import HashEvaluator
@@ -293,13 +292,24 @@ def test_shards_end_with_a_master_that_is_killed_and_the_next_one_may_search(tmp
     assert master.analyze(folder, chess.Board(), Limits(visits=10), PARAMS, evaluator=uniform).losses == []
 
 
+@pytest.fixture
+def ray_address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Returns the address of a Ray cluster that no other test joins."""
+    pytest.importorskip("ray", reason="needs Ray: pip install 'graphsearch[ray]'")
+    from ray.cluster_utils import Cluster
+
+    for name, value in (ENVIRONMENT | {"RAY_AUTH_MODE": "disabled"}).items():
+        monkeypatch.setenv(name, value)
+    node = {"num_cpus": 2, "object_store_memory": 80_000_000, "include_dashboard": False}
+    found: Any = Cluster(initialize_head=True, head_node_args=node)
+    yield found.address
+    found.shutdown()
+
+
 @pytest.mark.slow
 def test_an_actor_of_ray_that_is_killed_costs_no_visit_that_was_saved(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ray_address: str
 ) -> None:
-    pytest.importorskip("ray", reason="needs Ray: pip install 'graphsearch[ray]'")
-    for name, value in (ENVIRONMENT | {"RAY_AUTH_MODE": "disabled", "PYTHONPATH": str(ROOT)}).items():
-        monkeypatch.setenv(name, value)
     started: list[hosts.Running] = []
     start = hosts.RayHosts.start
 
@@ -322,7 +332,7 @@ def test_an_actor_of_ray_that_is_killed_costs_no_visit_that_was_saved(
         params,
         evaluator=EvaluatorSpec(evaluator="uniform"),
         shards=2,
-        pool="ray",
+        pool=f"ray:{ray_address}",
         on_progress=kill,
         interval=0.05,
         save_seconds=0.1,
@@ -332,3 +342,5 @@ def test_an_actor_of_ray_that_is_killed_costs_no_visit_that_was_saved(
     assert re.search(r"^shard \d is lost: .* \(.*, process \d+\)$", found.losses[0])
     assert records_of(files_of(tmp_path / "a.cluster")) == records_of([tmp_path / "one.graph"])
     assert found.result.evaluations == alone.evaluations
+    with pytest.raises(EvaluatorError, match="the Ray cluster has 2 CPUs, and 3 shards need one each"):
+        hosts.site_for(f"ray:{ray_address}", 3)

@@ -18,7 +18,7 @@ from ...query.transpositions import transpositions
 from ...store.info import info, unfinished_state
 from ...store.sharded.files import open_to_read
 from ...store.tables.books import books
-from ..house import House
+from ..house import ONE_FILE, House
 from .asking import board_of, get, number, optional, post, seconds
 
 MOST_ROWS = 1000
@@ -32,6 +32,7 @@ def _file(house: House, given: Given) -> dict[str, Any]:
     return {
         "name": house.path.name,
         "read_only": house.read_only,
+        "one_file": ONE_FILE if house.is_cluster else "",
         "evaluators": list(house.evaluators),
         "info": facts | {"runs": facts["runs"][-MOST_ROWS:], "roots": facts["roots"][:MOST_ROWS]},
         "unfinished": unfinished_state(house.path),

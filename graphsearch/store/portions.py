@@ -12,6 +12,7 @@ import numpy as np
 from ..record.node import RecordBatch
 from ..workers.process import cores_per_worker
 from .codec.bulk import sort_keys, take
+from .order import newest_in_order
 from .scanning import Portion
 from .store import Store
 
@@ -71,7 +72,7 @@ def in_file_order(streams: Sequence[Iterator[RecordBatch]]) -> Iterator[RecordBa
                 parts.append(batch.part(0, end))
                 held[k] = batch.part(end, len(batch)) if end < len(batch) else None
         merged = RecordBatch.concat([part for part in parts if len(part)])
-        yield take(merged, np.argsort(sort_keys(merged.words), kind="stable"))
+        yield take(merged, newest_in_order(merged.words, sort_keys(merged.words)))
 
 
 def _threads() -> int:

@@ -20,7 +20,7 @@ from .jobs.desk import Desk
 MOST_OTHERS = 1000  # files that are listed
 BUILTIN, UNIFORM = "builtin", "uniform"
 ONE_FILE = (
-    "this page serves a cluster, which is searched and read; to import, build, review or merge,"
+    "This page serves a cluster, which is searched and read. To import, build, review or merge,"
     " serve one file: graphsearch store merge makes one of a cluster"
 )
 

@@ -117,7 +117,8 @@ class ShardedStore(Store):
         """Returns the roots of all shards, the last searched first, each as it was searched last."""
         every = [root for part in self._parts for root in part.roots()]
         found = {root.key: root for root in sorted(every, key=lambda root: root.last_searched)}
-        return list(found.values())[::-1]
+        by_key = sorted(found.values(), key=lambda root: root.key)  # those of one second, as in one file
+        return sorted(by_key, key=lambda root: root.last_searched, reverse=True)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:

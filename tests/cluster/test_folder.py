@@ -31,6 +31,7 @@ from graphsearch.store.store import Store
 from graphsearch.store.tables import opinions
 from graphsearch.store.tables.opinions import Opinion
 from graphsearch.store.upkeep.verify import verify
+from graphsearch.sweep.parts import table_bytes
 from graphsearch.sweep.refresh import refresh
 
 from ..cli.test_cli_defects import COMMANDS, all_commands
@@ -53,6 +54,11 @@ NEAR = "graph.graph"  # the name of the cluster and of the merged file, each in 
 FOUND: dict[str, list[object]] = {  # commands with more to find than those of COMMANDS, or a file to name
     "alphabeta": ["startpos", "--depth", 1, "--store", "{graph}"],
     "book build": ["{book}", "--store", "{graph}", "--evaluations", 10],
+    "export csv": ["--depth", 3, "--store", "{graph}", "-o", "{out}"],
+    "export epd": ["--depth", 3, "--store", "{graph}", "-o", "{out}"],
+    "export jsonl": ["--depth", 3, "--store", "{graph}", "-o", "{out}"],
+    "export pgn": ["--min-visits", 2, "--store", "{graph}", "-o", "{out}"],
+    "export polyglot": ["--depth", 3, "--store", "{graph}", "-o", "{out}"],
     "mate": ["startpos", "--visits", 5, "--store", "{graph}"],
     "nodetypes": ["startpos", "--store", "{graph}"],
     "query diff": ["{graph}", "{other}", "--top", 3],
@@ -68,7 +74,7 @@ FOUND: dict[str, list[object]] = {  # commands with more to find than those of C
     "store salvage": ["{graph}", "{out}"],
     "store backup": ["{graph}", "{out}"],
 }
-TIGHT = 20_000  # bytes, for a refresh in parts
+MORE_OF_A_KIND = ("export csv", "export jsonl", "export epd")
 AT_WORK = ("analyze", "serve", "uci")  # shown where searches and servers are tested
 
 
@@ -98,7 +104,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Pair:
         board = chess.Board()
         for move in line.split():
             board.push_uci(move)
-        search_shards(cluster, UniformEvaluator(), board, 3, Limits(visits=300), run=run, save=run)
+        search_shards(cluster, UniformEvaluator(), board, 3, Limits(visits=250), run=run, save=run)
     parting.merge(cluster, merged)
     return Pair(cluster, merged, before)
 
@@ -154,7 +160,7 @@ def named(prefix: str) -> list[str]:
 
 def arguments(name: str, pair: Pair, graph: Path, folder: Path) -> list[str]:
     """Returns the command line of a command on a graph; what it writes goes to `folder`."""
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     places = {"pgn": "a.pgn", "epd": "a.epd", "book": "a.toml", "new": "new.graph", "out": "out"}
     found = {key: folder / file for key, file in places.items()}
     found["pgn"].write_text(GAMES)
@@ -171,28 +177,29 @@ def test_the_docs_say_of_every_command_what_it_does_with_a_cluster() -> None:
 
 @pytest.mark.parametrize("name", named("answer"))
 def test_a_question_to_a_cluster_has_the_answer_of_the_merged_file(
-    cli: Cli, pair: Pair, tmp_path: Path, name: str
+    cli: Cli, made: Pair, tmp_path: Path, name: str
 ) -> None:
     def ask(graph: Path) -> Outcome:
-        found = cli(*name.split(), *arguments(name, pair, graph, tmp_path / "given"), "--json")
+        found = cli(*name.split(), *arguments(name, made, graph, tmp_path / "given"), "--json")
         out, err = (text.replace(str(graph), NEAR) for text in (found.out, found.err))
         return Outcome(found.code, out, err)
 
-    of_cluster = ask(pair.cluster)
+    of_cluster = ask(made.cluster)
     assert of_cluster.code == 0, of_cluster.err
-    assert of_cluster == ask(pair.merged)
+    assert of_cluster == ask(made.merged)
 
 
-@pytest.mark.parametrize("name", named("write what"))
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in MORE_OF_A_KIND)) for name in named("write what")],
+)
 def test_an_export_of_a_cluster_is_that_of_the_merged_file(
-    cli: Cli, pair: Pair, tmp_path: Path, name: str
+    cli: Cli, made: Pair, tmp_path: Path, name: str
 ) -> None:
-    if name == "export parquet":
-        pytest.importorskip("pyarrow")
     written = []
-    for graph in (pair.cluster, pair.merged):
+    for graph in (made.cluster, made.merged):
         folder = tmp_path / graph.parent.name / "written"
-        outcome = cli(*name.split(), *arguments(name, pair, graph, folder))
+        outcome = cli(*name.split(), *arguments(name, made, graph, folder))
         assert outcome.code == 0, outcome.err
         out = folder / "out"
         files = sorted(out.rglob("*")) if out.is_dir() else [out]
@@ -204,9 +211,7 @@ def _content(file: Path) -> object:
     """Returns what a file says: of a table its rows, which may stand in other pieces."""
     if file.suffix != ".parquet":
         return file.read_bytes()
-    import pyarrow.parquet
-
-    return pyarrow.parquet.read_table(file).to_pylist()
+    return pytest.importorskip("pyarrow.parquet").read_table(file).to_pylist()
 
 
 @pytest.mark.parametrize("name", [*named("report"), *named("work"), *named("write a new"), *named("sweeps")])
@@ -222,16 +227,16 @@ def test_what_looks_after_a_file_looks_after_a_cluster(
 
 @pytest.mark.parametrize("name", [name for name in named("need") if name not in AT_WORK])
 def test_what_needs_one_file_says_so_in_one_line_with_the_remedy(
-    cli: Cli, pair: Pair, tmp_path: Path, name: str
+    cli: Cli, made: Pair, tmp_path: Path, name: str
 ) -> None:
-    before = {file: file.read_bytes() for file in files_of(pair.cluster)}
-    outcome = cli(*name.split(), *arguments(name, pair, pair.cluster, tmp_path / "given"))
+    before = {file: file.read_bytes() for file in files_of(made.cluster)}
+    outcome = cli(*name.split(), *arguments(name, made, made.cluster, tmp_path / "given"))
     lines = [line for line in outcome.err.splitlines() if line.strip() and "Compiling" not in line]
     assert (outcome.code, len(lines)) == (1, 1), outcome.err
     assert re.search(
         r"is a cluster, and this needs one file: `graphsearch store merge \S+ -o one.graph`", lines[0]
     )
-    assert {file: file.read_bytes() for file in files_of(pair.cluster)} == before
+    assert {file: file.read_bytes() for file in files_of(made.cluster)} == before
 
 
 def test_merging_several_and_splitting_take_files_only(cli: Cli, pair: Pair, tmp_path: Path) -> None:
@@ -283,7 +288,8 @@ def test_a_refreshed_cluster_is_the_refreshed_file_also_in_parts(pair: Pair, tmp
         expected.changed_edges,
     )
     assert records_of(files_of(whole)) == records_of([pair.merged])
-    parted = [upkeep.refresh(pair.cluster, ram_bytes=TIGHT), refresh(again, ram_bytes=TIGHT)]
+    tight = table_bytes(found.records) - 1
+    parted = [upkeep.refresh(pair.cluster, ram_bytes=tight), refresh(again, ram_bytes=tight)]
     assert parted[0].changed_edges == parted[1].changed_edges > 0
     assert records_of(files_of(pair.cluster)) == records_of([again])
     parting.merge(whole, tmp_path / "merged.graph")

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from graphsearch.store.sharded.manifest import is_sharded
-
 from .commands import command
 from .options import EvaluatorOptions, Json, StoreFile, closing
 from .output import print_json, print_part, print_problems, say, say_if_unfinished
@@ -52,6 +50,12 @@ def _working(title: str) -> Iterator[Progress]:
         yield advance
 
 
+def _is_cluster(file: Path) -> bool:
+    from graphsearch.store.sharded.manifest import is_sharded
+
+    return is_sharded(file)
+
+
 @command(
     "Make a graph file as small as possible.",
     "graphsearch store compact first.graph",
@@ -65,7 +69,7 @@ def compact(file: StoreFile, json: Json = False) -> None:
     from graphsearch.cluster import upkeep
     from graphsearch.store.upkeep import compact
 
-    work = upkeep.compact if is_sharded(file) else compact.compact
+    work = upkeep.compact if _is_cluster(file) else compact.compact
     with _working("Compacting") as advance:
         report = work(file, advance)
     if json:
@@ -93,7 +97,7 @@ def prune(file: StoreFile, min_visits: MinVisits, json: Json = False) -> None:
     from graphsearch.cluster import upkeep
     from graphsearch.store.upkeep import prune
 
-    work = upkeep.prune if is_sharded(file) else prune.prune
+    work = upkeep.prune if _is_cluster(file) else prune.prune
     with _working("Pruning") as advance:
         report = work(file, min_visits, advance)
     if json:
@@ -115,7 +119,7 @@ def backup(file: StoreFile, copy: Copy, force: Force = False, json: Json = False
     from graphsearch.cluster import upkeep
     from graphsearch.store.upkeep import backup
 
-    folder = is_sharded(file)
+    folder = _is_cluster(file)
     if folder and force:
         raise typer.BadParameter("--force replaces no cluster; name another folder")
     with _working("Copying pages") as advance:
@@ -147,7 +151,7 @@ def salvage(
     from graphsearch.cluster import upkeep
     from graphsearch.store.upkeep import salvage
 
-    folder = is_sharded(file)
+    folder = _is_cluster(file)
     if folder and (force or evaluator):
         raise typer.BadParameter("a cluster is rescued without --force and --evaluator: into a new folder")
     identity = _identity(evaluator) if evaluator else None

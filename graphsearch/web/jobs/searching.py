@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ...graph.view import NodeView, Reader
     from ...search.params import Limits
     from ...search.results import Progress, SearchResult
-    from .worker import Orders, Tell
+    from .orders import Orders, Tell
 
 LINES, WATCHED_LINES = 5, 3  # best moves that are shown with their line
 UPDATE_SECONDS = 0.2  # between two signs of progress, at least

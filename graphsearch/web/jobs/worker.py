@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
@@ -14,6 +11,7 @@ from zipfile import ZipFile
 
 from ...errors import GraphSearchError
 from ...faults import told
+from .orders import Orders, Tell
 from .searching import UPDATE_SECONDS, do_search
 from .tasks import (
     BuildTask,
@@ -22,17 +20,14 @@ from .tasks import (
     MergeTask,
     ReviewTask,
     SearchTask,
-    Stop,
     Task,
     Told,
-    Watch,
 )
 
 if TYPE_CHECKING:
     from ...workers.child import Pipe
 
 MOST_PROBLEMS = 20  # of a merge that the page is told
-Tell = Callable[[dict[str, Any]], None]
 
 
 def work(pipe: Pipe) -> None:
@@ -46,25 +41,6 @@ def work(pipe: Pipe) -> None:
         pipe.send(Told("failed", error=" ".join(getattr(error, "problems", [str(error)]))))
     except Exception as error:
         pipe.send(Told("failed", error=told(error, task.title)))
-
-
-class Orders:
-    """What the server says meanwhile."""
-
-    def __init__(self, pipe: Pipe) -> None:
-        self.stop = threading.Event()
-        self.watched: tuple[str, ...] = ()
-        threading.Thread(target=self._listen, args=(pipe,), daemon=True).start()
-
-    def _listen(self, pipe: Pipe) -> None:
-        with contextlib.suppress(EOFError, OSError):
-            while True:
-                message = pipe.recv()
-                if isinstance(message, Stop):
-                    self.stop.set()
-                if isinstance(message, Watch):
-                    self.watched = message.positions
-        self.stop.set()
 
 
 def _do(task: Task, orders: Orders, tell: Tell) -> dict[str, Any]:

@@ -39,13 +39,16 @@ def refresh(file: StoreFile, tolerance: Tolerance = 0.001, ram: Ram = None, json
     Nothing is written before the values have settled, and Ctrl-C at any time leaves the file intact.
 
     A table in memory takes 20 bytes a node. If --ram has no room for it, the graph is swept in parts, with 50
-    bytes a node in the temporary folder (TMPDIR).
+    bytes a node in the temporary folder (TMPDIR). A cluster (a folder) is refreshed as one graph.
     """
+    from graphsearch.cluster import upkeep
+    from graphsearch.store.sharded.manifest import is_sharded
     from graphsearch.sweep.refresh import refresh as refresh_file
 
     limit = None if ram is None else byte_count(ram)
+    work = upkeep.refresh if is_sharded(file) else refresh_file
     with compiling("refresh"), titled_bar("Reading", title) as show:
-        report = refresh_file(file, tolerance, ram_bytes=limit, on_progress=show)
+        report = work(file, tolerance, ram_bytes=limit, on_progress=show)
     if json:
         print_json(report.as_dict())
         return

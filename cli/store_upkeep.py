@@ -50,6 +50,12 @@ def _working(title: str) -> Iterator[Progress]:
         yield advance
 
 
+def _is_cluster(file: Path) -> bool:
+    from graphsearch.store.sharded.manifest import is_sharded
+
+    return is_sharded(file)
+
+
 @command(
     "Make a graph file as small as possible.",
     "graphsearch store compact first.graph",
@@ -57,13 +63,15 @@ def _working(title: str) -> Iterator[Progress]:
 def compact(file: StoreFile, json: Json = False) -> None:
     """Make a graph file as small as possible: merge its blocks, drop superseded versions and free pages.
 
-    Ctrl-C or a kill does no harm; repeat the command to continue. A process that writes the file must end
-    first.
+    Of a cluster (a folder), every file. Ctrl-C or a kill does no harm; repeat the command to continue. A
+    process that writes the file must end first.
     """
+    from graphsearch.cluster import upkeep
     from graphsearch.store.upkeep import compact
 
+    work = upkeep.compact if _is_cluster(file) else compact.compact
     with _working("Compacting") as advance:
-        report = compact.compact(file, advance)
+        report = work(file, advance)
     if json:
         print_json(report.as_dict())
         return
@@ -83,13 +91,15 @@ def prune(file: StoreFile, min_visits: MinVisits, json: Json = False) -> None:
     """Drop the nodes with few visits from a graph file, except roots of searches, and compact it.
 
     Edges that lead to a dropped node keep their visits and values; a search that passes by evaluates the node
-    again. Ctrl-C or a kill does no harm; repeat the command to continue. A process that writes the file must
-    end first.
+    again. Of a cluster (a folder), every file is pruned. Ctrl-C or a kill does no harm; repeat the command to
+    continue. A process that writes the file must end first.
     """
+    from graphsearch.cluster import upkeep
     from graphsearch.store.upkeep import prune
 
+    work = upkeep.prune if _is_cluster(file) else prune.prune
     with _working("Pruning") as advance:
-        report = prune.prune(file, min_visits, advance)
+        report = work(file, min_visits, advance)
     if json:
         print_json(report.as_dict())
         return
@@ -104,12 +114,20 @@ def prune(file: StoreFile, min_visits: MinVisits, json: Json = False) -> None:
 def backup(file: StoreFile, copy: Copy, force: Force = False, json: Json = False) -> None:
     """Copy a graph file as it is now, even while a search writes it.
 
-    The copy appears only when it is complete and on disk.
+    The copy appears only when it is complete and on disk. The copy of a cluster (a folder) is a new folder.
     """
+    from graphsearch.cluster import upkeep
     from graphsearch.store.upkeep import backup
 
+    folder = _is_cluster(file)
+    if folder and force:
+        raise typer.BadParameter("--force replaces no cluster; name another folder")
     with _working("Copying pages") as advance:
-        report = backup.backup(file, copy, force=force, progress=advance)
+        report = (
+            upkeep.backup(file, copy, progress=advance)
+            if folder
+            else backup.backup(file, copy, force=force, progress=advance)
+        )
     say_if_unfinished(copy)
     if json:
         print_json(report.as_dict())
@@ -127,13 +145,22 @@ def salvage(
     """Write a new, sound file from everything in a damaged one that can still be verified.
 
     The damaged file is only read. For each position the newest surviving version is kept. What was lost is
-    listed; a search on the new file evaluates it again.
+    listed; a search on the new file evaluates it again. Of a cluster (a folder) a new cluster is written; one
+    of its files is rescued like any other, and put back under its name.
     """
+    from graphsearch.cluster import upkeep
     from graphsearch.store.upkeep import salvage
 
+    folder = _is_cluster(file)
+    if folder and (force or evaluator):
+        raise typer.BadParameter("a cluster is rescued without --force and --evaluator: into a new folder")
     identity = _identity(evaluator) if evaluator else None
     with _working("Reading blocks") as advance:
-        report = salvage.salvage(file, new, identity=identity, force=force, progress=advance)
+        report = (
+            upkeep.salvage(file, new, progress=advance)
+            if folder
+            else salvage.salvage(file, new, identity=identity, force=force, progress=advance)
+        )
     if json:
         print_json(report.as_dict())
         return

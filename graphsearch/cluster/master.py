@@ -19,7 +19,7 @@ from typing import Any
 
 import chess
 
-from ..errors import ShardLostError, StoreError
+from ..errors import InvalidParameterError, ShardLostError, StoreError
 from ..evaluators.factory import EvaluatorSpec, create, with_threads
 from ..evaluators.pool.evaluator import LOCAL, check_place, threads_per_worker
 from ..graph.memory import default_budget
@@ -105,11 +105,14 @@ def analyze(
       The rest as `search.loop.analyze` has it.
 
     Raises:
+      InvalidParameterError: if the parameters ask for another gatherer than `flow`.
       StoreLockedError: if another master searches the cluster.
       StoreError: if its files do not belong together, or a shard is lost again and again; all that was saved
         stays.
       EvaluatorError: if the evaluator fails. What was found before is saved.
     """
+    if params is not None and params.gather != "flow":
+        raise InvalidParameterError("a cluster is searched with Gather=flow only")
     spec = evaluator or EvaluatorSpec()
     target = Path(folder)
     with ExitStack() as stack:

@@ -67,7 +67,7 @@ def _parsed(found: dict[str, Any], names: set[str]) -> Save:
 def note_save(store: Store, save: Save) -> None:
     """Writes down a save in the transaction that makes it; its age and nodes are taken from the file."""
     this = Save(**asdict(save) | {"age": newest_age(store), "nodes": store.node_count})
-    kept = [this, *saves_of(store)][:KEPT]
+    kept = [this, *(one for one in saves_of(store) if one.number != this.number)][:KEPT]
     store.write_fact(FACT, json.dumps([asdict(one) for one in kept]))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import ImportFileError
 from ..query.players import kept_game
-from ..store.store import Store
+from ..store.sharded.files import open_to_read
 from ..store.tables.players import GameRow
 from .sources import GivenFile, opened
 
@@ -44,7 +44,7 @@ def game_text(
       ImportFileError: if the PGN file is not there, or its bytes are others than those that were imported.
       StoreError: if the graph file cannot be read.
     """
-    with Store.open(path, read_only=True) as store:
+    with open_to_read(path) as store:
         row, name, digest = kept_game(store, source, number)
     where = Path(file) if file is not None else Path(name)
     if not where.is_file():

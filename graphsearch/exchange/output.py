@@ -21,7 +21,7 @@ def new_output(target: Target, *, store: Path) -> Iterator[BinaryIO]:
 
     Args:
       target: a path, or a binary stream, which is left open.
-      store: the graph file, which no output may replace.
+      store: the graph file, which no output may replace, or the folder of a cluster.
 
     Raises:
       ExportError: if the file cannot be put there.
@@ -80,6 +80,13 @@ def _check(path: Path, store: Path) -> None:
         raise ExportError(f"{path} is the graph file itself; name another file")
     if path.exists() and not path.is_file():
         raise ExportError(f"{path} is not a regular file; name another one")
+    _check_outside(path, store)
+
+
+def _check_outside(path: Path, store: Path) -> None:
+    """Checks that nothing is written into the folder of the cluster that is read."""
+    if store.is_dir() and path.is_relative_to(store.resolve()):
+        raise ExportError(f"{path} lies in the folder of the cluster; write it elsewhere")
 
 
 # ------------------------------------------------------------------ folders
@@ -91,7 +98,7 @@ def new_folder(
 
     Args:
       target: the place.
-      store: the graph file, which must not lie there.
+      store: the graph file or the cluster, which must not lie there.
       is_own: whether a folder that stands there is an export of before, and may be replaced.
 
     Raises:
@@ -115,6 +122,7 @@ def new_folder(
 def _check_folder(target: Path, store: Path, is_own: Callable[[Path], bool]) -> None:
     if not target.name:
         raise ExportError(f"{target} is no name of a folder; name one that is to be made")
+    _check_outside(target.resolve(), store)
     if not target.parent.is_dir():
         raise ExportError(f"{target.parent} does not exist; make this folder first")
     if not target.exists():

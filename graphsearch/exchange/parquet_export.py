@@ -24,6 +24,7 @@ from ..position.fens import fens
 from ..position.words import BLACK_TO_MOVE, CLOCK_BITS, CLOCK_SHIFT, META
 from ..query.steps import uci_of
 from ..record.node import MAX_EVALUATOR, UNPROVEN, NodeRecord, RecordBatch
+from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from .arrow_tables import Columns, Table, Values, chosen_rows, needed_arrow
 from .candidates import source_of
@@ -131,7 +132,7 @@ def export_parquet(
     chosen = selection or Selection()
     report = ExportReport("parquet", str(target))
     with (
-        Store.open(path, read_only=True) as store,
+        open_to_read(path) as store,
         new_folder(target, store=store.path, is_own=_is_export) as folder,
     ):
         whole = chosen == Selection(min_visits=chosen.min_visits)

@@ -21,7 +21,7 @@ from ..errors import ExportError
 from ..position.board import is_chess960
 from ..position.fens import fens
 from ..position.values import CENTIPAWN, cp_from_q, shown_score_type
-from ..store.store import Store
+from ..store.sharded.files import open_to_read
 from .candidates import source_of
 from .export_report import ExportReport
 from .output import Target, new_output, scratch_path
@@ -85,7 +85,7 @@ def export_pgn(
     started = time.monotonic()
     report = ExportReport("pgn", target_name(target))
     with (
-        Store.open(path, read_only=True) as store,
+        open_to_read(path) as store,
         new_output(target, store=store.path) as out,
         Scratch(scratch_path(target)) as scratch,
     ):

@@ -25,6 +25,7 @@ from typing import BinaryIO
 from ..errors import ExportError, InvalidParameterError
 from ..position.board import is_chess960
 from ..position.values import cp_from_q
+from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from . import tables
 from .candidates import Weights, source_of
@@ -81,7 +82,7 @@ def export_polyglot(
         )
     chosen = selection or Selection()
     started = time.monotonic()
-    with Store.open(path, read_only=True) as store, new_output(target, store=store.path) as out:
+    with open_to_read(path) as store, new_output(target, store=store.path) as out:
         _check_imported(store, weights)
         report = ExportReport("polyglot", str(target))
         if weights == "imported" and _takes_everything(chosen):

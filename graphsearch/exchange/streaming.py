@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import ExportError
 from ..position.fens import fens
 from ..store.reading import Reader
+from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from .candidates import source_of
 from .export_report import ExportReport
@@ -48,7 +49,7 @@ def export_stream(
     started = time.monotonic()
     report = ExportReport(form, target_name(target))
     with (
-        Store.open(path, read_only=True) as store,
+        open_to_read(path) as store,
         new_output(target, store=store.path) as out,
         Scratch(scratch_path(target)) as scratch,
         store.reader() as lines,

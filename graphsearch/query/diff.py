@@ -20,8 +20,8 @@ from ..position.board import fen_of, key_of, key_of_words, legal_moves, unpack
 from ..position.values import D_SCALE, cp_of
 from ..record.node import RecordBatch
 from ..store.codec.bulk import board_tables, columns_of, owned, sort_keys, take
-from ..store.portions import portions
-from ..store.scanning import Portion
+from ..store.portions import all_records
+from ..store.sharded.files import open_to_read
 from ..store.store import Store
 
 BEST, Q, N, BOUNDS = WHATS = ("best", "q", "n", "bounds")
@@ -138,9 +138,9 @@ def diff(
             f"a change is one of {', '.join(WHATS)}, not {', '.join(what) or 'nothing'}"
         )
     with (
-        Store.open(old, read_only=True) as one,
+        open_to_read(old) as one,
         one.snapshot(),
-        Store.open(new, read_only=True) as other,
+        open_to_read(new) as other,
         other.snapshot(),
     ):
         found = Difference(
@@ -175,9 +175,8 @@ class _Records:
 
 
 def _stream(store: Store) -> Iterator[_Records]:
-    for batch in portions(store, Portion.records):
-        if len(batch):
-            yield _Records(batch, sort_keys(batch.words))
+    for batch in all_records(store):
+        yield _Records(batch, sort_keys(batch.words))
 
 
 def in_step(one: Store, other: Store) -> Iterator[tuple[_Records, _Records]]:

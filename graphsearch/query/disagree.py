@@ -21,6 +21,7 @@ from ..position.board import board_of, fen_of, legal_moves
 from ..position.values import cp_of
 from ..record.node import NodeRecord, prior_order, priors_from_codes
 from ..record.provenance import EvaluatorIdentity
+from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables import opinions as table
 from ..store.tables.opinions import BY_POLICY, BY_VALUE, Opinion
@@ -112,7 +113,7 @@ def disagree(
         raise InvalidParameterError(f"order must be {BY_VALUE} or {BY_POLICY}, not {by!r}")
     if top < 1 or min_visits < 1:
         raise InvalidParameterError(f"top and min_visits must be at least 1, not {top} and {min_visits}")
-    with Store.open(path, read_only=True) as store, store.snapshot():
+    with open_to_read(path) as store, store.snapshot():
         counts = _counts(store)
         number = _chosen(evaluator, {k: store.evaluators()[k] for k in counts})
         found, lost = _largest(store, number, top, min_visits, by)

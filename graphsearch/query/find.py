@@ -18,7 +18,7 @@ from ..position.values import cp_of
 from ..record.node import RecordBatch
 from ..store.codec.bulk import take
 from ..store.file import sql_errors
-from ..store.portions import portions
+from ..store.portions import in_file_order, portion_streams
 from ..store.scanning import Portion
 from ..store.sharded.files import open_to_read
 from ..store.store import Store
@@ -80,16 +80,31 @@ def find(
         raise InvalidParameterError(f"limit must be at least 1, not {limit}")
     with open_to_read(path) as store:
         tables = _Tables(store, filters)
-        left, done = limit, 0
-        for size, hits in portions(store, lambda portion: _hits(portion, filters)):
+        advance = _Advance(store.node_count, on_progress)
+        streams = portion_streams(store, lambda portion: _hits(portion, filters))
+        left = limit
+        for hits in in_file_order([advance.past(stream) for stream in streams]):
             for found in _found_in(hits, tables):
                 yield found
                 left = None if left is None else left - 1
                 if left == 0:
                     return
-            done += size
-            if on_progress:
-                on_progress(done, max(done, store.node_count))
+
+
+class _Advance:
+    """Counts the records that were looked at, and says so."""
+
+    def __init__(self, total: int, on_progress: OnProgress | None) -> None:
+        self._done, self._total = 0, total
+        self._on_progress = on_progress
+
+    def past(self, stream: Iterator[tuple[int, RecordBatch]]) -> Iterator[RecordBatch]:
+        """Yields the hits of a file, and counts the records beside them."""
+        for size, hits in stream:
+            yield hits
+            self._done += size
+            if self._on_progress:
+                self._on_progress(self._done, max(self._done, self._total))
 
 
 def _hits(portion: Portion, filters: Filters) -> tuple[int, RecordBatch]:

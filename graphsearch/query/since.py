@@ -6,6 +6,7 @@ into a book. It does not remember what other positions were worth before, nor mo
 
 from __future__ import annotations
 
+import heapq
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -22,8 +23,8 @@ from ..position.values import cp_of
 from ..record.provenance import RunInfo
 from ..store.codec.bulk import take
 from ..store.file import sql_errors
-from ..store.portions import portions
-from ..store.scanning import Portion
+from ..store.portions import all_records
+from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.columns import TABLES
 from ..store.tables.rows import rows
@@ -90,13 +91,13 @@ def since(
       InvalidParameterError: if the moment is neither, or no run is that late.
       StoreError: if the file cannot be read.
     """
-    with Store.open(path, read_only=True) as store, store.snapshot():
+    with open_to_read(path) as store, store.snapshot():
         first = _first_run(store.runs(), moment)
         found = Since(path=os.fspath(path), run=first)
         found.runs = sum(run.id >= first for run in store.runs())
         found.roots = sorted(_roots(store, first), key=_same_move)
         most, done = Most(top), 0
-        for batch in portions(store, Portion.records):
+        for batch in all_records(store):
             come = take(batch, np.nonzero(batch.run >= first)[0])
             found.evaluated += len(come)
             visits = visits_of(come)
@@ -144,7 +145,10 @@ def _roots(store: Store, first: int) -> Iterator[RootChange]:
     fens = {root.key: root.position for root in store.roots()}
     names = ("key", "run", "n", "q", "draw", "best_move")
     with sql_errors(store.path, "read it"):
-        found = rows(store.connection, "root_history", names, "ORDER BY key, run, n")
+        found = heapq.merge(
+            *(rows(part.connection, "root_history", names, "ORDER BY key, run, n") for part in store.parts),
+            key=lambda row: row[:3],
+        )
         for key, saves in groupby(found, key=lambda row: row[0]):
             old = new = None
             for save in saves:

@@ -18,13 +18,17 @@ import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from ..errors import GraphSearchError, InvalidParameterError, StatementLimitError
 from ..store.file import CACHE_KIB, check_is_file, open_reader, real_path, sql_errors
+from ..store.sharded.files import open_to_read
+from ..store.sharded.manifest import is_sharded
+from ..store.sharded.tables import gather_tables
 from ..store.store import Store
 from .sql_functions import PURE, Function, Value, record_text
 
@@ -93,26 +97,37 @@ def sql(
         raise InvalidParameterError(f"timeout must be 0 or more seconds, not {timeout}")
     check_statement(statement)
     real = real_path(path)
-    check_is_file(real, create=False)
-    keeper = open_reader(real)  # leaves last, and tidies up the log, which one that is read-only cannot
-    try:
-        connection = open_reader(real, tidy=False)
-    except BaseException:
-        keeper.close()
-        raise
-    try:
-        with _Functions(path, _Clock(connection, timeout)) as functions:
+    with (
+        _opened(real, heap_bytes) as connection,
+        _Functions(path, _Clock(connection, timeout)) as functions,
+    ):
+        functions.add_to(connection)
+        connection.set_authorizer(_authorize)
+        connection.set_progress_handler(lambda: 0, PULSE)  # Python raises KeyboardInterrupt there
+        with functions.errors(real):
+            cursor = connection.execute(statement)
+        columns = tuple(column[0] for column in cursor.description or ())
+        yield Result(columns, functions.rows(cursor, real, limit))
+
+
+@contextmanager
+def _opened(path: Path, heap_bytes: int) -> Iterator[sqlite3.Connection]:
+    """Yields a connection that cannot write; to a cluster's, the rows of all files.
+
+    Another one leaves last, and tidies up the log, which one that is read-only cannot.
+    """
+    with ExitStack() as stack:
+        if is_sharded(path):
+            parts = stack.enter_context(open_to_read(path)).parts
+            connection = stack.enter_context(closing(open_reader(parts[0].path, tidy=False)))
             _limit(connection, heap_bytes)
-            functions.add_to(connection)
-            connection.set_authorizer(_authorize)
-            connection.set_progress_handler(lambda: 0, PULSE)  # Python raises KeyboardInterrupt there
-            with functions.errors(real):
-                cursor = connection.execute(statement)
-            columns = tuple(column[0] for column in cursor.description or ())
-            yield Result(columns, functions.rows(cursor, real, limit))
-    finally:
-        connection.close()
-        keeper.close()
+            gather_tables(connection, parts, path)
+        else:
+            check_is_file(path, create=False)
+            stack.enter_context(closing(open_reader(path)))
+            connection = stack.enter_context(closing(open_reader(path, tidy=False)))
+            _limit(connection, heap_bytes)
+        yield connection
 
 
 def _limit(connection: sqlite3.Connection, heap_bytes: int) -> None:
@@ -227,7 +242,7 @@ class _Functions:
 
     def _record(self, fen: object) -> str | None:
         if self._store is None:
-            self._store = Store.open(self._path, read_only=True)
+            self._store = open_to_read(self._path)
         return record_text(self._store.read, fen)
 
     @contextmanager

@@ -19,6 +19,7 @@ from ..record.node import RecordBatch
 from ..store.codec.bulk import sort_keys
 from ..store.portions import portions
 from ..store.scanning import Portion
+from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..sweep.parts import Listed, PartedGraph, U64s, listed, parts_for, table_bytes
 from ..sweep.parts_kernel import ANY_VISITS, ENTRY_WORDS
@@ -54,7 +55,7 @@ def count_all(
       StoreError: if the file cannot be read.
     """
     check_numbers(top=top)
-    with Store.open(path, read_only=True) as store:
+    with open_to_read(path) as store:
         allowed = default_budget() if ram_bytes is None else ram_bytes
         parts = parts_for(store.node_count, allowed, "counting the ways into")
         with PartedGraph(parts) as graph:
@@ -69,7 +70,7 @@ class _Counting:
         self._graph = graph
         self._top = top
         self._on_progress = on_progress
-        self._starts: list[int] = []  # where each portion begins
+        self._portions: list[tuple[Store, int]] = []  # the file of each, and where it begins
         self._listed = self._entered = self._shared = 0
         self._rows: list[Transposition] = []
 
@@ -92,12 +93,13 @@ class _Counting:
             batch = portion.records()
             return portion.start, len(batch), listed(batch, ANY_VISITS, self._graph.parts)
 
-        for start, size, found in portions(self._store, solve):
-            self._starts.append(start)
-            _number(found.records, len(self._starts))
-            self._graph.add(found)
-            self._listed += size
-            self._say(self._listed)
+        for part in self._store.parts:
+            for start, size, found in portions(part, solve):
+                self._portions.append((part, start))
+                _number(found.records, len(self._portions))
+                self._graph.add(found)
+                self._listed += size
+                self._say(self._listed)
 
     def _count(self, part: int) -> None:
         """Counts one part, and keeps the best of it and of those before."""
@@ -129,16 +131,22 @@ class _Counting:
         """Returns the positions of some places, read again from the portions that they stand in."""
         found: dict[int, Transposition] = {}
         for number in numbers:
-            start: int | None = self._starts[number - 1]
-            end = self._starts[number] if number < len(self._starts) else None
-            while start is not None:
-                batch, start = self._store.portion(start)
+            store, start = self._portions[number - 1]
+            end = self._end_of(number - 1)
+            following: int | None = start
+            while following is not None:
+                batch, following = store.portion(following)
                 self._take(table, batch, wanted, found)
                 if end is None or not len(batch) or int(sort_keys(batch.words[-1:])[0]) >= end - 1:
                     break
                 if set(wanted) <= set(found):
                     break
         return list(found.values())
+
+    def _end_of(self, place: int) -> int | None:
+        """Returns where the portion behind one begins, None for the last one of a file."""
+        behind = self._portions[place + 1 :][:1]
+        return behind[0][1] if behind and behind[0][0] is self._portions[place][0] else None
 
     def _take(
         self, table: U64s, batch: RecordBatch, wanted: dict[int, int], found: dict[int, Transposition]

@@ -13,6 +13,7 @@ from .connection import BUSY_SECONDS, connect
 from .foreign import check_log
 from .migrations import FORMAT_VERSION, OLDEST_READ, format_of, migrate
 from .shape import check_schema
+from .sharded.manifest import is_sharded
 
 PAGE_BYTES = 16384
 LOG_BYTES = 16 << 20  # a longer log is due for a checkpoint
@@ -105,6 +106,11 @@ def _advice(text: str) -> str:
 
 def check_is_file(path: Path, *, create: bool) -> None:
     """Raises StoreError unless the path is a non-empty file, or one that may be created."""
+    if is_sharded(path):
+        raise StoreError(
+            f"{path} is a cluster, and this needs one file: `graphsearch store merge {path} -o one.graph`"
+            " makes one; `analyze --shards` searches the cluster"
+        )
     if path.is_dir():
         raise StoreError(f"{path} is a folder; name a graph file")
     if path.is_symlink():

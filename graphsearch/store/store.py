@@ -25,7 +25,6 @@ from .left_out import LeftOut
 from .lock import WriteLock
 from .migrations import format_of
 from .place import Place
-from .sharded.manifest import is_sharded
 from .sizes import SIZES, Sizes
 from .stored_records import StoredRecords
 from .tables import provenance, unfinished
@@ -101,11 +100,6 @@ class Store(StoredRecords, PlainTables):
           StoreError: if it cannot be opened, or is no graph file.
         """
         real = real_path(path)
-        if is_sharded(real):
-            raise StoreError(
-                f"{path} is a cluster, and this needs one file: `graphsearch store merge {path} -o one.graph`"
-                " makes one; `analyze --shards` searches the cluster"
-            )
         check_is_file(real, create=create and not read_only)
         lock = None if read_only else WriteLock(real)
         try:

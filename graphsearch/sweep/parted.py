@@ -37,7 +37,7 @@ class PartedSweeps:
         self._misfits = graph.grid("misfits", np.uint8, graph.record_bounds)
         self._edge_parts = graph.grid("edge parts", np.uint8, graph.edge_bounds)
         self._resets = graph.grid("resets", np.uint8, graph.edge_bounds)
-        self._numbers: dict[int, int] = {}  # of batches, by the key they begin with
+        self._numbers: dict[tuple[str, int], int] = {}  # of batches, by file and first key
 
     def close(self) -> None:
         """Removes the temporary files."""
@@ -46,8 +46,8 @@ class PartedSweeps:
     def read(self, on_done: OnDone) -> None:
         """Lists the graph, and finds the children of all edges; `on_done` is called with records listed."""
         done = 0
-        for start, size, found in portions(self._store, self._listed):
-            number = self._numbers[start] = self._graph.add(found)
+        for place, size, found in portions(self._store, self._listed):
+            number = self._numbers[place] = self._graph.add(found)
             self._worths.put_batch(number, found.worths)
             self._record_parts.put_batch(number, found.record_parts)
             self._misfits.put_batch(number, found.misfits)
@@ -57,9 +57,9 @@ class PartedSweeps:
             on_done(done)
         self._find_children(lambda: on_done(done))
 
-    def _listed(self, portion: Portion) -> tuple[int, int, Listed]:
+    def _listed(self, portion: Portion) -> tuple[tuple[str, int], int, Listed]:
         batch = portion.records()
-        return portion.start, len(batch), listed(batch, parts_kernel.VALUED, self._graph.parts)
+        return _place(portion), len(batch), listed(batch, parts_kernel.VALUED, self._graph.parts)
 
     def _find_children(self, tick: Callable[[], None]) -> None:
         for part in range(self._graph.parts):
@@ -93,7 +93,7 @@ class PartedSweeps:
         def solve(portion: Portion) -> tuple[float, NDArray[np.int64], int]:
             batch = portion.records()
             own = np.zeros(COUNTS, np.int64)
-            return self._swept(self._numbers[portion.start], batch, tolerance, own), own, len(batch)
+            return self._swept(self._numbers[_place(portion)], batch, tolerance, own), own, len(batch)
 
         largest, done = 0.0, 0
         for change, own, size in portions(self._store, solve):
@@ -133,6 +133,11 @@ class PartedSweeps:
             return new
 
         return fresh
+
+
+def _place(portion: Portion) -> tuple[str, int]:
+    """Returns the file of a portion, and the key that it begins with."""
+    return portion.name, portion.start
 
 
 class _Rest:

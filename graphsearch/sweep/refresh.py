@@ -13,6 +13,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,11 +26,10 @@ from ..position.board import board_of
 from ..position.tables import load_tables
 from ..record.node import RecordBatch
 from ..store.codec.bulk import owned
-from ..store.portions import portions
-from ..store.scanning import Portion
+from ..store.portions import all_records
 from ..store.sizes import SIZES, Sizes
 from ..store.store import Store
-from ..store.tables import games, history
+from ..store.tables import games, history, provenance
 from ..store.upkeep.compact import tidy
 from ..store.upkeep.rewrite import rewrite
 from . import sweep_kernel as sweep
@@ -129,28 +129,59 @@ def refresh(
       CorruptRecordError: if a block is damaged; nothing is written then.
       StoreError: if the file cannot be read or written.
     """
+    _check(tolerance, max_sweeps)
+    with Store.open(path, sizes=sizes) as store:
+        return refresh_store(
+            store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress
+        )
+
+
+def refresh_store(
+    store: Store,
+    tolerance: float = TOLERANCE,
+    *,
+    ram_bytes: int | None = None,
+    max_sweeps: int = MAX_SWEEPS,
+    on_progress: OnProgress | None = None,
+) -> RefreshReport:
+    """Brings every q of an open file up to date, or of the files of a cluster; as `refresh` does."""
+    _check(tolerance, max_sweeps)
+    report = settle(store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress)
+    if report.stale:
+        _tell_tables(store, tolerance)
+        for part in store.parts:
+            tidy(part, progress=_tidying(report, on_progress))
+    return report
+
+
+def _check(tolerance: float, max_sweeps: int) -> None:
     if not 0 < tolerance <= 1:
         raise InvalidParameterError(f"the tolerance must be above 0, at most 1, not {tolerance}")
     if max_sweeps < 1:
         raise InvalidParameterError(f"the number of sweeps must be at least 1, not {max_sweeps}")
-    with Store.open(path, sizes=sizes) as store:
-        report = settle(store, tolerance, ram_bytes=ram_bytes, max_sweeps=max_sweeps, on_progress=on_progress)
-        if report.stale:
-            with store.transaction():  # the plain tables tell the same values
-                for root in store.roots():
-                    store.write_top(*top_rows(store.read, board_of(root.position)))
-                run = store.begin_run("", {}, {"tolerance": tolerance}, kind=KIND)
-                note_roots(store, run)
-                store.finish_run(run, 0, 0)
-            tidy(store, progress=_tidying(report, on_progress))
-        return report
+
+
+def _tell_tables(store: Store, tolerance: float) -> None:
+    """Enters the same values in the plain tables, and the run in each file."""
+    run = 1 + max(provenance.last_run(part.connection) for part in store.parts)
+    with ExitStack() as stack:
+        for part in store.parts:
+            stack.enter_context(part.transaction())
+            part.begin_run("", {}, {"tolerance": tolerance}, kind=KIND, number=run)
+        for root in store.roots():
+            board = board_of(root.position)
+            store.store_of(board).write_top(*top_rows(store.read, board))
+        note_roots(store, run)
+        for part in store.parts:
+            part.finish_run(run, 0, 0)
 
 
 def note_roots(store: Store, run: int) -> None:
     """Enters in the history what all roots are worth now, those of books too; in a transaction."""
     for fen in games.known_roots(store):
-        if values := root_values(store.read, board_of(fen)):
-            history.write(store, run, values)
+        board = board_of(fen)
+        if values := root_values(store.read, board):
+            history.write(store.store_of(board), run, values)
 
 
 def _tidying(report: RefreshReport, on_progress: OnProgress | None) -> Callable[[int, int], None]:
@@ -234,7 +265,7 @@ class _Refresh:
             self._parted.read(lambda done: self._say(READING, done))
             return
         done = 0
-        for batch in portions(self._store, Portion.records):
+        for batch in all_records(self._store):
             done += len(batch)
             if done > self._total:
                 raise StoreError(
@@ -253,7 +284,7 @@ class _Refresh:
             return self._parted.sweep(
                 self._tolerance, self._counts, lambda done: self._say(SWEEPING, done, number)
             )
-        for batch in portions(self._store, Portion.records):
+        for batch in all_records(self._store):
             change = sweep.sweep(
                 self._tables, self._table, columns_of(batch), self._scratch, self._tolerance, self._counts
             )
@@ -271,7 +302,8 @@ class _Refresh:
             if self._parted
             else self._freshened
         )
-        rewrite(self._store, fresh, say)
+        for part in self._store.parts:  # in the order in which they were read
+            rewrite(part, fresh, say)
 
     def _freshened(self, batch: RecordBatch) -> RecordBatch:
         """Returns records with the values that the table has for their children."""

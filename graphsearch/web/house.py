@@ -10,21 +10,27 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidParameterError
+from ..errors import InvalidParameterError, StoreError
 from ..evaluators.factory import EvaluatorSpec
 from ..store.lock import holder
+from ..store.sharded.files import files_of
+from ..store.sharded.manifest import NAME, is_sharded
 from .jobs.desk import Desk
 
 MOST_OTHERS = 1000  # files that are listed
 BUILTIN, UNIFORM = "builtin", "uniform"
+ONE_FILE = (
+    "This page serves a cluster, which is searched and read. To import, build, review or merge,"
+    " serve one file: graphsearch store merge makes one of a cluster"
+)
 
 
 @dataclass(slots=True)
 class House:
-    """One served graph file.
+    """One served graph file, or cluster.
 
     Attributes:
-      path: of the file. read_only: whether nothing may be searched, built or imported.
+      path: of the file, or the folder. read_only: whether nothing may be searched, built or imported.
       evaluators: by name those that a search may use: a page may not name programs or files.
       ram_bytes: most memory of a search, unless it asks for less; None: the default of searches.
       beside: other graph files, of any folder, that the page may compare this one with, or merge into it.
@@ -52,21 +58,35 @@ class House:
         near: list[Path] = []
         with suppress(OSError):  # a folder that may be entered and not read
             near = sorted(path for path in self.path.parent.iterdir() if path.suffix == self.path.suffix)
-        found = (path for path in [*near, *self.beside] if path.is_file() and not path.samefile(self.path))
+        found = (path for path in [*near, *self.beside] if _is_graph(path) and not path.samefile(self.path))
         return {path.name: path for path in islice(found, MOST_OTHERS)}
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether the folder of a cluster is served."""
+        return is_sharded(self.path)
 
     def may_write(self) -> None:
         """Raises InvalidParameterError if the file is served for reading only."""
         if self.read_only:
             raise InvalidParameterError("this page is read-only: it was started with --read-only")
 
+    def may_take_in(self) -> None:
+        """Raises InvalidParameterError unless more than searches may change what is served."""
+        self.may_write()
+        if self.is_cluster:
+            raise InvalidParameterError(ONE_FILE)
+
     def stamp(self) -> str:
         """Returns a text that changes when the file does; a reader alone leaves an empty log, or none."""
-        return " ".join(_mark(path) for path in (self.path, Path(f"{self.path}-wal")))
+        with suppress(StoreError):
+            files = files_of(self.path) if self.is_cluster else [self.path]
+            return " ".join(_mark(path) for file in files for path in (file, Path(f"{file}-wal")))
+        return "-"
 
     def holder(self) -> dict[str, Any] | None:
         """Returns who writes the file, None if nobody does: `pid`, `since`, whether it is one of `ours`."""
-        found = holder(self.path)
+        found = holder(self.path / NAME if self.is_cluster else self.path)
         if found is None:
             return None
         return {"pid": found.pid, "since": found.since, "ours": self.desk.is_writing}
@@ -82,6 +102,10 @@ def offered(names: tuple[str, ...] | list[str], **options: Any) -> dict[str, Eva
     """Returns the evaluators that a page may choose from: the given ones first, and those without files."""
     found = {name: EvaluatorSpec(evaluator=name, **options) for name in names}
     return found | {name: EvaluatorSpec(evaluator=name) for name in (BUILTIN, UNIFORM) if name not in found}
+
+
+def _is_graph(path: Path) -> bool:
+    return path.is_file() or is_sharded(path)
 
 
 def _mark(path: Path) -> str:

@@ -13,7 +13,7 @@ import uvicorn
 
 from ..errors import GraphSearchError, InvalidParameterError
 from ..limits import PASSWORD, read_file
-from ..store.store import Store
+from ..store.sharded.files import open_to_read
 from .app import application
 from .gate import Gate, Keys, is_local
 from .house import House
@@ -48,7 +48,7 @@ class Server:
                 f"--host {host} lets other machines in; give a password with --password-file FILE, or leave"
                 " --host out"
             )
-        with Store.open(house.path, read_only=True):
+        with open_to_read(house.path):
             pass
         self.house = house
         self._socket = _listening(host, port)

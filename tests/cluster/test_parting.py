@@ -19,7 +19,6 @@ from graphsearch.query.find import find
 from graphsearch.query.history import history
 from graphsearch.query.moves import moves
 from graphsearch.query.pv import pv
-from graphsearch.query.ways import count_all
 from graphsearch.store.info import info
 from graphsearch.store.segments import keys_of
 from graphsearch.store.sharded.files import files_of
@@ -101,8 +100,6 @@ def test_questions_to_a_cluster_have_the_answers_of_one_file(one: Path, cluster:
 def test_what_needs_one_file_says_so(cluster: Path, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"is a cluster, and this needs one file.*store merge"):
         Graph.open(cluster, evaluator="uniform")
-    with pytest.raises(StoreError, match=r"is a cluster, and this needs one file.*store merge"):
-        count_all(cluster)
     with pytest.raises(StoreError, match="is a cluster already"):
         parting.split(files_of(cluster)[0], cluster, shards=2)
     with pytest.raises(InvalidParameterError, match="shards must be 1 to 256"):

@@ -18,6 +18,7 @@ import pytest
 pytest.importorskip("starlette", reason="needs the extra web: pip install 'graphsearch[web]'")
 pytest.importorskip("uvicorn", reason="needs the extra web: pip install 'graphsearch[web]'")
 
+from graphsearch.cluster.parting import split
 from graphsearch.web.house import House
 from graphsearch.web.serving import Server
 
@@ -120,6 +121,16 @@ def serve() -> Iterator[Serve]:
 def client(serve: Serve, small_graph: Path) -> Client:
     """One who has come in to a small graph."""
     found = serve(small_graph)
+    found.enter()
+    return found
+
+
+@pytest.fixture
+def cluster_client(serve: Serve, small_graph: Path) -> Client:
+    """One who has come in to a cluster of two shards, split from the small graph beside it."""
+    folder = small_graph.with_name("small.cluster")
+    split(small_graph, folder, shards=2)
+    found = serve(folder, beside=(small_graph,))
     found.enter()
     return found
 

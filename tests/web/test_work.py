@@ -253,3 +253,38 @@ def test_games_are_reviewed_in_the_queue_and_shown(client: Client, small_graph: 
     assert client.ask("GET", "/api/review/999").status == 400
     assert client.ask("GET", f"/api/review/{taken['number']}/exe").status == 400
     assert "visits" in client.ask("POST", "/api/review?visits=1", b"1. e4 *").error
+
+
+# ------------------------------------------------------------------ clusters
+def test_a_cluster_is_served_as_a_file_is(cluster_client: Client, small_graph: Path) -> None:
+    position_of = {
+        path: json.loads(json.dumps(position(path, chess.Board(), lines=0).as_dict()))
+        for path in (cluster_client.server.house.path, small_graph)
+    }
+    assert len({json.dumps(found) for found in position_of.values()}) == 1
+    answer = cluster_client.get("position").json
+    assert answer["node"]["visits"] == position_of[small_graph]["node"]["visits"]
+    assert cluster_client.get("others").json["files"] == ["small.graph"]
+    assert cluster_client.get("diff", other="small.graph").json["only_new"] == 0
+    assert cluster_client.post("sql", statement="SELECT count(*) FROM root").json["rows"] == [[1]]
+    assert cluster_client.server.house.stamp().count(".") >= 2
+
+
+def test_what_a_cluster_cannot_take_in_is_refused_before_it_waits(cluster_client: Client) -> None:
+    line = cluster_client.get("file").json["one_file"]
+    assert "store merge" in line
+    for path, given in (("build", {"text": "[book]"}), ("merge", {"other": "small.graph"})):
+        assert cluster_client.post(path, **given).error == line
+    for path in ("import/pgn?name=a", "review?name=a"):
+        assert cluster_client.ask("POST", f"/api/{path}", EVIL.encode()).error == line
+    assert not desk(cluster_client).as_dict()["ended"]
+
+
+@pytest.mark.slow
+def test_a_search_of_a_cluster_runs_in_its_shards(cluster_client: Client) -> None:
+    folder = cluster_client.server.house.path
+    before = visits(folder, chess.Board())
+    number = cluster_client.post("search", visits=300, evaluator="builtin").json["number"]
+    facts = done(cluster_client, number)["facts"]
+    assert [shard["number"] for shard in facts["shards"]] == [0, 1]
+    assert visits(folder, chess.Board()) == before + facts["new_visits"] >= before + 300

@@ -16,15 +16,16 @@ from numpy.typing import NDArray
 from ...errors import EvaluatorMismatchError, StoreError
 from ...record.node import NodeRecord, RecordBatch
 from ...record.provenance import RootInfo, differences
-from ..codec.bulk import sort_keys, take
 from ..file import file_bytes
 from ..index.catalog import Catalog
+from ..portions import in_file_order
 from ..reading import Reader
 from ..scanning import Portion
 from ..segments import OnCorrupt
 from ..store import Store
 from .manifest import FACT, Manifest, is_sharded, read_manifest
 from .ownership import owner_of, owners_of
+from .reading import ShardedReader
 
 
 def shard_path(folder: Path, manifest: Manifest, number: int) -> Path:
@@ -114,7 +115,7 @@ class ShardedStore(Store):
 
     def scan(self, *, on_corrupt: OnCorrupt | None = None) -> Iterator[RecordBatch]:
         """Yields every record once, in the order of one file; see `Store.scan`."""
-        yield from in_order([part.scan(on_corrupt=on_corrupt) for part in self._parts])
+        yield from in_file_order([part.scan(on_corrupt=on_corrupt) for part in self._parts])
 
     @property
     def node_count(self) -> int:
@@ -125,7 +126,8 @@ class ShardedStore(Store):
         """Returns the roots of all shards, the last searched first, each as it was searched last."""
         every = [root for part in self._parts for root in part.roots()]
         found = {root.key: root for root in sorted(every, key=lambda root: root.last_searched)}
-        return list(found.values())[::-1]
+        by_key = sorted(found.values(), key=lambda root: root.key)  # those of one second, as in one file
+        return sorted(by_key, key=lambda root: root.last_searched, reverse=True)
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -142,14 +144,19 @@ class ShardedStore(Store):
             for part in self._parts:
                 part.close()
 
+    def lookup(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
+        """Returns which packed positions have a record, and the records of those; see `Store.lookup`."""
+        with self.reader() as reader:
+            return reader.find(words, strict=True)
+
+    def reader(self, *, threads: int = 2) -> Reader:
+        """Returns a reader of all files; see `Store.reader`."""
+        return ShardedReader([part.reader(threads=threads) for part in self._parts], self._manifest.owners)
+
     # what would look at the first file alone
     @property
     def catalog(self) -> Catalog:
         """There is none: each file has its own."""
-        self._refuse()
-
-    def reader(self, *, threads: int = 2) -> Reader:
-        """Refuses: a reader is of one file."""
         self._refuse()
 
     def fetch_portion(self, start: int = 0) -> Portion:
@@ -161,21 +168,6 @@ class ShardedStore(Store):
             f"{self.path} is a cluster, and this needs one file; make one with"
             f" `graphsearch store merge {self.path} -o one.graph`"
         )
-
-
-def in_order(scans: list[Iterator[RecordBatch]]) -> Iterator[RecordBatch]:
-    """Yields the records of several scans in one order, in batches."""
-    held = [next(scan, None) for scan in scans]
-    while any(batch is not None for batch in held):
-        last = min(int(sort_keys(batch.words[-1:])[0]) for batch in held if batch is not None)
-        parts = []
-        for k, batch in enumerate(held):
-            if batch is not None:
-                end = int(np.searchsorted(sort_keys(batch.words), np.uint64(last), "right"))
-                parts.append(batch.part(0, end))
-                held[k] = batch.part(end, len(batch)) if end < len(batch) else next(scans[k], None)
-        merged = RecordBatch.concat([part for part in parts if len(part)])
-        yield take(merged, np.argsort(sort_keys(merged.words), kind="stable"))
 
 
 def open_to_read(path: str | os.PathLike[str]) -> Store:

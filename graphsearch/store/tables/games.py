@@ -257,9 +257,12 @@ def entries_of(store: Store, source: int, key: str) -> list[tuple[int, int]]:
 
 def known_roots(store: Store) -> list[str]:
     """Returns the FENs of the positions that searches and books of this file begin with."""
+    found: set[str] = set()
     with sql_errors(store.path, "read it"):
-        found = store.connection.execute("SELECT position FROM root UNION SELECT fen FROM book_root")
-        return [fen for (fen,) in checked(found, "root.position")]
+        for part in store.parts:
+            rows = part.connection.execute("SELECT position FROM root UNION SELECT fen FROM book_root")
+            found |= {fen for (fen,) in checked(rows, "root.position")}
+    return sorted(found)
 
 
 def known_fens(store: Store, keys: Iterable[str]) -> Iterator[str]:

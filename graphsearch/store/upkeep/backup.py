@@ -63,13 +63,20 @@ def backup(
             # one snapshot from here on: without it, every commit of another process starts the copy again
             connection.execute("BEGIN")
             nodes = provenance.node_count(connection)
-        _copy(connection, source, part, progress, step_pages)
+        copy_state(connection, source, part, progress, step_pages=step_pages)
     return BackupReport(str(target), nodes, target.stat().st_size)
 
 
-def _copy(
-    connection: sqlite3.Connection, source: Path, part: Path, progress: Progress | None, step_pages: int
+def copy_state(
+    connection: sqlite3.Connection,
+    source: Path,
+    part: Path,
+    progress: Progress | None = None,
+    *,
+    step_pages: int = STEP_PAGES,
 ) -> None:
+    """Writes what a connection to a file sees to a new file."""
+
     def step(status: int, remaining: int, total: int) -> None:
         if progress:
             progress(total - remaining, total)

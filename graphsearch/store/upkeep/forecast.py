@@ -18,6 +18,7 @@ from ..codec.layout import BLOCK
 from ..file import sql_errors
 from ..index.catalog import KEPT_DICTIONARIES, Chunk
 from ..segments import CHUNK_BLOCKS, decode_blocks, fetch_blocks
+from ..sharded.files import open_to_read
 from ..store import Store
 
 SIZES = (10**8, 10**9)
@@ -96,7 +97,7 @@ def forecast(path: str | os.PathLike[str], sizes: Sequence[int] = SIZES) -> Fore
     Raises:
       StoreError: as `Store.open` for reading, or if the file has no nodes.
     """
-    with Store.open(path, read_only=True) as store:
+    with open_to_read(path) as store:
         if not store.node_count:
             raise StoreError(f"{store.path} has no nodes to forecast from; search first")
         with sql_errors(store.path, "read it"), store.snapshot():
@@ -124,11 +125,11 @@ def predict(file: FileFigures, nodes: int) -> Prediction:
 
 
 def _figures(store: Store) -> FileFigures:
-    stored = max(store.catalog.records, 1)
+    stored = max(sum(part.catalog.records for part in store.parts), 1)
     batch, sampled_bytes = _sample(store)
     block_bytes = sampled_bytes / max(len(batch), 1)
-    index = _index_bytes(store)
-    rest = _used_bytes(store) - index - block_bytes * stored
+    index = sum(map(_index_bytes, store.parts))
+    rest = sum(map(_used_bytes, store.parts)) - index - block_bytes * stored
     runs = [run for run in store.runs() if run.kind == "search"]  # others add no nodes
     return FileFigures(
         nodes=store.node_count,
@@ -147,21 +148,24 @@ def _figures(store: Store) -> FileFigures:
 def _sample(store: Store) -> tuple[RecordBatch, int]:
     """Returns the records of some blocks, evenly spread over all of them, and what these blocks take."""
     batches, taken = [], 0
-    for chunk, b in _places(store):
-        blocks = fetch_blocks(store.connection, chunk, b, b + 1)
-        batches.append(decode_blocks(store.catalog, chunk, b, blocks))
+    for part, chunk, b in _places(store):
+        blocks = fetch_blocks(part.connection, chunk, b, b + 1)
+        batches.append(decode_blocks(part.catalog, chunk, b, blocks))
         taken += len(blocks[0])
     return RecordBatch.concat(batches), taken
 
 
-def _places(store: Store) -> list[tuple[Chunk, int]]:
-    chunks = [chunk for segment in store.catalog.segments for chunk in segment.chunks]
-    ends = np.cumsum([chunk.blocks - chunk.gone for chunk in chunks])
+def _places(store: Store) -> list[tuple[Store, Chunk, int]]:
+    chunks = [
+        (part, chunk) for part in store.parts for segment in part.catalog.segments for chunk in segment.chunks
+    ]
+    ends = np.cumsum([chunk.blocks - chunk.gone for _, chunk in chunks])
     total = int(ends[-1]) if chunks else 0
     found = []
     for place in np.unique(np.linspace(0, total - 1, min(total, SAMPLE_BLOCKS)).astype(np.int64)).tolist():
         c = int(np.searchsorted(ends, place, "right"))
-        found.append((chunks[c], chunks[c].blocks - (int(ends[c]) - place)))
+        part, chunk = chunks[c]
+        found.append((part, chunk, chunk.blocks - (int(ends[c]) - place)))
     return found
 
 

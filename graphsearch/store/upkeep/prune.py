@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...errors import InvalidParameterError
 from ...record.node import RecordBatch
+from ...record.provenance import RootInfo
 from ..file import file_bytes
 from ..segments import keys_of
 from ..sizes import SIZES, Sizes
@@ -38,6 +40,7 @@ def prune(
     min_visits: int,
     progress: Progress | None = None,
     *,
+    roots: Iterable[RootInfo] = (),
     sizes: Sizes = SIZES,
 ) -> PruneReport:
     """Drops the records with fewer visits, except roots of searches, and compacts the file.
@@ -48,6 +51,7 @@ def prune(
     Args:
       min_visits: node N that a record must have to stay, at least 1 (which drops nothing).
       progress: called with records done and records in all, then with pages given back and pages in all.
+      roots: more of them: those that other files of a cluster list.
       sizes: of the steps.
 
     Raises:
@@ -59,12 +63,12 @@ def prune(
         raise InvalidParameterError(f"min_visits is {min_visits}; it must be at least 1")
     with Store.open(path, sizes=sizes) as store:
         nodes, size = store.node_count, file_bytes(store.path)
-        roots = np.array([int(root.key, 16) for root in store.roots()], np.uint64)
+        stays = np.array([int(root.key, 16) for root in (*store.roots(), *roots)], np.uint64)
 
         def kept(batch: RecordBatch) -> RecordBatch:
             from ..codec.bulk import take
 
-            stay = (visits_of(batch) >= min_visits) | np.isin(keys_of(batch.words), roots)
+            stay = (visits_of(batch) >= min_visits) | np.isin(keys_of(batch.words), stays)
             return take(batch, np.nonzero(stay)[0])
 
         store.drop_top(min_visits)

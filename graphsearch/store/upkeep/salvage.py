@@ -15,6 +15,7 @@ from ...record.node import RecordBatch
 from ...record.provenance import EvaluatorIdentity
 from ..file import check_is_file, real_path
 from ..log import shorten_log
+from ..sharded.manifest import FACT
 from ..sizes import SIZES, Sizes
 from ..store import Store
 from ..tables import unfinished
@@ -61,6 +62,13 @@ class SalvageReport(Problems):
         if table not in self.tables_lost:
             self.tables_lost.append(table)
             self.add(f"table {table}: some of its rows cannot be read")
+
+    def join(self, other: SalvageReport) -> None:
+        """Adds what was saved of another file."""
+        for name in ("records", "blocks", "blocks_lost", "records_unsound", "entries"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.tables_lost += [table for table in other.tables_lost if table not in self.tables_lost]
+        self.take(other)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the report as JSON takes it."""
@@ -183,7 +191,7 @@ def _save_tables(damaged: sqlite3.Connection, store: Store, sources: Sources, re
     with store.transaction():
         for fact in ("created", "created_by"):
             _save_fact(damaged, store.connection, fact, report)
-        for fact in (unfinished.MARK, unfinished.ROOTS):
+        for fact in (unfinished.MARK, unfinished.ROOTS, FACT):  # a shard stays that of its cluster
             _save_fact(damaged, store.connection, fact, report, optional=True)
         sources.write(store)
         version = int(damaged.execute("PRAGMA user_version").fetchone()[0])

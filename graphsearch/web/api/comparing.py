@@ -52,6 +52,7 @@ def _diff(house: House, given: Given) -> dict[str, Any]:
 
 def _merge(house: House, given: Given) -> dict[str, Any]:
     """Queues merging another file into the served one."""
+    house.may_take_in()
     other = _named(house, given)
     task = MergeTask(
         title=f"merge {other.name} into {house.path.name}",

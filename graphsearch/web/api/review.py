@@ -25,7 +25,7 @@ async def _review(request: Request) -> Response:
     """Takes games, which come as the body, and queues their review."""
     house, given = house_of(request), request.query_params
     try:
-        house.may_write()
+        house.may_take_in()
         name = file_name(given.get("name", ""))
         visits = number(given, "visits", 1000, least=LEAST_VISITS)
         choice = GameChoice(

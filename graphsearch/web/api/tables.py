@@ -16,9 +16,9 @@ from ...query.games import games
 from ...query.sql import sql
 from ...query.transpositions import transpositions
 from ...store.info import info, unfinished_state
-from ...store.store import Store
+from ...store.sharded.files import open_to_read
 from ...store.tables.books import books
-from ..house import House
+from ..house import ONE_FILE, House
 from .asking import board_of, get, number, optional, post, seconds
 
 MOST_ROWS = 1000
@@ -32,6 +32,7 @@ def _file(house: House, given: Given) -> dict[str, Any]:
     return {
         "name": house.path.name,
         "read_only": house.read_only,
+        "one_file": ONE_FILE if house.is_cluster else "",
         "evaluators": list(house.evaluators),
         "info": facts | {"runs": facts["runs"][-MOST_ROWS:], "roots": facts["roots"][:MOST_ROWS]},
         "unfinished": unfinished_state(house.path),
@@ -45,7 +46,7 @@ def _books(house: House, given: Given) -> dict[str, Any]:
         if given.get("book"):
             raise
         return {"books": [], "note": str(error)}
-    with Store.open(house.path, read_only=True) as store:
+    with open_to_read(house.path) as store:
         texts = {row.name: row.config for row in books(store)}
     return {"books": [book.as_dict() | {"config": texts.get(book.name, "")} for book in found]}
 

@@ -117,6 +117,7 @@ def _name(board: chess.Board) -> str:
 # ---------------------------------------------------------------- books
 def _build(house: House, given: Given) -> dict[str, Any]:
     """Queues a build of a book from the text of a BOOK.toml."""
+    house.may_take_in()
     text = str(given.get("text") or "")
     _refuse_files(text)
     config = parse_config(text, house.folder, "BOOK.toml")
@@ -153,7 +154,7 @@ async def _import(request: Request) -> Response:
     """Takes in a file, which comes as the body, and queues its import."""
     house, form = house_of(request), request.path_params["form"]
     try:
-        house.may_write()
+        house.may_take_in()
         if form not in IMPORTS:
             raise InvalidParameterError(f"an import is one of {', '.join(IMPORTS)}")
         name = file_name(request.query_params.get("name", ""))

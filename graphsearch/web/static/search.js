@@ -1,7 +1,7 @@
 // Searches: the strip above the views, the settings, and the queue.
 
 import { send } from "./api.js";
-import { bytes, clock, count, h, percent, points, put, short } from "./dom.js";
+import { bytes, clock, count, h, percent, points, put, short, table } from "./dom.js";
 import { here, on, state, wholeLine } from "./state.js";
 
 const running = () => state.desk.running.find((job) => job.kind !== "export") || null;
@@ -61,9 +61,10 @@ function countersOf(job) {
   if (c) {
     const each = [
       ["time", clock(c.seconds)], ["visits", count(c.visits)], ["visits/s", short(c.visits_per_s)], ["evaluations/s", short(c.evaluations_per_s)],
-      ["depth", `${c.depth}/${c.seldepth}`], ["nodes", short(c.nodes)], ["in RAM", `${percent(c.nodes ? Math.min(1, c.resident / c.nodes) : 1, 0)}, ${bytes(c.ram_bytes)}`],
-      ["read back", short(c.read_back)], ["written", short(c.written)],
+      ["depth", `${c.depth}/${c.seldepth}`], ["nodes", short(c.nodes)],
     ];
+    const memory = [["in RAM", `${percent(c.nodes ? Math.min(1, c.resident / c.nodes) : 1, 0)}, ${bytes(c.ram_bytes)}`], ["read back", short(c.read_back)], ["written", short(c.written)]];
+    if (c.ram_bytes) each.push(...memory); // that of a cluster's processes is not known here
     const place = facts.positions > 1 ? [["position", `${facts.place}/${facts.positions}`]] : [];
     return [title, ...[...place, ...each].map(([name, value]) => h("span", { class: "counter" }, h("span", { class: "muted", text: name }), " ", h("span", { class: "value", "data-counter": name, text: value })))];
   }
@@ -117,10 +118,13 @@ function drawQueue(host, act) {
   const row = (job, ...more) => h("li", { class: job.state }, h("span", { class: "state", text: job.stopping ? "stopping" : job.state }), h("span", { class: "title", text: ["waiting", "running"].includes(job.state) ? job.title : endOf(job) }), more);
   const stop = (job, text) => h("button", { type: "button", text, "data-focus": `stop ${job.number}`, disabled: job.stopping, onclick: () => order({ action: "stop", number: job.number }) });
   const fetchIt = (job) => job.kind === "export" && job.state === "done" && h("a", { class: "button", href: `/api/download/${job.number}`, text: "Download" });
+  const shards = ended.find((job) => job.facts.shards)?.facts.shards || [];
   put(host, h("ul", { class: "jobs" }, now.map((job) => row(job, progressOf(job), stop(job, "Skip"))), waiting.map((job) => row(job, stop(job, "Remove"))), ended.map((job) => row(job, fetchIt(job)))),
     !now.length && !waiting.length && !ended.length && h("p", { class: "note", text: "The queue is empty." }),
     waiting.length > 0 && h("div", { class: "row" }, held ? h("button", { type: "button", class: "primary", text: "Go on", onclick: () => order({ action: "go" }) }) : h("button", { type: "button", text: "Hold", onclick: () => order({ action: "hold" }) }),
-      h("button", { type: "button", text: "Remove all that waits", onclick: () => order({ action: "clear" }) })));
+      h("button", { type: "button", text: "Remove all that waits", onclick: () => order({ action: "clear" }) })),
+    shards.length > 0 && table(["Shard", "Place", "Nodes", "Evaluations", "Saved", "CPU s", "Waiting s"],
+      shards.map((one) => [one.number, one.place, one.nodes, one.evaluations, one.saved, Number(one.cpu_seconds.toFixed(1)), Number(one.waited.toFixed(1))]), { caption: "Shards of the last search" }));
 }
 
 function progressOf(job) {

@@ -1,0 +1,174 @@
+"""Looking after the files of a cluster: each for itself where that is sound, all together where it is not.
+
+What writes holds the cluster as a search does, and has all files at one save first; a note of each file then
+says what is in it now, so that the next search can still go back.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from ..errors import StoreError
+from ..store.file import open_reader, real_path
+from ..store.lock import WriteLock
+from ..store.sharded.files import ShardedStore, check_shard, files_of, open_sharded, shard_path
+from ..store.sharded.manifest import NAME, Manifest, read_manifest
+from ..store.store import Store
+from ..store.tables import provenance
+from ..store.upkeep import compact as compacting
+from ..store.upkeep import prune as pruning
+from ..store.upkeep import salvage as salvaging
+from ..store.upkeep.backup import BackupReport, copy_state
+from ..store.upkeep.compact import CompactReport
+from ..store.upkeep.prune import PruneReport
+from ..store.upkeep.salvage import SalvageReport
+from ..sweep.refresh import TOLERANCE, OnProgress, RefreshReport, refresh_store
+from .parting import Progress, mend, new_folder
+from .saved_waves import go_back, note_save, saves_of
+
+Folder = str | os.PathLike[str]
+
+
+@contextmanager
+def held(folder: Folder) -> Iterator[Manifest]:
+    """Holds the right to write a cluster, whose files are at one save; at the end each notes what it holds.
+
+    Raises:
+      StoreLockedError: if a search, or another of these, writes the cluster.
+      StoreError: if a file is missing, another's, or cannot be written.
+    """
+    target, manifest = Path(folder), read_manifest(folder)
+    lock = WriteLock(target / NAME)
+    try:
+        go_back(target, manifest)
+        yield manifest
+        for file in files_of(folder):
+            with Store.open(file) as store, store.transaction():
+                note_save(store, saves_of(store)[0])
+    finally:
+        lock.release()
+
+
+@contextmanager
+def opened_to_write(folder: Folder) -> Iterator[ShardedStore]:
+    """Yields a cluster that is held, all its files open for writing."""
+    with held(folder) as manifest, ExitStack() as stack:
+        parts = []
+        for number in range(manifest.shards):
+            part = stack.enter_context(Store.open(shard_path(Path(folder), manifest, number)))
+            check_shard(part, manifest, number)
+            parts.append(part)
+        yield ShardedStore(Path(folder), manifest, parts)
+
+
+def compact(folder: Folder, progress: Progress | None = None) -> CompactReport:
+    """Makes all files of a cluster as small as their nodes allow; see `store.upkeep.compact`."""
+    with held(folder):
+        reports = [compacting.compact(file, progress) for file in files_of(folder)]
+    return CompactReport(*_sums(reports))
+
+
+def prune(folder: Folder, min_visits: int, progress: Progress | None = None) -> PruneReport:
+    """Drops the records with fewer visits from all files of a cluster; see `store.upkeep.prune`."""
+    with held(folder):
+        with open_sharded(Path(folder)) as store:
+            roots = store.roots()  # whoever lists them: a file that was split lists all in one place
+        reports = [pruning.prune(file, min_visits, progress, roots=roots) for file in files_of(folder)]
+    return PruneReport(*_sums(reports))
+
+
+def _sums(reports: Sequence[CompactReport] | Sequence[PruneReport]) -> list[int]:
+    return [sum(numbers) for numbers in zip(*(one.as_dict().values() for one in reports), strict=True)]
+
+
+def refresh(
+    folder: Folder,
+    tolerance: float = TOLERANCE,
+    *,
+    ram_bytes: int | None = None,
+    on_progress: OnProgress | None = None,
+) -> RefreshReport:
+    """Gives every edge the value that its child has now, whichever file has it; see `sweep.refresh`.
+
+    One table has what all nodes of the cluster are worth, 20 bytes each, or it is done in parts.
+    """
+    with opened_to_write(folder) as store:
+        return refresh_store(store, tolerance, ram_bytes=ram_bytes, on_progress=on_progress)
+
+
+def backup(folder: Folder, copy: Folder, *, progress: Progress | None = None) -> BackupReport:
+    """Copies a cluster as it is at this moment; others may read and search it meanwhile.
+
+    All files are looked at in one moment before the first one is copied. If a save was under way, some have
+    it and some do not; the next search of the copy goes back to the save before, as after a kill.
+
+    Raises:
+      StoreError: if the cluster cannot be read, or the copy is there already or cannot be written.
+    """
+    target, manifest = real_path(copy), read_manifest(folder)
+    open_sharded(Path(folder)).close()  # its files belong together
+    check_free(target)
+    with new_folder(target) as part, ExitStack() as stack:
+        states = [(file, stack.enter_context(_state(file))) for file in files_of(real_path(folder))]
+        nodes = sum(provenance.node_count(connection) for _, connection in states)
+        for file, connection in states:
+            copy_state(connection, file, part / file.name, progress)
+        manifest.write(part)
+        _on_disk(part)
+    return BackupReport(str(target), nodes, sum(file.stat().st_size for file in files_of(target)))
+
+
+@contextmanager
+def _state(file: Path) -> Iterator[sqlite3.Connection]:
+    """Yields a connection that sees one state of a file."""
+    connection = open_reader(file)
+    try:
+        connection.execute("BEGIN")
+        connection.execute("SELECT 1 FROM segment LIMIT 1").fetchone()
+        yield connection
+    finally:
+        connection.close()
+
+
+def _on_disk(folder: Path) -> None:
+    """Returns when the files of a folder are on the disk."""
+    for file in folder.iterdir():
+        descriptor = os.open(file, os.O_RDWR)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def salvage(folder: Folder, new: Folder, *, progress: Progress | None = None) -> SalvageReport:
+    """Writes a new cluster from what is right in a damaged one, which is only read.
+
+    A file that is missing is made empty. See `store.upkeep.salvage`.
+
+    Raises:
+      StoreError: if the manifest or a file says too little to begin with, or the new cluster is there already
+        or cannot be written.
+    """
+    source, manifest, report = Path(folder), read_manifest(folder), SalvageReport()
+    check_free(new)
+    with new_folder(new) as part:
+        manifest.write(part)
+        for name in manifest.files:
+            if (source / name).exists():
+                saved = salvaging.salvage(
+                    source / name, part / name, identity=manifest.identity, progress=progress
+                )
+                report.join(saved)
+        for number in mend(part):
+            report.add(f"{source / manifest.files[number]} is missing; shard {number} is empty now")
+    return report
+
+
+def check_free(folder: Folder) -> None:
+    """Raises StoreError if something is there already."""
+    if Path(folder).exists():
+        raise StoreError(f"{folder} is there already; name another folder")

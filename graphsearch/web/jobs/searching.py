@@ -1,0 +1,262 @@
+"""Searches for the page, in the other process: of a graph file, or of a cluster with its own processes."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import chess
+
+from ...errors import GraphSearchError, UnsavedError
+from ...position.board import board_of
+from ...store.sharded.manifest import is_sharded
+from ..lines import with_sans
+from .tasks import SearchTask
+
+if TYPE_CHECKING:
+    from ...evaluators.protocol import Evaluator
+    from ...graph.view import NodeView, Reader
+    from ...search.params import Limits
+    from ...search.results import Progress, SearchResult
+    from .orders import Orders, Tell
+
+LINES, WATCHED_LINES = 5, 3  # best moves that are shown with their line
+UPDATE_SECONDS = 0.2  # between two signs of progress, at least
+SHARE = 0.005  # of its time that a search spends on lines for the page, and as much on everything else
+
+OnProgress = Callable[["Progress"], None]
+Search = Callable[[chess.Board, "Limits", OnProgress], "SearchResult"]
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """What is searched.
+
+    Attributes:
+      read: returns the record of a position. search: searches a position, and saves.
+      facts: of the last search, that are told when all is done.
+    """
+
+    read: Reader
+    search: Search
+    facts: dict[str, Any]
+
+
+def do_search(task: SearchTask, orders: Orders, tell: Tell) -> dict[str, Any]:
+    """Does the searches of a task; returns what the page is told at the end."""
+    tell({"stage": "starting"})
+    opened = _cluster if is_sharded(task.path) else _file
+    with opened(task, orders, tell) as searched:
+        return _Searches(task, searched, orders, tell).run()
+
+
+@contextmanager
+def _file(task: SearchTask, orders: Orders, tell: Tell) -> Iterator[Searched]:
+    """Yields a graph file, open in this process."""
+    from ...evaluators.factory import create
+    from ...graph.graph import Graph
+    from ...mate.beside import MateFinder
+    from ...search.loop import analyze, moves_of_tables
+    from ...search.warm import paging_kernels_compiling
+
+    evaluator = create(task.evaluator)
+    with (
+        contextlib.closing(evaluator),
+        Graph.open(task.path, evaluator=evaluator, ram_bytes=task.ram_bytes) as graph,
+    ):
+
+        def search(board: chess.Board, limits: Limits, on_progress: OnProgress) -> SearchResult:
+            return analyze(
+                graph,
+                board,
+                limits,
+                task.params,
+                on_progress=on_progress,
+                interval=UPDATE_SECONDS,
+                stop=orders.stop,
+                searchmoves=_listed(task) or tuple(moves_of_tables(graph, board)),
+                mates=MateFinder(seconds=limits.seconds, visits=limits.visits or limits.evaluations),
+            )
+
+        _note_compile(evaluator, tell)
+        with paging_kernels_compiling():
+            yield Searched(graph.read, search, {})
+
+
+@contextmanager
+def _cluster(task: SearchTask, orders: Orders, tell: Tell) -> Iterator[Searched]:
+    """Yields a cluster; its shards are processes of this one."""
+    from ...cluster import warm
+    from ...cluster.master import analyze
+    from ...evaluators.uniform import UniformEvaluator
+    from ...store.sharded.files import open_to_read
+
+    if warm.kernels_missing():
+        tell({"stage": "compiling"})
+        warm.compile_kernels(UniformEvaluator())
+    facts: dict[str, Any] = {}
+
+    def search(board: chess.Board, limits: Limits, on_progress: OnProgress) -> SearchResult:
+        found = analyze(
+            task.path,
+            board,
+            limits,
+            task.params,
+            evaluator=task.evaluator,
+            ram_bytes=task.ram_bytes,
+            searchmoves=_listed(task),
+            on_progress=on_progress,
+            interval=UPDATE_SECONDS,
+            stop=orders.stop,
+        )
+        facts["shards"] = [_shard(report) for report in found.as_dict()["shards"]]
+        return found.result
+
+    with open_to_read(task.path) as store:
+        yield Searched(store.read, search, facts)
+
+
+def _shard(report: dict[str, Any]) -> dict[str, Any]:
+    """Returns what the page shows of a shard."""
+    names = ("number", "place", "nodes", "evaluations", "saved", "seconds", "cpu_seconds")
+    return {name: report[name] for name in names} | {"waited": report["traffic"]["waiting"]}
+
+
+def _listed(task: SearchTask) -> tuple[chess.Move, ...]:
+    return tuple(chess.Move.from_uci(move) for move in task.searchmoves)
+
+
+def _note_compile(evaluator: Evaluator, tell: Tell) -> None:
+    """Says so if the kernels of a search are to be compiled first."""
+    from ...search.warm import kernels_missing
+
+    if kernels_missing(evaluator, filed=True):
+        tell({"stage": "compiling"})
+
+
+class _Searches:
+    """The searches of one task."""
+
+    def __init__(self, task: SearchTask, searched: Searched, orders: Orders, tell: Tell) -> None:
+        self._task = task
+        self._searched = searched
+        self._orders = orders
+        self._tell = tell
+        self._place = 0
+        self._totals = {"new_visits": 0, "evaluations": 0, "seconds": 0.0}
+        self._numbers, self._lines = _Share(SHARE, UPDATE_SECONDS), _Share(SHARE, UPDATE_SECONDS)
+        self._shown: dict[str, dict[str, Any]] = {}  # nodes with lines, by key
+
+    def run(self) -> dict[str, Any]:
+        reason = "visits"
+        for place, board in enumerate(self._task.boards):
+            self._place = place
+            if self._orders.stop.is_set():
+                break
+            if (limits := self._limits(board)) is not None:
+                reason = self._one(board, limits)
+        return {
+            "stage": "done",
+            "reason": "stop" if self._orders.stop.is_set() else reason,
+            "positions": len(self._task.boards),
+            **self._totals,
+            **self._searched.facts,
+        }
+
+    def _limits(self, board: chess.Board) -> Limits | None:
+        """Returns the limits of a position; None if it has all the visits that it is to have."""
+        task = self._task
+        if task.until is None:
+            return task.limits
+        known = self._searched.read(board)
+        missing = task.until - (known.visits if known else 0)
+        if missing <= 0:
+            return None
+        return replace(task.limits, visits=min(missing, task.limits.visits or missing))
+
+    def _one(self, board: chess.Board, limits: Limits) -> str:
+        try:
+            result = self._searched.search(board, limits, self._show)
+        except UnsavedError as error:
+            raise GraphSearchError(f"what was found could not be saved: {error}") from error
+        self._totals["new_visits"] += result.new_visits
+        self._totals["evaluations"] += result.evaluations
+        self._totals["seconds"] += result.seconds
+        return result.stop_reason
+
+    def _show(self, now: Progress) -> None:
+        """Tells how a search stands; lines take twenty times as long as the rest, and come less often."""
+        if not self._numbers.is_due():
+            return
+        with self._numbers:
+            node = now.node(0)
+            facts = {
+                "stage": "searching",
+                "place": self._place + 1,
+                "positions": len(self._task.boards),
+                "counters": _counters(now),
+            }
+        if self._lines.is_due():
+            with self._lines:
+                found = [now.node(LINES), *self._watched(node.position)]
+                self._shown = {_key(view): _node(view) for view in found}
+        known = {move["move"]: move for move in self._shown.get(_key(node), {}).get("moves", ())}
+        fresh = {**node.as_dict(), "mate": node.mate}
+        fresh["moves"] = [_with_line(move, known.get(move["move"])) for move in fresh["moves"]]
+        self._tell(facts | {"nodes": [fresh, *(n for key, n in self._shown.items() if key != _key(node))]})
+
+    def _watched(self, root: str) -> list[NodeView]:
+        """Returns the positions that somebody looks at, as far as the graph knows them."""
+        from ...graph.view import view
+
+        boards = [board_of(fen) for fen in self._orders.watched if fen != root]
+        found = [view(self._searched.read, board, lines=WATCHED_LINES) for board in boards]
+        return [node for node in found if node]
+
+
+class _Share:
+    """A context whose body may take a share of the time: it is due again after a long enough rest."""
+
+    def __init__(self, share: float, least: float) -> None:
+        """Takes the share, and the seconds from one time to the next at least."""
+        self._share = share
+        self._least = least
+        self._next = self._began = self._used = 0.0
+
+    def is_due(self) -> bool:
+        return time.monotonic() >= self._next
+
+    def __enter__(self) -> None:
+        self._began, self._used = time.monotonic(), time.thread_time()
+
+    def __exit__(self, *_: object) -> None:
+        used = time.thread_time() - self._used
+        self._next = self._began + max(self._least, used / self._share)
+
+
+def _key(node: NodeView) -> str:
+    return f"{node.key:016x}"
+
+
+def _with_line(move: dict[str, Any], known: dict[str, Any] | None) -> dict[str, Any]:
+    """Returns a move with the line that was shown with it last."""
+    line = {name: known[name] for name in ("pv", "pv_san")} if known else {"pv_san": [move["san"]]}
+    return move | line
+
+
+def _node(node: NodeView) -> dict[str, Any]:
+    return with_sans({**node.as_dict(), "mate": node.mate}, board_of(node.position))
+
+
+_COUNTERS = (
+    "seconds", "visits", "new_visits", "evaluations", "catch_ups", "collisions", "nodes", "resident",
+    "ram_bytes", "read_back", "written", "depth", "seldepth", "visits_per_s", "evaluations_per_s",
+)  # fmt: skip
+
+
+def _counters(now: Progress) -> dict[str, float]:
+    return {name: getattr(now, name) for name in _COUNTERS}

@@ -21,6 +21,7 @@ from ..record.provenance import UNBOUND
 from ..record.transposition import EntryTable
 from ..store.store import Store
 from ..store.tables.history import RootValues
+from ..store.transpositions.saved import Loaded
 from ..store.upkeep.compact import tidy
 from .arena import Arena, Saving
 from .kept_transpositions import GraphEntries, KeptEntries
@@ -182,6 +183,10 @@ class Graph:
     def kept_entries(self) -> KeptEntries | None:
         """The table with what became of the file's entries when it was loaded, and whose values they are."""
         return self._entries.kept
+
+    def heed_proofs(self, found: Loaded) -> None:
+        """Has searches take over the mates that some entries prove, instead of those of the file's."""
+        self._entries.heed(found)
 
     # -------------------------------------------------------------- a search
     def begin_search(self, root: chess.Board, *, lists: bool) -> None:

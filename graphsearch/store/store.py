@@ -326,6 +326,11 @@ class Store(StoredRecords, PlainTables):
         return self._connection
 
     @property
+    def sizes(self) -> Sizes:
+        """How much is written, merged and read at once."""
+        return self._catalog.sizes
+
+    @property
     def catalog(self) -> Catalog:
         """The index of segments, for the other modules of the store."""
         return self._catalog

@@ -70,6 +70,14 @@ def no_index() -> Index:
     return Index((), no_filter(), blocks, np.zeros(0, np.int64), (), (), frozenset())
 
 
+def filter_of_all() -> FilterArrays:
+    """Returns the filter of a file that may hold any position: one chunk, whose filter has every bit."""
+    bloom = np.full(1, 255, np.uint8)
+    return FilterArrays(
+        np.zeros(1, np.uint64), np.array([0, 1], np.int64), _addresses([bloom]), np.ones(1, np.int64)
+    )
+
+
 def build(
     segments: Sequence[Segment],
     old: Index,

@@ -1,0 +1,89 @@
+"""Readers that stay at one state of a graph file until they are told to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ...errors import GraphSearchError, StoreError
+from ...store.file import sql_errors
+from ...store.reading import OnDamage, Reader
+from ...store.sharded.files import open_to_read
+from ...store.store import Store
+from ...store.transpositions.saved import load_proofs
+from ...workers.messages import Failure, failure_of
+from .messages import Find, Found, Held, Hold, Open, Opened, Rest
+
+
+class HeldReader(Reader):
+    """A reader that looks at one state of the file until it is told that there is a new one."""
+
+    is_due = True
+
+    def hold(self) -> None:
+        """Goes on to the present state."""
+        with self._state():
+            return
+
+    def rest(self) -> None:
+        """Ends the state it has; the next batch begins another one."""
+        self.is_due = True
+        if not self.closed and self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _state(self, on_damage: OnDamage | None = None) -> Iterator[None]:
+        """Goes on to the present state of the file if that is due, else stays at the one it has."""
+        if self.closed:
+            raise StoreError(f"{self._path}: its reader is closed")
+        with sql_errors(self._path, "read it"):
+            if self.is_due:
+                self.rest()
+                self._connection.execute("BEGIN")
+                self._refresh(on_damage or self._note)
+                self.is_due = False
+            yield
+
+
+class Lookout:
+    """A state of the file, held for a worker that cannot read it. For the thread that hears the worker."""
+
+    def __init__(self, store: Callable[[], Store]) -> None:
+        """Takes what returns the store; it is asked for when the worker has something to do."""
+        self._store = store
+        self._reader: HeldReader | None = None
+
+    def answer(self, message: Open | Find | Hold | Rest) -> Opened | Found | Held | Failure | None:
+        """Returns the reply that the worker waits for."""
+        try:
+            return self._answer(message)
+        except GraphSearchError as error:
+            return failure_of(error)
+
+    def _answer(self, message: Open | Find | Hold | Rest) -> Opened | Found | Held | None:
+        if isinstance(message, Open):
+            with open_to_read(self._store().path) as store:
+                return Opened(store.evaluator_number, load_proofs(store))
+        if self._reader is None:
+            self._reader = held_reader(self._store())
+        if isinstance(message, Rest):
+            self._reader.rest()
+            return None
+        if isinstance(message, Hold):
+            self._reader.is_due = True
+            self._reader.hold()
+            return Held()
+        self._reader.is_due |= message.renews
+        return Found(*self._reader.find(message.words))
+
+    def close(self) -> None:
+        """Ends the state; nothing is asked any more."""
+        if self._reader is not None:
+            self._reader.close()
+
+
+def held_reader(store: Store) -> HeldReader:
+    """Returns a reader of what a store has committed, for another thread."""
+    indexes = store.catalog.indexes
+    indexes.keep_blooms = True
+    return HeldReader(store.path, indexes, sizes=store.sizes)

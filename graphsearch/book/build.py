@@ -16,11 +16,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from ..cluster.store import open_to_write
 from ..errors import GraphSearchError, InvalidParameterError
 from ..evaluators.factory import create
 from ..evaluators.pool.evaluator import LOCAL, check_place
 from ..evaluators.protocol import Evaluator
 from ..position.board import board_of
+from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables import games
 from . import queue, rows
@@ -97,7 +99,7 @@ def build(
     is_local = _is_local(pool, config)
     made = evaluator or create(config.evaluator)
     try:
-        with Store.open(path, identity=made.identity, create=True) as store:
+        with open_to_write(path, identity=made.identity, create=True) as store:
             started = rows.start(store, config, workers)
         if (workers == 1 and is_local) or evaluator is not None:
             desk: Desk = LocalDesk(path, made, run=started.run, ram_bytes=ram_bytes, stop=stop)
@@ -153,7 +155,7 @@ def build_at(
         timer.daemon = True
         timer.start()
     try:
-        with Store.open(path, read_only=True) as tables:
+        with open_to_read(path) as tables:
             return _Build(
                 tables,
                 config,

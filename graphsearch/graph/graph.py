@@ -113,7 +113,7 @@ class Graph:
         made = create(evaluator) if isinstance(evaluator, str | EvaluatorSpec) else evaluator
         try:
             store = None if path is None else Store.open(path, identity=made.identity, create=True)
-            return cls._over(store, made, ram_bytes, owns_evaluator=owned)
+            return cls.over(store, made, ram_bytes, owns_evaluator=owned)
         except BaseException:
             if owned:
                 made.close()
@@ -132,18 +132,18 @@ class Graph:
           StoreError: as `open`.
         """
         store = None if path is None else Store.open(path, create=True, unbound=True)
-        return cls._over(store, AbsentEvaluator(store.identity if store else UNBOUND), ram_bytes)
+        return cls.over(store, AbsentEvaluator(store.identity if store else UNBOUND), ram_bytes)
 
     @classmethod
-    def _over(
+    def over(
         cls,
         store: Store | None,
         evaluator: Evaluator,
-        ram_bytes: int | None,
+        ram_bytes: int | None = None,
         *,
         owns_evaluator: bool = False,
     ) -> Graph:
-        """Returns the graph over a store, which it closes; without one, in memory only."""
+        """Returns the graph over an open store, which it closes; without one, in memory only. See `open`."""
         try:
             graph = cls(evaluator, store, ram_bytes=ram_bytes, owns_evaluator=owns_evaluator)
         except BaseException:

@@ -10,6 +10,7 @@ from functools import partial
 
 import chess
 
+from ...cluster.store import open_to_write
 from ...errors import InvalidParameterError, StoreError
 from ...evaluators.factory import EvaluatorSpec, create, with_threads
 from ...evaluators.pool.worker import Make
@@ -18,7 +19,6 @@ from ...record.node import NodeRecord
 from ...record.provenance import EvaluatorIdentity
 from ...search.params import LEAST_RAM
 from ...store.sharded.manifest import is_sharded
-from ...store.store import Store
 from ..desk import Note, Outcome, Task
 from . import leases
 from .crew import TaskWorkers
@@ -100,7 +100,7 @@ class WorkerDesk:
         atexit.register(self._workers.kill)  # before multiprocessing waits for them
         try:
             identity = EvaluatorIdentity.from_json(self._workers.start().identity)
-            self._writer = Writer(Store.open(path, identity=identity, create=True))
+            self._writer = Writer(open_to_write(path, identity=identity, create=True))
         except BaseException:
             self._workers.close(0.0)
             atexit.unregister(self._workers.kill)

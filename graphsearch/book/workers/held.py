@@ -51,7 +51,8 @@ class Lookout:
     def __init__(self, store: Callable[[], Store]) -> None:
         """Takes what returns the store; it is asked for when the worker has something to do."""
         self._store = store
-        self._reader: HeldReader | None = None
+        self._readers: list[HeldReader] = []
+        self._reader: Reader | None = None
 
     def answer(self, message: Open | Find | Hold | Rest) -> Opened | Found | Held | Failure | None:
         """Returns the reply that the worker waits for."""
@@ -65,15 +66,18 @@ class Lookout:
             with open_to_read(self._store().path) as store:
                 return Opened(store.evaluator_number, load_proofs(store))
         if self._reader is None:
-            self._reader = held_reader(self._store())
+            self._readers = [held_reader(part) for part in self._store().parts]
+            self._reader = self._store().reader_of(self._readers)
         if isinstance(message, Rest):
-            self._reader.rest()
+            for reader in self._readers:
+                reader.rest()
             return None
+        if isinstance(message, Hold) or message.renews:
+            for reader in self._readers:
+                reader.is_due = True
+                reader.hold()
         if isinstance(message, Hold):
-            self._reader.is_due = True
-            self._reader.hold()
             return Held()
-        self._reader.is_due |= message.renews
         return Found(*self._reader.find(message.words))
 
     def close(self) -> None:
@@ -83,7 +87,7 @@ class Lookout:
 
 
 def held_reader(store: Store) -> HeldReader:
-    """Returns a reader of what a store has committed, for another thread."""
+    """Returns a reader of what a file's store has committed, for another thread."""
     indexes = store.catalog.indexes
     indexes.keep_blooms = True
     return HeldReader(store.path, indexes, sizes=store.sizes)

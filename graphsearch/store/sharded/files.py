@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -17,7 +17,7 @@ from ...errors import EvaluatorMismatchError, StoreError
 from ...record.node import NodeRecord, RecordBatch
 from ...record.provenance import RootInfo, differences
 from ..codec.bulk import sort_keys, take
-from ..file import file_bytes
+from ..file import file_bytes, real_path
 from ..index.catalog import Catalog
 from ..reading import Reader
 from ..scanning import Portion
@@ -25,6 +25,7 @@ from ..segments import OnCorrupt
 from ..store import Store
 from .manifest import FACT, Manifest, is_sharded, read_manifest
 from .ownership import owner_of, owners_of
+from .reading import ShardedReader
 
 
 def shard_path(folder: Path, manifest: Manifest, number: int) -> Path:
@@ -133,14 +134,23 @@ class ShardedStore(Store):
             for part in self._parts:
                 part.close()
 
+    def lookup(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], RecordBatch]:
+        """Returns which packed positions have a record, and the records of those; see `Store.lookup`."""
+        with self.reader() as reader:
+            return reader.find(words, strict=True)
+
+    def reader(self, *, threads: int = 2) -> Reader:
+        """Returns a reader of all files; see `Store.reader`."""
+        return self.reader_of([part.reader(threads=threads) for part in self._parts])
+
+    def reader_of(self, readers: Sequence[Reader]) -> Reader:
+        """Returns readers of all files as one, which closes them."""
+        return ShardedReader(readers, self._manifest.owners)
+
     # what would look at the first file alone
     @property
     def catalog(self) -> Catalog:
         """There is none: each file has its own."""
-        self._refuse()
-
-    def reader(self, *, threads: int = 2) -> Reader:
-        """Refuses: a reader is of one file."""
         self._refuse()
 
     def fetch_portion(self, start: int = 0) -> Portion:
@@ -194,6 +204,12 @@ def open_sharded(folder: Path) -> ShardedStore:
             parts.append(part)
         stack.pop_all()
         return ShardedStore(folder, manifest, parts)
+
+
+def file_of_tables(path: str | os.PathLike[str]) -> Path:
+    """Returns the file that has the plain tables of a graph: it itself, or the first one of a cluster."""
+    real = real_path(path)
+    return shard_path(real, read_manifest(real), 0) if is_sharded(real) else real
 
 
 def files_of(folder: str | os.PathLike[str]) -> list[Path]:

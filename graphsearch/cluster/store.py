@@ -44,7 +44,7 @@ class ClusterStore(ShardedStore):
     def __init__(self, folder: Path, manifest: Manifest, parts: list[Store], lock: WriteLock) -> None:
         """Takes open stores and the cluster's lock, which it closes; all files begin a save with it."""
         super().__init__(folder, manifest, parts)
-        self._lock = lock
+        self._lock = self._own_lock = lock
         self._others: ExitStack | None = None  # while a transaction is open: what enters other files
         self._is_wide = self._is_torn = False
         self._finder = self.reader()
@@ -73,7 +73,7 @@ class ClusterStore(ShardedStore):
             return
         self._finder.close()
         with ExitStack() as stack:
-            stack.callback(self._lock.release)
+            stack.callback(self._own_lock.release)
             for part in self._parts:
                 stack.callback(part.close)
         self._closed = True

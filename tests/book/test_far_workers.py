@@ -32,6 +32,7 @@ from graphsearch.errors import InvalidParameterError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
+from graphsearch.version import __version__
 from graphsearch.workers.calls import CallNumber, Calls, call, hang_up
 from graphsearch.workers.child import Hear, Talker
 from graphsearch.workers.messages import Failure, Ready
@@ -233,7 +234,7 @@ def test_an_actor_whose_machine_is_gone_is_lost_although_its_connection_stays(
         pipes.extend(call(number, 1))
         pipes[0].send("a word")
 
-    ray = FakeRay(work, ray_site.__version__)
+    ray = FakeRay(work, __version__)
     heard, lost = acted(calls, ray)
     until(lambda: heard == ["a word"])
     assert not lost
@@ -242,7 +243,7 @@ def test_an_actor_whose_machine_is_gone_is_lost_although_its_connection_stays(
 
 
 def test_an_actor_that_ends_before_it_has_called_is_lost(calls: Calls) -> None:
-    ray = FakeRay(lambda number: ray.end.set_exception(RuntimeError("no route")), ray_site.__version__)
+    ray = FakeRay(lambda number: ray.end.set_exception(RuntimeError("no route")), __version__)
     _, lost = acted(calls, ray)
     until(lambda: lost == ["a worker of Ray has ended: no route"])
 

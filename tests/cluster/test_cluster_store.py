@@ -10,8 +10,7 @@ import pytest
 
 from graphsearch import Graph, Limits, analyze
 from graphsearch.book.build import BuildLimits, build
-from graphsearch.book.queue import add, items
-from graphsearch.book.queue_items import NewItem
+from graphsearch.book.queue import NewItem, add, items
 from graphsearch.book.status import status
 from graphsearch.book.toml import parse_config
 from graphsearch.book.why import why
@@ -143,11 +142,11 @@ def test_a_save_that_reached_some_files_is_taken_back_when_the_cluster_is_opened
     with pytest.raises(StoreError, match=r"open it again"):
         store.append(batch, fresh=0)
     store.close()
-    with opened(listed) as store:
-        assert store.node_count == half
-        assert len({saves_of(part)[0].number for part in store.parts}) == 1
+    with opened(listed) as again:
+        assert again.node_count == half
+        assert len({saves_of(part)[0].number for part in again.parts}) == 1
         assert records_of(files_of(listed)) == before
-        store.append(batch, fresh=len(batch) - half)
+        again.append(batch, fresh=len(batch) - half)
     assert len(records_of(files_of(listed))) == len(batch)
     assert verify(listed).ok
 

@@ -1,8 +1,8 @@
 """A graph file that a worker cannot open, being elsewhere, or several files: its writer reads it for it.
 
-SQLite's files cannot be read over a network while they are written, so records travel. Positions that a wave
-does not know are looked up by one message, as one shares them out (`shared`). Rejected: to send the filters,
-so that fewer positions are asked for. They change with every save and travel anew after every merge.
+SQLite's files cannot be read over a network while they are written, so records travel. Filters do so too, each
+once. Without them a wave asks about every position that is new, and a search with `builtin` took twice the CPU
+time of one beside its file (6.7 s, 3.3); with them it takes as much (3.7, 3.8).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from ...errors import StoreError
 from ...record.node import RecordBatch
 from ...record.provenance import EvaluatorIdentity
-from ...store.index.filters import filter_of_all
-from ...store.index.locate_kernel import FilterArrays
+from ...store.index.filters import filter_of
+from ...store.index.locate_kernel import FilterArrays, no_filter
 from ...store.reading import Reader
 from ...store.sizes import SIZES, Sizes
 from ...store.store import Store
@@ -100,6 +100,8 @@ class FarReader(Reader):
         self.closed = False
         self.is_due = True
         self.problems: list[str] = []  # the writer's
+        self._blooms: dict[int, NDArray[np.uint8]] = {}
+        self._filter = no_filter()
 
     def close(self) -> None:
         """Asks no more."""
@@ -107,19 +109,22 @@ class FarReader(Reader):
 
     @property
     def ram_bytes(self) -> int:
-        """Nothing: the index is the writer's."""
-        return 0
+        """Bytes of the filters; the index is the writer's."""
+        return sum(len(bloom) for bloom in self._blooms.values())
 
     def filter(self) -> FilterArrays:
-        """Returns the filter that any position passes."""
-        return filter_of_all()
+        """Returns the filter of the state that is held; of the present one, if that is due."""
+        if self.is_due:
+            self.hold()
+        return self._filter
 
     def find(
         self, words: NDArray[np.uint64], *, strict: bool = False
     ) -> tuple[NDArray[np.bool_], RecordBatch]:
         """Returns what `Reader.find` does."""
-        renews, self.is_due = self.is_due, False
-        found = self._ask(Find(words, renews), Found)
+        if self.is_due:
+            self.hold()
+        found = self._ask(Find(words), Found)
         return found.have, found.batch
 
     def find_any(self, words: NDArray[np.uint64]) -> list[RecordBatch]:
@@ -133,7 +138,10 @@ class FarReader(Reader):
 
     def hold(self) -> None:
         """Goes on to the present state of the file."""
-        self._ask(Hold(), Held)
+        held = self._ask(Hold(), Held)
+        known = self._blooms | held.blooms
+        self._blooms = {name: known[name] for name in held.chunks.tolist()}
+        self._filter = filter_of(held.firsts, held.segments, list(self._blooms.values()))
         self.is_due = False
 
     def rest(self) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import numpy as np
+
 from ...errors import GraphSearchError, StoreError
 from ...store.file import sql_errors
+from ...store.index.filters import Index, filter_of_any
 from ...store.reading import OnDamage, Reader
 from ...store.sharded.files import open_to_read
 from ...store.store import Store
@@ -14,11 +17,18 @@ from ...store.transpositions.saved import load_proofs
 from ...workers.messages import Failure, failure_of
 from .messages import Find, Found, Held, Hold, Open, Opened, Rest
 
+FILE_SHIFT = 48  # a chunk is named by the file of a cluster and its number there
+
 
 class HeldReader(Reader):
     """A reader that looks at one state of the file until it is told that there is a new one."""
 
     is_due = True
+
+    @property
+    def index(self) -> Index:
+        """The index of the state that it has."""
+        return self._index
 
     def hold(self) -> None:
         """Goes on to the present state."""
@@ -53,6 +63,7 @@ class Lookout:
         self._store = store
         self._readers: list[HeldReader] = []
         self._reader: Reader | None = None
+        self._sent: set[int] = set()  # chunks whose filters the worker has
 
     def answer(self, message: Open | Find | Hold | Rest) -> Opened | Found | Held | Failure | None:
         """Returns the reply that the worker waits for."""
@@ -68,17 +79,25 @@ class Lookout:
         if self._reader is None:
             self._readers = [held_reader(part) for part in self._store().parts]
             self._reader = self._store().reader_of(self._readers)
-        if isinstance(message, Rest):
-            for reader in self._readers:
-                reader.rest()
-            return None
-        if isinstance(message, Hold) or message.renews:
-            for reader in self._readers:
-                reader.is_due = True
-                reader.hold()
-        if isinstance(message, Hold):
-            return Held()
-        return Found(*self._reader.find(message.words))
+        if isinstance(message, Find):
+            return Found(*self._reader.find(message.words))
+        for reader in self._readers:
+            reader.rest()
+        return self._held() if isinstance(message, Hold) else None
+
+    def _held(self) -> Held:
+        """Holds the present state, and returns what the worker does not know of its filter."""
+        for reader in self._readers:
+            reader.hold()
+        whole = filter_of_any([reader.index.filter for reader in self._readers])
+        blooms = {
+            number << FILE_SHIFT | chunk.id: bloom
+            for number, reader in enumerate(self._readers)
+            for chunk, bloom in zip(reader.index.chunks, reader.index.blooms, strict=True)
+        }
+        fresh = {name: bloom for name, bloom in blooms.items() if name not in self._sent}
+        self._sent = set(blooms)
+        return Held(whole.firsts, whole.segments, np.array(list(blooms), np.int64), fresh)
 
     def close(self) -> None:
         """Ends the state; nothing is asked any more."""

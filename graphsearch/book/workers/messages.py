@@ -142,14 +142,9 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Find:
-    """Asks for the records of some positions, `[K, 10]`, in the state of the file that is held.
-
-    Attributes:
-      renews: hold the present state first.
-    """
+    """Asks for the records of some positions, `[K, 10]`, in the state of the graph that is held."""
 
     words: Words
-    renews: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,14 +157,24 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Asks that the present state of the file is held."""
+    """Asks that the present state of the graph is held."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """It is."""
+    """The state that is held, by its filter (`FilterArrays`).
+
+    Attributes:
+      firsts, segments: of it.
+      chunks: names of the chunks, in order. blooms: their bloom filters, of those that were not sent before.
+    """
+
+    firsts: NDArray[np.uint64]
+    segments: NDArray[np.int64]
+    chunks: NDArray[np.int64]
+    blooms: dict[int, NDArray[np.uint8]]
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Says that no state of the file is needed for now."""
+    """Says that no state of the graph is needed for now."""

@@ -89,12 +89,12 @@ def filter_of_any(filters: Sequence[FilterArrays]) -> FilterArrays:
     )
 
 
-def filter_of_all() -> FilterArrays:
-    """Returns the filter of a file that may hold any position: one chunk, whose filter has every bit."""
-    bloom = np.full(1, 255, np.uint8)
-    return FilterArrays(
-        np.zeros(1, np.uint64), np.array([0, 1], np.int64), _addresses([bloom]), np.ones(1, np.int64)
-    )
+def filter_of(
+    firsts: NDArray[np.uint64], segments: NDArray[np.int64], blooms: Sequence[Bits]
+) -> FilterArrays:
+    """Returns the filter of some chunks: `firsts` and `segments` as it has them, and their bloom filters."""
+    sizes = np.array([len(bloom) for bloom in blooms], np.int64)
+    return FilterArrays(firsts, segments, _addresses(blooms), sizes)
 
 
 def build(
@@ -156,11 +156,10 @@ def _flat(
     first_ids = np.array([chunk.block_id(chunk.gone) for chunk in chunks], np.int64)
     return Index(
         tuple(chunks),
-        FilterArrays(
+        filter_of(
             np.array([chunk.first_key for chunk in chunks], np.uint64),
             _offsets([len(segment) for segment in kept]),
-            _addresses(blooms),
-            np.array([len(bloom) for bloom in blooms], np.int64),
+            blooms,
         ),
         BlockArrays(starts, np.concatenate(keys) if keys else np.zeros(0, np.uint64)),
         first_ids - starts[:-1],

@@ -34,6 +34,7 @@ BookName = Annotated[
     "Build a book, or resume building it.",
     "graphsearch book build white.toml --store books.graph --time 3600",
     "graphsearch book build white.toml --store books.graph --forever --workers 4",
+    "graphsearch book build white.toml --store books.graph --pool ray:auto --workers 64",
 )
 def build(
     config: Config,
@@ -51,6 +52,14 @@ def build(
     workers: Annotated[
         int, typer.Option("--workers", metavar="K", min=1, max=1024, help="Search processes.")
     ] = 1,
+    pool: Annotated[
+        str | None,
+        typer.Option(
+            "--pool",
+            metavar="WHERE",
+            help="Where the workers are: local (processes, the default), ray, ray:auto or ray:ADDRESS.",
+        ),
+    ] = None,
     threads: Threads = None,
     ram: Ram = None,
     json: Json = False,
@@ -83,6 +92,7 @@ def build(
             found,
             limits=limits,
             workers=workers,
+            pool=pool,
             ram_bytes=graph_ram(ram),
             stop=signals.stop,
             on_progress=show,

@@ -89,7 +89,9 @@ def status_lines(found: Status) -> list[str]:
         lines.append("Queue: " + ", ".join(f"{n:,} {state}" for state, n in sorted(found.queue.items())))
     if found.apart:
         lines.append(f"{count(found.apart, 'position')} more, which no root leads to any more")
-    lines += [f"Worker {lease.worker} (pid {lease.pid}) searches {lease.position}" for lease in found.leases]
+    for lease in found.leases:
+        pid = f" (pid {lease.pid})" if lease.pid else ""  # of this machine
+        lines.append(f"Worker {lease.worker}{pid} searches {lease.position}")
     return [*lines, "", *_plies(found)]
 
 

@@ -198,8 +198,8 @@ class EvaluatorOptions:
         typer.Option(
             "--pool",
             metavar="WHERE",
-            help="Where the evaluator's workers are started: local (processes, the default), ray or "
-            "ray:ADDRESS.",
+            help="Where the evaluator's workers are started: local (processes, the default), ray, "
+            "ray:auto or ray:ADDRESS.",
         ),
     ] = None
 

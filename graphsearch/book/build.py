@@ -16,10 +16,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from ..cluster.store import open_to_write
 from ..errors import GraphSearchError, InvalidParameterError
 from ..evaluators.factory import create
+from ..evaluators.pool.evaluator import LOCAL, check_place
 from ..evaluators.protocol import Evaluator
 from ..position.board import board_of
+from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables import games
 from . import queue, rows
@@ -65,6 +68,7 @@ def build(
     *,
     limits: BuildLimits | None = None,
     workers: int = 1,
+    pool: str | None = None,
     ram_bytes: int | None = None,
     evaluator: Evaluator | None = None,
     stop: threading.Event | None = None,
@@ -76,13 +80,14 @@ def build(
       path: the graph file, made if it is missing.
       limits: when to end; without any, when nothing is left to search.
       workers: processes that search; 1: this one.
+      pool: where they are: `local` (this machine), `ray` or `ray:ADDRESS`.
       ram_bytes: most memory of the graph, of all workers together.
       evaluator: instead of that of the configuration, in this process alone; the caller closes it.
       stop: set it, from any thread or a signal handler, to save and return.
       on_progress: called about twice a second.
 
     Raises:
-      InvalidParameterError: for a time that is none; the file is not touched then.
+      InvalidParameterError: for a time or a pool that is none; the file is not touched then.
       EvaluatorError: if the evaluator fails; what was found until then is saved.
       EvaluatorMismatchError: if the file is bound to another one.
       StoreLockedError: if another process is writing the file.
@@ -91,11 +96,12 @@ def build(
     stop, limits = stop or threading.Event(), limits or BuildLimits()
     if limits.seconds is not None and not limits.seconds > 0:
         raise InvalidParameterError(f"time must be a number of seconds above 0, not {limits.seconds}")
+    is_local = _is_local(pool, config)
     made = evaluator or create(config.evaluator)
     try:
-        with Store.open(path, identity=made.identity, create=True) as store:
+        with open_to_write(path, identity=made.identity, create=True) as store:
             started = rows.start(store, config, workers)
-        if workers == 1 or evaluator is not None:
+        if (workers == 1 and is_local) or evaluator is not None:
             desk: Desk = LocalDesk(path, made, run=started.run, ram_bytes=ram_bytes, stop=stop)
             return build_at(path, config, started, desk, limits=limits, stop=stop, on_progress=on_progress)
     finally:
@@ -104,9 +110,32 @@ def build(
     from .workers.desk import WorkerDesk
 
     crew = WorkerDesk(
-        path, config.evaluator, workers, book=started.book, run=started.run, ram_bytes=ram_bytes
+        path,
+        config.evaluator,
+        workers,
+        book=started.book,
+        run=started.run,
+        pool=pool,
+        ram_bytes=ram_bytes,
     )
     return build_at(path, config, started, crew, limits=limits, stop=stop, on_progress=on_progress)
+
+
+def _is_local(pool: str | None, config: BookConfig) -> bool:
+    """Returns whether the workers are processes of this machine.
+
+    Raises:
+      InvalidParameterError: if the pool is none, or each of its workers would join one.
+    """
+    check_place(pool or LOCAL)
+    if pool in (None, LOCAL):
+        return True
+    if config.evaluator.pool not in (None, LOCAL):
+        raise InvalidParameterError(
+            f"the book's workers and its evaluator cannot both have a pool: leave out `pool` of [evaluator],"
+            f" {config.evaluator.pool!r}, or the workers' one, {pool!r}"
+        )
+    return False
 
 
 def build_at(
@@ -126,7 +155,7 @@ def build_at(
         timer.daemon = True
         timer.start()
     try:
-        with Store.open(path, read_only=True) as tables:
+        with open_to_read(path) as tables:
             return _Build(
                 tables,
                 config,

@@ -8,6 +8,7 @@ from collections import deque
 
 import chess
 
+from ..cluster.store import open_to_write
 from ..evaluators.protocol import Evaluator
 from ..graph.graph import Graph
 from ..mate.beside import MateFinder
@@ -42,7 +43,8 @@ class LocalDesk:
         self._stop = stop or threading.Event()
         self._run = run
         self._tasks: deque[Task] = deque()
-        self._graph = Graph.open(path, evaluator=evaluator, ram_bytes=ram_bytes)
+        store = open_to_write(path, identity=evaluator.identity, create=True)
+        self._graph = Graph.over(store, evaluator, ram_bytes)
 
     @property
     def capacity(self) -> int:

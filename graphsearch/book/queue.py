@@ -19,8 +19,9 @@ import chess
 
 from ..errors import InvalidParameterError, StoreError, StoreLockedError
 from ..position.board import board_of
-from ..store.file import check_is_file, open_beside, open_reader, real_path, sql_errors
+from ..store.file import check_is_file, open_beside, open_reader, sql_errors
 from ..store.migrations import format_of
+from ..store.sharded.files import file_of_tables
 from ..store.store import Store
 from ..store.tables.provenance import now
 from ..store.tables.rows import Row, checked
@@ -174,7 +175,7 @@ def items(
     Raises:
       StoreError: if the file cannot be read.
     """
-    real = real_path(path)
+    real = file_of_tables(path)
     check_is_file(real, create=False)
     connection = open_reader(real)
     try:
@@ -228,7 +229,7 @@ def _opened(
     path: str | os.PathLike[str], wait_seconds: float = WAIT_SECONDS
 ) -> Iterator[tuple[sqlite3.Connection, Path]]:
     """Yields a connection to a file that has a queue, and the file's path."""
-    real = real_path(path)
+    real = file_of_tables(path)
     check_is_file(real, create=False)
     connection = open_beside(real, wait=wait_seconds)
     try:

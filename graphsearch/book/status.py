@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..store.file import sql_errors
+from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.books import BookRow, books
 from ..store.tables.provenance import now
@@ -121,7 +122,7 @@ def status(path: str | os.PathLike[str], name: str | None = None) -> list[Status
     Raises:
       StoreError: if the file holds no book, or none of that name, or cannot be read.
     """
-    with Store.open(path, read_only=True) as store:
+    with open_to_read(path) as store:
         wanted = [rows.book_named(store, name)] if name else books(store)
         if not wanted:
             rows.book_named(store, None)

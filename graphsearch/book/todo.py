@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 
 from ..errors import InvalidParameterError
 from ..position.board import board_of
+from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables.books import books
 from .bottlenecks import Bottleneck, Change, find_bottlenecks
@@ -185,7 +186,7 @@ def book_names(path: str | os.PathLike[str]) -> list[str]:
     Raises:
       StoreError: if it cannot be read.
     """
-    with Store.open(path, read_only=True) as store:
+    with open_to_read(path) as store:
         return [book.name for book in sorted(books(store), key=attrgetter("id"))]
 
 
@@ -218,7 +219,7 @@ def todo(
         raise InvalidParameterError(f"the change of a value must be above 0, at most 2, not {change:g}")
     if not 0 <= min_p <= 1 or min_games < 1 or top < 0:
         raise InvalidParameterError("P is from 0 to 1, games are 1 or more, rows 0 (all) or more")
-    with Store.open(path, read_only=True) as store, store.snapshot():
+    with open_to_read(path) as store, store.snapshot():
         shape = read_shape(store, name)
         if kind == "leaves":
             return _leaves(shape, top)

@@ -10,6 +10,7 @@ from typing import Any
 import chess
 
 from ..position.board import board_of, check, fen_of
+from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from ..store.tables import games
 from ..store.tables.books import BookRow
@@ -121,7 +122,7 @@ def why(path: str | os.PathLike[str], board: chess.Board, name: str | None = Non
       StoreError: if the file has no such book, or cannot be read.
     """
     check(board)
-    with Store.open(path, read_only=True) as store:
+    with open_to_read(path) as store:
         return _Asked(store, rows.book_named(store, name)).why(board)
 
 

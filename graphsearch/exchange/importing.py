@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..cluster.store import open_to_write
 from ..errors import ImportFileError
 from ..store.file import LOG_BYTES
 from ..store.store import Store
@@ -237,4 +238,4 @@ def open_for_import(path: str | os.PathLike[str]) -> Store:
     Raises:
       StoreError: as `Store.open`.
     """
-    return Store.open(path, create=True, unbound=True)
+    return open_to_write(path, create=True, unbound=True)

@@ -21,6 +21,7 @@ from ..record.provenance import UNBOUND
 from ..record.transposition import EntryTable
 from ..store.store import Store
 from ..store.tables.history import RootValues
+from ..store.transpositions.saved import Loaded
 from ..store.upkeep.compact import tidy
 from .arena import Arena, Saving
 from .kept_transpositions import GraphEntries, KeptEntries
@@ -112,7 +113,7 @@ class Graph:
         made = create(evaluator) if isinstance(evaluator, str | EvaluatorSpec) else evaluator
         try:
             store = None if path is None else Store.open(path, identity=made.identity, create=True)
-            return cls._over(store, made, ram_bytes, owns_evaluator=owned)
+            return cls.over(store, made, ram_bytes, owns_evaluator=owned)
         except BaseException:
             if owned:
                 made.close()
@@ -131,18 +132,18 @@ class Graph:
           StoreError: as `open`.
         """
         store = None if path is None else Store.open(path, create=True, unbound=True)
-        return cls._over(store, AbsentEvaluator(store.identity if store else UNBOUND), ram_bytes)
+        return cls.over(store, AbsentEvaluator(store.identity if store else UNBOUND), ram_bytes)
 
     @classmethod
-    def _over(
+    def over(
         cls,
         store: Store | None,
         evaluator: Evaluator,
-        ram_bytes: int | None,
+        ram_bytes: int | None = None,
         *,
         owns_evaluator: bool = False,
     ) -> Graph:
-        """Returns the graph over a store, which it closes; without one, in memory only."""
+        """Returns the graph over an open store, which it closes; without one, in memory only. See `open`."""
         try:
             graph = cls(evaluator, store, ram_bytes=ram_bytes, owns_evaluator=owns_evaluator)
         except BaseException:
@@ -182,6 +183,10 @@ class Graph:
     def kept_entries(self) -> KeptEntries | None:
         """The table with what became of the file's entries when it was loaded, and whose values they are."""
         return self._entries.kept
+
+    def heed_proofs(self, found: Loaded) -> None:
+        """Has searches take over the mates that some entries prove, instead of those of the file's."""
+        self._entries.heed(found)
 
     # -------------------------------------------------------------- a search
     def begin_search(self, root: chess.Board, *, lists: bool) -> None:

@@ -130,11 +130,11 @@ class GraphEntries:
           StoreError: if the file cannot be read.
         """
         if self._call and self.kept is None and not self._heeds_proofs:
-            self._call(self._load_proofs)
-            self._heeds_proofs = True
+            self._call(lambda store: self.heed(saved.load_proofs(store)))
 
-    def _load_proofs(self, store: Store) -> None:
-        found = saved.load_proofs(store)
+    def heed(self, found: saved.Loaded) -> None:
+        """Has searches take over the mates that some entries prove."""
+        self._heeds_proofs = True
         self.problems += found.problems
         if len(found.keys):
             table = EntryTable(2 * len(found.keys) * ENTRY_BYTES)

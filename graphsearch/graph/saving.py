@@ -101,7 +101,7 @@ class Saver:
     def __init__(self, store: Store) -> None:
         self.unread = False
         self.newest: int | None = None
-        self._step_blocks = store.catalog.sizes.step_blocks
+        self._step_blocks = store.sizes.step_blocks
         self._store = store
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._saving: _Job | None = None
@@ -201,7 +201,7 @@ class Saver:
         if seconds > STEP_SECONDS:
             self._step_blocks = max(LEAST_STEP_BLOCKS, self._step_blocks // 2)
         elif seconds < STEP_SECONDS / 4:
-            self._step_blocks = min(self._store.catalog.sizes.step_blocks, 2 * self._step_blocks)
+            self._step_blocks = min(self._store.sizes.step_blocks, 2 * self._step_blocks)
         return more
 
     def _checkpoint(self) -> None:

@@ -129,6 +129,11 @@ class Store(StoredRecords, PlainTables):
         """Returns the store that holds a position, if any does, and what belongs to it as a root."""
         return self
 
+    def reader_of(self, readers: Sequence[Reader]) -> Reader:
+        """Returns readers of all `parts` as one, which closes them."""
+        (reader,) = readers
+        return reader
+
     def close(self) -> None:
         """Closes the file; the last one to do so folds the write-ahead log in. A second call does nothing.
 
@@ -318,6 +323,11 @@ class Store(StoredRecords, PlainTables):
     def connection(self) -> sqlite3.Connection:
         """The connection, for the other modules of the store."""
         return self._connection
+
+    @property
+    def sizes(self) -> Sizes:
+        """How much is written, merged and read at once."""
+        return self._catalog.sizes
 
     @property
     def catalog(self) -> Catalog:

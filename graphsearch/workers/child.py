@@ -14,7 +14,9 @@ import os
 import queue
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from math import inf
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
@@ -35,67 +37,53 @@ Hear = Callable[[Any], object]  # takes a message; what it returns, unless None,
 _starting = threading.Lock()
 
 
-class Child:
-    """A process and its pipes. It is never started again: another child takes its place.
+class Talker(ABC):
+    """A process that is spoken to by pipes. It is never started again: another one takes its place.
 
     Attributes:
-      pid: of the process.
-      last_heard: when it last said something on its first pipe, by `time.monotonic`.
+      pid: of the process; 0: of another machine.
+      alive_since: when it was started, by `time.monotonic`; `inf`: not yet.
+      last_heard: when it last said something on its first pipe.
     """
 
     def __init__(
-        self,
-        work: Callable[..., None],
-        *,
-        name: str,
-        threads: int,
-        hear: Sequence[Hear],
-        lost: Callable[[str], None],
-        died: Callable[[], None] = lambda: None,
+        self, *, hear: Sequence[Hear], lost: Callable[[str], None], died: Callable[[], None]
     ) -> None:
-        """Starts a process.
+        """Takes what is done with messages; `_begin` must follow.
 
         Args:
-          work: what it does; called there with its end of every pipe.
-          name: of the process.
-          threads: how many it should use.
           hear: for each pipe what is done with a message; each has a thread of its own.
           lost: called last, when the process has ended and all that it sent is taken in; told how it ended.
           died: called before that, when it has ended: nobody may wait on its behalf any more.
-
-        Raises:
-          EvaluatorError: if no process can be started.
         """
-        context = get_context("spawn")
-        try:
-            with _starting, signals_blocked():
-                ours, theirs = zip(*(context.Pipe() for _ in hear), strict=True)
-                self._process = context.Process(target=_work, args=(work, threads, theirs), name=name)
-                self._process.start()
-        except OSError as error:
-            raise EvaluatorError(f"a worker process cannot be started: {error.strerror or error}") from None
-        except RuntimeError:  # this process is being started itself
-            raise EvaluatorError(f"a worker process cannot be started; {ADVICE}") from None
-        for pipe in theirs:
-            pipe.close()
-        self.pid: int = self._process.pid or 0
+        self.pid = 0
+        self.alive_since = inf
         self.last_heard = time.monotonic()
-        self._pipes: Sequence[Pipe] = ours
+        self._pipes: Sequence[Pipe] = ()
         self._hear, self._lost, self._died = hear, lost, died
         self._outbox: queue.SimpleQueue[object] = queue.SimpleQueue()
-        others = [self._thread(self._listen, channel) for channel in range(1, len(hear))]
-        self._thread(self._speak)
-        self._thread(self._follow, others)
 
     def send(self, message: object) -> None:
         """Says something on the first pipe; it never waits, and an ended process does not hear it."""
         self._outbox.put(message)
 
+    @abstractmethod
     def kill(self, *, for_good: bool = False) -> None:
         """Ends the process at once; `lost` follows."""
-        self._process.kill()
+
+    @abstractmethod
+    def _ended(self) -> str:
+        """Waits until the process has ended, which was killed; returns how it ended."""
 
     # ---------------------------------------------------------- threads
+    def _begin(self, pipes: Sequence[Pipe]) -> None:
+        """Takes the pipes, one for each of `hear`."""
+        self._pipes = pipes
+        self.alive_since = self.last_heard = time.monotonic()
+        others = [self._thread(self._listen, channel) for channel in range(1, len(pipes))]
+        self._thread(self._speak)
+        self._thread(self._follow, others)
+
     def _thread(self, work: Callable[..., None], *args: object) -> threading.Thread:
         with signals_blocked():  # they interrupt the main thread only if no other one takes them
             thread = threading.Thread(target=work, args=args, name="graphsearch-child", daemon=True)
@@ -109,7 +97,7 @@ class Child:
         except OSError:
             return
         except Exception:  # a message that does not survive the way
-            self._process.kill()
+            self.kill()
             raise
 
     def _follow(self, others: Sequence[threading.Thread]) -> None:
@@ -117,13 +105,12 @@ class Child:
         try:
             self._listen(0)
         finally:  # whatever happens, those who wait for it learn of its end
-            self._process.kill()  # it has closed the pipe, so it is ending or broken
-            self._process.join()
+            self.kill()  # it has closed the pipe, so it is ending or broken
+            how = self._ended()
             self._died()
             for thread in others:
                 thread.join(ENDING_SECONDS)
             self._outbox.put(None)
-            how = how_it_ended(self._process)
             for pipe in self._pipes:
                 pipe.close()
             self._lost(how)
@@ -142,8 +129,57 @@ class Child:
         except (EOFError, OSError):
             return
         except Exception:
-            self._process.kill()
+            self.kill()
             raise
+
+
+class Child(Talker):
+    """A process of this machine."""
+
+    def __init__(
+        self,
+        work: Callable[..., None],
+        *,
+        name: str,
+        threads: int,
+        hear: Sequence[Hear],
+        lost: Callable[[str], None],
+        died: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Starts a process.
+
+        Args:
+          work: what it does; called there with its end of every pipe.
+          name: of the process.
+          threads: how many it should use.
+          hear, lost, died: as `Talker`.
+
+        Raises:
+          EvaluatorError: if no process can be started.
+        """
+        super().__init__(hear=hear, lost=lost, died=died)
+        context = get_context("spawn")
+        try:
+            with _starting, signals_blocked():
+                ours, theirs = zip(*(context.Pipe() for _ in hear), strict=True)
+                self._process = context.Process(target=_work, args=(work, threads, theirs), name=name)
+                self._process.start()
+        except OSError as error:
+            raise EvaluatorError(f"a worker process cannot be started: {error.strerror or error}") from None
+        except RuntimeError:  # this process is being started itself
+            raise EvaluatorError(f"a worker process cannot be started; {ADVICE}") from None
+        for pipe in theirs:
+            pipe.close()
+        self.pid = self._process.pid or 0
+        self._begin(ours)
+
+    def kill(self, *, for_good: bool = False) -> None:
+        """Ends the process at once; `lost` follows."""
+        self._process.kill()
+
+    def _ended(self) -> str:
+        self._process.join()
+        return how_it_ended(self._process)
 
 
 def _work(work: Callable[..., None], threads: int, pipes: Sequence[Pipe]) -> None:

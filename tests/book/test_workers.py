@@ -17,6 +17,7 @@ import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.book.desk import Outcome, Task
+from graphsearch.book.workers import desk as desk_module
 from graphsearch.book.workers.desk import WorkerDesk
 from graphsearch.errors import EvaluatorError, EvaluatorMismatchError, InvalidParameterError, StoreError
 from graphsearch.evaluators.factory import EvaluatorSpec
@@ -113,10 +114,12 @@ def test_two_workers_on_transposing_subtrees_evaluate_nothing_twice(
     assert len([one for one in log.iterdir() if one.name.startswith("closed")]) == 2
 
 
+@pytest.mark.parametrize("reads_file", [True, False])
 def test_one_worker_finds_what_a_search_in_this_process_finds(
-    file: tuple[Path, int], log: Path, tmp_path: Path
+    file: tuple[Path, int], log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads_file: bool
 ) -> None:
     path, run = file
+    monkeypatch.setattr(desk_module, "is_sharded", lambda _: not reads_file)
     tasks = [task(params=PLAIN), task("d3d4", evaluations=None, visits=500, params=PLAIN)]
     tasks.append(task("e2e4", params=PLAIN, moves=("d6c5", "d6e6")))
     with WorkerDesk(path, Oracle(log), 1, book=1, run=run) as desk:

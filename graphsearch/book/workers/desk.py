@@ -10,21 +10,22 @@ from functools import partial
 
 import chess
 
+from ...cluster.store import open_to_write
 from ...errors import InvalidParameterError, StoreError
 from ...evaluators.factory import EvaluatorSpec, create, with_threads
-from ...evaluators.pool.evaluator import threads_per_worker
 from ...evaluators.pool.worker import Make
 from ...graph.memory import default_budget
 from ...record.node import NodeRecord
 from ...record.provenance import EvaluatorIdentity
 from ...search.params import LEAST_RAM
-from ...store.store import Store
+from ...store.sharded.manifest import is_sharded
 from ..desk import Note, Outcome, Task
 from . import leases
 from .crew import TaskWorkers
 from .leases import LEASE_SECONDS
 from .ledger import Ledger
 from .office import Office
+from .sites import Site, site_for
 from .worker import Setup
 from .writer import Writer
 
@@ -49,6 +50,7 @@ class WorkerDesk:
         *,
         book: int,
         run: int,
+        pool: str | None = None,
         ram_bytes: int | None = None,
         timeout: float | None = None,
         silent: float = SILENT_SECONDS,
@@ -60,7 +62,9 @@ class WorkerDesk:
           spec: of the evaluator that each worker makes for itself; or a function of a module that makes it.
           workers: how many, at least 1.
           book: id of the book, for the table `book_lease`. run: row of the table `run`, which records carry.
-          ram_bytes: most memory that all graphs may take together; default: 80 % of the machine's.
+          pool: where the workers are: `local` (processes of this machine), `ray` or `ray:ADDRESS`.
+          ram_bytes: most memory that all graphs may take together; default: 80 % of the machine's. Of a Ray
+            cluster each core stands for its part of its machine's memory.
           timeout: seconds in which a worker must have evaluated some positions, else it counts as hung;
             None: 60 s or twenty times what they take, whichever is more, and ten minutes for its first ones.
           silent: seconds without a sign of life after which a worker counts as hung.
@@ -71,12 +75,24 @@ class WorkerDesk:
           EvaluatorMismatchError: if the file is bound to another evaluator.
           StoreError: if the file cannot be opened for writing.
         """
-        self._setup = _setup(path, spec, workers, ram_bytes)
+        _check_workers(workers)
+        self._site = site_for(pool, workers, reads_files=not is_sharded(path))
+        try:
+            self._setup = _setup(path, spec, workers, ram_bytes, self._site)
+        except BaseException:
+            self._site.close()
+            raise
         self._book = book
         self._ledger = Ledger(timeout=timeout)
         self._office = Office(book)
         self._workers = TaskWorkers(
-            self._setup, workers, run=run, ledger=self._ledger, office=self._office, silent=silent
+            self._setup,
+            workers,
+            site=self._site,
+            run=run,
+            ledger=self._ledger,
+            office=self._office,
+            silent=silent,
         )
         self._is_closed = False
         self._ended = threading.Event()
@@ -84,10 +100,11 @@ class WorkerDesk:
         atexit.register(self._workers.kill)  # before multiprocessing waits for them
         try:
             identity = EvaluatorIdentity.from_json(self._workers.start().identity)
-            self._writer = Writer(Store.open(path, identity=identity, create=True))
+            self._writer = Writer(open_to_write(path, identity=identity, create=True))
         except BaseException:
             self._workers.close(0.0)
             atexit.unregister(self._workers.kill)
+            self._site.close()
             raise
         self._office.open(self._writer)
         self._keeper = threading.Thread(target=self._keep, name="graphsearch-keeper", daemon=True)
@@ -211,7 +228,10 @@ class WorkerDesk:
         try:
             self._workers.close(CLOSING_SECONDS, spare_busy=True)
         finally:
-            self._end()
+            try:
+                self._end()
+            finally:
+                self._site.close()
 
     def __enter__(self) -> WorkerDesk:
         return self
@@ -257,16 +277,31 @@ class WorkerDesk:
             self._office.extend(self._workers.leases)
 
 
+def _check_workers(workers: int) -> None:
+    if not 1 <= workers <= MOST_WORKERS:
+        raise InvalidParameterError(f"workers must be from 1 to {MOST_WORKERS}, not {workers}")
+
+
 def _setup(
-    path: str | os.PathLike[str], spec: EvaluatorSpec | Make, workers: int, ram_bytes: int | None
+    path: str | os.PathLike[str],
+    spec: EvaluatorSpec | Make,
+    workers: int,
+    ram_bytes: int | None,
+    site: Site,
 ) -> Setup:
     """Returns what each worker is made from.
 
     Raises:
       InvalidParameterError: for numbers out of range, or an option that the evaluator does not have.
     """
-    if not 1 <= workers <= MOST_WORKERS:
-        raise InvalidParameterError(f"workers must be from 1 to {MOST_WORKERS}, not {workers}")
+    share = None if ram_bytes is None and site.has_own_memory else _share(workers, ram_bytes)
+    make = partial(create, with_threads(spec, site.threads)) if isinstance(spec, EvaluatorSpec) else spec
+    real = os.path.realpath(os.fspath(path))
+    return Setup(real, make, share, site.threads, workers == 1, reads_file=site.reads_files)
+
+
+def _share(workers: int, ram_bytes: int | None) -> int:
+    """Returns the bytes of each worker, of those that all may take."""
     every = default_budget() if ram_bytes is None else ram_bytes
     share = every * (COORDINATOR_SHARE - 1) // COORDINATOR_SHARE // workers
     if share < LEAST_RAM:
@@ -274,6 +309,4 @@ def _setup(
         raise InvalidParameterError(
             f"{workers} workers need {-(-least // 10**6)} MB of memory at least, not {every // 10**6}"
         )
-    threads = threads_per_worker(workers)
-    make = partial(create, with_threads(spec, threads)) if isinstance(spec, EvaluatorSpec) else spec
-    return Setup(os.path.realpath(os.fspath(path)), make, share, threads, workers == 1)
+    return share

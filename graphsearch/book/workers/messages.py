@@ -1,10 +1,14 @@
-"""What a worker and the process that it works for say to each other, over three pipes.
+"""What a worker and the process that it works for say to each other, over three pipes or four.
 
 tasks      Errand, Stop, Leave ->    <- Ready or Failure; Beat; Finished
 ledger     Answers ->                <- Ask, which waits for them; Publish, GiveBack, which do not
            News ->                   <- Catchup, which waits for it
 records    Saved or Failure ->       <- list[RecordBatch], which waits for it
+reading    Opened ->                 <- Open, which waits for it
+           Found or Failure ->       <- Find, which waits for it
+           Held or Failure ->        <- Hold, which waits for it; Rest, which does not
 
+The last one is there if the worker cannot read the file itself.
 Leave, Ready, Beat and Failure are those of every worker: `graphsearch.workers`.
 """
 
@@ -17,6 +21,7 @@ from numpy.typing import NDArray
 
 from ...evaluators.protocol import Evaluation, PositionBatch
 from ...record.node import RecordBatch
+from ...store.transpositions.saved import Loaded
 from ..desk import Task
 
 Words = NDArray[np.uint64]
@@ -119,3 +124,57 @@ class Saved:
     """What was sent is in the file; size of its write-ahead log if a reader keeps that too long, else 0."""
 
     log_held: int
+
+
+# ------------------------------------------------------------------ reading
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Asks about the graph as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The number of the evaluator that records carry, and the entries of the file that prove mates."""
+
+    evaluator: int
+    proofs: Loaded
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    """Asks for the records of some positions, `[K, 10]`, in the state of the graph that is held."""
+
+    words: Words
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Which positions have a record, `[K]`, and the records of those, in order."""
+
+    have: NDArray[np.bool_]
+    batch: RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Asks that the present state of the graph is held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The state that is held, by its filter (`FilterArrays`).
+
+    Attributes:
+      firsts, segments: of it.
+      chunks: names of the chunks, in order. blooms: their bloom filters, of those that were not sent before.
+    """
+
+    firsts: NDArray[np.uint64]
+    segments: NDArray[np.int64]
+    chunks: NDArray[np.int64]
+    blooms: dict[int, NDArray[np.uint8]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Says that no state of the graph is needed for now."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from ...errors import StoreError
 from ...record.node import RecordBatch
+from ...store.store import Store
 from ..desk import Note
 from . import leases
 from .leases import Lease
@@ -34,6 +35,11 @@ class Office:
         """Takes the writer."""
         self.writer = writer
         self._note(leases.drop(self._book))
+
+    def store(self) -> Store:
+        """Returns the file, for its readers."""
+        assert self.writer is not None
+        return self.writer.store
 
     def commit(self, batches: list[RecordBatch], then: Callable[[Merged], object]) -> int:
         """Writes what a worker has found, and says what has become of it before anything else is written.

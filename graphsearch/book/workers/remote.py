@@ -10,12 +10,12 @@ from typing import cast
 from ...errors import StoreError
 from ...record.node import RecordBatch
 from ...record.provenance import EvaluatorIdentity
-from ...store.file import sql_errors
 from ...store.merging import READ, Rules
-from ...store.reading import OnDamage, Reader
+from ...store.reading import Reader
 from ...store.store import Store
 from ...workers.child import Pipe
 from ...workers.messages import Failure
+from .held import HeldReader
 from .messages import Saved
 
 
@@ -83,7 +83,7 @@ class SharedStore(Store):
     def reader(self, *, threads: int = 2) -> Reader:
         """Returns a reader that stays at the state of the file that is held."""
         self._catalog.indexes.keep_blooms = True
-        reader = _HeldReader(self.path, self._catalog.indexes, threads)
+        reader = HeldReader(self.path, self._catalog.indexes, threads)
         self._readers.append(reader)
         return reader
 
@@ -96,46 +96,16 @@ class SharedStore(Store):
         self._let_go()
         self._refresh()
         for reader in self._readers:
-            if isinstance(reader, _HeldReader):
+            if isinstance(reader, HeldReader):
                 reader.hold()
 
     def _let_go(self) -> None:
         for reader in self._readers:
-            if isinstance(reader, _HeldReader):
+            if isinstance(reader, HeldReader):
                 reader.is_due = True
 
     def rest(self) -> None:
         """Holds no state of the file, so that its write-ahead log can be emptied."""
         for reader in self._readers:
-            if isinstance(reader, _HeldReader):
+            if isinstance(reader, HeldReader):
                 reader.rest()
-
-
-class _HeldReader(Reader):
-    """A reader that looks at one state of the file until it is told that there is a new one."""
-
-    is_due = True
-
-    def hold(self) -> None:
-        """Goes on to the present state."""
-        with self._state():
-            return
-
-    def rest(self) -> None:
-        """Ends the state it has; the next batch begins another one."""
-        self.is_due = True
-        if not self.closed and self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
-
-    @contextmanager
-    def _state(self, on_damage: OnDamage | None = None) -> Iterator[None]:
-        """Goes on to the present state of the file if that is due, else stays at the one it has."""
-        if self.closed:
-            raise StoreError(f"{self._path}: its reader is closed")
-        with sql_errors(self._path, "read it"):
-            if self.is_due:
-                self.rest()
-                self._connection.execute("BEGIN")
-                self._refresh(on_damage or self._note)
-                self.is_due = False
-            yield

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -16,6 +18,7 @@ from ...evaluators.pool.worker import Make, compiled_once
 from ...evaluators.uniform import UniformEvaluator
 from ...graph import arena_kernel
 from ...graph.graph import Graph
+from ...graph.memory import default_budget
 from ...mate.beside import TRIAL, MateFinder
 from ...position.board import board_of, check
 from ...search.loop import analyze
@@ -25,6 +28,7 @@ from ...workers.child import Pipe
 from ...workers.messages import Beat, Leave, Ready, failure_of, own_place
 from ...workers.process import end_at_once
 from ..desk import UNFINISHED, Task
+from .far import FarStore
 from .messages import Errand, Finished
 from .remote import SharedStore
 from .shared import SharedEvaluator
@@ -38,7 +42,10 @@ TURN_SECONDS = 0.9  # until others are looked at; less than a search takes to sa
 class Setup:
     """What a worker is made from: the file, what makes its evaluator, its share of memory and of cores.
 
-    `is_alone`: there are no others.
+    Attributes:
+      ram_bytes: None: a share of its machine's memory for each of the machine's cores.
+      is_alone: there are no others.
+      reads_file: whether it opens the file; else the writer reads it for it.
     """
 
     path: str
@@ -46,10 +53,11 @@ class Setup:
     ram_bytes: int | None
     threads: int
     is_alone: bool
+    reads_file: bool = True
 
 
-def work(setup: Setup, tasks: Pipe, ledger: Pipe, records: Pipe) -> None:
-    """Works until it is told to leave; the process's main function."""
+def work(setup: Setup, tasks: Pipe, ledger: Pipe, *files: Pipe) -> None:
+    """Works until it is told to leave; the process's main function. The pipes: see `messages`."""
     try:
         evaluator = setup.make()
         ready = Ready(own_place(), evaluator.identity.as_json(), evaluator.notes)
@@ -58,7 +66,7 @@ def work(setup: Setup, tasks: Pipe, ledger: Pipe, records: Pipe) -> None:
         return
     try:
         tasks.send(ready)
-        _Worker(setup, tasks, records, SharedEvaluator(evaluator, ledger)).run()
+        _Worker(setup, tasks, files, SharedEvaluator(evaluator, ledger)).run()
     finally:
         evaluator.close()
 
@@ -66,9 +74,9 @@ def work(setup: Setup, tasks: Pipe, ledger: Pipe, records: Pipe) -> None:
 class _Worker:
     """Takes tasks in, sends what comes of them."""
 
-    def __init__(self, setup: Setup, tasks: Pipe, records: Pipe, evaluator: SharedEvaluator) -> None:
+    def __init__(self, setup: Setup, tasks: Pipe, files: Sequence[Pipe], evaluator: SharedEvaluator) -> None:
         self._setup = setup
-        self._tasks, self._records = tasks, records
+        self._tasks, self._files = tasks, files
         self._evaluator = evaluator
         self._graph: Graph | None = None
         self._stop = threading.Event()
@@ -135,12 +143,20 @@ class _Worker:
         if self._graph is None:
             with compiled_once("search"):
                 _search_a_little()
-            identity = self._evaluator.identity
-            store = SharedStore.joined(self._setup.path, identity, self._records)
-            self._graph = Graph(self._evaluator, store, ram_bytes=self._setup.ram_bytes)
+            ram_bytes = self._setup.ram_bytes or default_budget() // (os.cpu_count() or 1)
+            store = self._store()
+            self._graph = Graph(self._evaluator, store, ram_bytes=ram_bytes)
+            if isinstance(store, FarStore):
+                self._graph.heed_proofs(store.proofs)
             self._graph.pager.complete = False  # others write this file too
             self._graph.saves_meanwhile = False  # a turn sees one state of it
         return self._graph
+
+    def _store(self) -> SharedStore:
+        path, identity = self._setup.path, self._evaluator.identity
+        if self._setup.reads_file:
+            return SharedStore.joined(path, identity, *self._files)
+        return FarStore(path, identity, *self._files)
 
     def _search(self, graph: Graph, errand: Errand) -> str:
         """Searches the position of a task, turn by turn if there are other workers; returns why that ended.

@@ -25,12 +25,13 @@ class Writer:
     """Commits what several threads give it, one transaction at a time.
 
     Attributes:
+      store: the file. Its one writer is here; others make readers of it.
       dropped: records of workers that lost against those in the file.
     """
 
     def __init__(self, store: Store) -> None:
         """Takes a store that is open for writing, which it closes in the end."""
-        self._store = store
+        self.store = store
         store.leaves_out = True
         self._saver = Saver(store)
         self._merging = store.reader()  # used while a transaction is written
@@ -42,7 +43,7 @@ class Writer:
     @property
     def path(self) -> str:
         """The file."""
-        return str(self._store.path)
+        return str(self.store.path)
 
     @property
     def log_held(self) -> int:
@@ -135,4 +136,4 @@ class Writer:
                 self._saver.close()
                 self._merging.close()
                 self._reading.close()
-                self._store.close()
+                self.store.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +20,20 @@ Read = Callable[[Chunk], ChunkIndex]
 class _Addresses(bytearray):
     """Addresses of arrays as int64, which keep the arrays alive."""
 
-    arrays: tuple[Bits, ...]
+    arrays: tuple[NDArray[Any], ...]
 
 
 def _addresses(arrays: Sequence[Bits]) -> NDArray[np.int64]:
     """Returns the addresses of some arrays, `[A]`. The arrays live as long as it, or a view of it, does."""
-    memory = _Addresses(8 * max(1, len(arrays)))
+    return _keeping(arrays, [array.__array_interface__["data"][0] for array in arrays])
+
+
+def _keeping(arrays: Sequence[NDArray[Any]], addresses: Sequence[int]) -> NDArray[np.int64]:
+    """Returns addresses that keep some arrays alive."""
+    memory = _Addresses(8 * max(1, len(addresses)))
     memory.arrays = tuple(arrays)
-    found = np.frombuffer(memory, np.int64)[: len(arrays)]
-    found[:] = [array.__array_interface__["data"][0] for array in arrays]
+    found = np.frombuffer(memory, np.int64)[: len(addresses)]
+    found[:] = addresses
     return found
 
 
@@ -68,6 +74,27 @@ def no_index() -> Index:
     """Returns the index of an empty file."""
     blocks = BlockArrays(np.zeros(1, np.int64), np.zeros(0, np.uint64))
     return Index((), no_filter(), blocks, np.zeros(0, np.int64), (), (), frozenset())
+
+
+def filter_of_any(filters: Sequence[FilterArrays]) -> FilterArrays:
+    """Returns the filter of several files together."""
+    blooms = [found.blooms for found in filters]
+    chunks = _offsets([len(found.firsts) for found in filters])[:-1]
+    ends = [found.segments[1:] + first for found, first in zip(filters, chunks, strict=True)]
+    return FilterArrays(
+        np.concatenate([found.firsts for found in filters]),
+        np.concatenate([np.zeros(1, np.int64), *ends]),
+        _keeping(blooms, np.concatenate(blooms).tolist()),
+        np.concatenate([found.sizes for found in filters]),
+    )
+
+
+def filter_of(
+    firsts: NDArray[np.uint64], segments: NDArray[np.int64], blooms: Sequence[Bits]
+) -> FilterArrays:
+    """Returns the filter of some chunks: `firsts` and `segments` as it has them, and their bloom filters."""
+    sizes = np.array([len(bloom) for bloom in blooms], np.int64)
+    return FilterArrays(firsts, segments, _addresses(blooms), sizes)
 
 
 def build(
@@ -129,11 +156,10 @@ def _flat(
     first_ids = np.array([chunk.block_id(chunk.gone) for chunk in chunks], np.int64)
     return Index(
         tuple(chunks),
-        FilterArrays(
+        filter_of(
             np.array([chunk.first_key for chunk in chunks], np.uint64),
             _offsets([len(segment) for segment in kept]),
-            _addresses(blooms),
-            np.array([len(bloom) for bloom in blooms], np.int64),
+            blooms,
         ),
         BlockArrays(starts, np.concatenate(keys) if keys else np.zeros(0, np.uint64)),
         first_ids - starts[:-1],

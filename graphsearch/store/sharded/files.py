@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NoReturn
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ...errors import EvaluatorMismatchError, StoreError
 from ...record.node import NodeRecord, RecordBatch
 from ...record.provenance import RootInfo, differences
-from ..file import file_bytes
+from ..file import file_bytes, real_path
 from ..index.catalog import Catalog
 from ..portions import in_file_order
 from ..reading import Reader
@@ -151,7 +151,11 @@ class ShardedStore(Store):
 
     def reader(self, *, threads: int = 2) -> Reader:
         """Returns a reader of all files; see `Store.reader`."""
-        return ShardedReader([part.reader(threads=threads) for part in self._parts], self._manifest.owners)
+        return self.reader_of([part.reader(threads=threads) for part in self._parts])
+
+    def reader_of(self, readers: Sequence[Reader]) -> Reader:
+        """Returns readers of all files as one, which closes them."""
+        return ShardedReader(readers, self._manifest.owners)
 
     # what would look at the first file alone
     @property
@@ -195,6 +199,12 @@ def open_sharded(folder: Path) -> ShardedStore:
             parts.append(part)
         stack.pop_all()
         return ShardedStore(folder, manifest, parts)
+
+
+def file_of_tables(path: str | os.PathLike[str]) -> Path:
+    """Returns the file that has the plain tables of a graph: it itself, or the first one of a cluster."""
+    real = real_path(path)
+    return shard_path(real, read_manifest(real), 0) if is_sharded(real) else real
 
 
 def files_of(folder: str | os.PathLike[str]) -> list[Path]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ...record.node import RecordBatch
 from ..codec.bulk import take
+from ..index.filters import filter_of_any
 from ..index.locate_kernel import FilterArrays
 from ..reading import MAX_PROBLEMS, Reader
 from ..segments import keys_of
@@ -41,8 +42,8 @@ class ShardedReader(Reader):
         return sum(reader.ram_bytes for reader in self._readers)
 
     def filter(self) -> FilterArrays:
-        """There is none: each file has its own."""
-        raise NotImplementedError
+        """Returns the filter of what is committed now: what any file may hold."""
+        return filter_of_any([reader.filter() for reader in self._readers])
 
     def find(self, words: Words, *, strict: bool = False) -> tuple[NDArray[np.bool_], RecordBatch]:
         """Returns which packed positions have a record, and the records of those, in order."""

@@ -78,21 +78,22 @@ def _left(damaged: list[str]) -> CorruptRecordError:
 
 
 def tidy(store: Store, *, seconds: float = TIDY_SECONDS, progress: Progress | None = None) -> None:
-    """Drops superseded versions from a file of moderate size, and gives their room back.
+    """Drops superseded versions from files of moderate size, and gives their room back.
 
     Args:
       progress: called as by `compact`.
-      seconds: CPU time that this may take; it is left undone if it would take more.
+      seconds: CPU time that this may take in all; what would take more is left undone.
 
     Raises:
       StoreError: if the file cannot be written; it is whole all the same.
     """
-    if store.catalog.records <= min(seconds, TIDY_SECONDS) * MERGED_PER_SECOND:
-        while store.merge_step(merging.TIDY):
-            shorten_log(store)
-            if progress:
-                progress(0, store.catalog.records)
-        shrink(store, progress)
+    for part in store.parts:
+        if part.catalog.records <= min(seconds, TIDY_SECONDS) * MERGED_PER_SECOND / len(store.parts):
+            while part.merge_step(merging.TIDY):
+                shorten_log(part)
+                if progress:
+                    progress(0, part.catalog.records)
+            shrink(part, progress)
 
 
 def shrink(store: Store, progress: Progress | None = None) -> None:

@@ -1,4 +1,4 @@
-"""One level of the way up, at one shard: answers are heard, edges take them, and other shards are told.
+"""A wave's way up, at one shard: answers are heard, edges take them, and other shards are told.
 
     owner of a child   arrival: DONE visits, its record  --- row --->   stub   owner of the parent
                                                                          |
@@ -22,23 +22,33 @@ from ..search import wave_kernel as wave
 from ..search.backup_kernel import ask_for, entry_backer, expand, refresh_if_stale, take_here, take_told
 from ..search.flight_kernel import land
 from ..search.wave_kernel import field, set_field, wave_pointers, words_of
-from .descent_kernel import clear_sizes, is_full
+from .lines_kernel import open_step, talk
 from .messages_kernel import (
+    APPLIES,
+    CODE,
     FIRST,
-    HEADER_WORDS,
+    HEARS,
     KNOWN,
     LEVEL,
+    NO_NOTES,
+    OUT_IS_SMALL,
     OWN,
     SENDER,
     SETTLES,
     SHARDS,
+    STAGE,
+    TALKS,
+    THROUGH,
     TOLD,
     UNKEPT,
     UP_WORDS,
+    WANTED,
+    WRITES,
+    clear_sizes,
     high_of,
     is_arrival,
     low_of,
-    open_messages,
+    rows_from,
     shard_pointers,
     told_to,
     write_answer,
@@ -91,8 +101,9 @@ def _waits(W: Any, e: Any, settles: Any) -> Any:
 @inner
 def _hear_from(A: Any, W: Any, X: Any, sender: Any) -> None:
     """Notes at stubs what another shard has told."""
-    for at in range(X.begins[sender] + HEADER_WORDS, X.begins[sender + 1], UP_WORDS):
-        row = adv(X.inbox, at)
+    rows, words = rows_from(X, sender)
+    for at in range(0, words, UP_WORDS):
+        row = adv(rows, at)
         e = low_of(row[0])
         set_field(W, e, wave.DONE, high_of(row[0]))
         s = words_of(W, e)
@@ -101,6 +112,27 @@ def _hear_from(A: Any, W: Any, X: Any, sender: Any) -> None:
         unkept = high_of(row[2])
         if unkept:
             _remember(A, W, e, int64(0), unkept)
+
+
+@inner
+def _hear(A: Any, W: Any, X: Any) -> None:
+    """Notes at stubs what all other shards have told."""
+    for sender in range(X.counts[SHARDS]):
+        if sender != X.counts[OWN]:
+            _hear_from(A, W, X, int64(sender))
+
+
+@inner
+def _notes_that_came(A: Any, X: Any) -> Any:
+    """Returns how many notes all messages may take: on visits that only the game's history made draws."""
+    rows_that_note = int64(0)
+    if A.history_size:
+        for sender in range(X.counts[SHARDS]):
+            if sender != X.counts[OWN]:
+                rows, words = rows_from(X, int64(sender))
+                for at in range(0, words, UP_WORDS):
+                    rows_that_note += int64(high_of(rows[at + 2]) != 0)
+    return rows_that_note * wave.MAX_PLIES
 
 
 @inner
@@ -132,9 +164,7 @@ def _measure(W: Any, X: Any, level: Any, first: Any, settles: Any) -> None:
 
 @inner
 def _tell(A: Any, W: Any, X: Any, level: Any, first: Any, settles: Any) -> None:
-    """Writes what other shards are told of a level's arrivals, if the messages fit."""
-    if not open_messages(W, X, is_full(A, W)):
-        return
+    """Writes what other shards are told of a level's arrivals."""
     e = X.heads[level]
     while e >= first:
         ask_for(A, W, e)
@@ -147,54 +177,47 @@ def _tell(A: Any, W: Any, X: Any, level: Any, first: Any, settles: Any) -> None:
         e = field(W, e, wave.NEXT)
 
 
-@kernel
-def ascend(T: Any, A: Any, W: Any, X: Any) -> None:
-    """Applies a level of which all was heard, or has to come from nobody; tells of the level above it.
-
-    If only what needed no evaluation goes up, it is counted and out of flight then.
-    """
-    Tp, Ap, Wp, Xp = ptr(T, 0), pointers(A), wave_pointers(W, W), shard_pointers(X)
-    level, first, settles = Xp.counts[LEVEL], Xp.counts[FIRST], Xp.counts[SETTLES]
-    _apply(Tp, Ap, Wp, level, first, settles)
-    if level > 1:
-        _measure(Wp, Xp, level - 1, first, settles)
-        _tell(Ap, Wp, Xp, level - 1, first, settles)
-
-
-@kernel
-def tell(A: Any, W: Any, X: Any) -> None:
-    """Writes what `ascend` had no room for."""
-    Ap, Wp, Xp = pointers(A), wave_pointers(W, W), shard_pointers(X)
-    _tell(Ap, Wp, Xp, Xp.counts[LEVEL] - 1, Xp.counts[FIRST], Xp.counts[SETTLES])
-
-
-@kernel
-def hear(A: Any, W: Any, X: Any) -> None:
-    """Notes at stubs what all other shards have told."""
-    Ap, Wp, Xp = pointers(A), wave_pointers(W, W), shard_pointers(X)
-    for sender in range(Xp.counts[SHARDS]):
-        if sender != Xp.counts[OWN]:
-            _hear_from(Ap, Wp, Xp, int64(sender))
-
-
 @inner
-def unkept_in(X: Any, sender: Any) -> Any:
-    """Returns how many rows of a message tell of visits that the graph does not keep."""
-    count = int64(0)
-    for at in range(X.begins[sender] + HEADER_WORDS, X.begins[sender + 1], UP_WORDS):
-        count += int64(high_of(X.inbox[at + 2]) != 0)
-    return count
+def _ascend(T: Any, A: Any, W: Any, X: Any) -> Any:
+    """Goes on with the way up; returns THROUGH when the root's edges are done, else what is waited for."""
+    counts = X.counts
+    first, settles = counts[FIRST], counts[SETTLES]
+    while True:
+        level = counts[LEVEL]
+        if counts[STAGE] == APPLIES:
+            _apply(T, A, W, level, first, settles)
+            if level <= 1:
+                return int64(THROUGH)
+            _measure(W, X, level - 1, first, settles)
+            counts[STAGE] = WRITES
+        elif counts[STAGE] == WRITES:
+            if not open_step(A, W, X):
+                return int64(OUT_IS_SMALL)
+            _tell(A, W, X, level - 1, first, settles)
+            counts[STAGE] = TALKS
+        elif counts[STAGE] == TALKS:
+            code = talk(X)
+            if code != THROUGH:
+                return code
+            counts[LEVEL] = level - 1
+            counts[STAGE] = HEARS
+        else:
+            counts[WANTED] = _notes_that_came(A, X)
+            if A.counters[arena.OVERLAY_LENGTH] + counts[WANTED] > A.overlay_size:
+                return int64(NO_NOTES)
+            _hear(A, W, X)
+            counts[STAGE] = APPLIES
 
 
 @kernel
-def count_unkept(X: Any) -> Any:
-    """Returns how many rows of all messages tell of visits that the graph does not keep."""
-    Xp = shard_pointers(X)
-    count = int64(0)
-    for sender in range(Xp.counts[SHARDS]):
-        if sender != Xp.counts[OWN]:
-            count += unkept_in(Xp, int64(sender))
-    return count
+def ascend(T: Any, A: Any, W: Any, F: Any, X: Any) -> None:
+    """Backs visits up, from the level `LEVEL` to the root; `CODE` says how far it has got.
+
+    If only what needed no evaluation goes up (`SETTLES`), it is counted and out of flight then. Unless the
+    code is THROUGH, it is to be called again when what it waits for is there, and goes on.
+    """
+    Ap, Wp, Xp = pointers(A), wave_pointers(W, W), shard_pointers(X)
+    Xp.counts[CODE] = _ascend(ptr(T, 0), Ap, Wp, Xp)
 
 
 @kernel

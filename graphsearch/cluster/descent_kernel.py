@@ -1,4 +1,4 @@
-"""One level of a wave's way down, at one shard: what arrived is passed on, and what leaves is sorted out.
+"""A wave's way down, at one shard: level by level what arrived is passed on, and what leaves is sorted out.
 
     order   e1 e4 e2 ...   entries of the level whose positions this shard owns, by the number of their
               |             first visit: the order of the search in one process, whatever the shards
@@ -19,7 +19,7 @@ from numpy import int64
 from ..graph.arena_kernel import pointers
 from ..graph.heap_kernel import table_index
 from ..jit.compiler import inlined, inner, kernel
-from ..jit.pointers import adv, as_i64, prefetch, ptr
+from ..jit.pointers import adv, prefetch, ptr
 from ..position.board_kernel import position_key
 from ..record.node_kernel import prefetch_block
 from ..search import wave_kernel as wave
@@ -43,20 +43,42 @@ from ..search.paths_kernel import completed_over, ends_by_path, locate
 from ..search.wave_kernel import field, set_field, size_hash, wave_pointers, words_of
 from ..search.waves_kernel import begin_wave, has_space, is_over
 from ..store.index.locate_kernel import filter_pointers
+from .arrivals_kernel import arrive, words_that_came
+from .lines_kernel import open_step, talk
 from .messages_kernel import (
+    ARRIVES,
     BEGIN,
+    CODE,
     END,
     FIRST_CHILD,
+    GHOSTS,
+    H_MORE,
     IS_OPEN,
+    LEADER,
+    LEVEL,
+    LOOKS_UP,
     MORE,
+    NO_GHOSTS,
+    NO_RECORDS,
     ORDERED,
+    OUT_IS_SMALL,
     OWN,
+    PASSES,
+    PLACES,
     PROBED,
-    SHARDS,
+    ROWS,
     SPENT,
-    arrive,
+    STAGE,
+    T_ENTRIES,
+    T_ROWS,
+    T_VISITS,
+    TALKS,
+    THROUGH,
+    TOTALS,
+    WANTED,
+    WRITES,
+    clear_sizes,
     is_arrival,
-    open_messages,
     owner_of,
     row_words,
     shard_pointers,
@@ -86,29 +108,16 @@ def begin(A: Any, W: Any, X: Any, target: Any) -> Any:
 
 @kernel
 def begin_round(W: Any, X: Any, root: Any, budget: Any) -> None:
-    """Puts the visits of a round at the root; for the shard that owns it."""
+    """Begins a round: its visits stand at the root, for the shard that owns it."""
     Wp, Xp = wave_pointers(W, W), shard_pointers(X)
-    start_round(Wp, ptr(root, 0), int64(budget), int64(0))
-    Xp.order[0] = Wp.counts[wave.ROUND_BEGIN]
-    Xp.counts[ORDERED] = 1
-
-
-@kernel
-def take_in(W: Any, X: Any) -> None:
-    """Makes entries of what came down to a level."""
-    arrive(wave_pointers(W, W), shard_pointers(X))
-
-
-@kernel
-def probe(T: Any, A: Any, W: Any, F: Any, X: Any) -> Any:
-    """Looks the entries of a level up; returns how many records may be in the file, as `misses` has them."""
-    Tp, Ap, Wp, Fp, Xp = ptr(T, 0), pointers(A), wave_pointers(W, W), filter_pointers(F), shard_pointers(X)
-    count = Xp.counts[ORDERED]
-    Wp.counts[wave.MISSES] = 0
-    _probe_part(Tp, Ap, Wp, Xp, int64(0), count)
-    for i in range(count):
-        list_miss(Tp, Ap, Wp, Fp, Xp.order[i])
-    return Wp.counts[wave.MISSES]
+    Wp.counts[wave.ROUND_BEGIN] = Wp.counts[wave.ENTRIES]
+    Xp.counts[ORDERED] = 0
+    Xp.counts[LEVEL] = 0
+    Xp.counts[STAGE] = LOOKS_UP
+    if Xp.counts[OWN] == Xp.counts[LEADER]:
+        start_round(Wp, ptr(root, 0), int64(budget), int64(0))
+        Xp.order[0] = Wp.counts[wave.ROUND_BEGIN]
+        Xp.counts[ORDERED] = 1
 
 
 @inner
@@ -169,10 +178,12 @@ def _pass_part(T: Any, A: Any, W: Any, X: Any, begin: Any, end: Any) -> None:
 
 
 @inner
-def _sort_out(T: Any, A: Any, W: Any, X: Any, first: Any) -> None:
+def _sort_out(T: Any, A: Any, W: Any, X: Any) -> None:
     """Lists the children that this shard owns as the next level, and measures what goes to the others."""
+    clear_sizes(X)
     n = int64(0)
-    for e in range(first, W.counts[wave.ENTRIES]):
+    rows = int64(0)
+    for e in range(X.counts[FIRST_CHILD], W.counts[wave.ENTRIES]):
         if ends_by_path(T, A, W, int64(e)):
             continue
         owner = owner_of(T, X, words_of(W, e))
@@ -183,13 +194,41 @@ def _sort_out(T: Any, A: Any, W: Any, X: Any, first: Any) -> None:
             set_field(W, e, wave.KIND, wave.AWAY)
             set_field(W, e, wave.NODE_OR_LEAF, owner)
             X.sizes[owner] += row_words(W, X, e)
+            X.spare[rows] = e
+            rows += 1
     X.counts[ORDERED] = n
+    X.counts[ROWS] = rows
+    X.counts[MORE] = n + rows
+    X.tallies[T_ROWS] += rows
+
+
+@inner
+def _look_up(T: Any, A: Any, W: Any, F: Any, X: Any) -> Any:
+    """Looks a level up, if the file may hold some of its records; returns how many may be there."""
+    X.counts[PROBED] = int64(F.count > 0)
+    W.counts[wave.MISSES] = 0
+    if F.count > 0:
+        _probe_part(T, A, W, X, int64(0), X.counts[ORDERED])
+        for i in range(X.counts[ORDERED]):
+            list_miss(T, A, W, F, X.order[i])
+    return W.counts[wave.MISSES]
+
+
+@inner
+def _count_level(W: Any, X: Any) -> None:
+    """Counts the entries of a level, and their visits."""
+    X.tallies[T_ENTRIES] += X.counts[ORDERED]
+    for i in range(X.counts[ORDERED]):
+        X.tallies[T_VISITS] += field(W, X.order[i], wave.ASKED)
 
 
 @inner
 def _pass_level(T: Any, A: Any, W: Any, X: Any) -> None:
     """Passes the visits of a level on to the next one."""
     count = X.counts[ORDERED]
+    X.counts[FIRST_CHILD] = W.counts[wave.ENTRIES]
+    if X.counts[PROBED]:
+        find_misses(T, A, W)
     for first in range(0, count, PART_OF_LEVEL):
         last = min(count, first + PART_OF_LEVEL)
         if not X.counts[PROBED]:  # part by part: what was asked for is still in the cache
@@ -197,83 +236,61 @@ def _pass_level(T: Any, A: Any, W: Any, X: Any) -> None:
         _pass_part(T, A, W, X, int64(first), int64(last))
 
 
-@kernel
-def descend(T: Any, A: Any, W: Any, X: Any) -> None:
-    """Passes the visits of a level on to the next one, and writes the messages if they fit."""
-    Tp, Ap, Wp, Xp = ptr(T, 0), pointers(A), wave_pointers(W, W), shard_pointers(X)
-    if Xp.counts[PROBED]:
-        find_misses(Tp, Ap, Wp)
-    first = Wp.counts[wave.ENTRIES]
-    Xp.counts[FIRST_CHILD] = first
-    _pass_level(Tp, Ap, Wp, Xp)
-    clear_sizes(Xp)
-    _sort_out(Tp, Ap, Wp, Xp, first)
-    Xp.counts[MORE] = Xp.counts[ORDERED] + int64(has_rows(Xp))
-    _pack(Ap, Wp, Xp)
-
-
 @inner
-def clear_sizes(X: Any) -> None:
-    """Notes that nothing goes to anybody."""
-    for shard in range(X.counts[SHARDS]):
-        X.sizes[shard] = 0
-
-
-@inner
-def has_rows(X: Any) -> Any:
-    """Returns whether anything goes to anybody."""
-    for shard in range(X.counts[SHARDS]):
-        if X.sizes[shard]:
-            return True
-    return False
-
-
-@inner
-def is_full(A: Any, W: Any) -> Any:
-    """Returns 1 if there is no room for the children of one more entry, else 0."""
-    return int64(not has_room(A, W, int64(LARGEST_SPLIT)))
-
-
-@inner
-def _pack(A: Any, W: Any, X: Any) -> None:
+def _write_rows(A: Any, W: Any, X: Any) -> None:
     """Writes the rows of what leaves a level."""
-    if not open_messages(W, X, is_full(A, W)):
-        return
-    for e in range(X.counts[FIRST_CHILD], W.counts[wave.ENTRIES]):
-        if field(W, e, wave.KIND) == wave.AWAY:
-            owner = field(W, e, wave.NODE_OR_LEAF)
-            spent = completed_over(A, W, e) + visits_over(W, e)
-            X.places[owner] += write_row(W, X, int64(e), spent, adv(X.out, X.places[owner]))
+    for i in range(X.counts[ROWS]):
+        e = X.spare[i]
+        owner = field(W, e, wave.NODE_OR_LEAF)
+        spent = completed_over(A, W, e) + visits_over(W, e)
+        X.places[owner] += write_row(W, X, e, spent, adv(X.out, X.places[owner]))
+
+
+@inner
+def _descend(T: Any, A: Any, W: Any, F: Any, X: Any) -> Any:
+    """Goes on with a round; returns THROUGH when no shard has a next level, else what is waited for."""
+    counts = X.counts
+    while True:
+        if counts[STAGE] == ARRIVES:
+            counts[WANTED] = counts[GHOSTS] + words_that_came(X)
+            if counts[WANTED] > counts[PLACES]:
+                return int64(NO_GHOSTS)
+            arrive(W, X)
+            counts[STAGE] = LOOKS_UP
+        elif counts[STAGE] == LOOKS_UP:
+            _count_level(W, X)
+            counts[STAGE] = PASSES
+            if _look_up(T, A, W, F, X):
+                return int64(NO_RECORDS)
+        elif counts[STAGE] == PASSES:
+            _pass_level(T, A, W, X)
+            _sort_out(T, A, W, X)
+            counts[STAGE] = WRITES
+        elif counts[STAGE] == WRITES:
+            if not open_step(A, W, X):
+                return int64(OUT_IS_SMALL)
+            _write_rows(A, W, X)
+            counts[STAGE] = TALKS
+        else:
+            code = talk(X)
+            if code != THROUGH or counts[TOTALS + H_MORE] == 0:
+                return code
+            counts[LEVEL] += 1
+            counts[STAGE] = ARRIVES
 
 
 @kernel
-def pack(A: Any, W: Any, X: Any) -> None:
-    """Writes what `descend` had no room for."""
-    _pack(pointers(A), wave_pointers(W, W), shard_pointers(X))
+def descend(T: Any, A: Any, W: Any, F: Any, X: Any) -> None:
+    """Sends the visits of a round down, level by level; `CODE` says how far it has got.
+
+    Unless that is THROUGH, it is to be called again when what it waits for is there, and goes on.
+    """
+    Tp, Ap, Wp, Fp, Xp = ptr(T, 0), pointers(A), wave_pointers(W, W), filter_pointers(F), shard_pointers(X)
+    Xp.counts[CODE] = _descend(Tp, Ap, Wp, Fp, Xp)
 
 
 @kernel
-def say(A: Any, W: Any, X: Any) -> None:
-    """Writes messages that are headers only."""
-    Xp, Wp = shard_pointers(X), wave_pointers(W, W)
-    clear_sizes(Xp)
-    open_messages(Wp, Xp, is_full(pointers(A), Wp))
-
-
-@kernel
-def say_keys(A: Any, W: Any, X: Any, leader: Any, keys: Any) -> None:
-    """Writes messages that are headers, the one to `leader` with some keys, if they fit."""
-    Xp, Wp = shard_pointers(X), wave_pointers(W, W)
-    clear_sizes(Xp)
-    Xp.sizes[leader] = len(keys)
-    if open_messages(Wp, Xp, is_full(pointers(A), Wp)):
-        at = as_i64(adv(Xp.out, Xp.places[leader]))
-        for i in range(len(keys)):
-            at[i] = keys[i]
-
-
-@kernel
-def admit_part(T: Any, A: Any, W: Any, X: Any) -> None:
+def admit_part(T: Any, A: Any, W: Any, F: Any, X: Any) -> None:
     """Makes leaves of some candidates, in their order; if the batch is no longer open, of none.
 
     What is no new position ends then as a collision, or at a record made meanwhile, all the same.

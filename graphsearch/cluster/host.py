@@ -130,10 +130,14 @@ class Host:
         assert self._mesh is not None
         try:
             manifest = read_manifest(self._setting.folder)
-            place = Place(
-                number=self._setting.number, shards=manifest.shards, owners=manifest.owners, leader=leader
-            )
             self._mesh.connect(addresses)
+            place = Place(
+                number=self._setting.number,
+                shards=manifest.shards,
+                owners=manifest.owners,
+                leader=leader,
+                lines=self._mesh.lines,
+            )
             self._search = ShardSearch(self._graph, job, place, self._stop)
             return self._mesh.run(self._search.talk())
         except BaseException as error:

@@ -1,12 +1,11 @@
 """What shards send each other: rows of 64-bit words, behind a header. `schema/cluster.md` is the reference.
 
-    down, 7 words and the trail       0  number of the first visit | visits asked << 32
+    down, 8 words and the trail       0  number of the first visit | visits asked << 32
     a visit that goes on to           1  stub: the sender's entry  | visits of the edge << 32
-    another shard's position          2  META of the position | positions of the trail << 32
-                                      3  occupied squares
-                                      4-5  men of these squares, four bits each: kind | 8 if Black
-                                      6  KEY
-                                      7...  the positions before, the latest first: KEY of each, as far as
+    another shard's position          2  META of the position | positions of the trail << 40
+                                      3-6  men: squares of Black's | bit 0, 1, 2 of 1 + kind of each
+                                      7  KEY
+                                      8...  the positions before, the latest first: KEY of each, as far as
                                             one may be repeated; for evaluators that look at lines KEY, META
                                             and men of all
 
@@ -30,59 +29,88 @@ from typing import Any, NamedTuple
 
 from numpy import float32, int64
 
-from ..jit.compiler import inlined, inner, kernel
-from ..jit.pointers import LOW32, ONE, ZERO, U, adv, as_f32, as_i64, ptr
+from ..jit.compiler import inlined, inner
+from ..jit.pointers import LOW32, U, adv, as_f32, as_i64, ptr
 from ..position.board_kernel import clock_of, position_key
-from ..position.words import BLACK, KEY, KINGS, META, WHITE
+from ..position.words import BISHOPS, BLACK, KEY, KINGS, KNIGHTS, META, PAWNS, QUEENS, ROOKS, WHITE
 from ..search import wave_kernel as wave
 from ..search.backup_kernel import told_by
-from ..search.wave_kernel import field, new_entry, set_field, words_of
+from ..search.wave_kernel import field, set_field, words_of
 from ..store.sharded.ownership import MIXER, VIRTUAL_BITS
 
 HEADER_WORDS = 8
-DOWN_WORDS, UP_WORDS = 7, 3  # of a row; a trail comes behind
-KEY_ONLY, WHOLE = 1, 5  # words of a position of a trail
+DOWN_WORDS, UP_WORDS = 8, 3  # of a row; a trail comes behind
+MEN, ROW_KEY = 3, 7  # of a row down
+KEY_ONLY, WHOLE = 1, 6  # words of a position of a trail
 TRAIL_SHIFT = 40  # above META, which has META_BITS
 SENDER, STUB, SPENT, UNKEPT = wave.EDGE, wave.NODE_OR_LEAF, wave.ASKED, wave.DONE  # of the latest ghost
 TOLD, KNOWN = 0, 1  # words of a stub that has its answer
-MEN_PER_WORD, MAN_BITS, IS_BLACK = 16, 4, 8
 SHARE_SHIFT, CODE_SHIFT, FLAGS_SHIFT = 32, 42, 52
 TEN_BITS, SIX_BITS = U(1023), U(63)
+STEP_BITS = 32
+STEP_MASK = (1 << STEP_BITS) - 1
 
-# words of a header, int64: step | entries and stubs of the next level | candidates | leaves | entries that
-# ended with visits to count | shards without room | a key, or a number for all | positions
+# words of a header, int64: step | words behind it << 32, entries and stubs of the next level, candidates,
+# leaves, entries that ended with visits to count, shards without room, a key or a number for all, positions
 H_STEP, H_MORE, H_CANDIDATES, H_LEAVES, H_ENDED, H_FULL, H_WORD, H_NODES = range(HEADER_WORDS)
 
-# `counts`. Fixed: this shard | how many there are | words of a position of a trail
-# What Python says: step | level | first entry of the round | whether only what needs no evaluation goes up
-# | whether records of a level were looked up | candidates to admit: from, to, whether the batch is open
-# | a number for all | positions of this shard | where `out` may be written, from and to
-# What kernels say: entries of the level | first entry below it | next ghost | whether the messages fitted
-# | whether a level below has entries, or stubs
+# `counts`. Fixed: this shard | how many there are | who leads | words of a position of a trail | tries to
+# receive before a kernel returns
+# What Python says: words of `out` and of `inbox` for each shard | first entry of the round | whether only
+# what needs no evaluation goes up | candidates to admit: from, to, whether the batch is open | keys of
+# candidates that go to the leader | a number for all | positions of this shard |
+# entries that there is room for, ghosts included
+# What kernels say: why they returned | words of a message that are wanted | which shard is lost | what comes
+# next | step | level | entries of the level | whether it was looked up as a whole | first entry below it |
+# next ghost | entries below that go to others | what a level below has
 (
     OWN,
     SHARDS,
+    LEADER,
     TRAIL,
-    STEP,
-    LEVEL,
+    TRIES,
+    OUT_ROOM,
+    IN_ROOM,
     FIRST,
     SETTLES,
-    PROBED,
     BEGIN,
     END,
     IS_OPEN,
+    KEYS,
     WORD,
     NODES,
-    OUT_BEGIN,
-    OUT_END,
+    PLACES,
+    CODE,
+    WANTED,
+    PEER,
+    STAGE,
+    STEP,
+    LEVEL,
     ORDERED,
+    PROBED,
     FIRST_CHILD,
     GHOSTS,
-    FITS,
+    ROWS,
     MORE,
-) = range(20)
-TOTALS = 24  # sums of the headers of the last messages; H_STEP: shards that are at this step
+) = range(28)
+TOTALS = 32  # sums of the headers of the last messages; H_STEP: shards that are at this step
 COUNTS = TOTALS + HEADER_WORDS
+
+# why a kernel returned: it is through | another shard is waited for | messages do not fit | a line is closed
+# | a message is of another step | room for ghosts, records from the file, or notes on draws by the game's
+# history are wanted
+THROUGH, WAITS, OUT_IS_SMALL, INBOX_IS_SMALL, IS_CLOSED, OUT_OF_STEP, NO_GHOSTS, NO_RECORDS, NO_NOTES = range(
+    9
+)
+
+# what comes next: arrivals of a level are taken in | its entries are looked up | passed on | messages are
+# written | and exchanged | what was told is heard | a level is applied to the edges above it
+ARRIVES, LOOKS_UP, PASSES, WRITES, TALKS, HEARS, APPLIES = range(7)
+
+# `tallies`: steps | messages to others | bytes of them | entries and visits that were passed on, one for each
+# level | rows sent down | nanoseconds waited | when the messages of the step were written
+T_STEPS, T_MESSAGES, T_BYTES, T_ENTRIES, T_VISITS, T_ROWS, T_WAITED, T_BEGAN = range(8)
+TALLIES = 8
 
 
 class ShardArrays(NamedTuple):
@@ -95,9 +123,11 @@ class ShardArrays(NamedTuple):
     sizes: Any  # int64[K]: words that go to each shard, without header
     places: Any  # int64[K]: where in `out` the next row for each shard goes
     heads: Any  # int64[MAX_PLIES + 2] last arrival of each depth, -1 for none
-    begins: Any  # int64[K + 1]: where in `inbox` the message of each shard begins
-    inbox: Any  # uint64: the messages of the last step
-    out: Any  # uint64: the messages of this step
+    lines: Any  # int64[K * LINE_FIELDS]: sockets, and how far messages are (`lines_kernel.py`)
+    system: Any  # int64: addresses of functions of the system (`lines_kernel.py`)
+    inbox: Any  # uint64[K * IN_ROOM]: a message from each shard
+    out: Any  # uint64[K * OUT_ROOM]: a message to each shard
+    tallies: Any  # int64[TALLIES]
     counts: Any  # int64[COUNTS]
 
 
@@ -111,9 +141,11 @@ class ShardPointers(NamedTuple):
     sizes: Any
     places: Any
     heads: Any
-    begins: Any
+    lines: Any
+    system: Any
     inbox: Any
     out: Any
+    tallies: Any
     counts: Any
 
 
@@ -128,9 +160,11 @@ def shard_pointers(X: Any) -> Any:
         ptr(X.sizes, 0),
         ptr(X.places, 0),
         ptr(X.heads, 0),
-        ptr(X.begins, 0),
+        ptr(X.lines, 0),
+        ptr(X.system, 0),
         ptr(X.inbox, 0),
         ptr(X.out, 0),
+        ptr(X.tallies, 0),
         ptr(X.counts, 0),
     )
 
@@ -170,39 +204,25 @@ def high_of(word: Any) -> Any:
 # ------------------------------------------------------------------ positions
 @inner
 def pack_men(s: Any, out: Any) -> None:
-    """Writes the men of a position as three words."""
-    occupied = s[WHITE] | s[BLACK]
-    out[0] = occupied
-    out[1] = ZERO
-    out[2] = ZERO
-    man = int64(0)
-    while occupied:
-        bit = occupied & (~occupied + ONE)
-        kind = int64(0)
-        for k in range(1, KINGS + 1):
-            if s[k] & bit:
-                kind = int64(k)
-        if s[BLACK] & bit:
-            kind += IS_BLACK
-        out[1 + man // MEN_PER_WORD] |= U(kind) << U(MAN_BITS * (man % MEN_PER_WORD))
-        occupied ^= bit
-        man += 1
+    """Writes the men of a position as four bitboards: Black's, and the bits of 1 + kind."""
+    out[0] = s[BLACK]
+    out[1] = s[PAWNS] | s[BISHOPS] | s[QUEENS]
+    out[2] = s[KNIGHTS] | s[BISHOPS] | s[KINGS]
+    out[3] = s[ROOKS] | s[QUEENS] | s[KINGS]
 
 
 @inner
 def unpack_men(packed: Any, s: Any) -> None:
     """Writes the eight bitboards of a position from `pack_men`."""
-    for w in range(META):
-        s[w] = ZERO
-    occupied = packed[0]
-    man = int64(0)
-    while occupied:
-        bit = occupied & (~occupied + ONE)
-        kind = int64((packed[1 + man // MEN_PER_WORD] >> U(MAN_BITS * (man % MEN_PER_WORD))) & U(15))
-        s[kind & (IS_BLACK - 1)] |= bit
-        s[BLACK if kind & IS_BLACK else WHITE] |= bit
-        occupied ^= bit
-        man += 1
+    ones, twos, fours = packed[1], packed[2], packed[3]
+    s[PAWNS] = ones & ~(twos | fours)
+    s[KNIGHTS] = twos & ~(ones | fours)
+    s[BISHOPS] = ones & twos
+    s[ROOKS] = fours & ~(ones | twos)
+    s[QUEENS] = ones & fours
+    s[KINGS] = twos & fours
+    s[WHITE] = (ones | twos | fours) & ~packed[0]
+    s[BLACK] = packed[0]
 
 
 # ------------------------------------------------------------------ down
@@ -227,8 +247,8 @@ def write_row(W: Any, X: Any, e: Any, spent: Any, out: Any) -> Any:
     out[0] = pair(W.shares[e], field(W, e, wave.ASKED))
     out[1] = pair(e, min(spent, int64(LOW32)))
     out[2] = s[META] | (U(length) << U(TRAIL_SHIFT))
-    pack_men(s, adv(out, 3))
-    out[6] = s[KEY]
+    pack_men(s, adv(out, MEN))
+    out[ROW_KEY] = s[KEY]
     a = int64(e)
     at = adv(out, DOWN_WORDS)
     for _ in range(length):
@@ -242,160 +262,75 @@ def write_row(W: Any, X: Any, e: Any, spent: Any, out: Any) -> Any:
 
 
 @inlined
-def _trail_of(row: Any) -> Any:
+def trail_of(row: Any) -> Any:
     """Returns how many positions a row's trail has."""
     return int64(row[2] >> U(TRAIL_SHIFT))
 
 
-@inner
-def _ghost(W: Any, X: Any, parent: Any, at: Any, step: Any) -> Any:
-    """Returns a new ghost."""
-    e = X.counts[GHOSTS]
-    X.counts[GHOSTS] = e + 1
-    set_field(W, e, wave.PARENT, parent)
-    set_field(W, e, wave.KIND, wave.GHOST)
-    set_field(W, e, UNKEPT, int64(0))
-    set_field(W, e, wave.SLOT, int64(0))  # there is no record, which who asks for memory ahead must see
-    s = words_of(W, e)
-    s[KEY] = at[0]
-    if step == WHOLE:
-        s[META] = at[1]
-        unpack_men(adv(at, 2), s)
-    return e
-
-
-@inner
-def _trail(W: Any, X: Any, row: Any, sender: Any) -> Any:
-    """Returns the latest ghost before an arrival."""
-    length, step = _trail_of(row), X.counts[TRAIL]
-    a = int64(-1)
-    if length == 0:  # what stands here is no position, and nobody looks at it
-        a = _ghost(W, X, a, row, int64(KEY_ONLY))
-    for back in range(length):
-        a = _ghost(W, X, a, adv(row, DOWN_WORDS + step * (length - 1 - back)), step)
-    set_field(W, a, SENDER, sender)
-    set_field(W, a, STUB, low_of(row[1]))
-    set_field(W, a, SPENT, high_of(row[1]))
-    return a
-
-
-@inner
-def _arrive(W: Any, X: Any, row: Any, sender: Any, depth: Any) -> Any:
-    """Returns the new entry of a row that another shard has sent."""
-    ghost = _trail(W, X, row, sender)
-    e = new_entry(W, ghost, int64(0), high_of(row[0]), depth)
-    W.heads[depth] = field(W, e, wave.NEXT)
-    set_field(W, e, wave.NEXT, X.heads[depth])
-    X.heads[depth] = e
-    s = words_of(W, e)
-    unpack_men(adv(row, 3), s)
-    s[META] = row[2] & U((1 << TRAIL_SHIFT) - 1)
-    s[KEY] = row[6]
-    W.shares[e] = low_of(row[0])
-    return e
-
-
-@inner
-def _arrive_from(W: Any, X: Any, sender: Any) -> None:
-    """Makes entries of the rows that another shard has sent; there must be room for as many ghosts.
-
-    Without room for an entry its visits are dropped.
-    """
-    at = X.begins[sender] + HEADER_WORDS
-    while at < X.begins[sender + 1] and W.counts[wave.ENTRIES] + 1 < W.capacity:
-        row = adv(X.inbox, at)
-        X.order[X.counts[ORDERED]] = _arrive(W, X, row, sender, X.counts[LEVEL])
-        X.counts[ORDERED] += 1
-        at += DOWN_WORDS + X.counts[TRAIL] * _trail_of(row)
-
-
-@inner
-def arrive(W: Any, X: Any) -> None:
-    """Makes entries of all rows that came down to a level, and puts the level in the order of its visits."""
-    own = X.counts[ORDERED]
-    for sender in range(X.counts[SHARDS]):
-        if sender != X.counts[OWN]:
-            _arrive_from(W, X, int64(sender))
-    if X.counts[ORDERED] > own:
-        sort_level(W, X)
-
-
-@inner
-def _merge_runs(W: Any, a: Any, b: Any, n: Any) -> Any:
-    """Merges pairs of neighbouring runs of `a` into `b`; returns how many runs `b` has."""
-    runs = int64(0)
-    begin = int64(0)
-    while begin < n:
-        middle = _end_of_run(W, a, begin, n)
-        end = _end_of_run(W, a, middle, n) if middle < n else int64(n)
-        i = begin
-        j = middle
-        for k in range(begin, end):
-            if j == end or (i < middle and W.shares[a[i]] <= W.shares[a[j]]):
-                b[k] = a[i]
-                i += 1
-            else:
-                b[k] = a[j]
-                j += 1
-        begin = end
-        runs += 1
-    return runs
-
-
-@inner
-def _end_of_run(W: Any, a: Any, begin: Any, n: Any) -> Any:
-    """Returns where the entries from `begin` on cease to be in order."""
-    end = begin + 1
-    while end < n and W.shares[a[end - 1]] < W.shares[a[end]]:
-        end += 1
-    return end
-
-
-@inner
-def sort_level(W: Any, X: Any) -> None:
-    """Sorts the level by the numbers of its visits: each shard has sent a run that is in order."""
-    n = X.counts[ORDERED]
-    runs = int64(2)
-    while runs > 1:
-        _merge_runs(W, X.order, X.spare, n)
-        runs = _merge_runs(W, X.spare, X.order, n)
-
-
 # ------------------------------------------------------------------ messages
 @inner
-def open_messages(W: Any, X: Any, full: Any) -> Any:
-    """Writes the headers of messages of `sizes` words, and notes where rows go; returns whether they fit."""
-    at = X.counts[OUT_BEGIN]
+def clear_sizes(X: Any) -> None:
+    """Notes that nothing goes to anybody."""
     for shard in range(X.counts[SHARDS]):
-        X.places[shard] = at + HEADER_WORDS
-        at += HEADER_WORDS + X.sizes[shard]
-    X.counts[FITS] = int64(at <= X.counts[OUT_END])
-    if not X.counts[FITS]:
-        return False
-    for shard in range(X.counts[SHARDS]):
-        head = as_i64(adv(X.out, X.places[shard] - HEADER_WORDS))
-        head[H_STEP] = X.counts[STEP]
-        head[H_MORE] = X.counts[MORE]
-        head[H_CANDIDATES] = W.counts[wave.CANDIDATES]
-        head[H_LEAVES] = W.counts[wave.LEAVES]
-        head[H_ENDED] = W.counts[wave.ENDED]
-        head[H_FULL] = full
-        head[H_WORD] = X.counts[WORD]
-        head[H_NODES] = X.counts[NODES]
-    return True
+        X.sizes[shard] = 0
 
 
-@kernel
+@inner
+def largest_size(X: Any) -> Any:
+    """Returns the most words that go to anybody."""
+    largest = int64(0)
+    for shard in range(X.counts[SHARDS]):
+        largest = max(largest, X.sizes[shard])
+    return largest
+
+
+@inner
+def write_header(W: Any, X: Any, shard: Any, full: Any) -> None:
+    """Writes the header of the message to a shard, and notes where its rows go."""
+    begin = shard * X.counts[OUT_ROOM]
+    X.places[shard] = begin + HEADER_WORDS
+    head = as_i64(adv(X.out, begin))
+    head[H_STEP] = (X.sizes[shard] << STEP_BITS) | (X.counts[STEP] & STEP_MASK)
+    head[H_MORE] = X.counts[MORE]
+    head[H_CANDIDATES] = W.counts[wave.CANDIDATES]
+    head[H_LEAVES] = W.counts[wave.LEAVES]
+    head[H_ENDED] = W.counts[wave.ENDED]
+    head[H_FULL] = full
+    head[H_WORD] = X.counts[WORD]
+    head[H_NODES] = X.counts[NODES]
+
+
+@inlined
+def words_behind(message: Any) -> Any:
+    """Returns how many words stand behind the header of a message."""
+    return int64(message[H_STEP] >> U(STEP_BITS))
+
+
+@inlined
+def rows_from(X: Any, shard: Any) -> Any:
+    """Returns (the rows that a shard has sent, their words)."""
+    message = adv(X.inbox, shard * X.counts[IN_ROOM])
+    return adv(message, HEADER_WORDS), words_behind(message)
+
+
+@inlined
+def _message_from(X: Any, shard: Any) -> Any:
+    """Returns the message of a shard, this one included."""
+    if shard == X.counts[OWN]:
+        return adv(X.out, shard * X.counts[OUT_ROOM])
+    return adv(X.inbox, shard * X.counts[IN_ROOM])
+
+
+@inner
 def add_headers(X: Any) -> None:
     """Sums the headers of all messages up in `counts`; of the step, counts those that are at this one."""
-    Xp = shard_pointers(X)
     for i in range(HEADER_WORDS):
-        Xp.counts[TOTALS + i] = 0
-    for shard in range(Xp.counts[SHARDS]):
-        head = as_i64(adv(Xp.inbox, Xp.begins[shard]))
-        Xp.counts[TOTALS + H_STEP] += int64(head[H_STEP] == Xp.counts[STEP])
+        X.counts[TOTALS + i] = 0
+    for shard in range(X.counts[SHARDS]):
+        head = as_i64(_message_from(X, int64(shard)))
+        X.counts[TOTALS + H_STEP] += int64((head[H_STEP] ^ X.counts[STEP]) & STEP_MASK == 0)
         for i in range(H_STEP + 1, HEADER_WORDS):
-            Xp.counts[TOTALS + i] += head[i]
+            X.counts[TOTALS + i] += head[i]
 
 
 # ------------------------------------------------------------------ up

@@ -1,47 +1,51 @@
-"""How shards talk: each sends every other one message, and goes on when it has one from each.
+"""How shards talk: in every step each sends every other one message, and goes on when it has one from each.
 
-    shard 0   yield [m00, m01, m02] --+                +-- gets [m00, m10, m20]
-    shard 1   yield [m10, m11, m12] --+-- a transport -+-- gets [m01, m11, m21]
-    shard 2   yield [m20, m21, m22] --+                +-- gets [m02, m12, m22]
+    shard 0   writes m01, m02, says its step --+                +-- goes on with m10, m20
+    shard 1   writes m10, m12, says its step --+-- its sockets -+-- goes on with m01, m21
+    shard 2   writes m20, m21, says its step --+                +-- goes on with m02, m12
 
-What a shard does is a generator: the same code runs in one process, in several, on many machines. All that
-decides what comes next goes through the headers, so that all shards decide the same without being told.
+What a shard does is a generator that yields when it has to wait for another one: the same code runs in one
+process, in several, on many machines. All that decides what comes next goes through the headers, so that all
+shards decide the same without being told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import TypeVar
+import socket
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import combinations
+from typing import Any, TypeVar
 
-import numpy as np
 from numpy.typing import NDArray
 
-Message = NDArray[np.uint64]
+from .lines_kernel import SOCKET, new_lines
+
 T = TypeVar("T")
-Talk = Generator[Sequence[Message], Sequence[Message], T]
+Talk = Generator[None, None, T]
 
 
 def run_together(talks: Sequence[Talk[T]]) -> list[T]:
-    """Returns what each of some shards returns, which talk in one process: what all other ways must equal.
-
-    All end at the same step.
-    """
-    results: list[T] = []
-    boxes: list[Sequence[Message]] = []
-    for talk in talks:
-        _advance(talk, None, boxes, results)
-    while boxes:
-        sent, boxes = boxes, []
+    """Returns what each of some shards returns, which talk in one process: what all other ways must equal."""
+    results: dict[int, T] = {}
+    while len(results) < len(talks):
         for number, talk in enumerate(talks):
-            _advance(talk, [box[number] for box in sent], boxes, results)
-    assert len(results) == len(talks), "shards end at the same step"
-    return results
+            if number not in results:
+                try:
+                    next(talk)
+                except StopIteration as end:
+                    results[number] = end.value
+    return [results[number] for number in range(len(talks))]
 
 
-def _advance(
-    talk: Talk[T], inbox: Sequence[Message] | None, boxes: list[Sequence[Message]], results: list[T]
-) -> None:
-    try:
-        boxes.append(next(talk) if inbox is None else talk.send(inbox))
-    except StopIteration as end:
-        results.append(end.value)
+@contextmanager
+def lines_between(shards: int) -> Iterator[list[NDArray[Any]]]:
+    """Gives the lines of shards of one process, each connected to each."""
+    lines = [new_lines(shards) for _ in range(shards)]
+    with ExitStack() as stack:
+        for one, other in combinations(range(shards), 2):
+            pair = socket.socketpair()
+            for end, at, to in ((pair[0], one, other), (pair[1], other, one)):
+                stack.enter_context(end).setblocking(False)
+                lines[at][to, SOCKET] = end.fileno()
+        yield lines

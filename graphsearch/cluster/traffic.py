@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from ..search import wave_kernel as wave
-from .messages_kernel import HEADER_WORDS
-
-WORD_BYTES = 8
+from . import messages_kernel as m
 
 
 @dataclass(slots=True)
@@ -40,26 +37,35 @@ class Traffic:
     backing: float = 0.0
     waiting: float = 0.0
 
+
+class Tally:
+    """Counts the traffic of a shard: kernels what they send, and this how long phases take."""
+
+    def __init__(self, tallies: NDArray[Any]) -> None:
+        """Takes the array that kernels count in."""
+        self._tallies = tallies
+        self._seconds = Traffic()
+
+    @property
+    def traffic(self) -> Traffic:
+        """The traffic so far."""
+        names = ("steps", "messages", "bytes", "rows", "entry_levels", "visit_levels")
+        at = (m.T_STEPS, m.T_MESSAGES, m.T_BYTES, m.T_ROWS, m.T_ENTRIES, m.T_VISITS)
+        counted: dict[str, Any] = {
+            name: int(self._tallies[place]) for name, place in zip(names, at, strict=True)
+        }
+        return replace(self._seconds, waiting=self._waited, **counted)
+
+    @property
+    def _waited(self) -> float:
+        return float(self._tallies[m.T_WAITED]) / 1e9
+
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Counts the time of the body to a phase, without what it waits for."""
-        began, waited = time.perf_counter(), self.waiting
+        began, waited = time.perf_counter(), self._waited
         try:
             yield
         finally:
-            spent = time.perf_counter() - began - (self.waiting - waited)
-            setattr(self, name, getattr(self, name) + spent)
-
-    def send(self, sizes: Sequence[int], own: int) -> None:
-        """Counts messages of so many words behind the header, of which one's own goes nowhere."""
-        others = len(sizes) - 1
-        self.steps += 1
-        self.messages += others
-        self.bytes += WORD_BYTES * (sum(sizes) - sizes[own] + others * HEADER_WORDS)
-
-    def pass_on(self, w: wave.WaveArrays, order: NDArray[np.int64]) -> None:
-        """Counts the entries of a level."""
-        if len(order):
-            asked = w.entries.view(np.int64)[wave.ASKED :: wave.ENTRY_WORDS]
-            self.entry_levels += len(order)
-            self.visit_levels += int(asked[order].sum())
+            spent = time.perf_counter() - began - (self._waited - waited)
+            setattr(self._seconds, name, getattr(self._seconds, name) + spent)

@@ -12,11 +12,11 @@ from ..search.params import SearchParams
 from ..search.settings import set_params
 from ..store.sharded.ownership import even_owners, owner_of
 from . import descent_kernel
-from .talk import run_together
+from .talk import lines_between, run_together
 from .wave import Place, ShardWaves
 
 PURPOSE = "cluster search"
-KERNELS = 18
+KERNELS = 10
 SHARDS, LEAVES, WAVES = 2, 16, 3
 
 
@@ -31,17 +31,19 @@ def compile_kernels(evaluator: Evaluator) -> None:
     root, owners = pack(board), even_owners(SHARDS)
     graphs = [Graph.open(None, evaluator=evaluator) for _ in range(SHARDS)]
     leader = owner_of(board, owners)
-    places = [Place(number=k, shards=SHARDS, owners=owners, leader=leader) for k in range(SHARDS)]
+    arena = graphs[leader].arena
     for graph in graphs:
         set_params(graph.arena, SearchParams(minibatch_size=LEAVES, full_share_visits=1))
-    shards = [ShardWaves(graph, root, LEAVES, place) for graph, place in zip(graphs, places, strict=True)]
-    for _ in range(WAVES):
-        arena = graphs[leader].arena
-        knows, allowed, _ = descent_kernel.root_state(arena.tables, arena.arrays, root)
-        run_together(
-            [one.run(LEAVES, max(4 * LEAVES, int(allowed)), knows_root=bool(knows)) for one in shards]
-        )
-    for shard in shards:
-        shard.compile_rest()
-        shard.close()
+    with lines_between(SHARDS) as lines:
+        places = [
+            Place(number=k, shards=SHARDS, owners=owners, leader=leader, lines=lines[k])
+            for k in range(SHARDS)
+        ]
+        shards = [ShardWaves(graph, root, LEAVES, place) for graph, place in zip(graphs, places, strict=True)]
+        for _ in range(WAVES):
+            knows, allowed, _ = descent_kernel.root_state(arena.tables, arena.arrays, root)
+            most = max(4 * LEAVES, int(allowed))
+            run_together([one.run(LEAVES, most, knows_root=bool(knows)) for one in shards])
+        for shard in shards:
+            shard.close()
     mark_compiled(PURPOSE)

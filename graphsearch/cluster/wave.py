@@ -5,11 +5,14 @@ admit     all candidates if they fit, else the best of all shards: their keys go
 settle    what needed no evaluation goes up, level by level
 evaluate  each shard its own leaves
 ascend    level by level
+
+Kernels go from level to level and talk to other shards' kernels. They return when they have to wait, or want
+something of Python, and are called again.
 """
 
 from __future__ import annotations
 
-import time
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import CapacityError, GraphSearchError
+from ..errors import CapacityError, GraphSearchError, ShardLostError
 from ..graph.graph import Graph
 from ..jit.compiler import Call
 from ..search import wave_kernel as wave
@@ -25,24 +28,31 @@ from ..search.leaves import LeafEvaluation
 from ..search.rounds import MAX_ROUNDS, next_budget
 from ..search.waves import BYTES_PER_LEAF, FIRST_EVALUATOR
 from ..store.sharded.ownership import Owners
-from . import ascent_kernel, descent_kernel
+from . import ascent_kernel, descent_kernel, lines_kernel
 from . import messages_kernel as m
 from .messages_kernel import ShardArrays
-from .talk import Message, Talk
-from .traffic import Traffic
+from .talk import Talk
+from .traffic import Tally, Traffic
 
-FIRST_WORDS = 1 << 12  # of messages, at first
+FIRST_WORDS = 1 << 10  # of a message, at first
+MOST_WORDS = 1 << 31  # of a message: 16 GB
 GHOSTS_PER_ENTRY = 4  # untouched pages cost nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Which shard this is, of how many, who owns what, and who leads: the shard that owns the root."""
+    """Which shard this is, of how many, who owns what, who leads, and how it reaches the others.
+
+    Attributes:
+      leader: the shard that owns the root.
+      lines: `[shards, LINE_FIELDS]`, sockets to the others, which somebody else keeps open.
+    """
 
     number: int
     shards: int
     owners: Owners
     leader: int
+    lines: NDArray[np.int64]
 
     @property
     def leads(self) -> bool:
@@ -51,11 +61,7 @@ class Place:
 
 
 class ShardWaves:
-    """Waves of one root, as far as one shard goes through them.
-
-    Attributes:
-      traffic: what was sent, and where the time went.
-    """
+    """Waves of one root, as far as one shard goes through them."""
 
     def __init__(
         self,
@@ -71,7 +77,6 @@ class ShardWaves:
         Args:
           game: packed positions before the root, the latest first, for an evaluator that wants lines.
         """
-        self.traffic = Traffic()
         self._graph = graph
         self._arena = graph.arena
         self._evaluator = graph.store.evaluator_number if graph.store else FIRST_EVALUATOR
@@ -80,28 +85,28 @@ class ShardWaves:
         self._place = place
         self._leaves = LeafEvaluation(graph.evaluator, game)
         plain = wave.new_wave(batch)
-        self.wave = _with_ghosts(plain, GHOSTS_PER_ENTRY * len(plain.candidates))
         self._bytes = int(sum(array.nbytes for array in plain))
         self._most_entries = 0
         self._arrays = _new_arrays(place, len(plain.candidates))
         self._counts = self._arrays.counts
         self._counts[m.TRAIL] = m.WHOLE if graph.evaluator.wants_lines else m.KEY_ONLY
-        self._calls: dict[str, Call] = {}
-        self._bound: tuple[Any, ...] = ()
+        self._tally = Tally(self._arrays.tallies)
+        self._set_wave(_with_ghosts(plain, GHOSTS_PER_ENTRY * len(plain.candidates)))
+        self._calls: dict[Callable[..., Any], Call] = {}
+        self._bound: tuple[Any, ...] = (None,) * 5
 
     def close(self) -> None:
         """Ends the thread of an evaluator outside the kernels."""
         self._leaves.close(None)
 
-    def compile_rest(self) -> None:
-        """Compiles what is hardly ever called: for messages that did not fit, and to read from files."""
-        arena, w = self._arena, self.wave
-        self._counts[m.LEVEL] = 1
-        descent_kernel.pack(arena.arrays, w, self._arrays)
-        ascent_kernel.tell(arena.arrays, w, self._arrays)
-        self._counts[m.ORDERED] = 0
-        descent_kernel.probe(arena.tables, arena.arrays, w, self._graph.pager.filter(), self._arrays)
-        ascent_kernel.count_unkept(self._arrays)
+    @property
+    def traffic(self) -> Traffic:
+        """What was sent, and where the time went."""
+        return self._tally.traffic
+
+    def _set_wave(self, w: wave.WaveArrays) -> None:
+        self.wave = w
+        self._counts[m.PLACES] = len(w.entries) // wave.ENTRY_WORDS
 
     # ---------------------------------------------------------- one wave
     def run(self, target: int, allowed: int, *, knows_root: bool) -> Talk[tuple[int, int]]:
@@ -121,24 +126,32 @@ class ShardWaves:
             if budget <= 0 or leaves >= target:
                 break
             asked += budget
-            first = int(self.wave.counts[wave.ENTRIES])
-            with self.traffic.phase("passing"):
-                depth = yield from self._descend(budget)
-            with self.traffic.phase("admitting"):
-                yield from self._admit(target)
-            deepest, leaves, is_full = max(deepest, depth), self.total(m.H_LEAVES), self.total(m.H_FULL)
-            if self.total(m.H_ENDED):
-                with self.traffic.phase("backing"):
-                    yield from self._ascend(depth, first, settles=True)
-            ascent_kernel.end_round(self._arena.arrays, self.wave, self._place.leads)
-            if is_full:
+            deepest = max(deepest, (yield from self._round(budget, target)))
+            leaves = self.total(m.H_LEAVES)
+            if self.total(m.H_FULL):
                 break
-        with self.traffic.phase("evaluating"):
+        with self._tally.phase("evaluating"):
             self._evaluate()
         if leaves:
-            with self.traffic.phase("backing"):
+            with self._tally.phase("backing"):
                 yield from self._ascend(deepest, 0, settles=False)
         return int(ascent_kernel.end_wave(self._arena.arrays, self.wave)), leaves
+
+    def _round(self, budget: int, target: int) -> Talk[int]:
+        """Goes through one round; returns its deepest level. `total` then says what all shards have."""
+        first = int(self.wave.counts[wave.ENTRIES])
+        with self._tally.phase("passing"):
+            depth = yield from self._descend(budget)
+        ended = self.total(m.H_ENDED)
+        with self._tally.phase("admitting"):
+            yield from self._admit(target)
+            if not (ended and depth):  # else what goes up tells it
+                yield from self.say()
+        if ended or self.total(m.H_ENDED):
+            with self._tally.phase("backing"):
+                yield from self._ascend(depth, first, settles=True)
+        ascent_kernel.end_round(self._arena.arrays, self.wave, self._place.leads)
+        return depth
 
     @property
     def most_nodes(self) -> int:
@@ -165,61 +178,30 @@ class ShardWaves:
         arena = self._arena
         ascent_kernel.make_records(arena.tables, arena.arrays, self.wave, self._evaluator)
 
-    # ---------------------------------------------------------- down
+    # ---------------------------------------------------------- down, and up
     def _descend(self, budget: int) -> Talk[int]:
         """Sends a round's visits down; returns its deepest level."""
-        counts = self._counts
-        counts[[m.ORDERED, m.LEVEL]] = 0
-        self.wave.counts[wave.ROUND_BEGIN] = self.wave.counts[wave.ENTRIES]
-        if self._place.leads:
-            descent_kernel.begin_round(self.wave, self._arrays, self._root, budget)
-        while True:
-            self._read()
-            self._write(descent_kernel.descend, descent_kernel.pack)
-            self.traffic.rows += self._stubs()
-            yield from self._talk()
-            if not self.total(m.H_MORE):
-                return int(counts[m.LEVEL])
-            counts[m.LEVEL] += 1
-            self._make_room_for_ghosts()
-            self._call(descent_kernel.take_in, self.wave, self._arrays)
+        descent_kernel.begin_round(self.wave, self._arrays, self._root, budget)
+        yield from self._go_through(descent_kernel.descend)
+        return int(self._counts[m.LEVEL])
 
-    def _stubs(self) -> int:
-        """Returns how many entries of the next level are others' positions."""
-        children = int(self.wave.counts[wave.ENTRIES] - self._counts[m.FIRST_CHILD])
-        return max(0, children - int(self._counts[m.ORDERED]))
+    def _ascend(self, depth: int, first: int, *, settles: bool) -> Talk[None]:
+        """Backs visits up, from the deepest level to the root.
 
-    def _read(self) -> None:
-        """Has the records of a level read that are not in memory; notes what passes through."""
-        n = int(self._counts[m.ORDERED])
-        self.traffic.pass_on(self.wave, self._arrays.order[:n])
-        pager, arena = self._graph.pager, self._arena
-        self._counts[m.PROBED] = probes = not pager.complete
-        if probes and n:
-            filters = pager.filter()
-            if descent_kernel.probe(arena.tables, arena.arrays, self.wave, filters, self._arrays):
-                pager.bring(wave.missing_positions(self.wave), wave.slots_of(self.wave))
-
-    def _make_room_for_ghosts(self) -> None:
-        """Makes sure that as many ghosts have room as may come down: less than a word of a message each."""
-        places = len(self.wave.entries) // wave.ENTRY_WORDS
-        wanted = int(self._counts[m.GHOSTS] + self._arrays.begins[-1])
-        if wanted > places:
-            self.wave = _with_ghosts(self.wave, 2 * (wanted - len(self.wave.candidates)))
+        Below that level there are only draws of the path, which ended at the shards that sent them.
+        """
+        self._counts[[m.LEVEL, m.FIRST, m.SETTLES, m.STAGE]] = depth + 1, first, settles, m.APPLIES
+        yield from self._go_through(ascent_kernel.ascend)
 
     # ---------------------------------------------------------- leaves
     def _admit(self, target: int) -> Talk[None]:
-        """Makes leaves of the candidates, those with most visits first; all shards know then how many."""
-        n, leaves, all_of_them = (
-            int(self.wave.counts[wave.CANDIDATES]),
-            self.total(m.H_LEAVES),
-            self.total(m.H_CANDIDATES),
-        )
+        """Makes leaves of the candidates, those with most visits first."""
+        n, leaves = int(self.wave.counts[wave.CANDIDATES]), self.total(m.H_LEAVES)
+        all_of_them = self.total(m.H_CANDIDATES)
         if leaves + all_of_them <= target:
             self._admit_part(0, n, is_open=True)
         else:
             yield from self._admit_best(n, leaves, all_of_them, target)
-        yield from self.say()
 
     def _admit_best(self, n: int, leaves: int, all_of_them: int, target: int) -> Talk[None]:
         """Admits the best candidates of all shards until the batch is full.
@@ -227,10 +209,10 @@ class ShardWaves:
         The leader says up to which key. Some of them become no leaves; then it says so again.
         """
         order = np.argsort(-self.wave.candidates[:n])
-        keys = self.wave.candidates[:n][order]
+        keys = self.wave.candidates[:n] = self.wave.candidates[:n][order]
         self._arrays.candidates[:n] = self._arrays.candidates[:n][order]
-        inbox = yield from self._send_keys(keys)
-        known = -np.sort(-np.concatenate([box[m.HEADER_WORDS :] for box in inbox]).view(np.int64))
+        yield from self.say(keys=n)
+        known = self.keys_of_all(keys) if self._place.leads else keys
         done = looked_at = 0
         while leaves < target and looked_at < all_of_them:
             looked_at = min(looked_at + target - leaves, all_of_them)
@@ -242,37 +224,9 @@ class ShardWaves:
             leaves = self.total(m.H_LEAVES)
         self._admit_part(done, n, is_open=False)
 
-    def _send_keys(self, keys: NDArray[np.int64]) -> Talk[Sequence[Message]]:
-        """Sends keys to the leader; returns the messages that came."""
-        self._next_out()
-        arguments = self._arena.arrays, self.wave, self._arrays, self._place.leader, keys
-        descent_kernel.say_keys(*arguments)
-        if not self._counts[m.FITS]:
-            self._grow_out()
-            descent_kernel.say_keys(self._arena.arrays, self.wave, self._arrays, *arguments[3:])
-        return (yield from self._talk())
-
     def _admit_part(self, begin: int, end: int, *, is_open: bool) -> None:
         self._counts[[m.BEGIN, m.END, m.IS_OPEN]] = begin, end, is_open
-        arena = self._arena
-        self._call(descent_kernel.admit_part, arena.tables, arena.arrays, self.wave, self._arrays)
-
-    # ---------------------------------------------------------- up
-    def _ascend(self, depth: int, first: int, *, settles: bool) -> Talk[None]:
-        """Backs visits up, from the deepest level to the root.
-
-        Below that level there are only draws of the path, which ended at the shards that sent them.
-        """
-        arena = self._arena
-        self._counts[[m.LEVEL, m.FIRST, m.SETTLES]] = depth + 1, first, settles
-        while self._counts[m.LEVEL] > 1:
-            self._write(ascent_kernel.ascend, ascent_kernel.tell)
-            yield from self._talk()
-            self._counts[m.LEVEL] -= 1
-            if unkept := ascent_kernel.count_unkept(self._arrays) if self._arena.arrays.history.size else 0:
-                arena.reserve_overlay(int(unkept) * wave.MAX_PLIES)
-            self._call(ascent_kernel.hear, arena.arrays, self.wave, self._arrays)
-        self._call(ascent_kernel.ascend, arena.tables, arena.arrays, self.wave, self._arrays)
+        self._call(descent_kernel.admit_part)
 
     # ---------------------------------------------------------- messages
     def total(self, of: int) -> int:
@@ -290,78 +244,80 @@ class ShardWaves:
         self._counts[m.WORD] = 0
         return self.total(m.H_WORD)
 
-    def say(self, asks: int = 0) -> Talk[None]:
-        """Exchanges headers."""
-        self._next_out()
-        self._counts[m.MORE] = asks
-        self._call(descent_kernel.say, self._arena.arrays, self.wave, self._arrays)
-        yield from self._talk()
+    def say(self, asks: int = 0, *, keys: int = 0) -> Talk[None]:
+        """Exchanges headers.
 
-    def _write(self, kernel: Any, again: Any) -> None:
-        """Calls a kernel that writes messages; if there was too little room, `again` with more."""
-        arena = self._arena
-        self._next_out()
-        self._call(kernel, arena.tables, arena.arrays, self.wave, self._arrays)
-        if not self._counts[m.FITS]:
-            self._grow_out()
-            again(arena.arrays, self.wave, self._arrays)
+        Args:
+          asks: a number of this shard. keys: first ones of its candidates' keys that the leader gets.
+        """
+        self._counts[[m.STAGE, m.MORE, m.KEYS]] = m.WRITES, asks, keys
+        yield from self._go_through(lines_kernel.say)
 
-    def _next_out(self) -> None:
-        """Takes the other half of the outbox: others may still read the last messages."""
-        half = len(self._arrays.out) // 2
-        begin = half - int(self._counts[m.OUT_BEGIN])
-        self._counts[[m.OUT_BEGIN, m.OUT_END]] = begin, begin + half
-        self._counts[m.STEP] += 1
+    def keys_of_all(self, own: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Returns the keys that came to the leader, and its own, the largest first."""
+        room, boxes = int(self._counts[m.IN_ROOM]), self._arrays.inbox
+        parts = [own]
+        for begin in (k * room for k in range(self._place.shards) if k != self._place.number):
+            words = int(boxes[begin + m.H_STEP]) >> m.STEP_BITS
+            parts.append(boxes[begin + m.HEADER_WORDS :][:words].view(np.int64))
+        return -np.sort(-np.concatenate(parts))
 
-    def _grow_out(self) -> None:
-        """Makes room for the messages that did not fit."""
-        half = 2 * int(self._arrays.sizes.sum() + m.HEADER_WORDS * self._place.shards)
-        old = self._arrays.out  # others may read it: they keep it
-        self._arrays = self._arrays._replace(out=np.zeros(2 * max(half, len(old) // 2), np.uint64))
-        self._counts[[m.OUT_BEGIN, m.OUT_END]] = 0, half
+    # ---------------------------------------------------------- kernels
+    def _go_through(self, kernel: Callable[..., Any]) -> Talk[None]:
+        """Calls a kernel until it is through, and does what it returns for."""
+        while code := self._call(kernel):
+            if code == m.WAITS:
+                yield
+            else:
+                self._serve(code)
 
-    def _talk(self) -> Talk[Sequence[Message]]:
-        """Exchanges the messages that were written; returns those that came, of which `inbox` is a copy."""
-        out, own = self._arrays.out, self._place.number
-        sizes = self._arrays.sizes.tolist()
-        messages, at = [], int(self._counts[m.OUT_BEGIN])
-        for size in sizes:
-            messages.append(out[at : at + m.HEADER_WORDS + size])
-            at += m.HEADER_WORDS + size
-        self.traffic.send(sizes, own)
-        began = time.perf_counter()
-        inbox = yield messages
-        self.traffic.waiting += time.perf_counter() - began
-        self._keep(inbox)
-        return inbox
-
-    def _keep(self, inbox: Sequence[Message]) -> None:
-        """Copies messages to where kernels read them, and adds their headers up."""
-        ends = self._arrays.begins[1:]
-        np.cumsum([len(box) for box in inbox], out=ends)
-        if ends[-1] > len(self._arrays.inbox):
-            self._arrays = self._arrays._replace(inbox=np.zeros(2 * int(ends[-1]), np.uint64))
-        np.concatenate(inbox, out=self._arrays.inbox[: int(ends[-1])])
-        self._call(m.add_headers, self._arrays)
-        if self.total(m.H_STEP) != self._place.shards:
+    def _serve(self, code: int) -> None:
+        """Does what a kernel returned for: makes room, or reads records."""
+        wanted = int(self._counts[m.WANTED])
+        if code == m.OUT_IS_SMALL:
+            self._grow("out", m.OUT_ROOM, wanted)
+        elif code == m.INBOX_IS_SMALL:
+            if wanted > MOST_WORDS:
+                raise ShardLostError(f"shard {self._counts[m.PEER]} is lost: it sends {wanted} words at once")
+            self._grow("inbox", m.IN_ROOM, wanted)
+        elif code == m.NO_GHOSTS:
+            self._set_wave(_with_ghosts(self.wave, 2 * (wanted - len(self.wave.candidates))))
+        elif code == m.NO_NOTES:
+            self._arena.reserve_overlay(wanted)
+        elif code == m.NO_RECORDS:
+            self._graph.pager.bring(wave.missing_positions(self.wave), wave.slots_of(self.wave))
+        elif code == m.OUT_OF_STEP:
             raise GraphSearchError(f"shards are out of step with step {self._counts[m.STEP]} of this one")
+        else:
+            raise ShardLostError(f"shard {self._counts[m.PEER]} is lost: it has closed the connection")
 
-    def _call(self, kernel: Callable[..., Any], *arguments: Any) -> None:
-        """Calls a kernel whose arguments hardly ever change; what it returns is dropped."""
-        bound = self._arena.arrays, self.wave, self._arrays
-        if any(a is not b for a, b in zip(bound, self._bound, strict=False)) or not self._bound:
+    def _grow(self, name: str, room: int, wanted: int) -> None:
+        """Makes room for messages of `wanted` words in an array that has a part for each shard."""
+        old = getattr(self._arrays, name).reshape(self._place.shards, -1)
+        new = np.zeros((self._place.shards, 2 * wanted), np.uint64)
+        new[:, : old.shape[1]] = old
+        self._arrays = self._arrays._replace(**{name: new.reshape(-1)})
+        self._counts[room] = 2 * wanted
+
+    def _call(self, kernel: Callable[..., Any]) -> int:
+        """Calls a kernel on this shard's arrays; returns `CODE`."""
+        arena = self._arena
+        bound = arena.tables, arena.arrays, self.wave, self._graph.pager.filter(), self._arrays
+        if any(a is not b for a, b in zip(bound, self._bound, strict=True)):
             self._calls.clear()
             self._bound = bound
-        name = kernel.__name__
-        call = self._calls.get(name)
+        call = self._calls.get(kernel)
         if call is None:
-            call = self._calls[name] = Call(kernel, *arguments)
+            call = self._calls[kernel] = Call(kernel, *bound)
         call()
+        return int(self._counts[m.CODE])
 
 
 def _new_arrays(place: Place, entries: int) -> ShardArrays:
     counts = np.zeros(m.COUNTS, np.int64)
-    counts[[m.OWN, m.SHARDS]] = place.number, place.shards
+    counts[[m.OWN, m.SHARDS, m.LEADER]] = place.number, place.shards, place.leader
+    counts[m.TRIES] = lines_kernel.TRIES if place.shards <= (os.cpu_count() or 1) else 0
+    counts[[m.IN_ROOM, m.OUT_ROOM]] = FIRST_WORDS
     return ShardArrays(
         owners=place.owners,
         order=np.empty(entries, np.int64),
@@ -370,9 +326,11 @@ def _new_arrays(place: Place, entries: int) -> ShardArrays:
         sizes=np.zeros(place.shards, np.int64),
         places=np.zeros(place.shards, np.int64),
         heads=np.full(wave.MAX_PLIES + 2, -1, np.int64),
-        begins=np.zeros(place.shards + 1, np.int64),
-        inbox=np.zeros(FIRST_WORDS, np.uint64),
-        out=np.zeros(2 * FIRST_WORDS, np.uint64),
+        lines=place.lines.reshape(-1),
+        system=lines_kernel.system_calls(),
+        inbox=np.zeros(place.shards * FIRST_WORDS, np.uint64),
+        out=np.zeros(place.shards * FIRST_WORDS, np.uint64),
+        tallies=np.zeros(m.TALLIES, np.int64),
         counts=counts,
     )
 

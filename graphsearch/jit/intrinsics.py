@@ -1,4 +1,4 @@
-"""The intrinsics that `pointers.py` and `libzstd.py` name, as Numba takes them: importing this imports it."""
+"""The intrinsics that `pointers.py` names, as Numba takes them: importing this imports it."""
 
 from __future__ import annotations
 
@@ -207,9 +207,7 @@ def add_products(typing_context: Any, sums: Any, values: Any, weights: Any, pair
 
 @intrinsic  # type: ignore[untyped-decorator]
 def call_c(typing_context: Any, function: Any, arguments: Any) -> Any:
-    """Returns the `size_t` that the C function at an address returns, as int64.
-
-    Errors of libzstd are then negative.
+    """Returns what the C function at an address returns, as int64; of a `size_t`, negative for an error.
 
     Args:
       function: int64, its address.

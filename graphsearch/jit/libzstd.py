@@ -17,7 +17,6 @@ from typing import Any
 import zstandard
 
 from .compiler import JIT_OFF
-from .lazy import intrinsic
 
 MODULES = ("_cffi", "backend_c")  # of `zstandard`: wheels export the symbols from the first one only
 DICTIONARY_MAGIC = bytes.fromhex(
@@ -102,20 +101,3 @@ def load(paths: Iterable[str]) -> Libzstd | None:
         if decompress and frame_size:
             return Libzstd(decompress, frame_size, library)
     return None
-
-
-if JIT_OFF:
-
-    def call(function: int, arguments: tuple[Any, ...]) -> int:
-        """Returns the `size_t` that the C function at an address returns, as int64: negative for an error.
-
-        Plain Python cannot do it, with pointers that are array slices.
-
-        Args:
-          function: int64, its address.
-          arguments: a tuple of int64 (numbers, addresses) and pointers.
-        """
-        raise NotImplementedError("only compiled kernels call C functions")
-
-else:
-    call = intrinsic("call_c")

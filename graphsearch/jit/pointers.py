@@ -100,6 +100,17 @@ if JIT_OFF:
         """Returns the number that a kernel bound to its arguments returns, as int64; 0 if it returns none."""
         return bound.code(*bound.words) or 0
 
+    def call_c(function: Any, arguments: tuple[Any, ...]) -> int:
+        """Returns what the C function at an address returns, as int64; of a `size_t`, negative for an error.
+
+        Args:
+          function: int64, its address.
+          arguments: a tuple of int64 (numbers, addresses) and pointers.
+        """
+        words = [a.ctypes.data if isinstance(a, np.ndarray) else int(a) for a in arguments]
+        kind = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(words))
+        return int(kind(int(function))(*words))
+
 else:
     add_products = intrinsic("add_products")
     ctz = intrinsic("ctz")
@@ -118,3 +129,4 @@ else:
     mum = intrinsic("mum")
     prefetch = intrinsic("prefetch")
     call_bound = intrinsic("call_bound")
+    call_c = intrinsic("call_c")

@@ -12,9 +12,10 @@ import pytest
 from graphsearch import Graph, Limits, analyze
 from graphsearch.cluster import parting
 from graphsearch.cluster.mesh import Mesh
-from graphsearch.cluster.talk import Message
+from graphsearch.cluster.talk import Talk
+from graphsearch.cluster.wave import Place, ShardWaves
 from graphsearch.errors import InvalidParameterError, ShardLostError, StoreError
-from graphsearch.position.board import key_of
+from graphsearch.position.board import key_of, pack
 from graphsearch.query.find import find
 from graphsearch.query.history import history
 from graphsearch.query.moves import moves
@@ -125,16 +126,25 @@ def connected(tokens: list[bytes]) -> tuple[list[Mesh], list[BaseException | Non
     return meshes, errors
 
 
+def keys_in_a_ring(mesh: Mesh, number: int, keys: int) -> Talk[list[int]]:
+    """Sends so many keys to the next of three shards, twice; returns those of the one before."""
+    place = Place(number=number, shards=3, owners=even_owners(3), leader=(number + 1) % 3, lines=mesh.lines)
+    with Graph.open(None, evaluator="uniform") as graph:
+        waves = ShardWaves(graph, pack(chess.Board()), keys // 16, place)
+        waves.wave.candidates[:keys] = np.arange(keys) + number
+        for _ in range(2):
+            yield from waves.say(keys=keys - number)
+        waves.close()
+        return waves.keys_of_all(np.zeros(0, np.int64)).tolist()
+
+
 def test_messages_larger_than_any_buffer_cross_without_waiting_for_each_other() -> None:
     meshes, errors = connected([b"secret"] * 3)
     assert errors == [None] * 3
-    found: dict[int, list[Message]] = {}
+    found: dict[int, list[int]] = {}
 
     def talk(number: int) -> None:
-        size = 1_000_000
-        outbox = [np.full(size + 10 * number + to, 100 * number + to, np.uint64) for to in range(3)]
-        for _ in range(2):
-            found[number] = meshes[number].exchange(outbox)
+        found[number] = meshes[number].run(keys_in_a_ring(meshes[number], number, 1 << 20))
 
     threads = [threading.Thread(target=talk, args=(number,)) for number in range(3)]
     for thread in threads:
@@ -142,11 +152,11 @@ def test_messages_larger_than_any_buffer_cross_without_waiting_for_each_other() 
     for thread in threads:
         thread.join()
     for number in range(3):
-        assert [int(box[0]) for box in found[number]] == [100 * sender + number for sender in range(3)]
-        assert [len(box) for box in found[number]] == [1_000_000 + 10 * s + number for s in range(3)]
+        sender = (number - 1) % 3
+        assert found[number] == list(range((1 << 20) - 1, sender - 1, -1))
     meshes[1].close()
     with pytest.raises(ShardLostError, match="shard 1 is lost"):
-        meshes[0].exchange([np.zeros(8, np.uint64)] * 3)
+        meshes[0].run(keys_in_a_ring(meshes[0], 0, 1 << 10))
     for mesh in meshes:
         mesh.close()
 

@@ -13,7 +13,7 @@ import chess
 from graphsearch import Graph, Limits, SearchParams
 from graphsearch.cluster.host import Host, Setting, board_parts
 from graphsearch.cluster.session import Job, ShardReport, ShardSearch
-from graphsearch.cluster.talk import run_together
+from graphsearch.cluster.talk import lines_between, run_together
 from graphsearch.cluster.wave import Place
 from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.record.node import NodeRecord
@@ -73,10 +73,14 @@ def search_shards(
         files = files_of(folder)
     graphs = [Graph.open(files[number], evaluator=evaluator, ram_bytes=ram_bytes) for number in range(shards)]
     try:
-        places = [Place(number=k, shards=shards, owners=owners, leader=leader) for k in range(shards)]
-        stop = threading.Event()
-        searches = [ShardSearch(g, job, place, stop) for g, place in zip(graphs, places, strict=True)]
-        return run_together([search.talk() for search in searches])
+        with lines_between(shards) as lines:
+            places = [
+                Place(number=k, shards=shards, owners=owners, leader=leader, lines=lines[k])
+                for k in range(shards)
+            ]
+            stop = threading.Event()
+            searches = [ShardSearch(g, job, place, stop) for g, place in zip(graphs, places, strict=True)]
+            return run_together([search.talk() for search in searches])
     finally:
         for graph in graphs:
             graph._let_go() if crashes else graph.close()

@@ -11,8 +11,7 @@ import numpy as np
 from numpy import int64
 
 from ...jit.compiler import inner, kernel
-from ...jit.libzstd import call
-from ...jit.pointers import LOW32, U, adv, ptr
+from ...jit.pointers import LOW32, U, adv, call_c, ptr
 from .batch_kernel import codes_in, edges_in, header_at, low_bytes, records_in
 from .layout import CHECKSUM, CUT, EDGE_BYTES, HEADER, LENGTH, LOW, RECORD_BYTES
 
@@ -110,9 +109,9 @@ def _expand(shop: Any, data: Any, at: Any, end: Any, dictionary: Any, out: Any, 
         return int64(-1)
     for k in range(end - at):
         shop.frame[CUT + k] = data[at + k]
-    if call(shop.frame_size, (shop.frame, size)) != size:  # cut short, or something stands behind it
+    if call_c(shop.frame_size, (shop.frame, size)) != size:  # cut short, or something stands behind it
         return int64(-1)
-    found = call(shop.decompress, (shop.context, adv(out, to), limit - to, shop.frame, size, dictionary))
+    found = call_c(shop.decompress, (shop.context, adv(out, to), limit - to, shop.frame, size, dictionary))
     return to + found if found >= 0 else int64(-1)
 
 

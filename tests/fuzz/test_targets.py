@@ -26,7 +26,7 @@ EXECUTIONS = {
     "uci": 12,
 }
 FEW = 20  # of all others
-DAMAGED = 7  # the first of these graph files is the newest golden one; one target executes the sound ones before
+DAMAGED = 7  # the first of these graph files is the newest golden one; another target executes the sound ones
 NEEDED = {"onnx": "onnxruntime", "lc0": "onnxruntime"}
 
 

@@ -5,22 +5,33 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import chess
 
-from ..position.board import fen_of, key_of
+from ..position.board import fen_of, key_of, legal_moves
+from ..position.values import wdl_from_q
+from ..record.node import Edge, NodeRecord
 from ..store.store import Store
 from ..store.tables.history import PV_MOVES, RootValues
-from .ranking import best_move, node_mean
-from .view import MoveView, NodeView, Reader, line_of, view
+from .ranking import best_move, edge_of, node_mean, ranking, resets_of
+from .view import Reader, line_of
 
 Row = dict[str, Any]
 
+
 TABLES_SECONDS = 10.0  # between two updates while a search goes on
-TABLE_ROOTS = 4  # the last searched, whose well-visited positions are listed: a tenth of a second each
+TABLE_ROOTS = 4  # the last searched, whose well-visited positions are listed: hundredths of a second each
 TOP_NODES = 100  # positions kept
 TOP_SHARE = 200  # a move is followed if it has the root's N divided by this
+
+
+class Ranked(NamedTuple):
+    """A move with its edge and P."""
+
+    move: chess.Move
+    edge: Edge
+    p: float
 
 
 class RootTables:
@@ -83,42 +94,56 @@ def top_rows(read: Reader, root: chess.Board) -> tuple[list[Row], list[Row]]:
     queue = deque([root])
     while queue and len(positions) < TOP_NODES:
         board = queue.popleft()
-        node = view(read, board, lines=0)
-        if node is None or f"{node.key:016x}" in positions:
+        key = f"{key_of(board):016x}"
+        record = None if key in positions else read(board)
+        if record is None:
             continue
-        least = least or max(2, node.visits // TOP_SHARE)
-        positions[f"{node.key:016x}"] = _position_row(node)
-        edges += [_edge_row(node, move) for move in node.moves if move.n]
-        queue.extend(_after(board, move) for move in node.moves if move.n >= least)
+        least = least or max(2, record.visits // TOP_SHARE)
+        moves = _ranked(record, board)
+        positions[key] = _position_row(key, board, record, moves)
+        visited = [move for move in moves if move.edge.n]
+        edges += [_edge_row(key, board, move) for move in visited]
+        queue.extend(_after(board, move.move) for move in visited if move.edge.n >= least)
     return list(positions.values()), edges
 
 
-def _after(board: chess.Board, move: MoveView) -> chess.Board:
+def _ranked(record: NodeRecord, board: chess.Board) -> list[Ranked]:
+    """Returns the moves of a record, best first."""
+    moves = legal_moves(board) if record.codes else []
+    order, priors = record.order, record.priors if record.codes else []
+    ranked = ranking(record, board.halfmove_clock, resets_of(record, board, moves))
+    return [Ranked(moves[order[k]], edge_of(record, k), priors[order[k]]) for k in ranked]
+
+
+def _after(board: chess.Board, move: chess.Move) -> chess.Board:
     child = board.copy(stack=False)
-    child.push(move.move)
+    child.push(move)
     return child
 
 
-def _position_row(node: NodeView) -> Row:
+def _position_row(key: str, board: chess.Board, record: NodeRecord, moves: list[Ranked]) -> Row:
+    q, d = node_mean(record)
+    wdl = wdl_from_q(q, d)
     return {
-        "key": f"{node.key:016x}",
-        "fen": node.position,
-        "n": node.visits,
-        "q": node.q,
-        "win": node.wdl.win,
-        "draw": node.wdl.draw,
-        "loss": node.wdl.loss,
-        "best_move": node.moves[0].move.uci() if node.moves else None,
+        "key": key,
+        "fen": fen_of(board),
+        "n": record.visits,
+        "q": q,
+        "win": wdl.win,
+        "draw": wdl.draw,
+        "loss": wdl.loss,
+        "best_move": moves[0].move.uci() if moves else None,
     }
 
 
-def _edge_row(node: NodeView, move: MoveView) -> Row:
+def _edge_row(key: str, board: chess.Board, ranked: Ranked) -> Row:
+    move, edge, prior = ranked
     return {
-        "key": f"{node.key:016x}",
-        "move": move.move.uci(),
-        "san": move.san,
-        "n": move.n,
-        "p": move.p,
-        "q": move.q,
-        "draw": move.wdl.draw if move.wdl else None,
+        "key": key,
+        "move": move.uci(),
+        "san": board.san(move),
+        "n": edge.n,
+        "p": prior,
+        "q": edge.value,
+        "draw": wdl_from_q(edge.value, edge.draws).draw,
     }

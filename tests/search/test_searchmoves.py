@@ -44,8 +44,7 @@ def test_batch_of_one_is_the_reference_restricted_at_the_root(fen: str, count: i
 
 
 @pytest.mark.parametrize("gather", GATHERERS)
-@pytest.mark.parametrize("batch", [1, 4, 64, 512])
-@pytest.mark.parametrize("count", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("batch", "count"), [(1, 1), (4, 2), (64, 1), (512, 2)])
 def test_unlisted_moves_take_no_visit_of_the_search(gather: str, batch: int, count: int) -> None:
     board = chess.Board(KIWIPETE)
     params = SearchParams(minibatch_size=batch, gather=gather)

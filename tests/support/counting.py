@@ -35,8 +35,9 @@ class CountingEvaluator(Evaluator):
         for board, moves in batch.boards():
             if self.fail_after is not None and len(self.asked) >= self.fail_after:
                 raise RuntimeError("out of order")
-            self.asked.append(board.epd())
-            values, p = self._answer(board, moves)
+            epd = board.epd()
+            self.asked.append(epd)
+            values, p = self._answer(epd, moves)
             wdl.append(values)
             priors += p
         if self.log:
@@ -44,10 +45,10 @@ class CountingEvaluator(Evaluator):
                 file.writelines(f"{epd}\n" for epd in self.asked[-len(batch) :])
         return Evaluation(np.array(wdl, np.float32).reshape(-1, 3), np.array(priors, np.float32))
 
-    def _answer(self, board: chess.Board, moves: list[chess.Move]) -> tuple[list[float], list[float]]:
+    def _answer(self, epd: str, moves: list[chess.Move]) -> tuple[list[float], list[float]]:
         if self.name == "hash":
-            return hashed_answer(board, moves)
-        digest = hashlib.sha512((self.name + board.epd()).encode()).digest()
+            return hashed_answer(epd, moves)
+        digest = hashlib.sha512((self.name + epd).encode()).digest()
         raw = [1 + digest[i] for i in range(3)]
         weights = [(1 + digest[3 + (m.to_square * 5 + m.from_square) % 61]) ** 2 for m in moves]
         return [x / sum(raw) for x in raw], [w / sum(weights) for w in weights]

@@ -12,19 +12,24 @@ from graphsearch.position.board import FREE_CLOCK, key_of, legal_moves, terminal
 from graphsearch.record.node import NodeRecord, problems
 
 Records = dict[int, tuple[chess.Board, NodeRecord]]
+Child = tuple[int, int, chess.Board]  # place of the edge, key, position
 
 
 def records_below(graph: Graph, root: chess.Board) -> Records:
     """Returns every record that can be reached over visited edges, with a Board, by key."""
-    found: Records = {}
-    queue = [root.copy(stack=False)]
+    return {key: (board, record) for key, (board, record, _) in _below(graph, root).items()}
+
+
+def _below(graph: Graph, root: chess.Board) -> dict[int, tuple[chess.Board, NodeRecord, list[Child]]]:
+    found = {}
+    queue = [(key_of(root), root.copy(stack=False))]
     while queue:
-        board = queue.pop()
-        record = graph.read(board)
-        if record is None or key_of(board) in found:
-            continue
-        found[key_of(board)] = (board, record)
-        queue += [child for _, child in visited_children(board, record)]
+        key, board = queue.pop()
+        record = None if key in found else graph.read(board)
+        if record is not None:
+            children = [(k, key_of(child), child) for k, child in visited_children(board, record)]
+            found[key] = (board, record, children)
+            queue += [(below, child) for _, below, child in children]
     return found
 
 
@@ -47,8 +52,9 @@ def visited_children(board: chess.Board, record: NodeRecord) -> list[tuple[int, 
 
 def check_invariants(graph: Graph, root: chess.Board, *, lost: bool = False) -> Records:
     """Asserts invariants 1 to 3 of the design on every record below a root; returns the records."""
-    found = records_below(graph, root)
-    for board, record in found.values():
+    below = _below(graph, root)
+    found = {key: (board, record) for key, (board, record, _) in below.items()}
+    for board, record, children in below.values():
         assert problems(record) == [], board.fen()
         assert record.terminal == terminal_kind(board), board.fen()
         assert len(record.codes) == (0 if record.terminal else board.legal_moves.count())
@@ -56,20 +62,16 @@ def check_invariants(graph: Graph, root: chess.Board, *, lost: bool = False) -> 
         assert -1 <= q <= 1
         assert 0 <= d <= 1
         if not lost:
-            check_support(graph, board, record)
+            check_support(found, record, children)
     return found
 
 
-def check_support(graph: Graph, board: chess.Board, record: NodeRecord) -> None:
+def check_support(found: Records, record: NodeRecord, children: list[Child]) -> None:
     """Asserts that every child has the visits that its edge counts: N >= n - r."""
-    for k, child in visited_children(board, record):
+    for k, key, child in children:
         edge = record.edges[k]
-        if edge.n == edge.r:
-            continue
-        known = graph.read(child)
-        if known is None and child.halfmove_clock > FREE_CLOCK:
-            continue  # visited on a path with a smaller clock, where the child has the key of that clock
-        if known is not None and child.halfmove_clock > FREE_CLOCK:
-            continue  # the same: it has fewer visits than the edge
-        assert known is not None, child.fen()
+        if edge.n == edge.r or child.halfmove_clock > FREE_CLOCK:
+            continue  # at such a clock the visits may be those of a path with another one, under another key
+        assert key in found, child.fen()
+        known = found[key][1]
         assert known.proof or known.visits >= edge.n - edge.r, child.fen()

@@ -46,15 +46,16 @@ class HashEvaluator(Evaluator):
         wdl, priors = [], []
         self.calls += 1
         for board, moves in batch.boards():
-            self.asked.append(board.epd())
-            values, p = hashed_answer(board, moves)
+            epd = board.epd()
+            self.asked.append(epd)
+            values, p = hashed_answer(epd, moves)
             wdl.append(values)
             priors += p
         return Evaluation(np.array(wdl, np.float32).reshape(-1, 3), np.array(priors, np.float32))
 
 
-def hashed_answer(board: chess.Board, moves: list[chess.Move]) -> tuple[list[float], list[float]]:
-    digest = hashlib.sha256(board.epd().encode()).digest()
+def hashed_answer(epd: str, moves: list[chess.Move]) -> tuple[list[float], list[float]]:
+    digest = hashlib.sha256(epd.encode()).digest()
     raw = [1 + digest[i] for i in range(3)]
     weights = [
         (1 + digest[3 + (m.from_square * 7 + m.to_square + (m.promotion or 0)) % 29]) ** 2 for m in moves
@@ -173,10 +174,13 @@ class ReferenceSearch:
         path: list[tuple[Node, int, bool]] = []
         seen: set[str] = set()
         end: Node | None = None
-        while not (path and self._drawn(board, seen)):
-            seen.add(board.epd())
-            node = self.nodes.get(key_of(board))
-            end = node or self.nodes.setdefault(key_of(board), self._evaluate(board))
+        while True:
+            epd, key = board.epd(), key_of(board)
+            if path and (epd in seen or self._drawn(board)):
+                break
+            seen.add(epd)
+            node = self.nodes.get(key)
+            end = node or self.nodes.setdefault(key, self._evaluate(board))
             if node is None or node.terminal or (path and self._settled(node, board)):
                 break
             if path and self._supports(node, *path[-1][:2]):
@@ -197,9 +201,7 @@ class ReferenceSearch:
         self.catch_ups += 1
         return True
 
-    def _drawn(self, board: chess.Board, seen: set[str]) -> bool:
-        if board.epd() in seen:
-            return True
+    def _drawn(self, board: chess.Board) -> bool:
         return board.halfmove_clock >= 100 and not board.is_checkmate()
 
     def _evaluate(self, board: chess.Board) -> Node:

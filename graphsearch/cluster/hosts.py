@@ -14,7 +14,7 @@ from ..evaluators.pool import cluster as ray_pool
 from ..evaluators.pool.evaluator import LOCAL, check_place
 from ..workers.child import Child
 from ..workers.messages import Leave
-from ..workers.process import ADVICE, cores_per_worker
+from ..workers.process import ADVICE, cores_per_worker, end_with_parent
 from ..workers.supervisor import START_SECONDS
 from .host import Answer, Call, Host, Setting, serve
 
@@ -137,6 +137,14 @@ def _lost(number: int, how: str, place: str) -> ShardLostError:
 
 
 # ------------------------------------------------------------------ Ray
+class Actor(Host):
+    """A host that ends with the Ray of its machine, which leaves running actors behind when it is killed."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        end_with_parent()
+
+
 class RayHosts:
     """Actors of a Ray cluster, spread over its machines."""
 
@@ -172,7 +180,7 @@ class RayHosts:
         if self._joined.is_shared:
             options["runtime_env"] = {"env_vars": ray_pool.ENVIRONMENT}
         try:
-            actor = self._ray.remote(Host).options(**options).remote(setting)
+            actor = self._ray.remote(Actor).options(**options).remote(setting)
         except self._ray.exceptions.RayError as error:
             raise EvaluatorError(f"Ray cannot start a shard: {error}") from None
         self._actors.append(actor)
@@ -209,4 +217,5 @@ class _RayHost:
 
     def kill(self) -> None:
         self._ray.kill(self._actor)
-        wait([self.call("stop")], KILLING_SECONDS)  # which fails when it has ended
+        if self.place:  # else it has nothing open
+            wait([self.call("stop")], KILLING_SECONDS)  # which fails when it has ended

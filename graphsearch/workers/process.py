@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
@@ -77,6 +78,19 @@ def _follow_parent() -> None:
     if parent is not None:
         parent.join()
         end_at_once()
+
+
+def end_with_parent() -> None:
+    """Ends this process within a second when its parent is gone, whoever that was."""
+    threading.Thread(
+        target=_watch_parent, args=(os.getppid(),), name="graphsearch-parent", daemon=True
+    ).start()
+
+
+def _watch_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    end_at_once()
 
 
 def end_with_stdin() -> None:

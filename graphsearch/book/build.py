@@ -13,6 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
@@ -96,46 +97,62 @@ def build(
     stop, limits = stop or threading.Event(), limits or BuildLimits()
     if limits.seconds is not None and not limits.seconds > 0:
         raise InvalidParameterError(f"time must be a number of seconds above 0, not {limits.seconds}")
-    is_local = _is_local(pool, config)
+    _check_pool(pool, config)
+    if evaluator is None and (workers > 1 or pool not in (None, LOCAL)):
+        started, crew = _crew(path, config, workers, pool, ram_bytes)
+        return build_at(path, config, started, crew, limits=limits, stop=stop, on_progress=on_progress)
     made = evaluator or create(config.evaluator)
     try:
-        with open_to_write(path, identity=made.identity, create=True) as store:
-            started = rows.start(store, config, workers)
-        if (workers == 1 and is_local) or evaluator is not None:
-            desk: Desk = LocalDesk(path, made, run=started.run, ram_bytes=ram_bytes, stop=stop)
-            return build_at(path, config, started, desk, limits=limits, stop=stop, on_progress=on_progress)
+        started = _start(path, made, config, workers)
+        desk = LocalDesk(path, made, run=started.run, ram_bytes=ram_bytes, stop=stop)
+        return build_at(path, config, started, desk, limits=limits, stop=stop, on_progress=on_progress)
     finally:
         if evaluator is None:
             made.close()
-    from .workers.desk import WorkerDesk
 
-    crew = WorkerDesk(
+
+def _check_pool(pool: str | None, config: BookConfig) -> None:
+    """Raises InvalidParameterError if a pool is none, or each of its workers would join one."""
+    check_place(pool or LOCAL)
+    if pool not in (None, LOCAL) and config.evaluator.pool not in (None, LOCAL):
+        raise InvalidParameterError(
+            f"the book's workers and its evaluator cannot both have a pool: leave out `pool` of [evaluator],"
+            f" {config.evaluator.pool!r}, or the workers' one, {pool!r}"
+        )
+
+
+def _crew(
+    path: str | os.PathLike[str], config: BookConfig, workers: int, pool: str | None, ram_bytes: int | None
+) -> tuple[rows.Started, Desk]:
+    """Returns the numbers of a build, and the desk of its workers."""
+    from .workers.desk import WorkerDesk
+    from .workers.sites import site_for
+
+    site = site_for(path, workers, pool)  # before the file is made: there may be no such place
+    try:
+        with closing(create(config.evaluator)) as made:
+            started = _start(path, made, config, workers)
+    except BaseException:
+        site.close()
+        raise
+    desk = WorkerDesk(
         path,
         config.evaluator,
         workers,
         book=started.book,
         run=started.run,
-        pool=pool,
+        site=site,
         ram_bytes=ram_bytes,
     )
-    return build_at(path, config, started, crew, limits=limits, stop=stop, on_progress=on_progress)
+    return started, desk
 
 
-def _is_local(pool: str | None, config: BookConfig) -> bool:
-    """Returns whether the workers are processes of this machine.
-
-    Raises:
-      InvalidParameterError: if the pool is none, or each of its workers would join one.
-    """
-    check_place(pool or LOCAL)
-    if pool in (None, LOCAL):
-        return True
-    if config.evaluator.pool not in (None, LOCAL):
-        raise InvalidParameterError(
-            f"the book's workers and its evaluator cannot both have a pool: leave out `pool` of [evaluator],"
-            f" {config.evaluator.pool!r}, or the workers' one, {pool!r}"
-        )
-    return False
+def _start(
+    path: str | os.PathLike[str], evaluator: Evaluator, config: BookConfig, workers: int
+) -> rows.Started:
+    """Enters a build in the file, which is made if it is missing, and returns its numbers."""
+    with open_to_write(path, identity=evaluator.identity, create=True) as store:
+        return rows.start(store, config, workers)
 
 
 def build_at(

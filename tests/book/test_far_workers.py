@@ -23,10 +23,10 @@ import pytest
 from graphsearch.book import rows
 from graphsearch.book.build import BuildLimits, build, build_at
 from graphsearch.book.config import BookConfig, Leaf, Root, Window
-from graphsearch.book.workers import desk as desk_module
 from graphsearch.book.workers import ray_site
 from graphsearch.book.workers.desk import WorkerDesk
 from graphsearch.book.workers.messages import Errand, Finished
+from graphsearch.book.workers.sites import site_for
 from graphsearch.book.workers.worker import Setup
 from graphsearch.errors import InvalidParameterError
 from graphsearch.evaluators.factory import EvaluatorSpec
@@ -92,13 +92,6 @@ class PuppetSite:
 
 
 @pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch) -> PuppetSite:
-    found = PuppetSite()
-    monkeypatch.setattr(desk_module, "site_for", lambda *_, **__: found)
-    return found
-
-
-@pytest.fixture
 def file(tmp_path: Path) -> tuple[Path, int]:
     path = tmp_path / "book.graph"
     with Store.open(path, identity=HashEvaluator.identity, create=True) as store:
@@ -110,12 +103,11 @@ def leases(path: Path) -> list[tuple[str, int]]:
         return list(connection.execute("SELECT key, worker FROM book_lease ORDER BY worker"))
 
 
-def test_what_a_lost_worker_had_is_given_out_again_and_counted_once(
-    site: PuppetSite, file: tuple[Path, int]
-) -> None:
+def test_what_a_lost_worker_had_is_given_out_again_and_counted_once(file: tuple[Path, int]) -> None:
     path, run = file
+    site = PuppetSite()
     one, two = task("d3d4"), task("e2e4")
-    with WorkerDesk(path, HashEvaluator, 2, book=1, run=run, pool="ray") as desk:
+    with WorkerDesk(path, HashEvaluator, 2, book=1, run=run, site=site) as desk:
         until(lambda: len(site.puppets) == 2)
         desk.submit(one)
         desk.submit(two)
@@ -284,7 +276,7 @@ def built_by_actors(path: Path, make: Any, begun: Callable[[], object]) -> None:
     """Builds the book with two actors of a Ray of its own; `begun` is called when one is there."""
     with Store.open(path, identity=HashEvaluator.identity, create=True) as store:
         started = rows.start(store, CONFIG, 2)
-    desk = WorkerDesk(path, make, 2, book=started.book, run=started.run, pool="ray")
+    desk = WorkerDesk(path, make, 2, book=started.book, run=started.run, site=site_for(path, 2, "ray"))
     begun()
     report = build_at(path, CONFIG, started, desk, limits=BuildLimits(), stop=threading.Event())
     assert (report.ended, report.failed) == ("complete", ())

@@ -18,7 +18,6 @@ from ...graph.memory import default_budget
 from ...record.node import NodeRecord
 from ...record.provenance import EvaluatorIdentity
 from ...search.params import LEAST_RAM
-from ...store.sharded.manifest import is_sharded
 from ..desk import Note, Outcome, Task
 from . import leases
 from .crew import TaskWorkers
@@ -29,7 +28,6 @@ from .sites import Site, site_for
 from .worker import Setup
 from .writer import Writer
 
-MOST_WORKERS = 256
 TICK_SECONDS, REST_SECONDS = 0.25, 0.05  # between two looks at what hangs, at most and at least
 SILENT_SECONDS = 60.0  # without a sign of life until a worker counts as hung
 CLOSING_SECONDS = 60.0  # for the waves under way
@@ -50,7 +48,7 @@ class WorkerDesk:
         *,
         book: int,
         run: int,
-        pool: str | None = None,
+        site: Site | None = None,
         ram_bytes: int | None = None,
         timeout: float | None = None,
         silent: float = SILENT_SECONDS,
@@ -62,7 +60,7 @@ class WorkerDesk:
           spec: of the evaluator that each worker makes for itself; or a function of a module that makes it.
           workers: how many, at least 1.
           book: id of the book, for the table `book_lease`. run: row of the table `run`, which records carry.
-          pool: where the workers are: `local` (processes of this machine), `ray` or `ray:ADDRESS`.
+          site: where the workers are, which it closes; default: this machine.
           ram_bytes: most memory that all graphs may take together; default: 80 % of the machine's. Of a Ray
             cluster each core stands for its part of its machine's memory.
           timeout: seconds in which a worker must have evaluated some positions, else it counts as hung;
@@ -75,8 +73,7 @@ class WorkerDesk:
           EvaluatorMismatchError: if the file is bound to another evaluator.
           StoreError: if the file cannot be opened for writing.
         """
-        _check_workers(workers)
-        self._site = site_for(pool, workers, reads_files=not is_sharded(path))
+        self._site = site or site_for(path, workers)
         try:
             self._setup = _setup(path, spec, workers, ram_bytes, self._site)
         except BaseException:
@@ -275,11 +272,6 @@ class WorkerDesk:
         self._extended = time.monotonic()
         with self._workers.changed:
             self._office.extend(self._workers.leases)
-
-
-def _check_workers(workers: int) -> None:
-    if not 1 <= workers <= MOST_WORKERS:
-        raise InvalidParameterError(f"workers must be from 1 to {MOST_WORKERS}, not {workers}")
 
 
 def _setup(

@@ -1,8 +1,8 @@
 """A graph file that a worker cannot open, being elsewhere, or several files: its writer reads it for it.
 
-SQLite's files cannot be read over a network while they are written, so records travel. Filters do so too, each
-once. Without them a wave asks about every position that is new, and a search with `builtin` took twice the CPU
-time of one beside its file (6.7 s, 3.3); with them it takes as much (3.7, 3.8).
+SQLite's files cannot be read over a network while they are written, so records travel. Filters do so too,
+each once. Without them a wave asks about every position that is new, and a search with `builtin` took twice
+the CPU time of one beside its file (6.7 s, 3.3); with them it takes as much (3.7, 3.8).
 """
 
 from __future__ import annotations

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
 from typing import Protocol
 
+from ...errors import InvalidParameterError
 from ...evaluators.pool.evaluator import LOCAL, check_place
+from ...store.sharded.manifest import is_sharded
 from ...workers.child import Child, Hear, Talker
 from ...workers.process import ADVICE, cores_per_worker
 from .worker import Setup, work
+
+MOST_WORKERS = 256
 
 
 class Site(Protocol):
@@ -80,20 +85,22 @@ class LocalSite:
         """Does nothing: processes end with this one."""
 
 
-def site_for(pool: str | None, workers: int, *, reads_files: bool) -> Site:
+def site_for(path: str | os.PathLike[str], workers: int, pool: str | None = None) -> Site:
     """Returns the place that `--pool` names: `local`, `ray` or `ray:ADDRESS`.
 
     Args:
-      reads_files: whether processes of this machine can open the graph: it is one file.
+      path: of the graph; processes of this machine can open it if it is one file.
 
     Raises:
-      InvalidParameterError: if it names none.
+      InvalidParameterError: if the pool is none, or for a number of workers out of range.
       EvaluatorError: if Ray is not installed, or there is no such cluster.
     """
+    if not 1 <= workers <= MOST_WORKERS:
+        raise InvalidParameterError(f"workers must be from 1 to {MOST_WORKERS}, not {workers}")
     where = pool or LOCAL
     check_place(where)
     if where == LOCAL:
-        return LocalSite(workers, reads_files=reads_files)
+        return LocalSite(workers, reads_files=not is_sharded(path))
     from .ray_site import RaySite
 
     return RaySite(where.partition(":")[2], workers)

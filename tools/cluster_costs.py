@@ -1,68 +1,59 @@
 """What a cluster search takes on this machine, for `tools.simulate_cluster`: steps, messages, entries, rows.
 
-idle step   shards that only exchange headers, in processes of their own: CPU and clock of one step
-entry, row  searches by 1, 2 and 4 shards in one process, in turn: no waiting, no sockets
-growth      one shard that grows a graph in memory: what the waves of each size consist of
-check       the same searches by 2 and 4 processes, as `graphsearch analyze --shards` does them
+All of it comes from what the shards of real searches report, processes of this machine with files:
+
+    idle waves  of one leaf each: what a step takes that carries nothing, by as many shards as there are cores
+    search      the same one by 1, 2 and 4 shards: what entries and rows take
+    growth      one shard that grows a graph: what waves consist of as it grows, what an entry takes then
 """
 
 from __future__ import annotations
 
-import multiprocessing
+import os
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import isqrt
 from pathlib import Path
-from typing import Any
 
 import chess
 import numpy as np
 
-from graphsearch.cluster import descent_kernel, master
-from graphsearch.cluster.host import THIS_MACHINE
-from graphsearch.cluster.mesh import Mesh
-from graphsearch.cluster.talk import Talk
-from graphsearch.cluster.wave import Place, ShardWaves
+from graphsearch.cluster import master
+from graphsearch.cluster.master import ClusterSearch
 from graphsearch.evaluators.factory import EvaluatorSpec
-from graphsearch.graph.graph import Graph
-from graphsearch.position.board import pack
 from graphsearch.search.params import Limits, SearchParams
-from graphsearch.search.settings import set_params
-from graphsearch.store.sharded.ownership import even_owners, owner_of
+from graphsearch.store.sharded.files import sharded_bytes
 
-IDLE_STEPS = 4000
-TOKEN = bytes(32)
+MEASURED = (1, 2, 4)
+IDLE = tuple(k for k in MEASURED if k <= max(2, os.cpu_count() or 1))  # more than cores measure the scheduler
+IDLE_VISITS = 1500  # waves of one leaf
+MOST_VISITS = 50  # for each evaluation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wave:
-    """One wave of a search by one shard.
+class Work:
+    """What the waves of a search consisted of.
 
     Attributes:
-      nodes: of the graph behind it. steps: entries of each step. leaves: evaluated. visits: completed.
-      seconds: of CPU time.
+      shards, batch: that searched; leaves of a wave. nodes: at the end. file_bytes: of a node in the files.
+      steps: of each shard. entries: positions reached on a level, with all visits from one parent. rows: that
+        went to other shards. visits, evaluations: of all shards.
+      cpu, seconds: of each shard, by the mean; of the search, by the clock.
     """
 
-    nodes: int
-    steps: tuple[int, ...]
-    leaves: int
-    visits: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Searched:
-    """A search by some shards: CPU seconds of all together; steps of each; entries and rows of all."""
-
     shards: int
-    seconds: float
+    batch: int
+    nodes: int
+    file_bytes: float
     steps: int
     entries: int
     rows: int
-    waves: list[Wave]
+    visits: int
+    evaluations: int
+    cpu: float
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +61,10 @@ class Costs:
     """What a shard takes, in seconds of CPU time; `trip` by the clock.
 
     Attributes:
-      entry: of an entry on one level, down and up. row: sent and taken in, with its answer.
-      step: of a step of two shards without anything to do. message: of one more shard in it.
-      trip: that a step between processes of this machine takes beside its CPU time.
+      entry: of an entry on one level, down and up, evaluating with `uniform` and saving included.
+      row: sent and taken in, with its answer.
+      step: of one shard alone without anything to do. message: of one more shard in it.
+      trip: that a step of two processes of this machine takes beside its CPU time.
     """
 
     entry: float
@@ -82,193 +74,86 @@ class Costs:
     trip: float
 
     def step_of(self, shards: int) -> float:
-        """Returns the CPU seconds of a step of so many shards, for each of them."""
-        return self.step + (shards - 2) * self.message if shards > 1 else self.step - self.message
+        """Returns the CPU seconds of an idle step of so many shards, for each of them."""
+        return self.step + (shards - 1) * self.message
 
 
-# ------------------------------------------------------------------ shards in turn in one process
-class InTurn:
-    """Some shards in memory, in this process, which go through waves in turn."""
-
-    def __init__(self, shards: int, evaluator: str, batch: int) -> None:
-        board, owners = chess.Board(), even_owners(shards)
-        self._root, self._leader = pack(board), owner_of(board, owners)
-        self._places = [
-            Place(number=k, shards=shards, owners=owners, leader=self._leader) for k in range(shards)
-        ]
-        self.graphs = [Graph.open(None, evaluator=evaluator) for _ in range(shards)]
-        self._parts: list[ShardWaves] = []
-        self.set_batch(batch)
-
-    def set_batch(self, batch: int) -> None:
-        """Has waves of so many leaves from now on."""
-        for part in self._parts:
-            part.close()
-        self._batch = batch
-        for graph in self.graphs:
-            set_params(graph.arena, SearchParams(minibatch_size=batch, full_share_visits=1))
-        both = zip(self.graphs, self._places, strict=True)
-        self._parts = [ShardWaves(graph, self._root, batch, place) for graph, place in both]
-
-    @property
-    def nodes(self) -> int:
-        """Nodes of all shards."""
-        return sum(graph.node_count for graph in self.graphs)
-
-    def wave(self) -> Wave:
-        """Goes through one wave."""
-        arena = self.graphs[self._leader].arena
-        knows, allowed, _ = descent_kernel.root_state(arena.tables, arena.arrays, self._root)
-        began = time.process_time()
-        talks = [part.run(self._batch, int(allowed), knows_root=bool(knows)) for part in self._parts]
-        steps, ends = self._step_by_step(talks)
-        seconds = time.process_time() - began
-        visits, leaves = sum(int(end[0]) for end in ends), int(ends[0][1])
-        return Wave(nodes=self.nodes, steps=steps, leaves=leaves, visits=visits, seconds=seconds)
-
-    def _step_by_step(self, talks: Sequence[Talk[Any]]) -> tuple[tuple[int, ...], list[Any]]:
-        """Returns the entries of each step, and what each of the shards returns."""
-        boxes: list[Any] = [None] * len(talks)
-        steps, ends, before = [], [], self.entries
-        while not ends:
-            sent = []
-            for talk, box in zip(talks, boxes, strict=True):
-                try:
-                    sent.append(next(talk) if box is None else talk.send(box))
-                except StopIteration as end:
-                    ends.append(end.value)
-            boxes = [[box[number] for box in sent] for number in range(len(talks))] if sent else []
-            steps.append(self.entries - before)
-            before = self.entries
-        return tuple(steps), ends
-
-    @property
-    def entries(self) -> int:
-        """Entries so far, on all levels."""
-        return sum(part.traffic.entry_levels for part in self._parts)
-
-    @property
-    def rows(self) -> int:
-        """Rows sent down so far."""
-        return sum(part.traffic.rows for part in self._parts)
-
-    def idle(self, steps: int) -> float:
-        """Returns the CPU seconds of a step in which shards have nothing to do, of all together."""
-        began = time.process_time()
-        for _ in range(steps):
-            self._step_by_step([part.say() for part in self._parts])
-        return (time.process_time() - began) / steps
-
-    def close(self) -> None:
-        """Ends it."""
-        for part in self._parts:
-            part.close()
-        for graph in self.graphs:
-            graph.close()
+def search(
+    folder: Path, shards: int, evaluator: str, batch: int, limits: Limits, *, overlap: int = 0
+) -> Work:
+    """Returns what a search of the start position over a cluster consists of."""
+    params = SearchParams(minibatch_size=batch, overlap=overlap, full_share_visits=1)
+    options = (("threads", "1"),) if evaluator != "uniform" else ()
+    spec = EvaluatorSpec(evaluator=evaluator, options=options)
+    found = master.analyze(folder, chess.Board(), limits, params, evaluator=spec, shards=shards)
+    return _work(found, batch, sharded_bytes(folder))
 
 
-def searched(shards: int, evaluator: str, batch: int, visits: int) -> Searched:
-    """Returns what a search of the start position from nothing takes, shards in turn."""
-    turn, done = InTurn(shards, evaluator, batch), 0
-    waves = []
-    try:
-        while done < visits:
-            waves.append(turn.wave())
-            done += waves[-1].visits
-        return Searched(
-            shards=shards,
-            seconds=sum(wave.seconds for wave in waves),
-            steps=sum(len(wave.steps) - 1 for wave in waves),
-            entries=turn.entries,
-            rows=turn.rows,
-            waves=waves,
-        )
-    finally:
-        turn.close()
+def _work(found: ClusterSearch, batch: int, size: int) -> Work:
+    parts = found.shards
+    return Work(
+        shards=len(parts),
+        batch=batch,
+        nodes=found.result.nodes,
+        file_bytes=size / found.result.nodes,
+        steps=max(part.traffic.steps for part in parts),
+        entries=sum(part.traffic.entry_levels for part in parts),
+        rows=sum(part.traffic.rows for part in parts),
+        visits=found.result.new_visits,
+        evaluations=found.result.evaluations,
+        cpu=sum(part.cpu_seconds for part in parts) / len(parts),
+        seconds=max(part.seconds for part in parts),
+    )
 
 
-def grown(
-    evaluator: str, sizes: Sequence[int], batches: Sequence[int], waves: int
-) -> Iterator[tuple[int, list[Wave]]]:
-    """Yields some waves of each batch at each size of a graph that one shard grows: (batch, waves)."""
-    turn = InTurn(1, evaluator, batches[0])
-    try:
-        for size in sizes:
-            turn.set_batch(batches[0])
-            while turn.nodes < size:
-                turn.wave()
-            for batch in batches:
-                turn.set_batch(batch)
-                yield batch, [turn.wave() for _ in range(waves)]
-    finally:
-        turn.close()
-
-
-# ------------------------------------------------------------------ shards in processes of their own
-def idle_step(shards: int) -> tuple[float, float]:
-    """Returns a step in which shards in processes of their own exchange headers: CPU seconds, seconds."""
-    context = multiprocessing.get_context("spawn")
-    with ExitStack() as stack:
-        ours, theirs = zip(*(context.Pipe() for _ in range(shards)), strict=True)
-        for number, pipe in enumerate(theirs):
-            process = context.Process(target=_idle, args=(number, shards, pipe), daemon=True)
-            process.start()
-            stack.callback(process.join)
-        addresses = [pipe.recv() for pipe in ours]
-        for pipe in ours:
-            pipe.send(addresses)
-        found = np.array([pipe.recv() for pipe in ours])
-    return float(np.median(found[:, 0])), float(np.median(found[:, 1]))
-
-
-def _idle(number: int, shards: int, pipe: Connection[Any, Any]) -> None:
-    mesh, owners = Mesh(number, shards, TOKEN, THIS_MACHINE), even_owners(shards)
-    pipe.send(mesh.address)
-    mesh.connect(pipe.recv())
-    with Graph.open(None, evaluator="uniform") as graph:
-        place = Place(number=number, shards=shards, owners=owners, leader=0)
-        part = ShardWaves(graph, pack(chess.Board()), 1, place)
-        mesh.run(_say(part, IDLE_STEPS // 10))  # compiled, connected, awake
-        cpu, began = time.process_time(), time.perf_counter()
-        mesh.run(_say(part, IDLE_STEPS))
-        pipe.send(((time.process_time() - cpu) / IDLE_STEPS, (time.perf_counter() - began) / IDLE_STEPS))
-        part.close()
-    mesh.close()
-
-
-def _say(part: ShardWaves, steps: int) -> Talk[None]:
-    for _ in range(steps):
-        yield from part.say()
-
-
-def by_processes(shards: int, evaluator: str, batch: int, visits: int) -> tuple[float, float]:
-    """Returns what each of some shards takes for the search of `searched`: CPU seconds, seconds.
-
-    They have files, in a temporary folder, and save them at the end.
-    """
-    params = SearchParams(minibatch_size=batch, overlap=0, full_share_visits=1)
-    spec = EvaluatorSpec(evaluator=evaluator)
+def from_nothing(shards: int, batch: int, visits: int, *, overlap: int = 0) -> Work:
+    """Returns what a search with `uniform` from nothing consists of."""
     with tempfile.TemporaryDirectory() as folder:
-        target, limits = Path(folder) / "a.cluster", Limits(visits=visits)
-        found = master.analyze(target, chess.Board(), limits, params, evaluator=spec, shards=shards)
-    cpu = sum(shard.cpu_seconds for shard in found.shards) / shards
-    return cpu, max(shard.seconds for shard in found.shards)
+        target = Path(folder) / "a.cluster"
+        return search(target, shards, "uniform", batch, Limits(visits=visits), overlap=overlap)
 
 
-# ------------------------------------------------------------------ costs
-def costs(points: Sequence[Searched], batch: int) -> Costs:
-    """Returns the costs of entries and rows that searches in turn agree on, and those of steps."""
-    turn = InTurn(2, "uniform", batch)
-    idle = turn.idle(IDLE_STEPS) / 2  # without sockets
-    turn.close()
-    table = np.array([[point.entries, point.rows] for point in points], float)
-    spent = np.array([point.seconds - idle * point.steps * point.shards for point in points])
-    (entry, row), *_ = np.linalg.lstsq(table, spent, rcond=None)
-    (two, seconds), (four, _) = idle_step(2), idle_step(4)
+def grown(evaluator: str, batch: int, sizes: Sequence[int]) -> Iterator[Work]:
+    """Yields what the waves consist of by which one shard grows a graph from each size to the next.
+
+    `nodes` is the middle between them then.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / "a.cluster"
+        for before, size in pairwise((0, *sizes)):
+            more = size - before
+            limits = Limits(evaluations=more, visits=MOST_VISITS * more)
+            work = search(target, 1, evaluator, batch, limits)
+            if before:
+                yield replace(work, nodes=isqrt(before * size))
+
+
+def costs(idle: Sequence[Work], searches: Sequence[Work]) -> Costs:
+    """Returns what idle waves and searches by 1, 2 and 4 shards agree on; none is negative.
+
+    >>> def made(shards, steps, entries, rows, cpu):
+    ...     return Work(shards=shards, batch=1, nodes=1, file_bytes=1, steps=steps, entries=entries,
+    ...                 rows=rows, visits=1, evaluations=1, cpu=cpu, seconds=cpu)
+    >>> found = costs([made(k, 100, 0, 0, 100 * (3 + k)) for k in (1, 2, 4)],
+    ...               [made(k, 0, 1000, 100 * k - 100, (1700 + 300 * k) / k) for k in (1, 2, 4)])
+    >>> [round(cost, 6) for cost in (found.entry, found.row, found.step, found.message, found.trip)]
+    [2.0, 3.0, 4.0, 1.0, 0.0]
+    """
+    shards = np.array([one.shards for one in idle])
+    message, alone = np.polyfit(shards, [one.cpu / one.steps for one in idle], 1)
+    two = next(one for one in idle if one.shards == 2)
+    message, step = max(0.0, float(message)), max(0.0, float(message + alone))
+    known = Costs(entry=0.0, row=0.0, step=step, message=message, trip=0.0)
+    rest = {one.shards: (one.cpu - one.steps * known.step_of(one.shards)) * one.shards for one in searches}
+    first = next(one for one in searches if one.shards == 1)
+    entry = max(0.0, rest[1] / first.entries)
+    others = [one for one in searches if one.rows and one.shards > 1]
+    rows = np.array([one.rows for one in others], float)
+    left = np.array([rest[one.shards] - entry * one.entries for one in others])
     return Costs(
-        entry=float(max(entry, 0.0)),
-        row=float(max(row, 0.0)),
-        step=two,
-        message=max(0.0, (four - two) / 2),
-        trip=max(0.0, seconds - two),
+        entry=entry,
+        row=max(0.0, float(rows @ left / (rows @ rows))),
+        step=step,
+        message=message,
+        trip=max(0.0, (two.seconds - two.cpu) / two.steps),
     )

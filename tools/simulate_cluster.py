@@ -1,15 +1,16 @@
 """What a search takes on many shards, from what it takes on this machine: `python -m tools.simulate_cluster`.
 
-`tools.cluster_costs` measures what entries, rows, steps and messages take here, and what the waves of a
+`tools.cluster_costs` measures here what steps, messages, entries and rows take, and what the waves of a
 growing graph consist of. The simulation deals the entries of every step to K shards at random, as the mixed
-keys do. Each shard does its parts one after the other; a wave's next step begins when all shards are through
-the last one, a trip over the network later. With several waves in flight, shards work on one while others
+keys do. Each shard does its parts one after the other. A wave's next step begins a trip over the network
+after all shards are through the last one. With several waves in flight, shards work on one while others
 travel.
 
-Printed are the costs; what the simulation says of 2 and 4 processes of this machine, beside what they take;
-how much faster K shards are than one; how the waves grow with the graph; and what 10^9 and 10^10 positions
-take on 10 and 100 machines. Waves of graphs that large are extrapolated: steps and entries of a wave grow
-with the logarithm of the nodes.
+Printed are the costs; what the simulation says of 2 and 4 processes of this machine, beside what they take
+(the clock can be compared only where each has a core to itself); what waves consist of as the graph grows,
+measured and extrapolated; how much faster K shards are than one; and what 10^9 and 10^10 positions take on 10
+and 100 machines. Assumed are what a network takes, and that larger waves have as many steps, and entries for
+each leaf, as those of 16,384; all else is measured.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from __future__ import annotations
 import argparse
 import heapq
 import json
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -27,23 +29,25 @@ from numpy.typing import NDArray
 
 from graphsearch.cluster import warm
 from graphsearch.evaluators.factory import create
-from tools.cluster_costs import Costs, Searched, Wave, by_processes, costs, grown, searched
+from graphsearch.graph.paging import BYTES_PER_NODE
+from tools.cluster_costs import IDLE, IDLE_VISITS, MEASURED, Costs, Work, costs, from_nothing, grown
 
-MEASURED = (1, 2, 4)
 SHARDS = (4, 16, 64)
 TRIPS = (0.05e-3, 0.2e-3, 2e-3)  # seconds: one machine, a fast network, a slow one
 BANDWIDTH = 1.25e9  # bytes a second: 10 Gbit
 ROW_BYTES = 80 + 24  # of a row down in the opening, and its answer
-NETWORK = 1e-3  # seconds of an evaluation by a network on a CPU: what is assumed, not measured
+NETWORK = 1e-3  # seconds of an evaluation by a network on a CPU: assumed
 IN_FLIGHT = (1, 2, 4)
-WAVES = 20  # of a size, of which the mean counts
+WAVES = 12  # that are simulated of each kind
+BUSY = 0.45  # of a wave's steps have nearly all of its entries: five of eleven levels, down and up
 LARGER = (10**8, 10**9, 10**10)
-FIRST_DECADE, PARTS = 5, 4  # a graph that grows is looked at so often in a decade, from 10^5 nodes on
+BATCH, LARGE = 16_384, 131_072  # leaves of a wave: of those that are measured; of larger ones
+FULL = 10  # from so many times the nodes of a wave on waves are full, and alike
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machines:
-    """What many positions are to be searched on; a shard has its share of a machine's cores to evaluate."""
+    """What many positions are searched on; evaluators share the cores of a machine that shards leave."""
 
     nodes: int
     machines: int
@@ -53,31 +57,28 @@ class Machines:
 
 
 SIZES = (
-    Machines(nodes=10**9, machines=10, shards=10, batch=16_384),
-    Machines(nodes=10**9, machines=10, shards=80, batch=131_072),
-    Machines(nodes=10**10, machines=100, shards=100, batch=131_072),
-    Machines(nodes=10**10, machines=100, shards=200, batch=131_072),
+    Machines(nodes=10**9, machines=10, shards=10, batch=BATCH),
+    Machines(nodes=10**9, machines=10, shards=10, batch=LARGE),
+    Machines(nodes=10**9, machines=10, shards=80, batch=LARGE),
+    Machines(nodes=10**10, machines=100, shards=100, batch=LARGE),
+    Machines(nodes=10**10, machines=100, shards=200, batch=LARGE),
 )
-BATCHES = tuple(sorted({size.batch for size in SIZES}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wave:
+    """The mean wave of a graph of some size: steps, entries on all levels, visits, leaves."""
+
+    nodes: int
+    steps: float
+    entries: float
+    visits: float
+    leaves: int
 
 
 # ------------------------------------------------------------------ the simulation
-def work(wave: Wave, shards: int, prices: Costs, share: float, each: float, draw: Any) -> NDArray[np.float64]:
-    """Returns the seconds that each shard works in each step, `[steps, K]`.
-
-    Args:
-      share: rows for each entry, if all of them went to other shards.
-      each: seconds of an evaluation.
-    """
-    even = [1 / shards] * shards
-    entries = draw.multinomial(wave.steps, even)
-    seconds = entries * (prices.entry + share * (shards - 1) / shards * prices.row)
-    seconds[len(wave.steps) // 2] += draw.multinomial(wave.leaves, even) * each
-    return seconds + prices.step_of(shards)
-
-
 def simulated(
-    waves: Sequence[Wave],
+    wave: Wave,
     *,
     shards: int,
     trip: float,
@@ -85,70 +86,87 @@ def simulated(
     share: float,
     each: float = 0.0,
     in_flight: int = 1,
+    waves: int = WAVES,
 ) -> float:
-    """Returns the seconds of some waves, so many in flight at once."""
-    draw, crossing = np.random.default_rng(1), share * (shards - 1) / shards * ROW_BYTES / BANDWIDTH
-    coming = iter(waves)
-    free = np.zeros(shards)  # when each shard is through what it was given
-    ready: list[tuple[float, int, int, Wave, NDArray[np.float64]]] = []  # when, order, step, wave, work
+    """Returns the seconds of a wave of a search with so many in flight at once.
 
-    def begin(now: float, order: int) -> None:
-        wave = next(coming, None)
-        if wave:
-            parts = work(wave, shards, prices, share, each, draw)
-            heapq.heappush(ready, (now, order, 0, wave, parts))
-
-    for order in range(in_flight):
-        begin(0.0, order)
+    Args:
+      share: rows for each entry, if all of them went to other shards. each: seconds of an evaluation.
+    """
+    draw, free = np.random.default_rng(1), np.zeros(shards)  # when each shard is through what it was given
+    crossing = share * (shards - 1) / shards * wave.entries / wave.steps / shards * ROW_BYTES / BANDWIDTH
+    ready = [(0.0, number, 0) for number in range(in_flight)]  # when, wave, step
+    parts = {number: _work(wave, shards, prices, share, each, draw) for number in range(in_flight)}
     while ready:
-        now, order, step, wave, parts = heapq.heappop(ready)
-        free = np.maximum(free, now) + parts[step]
-        then = float(free.max())
-        if shards > 1:
-            then += trip + wave.steps[step] / shards * crossing
-        if step + 1 < len(parts):
-            heapq.heappush(ready, (then, order, step + 1, wave, parts))
-        else:
-            begin(then, order)
-    return float(free.max())
+        now, number, step = heapq.heappop(ready)
+        free = np.maximum(free, now) + parts[number][step]
+        then = float(free.max()) + (trip + crossing if shards > 1 else 0.0)
+        if step + 1 < len(parts[number]):
+            heapq.heappush(ready, (then, number, step + 1))
+        elif number + in_flight < waves:
+            parts[number + in_flight] = _work(wave, shards, prices, share, each, draw)
+            heapq.heappush(ready, (then, number + in_flight, 0))
+    return float(free.max()) / waves
+
+
+def _work(
+    wave: Wave, shards: int, prices: Costs, share: float, each: float, draw: Any
+) -> NDArray[np.float64]:
+    """Returns the seconds that each shard works in each step of a wave, `[steps, K]`."""
+    steps = max(1, round(wave.steps))
+    busy = np.unique(np.linspace(0, steps - 1, max(1, round(BUSY * steps))).astype(int))
+    entries = np.zeros((steps, shards))
+    even = [1 / shards] * shards
+    entries[busy] = draw.multinomial([round(wave.entries / len(busy))] * len(busy), even)
+    seconds = entries * (prices.entry + share * (shards - 1) / shards * prices.row)
+    seconds[-steps // 4] += draw.multinomial(wave.leaves, even) * each
+    return seconds + prices.step_of(shards)
 
 
 # ------------------------------------------------------------------ waves of larger graphs
-def extrapolated(known: Sequence[Sequence[Wave]], nodes: float) -> Wave:
-    """Returns the wave of a graph of so many nodes, from the waves of some sizes.
-
-    Steps, entries and visits of a leaf follow straight lines over the logarithm of the nodes. The shape, how
-    the entries are spread over the steps, is that of the largest graph, stretched.
-    """
-    logs = np.log10([np.mean([wave.nodes for wave in waves]) for waves in known])
-    per_leaf = [[_per_leaf(wave) for wave in waves] for waves in known]
-    rows = np.array([np.mean(found, axis=0) for found in per_leaf])
-    steps, entries, visits = (np.polyval(np.polyfit(logs, row, 1), np.log10(nodes)) for row in rows.T)
-    last = known[-1]
-    leaves = int(np.mean([wave.leaves for wave in last]))
-    shape = np.mean([_stretched(wave.steps, round(steps)) for wave in last], axis=0)
-    spread = np.round(shape / shape.sum() * entries * leaves).astype(int)
+def wave_of(work: Work) -> Wave:
+    """Returns the mean wave of a search, if its waves are full."""
+    waves = max(1, round(work.evaluations / work.batch))
     return Wave(
-        nodes=int(nodes),
-        steps=tuple(spread.tolist()),
-        leaves=leaves,
-        visits=round(visits * leaves),
-        seconds=0.0,
+        nodes=work.nodes,
+        steps=work.steps / waves,
+        entries=work.entries / waves,
+        visits=work.visits / waves,
+        leaves=work.batch,
     )
 
 
-def _per_leaf(wave: Wave) -> tuple[float, float, float]:
-    leaves = max(1, wave.leaves)
-    return len(wave.steps), sum(wave.steps) / leaves, wave.visits / leaves
+def extrapolated(known: Sequence[Wave], nodes: float) -> Wave:
+    """Returns the wave of a graph of so many nodes: straight lines over the logarithm of the nodes.
 
+    What falls as the graph grows is taken to stay as it is in the largest one.
 
-def _stretched(steps: Sequence[int], length: int) -> NDArray[np.float64]:
-    """Returns steps as a curve over so many steps.
-
-    >>> _stretched([0, 4, 0], 5).tolist()
-    [0.0, 2.0, 4.0, 2.0, 0.0]
+    >>> waves = [Wave(nodes=10**k, steps=10 * k, entries=50 + k, visits=9 - k, leaves=5) for k in (5, 6, 7)]
+    >>> found = extrapolated(waves, 10**9)
+    >>> round(found.steps), round(found.entries), round(found.visits), found.leaves
+    (90, 59, 2, 5)
     """
-    return np.interp(np.linspace(0, len(steps) - 1, length), np.arange(len(steps)), steps)
+    full = [wave for wave in known if wave.nodes >= FULL * wave.leaves] or known
+    logs = np.log10([wave.nodes for wave in full])
+    at = max(np.log10(nodes), logs[0])  # below the first one waves are smaller, and there are few of them
+
+    def on_line(row: Sequence[float]) -> float:
+        line = np.polyfit(logs, row, min(1, len(full) - 1))
+        return float(np.polyval(line, at)) if at <= logs[-1] else float(max(np.polyval(line, at), row[-1]))
+
+    return Wave(
+        nodes=int(nodes),
+        steps=on_line([wave.steps for wave in full]),
+        entries=on_line([wave.entries for wave in full]),
+        visits=on_line([wave.visits for wave in full]),
+        leaves=known[0].leaves,
+    )
+
+
+def larger(wave: Wave, leaves: int) -> Wave:
+    """Returns a wave of so many leaves, with as many steps."""
+    times = leaves / wave.leaves
+    return replace(wave, entries=times * wave.entries, visits=times * wave.visits, leaves=leaves)
 
 
 # ------------------------------------------------------------------ what is measured
@@ -157,162 +175,177 @@ class Found:
     """What was measured.
 
     Attributes:
-      prices, large: of a search from nothing; of the largest graph, whose entries lie further apart.
-      share: rows for each entry, if all of them went to other shards. saving: CPU seconds of a node.
-      evaluations: seconds of one, by evaluator. waves: by batch, then by size.
+      prices: of a search from nothing. large: by evaluator, of the largest graph, whose entries lie further
+        apart. share: rows for each entry, if all of them went to other shards.
+      evaluations: seconds of one, by evaluator. waves: by evaluator, by size. file_bytes: of a node of
+        `builtin` or a network.
     """
 
     prices: Costs
     large: Costs
     share: float
-    saving: float
     evaluations: dict[str, float]
-    waves: dict[int, list[list[Wave]]]
+    waves: dict[str, list[Wave]]
+    file_bytes: float
 
 
 def measure(options: argparse.Namespace) -> tuple[Found, list[dict[str, Any]]]:
     """Returns what was measured, and what the simulation says of searches by processes of this machine."""
-    points = [searched(shards, "uniform", options.batch, options.visits) for shards in MEASURED]
-    alone, two = points[0], points[1]
-    prices, share = costs(points, options.batch), 2 * two.rows / two.entries
-    checks = [_check(point, prices, share, options) for point in points]
-    nodes = alone.waves[-1].nodes
-    saving = max(0.0, (checks[0]["measured_cpu_s"] - checks[0]["simulated_cpu_s"]) / nodes)
-    for check in checks:
-        for name in ("simulated_cpu_s", "simulated_s"):
-            check[name] += saving * nodes / check["shards"]
-    waves: dict[int, list[list[Wave]]] = {}
-    for batch, some in grown("uniform", options.sizes, sorted({options.batch, *BATCHES}), WAVES):
-        waves.setdefault(batch, []).append(some)
-    largest = waves[options.batch][-1]
-    spent = sum(wave.seconds - prices.step * (len(wave.steps) - 1) for wave in largest)
-    large = replace(prices, entry=spent / sum(sum(wave.steps) for wave in largest))
-    evaluations = {"uniform": 0.0, "builtin": _evaluation(options, alone), "network": NETWORK}
+    idle = [from_nothing(shards, 1, IDLE_VISITS) for shards in IDLE]
+    searches = [from_nothing(shards, BATCH, options.visits) for shards in MEASURED]
+    prices = costs(idle, searches)
+    share = float(np.mean([k.rows / k.entries * k.shards / (k.shards - 1) for k in searches[1:]]))
+    uniform = list(grown("uniform", BATCH, options.sizes))
+    builtin = list(grown("builtin", BATCH, options.builtin_sizes))
+    large = replace(prices, entry=_rest(uniform[-1], prices) / uniform[-1].entries)
+    judging = (_rest(builtin[-1], prices) - builtin[-1].entries * large.entry) / builtin[-1].evaluations
+    known = [wave_of(work) for work in builtin]
     found = Found(
-        prices=prices, large=large, share=share, saving=saving, evaluations=evaluations, waves=waves
+        prices=prices,
+        large=large,
+        share=share,
+        evaluations={"uniform": 0.0, "builtin": max(0.0, judging), "network": NETWORK},
+        waves={"uniform": [wave_of(work) for work in uniform], "builtin": known, "network": known},
+        file_bytes=builtin[-1].file_bytes,
     )
-    return found, checks
+    return found, [_check(found, work) for work in searches]
 
 
-def _evaluation(options: argparse.Namespace, alone: Searched) -> float:
-    """Returns the CPU seconds of an evaluation by the built-in evaluator: what it adds to a search."""
-    other = searched(1, "builtin", options.batch, options.visits // 10)
-    leaves = sum(wave.leaves for wave in other.waves)
-    return max(0.0, other.seconds - alone.seconds * other.entries / alone.entries) / leaves
+def _rest(work: Work, prices: Costs) -> float:
+    """Returns the CPU seconds of one shard alone without those of its steps."""
+    return work.cpu - work.steps * prices.step_of(1)
 
 
-def _check(point: Searched, prices: Costs, share: float, options: argparse.Namespace) -> dict[str, Any]:
-    """Returns what a search by processes takes, and what the simulation says of it, without saving."""
-    cpu, seconds = by_processes(point.shards, "uniform", options.batch, options.visits)
-    own = (point.entries * prices.entry + point.rows * prices.row) / point.shards
+def _check(found: Found, work: Work) -> dict[str, Any]:
+    """Returns what a search by processes takes, and what the simulation says of it."""
+    prices, shards = found.prices, work.shards
+    own = (work.entries * prices.entry + work.rows * prices.row) / shards
+    wave = wave_of(work)
+    trip = prices.trip if shards > 1 else 0.0
     return {
-        "shards": point.shards,
-        "measured_cpu_s": cpu,
-        "simulated_cpu_s": own + point.steps * prices.step_of(point.shards),
-        "measured_s": seconds,
-        "simulated_s": simulated(
-            point.waves, shards=point.shards, trip=prices.trip, prices=prices, share=share
-        ),
+        "shards": shards,
+        "cores": os.cpu_count(),
+        "cpu_s": work.cpu,
+        "simulated_cpu_s": own + work.steps * prices.step_of(shards),
+        "clock_s": work.seconds,
+        "simulated_clock_s": work.steps
+        / wave.steps
+        * simulated(wave, shards=shards, trip=trip, prices=prices, share=found.share),
     }
 
 
 # ------------------------------------------------------------------ what follows
-def speedups(found: Found, batch: int) -> Iterator[dict[str, Any]]:
-    """Yields how much faster shards are than one, in the largest graph that was measured."""
-    waves = found.waves[batch][-1]
+def speedups(found: Found) -> Iterator[dict[str, Any]]:
+    """Yields how much faster shards are than one in the largest graph that was measured.
+
+    Each is a list: by waves in flight, `IN_FLIGHT`.
+    """
     for name, each in found.evaluations.items():
-        search = partial(simulated, waves, prices=found.large, share=found.share, each=each)
+        search = partial(simulated, found.waves[name][-1], prices=found.large, share=found.share, each=each)
         alone = search(shards=1, trip=0.0)
         for trip in TRIPS:
-            for flying in IN_FLIGHT:
-                spent = {k: search(shards=k, trip=trip, in_flight=flying) for k in SHARDS}
-                row = {"evaluator": name, "trip_ms": 1e3 * trip, "in_flight": flying}
-                yield row | {f"{k} shards": alone / seconds for k, seconds in spent.items()}
+            row: dict[str, Any] = {"evaluator": name, "trip, ms": 1e3 * trip}
+            for k in SHARDS:
+                row[f"{k} shards"] = [alone / search(shards=k, trip=trip, in_flight=w) for w in IN_FLIGHT]
+            yield row
 
 
 def growth(found: Found) -> Iterator[dict[str, Any]]:
     """Yields what the waves of each size are like, measured and extrapolated."""
-    for batch, known in found.waves.items():
-        larger = [[extrapolated(known, nodes)] for nodes in LARGER]
-        for waves in (*known, *larger):
-            steps, entries, visits = np.mean([_per_leaf(wave) for wave in waves], axis=0).tolist()
+    for name in ("uniform", "builtin"):
+        known = found.waves[name]
+        for wave in (*known, *(extrapolated(known, nodes) for nodes in LARGER)):
             yield {
-                "batch": batch,
-                "nodes": int(np.mean([wave.nodes for wave in waves])),
-                "measured": waves not in larger,
-                "leaves": float(np.mean([wave.leaves for wave in waves])),
-                "steps": steps,
-                "entries_per_leaf": entries,
-                "visits_per_leaf": visits,
+                "evaluator": name,
+                "nodes": wave.nodes,
+                "measured": wave in known,
+                "steps of a wave": wave.steps,
+                "entries of a leaf": wave.entries / wave.leaves,
+                "visits of a leaf": wave.visits / wave.leaves,
             }
 
 
 def sizing(found: Found, wanted: Machines) -> Iterator[dict[str, Any]]:
-    """Yields how many hours so many nodes take from nothing, by evaluator, trip and waves in flight."""
-    decades = round(np.log10(wanted.nodes)) - FIRST_DECADE
-    edges = np.logspace(FIRST_DECADE, FIRST_DECADE + decades, PARTS * decades + 1)
-    waves = [extrapolated(found.waves[wanted.batch], nodes) for nodes in np.sqrt(edges[1:] * edges[:-1])]
-    counts = np.diff(edges) / [wave.leaves for wave in waves]
-    threads = wanted.cores * wanted.machines / wanted.shards
-    for name, each in found.evaluations.items():
+    """Yields how many hours so many nodes take from nothing: by trip, and by waves in flight."""
+    edges = np.logspace(5, np.log10(wanted.nodes), 21)
+    counts, middles = np.diff(edges) / wanted.batch, np.sqrt(edges[1:] * edges[:-1])
+    threads = max(1.0, wanted.cores * wanted.machines / wanted.shards)
+    for name in ("builtin", "network"):
+        waves = [larger(extrapolated(found.waves[name], nodes), wanted.batch) for nodes in middles]
+        row: dict[str, Any] = asdict(wanted) | {"evaluator": name}
+        search = partial(simulated, shards=wanted.shards, prices=found.large, share=found.share)
         for trip in TRIPS[1:]:
-            for flying in IN_FLIGHT:
-                search = partial(simulated, shards=wanted.shards, trip=trip, prices=found.large)
-                search = partial(search, share=found.share, each=each / threads, in_flight=flying)
-                some = np.array([search([wave] * 2 * flying) for wave in waves]) / (2 * flying)
-                saving = found.saving * wanted.nodes / wanted.shards
-                told = {"evaluator": name, "trip_ms": 1e3 * trip, "in_flight": flying}
-                spent = {"waves": float(counts.sum()), "hours": float(counts @ some + saving) / 3600}
-                yield asdict(wanted) | told | spent
+            row[f"hours at {1e3 * trip:g} ms"] = [
+                float(
+                    counts
+                    @ [
+                        search(w, trip=trip, each=found.evaluations[name] / threads, in_flight=f)
+                        for w in waves
+                    ]
+                )
+                / 3600
+                for f in IN_FLIGHT
+            ]
+        nodes = wanted.nodes / wanted.machines
+        yield row | {"file, GB": nodes * found.file_bytes / 1e9, "memory, GB": nodes * BYTES_PER_NODE / 1e9}
 
 
 # ------------------------------------------------------------------ what is printed
 def print_all(found: dict[str, Any]) -> None:
-    """Prints the tables."""
-    for name in ("prices", "large"):
+    """Prints the tables, as docs/cluster.md has them."""
+    for name in ("prices", "large", "evaluations"):
         print(f"{name}, us: " + ", ".join(f"{key} {1e6 * value:.2f}" for key, value in found[name].items()))
-    each = ", ".join(f"{name} {1e6 * value:.1f}" for name, value in found["evaluations"].items())
-    print(f"rows for each entry {found['share']:.2f}; saving a node, us: {1e6 * found['saving']:.2f}; {each}")
+    print(f"rows for each entry, if all went elsewhere: {found['share']:.2f}")
+    flying = " / ".join(str(waves) for waves in IN_FLIGHT)
     for table in ("checks", "growth", "speedups", "sizing"):
         rows = found[table]
-        print("", table, "".join(f"{name:>18}" for name in rows[0]), sep="\n")
+        notes = f" ({flying} waves in flight)" if any(isinstance(v, list) for v in rows[0].values()) else ""
+        print(f"\n{table}{notes}\n", _line(rows[0]), _line(["---"] * len(rows[0])), sep="\n")
         for row in rows:
-            print("".join(f"{_cell(value):>18}" for value in row.values()))
+            print(_line([_cell(value) for value in row.values()]))
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _cell(value: Any) -> str:
     """Returns a value as text.
 
-    >>> _cell(1000000), _cell(12.345), _cell(0.05), _cell("uniform")
-    ('1,000,000', '12.3', '0.05', 'uniform')
+    >>> _cell(1000000), _cell(12.345), _cell([0.05, 2.0]), _cell("uniform"), _cell(True)
+    ('1,000,000', '12', '0.05 / 2.0', 'uniform', 'True')
     """
+    if isinstance(value, list):
+        return " / ".join(_cell(one) for one in value)
     if isinstance(value, float):
-        return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+        return f"{value:,.0f}" if value >= 10 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
     return str(value) if isinstance(value, bool) or not isinstance(value, int) else f"{value:,}"
 
 
 def main() -> None:
     """Measures, simulates, prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--batch", type=int, default=16_384, help="leaves of a wave")
     parser.add_argument("--visits", type=int, default=2_000_000, help="of the searches that are compared")
+    decades = [100_000, 300_000, 1_000_000, 3_000_000]
+    sizes: dict[str, Any] = {"type": int, "nargs": "+"}
     parser.add_argument(
-        "--sizes", type=int, nargs="+", default=[10**5, 10**6, 10**7], help="of the growing graph"
+        "--sizes", **sizes, default=[*decades, 10_000_000], help="of the growing graph, uniform"
+    )
+    parser.add_argument(
+        "--builtin-sizes", **sizes, default=decades, help="of the one by the built-in evaluator"
     )
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    for name in ("uniform", "builtin"):
-        warm.compile_kernels(create(name))
+    warm.compile_kernels(create("builtin"))
     found, checks = measure(options)
     told = {
         "prices": asdict(found.prices),
         "large": asdict(found.large),
-        "share": found.share,
-        "saving": found.saving,
         "evaluations": found.evaluations,
+        "share": found.share,
         "checks": checks,
         "growth": list(growth(found)),
-        "speedups": list(speedups(found, options.batch)),
+        "speedups": list(speedups(found)),
         "sizing": [row for wanted in SIZES for row in sizing(found, wanted)],
     }
     print(json.dumps(told, indent=1)) if options.json else print_all(told)

@@ -19,8 +19,8 @@ from ..shards import PHASES
 from .meter import Meter
 from .plan import Plan
 
-MOST_WAVE, WAVE_SHARE = 16_384, 16  # leaves of all shards; one node in so many of a small graph
-ROOTS, LEAST_NODES = 20, 500_000  # a root gets one node in so many of the graph, but so many at least
+MOST_WAVE, LEAF_BYTES = 65_536, 8192  # leaves of all shards; of a shard's budget, one for so many bytes
+ROOTS, LEAST_NODES = 4, 500_000  # a root gets one node in so many of the graph, but so many at least
 OPENING = 8  # half-moves, at random, to all roots but the first
 SEARCH_VISITS = 500_000  # of the search that goes on
 TELL_SECONDS = 0.5
@@ -83,7 +83,7 @@ def _search(plan: Plan, meter: Meter, board: chess.Board, limits: Limits) -> Clu
         plan.file,
         board,
         limits,
-        SearchParams(minibatch_size=min(MOST_WAVE, plan.nodes // WAVE_SHARE), overlap=0),
+        SearchParams(minibatch_size=min(MOST_WAVE, plan.ram_bytes // LEAF_BYTES), overlap=0),
         evaluator=EvaluatorSpec(evaluator="uniform"),
         shards=plan.shards,
         ram_bytes=plan.ram_bytes,

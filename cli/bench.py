@@ -65,6 +65,7 @@ _BYTES = ("ram_budget", "peak_rss", "peak_rss_100us", "rss_before_opening", "res
     "graphsearch bench --batches --plot batches.png",
     "graphsearch bench --shards 2",
     "graphsearch bench --scale --nodes 10000000 --ram 512MB --folder scale",
+    "graphsearch bench --scale --shards 4 --nodes 10000000 --ram 512MB --folder scale4",
 )
 def bench(
     *,
@@ -113,7 +114,7 @@ def bench(
             help="Measure instead what everything takes that is done to a file, at sizes ten times apart up "
             "to --nodes: growth, every upkeep, every query, a search that goes on; time, memory, bytes "
             "written, longest stall. Says which figures grow for each node. Takes hours and 15 GB of disk by "
-            "default.",
+            "default. With --shards: of a cluster.",
         ),
     ] = False,
     chosen: BatchesOptions,
@@ -123,14 +124,14 @@ def bench(
 ) -> None:
     """Measure move generation, search, memory and file, per CPU-second of the process."""
     _check(chosen, scaled, sharded, ram=ram is not None, offload=offload, batches=batches, scale=scale)
-    if sharded.shards is not None:
+    if sharded.shards is not None and not scale:
         bench_shards(sharded, json=json)
         return
     if batches:
         bench_batches(chosen, nodes, json=json)
         return
     if scale:
-        bench_scale(scaled, nodes, ram, json=json)
+        bench_scale(scaled, nodes, ram, sharded.shards, json=json)
         return
     figures = _offload(nodes, ram) if offload else _in_memory(nodes)
     if json:
@@ -152,15 +153,15 @@ def _check(
     """Raises typer.BadParameter for options that do not belong together."""
     if ram and not (offload or scale):
         raise typer.BadParameter("needs --offload or --scale", param_hint="--ram")
-    shards = sharded.shards is not None
+    shards = sharded.shards is not None and not scale  # which may be of a cluster
     groups: tuple[tuple[object, str, bool], ...] = (
         (chosen, "--batches", batches),
         (scaled, "--scale", scale),
-        (sharded, "--shards", shards),
+        (sharded, "--shards without --scale", shards),
     )
     for options, wanted, given in groups:
         for name in named_values(options):
-            if not given:
+            if not given and not (scale and name == "--shards"):
                 raise typer.BadParameter(f"needs {wanted}", param_hint=name)
     modes = [
         name

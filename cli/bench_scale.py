@@ -68,14 +68,16 @@ class ScaleOptions:
     ] = None
 
 
-def bench_scale(options: ScaleOptions, nodes: int | None, ram: str | None, *, json: bool) -> None:
+def bench_scale(
+    options: ScaleOptions, nodes: int | None, ram: str | None, shards: int | None, *, json: bool
+) -> None:
     """Takes the measurements, tells each when it is finished, and prints the tables."""
-    from graphsearch.bench.scale.plan import FIRST_NODES, NODES, PHASES, RAM_BYTES
+    from graphsearch.bench.scale.plan import FIRST_NODES, NODES, RAM_BYTES
     from graphsearch.bench.scale.report import measure
     from graphsearch.bench.scale.verdict import verdicts
 
     budget = graph_ram(ram) or RAM_BYTES
-    phases = tuple(options.phases.split(",")) if options.phases else PHASES
+    phases = tuple(options.phases.split(",")) if options.phases else ()
     with StopSignals(), compiling("scale benchmark"):
         rows = measure(
             say,
@@ -85,13 +87,14 @@ def bench_scale(options: ScaleOptions, nodes: int | None, ram: str | None, *, js
             first=options.first or FIRST_NODES,
             phases=phases,
             folder=options.folder,
+            shards=shards or 0,
         )
     found = verdicts(rows, budget)
     if json:
         measured, judged = [row.as_dict() for row in rows], [one.as_dict() for one in found]
         print_json({"ram_budget": budget, "rows": measured, "verdicts": judged})
         return
-    for line in tables(found):
+    for line in (*tables(found), *shards_table(rows)):
         print(line)
 
 
@@ -120,6 +123,27 @@ def tables(found: Sequence[Verdict]) -> Iterator[str]:
     marked = sum(one.flagged for one in found)
     yield ""
     yield f"Figures that grow too much (!): {marked}" if marked else "No figure grows too much."
+
+
+def shards_table(rows: Sequence[Measured]) -> Iterator[str]:
+    """Yields the lines of a table of what every shard of a cluster took as it grew."""
+    heads = ("nodes in all", "shard", "nodes", "file, MB", "peak, MB", "CPU, s", "waited, s", "read back")
+    grown = [row for row in rows if row.phase == "grow" and "shards" in row.more]
+    if grown:
+        yield from ("", "".join(f"{head:>{VALUE_WIDTH}}" for head in heads))
+    for row in grown:
+        for number, shard in enumerate(row.more["shards"]):
+            cells = (
+                f"{row.nodes:,}",
+                str(number),
+                f"{shard['nodes']:,}",
+                f"{shard['file_bytes'] / 1e6:,.0f}",
+                _SHOWN["memory"](shard["peak_rss"] or 0),
+                f"{shard['cpu_seconds']:,.1f}",
+                f"{shard['waiting']:,.1f}",
+                f"{shard['read_back']:,}",
+            )
+            yield "".join(f"{cell:>{VALUE_WIDTH}}" for cell in cells)
 
 
 def _line(one: Verdict, sizes: Sequence[int]) -> str:

@@ -29,7 +29,8 @@ class ShardsOptions:
             metavar="K",
             min=1,
             help="Measure instead a search over a cluster of K shards against the same search in one process:"
-            " speed, messages, and where the time goes.",
+            " speed, messages, and where the time goes. With --scale: shards of the cluster, each with --ram"
+            " of memory.",
         ),
     ] = None
     with_evaluator: Annotated[

@@ -35,7 +35,7 @@ MEASURED = """
 import json, sys, time
 sys.modules["pandas"] = None  # sqlite-utils loads it where it is installed: 80 MB that nothing here needs
 from pathlib import Path
-from graphsearch.bench.offload.instruments import peak_rss
+from graphsearch.workers.process import peak_rss
 from tools.measure_merge import work
 found = work(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
 begin = time.process_time()

@@ -1,190 +1,354 @@
-"""What a search takes on many shards, from what one and two take here: `python -m tools.simulate_cluster`.
+"""What a search takes on many shards, from what it takes on this machine: `python -m tools.simulate_cluster`.
 
-A search in one process, shard by shard in turn, says how many entries every step has, and what it costs: CPU
-time by entry, by row of a message, by step, and by message. The simulation deals the entries of every step to
-K shards at random, as the mixed keys do, and lets each step take as long as the busiest shard, and a trip
-over the network. What it says of the shards that were measured is printed beside what they took.
+`tools.cluster_costs` measures here what steps, messages, entries and rows take, and what the waves of a
+growing graph consist of. The simulation deals the entries of every step to K shards at random, as the mixed
+keys do. Each shard does its parts one after the other. A wave's next step begins a trip over the network
+after all shards are through the last one. With several waves in flight, shards work on one while others
+travel.
+
+Printed are the costs; what the simulation says of 2 and 4 processes of this machine, beside what they take
+(the clock can be compared only where each has a core to itself); what waves consist of as the graph grows,
+measured and extrapolated; how much faster K shards are than one; and what 10^9 and 10^10 positions take on 10
+and 100 machines. Assumed are what a network takes, and that larger waves have as many steps, and entries for
+each leaf, as those of 16,384; all else is measured.
 """
 
 from __future__ import annotations
 
 import argparse
+import heapq
 import json
-import time
-from dataclasses import asdict, dataclass
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
-import chess
 import numpy as np
+from numpy.typing import NDArray
 
-from graphsearch.cluster import descent_kernel, warm
-from graphsearch.cluster.talk import Talk
-from graphsearch.cluster.wave import Place, ShardWaves
-from graphsearch.evaluators.uniform import UniformEvaluator
-from graphsearch.graph.graph import Graph
-from graphsearch.position.board import pack
-from graphsearch.search.params import SearchParams
-from graphsearch.search.settings import set_params
-from graphsearch.store.sharded.ownership import even_owners, owner_of
+from graphsearch.cluster import warm
+from graphsearch.evaluators.factory import create
+from graphsearch.graph.paging import BYTES_PER_NODE
+from tools.cluster_costs import IDLE, IDLE_VISITS, MEASURED, Costs, Work, costs, from_nothing, grown
 
-MEASURED = (1, 2, 4)
-SHARDS = (2, 4, 16, 64)
-LATENCIES = (0.05e-3, 0.2e-3, 2e-3)  # seconds of a step: one machine, a fast network, a slow one
+SHARDS = (4, 16, 64)
+TRIPS = (0.05e-3, 0.2e-3, 2e-3)  # seconds: one machine, a fast network, a slow one
 BANDWIDTH = 1.25e9  # bytes a second: 10 Gbit
-ROW_BYTES = 80  # of a row down, and its answer
-EVALUATIONS = {"uniform": 0.0, "builtin": 8e-6, "network on a CPU": 1e-3}  # seconds each
+ROW_BYTES = 80 + 24  # of a row down in the opening, and its answer
+NETWORK = 1e-3  # seconds of an evaluation by a network on a CPU: assumed
+IN_FLIGHT = (1, 2, 4)
+WAVES = 12  # that are simulated of each kind
+BUSY = 0.45  # of a wave's steps have nearly all of its entries: five of eleven levels, down and up
+LARGER = (10**8, 10**9, 10**10)
+BATCH, LARGE = 16_384, 131_072  # leaves of a wave: of those that are measured; of larger ones
+FULL = 10  # from so many times the nodes of a wave on waves are full, and alike
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Costs:
-    """CPU seconds of an entry on one level, of a row sent and taken in, of a step, of a message in it."""
+class Machines:
+    """What many positions are searched on; evaluators share the cores of a machine that shards leave."""
 
-    entry: float
-    row: float
-    step: float
-    message: float
-
-
-@dataclass(slots=True)
-class Measured:
-    """A search with some shards in turn: CPU seconds of all together, and what every step had."""
-
+    nodes: int
+    machines: int
     shards: int
-    seconds: float
-    steps: int
-    entries: int
-    rows: int
-    visits: int
-    evaluations: int
-    levels: list[int]
+    batch: int
+    cores: int = 8
 
 
-def measured(shards: int, batch: int, waves: int) -> Measured:
-    """Returns what a search with so many shards in one process takes; every shard is timed alone."""
-    board, owners = chess.Board(), even_owners(shards)
-    root, leader, evaluator = pack(board), owner_of(board, owners), UniformEvaluator()
-    graphs = [Graph.open(None, evaluator=evaluator) for _ in range(shards)]
-    for graph in graphs:
-        set_params(graph.arena, SearchParams(minibatch_size=batch, full_share_visits=1))
-    places = [Place(number=k, shards=shards, owners=owners, leader=leader) for k in range(shards)]
-    parts = [ShardWaves(graph, root, batch, place) for graph, place in zip(graphs, places, strict=True)]
-    found = Measured(shards, 0.0, 0, 0, 0, 0, 0, [])
-    for _ in range(waves):
-        arena = graphs[leader].arena
-        knows, allowed, _ = descent_kernel.root_state(arena.tables, arena.arrays, root)
-        talks = [part.run(batch, int(allowed), knows_root=bool(knows)) for part in parts]
-        found.evaluations += _timed(talks, parts, found)
-    found.steps = parts[0].traffic.steps
-    found.entries = sum(part.traffic.entry_levels for part in parts)
-    found.rows = sum(part.traffic.rows for part in parts)
-    found.visits = sum(part.traffic.visit_levels for part in parts)
-    for part, graph in zip(parts, graphs, strict=True):
-        part.close()
-        graph.close()
-    return found
+SIZES = (
+    Machines(nodes=10**9, machines=10, shards=10, batch=BATCH),
+    Machines(nodes=10**9, machines=10, shards=10, batch=LARGE),
+    Machines(nodes=10**9, machines=10, shards=80, batch=LARGE),
+    Machines(nodes=10**10, machines=100, shards=100, batch=LARGE),
+    Machines(nodes=10**10, machines=100, shards=200, batch=LARGE),
+)
 
 
-def _timed(talks: list[Talk[tuple[int, int]]], parts: list[ShardWaves], found: Measured) -> int:
-    """Runs one wave; adds the CPU time of each step, and how many entries it had, to what was found."""
-    boxes: list[Any] = [None] * len(talks)
-    evaluations = 0
-    while True:
-        before, began = sum(part.traffic.entry_levels for part in parts), time.process_time()
-        sent = []
-        for talk, box in zip(talks, boxes, strict=True):
-            try:
-                sent.append(next(talk) if box is None else talk.send(box))
-            except StopIteration as end:
-                evaluations = end.value[1]
-        found.seconds += time.process_time() - began
-        found.levels.append(sum(part.traffic.entry_levels for part in parts) - before)
-        if not sent:
-            return evaluations
-        boxes = [[box[number] for box in sent] for number in range(len(talks))]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wave:
+    """The mean wave of a graph of some size: steps, entries on all levels, visits, leaves."""
+
+    nodes: int
+    steps: float
+    entries: float
+    visits: float
+    leaves: int
 
 
-def fitted(points: list[Measured]) -> Costs:
-    """Returns the costs that the measured points have in common, by least squares; none is negative."""
-    table = np.array([[p.entries, p.rows, p.steps * p.shards, p.steps * p.shards**2] for p in points], float)
-    wanted = np.array([p.seconds for p in points])
-    step = 60e-6  # of an empty step: what Python takes, measured at waves of one visit
-    rest = wanted - step * table[:, 2]
-    solved, *_ = np.linalg.lstsq(table[:, :2], rest, rcond=None)
-    return Costs(entry=max(solved[0], 0), row=max(solved[1], 0), step=step, message=2e-6)
-
-
+# ------------------------------------------------------------------ the simulation
 def simulated(
-    levels: list[int], shards: int, latency: float, costs: Costs, share: float, seed: int = 1
+    wave: Wave,
+    *,
+    shards: int,
+    trip: float,
+    prices: Costs,
+    share: float,
+    each: float = 0.0,
+    in_flight: int = 1,
+    waves: int = WAVES,
 ) -> float:
-    """Returns the seconds of a search whose steps have so many entries; `share`: rows for each entry."""
-    draw, total = np.random.default_rng(seed), 0.0
-    crossing = share * (shards - 1) / shards
-    for entries in levels:
-        busiest = int(draw.multinomial(entries, [1 / shards] * shards).max()) if entries else 0
-        rows = 2 * busiest * crossing
-        total += busiest * costs.entry + rows * costs.row / 2 + costs.step + shards * costs.message
-        total += (latency + rows * ROW_BYTES / BANDWIDTH) if shards > 1 else 0.0
-    return total
+    """Returns the seconds of a wave of a search with so many in flight at once.
+
+    Args:
+      share: rows for each entry, if all of them went to other shards. each: seconds of an evaluation.
+    """
+    draw, free = np.random.default_rng(1), np.zeros(shards)  # when each shard is through what it was given
+    crossing = share * (shards - 1) / shards * wave.entries / wave.steps / shards * ROW_BYTES / BANDWIDTH
+    ready = [(0.0, number, 0) for number in range(in_flight)]  # when, wave, step
+    parts = {number: _work(wave, shards, prices, share, each, draw) for number in range(in_flight)}
+    while ready:
+        now, number, step = heapq.heappop(ready)
+        free = np.maximum(free, now) + parts[number][step]
+        then = float(free.max()) + (trip + crossing if shards > 1 else 0.0)
+        if step + 1 < len(parts[number]):
+            heapq.heappush(ready, (then, number, step + 1))
+        elif number + in_flight < waves:
+            parts[number + in_flight] = _work(wave, shards, prices, share, each, draw)
+            heapq.heappush(ready, (then, number + in_flight, 0))
+    return float(free.max()) / waves
 
 
-def table(points: list[Measured]) -> dict[str, Any]:
-    """Returns the costs, the check, and the predictions."""
-    costs, alone = fitted(points), points[0]
-    two = next(point for point in points if point.shards == 2)
-    share = two.rows / max(two.entries, 1) * 2
-    check = {
-        point.shards: {
-            "measured": point.seconds / point.shards,
-            "simulated": simulated(alone.levels, point.shards, 0.0, costs, share),
-        }
-        for point in points
+def _work(
+    wave: Wave, shards: int, prices: Costs, share: float, each: float, draw: Any
+) -> NDArray[np.float64]:
+    """Returns the seconds that each shard works in each step of a wave, `[steps, K]`."""
+    steps = max(1, round(wave.steps))
+    busy = np.unique(np.linspace(0, steps - 1, max(1, round(BUSY * steps))).astype(int))
+    entries = np.zeros((steps, shards))
+    even = [1 / shards] * shards
+    entries[busy] = draw.multinomial([round(wave.entries / len(busy))] * len(busy), even)
+    seconds = entries * (prices.entry + share * (shards - 1) / shards * prices.row)
+    seconds[-steps // 4] += draw.multinomial(wave.leaves, even) * each
+    return seconds + prices.step_of(shards)
+
+
+# ------------------------------------------------------------------ waves of larger graphs
+def wave_of(work: Work) -> Wave:
+    """Returns the mean wave of a search, if its waves are full."""
+    waves = max(1, round(work.evaluations / work.batch))
+    return Wave(
+        nodes=work.nodes,
+        steps=work.steps / waves,
+        entries=work.entries / waves,
+        visits=work.visits / waves,
+        leaves=work.batch,
+    )
+
+
+def extrapolated(known: Sequence[Wave], nodes: float) -> Wave:
+    """Returns the wave of a graph of so many nodes: straight lines over the logarithm of the nodes.
+
+    What falls as the graph grows is taken to stay as it is in the largest one.
+
+    >>> waves = [Wave(nodes=10**k, steps=10 * k, entries=50 + k, visits=9 - k, leaves=5) for k in (5, 6, 7)]
+    >>> found = extrapolated(waves, 10**9)
+    >>> round(found.steps), round(found.entries), round(found.visits), found.leaves
+    (90, 59, 2, 5)
+    """
+    full = [wave for wave in known if wave.nodes >= FULL * wave.leaves] or known
+    logs = np.log10([wave.nodes for wave in full])
+    at = max(np.log10(nodes), logs[0])  # below the first one waves are smaller, and there are few of them
+
+    def on_line(row: Sequence[float]) -> float:
+        line = np.polyfit(logs, row, min(1, len(full) - 1))
+        return float(np.polyval(line, at)) if at <= logs[-1] else float(max(np.polyval(line, at), row[-1]))
+
+    return Wave(
+        nodes=int(nodes),
+        steps=on_line([wave.steps for wave in full]),
+        entries=on_line([wave.entries for wave in full]),
+        visits=on_line([wave.visits for wave in full]),
+        leaves=known[0].leaves,
+    )
+
+
+def larger(wave: Wave, leaves: int) -> Wave:
+    """Returns a wave of so many leaves, with as many steps."""
+    times = leaves / wave.leaves
+    return replace(wave, entries=times * wave.entries, visits=times * wave.visits, leaves=leaves)
+
+
+# ------------------------------------------------------------------ what is measured
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What was measured.
+
+    Attributes:
+      prices: of a search from nothing. large: by evaluator, of the largest graph, whose entries lie further
+        apart. share: rows for each entry, if all of them went to other shards.
+      evaluations: seconds of one, by evaluator. waves: by evaluator, by size. file_bytes: of a node of
+        `builtin` or a network.
+    """
+
+    prices: Costs
+    large: Costs
+    share: float
+    evaluations: dict[str, float]
+    waves: dict[str, list[Wave]]
+    file_bytes: float
+
+
+def measure(options: argparse.Namespace) -> tuple[Found, list[dict[str, Any]]]:
+    """Returns what was measured, and what the simulation says of searches by processes of this machine."""
+    idle = [from_nothing(shards, 1, IDLE_VISITS) for shards in IDLE]
+    searches = [from_nothing(shards, BATCH, options.visits) for shards in MEASURED]
+    prices = costs(idle, searches)
+    share = float(np.mean([k.rows / k.entries * k.shards / (k.shards - 1) for k in searches[1:]]))
+    uniform = list(grown("uniform", BATCH, options.sizes))
+    builtin = list(grown("builtin", BATCH, options.builtin_sizes))
+    large = replace(prices, entry=_rest(uniform[-1], prices) / uniform[-1].entries)
+    judging = (_rest(builtin[-1], prices) - builtin[-1].entries * large.entry) / builtin[-1].evaluations
+    known = [wave_of(work) for work in builtin]
+    found = Found(
+        prices=prices,
+        large=large,
+        share=share,
+        evaluations={"uniform": 0.0, "builtin": max(0.0, judging), "network": NETWORK},
+        waves={"uniform": [wave_of(work) for work in uniform], "builtin": known, "network": known},
+        file_bytes=builtin[-1].file_bytes,
+    )
+    return found, [_check(found, work) for work in searches]
+
+
+def _rest(work: Work, prices: Costs) -> float:
+    """Returns the CPU seconds of one shard alone without those of its steps."""
+    return work.cpu - work.steps * prices.step_of(1)
+
+
+def _check(found: Found, work: Work) -> dict[str, Any]:
+    """Returns what a search by processes takes, and what the simulation says of it."""
+    prices, shards = found.prices, work.shards
+    own = (work.entries * prices.entry + work.rows * prices.row) / shards
+    wave = wave_of(work)
+    trip = prices.trip if shards > 1 else 0.0
+    return {
+        "shards": shards,
+        "cores": os.cpu_count(),
+        "cpu_s": work.cpu,
+        "simulated_cpu_s": own + work.steps * prices.step_of(shards),
+        "clock_s": work.seconds,
+        "simulated_clock_s": work.steps
+        / wave.steps
+        * simulated(wave, shards=shards, trip=trip, prices=prices, share=found.share),
     }
-    rows = []
-    for name, each in EVALUATIONS.items():
-        single = simulated(alone.levels, 1, 0.0, costs, share) + each * alone.evaluations
-        for latency in LATENCIES:
-            for shards in SHARDS:
-                spent = simulated(alone.levels, shards, latency, costs, share)
-                spent += each * alone.evaluations / shards
-                rows.append(
-                    {
-                        "evaluator": name,
-                        "latency_ms": 1e3 * latency,
-                        "shards": shards,
-                        "speedup": single / spent,
-                        "efficiency": single / spent / shards,
-                    }
+
+
+# ------------------------------------------------------------------ what follows
+def speedups(found: Found) -> Iterator[dict[str, Any]]:
+    """Yields how much faster shards are than one in the largest graph that was measured.
+
+    Each is a list: by waves in flight, `IN_FLIGHT`.
+    """
+    for name, each in found.evaluations.items():
+        search = partial(simulated, found.waves[name][-1], prices=found.large, share=found.share, each=each)
+        alone = search(shards=1, trip=0.0)
+        for trip in TRIPS:
+            row: dict[str, Any] = {"evaluator": name, "trip, ms": 1e3 * trip}
+            for k in SHARDS:
+                row[f"{k} shards"] = [alone / search(shards=k, trip=trip, in_flight=w) for w in IN_FLIGHT]
+            yield row
+
+
+def growth(found: Found) -> Iterator[dict[str, Any]]:
+    """Yields what the waves of each size are like, measured and extrapolated."""
+    for name in ("uniform", "builtin"):
+        known = found.waves[name]
+        for wave in (*known, *(extrapolated(known, nodes) for nodes in LARGER)):
+            yield {
+                "evaluator": name,
+                "nodes": wave.nodes,
+                "measured": wave in known,
+                "steps of a wave": wave.steps,
+                "entries of a leaf": wave.entries / wave.leaves,
+                "visits of a leaf": wave.visits / wave.leaves,
+            }
+
+
+def sizing(found: Found, wanted: Machines) -> Iterator[dict[str, Any]]:
+    """Yields how many hours so many nodes take from nothing: by trip, and by waves in flight."""
+    edges = np.logspace(5, np.log10(wanted.nodes), 21)
+    counts, middles = np.diff(edges) / wanted.batch, np.sqrt(edges[1:] * edges[:-1])
+    threads = max(1.0, wanted.cores * wanted.machines / wanted.shards)
+    for name in ("builtin", "network"):
+        waves = [larger(extrapolated(found.waves[name], nodes), wanted.batch) for nodes in middles]
+        row: dict[str, Any] = asdict(wanted) | {"evaluator": name}
+        search = partial(simulated, shards=wanted.shards, prices=found.large, share=found.share)
+        for trip in TRIPS[1:]:
+            row[f"hours at {1e3 * trip:g} ms"] = [
+                float(
+                    counts
+                    @ [
+                        search(w, trip=trip, each=found.evaluations[name] / threads, in_flight=f)
+                        for w in waves
+                    ]
                 )
-    return {"costs": asdict(costs), "check": check, "rows": rows}
+                / 3600
+                for f in IN_FLIGHT
+            ]
+        nodes = wanted.nodes / wanted.machines
+        yield row | {"file, GB": nodes * found.file_bytes / 1e9, "memory, GB": nodes * BYTES_PER_NODE / 1e9}
+
+
+# ------------------------------------------------------------------ what is printed
+def print_all(found: dict[str, Any]) -> None:
+    """Prints the tables, as docs/cluster.md has them."""
+    for name in ("prices", "large", "evaluations"):
+        print(f"{name}, us: " + ", ".join(f"{key} {1e6 * value:.2f}" for key, value in found[name].items()))
+    print(f"rows for each entry, if all went elsewhere: {found['share']:.2f}")
+    flying = " / ".join(str(waves) for waves in IN_FLIGHT)
+    for table in ("checks", "growth", "speedups", "sizing"):
+        rows = found[table]
+        notes = f" ({flying} waves in flight)" if any(isinstance(v, list) for v in rows[0].values()) else ""
+        print(f"\n{table}{notes}\n", _line(rows[0]), _line(["---"] * len(rows[0])), sep="\n")
+        for row in rows:
+            print(_line([_cell(value) for value in row.values()]))
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(value: Any) -> str:
+    """Returns a value as text.
+
+    >>> _cell(1000000), _cell(12.345), _cell([0.05, 2.0]), _cell("uniform"), _cell(True)
+    ('1,000,000', '12', '0.05 / 2.0', 'uniform', 'True')
+    """
+    if isinstance(value, list):
+        return " / ".join(_cell(one) for one in value)
+    if isinstance(value, float):
+        return f"{value:,.0f}" if value >= 10 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"
+    return str(value) if isinstance(value, bool) or not isinstance(value, int) else f"{value:,}"
 
 
 def main() -> None:
     """Measures, simulates, prints."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--batch", type=int, default=16_384, help="leaves of a wave")
-    parser.add_argument("--waves", type=int, default=60, help="waves of each measured search")
+    parser.add_argument("--visits", type=int, default=2_000_000, help="of the searches that are compared")
+    decades = [100_000, 300_000, 1_000_000, 3_000_000]
+    sizes: dict[str, Any] = {"type": int, "nargs": "+"}
+    parser.add_argument(
+        "--sizes", **sizes, default=[*decades, 10_000_000], help="of the growing graph, uniform"
+    )
+    parser.add_argument(
+        "--builtin-sizes", **sizes, default=decades, help="of the one by the built-in evaluator"
+    )
     parser.add_argument("--json", action="store_true")
-    chosen = parser.parse_args()
-    warm.compile_kernels(UniformEvaluator())
-    found = table([measured(shards, chosen.batch, chosen.waves) for shards in MEASURED])
-    if chosen.json:
-        print(json.dumps(found, indent=1))
-        return
-    costs = found["costs"]
-    print("CPU us: " + ", ".join(f"{name} {1e6 * value:.2f}" for name, value in costs.items()))
-    for shards, both in found["check"].items():
-        took, says = both["measured"], both["simulated"]
-        print(f"{shards} shards, CPU s of one: measured {took:.2f}, simulated {says:.2f}")
-    print(f"{'evaluator':<18}{'latency':>9}" + "".join(f"{n:>14}" for n in SHARDS))
-    for name in EVALUATIONS:
-        for latency in LATENCIES:
-            chosen_rows = [
-                r for r in found["rows"] if r["evaluator"] == name and r["latency_ms"] == 1e3 * latency
-            ]
-            cells = "".join(
-                f"{r['speedup']:>7.1f} ({100 * r['efficiency']:.0f} %)".rjust(14) for r in chosen_rows
-            )
-            print(f"{name:<18}{1e3 * latency:>6.2f} ms{cells}")
+    options = parser.parse_args()
+    warm.compile_kernels(create("builtin"))
+    found, checks = measure(options)
+    told = {
+        "prices": asdict(found.prices),
+        "large": asdict(found.large),
+        "evaluations": found.evaluations,
+        "share": found.share,
+        "checks": checks,
+        "growth": list(growth(found)),
+        "speedups": list(speedups(found)),
+        "sizing": [row for wanted in SIZES for row in sizing(found, wanted)],
+    }
+    print(json.dumps(told, indent=1)) if options.json else print_all(told)
 
 
 if __name__ == "__main__":

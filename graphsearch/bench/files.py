@@ -11,7 +11,7 @@ from ..errors import GraphSearchError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrownFile:
-    """A graph file that was grown for measurements.
+    """A graph that was grown for measurements.
 
     Attributes:
       folder: of all files. nodes: size of the graph. ram_bytes: the budget of what works with it.
@@ -32,10 +32,10 @@ class GrownFile:
         return Path(self.folder) / "copy.graph"
 
     def remove(self, *files: Path) -> None:
-        """Removes graph files with all that lies beside them."""
+        """Removes graph files and clusters with all that lies beside them."""
         for file in files:
             for path in Path(self.folder).glob(f"{file.name}*"):
-                path.unlink()
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def check_disk(folder: Path, need: int, advice: str) -> None:

@@ -44,6 +44,7 @@ from ..search.params import Limits, SearchParams
 from ..search.settings import set_listed, set_params
 from ..store.store import Store
 from ..store.tables import history
+from ..workers.process import peak_rss
 from . import descent_kernel
 from . import messages_kernel as m
 from .saved_waves import Save, newest_age, note_save
@@ -112,7 +113,7 @@ class ShardReport:
       plies, seldepth: of the visits that ended there.
       nodes: it has. saved: records that it has written. read_back: that it has read.
       stop_reason: why the search ended. problems: damage that it has passed over. seconds: of the search.
-      cpu_seconds: of its process meanwhile.
+      cpu_seconds: of its process meanwhile. peak_rss: most bytes that it ever had in memory; None: not told.
     """
 
     number: int
@@ -130,6 +131,7 @@ class ShardReport:
     stop_reason: str
     seconds: float
     cpu_seconds: float
+    peak_rss: int | None
     problems: list[str]
     traffic: Traffic
 
@@ -405,6 +407,7 @@ class ShardSearch:
             stop_reason=self._reason,
             seconds=time.monotonic() - self._started,
             cpu_seconds=time.process_time() - self._cpu,
+            peak_rss=peak_rss(),
             problems=self._graph.problems,
             traffic=self._waves.traffic,
         )

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 
 ADVICE = "what the processes wrote to stderr says more; a script needs `if __name__ == '__main__':`"
 
@@ -50,6 +51,22 @@ def how_it_ended(process: BaseProcess) -> str:
         if process.exitcode is not None:
             return f"a worker process ended with exit code {process.exitcode}"
     return "a worker process ended"
+
+
+def counters(name: str) -> dict[str, int]:
+    """Returns the first number of every line of a file of /proc/self; empty where there is none."""
+    try:
+        text = Path(f"/proc/self/{name}").read_text()
+    except OSError:
+        return {}
+    parts = [line.replace(":", " ").split() for line in text.splitlines()]
+    return {part[0]: int(part[1]) for part in parts if len(part) > 1 and part[1].isdigit()}
+
+
+def peak_rss() -> int | None:
+    """Returns the most bytes that this process ever had in memory, None where that is not told."""
+    kib = counters("status").get("VmHWM")
+    return None if kib is None else kib << 10
 
 
 # ---------------------------------------------------------- in the worker's process

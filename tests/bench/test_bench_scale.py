@@ -6,13 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import chess
 import pytest
 
 from graphsearch.bench.scale import report
 from graphsearch.bench.scale.meter import Meter
 from graphsearch.bench.scale.plan import ON_A_COPY, PER_CALL, Measured, Plan, Results
+from graphsearch.bench.scale.sharded import grow_shards, merge_shards
 from graphsearch.bench.scale.verdict import FIGURES, verdicts
 from graphsearch.errors import GraphSearchError, InvalidParameterError
+from graphsearch.graph.view import show
+from graphsearch.store.upkeep.verify import verify
 
 from ..conftest import Cli
 
@@ -55,6 +59,32 @@ def test_phases_are_measured_at_every_size_and_nothing_twice(tmp_path: Path) -> 
     again = report.measure(done=told.append, **options)
     assert again == rows
     assert len(told) == len(rows)
+
+
+@pytest.mark.slow
+def test_a_cluster_grows_over_its_shards_and_makes_the_same_file(tmp_path: Path) -> None:
+    plan = Plan(folder=str(tmp_path), nodes=100_000, ram_bytes=RAM, shards=2)
+    meter = Meter(*plan.files)
+    grow_shards(plan, meter)
+    told = meter.more["shards"]
+    nodes = sum(shard["nodes"] for shard in told)
+    assert nodes == meter.units >= plan.nodes
+    assert all(shard["nodes"] > nodes / 3 for shard in told), "a hash deals them evenly"
+    assert meter.cpu_beside == sum(shard["cpu_seconds"] for shard in told) > 0
+    found = verify(plan.file)
+    assert (found.ok, found.records) == (True, nodes)
+    merge_shards(plan, meter)
+    assert show(plan.new, chess.Board()) == show(plan.file, chess.Board())
+    assert meter.units == nodes
+
+
+def test_a_cluster_has_phases_and_results_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(InvalidParameterError, match=r"no phase 'prune'.*merge"):
+        report.check_phases(["prune"], 2)
+    Results(tmp_path, RAM, 2).add(measured("merge"))
+    assert Results(tmp_path, RAM, 2).has("merge", 1000)
+    with pytest.raises(InvalidParameterError, match="--shards 2, not 0"):
+        Results(tmp_path, RAM)
 
 
 def test_growth_above_a_half_a_node_is_flagged() -> None:
@@ -114,8 +144,16 @@ def test_phases_that_change_the_file_work_on_a_copy() -> None:
     assert set(ON_A_COPY) == {"compact", "prune", "refresh", "search"}
 
 
-@pytest.mark.parametrize("words", [("--folder", "x"), ("--from", "5000"), ("--phases", "grow")])
-def test_options_of_the_scale_benchmark_alone_are_wrong_use(cli: Cli, words: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--folder", "x"),
+        ("--from", "5000"),
+        ("--phases", "grow"),
+        ("--scale", "--shards", "2", "--waves", "9"),
+    ],
+)
+def test_options_of_the_scale_benchmark_alone_are_wrong_use(cli: Cli, words: tuple[str, ...]) -> None:
     outcome = cli("bench", *words)
     assert outcome.code == 2
     assert "--scale" in outcome.err

@@ -21,6 +21,7 @@ from ...graph.graph import Graph
 from ...search.loop import analyze
 from ...search.params import SearchParams
 from ...search.results import Progress
+from ...workers.process import counters
 from ..board_kernel import spin
 
 SLOW_US = 100.0  # microseconds that the slow evaluator takes for a position
@@ -32,31 +33,15 @@ _REPEATS = 60
 
 
 # ------------------------------------------------------------------ the system's counters
-def _proc(name: str) -> dict[str, int]:
-    """Returns the first number of every line of a file of /proc/self; empty where there is none."""
-    try:
-        text = Path(f"/proc/self/{name}").read_text()
-    except OSError:
-        return {}
-    parts = [line.replace(":", " ").split() for line in text.splitlines()]
-    return {part[0]: int(part[1]) for part in parts if len(part) > 1 and part[1].isdigit()}
-
-
-def peak_rss() -> int | None:
-    """Returns the most bytes that this process ever had in memory, None where that is not told."""
-    kib = _proc("status").get("VmHWM")
-    return None if kib is None else kib << 10
-
-
 def resident_bytes() -> int | None:
     """Returns the bytes that this process has in memory now, None where that is not told."""
-    kib = _proc("status").get("VmRSS")
+    kib = counters("status").get("VmRSS")
     return None if kib is None else kib << 10
 
 
 def io_counters() -> dict[str, int]:
     """Returns this process's bytes given to write() (`wchar`), written to disk and read from it, and more."""
-    return _proc("io")
+    return counters("io")
 
 
 def queued_seconds() -> float:

@@ -25,6 +25,7 @@ from ...search.loop import analyze
 from ...search.params import Limits, SearchParams
 from ...store.file import file_bytes
 from ...store.store import Store
+from ...workers.process import peak_rss
 from .growth import grow
 from .instruments import (
     SLOW_US,
@@ -32,7 +33,6 @@ from .instruments import (
     SlowEvaluator,
     Stopwatch,
     io_counters,
-    peak_rss,
     per,
     rounds_per_us,
 )

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ...store.file import log_bytes
-from ..offload.instruments import io_counters, peak_rss, resident_bytes
+from ...workers.process import peak_rss
+from ..offload.instruments import io_counters, resident_bytes
 from .plan import Measured
 
 LOOK_SECONDS = 0.02  # between two looks at the log
@@ -23,6 +24,7 @@ class Meter:
     Attributes:
       units, unit: what the figures are divided by; set by the phase.
       more: what this phase alone tells.
+      cpu_beside, peak_beside: CPU seconds of processes that the phase has started, most bytes of one of them.
     """
 
     def __init__(self, *files: Path, told: Path | None = None) -> None:
@@ -35,6 +37,7 @@ class Meter:
         self._told = told
         self.units, self.unit = 1, "call"
         self.more: dict[str, Any] = {}
+        self.cpu_beside, self.peak_beside = 0.0, 0
         self._files = files
         self._largest_log = 0
         self._ended = threading.Event()
@@ -80,8 +83,8 @@ class Meter:
         while not self._ended.wait(LOOK_SECONDS):
             self._largest_log = max(self._largest_log, *map(log_bytes, self._files))
 
-    def measured(self, phase: str, nodes: int, file: Path) -> Measured:
-        """Returns what was measured until now."""
+    def measured(self, phase: str, nodes: int, *files: Path) -> Measured:
+        """Returns what was measured until now; `files` are those that the phase leaves."""
         self.tick()
         after = io_counters()
         written = after["write_bytes"] - self._before["write_bytes"] if "write_bytes" in after else None
@@ -91,12 +94,12 @@ class Meter:
             units=self.units,
             unit=self.unit,
             seconds=self._last - self._begin,
-            cpu_seconds=time.process_time() - self._cpu,
-            peak_rss=peak_rss(),
+            cpu_seconds=time.process_time() - self._cpu + self.cpu_beside,
+            peak_rss=max(peak_rss() or 0, self.peak_beside) or None,
             rss_before=self._rss_before,
             written_bytes=written,
             longest_stall_s=self._longest,
             log_bytes=self._largest_log,
-            file_bytes=file.stat().st_size if file.exists() else 0,
+            file_bytes=sum(file.stat().st_size for file in files if file.exists()),
             more=self.more,
         )

@@ -30,13 +30,16 @@ from ..offload import phases as offload
 from ..offload.plan import Plan as OffloadPlan
 from .growing import grow, search
 from .meter import Meter
-from .plan import ON_A_COPY, PHASES, Plan
+from .plan import PHASES, SHARDED_PHASES, Plan
+from .sharded import grow_shards, merge_shards, search_shards
 
 Phase = Callable[[Plan, Meter], None]
 
 CALLS, SLOW_CALL = 5, 2.0  # calls of a question; one of so many seconds is asked once
 DEEP = 4  # plies to the position that is asked about
 WELL_VISITED = 1000  # one part of so many: positions with so large a share of the visits
+IN_SHARDS = ("grow", "search")  # of a cluster: nothing in this process
+MAKES = ("backup", "salvage", "merge")  # a new file
 WARM_NODES, WARM_BYTES = 3000, 8_000_000
 
 
@@ -172,6 +175,8 @@ _ALL: dict[str, Phase] = {
     "disagree": _call(lambda plan: disagree(plan.file)),
 }
 assert set(_ALL) == set(PHASES)
+_SHARDED = _ALL | {"grow": grow_shards, "merge": merge_shards, "search": search_shards}
+assert set(_SHARDED) >= set(SHARDED_PHASES)
 
 
 # ------------------------------------------------------------------ one process
@@ -184,8 +189,10 @@ def warm(plan: Plan) -> None:
     tiny = _tiny(plan)
     shutil.rmtree(tiny.folder, ignore_errors=True)
     Path(tiny.folder).mkdir()
-    for phase in PHASES:
+    for phase in plan.phases:
         _rehearse(phase, plan)
+    if plan.shards:
+        return
     shutil.copyfile(tiny.file, tiny.copy)
     paged = {"nodes": WARM_NODES, "ram_bytes": WARM_BYTES, "visits": WARM_NODES, "evaluations": WARM_NODES}
     offload.page(OffloadPlan(folder=tiny.folder, **paged))
@@ -197,23 +204,28 @@ def _rehearse(phase: str, plan: Plan) -> None:
     tiny = _tiny(plan)
     if phase == "grow":
         tiny.remove(tiny.file)
-    if phase in ON_A_COPY:
+    if plan.copies(phase):
         shutil.copyfile(tiny.file, tiny.copy)
-    _ALL[phase](tiny, Meter(tiny.file))
+    _phase(phase, tiny)(tiny, Meter(*tiny.files))
     tiny.remove(tiny.copy, tiny.new)
 
 
-def main(phase: str, folder: str, nodes: str, ram_bytes: str) -> None:
+def _phase(name: str, plan: Plan) -> Phase:
+    return (_SHARDED if plan.shards else _ALL)[name]
+
+
+def main(phase: str, folder: str, nodes: str, ram_bytes: str, shards: str) -> None:
     """Runs one phase and writes what it took."""
-    plan = Plan(folder=folder, nodes=int(nodes), ram_bytes=int(ram_bytes))
+    plan = Plan(folder=folder, nodes=int(nodes), ram_bytes=int(ram_bytes), shards=int(shards))
     if phase == "warm":
         warm(plan)
         return
-    _rehearse(phase, plan)
-    file = plan.copy if phase in ON_A_COPY else plan.new if phase in ("backup", "salvage") else plan.file
+    if not (plan.shards and phase in IN_SHARDS):
+        _rehearse(phase, plan)
+    files = [plan.copy] if plan.copies(phase) else [plan.new] if phase in MAKES else plan.files
     part = plan.new.with_name(f"{plan.new.name}.part")
-    meter = Meter(plan.file, plan.copy, plan.new, part, told=plan.told)
+    meter = Meter(*plan.files, plan.copy, plan.new, part, told=plan.told)
     with meter.watching():
-        _ALL[phase](plan, meter)
-    measured = meter.measured(phase, plan.nodes, file)
+        _phase(phase, plan)(plan, meter)
+    measured = meter.measured(phase, plan.nodes, *files)
     (Path(folder) / f"{phase}.json").write_text(json.dumps(measured.as_dict()))

@@ -44,12 +44,38 @@ PER_CALL = (
     "disagree",
 )
 PHASES = (*PER_NODE[:2], *PER_CALL, *PER_NODE[2:])
+SHARDED_PHASES = ("grow", "show", "info", "pv", "moves", "tree", "verify", "find", "merge", "search")
 ON_A_COPY = ("compact", "prune", "refresh", "search")  # these change it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(GrownFile):
-    """What is measured, and where; the file grows from size to size."""
+    """What is measured, and where; the graph grows from size to size.
+
+    Attributes:
+      shards: of a cluster; 0: one file. Then `ram_bytes` is the budget of each.
+    """
+
+    shards: int = 0
+
+    @property
+    def file(self) -> Path:
+        """The graph: a file, or the folder of a cluster."""
+        return Path(self.folder) / ("grown.cluster" if self.shards else "grown.graph")
+
+    @property
+    def files(self) -> list[Path]:
+        """The files of the graph, made or not."""
+        return [self.file / f"shard-{k:03}.graph" for k in range(self.shards)] or [self.file]
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """What is measured, in its order."""
+        return SHARDED_PHASES if self.shards else PHASES
+
+    def copies(self, phase: str) -> bool:
+        """Returns whether a phase gets a copy of the graph; a cluster is searched as it is, at the end."""
+        return phase in ON_A_COPY and not self.shards
 
     @property
     def new(self) -> Path:
@@ -62,7 +88,7 @@ class Plan(GrownFile):
         return Path(self.folder) / "progress"
 
     def __str__(self) -> str:
-        return f"{self.nodes:,} nodes"
+        return f"{self.nodes:,} nodes" + (f" over {self.shards} shards" if self.shards else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +98,9 @@ class Measured:
     Attributes:
       phase, nodes: what, and in a file of how many nodes.
       units: nodes gone through, or calls. unit: `node`, `visit` or `call`.
-      seconds, cpu_seconds: of the clock; of all threads of its process.
-      peak_rss: most bytes in memory. rss_before: those of the program before it began. None: not told.
+      seconds, cpu_seconds: of the clock; of all threads of its process, and of the shards that it started.
+      peak_rss: most bytes in memory of one process. rss_before: those of the program before it began. None:
+        not told.
       written_bytes: to disk. None where that is not told.
       longest_stall_s: the longest time in which nothing was told and no signal obeyed.
       log_bytes: the largest write-ahead log that was seen. file_bytes: the file afterwards.
@@ -102,9 +129,9 @@ class Measured:
 class Results:
     """The finished phases of a folder, kept in FOLDER/scale.json, which is written after each."""
 
-    def __init__(self, folder: Path, ram_bytes: int) -> None:
+    def __init__(self, folder: Path, ram_bytes: int, shards: int = 0) -> None:
         self._path = folder / "scale.json"
-        self._ram_bytes = ram_bytes
+        self._ram_bytes, self._shards = ram_bytes, shards
         self.rows: list[Measured] = []
         if self._path.exists():
             found = json.loads(self._path.read_text())
@@ -112,6 +139,11 @@ class Results:
                 raise InvalidParameterError(
                     f"{self._path} was measured with --ram {found['ram_budget']}, not {ram_bytes}; choose"
                     " another --folder, or the same --ram"
+                )
+            if found.get("shards", 0) != shards:
+                raise InvalidParameterError(
+                    f"{self._path} was measured with --shards {found.get('shards', 0)}, not {shards}; choose"
+                    " another --folder"
                 )
             self.rows = [Measured(**row) for row in found["rows"]]
 
@@ -123,7 +155,8 @@ class Results:
         """Keeps a row and writes all of them."""
         self.rows = [old for old in self.rows if (old.phase, old.nodes) != (row.phase, row.nodes)] + [row]
         part = self._path.with_suffix(".part")
-        whole = {"ram_budget": self._ram_bytes, "rows": [row.as_dict() for row in self.rows]}
+        rows = [row.as_dict() for row in self.rows]
+        whole = {"ram_budget": self._ram_bytes, "shards": self._shards, "rows": rows}
         part.write_text(json.dumps(whole, indent=1))
         part.replace(self._path)
 

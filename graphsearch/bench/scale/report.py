@@ -12,18 +12,19 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from ...errors import GraphSearchError, InvalidParameterError
-from ...store.store import Store
+from ...store.sharded.files import open_to_read
 from ..files import check_disk
 from .plan import (
     DISK_BYTES_PER_NODE,
     FIRST_NODES,
     NODES,
-    ON_A_COPY,
     PHASES,
     RAM_BYTES,
+    SHARDED_PHASES,
     Measured,
     Plan,
     Results,
@@ -43,8 +44,9 @@ def measure(
     nodes: int = NODES,
     ram_bytes: int = RAM_BYTES,
     first: int = FIRST_NODES,
-    phases: Sequence[str] = PHASES,
+    phases: Sequence[str] = (),
     folder: Path | None = None,
+    shards: int = 0,
 ) -> list[Measured]:
     """Returns what every phase took at every size.
 
@@ -53,23 +55,26 @@ def measure(
       done: called with every phase that is finished.
       nodes: the last size. first: the first one; ten times as many follow until the last.
       ram_bytes: the budget of what has one.
-      phases: which to measure; a file is grown in any case.
+      phases: which to measure, all if none is given; a graph is grown in any case.
       folder: where the file is kept and the results are written; what it has is not measured again. None: a
         temporary one, removed at the end.
+      shards: of the cluster that is measured, each with a budget of its own; 0: one file.
 
     Raises:
-      InvalidParameterError: for an unknown phase, or a folder that was measured with another budget.
+      InvalidParameterError: for an unknown phase, or a folder that was measured with another budget or number
+        of shards.
       GraphSearchError: if a phase fails, or the disk is too small.
     """
-    check_phases(phases)
+    check_phases(phases, shards)
     with _folder(folder) as place:
-        results = Results(place, ram_bytes)
+        results = Results(place, ram_bytes, shards)
+        first_plan = Plan(folder=str(place), nodes=nodes, ram_bytes=ram_bytes, shards=shards)
         check_disk(place, nodes * DISK_BYTES_PER_NODE, "choose another --folder")
         report("compiling")
-        _run("warm", Plan(folder=str(place), nodes=nodes, ram_bytes=ram_bytes), report)
+        _run("warm", first_plan, report)
         for size in sizes(nodes, first):
-            plan = Plan(folder=str(place), nodes=size, ram_bytes=ram_bytes)
-            for phase in _due(plan, results, phases):
+            plan = replace(first_plan, nodes=size)
+            for phase in _due(plan, results, phases or plan.phases):
                 row = _measured(phase, plan, report)
                 results.add(row)
                 done(row)
@@ -77,11 +82,12 @@ def measure(
         return results.rows
 
 
-def check_phases(phases: Sequence[str]) -> None:
+def check_phases(phases: Sequence[str], shards: int = 0) -> None:
     """Raises InvalidParameterError for a phase that there is not."""
+    known = SHARDED_PHASES if shards else PHASES
     for phase in phases:
-        if phase not in PHASES:
-            raise InvalidParameterError(f"there is no phase {phase!r}; there are {', '.join(PHASES)}")
+        if phase not in known:
+            raise InvalidParameterError(f"there is no phase {phase!r}; there are {', '.join(known)}")
 
 
 def _due(plan: Plan, results: Results, phases: Sequence[str]) -> Iterator[str]:
@@ -93,17 +99,17 @@ def _due(plan: Plan, results: Results, phases: Sequence[str]) -> Iterator[str]:
     if held >= 2 * plan.nodes:
         return
     if held < plan.nodes:
-        yield PHASES[0]
-    for phase in PHASES[1:]:
+        yield plan.phases[0]
+    for phase in plan.phases[1:]:
         if phase in phases and not results.has(phase, plan.nodes):
             yield phase
 
 
 def _held(plan: Plan) -> int:
-    """Returns the nodes of the file now, 0 if there is none."""
+    """Returns the nodes of the graph now, 0 if there is none."""
     if not plan.file.exists():
         return 0
-    with Store.open(plan.file, read_only=True) as store:
+    with open_to_read(plan.file) as store:
         return store.node_count
 
 
@@ -121,7 +127,7 @@ def _measured(phase: str, plan: Plan, report: Report) -> Measured:
     """Returns what a phase took; one that changes the file gets a copy of it, which is then thrown away."""
     report(f"{plan}: {phase}")
     try:
-        if phase in ON_A_COPY:
+        if plan.copies(phase):
             shutil.copyfile(plan.file, plan.copy)
         _run(phase, plan, report)
     finally:
@@ -134,7 +140,8 @@ def _measured(phase: str, plan: Plan, report: Report) -> Measured:
 
 def _run(phase: str, plan: Plan, report: Report) -> None:
     """Runs a phase in a process of its own, and passes on how far it is."""
-    command = [sys.executable, "-m", __package__, phase, plan.folder, str(plan.nodes), str(plan.ram_bytes)]
+    numbers = str(plan.nodes), str(plan.ram_bytes), str(plan.shards)
+    command = [sys.executable, "-m", __package__, phase, plan.folder, *numbers]
     quiet = subprocess.DEVNULL
     with (
         tempfile.TemporaryFile("w+") as errors,

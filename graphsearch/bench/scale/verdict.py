@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from .plan import PHASES, Measured
+from .plan import PHASES, SHARDED_PHASES, Measured
 
 MOST_GROWTH = 1.5  # of a figure for each node, from the first size to the last
 OVERHEAD_BYTES = 256_000_000  # of a program with its kernels, beside the budget
@@ -53,7 +53,7 @@ def verdicts(rows: Iterable[Measured], ram_bytes: int) -> list[Verdict]:
     return [
         _verdict(figure, sorted(of_phase[phase], key=lambda row: row.nodes), ram_bytes)
         for figure in FIGURES
-        for phase in PHASES
+        for phase in dict.fromkeys((*PHASES, *SHARDED_PHASES))
         if phase in of_phase
     ]
 

@@ -178,7 +178,7 @@ def _tell(A: Any, W: Any, X: Any, level: Any, first: Any, settles: Any) -> None:
 
 
 @inner
-def _ascend(T: Any, A: Any, W: Any, X: Any) -> Any:
+def _ascend(T: Any, A: Any, W: Any, X: Any, E: Any) -> Any:
     """Goes on with the way up; returns THROUGH when the root's edges are done, else what is waited for."""
     counts = X.counts
     first, settles = counts[FIRST], counts[SETTLES]
@@ -196,7 +196,7 @@ def _ascend(T: Any, A: Any, W: Any, X: Any) -> Any:
             _tell(A, W, X, level - 1, first, settles)
             counts[STAGE] = TALKS
         elif counts[STAGE] == TALKS:
-            code = talk(X)
+            code = talk(X, E)
             if code != THROUGH:
                 return code
             counts[LEVEL] = level - 1
@@ -210,14 +210,14 @@ def _ascend(T: Any, A: Any, W: Any, X: Any) -> Any:
 
 
 @kernel
-def ascend(T: Any, A: Any, W: Any, F: Any, X: Any) -> None:
+def ascend(T: Any, A: Any, W: Any, B: Any, F: Any, X: Any, E: Any) -> None:
     """Backs visits up, from the level `LEVEL` to the root; `CODE` says how far it has got.
 
     If only what needed no evaluation goes up (`SETTLES`), it is counted and out of flight then. Unless the
     code is THROUGH, it is to be called again when what it waits for is there, and goes on.
     """
-    Ap, Wp, Xp = pointers(A), wave_pointers(W, W), shard_pointers(X)
-    Xp.counts[CODE] = _ascend(ptr(T, 0), Ap, Wp, Xp)
+    Ap, Wp, Xp = pointers(A), wave_pointers(W, B), shard_pointers(X)
+    Xp.counts[CODE] = _ascend(ptr(T, 0), Ap, Wp, Xp, E)
 
 
 @kernel

@@ -93,10 +93,13 @@ EVERY_LEAF = 1 << 60  # a target that nothing reaches
 
 
 @kernel
-def begin(A: Any, W: Any, X: Any, target: Any) -> Any:
-    """Empties the wave for a batch of `target` leaves; returns False if the arena has no space for one."""
-    Ap, Wp = pointers(A), wave_pointers(W, W)
-    if not has_space(Ap, target):
+def begin(A: Any, W: Any, B: Any, X: Any, target: Any) -> Any:
+    """Empties the wave for a batch of `target` leaves; returns False if the arena has no space for one.
+
+    `B` is the wave that is in flight before it, or an empty one.
+    """
+    Ap, Wp = pointers(A), wave_pointers(W, B)
+    if not has_space(Ap, target + Wp.before_counts[wave.LEAVES]):
         return False
     begin_wave(Ap, Wp, int64(target))
     size_hash(Wp, target)
@@ -247,7 +250,7 @@ def _write_rows(A: Any, W: Any, X: Any) -> None:
 
 
 @inner
-def _descend(T: Any, A: Any, W: Any, F: Any, X: Any) -> Any:
+def _descend(T: Any, A: Any, W: Any, F: Any, X: Any, E: Any) -> Any:
     """Goes on with a round; returns THROUGH when no shard has a next level, else what is waited for."""
     counts = X.counts
     while True:
@@ -272,7 +275,7 @@ def _descend(T: Any, A: Any, W: Any, F: Any, X: Any) -> Any:
             _write_rows(A, W, X)
             counts[STAGE] = TALKS
         else:
-            code = talk(X)
+            code = talk(X, E)
             if code != THROUGH or counts[TOTALS + H_MORE] == 0:
                 return code
             counts[LEVEL] += 1
@@ -280,22 +283,22 @@ def _descend(T: Any, A: Any, W: Any, F: Any, X: Any) -> Any:
 
 
 @kernel
-def descend(T: Any, A: Any, W: Any, F: Any, X: Any) -> None:
+def descend(T: Any, A: Any, W: Any, B: Any, F: Any, X: Any, E: Any) -> None:
     """Sends the visits of a round down, level by level; `CODE` says how far it has got.
 
     Unless that is THROUGH, it is to be called again when what it waits for is there, and goes on.
     """
-    Tp, Ap, Wp, Fp, Xp = ptr(T, 0), pointers(A), wave_pointers(W, W), filter_pointers(F), shard_pointers(X)
-    Xp.counts[CODE] = _descend(Tp, Ap, Wp, Fp, Xp)
+    Tp, Ap, Wp, Fp, Xp = ptr(T, 0), pointers(A), wave_pointers(W, B), filter_pointers(F), shard_pointers(X)
+    Xp.counts[CODE] = _descend(Tp, Ap, Wp, Fp, Xp, E)
 
 
 @kernel
-def admit_part(T: Any, A: Any, W: Any, F: Any, X: Any) -> None:
+def admit_part(T: Any, A: Any, W: Any, B: Any, F: Any, X: Any, E: Any) -> None:
     """Makes leaves of some candidates, in their order; if the batch is no longer open, of none.
 
     What is no new position ends then as a collision, or at a record made meanwhile, all the same.
     """
-    Tp, Ap, Wp, Xp = ptr(T, 0), pointers(A), wave_pointers(W, W), shard_pointers(X)
+    Tp, Ap, Wp, Xp = ptr(T, 0), pointers(A), wave_pointers(W, B), shard_pointers(X)
     begin, end = Xp.counts[BEGIN], Xp.counts[END]
     target = int64(EVERY_LEAF) if Xp.counts[IS_OPEN] else int64(0)
     for i in range(begin, end):

@@ -15,9 +15,10 @@ import numpy as np
 from numpy import int32, int64
 from numpy.typing import NDArray
 
+from ..evaluators.batch_kernel import BEGIN, END
 from ..graph.arena_kernel import pointers
 from ..jit.compiler import inlined, inner, kernel
-from ..jit.pointers import adv, as_i64, as_u8, call_c
+from ..jit.pointers import adv, as_i64, as_u8, call_bound, call_c
 from ..jit.system import MONOTONIC, address_of
 from ..search.gatherers.levels_kernel import LARGEST_SPLIT, has_room
 from ..search.wave_kernel import wave_pointers
@@ -29,7 +30,8 @@ LINE_FIELDS = 8
 WORD_BYTES = 8
 HEADER_BYTES = m.HEADER_WORDS * WORD_BYTES
 MOST_AT_ONCE = 1 << 30  # bytes of a call
-TRIES = 60  # to receive before Python waits, which takes as long as a small level
+TRIES = 200  # to receive before Python waits, which takes as long as a small level
+AT_ONCE = 4  # leaves that are evaluated between two tries
 SECOND = 10**9
 
 
@@ -150,14 +152,35 @@ def _go_on(X: Any) -> Any:
 
 
 @inner
-def talk(X: Any) -> Any:
-    """Goes on with a step; returns THROUGH when all messages are exchanged, else what is waited for."""
+def _evaluate_some(X: Any, E: Any) -> Any:
+    """Evaluates a few of the leaves that are ready, if there are any; returns whether there were."""
+    size = len(E.words)
+    begin = E.words[size + END]
+    if begin >= X.counts[m.READY]:
+        return False
+    began = now(X)
+    E.words[size + BEGIN] = begin
+    E.words[size + END] = min(begin + AT_ONCE, X.counts[m.READY])
+    call_bound(E)
+    spent = now(X) - began
+    X.tallies[m.T_EVALUATED] += spent
+    X.tallies[m.T_BEGAN] += spent
+    return True
+
+
+@inner
+def talk(X: Any, E: Any) -> Any:
+    """Goes on with a step; returns THROUGH when all messages are exchanged, else what is waited for.
+
+    While it waits, it evaluates leaves (`E`): what needs time anyway costs none then.
+    """
     code = _go_on(X)
     tries = int64(0)
     while code == m.WAITS and tries < X.counts[m.TRIES]:
-        call_c(X.system[LET_RUN], (int64(0),))
+        if not _evaluate_some(X, E):
+            call_c(X.system[LET_RUN], (int64(0),))
+            tries += 1
         code = _go_on(X)
-        tries += 1
     if code == m.THROUGH:
         X.tallies[m.T_WAITED] += now(X) - X.tallies[m.T_BEGAN]
         m.add_headers(X)
@@ -167,14 +190,14 @@ def talk(X: Any) -> Any:
 
 
 @kernel
-def say(T: Any, A: Any, W: Any, F: Any, X: Any) -> None:
+def say(T: Any, A: Any, W: Any, B: Any, F: Any, X: Any, E: Any) -> None:
     """Exchanges headers, behind which the leader gets the keys of `KEYS` candidates; `CODE` says how far."""
-    Ap, Wp, Xp = pointers(A), wave_pointers(W, W), m.shard_pointers(X)
-    Xp.counts[m.CODE] = _say(Ap, Wp, Xp)
+    Ap, Wp, Xp = pointers(A), wave_pointers(W, B), m.shard_pointers(X)
+    Xp.counts[m.CODE] = _say(Ap, Wp, Xp, E)
 
 
 @inner
-def _say(A: Any, W: Any, X: Any) -> Any:
+def _say(A: Any, W: Any, X: Any, E: Any) -> Any:
     if X.counts[m.STAGE] == m.WRITES:
         m.clear_sizes(X)
         X.sizes[X.counts[m.LEADER]] = X.counts[m.KEYS]
@@ -184,4 +207,4 @@ def _say(A: Any, W: Any, X: Any) -> Any:
         for i in range(X.counts[m.KEYS]):
             at[i] = W.candidates[i]
         X.counts[m.STAGE] = m.TALKS
-    return talk(X)
+    return talk(X, E)

@@ -58,8 +58,8 @@ H_STEP, H_MORE, H_CANDIDATES, H_LEAVES, H_ENDED, H_FULL, H_WORD, H_NODES = range
 # receive before a kernel returns
 # What Python says: words of `out` and of `inbox` for each shard | first entry of the round | whether only
 # what needs no evaluation goes up | candidates to admit: from, to, whether the batch is open | keys of
-# candidates that go to the leader | a number for all | positions of this shard |
-# entries that there is room for, ghosts included
+# candidates that go to the leader | a number for all | positions of this shard | leaves that may be evaluated
+# while others are waited for | entries that there is room for, ghosts included
 # What kernels say: why they returned | words of a message that are wanted | which shard is lost | what comes
 # next | step | level | entries of the level | whether it was looked up as a whole | first entry below it |
 # next ghost | entries below that go to others | what a level below has
@@ -79,6 +79,7 @@ H_STEP, H_MORE, H_CANDIDATES, H_LEAVES, H_ENDED, H_FULL, H_WORD, H_NODES = range
     KEYS,
     WORD,
     NODES,
+    READY,
     PLACES,
     CODE,
     WANTED,
@@ -92,7 +93,7 @@ H_STEP, H_MORE, H_CANDIDATES, H_LEAVES, H_ENDED, H_FULL, H_WORD, H_NODES = range
     GHOSTS,
     ROWS,
     MORE,
-) = range(28)
+) = range(29)
 TOTALS = 32  # sums of the headers of the last messages; H_STEP: shards that are at this step
 COUNTS = TOTALS + HEADER_WORDS
 
@@ -108,9 +109,10 @@ THROUGH, WAITS, OUT_IS_SMALL, INBOX_IS_SMALL, IS_CLOSED, OUT_OF_STEP, NO_GHOSTS,
 ARRIVES, LOOKS_UP, PASSES, WRITES, TALKS, HEARS, APPLIES = range(7)
 
 # `tallies`: steps | messages to others | bytes of them | entries and visits that were passed on, one for each
-# level | rows sent down | nanoseconds waited | when the messages of the step were written
-T_STEPS, T_MESSAGES, T_BYTES, T_ENTRIES, T_VISITS, T_ROWS, T_WAITED, T_BEGAN = range(8)
-TALLIES = 8
+# level | rows sent down | nanoseconds waited | when the messages of the step were written | nanoseconds that
+# leaves were evaluated in meanwhile, which the two before leave out
+T_STEPS, T_MESSAGES, T_BYTES, T_ENTRIES, T_VISITS, T_ROWS, T_WAITED, T_BEGAN, T_EVALUATED = range(9)
+TALLIES = 16
 
 
 class ShardArrays(NamedTuple):

@@ -50,9 +50,9 @@ from . import messages_kernel as m
 from .saved_waves import Save, newest_age, note_save
 from .talk import Talk
 from .traffic import Traffic
-from .wave import Place, ShardWaves
+from .wave import Gathered, Place, ShardWaves
 
-STOP, SAVE, KNOWN = 1, 2, 4  # bits of the leader's word; above them the visits allowed
+STOP, SAVE, KNOWN, LANDS = 1, 2, 4, 8  # bits of the leader's word; above them the visits allowed
 ALLOWED_SHIFT = 8
 WANTS_SAVE, SAVES, IS_HELD = 1, 1 << 16, 1 << 32  # what shards ask: each is counted
 COUNT = (1 << 16) - 1
@@ -157,7 +157,9 @@ class ShardSearch:
         self._arena = graph.arena
         set_params(self._arena, job.params)
         game = game_before(self._board, LINE_PLIES - 1) if graph.evaluator.wants_lines else ()
-        self._waves = ShardWaves(graph, self._root, job.params.minibatch_size, place, game=game)
+        batch, overlap = job.params.minibatch_size, bool(job.params.overlap)
+        self._waves = ShardWaves(graph, self._root, batch, place, overlap=overlap, game=game)
+        self._flying: Gathered | None = None
         self._started, self._cpu = time.monotonic(), time.process_time()
         self._shown = self._last_save = self._started
         self._save_seconds = job.save_seconds or FIRST_FLUSH_SECONDS
@@ -206,7 +208,6 @@ class ShardSearch:
         store.begin_run(fen_of(self._board), limits, params, number=job.run)
 
     def _loop(self) -> Talk[None]:
-        batch = self._job.params.minibatch_size
         while True:
             word = self._word() if self._place.leads else 0
             word = yield from self._waves.agree(word, asks=self._asks())
@@ -215,14 +216,32 @@ class ShardSearch:
                 self._graph.merge_up_to(self._saved_age)
             if word & STOP:
                 return
+            if word & LANDS:
+                yield from self._land(None)
+                continue
             if word & SAVE:
                 yield from self._begin_save()
-            knows = bool(word & KNOWN)
-            _, evaluations = yield from self._waves.run(batch, word >> ALLOWED_SHIFT, knows_root=knows)
-            self._evaluations += evaluations
+            yield from self._wave(word >> ALLOWED_SHIFT, knows_root=bool(word & KNOWN))
             if self._place.leads:
-                self._restrict(knows)
+                self._restrict(bool(word & KNOWN))
                 self._show()
+
+    def _wave(self, allowed: int, *, knows_root: bool) -> Talk[None]:
+        """Gathers a wave, and completes the one in flight before it; or this one, if waves do not overlap."""
+        batch, flying = self._job.params.minibatch_size, self._flying
+        then = yield from self._waves.gather(batch, allowed, knows_root=knows_root, behind=flying)
+        self._evaluations += then.leaves
+        if flying:
+            yield from self._land(then)
+        self._flying = then
+        if not (knows_root and self._waves.overlaps and then.leaves):
+            yield from self._land(None)
+
+    def _land(self, then: Gathered | None) -> Talk[None]:
+        """Completes the wave in flight."""
+        assert self._flying is not None
+        yield from self._waves.land(self._flying, then)
+        self._flying = None
 
     def _restrict(self, knew_root: bool) -> None:
         """Marks the edges that this search may take at the root, if not all, once the root is known."""
@@ -242,10 +261,15 @@ class ShardSearch:
         arena = self._arena
         self._bring_root()
         knows, allowed, is_decided = descent_kernel.root_state(arena.tables, arena.arrays, self._root)
+        flying, is_due = self._flying, self._is_save_due()
         if self._is_finished(bool(knows), bool(is_decided)):
-            return STOP
+            return LANDS if flying else STOP
+        if flying:
+            allowed -= self._waves.in_flight(flying)
+            if is_due or allowed < self._job.params.minibatch_size:
+                return LANDS  # no full batch: with nothing in flight before it, it will be a larger one
         word = (int(allowed) << ALLOWED_SHIFT) | (KNOWN if knows else 0)
-        return word | SAVE if self._is_save_due() else word
+        return word | SAVE if is_due else word
 
     def _bring_root(self) -> None:
         """Has the root's record in memory: whether it is known decides what a wave is."""
@@ -259,6 +283,7 @@ class ShardSearch:
         if not knows_root:
             return False
         limits, visits = self._job.limits, self._added(arena_kernel.VISITS)
+        visits += self._waves.in_flight(self._flying) if self._flying else 0
         if limits.visits is not None and visits >= limits.visits:
             self._reason = "visits"
         elif limits.evaluations is not None and self._evaluations >= limits.evaluations:
@@ -291,9 +316,6 @@ class ShardSearch:
             return False
         if not self._asked & COUNT and now - self._last_save < self._save_seconds:
             return False
-        self._last_save = now
-        if self._job.save_seconds is None:
-            self._save_seconds = min(FLUSH_GROWTH * self._save_seconds, FLUSH_SECONDS)
         return self._graph.store is not None
 
     # ---------------------------------------------------------- saving
@@ -307,6 +329,9 @@ class ShardSearch:
         return asks + (0 if is_settled else SAVES) + (IS_HELD if graph.log_held else 0)
 
     def _begin_save(self) -> Talk[None]:
+        self._last_save = time.monotonic()
+        if self._job.save_seconds is None:
+            self._save_seconds = min(FLUSH_GROWTH * self._save_seconds, FLUSH_SECONDS)
         note = yield from self._noted(finished=False)
         self._graph.settle(wait=True)
         self._graph.begin_saving(note)
@@ -364,7 +389,7 @@ class ShardSearch:
 
     def _end(self) -> None:
         """Takes back what only this game's history made a draw."""
-        self._waves.close()
+        self._waves.close(self._flying)
         set_listed(self._arena, None)
         self._arena.take_back_overlay()
         self._arena.forget_overlay()

@@ -22,7 +22,8 @@ class Traffic:
       messages: sent to other shards. bytes: of them. rows: visits or bundles sent down.
       entry_levels: entries that were passed on, one for each level. visit_levels: visits of them.
       passing, admitting, evaluating, backing: seconds of the phases of a wave, without what was waited for.
-      waiting: seconds from a message to the answers of all others, sending included.
+      waiting: seconds from a message to the answers of all others, sending included, but for what was
+        evaluated meanwhile.
     """
 
     steps: int = 0
@@ -54,18 +55,24 @@ class Tally:
         counted: dict[str, Any] = {
             name: int(self._tallies[place]) for name, place in zip(names, at, strict=True)
         }
-        return replace(self._seconds, waiting=self._waited, **counted)
+        evaluating = self._seconds.evaluating + self._in_gaps
+        return replace(self._seconds, waiting=self._waited, evaluating=evaluating, **counted)
 
     @property
     def _waited(self) -> float:
         return float(self._tallies[m.T_WAITED]) / 1e9
 
+    @property
+    def _in_gaps(self) -> float:
+        """Seconds that leaves were evaluated in while others were waited for."""
+        return float(self._tallies[m.T_EVALUATED]) / 1e9
+
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Counts the time of the body to a phase, without what it waits for."""
-        began, waited = time.perf_counter(), self._waited
+        began, elsewhere = time.perf_counter(), self._waited + self._in_gaps
         try:
             yield
         finally:
-            spent = time.perf_counter() - began - (self._waited - waited)
+            spent = time.perf_counter() - began - (self._waited + self._in_gaps - elsewhere)
             setattr(self._seconds, name, getattr(self._seconds, name) + spent)

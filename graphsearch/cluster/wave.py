@@ -21,12 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import CapacityError, GraphSearchError, ShardLostError
+from ..evaluators.batch_kernel import END
 from ..graph.graph import Graph
+from ..jit.calls import Bound
 from ..jit.compiler import Call
 from ..search import wave_kernel as wave
-from ..search.leaves import LeafEvaluation
+from ..search.leaves import Answer, LeafEvaluation
 from ..search.rounds import MAX_ROUNDS, next_budget
-from ..search.waves import BYTES_PER_LEAF, FIRST_EVALUATOR
+from ..search.waves import BYTES_PER_LEAF, FIRST_EVALUATOR, OVERLAP_FROM, THREAD_FROM
 from ..store.sharded.ownership import Owners
 from . import ascent_kernel, descent_kernel, lines_kernel
 from . import messages_kernel as m
@@ -37,6 +39,8 @@ from .traffic import Tally, Traffic
 FIRST_WORDS = 1 << 10  # of a message, at first
 MOST_WORDS = 1 << 31  # of a message: 16 GB
 GHOSTS_PER_ENTRY = 4  # untouched pages cost nothing
+GHOST_BYTES = GHOSTS_PER_ENTRY * wave.ENTRY_WORDS * 8  # for each entry
+NOTHING = Bound(0, np.zeros(2, np.int64))  # evaluates nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +64,24 @@ class Place:
         return self.number == self.leader
 
 
+@dataclass(slots=True)
+class Gathered:
+    """A wave that is gathered and not completed yet.
+
+    Attributes:
+      heads: last arrival of each depth. depth: its deepest level.
+      asked: visits that it asked for. leaves: of all shards.
+      answer: of other threads that evaluate this shard's leaves.
+    """
+
+    wave: wave.WaveArrays
+    heads: NDArray[np.int64]
+    depth: int = 0
+    asked: int = 0
+    leaves: int = 0
+    answer: Answer | None = None
+
+
 class ShardWaves:
     """Waves of one root, as far as one shard goes through them."""
 
@@ -70,11 +92,13 @@ class ShardWaves:
         batch: int,
         place: Place,
         *,
+        overlap: bool = False,
         game: Sequence[NDArray[np.uint64]] = (),
     ) -> None:
         """Makes the working memory for waves of up to `batch` leaves; `root` is a packed position.
 
         Args:
+          overlap: gather the next wave while one is being evaluated, where that pays.
           game: packed positions before the root, the latest first, for an evaluator that wants lines.
         """
         self._graph = graph
@@ -84,58 +108,92 @@ class ShardWaves:
         self._batch = batch
         self._place = place
         self._leaves = LeafEvaluation(graph.evaluator, game)
-        plain = wave.new_wave(batch)
-        self._bytes = int(sum(array.nbytes for array in plain))
+        self._overlap = overlap
+        self.wave = _with_ghosts(wave.new_wave(batch))
+        self._nothing = wave.new_wave(1)
+        self._before = self._nothing  # what is in flight before the wave
+        self._spare: tuple[wave.WaveArrays, NDArray[np.int64]] | None = (
+            None  # of a second wave, and its heads
+        )
         self._most_entries = 0
-        self._arrays = _new_arrays(place, len(plain.candidates))
+        self._arrays = _new_arrays(place, len(self.wave.candidates))
         self._counts = self._arrays.counts
         self._counts[m.TRAIL] = m.WHOLE if graph.evaluator.wants_lines else m.KEY_ONLY
         self._tally = Tally(self._arrays.tallies)
-        self._set_wave(_with_ghosts(plain, GHOSTS_PER_ENTRY * len(plain.candidates)))
+        self._evaluating = NOTHING  # what evaluates leaves while others are waited for
         self._calls: dict[Callable[..., Any], Call] = {}
-        self._bound: tuple[Any, ...] = (None,) * 5
+        self._bound: tuple[Any, ...] = (None,) * 7
 
-    def close(self) -> None:
-        """Ends the thread of an evaluator outside the kernels."""
-        self._leaves.close(None)
+    def close(self, gathered: Gathered | None = None) -> None:
+        """Drops what is in flight, and ends the thread of an evaluator outside the kernels."""
+        self._leaves.close(gathered.answer if gathered else None)
+        self._graph.pager.under_way = ()
 
     @property
     def traffic(self) -> Traffic:
         """What was sent, and where the time went."""
         return self._tally.traffic
 
-    def _set_wave(self, w: wave.WaveArrays) -> None:
-        self.wave = w
-        self._counts[m.PLACES] = len(w.entries) // wave.ENTRY_WORDS
+    @property
+    def overlaps(self) -> bool:
+        """Whether a wave is gathered while another one is evaluated: as the search in one process has it."""
+        if self._leaves.kernel is None:
+            return self._overlap and self._batch >= THREAD_FROM
+        return self._overlap and self._batch >= OVERLAP_FROM and not self._leaves.is_uniform
 
     # ---------------------------------------------------------- one wave
     def run(self, target: int, allowed: int, *, knows_root: bool) -> Talk[tuple[int, int]]:
-        """Goes through one wave; returns (visits completed, evaluations of all shards).
+        """Goes through one wave; returns (visits that `land` returns, evaluations of all shards)."""
+        gathered = yield from self.gather(target, allowed, knows_root=knows_root)
+        return (yield from self.land(gathered)), gathered.leaves
 
-        The visits are known to the shard that owns the root; elsewhere 0.
+    def gather(
+        self, target: int, allowed: int, *, knows_root: bool, behind: Gathered | None = None
+    ) -> Talk[Gathered]:
+        """Gathers a wave, which `land` completes.
 
         Args:
           target: leaves of the batch.
           allowed: most visits that the wave may ask for.
           knows_root: whether the root has a record; else it is the only leaf.
+          behind: a wave that is evaluated meanwhile.
         """
+        if behind:
+            self._send_off(behind)
+            self._take_other(behind)
         self._begin(target)
-        asked = leaves = deepest = 0
+        found = Gathered(self.wave, self._arrays.heads)
         for _ in range(MAX_ROUNDS if knows_root and target > 1 else 1):
-            budget = next_budget(asked, leaves, target, allowed) if knows_root else 1
-            if budget <= 0 or leaves >= target:
+            budget = next_budget(found.asked, found.leaves, target, allowed) if knows_root else 1
+            if budget <= 0 or found.leaves >= target:
                 break
-            asked += budget
-            deepest = max(deepest, (yield from self._round(budget, target)))
-            leaves = self.total(m.H_LEAVES)
+            found.asked += budget
+            found.depth = max(found.depth, (yield from self._round(budget, target)))
+            found.leaves = self.total(m.H_LEAVES)
+            if behind is None:
+                self._fill_gaps(self.wave)
             if self.total(m.H_FULL):
                 break
+        found.wave = self.wave
+        self._most_entries = max(self._most_entries, int(self.wave.counts[wave.ENTRIES]))
+        return found
+
+    def land(self, gathered: Gathered, then: Gathered | None = None) -> Talk[int]:
+        """Completes a gathered wave; returns its visits, which are known to the leader, elsewhere 0.
+
+        Args:
+          then: the wave that was gathered behind it.
+        """
         with self._tally.phase("evaluating"):
-            self._evaluate()
-        if leaves:
+            self._evaluate(gathered)
+        self.wave, self._before = gathered.wave, self._nothing
+        self._arrays = self._arrays._replace(heads=gathered.heads)
+        self._graph.pager.under_way = (wave.slots_of(then.wave),) if then else ()
+        self._fill_gaps(then.wave if then else None)
+        if gathered.leaves:
             with self._tally.phase("backing"):
-                yield from self._ascend(deepest, 0, settles=False)
-        return int(ascent_kernel.end_wave(self._arena.arrays, self.wave)), leaves
+                yield from self._ascend(gathered.depth, 0, settles=False)
+        return int(ascent_kernel.end_wave(self._arena.arrays, self.wave))
 
     def _round(self, budget: int, target: int) -> Talk[int]:
         """Goes through one round; returns its deepest level. `total` then says what all shards have."""
@@ -155,28 +213,69 @@ class ShardWaves:
 
     @property
     def most_nodes(self) -> int:
-        """The most nodes that a wave may make or change."""
-        return wave.ENTRIES_PER_LEAF * self._batch + wave.SPARE_ENTRIES
+        """The most nodes that the waves under way may make or change."""
+        return (1 + self.overlaps) * (wave.ENTRIES_PER_LEAF * self._batch + wave.SPARE_ENTRIES)
+
+    def in_flight(self, gathered: Gathered) -> int:
+        """Returns the visits of a gathered wave that are not completed; for the leader."""
+        return gathered.asked - int(gathered.wave.counts[wave.EARLY])
 
     def _begin(self, target: int) -> None:
-        entries = self.most_nodes
+        """Empties the wave, and makes room for it."""
         self._counts[m.GHOSTS] = len(self.wave.candidates)
-        self._graph.pager.working = self._bytes * self._most_entries // len(self.wave.candidates)
-        self._graph.make_room(entries, target * BYTES_PER_LEAF)
-        if not descent_kernel.begin(self._arena.arrays, self.wave, self._arrays, target):
-            self._graph.make_room(2 * entries, target * BYTES_PER_LEAF)
-            if not descent_kernel.begin(self._arena.arrays, self.wave, self._arrays, target):
-                raise CapacityError(f"cannot get more memory for a shard of {self._graph.node_count} nodes")
+        self._counts[m.PLACES] = len(self.wave.entries) // wave.ENTRY_WORDS
+        waves = 2 if self._spare else 1
+        of_wave = sum(array.nbytes for array in self.wave) - GHOST_BYTES * len(self.wave.candidates)
+        self._graph.pager.working = waves * of_wave * self._most_entries // len(self.wave.candidates)
+        for times in (1, 2):
+            self._graph.make_room(times * self.most_nodes, target * BYTES_PER_LEAF)
+            if descent_kernel.begin(self._arena.arrays, self.wave, self._before, self._arrays, target):
+                break
+        else:
+            raise CapacityError(f"cannot get more memory for a shard of {self._graph.node_count} nodes")
         self._counts[m.NODES] = self._graph.node_count
+        if self._leaves.is_here:
+            self._leaves.filler(self.wave).call.bound.words[END] = 0
+        if self._before is self._nothing:
+            self._fill_gaps(None)
 
-    def _evaluate(self) -> None:
-        """Evaluates this shard's leaves, and makes records of them."""
-        leaves = int(self.wave.counts[wave.LEAVES])
-        self._most_entries = max(self._most_entries, int(self.wave.counts[wave.ENTRIES]))
-        if leaves:
-            self._leaves.evaluate(self.wave, leaves)
+    def _take_other(self, flying: Gathered) -> None:
+        """Takes the memory of the other wave for the next one; `flying` is in flight before it."""
+        if self._spare is None:
+            self._spare = _with_ghosts(wave.new_wave(self._batch)), np.full_like(self._arrays.heads, -1)
+        self.wave, heads = self._spare
+        self._arrays = self._arrays._replace(heads=heads)
+        self._spare = flying.wave, flying.heads
+        self._before = flying.wave
+        self._graph.pager.under_way = (wave.slots_of(flying.wave),)
+
+    # ---------------------------------------------------------- leaves evaluated
+    def _send_off(self, gathered: Gathered) -> None:
+        """Has a gathered wave evaluated by other threads, or here while others are waited for."""
+        leaves = int(gathered.wave.counts[wave.LEAVES])
+        if self._leaves.is_here:
+            self._fill_gaps(gathered.wave)
+        elif leaves and gathered.answer is None:
+            gathered.answer = self._leaves.begin(gathered.wave, leaves)
+
+    def _fill_gaps(self, w: wave.WaveArrays | None) -> None:
+        """Has the leaves that a wave has now evaluated while others are waited for."""
+        is_here = w is not None and self._leaves.is_here
+        self._evaluating = self._leaves.filler(w).call.bound if w and is_here else NOTHING
+        self._counts[m.READY] = w.counts[wave.LEAVES] if w and is_here else 0
+
+    def _evaluate(self, gathered: Gathered) -> None:
+        """Evaluates the rest of this shard's leaves of a wave, and makes records of all."""
+        w = gathered.wave
+        leaves = int(w.counts[wave.LEAVES])
+        if gathered.answer:
+            self._leaves.take(gathered.answer)
+        elif leaves and self._leaves.is_here:
+            self._leaves.finish(w, leaves)
+        elif leaves:
+            self._leaves.evaluate(w, leaves)
         arena = self._arena
-        ascent_kernel.make_records(arena.tables, arena.arrays, self.wave, self._evaluator)
+        ascent_kernel.make_records(arena.tables, arena.arrays, w, self._evaluator)
 
     # ---------------------------------------------------------- down, and up
     def _descend(self, budget: int) -> Talk[int]:
@@ -281,7 +380,8 @@ class ShardWaves:
                 raise ShardLostError(f"shard {self._counts[m.PEER]} is lost: it sends {wanted} words at once")
             self._grow("inbox", m.IN_ROOM, wanted)
         elif code == m.NO_GHOSTS:
-            self._set_wave(_with_ghosts(self.wave, 2 * (wanted - len(self.wave.candidates))))
+            self.wave = _with_ghosts(self.wave, 2 * (wanted - len(self.wave.candidates)))
+            self._counts[m.PLACES] = len(self.wave.entries) // wave.ENTRY_WORDS
         elif code == m.NO_NOTES:
             self._arena.reserve_overlay(wanted)
         elif code == m.NO_RECORDS:
@@ -302,7 +402,8 @@ class ShardWaves:
     def _call(self, kernel: Callable[..., Any]) -> int:
         """Calls a kernel on this shard's arrays; returns `CODE`."""
         arena = self._arena
-        bound = arena.tables, arena.arrays, self.wave, self._graph.pager.filter(), self._arrays
+        filters, arrays = self._graph.pager.filter(), self._arrays
+        bound = arena.tables, arena.arrays, self.wave, self._before, filters, arrays, self._evaluating
         if any(a is not b for a, b in zip(bound, self._bound, strict=True)):
             self._calls.clear()
             self._bound = bound
@@ -335,8 +436,9 @@ def _new_arrays(place: Place, entries: int) -> ShardArrays:
     )
 
 
-def _with_ghosts(w: wave.WaveArrays, ghosts: int) -> wave.WaveArrays:
-    """Returns a wave with room for so many ghosts behind its entries."""
+def _with_ghosts(w: wave.WaveArrays, ghosts: int = 0) -> wave.WaveArrays:
+    """Returns a wave with room for ghosts behind its entries, so many or `GHOSTS_PER_ENTRY` of each."""
+    ghosts = ghosts or GHOSTS_PER_ENTRY * len(w.candidates)
     entries = np.empty((len(w.candidates) + ghosts) * wave.ENTRY_WORDS, np.uint64)
     used = min(len(w.entries), len(entries)) if w.counts[wave.ENTRIES] else 0
     entries[:used] = w.entries[:used]

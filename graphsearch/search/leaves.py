@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..evaluators.asking import answer as ask
+from ..evaluators.batch_kernel import BEGIN, END
 from ..evaluators.inside import BatchArrays, Filler, inside
 from ..evaluators.kinds import UNIFORM
 from ..evaluators.lines import Lines
@@ -62,7 +63,21 @@ class LeafEvaluation:
     def filler(self, w: wave.WaveArrays) -> Filler:
         """Returns the kernel that evaluates the leaves of a wave; the caller keeps the wave."""
         assert self.kernel is not None
-        return self._fillers.get(id(w)) or self._fillers.setdefault(id(w), Filler(self.kernel, leaves_of(w)))
+        found = self._fillers.get(id(w.values))  # which stays when entries get more room
+        return found or self._fillers.setdefault(id(w.values), Filler(self.kernel, leaves_of(w)))
+
+    @property
+    def is_here(self) -> bool:
+        """Whether leaves are evaluated inside the kernels, and by the caller's thread only."""
+        return self.kernel is not None and not self.has_helpers
+
+    def finish(self, w: wave.WaveArrays, leaves: int) -> None:
+        """Evaluates in this thread those leaves of a wave that are not evaluated yet (`is_here`)."""
+        call = self.filler(w).call
+        words = call.bound.words
+        if words[END] < leaves:
+            words[BEGIN], words[END] = words[END], leaves
+            call()
 
     def begin(self, w: wave.WaveArrays, leaves: int) -> Answer:
         """Has other threads evaluate the leaves of a wave; `take` waits for them."""

@@ -84,6 +84,8 @@ class StopSignals:
     ) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        if isinstance(error, SystemExit) and error.code == signal.SIGTERM:
+            error.code = 128 + signal.SIGTERM  # Ray, while it starts, has a handler that ends with 15
 
     def arm(self) -> None:
         """From now on, signals ask the search to stop instead of ending the program."""

@@ -125,3 +125,10 @@ def test_a_signal_at_any_line_of_a_wait_for_it_ends_the_wait() -> None:
             was_sent = signalled_at_line(k, partial(signals.stop.wait, 0.01))
             assert signals.stop.wait(0) == was_sent
     assert k > 5
+
+
+def test_a_program_that_ray_ends_by_sigterm_has_the_exit_code_of_all_others() -> None:
+    for code, shown in ((int(signal.SIGTERM), 143), (1, 1), (2, 2)):
+        with pytest.raises(SystemExit) as ended, StopSignals():
+            sys.exit(code)
+        assert ended.value.code == shown

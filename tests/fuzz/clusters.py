@@ -19,7 +19,7 @@ import chess
 from graphsearch.cluster import master
 from graphsearch.cluster.parting import split
 from graphsearch.cluster.saved_waves import FACT as SAVES
-from graphsearch.errors import GraphSearchError
+from graphsearch.errors import CorruptRecordError, GraphSearchError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.search.params import Limits, SearchParams
 from graphsearch.store.sharded.manifest import FACT, NAME
@@ -100,7 +100,8 @@ def mutate(given: list[bytes], rng: random.Random) -> bytes:
         files[at] = damage.edited(files[at], lambda connection: _change_facts(connection, rng))
     else:
         change = rng.choice((damage.blocks, damage.rows, damage.schema, damage.pages))
-        files[at] = change(files[at], rng)
+        with suppress(CorruptRecordError):  # a segment without records has no blocks to damage
+            files[at] = change(files[at], rng)
     return packed(files)
 
 

@@ -252,9 +252,6 @@ def _handlers_kept() -> Iterator[None]:
     before = {number: signal.getsignal(number) for n in names if (number := getattr(signal, n, None))}
     try:
         yield
-    except SystemExit as error:  # Ray's own handler ends with the number of the signal
-        number = error.code if isinstance(error.code, int) else 0
-        raise SystemExit(128 + number if number in before else error.code) from None
     finally:
         for number, handler in before.items():
             if handler is not None:  # else it was not set from Python

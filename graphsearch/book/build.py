@@ -13,14 +13,12 @@ import os
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
-from ..cluster.store import open_to_write
 from ..errors import GraphSearchError, InvalidParameterError
 from ..evaluators.factory import create
-from ..evaluators.pool.evaluator import LOCAL, check_place
+from ..evaluators.pool.evaluator import LOCAL
 from ..evaluators.protocol import Evaluator
 from ..position.board import board_of
 from ..store.sharded.files import open_to_read
@@ -37,6 +35,7 @@ from .queue import QueueItem
 from .report import BuildReport, Counts, OnProgress
 from .requests import Requests
 from .roots import Roots
+from .starting import check_pool, crew_of, start
 from .telling import Telling, leaves, size
 from .tree import BookTree
 
@@ -80,8 +79,7 @@ def build(
     Args:
       path: the graph file, made if it is missing.
       limits: when to end; without any, when nothing is left to search.
-      workers: processes that search; 1: this one.
-      pool: where they are: `local` (this machine), `ray` or `ray:ADDRESS`.
+      workers: processes that search; 1: this one. pool: where: `local`, `ray` or `ray:ADDRESS`.
       ram_bytes: most memory of the graph, of all workers together.
       evaluator: instead of that of the configuration, in this process alone; the caller closes it.
       stop: set it, from any thread or a signal handler, to save and return.
@@ -97,62 +95,18 @@ def build(
     stop, limits = stop or threading.Event(), limits or BuildLimits()
     if limits.seconds is not None and not limits.seconds > 0:
         raise InvalidParameterError(f"time must be a number of seconds above 0, not {limits.seconds}")
-    _check_pool(pool, config)
+    check_pool(pool, config)
     if evaluator is None and (workers > 1 or pool not in (None, LOCAL)):
-        started, crew = _crew(path, config, workers, pool, ram_bytes)
+        started, crew = crew_of(path, config, workers, pool, ram_bytes)
         return build_at(path, config, started, crew, limits=limits, stop=stop, on_progress=on_progress)
     made = evaluator or create(config.evaluator)
     try:
-        started = _start(path, made, config, workers)
+        started = start(path, made, config, workers)
         desk = LocalDesk(path, made, run=started.run, ram_bytes=ram_bytes, stop=stop)
         return build_at(path, config, started, desk, limits=limits, stop=stop, on_progress=on_progress)
     finally:
         if evaluator is None:
             made.close()
-
-
-def _check_pool(pool: str | None, config: BookConfig) -> None:
-    """Raises InvalidParameterError if a pool is none, or each of its workers would join one."""
-    check_place(pool or LOCAL)
-    if pool not in (None, LOCAL) and config.evaluator.pool not in (None, LOCAL):
-        raise InvalidParameterError(
-            f"the book's workers and its evaluator cannot both have a pool: leave out `pool` of [evaluator],"
-            f" {config.evaluator.pool!r}, or the workers' one, {pool!r}"
-        )
-
-
-def _crew(
-    path: str | os.PathLike[str], config: BookConfig, workers: int, pool: str | None, ram_bytes: int | None
-) -> tuple[rows.Started, Desk]:
-    """Returns the numbers of a build, and the desk of its workers."""
-    from .workers.desk import WorkerDesk
-    from .workers.sites import site_for
-
-    site = site_for(path, workers, pool)  # before the file is made: there may be no such place
-    try:
-        with closing(create(config.evaluator)) as made:
-            started = _start(path, made, config, workers)
-    except BaseException:
-        site.close()
-        raise
-    desk = WorkerDesk(
-        path,
-        config.evaluator,
-        workers,
-        book=started.book,
-        run=started.run,
-        site=site,
-        ram_bytes=ram_bytes,
-    )
-    return started, desk
-
-
-def _start(
-    path: str | os.PathLike[str], evaluator: Evaluator, config: BookConfig, workers: int
-) -> rows.Started:
-    """Enters a build in the file, which is made if it is missing, and returns its numbers."""
-    with open_to_write(path, identity=evaluator.identity, create=True) as store:
-        return rows.start(store, config, workers)
 
 
 def build_at(

@@ -1,0 +1,59 @@
+"""How a build begins: the file knows of it, and its workers are there."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+
+from ..cluster.store import open_to_write
+from ..errors import InvalidParameterError
+from ..evaluators.factory import create
+from ..evaluators.pool.evaluator import LOCAL, check_place
+from ..evaluators.protocol import Evaluator
+from . import rows
+from .config import BookConfig
+from .desk import Desk
+
+
+def check_pool(pool: str | None, config: BookConfig) -> None:
+    """Raises InvalidParameterError if a pool is none, or each of its workers would join one."""
+    check_place(pool or LOCAL)
+    if pool not in (None, LOCAL) and config.evaluator.pool not in (None, LOCAL):
+        raise InvalidParameterError(
+            f"the book's workers and its evaluator cannot both have a pool: leave out `pool` of [evaluator],"
+            f" {config.evaluator.pool!r}, or the workers' one, {pool!r}"
+        )
+
+
+def crew_of(
+    path: str | os.PathLike[str], config: BookConfig, workers: int, pool: str | None, ram_bytes: int | None
+) -> tuple[rows.Started, Desk]:
+    """Returns the numbers of a build, and the desk of its workers."""
+    from .workers.desk import WorkerDesk
+    from .workers.sites import site_for
+
+    site = site_for(path, workers, pool)  # before the file is made: there may be no such place
+    try:
+        with closing(create(config.evaluator)) as made:
+            started = start(path, made, config, workers)
+    except BaseException:
+        site.close()
+        raise
+    desk = WorkerDesk(
+        path,
+        config.evaluator,
+        workers,
+        book=started.book,
+        run=started.run,
+        site=site,
+        ram_bytes=ram_bytes,
+    )
+    return started, desk
+
+
+def start(
+    path: str | os.PathLike[str], evaluator: Evaluator, config: BookConfig, workers: int
+) -> rows.Started:
+    """Enters a build in the file, which is made if it is missing, and returns its numbers."""
+    with open_to_write(path, identity=evaluator.identity, create=True) as store:
+        return rows.start(store, config, workers)

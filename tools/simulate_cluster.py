@@ -30,7 +30,16 @@ from numpy.typing import NDArray
 from graphsearch.cluster import warm
 from graphsearch.evaluators.factory import create
 from graphsearch.graph.paging import BYTES_PER_NODE
-from tools.cluster_costs import IDLE, IDLE_VISITS, MEASURED, Costs, Work, costs, from_nothing, grown
+from tools.cluster_costs import (
+    IDLE_VISITS,
+    MEASURED,
+    Costs,
+    Work,
+    costs,
+    from_nothing,
+    grown,
+    message_cost,
+)
 
 SHARDS = (4, 16, 64)
 TRIPS = (0.05e-3, 0.2e-3, 2e-3)  # seconds: one machine, a fast network, a slow one
@@ -152,7 +161,8 @@ def extrapolated(known: Sequence[Wave], nodes: float) -> Wave:
 
     def on_line(row: Sequence[float]) -> float:
         line = np.polyfit(logs, row, min(1, len(full) - 1))
-        return float(np.polyval(line, at)) if at <= logs[-1] else float(max(np.polyval(line, at), row[-1]))
+        found = float(np.polyval(line, at))
+        return found if at <= logs[-1] else max(found, row[-1])
 
     return Wave(
         nodes=int(nodes),
@@ -191,9 +201,9 @@ class Found:
 
 def measure(options: argparse.Namespace) -> tuple[Found, list[dict[str, Any]]]:
     """Returns what was measured, and what the simulation says of searches by processes of this machine."""
-    idle = [from_nothing(shards, 1, IDLE_VISITS) for shards in IDLE]
+    idle = [from_nothing(shards, 1, IDLE_VISITS) for shards in (1, 2)]
     searches = [from_nothing(shards, BATCH, options.visits) for shards in MEASURED]
-    prices = costs(idle, searches)
+    prices = costs(idle, searches, message_cost())
     share = float(np.mean([k.rows / k.entries * k.shards / (k.shards - 1) for k in searches[1:]]))
     uniform = list(grown("uniform", BATCH, options.sizes))
     builtin = list(grown("builtin", BATCH, options.builtin_sizes))

@@ -22,6 +22,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -205,8 +206,7 @@ def measure(options: argparse.Namespace) -> tuple[Found, list[dict[str, Any]]]:
     searches = [from_nothing(shards, BATCH, options.visits) for shards in MEASURED]
     prices = costs(idle, searches, message_cost())
     share = float(np.mean([k.rows / k.entries * k.shards / (k.shards - 1) for k in searches[1:]]))
-    uniform = list(grown("uniform", BATCH, options.sizes))
-    builtin = list(grown("builtin", BATCH, options.builtin_sizes))
+    uniform, builtin = _growths(options)
     large = replace(prices, entry=_rest(uniform[-1], prices) / uniform[-1].entries)
     judging = (_rest(builtin[-1], prices) - builtin[-1].entries * large.entry) / builtin[-1].evaluations
     known = [wave_of(work) for work in builtin]
@@ -219,6 +219,20 @@ def measure(options: argparse.Namespace) -> tuple[Found, list[dict[str, Any]]]:
         file_bytes=builtin[-1].file_bytes,
     )
     return found, [_check(found, work) for work in searches]
+
+
+def _growths(options: argparse.Namespace) -> list[list[Work]]:
+    """Returns the growth of a graph by `uniform` and by `builtin`; a file keeps it, if one is named."""
+    file: Path | None = options.growth
+    if file and file.exists():
+        return [[Work(**work) for work in works] for works in json.loads(file.read_text())]
+    found = [
+        list(grown("uniform", BATCH, options.sizes)),
+        list(grown("builtin", BATCH, options.builtin_sizes)),
+    ]
+    if file:
+        file.write_text(json.dumps([[asdict(work) for work in works] for works in found]))
+    return found
 
 
 def _rest(work: Work, prices: Costs) -> float:
@@ -343,6 +357,9 @@ def main() -> None:
     )
     parser.add_argument(
         "--builtin-sizes", **sizes, default=decades, help="of the one by the built-in evaluator"
+    )
+    parser.add_argument(
+        "--growth", type=Path, metavar="FILE", help="where measured growth is kept, and taken from"
     )
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

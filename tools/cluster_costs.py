@@ -1,16 +1,18 @@
 """What a cluster search takes on this machine, for `tools.simulate_cluster`: steps, messages, entries, rows.
 
-All of it comes from what the shards of real searches report, processes of this machine with files:
+All but the messages comes from what the shards of real searches report, processes of this machine with files:
 
-    idle waves  of one leaf each: what a step takes that carries nothing, by as many shards as there are cores
+    idle waves  of one leaf each, by one shard and by two: what a step takes that carries nothing
+    message     sent over a connection of this machine, and received
     search      the same one by 1, 2 and 4 shards: what entries and rows take
     growth      one shard that grows a graph: what waves consist of as it grows, what an entry takes then
 """
 
 from __future__ import annotations
 
-import os
+import socket
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -21,15 +23,16 @@ import chess
 import numpy as np
 
 from graphsearch.cluster import master
+from graphsearch.cluster.host import THIS_MACHINE
 from graphsearch.cluster.master import ClusterSearch
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.search.params import Limits, SearchParams
 from graphsearch.store.sharded.files import sharded_bytes
 
 MEASURED = (1, 2, 4)
-IDLE = tuple(k for k in MEASURED if k <= max(2, os.cpu_count() or 1))  # more than cores measure the scheduler
 IDLE_VISITS = 1500  # waves of one leaf
 MOST_VISITS = 50  # for each evaluation
+MESSAGES, MESSAGE_BYTES = 20_000, 72  # a header and its length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,19 +66,21 @@ class Costs:
     Attributes:
       entry: of an entry on one level, down and up, evaluating with `uniform` and saving included.
       row: sent and taken in, with its answer.
-      step: of one shard alone without anything to do. message: of one more shard in it.
+      alone, step: in which there is nothing to do: of a shard alone; of two, who wait for each other.
+      message: sent and one received, as each more shard takes it.
       trip: that a step of two processes of this machine takes beside its CPU time.
     """
 
     entry: float
     row: float
+    alone: float
     step: float
     message: float
     trip: float
 
     def step_of(self, shards: int) -> float:
         """Returns the CPU seconds of an idle step of so many shards, for each of them."""
-        return self.step + (shards - 1) * self.message
+        return self.step + (shards - 2) * self.message if shards > 1 else self.alone
 
 
 def search(
@@ -128,32 +133,45 @@ def grown(evaluator: str, batch: int, sizes: Sequence[int]) -> Iterator[Work]:
                 yield replace(work, nodes=isqrt(before * size))
 
 
-def costs(idle: Sequence[Work], searches: Sequence[Work]) -> Costs:
-    """Returns what idle waves and searches by 1, 2 and 4 shards agree on; none is negative.
+def message_cost() -> float:
+    """Returns the CPU seconds of a message sent over a connection of this machine, and of one received."""
+    with socket.create_server((THIS_MACHINE, 0)) as listener:
+        sender = socket.create_connection(listener.getsockname())
+        receiver, _ = listener.accept()
+    with sender, receiver:
+        sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        message, began = bytes(MESSAGE_BYTES), time.process_time()
+        for _ in range(MESSAGES):
+            sender.send(message)
+            receiver.recv(MESSAGE_BYTES)
+        return (time.process_time() - began) / MESSAGES
+
+
+def costs(idle: Sequence[Work], searches: Sequence[Work], message: float) -> Costs:
+    """Returns what searches by 1, 2 and more shards agree on; none is negative.
+
+    Args:
+      idle: waves of one leaf, by one shard and by two. message: CPU seconds of one.
 
     >>> def made(shards, steps, entries, rows, cpu):
     ...     return Work(shards=shards, batch=1, nodes=1, file_bytes=1, steps=steps, entries=entries,
     ...                 rows=rows, visits=1, evaluations=1, cpu=cpu, seconds=cpu)
-    >>> found = costs([made(k, 100, 0, 0, 100 * (3 + k)) for k in (1, 2, 4)],
-    ...               [made(k, 0, 1000, 100 * k - 100, (1700 + 300 * k) / k) for k in (1, 2, 4)])
-    >>> [round(cost, 6) for cost in (found.entry, found.row, found.step, found.message, found.trip)]
-    [2.0, 3.0, 4.0, 1.0, 0.0]
+    >>> found = costs([made(1, 100, 0, 0, 300), made(2, 100, 0, 0, 500)],
+    ...               [made(k, 0, 1000, 100 * k - 100, (1700 + 300 * k) / k) for k in (1, 2, 4)], 1.0)
+    >>> round(found.entry, 6), round(found.row, 6), found.alone, found.step, found.step_of(4), found.trip
+    (2.0, 3.0, 3.0, 5.0, 7.0, 0.0)
     """
-    shards = np.array([one.shards for one in idle])
-    message, alone = np.polyfit(shards, [one.cpu / one.steps for one in idle], 1)
-    two = next(one for one in idle if one.shards == 2)
-    message, step = max(0.0, float(message)), max(0.0, float(message + alone))
-    known = Costs(entry=0.0, row=0.0, step=step, message=message, trip=0.0)
-    rest = {one.shards: (one.cpu - one.steps * known.step_of(one.shards)) * one.shards for one in searches}
-    first = next(one for one in searches if one.shards == 1)
-    entry = max(0.0, rest[1] / first.entries)
-    others = [one for one in searches if one.rows and one.shards > 1]
-    rows = np.array([one.rows for one in others], float)
-    left = np.array([rest[one.shards] - entry * one.entries for one in others])
-    return Costs(
-        entry=entry,
-        row=max(0.0, float(rows @ left / (rows @ rows))),
-        step=step,
+    one, two = idle
+    steps = Costs(
+        entry=0.0,
+        row=0.0,
+        alone=one.cpu / one.steps,
+        step=two.cpu / two.steps,
         message=message,
         trip=max(0.0, (two.seconds - two.cpu) / two.steps),
     )
+    rest = [(work.cpu - work.steps * steps.step_of(work.shards)) * work.shards for work in searches]
+    entry = max(0.0, rest[0] / searches[0].entries)
+    rows = np.array([work.rows for work in searches[1:]], float)
+    left = np.array(rest[1:]) - entry * np.array([work.entries for work in searches[1:]])
+    return replace(steps, entry=entry, row=max(0.0, float(rows @ left / (rows @ rows))))

@@ -22,6 +22,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,16 @@ from numpy.typing import NDArray
 from graphsearch.cluster import warm
 from graphsearch.evaluators.factory import create
 from graphsearch.graph.paging import BYTES_PER_NODE
-from tools.cluster_costs import IDLE, IDLE_VISITS, MEASURED, Costs, Work, costs, from_nothing, grown
+from tools.cluster_costs import (
+    IDLE_VISITS,
+    MEASURED,
+    Costs,
+    Work,
+    costs,
+    from_nothing,
+    grown,
+    message_cost,
+)
 
 SHARDS = (4, 16, 64)
 TRIPS = (0.05e-3, 0.2e-3, 2e-3)  # seconds: one machine, a fast network, a slow one
@@ -152,7 +162,8 @@ def extrapolated(known: Sequence[Wave], nodes: float) -> Wave:
 
     def on_line(row: Sequence[float]) -> float:
         line = np.polyfit(logs, row, min(1, len(full) - 1))
-        return float(np.polyval(line, at)) if at <= logs[-1] else float(max(np.polyval(line, at), row[-1]))
+        found = float(np.polyval(line, at))
+        return found if at <= logs[-1] else max(found, row[-1])
 
     return Wave(
         nodes=int(nodes),
@@ -191,12 +202,11 @@ class Found:
 
 def measure(options: argparse.Namespace) -> tuple[Found, list[dict[str, Any]]]:
     """Returns what was measured, and what the simulation says of searches by processes of this machine."""
-    idle = [from_nothing(shards, 1, IDLE_VISITS) for shards in IDLE]
+    idle = [from_nothing(shards, 1, IDLE_VISITS) for shards in (1, 2)]
     searches = [from_nothing(shards, BATCH, options.visits) for shards in MEASURED]
-    prices = costs(idle, searches)
+    prices = costs(idle, searches, message_cost())
     share = float(np.mean([k.rows / k.entries * k.shards / (k.shards - 1) for k in searches[1:]]))
-    uniform = list(grown("uniform", BATCH, options.sizes))
-    builtin = list(grown("builtin", BATCH, options.builtin_sizes))
+    uniform, builtin = _growths(options)
     large = replace(prices, entry=_rest(uniform[-1], prices) / uniform[-1].entries)
     judging = (_rest(builtin[-1], prices) - builtin[-1].entries * large.entry) / builtin[-1].evaluations
     known = [wave_of(work) for work in builtin]
@@ -209,6 +219,20 @@ def measure(options: argparse.Namespace) -> tuple[Found, list[dict[str, Any]]]:
         file_bytes=builtin[-1].file_bytes,
     )
     return found, [_check(found, work) for work in searches]
+
+
+def _growths(options: argparse.Namespace) -> list[list[Work]]:
+    """Returns the growth of a graph by `uniform` and by `builtin`; a file keeps it, if one is named."""
+    file: Path | None = options.growth
+    if file and file.exists():
+        return [[Work(**work) for work in works] for works in json.loads(file.read_text())]
+    found = [
+        list(grown("uniform", BATCH, options.sizes)),
+        list(grown("builtin", BATCH, options.builtin_sizes)),
+    ]
+    if file:
+        file.write_text(json.dumps([[asdict(work) for work in works] for works in found]))
+    return found
 
 
 def _rest(work: Work, prices: Costs) -> float:
@@ -333,6 +357,9 @@ def main() -> None:
     )
     parser.add_argument(
         "--builtin-sizes", **sizes, default=decades, help="of the one by the built-in evaluator"
+    )
+    parser.add_argument(
+        "--growth", type=Path, metavar="FILE", help="where measured growth is kept, and taken from"
     )
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

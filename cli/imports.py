@@ -190,10 +190,10 @@ def _print_json(store: Path, reports: list[FileReport], left: list[str]) -> None
 
 
 def _imported(store: Path) -> Imported:
-    from graphsearch.store.store import Store
+    from graphsearch.store.sharded.files import open_to_read
     from graphsearch.store.tables.games import imported
 
-    with Store.open(store, read_only=True) as opened:
+    with open_to_read(store) as opened:
         return imported(opened)
 
 

@@ -50,15 +50,29 @@ GAMES = """[White "Adams"]
 
 1. e4 c5 2. Nf3 0-1
 """
+BOOK = """[book]
+name = "w"
+side = "white"
+max_ply = 4
+
+[evaluator]
+name = "uniform"
+
+[[root]]
+moves = "e4"
+"""
 NEAR = "graph.graph"  # the name of the cluster and of the merged file, each in a folder of its own
 FOUND: dict[str, list[object]] = {  # commands with more to find than those of COMMANDS, or a file to name
     "alphabeta": ["startpos", "--depth", 1, "--store", "{graph}"],
     "book build": ["{book}", "--store", "{graph}", "--evaluations", 10],
+    "book why": ["startpos", "--moves", "e4", "--store", "{graph}"],
+    "book todo": ["w", "--store", "{graph}"],
     "export csv": ["--depth", 3, "--store", "{graph}", "-o", "{out}"],
     "export epd": ["--depth", 3, "--store", "{graph}", "-o", "{out}"],
     "export jsonl": ["--depth", 3, "--store", "{graph}", "-o", "{out}"],
     "export pgn": ["--min-visits", 2, "--store", "{graph}", "-o", "{out}"],
     "export polyglot": ["--depth", 3, "--store", "{graph}", "-o", "{out}"],
+    "import polyglot": ["{bin}", "--store", "{graph}"],
     "mate": ["startpos", "--visits", 5, "--store", "{graph}"],
     "nodetypes": ["startpos", "--store", "{graph}"],
     "query diff": ["{graph}", "{other}", "--top", 3],
@@ -142,7 +156,18 @@ def pair(made: Pair, tmp_path: Path) -> Pair:
 
 # ------------------------------------------------------------------ every command
 ALIKE = ("answer", "write what")  # how rows of the table begin
-KINDS = (*ALIKE, "report", "search", "sweeps", "work", "write a new", "make", "need", "use no")
+KINDS = (
+    *ALIKE,
+    "read and write",
+    "report",
+    "search",
+    "sweeps",
+    "work",
+    "write a new",
+    "make",
+    "need",
+    "use no",
+)
 
 
 def documented() -> dict[str, str]:
@@ -161,11 +186,19 @@ def named(prefix: str) -> list[str]:
 def arguments(name: str, pair: Pair, graph: Path, folder: Path) -> list[str]:
     """Returns the command line of a command on a graph; what it writes goes to `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    places = {"pgn": "a.pgn", "epd": "a.epd", "book": "a.toml", "new": "new.graph", "out": "out"}
+    places = {
+        "pgn": "a.pgn",
+        "epd": "a.epd",
+        "bin": "a.bin",
+        "book": "a.toml",
+        "new": "new.graph",
+        "out": "out",
+    }
     found = {key: folder / file for key, file in places.items()}
     found["pgn"].write_text(GAMES)
     found["epd"].write_text("rnbqkbnr/pppppppp/8/8/8/8/PPPPPPPP/RNBQKBNR w KQkq - bm e4;\n")
-    found["book"].write_text('[book]\nname = "w"\nside = "white"\nmax_ply = 4\n[[root]]\nmoves = "e4"\n')
+    found["book"].write_text(BOOK)
+    found["bin"].write_bytes(bytes.fromhex("463b96181691fc9c 031c 0001 00000000"))  # startpos, e4
     words = FOUND.get(name, COMMANDS[name])
     return [str(word).format(graph=graph, other=pair.before, **found) for word in words]
 
@@ -237,6 +270,13 @@ def test_what_needs_one_file_says_so_in_one_line_with_the_remedy(
         r"is a cluster, and this needs one file: `graphsearch store merge \S+ -o one.graph`", lines[0]
     )
     assert {file: file.read_bytes() for file in files_of(made.cluster)} == before
+
+
+def test_books_and_imports_are_read_and_written_in_a_cluster(cli: Cli, pair: Pair, tmp_path: Path) -> None:
+    for name in ("book build", *named("read and write")):
+        outcome = cli(*name.split(), *arguments(name, pair, pair.cluster, tmp_path / "given"))
+        assert outcome.code == 0, (name, outcome.err)
+    assert verify(pair.cluster).ok
 
 
 def test_merging_several_and_splitting_take_files_only(cli: Cli, pair: Pair, tmp_path: Path) -> None:

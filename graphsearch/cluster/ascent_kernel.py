@@ -29,6 +29,7 @@ from .messages_kernel import (
     FIRST,
     HEARS,
     KNOWN,
+    LEADER,
     LEVEL,
     NO_NOTES,
     OUT_IS_SMALL,
@@ -221,13 +222,13 @@ def ascend(T: Any, A: Any, W: Any, B: Any, F: Any, X: Any, E: Any) -> None:
 
 
 @kernel
-def end_round(A: Any, W: Any, is_root_here: Any) -> None:
+def end_round(T: Any, A: Any, W: Any, B: Any, F: Any, X: Any, E: Any) -> None:
     """Counts at the root what a round has completed without an evaluation, and forgets its candidates."""
-    Ap, Wp = pointers(A), wave_pointers(W, W)
+    Ap, Wp, Xp = pointers(A), wave_pointers(W, B), shard_pointers(X)
     Wp.counts[wave.CANDIDATES] = 0
     Wp.counts[wave.ENDED] = 0
     Wp.counts[wave.PATH_DRAWN] = 0
-    if is_root_here:
+    if Xp.counts[OWN] == Xp.counts[LEADER]:
         e = Wp.counts[wave.ROUND_BEGIN]
         done = field(Wp, e, wave.DONE)
         if done and field(Wp, e, wave.KIND) != wave.LEAF:

@@ -48,6 +48,7 @@ from .lines_kernel import open_step, talk
 from .messages_kernel import (
     ARRIVES,
     BEGIN,
+    BUDGET,
     CODE,
     END,
     FIRST_CHILD,
@@ -63,6 +64,7 @@ from .messages_kernel import (
     ORDERED,
     OUT_IS_SMALL,
     OWN,
+    PASSED,
     PASSES,
     PLACES,
     PROBED,
@@ -110,15 +112,15 @@ def begin(A: Any, W: Any, B: Any, X: Any, target: Any) -> Any:
 
 
 @kernel
-def begin_round(W: Any, X: Any, root: Any, budget: Any) -> None:
+def begin_round(T: Any, A: Any, W: Any, B: Any, F: Any, X: Any, E: Any) -> None:
     """Begins a round: its visits stand at the root, for the shard that owns it."""
-    Wp, Xp = wave_pointers(W, W), shard_pointers(X)
+    Wp, Xp = wave_pointers(W, B), shard_pointers(X)
     Wp.counts[wave.ROUND_BEGIN] = Wp.counts[wave.ENTRIES]
     Xp.counts[ORDERED] = 0
     Xp.counts[LEVEL] = 0
     Xp.counts[STAGE] = LOOKS_UP
     if Xp.counts[OWN] == Xp.counts[LEADER]:
-        start_round(Wp, ptr(root, 0), int64(budget), int64(0))
+        start_round(Wp, Xp.root, Xp.counts[BUDGET], int64(0))
         Xp.order[0] = Wp.counts[wave.ROUND_BEGIN]
         Xp.counts[ORDERED] = 1
 
@@ -220,6 +222,7 @@ def _look_up(T: Any, A: Any, W: Any, F: Any, X: Any) -> Any:
 @inner
 def _count_level(W: Any, X: Any) -> None:
     """Counts the entries of a level, and their visits."""
+    X.counts[PASSED] = X.counts[ORDERED]
     X.tallies[T_ENTRIES] += X.counts[ORDERED]
     for i in range(X.counts[ORDERED]):
         X.tallies[T_VISITS] += field(W, X.order[i], wave.ASKED)

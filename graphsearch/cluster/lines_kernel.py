@@ -93,6 +93,8 @@ def open_step(A: Any, W: Any, X: Any) -> Any:
         return False
     counts[m.STEP] += 1
     X.tallies[m.T_STEPS] += 1
+    X.tallies[m.T_LOG + counts[m.STEP] % m.LOGGED] = counts[m.PASSED]
+    counts[m.PASSED] = 0
     full = is_full(A, W)
     for shard in range(counts[m.SHARDS]):
         m.write_header(W, X, int64(shard), full)

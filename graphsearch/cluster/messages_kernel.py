@@ -56,13 +56,13 @@ H_STEP, H_MORE, H_CANDIDATES, H_LEAVES, H_ENDED, H_FULL, H_WORD, H_NODES = range
 
 # `counts`. Fixed: this shard | how many there are | who leads | words of a position of a trail | tries to
 # receive before a kernel returns
-# What Python says: words of `out` and of `inbox` for each shard | first entry of the round | whether only
-# what needs no evaluation goes up | candidates to admit: from, to, whether the batch is open | keys of
-# candidates that go to the leader | a number for all | positions of this shard | leaves that may be evaluated
-# while others are waited for | entries that there is room for, ghosts included
+# What Python says: words of `out` and of `inbox` for each shard | visits of the round | its first entry |
+# whether only what needs no evaluation goes up | candidates to admit: from, to, whether the batch is open |
+# keys of candidates that go to the leader | a number for all | positions of this shard | leaves that may be
+# evaluated while others are waited for | entries that there is room for, ghosts included
 # What kernels say: why they returned | words of a message that are wanted | which shard is lost | what comes
-# next | step | level | entries of the level | whether it was looked up as a whole | first entry below it |
-# next ghost | entries below that go to others | what a level below has
+# next | step | level | its entries | those that were passed on for this step | whether the level was looked
+# up as a whole | first entry below it | next ghost | entries below that go to others | what a level below has
 (
     OWN,
     SHARDS,
@@ -71,6 +71,7 @@ H_STEP, H_MORE, H_CANDIDATES, H_LEAVES, H_ENDED, H_FULL, H_WORD, H_NODES = range
     TRIES,
     OUT_ROOM,
     IN_ROOM,
+    BUDGET,
     FIRST,
     SETTLES,
     BEGIN,
@@ -88,12 +89,13 @@ H_STEP, H_MORE, H_CANDIDATES, H_LEAVES, H_ENDED, H_FULL, H_WORD, H_NODES = range
     STEP,
     LEVEL,
     ORDERED,
+    PASSED,
     PROBED,
     FIRST_CHILD,
     GHOSTS,
     ROWS,
     MORE,
-) = range(29)
+) = range(31)
 TOTALS = 32  # sums of the headers of the last messages; H_STEP: shards that are at this step
 COUNTS = TOTALS + HEADER_WORDS
 
@@ -112,13 +114,15 @@ ARRIVES, LOOKS_UP, PASSES, WRITES, TALKS, HEARS, APPLIES = range(7)
 # level | rows sent down | nanoseconds waited | when the messages of the step were written | nanoseconds that
 # leaves were evaluated in meanwhile, which the two before leave out
 T_STEPS, T_MESSAGES, T_BYTES, T_ENTRIES, T_VISITS, T_ROWS, T_WAITED, T_BEGAN, T_EVALUATED = range(9)
-TALLIES = 16
+T_LOG, LOGGED = 16, 1 << 12  # from there on, by step: entries that were passed on for it
+TALLIES = T_LOG + LOGGED
 
 
 class ShardArrays(NamedTuple):
     """What a shard has beside its arena and its wave; E entries, K shards."""
 
     owners: Any  # int64[4096]: the shard of each virtual shard
+    root: Any  # uint64[10]: the root's position
     order: Any  # int64[E]: entries of the level at hand, in the order of their visits
     spare: Any  # int64[E]: scratch for that order
     candidates: Any  # int64[E]: entries that wait to become leaves; `WaveArrays.candidates` has their keys
@@ -137,6 +141,7 @@ class ShardPointers(NamedTuple):
     """Pointers to them, in the same order."""
 
     owners: Any
+    root: Any
     order: Any
     spare: Any
     candidates: Any
@@ -156,6 +161,7 @@ def shard_pointers(X: Any) -> Any:
     """Returns the pointer bundle of a shard's arrays."""
     return ShardPointers(
         ptr(X.owners, 0),
+        ptr(X.root, 0),
         ptr(X.order, 0),
         ptr(X.spare, 0),
         ptr(X.candidates, 0),

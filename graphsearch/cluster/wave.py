@@ -104,7 +104,6 @@ class ShardWaves:
         self._graph = graph
         self._arena = graph.arena
         self._evaluator = graph.store.evaluator_number if graph.store else FIRST_EVALUATOR
-        self._root = root
         self._batch = batch
         self._place = place
         self._leaves = LeafEvaluation(graph.evaluator, game)
@@ -116,13 +115,13 @@ class ShardWaves:
             None  # of a second wave, and its heads
         )
         self._most_entries = 0
-        self._arrays = _new_arrays(place, len(self.wave.candidates))
+        self._arrays = _new_arrays(place, root, len(self.wave.candidates))
         self._counts = self._arrays.counts
         self._counts[m.TRAIL] = m.WHOLE if graph.evaluator.wants_lines else m.KEY_ONLY
         self._tally = Tally(self._arrays.tallies)
         self._evaluating = NOTHING  # what evaluates leaves while others are waited for
-        self._calls: dict[Callable[..., Any], Call] = {}
-        self._bound: tuple[Any, ...] = (None,) * 7
+        self._calls: dict[tuple[Callable[..., Any], int], Call] = {}
+        self._bound: tuple[Any, ...] = (None,) * 6
 
     def close(self, gathered: Gathered | None = None) -> None:
         """Drops what is in flight, and ends the thread of an evaluator outside the kernels."""
@@ -133,6 +132,11 @@ class ShardWaves:
     def traffic(self) -> Traffic:
         """What was sent, and where the time went."""
         return self._tally.traffic
+
+    def last_steps(self, steps: int) -> NDArray[np.int64]:
+        """Returns how many entries were passed on for each of the last steps, at most `LOGGED`."""
+        which = np.arange(1 - min(steps, m.LOGGED), 1) + self._counts[m.STEP]
+        return self._arrays.tallies[m.T_LOG + which % m.LOGGED]
 
     @property
     def overlaps(self) -> bool:
@@ -187,7 +191,8 @@ class ShardWaves:
         with self._tally.phase("evaluating"):
             self._evaluate(gathered)
         self.wave, self._before = gathered.wave, self._nothing
-        self._arrays = self._arrays._replace(heads=gathered.heads)
+        if self._arrays.heads is not gathered.heads:
+            self._arrays = self._arrays._replace(heads=gathered.heads)
         self._graph.pager.under_way = (wave.slots_of(then.wave),) if then else ()
         self._fill_gaps(then.wave if then else None)
         if gathered.leaves:
@@ -208,7 +213,7 @@ class ShardWaves:
         if ended or self.total(m.H_ENDED):
             with self._tally.phase("backing"):
                 yield from self._ascend(depth, first, settles=True)
-        ascent_kernel.end_round(self._arena.arrays, self.wave, self._place.leads)
+        self._call(ascent_kernel.end_round)
         return depth
 
     @property
@@ -280,7 +285,8 @@ class ShardWaves:
     # ---------------------------------------------------------- down, and up
     def _descend(self, budget: int) -> Talk[int]:
         """Sends a round's visits down; returns its deepest level."""
-        descent_kernel.begin_round(self.wave, self._arrays, self._root, budget)
+        self._counts[m.BUDGET] = budget
+        self._call(descent_kernel.begin_round)
         yield from self._go_through(descent_kernel.descend)
         return int(self._counts[m.LEVEL])
 
@@ -402,25 +408,26 @@ class ShardWaves:
     def _call(self, kernel: Callable[..., Any]) -> int:
         """Calls a kernel on this shard's arrays; returns `CODE`."""
         arena = self._arena
-        filters, arrays = self._graph.pager.filter(), self._arrays
-        bound = arena.tables, arena.arrays, self.wave, self._before, filters, arrays, self._evaluating
+        bound = arena.tables, arena.arrays, self.wave, self._before, self._graph.pager.filter(), self._arrays
         if any(a is not b for a, b in zip(bound, self._bound, strict=True)):
             self._calls.clear()
             self._bound = bound
-        call = self._calls.get(kernel)
+        which = kernel, id(self._evaluating)
+        call = self._calls.get(which)
         if call is None:
-            call = self._calls[kernel] = Call(kernel, *bound)
+            call = self._calls[which] = Call(kernel, *bound, self._evaluating)
         call()
         return int(self._counts[m.CODE])
 
 
-def _new_arrays(place: Place, entries: int) -> ShardArrays:
+def _new_arrays(place: Place, root: NDArray[np.uint64], entries: int) -> ShardArrays:
     counts = np.zeros(m.COUNTS, np.int64)
     counts[[m.OWN, m.SHARDS, m.LEADER]] = place.number, place.shards, place.leader
     counts[m.TRIES] = lines_kernel.TRIES if place.shards <= (os.cpu_count() or 1) else 0
     counts[[m.IN_ROOM, m.OUT_ROOM]] = FIRST_WORDS
     return ShardArrays(
         owners=place.owners,
+        root=root,
         order=np.empty(entries, np.int64),
         spare=np.empty(entries, np.int64),
         candidates=np.empty(entries, np.int64),

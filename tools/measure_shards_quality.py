@@ -32,7 +32,7 @@ import numpy as np
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.cluster.host import board_parts
 from graphsearch.cluster.session import Job, ShardSearch
-from graphsearch.cluster.talk import run_together
+from graphsearch.cluster.talk import lines_between, run_together
 from graphsearch.cluster.wave import Place
 from graphsearch.graph.view import view
 from graphsearch.record.node import NodeRecord
@@ -82,7 +82,11 @@ def search_shards(case: Case, evaluator: str, limits: Limits, params: SearchPara
     stop = threading.Event()
     with ExitStack() as stack:
         graphs = [stack.enter_context(Graph.open(None, evaluator=evaluator)) for _ in range(shards)]
-        places = [Place(number=k, shards=shards, owners=owners, leader=leader) for k in range(shards)]
+        lines = stack.enter_context(lines_between(shards))
+        places = [
+            Place(number=k, shards=shards, owners=owners, leader=leader, lines=lines[k])
+            for k in range(shards)
+        ]
         searches = [ShardSearch(g, job, place, stop) for g, place in zip(graphs, places, strict=True)]
         run_together([search.talk() for search in searches])
         return judged(case, lambda board: graphs[owner_of(board, owners)].read(board))

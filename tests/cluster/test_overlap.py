@@ -16,6 +16,7 @@ from graphsearch.store.upkeep.verify import verify
 from ..support.clusters import Records, records_of, search_shards
 from ..support.reference import HashEvaluator
 
+VISITS = 500
 PARAMS: dict[str, Any] = {"overlap": 1, "full_share_visits": 1.0, "minibatch_size": 32}
 
 
@@ -23,12 +24,12 @@ def records_overlapped(folder: Path, shards: int) -> Records:
     """Returns what so many shards make of a search whose waves overlap; checks that no visit is lost."""
     evaluator = HashEvaluator()
     parting.new_cluster(folder, shards=shards, identity=evaluator.identity)
-    limits = Limits(visits=500)
+    limits = Limits(visits=VISITS)
     reports = search_shards(folder, evaluator, chess.Board(), shards, limits, **PARAMS)
     with open_to_read(folder) as whole:
         root = whole.read(chess.Board())
     assert root is not None
-    assert root.visits == sum(report.visits for report in reports) >= limits.visits
+    assert root.visits == sum(report.visits for report in reports) >= VISITS
     assert sum(report.evaluations for report in reports) == len(evaluator.asked) == len({*evaluator.asked})
     assert verify(folder).ok
     return records_of(files_of(folder))

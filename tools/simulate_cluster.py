@@ -16,9 +16,10 @@ from typing import Any
 
 import chess
 import numpy as np
+from numpy.typing import NDArray
 
 from graphsearch.cluster import descent_kernel, warm
-from graphsearch.cluster.talk import Talk
+from graphsearch.cluster.talk import lines_between, run_together
 from graphsearch.cluster.wave import Place, ShardWaves
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph.graph import Graph
@@ -66,14 +67,28 @@ def measured(shards: int, batch: int, waves: int) -> Measured:
     graphs = [Graph.open(None, evaluator=evaluator) for _ in range(shards)]
     for graph in graphs:
         set_params(graph.arena, SearchParams(minibatch_size=batch, full_share_visits=1))
-    places = [Place(number=k, shards=shards, owners=owners, leader=leader) for k in range(shards)]
+    with lines_between(shards) as lines:
+        places = [
+            Place(number=k, shards=shards, owners=owners, leader=leader, lines=lines[k])
+            for k in range(shards)
+        ]
+        return _searched(graphs, places, root, batch, waves)
+
+
+def _searched(
+    graphs: list[Graph], places: list[Place], root: NDArray[np.uint64], batch: int, waves: int
+) -> Measured:
+    shards, leader = len(places), places[0].leader
     parts = [ShardWaves(graph, root, batch, place) for graph, place in zip(graphs, places, strict=True)]
     found = Measured(shards, 0.0, 0, 0, 0, 0, 0, [])
     for _ in range(waves):
         arena = graphs[leader].arena
         knows, allowed, _ = descent_kernel.root_state(arena.tables, arena.arrays, root)
-        talks = [part.run(batch, int(allowed), knows_root=bool(knows)) for part in parts]
-        found.evaluations += _timed(talks, parts, found)
+        steps, began = parts[0].traffic.steps, time.process_time()
+        ends = run_together([part.run(batch, int(allowed), knows_root=bool(knows)) for part in parts])
+        found.seconds += time.process_time() - began
+        found.evaluations += ends[0][1]
+        found.levels += sum(part.last_steps(parts[0].traffic.steps - steps) for part in parts).tolist()
     found.steps = parts[0].traffic.steps
     found.entries = sum(part.traffic.entry_levels for part in parts)
     found.rows = sum(part.traffic.rows for part in parts)
@@ -84,30 +99,11 @@ def measured(shards: int, batch: int, waves: int) -> Measured:
     return found
 
 
-def _timed(talks: list[Talk[tuple[int, int]]], parts: list[ShardWaves], found: Measured) -> int:
-    """Runs one wave; adds the CPU time of each step, and how many entries it had, to what was found."""
-    boxes: list[Any] = [None] * len(talks)
-    evaluations = 0
-    while True:
-        before, began = sum(part.traffic.entry_levels for part in parts), time.process_time()
-        sent = []
-        for talk, box in zip(talks, boxes, strict=True):
-            try:
-                sent.append(next(talk) if box is None else talk.send(box))
-            except StopIteration as end:
-                evaluations = end.value[1]
-        found.seconds += time.process_time() - began
-        found.levels.append(sum(part.traffic.entry_levels for part in parts) - before)
-        if not sent:
-            return evaluations
-        boxes = [[box[number] for box in sent] for number in range(len(talks))]
-
-
 def fitted(points: list[Measured]) -> Costs:
     """Returns the costs that the measured points have in common, by least squares; none is negative."""
     table = np.array([[p.entries, p.rows, p.steps * p.shards, p.steps * p.shards**2] for p in points], float)
     wanted = np.array([p.seconds for p in points])
-    step = 60e-6  # of an empty step: what Python takes, measured at waves of one visit
+    step = 10e-6  # of an empty step: system calls, measured at waves of one visit
     rest = wanted - step * table[:, 2]
     solved, *_ = np.linalg.lstsq(table[:, :2], rest, rcond=None)
     return Costs(entry=max(solved[0], 0), row=max(solved[1], 0), step=step, message=2e-6)

@@ -138,7 +138,7 @@ def keys_in_a_ring(mesh: Mesh, number: int, keys: int) -> Talk[list[int]]:
         for _ in range(2):
             yield from waves.say(keys=keys - number)
         waves.close()
-        return waves.keys_of_all(np.zeros(0, np.int64)).tolist()
+        return [int(key) for key in waves.keys_of_all(np.zeros(0, np.int64))]
 
 
 def test_messages_larger_than_any_buffer_cross_without_waiting_for_each_other() -> None:

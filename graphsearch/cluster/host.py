@@ -137,6 +137,7 @@ class Host:
                 owners=manifest.owners,
                 leader=leader,
                 lines=self._mesh.lines,
+                tries=self._mesh.tries,
             )
             self._search = ShardSearch(self._graph, job, place, self._stop)
             return self._mesh.run(self._search.talk())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
+import os
 import secrets
 import selectors
 import socket
@@ -23,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ShardLostError, StoreError
-from .lines_kernel import GOT, SENT, SOCKET, TO_GET, TO_SEND, new_lines
+from .lines_kernel import GOT, SENT, SOCKET, TO_GET, TO_SEND, TRIES, new_lines
 from .talk import Talk
 
 T = TypeVar("T")
@@ -113,6 +114,11 @@ class Mesh:
 
     def _proof(self, number: int, challenge: bytes) -> bytes:
         return hmac.digest(self._token, HELLO.pack(number, challenge), hashlib.sha256)
+
+    @property
+    def tries(self) -> int:
+        """How often kernels look for messages before this waits; none if shards are more than cores."""
+        return TRIES if self._shards <= (os.cpu_count() or 1) else 0
 
     # ---------------------------------------------------------- talking
     def run(self, talk: Talk[T]) -> T:

@@ -12,7 +12,6 @@ something of Python, and are called again.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -50,6 +49,7 @@ class Place:
     Attributes:
       leader: the shard that owns the root.
       lines: `[shards, LINE_FIELDS]`, sockets to the others, which somebody else keeps open.
+      tries: times to look for messages before Python waits for them.
     """
 
     number: int
@@ -57,6 +57,7 @@ class Place:
     owners: Owners
     leader: int
     lines: NDArray[np.int64]
+    tries: int = 0
 
     @property
     def leads(self) -> bool:
@@ -136,8 +137,8 @@ class ShardWaves:
     def last_steps(self, steps: int) -> NDArray[np.int64]:
         """Returns how many entries were passed on for each of the last steps, at most `LOGGED`."""
         which = np.arange(1 - min(steps, m.LOGGED), 1) + self._counts[m.STEP]
-        entries: NDArray[np.int64] = self._arrays.tallies[m.T_LOG + which % m.LOGGED]
-        return entries
+        log: NDArray[np.int64] = self._arrays.tallies[m.T_LOG :]
+        return log[which % m.LOGGED]
 
     @property
     def overlaps(self) -> bool:
@@ -424,7 +425,7 @@ class ShardWaves:
 def _new_arrays(place: Place, root: NDArray[np.uint64], entries: int) -> ShardArrays:
     counts = np.zeros(m.COUNTS, np.int64)
     counts[[m.OWN, m.SHARDS, m.LEADER]] = place.number, place.shards, place.leader
-    counts[m.TRIES] = lines_kernel.TRIES if place.shards <= (os.cpu_count() or 1) else 0
+    counts[m.TRIES] = place.tries
     counts[[m.IN_ROOM, m.OUT_ROOM]] = FIRST_WORDS
     return ShardArrays(
         owners=place.owners,

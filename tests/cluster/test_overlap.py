@@ -16,16 +16,16 @@ from graphsearch.store.upkeep.verify import verify
 from ..support.clusters import Records, records_of, search_shards
 from ..support.reference import HashEvaluator
 
-VISITS = 500
 PARAMS: dict[str, Any] = {"overlap": 1, "full_share_visits": 1.0, "minibatch_size": 32}
+
+VISITS = 500
 
 
 def records_overlapped(folder: Path, shards: int) -> Records:
     """Returns what so many shards make of a search whose waves overlap; checks that no visit is lost."""
     evaluator = HashEvaluator()
     parting.new_cluster(folder, shards=shards, identity=evaluator.identity)
-    limits = Limits(visits=VISITS)
-    reports = search_shards(folder, evaluator, chess.Board(), shards, limits, **PARAMS)
+    reports = search_shards(folder, evaluator, chess.Board(), shards, Limits(visits=VISITS), **PARAMS)
     with open_to_read(folder) as whole:
         root = whole.read(chess.Board())
     assert root is not None

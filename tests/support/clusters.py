@@ -75,7 +75,7 @@ def search_shards(
     try:
         with lines_between(shards) as lines:
             places = [
-                Place(number=k, shards=shards, owners=owners, leader=leader, lines=lines[k])
+                Place(number=k, shards=shards, owners=owners, leader=leader, lines=lines[k], tries=1)
                 for k in range(shards)
             ]
             stop = threading.Event()

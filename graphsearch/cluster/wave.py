@@ -36,7 +36,7 @@ from .talk import Talk
 from .traffic import Tally, Traffic
 
 FIRST_WORDS = 1 << 10  # of a message, at first
-MOST_WORDS = 1 << 31  # of a message: 16 GB
+MOST_WORDS = 1 << 27  # of a message: 1 GB
 GHOSTS_PER_ENTRY = 4  # untouched pages cost nothing
 GHOST_BYTES = GHOSTS_PER_ENTRY * wave.ENTRY_WORDS * 8  # for each entry
 NOTHING = Bound(0, np.zeros(2, np.int64))  # evaluates nothing
@@ -402,7 +402,10 @@ class ShardWaves:
     def _grow(self, name: str, room: int, wanted: int) -> None:
         """Makes room for messages of `wanted` words in an array that has a part for each shard."""
         old = getattr(self._arrays, name).reshape(self._place.shards, -1)
-        new = np.zeros((self._place.shards, 2 * wanted), np.uint64)
+        try:
+            new = np.zeros((self._place.shards, 2 * wanted), np.uint64)
+        except MemoryError:
+            raise CapacityError(f"no memory for messages of {wanted:,} words") from None
         new[:, : old.shape[1]] = old
         self._arrays = self._arrays._replace(**{name: new.reshape(-1)})
         self._counts[room] = 2 * wanted

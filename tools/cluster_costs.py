@@ -147,17 +147,18 @@ def message_cost() -> float:
         return (time.process_time() - began) / MESSAGES
 
 
-def costs(idle: Sequence[Work], searches: Sequence[Work], message: float) -> Costs:
+def costs(idle: Sequence[Work], searches: Sequence[Work], message: float, cores: int) -> Costs:
     """Returns what searches by 1, 2 and more shards agree on; none is negative.
 
     Args:
       idle: waves of one leaf, by one shard and by two. message: CPU seconds of one.
+      cores: shards that share them wait for each other busily, and say nothing about rows; two always do.
 
     >>> def made(shards, steps, entries, rows, cpu):
     ...     return Work(shards=shards, batch=1, nodes=1, file_bytes=1, steps=steps, entries=entries,
     ...                 rows=rows, visits=1, evaluations=1, cpu=cpu, seconds=cpu)
     >>> found = costs([made(1, 100, 0, 0, 300), made(2, 100, 0, 0, 500)],
-    ...               [made(k, 0, 1000, 100 * k - 100, (1700 + 300 * k) / k) for k in (1, 2, 4)], 1.0)
+    ...               [made(k, 0, 1000, 100 * k - 100, (1700 + 300 * k) / k) for k in (1, 2, 4)], 1.0, 4)
     >>> round(found.entry, 6), round(found.row, 6), found.alone, found.step, found.step_of(4), found.trip
     (2.0, 3.0, 3.0, 5.0, 7.0, 0.0)
     """
@@ -170,8 +171,12 @@ def costs(idle: Sequence[Work], searches: Sequence[Work], message: float) -> Cos
         message=message,
         trip=max(0.0, (two.seconds - two.cpu) / two.steps),
     )
-    rest = [(work.cpu - work.steps * steps.step_of(work.shards)) * work.shards for work in searches]
-    entry = max(0.0, rest[0] / searches[0].entries)
-    rows = np.array([work.rows for work in searches[1:]], float)
-    left = np.array(rest[1:]) - entry * np.array([work.entries for work in searches[1:]])
+
+    def rest(work: Work) -> float:
+        return (work.cpu - work.steps * steps.step_of(work.shards)) * work.shards
+
+    entry = max(0.0, rest(searches[0]) / searches[0].entries)
+    others = [work for work in searches[1:] if work.shards <= max(2, cores)]
+    rows = np.array([work.rows for work in others], float)
+    left = np.array([rest(work) - entry * work.entries for work in others])
     return replace(steps, entry=entry, row=max(0.0, float(rows @ left / (rows @ rows))))

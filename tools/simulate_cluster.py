@@ -204,7 +204,7 @@ def measure(options: argparse.Namespace) -> tuple[Found, list[dict[str, Any]]]:
     """Returns what was measured, and what the simulation says of searches by processes of this machine."""
     idle = [from_nothing(shards, 1, IDLE_VISITS) for shards in (1, 2)]
     searches = [from_nothing(shards, BATCH, options.visits) for shards in MEASURED]
-    prices = costs(idle, searches, message_cost())
+    prices = costs(idle, searches, message_cost(), os.cpu_count() or 1)
     share = float(np.mean([k.rows / k.entries * k.shards / (k.shards - 1) for k in searches[1:]]))
     uniform, builtin = _growths(options)
     large = replace(prices, entry=_rest(uniform[-1], prices) / uniform[-1].entries)

@@ -239,7 +239,11 @@ class ShardWaves:
             if descent_kernel.begin(self._arena.arrays, self.wave, self._before, self._arrays, target):
                 break
         else:
-            raise CapacityError(f"cannot get more memory for a shard of {self._graph.node_count} nodes")
+            size = self._arena.max_bytes >> 20
+            raise CapacityError(
+                f"{size} MiB are not enough for one wave of {self._batch:,} leaves with its shard's"
+                f" {self._graph.node_count:,} nodes; use a smaller batch or more memory"
+            )
         self._counts[m.NODES] = self._graph.node_count
         if self._leaves.is_here:
             self._leaves.filler(self.wave).call.bound.words[END] = 0

@@ -88,7 +88,8 @@ def _searched(
         ends = run_together([part.run(batch, int(allowed), knows_root=bool(knows)) for part in parts])
         found.seconds += time.process_time() - began
         found.evaluations += ends[0][1]
-        found.levels += sum(part.last_steps(parts[0].traffic.steps - steps) for part in parts).tolist()
+        passed = [part.last_steps(parts[0].traffic.steps - steps) for part in parts]
+        found.levels += np.sum(passed, axis=0).tolist()
     found.steps = parts[0].traffic.steps
     found.entries = sum(part.traffic.entry_levels for part in parts)
     found.rows = sum(part.traffic.rows for part in parts)

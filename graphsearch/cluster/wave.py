@@ -137,8 +137,8 @@ class ShardWaves:
     def last_steps(self, steps: int) -> NDArray[np.int64]:
         """Returns how many entries were passed on for each of the last steps, at most `LOGGED`."""
         which = np.arange(1 - min(steps, m.LOGGED), 1) + self._counts[m.STEP]
-        log: NDArray[np.int64] = self._arrays.tallies[m.T_LOG :]
-        return log[which % m.LOGGED]
+        found: NDArray[np.int64] = self._arrays.tallies[m.T_LOG + which % m.LOGGED]
+        return found
 
     @property
     def overlaps(self) -> bool:

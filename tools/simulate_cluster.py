@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphsearch.cluster import descent_kernel, warm
+from graphsearch.cluster.place import Place
 from graphsearch.cluster.talk import lines_between, run_together
-from graphsearch.cluster.wave import Place, ShardWaves
+from graphsearch.cluster.wave import ShardWaves
 from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph.graph import Graph
 from graphsearch.position.board import pack

@@ -46,10 +46,11 @@ from ..store.store import Store
 from ..store.tables import history
 from . import descent_kernel
 from . import messages_kernel as m
+from .place import Place
 from .saved_waves import Save, newest_age, note_save
 from .talk import Talk
 from .traffic import Traffic
-from .wave import Gathered, Place, ShardWaves
+from .wave import Gathered, ShardWaves
 
 STOP, SAVE, KNOWN, LANDS = 1, 2, 4, 8  # bits of the leader's word; above them the visits allowed
 ALLOWED_SHIFT = 8

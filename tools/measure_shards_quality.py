@@ -31,9 +31,9 @@ import numpy as np
 
 from graphsearch import Graph, Limits, SearchParams, analyze
 from graphsearch.cluster.host import board_parts
+from graphsearch.cluster.place import Place
 from graphsearch.cluster.session import Job, ShardSearch
 from graphsearch.cluster.talk import lines_between, run_together
-from graphsearch.cluster.wave import Place
 from graphsearch.graph.view import view
 from graphsearch.record.node import NodeRecord
 from graphsearch.store.sharded.ownership import even_owners, owner_of

@@ -21,9 +21,9 @@ from ..version import __version__
 from ..workers.child import Pipe
 from ..workers.messages import Failure, Leave, failure_of, own_place
 from .mesh import Address, Mesh
+from .place import Place
 from .saved_waves import Save
 from .session import Job, Progress, ShardReport, ShardSearch
-from .wave import Place
 
 THIS_MACHINE = "127.0.0.1"
 

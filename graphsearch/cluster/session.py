@@ -47,10 +47,12 @@ from ..store.tables import history
 from ..workers.process import peak_rss
 from . import descent_kernel
 from . import messages_kernel as m
+from .memory import Gathered
+from .place import Place
 from .saved_waves import Save, newest_age, note_save
 from .talk import Talk
 from .traffic import Traffic
-from .wave import Gathered, Place, ShardWaves
+from .wave import ShardWaves
 
 STOP, SAVE, KNOWN, LANDS = 1, 2, 4, 8  # bits of the leader's word; above them the visits allowed
 ALLOWED_SHIFT = 8

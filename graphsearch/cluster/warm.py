@@ -12,8 +12,9 @@ from ..search.params import SearchParams
 from ..search.settings import set_params
 from ..store.sharded.ownership import even_owners, owner_of
 from . import descent_kernel
+from .place import Place
 from .talk import lines_between, run_together
-from .wave import Place, ShardWaves
+from .wave import ShardWaves
 
 PURPOSE = "cluster search"
 KERNELS = 10

@@ -13,7 +13,6 @@ something of Python, and are called again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,62 +24,18 @@ from ..graph.graph import Graph
 from ..jit.calls import Bound
 from ..jit.compiler import Call
 from ..search import wave_kernel as wave
-from ..search.leaves import Answer, LeafEvaluation
+from ..search.leaves import LeafEvaluation
 from ..search.rounds import MAX_ROUNDS, next_budget
 from ..search.waves import BYTES_PER_LEAF, FIRST_EVALUATOR, OVERLAP_FROM, THREAD_FROM
-from ..store.sharded.ownership import Owners
 from . import ascent_kernel, descent_kernel, lines_kernel
 from . import messages_kernel as m
-from .messages_kernel import ShardArrays
+from .memory import GHOST_BYTES, Gathered, new_arrays, with_ghosts
+from .place import Place
 from .talk import Talk
 from .traffic import Tally, Traffic
 
-FIRST_WORDS = 1 << 10  # of a message, at first
 MOST_WORDS = 1 << 27  # of a message: 1 GB
-GHOSTS_PER_ENTRY = 4  # untouched pages cost nothing
-GHOST_BYTES = GHOSTS_PER_ENTRY * wave.ENTRY_WORDS * 8  # for each entry
 NOTHING = Bound(0, np.zeros(2, np.int64))  # evaluates nothing
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Which shard this is, of how many, who owns what, who leads, and how it reaches the others.
-
-    Attributes:
-      leader: the shard that owns the root.
-      lines: `[shards, LINE_FIELDS]`, sockets to the others, which somebody else keeps open.
-      tries: times to look for messages before Python waits for them.
-    """
-
-    number: int
-    shards: int
-    owners: Owners
-    leader: int
-    lines: NDArray[np.int64]
-    tries: int = 0
-
-    @property
-    def leads(self) -> bool:
-        """Whether this shard owns the root."""
-        return self.number == self.leader
-
-
-@dataclass(slots=True)
-class Gathered:
-    """A wave that is gathered and not completed yet.
-
-    Attributes:
-      heads: last arrival of each depth. depth: its deepest level.
-      asked: visits that it asked for. leaves: of all shards.
-      answer: of other threads that evaluate this shard's leaves.
-    """
-
-    wave: wave.WaveArrays
-    heads: NDArray[np.int64]
-    depth: int = 0
-    asked: int = 0
-    leaves: int = 0
-    answer: Answer | None = None
 
 
 class ShardWaves:
@@ -109,14 +64,14 @@ class ShardWaves:
         self._place = place
         self._leaves = LeafEvaluation(graph.evaluator, game)
         self._overlap = overlap
-        self.wave = _with_ghosts(wave.new_wave(batch))
+        self.wave = with_ghosts(wave.new_wave(batch))
         self._nothing = wave.new_wave(1)
         self._before = self._nothing  # what is in flight before the wave
         self._spare: tuple[wave.WaveArrays, NDArray[np.int64]] | None = (
             None  # of a second wave, and its heads
         )
         self._most_entries = 0
-        self._arrays = _new_arrays(place, root, len(self.wave.candidates))
+        self._arrays = new_arrays(place, root, len(self.wave.candidates))
         self._counts = self._arrays.counts
         self._counts[m.TRAIL] = m.WHOLE if graph.evaluator.wants_lines else m.KEY_ONLY
         self._tally = Tally(self._arrays.tallies)
@@ -137,8 +92,8 @@ class ShardWaves:
     def last_steps(self, steps: int) -> NDArray[np.int64]:
         """Returns how many entries were passed on for each of the last steps, at most `LOGGED`."""
         which = np.arange(1 - min(steps, m.LOGGED), 1) + self._counts[m.STEP]
-        entries: NDArray[np.int64] = self._arrays.tallies[m.T_LOG + which % m.LOGGED]
-        return entries
+        found: NDArray[np.int64] = self._arrays.tallies[m.T_LOG + which % m.LOGGED]
+        return found
 
     @property
     def overlaps(self) -> bool:
@@ -253,7 +208,7 @@ class ShardWaves:
     def _take_other(self, flying: Gathered) -> None:
         """Takes the memory of the other wave for the next one; `flying` is in flight before it."""
         if self._spare is None:
-            self._spare = _with_ghosts(wave.new_wave(self._batch)), np.full_like(self._arrays.heads, -1)
+            self._spare = with_ghosts(wave.new_wave(self._batch)), np.full_like(self._arrays.heads, -1)
         self.wave, heads = self._spare
         self._arrays = self._arrays._replace(heads=heads)
         self._spare = flying.wave, flying.heads
@@ -392,7 +347,7 @@ class ShardWaves:
                 raise ShardLostError(f"shard {self._counts[m.PEER]} is lost: it sends {wanted} words at once")
             self._grow("inbox", m.IN_ROOM, wanted)
         elif code == m.NO_GHOSTS:
-            self.wave = _with_ghosts(self.wave, 2 * (wanted - len(self.wave.candidates)))
+            self.wave = with_ghosts(self.wave, 2 * (wanted - len(self.wave.candidates)))
             self._counts[m.PLACES] = len(self.wave.entries) // wave.ENTRY_WORDS
         elif code == m.NO_NOTES:
             self._arena.reserve_overlay(wanted)
@@ -427,35 +382,3 @@ class ShardWaves:
             call = self._calls[which] = Call(kernel, *bound, self._evaluating)
         call()
         return int(self._counts[m.CODE])
-
-
-def _new_arrays(place: Place, root: NDArray[np.uint64], entries: int) -> ShardArrays:
-    counts = np.zeros(m.COUNTS, np.int64)
-    counts[[m.OWN, m.SHARDS, m.LEADER]] = place.number, place.shards, place.leader
-    counts[m.TRIES] = place.tries
-    counts[[m.IN_ROOM, m.OUT_ROOM]] = FIRST_WORDS
-    return ShardArrays(
-        owners=place.owners,
-        root=root,
-        order=np.empty(entries, np.int64),
-        spare=np.empty(entries, np.int64),
-        candidates=np.empty(entries, np.int64),
-        sizes=np.zeros(place.shards, np.int64),
-        places=np.zeros(place.shards, np.int64),
-        heads=np.full(wave.MAX_PLIES + 2, -1, np.int64),
-        lines=place.lines.reshape(-1),
-        system=lines_kernel.system_calls(),
-        inbox=np.zeros(place.shards * FIRST_WORDS, np.uint64),
-        out=np.zeros(place.shards * FIRST_WORDS, np.uint64),
-        tallies=np.zeros(m.TALLIES, np.int64),
-        counts=counts,
-    )
-
-
-def _with_ghosts(w: wave.WaveArrays, ghosts: int = 0) -> wave.WaveArrays:
-    """Returns a wave with room for ghosts behind its entries, so many or `GHOSTS_PER_ENTRY` of each."""
-    ghosts = ghosts or GHOSTS_PER_ENTRY * len(w.candidates)
-    entries = np.empty((len(w.candidates) + ghosts) * wave.ENTRY_WORDS, np.uint64)
-    used = min(len(w.entries), len(entries)) if w.counts[wave.ENTRIES] else 0
-    entries[:used] = w.entries[:used]
-    return w._replace(entries=entries)

@@ -12,8 +12,9 @@ import pytest
 from graphsearch import Graph, Limits, analyze
 from graphsearch.cluster import parting
 from graphsearch.cluster.mesh import Mesh
+from graphsearch.cluster.place import Place
 from graphsearch.cluster.talk import Talk
-from graphsearch.cluster.wave import Place, ShardWaves
+from graphsearch.cluster.wave import ShardWaves
 from graphsearch.errors import InvalidParameterError, ShardLostError, StoreError
 from graphsearch.position.board import key_of, pack
 from graphsearch.query.find import find

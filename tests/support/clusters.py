@@ -12,9 +12,9 @@ import chess
 
 from graphsearch import Graph, Limits, SearchParams
 from graphsearch.cluster.host import Host, Setting, board_parts
+from graphsearch.cluster.place import Place
 from graphsearch.cluster.session import Job, ShardReport, ShardSearch
 from graphsearch.cluster.talk import lines_between, run_together
-from graphsearch.cluster.wave import Place
 from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.record.node import NodeRecord
 from graphsearch.store.sharded.files import files_of

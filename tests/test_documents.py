@@ -123,9 +123,9 @@ def shortened(command: str) -> str:
 
 
 def is_run_elsewhere(command: str) -> bool:
-    """Returns whether a command sets up, or tests/bench/ or tests/web/ run it with the same options."""
+    """Returns whether a command sets up, or tests of its own run it with the same options."""
     benchmark = (
-        re.search("--batches|--scale|--offload", command)
+        re.search("--batches|--scale|--offload|--pool ray:auto --workers", command)
         or command == "graphsearch bench --json > figures.json"
     )
     return command == USE or command.startswith(("pip install ", "graphsearch serve ")) or bool(benchmark)

@@ -78,7 +78,7 @@ from graphsearch.evaluators.pool.evaluator import pooled
 from graphsearch.evaluators.protocol import PositionBatch
 from tests.support.pools import Oracle, games
 
-cluster._Joined._found = lambda joined: False  # no cluster of another test, which may end at any moment
+cluster.Joined._found = lambda joined: False  # no cluster of another test, which may end at any moment
 
 if __name__ == "__main__":
     log = Path(sys.argv[0]).parent / "log"

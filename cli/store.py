@@ -239,8 +239,8 @@ app = group(
     store_upkeep.prune,
     store_upkeep.backup,
     store_upkeep.salvage,
-    store_merge.merge,
-    store_upkeep.forecast,
     store_cluster.split,
     store_cluster.mend,
+    store_merge.merge,
+    store_upkeep.forecast,
 )

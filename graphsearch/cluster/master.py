@@ -228,6 +228,8 @@ class _Master:
         done = self._saved if self._saved.run == self._run else Save(number=self._saved.number)
         addresses = attempt.open()
         self._wanted.on_ready()
+        if not self._losses:
+            self._began = time.monotonic()  # a limit of time is for the search, not for starting shards
         return attempt.search(self._job(done), addresses, partial(self._look, attempt)), done
 
     def _job(self, done: Save) -> Job:

@@ -52,7 +52,7 @@ def search_shards(job: ShardsJob, signals: StopSignals) -> ClusterSearch:
     if job.gather not in (None, "flow"):
         raise typer.BadParameter("a cluster is searched with --gather flow only")
     params = SearchParams.from_options(job.options)
-    _compile()
+    _compile(job.spec)
     if not job.limits.as_dict():
         say("No limit is set; press Ctrl-C to stop.")
     with search_display(job.multipv or MAX_MOVES, signals) as show:
@@ -73,12 +73,14 @@ def search_shards(job: ShardsJob, signals: StopSignals) -> ClusterSearch:
         )
 
 
-def _compile() -> None:
+def _compile(spec: EvaluatorSpec) -> None:
     """Compiles the kernels of a search before its clock starts; shards on other machines do so themselves."""
     from graphsearch.cluster import warm
-    from graphsearch.evaluators.uniform import UniformEvaluator
+    from graphsearch.evaluators.factory import EvaluatorSpec, create
 
+    inside = spec.evaluator in (None, "builtin")  # others are no kernels, or take long to load
     if missing := warm.kernels_missing():
-        evaluator = UniformEvaluator()
+        name, options = ("builtin", (("threads", "1"),)) if inside else ("uniform", ())
+        evaluator = create(EvaluatorSpec(evaluator=name, options=options))
         with compile_bar("cluster search", missing), closing(evaluator):
             warm.compile_kernels(evaluator)

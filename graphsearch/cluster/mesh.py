@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ShardLostError, StoreError
+from ..workers.tcp import exactly, listener
 from .lines_kernel import GOT, SENT, SOCKET, TO_GET, TO_SEND, TRIES, new_lines
 from .talk import Talk
 
@@ -47,7 +48,7 @@ class Mesh:
     def __init__(self, number: int, shards: int, token: bytes, host: str) -> None:
         """Listens on a free port of an address of this machine."""
         self._number, self._shards, self._token = number, shards, token
-        self._listener = socket.create_server((host, 0), family=_family(host))
+        self._listener = listener(host)
         self.address: Address = self._listener.getsockname()[:2]
         self._peers: dict[int, socket.socket] = {}
         self.lines = new_lines(shards)
@@ -106,9 +107,9 @@ class Mesh:
         """Returns the number of a shard that knows the token."""
         challenge = secrets.token_bytes(NONCE_BYTES)
         peer.sendall(HELLO.pack(self._number, challenge))
-        number, theirs = HELLO.unpack(_exactly(peer, HELLO.size))
+        number, theirs = HELLO.unpack(exactly(peer, HELLO.size))
         peer.sendall(self._proof(self._number, theirs))
-        if not hmac.compare_digest(_exactly(peer, DIGEST_BYTES), self._proof(number, challenge)):
+        if not hmac.compare_digest(exactly(peer, DIGEST_BYTES), self._proof(number, challenge)):
             raise ShardLostError("what has connected does not know the token of this search")
         return int(number)
 
@@ -177,17 +178,3 @@ def _events(line: NDArray[np.int64]) -> int:
     """Returns what a line waits for."""
     sends, gets = line[SENT] < line[TO_SEND], line[GOT] < line[TO_GET]
     return (selectors.EVENT_WRITE if sends else 0) | (selectors.EVENT_READ if gets else 0)
-
-
-def _exactly(peer: socket.socket, size: int) -> bytes:
-    parts = b""
-    while len(parts) < size:
-        piece = peer.recv(size - len(parts))
-        if not piece:
-            raise ConnectionResetError("the connection was closed")
-        parts += piece
-    return parts
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -30,6 +30,7 @@ from ..store.segments import keys_of
 from ..store.sharded.files import check_shard, open_to_read, shard_path
 from ..store.sharded.manifest import FACT, NAME, Manifest, is_sharded, read_manifest
 from ..store.sharded.ownership import MAX_SHARDS, owners_of
+from ..store.sharded.tables import ROOT_TABLES
 from ..store.store import Store
 from ..store.tables import provenance
 from ..store.tables.columns import TABLES
@@ -43,7 +44,6 @@ Progress = Callable[[int, int], None]
 
 PROVENANCE = ("evaluator", "run")  # of what every record says
 ENTRIES = ("entry_piece", "entry_run", "entry_iteration")  # proofs that any shard may have to heed
-ROOTS = ("root", "root_history", "top_position", "top_edge")
 HELD = 1 << 17  # records that wait to be written, over all shards
 FACTS = ("created", "created_by")
 
@@ -238,7 +238,7 @@ def merge(
     ):
         _copy_tables(source, store, (*PROVENANCE, *plain_tables(source.format_version)))
         for part in source.parts[1:]:  # a root is listed by the shard that owns it
-            _copy_tables(part, store, ROOTS)
+            _copy_tables(part, store, ROOT_TABLES)
         written, done, total = _Target(store), 0, source.node_count
         for batch in source.scan():
             written.add(batch)

@@ -28,7 +28,7 @@ from ..store.file import real_path
 from ..store.lock import WriteLock
 from ..store.reading import MAX_ASKED
 from ..store.segments import keys_of
-from ..store.sharded.files import ShardedStore, check_shard, shard_path
+from ..store.sharded.files import ShardedStore, open_parts
 from ..store.sharded.manifest import NAME, Manifest, is_sharded, read_manifest
 from ..store.sharded.ownership import owners_of
 from ..store.store import Store
@@ -256,12 +256,7 @@ def open_to_write(
                 f"{path} is bound to another evaluator: {differences(manifest.identity, identity)}"
             )
         go_back(folder, manifest)
-        parts = []
-        for number in range(manifest.shards):
-            part = Store.open(shard_path(folder, manifest, number))
-            stack.callback(part.close)
-            check_shard(part, manifest, number)
-            parts.append(part)
+        parts = open_parts(stack, folder, manifest, read_only=False)
         store = ClusterStore(folder, manifest, parts, lock)
         stack.pop_all()
         return store

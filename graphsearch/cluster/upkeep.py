@@ -15,7 +15,7 @@ from pathlib import Path
 from ..errors import StoreError
 from ..store.file import open_reader, real_path
 from ..store.lock import WriteLock
-from ..store.sharded.files import ShardedStore, check_shard, files_of, open_sharded, shard_path
+from ..store.sharded.files import ShardedStore, files_of, open_parts, open_sharded
 from ..store.sharded.manifest import NAME, Manifest, read_manifest
 from ..store.store import Store
 from ..store.tables import provenance
@@ -57,11 +57,7 @@ def held(folder: Folder) -> Iterator[Manifest]:
 def opened_to_write(folder: Folder) -> Iterator[ShardedStore]:
     """Yields a cluster that is held, all its files open for writing."""
     with held(folder) as manifest, ExitStack() as stack:
-        parts = []
-        for number in range(manifest.shards):
-            part = stack.enter_context(Store.open(shard_path(Path(folder), manifest, number)))
-            check_shard(part, manifest, number)
-            parts.append(part)
+        parts = open_parts(stack, Path(folder), manifest, read_only=False)
         yield ShardedStore(Path(folder), manifest, parts)
 
 

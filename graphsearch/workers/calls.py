@@ -21,6 +21,7 @@ from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 
 from .child import Pipe
+from .tcp import exactly, listener
 
 CHALLENGE_BYTES = DIGEST_BYTES = 32
 HELLO = struct.Struct(f"<IB{CHALLENGE_BYTES}s")  # number of the worker, of the pipe, challenge
@@ -43,7 +44,7 @@ class Calls:
 
     def __init__(self, host: str) -> None:
         """Listens on a free port of an address of this machine."""
-        self._listener = socket.create_server((host, 0), family=_family(host), backlog=BACKLOG)
+        self._listener = listener(host, backlog=BACKLOG)
         self._host, self._port = self._listener.getsockname()[:2]
         self._token = secrets.token_bytes(DIGEST_BYTES)
         self._lock = threading.Lock()
@@ -81,12 +82,12 @@ class Calls:
         """Takes in a worker that knows the token; anything else is closed."""
         try:
             peer.settimeout(GREETING_SECONDS)
-            theirs = _exactly(peer, HELLO.size)
+            theirs = exactly(peer, HELLO.size)
             worker, pipe, _ = HELLO.unpack(theirs)
             challenge = secrets.token_bytes(CHALLENGE_BYTES)
             peer.sendall(challenge + _proof(self._token, b"called", theirs))
             expected = _proof(self._token, b"caller", challenge)
-            if not hmac.compare_digest(_exactly(peer, DIGEST_BYTES), expected):
+            if not hmac.compare_digest(exactly(peer, DIGEST_BYTES), expected):
                 raise ConnectionRefusedError
         except OSError:
             peer.close()
@@ -121,7 +122,7 @@ def _called(number: CallNumber, pipe: int) -> socket.socket:
     try:
         hello = HELLO.pack(number.worker, pipe, secrets.token_bytes(CHALLENGE_BYTES))
         peer.sendall(hello)
-        challenge, proof = _exactly(peer, CHALLENGE_BYTES), _exactly(peer, DIGEST_BYTES)
+        challenge, proof = exactly(peer, CHALLENGE_BYTES), exactly(peer, DIGEST_BYTES)
         if not hmac.compare_digest(proof, _proof(number.token, b"called", hello)):
             raise ConnectionRefusedError("what answers does not know the token")
         peer.sendall(_proof(number.token, b"caller", challenge))
@@ -149,17 +150,3 @@ def hang_up(pipe: Pipe) -> None:
 
 def _proof(token: bytes, side: bytes, challenge: bytes) -> bytes:
     return hmac.digest(token, side + challenge, hashlib.sha256)
-
-
-def _exactly(peer: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        piece = peer.recv(size - len(found))
-        if not piece:
-            raise ConnectionResetError("the connection was closed")
-        found += piece
-    return found
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET

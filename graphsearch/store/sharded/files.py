@@ -183,6 +183,20 @@ def open_to_read(path: str | os.PathLike[str]) -> Store:
     return open_sharded(Path(path)) if is_sharded(path) else Store.open(path, read_only=True)
 
 
+def open_parts(stack: ExitStack, folder: Path, manifest: Manifest, *, read_only: bool) -> list[Store]:
+    """Returns the open files of all shards, which `stack` closes.
+
+    Raises:
+      StoreError: if one is missing or another's, or cannot be opened.
+    """
+    parts = []
+    for number in range(manifest.shards):
+        part = stack.enter_context(Store.open(shard_path(folder, manifest, number), read_only=read_only))
+        check_shard(part, manifest, number)
+        parts.append(part)
+    return parts
+
+
 def open_sharded(folder: Path) -> ShardedStore:
     """Returns a cluster, open for reading.
 
@@ -191,12 +205,7 @@ def open_sharded(folder: Path) -> ShardedStore:
     """
     manifest = read_manifest(folder)
     with ExitStack() as stack:
-        parts = []
-        for number in range(manifest.shards):
-            part = Store.open(shard_path(folder, manifest, number), read_only=True)
-            stack.callback(part.close)
-            check_shard(part, manifest, number)
-            parts.append(part)
+        parts = open_parts(stack, folder, manifest, read_only=True)
         stack.pop_all()
         return ShardedStore(folder, manifest, parts)
 

@@ -43,7 +43,7 @@ def summary(report: ExportReport) -> list[str]:
     ]
     if report.transpositions:
         lines.append(
-            f"{count(report.transpositions, 'move')} end in a reference to a position expanded elsewhere"
+            f"{count(report.transpositions, 'move')} with a reference to a position expanded elsewhere"
         )
     if report.scaled:
         lines.append(f"scaled: {count(report.scaled, 'move')} of positions whose weights did not fit 16 bits")

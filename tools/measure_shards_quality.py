@@ -30,9 +30,9 @@ import chess
 import numpy as np
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.cluster.host import board_parts
+from graphsearch.cluster.job import Job, board_parts
 from graphsearch.cluster.place import Place
-from graphsearch.cluster.session import Job, ShardSearch
+from graphsearch.cluster.session import ShardSearch
 from graphsearch.cluster.talk import lines_between, run_together
 from graphsearch.graph.view import view
 from graphsearch.record.node import NodeRecord

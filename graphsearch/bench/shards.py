@@ -11,7 +11,7 @@ from typing import Any
 import chess
 
 from ..cluster import master, warm
-from ..cluster.session import ShardReport
+from ..cluster.job import ShardReport
 from ..evaluators.factory import EvaluatorSpec, create
 from ..graph.graph import Graph
 from ..search.loop import analyze

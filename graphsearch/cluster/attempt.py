@@ -22,9 +22,9 @@ from ..version import __version__
 from ..workers.messages import Failure
 from .host import Setting
 from .hosts import Running, Site
+from .job import Job, Progress, ShardReport
 from .mesh import Address
 from .saved_waves import Save, go_back
-from .session import Job, Progress, ShardReport
 
 TOKEN_BYTES = 32
 ENDING_SECONDS = 600.0  # for a shard to end what it is at

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import chess
-
 from ..errors import EvaluatorMismatchError, StoreError
 from ..evaluators.factory import EvaluatorSpec, create
 from ..graph.graph import Graph
@@ -20,10 +18,11 @@ from ..store.store import Store
 from ..version import __version__
 from ..workers.child import Pipe
 from ..workers.messages import Failure, Leave, failure_of, own_place
+from .job import Job, Progress, ShardReport
 from .mesh import Address, Mesh
 from .place import Place
 from .saved_waves import Save
-from .session import Job, Progress, ShardReport, ShardSearch
+from .session import ShardSearch
 
 THIS_MACHINE = "127.0.0.1"
 
@@ -240,8 +239,3 @@ def serve(setting: Setting, pipe: Pipe) -> None:
         else:
             do(call)
     host.leave()
-
-
-def board_parts(board: chess.Board) -> tuple[str, tuple[str, ...]]:
-    """Returns a position as a host is told it: FEN of the game's start, moves in UCI."""
-    return board.root().fen(en_passant="fen"), tuple(move.uci() for move in board.move_stack)

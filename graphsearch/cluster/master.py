@@ -37,11 +37,10 @@ from ..store.sharded.ownership import owner_of
 from ..store.store import Store
 from ..store.tables import provenance
 from .attempt import Attempt, Plan
-from .host import board_parts
 from .hosts import site_for
+from .job import Job, Progress, ShardReport, board_parts
 from .parting import check_new, new_cluster, shard_nodes
 from .saved_waves import Save
-from .session import Job, Progress, ShardReport
 
 ATTEMPTS = 3  # to go on from one save, before the search ends
 

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
-import chess
 import numpy as np
 
 from ..evaluators.lines import LINE_PLIES
@@ -20,7 +18,6 @@ from ..graph.graph import Graph, Note
 from ..graph.saving import flush_nodes
 from ..position.board import (
     NOT_TERMINAL,
-    board_of,
     fen_of,
     game_before,
     history_keys,
@@ -28,7 +25,6 @@ from ..position.board import (
     pack,
     terminal_kind,
 )
-from ..record.node import NodeRecord
 from ..search import layout
 from ..search.loop import (
     COPY_BYTES,
@@ -40,18 +36,17 @@ from ..search.loop import (
     MERGE_BYTES,
     RESERVED_PARTS,
 )
-from ..search.params import Limits, SearchParams
 from ..search.settings import set_listed, set_params
 from ..store.store import Store
 from ..store.tables import history
 from ..workers.process import peak_rss
 from . import descent_kernel
 from . import messages_kernel as m
+from .job import Job, Progress, ShardReport
 from .memory import Gathered
 from .place import Place
 from .saved_waves import Save, newest_age, note_save
 from .talk import Talk
-from .traffic import Traffic
 from .wave import ShardWaves
 
 STOP, SAVE, KNOWN, LANDS = 1, 2, 4, 8  # bits of the leader's word; above them the visits allowed
@@ -59,87 +54,6 @@ ALLOWED_SHIFT = 8
 WANTS_SAVE, SAVES, IS_HELD = 1, 1 << 16, 1 << 32  # what shards ask: each is counted
 COUNT = (1 << 16) - 1
 PROGRESS_SECONDS = 0.3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """A search as every shard is told it.
-
-    Attributes:
-      start, moves: the game up to the root: FEN, and moves in UCI.
-      searchmoves: moves that it may take at the root, in UCI; empty: all.
-      limits: what is still to be done. run: number of the search in all files.
-      save: number of the last save. visits, evaluations: what the run had added by then.
-      save_seconds: between two saves; None: as a search in one process has it.
-    """
-
-    start: str
-    moves: tuple[str, ...] = ()
-    searchmoves: tuple[str, ...] = ()
-    limits: Limits = field(default_factory=Limits)
-    params: SearchParams = field(default_factory=SearchParams)
-    run: int = 1
-    save: int = 0
-    visits: int = 0
-    evaluations: int = 0
-    save_seconds: float | None = None
-
-    def board(self) -> chess.Board:
-        """Returns the root, with the game before it."""
-        board = board_of(self.start)
-        for move in self.moves:
-            board.push_uci(move)
-        return board
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a search is, as its leader knows it; the root's record as it is now."""
-
-    visits: int
-    evaluations: int
-    nodes: int
-    depth: int
-    seldepth: int
-    seconds: float
-    record: NodeRecord | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShardReport:
-    """What one shard has done in a search.
-
-    Attributes:
-      number: of the shard. leads: whether it owned the root.
-      visits: completed at the root, if it leads. evaluations, catch_ups, collisions, unkept: its own.
-      plies, seldepth: of the visits that ended there.
-      nodes: it has. saved: records that it has written. read_back: that it has read.
-      stop_reason: why the search ended. problems: damage that it has passed over. seconds: of the search.
-      cpu_seconds: of its process meanwhile. peak_rss: most bytes that it ever had in memory; None: not told.
-    """
-
-    number: int
-    leads: bool
-    visits: int
-    evaluations: int
-    catch_ups: int
-    collisions: int
-    unkept: int
-    plies: int
-    seldepth: int
-    nodes: int
-    saved: int
-    read_back: int
-    stop_reason: str
-    seconds: float
-    cpu_seconds: float
-    peak_rss: int | None
-    problems: list[str]
-    traffic: Traffic
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the report as JSON takes it."""
-        return asdict(self)
 
 
 class ShardSearch:

@@ -11,9 +11,10 @@ from typing import Any
 import chess
 
 from graphsearch import Graph, Limits, SearchParams
-from graphsearch.cluster.host import Host, Setting, board_parts
+from graphsearch.cluster.host import Host, Setting
+from graphsearch.cluster.job import Job, ShardReport, board_parts
 from graphsearch.cluster.place import Place
-from graphsearch.cluster.session import Job, ShardReport, ShardSearch
+from graphsearch.cluster.session import ShardSearch
 from graphsearch.cluster.talk import lines_between, run_together
 from graphsearch.evaluators.protocol import Evaluator
 from graphsearch.record.node import NodeRecord

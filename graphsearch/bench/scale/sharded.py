@@ -9,8 +9,8 @@ from typing import Any
 import chess
 
 from ...cluster import master, parting
+from ...cluster.job import ShardReport
 from ...cluster.master import ClusterSearch
-from ...cluster.session import ShardReport
 from ...evaluators.factory import EvaluatorSpec
 from ...search.params import Limits, SearchParams
 from ...search.results import Progress

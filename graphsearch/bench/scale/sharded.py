@@ -19,7 +19,7 @@ from ..shards import PHASES
 from .meter import Meter
 from .plan import Plan
 
-MOST_WAVE, LEAF_BYTES = 65_536, 8192  # leaves of all shards; of a shard's budget, one for so many bytes
+MOST_WAVE, LEAF_BYTES = 65_536, 24_576  # leaves of all shards; of a shard's budget, one for so many bytes
 ROOTS, LEAST_NODES = 4, 500_000  # a root gets one node in so many of the graph, but so many at least
 OPENING = 8  # half-moves, at random, to all roots but the first
 SEARCH_VISITS = 500_000  # of the search that goes on

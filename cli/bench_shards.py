@@ -49,6 +49,17 @@ class ShardsOptions:
         int | None,
         typer.Option("--visits", metavar="N", min=1, help="With --shards: visits; 2,000,000 by default."),
     ] = None
+    overlap: Annotated[
+        int | None,
+        typer.Option(
+            "--overlap",
+            metavar="0|1",
+            min=0,
+            max=1,
+            help="With --shards: whether waves overlap in both searches. 0 by default: they make the same"
+            " records.",
+        ),
+    ] = None
 
 
 def bench_shards(options: ShardsOptions, *, json: bool) -> None:
@@ -63,6 +74,7 @@ def bench_shards(options: ShardsOptions, *, json: bool) -> None:
             evaluator=options.with_evaluator or "uniform",
             batch=options.waves or 16_384,
             visits=options.visits or DEFAULT_VISITS,
+            overlap=options.overlap or 0,
         )
     if json:
         print_json(found)
@@ -74,11 +86,12 @@ def _table(found: dict[str, Any]) -> Table:
     alone, visits = found["alone"], found["visits"]
     rows = [
         ["Visits", f"{alone['visits']:,}", f"{visits:,}"],
+        ["Evaluations", f"{alone['evaluations']:,}", f"{found['evaluations']:,}"],
         ["Nodes", f"{alone['nodes']:,}", f"{found['nodes']:,}"],
         ["Wall time, s", f"{alone['seconds']:.2f}", f"{found['seconds']:.2f}"],
         [
             "Visits per s of wall time",
-            f"{visits / alone['seconds']:,.0f}",
+            f"{alone['visits'] / alone['seconds']:,.0f}",
             f"{visits / found['seconds']:,.0f}",
         ],
         ["CPU time of the busiest, s", f"{alone['cpu_seconds']:.2f}", f"{found['most_cpu_seconds']:.2f}"],

@@ -200,6 +200,7 @@ class ShardSearch:
             return False
         limits, visits = self._job.limits, self._added(arena_kernel.VISITS)
         visits += self._waves.in_flight(self._flying) if self._flying else 0
+        self._reason = ""  # the wave in flight may complete fewer visits than it has asked for
         if limits.visits is not None and visits >= limits.visits:
             self._reason = "visits"
         elif limits.evaluations is not None and self._evaluations >= limits.evaluations:

@@ -89,7 +89,7 @@ FOUND: dict[str, list[object]] = {  # commands with more to find than those of C
     "store backup": ["{graph}", "{out}"],
 }
 MORE_OF_A_KIND = ("export csv", "export jsonl", "export epd")
-AT_WORK = ("analyze", "serve", "uci")  # shown where searches and servers are tested
+AT_WORK = ("uci",)  # shown where the engine is tested
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,26 +6,23 @@ The shards stay for the next search, until all are done.
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import chess
 
-from ..errors import StoreError
-from ..evaluators.factory import EvaluatorSpec, create, with_threads
+from ..evaluators.factory import EvaluatorSpec, with_threads
 from ..evaluators.pool.evaluator import LOCAL, check_place, threads_per_worker
 from ..graph.memory import default_budget
 from ..search.params import Limits, SearchParams
 from ..store.lock import WriteLock
-from ..store.sharded.files import check_files
-from ..store.sharded.manifest import NAME, Manifest, is_sharded, read_manifest
+from ..store.sharded.manifest import NAME
 from .attempt import Plan
 from .hosts import site_for
-from .parting import check_new, new_cluster, shard_nodes
+from .making import cluster_at, identity_of
 from .shards import ClusterSearch, OnProgress, Shards, nothing
 
 
@@ -98,10 +95,10 @@ def searching(
       StoreError: if its files do not belong together.
       EvaluatorError: if there is no such pool.
     """
-    spec = evaluator or EvaluatorSpec()
-    target = Path(folder)
+    check_place(pool or LOCAL)  # before a cluster is made
+    spec, target = evaluator or EvaluatorSpec(), Path(folder)
     with ExitStack() as stack:
-        manifest = stack.enter_context(_cluster(target, spec, shards, pool))
+        manifest = stack.enter_context(cluster_at(target, shards, lambda: identity_of(spec)))
         stack.callback(WriteLock(target / NAME).release)
         site = site_for(pool, manifest.shards)
         stack.callback(site.close)
@@ -120,32 +117,3 @@ def _for_each(spec: EvaluatorSpec, shards: int, pool: str | None) -> EvaluatorSp
     alone = replace(spec, pool=None)
     has_threads = any(name == "threads" for name, _ in spec.options)
     return alone if has_threads else with_threads(alone, threads_per_worker(shards, pool or LOCAL))
-
-
-@contextmanager
-def _cluster(folder: Path, spec: EvaluatorSpec, shards: int | None, pool: str | None) -> Iterator[Manifest]:
-    """Yields the manifest of a cluster; one that is made goes again if no search could begin."""
-    if is_sharded(folder) or shards is None:
-        manifest = read_manifest(folder)
-        if shards not in (None, manifest.shards):
-            raise StoreError(
-                f"{folder} has {manifest.shards} shards, not {shards}; leave the number out, or make another"
-                " cluster: `graphsearch store merge`, then `split`"
-            )
-        check_files(folder, manifest)
-        yield manifest
-        return
-    check_new(folder, shards)
-    check_place(pool or LOCAL)
-    made = create(replace(spec, pool=None))
-    try:
-        manifest = new_cluster(folder, shards=shards, identity=made.identity)
-    finally:
-        made.close()
-    try:
-        yield manifest
-    except BaseException:
-        with suppress(StoreError):
-            if not sum(shard_nodes(folder, manifest)):
-                shutil.rmtree(folder, ignore_errors=True)
-        raise

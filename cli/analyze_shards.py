@@ -17,7 +17,7 @@ from .signals import StopSignals
 if TYPE_CHECKING:
     import chess
 
-    from graphsearch.cluster.master import ClusterSearch
+    from graphsearch.cluster.shards import ClusterSearch
     from graphsearch.evaluators.factory import EvaluatorSpec
     from graphsearch.search.params import Limits
 
@@ -52,7 +52,7 @@ def search_shards(job: ShardsJob, signals: StopSignals) -> ClusterSearch:
     if job.gather not in (None, "flow"):
         raise typer.BadParameter("a cluster is searched with --gather flow only")
     params = SearchParams.from_options(job.options)
-    _compile(job.spec)
+    compile_shards(job.spec)
     if not job.limits.as_dict():
         say("No limit is set; press Ctrl-C to stop.")
     with search_display(job.multipv or MAX_MOVES, signals) as show:
@@ -73,7 +73,7 @@ def search_shards(job: ShardsJob, signals: StopSignals) -> ClusterSearch:
         )
 
 
-def _compile(spec: EvaluatorSpec) -> None:
+def compile_shards(spec: EvaluatorSpec) -> None:
     """Compiles the kernels of a search before its clock starts; shards on other machines do so themselves."""
     from graphsearch.cluster import warm
     from graphsearch.evaluators.factory import EvaluatorSpec, create

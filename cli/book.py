@@ -60,6 +60,15 @@ def build(
             help="Where the workers are: local (processes, the default), ray, ray:auto or ray:ADDRESS.",
         ),
     ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(
+            "--shards",
+            metavar="K",
+            min=1,
+            help="Build in a cluster of K shards: --store is its folder, made if missing.",
+        ),
+    ] = None,
     threads: Threads = None,
     ram: Ram = None,
     json: Json = False,
@@ -93,6 +102,7 @@ def build(
             limits=limits,
             workers=workers,
             pool=pool,
+            shards=shards,
             ram_bytes=graph_ram(ram),
             stop=signals.stop,
             on_progress=show,

@@ -20,6 +20,7 @@ from .review_view import moments_table, players_table, problem_lines, report_lin
 from .signals import StopSignals
 
 if TYPE_CHECKING:
+    from graphsearch.evaluators.factory import EvaluatorSpec
     from graphsearch.evaluators.protocol import Evaluator
     from graphsearch.review.games import GameChoice
     from graphsearch.review.report import ReviewProgress, ReviewReport
@@ -134,7 +135,6 @@ def review(request: Request) -> None:
     JSON: `games` has every move, seen by White; `players` and `problems` as in the tables.
     """
     from graphsearch.review.review import ReviewWish
-    from graphsearch.search.params import SearchParams
 
     output = request.output or default_output(request.file)
     printed = {"-o -": output == STDOUT, "--html -": request.html == STDOUT, "--json": request.json}
@@ -142,8 +142,8 @@ def review(request: Request) -> None:
         both = " and ".join(name for name, prints in printed.items() if prints)
         raise typer.BadParameter(f"{both} print on stdout, which takes one of them; name a file")
     choice = request.choice.choice()
-    evaluator, others = request.evaluator.create(request.param or ())
-    with closing(evaluator), ExitStack() as files:
+    with ExitStack() as files:
+        evaluator, params = _compiled(request, files)
         wish = ReviewWish(
             visits=request.visits,
             choice=choice,
@@ -152,7 +152,7 @@ def review(request: Request) -> None:
             bare=request.strip,
         )
         games: list[GameReview] = []
-        code, report = _reviewed(request, wish, evaluator, SearchParams.from_options(others), games)
+        code, report = _reviewed(request, wish, evaluator, params, games)
     _print(request, report, games, table=STDOUT not in (output, request.html))
     if report.stopped:
         say(_stopped_line(request, report))
@@ -175,14 +175,36 @@ def default_output(name: str) -> str | None:
     return str(path.with_name(f"{path.stem}-reviewed.pgn"))
 
 
+def _compiled(request: Request, stack: ExitStack) -> tuple[Evaluator | EvaluatorSpec, SearchParams]:
+    """Returns the evaluator, of a cluster its spec, and the parameters; the kernels are compiled then."""
+    from graphsearch.search.params import SearchParams
+    from graphsearch.store.sharded.manifest import is_sharded
+
+    from .analyze import compile_search
+    from .analyze_shards import compile_shards
+
+    if is_sharded(request.store):
+        spec, others = request.evaluator.spec(request.param or ())
+        params = SearchParams.from_options(others)
+        compile_shards(spec)
+        return spec, params
+    evaluator, others = request.evaluator.create(request.param or ())
+    stack.enter_context(closing(evaluator))
+    params = SearchParams.from_options(others)
+    compile_search(evaluator, params, filed=True)
+    return evaluator, params
+
+
 def _reviewed(
-    request: Request, wish: ReviewWish, evaluator: Evaluator, params: SearchParams, games: list[GameReview]
+    request: Request,
+    wish: ReviewWish,
+    evaluator: Evaluator | EvaluatorSpec,
+    params: SearchParams,
+    games: list[GameReview],
 ) -> tuple[int, ReviewReport]:
     """Returns the exit code that a signal asks for, and the report; `games` gets the games to print."""
     from graphsearch.review.review import review as review_games
     from graphsearch.search.warm import paging_kernels_compiling
-
-    from .analyze import compile_search
 
     given = given_file(request.file)
 
@@ -190,7 +212,6 @@ def _reviewed(
         if request.json or not games:
             games.append(game)
 
-    compile_search(evaluator, params, filed=True)
     with StopSignals(_STOPPING) as signals, titled_bar("Reading", title) as show:
         if given.stream is None:  # a read from a pipe has to end at once
             signals.arm()

@@ -24,7 +24,7 @@ import numpy as np
 
 from graphsearch.cluster import master
 from graphsearch.cluster.host import THIS_MACHINE
-from graphsearch.cluster.master import ClusterSearch
+from graphsearch.cluster.shards import ClusterSearch
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.search.params import Limits, SearchParams
 from graphsearch.store.sharded.files import sharded_bytes

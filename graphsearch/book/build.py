@@ -13,6 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from functools import partial
 
@@ -35,7 +36,7 @@ from .queue import QueueItem
 from .report import BuildReport, Counts, OnProgress
 from .requests import Requests
 from .roots import Roots
-from .starting import check_pool, crew_of, start
+from .starting import check_pool, cluster_for, crew_of, start
 from .telling import Telling, leaves, size
 from .tree import BookTree
 
@@ -69,6 +70,7 @@ def build(
     limits: BuildLimits | None = None,
     workers: int = 1,
     pool: str | None = None,
+    shards: int | None = None,
     ram_bytes: int | None = None,
     evaluator: Evaluator | None = None,
     stop: threading.Event | None = None,
@@ -80,13 +82,14 @@ def build(
       path: the graph file, made if it is missing.
       limits: when to end; without any, when nothing is left to search.
       workers: processes that search; 1: this one. pool: where: `local`, `ray` or `ray:ADDRESS`.
+      shards: of the cluster that `path` is the folder of, made if it is missing; None: as it is, or a file.
       ram_bytes: most memory of the graph, of all workers together.
       evaluator: instead of that of the configuration, in this process alone; the caller closes it.
       stop: set it, from any thread or a signal handler, to save and return.
       on_progress: called about twice a second.
 
     Raises:
-      InvalidParameterError: for a time or a pool that is none; the file is not touched then.
+      InvalidParameterError: for a time, a pool or a number of shards that is none; no file is touched then.
       EvaluatorError: if the evaluator fails; what was found until then is saved.
       EvaluatorMismatchError: if the file is bound to another one.
       StoreLockedError: if another process is writing the file.
@@ -96,17 +99,15 @@ def build(
     if limits.seconds is not None and not limits.seconds > 0:
         raise InvalidParameterError(f"time must be a number of seconds above 0, not {limits.seconds}")
     check_pool(pool, config)
-    if evaluator is None and (workers > 1 or pool not in (None, LOCAL)):
-        started, crew = crew_of(path, config, workers, pool, ram_bytes)
-        return build_at(path, config, started, crew, limits=limits, stop=stop, on_progress=on_progress)
-    made = evaluator or create(config.evaluator)
-    try:
+    with ExitStack() as stack:
+        stack.enter_context(cluster_for(path, shards, evaluator, config))
+        if evaluator is None and (workers > 1 or pool not in (None, LOCAL)):
+            started, crew = crew_of(path, config, workers, pool, ram_bytes)
+            return build_at(path, config, started, crew, limits=limits, stop=stop, on_progress=on_progress)
+        made = evaluator or stack.enter_context(closing(create(config.evaluator)))
         started = start(path, made, config, workers)
         desk = LocalDesk(path, made, run=started.run, ram_bytes=ram_bytes, stop=stop)
         return build_at(path, config, started, desk, limits=limits, stop=stop, on_progress=on_progress)
-    finally:
-        if evaluator is None:
-            made.close()
 
 
 def build_at(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 
+from ..cluster.making import cluster_at, identity_of
 from ..cluster.store import open_to_write
 from ..errors import InvalidParameterError
 from ..evaluators.factory import create
@@ -23,6 +24,17 @@ def check_pool(pool: str | None, config: BookConfig) -> None:
             f"the book's workers and its evaluator cannot both have a pool: leave out `pool` of [evaluator],"
             f" {config.evaluator.pool!r}, or the workers' one, {pool!r}"
         )
+
+
+def cluster_for(
+    path: str | os.PathLike[str], shards: int | None, evaluator: Evaluator | None, config: BookConfig
+) -> AbstractContextManager[object]:
+    """Returns a context in which the cluster of so many shards is there; None: whatever the path names."""
+    if shards is None:
+        return nullcontext()
+    return cluster_at(
+        path, shards, lambda: evaluator.identity if evaluator else identity_of(config.evaluator)
+    )
 
 
 def crew_of(

@@ -1,9 +1,9 @@
-"""One attempt of a search over a cluster: processes that are started, told the search, followed and ended.
+"""Processes of all shards: started, told one search after the other, followed and ended.
 
-start   greet         go back      open           search             leave
-        all can?      one save     files, ports   waves, saves       files closed
-          |                                          | one fails: all end between two steps, and save
-          no: nothing was written                    | one is lost: all are killed
+start   greet         go back      open           listen   search           ... leave
+        all can?      one save     files          ports    waves, saves         files closed
+          |                                                   | one fails: all end between two steps, and save
+          no: nothing was written                             | one is lost: all are killed
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from ..workers.messages import Failure
 from .host import Setting
 from .hosts import Running, Site
 from .job import Job, Progress, ShardReport
-from .mesh import Address
 from .saved_waves import Save, go_back
 
 TOKEN_BYTES = 32
@@ -37,20 +36,19 @@ class Plan:
     """What is searched with, whatever is lost on the way.
 
     Attributes:
-      folder, manifest: of the cluster. site: where shards run. leader: the shard that owns the root.
+      folder, manifest: of the cluster. site: where shards run.
       spec: what each shard evaluates with. ram_bytes: memory of each.
     """
 
     folder: Path
     manifest: Manifest
     site: Site
-    leader: int
     spec: EvaluatorSpec
     ram_bytes: int
 
 
 class Attempt:
-    """Processes of all shards, from their start to their end; in a `with`, which ends what is left of them.
+    """Processes of all shards, from their start to `leave` or `kill`.
 
     Attributes:
       places: where each shard is: host name and process.
@@ -66,7 +64,7 @@ class Attempt:
             for number in range(plan.manifest.shards):
                 self._hosts.append(plan.site.start(self._setting(number, token)))
         except BaseException:
-            self._kill()
+            self.kill()
             raise
 
     def _setting(self, number: int, token: bytes) -> Setting:
@@ -81,17 +79,22 @@ class Attempt:
             is_far=plan.site.is_far,
         )
 
-    def __enter__(self) -> Attempt:
-        return self
+    def leave(self) -> None:
+        """Ends all processes when they have closed their files.
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind:
-            self._kill()
-        else:
-            for host in self._hosts:
-                host.leave()
+        Raises:
+          GraphSearchError: if one cannot, or has ended before; all are killed then.
+        """
+        try:
+            self._ask("leave")
+        except BaseException:
+            self.kill()
+            raise
+        for host in self._hosts:
+            host.leave()
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
+        """Ends all processes at once; what is not saved is lost."""
         for host in self._hosts:
             host.kill()
 
@@ -109,23 +112,22 @@ class Attempt:
         self._ask("check", __version__)
         return go_back(self._plan.folder, self._plan.manifest)[0]
 
-    def open(self) -> list[Address]:
-        """Has all shards open their files; returns where they listen."""
-        return self._ask("open")
+    def open(self) -> None:
+        """Has all shards open their files."""
+        self._ask("open")
 
-    def search(
-        self, job: Job, addresses: list[Address], is_told_to_stop: Callable[[], bool]
-    ) -> list[ShardReport]:
-        """Goes through a search; returns what all shards report, when their files are closed.
+    def search(self, job: Job, leader: int, is_told_to_stop: Callable[[], bool]) -> list[ShardReport]:
+        """Goes through a search; returns what all shards report, when all is saved.
 
         Args:
+          leader: the shard that owns the root.
           is_told_to_stop: asked all the time whether the search is to end; it may ask for `progress`.
 
         Raises:
           ShardLostError: if a process has ended, or cannot be reached.
           GraphSearchError: if a shard fails otherwise; the text says what the files hold.
         """
-        replies = self._call("search", job, addresses, self._plan.leader)
+        replies = self._call("search", job, self._ask("listen"), leader)
         left, stops = set(replies), False
         while left:
             done, left = wait(left, LOOK_SECONDS, "FIRST_COMPLETED")
@@ -133,15 +135,13 @@ class Attempt:
                 self._end_badly(job, replies)
             if is_told_to_stop() and not stops:
                 stops = True
-                self._hosts[self._plan.leader].call("stop")
-        reports = [_value(reply) for reply in replies]
-        self._ask("leave")
-        return reports
+                left.add(self._hosts[leader].call("stop"))  # heard before the next search begins
+        return [_value(reply) for reply in replies]
 
-    def progress(self, seconds: float) -> Progress | None:
-        """Returns how far the search is, None if nobody says so in so many seconds."""
+    def progress(self, leader: int, seconds: float) -> Progress | None:
+        """Returns how far the search is, None if its leader does not say so in so many seconds."""
         try:
-            found: Progress | None = self._hosts[self._plan.leader].call("progress").result(seconds)
+            found: Progress | None = self._hosts[leader].call("progress").result(seconds)
         except (ShardLostError, TimeoutError):
             return None
         return found

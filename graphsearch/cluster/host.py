@@ -111,17 +111,26 @@ class Host:
     def _path(self, manifest: Manifest) -> Path:
         return shard_path(Path(self._setting.folder), manifest, self._setting.number)
 
-    def open(self) -> Address | Failure:
-        """Opens the shard for writing, and listens; returns where."""
+    def open(self) -> Failure | None:
+        """Opens the shard for writing."""
         try:
-            setting, manifest = self._setting, self._manifest()
-            path = self._path(manifest)
-            self._graph = Graph.open(path, evaluator=self._evaluator, ram_bytes=setting.ram_bytes)
-            host = own_address() if setting.is_far else THIS_MACHINE
-            self._mesh = Mesh(setting.number, manifest.shards, setting.token, host)
-            return self._mesh.address
+            path = self._path(self._manifest())
+            self._graph = Graph.open(path, evaluator=self._evaluator, ram_bytes=self._setting.ram_bytes)
         except BaseException as error:
             return self._failure(error)
+        return None
+
+    def listen(self) -> Address | Failure:
+        """Forgets the search before, and listens for the next one; returns where."""
+        setting = self._setting
+        self._search = None
+        self._stop.clear()
+        try:
+            host = own_address() if setting.is_far else THIS_MACHINE
+            self._mesh = Mesh(setting.number, self._manifest().shards, setting.token, host)
+        except BaseException as error:
+            return self._failure(error)
+        return self._mesh.address
 
     def search(self, job: Job, addresses: list[Address], leader: int) -> ShardReport | Failure:
         """Goes through a search with the other shards; returns what it has done."""

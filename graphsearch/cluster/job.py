@@ -26,6 +26,7 @@ class Job:
       start, moves: the game up to the root: FEN, and moves in UCI.
       searchmoves: moves that it may take at the root, in UCI; empty: all.
       limits: what is still to be done. run: number of the search in all files.
+      lists: whether the files list the root, and what it is worth after the search.
       save: number of the last save. visits, evaluations: what the run had added by then.
       save_seconds: between two saves; None: as a search in one process has it.
     """
@@ -36,6 +37,7 @@ class Job:
     limits: Limits = field(default_factory=Limits)
     params: SearchParams = field(default_factory=SearchParams)
     run: int = 1
+    lists: bool = True
     save: int = 0
     visits: int = 0
     evaluations: int = 0

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ from ..store.segments import keys_of
 from ..store.sharded.files import check_shard, open_to_read, shard_path
 from ..store.sharded.manifest import FACT, NAME, Manifest, is_sharded, read_manifest
 from ..store.sharded.ownership import MAX_SHARDS, owners_of
+from ..store.sharded.progress import Progress
 from ..store.sharded.tables import ROOT_TABLES
 from ..store.store import Store
 from ..store.tables import provenance
@@ -39,8 +40,6 @@ from ..store.upkeep.compact import shrink
 from ..store.upkeep.plain import plain_tables
 from ..store.writing import add_to_segment, begin_segment
 from .saved_waves import Save, note_save, saves_of
-
-Progress = Callable[[int, int], None]
 
 PROVENANCE = ("evaluator", "run")  # of what every record says
 ENTRIES = ("entry_piece", "entry_run", "entry_iteration")  # proofs that any shard may have to heed

@@ -109,7 +109,7 @@ class ShardSearch:
 
     def _begin(self) -> Talk[None]:
         graph = self._graph
-        graph.begin_search(self._board, lists=self._place.leads)
+        graph.begin_search(self._board, lists=self._place.leads and self._job.lists)
         graph.merge_up_to(self._saved_age)
         self._arena.set_history(self._past)
         self._arena.counters[arena_kernel.SELDEPTH] = 0
@@ -279,7 +279,8 @@ class ShardSearch:
 
     def _note(self, save: Save, *, finished: bool) -> Note:
         self._save = save
-        values = self._graph.root_values(self._board) if self._place.leads else None
+        is_told = self._place.leads and self._job.lists
+        values = self._graph.root_values(self._board) if is_told else None
 
         def note(store: Store) -> None:
             update = store.finish_run if finished else store.update_run

@@ -1,7 +1,7 @@
 """Looking after the files of a cluster: each for itself where that is sound, all together where it is not.
 
 What writes holds the cluster as a search does, and has all files at one save first; a note of each file then
-says what is in it now, so that the next search can still go back.
+says what is in it now, so that the next search can still go back. Progress is told in per cent of all files.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ..store.file import open_reader, real_path
 from ..store.lock import WriteLock
 from ..store.sharded.files import ShardedStore, files_of, open_parts, open_sharded
 from ..store.sharded.manifest import NAME, Manifest, read_manifest
+from ..store.sharded.progress import Progress, in_turn
 from ..store.store import Store
 from ..store.tables import provenance
 from ..store.upkeep import compact as compacting
@@ -27,7 +28,7 @@ from ..store.upkeep.compact import CompactReport
 from ..store.upkeep.prune import PruneReport
 from ..store.upkeep.salvage import SalvageReport
 from ..sweep.refresh import TOLERANCE, OnProgress, RefreshReport, refresh_store
-from .parting import Progress, mend, new_folder
+from .parting import mend, new_folder
 from .saved_waves import go_back, note_save, saves_of
 
 Folder = str | os.PathLike[str]
@@ -64,7 +65,7 @@ def opened_to_write(folder: Folder) -> Iterator[ShardedStore]:
 def compact(folder: Folder, progress: Progress | None = None) -> CompactReport:
     """Makes all files of a cluster as small as their nodes allow; see `store.upkeep.compact`."""
     with held(folder):
-        reports = [compacting.compact(file, progress) for file in files_of(folder)]
+        reports = [compacting.compact(*each) for each in in_turn(files_of(folder), progress)]
     return CompactReport(*_sums(reports))
 
 
@@ -73,7 +74,8 @@ def prune(folder: Folder, min_visits: int, progress: Progress | None = None) -> 
     with held(folder):
         with open_sharded(Path(folder)) as store:
             roots = store.roots()  # whoever lists them: a file that was split lists all in one place
-        reports = [pruning.prune(file, min_visits, progress, roots=roots) for file in files_of(folder)]
+        files = in_turn(files_of(folder), progress)
+        reports = [pruning.prune(file, min_visits, advance, roots=roots) for file, advance in files]
     return PruneReport(*_sums(reports))
 
 
@@ -109,10 +111,11 @@ def backup(folder: Folder, copy: Folder, *, progress: Progress | None = None) ->
     open_sharded(Path(folder)).close()  # its files belong together
     check_free(target)
     with new_folder(target) as part, ExitStack() as stack:
-        states = [(file, stack.enter_context(_state(file))) for file in files_of(real_path(folder))]
-        nodes = sum(provenance.node_count(connection) for _, connection in states)
-        for file, connection in states:
-            copy_state(connection, file, part / file.name, progress)
+        files = files_of(real_path(folder))
+        states = {file: stack.enter_context(_state(file)) for file in files}
+        nodes = sum(provenance.node_count(connection) for connection in states.values())
+        for file, advance in in_turn(files, progress):
+            copy_state(states[file], file, part / file.name, advance)
         manifest.write(part)
         _on_disk(part)
     return BackupReport(str(target), nodes, sum(file.stat().st_size for file in files_of(target)))
@@ -153,12 +156,10 @@ def salvage(folder: Folder, new: Folder, *, progress: Progress | None = None) ->
     check_free(new)
     with new_folder(new) as part:
         manifest.write(part)
-        for name in manifest.files:
-            if (source / name).exists():
-                saved = salvaging.salvage(
-                    source / name, part / name, identity=manifest.identity, progress=progress
-                )
-                report.join(saved)
+        there = [source / name for name in manifest.files if (source / name).exists()]
+        for file, advance in in_turn(there, progress):
+            new_file = part / file.name
+            report.join(salvaging.salvage(file, new_file, identity=manifest.identity, progress=advance))
         for number in mend(part):
             report.add(f"{source / manifest.files[number]} is missing; shard {number} is empty now")
     return report

@@ -18,17 +18,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import ImportFileError, InvalidParameterError
+from ..evaluators.factory import EvaluatorSpec
 from ..evaluators.protocol import Evaluator
 from ..exchange.output import Target, check_target, new_output
 from ..exchange.playing import BrokenGameError, VariantError
 from ..exchange.report import Problem
 from ..exchange.sources import GivenFile, Input, opened
-from ..graph.graph import Graph
 from ..limits import WHOLE
 from ..search.params import SearchParams
 from ..store.file import real_path
+from ..store.sharded.files import open_to_read
 from ..store.store import Store
 from .annotating import PgnOutput
+from .desks import Desk, Work, opened_desk
 from .games import GameChoice, SourceGame, plies_of, read_game, wanted_games
 from .html import HtmlOutput
 from .judging import judge
@@ -78,7 +80,7 @@ def review(
     given: GivenFile,
     wish: ReviewWish,
     *,
-    evaluator: Evaluator,
+    evaluator: Evaluator | EvaluatorSpec,
     params: SearchParams | None = None,
     ram_bytes: int | None = None,
     stop: threading.Event | None = None,
@@ -88,10 +90,13 @@ def review(
     """Reviews the chosen games of a PGN file, and returns what that did.
 
     Args:
-      path: the graph file, made if it is missing. A position that has its visits there is not searched.
+      path: the graph file, made if it is missing, or the folder of a cluster, whose shards search. A position
+        that has its visits there is not searched.
       given: the PGN file, plain, gzip or zstd.
       stop: set it, from any thread or a signal handler, to save and return. Nothing is written then; the same
         call again goes on.
+      evaluator: of a cluster a spec, of which each shard makes its own; its `pool` says where shards run.
+      ram_bytes: memory of the graph; of a cluster, of each shard.
       on_game: called with every reviewed game.
 
     Raises:
@@ -121,8 +126,8 @@ def review(
             for target in (wish.pgn, wish.html):
                 check_target(target, store=work.path, source=None if given.stream else Path(given.name))
             work.count(file)
-            with Graph.open(work.path, evaluator=evaluator, ram_bytes=ram_bytes) as graph:
-                work.do(graph, file)
+            with opened_desk(work.path, evaluator, work.common, ram_bytes=ram_bytes) as desk:
+                work.do(desk, file)
     except _StoppedError:
         work.report.stopped = True
     work.report.seconds = time.monotonic() - started
@@ -147,8 +152,8 @@ class _Review:
     ) -> None:
         self.path = path
         self.report = ReviewReport("", str(path), wish.visits, wish.choice)
+        self.common = Work(visits=wish.visits, params=params, stop=stop, note=self.report.notes.append)
         self._wish = wish
-        self._params = params
         self._stop = stop
         self._on_progress = on_progress
         self._on_game = on_game
@@ -202,45 +207,39 @@ class _Review:
         self.report.problems.append(why)
 
     # ---------------------------------------------------------- working
-    def do(self, graph: Graph, file: Input) -> None:
+    def do(self, desk: Desk, file: Input) -> None:
         """Searches, judges and writes."""
-        self._search(graph, file)
+        self._search(desk, file)
         if self._stop.is_set():
             raise _StoppedError
         if self.report.chosen > self.report.skipped:
-            self._write(graph, file)
+            self._write(desk, file)
 
-    def _search(self, graph: Graph, file: Input) -> None:
+    def _search(self, desk: Desk, file: Input) -> None:
         report, began = self.report, time.monotonic()
 
         def on_visits(of_position: int) -> None:
             self._say_visits(searcher, game, of_position, time.monotonic() - began)
 
-        searcher = GameSearcher(
-            graph,
-            self._wish.visits,
-            self._params,
-            stop=self._stop,
-            on_visits=on_visits if self._on_progress else None,
-        )
+        searcher = GameSearcher(desk, self.common, on_visits=on_visits if self._on_progress else None)
         try:
             for game in self._games(file, self._leave_out):
                 report.notes += [f"game {game.number}: {note}" for note in game.notes]
                 if not searcher.search(game.last_board()):
                     break
-            searcher.finish()
+            desk.finish()
         finally:
             report.searched, report.known = searcher.searched, searcher.known
             report.new_visits, report.evaluations = searcher.visits, searcher.evaluations
 
-    def _write(self, graph: Graph, file: Input) -> None:
-        with ExitStack() as files, Store.open(self.path, read_only=True) as store:
-            outputs = self._outputs(files, graph)
+    def _write(self, desk: Desk, file: Input) -> None:
+        with ExitStack() as files, open_to_read(self.path) as store:
+            outputs = self._outputs(files, store)
             novelties = Novelties(store, file.digest)
             for game in self._games(file):
                 if self._stop.is_set():
                     raise _StoppedError
-                found = judge(graph.read, game, novelties.find(game))
+                found = judge(desk.read, game, novelties.find(game))
                 self.report.reviewed += 1
                 self.report.players.add(found)
                 self.say("Writing", game.name, self.report.reviewed, self.report.chosen)
@@ -256,9 +255,9 @@ class _Review:
             if isinstance(target, (str, os.PathLike))
         ]
 
-    def _outputs(self, files: ExitStack, graph: Graph) -> list[PgnOutput | HtmlOutput]:
+    def _outputs(self, files: ExitStack, store: Store) -> list[PgnOutput | HtmlOutput]:
         found: list[PgnOutput | HtmlOutput] = []
-        evaluator = graph.evaluator.identity.kind
+        evaluator = store.identity.kind
         if self._wish.pgn is not None:
             out = files.enter_context(new_output(self._wish.pgn, store=self.path))
             found.append(PgnOutput(out, visits=self._wish.visits, evaluator=evaluator))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import chess
 import pytest
@@ -17,7 +18,7 @@ from graphsearch.book.why import why
 from graphsearch.cluster.parting import new_cluster
 from graphsearch.cluster.saved_waves import saves_of
 from graphsearch.cluster.store import ClusterStore, open_to_write
-from graphsearch.errors import EvaluatorMismatchError, StoreError, StoreLockedError
+from graphsearch.errors import EvaluatorMismatchError, InvalidParameterError, StoreError, StoreLockedError
 from graphsearch.record.node import RecordBatch
 from graphsearch.store.sharded.files import files_of, open_to_read
 from graphsearch.store.sharded.manifest import is_sharded
@@ -96,6 +97,25 @@ def test_a_book_in_a_cluster_holds_the_records_of_one_in_a_file(cluster: Path, t
     assert found == same
     again = build(cluster, CONFIG, limits=BuildLimits(), evaluator=CountingEvaluator())
     assert again.searched > 0, "what the queue said"
+
+
+def test_a_book_makes_the_cluster_that_it_is_to_have_and_no_other(tmp_path: Path) -> None:
+    def try_to_build(folder: Path, shards: int, **more: Any) -> None:
+        build(folder, CONFIG, limits=BuildLimits(evaluations=30), shards=shards, **more)
+
+    folder = tmp_path / "new.cluster"
+    with pytest.raises(InvalidParameterError, match="shards must be 1 to 256, not 0"):
+        try_to_build(folder, 0, evaluator=HashEvaluator())
+    with pytest.raises(InvalidParameterError, match="workers must be from 1 to 256"):
+        try_to_build(folder, 2, workers=1000)
+    assert list(tmp_path.iterdir()) == [], "what could not begin leaves nothing behind"
+    try_to_build(folder, 2, evaluator=HashEvaluator())
+    assert len(files_of(folder)) == 2
+    assert verify(folder).ok
+    with pytest.raises(StoreError, match=r"has 2 shards, not 3; leave the number out"):
+        try_to_build(folder, 3, evaluator=HashEvaluator())
+    try_to_build(folder, 2, evaluator=HashEvaluator())
+    assert status(folder)[0].runs[-1].evaluations > 0
 
 
 def test_records_go_to_their_owners_and_are_counted_once(listed: Path, batch: RecordBatch) -> None:

@@ -31,7 +31,7 @@ from graphsearch.store.sharded.manifest import NAME
 from graphsearch.store.store import Store
 from graphsearch.store.upkeep.verify import verify
 
-from ..support.clusters import ThreadSite, records_of, search_shards
+from ..support.clusters import ThreadSite, records_of, search_shards, use
 from ..support.pools import children, is_alive, run_script, until
 from ..support.reference import HashEvaluator
 
@@ -50,13 +50,6 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def cluster(searched: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(searched, tmp_path / "a.cluster"))
-
-
-def use(patch: pytest.MonkeyPatch, site: ThreadSite | None, *evaluators: Any) -> None:
-    """Has searches run in threads, or not at all, with these evaluators."""
-    made = iter(evaluators)
-    patch.setattr(master, "site_for", lambda pool, shards: site)
-    patch.setattr(host, "create", lambda spec: next(made))
 
 
 def search(folder: Path, visits: int) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,7 +89,7 @@ FOUND: dict[str, list[object]] = {  # commands with more to find than those of C
     "store backup": ["{graph}", "{out}"],
 }
 MORE_OF_A_KIND = ("export csv", "export jsonl", "export epd")
-AT_WORK = ("analyze", "serve", "uci")  # shown where searches and servers are tested
+AT_WORK = ("uci",)  # shown where the engine is tested
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,6 +366,18 @@ def test_a_damaged_cluster_is_rescued_file_by_file(pair: Pair, tmp_path: Path) -
         key: record for key, record in held.items() if key not in lost
     }
     assert verify(tmp_path / "new.cluster").ok
+
+
+@pytest.mark.parametrize("work", [verify, upkeep.compact, upkeep.prune, upkeep.backup, upkeep.salvage])
+def test_the_progress_of_all_files_is_one_from_nothing_to_all(
+    pair: Pair, tmp_path: Path, work: Callable[..., object]
+) -> None:
+    more = {upkeep.prune: (2,), upkeep.backup: (tmp_path / "new",), upkeep.salvage: (tmp_path / "new",)}
+    told: list[tuple[int, int]] = []
+    work(pair.cluster, *more.get(work, ()), progress=lambda done, total: told.append((done, total)))
+    assert told == sorted(set(told))
+    assert (told[-1], {total for _, total in told}) == ((100, 100), {100})
+    assert len(told) >= 3, "each file has its share"
 
 
 def test_what_writes_a_cluster_waits_for_no_search(pair: Pair) -> None:

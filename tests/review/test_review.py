@@ -400,7 +400,7 @@ def test_a_stopped_review_writes_nothing_and_the_same_command_resumes(
 
 
 _SAVING_ALWAYS = (
-    "import sys, graphsearch.review.searching as s; s.SAVE_SECONDS = 0\n"
+    "import sys, graphsearch.review.desks as s; s.SAVE_SECONDS = 0\n"
     "from graphsearch.cli import main; sys.exit(main(sys.argv[1:]))"
 )
 

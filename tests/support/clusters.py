@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import chess
+import pytest
 
 from graphsearch import Graph, Limits, SearchParams
+from graphsearch.cluster import host, master
 from graphsearch.cluster.host import Host, Setting
 from graphsearch.cluster.job import Job, ShardReport, board_parts
 from graphsearch.cluster.place import Place
@@ -106,6 +108,13 @@ class ThreadSite:
         pass
 
 
+def use(patch: pytest.MonkeyPatch, site: ThreadSite | None, *evaluators: Evaluator) -> None:
+    """Has searches run in threads, or not at all, with these evaluators."""
+    made = iter(evaluators)
+    patch.setattr(master, "site_for", lambda pool, shards: site)
+    patch.setattr(host, "create", lambda spec: next(made))
+
+
 class _ThreadHost:
     place = ""
 
@@ -120,5 +129,7 @@ class _ThreadHost:
 
     def kill(self) -> None:
         self._threads.shutdown()
+        if self._host._mesh:
+            self._host._mesh.close()
         if self._host._graph:
             self._host._graph._let_go()

@@ -9,8 +9,10 @@ import chess
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
+from graphsearch.cluster.parting import new_cluster
 from graphsearch.errors import EvaluatorError, StoreError
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
+from graphsearch.evaluators.uniform import UniformEvaluator
 from graphsearch.graph.view import show
 from graphsearch.position.board import key_of
 from graphsearch.store.store import Store
@@ -149,6 +151,17 @@ def test_a_file_of_another_evaluator_is_left_alone(tmp_path: Path) -> None:
         assert any("hash" in line and "builtin" in line for line in lines)
         assert is_legal(START, game.ask("go nodes 50", until="bestmove"))
     assert path.read_bytes() == before
+
+
+def test_a_cluster_is_refused_in_one_line_with_the_remedy_and_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "a.cluster"
+    new_cluster(folder, shards=2, identity=UniformEvaluator.identity)
+    before = {file: file.read_bytes() for file in folder.iterdir()}
+    with Played({"GraphFile": str(folder), "Evaluator": "uniform"}) as game:
+        (line,) = (line for line in game.ask("isready", until="readyok") if "ERROR" in line)
+        assert "is a cluster, and this needs one file: `graphsearch store merge" in line
+        assert is_legal(START, game.ask("go nodes 40", until="bestmove"))
+    assert {file: file.read_bytes() for file in folder.iterdir()} == before
 
 
 def test_a_finished_game_has_no_best_move() -> None:

@@ -10,7 +10,7 @@ import chess
 
 from ...cluster import master, parting
 from ...cluster.job import ShardReport
-from ...cluster.master import ClusterSearch
+from ...cluster.shards import ClusterSearch
 from ...evaluators.factory import EvaluatorSpec
 from ...search.params import Limits, SearchParams
 from ...search.results import Progress

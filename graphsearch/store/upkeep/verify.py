@@ -24,6 +24,7 @@ from ..shape import faults
 from ..sharded.files import open_to_read
 from ..sharded.manifest import is_sharded, read_manifest
 from ..sharded.ownership import Owners, owners_of
+from ..sharded.progress import Progress, in_turn
 from ..store import Store
 from ..transpositions import runs
 from ..transpositions import saved as entries
@@ -32,7 +33,6 @@ from .problems import Problems
 
 PIECE_BLOCKS = 512  # blocks that are checked at once
 
-Progress = Callable[[int, int], None]
 Foreign = Callable[[NDArray[np.uint64]], NDArray[np.bool_]]  # which keys belong to another shard
 
 
@@ -83,7 +83,7 @@ def verify(path: str | os.PathLike[str], progress: Progress | None = None) -> Ve
 
     Args:
       path: the file, or the folder of a cluster; it is only read, and may be in use.
-      progress: called with blocks done and blocks in all.
+      progress: called with blocks done and blocks in all; of a cluster, in per cent of all files.
     """
     if is_sharded(path):
         return _verify_shards(Path(path), progress)
@@ -100,9 +100,9 @@ def _verify_shards(folder: Path, progress: Progress | None) -> VerifyReport:
     except (StoreError, OSError) as error:
         report.add(str(error))
         return report
-    for number, name in enumerate(manifest.files):
-        found = _verify_file(folder / name, progress, partial(_foreign, manifest.owners, number))
-        report.join(found)
+    files = in_turn([folder / name for name in manifest.files], progress)
+    for number, (file, advance) in enumerate(files):
+        report.join(_verify_file(file, advance, partial(_foreign, manifest.owners, number)))
     return report
 
 

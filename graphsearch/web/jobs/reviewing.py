@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import threading
 from collections.abc import Callable
 from typing import Any
 
-from ...evaluators.factory import create
 from ...exchange.sources import GivenFile
 from ...limits import open_file
 from ...review.report import ReviewProgress
@@ -40,12 +38,12 @@ def do_review(
         pgn=task.out.with_suffix(".pgn"),
         html=task.out.with_suffix(".html"),
     )
-    with contextlib.closing(create(task.evaluator)) as evaluator, open_file(task.file) as stream:
+    with open_file(task.file) as stream:
         report = review(
             task.path,
             GivenFile(task.name, stream),
             wish,
-            evaluator=evaluator,
+            evaluator=task.evaluator,
             params=task.params,
             ram_bytes=task.ram_bytes,
             stop=stop,

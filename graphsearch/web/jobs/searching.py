@@ -91,7 +91,7 @@ def _file(task: SearchTask, orders: Orders, tell: Tell) -> Iterator[Searched]:
 def _cluster(task: SearchTask, orders: Orders, tell: Tell) -> Iterator[Searched]:
     """Yields a cluster; its shards are processes of this one."""
     from ...cluster import warm
-    from ...cluster.master import analyze
+    from ...cluster.master import searching
     from ...evaluators.uniform import UniformEvaluator
     from ...store.sharded.files import open_to_read
 
@@ -101,13 +101,10 @@ def _cluster(task: SearchTask, orders: Orders, tell: Tell) -> Iterator[Searched]
     facts: dict[str, Any] = {}
 
     def search(board: chess.Board, limits: Limits, on_progress: OnProgress) -> SearchResult:
-        found = analyze(
-            task.path,
+        found = shards.analyze(
             board,
             limits,
             task.params,
-            evaluator=task.evaluator,
-            ram_bytes=task.ram_bytes,
             searchmoves=_listed(task),
             on_progress=on_progress,
             interval=UPDATE_SECONDS,
@@ -116,7 +113,10 @@ def _cluster(task: SearchTask, orders: Orders, tell: Tell) -> Iterator[Searched]
         facts["shards"] = [_shard(report) for report in found.as_dict()["shards"]]
         return found.result
 
-    with open_to_read(task.path) as store:
+    with (
+        open_to_read(task.path) as store,
+        searching(task.path, evaluator=task.evaluator, ram_bytes=task.ram_bytes) as shards,
+    ):
         yield Searched(store.read, search, facts)
 
 

@@ -216,12 +216,13 @@ class _Search:
     def _job(self, added: Save, done: Save) -> Job:
         """Returns what is still to be done, of what the run has added and the search itself has done."""
         wanted = self._wanted
+        spent = time.monotonic() - self._began if self._losses else 0.0
         start, moves = board_parts(wanted.board)
         return Job(
             start=start,
             moves=moves,
             searchmoves=wanted.searchmoves,
-            limits=_left(wanted.limits, done, time.monotonic() - self._began),
+            limits=_left(wanted.limits, done, spent),
             params=wanted.params,
             run=self._run,
             lists=wanted.lists,

@@ -71,6 +71,12 @@ def note_save(store: Store, save: Save) -> None:
     store.write_fact(FACT, json.dumps([asdict(one) for one in kept]))
 
 
+def note_changed(store: Store) -> None:
+    """Writes the last save of a file down anew: what it holds now is what it has saved."""
+    with store.transaction():
+        note_save(store, saves_of(store)[0])
+
+
 def newest_age(store: Store) -> int:
     """Returns the age of a file's newest segment, 0 if it has none."""
     row = store.connection.execute("SELECT max(age) FROM segment").fetchone()

@@ -15,8 +15,8 @@ from pathlib import Path
 from ..errors import StoreError
 from ..store.file import open_reader, real_path
 from ..store.lock import WriteLock
-from ..store.sharded.files import ShardedStore, files_of, open_parts, open_sharded
-from ..store.sharded.manifest import NAME, Manifest, read_manifest
+from ..store.sharded.files import files_of, open_sharded
+from ..store.sharded.manifest import NAME, read_manifest
 from ..store.sharded.progress import Progress, in_turn
 from ..store.store import Store
 from ..store.tables import provenance
@@ -29,13 +29,14 @@ from ..store.upkeep.prune import PruneReport
 from ..store.upkeep.salvage import SalvageReport
 from ..sweep.refresh import TOLERANCE, OnProgress, RefreshReport, refresh_store
 from .parting import mend, new_folder
-from .saved_waves import go_back, note_save, saves_of
+from .saved_waves import go_back, note_changed
+from .store import open_to_write
 
 Folder = str | os.PathLike[str]
 
 
 @contextmanager
-def held(folder: Folder) -> Iterator[Manifest]:
+def held(folder: Folder) -> Iterator[None]:
     """Holds the right to write a cluster, whose files are at one save; at the end each notes what it holds.
 
     Raises:
@@ -46,20 +47,12 @@ def held(folder: Folder) -> Iterator[Manifest]:
     lock = WriteLock(target / NAME)
     try:
         go_back(target, manifest)
-        yield manifest
+        yield
         for file in files_of(folder):
-            with Store.open(file) as store, store.transaction():
-                note_save(store, saves_of(store)[0])
+            with Store.open(file) as store:
+                note_changed(store)
     finally:
         lock.release()
-
-
-@contextmanager
-def opened_to_write(folder: Folder) -> Iterator[ShardedStore]:
-    """Yields a cluster that is held, all its files open for writing."""
-    with held(folder) as manifest, ExitStack() as stack:
-        parts = open_parts(stack, Path(folder), manifest, read_only=False)
-        yield ShardedStore(Path(folder), manifest, parts)
 
 
 def compact(folder: Folder, progress: Progress | None = None) -> CompactReport:
@@ -94,8 +87,11 @@ def refresh(
 
     One table has what all nodes of the cluster are worth, 20 bytes each, or it is done in parts.
     """
-    with opened_to_write(folder) as store:
-        return refresh_store(store, tolerance, ram_bytes=ram_bytes, on_progress=on_progress)
+    with open_to_write(folder) as store:
+        report = refresh_store(store, tolerance, ram_bytes=ram_bytes, on_progress=on_progress)
+        for part in store.parts:
+            note_changed(part)
+        return report
 
 
 def backup(folder: Folder, copy: Folder, *, progress: Progress | None = None) -> BackupReport:

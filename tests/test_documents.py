@@ -48,10 +48,11 @@ GAMES = (
     + 9 * '\n[White "Kasparov, Garry"]\n[Black "B"]\n\n1. d4 d5 *\n'
 )
 SHORTER = {
-    "--time 3600": "--time 2",
     "--visits 5000": "--visits 1000",
     "Limits(visits=500)": "Limits(visits=50)",
-    "--forever --workers 4": "--time 2 --workers 2",
+    "--forever --workers 4": "--time 1 --workers 2",
+    "--shards 2 --time 3": "--shards 2 --visits 3000",
+    "bench --shards 2": "bench --shards 2 --visits 20000",
     "perft startpos 6": "perft startpos 4",
     "sleep 14": "sleep 4",  # the kernels are compiled
     "startpos --depth 8": "startpos --depth 4",
@@ -119,7 +120,7 @@ def shortened(command: str) -> str:
         command = command.replace(long, short)
     command = "graphsearch bench --nodes 3000" if command == "graphsearch bench" else command
     command = re.sub(r"(graphsearch analyze .*)--time [1-9]\d\b", r"\1--visits 3000", command)
-    command = re.sub(r"--time [1-9]\d\b", "--time 1", command)
+    command = re.sub(r"(graphsearch book build .*)--time \d+", r"\1--evaluations 8000", command)
     return command.replace("--seconds 10", "--seconds 1")
 
 

@@ -38,7 +38,7 @@ Report = Callable[[str], None]
 NODES = 1_000_000
 BUILTIN_NODES = 100_000
 WAVE = 1024
-PERFT_DEPTH = 6  # 119,060,324 positions
+PERFT_DEPTH, SMALL_PERFT_DEPTH = 6, 4  # 119,060,324 and 197,281 positions
 MIDDLEGAME = "r1bq1rk1/pp2bppp/2n2n2/2pp4/3P4/2NBPN2/PP3PPP/R1BQ1RK1 w - - 0 9"
 FULL_DEPTH, SMALL_DEPTH = 8, 3  # of alpha-beta
 TABLE_BYTES = 64 << 20
@@ -60,7 +60,7 @@ def measure(report: Report = lambda _: None, *, nodes: int = NODES) -> dict[str,
     """
     figures: dict[str, float | int] = {"nodes": nodes}
     report("moves: perft, expand, make")
-    figures |= _moves()
+    figures |= _moves(PERFT_DEPTH if nodes >= BUILTIN_NODES else SMALL_PERFT_DEPTH)
     report(f"search one by one to {nodes:,} nodes")
     figures |= _named("single", _grown(1, nodes)[1:])
     report(f"search in waves of {WAVE:,} to {nodes:,} nodes")
@@ -80,11 +80,11 @@ def _named(how: str, rates: Sequence[float]) -> dict[str, float | int]:
     return {f"{what}_per_s_{how}": round(rate) for what, rate in zip(RATES, rates, strict=True)}
 
 
-def _moves() -> dict[str, float | int]:
+def _moves(depth: int) -> dict[str, float | int]:
     arena = Arena()
     start = pack(chess.Board())
     perft(arena.tables, start, 2)
-    leaves = int(perft(arena.tables, start, PERFT_DEPTH))
+    leaves = int(perft(arena.tables, start, depth))
     words = pack(chess.Board(MIDDLEGAME))
     out = np.zeros(256, np.uint16)
     child = np.zeros(10, np.uint64)
@@ -92,7 +92,7 @@ def _moves() -> dict[str, float | int]:
     make_many(arena.tables, words, out, child, 1)
     rounds = 100_000
     return {
-        "perft_per_s": round(leaves / _median(lambda: perft(arena.tables, start, PERFT_DEPTH))),
+        "perft_per_s": round(leaves / _median(lambda: perft(arena.tables, start, depth))),
         "expand_ns": round(1e9 * _median(lambda: expand_many(arena.tables, words, out, rounds)) / rounds, 1),
         "make_ns": round(
             1e9 * _median(lambda: make_many(arena.tables, words, out, child, rounds)) / rounds, 2

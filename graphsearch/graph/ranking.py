@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import chain, repeat
 
 import chess
 
@@ -10,6 +12,8 @@ from ..position.board import CLOCK_DRAW, legal_moves
 from ..position.values import negate
 from ..record.bounds import MOST_MATE, Proof
 from ..record.node import Edge, NodeRecord, node_value
+
+LOST = 3  # the class of moves that come last
 
 
 def edge_of(record: NodeRecord, k: int) -> Edge:
@@ -28,22 +32,22 @@ def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool]
       clock: the halfmove clock of the path; default: that at which the record was evaluated.
       resets: whether each move sets the clock back, in the order of the edges; default: none does.
     """
-    at = record.words[8] >> 12 & 255 if clock is None else clock
-    zeroing = [*resets, *[False] * (len(record.codes) - len(resets))]
-    proofs = [proof_at(edge_of(record, k), at, resets=zeroing[k]) for k in range(len(record.codes))]
-    open_edges = [edge_of(record, k) for k, proof in enumerate(proofs) if proof is None]
+    at, edges = record.words[8] >> 12 & 255 if clock is None else clock, record.edges
+    zeroing = chain(resets, repeat(False))
+    proofs = [proof_at(edge, at, resets=reset) for edge, reset in zip(edges, zeroing, strict=False)]
+    open_edges = [edge for edge, proof in zip(edges, proofs, strict=True) if proof is None]
     best = max(open_edges, key=lambda edge: (edge.n, edge.value), default=Edge(0))
     draws_lead = best.n == 0 or best.value < 0
     own = record.proof
     longest = own.mate if own and own.result < 0 else None
 
     def worth(k: int) -> tuple[int, int, int, float, int]:
-        edge, proof = edge_of(record, k), proofs[k]
+        edge, proof = edges[k], proofs[k]
         if proof and proof.result > 0:
             return 0, proof.mate or proof.plies + MOST_MATE, -edge.n, 0.0, k
         if proof and proof.result < 0:
             return (
-                0 if longest and proof.mate == longest else 3,
+                0 if longest and proof.mate == longest else LOST,
                 -(proof.mate or proof.plies + MOST_MATE),
                 -edge.n,
                 0.0,
@@ -53,7 +57,9 @@ def ranking(record: NodeRecord, clock: int | None = None, resets: Sequence[bool]
             return 1, 0, -edge.n, 0.0, k
         return 1 if proof and draws_lead else 2, 0, -edge.n, negate(edge.value), k
 
-    return sorted(range(len(record.codes)), key=worth)
+    ranked = sorted(range(len(edges)), key=worth)
+    lost = bisect_left(ranked, LOST, key=lambda k: worth(k)[0])
+    return [*ranked[:lost], *range(len(edges), len(record.codes)), *ranked[lost:]]
 
 
 def has_best_move(record: NodeRecord) -> bool:
@@ -62,8 +68,9 @@ def has_best_move(record: NodeRecord) -> bool:
 
 
 def resets_of(record: NodeRecord, board: chess.Board, moves: Sequence[chess.Move]) -> list[bool]:
-    """Returns whether each move of a record sets the clock back, in the order of its edges."""
-    return [board.is_zeroing(moves[index]) for index in record.order]
+    """Returns whether the move of each edge sets the clock back."""
+    edges = zip(record.order, record.edges, strict=False) if record.edges else ()
+    return [board.is_zeroing(moves[index]) for index, _ in edges]
 
 
 def proof_at(edge: Edge, clock: int, *, resets: bool) -> Proof | None:

@@ -99,20 +99,23 @@ def top_rows(read: Reader, root: chess.Board) -> tuple[list[Row], list[Row]]:
         if record is None:
             continue
         least = least or max(2, record.visits // TOP_SHARE)
-        moves = _ranked(record, board)
-        positions[key] = _position_row(key, board, record, moves)
-        visited = [move for move in moves if move.edge.n]
+        visited, best = _ranked(record, board)
+        positions[key] = _position_row(key, board, record, best)
         edges += [_edge_row(key, board, move) for move in visited]
         queue.extend(_after(board, move.move) for move in visited if move.edge.n >= least)
     return list(positions.values()), edges
 
 
-def _ranked(record: NodeRecord, board: chess.Board) -> list[Ranked]:
-    """Returns the moves of a record, best first."""
-    moves = legal_moves(board) if record.codes else []
-    order, priors = record.order, record.priors if record.codes else []
+def _ranked(record: NodeRecord, board: chess.Board) -> tuple[list[Ranked], chess.Move | None]:
+    """Returns the visited moves of a record, best first, and its best move, visited or not."""
+    if not record.codes:
+        return [], None
+    moves, order, priors = legal_moves(board), record.order, record.priors
     ranked = ranking(record, board.halfmove_clock, resets_of(record, board, moves))
-    return [Ranked(moves[order[k]], edge_of(record, k), priors[order[k]]) for k in ranked]
+    visited = [k for k in ranked if edge_of(record, k).n]
+    return [Ranked(moves[order[k]], record.edges[k], priors[order[k]]) for k in visited], moves[
+        order[ranked[0]]
+    ]
 
 
 def _after(board: chess.Board, move: chess.Move) -> chess.Board:
@@ -121,7 +124,7 @@ def _after(board: chess.Board, move: chess.Move) -> chess.Board:
     return child
 
 
-def _position_row(key: str, board: chess.Board, record: NodeRecord, moves: list[Ranked]) -> Row:
+def _position_row(key: str, board: chess.Board, record: NodeRecord, best: chess.Move | None) -> Row:
     q, d = node_mean(record)
     wdl = wdl_from_q(q, d)
     return {
@@ -132,7 +135,7 @@ def _position_row(key: str, board: chess.Board, record: NodeRecord, moves: list[
         "win": wdl.win,
         "draw": wdl.draw,
         "loss": wdl.loss,
-        "best_move": moves[0].move.uci() if moves else None,
+        "best_move": best.uci() if best else None,
     }
 
 

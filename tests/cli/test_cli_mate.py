@@ -9,6 +9,7 @@ from pathlib import Path
 import chess
 
 from tests.conftest import Cli, finish, start
+from tests.support.pools import until
 
 TWO = "kbK5/pp6/1P6/8/8/8/8/R7 w - - 0 1"
 
@@ -59,9 +60,11 @@ def test_wrong_use_is_one_line_and_two(cli: Cli) -> None:
     assert cli("mate", "8/8/8/8/8/8/8/K7 w - - 0 1").code == 2
 
 
-def test_ctrl_c_ends_with_what_is_excluded() -> None:
-    process = start("mate", chess.STARTING_FEN, "--json")
-    time.sleep(6)
+def test_ctrl_c_ends_with_what_is_excluded(tmp_path: Path) -> None:
+    path = tmp_path / "a.graph"
+    process = start("mate", chess.STARTING_FEN, "--store", path, "--json")
+    until(path.exists)  # just before it begins
+    time.sleep(1.0)
     process.send_signal(signal.SIGINT)
     done = finish(process)
     assert done.code == 130

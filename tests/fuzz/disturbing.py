@@ -108,22 +108,22 @@ class Campaign:
     def usual(self, work: Work) -> Usual:
         """Returns the measures of a command, taken once, the second time it is executed."""
         if work.name not in self._usual:
-            if work.name != "uci":  # its thread may outlive the command
-                commands.run(
-                    *works.command_line(work, self._fresh(work))
-                )  # children need not import and compile
-            for _ in range(2):
-                folder = self._fresh(work)
-                began = time.monotonic()
-                process = self._start(work, folder, Fault(shims.ALL, 0, 0))
-                code = _wait(process, SECONDS)
-                seconds = time.monotonic() - began
-                text = (folder / "err").read_text(errors="replace")
-                assert code == 0, f"{work.name} fails undisturbed, exit {code}: {text}"
-            calls = self._shim.calls
-            outputs = {name: (folder / name).read_bytes() for name in work.writes}
-            self._usual[work.name] = Usual(seconds, calls, outputs)
+            if work.name == "uci":  # its thread may outlive the command
+                self._undisturbed(work)
+            else:  # here, so that children need not import and compile
+                commands.run(*works.command_line(work, self._fresh(work)))
+            self._usual[work.name] = self._undisturbed(work)
         return self._usual[work.name]
+
+    def _undisturbed(self, work: Work) -> Usual:
+        folder = self._fresh(work)
+        began = time.monotonic()
+        code = _wait(self._start(work, folder, Fault(shims.ALL, 0, 0)), SECONDS)
+        seconds = time.monotonic() - began
+        text = (folder / "err").read_text(errors="replace")
+        assert code == 0, f"{work.name} fails undisturbed, exit {code}: {text}"
+        outputs = {name: (folder / name).read_bytes() for name in work.writes}
+        return Usual(seconds, self._shim.calls, outputs)
 
     def _start(self, work: Work, folder: Path, fault: Fault) -> int:
         """Returns the process id of a command that has just begun."""

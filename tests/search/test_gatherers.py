@@ -107,9 +107,9 @@ def test_invariants_hold_and_no_position_is_evaluated_twice(name: str, gather: s
     board, evaluator = chess.Board(POSITIONS[name]), KeyedEvaluator()
     with Graph.open(None, evaluator=evaluator) as graph:
         params = SearchParams(minibatch_size=batch, gather=gather)
-        result = analyze(graph, board, Limits(visits=600), params)
+        result = analyze(graph, board, Limits(visits=400), params)
         check_invariants(graph, board)
-        assert result.visits >= 600 or result.stop_reason == "proven"
+        assert result.visits >= 400 or result.stop_reason == "proven"
         assert graph.arena.counters[arena_kernel.AHEAD] == 0
     assert len(evaluator.keys) == len(set(evaluator.keys)) == result.evaluations
 
@@ -121,7 +121,7 @@ def test_the_same_search_twice_is_the_same(gather: str, overlap: int) -> None:
     for _ in range(2):
         with Graph.open(None, evaluator=HashEvaluator()) as graph:
             params = SearchParams(minibatch_size=64, gather=gather, overlap=overlap)
-            analyze(graph, chess.Board(KIWIPETE), Limits(visits=1500), params)
+            analyze(graph, chess.Board(KIWIPETE), Limits(visits=900), params)
             found.append({k: r for k, (_, r) in records_below(graph, chess.Board(KIWIPETE)).items()})
     assert found[0] == found[1]
 
@@ -421,9 +421,9 @@ def test_waves_that_overlap_ask_for_no_position_twice(gather: str) -> None:
     evaluator = KeyedEvaluator()
     with Graph.open(None, evaluator=evaluator) as graph:
         params = SearchParams(minibatch_size=64, gather=gather)
-        result = analyze(graph, chess.Board(KIWIPETE), Limits(visits=3000), params)
+        result = analyze(graph, chess.Board(KIWIPETE), Limits(visits=1500), params)
         check_invariants(graph, chess.Board(KIWIPETE))
-    assert result.visits >= 3000
+    assert result.visits >= 1500
     assert len(evaluator.keys) == len(set(evaluator.keys)) == result.evaluations
 
 

@@ -8,8 +8,10 @@ import chess
 
 from graphsearch.graph.graph import Graph
 from graphsearch.graph.ranking import node_mean
-from graphsearch.position.board import FREE_CLOCK, key_of, legal_moves, terminal_kind
+from graphsearch.position.board import FREE_CLOCK, key_of
 from graphsearch.record.node import NodeRecord, problems
+
+from .rules import legal_moves, terminal_kind
 
 Records = dict[int, tuple[chess.Board, NodeRecord]]
 Child = tuple[int, int, chess.Board]  # place of the edge, key, position
@@ -40,7 +42,7 @@ def numbers_below(graph: Graph, root: chess.Board) -> dict[int, NodeRecord]:
 
 def visited_children(board: chess.Board, record: NodeRecord) -> list[tuple[int, chess.Board]]:
     """Returns (place of the edge, position behind it) of every visited edge."""
-    moves = legal_moves(board) if record.edges else []  # most have none, and listing moves takes longest
+    moves = legal_moves(board) if record.edges else ()  # most have none, and listing moves takes longest
     children = []
     for k, edge in enumerate(record.edges):
         if edge.n:
@@ -57,7 +59,7 @@ def check_invariants(graph: Graph, root: chess.Board, *, lost: bool = False) -> 
     for board, record, children in below.values():
         assert problems(record) == [], board.fen()
         assert record.terminal == terminal_kind(board), board.fen()
-        assert len(record.codes) == (0 if record.terminal else board.legal_moves.count())
+        assert len(record.codes) == (0 if record.terminal else len(legal_moves(board)))
         q, d = node_mean(record)
         assert -1 <= q <= 1
         assert 0 <= d <= 1

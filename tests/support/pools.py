@@ -66,8 +66,8 @@ class LoggedEvaluator(Evaluator):
         self.identity = EvaluatorIdentity("hash", f"{os.getpid()}" if oracle.how == "differ" else "")
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
-        names = [board.epd() for board, _ in batch.boards()]
-        found = HashEvaluator().evaluate(batch)
+        plain = HashEvaluator()
+        found, names = plain.evaluate(batch), plain.asked
         for name in names:
             time.sleep(self.oracle.seconds)
             if name == self.oracle.bad and self._goes_wrong():

@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain, pairwise
+from typing import NamedTuple
 
 import chess
 import numpy as np
 from numpy.typing import NDArray
 
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch
-from graphsearch.position.board import DEAD, NOT_TERMINAL, STALEMATE, key_of, legal_moves, terminal_kind
+from graphsearch.position.board import DEAD, NOT_TERMINAL, STALEMATE, decode_move, key_of, unpack
 from graphsearch.record.bounds import (
     Bounds,
     Proof,
@@ -32,6 +36,8 @@ from graphsearch.record.node import prior_code, prior_order
 from graphsearch.record.provenance import EvaluatorIdentity
 from graphsearch.search.params import SearchParams
 
+from .rules import legal_moves, mate_in_one, terminal_kind
+
 
 class HashEvaluator(Evaluator):
     """Arbitrary but fixed answers: V, D and priors from a hash of the position."""
@@ -43,24 +49,46 @@ class HashEvaluator(Evaluator):
         self.calls = 0
 
     def evaluate(self, batch: PositionBatch) -> Evaluation:
-        wdl, priors = [], []
         self.calls += 1
-        for board, moves in batch.boards():
-            epd = board.epd()
-            self.asked.append(epd)
-            values, p = hashed_answer(epd, moves)
-            wdl.append(values)
-            priors += p
-        return Evaluation(np.array(wdl, np.float32).reshape(-1, 3), np.array(priors, np.float32))
+        answers = list(hashed_answers("hash", batch))
+        self.asked += [answer.epd for answer in answers]
+        return evaluation_of(answers)
 
 
-def hashed_answer(epd: str, moves: list[chess.Move]) -> tuple[list[float], list[float]]:
-    digest = hashlib.sha256(epd.encode()).digest()
-    raw = [1 + digest[i] for i in range(3)]
-    weights = [
-        (1 + digest[3 + (m.from_square * 7 + m.to_square + (m.promotion or 0)) % 29]) ** 2 for m in moves
-    ]
-    return [x / sum(raw) for x in raw], [w / sum(weights) for w in weights]
+class Answer(NamedTuple):
+    """What is said of a position."""
+
+    epd: str
+    wdl: list[float]
+    priors: list[float]
+
+
+def hashed_answers(name: str, batch: PositionBatch) -> Iterator[Answer]:
+    """Yields arbitrary but fixed answers to a batch, others for each name."""
+    for words, (begin, end) in zip(batch.words, pairwise(batch.offsets.tolist()), strict=True):
+        yield _hashed_answer(name, words.tobytes(), batch.moves[begin:end].tobytes())
+
+
+@lru_cache(1 << 14)  # tests ask about the same positions again and again, and python-chess takes its time
+def _hashed_answer(name: str, words: bytes, codes: bytes) -> Answer:
+    epd = unpack(np.frombuffer(words, np.uint64).tolist()).epd()
+    moves = [decode_move(code) for code in np.frombuffer(codes, np.uint16).tolist()]
+    if name == "hash":
+        digest = hashlib.sha256(epd.encode()).digest()
+        places = [(m.from_square * 7 + m.to_square + (m.promotion or 0)) % 29 for m in moves]
+    else:
+        digest = hashlib.sha512((name + epd).encode()).digest()
+        places = [(m.to_square * 5 + m.from_square) % 61 for m in moves]
+    raw, weights = [1 + byte for byte in digest[:3]], [(1 + digest[3 + place]) ** 2 for place in places]
+    whole, total = sum(raw), sum(weights)
+    return Answer(epd, [x / whole for x in raw], [w / total for w in weights])
+
+
+def evaluation_of(answers: Sequence[Answer]) -> Evaluation:
+    """Returns answers as those of an evaluator."""
+    wdl = [answer.wdl for answer in answers]
+    priors = list(chain.from_iterable(answer.priors for answer in answers))
+    return Evaluation(np.array(wdl, np.float32).reshape(-1, 3), np.array(priors, np.float32))
 
 
 @dataclass
@@ -124,14 +152,6 @@ class Node:
         edges = zip(self.n, self.r, self.q, self.edge_d, strict=True)
         total = self.d + sum((n - r) * share_of(q, d) + 1000 * r for n, r, q, d in edges)
         return capped((2 * total + self.visits) // (2 * self.visits), self.mean())
-
-
-def mates(board: chess.Board, move: chess.Move) -> bool:
-    """Returns whether a move mates."""
-    board.push(move)
-    mated = board.is_checkmate()
-    board.pop()
-    return mated
 
 
 def capped(draws: int, q: float) -> int:
@@ -210,7 +230,7 @@ class ReferenceSearch:
             drawn = kind in (STALEMATE, DEAD)
             return Node(0.0 if drawn else -1.0, 1000 if drawn else 0, terminal=kind)
         moves = legal_moves(board)
-        mate = next((i for i, move in enumerate(moves) if mates(board, move)), None)
+        mate = mate_in_one(board)
         if mate is not None and board.halfmove_clock < 100:
             priors = np.full(len(moves), 0.25 / len(moves), np.float32)
             priors[mate] = 0.75
@@ -226,7 +246,7 @@ class ReferenceSearch:
         board: chess.Board,
         v: float,
         d: int,
-        moves: list[chess.Move],
+        moves: Sequence[chess.Move],
         priors: NDArray[np.float32],
         *,
         known: int = 0,

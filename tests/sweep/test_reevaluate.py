@@ -25,7 +25,7 @@ from graphsearch.errors import (
 from graphsearch.evaluators.factory import create
 from graphsearch.evaluators.protocol import Evaluation, Evaluator, PositionBatch, checked
 from graphsearch.graph.ranking import edge_of
-from graphsearch.graph.view import show
+from graphsearch.graph.view import show, view
 from graphsearch.position.board import key_of, legal_moves
 from graphsearch.record.node import NodeRecord, RecordBatch, prior_code, problems
 from graphsearch.record.provenance import BY_RULE
@@ -253,7 +253,7 @@ def test_the_plain_tables_tell_the_new_values(old: Path) -> None:
         rows = store.connection.execute("SELECT fen, n, q FROM top_position").fetchall()
         assert rows
         for fen, n, q in rows:
-            node = show(old, chess.Board(fen))
+            node = view(store.read, chess.Board(fen), lines=0)
             assert node
             assert (n, q) == (node.visits, pytest.approx(node.q))
 

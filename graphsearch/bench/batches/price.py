@@ -104,7 +104,7 @@ def _searched(
         most = min(batch, left)
         limits = Limits(evaluations=left - most + 1, visits=MOST_VISITS * left)
         params = SearchParams(gather=gather, minibatch_size=most, overlap=0)
-        result = analyze(graph, board, limits, params)
+        result = analyze(graph, board, limits, params, lines=0)
         left -= result.evaluations
         if left <= 0 or result.stop_reason != "evaluations":
             return result

@@ -30,6 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("GRAPHSEARCH_CACHE_DIR", cache)
     reports = Path(tempfile.gettempdir()) / "graphsearch-test-reports"  # of defects that tests make
     os.environ.setdefault("GRAPHSEARCH_STATE_DIR", str(reports))
+    os.environ["RAY_ADDRESS"] = "local"  # no test joins a Ray cluster that happens to run here
     for name in ("FORCE_COLOR", "COLUMNS", "CLICOLOR_FORCE", "TTY_COMPATIBLE"):
         os.environ.pop(name, None)
     if not config.getoption("numprocesses", None):

@@ -354,9 +354,17 @@ class ShardWaves:
         elif code == m.NO_RECORDS:
             self._graph.pager.bring(wave.missing_positions(self.wave), wave.slots_of(self.wave))
         elif code == m.OUT_OF_STEP:
-            raise GraphSearchError(f"shards are out of step with step {self._counts[m.STEP]} of this one")
+            raise GraphSearchError(
+                f"shard {self._out_of_step()} sends what is no message of step {self._counts[m.STEP]}"
+            )
         else:
             raise ShardLostError(f"shard {self._counts[m.PEER]} is lost: it has closed the connection")
+
+    def _out_of_step(self) -> int:
+        """Returns the first shard whose last message is not of this step."""
+        heads = self._arrays.inbox.reshape(self._place.shards, -1)[:, m.H_STEP]
+        others = (k for k in range(self._place.shards) if k != self._place.number)
+        return next(k for k in others if (int(heads[k]) ^ int(self._counts[m.STEP])) & m.STEP_MASK)
 
     def _grow(self, name: str, room: int, wanted: int) -> None:
         """Makes room for messages of `wanted` words in an array that has a part for each shard."""

@@ -6,6 +6,9 @@ import os
 import re
 import shutil
 import signal
+import socket
+import struct
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import replace
@@ -18,9 +21,15 @@ import numpy as np
 import pytest
 
 from graphsearch import Graph, Limits, SearchParams, analyze
-from graphsearch.cluster import attempt, host, hosts, master, parting
+from graphsearch.cluster import attempt, host, hosts, master, mesh, parting
 from graphsearch.cluster.host import Setting
+from graphsearch.cluster.job import Job
+from graphsearch.cluster.lines_kernel import SOCKET
+from graphsearch.cluster.place import Place
 from graphsearch.cluster.saved_waves import saves_of
+from graphsearch.cluster.session import ShardSearch
+from graphsearch.cluster.shards import ATTEMPTS
+from graphsearch.cluster.talk import Talk
 from graphsearch.errors import EvaluatorError, GraphSearchError, InvalidParameterError, StoreError
 from graphsearch.evaluators.factory import EvaluatorSpec
 from graphsearch.evaluators.pool.cluster import ENVIRONMENT
@@ -171,6 +180,61 @@ def test_shards_that_do_not_start_end_the_search_after_a_time(
     use(monkeypatch, FullSite())
     with pytest.raises(StoreError, match="shard 0 has not started in 0 s; make room"):
         search(cluster, 10)
+
+
+# ------------------------------------------------------------------ messages that are none
+class Spoiled(ShardSearch):
+    """A shard that knows the token, and whose third wave begins with other bytes than a message."""
+
+    bytes, closes, waves = b"", False, 0
+
+    def _wave(self, allowed: int, *, knows_root: bool) -> Talk[None]:
+        self.waves += 1
+        if self.waves == 3:
+            with socket.socket(fileno=os.dup(int(self._place.lines[0, SOCKET]))) as connection:
+                connection.sendall(self.bytes)
+                if self.closes:
+                    connection.shutdown(socket.SHUT_RDWR)
+            while True:
+                yield  # until the search is given up
+        yield from super()._wave(allowed, knows_root=knows_root)
+
+
+HEADER = 8 * 8  # bytes
+MESSAGES = {
+    "a header of zeros": (
+        bytes(HEADER),
+        False,
+        r"^shard 1 sends what is no message .* is saved",
+    ),
+    "text": (b"GET / HTTP/1.1\r\n" * 8, False, r"^shard 1 is lost: it sends \d+ words at once"),
+    "half a header": (bytes(HEADER // 2), True, r"^shard 1 is lost: it has closed the connection"),
+    "nothing behind a header": (struct.pack("<Q56x", 9 << 32), True, r"^shard 1 is lost: .* closed"),
+}
+
+
+@pytest.mark.parametrize(("message", "closes", "line"), MESSAGES.values(), ids=MESSAGES)
+def test_what_is_no_message_ends_the_search_saved_and_its_sender_is_named(
+    cluster: Path, monkeypatch: pytest.MonkeyPatch, message: bytes, closes: bool, line: str
+) -> None:
+    def shard(graph: Graph, job: Job, place: Place, stop: threading.Event) -> ShardSearch:
+        return (Spoiled if place.number else ShardSearch)(graph, job, place, stop)
+
+    before = records_of(files_of(cluster))
+    use(monkeypatch, ThreadSite(), *[HashEvaluator() for _ in range(2 * ATTEMPTS)])
+    monkeypatch.setattr(host, "ShardSearch", shard)
+    monkeypatch.setattr(mesh, "LOOK_UP_SECONDS", 0.02)
+    monkeypatch.setattr(Spoiled, "bytes", message)
+    monkeypatch.setattr(Spoiled, "closes", closes)
+    with pytest.raises(GraphSearchError, match=line) as found:
+        search(cluster, 2000)
+    assert "the search ended, and " in str(found.value)
+    assert "\n" not in str(found.value)
+    assert verify(cluster).ok
+    assert records_of(files_of(cluster)).keys() >= before.keys()
+    monkeypatch.setattr(host, "ShardSearch", ShardSearch)
+    use(monkeypatch, ThreadSite(), HashEvaluator(), HashEvaluator())
+    assert search(cluster, 100).losses == []
 
 
 # ------------------------------------------------------------------ files that do not fit

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import chess
@@ -73,12 +74,9 @@ SCRIPT = """
 import sys, time
 from pathlib import Path
 from importlib import import_module
-from graphsearch.evaluators.pool import cluster
 from graphsearch.evaluators.pool.evaluator import pooled
 from graphsearch.evaluators.protocol import PositionBatch
 from tests.support.pools import Oracle, games
-
-cluster.Joined._found = lambda joined: False  # no cluster of another test, which may end at any moment
 
 if __name__ == "__main__":
     log = Path(sys.argv[0]).parent / "log"
@@ -204,6 +202,31 @@ def test_a_node_killed_in_the_middle_of_a_search_costs_nothing_but_time(
     assert len(set(evaluated(log))) == found[1]  # no result is lost
     out, err = capfd.readouterr()
     assert (out, err) == ("", "")  # Ray says nothing: results belong on stdout
+
+
+# ---------------------------------------------------------- which cluster
+@pytest.mark.parametrize(
+    ("named", "given", "asked"),
+    [
+        (None, "", ["auto"]),
+        ("", "", ["auto"]),
+        ("local", "", ["local"]),
+        ("auto", "", ["auto"]),
+        ("local", "auto", ["auto"]),
+    ],
+)
+def test_a_cluster_is_joined_by_name_or_because_it_runs_here_unless_local_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, named: str | None, given: str, asked: list[str]
+) -> None:
+    assert os.environ["RAY_ADDRESS"] == "local", "no test joins what runs here by chance"
+    monkeypatch.delenv("RAY_ADDRESS")
+    if named is not None:
+        monkeypatch.setenv("RAY_ADDRESS", named)
+    found: list[str] = []
+    ray = SimpleNamespace(is_initialized=lambda: bool(found), init=lambda address, **_: found.append(address))
+    monkeypatch.setattr(cluster.Joined, "_silence", lambda self: None)
+    joined = cluster.Joined(ray, given, 2)
+    assert (found, joined.is_shared) == (asked, asked != ["local"])
 
 
 # ---------------------------------------------------------- without a cluster

@@ -31,6 +31,8 @@ ENVIRONMENT = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 
+NEW = "local"  # Ray's name of a cluster of one's own, which ends with the program
+
 HTTP2_PREFACE = (
     b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
 )  # RFC 9113, empty SETTINGS
@@ -49,8 +51,8 @@ class RaySite:
 
         Args:
           make: makes the evaluator; what it needs has to be on every machine.
-          address: `HOST:PORT` of the cluster, `auto` for the one that runs on this machine; empty: that one
-            if there is one, else a new one.
+          address: `HOST:PORT` of the cluster, `auto` for the one that runs on this machine, `local` for a new
+            one; empty: as RAY_ADDRESS says, without it the one that runs, else a new one.
           cpus: of a machine, reserved for each worker.
 
         Raises:
@@ -171,13 +173,13 @@ class Joined:
             os.environ.setdefault(name, value)
         address = address or os.environ.get("RAY_ADDRESS", "")
         with _handlers_kept():
-            if address and address != "auto":
+            if address not in ("", "auto", NEW):
                 self._join(_probed(address))
-            elif not self._found() and address:
+            elif address != NEW and not self._found() and address:
                 raise EvaluatorError("no Ray cluster runs on this machine; `ray start --head` starts one")
             elif not ray.is_initialized():
                 self.is_shared = False
-                self._init("local", num_cpus=cpus, include_dashboard=False, object_store_memory=STORE_BYTES)
+                self._init(NEW, num_cpus=cpus, include_dashboard=False, object_store_memory=STORE_BYTES)
         self._silence()
 
     def _found(self) -> bool:

@@ -57,7 +57,6 @@ SHORTER = {
     "sleep 14": "sleep 4",  # the kernels are compiled
     "startpos --depth 8": "startpos --depth 4",
     "--depth 7": "--depth 4",
-    "bench --shards 2": "bench --shards 2 --visits 20000",
 }
 
 

@@ -19,6 +19,7 @@ from . import commands
 from .graphfile import MATE, unpacked
 
 SOME = 4  # command lines for each file
+WRITTEN = ("copy.graph", "merged.graph", "parts.cluster")  # by commands that only read the file
 
 # With {} in place of the file. Those below the line write it.
 READ = (
@@ -101,6 +102,7 @@ def exercise(data: bytes, folder: Path) -> bool:
         _command(line, path, folder)
     _rescue(path, folder)
     if report.ok:
+        _check_written(folder)
         after = verify(path)
         if not after.ok:
             raise DisagreementError(f"sound before the commands, not after them: {after.problems[:2]}")
@@ -147,6 +149,13 @@ def _check_moves(board: chess.Board, terminal: int, priors: int) -> None:
         raise DisagreementError(
             f"sound, but {board.fen()} has kind {terminal} and {priors} priors, not {kind} and {moves}"
         )
+
+
+def _check_written(folder: Path) -> None:
+    """Checks what commands have made of a sound file: it must be sound."""
+    for name in WRITTEN:
+        if (folder / name).exists() and not (report := verify(folder / name)).ok:
+            raise DisagreementError(f"a sound file became an unsound {name}: {report.problems[:2]}")
 
 
 def _rescue(path: Path, folder: Path) -> None:

@@ -36,7 +36,7 @@ NO_PATHS = {"Store", "Graph", "cls", "self", "limits", "opener", "openers", "off
 
 MAY_OPEN = {  # module -> what it opens
     "graphsearch/limits.py": "the door",
-    "graphsearch/cluster/master.py": "shards: no file",
+    "graphsearch/cluster/shards.py": "shards: no file",
     "graphsearch/cluster/upkeep.py": "its own copies, to bring them to the disk",
     "graphsearch/jit/compiler.py": "the kernels' own sources",
     "graphsearch/jit/machine_code.py": "the cache of compiled kernels, and its locks",

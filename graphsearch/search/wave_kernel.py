@@ -46,7 +46,7 @@ AT, ROOM, SUM, SINGLE, OTHER, BARRED = 0, 1, 2, 3, 4, 5
 # `counts`; from SPLIT on, visits given to the edges of the node at hand; from GIVEN on, those of all parts
 ENTRIES, LEAVES, NODES_IN_FLIGHT, FLIGHT_USED, HASHED, VISITS_ASKED, CANDIDATES = 0, 1, 2, 3, 4, 5, 6
 SPLIT = 8
-STAGE, MISSES, LEVEL_BEGIN, LEVEL_END, TARGET, ROUND = 264, 265, 266, 267, 268, 270
+STAGE, MISSES, LEVEL_BEGIN, LEVEL_END, TARGET, ALLOWED, ROUND = 264, 265, 266, 267, 268, 269, 270
 # entries that ended with visits to be counted since the last `settle` | visits that were counted without an
 # evaluation | collisions that are still allowed: events, visits | visits that one descent stands for | first
 # entry of the round | collisions since the last leaf | places of the hash table in use less one | most of

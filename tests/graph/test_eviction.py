@@ -155,7 +155,7 @@ def test_visits_drawn_by_a_games_history_survive_eviction(tmp_path: Path) -> Non
     for san in ["Nf3", "Nf6", "Ng1", "Ng8", "Nf3", "Nf6", "Ng1"]:
         board.push_san(san)
     results = []
-    for name, ram in (("large", None), ("small", 600_000)):
+    for name, ram in (("large", None), ("small", 400_000)):
         path = tmp_path / f"{name}.graph"
         with Graph.open(path, evaluator=HashEvaluator(), ram_bytes=ram) as graph:
             graph.pager.complete = False

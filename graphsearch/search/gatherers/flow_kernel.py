@@ -202,7 +202,9 @@ def gather_flow(T: Any, A: Any, W: Any, F: Any, root: Any, root_rec: Any, target
     Returns False if it waits for records from the file; called again with the same arguments, it goes on
     where it was.
     """
-    allowed = share_of_root(A, root_rec) - asked_before(W)
+    if W.counts[wave.ROUND] == 0 and W.counts[wave.STAGE] != wave.IN_LEVEL:
+        W.counts[wave.ALLOWED] = share_of_root(A, root_rec) - asked_before(W)  # N grows within the wave
+    allowed = W.counts[wave.ALLOWED]
     if W.before_counts[wave.LEAVES] > 0 and allowed < target:
         return True  # no full batch: with nothing in flight before it, it will be a larger one
     while W.counts[wave.ROUND] < MAX_ROUNDS:
